@@ -190,6 +190,14 @@ race: $(ENGINES) $(MODEL) ui ## Everything under the race detector (about 15 min
 soak: $(ENGINES) $(MODEL) ## The long form of the crash, race and growth tests (about half an hour)
 	HELIX_LONG=1 $(NICE) $(GO) test -timeout 60m ./backend/...
 
+LLAMA := $(TOOLS)/llama/node_modules/node-llama-cpp
+$(LLAMA)/package.json:
+	npm install --prefix $(TOOLS)/llama --no-audit --no-fund --ignore-scripts node-llama-cpp@3.22.1
+
+.PHONY: test-engine
+test-engine: $(LLAMA)/package.json ## A real language model engine with random weights behind the chat wire: streaming, cancel, grammar, insights
+	HELIX_LLAMA=$(LLAMA) $(NICE) $(GO) test -tags engine -count=1 -v -run 'Engine' -timeout 30m ./backend/providers/providerstest ./backend/synthesis
+
 .PHONY: fuzz
 fuzz: $(ENGINES) ## Each fuzz target for FUZZTIME (default 30s)
 	@build/fuzz.sh $${FUZZTIME:-30s}

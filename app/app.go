@@ -166,7 +166,7 @@ func (s *shell) startBackend(ctx context.Context) {
 		close(s.ready)
 		return
 	}
-	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Worker: s.worker, Listen: true, Activate: s.activateCall})
+	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Worker: s.worker, Listen: true, Activate: s.activateCall, Progress: s.updating})
 	s.mu.Lock()
 	if err != nil {
 		s.failure = fault.As(err)
@@ -183,6 +183,12 @@ func (s *shell) startBackend(ctx context.Context) {
 	if err := be.Run(ctx); err != nil {
 		slog.Error("the backend stopped", "err", err)
 	}
+}
+
+// updating shows the page how far the update of the data is. The page can ask nothing before the
+// backend is there, so the window says it.
+func (s *shell) updating(step string, done, total int64) {
+	runtime.EventsEmit(s.ctx, "backend.updating", step, done, total)
 }
 
 func (s *shell) backend() *backend.Backend {

@@ -9,6 +9,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/pause"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 //go:embed openrpc.json
@@ -32,6 +33,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerMemory(b, a)
 	registerProviders(b, a)
 	registerAgent(b, a)
+	registerTrash(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {
@@ -88,10 +90,10 @@ func registerStorage(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "storage.backup", gateway.Admin, pathParam(b, true, func(p *storage.BackupParams) *string { return &p.Path }, s.Backup), gateway.DocumentedBy(s.Backup), gateway.Deadline(hour))
 	gateway.Handle(a, "storage.backups", gateway.Read, s.Backups)
 	gateway.Handle(a, "storage.verify_backup", gateway.Read, pathParam(b, false, func(p *storage.VerifyBackupParams) *string { return &p.Path }, s.VerifyBackup), gateway.DocumentedBy(s.VerifyBackup), gateway.Deadline(hour))
-	gateway.Handle(a, "storage.restore", gateway.Admin, pathParam(b, false, func(p *storage.RestoreParams) *string { return &p.Path }, s.Restore), gateway.DocumentedBy(s.Restore), gateway.Deadline(hour))
+	gateway.Handle(a, "storage.restore", gateway.Admin, uploadOnce(b, func(p storage.RestoreParams) (string, bool) { return p.Path, !p.DryRun }, pathParam(b, false, func(p *storage.RestoreParams) *string { return &p.Path }, s.Restore)), gateway.DocumentedBy(s.Restore), gateway.Deadline(hour))
 	gateway.Handle(a, "storage.rollback", gateway.Admin, s.Rollback, gateway.Deadline(hour))
 	gateway.Handle(a, "storage.export", gateway.Admin, pathParam(b, true, func(p *storage.ExportParams) *string { return &p.Dir }, s.Export), gateway.DocumentedBy(s.Export), gateway.Deadline(hour))
-	gateway.Handle(a, "storage.import", gateway.Admin, pathParam(b, false, func(p *storage.ImportParams) *string { return &p.Dir }, s.Import), gateway.DocumentedBy(s.Import), gateway.Deadline(hour))
+	gateway.Handle(a, "storage.import", gateway.Admin, uploadOnce(b, func(p storage.ImportParams) (string, bool) { return p.Dir, !p.DryRun }, pathParam(b, false, func(p *storage.ImportParams) *string { return &p.Dir }, s.Import)), gateway.DocumentedBy(s.Import), gateway.Deadline(hour))
 	gateway.Handle(a, "storage.migrate", gateway.Admin, s.Migrate, gateway.Deadline(hour))
 	gateway.Handle(a, "storage.salvage", gateway.Admin, s.Salvage, gateway.Deadline(hour))
 	gateway.Handle(a, "storage.start_new", gateway.Admin, s.StartNew, gateway.Deadline(hour))
@@ -111,6 +113,16 @@ func registerStorage(b *Backend, a *gateway.API) {
 	gateway.Forward[storage.BackupProgress](a, "storage.backup_progress", gateway.Everyone())
 }
 
+func registerTrash(b *Backend, a *gateway.API) {
+	s := b.Trash
+	gateway.Handle(a, "trash.list", gateway.Read, s.List)
+	gateway.Handle(a, "trash.restore", gateway.Write, s.Restore)
+	gateway.Handle(a, "trash.purge", gateway.Admin, s.Purge, gateway.Deadline(hour))
+	gateway.Handle(a, "trash.empty", gateway.Admin, s.Empty, gateway.Deadline(hour))
+
+	gateway.Forward[trash.Changed](a, "trash.changed")
+}
+
 // pathParam makes fn resolve one path parameter before it runs.
 func pathParam[P, R any](b *Backend, write bool, field func(*P) *string, fn func(context.Context, P) (R, error)) func(context.Context, P) (R, error) {
 	return func(ctx context.Context, p P) (R, error) {
@@ -122,5 +134,17 @@ func pathParam[P, R any](b *Backend, write bool, field func(*P) *string, fn func
 		}
 		*f = path
 		return fn(ctx, p)
+	}
+}
+
+// uploadOnce removes the upload that a call of fn has taken: of tells its token, and whether the call
+// takes it rather than looking at it.
+func uploadOnce[P, R any](b *Backend, of func(P) (token string, takes bool), fn func(context.Context, P) (R, error)) func(context.Context, P) (R, error) {
+	return func(ctx context.Context, p P) (R, error) {
+		r, err := fn(ctx, p)
+		if token, takes := of(p); err == nil && takes {
+			b.uploads.Done(token)
+		}
+		return r, err
 	}
 }

@@ -37,10 +37,15 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.tag", gateway.Write, s.Tag)
 	gateway.Handle(a, "memory.history", gateway.Read, s.History)
 	gateway.Handle(a, "memory.import_preview", gateway.Write, importPath(b, s.ImportPreview), gateway.DocumentedBy(s.ImportPreview), gateway.Costly(), gateway.Deadline(runLimit))
-	gateway.Handle(a, "memory.import", gateway.Write, b.importOnce(importPath(b, s.Import)), gateway.DocumentedBy(s.Import), gateway.Costly())
+	gateway.Handle(a, "memory.import", gateway.Write, uploadOnce(b, func(p memory.ImportParams) (string, bool) { return p.Path, !p.DryRun }, importPath(b, s.Import)), gateway.DocumentedBy(s.Import), gateway.Costly())
 	gateway.Handle(a, "memory.import_status", gateway.Read, s.ImportStatus)
 	gateway.Handle(a, "memory.import_cancel", gateway.Write, s.ImportCancel)
 	gateway.Handle(a, "memory.imports", gateway.Read, s.Imports)
+	gateway.Handle(a, "memory.watch_add", gateway.Write, b.watchAdd, gateway.DocumentedBy(s.WatchAdd), gateway.Costly())
+	gateway.Handle(a, "memory.watch_list", gateway.Read, s.WatchList)
+	gateway.Handle(a, "memory.watch_remove", gateway.Write, s.WatchRemove)
+	gateway.Handle(a, "memory.watch_pause", gateway.Write, s.WatchPause)
+	gateway.Handle(a, "memory.watch_resume", gateway.Write, s.WatchResume)
 	gateway.Handle(a, "memory.upsert_chunks", gateway.Write, s.UpsertChunks, gateway.Costly())
 	gateway.Handle(a, "memory.list_documents", gateway.Read, s.ListDocuments)
 	gateway.Handle(a, "memory.document", gateway.Read, s.Document)
@@ -60,6 +65,7 @@ func registerMemory(b *Backend, a *gateway.API) {
 	gateway.Forward[memory.Changed](a, "memory.changed")
 	gateway.Forward[memory.ImportProgress](a, "memory.import_progress")
 	gateway.Forward[memory.ImportDone](a, "memory.import_done")
+	gateway.Forward[memory.WatchChanged](a, "memory.watch_changed")
 	gateway.Forward[memory.EmbeddingProgress](a, "memory.embedding_progress", gateway.Transient())
 }
 
@@ -76,6 +82,9 @@ func registerSynthesis(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.pattern_feedback", gateway.Write, s.Feedback)
 	gateway.Handle(a, "memory.list_recommendations", gateway.Read, s.Recommendations)
 	gateway.Handle(a, "memory.update_recommendation", gateway.Write, s.UpdateRecommendation)
+	gateway.Handle(a, "memory.list_people", gateway.Read, s.People, gateway.Costly())
+	gateway.Handle(a, "memory.merge_people", gateway.Write, s.MergePeople)
+	gateway.Handle(a, "memory.split_person", gateway.Write, s.SplitPerson)
 	gateway.Handle(a, "memory.cluster_map", gateway.Read, s.ClusterMap, gateway.Costly())
 
 	gateway.Forward[synthesis.Progress](a, "memory.synthesis_progress", gateway.Transient())
@@ -116,7 +125,7 @@ func registerPsychology(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "psychology.accept_proposal", gateway.Write, s.AcceptProposal)
 	gateway.Handle(a, "psychology.dismiss_proposal", gateway.Write, s.DismissProposal)
 	gateway.Handle(a, "psychology.export", gateway.Read, b.exportPsychology, gateway.DocumentedBy(s.Export))
-	gateway.Handle(a, "psychology.import", gateway.Write, b.importPsychology, gateway.DocumentedBy(s.Import))
+	gateway.Handle(a, "psychology.import", gateway.Write, uploadOnce(b, func(p psychology.ImportParams) (string, bool) { return p.Path, true }, b.importPsychology), gateway.DocumentedBy(s.Import))
 	gateway.Handle(a, "psychology.run_synthesis", gateway.Write, b.runSynthesis, gateway.DocumentedBy(b.Synthesis.Synthesize), gateway.Costly())
 	gateway.Alias(a, "psychology.get_memory_patterns", "memory.list_patterns")
 
@@ -131,7 +140,7 @@ func (b *Backend) runSynthesis(ctx context.Context, p synthesis.SynthesizeParams
 	return b.Synthesis.Synthesize(ctx, p)
 }
 
-// undoMemory is memory.undo: it takes acts on memories back, and feedback on patterns.
+// undoMemory is memory.undo: it takes acts on memories back, feedback on patterns and corrections of people.
 func (b *Backend) undoMemory(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
 	if strings.HasPrefix(p.UndoToken, synthesis.UndoPrefix) {
 		return b.Synthesis.Undo(ctx, p)
@@ -139,36 +148,42 @@ func (b *Backend) undoMemory(ctx context.Context, p memory.UndoParams) (memory.C
 	return b.Memory.Undo(ctx, p)
 }
 
-// importPath resolves the path of an import. A file of the person's becomes readable for
-// everything that may search, so whoever has fewer rights than the person names none: the
-// window gives what was chosen in the dialog, the browser uploads it, other programs send texts.
+// mayImport refuses what only the person may import. A file of the person's becomes readable for
+// everything that may search, so whoever has fewer rights than the person names none: the window
+// gives what was chosen in the dialog, the browser uploads it, other programs send texts.
+func mayImport(ctx context.Context, path string, untrusted *bool) error {
+	id, _ := identity.From(ctx)
+	if path != "" && !strings.HasPrefix(path, picks.Prefix) && !id.Scopes.Has(identity.Admin) {
+		return fault.Deniedf("A file can be imported by the person only. Send the texts with memory.upsert_chunks or memory.add_batch instead.")
+	}
+	if untrusted != nil && !*untrusted && !id.MayApprove() {
+		return fault.Deniedf("Only a person can mark a source as trusted. Nothing was imported.")
+	}
+	return nil
+}
+
+// importPath resolves the path of an import.
 func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams) (R, error)) func(context.Context, memory.ImportParams) (R, error) {
 	resolved := pathParam(b, false, func(p *memory.ImportParams) *string { return &p.Path }, fn)
 	return func(ctx context.Context, p memory.ImportParams) (R, error) {
-		id, _ := identity.From(ctx)
-		if p.Path != "" && !strings.HasPrefix(p.Path, picks.Prefix) && !id.Scopes.Has(identity.Admin) {
+		if err := mayImport(ctx, p.Path, p.Untrusted); err != nil {
 			var zero R
-			return zero, fault.Deniedf("A file can be imported by the person only. Send the texts with memory.upsert_chunks or memory.add_batch instead.")
+			return zero, err
 		}
 		if p.Path != "" {
 			p.Name = b.Picks.Name(p.Path)
-		}
-		if p.Untrusted != nil && !*p.Untrusted && !id.MayApprove() {
-			var zero R
-			return zero, fault.Deniedf("Only a person can mark a source as trusted. Nothing was imported.")
 		}
 		return resolved(ctx, p)
 	}
 }
 
-// importOnce ends the token of an upload when its import has begun: the file goes with the import.
-func (b *Backend) importOnce(fn func(context.Context, memory.ImportParams) (memory.JobResult, error)) func(context.Context, memory.ImportParams) (memory.JobResult, error) {
-	return func(ctx context.Context, p memory.ImportParams) (memory.JobResult, error) {
-		r, err := fn(ctx, p)
-		if err == nil && !p.DryRun && b.Picks.Name(p.Path) != "" {
-			b.Picks.Forget(p.Path)
-			b.uploads.Wake() // it may have ended already
-		}
-		return r, err
+// watchAdd is memory.watch_add for a folder of this computer that the person names or has chosen.
+func (b *Backend) watchAdd(ctx context.Context, p memory.WatchAddParams) (memory.WatchedFolder, error) {
+	if err := mayImport(ctx, p.Path, p.Untrusted); err != nil {
+		return memory.WatchedFolder{}, err
 	}
+	if b.Picks.Name(p.Path) != "" {
+		return memory.WatchedFolder{}, fault.InvalidField("path", fault.CodeInvalid, "This is a copy that was uploaded. Give the path of the folder on the computer that runs Helix.")
+	}
+	return pathParam(b, false, func(p *memory.WatchAddParams) *string { return &p.Path }, b.Memory.WatchAdd)(ctx, p)
 }

@@ -28,6 +28,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/logfile"
 	"helix/backend/memory"
+	"helix/backend/otlp"
 	"helix/backend/pause"
 	"helix/backend/permission"
 	"helix/backend/picks"
@@ -39,6 +40,7 @@ import (
 	"helix/backend/storage"
 	"helix/backend/synthesis"
 	"helix/backend/tools"
+	"helix/backend/trash"
 	"helix/backend/wasmtools"
 )
 
@@ -103,6 +105,7 @@ type Backend struct {
 	Providers  *providers.Service
 	Ledger     *agent.Ledger // what calls of models cost
 	Agent      *agent.Service
+	Trash      *trash.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
 	Picks      *picks.Picks
@@ -110,6 +113,7 @@ type Backend struct {
 
 	embedder  memory.Embedder                               // nil without an encoder
 	scrub     func(ctx context.Context, text string) string // without the secrets of the user in ctx
+	telemetry *otlp.Exporter                                // nil: off
 	encoder   string                                        // why there is no sentence encoder; "": there is one
 	downloads *storage.Downloads
 	uploads   *picks.Uploads
@@ -254,10 +258,11 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		return err
 	}
 	b.openAgent(ctx, paths, conf)
+	b.openTrash()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), trash.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

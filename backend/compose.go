@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -19,6 +20,7 @@ import (
 	"helix/backend/memory"
 	"helix/backend/picks"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 // openGateway builds the table and the server; nothing listens yet.
@@ -67,6 +69,9 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		"permission": b.whenHealthy(b.Permission.Run), "tools": b.whenHealthy(b.Tools.Run), "uploads": b.whenHealthy(b.uploads.Run),
 	} {
 		b.core.Add(name, run, nil)
+	}
+	if b.telemetry != nil {
+		b.core.Add("telemetry", b.telemetry.Run, nil)
 	}
 	if !b.o.Once {
 		b.core.Add("sandbox", b.WasmTools.WatchSandbox, nil)
@@ -196,6 +201,13 @@ func (b *Backend) sessionEnded(ctx context.Context, id identity.Identity) {
 
 func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
 	return audit.Append(tx, accessEntry(e))
+}
+
+// openTrash puts what the domains have deleted into one trash, which keeps it as long as retention does.
+func (b *Backend) openTrash() {
+	kinds := append(b.Tools.Trash(), b.Skills.Trash(), b.Scheduler.Trash())
+	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash())
+	b.Trash = trash.New(b.DB, func() time.Duration { return b.storagePolicy().TrashAge }, kinds...)
 }
 
 // ownPort reports whether a port of this computer is one that Helix itself listens on: no

@@ -13,10 +13,12 @@ import (
 	"helix/backend/agent"
 	"helix/backend/callable"
 	"helix/backend/config"
+	"helix/backend/fault"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/permission"
 	"helix/backend/providers"
+	"helix/backend/skills"
 	"helix/backend/storage"
 	"helix/backend/synthesis"
 )
@@ -24,9 +26,10 @@ import (
 // openAgent builds the conversations over models, callables, rights and memory.
 func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config.Config) {
 	b.scrub = b.newScrubbers(paths).text
+	telemetry := b.openTelemetry(conf)
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Prompt: b.agentPrompt, Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()
@@ -48,21 +51,17 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	}
 }
 
-// soulRunes is how much of the soul a prompt holds.
-const soulRunes = 8000
-
-// agentPrompt is what a new chat knows of the person: their soul, unless they keep it from agents.
-func (b *Backend) agentPrompt(ctx context.Context, _ string) ([]agent.PromptPart, error) {
+// agentSoul is what agents may know of the person's soul.
+func (b *Backend) agentSoul(ctx context.Context) (string, error) {
 	settings, err := b.Psychology.Settings(ctx, struct{}{})
 	if err != nil || !settings.Enabled || !settings.AgentMayRead {
-		return []agent.PromptPart{}, err
+		return "", err
 	}
 	soul, err := b.Psychology.GetSoul(ctx, struct{}{})
-	if err != nil || strings.TrimSpace(soul.Text) == "" || soul.Version == 0 {
-		return []agent.PromptPart{}, err
+	if err != nil || soul.Version == 0 {
+		return "", err
 	}
-	text := []rune(soul.Text)
-	return []agent.PromptPart{{Kind: "soul", Name: "soul", Text: "What the person has written about themselves and how they want to be met:\n" + string(text[:min(len(text), soulRunes)])}}, nil
+	return soul.Text, nil
 }
 
 // agentMemory lends the agent the person's memory.
@@ -117,6 +116,62 @@ func (m agentMemory) Recall(ctx context.Context, session uuid.UUID, text string)
 func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error {
 	_, err := m.s.AppendTx(ctx, tx, memory.Said{Source: source, Conversation: session.String(), Turns: []memory.SaidTurn{{ID: id, Role: role, Text: text, At: &at}}})
 	return err
+}
+
+// agentSkills keeps and rehearses the skills that are made of runs.
+type agentSkills struct{ b *Backend }
+
+// SaveDraft implements agent.Skills. Names are unique, so a taken one gets a number.
+func (x agentSkills) SaveDraft(ctx context.Context, definition json.RawMessage, note string) (agent.DraftSkill, error) {
+	checked, err := x.b.Skills.ValidateComposite(ctx, skills.ValidateParams{Skill: definition})
+	if err != nil {
+		return agent.DraftSkill{}, err
+	}
+	out := agent.DraftSkill{Valid: checked.Valid, Problems: []string{}}
+	for _, p := range checked.Errors {
+		out.Problems = append(out.Problems, p.Message)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(definition, &fields); err != nil {
+		return out, err
+	}
+	name := fmt.Sprint(fields["name"])
+	for n := 2; ; n++ {
+		made, err := x.b.Skills.CreateComposite(ctx, skills.SaveParams{Skill: definition, Note: note})
+		if err == nil {
+			out.ID, out.Name = made.SkillID, made.Name
+			return out, nil
+		}
+		if !fault.Is(err, fault.Conflict) || n > 20 {
+			return out, err
+		}
+		fields["name"] = fmt.Sprintf("%s %d", name, n)
+		if definition, err = json.Marshal(fields); err != nil {
+			return out, err
+		}
+	}
+}
+
+// Rehearse implements agent.Skills.
+func (x agentSkills) Rehearse(ctx context.Context, id uuid.UUID, input json.RawMessage, outputs map[string]json.RawMessage) (map[string]json.RawMessage, string, error) {
+	p := skills.DryRunParams{SkillID: &id, Input: input, Mocks: map[string]skills.Mock{}}
+	for step, out := range outputs {
+		p.Mocks[step] = skills.Mock{Output: out}
+	}
+	r, err := x.b.Skills.DryRun(ctx, p)
+	if err != nil {
+		return nil, "", err
+	}
+	inputs, problem := map[string]json.RawMessage{}, ""
+	for _, s := range r.StepResults {
+		if s.WouldDo != nil {
+			inputs[s.StepID] = s.WouldDo.Input
+		}
+	}
+	if r.Error != nil {
+		problem = r.Error.Message
+	}
+	return inputs, problem, nil
 }
 
 // patternModel lends synthesis the model of its role.

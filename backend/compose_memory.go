@@ -15,6 +15,7 @@ import (
 	"helix/backend/config"
 	"helix/backend/embed"
 	"helix/backend/fault"
+	"helix/backend/identity"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/picks"
@@ -30,9 +31,10 @@ func (b *Backend) openMemory(conf config.Config) {
 	paths := b.Config.Paths()
 	o := memory.Options{
 		Logger: b.log, Audit: audit.Append, VectorDir: filepath.Join(paths.Data, "vectors"), TempDir: paths.Cache, Private: conf.StoragePrivate,
-		Zone:     func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
-		Pause:    b.Pause,
-		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
+		Zone:      func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
+		Pause:     b.Pause,
+		Retention: psychology.RetentionOf,
+		TrashAge:  func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
 	}
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
 		o.Weights = search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}
@@ -133,22 +135,34 @@ func (b *Backend) nextDecay(ctx context.Context) *time.Time {
 }
 
 // exportPsychology is psychology.export; a packed file can then be fetched.
-func (b *Backend) exportPsychology(ctx context.Context, p psychology.ExportParams) (psychology.ExportResult, error) {
-	r, err := b.Psychology.Export(ctx, p)
+func (b *Backend) exportPsychology(ctx context.Context, p psychology.ExportParams) (r psychology.ExportResult, err error) {
+	if p.Path, err = b.Picks.Expand(p.Path); err != nil {
+		return r, err
+	}
+	r, err = b.Psychology.Export(ctx, p)
 	if err == nil && r.BlobID != "" {
 		b.downloads.Add(ctx, r.BlobID, "application/zip")
 	}
 	return r, err
 }
 
-// importPsychology is psychology.import; a file that was uploaded is read first.
+// importPsychology is psychology.import; a file or folder that was chosen or uploaded, or that the
+// person names, is read from where it is.
 func (b *Backend) importPsychology(ctx context.Context, p psychology.ImportParams) (psychology.Counts, error) {
-	if !strings.HasPrefix(p.Path, picks.Prefix) {
-		return b.Psychology.Import(ctx, p)
-	}
-	path, err := b.Picks.Resolve(ctx, p.Path, false)
+	path, err := b.Picks.Expand(p.Path)
 	if err != nil {
 		return psychology.Counts{}, err
+	}
+	id, _ := identity.From(ctx)
+	if !strings.HasPrefix(path, picks.Prefix) && !(filepath.IsAbs(path) && id.Scopes.Has(identity.Admin)) {
+		p.Path = path
+		return b.Psychology.Import(ctx, p)
+	}
+	if path, err = b.Picks.Resolve(ctx, path, false); err != nil {
+		return psychology.Counts{}, err
+	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return b.Psychology.ImportFolder(ctx, path)
 	}
 	packed, err := os.ReadFile(path)
 	if err != nil {

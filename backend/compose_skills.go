@@ -87,7 +87,7 @@ func (b *Backend) asLocalUser(ctx context.Context) context.Context {
 func (b *Backend) cleanUp(ctx context.Context) (any, error) {
 	ctx = b.asLocalUser(ctx)
 	done, err := b.Storage.PruneAll(ctx)
-	return done, errors.Join(err, b.Audit.Prune(ctx))
+	return done, errors.Join(err, b.Agent.ForgetPurged(ctx), b.Audit.Prune(ctx))
 }
 
 // skillName is what a skill of the caller is called, "" when it is gone.

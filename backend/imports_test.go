@@ -50,6 +50,7 @@ var levels = map[string]int{
 	"backend/safehttp/safehttptest":        foundation,
 	"backend/callable":                     foundation,
 	"backend/lifecycle":                    foundation,
+	"backend/trash":                        foundation,
 	"backend/callable/netgate":             foundation,
 	"backend/callable/callabletest":        foundation,
 	"backend/sandbox":                      engine,
@@ -65,6 +66,7 @@ var levels = map[string]int{
 	"backend/scheduler/cadence":            engine,
 	"backend/kernel":                       engine,
 	"backend/vector":                       engine,
+	"backend/otlp":                         engine,
 	"backend/embed":                        engine,
 	"backend/valence":                      engine,
 	"backend/memory":                       domain,
@@ -88,6 +90,7 @@ var levels = map[string]int{
 	"backend":                              composition,
 	"app":                                  face,
 	"app/cli":                              face,
+	"app/cli/tui":                          face,
 	"app/cmd/helix":                        entry,
 	"frontend":                             foundation,
 	"build/gen":                            entry,
@@ -101,6 +104,9 @@ var levels = map[string]int{
 
 // sideways lists the imports within one level, each with its reason.
 var sideways = map[string]map[string]string{
+	"app/cli": {
+		"app/cli/tui": "helix chat shows it, and shares its fold of events with the line mode",
+	},
 	"backend/storage": {
 		"backend/fault":    "coded errors",
 		"backend/bus":      "a change is announced after its commit",
@@ -143,6 +149,14 @@ var sideways = map[string]map[string]string{
 		"backend/identity": "a restore acts for the caller",
 		"backend/jcs":      "what is signed is canonical JSON",
 		"backend/storage":  "definitions are rows",
+		"backend/trash":    "deleted definitions are shown with what else was deleted",
+	},
+	"backend/trash": {
+		"backend/fault":    "coded errors",
+		"backend/audit":    "what is removed permanently is put on record",
+		"backend/bus":      "trash.changed",
+		"backend/identity": "a trash belongs to a user, and who deleted something is known",
+		"backend/storage":  "deleted items are rows",
 	},
 	"backend/callable": {
 		"backend/fault":      "a refusal is a coded error",
@@ -266,6 +280,7 @@ var onlyIn = map[string][]string{
 	"github.com/tetratelabs/wazero":         {"backend/sandbox", "backend/sandbox/qjs", "backend/sandbox/meter", "build/engines/gen"},
 	"github.com/landlock-lsm/go-landlock":   {"backend/sandbox/worker"},
 	"github.com/jonreiter/govader":          {"backend/valence"},
+	"charm.land":                            {"app/cli/tui"},
 }
 
 type listed struct {

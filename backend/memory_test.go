@@ -258,6 +258,7 @@ func (p *memoryPipe) life() {
 	if at < 0 || !found[at].Untrusted {
 		t.Fatalf("search: %q", snippets(found))
 	}
+	p.watch()
 	p.items(word)
 	p.readers(found[at], word)
 	p.patterns()
@@ -274,6 +275,34 @@ func (p *memoryPipe) life() {
 		t.Errorf("stats: %+v", stats)
 	}
 	p.export(word)
+}
+
+// watch uses the methods of watched folders once.
+func (p *memoryPipe) watch() {
+	t := p.t
+	t.Helper()
+	dir := t.TempDir()
+	path := dir
+	if p.name == "bridge" {
+		path = p.Picks.Add(p.LocalUser(), dir, false)
+	}
+	var w memory.WatchedFolder
+	p.call("memory.watch_add", memory.WatchAddParams{Path: path}, &w)
+	var list memory.WatchListResult
+	p.call("memory.watch_list", none{}, &list)
+	if !slices.ContainsFunc(list.Folders, func(f memory.WatchedFolder) bool { return f.WatchID == w.WatchID && f.Path == dir }) {
+		t.Errorf("%+v", list)
+	}
+	this := memory.WatchParams{WatchID: w.WatchID}
+	p.call("memory.watch_pause", this, &w)
+	if w.State != "paused" {
+		t.Errorf("%+v", w)
+	}
+	p.call("memory.watch_resume", this, &w)
+	if w.State == "paused" {
+		t.Errorf("%+v", w)
+	}
+	p.call("memory.watch_remove", this, &w)
 }
 
 // items adds, changes and removes memories.

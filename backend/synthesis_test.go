@@ -74,7 +74,41 @@ func (p *memoryPipe) patterns() {
 	if schedules.Total != 1 {
 		t.Errorf("%d schedules", schedules.Total)
 	}
+	p.people()
 	p.layers(one.ID)
+}
+
+// people merges two people that texts name, and parts them again.
+func (p *memoryPipe) people() {
+	t := p.t
+	t.Helper()
+	pair := map[string][]string{"socket": {"Marten", "Ylva"}, "post": {"Torben", "Sigrid"}, "bridge": {"Ansgar", "Runa"}}[p.name]
+	for _, who := range pair {
+		for _, what := range []string{"brought bread", "fixed the old gate", "came along to the lake"} {
+			p.call("memory.add", memory.AddParams{Content: "On the way " + who + " " + what + "."}, nil)
+		}
+	}
+	named := func(name string) (n int, list synthesis.PeopleResult) {
+		p.call("memory.list_people", synthesis.PeopleParams{Query: name}, &list)
+		return len(list.People), list
+	}
+	if n, list := named(pair[0]); n != 1 || list.People[0].Mentions < 3 {
+		t.Fatalf("%+v", list)
+	}
+	var merged synthesis.MergePeopleResult
+	p.call("memory.merge_people", synthesis.MergePeopleParams{Names: pair}, &merged)
+	if merged.Person.Name != pair[0] || merged.Person.Mentions < 6 {
+		t.Errorf("%+v", merged)
+	}
+	var split synthesis.SplitPersonResult
+	p.call("memory.split_person", synthesis.SplitPersonParams{Name: pair[0], Aliases: pair[1:]}, &split)
+	if split.Split.Name != pair[1] || split.Split.Mentions < 3 {
+		t.Errorf("%+v", split)
+	}
+	p.call("memory.undo", memory.UndoParams{UndoToken: split.UndoToken}, nil)
+	if n, list := named(pair[1]); n != 1 || list.People[0].Name != pair[0] {
+		t.Errorf("after Undo: %+v", list)
+	}
 }
 
 // layers uses every method of psychology once.

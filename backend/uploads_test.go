@@ -1,12 +1,19 @@
 package backend
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +26,7 @@ import (
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/picks"
+	"helix/backend/psychology"
 	"helix/backend/storage"
 )
 
@@ -169,6 +177,164 @@ func TestUploadedFileIsImported(t *testing.T) {
 	}
 	if err := r.try("memory.import", memory.ImportParams{Path: filepath.Join(u.Config.Paths().Data, "helix.db")}, nil); !fault.Is(err, fault.Denied) {
 		t.Errorf("a browser session named a path: %v", err)
+	}
+}
+
+// sendFolder sends a folder; name "" is of files without one in common.
+func (u *uploader) sendFolder(name string, files map[string]string) uploaded {
+	u.t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for path, text := range files {
+		p, err := form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {`form-data; name="file"; filename="` + path + `"`}})
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		if _, err := io.WriteString(p, text); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	if err := form.Close(); err != nil {
+		u.t.Fatal(err)
+	}
+	status, a := u.do(http.MethodPost, "folder=true&name="+url.QueryEscape(name), &body, func(r *http.Request) { r.Header.Set("Content-Type", form.FormDataContentType()) })
+	if status != http.StatusCreated {
+		u.t.Fatalf("upload of %s: %d %+v", name, status, a)
+	}
+	return a
+}
+
+// TestUploadedFolderIsImported sends a folder of notes twice: the second time one note changed, one is
+// gone and one is new. Both uploads lie in other places, and are removed after their import.
+func TestUploadedFolderIsImported(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	r := u.browser()
+	for round, c := range []struct {
+		files                   map[string]string
+		added, updated, skipped int64
+		vanished                []string
+	}{
+		{map[string]string{"House/boiler.md": "# Boiler\n\nServiced in March. See [[Plumber]].", "Plumber #1.md": "Rosa", "Plumber.md": "Her name is Rosa."}, 3, 0, 0, nil},
+		{map[string]string{"House/boiler.md": "# Boiler\n\nServiced in April. See [[Plumber]].", "Plumber.md": "Her name is Rosa.", "new.md": "A new note."}, 1, 1, 1, []string{"Plumber #1.md"}},
+	} {
+		sent := u.sendFolder("My vault", c.files)
+		var p memory.PreviewResult
+		r.call("memory.import_preview", memory.ImportParams{Path: sent.Token}, &p)
+		if p.Format != "markdown" || int(p.Items) != len(c.files) {
+			t.Fatalf("round %d: preview %+v", round, p)
+		}
+		st := u.imported(r, sent.Token)
+		if st.Status != "completed" || st.Path != "My vault" || st.Added != c.added || st.Updated != c.updated || st.Skipped != c.skipped || !slices.Equal(st.Vanished, c.vanished) {
+			t.Errorf("round %d: %+v", round, st)
+		}
+		u.uploads.Sweep(t.Context())
+		if left := u.files(); len(left) != 0 {
+			t.Errorf("round %d: %v is left", round, left)
+		}
+	}
+}
+
+// TestUploadedFilesWithoutFolderAreKnownByTheirNames sends several files at once, and one of them
+// alone afterwards.
+func TestUploadedFilesWithoutFolderAreKnownByTheirNames(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	r := u.browser()
+	if st := u.imported(r, u.sendFolder("", map[string]string{"a.md": "# The first note", "b.md": "# The second note"}).Token); st.Added != 2 || st.Path != "Several files" {
+		t.Errorf("both: %+v", st)
+	}
+	if st := u.imported(r, u.sendFolder("", map[string]string{"b.md": "# The second note", "c.md": "# The third note"}).Token); st.Added != 1 || st.Skipped != 1 || len(st.Vanished) != 0 {
+		t.Errorf("another two: %+v", st)
+	}
+	if st := u.imported(r, u.send("a.md", "# The first note").Token); st.Added != 0 || st.Skipped != 1 {
+		t.Errorf("one alone: %+v", st)
+	}
+}
+
+// TestUploadedPsychologyIsImported sends an export as a folder and as a file, both without a path.
+func TestUploadedPsychologyIsImported(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	r := u.browser()
+	goal := `{"version":1,"entries":[{"id":"` + uuid.NewString() + `","layerNumber":4,"kind":"goal","data":{"title":"Learn Portuguese"},"memoryIds":[],"origin":"person","initialStrength":1,
+		"salienceTier":"medium","createdAt":"2024-01-01T00:00:00Z","updatedAt":"2024-01-01T00:00:00Z"}]}`
+	var n psychology.Counts
+	r.call("psychology.import", psychology.ImportParams{Path: u.sendFolder("export", map[string]string{"identity/goals.json": goal}).Token}, &n)
+	if n.Files != 1 || n.Entries != 1 {
+		t.Errorf("imported %+v", n)
+	}
+	u.uploads.Sweep(t.Context())
+	if left := u.files(); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+	if err := r.try("psychology.import", psychology.ImportParams{Path: u.sendFolder("other", map[string]string{"x.json": goal}).Token}, nil); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a folder without an export: %v", err)
+	}
+	dir := t.TempDir()
+	if err := r.try("psychology.import", psychology.ImportParams{Path: dir}, nil); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a browser session named a folder: %v", err)
+	}
+}
+
+// TestOnlyThePersonHasAFolderWatched: a path is named with all rights only, and an uploaded copy is not
+// the folder itself.
+func TestOnlyThePersonHasAFolderWatched(t *testing.T) {
+	t.Parallel()
+	u := newUploader(t)
+	r := u.browser()
+	if err := r.try("memory.watch_add", memory.WatchAddParams{Path: t.TempDir()}, nil); !fault.Is(err, fault.Denied) {
+		t.Errorf("a browser session named a folder: %v", err)
+	}
+	if err := r.try("memory.watch_add", memory.WatchAddParams{Path: u.sendFolder("vault", map[string]string{"a.md": "one"}).Token}, nil); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a copy is watched: %v", err)
+	}
+	var w memory.WatchedFolder
+	u.session(t).call("memory.watch_add", memory.WatchAddParams{Path: t.TempDir()}, &w)
+	r.call("memory.watch_pause", memory.WatchParams{WatchID: w.WatchID}, &w)
+	if w.State != "paused" {
+		t.Errorf("paused: %+v", w)
+	}
+}
+
+const uploadKilledDir = "HELIX_TEST_UPLOAD_KILLED_DIR"
+
+// TestKillBetweenUploadAndImportLeavesNothing kills a process that has received a folder, before
+// anybody imported it. The next start removes the folder.
+func TestKillBetweenUploadAndImportLeavesNothing(t *testing.T) {
+	if dir := os.Getenv(uploadKilledDir); dir != "" {
+		u := &uploader{Backend: startWith(t, testOptions(dir)), t: t}
+		u.token = u.tokenFor("read", "write", "approve")
+		u.sendFolder("vault", map[string]string{"sub/a.md": "# A note"})
+		u.send("b.md", "# Another note")
+		fmt.Println("received")
+		select {} // until it is killed
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKillBetweenUploadAndImportLeavesNothing$")
+	cmd.Env = append(os.Environ(), uploadKilledDir+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "received" {
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if left, err := os.ReadDir(filepath.Join(dir, "cache", "uploads")); err != nil || len(left) != 2 {
+		t.Fatalf("the killed process left %v, %v", left, err)
+	}
+	u := &uploader{Backend: startWith(t, testOptions(dir)), t: t}
+	u.uploads.Sweep(t.Context())
+	if left := u.files(); len(left) != 0 {
+		t.Errorf("after the next start: %v", left)
 	}
 }
 

@@ -134,7 +134,7 @@ func TestJSONParses(t *testing.T) {
 		"tool delete copy", "tool restore copy", "tool export counter", "tool share counter", "tool sign counter", "tool secret list", "tool state show counter", "tool state clear counter",
 		"tool usage", "tool audit", "tool templates", "skill list", "skill validate " + file("good.json"), "skill run " + file("good.json") + " --input {\"n\":1}", "skill history",
 		"schedule create --name S --tool counter --every 1h", "schedule list", "schedule show S", "schedule edit S --every 2h", "schedule pause S", "schedule resume S", "schedule pause-all",
-		"schedule resume-all", "schedule history", "schedule next --every 1h", "schedule delete S --yes", "schedule restore S",
+		"schedule resume-all", "schedule history", "schedule next --every 1h", "schedule delete S --yes", "schedule restore S", "trash", "trash empty --yes",
 		"memory add hello", "memory list", "memory search hello", "memory conversations", "memory documents", "memory imports", "memory stats", "memory export",
 		"call --list", "call counter --input {\"text\":\"a\"}", "sandbox status", "sandbox verify " + fixture("echo"), "audit list", "audit verify", "audit key",
 		"approvals list", "permissions list", "backup create", "backup list", "db check", "keys status", "secrets list", "config list", "config get app.theme", "config set app.theme dark",

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,13 +19,19 @@ import (
 func chatModel(t *testing.T, dir string, replies ...providers.ScriptedReply) *providerstest.Server {
 	t.Helper()
 	srv := providerstest.New(t, providerstest.Options{Replies: replies})
+	useModel(t, dir, srv)
+	return srv
+}
+
+// useModel has the role chat use a server.
+func useModel(t *testing.T, dir string, srv *providerstest.Server) {
+	t.Helper()
 	entry := srv.Entry()
 	for _, args := range [][]string{{"providers", "add", "emulated", "--type", entry.Type, "--base-url", entry.BaseURL}, {"providers", "role", "chat", "emulated/one"}} {
 		if r := helix(t, dir, "", args...); r.code != 0 {
 			t.Fatalf("%v: %+v", args, r)
 		}
 	}
-	return srv
 }
 
 // Without a terminal each line is answered in turn, in one chat.
@@ -60,13 +67,19 @@ type terminal struct {
 
 func inTerminal(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
+	return inShell(t, os.Args[0], dir, args...)
+}
+
+// inShell runs a script in a terminal of its own; $HELIX in it is the command.
+func inShell(t *testing.T, shell, dir string, args ...string) *terminal {
+	t.Helper()
 	script, err := exec.LookPath("script")
 	if err != nil {
 		t.Skip("there is no script(1) to make a terminal with")
 	}
 	inner := process(t, dir, args...)
-	cmd := exec.CommandContext(t.Context(), script, "-qec", os.Args[0], os.DevNull)
-	cmd.Env = inner.Env
+	cmd := exec.CommandContext(t.Context(), script, "-qec", shell, os.DevNull)
+	cmd.Env = append(inner.Env, "TERM=xterm-256color", "NO_COLOR=1", "HELIX="+os.Args[0])
 	x := &terminal{t: t, done: make(chan error, 1), more: make(chan struct{}, 1)}
 	if x.in, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -119,11 +132,35 @@ func (x *terminal) expect(text string) {
 	}
 }
 
-func (x *terminal) write(line string) {
+// text is all that the terminal showed.
+func (x *terminal) text() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.seen.String()
+}
+
+func (x *terminal) signal(pid int, s syscall.Signal) {
 	x.t.Helper()
-	if _, err := io.WriteString(x.in, line+"\n"); err != nil {
+	p, err := os.FindProcess(pid)
+	if err != nil {
 		x.t.Fatal(err)
 	}
+	if err := p.Signal(s); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// press types keys.
+func (x *terminal) press(keys string) {
+	x.t.Helper()
+	if _, err := io.WriteString(x.in, keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *terminal) write(line string) {
+	x.t.Helper()
+	x.press(line + "\n")
 }
 
 // In a terminal the answer streams, tools ask there, and commands are understood.
@@ -134,7 +171,7 @@ func TestChatInTerminal(t *testing.T) {
 		return providers.ScriptedReply{Calls: []providers.ScriptedCall{{Name: "file_write", Args: json.RawMessage(`{"path":"/shared/` + name + `","text":"hello"}`)}}}
 	}
 	srv := chatModel(t, dir, write("a.txt"), providers.ScriptedReply{Text: "It is written.\x1b[2J"}, write("b.txt"), providers.ScriptedReply{Text: "Then not."}, providers.ScriptedReply{Text: "All three lines."})
-	x := inTerminal(t, dir, "chat")
+	x := inTerminal(t, dir, "chat", "--plain")
 	x.expect("> ")
 	x.write("/dance")
 	x.expect("There is no command /dance")
@@ -147,6 +184,8 @@ func TestChatInTerminal(t *testing.T) {
 	x.expect("/shared/a.txt")
 	x.expect("v view]")
 	x.write("y")
+	x.expect("· file_write …")
+	x.expect("· file_write: done")
 	x.expect("It is written.\ufffd[2J")
 	x.expect("> ")
 	x.write("Another")

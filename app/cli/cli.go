@@ -72,6 +72,7 @@ type grammar struct {
 
 	Backup  backupCmd  `cmd:"" group:"data" aliases:"backups" help:"Make, list and verify backups."`
 	Restore restoreCmd `cmd:"" group:"data" help:"Restore a backup. The current data is kept aside."`
+	Trash   trashCmd   `cmd:"" group:"data" help:"List, restore and permanently delete what was deleted."`
 	Export  exportCmd  `cmd:"" group:"data" help:"Export all data in open formats."`
 	Import  importCmd  `cmd:"" group:"data" help:"Import an export of Helix."`
 	DB      dbCmd      `cmd:"" group:"data" name:"db" help:"Check, migrate, roll back, salvage and prune the database."`
@@ -209,6 +210,8 @@ type command struct {
 	// background has a backend that is opened for this command do background work too, such
 	// as starting what schedules name.
 	background bool
+	// listens has it answer other programs besides, for a command that holds the data folder long.
+	listens bool
 	// memoryWork has it import and embed besides.
 	memoryWork bool
 	// runsCode has it prepare the sandbox while it opens.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/app/cli/tui"
 	"helix/backend/agent"
 	"helix/backend/fault"
 	"helix/backend/providers"
@@ -31,12 +32,14 @@ type chatCmd struct {
 }
 
 type chatSendCmd struct {
-	Prompt   string  `short:"p" placeholder:"TEXT" help:"The text; - reads standard input. Without it, each line that you type is sent."`
+	Prompt   string  `short:"p" placeholder:"TEXT" help:"The text; - reads standard input. Without it, the chat opens on the whole screen, or, without a terminal, answers each line of standard input."`
 	Session  string  `placeholder:"ID" help:"Continue this chat. Default: a new one."`
+	Agent    string  `placeholder:"NAME" help:"Who answers; for a new chat. Default: helix."`
 	Model    string  `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
 	Mode     string  `default:"ask" enum:"ask,read,work" help:"What tools may do without a question (${enum}); for a new chat."`
 	MaxCost  float64 `placeholder:"USD" help:"The most that the turn may cost."`
 	MaxTurns int     `placeholder:"N" help:"The most steps of the turn."`
+	Plain    bool    `help:"Talk line by line instead of on the whole screen."`
 }
 
 func (s *chatSendCmd) Run(c *command) error {
@@ -58,7 +61,7 @@ func (s *chatSendCmd) Run(c *command) error {
 	}
 	if s.Session == "" {
 		var made agent.SessionResult
-		if _, err := c.call("chat.create", agent.CreateParams{Mode: s.Mode}, &made); err != nil {
+		if _, err := c.call("chat.create", agent.CreateParams{Mode: s.Mode, AgentName: s.Agent}, &made); err != nil {
 			return err
 		}
 		p.SessionID = made.Session.ID
@@ -134,21 +137,23 @@ func turnError(t agent.Turn) error {
 
 // printAnswer prints what the model said in a turn.
 func (c *command) printAnswer(session, turn uuid.UUID) error {
+	texts, err := c.answers(session, turn)
+	for _, text := range texts {
+		c.printText(text)
+	}
+	return err
+}
+
+// answers are the texts of the answers in a turn.
+func (c *command) answers(session, turn uuid.UUID) (texts []string, err error) {
 	var page agent.MessagesResult
-	if _, err := c.call("chat.messages", agent.MessagesParams{SessionID: session, Limit: 200}, &page); err != nil {
-		return err
-	}
+	_, err = c.call("chat.messages", agent.MessagesParams{SessionID: session, Limit: 200}, &page)
 	for _, m := range page.Messages {
-		if m.TurnID != turn || m.Role != "assistant" {
-			continue
-		}
-		for _, p := range m.Parts {
-			if p.Kind == agent.PartText {
-				c.printText(p.Text)
-			}
+		if text := tui.TextOf(m); m.TurnID == turn && m.Role == "assistant" && text != "" {
+			texts = append(texts, text)
 		}
 	}
-	return nil
+	return texts, err
 }
 
 type chatListCmd struct {
@@ -318,6 +323,11 @@ type agentCmd struct {
 	Tools  agentToolsCmd  `cmd:"" help:"List what the model may call."`
 	Budget agentBudgetCmd `cmd:"" help:"Show the budgets, or set one."`
 	Ledger agentLedgerCmd `cmd:"" help:"List calls of models with what they cost."`
+	Tree   agentTreeCmd   `cmd:"" help:"Show the subagents of a chat and what they do."`
+
+	Personas agentPersonasCmd `cmd:"" aliases:"persona" help:"Show and change what agents are told."`
+	ToSkill  agentToSkillCmd  `cmd:"" help:"Make a disabled skill of what turns of a chat did."`
+	Skills   agentSkillsCmd   `cmd:"" help:"List SKILL.md documents, and allow or add them."`
 }
 
 type agentStatusCmd struct{}

@@ -4,56 +4,126 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
+	"io"
+	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/google/uuid"
 
+	"helix/app/cli/tui"
 	"helix/backend/agent"
 	"helix/backend/fault"
-	"helix/backend/providers"
+	"helix/backend/gateway"
 )
 
-// chatHelp is the answer to /help.
-const chatHelp = `/new            start a new chat
-/sessions       list chats
-/switch N       continue chat N of that list
-/cancel         stop the answer; /cancelall stops those of all chats
-/status         show this chat and what runs
-/model REF      answer with provider/model from now on
-/mode MODE      ask, read or work: what tools may do without a question
-/cost           show what this chat has cost
-/quit           leave; the chat stays
-A text that you send while Helix answers waits for its turn.`
+// chatConnectLimit is how long connecting may take before the chat is given up.
+const chatConnectLimit = 10 * time.Second
+
+// chatConn is a connection of the chat to a backend.
+type chatConn struct {
+	*gateway.Client
+	close func() error
+}
+
+// Follow begins where the connection did, so that nothing is missed in between.
+func (c chatConn) Follow(ctx context.Context, topics []string, fn func(gateway.Event), gap func()) error {
+	return c.Client.Follow(ctx, topics, int64(min(c.Hello().Seq, 1<<62)), fn, gap)
+}
+
+func (c chatConn) Close() error { return c.close() }
+
+// dialChat connects as connect does, but to a connection that ends when it is lost: Helix may be
+// found elsewhere then. Only with open does it open a backend when none runs; own says that it did.
+func (c *command) dialChat(ctx context.Context, open bool) (conn tui.Conn, own bool, err error) {
+	err = c.waitTurn(ctx, func() error {
+		opts, err := c.remote(ctx)
+		switch {
+		case err != nil:
+			return err
+		case opts == nil && !open:
+			return fault.Unavailablef("Helix is not running.")
+		case opts == nil:
+			mine, err := c.open(ctx)
+			if err == nil {
+				conn, own = chatConn{mine.client, mine.Close}, true
+			}
+			return err
+		}
+		pipe, err := gateway.DialPipe(ctx, *opts)
+		if err != nil {
+			return err
+		}
+		client, err := gateway.DialOver(ctx, pipe, *opts)
+		if err == nil {
+			conn = chatConn{client, client.Close}
+		}
+		return err
+	})
+	return conn, own, err
+}
+
+// inTerminal talks with a person: on the whole screen of a terminal that can show it, else line by
+// line.
+func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
+	set := tui.Settings{SessionID: p.SessionID, Model: p.Model, Mode: s.Mode, Budget: p.Budget}
+	if s.Plain || c.JSON || c.Quiet || !isTerminal(c.env.Stdin) || !isTerminal(c.env.Stdout) || os.Getenv("TERM") == "dumb" {
+		return chatByLine(c, set)
+	}
+	c.LogLevel = "error+100" // the log goes to its file alone: the screen is taken
+	c.background, c.listens = true, true
+	ctx, cancel := context.WithTimeout(c.ctx, chatConnectLimit)
+	conn, own, err := c.dialChat(ctx, true)
+	cancel()
+	if err != nil {
+		return err
+	}
+	c.Quiet = true
+	again := func(ctx context.Context) (tui.Conn, error) {
+		conn, _, err := c.dialChat(ctx, own)
+		return conn, err
+	}
+	set, active, err := tui.Run(c.ctx, tui.Options{Conn: conn, Dial: again, Settings: set, Now: time.Now, NewID: uuid.New, In: c.env.Stdin, Out: c.env.Stdout, Env: os.Environ()})
+	c.Quiet = false
+	if set.SessionID != uuid.Nil {
+		c.say("Continue this chat with: helix chat --session %s", set.SessionID)
+		if active && own {
+			c.say("Its turn continues when Helix runs again.")
+		}
+	}
+	return err
+}
 
 // pasted is how long lines of one paste may be apart.
 const pasted = 40 * time.Millisecond
 
-// terminalChat is a chat in a terminal, line by line. Without a terminal it answers each line of
-// standard input.
-type terminalChat struct {
+// lineChat is a chat line by line. Without a terminal it answers each line of standard input.
+type lineChat struct {
 	c       *command
-	params  agent.SendParams
-	mode    string
+	conn    tui.Conn
+	set     tui.Settings
 	person  bool // sits at a terminal
 	lines   chan string
-	events  chan event
-	listed  []agent.Session
+	events  chan gateway.Event
 	waiting []agent.TurnParams // turns that were sent and have not ended, the running one first
-	shown   strings.Builder
+	chat    tui.Chat           // of the running turn
+	tools   map[string]string  // names of its calls
+	shown   string             // of the answer that streams
 }
 
-func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
+func chatByLine(c *command, set tui.Settings) error {
 	if err := c.connect(); err != nil {
 		return err
 	}
-	t := &terminalChat{c: c, params: p, mode: s.Mode, person: isTerminal(c.env.Stdin), lines: make(chan string), events: make(chan event, 256)}
-	if t.params.Model == "" {
+	t := &lineChat{c: c, set: set, person: isTerminal(c.env.Stdin), lines: make(chan string), events: make(chan gateway.Event, 1024), tools: map[string]string{}}
+	switch x := c.conn.(type) {
+	case *remote:
+		t.conn = chatConn{x.client, x.Close}
+	case *own:
+		t.conn = chatConn{x.client, x.Close}
+	}
+	if set.Model == "" {
 		var status agent.StatusResult
 		if _, err := c.call("agent.status", struct{}{}, &status); err == nil && !status.Ready {
 			return fault.Unavailablef("Set up a model first: helix providers add, then helix providers role chat.")
@@ -63,13 +133,12 @@ func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = c.conn.Events(ctx, []string{"chat.assistant_delta", "chat.attempt_discarded", "chat.tool_started", "chat.tool_finished", "chat.notice"}, -1, func(e event) error {
+		_ = t.conn.Follow(ctx, tui.Topics(), func(e gateway.Event) {
 			select {
 			case t.events <- e:
-			case <-ctx.Done():
+			default: // the end of the turn brings the whole
 			}
-			return nil
-		}) // without them the answer comes as a whole
+		}, nil) // without them the answer comes as a whole
 	}()
 	defer func() { stop(); <-ended }()
 	go t.readLines(ctx)
@@ -86,7 +155,6 @@ func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 			if quit, err := t.handle(line); quit || err != nil {
 				return err
 			}
-		case <-t.events: // of other chats, or late
 		case <-c.ctx.Done():
 			return nil
 		}
@@ -100,7 +168,7 @@ func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 }
 
 // readLines passes on the lines of the input; those of a paste come as one.
-func (t *terminalChat) readLines(ctx context.Context) {
+func (t *lineChat) readLines(ctx context.Context) {
 	defer close(t.lines)
 	raw := make(chan string)
 	go func() {
@@ -141,79 +209,44 @@ func (t *terminalChat) readLines(ctx context.Context) {
 	}
 }
 
-func (t *terminalChat) prompt() {
+func (t *lineChat) prompt() {
 	if t.person {
 		fmt.Fprint(t.c.env.Stderr, "\n> ")
 	}
 }
 
-// handle does what an input says: a command, or a text for the chat.
-func (t *terminalChat) handle(line string) (quit bool, err error) {
-	line = strings.TrimSpace(line)
-	if line == "" {
+// handle carries out an input.
+func (t *lineChat) handle(line string) (quit bool, err error) {
+	if line = strings.TrimSpace(line); line == "" {
 		return false, nil
 	}
-	if !strings.HasPrefix(line, "/") {
-		return false, t.report(t.send(line))
+	ctx, cancel := context.WithTimeout(t.c.ctx, t.c.Timeout)
+	defer cancel()
+	turn := uuid.New()
+	out, err := tui.Do(ctx, t.conn, t.set, turn, line)
+	t.set = out.Settings
+	if err != nil {
+		return false, t.report(err)
 	}
-	verb, rest, _ := strings.Cut(line, " ")
-	rest = strings.TrimSpace(rest)
-	switch verb {
-	case "/quit", "/exit":
-		return true, nil
-	case "/help":
-		t.c.say("%s", chatHelp)
-	case "/new":
-		t.params.SessionID = uuid.Nil
-		t.c.say("A new chat begins with your next text.")
-	case "/sessions":
-		var r agent.ListResult
-		_, err = t.c.call("chat.list", agent.ListParams{Limit: 20}, &r)
-		t.listed = r.Sessions
-		for i, s := range r.Sessions {
-			t.c.say("%2d  %s  %s", i+1, s.UpdatedAt.Local().Format(time.DateTime), plain(first(s.Title, "(no title)")))
+	if out.Listed {
+		for i, s := range t.set.Listed {
+			t.c.say("%s", tui.SessionRow(i, s))
 		}
-	case "/switch":
-		n, nerr := strconv.Atoi(rest)
-		if nerr != nil || n < 1 || n > len(t.listed) {
-			t.c.say("Choose a number of /sessions.")
-			break
-		}
-		t.params.SessionID = t.listed[n-1].ID
-		t.c.say("%s", plain(first(t.listed[n-1].Title, "(no title)")))
-	case "/cancel":
-		if len(t.waiting) == 0 {
-			t.c.say("Nothing runs.")
-			break
-		}
-		_, err = t.c.call("chat.cancel", t.waiting[0], nil)
-	case "/cancelall":
-		_, err = t.c.call("chat.cancel_all", struct{}{}, nil)
-	case "/model":
-		t.params.Model = providers.ModelRef(rest)
-		t.c.say("Model: %s", plain(first(rest, "that of the role chat")))
-	case "/mode":
-		if !slices.Contains([]string{agent.ModeAsk, agent.ModeRead, agent.ModeWork}, rest) {
-			t.c.say("The mode is ask, read or work.")
-			break
-		}
-		t.mode = rest
-		if t.params.SessionID != uuid.Nil {
-			_, err = t.c.call("chat.set_mode", agent.ModeParams{SessionID: t.params.SessionID, Mode: rest}, nil)
-		}
-		if err == nil {
-			t.c.say("Mode: %s", rest)
-		}
-	case "/cost", "/status":
-		err = t.showCost(verb)
-	default:
-		t.c.say("There is no command %s. /help lists them.", plain(verb))
 	}
-	return false, t.report(err)
+	if out.Text != "" {
+		t.c.say("%s", tui.Visible(out.Text))
+	}
+	if out.Sent != nil {
+		if len(t.waiting) > 0 && t.person {
+			t.c.say("Waits for its turn.")
+		}
+		t.waiting = append(t.waiting, agent.TurnParams{SessionID: t.set.SessionID, TurnID: &turn})
+	}
+	return out.Quit, nil
 }
 
 // report shows an error and continues, unless nobody would see it.
-func (t *terminalChat) report(err error) error {
+func (t *lineChat) report(err error) error {
 	if err == nil || !t.person {
 		return err
 	}
@@ -221,61 +254,11 @@ func (t *terminalChat) report(err error) error {
 	return nil
 }
 
-func (t *terminalChat) showCost(verb string) error {
-	if t.params.SessionID == uuid.Nil {
-		t.c.say("This chat has not begun.")
-		return nil
-	}
-	var cost agent.CostResult
-	if _, err := t.c.call("chat.cost", agent.SessionParams{SessionID: t.params.SessionID}, &cost); err != nil {
-		return err
-	}
-	if verb == "/status" {
-		var s agent.StatusResult
-		if _, err := t.c.call("agent.status", struct{}{}, &s); err != nil {
-			return err
-		}
-		var got agent.GetResult
-		if _, err := t.c.call("chat.get", agent.SessionParams{SessionID: t.params.SessionID}, &got); err != nil {
-			return err
-		}
-		model := first(string(t.params.Model), string(got.Session.Model), "that of the role chat")
-		t.c.say("Chat %s, mode %s, model %s; %d running, %d queued", t.params.SessionID, got.Session.Mode, plain(model), len(s.Running), s.Queued)
-	}
-	t.c.say("%d calls of a model, $%.4f", cost.Calls, float64(cost.CostMicros)/1e6)
-	return nil
-}
-
-func (t *terminalChat) send(text string) error {
-	fresh := t.params.SessionID == uuid.Nil
-	if fresh {
-		var made agent.SessionResult
-		if _, err := t.c.call("chat.create", agent.CreateParams{Mode: t.mode}, &made); err != nil {
-			return err
-		}
-		t.params.SessionID = made.Session.ID
-	}
-	t.params.Text = text
-	var sent agent.SendResult
-	if _, err := t.c.call("chat.send", t.params, &sent); err != nil {
-		if fresh { // an empty chat is of no use
-			_, _ = t.c.call("chat.delete", agent.SessionParams{SessionID: t.params.SessionID}, nil)
-			t.params.SessionID = uuid.Nil
-		}
-		return err
-	}
-	if len(t.waiting) > 0 && t.person {
-		t.c.say("Waits for its turn.")
-	}
-	t.waiting = append(t.waiting, agent.TurnParams{SessionID: t.params.SessionID, TurnID: &sent.TurnID})
-	return nil
-}
-
 // follow shows the running turn until it ends, and handles what is typed meanwhile.
-func (t *terminalChat) follow() (quit bool, err error) {
+func (t *lineChat) follow() (quit bool, err error) {
 	running := t.waiting[0]
 	turn := *running.TurnID
-	t.shown.Reset()
+	t.chat, t.shown = tui.Chat{Session: agent.Session{ID: running.SessionID}}, ""
 	type answer struct {
 		turn agent.Turn
 		err  error
@@ -326,7 +309,7 @@ func (t *terminalChat) follow() (quit bool, err error) {
 		case <-t.c.ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.c.ctx), 10*time.Second)
 			defer cancel()
-			if err := t.c.conn.Call(ctx, "chat.cancel", running, nil); err == nil {
+			if err := t.conn.Call(ctx, "chat.cancel", running, nil); err == nil {
 				t.c.say("Stopped.")
 			}
 			return true, nil
@@ -334,65 +317,56 @@ func (t *terminalChat) follow() (quit bool, err error) {
 	}
 }
 
-// showEvent shows what an event of the turn says.
-func (t *terminalChat) showEvent(turn uuid.UUID, e event) {
-	var x struct {
-		TurnID uuid.UUID
-		Offset int
-		Delta  string
-		Tool   string
-		Status string
-		Text   string
-	}
-	if json.Unmarshal(e.Params, &x) != nil || x.TurnID != turn || !t.person {
+// showEvent shows what an event says of the turn.
+func (t *lineChat) showEvent(turn uuid.UUID, e gateway.Event) {
+	if !t.person {
 		return
 	}
-	switch e.Method {
-	case "chat.assistant_delta":
-		if x.Offset == 0 && t.shown.Len() > 0 {
-			t.endLine()
-			t.shown.Reset()
-		}
-		if x.Offset == t.shown.Len() { // else a part was missed: the end brings the whole
-			t.shown.WriteString(x.Delta)
-			fmt.Fprint(t.c.env.Stdout, visible(x.Delta))
-		}
-	case "chat.attempt_discarded":
-		if t.shown.Len() > 0 {
-			t.endLine()
+	t.chat.Event(e)
+	text, restarted := "", false
+	if l := t.chat.Live; l != nil && l.TurnID == turn {
+		text, restarted = l.Text(), l.Restarted
+	}
+	rest, continues := strings.CutPrefix(text, t.shown)
+	if !continues {
+		if t.endLine(); restarted {
 			t.c.say("The answer starts again.")
-			t.shown.Reset()
 		}
+		rest = text
+	}
+	t.shown = text
+	fmt.Fprint(t.c.env.Stdout, tui.Visible(rest))
+	var x struct {
+		TurnID                           uuid.UUID
+		CallID, Tool, Status, Kind, Text string
+	}
+	if json.Unmarshal(e.Data, &x) != nil || x.TurnID != turn {
+		return
+	}
+	switch e.Name {
 	case "chat.tool_started":
 		t.endLine()
+		t.tools[x.CallID] = x.Tool
 		t.c.say("· %s …", plain(x.Tool))
 	case "chat.tool_finished":
-		t.c.say("· %s: %s", plain(x.Tool), plain(x.Status))
+		t.c.say("· %s: %s", plain(t.tools[x.CallID]), plain(x.Status))
 	case "chat.notice":
-		t.endLine()
-		t.c.say("%s", plain(x.Text))
+		if x.Kind != "approval" { // that is asked here
+			t.endLine()
+			t.c.say("%s", plain(x.Text))
+		}
 	}
 }
 
 // endLine ends the line that the answer is in.
-func (t *terminalChat) endLine() {
-	if s := t.shown.String(); s != "" && !strings.HasSuffix(s, "\n") {
+func (t *lineChat) endLine() {
+	if t.shown != "" && !strings.HasSuffix(t.shown, "\n") {
 		fmt.Fprintln(t.c.env.Stdout)
 	}
 }
 
-// visible keeps the lines of a text and replaces what could move a terminal's cursor.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control)) {
-			return '�'
-		}
-		return r
-	}, s)
-}
-
 // finish shows the rest of the answer and how the turn ended.
-func (t *terminalChat) finish(turn agent.Turn) error {
+func (t *lineChat) finish(turn agent.Turn) error {
 	for more := true; more; { // what came before the end
 		select {
 		case e := <-t.events:
@@ -401,35 +375,24 @@ func (t *terminalChat) finish(turn agent.Turn) error {
 			more = false
 		}
 	}
-	var page agent.MessagesResult
-	if _, err := t.c.call("chat.messages", agent.MessagesParams{SessionID: turn.SessionID, Limit: 200}, &page); err != nil {
+	texts, err := t.c.answers(turn.SessionID, turn.TurnID)
+	if err != nil {
 		return t.report(err)
 	}
 	answer := ""
-	for _, m := range page.Messages {
-		if m.TurnID != turn.TurnID || m.Role != "assistant" {
-			continue
-		}
-		text := ""
-		for _, p := range m.Parts {
-			if p.Kind == agent.PartText {
-				text += p.Text
-			}
-		}
-		if text != "" {
-			answer = text
-		}
+	if len(texts) > 0 {
+		answer = texts[len(texts)-1]
 	}
-	rest, seen := strings.CutPrefix(answer, t.shown.String())
+	rest, seen := strings.CutPrefix(answer, t.shown)
 	if !seen {
 		t.endLine()
 		rest = answer
 	}
-	fmt.Fprint(t.c.env.Stdout, visible(rest))
+	fmt.Fprint(t.c.env.Stdout, tui.Visible(rest))
 	if !strings.HasSuffix(answer, "\n") && answer != "" {
 		fmt.Fprintln(t.c.env.Stdout)
 	}
-	err := turnError(turn)
+	err = turnError(turn)
 	if err == nil {
 		return nil
 	}
@@ -447,100 +410,40 @@ func (t *terminalChat) finish(turn agent.Turn) error {
 	return nil
 }
 
-// lines say in full what is asked for.
-func (a approval) lines() (out []string) {
-	for _, r := range a.Requested {
-		out = append(out, capability(r.Capability, r.Resource)+" "+r.Why)
-	}
-	if q := a.Question; q != nil {
-		if q.Message != "" {
-			out = append(out, q.Message)
-		}
-		if len(q.Details) > 0 {
-			out = append(out, string(q.Details))
-		}
-	}
-	return out
-}
-
-// decide asks the person at the terminal a question of Approvals.
-func (t *terminalChat) decide(id uuid.UUID) (quit bool, err error) {
-	raw, err := t.c.call("approvals.get", map[string]any{"id": id}, nil)
-	if err != nil {
+// decide asks the person a question of Approvals.
+func (t *lineChat) decide(id uuid.UUID) (quit bool, err error) {
+	ctx, cancel := context.WithTimeout(t.c.ctx, t.c.Timeout)
+	q, err := tui.Ask(ctx, t.conn, id)
+	cancel()
+	if err != nil || q == nil {
 		return false, t.report(err)
 	}
-	var got struct {
-		Approval approval
-		approval
-	}
-	if err := json.Unmarshal(raw, &got); err != nil {
-		return false, err
-	}
-	a := got.Approval
-	if a.ID == "" {
-		a = got.approval
-	}
-	if a.Status != "pending" {
-		return false, nil
-	}
 	t.endLine()
-	t.shown.Reset()
-	fmt.Fprintf(t.c.env.Stderr, "%s asks: %s\n", plain(first(a.Subject.Name, a.Subject.ID)), plain(first(a.Sentence, a.wants())))
-	for _, line := range a.lines() {
-		fmt.Fprintf(t.c.env.Stderr, "  %s\n", cut(plain(line), 200))
-	}
-	keys := "y once, n deny, v view"
-	if a.Question != nil {
-		var names []string
-		for i, c := range a.Question.Choices {
-			names = append(names, fmt.Sprintf("%d %s", i+1, plain(c.Label)))
-		}
-		keys = strings.Join(names, ", ") + ", v view"
+	t.shown = ""
+	out := t.c.env.Stderr
+	fmt.Fprintln(out, q.Sentence())
+	for _, line := range q.Lines() {
+		fmt.Fprintf(out, "  %s\n", cut(line, 200))
 	}
 	for {
-		fmt.Fprintf(t.c.env.Stderr, "[%s] ", keys)
+		fmt.Fprintf(out, "[%s] ", q.Keys())
 		var line string
 		var ok bool
 		select {
 		case line, ok = <-t.lines:
 		case <-t.c.ctx.Done():
 		}
-		if !ok {
+		key := strings.ToLower(strings.TrimSpace(line))
+		if !ok || key == "/quit" {
 			return true, nil
 		}
-		p := map[string]any{"id": a.ID, "definitionHash": a.DefinitionHash}
-		switch key := strings.ToLower(strings.TrimSpace(line)); {
-		case key == "v":
-			fmt.Fprintf(t.c.env.Stderr, "%s\n", plain(strings.ReplaceAll(a.Tier, "_", " ")))
-			for _, text := range a.lines() {
-				for line := range strings.Lines(text) {
-					fmt.Fprintf(t.c.env.Stderr, "  %s\n", plain(strings.TrimRight(line, "\n")))
-				}
-			}
-			continue
-		case key == "/quit":
-			return true, nil
-		case a.Question != nil:
-			n, err := strconv.Atoi(key)
-			if err != nil || n < 1 || n > len(a.Question.Choices) {
-				continue
-			}
-			p["choice"], p["decision"] = a.Question.Choices[n-1].ID, "deny"
-			if a.Question.Choices[n-1].Approves {
-				p["decision"] = "approve"
-			}
-		case key == "y":
-			p["decision"], p["scope"] = "approve", "once"
-		case key == "n":
-			p["decision"] = "deny"
-		default:
-			continue
+		if key == "v" {
+			_, _ = io.WriteString(out, q.Full()+"\n")
 		}
-		_, err := t.c.call("approvals.decide", p, nil)
-		var f *fault.Error
-		if errors.As(err, &f) && f.Kind == fault.Conflict { // answered elsewhere
-			err = nil
+		if p, ok := q.Answer(key); ok {
+			ctx, cancel := context.WithTimeout(t.c.ctx, t.c.Timeout)
+			defer cancel()
+			return false, t.report(tui.Decide(ctx, t.conn, p))
 		}
-		return false, t.report(err)
 	}
 }

@@ -104,6 +104,7 @@ func writeHelp(w io.Writer, root, n *kong.Node) error {
 	}
 	section(&b, "Examples", lines)
 	if n == root {
+		section(&b, "Environment", environment())
 		fmt.Fprintf(&b, "\nExit status:\n  %s\n", wrap(exitStatus, 2))
 	}
 	if len(n.Children) > 0 {
@@ -315,48 +316,4 @@ func findFlag(path []*kong.Node, word string) *kong.Flag {
 		}
 	}
 	return nil
-}
-
-type manCmd struct{}
-
-// Run prints one page for the whole program, as man-pages(7) lays it out.
-func (*manCmd) Run(c *command) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, ".TH HELIX 1\n.SH NAME\nhelix \\- %s\n.SH SYNOPSIS\n.B helix\n.I command\n[flags]\n.SH DESCRIPTION\n%s\n.SH OPTIONS\n", "private assistant workbench", roff(c.grammar.Help))
-	manFlags(&b, c.grammar.Flags)
-	b.WriteString(".SH COMMANDS\n")
-	manNode(&b, c.grammar.Node, c.grammar.Node)
-	b.WriteString(".SH EXIT STATUS\n" + exitStatus + "\n")
-	if _, err := io.WriteString(c.env.Stdout, b.String()); err != nil {
-		return fault.Unavailablef("Couldn't write the page.").WithCause(err)
-	}
-	return nil
-}
-
-func manNode(b *strings.Builder, root, n *kong.Node) {
-	for _, c := range n.Children {
-		if c.Hidden {
-			continue
-		}
-		fmt.Fprintf(b, ".SS %s\n%s\n", roff(strings.TrimPrefix(synopsis(c), "helix ")), roff(c.Help))
-		manFlags(b, c.Flags)
-		if lines := examplesOf(root, c); len(lines) > 0 {
-			fmt.Fprintf(b, ".PP\nExamples:\n.nf\n%s\n.fi\n", roff(strings.Join(lines, "\n")))
-		}
-		manNode(b, root, c)
-	}
-}
-
-func manFlags(b *strings.Builder, flags []*kong.Flag) {
-	for _, f := range flags {
-		if !f.Hidden {
-			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(f.String()), roff(f.Help))
-		}
-	}
-}
-
-// roff escapes what groff reads as a request or an escape.
-func roff(s string) string {
-	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
-	return strings.NewReplacer("\n.", "\n\\&.", "\n'", "\n\\&'").Replace(s)
 }

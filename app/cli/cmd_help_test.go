@@ -147,6 +147,52 @@ func TestManPageNamesEveryCommand(t *testing.T) {
 	}
 }
 
+// TestManualHasAPageForEachCommand writes all pages and has groff read them.
+func TestManualHasAPageForEachCommand(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "man1")
+	var out bytes.Buffer
+	if code := Main(t.Context(), []string{"man", "--dir", dir}, Env{Stdout: &out, Stderr: &out}); code != 0 {
+		t.Fatal(out.String())
+	}
+	for page, wants := range map[string][]string{
+		"helix.1":        {".TH HELIX 1", ".SH ENVIRONMENT", "HELIX_PROJECT_DIR", "HELIX_GATEWAY_ADDR", "EDITOR", ".BR helix-memory (1)", ".SH EXIT STATUS"},
+		"helix-memory.1": {".TH HELIX-MEMORY 1", ".SS memory search", ".SS memory watch add", "helix memory watch add ~/Notes", ".BR helix (1)"},
+		"helix-serve.1":  {".SH OPTIONS", "helix-serve \\- Run Helix"},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(strings.ReplaceAll(string(text), `\-`, "-"), strings.ReplaceAll(want, `\-`, "-")) {
+				t.Errorf("%s lacks %q", page, want)
+			}
+		}
+	}
+	if strings.Contains(out.String(), "SUPABASE") {
+		t.Error("it names a variable that nothing reads")
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if err != nil || len(pages) < 30 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	if man, err := exec.LookPath("groff"); err == nil {
+		for _, page := range pages {
+			if text, err := exec.Command(man, "-man", "-Tascii", "-ww", page).CombinedOutput(); err != nil || bytes.Contains(text, []byte("warning:")) {
+				t.Errorf("%s: %v, %.500s", page, err, text)
+			}
+		}
+	}
+	for args, want := range map[string]string{"man memory search": ".TH HELIX-MEMORY-SEARCH 1", "man memories": ".TH HELIX-MEMORY 1", "man memory find": "No command is named", "help": "HELIX_KEY_PASSPHRASE"} {
+		out.Reset()
+		Main(t.Context(), strings.Fields(args), Env{Stdout: &out, Stderr: &out})
+		if !strings.Contains(strings.ReplaceAll(out.String(), `\-`, "-"), want) {
+			t.Errorf("%s lacks %q", args, want)
+		}
+	}
+}
+
 func TestVersionFlagAndHelpCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}, {"--quiet help memory search", "Usage: helix memory"}, {"--version --json", `"version":"dev"`}} {

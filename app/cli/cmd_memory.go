@@ -29,6 +29,7 @@ type memoryCmd struct {
 	Conversations memoryConversationsCmd `cmd:"" aliases:"conversation" help:"List conversations, or read one."`
 	Documents     memoryDocumentsCmd     `cmd:"" aliases:"document" help:"List documents, or read one."`
 	Imports       memoryImportsCmd       `cmd:"" help:"List imports and their results."`
+	Watch         memoryWatchCmd         `cmd:"" help:"Import folders of notes again whenever they change."`
 	Export        memoryExportCmd        `cmd:"" help:"Export memories to a file."`
 	Stats         memoryStatsCmd         `cmd:"" help:"Show counts and the state of semantic search."`
 	Reembed       memoryReembedCmd       `cmd:"" help:"Rebuild or complete the index of semantic search."`

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"helix/backend/psychology"
 )
@@ -43,34 +42,23 @@ func (p *psychologyShowCmd) Run(c *command) error {
 }
 
 type psychologyExportCmd struct {
-	Dir string `arg:"" optional:"" help:"A folder below that of your own files. Default: that folder itself."`
+	Dir string `arg:"" optional:"" type:"path" help:"A folder below that of your own files. Default: that folder itself."`
 }
 
 func (p *psychologyExportCmd) Run(c *command) error {
-	return show(c, "psychology.export", map[string]any{"path": absolute(p.Dir)}, func(r psychology.ExportResult) {
+	return show(c, "psychology.export", map[string]any{"path": p.Dir}, func(r psychology.ExportResult) {
 		fmt.Fprintf(c.env.Stdout, "exported %d entries and %d interactions to %s\n", r.Entries, r.Interactions, r.Path)
 	})
 }
 
 type psychologyImportCmd struct {
-	Dir string `arg:"" optional:"" help:"A folder below that of your own files. Default: that folder itself."`
+	Dir string `arg:"" name:"path" optional:"" type:"path" help:"A folder with an export, or a packed one. Default: the folder of your own files."`
 }
 
 func (p *psychologyImportCmd) Run(c *command) error {
-	return show(c, "psychology.import", map[string]any{"path": absolute(p.Dir)}, func(r psychology.Counts) {
+	return show(c, "psychology.import", map[string]any{"path": p.Dir}, func(r psychology.Counts) {
 		fmt.Fprintf(c.env.Stdout, "imported %d entries and %d interactions\n", r.Entries, r.Interactions)
 	})
-}
-
-// absolute makes a path of the command line independent of where Helix was started.
-func absolute(dir string) string {
-	if dir == "" {
-		return ""
-	}
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
 }
 
 type psychologySoulCmd struct {

@@ -20,6 +20,7 @@ type synthesisCmd struct {
 	History  synthesisHistoryCmd  `cmd:"" help:"List jobs."`
 	Patterns synthesisPatternsCmd `cmd:"" help:"List the patterns that were found, or show one."`
 	Feedback synthesisFeedbackCmd `cmd:"" help:"Confirm or reject a pattern."`
+	People   synthesisPeopleCmd   `cmd:"" help:"List the people of your texts, and say which names mean the same one."`
 }
 
 type synthesisRunCmd struct {

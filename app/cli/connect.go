@@ -122,6 +122,9 @@ type own struct {
 func (c *command) open(ctx context.Context) (_ *own, err error) {
 	opts := c.options()
 	opts.Once, opts.OnceMemory, opts.OnceSandbox = !c.background, c.memoryWork, c.runsCode
+	if c.listens {
+		opts.Listen, opts.Web, opts.Flags = true, c.env.Web, map[string]string{"gateway.enabled": "true", "gateway.addr": "127.0.0.1:0"}
+	}
 	if opts.Once && !opts.OnceMemory {
 		// The heap of one command is small and ends with it; collecting it took a fifth of the
 		// time of `helix tool list`.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,9 @@ func runAsCommand() {
 		args = os.Args[1:]
 	} else if err := json.Unmarshal([]byte(text), &args); err != nil {
 		panic(err)
+	}
+	if slices.Contains(args, panicCommand) {
+		os.Exit(runPanic())
 	}
 	os.Exit(Main(context.Background(), args, Env{Keyring: noKeyring{}, Worker: worker}))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +37,8 @@ const (
 type callInfo struct {
 	session, turn  uuid.UUID
 	agent, purpose string
-	limits         []limit // of the turn and the session
+	limits         []limit   // of the turn and the session, and of those above
+	above          []account // that pay for a subagent
 	// reserved and settled hear of each attempt of a turn, so that they are written with its events.
 	reserved func(ctx context.Context, id uuid.UUID, e providers.Estimate, write func(*storage.Tx) error) error
 	settled  func(s settlement)
@@ -128,9 +130,9 @@ func (l *Ledger) sum(tx *storage.Tx, k spentKey) (*sums, error) {
 	where, args := `user_id = ? AND at >= ?`, []any{k.user, k.from}
 	switch id, _ := uuid.Parse(k.key); k.scope {
 	case ScopeSession:
-		where, args = `session_id = ?`, []any{id}
+		where, args = `session_id IN (`+sessionsBelow+` SELECT id FROM below)`, []any{id}
 	case scopeTurn:
-		where, args = `turn_id = ?`, []any{id}
+		where, args = `turn_id IN (`+turnsBelow+` SELECT id FROM below)`, []any{id}
 	case ScopeProvider:
 		where, args = where+` AND provider = ?`, append(args, k.key)
 	case ScopeAgent:
@@ -178,7 +180,7 @@ func (l *Ledger) limitsFor(tx *storage.Tx, user uuid.UUID, c *callInfo, provider
 				continue
 			}
 		case ScopeSession:
-			if c == nil || x.key.key != c.session.String() {
+			if c == nil || x.key.key != c.session.String() && !slices.ContainsFunc(c.above, func(a account) bool { return x.key.key == a.Session.String() }) {
 				continue
 			}
 		}
@@ -201,6 +203,9 @@ func (l *Ledger) keysOf(user uuid.UUID, c *callInfo, provider string) []spentKey
 	out = append(out, spentKey{user: user, scope: scopeTurn, key: c.turn.String()})
 	if c.session != uuid.Nil { // a step of a skill has none
 		out = append(out, spentKey{user: user, scope: ScopeSession, key: c.session.String()})
+	}
+	for _, a := range c.above {
+		out = append(out, spentKey{user: user, scope: scopeTurn, key: a.Turn.String()}, spentKey{user: user, scope: ScopeSession, key: a.Session.String()})
 	}
 	return append(out, spentKey{user, ScopeAgent, c.agent, period(ScopeAgent, now)})
 }
@@ -267,9 +272,13 @@ func (l *Ledger) Reserve(ctx context.Context, e providers.Estimate) (providers.H
 			}
 			return id
 		}
-		_, err = tx.Exec(`INSERT INTO agent_ledger (id, user_id, session_id, turn_id, agent_name, purpose, provider, model, state, reserved_micros, reserved_tokens, cost_micros, estimated, at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, 1, ?)`,
-			h.id, user, null(info.session), null(info.turn), info.agent, cmp.Or(info.purpose, e.Purpose, "chat"), e.Provider, e.Model, e.Micros, tokens, e.Micros, l.now())
+		var above uuid.UUID
+		if len(info.above) > 0 {
+			above = info.above[0].Session
+		}
+		_, err = tx.Exec(`INSERT INTO agent_ledger (id, user_id, session_id, turn_id, parent_id, agent_name, purpose, provider, model, state, reserved_micros, reserved_tokens, cost_micros, estimated, at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?, ?, 1, ?)`,
+			h.id, user, null(info.session), null(info.turn), null(above), info.agent, cmp.Or(info.purpose, e.Purpose, "chat"), e.Provider, e.Model, e.Micros, tokens, e.Micros, l.now())
 		return err
 	}
 	var err error

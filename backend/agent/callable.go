@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -30,9 +31,9 @@ const (
 	sessionSame  = "same"  // all runs of the schedule are one chat
 )
 
-// agentInput leaves out agentName, which has nothing to choose from while there is one agent.
 var agentInput = json.RawMessage(`{"type":"object","required":["prompt"],"properties":{
 	"prompt":{"type":"string","title":"What to do","minLength":1,"maxLength":20000},
+	"agentName":{"type":"string","title":"Agent","description":"One of Settings, Agent; default: helix.","maxLength":64},
 	"session":{"type":"string","title":"Chat","description":"fresh: each run starts without history. same: all runs of a schedule are one chat.","enum":["fresh","same"],"default":"fresh"}}}`)
 
 // call is the input of agents as callables.
@@ -44,8 +45,9 @@ type call struct {
 
 // pending is a turn that waits in its row for its start.
 type pending struct {
-	Input input `json:"input"`
-	Once  bool  `json:"once"`
+	Input input  `json:"input"`
+	Once  bool   `json:"once"`
+	Agent string `json:"agent,omitempty"`
 }
 
 // output is what a turn gives its caller.
@@ -97,8 +99,9 @@ func (p provider) read(ctx context.Context, ref callable.Ref, r callable.Request
 	if err := json.Unmarshal(r.Input, &c); err != nil {
 		return c, nil, fault.Invalidf("The input is not valid for an agent.").WithCause(err)
 	}
-	if c.Agent != "" && c.Agent != DefaultAgent {
-		return c, nil, fault.NotFoundf("No agent is named %q.", c.Agent).WithDetails(callable.Refusal{Reason: callable.ReasonGone})
+	c.Agent = cmp.Or(c.Agent, DefaultAgent)
+	if _, err := p.s.readPersona(ctx, c.Agent); err != nil {
+		return c, nil, fault.As(err).WithDetails(callable.Refusal{Reason: callable.ReasonGone})
 	}
 	in := &input{
 		Text: c.Prompt, Origin: Origin{Kind: OriginSkill, Label: r.Caller.Label}, QueueMode: QueueFollowup, Attended: r.Caller.Attended,
@@ -119,7 +122,7 @@ func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request
 	if r.Hash != "" && r.Hash != p.info().Hash {
 		return callable.Result{}, callable.Changed(p.info())
 	}
-	_, in, err := p.read(ctx, ref, r)
+	c, in, err := p.read(ctx, ref, r)
 	if err != nil {
 		return callable.Result{}, err
 	}
@@ -132,7 +135,7 @@ func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request
 		s.callers[turn] = r.Caller.Authority
 		s.mu.Unlock()
 	}
-	if _, err := s.openSession(ctx, session, "", QueueFollowup, true, &created{Kind: KindRun, Agent: DefaultAgent, Mode: ModeAsk, Once: true}); err != nil {
+	if _, err := s.openSession(ctx, session, "", QueueFollowup, true, &created{Kind: KindRun, Agent: c.Agent, Mode: ModeAsk, Once: true}); err != nil {
 		return callable.Result{}, err
 	}
 	if _, err := s.enqueue(ctx, session, turn, QueueFollowup, in); err != nil {
@@ -179,7 +182,7 @@ func (p provider) Enqueue(tx *storage.Tx, ref callable.Ref, r callable.Request) 
 	if c.Session == sessionSame {
 		session = uuid.NewSHA1(user, []byte("scheduled:"+p.s.db.Device().ID.String()+":"+r.Caller.ID))
 	}
-	text, err := json.Marshal(pending{*in, c.Session != sessionSame})
+	text, err := json.Marshal(pending{*in, c.Session != sessionSame, c.Agent})
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -220,7 +223,7 @@ func (s *Service) release(run uuid.UUID) error {
 	}
 	_, err = s.get(ctx, session)
 	if fault.Is(err, fault.NotFound) {
-		_, err = s.openSession(ctx, session, p.Input.Origin.Label, QueueFollowup, true, &created{Kind: KindScheduled, Agent: DefaultAgent, Mode: ModeAsk, Once: p.Once})
+		_, err = s.openSession(ctx, session, p.Input.Origin.Label, QueueFollowup, true, &created{Kind: KindScheduled, Agent: cmp.Or(p.Agent, DefaultAgent), Mode: ModeAsk, Once: p.Once})
 	}
 	if err == nil {
 		p.Input.Text = s.o.Scrub(ctx, p.Input.Text)

@@ -205,10 +205,11 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 	bus.Publish(s.bus, l.user, TurnProgress{l.id, l.state.Turn.ID, "tool_execution", t.decl.Name, l.state.Turn.Steps, l.state.Turn.Limits.MaxTurns})
 	var out callable.Result
 	var err error
+	private := false
 	if t.own != nil {
 		var r ownResult
-		if r, err = t.own(ctx, l, args); err == nil {
-			also = r.also
+		if r, err = t.own(ctx, l, intent, args); err == nil {
+			also, out.Untrusted, private = r.also, r.untrusted, r.private
 			out.Output, err = json.Marshal(r.value)
 		}
 	} else {
@@ -231,6 +232,7 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 	if o, err = s.present(ctx, t, out.Output, out.Untrusted || t.info.Untrusted); err != nil {
 		return s.failure(ctx, err), also, uuid.Nil
 	}
+	o.Private = o.Private || private
 	if len(out.Notes) > 0 {
 		o.Text += "\n" + s.o.Scrub(ctx, strings.Join(out.Notes, "\n"))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/providers"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 func checkModes(mode, queue string) error {
@@ -57,10 +59,13 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	if err := errors.Join(checkModes(mode, queue), mayWork(ctx, mode), budget.check()); err != nil {
 		return SessionResult{}, err
 	}
-	if len(p.Title) > 400 || p.AgentName != "" && p.AgentName != DefaultAgent {
-		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes, and the agent is %s.", DefaultAgent)
+	if p.ProjectDir != "" && !filepath.IsAbs(p.ProjectDir) {
+		return SessionResult{}, fault.Invalidf("projectDir must be an absolute path.")
 	}
-	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: DefaultAgent, Model: p.Model, Mode: mode, Budget: budget})
+	if len(p.Title) > 400 {
+		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes.")
+	}
+	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: cmp.Or(p.AgentName, DefaultAgent), Model: p.Model, Mode: mode, Budget: budget, ProjectDir: p.ProjectDir})
 }
 
 // announced returns a new session, once clients know about it.
@@ -75,19 +80,19 @@ func (s *Service) announced(ctx context.Context, id uuid.UUID) (SessionResult, e
 // openSession stores a new session and keeps it in memory.
 func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue string, remember bool, first *created) (SessionResult, error) {
 	user := identity.UserID(ctx)
-	l := &live{s: s, id: id, user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}}
+	l := &live{s: s, id: id, user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}, children: map[uuid.UUID]struct{}{}}
+	var above, turn any
 	first.Prompt = []PromptPart{}
-	if s.o.Prompt != nil {
-		list, err := s.o.Prompt(ctx, first.Agent)
-		if err != nil {
-			return SessionResult{}, err
-		}
-		first.Prompt = list
+	if p := first.Parent; p != nil {
+		first.Prompt = []PromptPart{{Kind: "system", Name: "Subagent", Text: subagentRules}}
+		above, turn = p.Session, p.Turn
+	} else if err := s.apply(ctx, first); err != nil {
+		return SessionResult{}, err
 	}
 	l.mu.Lock()
 	err := l.appendLocked(ctx, uuid.Nil, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, user, s.db.Device().ID, first.Kind, title, first.Agent, first.Mode, queue, string(first.Model), jsonText(first.Budget), remember, tx.Now, tx.Now)
+		_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, parent_session_id, parent_turn_id, project_dir, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			id, user, s.db.Device().ID, first.Kind, title, first.Agent, first.Mode, queue, string(first.Model), jsonText(first.Budget), remember, above, turn, first.ProjectDir, tx.Now, tx.Now)
 		return err
 	}, first)
 	l.mu.Unlock()
@@ -113,8 +118,8 @@ func (s *Service) List(ctx context.Context, p ListParams) (out ListResult, err e
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return out, err
 	}
-	where := `s.user_id = ? AND (s.deleted_at IS NOT NULL) = ? AND (? OR s.archived_at IS NULL) AND (? = '' OR s.title LIKE ? ESCAPE '\')`
-	args := []any{identity.UserID(ctx), p.Trash, p.IncludeArchived, p.Query, "%" + storage.Like(p.Query) + "%"}
+	where := `s.user_id = ? AND (s.deleted_at IS NOT NULL) = ? AND (? OR s.archived_at IS NULL) AND (? = '' OR s.title LIKE ? ESCAPE '\') AND (? OR s.kind <> 'subagent') AND (? = '' OR s.kind = ?) AND (? = '' OR s.agent_name = ?)`
+	args := []any{identity.UserID(ctx), p.Trash, p.IncludeArchived, p.Query, "%" + storage.Like(p.Query) + "%", p.IncludeSubagents || p.Kind == KindSubagent, p.Kind, p.Kind, p.AgentName, p.AgentName}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		if err := tx.QueryRow(`SELECT count(*) FROM sessions s WHERE `+where, args...).Scan(&out.Total); err != nil {
 			return err
@@ -212,8 +217,9 @@ func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 	return s.enqueue(ctx, p.SessionID, id, p.QueueMode, in)
 }
 
-// enqueue stores an input with its turn. The same turn again gives how it stands.
-func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue string, in *input) (SendResult, error) {
+// enqueue stores an input with its turn, and the events that go before it. The same turn again gives
+// how it stands.
+func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue string, in *input, before ...payload) (SendResult, error) {
 	if err := in.Budget.check(); err != nil {
 		return SendResult{}, err
 	}
@@ -250,7 +256,7 @@ func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue st
 	if l.state.Turn == nil && len(l.state.Queue) == 0 {
 		out.State, out.Position = Running, 0
 	}
-	err = l.appendLocked(ctx, turn, nil, in)
+	err = l.appendLocked(ctx, turn, nil, append(before, in)...)
 	var interrupt *uuid.UUID
 	if t := l.state.Turn; err == nil && t != nil && in.QueueMode == QueueInterrupt {
 		interrupt = &t.ID
@@ -306,21 +312,36 @@ func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error)
 	if turn == uuid.Nil {
 		return StateResult{"idle"}, nil
 	}
-	var n int64
-	err = s.db.Write(ctx, func(tx *storage.Tx) error { // recorded first
-		r, err := tx.Exec(`UPDATE agent_turns SET cancel_requested_at = ? WHERE id = ? AND session_id = ? AND state IN ('queued', 'running', 'waiting')`, tx.Now, turn, l.id)
-		if err == nil {
-			n, err = r.RowsAffected()
-		}
+	type open struct{ turn, session uuid.UUID }
+	var list []open
+	err = s.db.Write(ctx, func(tx *storage.Tx) error { // recorded first, with what subagents do for it
+		list, err = storage.Collect(tx.Select(turnsBelow+` UPDATE agent_turns SET cancel_requested_at = ?2 WHERE id IN (SELECT id FROM below) AND user_id = ?3 AND state IN ('queued', 'running', 'waiting') RETURNING id, session_id`, turn, tx.Now, l.user), func(row storage.Row) (o open, err error) {
+			err = row.Scan(&o.turn, &o.session)
+			return o, err
+		})
 		return err
 	})
 	if err != nil {
 		return StateResult{}, err
 	}
-	if n == 0 {
+	if len(list) == 0 {
 		got, err := s.turn(ctx, l.user, turn)
 		return StateResult{got.State}, err
 	}
+	for _, o := range list {
+		x, err := s.session(ctx, o.session)
+		if err == nil {
+			err = s.stopTurn(ctx, x, o.turn)
+		}
+		if err != nil {
+			return StateResult{}, err
+		}
+	}
+	return StateResult{Canceled}, nil
+}
+
+// stopTurn ends a turn whose cancel is recorded.
+func (s *Service) stopTurn(ctx context.Context, l *live, turn uuid.UUID) error {
 	l.mu.Lock()
 	l.canceled[turn] = true
 	cancel := l.cancel
@@ -330,15 +351,15 @@ func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error)
 		queued = l.appendLocked(ctx, turn, nil, &withdrawn{StopCanceled})
 	}
 	l.mu.Unlock()
-	if active && cancel != nil {
+	switch {
+	case !active:
+		s.ended(ctx, l, turn)
+		return queued
+	case cancel != nil:
 		cancel(errCanceled)
 	}
-	if !active {
-		s.ended(ctx, l, turn)
-		return StateResult{Canceled}, queued
-	}
 	s.wake(l)
-	return StateResult{Canceled}, nil
+	return nil
 }
 
 // CancelAll ends every turn of the caller.
@@ -346,11 +367,11 @@ func (s *Service) CancelAll(ctx context.Context, _ struct{}) (CountResult, error
 	return s.cancelAll(ctx, nil)
 }
 
-// cancelAll ends the turns of one session, or of all: those that wait first, so that none starts.
+// cancelAll ends the turns of one session and its subagents, or of all: those that wait first, so that none starts.
 func (s *Service) cancelAll(ctx context.Context, session *uuid.UUID) (out CountResult, err error) {
 	var open []Turn
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		open, err = turnRows(tx, `WHERE user_id = ? AND state IN ('queued', 'running', 'waiting') AND (? IS NULL OR session_id = ?) ORDER BY state = 'queued' DESC`, identity.UserID(ctx), session, session)
+		open, err = turnRows(tx, `WHERE user_id = ? AND state IN ('queued', 'running', 'waiting') AND (? IS NULL OR session_id IN (`+sessionsBelow+` SELECT id FROM below)) ORDER BY state = 'queued' DESC`, identity.UserID(ctx), session, session)
 		return err
 	})
 	for _, t := range open {
@@ -522,6 +543,9 @@ func (s *Service) Unarchive(ctx context.Context, p SessionParams) (SessionResult
 // Delete moves a chat to the trash. Its turns are canceled, also those that wait.
 func (s *Service) Delete(ctx context.Context, p SessionParams) (SessionResult, error) {
 	out, err := s.change(ctx, p.SessionID, `deleted_at = ?`, time.Now()) // first: nothing can be sent any more
+	if err == nil {
+		err = s.db.Write(ctx, func(tx *storage.Tx) error { return trash.Deleted(tx, identity.UserID(ctx), p.SessionID) })
+	}
 	if err != nil {
 		return out, err
 	}
@@ -557,7 +581,12 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (out StatusResult, err
 		return tx.QueryRow(`SELECT count(*) FROM agent_turns WHERE user_id = ? AND state = 'queued'`, user).Scan(&out.Queued)
 	})
 	s.mu.Lock()
-	out.Lanes = []Lane{{laneChat, len(s.lanes[laneKey{user, false}]), chatLane}, {laneBackground, len(s.lanes[laneKey{user, true}]), backgroundLane}}
+	for _, x := range []Lane{{laneChat, 0, chatLane}, {laneBackground, 0, backgroundLane}} {
+		if ln := s.lanes[laneKey{user: user, background: x.Name == laneBackground}]; ln != nil {
+			x.Running = len(ln.places)
+		}
+		out.Lanes = append(out.Lanes, x)
+	}
 	s.mu.Unlock()
 	out.Idle = len(out.Running) == 0 && out.Queued == 0
 	return out, err

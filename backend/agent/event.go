@@ -42,7 +42,18 @@ type created struct {
 	Model  providers.ModelRef `json:"model,omitempty"`
 	Mode   string             `json:"mode"`
 	Budget Budget             `json:"budget"`
-	Once   bool               `json:"once,omitempty"` // it is archived when its first turn ends
+	Once   bool               `json:"once,omitempty"`   // it is archived when its first turn ends
+	Parent *parent            `json:"parent,omitempty"` // of a subagent
+	Tools  []string           `json:"tools,omitempty"`  // the only ones that it has, with Limited
+	// Limited says that it has only the tools that Tools names.
+	Limited     bool           `json:"limited,omitempty"`
+	Role        providers.Role `json:"role,omitempty"` // "": chat
+	PersonaHash string         `json:"personaHash,omitempty"`
+	Skills      []string       `json:"skills,omitempty"` // names of the documents that it can load
+	ProjectDir  string         `json:"projectDir,omitempty"`
+	// Private and Untrusted are marks that it starts with.
+	Private   bool `json:"private,omitempty"`
+	Untrusted bool `json:"untrusted,omitempty"`
 }
 
 // configured changes the settings of a session from here on.
@@ -61,6 +72,9 @@ type input struct {
 	Budget    Budget             `json:"budget"`
 	// Attended says that a person can answer questions of its turn.
 	Attended bool `json:"attended"`
+	// Private and Untrusted are marks of the session that wrote it.
+	Private   bool `json:"private,omitempty"`
+	Untrusted bool `json:"untrusted,omitempty"`
 	// Of is the turn that it answers again; that exchange is left out from here on.
 	Of *uuid.UUID `json:"of,omitempty"`
 }
@@ -205,6 +219,27 @@ type loadedTools struct {
 	Tools []providers.ToolDecl `json:"tools"`
 }
 
+// subagentStarted is logged before the session of a subagent is made.
+type subagentStarted struct {
+	CallID   string    `json:"callId"`
+	Session  uuid.UUID `json:"sessionId"`
+	Turn     uuid.UUID `json:"turnId"`
+	Goal     string    `json:"goal"`
+	Detached bool      `json:"detached,omitempty"`
+}
+
+// subagentEnded is what a subagent came to. Its cost counts in the turn that started it.
+type subagentEnded struct {
+	CallID    string           `json:"callId"`
+	Session   uuid.UUID        `json:"sessionId"`
+	For       uuid.UUID        `json:"for"` // the turn that started it
+	Status    string           `json:"status"`
+	Micros    providers.Micros `json:"micros"`
+	Usage     providers.Usage  `json:"usage"`
+	Private   bool             `json:"private,omitempty"`
+	Untrusted bool             `json:"untrusted,omitempty"`
+}
+
 // turnFinished ends the turn.
 type turnFinished struct {
 	State  string     `json:"state"`
@@ -238,6 +273,8 @@ func (*summarized) eventType() string       { return "summary" }
 func (*noticed) eventType() string          { return "notice" }
 func (*scratchpad) eventType() string       { return "scratchpad" }
 func (*loadedTools) eventType() string      { return "tools_loaded" }
+func (*subagentStarted) eventType() string  { return "subagent_started" }
+func (*subagentEnded) eventType() string    { return "subagent_ended" }
 func (*turnFinished) eventType() string     { return "turn_finished" }
 func (u *unknown) eventType() string        { return u.typ }
 
@@ -287,6 +324,10 @@ func newPayload(typ string) payload {
 		return &scratchpad{}
 	case "tools_loaded":
 		return &loadedTools{}
+	case "subagent_started":
+		return &subagentStarted{}
+	case "subagent_ended":
+		return &subagentEnded{}
 	case "turn_finished":
 		return &turnFinished{}
 	}

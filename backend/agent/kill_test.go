@@ -150,6 +150,15 @@ func (k killSetup) run() error {
 	if err != nil {
 		return err
 	}
+	tree, err := s.Tree(ctx, SessionParams{session})
+	if err != nil {
+		return err
+	}
+	for _, n := range tree.Nodes {
+		if r, err := s.Replay(ctx, ReplayParams{SessionID: n.SessionID}); err != nil || !r.Identical {
+			return fmt.Errorf("replay of the subagent: %+v, %w", r, err)
+		}
+	}
 	spent, err := ledger.List(ctx, LedgerParams{Limit: 1000})
 	if err != nil {
 		return err
@@ -159,7 +168,7 @@ func (k killSetup) run() error {
 		return err
 	}
 	mu.Lock()
-	out := map[string]any{"points": points, "turn": got, "replay": replay, "rows": spent.Rows}
+	out := map[string]any{"points": points, "turn": got, "replay": replay, "rows": spent.Rows, "tree": tree}
 	mu.Unlock()
 	if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
 		return err
@@ -181,7 +190,12 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.effects[r.PostFormValue("name")+" "+r.PostFormValue("key")]++
 		return
 	}
-	var q struct{ Messages []struct{ Role string } }
+	var q struct {
+		Messages []struct {
+			Role    string
+			Content any
+		}
+	}
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -199,9 +213,16 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "data: %s\n\n", raw)
 		w.(http.Flusher).Flush()
 	}
-	calls := map[int][]string{0: {"probe_read", "probe_read", "probe_put"}, 3: {"probe_post"}, 4: {"probe_put", "probe_post"}}[results]
+	calls := map[int][]string{0: {"probe_read", delegateName, "probe_put"}, 3: {"probe_post"}, 4: {"probe_put", "probe_post"}}[results]
+	if strings.Contains(fmt.Sprint(q.Messages[0].Content), subagentRules) {
+		calls = map[int][]string{0: {"probe_put"}, 1: {"probe_post"}}[results]
+	}
 	for i, name := range calls {
-		send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": fmt.Sprintf("c%d_%d", results, i), "function": map[string]any{"name": name, "arguments": fmt.Sprintf(`{"n":%d}`, i)}}}}}}})
+		args := fmt.Sprintf(`{"n":%d}`, i)
+		if name == delegateName {
+			args = `{"goal":"Do a part","available_tools":["probe_put","probe_post"]}`
+		}
+		send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": fmt.Sprintf("c%d_%d", results, i), "function": map[string]any{"name": name, "arguments": args}}}}}}})
 	}
 	reason := "tool_calls"
 	if len(calls) == 0 {
@@ -271,7 +292,8 @@ func killedTurn(t *testing.T, points []int, random int) (total int) {
 	var turn Turn
 	var replay ReplayResult
 	var rows []LedgerRow
-	if err := errors.Join(json.Unmarshal(out["points"], &total), json.Unmarshal(out["turn"], &turn), json.Unmarshal(out["replay"], &replay), json.Unmarshal(out["rows"], &rows)); err != nil {
+	var tree TreeResult
+	if err := errors.Join(json.Unmarshal(out["tree"], &tree), json.Unmarshal(out["points"], &total), json.Unmarshal(out["turn"], &turn), json.Unmarshal(out["replay"], &replay), json.Unmarshal(out["rows"], &rows)); err != nil {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("killed at %v and %d times at random", points, random)
@@ -296,8 +318,11 @@ func killedTurn(t *testing.T, points []int, random int) (total int) {
 			puts++ // the same key is the same effect
 		}
 	}
-	if puts != 2 {
-		t.Errorf("%s: %d keys of an idempotent call, want 2", name, puts)
+	if puts != 3 {
+		t.Errorf("%s: %d keys of an idempotent call, want 3", name, puts)
+	}
+	if len(tree.Nodes) != 1 || tree.Nodes[0].StopReason != StopAnswer || tree.Nodes[0].Steps != 3 {
+		t.Errorf("%s: subagents: %+v", name, tree.Nodes)
 	}
 	return total
 }

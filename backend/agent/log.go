@@ -153,9 +153,13 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		if !b.Attended {
 			lane = laneBackground
 		}
-		_, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, retry_of, created_at) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?)
+		var report any // whom its end is told
+		if p := l.state.Created.Parent; p != nil && p.Detached {
+			report = p.Session
+		}
+		_, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, retry_of, report_to, created_at) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET pending = NULL WHERE pending IS NOT NULL`,
-			e.Turn, l.id, l.user, b.QueueMode, lane, b.Of, tx.Now)
+			e.Turn, l.id, l.user, b.QueueMode, lane, b.Of, report, tx.Now)
 		return err
 	case *withdrawn:
 		return turn(`state = ?, stop_reason = ?, finished_at = ?`, Canceled, b.Reason, tx.Now)
@@ -227,6 +231,16 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 			reason = "unknown_outcome"
 		}
 		return turn(`state = 'waiting', phase = 'yielding', wait_reason = ?`, reason)
+	case *subagentEnded:
+		if _, err := tx.Exec(`UPDATE agent_turns SET cost_micros = cost_micros + ? WHERE id = ?`, b.Micros, b.For); err != nil {
+			return err
+		}
+		if st.Turn != nil && st.Turn.ID == b.For {
+			st.Turn.Micros += b.Micros
+			st.Turn.Usage = addUsage(st.Turn.Usage, b.Usage)
+		}
+		_, err := tx.Exec(`UPDATE sessions SET cost_micros = cost_micros + ?, updated_at = ? WHERE id = ?`, b.Micros, tx.Now, l.id)
+		return err
 	case *noticed:
 		return s.message(tx, l, e, "system", []Part{{Kind: PartNotice, Title: b.Title, Text: b.Text, Status: b.Kind}}, nil, "")
 	case *turnFinished:
@@ -422,8 +436,12 @@ func (s *Service) publish(l *live, e Event) {
 		bus.Publish(s.bus, l.user, NoticeEvent{SessionID: l.id, TurnID: e.Turn, Seq: e.Seq, Kind: "approval", Text: "The chat waits for an answer in Approvals.", ApprovalID: &b.Approval, CallID: b.CallID})
 	case *noticed:
 		bus.Publish(s.bus, l.user, NoticeEvent{SessionID: l.id, TurnID: e.Turn, Seq: e.Seq, Kind: b.Kind, Text: b.Text})
-	case *input, *withdrawn, *configured, *approvalAnswered, *replied:
+	case *input, *withdrawn, *configured, *approvalAnswered, *replied, *subagentStarted, *subagentEnded:
 		bus.Publish(s.bus, l.user, SessionChanged{SessionID: l.id})
+	}
+	switch e.Body.(type) {
+	case *turnStarted, *callStarted, *approvalAsked, *approvalAnswered:
+		s.tellAbove(l)
 	}
 }
 

@@ -27,11 +27,15 @@ const (
 func (s *Service) callInfo(l *live, purpose string) *callInfo {
 	st := l.state
 	c := &callInfo{session: l.id, turn: st.Turn.ID, agent: st.Created.Agent, purpose: purpose}
-	if m, n := st.Turn.Limits.MaxCostMicros, st.Turn.Limits.MaxTokens; m > 0 || n > 0 {
-		c.limits = append(c.limits, limit{key: spentKey{user: l.user, scope: scopeTurn, key: st.Turn.ID.String()}, micros: m, tokens: n})
-	}
-	if m, n := st.Created.Budget.MaxCostMicros, st.Created.Budget.MaxTokens; m > 0 || n > 0 {
-		c.limits = append(c.limits, limit{key: spentKey{user: l.user, scope: ScopeSession, key: l.id.String()}, micros: m, tokens: n, warn: defaultWarning})
+	c.limits = account{l.id, st.Turn.ID, st.Turn.Limits, st.Created.Budget}.limits(l.user)
+	if p := st.Created.Parent; p != nil {
+		c.above = p.Above
+		if purpose == "chat" {
+			c.purpose = "subagent"
+		}
+		for _, a := range p.Above {
+			c.limits = append(c.limits, a.limits(l.user)...)
+		}
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -92,12 +93,15 @@ func (x Exchange) messages(block string) []providers.Message {
 	return append([]providers.Message{head}, x.Messages...)
 }
 
+// role is whose model answers.
+func (s *State) role() providers.Role { return cmp.Or(s.Created.Role, providers.RoleChat) }
+
 // plan makes the request of the step that comes next. It is a pure function of the state, so that a
 // replay of the log gives the same bytes. The number of exchanges that were left out because they
 // do not fit comes with it.
 func (s *State) plan() (q providers.Request, left int) {
 	t := s.Turn
-	q = providers.Request{Model: t.Ref, Role: providers.RoleChat, Tools: append(slices.Clone(s.Tools), s.Loaded...), Purpose: "chat", AllowDiscard: true, MaxOutput: t.Output}
+	q = providers.Request{Model: t.Ref, Role: s.role(), Tools: append(slices.Clone(s.Tools), s.Loaded...), Purpose: "chat", AllowDiscard: true, MaxOutput: t.Output}
 	if t.Ref != "" {
 		q.Role = ""
 	}

@@ -99,6 +99,7 @@ type callState struct {
 	Choice  string         `json:"choice,omitempty"`  // of an unknown outcome
 	Note    string         `json:"note,omitempty"`
 	Outcome *toolOutcome   `json:"outcome,omitempty"`
+	Child   *uuid.UUID     `json:"child,omitempty"`  // session of the subagent that it started
 	Passed  bool           `json:"passed,omitempty"` // the agent may make it: what is asked now is the callable's own question
 }
 
@@ -139,6 +140,7 @@ func (s *State) apply(e Event) {
 	switch b := e.Body.(type) {
 	case *created:
 		s.Created, s.Mode, s.Model = *b, b.Mode, b.Model
+		s.Private, s.Untrusted = b.Private, b.Untrusted
 	case *configured:
 		if b.Mode != nil {
 			s.Mode = *b.Mode
@@ -219,6 +221,15 @@ func (s *State) apply(e Event) {
 			s.Private, s.Untrusted = s.Private || b.Private, s.Untrusted || b.Untrusted
 			s.settleCalls()
 		}
+	case *subagentStarted:
+		if c := t.call(b.CallID); c != nil {
+			c.Child = &b.Session
+		}
+	case *subagentEnded:
+		if b.For == t.ID {
+			t.Micros += b.Micros
+			t.Usage = addUsage(t.Usage, b.Usage)
+		}
 	case *noticed:
 		if b.Model {
 			t.Notices = append(t.Notices, b.Text)
@@ -251,8 +262,8 @@ func (s *State) start(e Event, b *turnStarted) {
 	if b.Tools != nil {
 		s.Tools = b.Tools
 	}
-	s.Private = s.Private || b.Private
-	s.Untrusted = s.Untrusted || w.Origin.Kind == OriginChannel
+	s.Private = s.Private || b.Private || w.Private
+	s.Untrusted = s.Untrusted || w.Untrusted || w.Origin.Kind == OriginChannel
 	s.Exchanges = append(s.Exchanges, Exchange{Turn: e.Turn, Seq: w.Seq, At: w.At, Text: w.Text, Fenced: w.Origin.label()})
 	s.Turn = &turnState{
 		ID: e.Turn, Input: w.input, StartedAt: e.At, Block: b.Block, Ref: b.Ref, Window: b.Window, Output: b.Output, Limits: b.Limits, Phase: phasePlan,
@@ -480,9 +491,10 @@ const (
 	OriginSkill    = "skill"
 )
 
-// label names an author other than the person.
+// label names an author other than the person. The brief of a subagent has none: it is the task
+// itself, while the report of one is data.
 func (o Origin) label() string {
-	if o.Kind == OriginUser || o.Kind == OriginSchedule || o.Kind == "" {
+	if o.Kind == OriginUser || o.Kind == OriginSchedule || o.Kind == "" || o.Kind == OriginSubagent && o.Label == "" {
 		return ""
 	}
 	return strings.TrimSpace(o.Kind + " " + o.Label)

@@ -41,11 +41,13 @@ type live struct {
 	running  bool
 	again    bool // something came in while the runner was ending
 	cancel   context.CancelCauseFunc
-	canceled map[uuid.UUID]bool    // turns that a person canceled
-	partial  Partial               // of the call that streams
-	begun    time.Time             // since when the turn runs without a pause
-	toolList []tool                // of the turn
-	caller   *permission.Authority // rights of the turn's caller; nil: those of the person
+	canceled map[uuid.UUID]bool     // turns that a person canceled
+	partial  Partial                // of the call that streams
+	begun    time.Time              // since when the turn runs without a pause
+	toolList []tool                 // of the turn
+	caller   *permission.Authority  // rights of the turn's caller; nil: those of the person
+	release  func()                 // gives back the turn's place in its lane; nil: it has none
+	children map[uuid.UUID]struct{} // turns of subagents that the turn waits for
 }
 
 func (l *live) mode() string {
@@ -76,6 +78,7 @@ func (l *live) appendLocked(ctx context.Context, turn uuid.UUID, also func(*stor
 	for _, e := range events {
 		l.state.apply(e)
 		l.s.publish(l, e)
+		l.s.o.Telemetry.observe(l.id, l.state, e, l.scrubber())
 	}
 	l.since += len(events)
 	l.s.crashPoint()
@@ -140,21 +143,13 @@ func (s *Service) runSession(l *live) {
 
 // work does everything that can be done now. It returns when the session is idle, or waits.
 func (s *Service) work(ctx context.Context, l *live) error {
-	var release func()
-	defer func() {
-		if release != nil {
-			release()
-		}
-	}()
+	defer l.giveUpPlace()
 	var turn context.Context
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		next := l.state.todo()
 		canceled := l.state.Turn != nil && l.canceled[l.state.Turn.ID]
-		background := len(l.state.Queue) > 0 && !l.state.Queue[0].Attended
-		if t := l.state.Turn; t != nil {
-			background = !t.Input.Attended
-		}
+		lanes, placed := l.lanes(), l.release != nil
 		l.mu.Unlock()
 		if canceled && next.kind != effectFinish {
 			next = effect{kind: effectFinish, end: turnFinished{State: Canceled, Reason: StopCanceled}}
@@ -162,11 +157,14 @@ func (s *Service) work(ctx context.Context, l *live) error {
 		if next.kind == effectNone {
 			return nil
 		}
-		if release == nil && next.kind != effectFinish {
-			var err error
-			if release, err = s.lane(ctx, l.user, background); err != nil {
+		if !placed && next.kind != effectFinish {
+			release, err := s.lane(ctx, lanes)
+			if err != nil {
 				return nil // the program ends
 			}
+			l.mu.Lock()
+			l.release = release
+			l.mu.Unlock()
 		}
 		var err error
 		switch next.kind {
@@ -174,10 +172,7 @@ func (s *Service) work(ctx context.Context, l *live) error {
 			turn, err = nil, s.startTurn(ctx, l)
 		case effectFinish:
 			turn, err = nil, s.finishTurn(ctx, l, next.end)
-			if release != nil { // the next turn waits in line again
-				release()
-				release = nil
-			}
+			l.giveUpPlace() // the next turn waits in line again
 		default:
 			if turn == nil {
 				if turn, err = s.beginTurn(ctx, l); err != nil {
@@ -212,25 +207,72 @@ func (l *live) overtime(now time.Time) bool {
 	return limit > 0 && now.Sub(l.begun) > duration.Of(limit, time.Millisecond)
 }
 
-// lane waits for a place among the turns of a user.
-func (s *Service) lane(ctx context.Context, user uuid.UUID, background bool) (func(), error) {
-	s.mu.Lock()
-	key := laneKey{user, background}
-	places := s.lanes[key]
-	if places == nil {
-		n := chatLane
-		if background {
-			n = backgroundLane
-		}
-		places = make(chan struct{}, n)
-		s.lanes[key] = places
+// lanes are those in which the turn that runs, or the next one, needs a place; l.mu is held.
+func (l *live) lanes() []laneKey {
+	p := l.state.Created.Parent
+	switch {
+	case p != nil && p.Detached:
+		return []laneKey{{user: l.user, background: true}, {user: l.user, tree: p.Root}}
+	case p != nil:
+		return []laneKey{{user: l.user, tree: p.Root}}
 	}
-	s.mu.Unlock()
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	background := len(l.state.Queue) > 0 && !l.state.Queue[0].Attended
+	if t := l.state.Turn; t != nil {
+		background = !t.Input.Attended
+	}
+	return []laneKey{{user: l.user, background: background}}
+}
+
+// giveUpPlace lets others work: at the end of a turn, and while it waits for subagents, which need
+// places in the same lane. The turn takes a new one before its next step.
+func (l *live) giveUpPlace() {
+	l.mu.Lock()
+	release := l.release
+	l.release = nil
+	l.mu.Unlock()
+	if release != nil {
+		release()
+	}
+}
+
+// lane waits for a place in each of the lanes, in their order.
+func (s *Service) lane(ctx context.Context, keys []laneKey) (release func(), err error) {
+	var taken []laneKey
+	release = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, k := range taken {
+			<-s.lanes[k].places
+			s.leave(k)
+		}
+	}
+	for _, k := range keys {
+		s.mu.Lock()
+		ln := s.lanes[k]
+		if ln == nil {
+			ln = &laneState{places: make(chan struct{}, k.size())}
+			s.lanes[k] = ln
+		}
+		ln.users++
+		s.mu.Unlock()
+		select {
+		case ln.places <- struct{}{}:
+			taken = append(taken, k)
+		case <-ctx.Done():
+			release()
+			s.mu.Lock()
+			s.leave(k)
+			s.mu.Unlock()
+			return nil, ctx.Err()
+		}
+	}
+	return release, nil
+}
+
+// leave drops a lane that nobody uses any more; s.mu is held.
+func (s *Service) leave(k laneKey) {
+	if s.lanes[k].users--; s.lanes[k].users == 0 {
+		delete(s.lanes, k)
 	}
 }
 
@@ -255,7 +297,7 @@ func (s *Service) startTurn(ctx context.Context, l *live) error {
 	st := *l.state
 	l.mu.Unlock()
 
-	info, err := s.o.Models.Describe(ctx, providers.Request{Role: providers.RoleChat, Model: started.Ref})
+	info, err := s.o.Models.Describe(ctx, providers.Request{Role: st.role(), Model: started.Ref})
 	if err == nil {
 		started.Window, started.Output = info.Window, min(info.Output, info.Window/4)
 	}
@@ -373,6 +415,12 @@ func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
 		s.log.Warn("read a turn that has ended", "turn", turn, "err", err)
 		return
 	}
+	if p := l.state.Created.Parent; p != nil && p.Detached {
+		if err := s.report(ctx, l, got); err != nil && s.life.Err() == nil {
+			s.log.Error("the report of a subagent can't be delivered before the next start", "turn", turn, "err", err)
+		}
+	}
+	s.tellAbove(l)
 	switch got.State {
 	case Completed:
 		bus.Publish(s.bus, l.user, TurnCompleted{l.id, got, text})

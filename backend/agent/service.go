@@ -14,6 +14,8 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,15 +77,19 @@ type Options struct {
 	Callables *callable.Registry
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
-	// Prompt gives the texts of a new session's prompt, after the built-in rules; nil: none.
-	Prompt func(ctx context.Context, agent string) ([]PromptPart, error)
+	Skills    Skills // nil: no skill is made of a run
+	// Soul is what the person has written about themselves for agents; nil: nothing.
+	Soul       func(ctx context.Context) (string, error)
+	Workspaces string // folder of the workspaces of users, for documents that were added; "": none
+	UserDir    string // the person's own files: agents, skills, SYSTEM.md; "": none
 	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
 	Scrub func(ctx context.Context, text string) string
 	// Ended is called when a turn ends or waits for a person.
-	Ended   func(turn uuid.UUID)
-	Private bool             // texts are sealed
-	Now     func() time.Time // nil: time.Now
-	Logger  *slog.Logger     // nil: slog.Default()
+	Ended     func(turn uuid.UUID)
+	Private   bool             // texts are sealed
+	Telemetry *Telemetry       // nil: off
+	Now       func() time.Time // nil: time.Now
+	Logger    *slog.Logger     // nil: slog.Default()
 }
 
 // Service runs the conversations of all users of this device. It is safe for concurrent use.
@@ -99,11 +105,11 @@ type Service struct {
 
 	crashPoint func() // called before and after each commit; tests end the process there
 
-	starting sync.Mutex // one run of a schedule starts at a time
+	starting sync.Mutex // one run of a schedule, or one subagent, starts at a time
 
 	mu    sync.Mutex
 	all   map[uuid.UUID]*live
-	lanes map[laneKey]chan struct{}
+	lanes map[laneKey]*laneState
 	asked map[uuid.UUID]*live // by the question that they wait for
 	// callers are the rights of the callers of turns. A turn without one has those of the person.
 	callers map[uuid.UUID]*permission.Authority
@@ -113,6 +119,24 @@ type Service struct {
 type laneKey struct {
 	user       uuid.UUID
 	background bool
+	tree       uuid.UUID // of the subagents of this session
+}
+
+// size is how many turns work in the lane at once.
+func (k laneKey) size() int {
+	switch {
+	case k.tree != uuid.Nil:
+		return subagentLane
+	case k.background:
+		return backgroundLane
+	}
+	return chatLane
+}
+
+// laneState is a lane that somebody uses: those that have a place, and those that wait for one.
+type laneState struct {
+	places chan struct{}
+	users  int
 }
 
 // New makes the service. It calls no model by itself; Run continues what a stop interrupted.
@@ -129,7 +153,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Scrub == nil {
 		o.Scrub = func(_ context.Context, text string) string { return text }
 	}
-	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]chan struct{}{}, asked: map[uuid.UUID]*live{}, callers: map[uuid.UUID]*permission.Authority{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
+	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]*laneState{}, asked: map[uuid.UUID]*live{}, callers: map[uuid.UUID]*permission.Authority{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.off = bus.Subscribe(b, func(_ uuid.UUID, e permission.ApprovalChanged) {
 		s.mu.Lock()
@@ -168,8 +192,10 @@ func (s *Service) resume(ctx context.Context) error {
 	}
 	// The callers of agents ended with the last process, and their rights with them.
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`UPDATE agent_turns SET cancel_requested_at = ? WHERE state IN ('queued', 'running', 'waiting') AND cancel_requested_at IS NULL AND created_at < ?
-			AND EXISTS (SELECT 1 FROM sessions s WHERE s.id = agent_turns.session_id AND s.kind = 'run')`, tx.Now, s.o.Ledger.began)
+		_, err := tx.Exec(`WITH RECURSIVE above(turn, session) AS (SELECT id, session_id FROM agent_turns WHERE state IN ('queued', 'running', 'waiting')
+				UNION SELECT above.turn, s.parent_session_id FROM above JOIN sessions s ON s.id = above.session WHERE s.parent_session_id IS NOT NULL)
+			UPDATE agent_turns SET cancel_requested_at = ? WHERE cancel_requested_at IS NULL AND created_at < ?
+			AND id IN (SELECT above.turn FROM above JOIN sessions s ON s.id = above.session AND s.kind = 'run')`, tx.Now, s.o.Ledger.began)
 		return err
 	})
 	if err != nil {
@@ -208,7 +234,7 @@ func (s *Service) resume(ctx context.Context) error {
 		}
 		s.wake(l)
 	}
-	return nil
+	return s.reportAll(ctx)
 }
 
 // readCanceled brings back which turns a person canceled before the stop.
@@ -251,7 +277,7 @@ func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
 	if l := s.all[id]; l != nil { // another call was first
 		return l, nil
 	}
-	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}}
+	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}, children: map[uuid.UUID]struct{}{}}
 	s.all[id] = l
 	return l, nil
 }
@@ -289,12 +315,24 @@ func (s *Service) turn(ctx context.Context, user, id uuid.UUID) (t Turn, err err
 	s.mu.Lock()
 	l := s.all[t.SessionID]
 	s.mu.Unlock()
-	if l != nil {
-		l.mu.Lock()
-		if st := l.state.Turn; st != nil && st.ID == id {
-			t.Approvals = st.waitsFor()
+	if l == nil {
+		return t, nil
+	}
+	var below []uuid.UUID
+	l.mu.Lock()
+	if st := l.state.Turn; st != nil && st.ID == id {
+		t.Approvals, below = st.waitsFor(), slices.Collect(maps.Keys(l.children))
+	}
+	l.mu.Unlock()
+	for _, child := range below { // a turn waits while its subagents do
+		c, err := s.turn(ctx, user, child)
+		if err != nil {
+			return t, err
 		}
-		l.mu.Unlock()
+		if c.State == Waiting {
+			t.State, t.WaitReason = Waiting, c.WaitReason
+			t.Approvals = append(t.Approvals, c.Approvals...)
+		}
 	}
 	return t, nil
 }

@@ -50,15 +50,17 @@ type tool struct {
 	decl    providers.ToolDecl
 	info    callable.Info // its Kind is "" for a part of the agent
 	tier    permission.Tier
-	own     func(ctx context.Context, l *live, args json.RawMessage) (ownResult, error)
+	own     func(ctx context.Context, l *live, call *toolIntent, args json.RawMessage) (ownResult, error)
 	core    bool // always declared, never deferred
+	fenced  bool // its results are quoted as data
 	private bool // its results hold the person's own texts
 }
 
 // ownResult is what a part of the agent answers, with events that go with it.
 type ownResult struct {
-	value any
-	also  []payload
+	value              any
+	also               []payload
+	private, untrusted bool // marks of what it holds
 }
 
 // origin says where a tool is from.
@@ -109,7 +111,7 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := s.ownTools()
+	out := append(s.ownTools(), s.skillTools(st)...)
 	taken := map[string]bool{}
 	if st.Created.Kind != KindScheduled {
 		out = slices.DeleteFunc(out, func(t tool) bool { return t.decl.Name == notifyName })
@@ -139,10 +141,22 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 		out = append(out, t)
 	}
 	out = slices.DeleteFunc(out, func(t tool) bool {
-		return st.Mode == ModeRead && t.tier > permission.ReadOnly
+		return st.Mode == ModeRead && t.tier > permission.ReadOnly || !st.Created.holds(t)
 	})
 	slices.SortFunc(out, func(a, b tool) int { return strings.Compare(a.decl.Name, b.decl.Name) })
 	return out, nil
+}
+
+// holds says that a session may have a tool: a subagent those of its brief, a persona those of its
+// settings beside what only changes the session itself.
+func (c *created) holds(t tool) bool {
+	if !c.Limited || t.decl.Name == "result_read" || c.Parent == nil && t.own != nil && t.tier == permission.ReadOnly && t.decl.Name != delegateName {
+		return true
+	}
+	return slices.ContainsFunc(c.Tools, func(name string) bool {
+		begin, open := strings.CutSuffix(name, "*")
+		return name == t.decl.Name || open && c.Parent == nil && strings.HasPrefix(t.decl.Name, begin)
+	})
 }
 
 // declared are the tools that the request of a new turn holds. When all are too many for the
@@ -327,7 +341,7 @@ func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, unt
 		text, _ = clip(text, toolOutputMax)
 		text += fmt.Sprintf("\n… truncated, original size %d bytes, read more with result_read(%q, offset)", o.Bytes, o.Blob[:16])
 	}
-	if untrusted {
+	if untrusted || t.fenced {
 		text = fence(t.decl.Name, text)
 	}
 	o.Text = text
@@ -391,7 +405,7 @@ func (s *Service) Tools(ctx context.Context, p ToolsParams) (out ToolsResult, er
 	if err != nil {
 		return out, err
 	}
-	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: providers.RoleChat, Model: st.Model}); err == nil {
+	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: st.role(), Model: st.Model}); err == nil {
 		out.Window = i.Window
 	}
 	decls, _ := declared(list, out.Window)
@@ -425,7 +439,9 @@ const (
 // ownTools are the tools that are parts of the agent: they change the session and nothing else.
 func (s *Service) ownTools() []tool {
 	def := func(name, text, input string, run func(ctx context.Context, l *live, args json.RawMessage) (ownResult, error)) tool {
-		return tool{core: true, own: run, decl: providers.ToolDecl{Name: name, Description: text, Input: json.RawMessage(input)}, info: callable.Info{Name: name, Effects: callable.Effects{ReadOnly: true, Idempotent: true}}}
+		return tool{core: true, own: func(ctx context.Context, l *live, _ *toolIntent, args json.RawMessage) (ownResult, error) {
+			return run(ctx, l, args)
+		}, decl: providers.ToolDecl{Name: name, Description: text, Input: json.RawMessage(input)}, info: callable.Info{Name: name, Effects: callable.Effects{ReadOnly: true, Idempotent: true}}}
 	}
 	out := []tool{
 		def("scratchpad_read", "Reads the notes of this conversation.", `{"type":"object","additionalProperties":false}`, func(_ context.Context, l *live, _ json.RawMessage) (ownResult, error) {
@@ -476,6 +492,7 @@ func (s *Service) ownTools() []tool {
 			typed(func(_ context.Context, _ *live, in struct{ Title, Body, Level string }) (ownResult, error) {
 				return ownResult{value: map[string]any{"shown": true}, also: []payload{&noticed{Kind: notifyPrefix + cmp.Or(in.Level, "info"), Title: in.Title, Text: in.Body}}}, nil
 			})),
+		s.delegateTool(),
 	}
 	return out
 }

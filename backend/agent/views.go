@@ -97,7 +97,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 	st := *l.state
 	l.mu.Unlock()
 	next := &turnState{Window: assumedWindow}
-	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: providers.RoleChat, Model: st.Model}); err == nil {
+	if i, err := s.o.Models.Describe(ctx, providers.Request{Role: st.role(), Model: st.Model}); err == nil {
 		next.Window, next.Output = i.Window, min(i.Output, i.Window/4)
 	}
 	list, err := s.tools(ctx, &st)
@@ -111,7 +111,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 		st.Tools, _ = declared(list, next.Window)
 	}
 	q, left := st.plan()
-	out = ContextResult{Window: st.Turn.Window, Parts: []ContextPart{}, Omitted: []string{}, Precedence: []string{"Built-in rules"}}
+	out = ContextResult{Window: st.Turn.Window, Parts: []ContextPart{}, Omitted: []string{}, Precedence: precedence(st.Created.Prompt)}
 	add := func(kind, name, text string, tokens int64, cached bool) {
 		out.Parts = append(out.Parts, ContextPart{kind, name, tokens, cached, text})
 		out.Used += tokens
@@ -120,9 +120,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 	add("system", "Built-in rules", rules, estimate(rules), true)
 	for _, x := range st.Created.Prompt {
 		add(x.Kind, x.Name, x.Text, estimate(x.Text), true)
-		out.Precedence = append(out.Precedence, x.Name)
 	}
-	out.Precedence = append(out.Precedence, "This chat")
 	if st.Summary != "" {
 		add("summary", "summary", st.Summary, estimate(st.Summary), true)
 	}
@@ -159,12 +157,13 @@ type CostResult struct {
 	Calls           int              `json:"calls"`
 	ByModel         []CostRow        `json:"byModel"`
 	ByPurpose       []CostRow        `json:"byPurpose"`
-	ByTurn          []CostRow        `json:"byTurn"` // by id, the newest first
+	ByTurn          []CostRow        `json:"byTurn"`   // by id, the newest first
+	Children        []CostRow        `json:"children"` // what subagents cost beside that, by session
 }
 
 // Cost says what a chat has cost, and for what.
 func (s *Service) Cost(ctx context.Context, p SessionParams) (out CostResult, err error) {
-	out.ByModel, out.ByPurpose, out.ByTurn = []CostRow{}, []CostRow{}, []CostRow{}
+	out.ByModel, out.ByPurpose, out.ByTurn, out.Children = []CostRow{}, []CostRow{}, []CostRow{}, []CostRow{}
 	add := func(list *[]CostRow, key string, r CostRow) {
 		i := slices.IndexFunc(*list, func(x CostRow) bool { return x.Key == key })
 		if i < 0 {
@@ -175,6 +174,15 @@ func (s *Service) Cost(ctx context.Context, p SessionParams) (out CostResult, er
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		if _, err := s.sessionRow(tx, identity.UserID(ctx), p.SessionID); err != nil {
+			return err
+		}
+		if out.Children, err = storage.Collect(tx.Select(sessionsBelow+` SELECT session_id, count(*), sum(cost_micros), sum(input + cache_read + cache_write + output) FROM agent_ledger
+			WHERE session_id IN (SELECT id FROM below) AND session_id <> ?1 AND state <> 'released' GROUP BY session_id ORDER BY session_id`, p.SessionID), func(row storage.Row) (r CostRow, err error) {
+			var id uuid.UUID
+			err = row.Scan(&id, &r.Calls, &r.CostMicros, &r.Tokens)
+			r.Key = id.String()
+			return r, err
+		}); err != nil {
 			return err
 		}
 		return tx.Select(`SELECT turn_id, purpose, provider || '/' || model, cost_micros, estimated, input, cache_read, cache_write, output, reasoning FROM agent_ledger
@@ -279,7 +287,7 @@ func (s *Service) copyLog(ctx context.Context, tx *storage.Tx, from, to, user uu
 		}
 		e.Turn = turns[e.Turn]
 		if c, ok := e.Body.(*created); ok {
-			c.Kind, c.Once = KindChat, false
+			c.Kind, c.Once, c.Parent = KindChat, false, nil
 			if raw, err = json.Marshal(c); err != nil {
 				return err
 			}

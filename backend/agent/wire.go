@@ -189,6 +189,8 @@ type CreateParams struct {
 	QueueMode string             `json:"queueMode,omitempty"`
 	Budget    *Budget            `json:"budget,omitempty"`
 	Remember  *bool              `json:"remember,omitempty"` // default true
+	// ProjectDir is a folder whose skill documents are used, if the person trusts it.
+	ProjectDir string `json:"projectDir,omitempty"`
 }
 
 // SessionParams name a session.

@@ -51,6 +51,9 @@ type Config struct {
 
 	AgentSearch string `key:"agent.search" default:"" check:"search" restart:"true" help:"Search engine for web.search: brave, tavily or the address of a SearXNG such as https://searx.example. The key is the secret search.brave or search.tavily. Empty: the tool is off."`
 
+	TelemetryEndpoint string `key:"telemetry.endpoint" default:"" check:"collector" restart:"true" help:"Address of an OpenTelemetry collector, such as http://localhost:4318. It gets times, counts and costs of turns. Empty: nothing is sent, unless OTEL_EXPORTER_OTLP_ENDPOINT is set."`
+	TelemetryContent  bool   `key:"telemetry.content" default:"false" restart:"true" help:"Also send what was asked and answered to the collector, without secrets."`
+
 	AppTheme string `key:"app.theme" default:"system" enum:"system,light,dark" help:"Color theme of the window."`
 	AppGPU   string `key:"app.gpu" default:"auto" enum:"auto,on,off" restart:"true" help:"Use the graphics card to draw the window."`
 

@@ -14,6 +14,7 @@ type Variable struct {
 	Name   string
 	Key    string // the setting it sets, or ""
 	Secret bool
+	Unread bool // kept for a part that this version does not have
 	Help   string
 }
 
@@ -21,10 +22,10 @@ type Variable struct {
 var others = []Variable{
 	{Name: "HELIX_PROJECT_DIR", Help: "Folder with your own files: soul, psychology, skills."},
 	{Name: "HELIX_KEY_PASSPHRASE", Secret: true, Help: "Passphrase of the key file, where there is no keyring."},
-	{Name: "SUPABASE_URL", Help: "Address of the hub; read by helix sync setup."},
-	{Name: "SUPABASE_ANON_KEY", Secret: true, Help: "Public key of the hub; read by helix sync setup."},
-	{Name: "SUPABASE_DB_URL", Secret: true, Help: "Database of the hub; read only by helix sync setup."},
-	{Name: "DEEPGRAM_API_KEY", Secret: true, Help: "Key of the transcription service."},
+	{Name: "SUPABASE_URL", Unread: true, Help: "Address of the hub; read by helix sync setup."},
+	{Name: "SUPABASE_ANON_KEY", Secret: true, Unread: true, Help: "Public key of the hub; read by helix sync setup."},
+	{Name: "SUPABASE_DB_URL", Secret: true, Unread: true, Help: "Database of the hub; read only by helix sync setup."},
+	{Name: "DEEPGRAM_API_KEY", Secret: true, Unread: true, Help: "Key of the transcription service."},
 	{Name: "ANTHROPIC_API_KEY", Secret: true, Help: "Key of a model provider."},
 	{Name: "OPENAI_API_KEY", Secret: true, Help: "Key of a model provider."},
 	{Name: "GEMINI_API_KEY", Secret: true, Help: "Key of a model provider."},

@@ -212,12 +212,13 @@ func shown(v any) string {
 }
 
 var checkHelp = map[string]string{
-	"loopback": "a loopback address with a port, such as 127.0.0.1:18789",
-	"origins":  "a list of origins, such as http://localhost:5173",
-	"quiet":    "empty or two times such as 22:00-07:00",
-	"zone":     "empty or a time zone such as Europe/Berlin",
-	"search":   "empty, brave, tavily or an address such as https://searx.example",
-	"weights":  "empty or three numbers from 0 to 10 that are not all 0, such as 1, 0.4, 0.5",
+	"loopback":  "a loopback address with a port, such as 127.0.0.1:18789",
+	"origins":   "a list of origins, such as http://localhost:5173",
+	"quiet":     "empty or two times such as 22:00-07:00",
+	"zone":      "empty or a time zone such as Europe/Berlin",
+	"collector": "empty or an address such as http://localhost:4318",
+	"search":    "empty, brave, tavily or an address such as https://searx.example",
+	"weights":   "empty or three numbers from 0 to 10 that are not all 0, such as 1, 0.4, 0.5",
 }
 
 // Range says in words what the setting accepts.
@@ -257,6 +258,10 @@ var checks = map[string]func(string) bool{
 		u, err := url.Parse(t)
 		return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "wails") && u.Host != "" &&
 			u.User == nil && u.Path == "" && u.RawQuery == "" && u.Fragment == "" && !strings.ContainsAny(t, "*#?")
+	},
+	"collector": func(t string) bool {
+		u, err := url.Parse(t)
+		return t == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 	},
 	"search": func(t string) bool {
 		u, err := url.Parse(t)

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"mime"
 	"mime/multipart"
 	"net/http"
 	"os"
+	"path"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -107,6 +111,109 @@ func (u *Upload) parts(r *http.Request, boundary, part string, max int64) error 
 		return fault.Invalidf("The body has no part %q.", part)
 	}
 	return nil
+}
+
+// Folder is a multipart body whose parts were streamed to the files of a folder.
+type Folder struct {
+	Dir   string
+	Size  int64
+	Files int
+}
+
+const (
+	maxPath    = 1024 // bytes of the path of a file in a folder
+	maxFolders = 32   // above it
+)
+
+// ReceiveFolder streams the parts of a multipart body to a new folder in dir. The file name of each
+// part is its path below the folder, with slashes. A path that points outside, has an empty or
+// hidden name in it, or occurs twice is Invalid; more than max bytes or maxFiles files are Limit.
+// Whatever fails, nothing is left. The caller removes the folder.
+func ReceiveFolder(w http.ResponseWriter, r *http.Request, max int64, maxFiles int, dir string) (_ *Folder, err error) {
+	if r.ContentLength > max+int64(maxFiles)*maxField {
+		return nil, tooLarge(max)
+	}
+	kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind != "multipart/form-data" || params["boundary"] == "" {
+		return nil, fault.Invalidf("Send the files of a folder as multipart/form-data.")
+	}
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(30 * time.Minute)) //nolint:errcheck // only a real connection has one
+	f := &Folder{}
+	if f.Dir, err = os.MkdirTemp(dir, "upload-*"); err != nil {
+		return nil, fault.Internalf(err, "The upload could not be stored.")
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(f.Dir) //nolint:errcheck // the first error counts
+		}
+	}()
+	root, err := os.OpenRoot(f.Dir)
+	if err != nil {
+		return nil, fault.Internalf(err, "The upload could not be stored.")
+	}
+	defer root.Close()
+	for body := multipart.NewReader(r.Body, params["boundary"]); ; f.Files++ {
+		p, err := body.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, badUpload(r.Context(), err)
+		}
+		if f.Files == maxFiles {
+			return nil, &statusError{fault.Limitf("The folder has more than %d files.", maxFiles), http.StatusRequestEntityTooLarge}
+		}
+		n, err := storePart(r.Context(), root, p, max-f.Size)
+		if err != nil {
+			if fault.Is(err, fault.Limit) && f.Size+n > max {
+				err = tooLarge(max)
+			}
+			return nil, err
+		}
+		f.Size += n
+	}
+	if f.Files == 0 {
+		return nil, fault.Invalidf("The folder has no files.")
+	}
+	return f, nil
+}
+
+// storePart streams a part to the file that it names.
+func storePart(ctx context.Context, root *os.Root, p *multipart.Part, max int64) (int64, error) {
+	_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+	name := params["filename"] // FileName would leave its last part only
+	if err != nil || !uploadPath(name) {
+		return 0, fault.Invalidf("%q is not the path of a file in the folder. Nothing was kept.", name)
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return 0, storeError(name, err)
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, storeError(name, err)
+	}
+	n, err := store(ctx, f, p, max)
+	return n, errors.Join(err, f.Close())
+}
+
+// storeError says why a file of a folder cannot be made: a path that is there already is the client's error.
+func storeError(name string, err error) error {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
+		return fault.Invalidf("The folder has %q twice. Nothing was kept.", name).WithCause(err)
+	}
+	if errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EINVAL) {
+		return fault.Invalidf("%q is not the path of a file in the folder. Nothing was kept.", name).WithCause(err)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		return fault.Limitf("The disk is full, so the upload was discarded. Free some space, then send it again.").WithCause(err)
+	}
+	return fault.Internalf(err, "The upload could not be stored.")
+}
+
+// uploadPath reports whether name is a path with slashes below a folder, on every system.
+func uploadPath(name string) bool {
+	return fs.ValidPath(name) && filepath.IsLocal(name) && name != "." && len(name) <= maxPath && strings.Count(name, "/") <= maxFolders &&
+		!strings.HasPrefix(name, ".") && !strings.Contains(name, "/.") && !strings.ContainsAny(name, "\\:\x00\r\n")
 }
 
 func tooLarge(max int64) error {

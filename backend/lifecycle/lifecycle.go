@@ -17,6 +17,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 // Restorable is how long a deleted definition can be restored.
@@ -162,6 +163,9 @@ func Cut(s string, n int) string {
 // Delete moves a definition to the trash and revokes what was granted to it.
 func (k *Kind) Delete(tx *storage.Tx, it Item) error {
 	if _, err := tx.Exec(`UPDATE `+k.Table+` SET deleted_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, it.ID); err != nil {
+		return err
+	}
+	if err := trash.Deleted(tx, it.User, it.ID); err != nil {
 		return err
 	}
 	if k.Rights != nil {

@@ -336,7 +336,10 @@ func strengthen(tx *storage.Tx, m *memoryRow, gain float64) error {
 	now := tx.Now
 	m.AccessCount, m.LastAccessed, m.LastReinforcedAt, m.InitialStrength = m.AccessCount+1, &now, &now, strength
 	if m.Retention != nil {
-		m.Retention, m.decayedAt = &strength, &now
+		m.Retention = &strength
+	}
+	if m.stored != nil {
+		m.stored, m.decayedAt = &strength, &now
 	}
 	return nil
 }
@@ -366,7 +369,7 @@ func (s *Service) Reinforce(ctx context.Context, ids []uuid.UUID, gain float64, 
 		if hourly && m.LastReinforcedAt != nil && tx.Now.Sub(*m.LastReinforcedAt) < useEvery {
 			return nil, nil
 		}
-		u := reinforceUndo{m.ID, m.InitialStrength, m.LastReinforcedAt, m.Retention, m.Version + 1}
+		u := reinforceUndo{m.ID, m.InitialStrength, m.LastReinforcedAt, m.stored, m.Version + 1}
 		return u, reinforce(tx, m, gain)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"helix/backend/callable"
 	"helix/backend/memory/search"
+	"helix/backend/trash"
 )
 
 // Callables are the built-in steps of memory.
@@ -96,7 +97,9 @@ func (s *Service) AgentCallables() []callable.Func {
 				Name: "memory.delete", Title: "Moves memories to the trash.", Effects: callable.Effects{Idempotent: true, Destructive: true},
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["ids"],"properties":{"ids":{"type":"array","minItems":1,"maxItems":100,"items":{"type":"string","format":"uuid"}}}}`),
 			},
-			Run: callable.Typed(func(ctx context.Context, _ callable.Request, p IDsParams) (any, error) { return s.Delete(ctx, p) }),
+			Run: callable.Typed(func(ctx context.Context, r callable.Request, p IDsParams) (any, error) {
+				return s.Delete(trash.By(ctx, r.Caller.Kind), p)
+			}),
 		},
 	}
 }

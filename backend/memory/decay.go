@@ -2,13 +2,14 @@ package memory
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"helix/backend/identity"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 )
 
@@ -22,6 +23,67 @@ type Decaying struct {
 	Pinned    bool
 	Anchor    time.Time // since when it fades: the last reinforcement, else when it was stored
 	Retention *float64  // as stored; nil: never computed
+	Row       int64     // its place in the table, while the transaction lasts
+}
+
+// RetentionOf prepares to compute what is left of memories of a user at the time of a transaction, 0 to 1.
+type RetentionOf func(tx *storage.Tx, user uuid.UUID) (func(Decaying) float64, error)
+
+// decaying is m as decay sees it.
+func (m *memoryRow) decaying() Decaying {
+	anchor := m.CreatedAt
+	if m.LastReinforcedAt != nil {
+		anchor = *m.LastReinforcedAt
+	}
+	return Decaying{ID: m.ID, Version: m.Version, Layer: m.Layer, Strength: m.InitialStrength, Tier: m.SalienceTier, Pinned: m.Pinned, Anchor: anchor, Retention: m.stored}
+}
+
+// fade gives memories the retention that they have now. What is stored is of the last run: it sorts and filters.
+func (s *Service) fade(tx *storage.Tx, list ...*memoryRow) error {
+	if s.o.Retention == nil {
+		return nil
+	}
+	of := map[uuid.UUID]func(Decaying) float64{}
+	for _, m := range list {
+		if of[m.user] == nil {
+			var err error
+			if of[m.user], err = s.o.Retention(tx, m.user); err != nil {
+				return err
+			}
+		}
+		now := of[m.user](m.decaying())
+		m.Retention = &now
+	}
+	return nil
+}
+
+// fadeHits is fade for memories that were found.
+func (s *Service) fadeHits(ctx context.Context, hits []search.Hit) error {
+	var ids []uuid.UUID
+	for _, h := range hits {
+		if h.Kind == KindMemory {
+			ids = append(ids, h.ID)
+		}
+	}
+	if s.o.Retention == nil || len(ids) == 0 {
+		return nil
+	}
+	return s.db.Read(ctx, func(tx *storage.Tx) error {
+		retention, err := s.o.Retention(tx, identity.UserID(ctx))
+		if err != nil {
+			return err
+		}
+		list, err := s.DecayingTx(ctx, tx, uuid.Nil, len(ids), ids...)
+		for _, d := range list {
+			for i := range hits {
+				if hits[i].Kind == KindMemory && hits[i].ID == d.ID {
+					now := retention(d)
+					hits[i].Retention = &now
+				}
+			}
+		}
+		return err
+	})
 }
 
 // DecayingTx returns memories of the caller that are not in the trash, in the order of their ids:
@@ -36,10 +98,26 @@ func (s *Service) DecayingTx(ctx context.Context, tx *storage.Tx, after uuid.UUI
 	} else {
 		c.add("id > ?", after[:])
 	}
-	return storage.Collect(tx.Select(`SELECT id, version, coalesce(layer, 0), initial_strength, salience_tier, pinned, coalesce(last_reinforced_at, created_at), retention
+	return storage.Collect(tx.Select(`SELECT id, version, coalesce(layer, 0), initial_strength, salience_tier, pinned, coalesce(last_reinforced_at, created_at), retention, rowid
 		FROM memories WHERE `+c.String()+` ORDER BY id LIMIT ?`, append(c.args, limit)...), func(r storage.Row) (d Decaying, err error) {
-		err = r.Scan(&d.ID, &d.Version, &d.Layer, &d.Strength, &d.Tier, &d.Pinned, storage.Time(&d.Anchor), &d.Retention)
+		err = r.Scan(&d.ID, &d.Version, &d.Layer, &d.Strength, &d.Tier, &d.Pinned, storage.Time(&d.Anchor), &d.Retention, &d.Row)
 		return d, err
+	})
+}
+
+// TextsTx returns the texts of those memories of the caller that are not in the trash, by id.
+func (s *Service) TextsTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	var c where
+	c.addIDs("id", ids)
+	c.add("+user_id = ? AND +deleted_at IS NULL", identity.UserID(ctx))
+	out := make(map[uuid.UUID]string, len(ids))
+	return out, tx.Select(`SELECT id, content FROM memories WHERE `+c.String(), c.args...).Each(func(r storage.Row) (err error) {
+		var id uuid.UUID
+		var content []byte
+		if err = r.Scan(&id, &content); err == nil {
+			out[id], err = s.open("memories", "content", id, content)
+		}
+		return err
 	})
 }
 
@@ -67,8 +145,12 @@ func (s *Service) RebaseTx(ctx context.Context, tx *storage.Tx, list []Retained)
 type Retained struct {
 	ID        uuid.UUID
 	Version   int64 // as read; a memory that has changed since keeps what it has
+	Row       int64 // as read in this transaction
 	Retention float64
 }
+
+// digits hold any version and the number of any row.
+const digits = 19
 
 // RetainTx stores computed retentions of memories of the caller, and returns how many. Nothing
 // else of them changes.
@@ -76,27 +158,45 @@ func (s *Service) RetainTx(ctx context.Context, tx *storage.Tx, list []Retained)
 	if len(list) == 0 {
 		return 0, nil
 	}
-	rows := make([][3]any, len(list))
+	// The retentions are a JSON array; what they belong to stands beside it in columns of fixed width. That, and the
+	// rows in place of the ids, cost a third less than an array for each memory.
+	retentions, ids := make([]float64, len(list)), make([]byte, 0, 16*len(list))
+	rows, versions := make([]byte, 0, digits*len(list)), make([]byte, 0, digits*len(list))
 	for i, r := range list {
 		if !(r.Retention >= 0 && r.Retention <= 1) {
 			return 0, invalid("retention", "retention must be between 0 and 1.")
 		}
-		rows[i] = [3]any{hex.EncodeToString(r.ID[:]), r.Version, r.Retention}
+		retentions[i], ids = r.Retention, append(ids, r.ID[:]...)
+		rows, versions = fmt.Appendf(rows, "%0*d", digits, r.Row), fmt.Appendf(versions, "%0*d", digits, r.Version)
 	}
-	values, err := json.Marshal(rows)
+	values, err := json.Marshal(retentions)
 	if err != nil {
 		return 0, err
 	}
-	kept := map[uuid.UUID]float64{}
-	err = tx.Select(`UPDATE memories SET retention = j.value ->> 2, decayed_at = ?2 FROM json_each(?1) j
-		WHERE memories.id = unhex(j.value ->> 0) AND version = j.value ->> 1 AND +user_id = ?3 AND +deleted_at IS NULL RETURNING id, retention`, string(values), tx.Now, identity.UserID(ctx)).
-		Each(func(r storage.Row) error {
-			var id uuid.UUID
-			var v float64
-			err := r.Scan(&id, &v)
-			kept[id] = v
-			return err
-		})
+	res, err := tx.Exec(`UPDATE memories SET retention = j.value, decayed_at = ?2 FROM json_each(?1) j
+		WHERE memories.rowid = CAST(substr(?5, ?7 * j.key + 1, ?7) AS INTEGER) AND +memories.id = substr(?4, 16 * j.key + 1, 16) AND version = CAST(substr(?6, ?7 * j.key + 1, ?7) AS INTEGER)
+			AND +user_id = ?3 AND +deleted_at IS NULL`, string(values), tx.Now, identity.UserID(ctx), ids, rows, versions, digits)
+	if err != nil {
+		return 0, err
+	}
+	kept := make(map[uuid.UUID]float64, len(list))
+	for _, r := range list {
+		kept[r.ID] = r.Retention
+	}
+	if changed, err := res.RowsAffected(); err != nil || changed < int64(len(list)) {
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range list {
+			var stored bool
+			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM memories WHERE id = ? AND retention = ? AND decayed_at = ?)`, r.ID, r.Retention, tx.Now).Scan(&stored); err != nil {
+				return 0, err
+			}
+			if !stored {
+				delete(kept, r.ID)
+			}
+		}
+	}
 	s.search.Retain(tx, KindMemory, kept)
-	return len(kept), err
+	return len(kept), nil
 }

@@ -12,6 +12,9 @@ func (s *Service) Search(ctx context.Context, p search.Params) (search.Result, e
 	if err != nil {
 		return search.Result{}, err
 	}
+	if err := s.fadeHits(ctx, r.Results); err != nil {
+		return r, err
+	}
 	return r, s.handedOut(ctx, r.Results...)
 }
 
@@ -21,6 +24,9 @@ func (s *Service) SearchEnhanced(ctx context.Context, p search.EnhancedParams) (
 	if err != nil {
 		return search.EnhancedResult{}, err
 	}
+	if err := s.fadeHits(ctx, r.Results); err != nil {
+		return r, err
+	}
 	return r, s.handedOut(ctx, r.Results...)
 }
 
@@ -29,6 +35,9 @@ func (s *Service) Related(ctx context.Context, p search.RelatedParams) (search.R
 	r, err := s.search.Related(ctx, p)
 	if err != nil {
 		return search.Result{}, err
+	}
+	if err := s.fadeHits(ctx, r.Results); err != nil {
+		return r, err
 	}
 	return r, s.handedOut(ctx, r.Results...)
 }

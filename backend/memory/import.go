@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/identity"
@@ -32,6 +34,10 @@ type importOptions struct {
 	Zone      string   `json:"zone,omitempty"`
 
 	AllowLarge bool `json:"allowLarge,omitempty"`
+
+	// Of a watched folder: which, and the files that have changed.
+	Watch *uuid.UUID `json:"watch,omitempty"`
+	Only  []string   `json:"only,omitempty"`
 }
 
 // importOptions checks a request.
@@ -85,6 +91,8 @@ func (o *importOptions) zone() *time.Location {
 // where is what a person sees as the place of the import.
 func (o *importOptions) where() string {
 	switch {
+	case o.Name == noFolder:
+		return "Several files"
 	case o.Name != "":
 		return o.Name
 	case o.Path != "":
@@ -115,7 +123,7 @@ func (s *Service) openImport(o *importOptions, from importer.Position) (r *impor
 		src = importer.Source{Data: data, Size: size, Name: o.Name}
 		done = func() { _ = f.Close() }
 	}
-	r, err = importer.Open(src, importer.Options{Format: o.Format, Zone: o.zone(), From: from, AllowLarge: o.AllowLarge})
+	r, err = importer.Open(src, importer.Options{Format: o.Format, Zone: o.zone(), From: from, Only: o.Only, AllowLarge: o.AllowLarge})
 	if err != nil {
 		done()
 		return nil, nil, err
@@ -178,7 +186,7 @@ func (s *Service) ImportStatus(ctx context.Context, p JobParams) (ImportStatus, 
 	return s.imports.live(st), nil
 }
 
-// Imports lists imports, newest first.
+// Imports lists imports, newest first. Those of watched folders are in memory.watch_list.
 func (s *Service) Imports(ctx context.Context, p PageParams) (ImportsResult, error) {
 	limit := p.Limit
 	if limit == 0 {
@@ -193,11 +201,11 @@ func (s *Service) Imports(ctx context.Context, p PageParams) (ImportsResult, err
 	out := ImportsResult{Jobs: []ImportStatus{}}
 	user := identity.UserID(ctx)
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		if err := tx.QueryRow(`SELECT count(*) FROM memory_imports WHERE user_id = ?`, user).Scan(&out.Total); err != nil {
+		if err := tx.QueryRow(`SELECT count(*) FROM memory_imports WHERE user_id = ? AND options ->> '$.watch' IS NULL`, user).Scan(&out.Total); err != nil {
 			return err
 		}
 		var err error
-		out.Jobs, err = storage.Collect(tx.Select(`SELECT `+importColumns+` FROM memory_imports WHERE user_id = ? ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`, user, limit, p.Offset), importStatus)
+		out.Jobs, err = storage.Collect(tx.Select(`SELECT `+importColumns+` FROM memory_imports WHERE user_id = ? AND options ->> '$.watch' IS NULL ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`, user, limit, p.Offset), importStatus)
 		return err
 	})
 	for i := range out.Jobs {
@@ -229,7 +237,7 @@ func importStatus(row storage.Row) (ImportStatus, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return st, fault.NotFoundf("Import not found.")
 	}
-	st.DryRun = o.DryRun
+	st.DryRun, st.WatchID = o.DryRun, o.Watch
 	c.fill(&st)
 	return st, err
 }

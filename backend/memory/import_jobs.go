@@ -152,7 +152,7 @@ func (s *Service) nextImport(ctx context.Context, user uuid.UUID) (*importJob, e
 		return nil, err
 	}
 	job.at.Message = ""
-	job.shown = ImportStatus{JobID: job.id, Format: job.format, Path: job.o.where(), DryRun: job.o.DryRun, StartedAt: started}
+	job.shown = ImportStatus{JobID: job.id, Format: job.format, Path: job.o.where(), DryRun: job.o.DryRun, WatchID: job.o.Watch, StartedAt: started}
 	job.show("")
 	job.run, job.cancel = context.WithCancelCause(ctx)
 	s.imports.jobs[job.id] = job
@@ -221,7 +221,7 @@ func (s *Service) importDone(tx *storage.Tx, user, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	if !st.DryRun {
+	if !st.DryRun && (st.WatchID == nil || st.Status != "completed" || st.Added+st.Updated > 0) {
 		outcome := audit.OK
 		if st.Status == "failed" {
 			outcome = audit.Failed
@@ -237,6 +237,9 @@ func (s *Service) importDone(tx *storage.Tx, user, id uuid.UUID) error {
 			bus.Publish(tx.Bus(), user, Changed{IDs: []uuid.UUID{}, Op: "import", Many: true})
 		}
 		bus.Publish(tx.Bus(), user, ImportDone{st})
+		if st.WatchID != nil {
+			s.scanSoon()
+		}
 	})
 	return nil
 }

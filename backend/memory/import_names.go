@@ -22,7 +22,7 @@ func importURI(o *importOptions, r *importer.Reader, d *importer.Document) strin
 	case r.Archive():
 		base += d.Path
 	case o.Path != "" && r.Folder():
-		base = fileURI(filepath.Join(o.Path, filepath.FromSlash(d.Path)))
+		base = folderURI(o, d.Source) + escapePath(d.Path)
 	case o.Name != "":
 		base += o.Name
 	case o.Path != "":
@@ -34,6 +34,27 @@ func importURI(o *importOptions, r *importer.Reader, d *importer.Document) strin
 		base += "#" + strconv.Itoa(d.Part+1)
 	}
 	return base
+}
+
+// noFolder is the name of an upload of several files that have no folder in common.
+const noFolder = "."
+
+// folderURI is what the URIs of the files of a folder begin with. A folder that was uploaded is
+// known by its name, wherever its copy lies; files without a common folder by theirs.
+func folderURI(o *importOptions, source string) string {
+	switch o.Name {
+	case noFolder:
+		return source + ":"
+	case "":
+	default:
+		return source + ":" + escapePath(o.Name) + "/"
+	}
+	return strings.TrimSuffix(fileURI(o.Path), "/") + "/"
+}
+
+// escapePath is a relative path as it stands in a URI.
+func escapePath(p string) string {
+	return strings.TrimPrefix((&url.URL{Path: "/" + p}).EscapedPath(), "/")
 }
 
 // fileURI is the URI of an absolute path; a # in a name is escaped.

@@ -56,7 +56,7 @@ func (s *Service) runImport(ctx context.Context, job *importJob) error {
 	if err == nil {
 		err = readErr
 	}
-	if err == nil && r.Folder() && !job.o.DryRun {
+	if err == nil && r.Folder() && !job.o.DryRun && job.o.Name != noFolder && job.o.Watch == nil {
 		err = s.findVanished(ctx, job, r)
 	}
 	if e := r.Close(); err == nil && e != nil {
@@ -226,7 +226,7 @@ func (s *Service) findVanished(ctx context.Context, job *importJob, r *importer.
 	for _, name := range r.Files() {
 		there[name] = true
 	}
-	base := fileURI(job.o.Path) + "/"
+	base := folderURI(&job.o, job.format)
 	return s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.Select(`SELECT source_uri FROM documents WHERE user_id = ? AND source_uri >= ? AND source_uri < ? AND source = ? AND deleted_at IS NULL ORDER BY source_uri`,
 			job.user, base, base[:len(base)-1]+"0", job.format).Each(func(row storage.Row) error {

@@ -125,8 +125,8 @@ func (m *memoryRow) sortKey(column string) any {
 	case "salience":
 		return m.Salience
 	case "retention":
-		if m.Retention != nil {
-			return *m.Retention
+		if m.stored != nil {
+			return *m.stored
 		}
 		return nil
 	case "deleted_at":

@@ -13,10 +13,13 @@ import (
 	"helix/backend/identity"
 	"helix/backend/memory/search"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 // parent is a table whose rows are listed, deleted, restored and purged with all their parts.
 type parent struct {
+	noun   string // the name of the kind in the trash
+	detail string // what the trash shows beside the title
 	table  string
 	parts  string // the table of the parts
 	key    string // their column that names the row
@@ -35,14 +38,14 @@ type parent struct {
 }
 
 var conversationParent = parent{
-	table: "conversations", parts: "conversation_turns", key: "conversation_id", kind: KindTurn, clears: "participants = '[]', started_at = NULL, ended_at = NULL",
+	noun: "conversation", detail: "''", table: "conversations", parts: "conversation_turns", key: "conversation_id", kind: KindTurn, clears: "participants = '[]', started_at = NULL, ended_at = NULL",
 	undo: undoConversation, none: errNoConversation, put: (*Service).putConversation,
 	columns: conversationColumns, order: "started_at DESC, id DESC", trashOrder: "deleted_at DESC, id DESC",
 	from: "coalesce(ended_at, started_at)", to: "started_at", names: "title",
 }
 
 var documentParent = parent{
-	table: "documents", parts: "chunks", key: "document_id", kind: KindChunk, clears: "occurred_at = NULL",
+	noun: "document", detail: "source_uri", table: "documents", parts: "chunks", key: "document_id", kind: KindChunk, clears: "occurred_at = NULL",
 	undo: undoDocument, none: errNoDocument, put: (*Service).putDocument,
 	columns: documentColumns, order: "updated_at DESC, id DESC", trashOrder: "updated_at DESC, id DESC",
 	from: "coalesce(occurred_at, created_at)", to: "coalesce(occurred_at, created_at)", names: "title || char(10) || source_uri",
@@ -153,6 +156,9 @@ func (w *parent) delete(ctx context.Context, s *Service, id uuid.UUID) (out Coun
 // deleteTx reports false when the row is not there.
 func (w *parent) deleteTx(s *Service, tx *storage.Tx, user, id uuid.UUID) (bool, error) {
 	if done, err := updateRow(tx, `UPDATE `+w.table+` SET deleted_at = ?, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, tx.Now, tx.Now, id, user); !done {
+		return false, err
+	}
+	if err := trash.Deleted(tx, user, id); err != nil {
 		return false, err
 	}
 	parts, err := w.partsOf(tx, id)

@@ -99,7 +99,7 @@ func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
 		if m.Pinned == on {
 			return nil, nil
 		}
-		was := pinUndo{m.ID, on, m.InitialStrength, m.LastReinforcedAt, m.Retention}
+		was := pinUndo{m.ID, on, m.InitialStrength, m.LastReinforcedAt, m.stored}
 		if err := s.setPinned(tx, m, on); err != nil {
 			return nil, err
 		}

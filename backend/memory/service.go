@@ -38,6 +38,7 @@ type Options struct {
 	Pause     *pause.Pause                         // embeddings wait for its end, imports for room on the disk; nil is never
 	Audit     func(*storage.Tx, audit.Entry) error // nil: nothing is audited
 	Private   bool                                 // texts are sealed and the words of search are kept in memory only
+	Retention RetentionOf                          // what is left of memories as they are read; nil: what was stored last
 }
 
 // Service answers for the memory of all users of this device. Its methods are safe for
@@ -50,6 +51,7 @@ type Service struct {
 	store     storeState
 	search    *search.Index
 	imports   importState
+	watch     watchState
 	embedding embeddingState
 
 	background []func(context.Context) error // what Run does, until its context ends
@@ -74,6 +76,7 @@ func New(db *storage.DB, o Options) *Service {
 	s.initEmbedding()
 	s.initSearch()
 	s.initImports()
+	s.initWatch()
 	return s
 }
 

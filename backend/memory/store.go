@@ -30,6 +30,7 @@ type memoryRow struct {
 	user      uuid.UUID
 	hash      [32]byte
 	decayedAt *time.Time
+	stored    *float64 // the retention of the last run; Retention is that of now
 }
 
 // rowColumns are what scanMemory reads, of memories m. The state of the vector is that of the
@@ -65,7 +66,7 @@ func (s *Service) scanMemory(r storage.Row) (*memoryRow, error) {
 		m.EmotionalValence = &valence.Float64
 	}
 	if retention.Valid {
-		m.Retention = &retention.Float64
+		m.Retention, m.stored = &retention.Float64, &retention.Float64
 	}
 	m.Title = search.TitleOf(m.Metadata)
 	m.Content, err = s.open("memories", "content", m.ID, content)
@@ -74,7 +75,11 @@ func (s *Service) scanMemory(r storage.Row) (*memoryRow, error) {
 
 // memoriesWhere reads rows of memories m.
 func (s *Service) memoriesWhere(tx *storage.Tx, rest string, args ...any) ([]*memoryRow, error) {
-	return storage.Collect(tx.Select(`SELECT `+rowColumns+` FROM memories m `+rest, args...), s.scanMemory)
+	list, err := storage.Collect(tx.Select(`SELECT `+rowColumns+` FROM memories m `+rest, args...), s.scanMemory)
+	if err != nil {
+		return nil, err
+	}
+	return list, s.fade(tx, list...)
 }
 
 func errNoMemory() error { return fault.NotFoundf("Memory not found.") }
@@ -85,7 +90,10 @@ func (s *Service) memory(tx *storage.Tx, user, id uuid.UUID) (*memoryRow, error)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoMemory()
 	}
-	return m, err
+	if err != nil {
+		return nil, err
+	}
+	return m, s.fade(tx, m)
 }
 
 // memoriesOf reads those of ids that user has and that are not in the trash, in the order of
@@ -112,7 +120,7 @@ func (s *Service) memoriesOf(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([
 func (m *memoryRow) entry() *search.Entry {
 	return &search.Entry{
 		Kind: KindMemory, ID: m.ID, User: m.user, Title: m.Title, Tags: m.Tags, Text: m.Content, Hash: m.hash, Type: m.Type, Layer: m.Layer,
-		Source: m.Source, Untrusted: m.Untrusted, Pinned: m.Pinned, Salience: m.Salience, Retention: m.Retention, OccurredAt: m.OccurredAt, CreatedAt: m.CreatedAt,
+		Source: m.Source, Untrusted: m.Untrusted, Pinned: m.Pinned, Salience: m.Salience, Retention: m.stored, OccurredAt: m.OccurredAt, CreatedAt: m.CreatedAt,
 	}
 }
 

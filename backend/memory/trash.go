@@ -8,6 +8,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 // Delete moves memories to the trash, where they stay for 30 days. Search forgets them at
@@ -45,6 +46,9 @@ func (s *Service) deleteTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]u
 		if done {
 			gone = append(gone, id)
 		}
+	}
+	if err := trash.Deleted(tx, user, gone...); err != nil {
+		return nil, err
 	}
 	changed(tx, user, "delete", gone...)
 	return gone, s.search.Drop(tx, KindMemory, gone...)

@@ -64,7 +64,12 @@ func TestRetentionIsNotWrittenOverALaterChange(t *testing.T) {
 	m := b.add(t, "a quiet evening")
 	retain := func(ctx context.Context, r Retained) (n int) {
 		t.Helper()
-		if err := b.db.Write(ctx, func(tx *storage.Tx) (err error) { n, err = b.RetainTx(ctx, tx, []Retained{r}); return err }); err != nil {
+		if err := b.db.Write(ctx, func(tx *storage.Tx) (err error) {
+			if err = tx.QueryRow(`SELECT rowid FROM memories WHERE id = ?`, r.ID).Scan(&r.Row); err == nil {
+				n, err = b.RetainTx(ctx, tx, []Retained{r})
+			}
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -75,13 +80,13 @@ func TestRetentionIsNotWrittenOverALaterChange(t *testing.T) {
 	if found(0.5) != 1 { // the catalog of search is loaded
 		t.Fatal("a memory that never faded is not found")
 	}
-	if n := retain(b.ctx, Retained{m.ID, m.Version, 0.4}); n != 1 {
+	if n := retain(b.ctx, Retained{ID: m.ID, Version: m.Version, Retention: 0.4}); n != 1 {
 		t.Fatalf("%d stored", n)
 	}
-	if n := retain(b.ctx, Retained{m.ID, m.Version - 1, 0.1}); n != 0 {
+	if n := retain(b.ctx, Retained{ID: m.ID, Version: m.Version - 1, Retention: 0.1}); n != 0 {
 		t.Fatal("the retention of an older version was stored")
 	}
-	if n := retain(b.them, Retained{m.ID, m.Version, 0.1}); n != 0 {
+	if n := retain(b.them, Retained{ID: m.ID, Version: m.Version, Retention: 0.1}); n != 0 {
 		t.Fatal("somebody else has rated a memory")
 	}
 	if got := b.get(t, m.ID); *got.Retention != 0.4 || got.Version != m.Version || !got.UpdatedAt.Equal(m.UpdatedAt) {

@@ -36,7 +36,7 @@ type Item struct {
 	LastAccessed     *time.Time      `json:"lastAccessed,omitempty"`
 	LastReinforcedAt *time.Time      `json:"lastReinforcedAt,omitempty"`
 	InitialStrength  float64         `json:"initialStrength"`
-	Retention        *float64        `json:"retention,omitempty"` // 0 to 1; absent until decay has looked at it
+	Retention        *float64        `json:"retention,omitempty"` // what is left of it now, 0 to 1
 	EmbeddingState   string          `json:"embeddingState"`      // none, queued, ready, stale, failed
 	Metadata         json.RawMessage `json:"metadata,omitempty"`
 	Version          int64           `json:"version"`

@@ -76,6 +76,7 @@ type ImportStatus struct {
 	Errors     []ImportError `json:"errors"`             // at most 100
 	Message    string        `json:"message,omitempty"`  // why it failed or waits, or what else there is to know
 	DryRun     bool          `json:"dryRun,omitempty"`
+	WatchID    *uuid.UUID    `json:"watchId,omitempty"` // of the watched folder that it belongs to
 	StartedAt  *time.Time    `json:"startedAt,omitempty"`
 	FinishedAt *time.Time    `json:"finishedAt,omitempty"`
 }

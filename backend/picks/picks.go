@@ -6,6 +6,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -114,23 +116,44 @@ func (p *Picks) holdsPath(path string) bool {
 	return false
 }
 
+// Expand replaces ~ at the beginning of a path by the person's home folder, and ~USER by that of a
+// user of this computer, as a shell does. Where the person has none, ~ is left as it is.
+func (p *Picks) Expand(path string) (string, error) {
+	if !strings.HasPrefix(path, "~") {
+		return path, nil
+	}
+	home, name, rest := p.home, path[1:], ""
+	if i := strings.IndexFunc(name, func(r rune) bool { return r < 0x80 && os.IsPathSeparator(uint8(r)) }); i >= 0 {
+		name, rest = name[:i], name[i:]
+	}
+	if name != "" {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return "", fault.NotFoundf("There is no user %q on this computer.", name).WithCause(err)
+		}
+		home = u.HomeDir
+	}
+	if home == "" {
+		return path, nil
+	}
+	return filepath.Join(home, rest), nil
+}
+
 // Resolve turns a path parameter into a path. From the window only a token is accepted,
 // below a picked folder a relative name after a slash, and to read one of our own backups
 // its path; the command line and other programs with the admin scope, which run as the
-// person, may name paths themselves; ~/ is the person's home folder.
+// person, may name paths themselves, also with ~/ or ~USER/ as Expand reads them.
 func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, error) {
 	id, _ := identity.From(ctx)
 	if !strings.HasPrefix(path, Prefix) {
 		if id.Pipe == "bridge" && path != "" && (write || filepath.Dir(filepath.Clean(path)) != p.backups) {
 			return "", fault.Deniedf("Choose the file in the dialog; the window cannot name a path itself.")
 		}
-		if rest, ok := strings.CutPrefix(path, "~/"); ok && p.home != "" {
-			path = filepath.Join(p.home, rest)
+		path, err := p.Expand(path)
+		if err == nil && path != "" && !filepath.IsAbs(path) {
+			err = fault.Invalidf("The path must be absolute.")
 		}
-		if path != "" && !filepath.IsAbs(path) {
-			return "", fault.Invalidf("The path must be absolute.")
-		}
-		return path, nil
+		return path, err
 	}
 	token, rest, _ := strings.Cut(path, "/")
 	p.mu.Lock()

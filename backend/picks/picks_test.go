@@ -68,6 +68,15 @@ func TestPicks(t *testing.T) {
 	if s, err := p.Resolve(cli, "~/x/y.zip", false); err != nil || s != "/home/ada/x/y.zip" {
 		t.Errorf("path below the home folder: %q, %v", s, err)
 	}
+	if s, err := p.Resolve(cli, "~root/x", false); err != nil || s != "/root/x" {
+		t.Errorf("path below the home folder of a user: %q, %v", s, err)
+	}
+	if _, err := p.Resolve(cli, "~nobody.of.this.name/x", false); !fault.Is(err, fault.NotFound) {
+		t.Errorf("home folder of an unknown user: %v", err)
+	}
+	if s, err := p.Resolve(cli, "~", false); err != nil || s != "/home/ada" {
+		t.Errorf("the home folder: %q, %v", s, err)
+	}
 	if _, err := p.Resolve(window, "~/x", false); !fault.Is(err, fault.Denied) {
 		t.Errorf("the window named a path: %v", err)
 	}

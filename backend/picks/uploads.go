@@ -3,8 +3,6 @@ package picks
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -20,21 +18,26 @@ import (
 )
 
 const (
-	maxBytes    = 4 << 30 // the largest file that an import reads
+	maxBytes    = 4 << 30 // the largest file that an import reads, and the largest folder
+	maxFiles    = 100_000 // of a folder; an import reads no more
 	uploadSweep = 10 * time.Minute
 	partUploads = "upload-*" // what the gateway calls a file that is still arriving
 )
 
-// Uploads keeps files that a browser sent until a method has read them. Each has a token as a file
-// from a native dialog has. A file goes when its token has expired and nothing reads it, when
+// NoFolder is the name of an upload of several files that have no folder in common.
+const NoFolder = "."
+
+// Uploads keeps files and folders that a browser sent until a method has read them. Each has a token
+// as a file from a native dialog has. It goes when its token has expired and nothing reads it, when
 // Wake follows the end of its import, or when its owner deletes it.
 type Uploads struct {
-	dir     string
-	max     int64
-	picks   *Picks
-	reading func(ctx context.Context, path string) (bool, error)
-	log     *slog.Logger
-	again   chan struct{} // a sweep is wanted
+	dir      string
+	max      int64
+	maxFiles int
+	picks    *Picks
+	reading  func(ctx context.Context, path string) (bool, error)
+	log      *slog.Logger
+	again    chan struct{} // a sweep is wanted
 }
 
 // uploaded is the answer of POST /upload.
@@ -50,7 +53,7 @@ func NewUploads(dir string, picks *Picks, reading func(ctx context.Context, path
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		log.Warn("files cannot be uploaded", "err", err)
 	}
-	u := &Uploads{dir: dir, max: maxBytes, picks: picks, reading: reading, log: log, again: make(chan struct{}, 1)}
+	u := &Uploads{dir: dir, max: maxBytes, maxFiles: maxFiles, picks: picks, reading: reading, log: log, again: make(chan struct{}, 1)}
 	parts, err := filepath.Glob(filepath.Join(dir, partUploads))
 	if err != nil {
 		log.Warn("list unfinished uploads", "err", err)
@@ -61,21 +64,24 @@ func NewUploads(dir string, picks *Picks, reading func(ctx context.Context, path
 	return u
 }
 
-// Post answers POST /upload?name=NAME: the body is a file of the caller's.
+// Post answers POST /upload?name=NAME: the body is a file of the caller's. With folder=true it is a
+// multipart form, and the file name of each part is its path in the folder NAME; without a name they
+// are files that have no folder in common.
 func (u *Uploads) Post(w http.ResponseWriter, r *http.Request) error {
+	folder := r.URL.Query().Get("folder") == "true"
 	name := filepath.Base(strings.ToValidUTF8(strings.ReplaceAll(r.URL.Query().Get("name"), "\x00", ""), "�"))
-	if name == "." || name == "/" || len(name) > 255 {
+	if name == NoFolder && !folder || name == ".." || name == "/" || len(name) > 255 {
 		return fault.Invalidf("Name the file: POST /upload?name=NAME, with a name of at most 255 bytes.")
 	}
-	up, err := gateway.ReceiveUpload(w, r, "file", u.max, u.dir)
+	part, size, err := u.receive(w, r, folder)
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(u.dir, uuid.NewString())
-	answer := uploaded{Token: u.picks.addUpload(identity.UserID(r.Context()), path, name), Name: name, Size: up.Size} // first, for sweep
-	if err := errors.Join(up.File.Close(), os.Rename(up.File.Name(), path)); err != nil {
+	answer := uploaded{Token: u.picks.addUpload(identity.UserID(r.Context()), path, name), Name: name, Size: size} // first, for sweep
+	if err := os.Rename(part, path); err != nil {
 		u.picks.Forget(answer.Token)
-		u.remove(up.File.Name())
+		u.remove(part)
 		return fault.Internalf(err, "The upload could not be stored.")
 	}
 	if r.Context().Err() != nil { // nobody has the token
@@ -93,6 +99,26 @@ func (u *Uploads) Post(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// receive stores the body under a name of its own.
+func (u *Uploads) receive(w http.ResponseWriter, r *http.Request, folder bool) (path string, size int64, err error) {
+	if folder {
+		f, err := gateway.ReceiveFolder(w, r, u.max, u.maxFiles, u.dir)
+		if err != nil {
+			return "", 0, err
+		}
+		return f.Dir, f.Size, nil
+	}
+	up, err := gateway.ReceiveUpload(w, r, "file", u.max, u.dir)
+	if err != nil {
+		return "", 0, err
+	}
+	if err := up.File.Close(); err != nil {
+		u.remove(up.File.Name())
+		return "", 0, fault.Internalf(err, "The upload could not be stored.")
+	}
+	return up.File.Name(), up.Size, nil
+}
+
 // Delete answers DELETE /upload?token=TOKEN. An import that reads the file keeps it until it ends.
 func (u *Uploads) Delete(w http.ResponseWriter, r *http.Request) error {
 	token := r.URL.Query().Get("token")
@@ -104,6 +130,15 @@ func (u *Uploads) Delete(w http.ResponseWriter, r *http.Request) error {
 	u.drop(r.Context(), path)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// Done ends the token of an upload that a method has taken; other paths and tokens are left as they
+// are. The upload goes as soon as no import reads it.
+func (u *Uploads) Done(path string) {
+	if u.picks.Name(path) != "" {
+		u.picks.Forget(path)
+		u.Wake()
+	}
 }
 
 // Run removes files that nobody needs any more until ctx ends.
@@ -157,7 +192,7 @@ func (u *Uploads) drop(ctx context.Context, path string) {
 }
 
 func (u *Uploads) remove(path string) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.RemoveAll(path); err != nil {
 		u.log.Warn("an upload was not removed", "err", err)
 	}
 }

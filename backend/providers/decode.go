@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -52,14 +51,15 @@ type assembler struct {
 	newID  func() string
 	origin Opaque // Provider and Model of opaque parts
 
-	texts    map[int]*joiner // of blocks whose last delta ended inside a character
-	calls    []*pendingCall
-	ids      map[string]bool
-	usage    Usage
-	counted  bool
-	reason   string
-	raw      string
-	received bool // something other than an error came
+	texts   map[int]*joiner // of blocks whose last delta ended inside a character
+	calls   []*pendingCall
+	ids     map[string]bool
+	usage   Usage
+	counted bool
+	reason  string
+	raw     string
+	shown   bool // something of an answer came
+	cited   map[citation]bool
 }
 
 // pendingCall is a tool call whose arguments still come.
@@ -74,7 +74,7 @@ type pendingCall struct {
 
 func (a *assembler) state() *assembler { return a }
 
-func (a *assembler) emit(e Event) { a.received, a.out = true, append(a.out, e) }
+func (a *assembler) emit(e Event) { a.shown, a.out = true, append(a.out, e) }
 
 // text emits a delta of a block; kind is EventText or EventReasoning.
 func (a *assembler) text(kind EventType, block int, b []byte, summary bool) {
@@ -103,16 +103,30 @@ func (a *assembler) text(kind EventType, block int, b []byte, summary bool) {
 }
 
 // call returns the call with the service's index, else with its id, else the one that goes on or the
-// next. name is what came with it, if anything: an id that changes begins a call only with a name.
-func (a *assembler) call(index int, id, name string) (*pendingCall, error) {
+// next. name and args are what came with it, if anything: with both, a call whose arguments are whole
+// is followed by another one, even under the same index, which some servers give to all calls.
+func (a *assembler) call(index int, id, name string, args []byte) (*pendingCall, error) {
+	follows := func(c *pendingCall) bool {
+		return name != "" && len(args) > 0 && len(c.args) > 0 && json.Valid(c.args)
+	}
 	for i := len(a.calls) - 1; i >= 0; i-- {
 		c := a.calls[i]
-		if index >= 0 && c.index == index && (id == "" || c.wireID == "" || c.wireID == id || name == "") || index < 0 && id != "" && c.wireID == id {
+		if index >= 0 && c.index == index {
+			switch {
+			case id == "" || c.wireID == "":
+				if !follows(c) {
+					return c, nil
+				}
+			case c.wireID == id || name == "": // an id that changes begins a call only with a name
+				return c, nil
+			}
+		}
+		if index < 0 && id != "" && c.wireID == id {
 			return c, nil
 		}
 	}
 	if n := len(a.calls); n > 0 && index < 0 && id == "" {
-		if last := a.calls[n-1]; name == "" || !last.started || name == last.name && !json.Valid(last.args) {
+		if last := a.calls[n-1]; name == "" || !last.started || name == last.name && !follows(last) {
 			return last, nil
 		}
 	}
@@ -199,7 +213,7 @@ func (a *assembler) opaque(kind string, data []byte) {
 
 func (a *assembler) count(u Usage) {
 	u.Requests = 1
-	if a.counted && u == a.usage {
+	if a.counted && (u == a.usage || u.Prompt()+u.Output == 0) { // an empty count takes nothing back
 		return
 	}
 	a.usage, a.counted = u, true
@@ -207,8 +221,35 @@ func (a *assembler) count(u Usage) {
 	a.emit(Event{Type: EventUsage, Usage: &shown})
 }
 
+// citation is a page that a block cites.
+type citation struct {
+	block int
+	url   string
+}
+
+// source emits a citation once, as some services repeat theirs in every event.
+func (a *assembler) source(e Event) {
+	at := citation{e.Block, e.URL}
+	if e.URL == "" || a.cited[at] {
+		return
+	}
+	if a.cited == nil {
+		a.cited = map[citation]bool{}
+	}
+	a.cited[at] = true
+	e.Type = EventSource
+	a.emit(e)
+}
+
 // finish notes the reason; it is delivered at the end, since usage may follow it.
-func (a *assembler) finish(reason, raw string) { a.reason, a.raw, a.received = reason, raw, true }
+func (a *assembler) finish(reason, raw string) { a.reason, a.raw = reason, raw }
+
+// ended notes that the service said the answer is over, which some do without a reason.
+func (a *assembler) ended(raw string) {
+	if a.reason == "" && a.shown {
+		a.finish(FinishUnknown, raw)
+	}
+}
 
 // closeAnswer emits what is still open, and the Finish if the service gave a reason.
 func (a *assembler) closeAnswer() {
@@ -306,28 +347,17 @@ func decodeBody(wire string, d decoder, body io.Reader, deliver func() bool) err
 	if wire == WireGemini {
 		limit = maxGeminiEvent
 	}
-	br := bufio.NewReaderSize(body, 16)
-	for {
-		first, err := br.Peek(1)
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if first[0] == ' ' || first[0] == '\t' || first[0] == '\r' || first[0] == '\n' {
-			_, _ = br.Discard(1)
-			continue
-		}
-		switch first[0] {
-		case '{', '[':
-			return decodeWhole(d, br, limit, deliver)
-		case '<':
-			return errHTML
-		}
-		break
+	s := newSSE(body, limit)
+	switch first, err := s.first(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
+	case first == '{' || first == '[':
+		return decodeWhole(d, s.rest(), limit, deliver)
+	case first == '<':
+		return errHTML
 	}
-	s := newSSE(br, limit)
 	for {
 		data, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -336,13 +366,7 @@ func decodeBody(wire string, d decoder, body io.Reader, deliver func() bool) err
 		if err != nil {
 			return err
 		}
-		if data = bytes.TrimSpace(data); len(data) == 0 {
-			continue
-		}
-		if string(data) == "[DONE]" {
-			return nil
-		}
-		done, err := d.event(data)
+		done, err := decodeEvent(d, string(s.name), data, s.lines > 1)
 		if !deliver() {
 			return errStopped
 		}
@@ -350,6 +374,39 @@ func decodeBody(wire string, d decoder, body io.Reader, deliver func() bool) err
 			return err
 		}
 	}
+}
+
+// decodeEvent decodes the data of one event. Lines of data are one text by the rules, but some servers
+// leave out the blank lines between events: each line is then an event.
+func decodeEvent(d decoder, name string, data []byte, lines bool) (done bool, err error) {
+	if data = bytes.TrimSpace(data); len(data) == 0 {
+		return false, nil
+	}
+	c := cursor{b: data}
+	for lines && c.peek() == '{' {
+		value := c.raw()
+		if value == nil {
+			return false, errJSON
+		}
+		if done, err = d.event(value); done || err != nil {
+			return done, err
+		}
+		if data = bytes.TrimSpace(data[c.i:]); len(data) == 0 {
+			return false, nil
+		}
+		c = cursor{b: data}
+	}
+	if string(data) == "[DONE]" {
+		d.state().ended("[DONE]")
+		return true, nil
+	}
+	if done, err = d.event(data); name == "error" && !done && (err == nil || errors.Is(err, errJSON)) {
+		if c = (cursor{b: data}); c.peek() != '{' { // the text itself says what went wrong
+			return false, (&ServiceError{Message: string(wellFormed(data))}).fault(0)
+		}
+		return false, serviceError(&c, 0)
+	}
+	return done, err
 }
 
 // decodeWhole reads an answer in one piece, or Gemini's array of chunks.
@@ -440,8 +497,10 @@ func serviceError(c *cursor, status int) error {
 	}
 	c.object(func(key []byte) {
 		switch string(key) {
-		case "message":
-			e.Message = c.str()
+		case "message", "detail":
+			if s := c.str(); s != "" {
+				e.Message = s
+			}
 		case "type", "status":
 			if s := c.str(); e.Code == "" {
 				e.Code = s
@@ -458,7 +517,16 @@ func serviceError(c *cursor, status int) error {
 			}
 		}
 	})
+	if e.Status == 0 { // in a stream only the code tells
+		e.Status = streamStatus[e.Code]
+	}
 	return e.fault(0)
+}
+
+// streamStatus are the statuses of codes that services send in the middle of a stream.
+var streamStatus = map[string]int{
+	"overloaded_error": 529, "api_error": 500, "timeout_error": 504, "server_error": 500, "internal_server_error": 500, "INTERNAL": 500, "UNAVAILABLE": 503,
+	"DEADLINE_EXCEEDED": 504, "rate_limit_error": 429, "rate_limit_exceeded": 429, "RESOURCE_EXHAUSTED": 429, "invalid_request_error": 400, "INVALID_ARGUMENT": 400,
 }
 
 // hasAny reports whether s contains one of the words.

@@ -55,12 +55,12 @@ func encodeCall(wire string, c Call) (body []byte, warnings []string, err error)
 		return nil, nil, err
 	}
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(o); err != nil {
+	n, _ := size(c.Request)
+	b.Grow(n + n/8 + 512)
+	if err := writeJSON(&b, o); err != nil {
 		return nil, nil, fault.Invalidf("The request can't be encoded.").WithCause(err)
 	}
-	return bytes.TrimSpace(b.Bytes()), p.warnings, nil
+	return b.Bytes(), p.warnings, nil
 }
 
 // plan is a call while it becomes a body.

@@ -121,31 +121,38 @@ func (e Entry) base() string {
 	case WireGemini:
 		b = strings.TrimSuffix(b, "/v1beta")
 	case WireChat, WireResponses:
-		if u, err := url.Parse(b); err == nil && (u.Path == "" || u.Path == "/") {
+		if _, rest, _ := strings.Cut(b, "://"); rest == hostOf(b) {
 			b += "/v1"
 		}
 	}
 	return b
 }
 
-func (e Entry) host() string {
-	u, err := url.Parse(e.base())
-	if err != nil {
-		return ""
+// hostOf returns the host and port of an address that check has accepted, without parsing it anew for
+// every call.
+func hostOf(address string) string {
+	_, rest, _ := strings.Cut(address, "://")
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		return rest[:i]
 	}
-	return u.Host
+	return rest
 }
+
+func (e Entry) host() string { return hostOf(cmp.Or(e.BaseURL, defaults[e.Type].base)) }
 
 // local reports whether the service runs on this computer.
 func (e Entry) local() bool {
-	u, err := url.Parse(e.base())
-	return e.Type == WireScripted || err == nil && loopback(u.Hostname())
+	host := e.host()
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host = host[:i]
+	}
+	return e.Type == WireScripted || loopback(strings.Trim(host, "[]"))
 }
 
 // official reports whether the service is the one that defined the wire.
 func (e Entry) official() bool {
-	d := Entry{Type: e.Type}
-	return e.host() == d.host() || e.Type != WireAnthropic && e.Type != WireGemini && strings.HasSuffix(e.host(), ".openai.azure.com")
+	host := e.host()
+	return host == hostOf(defaults[e.Type].base) || e.Type != WireAnthropic && e.Type != WireGemini && strings.HasSuffix(host, ".openai.azure.com")
 }
 
 func (e Entry) endpoint(model string, stream bool) string {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -352,7 +353,6 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		return false, err
 	}
 	defer release()
-	input := roughTokens(s.q)
 	est := Estimate{Provider: t.name, Model: t.model, Purpose: s.q.Purpose, Input: mostTokens(s.q), Output: int64(s.q.MaxOutput)}
 	if est.Output == 0 {
 		est.Output = int64(t.info.Output)
@@ -369,14 +369,11 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 	}
 	s.attempt++
 	var usage Usage
-	var received int
+	var received int // bytes of output
+	answered := false
 	outcome := "stopped"
 	defer func() {
-		if usage.Requests == 0 && received > 0 {
-			usage = Usage{Input: input, Output: int64(received+3) / 4, Requests: 1, Estimated: true}
-		} else if outcome != "done" {
-			usage.Estimated = usage.Requests > 0
-		}
+		usage = settled(usage, outcome == "done", answered || mayHaveRun(err), r.ratios.most(t.info.Ref, s.q), received)
 		cost, _ := r.cost(t, usage)
 		hold.Settle(usage, max(cost, usage.ReportedMicros), outcome)
 		circuit.leave(time.Now(), err != nil && breaks(err), err == nil && !s.stopped)
@@ -397,6 +394,7 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 			outcome = "failed"
 			return visible, eventErr
 		}
+		answered = true
 		switch e.Type {
 		case EventUsage:
 			usage = *e.Usage
@@ -414,6 +412,33 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		}
 	}
 	return visible, nil
+}
+
+// settled is what a call is booked with: never less than what the service may bill. What it reported
+// last stands for an answer that is whole; one that broke off may have been longer than its last count,
+// and one without counts takes what its texts take at most.
+func settled(u Usage, whole, ran bool, input int64, received int) Usage {
+	output := int64(float64(received)/leastRatio) + 1
+	switch {
+	case u.Requests > 0 && whole:
+	case u.Requests > 0:
+		u.Output, u.Estimated = max(u.Output, output), true
+	case whole || ran:
+		u = Usage{Input: input, Output: output, Requests: 1, Estimated: true}
+	}
+	return u
+}
+
+// mayHaveRun reports whether a call that failed without an answer may have been worked on: it was sent,
+// and its connection broke or stayed silent. A service that answers with an error bills nothing.
+func mayHaveRun(err error) bool {
+	var s *ServiceError
+	var dial *net.OpError
+	if err == nil || errors.As(err, &s) || errors.Is(err, errHTML) || errors.As(err, &dial) && dial.Op == "dial" {
+		return false
+	}
+	k := fault.KindOf(err)
+	return k == fault.Timeout || k == fault.Unavailable || k == fault.Canceled
 }
 
 // cost prices usage; unknown says that the assumed price was taken.
@@ -507,7 +532,7 @@ func (r *Router) open(ctx context.Context, t target, url string, body []byte) (*
 	text, _ := io.ReadAll(io.LimitReader(s.Body, maxErrorBody))
 	after := retryAfter(s.Header, time.Now())
 	if s.Status < 400 {
-		return nil, fault.Unavailablef("%s redirects. Check the base URL.", t.name)
+		return nil, fault.Unavailablef("%s redirects. Check the base URL.", t.name).WithCause(&ServiceError{Status: s.Status})
 	}
 	return nil, bodyError(s.Status, bytes.TrimSpace(text), after, t.key)
 }

@@ -237,6 +237,49 @@ func TestCircuitOpensProbesAndCloses(t *testing.T) {
 	}
 }
 
+func TestAFailingServiceIsLeftAloneUntilAProbeSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		script := func(replies ...ScriptedReply) string {
+			text, err := json.Marshal(map[string]any{"replies": replies})
+			must(t, err)
+			name := filepath.Join(t.TempDir(), "script.json")
+			must(t, os.WriteFile(name, text, 0o600))
+			return name
+		}
+		down := ScriptedReply{Status: 503, Message: "down"}
+		up := ScriptedReply{Text: "back"}
+		spare := slices.Repeat([]ScriptedReply{{Text: "spare"}}, 20)
+		a, b := script(down, down, down, down, down, down, up, up), script(spare...)
+		k := setup(t, map[string]Entry{"a": {Type: WireScripted, BaseURL: a}, "b": {Type: WireScripted, BaseURL: b}},
+			map[Role]RoleConfig{RoleChat: {Chain: []ModelRef{"a/m", "b/m"}}})
+		answers := func() string {
+			q := ask("")
+			q.Role = RoleChat
+			r, err := k.Complete(t.Context(), q)
+			must(t, err)
+			return fmt.Sprint(r.Provider, " ", r.Attempts)
+		}
+		for i, step := range []struct {
+			after time.Duration
+			want  string
+		}{
+			{0, "b 4"},                // three failures of a
+			{0, "b 3"},                // two more: open
+			{0, "b 1"},                // left alone
+			{29 * time.Second, "b 1"}, // still
+			{time.Second, "b 2"},      // a probe fails
+			{59 * time.Second, "b 1"}, // for twice as long
+			{time.Second, "a 1"},      // a probe succeeds
+			{0, "a 1"},
+		} {
+			time.Sleep(step.after)
+			if got := answers(); got != step.want {
+				t.Fatalf("step %d: %s, want %s (%s)", i, got, step.want, k.circuit("a ").state(time.Now()).State)
+			}
+		}
+	})
+}
+
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

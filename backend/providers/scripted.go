@@ -101,7 +101,7 @@ func (r *Router) scripted(t target, q Request) iter.Seq2[Event, error] {
 			a.text(EventText, 1, []byte(word), false)
 		}
 		for i, c := range reply.Calls {
-			call, err := a.call(i, c.ID, c.Name)
+			call, err := a.call(i, c.ID, c.Name, nil)
 			if err != nil {
 				yield(Event{}, err)
 				return

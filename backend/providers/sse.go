@@ -6,6 +6,8 @@ import (
 	"io"
 )
 
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 var errEventSize = errors.New("event larger than allowed")
 
 // sseReader reads the data of server-sent events as the WHATWG rules say, at any borders of reads.
@@ -16,9 +18,11 @@ type sseReader struct {
 	buf   []byte // what was read and not yet used is buf[at:]
 	at    int
 	data  []byte
-	lines int  // data lines of this event
-	cr    bool // the last line ended with CR: a LF belongs to it
-	begun bool // a byte order mark can no longer come
+	name  []byte // of this event
+	lines int    // data lines of this event
+	cr    bool   // the last line ended with CR: a LF belongs to it
+	begun bool   // a byte order mark can no longer come
+	full  bool   // the last read filled the buffer
 	err   error
 }
 
@@ -26,7 +30,7 @@ func newSSE(r io.Reader, max int) *sseReader { return &sseReader{r: r, max: max}
 
 // next returns the data of the next event, valid until the next call; io.EOF at a clean end.
 func (s *sseReader) next() ([]byte, error) {
-	s.data, s.lines = s.data[:0], 0
+	s.data, s.name, s.lines = s.data[:0], s.name[:0], 0
 	for {
 		line, whole, err := s.line()
 		if err != nil {
@@ -37,7 +41,10 @@ func (s *sseReader) next() ([]byte, error) {
 			if s.lines > 0 {
 				return s.data, nil
 			}
+			s.name = s.name[:0]
 			continue
+		case bytes.HasPrefix(line, []byte("event:")):
+			s.name = append(s.name[:0], bytes.TrimPrefix(line[6:], []byte(" "))...)
 		case bytes.HasPrefix(line, []byte("data")) && (len(line) == 4 || line[4] == ':'):
 			value := bytes.TrimPrefix(line[min(5, len(line)):], []byte(" "))
 			if len(s.data)+len(value) > s.max {
@@ -57,6 +64,40 @@ func (s *sseReader) next() ([]byte, error) {
 	}
 }
 
+// first returns the first character that is neither white space nor a byte order mark, and leaves it
+// to be read.
+func (s *sseReader) first() (byte, error) {
+	for {
+		for s.at < len(s.buf) && bytes.IndexByte([]byte(" \t\r\n"), s.buf[s.at]) >= 0 {
+			s.at++
+		}
+		switch text := s.buf[s.at:]; {
+		case len(text) == 0 && s.err != nil:
+			return 0, s.err
+		case !s.begun && bytes.HasPrefix(text, byteOrderMark):
+			s.begun = true
+			s.at += len(byteOrderMark)
+			continue
+		case len(text) >= len(byteOrderMark) || len(text) > 0 && (text[0] != byteOrderMark[0] || s.err != nil):
+			return text[0], nil
+		}
+		s.fill()
+	}
+}
+
+// rest returns what was not used yet, where it turns out to be no stream.
+func (s *sseReader) rest() io.Reader {
+	read := bytes.NewReader(s.buf[s.at:])
+	if s.err != nil {
+		return io.MultiReader(read, failedReader{s.err})
+	}
+	return io.MultiReader(read, s.r)
+}
+
+type failedReader struct{ err error }
+
+func (f failedReader) Read([]byte) (int, error) { return 0, f.err }
+
 // line returns the next line without its end; whole is false for the rest at a clean end.
 func (s *sseReader) line() (line []byte, whole bool, err error) {
 	for seen := s.at; ; {
@@ -68,8 +109,8 @@ func (s *sseReader) line() (line []byte, whole bool, err error) {
 		}
 		if !s.begun && (len(s.buf)-s.at >= 3 || s.err != nil) {
 			s.begun = true
-			if bytes.HasPrefix(s.buf[s.at:], []byte("\xef\xbb\xbf")) {
-				s.at += 3
+			if bytes.HasPrefix(s.buf[s.at:], byteOrderMark) {
+				s.at += len(byteOrderMark)
 				seen = s.at
 			}
 		}
@@ -104,12 +145,14 @@ func (s *sseReader) fill() {
 		s.buf = s.buf[:copy(s.buf, s.buf[s.at:])]
 		s.at = 0
 	}
-	if cap(s.buf)-len(s.buf) < 4<<10 {
-		s.buf = append(make([]byte, 0, max(16<<10, 2*cap(s.buf))), s.buf...)
+	// It begins small, for the first token, and grows with what comes at once or belongs together.
+	if free := cap(s.buf) - len(s.buf); free < 1<<10 || s.full && cap(s.buf) < 64<<10 {
+		s.buf = append(make([]byte, 0, max(4<<10, 2*cap(s.buf))), s.buf...)
 	}
 	for range 100 { // a reader may return nothing now and then
 		n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])
 		s.buf, s.err = s.buf[:len(s.buf)+n], err
+		s.full = len(s.buf) == cap(s.buf)
 		if n > 0 || err != nil {
 			return
 		}

@@ -78,6 +78,17 @@ func (r *ratios) learn(ref ModelRef, q Request, u Usage) {
 	r.samples[ref] = r.samples[ref][max(0, len(r.samples[ref])-ratioSamples):]
 }
 
+// most returns what a prompt takes at most: by the model's own ratio with a reserve of a tenth, once that
+// is learned.
+func (r *ratios) most(ref ModelRef, q Request) int64 {
+	ratio, learned := r.of(ref)
+	if !learned {
+		return mostTokens(q)
+	}
+	n, images := size(q)
+	return int64(1.1*float64(n)/ratio) + int64(images*imageTokens) + 1
+}
+
 // of returns the ratio of a model and whether it was learned.
 func (r *ratios) of(ref ModelRef) (float64, bool) {
 	r.mu.Lock()

@@ -1,7 +1,11 @@
 package providers
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 )
 
 // anthropicDecoder reads Anthropic's messages, streamed or whole; Bedrock and Vertex have the same
@@ -20,7 +24,15 @@ type anthropicBlock struct {
 	call      *pendingCall
 }
 
-func (d *anthropicDecoder) end() {}
+// end closes blocks that the service left open in an answer that is whole.
+func (d *anthropicDecoder) end() {
+	if d.reason == "" {
+		return
+	}
+	for _, at := range slices.Sorted(maps.Keys(d.blocks)) {
+		_ = d.stop(at) // too long arguments are none
+	}
+}
 
 func (d *anthropicDecoder) event(data []byte) (done bool, err error) {
 	c := cursor{b: data}
@@ -69,7 +81,7 @@ func (d *anthropicDecoder) event(data []byte) (done bool, err error) {
 	case "content_block_delta":
 		return false, d.delta(at, delta)
 	case "content_block_stop":
-		d.stop(at)
+		return false, d.stop(at)
 	case "message_delta":
 		m := cursor{b: delta}
 		m.object(func(key []byte) {
@@ -80,14 +92,14 @@ func (d *anthropicDecoder) event(data []byte) (done bool, err error) {
 		d.usageOf(&cursor{b: usage})
 		d.reasonOf(stop)
 	case "message_stop":
+		d.ended("message_stop")
 		return true, nil
 	case "message": // the answer in one piece
 		m := cursor{b: content}
 		n := 0
 		m.array(func() {
 			if b := m.raw(); err == nil {
-				err = d.begin(n, b)
-				d.stop(n)
+				err = cmp.Or(d.begin(n, b), d.stop(n))
 			}
 			n++
 		})
@@ -162,15 +174,15 @@ func (d *anthropicDecoder) begin(at int, raw []byte) error {
 	case "redacted_thinking":
 		d.opaque("redacted_thinking", data)
 	case "tool_use":
-		call, err := d.call(at, "", name)
+		call, err := d.call(at, "", name, nil)
 		if err != nil {
 			return err
 		}
 		call.wireID, call.name = id, name
 		d.start(call)
 		b.call = call
-		if len(input) > 2 { // {} is where a stream begins
-			return d.args(call, input)
+		if bytes.HasPrefix(input, []byte("{")) {
+			b.input = input // {} where deltas follow
 		}
 	}
 	return nil
@@ -221,10 +233,10 @@ func (d *anthropicDecoder) delta(at int, raw []byte) error {
 	return nil
 }
 
-func (d *anthropicDecoder) stop(at int) {
+func (d *anthropicDecoder) stop(at int) error {
 	b := d.blocks[at]
 	if b == nil {
-		return
+		return nil
 	}
 	delete(d.blocks, at)
 	switch b.kind {
@@ -232,6 +244,11 @@ func (d *anthropicDecoder) stop(at int) {
 	case "thinking":
 		d.opaque("signature", b.signature)
 	case "tool_use":
+		if len(b.call.args) == 0 {
+			if err := d.args(b.call, b.input); err != nil {
+				return err
+			}
+		}
 		d.finishCall(b.call)
 	default: // what the service did by itself: it wants to see it again
 		if len(b.input) > 0 && json.Valid(b.input) {
@@ -245,13 +262,14 @@ func (d *anthropicDecoder) stop(at int) {
 		}
 		d.opaque("block", b.raw)
 	}
+	return nil
 }
 
 func (d *anthropicDecoder) citation(at int, c *cursor) {
 	if len(c.b) == 0 {
 		return
 	}
-	e := Event{Type: EventSource, Block: at}
+	e := Event{Block: at}
 	c.object(func(key []byte) {
 		switch string(key) {
 		case "url":
@@ -260,9 +278,7 @@ func (d *anthropicDecoder) citation(at int, c *cursor) {
 			e.Title = c.str()
 		}
 	})
-	if e.URL != "" {
-		d.emit(e)
-	}
+	d.source(e)
 }
 
 // usageOf replaces the counts that the event names; message_start has start values.

@@ -3,6 +3,7 @@ package providers
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // chatDecoder reads OpenAI chat completions as the many compatible servers really send them.
@@ -43,16 +44,22 @@ func (d *chatDecoder) event(data []byte) (bool, error) {
 			d.usageOf(&c)
 		case "x_groq":
 			c.object(func(key []byte) {
-				if string(key) == "usage" && !d.counted {
+				switch {
+				case string(key) == "usage" && !d.counted:
 					d.usageOf(&c)
+				case string(key) == "error" && c.peek() == '"':
+					isError = true
+					err = serviceError(&c, 0)
 				}
 			})
 		case "citations":
 			c.array(func() {
 				if c.peek() == '"' {
-					d.emit(Event{Type: EventSource, URL: c.str()})
+					d.source(Event{URL: c.str()})
 				}
 			})
+		case "search_results":
+			c.array(func() { d.annotation(&c) })
 		case "error":
 			if ch := c.peek(); ch == '{' || ch == '"' {
 				isError = true
@@ -72,11 +79,19 @@ func (d *chatDecoder) event(data []byte) (bool, error) {
 }
 
 func (d *chatDecoder) choice(c *cursor, index int64) (err error) {
-	var delta, finish []byte
+	var delta, finish, failure []byte
 	c.object(func(key []byte) {
 		switch string(key) {
 		case "index":
 			index = c.count()
+		case "usage": // Moonshot
+			if !d.counted {
+				d.usageOf(c)
+			}
+		case "error":
+			if c.peek() == '{' {
+				failure = c.raw()
+			}
 		case "delta", "message":
 			if c.peek() == '{' {
 				delta = c.raw()
@@ -91,6 +106,9 @@ func (d *chatDecoder) choice(c *cursor, index int64) (err error) {
 	if delta != nil {
 		err = d.delta(delta)
 	}
+	if err == nil && failure != nil {
+		return serviceError(&cursor{b: failure}, 0)
+	}
 	if len(finish) > 0 {
 		d.finish(chatReason(string(finish)), string(wellFormed(finish)))
 	}
@@ -98,12 +116,12 @@ func (d *chatDecoder) choice(c *cursor, index int64) (err error) {
 }
 
 func chatReason(raw string) string {
-	switch raw {
+	switch strings.ToLower(raw) {
 	case "stop", "stop_sequence", "end_turn", "eos", "eos_token":
 		return FinishStop
 	case "length", "max_tokens", "model_length":
 		return FinishLength
-	case "tool_calls", "function_call", "tool_use":
+	case "tool_calls", "tool_call", "function_call", "tool_use":
 		return FinishToolCalls
 	case "content_filter", "safety":
 		return FinishContentFilter
@@ -124,7 +142,7 @@ func (d *chatDecoder) delta(b []byte) (err error) {
 				return
 			}
 			content = c.bytes()
-		case "reasoning", "reasoning_content", "reasoning_text":
+		case "reasoning", "reasoning_content", "reasoning_text", "thinking":
 			if c.peek() == '"' {
 				if b := c.bytes(); len(reasoning) == 0 {
 					reasoning = b
@@ -132,6 +150,12 @@ func (d *chatDecoder) delta(b []byte) (err error) {
 			}
 		case "reasoning_details":
 			details = c.raw()
+		case "audio": // what was said, in words
+			c.object(func(key []byte) {
+				if string(key) == "transcript" {
+					d.text(EventText, 0, c.bytes(), false)
+				}
+			})
 		case "refusal":
 			if b := c.bytes(); len(b) > 0 {
 				d.text(EventText, 0, b, false)
@@ -196,7 +220,7 @@ func (d *chatDecoder) contentParts(c *cursor) {
 }
 
 func (d *chatDecoder) annotation(c *cursor) {
-	e := Event{Type: EventSource}
+	var e Event
 	read := func(key []byte) {
 		switch string(key) {
 		case "url":
@@ -212,9 +236,7 @@ func (d *chatDecoder) annotation(c *cursor) {
 		}
 		read(key)
 	})
-	if e.URL != "" {
-		d.emit(e)
-	}
+	d.source(e)
 }
 
 // toolCall reads one element of tool_calls. Its members may come in any order.
@@ -262,7 +284,7 @@ func (d *chatDecoder) function(c *cursor, index int, id string) error {
 			}
 		})
 	}
-	call, err := d.call(index, id, string(name))
+	call, err := d.call(index, id, string(name), args)
 	if err != nil {
 		return err
 	}
@@ -358,7 +380,7 @@ func (d *chatDecoder) usageOf(c *cursor) {
 			completion = c.count()
 		case "total_tokens":
 			total = c.count()
-		case "prompt_cache_hit_tokens":
+		case "prompt_cache_hit_tokens", "cached_tokens": // DeepSeek, Moonshot
 			hit = c.count()
 		case "prompt_tokens_details":
 			c.object(func(key []byte) {

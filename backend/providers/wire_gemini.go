@@ -5,14 +5,12 @@ type geminiDecoder struct {
 	assembler
 	block int
 	last  string // kind of the last part: a change begins a block
-	seen  map[string]bool
 }
 
 func (d *geminiDecoder) end() {}
 
 func (d *geminiDecoder) event(data []byte) (done bool, err error) {
 	c := cursor{b: data}
-	d.received = true
 	c.object(func(key []byte) {
 		switch string(key) {
 		case "candidates":
@@ -70,7 +68,7 @@ func (d *geminiDecoder) candidate(c *cursor) (err error) {
 		case "groundingMetadata":
 			c.object(func(key []byte) {
 				if string(key) == "groundingChunks" {
-					c.array(func() { d.source(c) })
+					c.array(func() { d.grounding(c) })
 				}
 			})
 		}
@@ -90,8 +88,8 @@ func geminiReason(raw string) string {
 	return FinishUnknown
 }
 
-func (d *geminiDecoder) source(c *cursor) {
-	e := Event{Type: EventSource, Block: d.block}
+func (d *geminiDecoder) grounding(c *cursor) {
+	e := Event{Block: d.block}
 	c.object(func([]byte) { // web, retrievedContext, maps
 		c.object(func(key []byte) {
 			switch string(key) {
@@ -102,14 +100,7 @@ func (d *geminiDecoder) source(c *cursor) {
 			}
 		})
 	})
-	if e.URL == "" || d.seen[e.URL] {
-		return
-	}
-	if d.seen == nil {
-		d.seen = map[string]bool{}
-	}
-	d.seen[e.URL] = true
-	d.emit(e)
+	d.source(e)
 }
 
 func (d *geminiDecoder) part(c *cursor) error {
@@ -178,7 +169,7 @@ func (d *geminiDecoder) functionCall(raw []byte) error {
 			}
 		}
 	})
-	call, err := d.call(len(d.calls), "", name) // each comes whole
+	call, err := d.call(len(d.calls), "", name, args) // each comes whole
 	if err != nil {
 		return err
 	}

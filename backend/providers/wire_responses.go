@@ -5,7 +5,7 @@ package providers
 type responsesDecoder struct {
 	assembler
 	streams map[int]bool // output items whose text came as deltas
-	items   int
+	items   int          // complete ones
 	refused bool
 }
 
@@ -58,7 +58,7 @@ func (d *responsesDecoder) event(data []byte) (done bool, err error) {
 		if kind == "response.refusal.delta" {
 			d.refused = true
 		}
-	case "response.reasoning_text.delta":
+	case "response.reasoning_text.delta", "response.reasoning.delta":
 		d.streamed(block)
 		d.text(EventReasoning, block, delta, false)
 	case "response.reasoning_summary_text.delta":
@@ -69,13 +69,13 @@ func (d *responsesDecoder) event(data []byte) (done bool, err error) {
 	case "response.output_item.done":
 		return false, d.item(item, block, true)
 	case "response.function_call_arguments.delta":
-		call, err := d.call(block, "", "")
+		call, err := d.call(block, "", "", nil)
 		if err != nil {
 			return false, err
 		}
 		return false, d.args(call, delta)
 	case "response.function_call_arguments.done":
-		if call, err := d.call(block, "", ""); err == nil && len(call.args) == 0 {
+		if call, err := d.call(block, "", "", nil); err == nil && len(call.args) == 0 {
 			return false, d.args(call, arguments)
 		}
 	case "response.output_text.annotation.added":
@@ -126,10 +126,12 @@ func (d *responsesDecoder) item(raw []byte, block int, complete bool) (err error
 			sealed = c.bytes()
 		}
 	})
-	d.items++
+	if complete {
+		d.items++
+	}
 	switch kind {
 	case "function_call":
-		call, err := d.call(block, "", "")
+		call, err := d.call(block, "", "", nil)
 		if err != nil {
 			return err
 		}
@@ -201,7 +203,7 @@ func (d *responsesDecoder) content(raw []byte, block int, as EventType) {
 }
 
 func (d *responsesDecoder) annotation(c *cursor) {
-	e := Event{Type: EventSource}
+	var e Event
 	c.object(func(key []byte) {
 		switch string(key) {
 		case "url":
@@ -210,12 +212,10 @@ func (d *responsesDecoder) annotation(c *cursor) {
 			e.Title = c.str()
 		}
 	})
-	if e.URL != "" {
-		d.emit(e)
-	}
+	d.source(e)
 }
 
-// response reads the final object: the usage, the reason, and the output if no item came before.
+// response reads the final object: the usage, the reason, and the output if no complete item came before.
 func (d *responsesDecoder) response(raw []byte) error {
 	c := cursor{b: raw}
 	var status, why string

@@ -3,6 +3,7 @@ package psychology
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,7 @@ type decayRow struct {
 	item
 	id      uuid.UUID
 	version int64
+	row     int64 // of a memory
 }
 
 // decaying reads what the retention of entries is computed from.
@@ -82,21 +84,51 @@ func (s *Service) rows(tx *storage.Tx, conf Settings, where string, args ...any)
 		}
 		e.Open = open != nil && tx.Now.Before(*open)
 		e.Retention = conf.retention(e.item(), tx.Now)
-		plain, err := s.db.Keys().Unseal("psychology_entries", "data", e.ID, e.sealed)
-		switch {
-		case fault.Is(err, fault.Unavailable): // the keys are locked, which is true of all entries
-			return e, err
-		case err != nil:
-			e.Problem = "This entry can't be decrypted."
-		case !json.Valid(plain):
-			e.Problem, e.Raw = "The data of this entry is not valid JSON.", string(plain)
-		default:
-			e.Data = plain
+		return e, s.unseal(&e.Entry, e.sealed)
+	})
+}
+
+// unseal reads the data of an entry, or says why it can't be read.
+func (s *Service) unseal(e *Entry, sealed []byte) error {
+	plain, err := s.db.Keys().Unseal("psychology_entries", "data", e.ID, sealed)
+	switch {
+	case fault.Is(err, fault.Unavailable): // the keys are locked, which is true of all entries
+		return err
+	case err != nil:
+		e.Problem = "This entry can't be decrypted."
+	case !json.Valid(plain):
+		e.Problem, e.Raw = "The data of this entry is not valid JSON.", string(plain)
+	default:
+		e.Data = plain
+	}
+	if e.Problem != "" {
+		e.Data = json.RawMessage("{}")
+	}
+	return nil
+}
+
+// brief reads of all entries of the caller what an overview shows of them, by layer: id, kind, data, retention and
+// last reinforcement. It takes a third of the time of rows.
+func (s *Service) brief(tx *storage.Tx, conf Settings) (out [8][]Entry, err error) {
+	return out, tx.Select(`SELECT id, layer_number, kind, data, initial_strength, coalesce(last_reinforced_at, created_at), last_reinforced_at IS NOT NULL, salience_tier, pinned, retention FROM psychology_entries
+		WHERE user_id = ? AND deleted_at IS NULL`, identity.UserID(tx.Context())).Each(func(r storage.Row) error {
+		var x item
+		var e Entry
+		var sealed sql.RawBytes
+		var anchor int64
+		var reinforced bool
+		if err := r.Scan(&e.ID, &x.layer, &e.Kind, &sealed, &x.strength, &anchor, &reinforced, &x.tier, &x.pinned, &x.stored); err != nil {
+			return err
 		}
-		if e.Problem != "" {
-			e.Data = json.RawMessage("{}")
+		if x.anchor = time.UnixMicro(anchor).UTC(); reinforced {
+			e.LastReinforcedAt = &x.anchor
 		}
-		return e, nil
+		e.Retention = conf.retention(x, tx.Now)
+		if err := s.unseal(&e, sealed); err != nil {
+			return err
+		}
+		out[x.layer] = append(out[x.layer], e)
+		return nil
 	})
 }
 
@@ -382,7 +414,7 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn fu
 			}
 			live := make([]memory.Retained, len(found)) // what they have now, not at the last run
 			for i, d := range found {
-				live[i] = memory.Retained{ID: d.ID, Version: d.Version, Retention: conf.retention(itemOf(d), tx.Now)}
+				live[i] = memory.Retained{ID: d.ID, Version: d.Version, Row: d.Row, Retention: conf.retention(itemOf(d), tx.Now)}
 			}
 			if _, err := s.memory.RetainTx(ctx, tx, live); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -239,6 +240,16 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (Counts, error) {
 	}
 	defer r.Close()
 	return s.importFiles(ctx, func(name string) ([]byte, error) { return readSmall(r, path.Join(dir, name), maxFile) })
+}
+
+// ImportFolder is Import from a folder that is laid out as an export.
+func (s *Service) ImportFolder(ctx context.Context, dir string) (Counts, error) {
+	r, err := os.OpenRoot(dir)
+	if err != nil {
+		return Counts{}, fault.Unavailablef("The folder can't be read. Nothing was imported.").WithCause(err)
+	}
+	defer r.Close()
+	return s.importFiles(ctx, func(name string) ([]byte, error) { return readSmall(r, name, maxFile) })
 }
 
 // ImportZip is Import from the content of a packed file.

@@ -10,7 +10,6 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/identity"
-	"helix/backend/memory"
 	"helix/backend/storage"
 )
 
@@ -28,19 +27,19 @@ func (s *Service) find(tx *storage.Tx, conf Settings, id *uuid.UUID, layer int) 
 		x = rows[layer].item()
 		return x, Item{ID: rows[layer].id, Kind: "layer", LayerNumber: layer, Title: layers[layer].name, SalienceTier: x.tier}, err
 	}
-	r, err := s.one(tx, conf, *id)
-	if err == nil {
-		return r.item(), itemOfEntry(r.Entry), nil
-	}
-	if !fault.Is(err, fault.NotFound) {
-		return x, it, err
-	}
 	found, err := s.memory.DecayingTx(ctx, tx, uuid.Nil, 1, *id)
 	if err != nil {
 		return x, it, err
 	}
 	if len(found) == 0 {
-		return x, it, fault.NotFoundf("There is no memory or entry with this id.")
+		r, err := s.one(tx, conf, *id)
+		if fault.Is(err, fault.NotFound) {
+			err = fault.NotFoundf("There is no memory or entry with this id.")
+		}
+		if err != nil {
+			return x, it, err
+		}
+		return r.item(), itemOfEntry(r.Entry), nil
 	}
 	x = itemOf(found[0])
 	it = Item{ID: *id, Kind: "memory", LayerNumber: x.layer, Pinned: x.pinned, SalienceTier: x.tier}
@@ -58,18 +57,13 @@ func (s *Service) titles(tx *storage.Tx, items []*Item) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	_, list, err := s.memory.CorpusTx(tx.Context(), tx, memory.CorpusFilter{IDs: ids})
-	if err != nil {
-		return err
-	}
-	for _, m := range list {
-		for _, it := range items {
-			if it.ID == m.ID {
-				it.Title = firstLine(m.Text)
-			}
+	texts, err := s.memory.TextsTx(tx.Context(), tx, ids)
+	for _, it := range items {
+		if text, ok := texts[it.ID]; ok {
+			it.Title = firstLine(text)
 		}
 	}
-	return nil
+	return err
 }
 
 // Forecast shows how a memory, an entry or a layer will fade, and what pinning, another tier or

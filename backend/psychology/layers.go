@@ -1,6 +1,7 @@
 package psychology
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -357,7 +358,7 @@ func (s *Service) rebase(tx *storage.Tx, conf Settings, on bool, in map[int]bool
 		var kept []memory.Retained
 		for _, d := range list {
 			if in[layerOf(d)] {
-				kept = append(kept, memory.Retained{ID: d.ID, Version: d.Version, Retention: conf.retention(itemOf(d), tx.Now)})
+				kept = append(kept, memory.Retained{ID: d.ID, Version: d.Version, Row: d.Row, Retention: conf.retention(itemOf(d), tx.Now)})
 			}
 		}
 		if err := store(kept); err != nil || len(list) < batchSize {
@@ -412,14 +413,22 @@ func (l Layer) status() LayerStatus {
 
 // Overview summarizes the seven layers.
 func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err error) {
+	var all []Layer
 	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		out.Settings, err = settings(tx, identity.UserID(ctx))
+		user := identity.UserID(ctx)
+		if out.Settings, err = settings(tx, user); err != nil {
+			return err
+		}
+		rows, err := layerRows(tx, user)
+		if err != nil {
+			return err
+		}
+		entries, err := s.brief(tx, out.Settings)
+		for n := 1; n <= 7; n++ {
+			all = append(all, s.layer(out.Settings, rows[n], entries[n], tx.Now))
+		}
 		return err
 	})
-	if err != nil {
-		return out, err
-	}
-	all, err := s.allLayers(ctx, 0)
 	if err != nil {
 		return out, err
 	}
@@ -427,14 +436,15 @@ func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err e
 	for _, l := range all {
 		st := l.status()
 		o := OverviewLayer{LayerNumber: l.LayerNumber, LayerName: l.LayerName, Theory: l.Theory, Status: st.Status, Reason: st.Reason, Retention: l.Retention, Entries: len(l.Entries), LastReinforcedAt: l.LastReinforcedAt, Enabled: l.Enabled, Summary: summary(l)}
-		for _, e := range l.Entries {
+		for i := range l.Entries {
+			e := &l.Entries[i]
 			if e.Retention < fadingLine {
 				o.Fading++
 			}
 			if e.LastReinforcedAt != nil && (o.LastReinforcedAt == nil || e.LastReinforcedAt.After(*o.LastReinforcedAt)) {
 				o.LastReinforcedAt = e.LastReinforcedAt
 			}
-			if t := trustOf(e); t != nil && t.Interactions > 0 {
+			if t := trustOf(*e); t != nil && t.Interactions > 0 {
 				trust = append(trust, t.Trust.Overall)
 			}
 		}
@@ -454,20 +464,22 @@ func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err e
 	return out, nil
 }
 
-// summary names the strongest entries of a layer.
+// summary names the strongest entries of a layer, the newest of equals.
 func summary(l Layer) string {
-	list := slices.Clone(l.Entries)
-	slices.SortStableFunc(list, func(a, b Entry) int {
-		switch {
-		case a.Retention > b.Retention:
-			return -1
-		case a.Retention < b.Retention:
-			return 1
+	var top []*Entry
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		at := len(top)
+		for at > 0 && (e.Retention > top[at-1].Retention || e.Retention == top[at-1].Retention && bytes.Compare(e.ID[:], top[at-1].ID[:]) > 0) {
+			at--
 		}
-		return 0
-	})
+		if at < 3 {
+			top = slices.Insert(top, at, e)
+			top = top[:min(3, len(top))]
+		}
+	}
 	var out string
-	for i, e := range list[:min(3, len(list))] {
+	for i, e := range top {
 		if i > 0 {
 			out += ", "
 		}

@@ -79,11 +79,8 @@ func (r *decayRun) run(ctx context.Context) error {
 		err = r.access(ctx, r.layers)
 	}
 	for _, batch := range []func(*storage.Tx, uuid.UUID) (uuid.UUID, bool, error){r.entries, r.memories} {
-		for after, more := uuid.Nil, true; more && err == nil; {
-			err = r.access(ctx, func(tx *storage.Tx) error {
-				after, more, err = batch(tx, after)
-				return err
-			})
+		if err == nil {
+			err = r.batches(ctx, batch)
 		}
 	}
 	for ids := range slices.Chunk(r.expired, 100) {
@@ -92,6 +89,33 @@ func (r *decayRun) run(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// batches does all batches, several in a transaction while nobody else wants to write: most of what a batch takes is
+// its commit. A batch that fails is taken back by itself; those before it stay.
+func (r *decayRun) batches(ctx context.Context, batch func(*storage.Tx, uuid.UUID) (uuid.UUID, bool, error)) error {
+	for after, more := uuid.Nil, true; more; {
+		var failed error
+		err := r.access(ctx, func(tx *storage.Tx) error {
+			for n := 0; n < batchesHeld && more && (n == 0 || !tx.Wanted()); n++ {
+				if _, err := tx.Exec(`SAVEPOINT batch`); err != nil {
+					return err
+				}
+				if after, more, failed = batch(tx, after); failed != nil {
+					_, err := tx.Exec(`ROLLBACK TO batch`)
+					return err
+				}
+				if _, err := tx.Exec(`RELEASE batch`); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err = errors.Join(failed, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trash moves those of the memories to the trash that are still to go: what was pinned or revisited
@@ -265,7 +289,7 @@ func (r *decayRun) memories(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, e
 	}
 	rows := make([]decayRow, len(list))
 	for i, d := range list {
-		rows[i] = decayRow{itemOf(d), d.ID, d.Version}
+		rows[i] = decayRow{itemOf(d), d.ID, d.Version, d.Row}
 	}
 	write, trash, err := r.evaluate(tx, rows, leastChange)
 	if err != nil {
@@ -274,7 +298,7 @@ func (r *decayRun) memories(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, e
 	if !r.dry {
 		kept := make([]memory.Retained, len(write))
 		for i, m := range write {
-			kept[i] = memory.Retained{ID: m.id, Version: m.version, Retention: m.now}
+			kept[i] = memory.Retained{ID: m.id, Version: m.version, Row: m.row, Retention: m.now}
 		}
 		if _, err := r.s.memory.RetainTx(ctx, tx, kept); err != nil {
 			return after, false, err

@@ -3,8 +3,6 @@ package psychology
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -23,6 +21,7 @@ const (
 	defaultRate  = 0.95
 	defaultFloor = 0.1
 	batchSize    = 1000
+	batchesHeld  = 20   // most batches in a transaction
 	leastChange  = 0.01 // smaller changes of a memory are not written
 	longest      = 2 * 366 * 24 * time.Hour
 	keptHistory  = 180 * 24 * time.Hour
@@ -33,7 +32,7 @@ const (
 type Memory interface {
 	DecayingTx(ctx context.Context, tx *storage.Tx, after uuid.UUID, limit int, ids ...uuid.UUID) ([]memory.Decaying, error)
 	RetainTx(ctx context.Context, tx *storage.Tx, list []memory.Retained) (int, error)
-	CorpusTx(ctx context.Context, tx *storage.Tx, f memory.CorpusFilter) (model string, list []memory.Passage, err error)
+	TextsTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) (map[uuid.UUID]string, error)
 	Reinforce(ctx context.Context, ids []uuid.UUID, gain float64, hourly bool) (memory.ItemsResult, error)
 	Pin(ctx context.Context, p memory.PinParams) (memory.ItemsResult, error)
 	SetSalience(ctx context.Context, p memory.SalienceParams) (memory.ItemsResult, error)
@@ -103,17 +102,36 @@ func (s Settings) on(layer int) bool {
 
 func settings(tx *storage.Tx, user uuid.UUID) (Settings, error) {
 	s := defaults()
-	err := tx.QueryRow(`SELECT enabled, decay_enabled, mode, rate, minimum_intensity, trust_decay, preserve_high_salience, hard_grace_days, agent_may_read, proposals FROM psychology_settings WHERE user_id = ?`, user).
-		Scan(&s.Enabled, &s.DecayEnabled, &s.Mode, &s.Rate, &s.MinimumIntensity, &s.TrustDecay, &s.PreserveHighSalience, &s.HardGraceDays, &s.AgentMayRead, &s.Proposals)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return s, err
-	}
-	return s, tx.Select(`SELECT layer_number FROM psychology_layers WHERE user_id = ? AND NOT enabled AND deleted_at IS NULL`, user).Each(func(r storage.Row) error {
-		var n int
-		err := r.Scan(&n)
+	var p SettingsParams
+	var off []int
+	err := tx.QueryRow(`SELECT s.enabled, decay_enabled, mode, rate, minimum_intensity, trust_decay, preserve_high_salience, hard_grace_days, agent_may_read, proposals,
+		(SELECT json_group_array(layer_number) FROM psychology_layers WHERE user_id = ?1 AND NOT enabled AND deleted_at IS NULL) FROM (SELECT 1) LEFT JOIN psychology_settings s ON s.user_id = ?1`, user).
+		Scan(&p.Enabled, &p.DecayEnabled, &p.Mode, &p.Rate, &p.MinimumIntensity, &p.TrustDecay, &p.PreserveHighSalience, &p.HardGraceDays, &p.AgentMayRead, &p.Proposals, storage.JSON(&off))
+	s.change(p)
+	for _, n := range off {
 		s.Layers[strconv.Itoa(n)] = false
-		return err
-	})
+	}
+	return s, err
+}
+
+// change sets what p has, except for the layers.
+func (s *Settings) change(p SettingsParams) {
+	set(&s.Enabled, p.Enabled)
+	set(&s.DecayEnabled, p.DecayEnabled)
+	set(&s.Mode, p.Mode)
+	set(&s.Rate, p.Rate)
+	set(&s.MinimumIntensity, p.MinimumIntensity)
+	set(&s.TrustDecay, p.TrustDecay)
+	set(&s.PreserveHighSalience, p.PreserveHighSalience)
+	set(&s.HardGraceDays, p.HardGraceDays)
+	set(&s.AgentMayRead, p.AgentMayRead)
+	set(&s.Proposals, p.Proposals)
+}
+
+// RetentionOf computes what is left of memories of a user: what every method here reports too.
+func RetentionOf(tx *storage.Tx, user uuid.UUID) (func(memory.Decaying) float64, error) {
+	conf, err := settings(tx, user)
+	return func(d memory.Decaying) float64 { return conf.retention(itemOf(d), tx.Now) }, err
 }
 
 // Settings returns the caller's settings.
@@ -150,16 +168,7 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 			return err
 		}
 		was := out
-		set(&out.Enabled, p.Enabled)
-		set(&out.DecayEnabled, p.DecayEnabled)
-		set(&out.Mode, p.Mode)
-		set(&out.Rate, p.Rate)
-		set(&out.MinimumIntensity, p.MinimumIntensity)
-		set(&out.TrustDecay, p.TrustDecay)
-		set(&out.PreserveHighSalience, p.PreserveHighSalience)
-		set(&out.HardGraceDays, p.HardGraceDays)
-		set(&out.AgentMayRead, p.AgentMayRead)
-		set(&out.Proposals, p.Proposals)
+		out.change(p)
 		if err := s.switchLayers(tx, user, p.Layers); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/memory"
+	"helix/backend/memory/search"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 )
@@ -29,7 +30,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	db := storagetest.Open(t)
-	mem := memory.New(db, memory.Options{})
+	mem := memory.New(db, memory.Options{Retention: RetentionOf})
 	t.Cleanup(func() {
 		if err := mem.Close(); err != nil {
 			t.Error(err)
@@ -231,5 +232,77 @@ func TestSettings(t *testing.T) {
 	}
 	if theirs, err := f.Settings(f.them, struct{}{}); err != nil || theirs.MinimumIntensity != defaultFloor {
 		t.Errorf("%+v %v", theirs, err)
+	}
+}
+
+// Every read of a memory reports what is left of it now, whether a run was ever made or not: the forecast, memory.*
+// and search agree. Pinning, reviews and edits build on that, not on the last run.
+func TestMemoriesReportTheRetentionOfNow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := f.UpdateSettings(f.ctx, SettingsParams{MinimumIntensity: ptr(0.0)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, evaluated := range []bool{false, true} {
+		const hours = 10_000 // by a law of power: the time between two calls does not show
+		id := f.old(f.ctx, hours, "low", 3)
+		if evaluated { // long ago
+			f.exec(`UPDATE memories SET retention = 0.9, decayed_at = created_at WHERE id = ?`, id)
+		}
+		fc, err := f.Forecast(f.ctx, ForecastParams{ID: &id, Points: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fc.Points[0].Retention
+		same := func(what string, got *float64) {
+			t.Helper()
+			if got == nil || math.Abs(*got-want) > 1e-9 {
+				t.Errorf("%s, evaluated %v: %v, want %v", what, evaluated, got, want)
+			}
+		}
+		m, err := f.mem.Get(f.ctx, memory.GetParams{ID: id.String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same("get", m.Retention)
+		list, err := f.mem.List(f.ctx, memory.ListParams{Sort: "retention", Limit: 1})
+		if err != nil || list.Items[0].ID != id {
+			t.Fatal(list, err)
+		}
+		same("list", list.Items[0].Retention)
+		found, err := f.mem.Search(f.ctx, search.Params{Query: m.Content})
+		if err != nil || len(found.Results) == 0 || found.Results[0].ID != id {
+			t.Fatal(found, err)
+		}
+		same("search", found.Results[0].Retention)
+		one := []string{id.String()}
+		pinned, err := f.mem.Pin(f.ctx, memory.PinParams{IDs: one})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := want
+		want += 0.5 * (1 - want)
+		same("pin", pinned.Items[0].Retention)
+		if m, err = f.mem.Get(f.ctx, memory.GetParams{ID: id.String()}); err != nil {
+			t.Fatal(err)
+		}
+		same("get of what is pinned", m.Retention)
+		if _, err := f.mem.Undo(f.ctx, memory.UndoParams{UndoToken: pinned.UndoToken}); err != nil {
+			t.Fatal(err)
+		}
+		want = before
+		if m, err = f.mem.Get(f.ctx, memory.GetParams{ID: id.String()}); err != nil {
+			t.Fatal(err)
+		}
+		same("get after undo", m.Retention)
+		want += 0.3 * (1 - want)
+		if m, err = f.mem.Get(f.ctx, memory.GetParams{ID: id.String(), Touch: true}); err != nil {
+			t.Fatal(err)
+		}
+		same("review", m.Retention)
+		same("strength after a review", &m.InitialStrength)
+		if _, err := f.mem.Delete(f.ctx, memory.IDsParams{IDs: one}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -151,7 +152,8 @@ func (s *Service) evidence(tx *storage.Tx, p synthesis.Pattern) (out []uuid.UUID
 
 // proposedData is the data of the entry that a pattern becomes: nothing that it does not say.
 func proposedData(p synthesis.Pattern, kind string) (data json.RawMessage, title string, err error) {
-	title = p.Description
+	text := strings.ReplaceAll(p.Description, "*", "") // its terms stand between asterisks
+	title = text
 	if len(p.Subjects) > 0 && (kind == "person" || kind == "emotion") {
 		title = p.Subjects[0]
 	}
@@ -163,14 +165,14 @@ func proposedData(p synthesis.Pattern, kind string) (data json.RawMessage, title
 	case "person":
 		fields["name"] = title
 	case "emotion":
-		fields["emotion"], fields["trigger"] = title, p.Description
+		fields["emotion"], fields["trigger"] = title, text
 		if v, ok := p.ConfidenceParts["mean"]; ok && v >= -1 && v <= 1 {
 			fields["valence"] = v
 		}
 	case "narrative":
-		fields["title"], fields["summary"] = title, p.Description
+		fields["title"], fields["summary"] = title, text
 	case "transformation":
-		fields["title"], fields["after"] = title, p.Description
+		fields["title"], fields["after"] = title, text
 	default:
 		fields["title"], fields["status"] = title, "open"
 	}

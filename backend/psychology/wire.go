@@ -482,7 +482,7 @@ type ExportResult struct {
 
 // ImportParams name the export to import.
 type ImportParams struct {
-	Path   string `json:"path,omitempty"` // a folder in that of your own files; default that folder itself
+	Path   string `json:"path,omitempty"` // a folder in that of your own files, or one that was chosen or uploaded; default that folder itself
 	BlobID string `json:"blobId,omitempty"`
 }
 

@@ -14,6 +14,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 func ignoreNoRows(err error) error {
@@ -321,6 +322,9 @@ func (s *Service) Delete(ctx context.Context, p ScheduleParams) (DeleteResult, e
 		}
 		c.NextRunAt = nil
 		if _, err := tx.Exec(`UPDATE schedules SET deleted_at = ?, updated_at = ? WHERE id = ?`, now, now, p.ScheduleID); err != nil {
+			return err
+		}
+		if err := trash.Deleted(tx, c.user, p.ScheduleID); err != nil {
 			return err
 		}
 		s.changed(tx, c.user, c.ScheduleID, "deleted")

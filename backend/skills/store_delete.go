@@ -5,6 +5,7 @@ import (
 
 	"helix/backend/identity"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 // DeleteComposite deletes a skill; it can be restored for 30 days. Runs that go on go on.
@@ -29,6 +30,11 @@ func (s *Service) RestoreComposite(ctx context.Context, p SkillParams) (Meta, er
 		return Meta{}, err
 	}
 	return s.GetMetadata(ctx, p)
+}
+
+// Trash describes deleted skills.
+func (s *Service) Trash() trash.Kind {
+	return s.kind.Trash(s.db, "skill", `SELECT composite_skill_id FROM composite_skill_executions WHERE status IN ('queued', 'running', 'waiting')`)
 }
 
 // CloneComposite copies an own or public skill: private and disabled.

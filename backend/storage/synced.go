@@ -374,6 +374,16 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		// An alias is in id, so two devices that correct the same name change the same row.
+		Table: "person_aliases", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "alias", Merge: Immutable, Sensitive: true},
+			{No: 2, Name: "person", Merge: LWW, Sensitive: true},
+			{No: 3, Name: "undo_token", Merge: Derived},
+			{No: 4, Name: "undo_person", Merge: Derived},
+		},
+	},
+	{
 		Table: "psychology_entries", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "layer_number", Merge: Immutable},
@@ -629,7 +639,9 @@ var Synced = []SyncedTable{
 // LocalOnly lists the tables with a user_id that never leave this device, sorted.
 var LocalOnly = []string{
 	"agent_budgets",
-	"agent_ledger", // this device's calls
+	"agent_ledger",        // this device's calls
+	"agent_skill_folders", // folders of this device
+	"agent_skills",
 	"agent_turns",
 	"audit_log", // leaves by its own key (device_id, seq), never through change_log
 	"capability_grants",
@@ -639,6 +651,7 @@ var LocalOnly = []string{
 	"custom_tool_state",
 	"decay_runs",
 	"definitions",
+	"deletions",
 	"device_keys",
 	"embedding_jobs",
 	"gateway_tokens",
@@ -662,4 +675,6 @@ var LocalOnly = []string{
 	"skill_state",
 	"sync_local",
 	"tool_secrets",
+	"watched_files", // paths of this device
+	"watched_folders",
 }

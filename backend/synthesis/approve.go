@@ -73,13 +73,16 @@ func (s *Service) ask(w *work, p Preview, denied error) (*uuid.UUID, error) {
 // closeOlderTx closes what earlier jobs of the same kind still ask: an unanswered schedule leaves one
 // question, about its newest texts.
 func (s *Service) closeOlderTx(tx *storage.Tx, w *work) error {
-	older, err := storage.Collect(tx.Select(`SELECT id FROM memory_synthesis_jobs WHERE user_id = ? AND engine = 'llm' AND synthesis_type = ? AND status = 'failed' AND insights ->> 'approvalId' IS NOT NULL AND id <> ?`,
-		w.user, w.p.SynthesisType, w.id), func(r storage.Row) (id uuid.UUID, err error) { return id, r.Scan(&id) })
+	older, err := storage.Collect(tx.Select(`SELECT `+jobColumns+` FROM memory_synthesis_jobs WHERE user_id = ? AND engine = 'llm' AND synthesis_type = ? AND status = 'failed' AND id <> ?`,
+		w.user, w.p.SynthesisType, w.id), s.scanJob)
 	if err != nil {
 		return err
 	}
-	for _, id := range older {
-		if err := s.o.Gate.CloseTx(tx, id, "", "", uuid.Nil); err != nil {
+	for _, j := range older {
+		if j.Insights.ApprovalID == nil {
+			continue
+		}
+		if err := s.o.Gate.CloseTx(tx, j.JobID, "", "", uuid.Nil); err != nil {
 			return err
 		}
 	}
@@ -93,7 +96,8 @@ func (s *Service) Answer(ctx context.Context, a permission.Answered) error {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		p = SynthesizeParams{}
 		var owner uuid.UUID
-		err := tx.QueryRow(`SELECT user_id, params FROM memory_synthesis_jobs WHERE id = ?`, a.Run).Scan(&owner, storage.JSON(&p))
+		var params []byte
+		err := tx.QueryRow(`SELECT user_id, params FROM memory_synthesis_jobs WHERE id = ?`, a.Run).Scan(&owner, &params)
 		switch {
 		case errors.Is(err, sql.ErrNoRows): // the job is forgotten, and what it asked with it
 			a.Choice = choiceDont
@@ -102,11 +106,15 @@ func (s *Service) Answer(ctx context.Context, a permission.Answered) error {
 		case owner != user:
 			return fault.NotFoundf("Job not found.")
 		}
+		row := s.texts("memory_synthesis_jobs", a.Run)
+		if row.openJSON("params", params, &p); row.err != nil {
+			return row.err
+		}
 		if err := s.o.Gate.CloseTx(tx, a.Run, a.Ref, a.Choice, uuid.Nil); err != nil || a.Choice != choiceSend {
 			return err
 		}
 		p.Approved = a.Ref
-		return insertJob(tx, user, id, p.key(), p)
+		return s.insertJob(tx, user, id, p.key(), p)
 	})
 	if err == nil && a.Choice == choiceSend {
 		s.begin(ctx, user, id, p.key(), p)

@@ -64,7 +64,7 @@ func (s *Service) Provider(record func(context.Context, ...audit.Entry) error, e
 					return nil, err
 				}
 				id := storage.NewID()
-				if err := s.db.Write(ctx, func(tx *storage.Tx) error { return insertJob(tx, identity.UserID(ctx), id, p.key(), p) }); err != nil {
+				if err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.insertJob(tx, identity.UserID(ctx), id, p.key(), p) }); err != nil {
 					return nil, err
 				}
 				w := s.begin(ctx, identity.UserID(ctx), id, p.key(), p)
@@ -125,7 +125,7 @@ func (v *Provider) Enqueue(tx *storage.Tx, ref callable.Ref, r callable.Request)
 		return uuid.Nil, err
 	}
 	id := storage.NewID()
-	return id, insertJob(tx, identity.UserID(tx.Context()), id, runKey+r.Key, p)
+	return id, v.s.insertJob(tx, identity.UserID(tx.Context()), id, runKey+r.Key, p)
 }
 
 // Start implements callable.Starter. A job whose process ended before it began is read again.
@@ -134,7 +134,13 @@ func (v *Provider) Start(run uuid.UUID) {
 	var user uuid.UUID
 	var key, status string
 	err := v.s.db.Read(v.s.life, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT user_id, params, input_hash, status FROM memory_synthesis_jobs WHERE id = ?`, run).Scan(&user, storage.JSON(&p), &key, &status)
+		var params []byte
+		if err := tx.QueryRow(`SELECT user_id, params, input_hash, status FROM memory_synthesis_jobs WHERE id = ?`, run).Scan(&user, &params, &key, &status); err != nil {
+			return err
+		}
+		row := v.s.texts("memory_synthesis_jobs", run)
+		row.openJSON("params", params, &p)
+		return row.err
 	})
 	v.s.mu.Lock()
 	begun := v.s.work[run] != nil

@@ -33,7 +33,8 @@ func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error
 		return out, err
 	}
 	sortTexts(texts)
-	a := &analysis{ctx: ctx, in: Input{Type: Full, Texts: texts, Zone: s.zone()}, progress: func(string, float64) {}, texts: make([]scored, len(texts))}
+	a := newAnalysis(ctx, Input{Type: Full, Texts: texts, Zone: s.zone()})
+	a.texts = make([]scored, len(texts))
 	topics := a.topics()
 	if a.err != nil {
 		return out, a.err
@@ -56,7 +57,7 @@ func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error
 			c = -1
 		}
 		vectors = append(vectors, t.Vector)
-		out.Points = append(out.Points, MapPoint{ID: t.ID, Kind: t.Kind, Label: excerpt(t.Body, labelRunes), Cluster: c})
+		out.Points = append(out.Points, MapPoint{ID: t.ID, Kind: t.Kind, ParentID: t.Parent, Label: excerpt(t.Body, labelRunes), Cluster: c})
 	}
 	x, y := plane(vectors)
 	for i := range out.Points {

@@ -92,6 +92,7 @@ func (a *analysis) emotional() {
 	profile.EmotionalTriggers = a.triggers(all)
 	a.recoveries(all)
 	a.intensity(all)
+	a.connections()
 }
 
 func (a *analysis) prevailing(typ, word string, members []int) {

@@ -28,6 +28,7 @@ type Input struct {
 	Zone      *time.Location
 	Threshold float64 // least confidence that is stored
 	Themes    int     // how many topics the person wants; 0: as many as there are
+	Names     []Alias // whom names mean, as the person says
 
 	// The rest is for the engine llm.
 	Approved string   // hash of the preview that a person approved
@@ -86,16 +87,12 @@ func (Local) Preview(_ context.Context, in Input) (Preview, error) {
 
 // Analyze implements Engine.
 func (l Local) Analyze(ctx context.Context, in Input, progress func(string, float64)) (Analysis, error) {
-	a := &analysis{ctx: ctx, in: in, engine: l.Name(), progress: progress}
+	a := newAnalysis(ctx, in)
+	a.engine, a.progress = l.Name(), progress
 	a.out.Patterns = []Pattern{}
 	if len(in.Texts) < leastTexts {
 		a.out.Summary = tooFew(len(in.Texts))
 		return a.out, nil
-	}
-	a.in.Texts = slices.Clone(in.Texts)
-	sortTexts(a.in.Texts)
-	if a.in.Zone == nil {
-		a.in.Zone = time.UTC
 	}
 	run := in.detectors()
 	for _, st := range []struct {
@@ -127,6 +124,22 @@ func (l Local) Analyze(ctx context.Context, in Input, progress func(string, floa
 	return a.out, nil
 }
 
+// newAnalysis prepares a look at texts: in order, and with speakers as the person calls them.
+func newAnalysis(ctx context.Context, in Input) *analysis {
+	a := &analysis{ctx: ctx, in: in, progress: func(string, float64) {}, names: namesOf(in.Names)}
+	a.in.Texts = slices.Clone(in.Texts)
+	sortTexts(a.in.Texts)
+	for i := range a.in.Texts {
+		if t := &a.in.Texts[i]; t.Speaker != "" {
+			t.Speaker = a.names.person(t.Speaker)
+		}
+	}
+	if a.in.Zone == nil {
+		a.in.Zone = time.UTC
+	}
+	return a
+}
+
 func tooFew(n int) string {
 	return fmt.Sprintf("Texts found: %d. At least %d are needed.", n, leastTexts)
 }
@@ -143,6 +156,7 @@ type analysis struct {
 	usual      float64   // mean valence of all texts
 	groups     *grouping // topics; made when a detector first asks
 	vocabulary *vocabulary
+	names      names // as the person corrects them
 	persons    []person
 	nameOf     map[string]string // persons by their names in lower case
 	out        Analysis

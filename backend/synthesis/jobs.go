@@ -159,7 +159,7 @@ func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (Synthesiz
 	if w == nil {
 		id := storage.NewID()
 		err := s.db.Write(ctx, func(tx *storage.Tx) error {
-			return insertJob(tx, user, id, key, p)
+			return s.insertJob(tx, user, id, key, p)
 		})
 		if err != nil {
 			return SynthesizeResult{}, err
@@ -197,15 +197,20 @@ func (s *Service) engine(name string) Engine {
 	return s.o.Engine
 }
 
-func insertJob(tx *storage.Tx, user, id uuid.UUID, key string, p SynthesizeParams) error {
+func (s *Service) insertJob(tx *storage.Tx, user, id uuid.UUID, key string, p SynthesizeParams) error {
 	stored := p
 	stored.Conversations = nil // texts of others are not kept
 	var from, to *time.Time
 	if p.TimeRange != nil {
 		from, to = p.TimeRange.Start, p.TimeRange.End
 	}
+	row := s.texts("memory_synthesis_jobs", id)
+	params := row.sealJSON("params", stored)
+	if row.err != nil {
+		return row.err
+	}
 	_, err := tx.Exec(`INSERT INTO memory_synthesis_jobs (id, user_id, synthesis_type, time_range_start, time_range_end, status, engine, params, input_hash, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?)`, id, user, p.SynthesisType, from, to, p.Engine, compactJSON(stored), key, tx.Now, tx.Now)
+		VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?)`, id, user, p.SynthesisType, from, to, p.Engine, params, key, tx.Now, tx.Now)
 	return err
 }
 
@@ -299,6 +304,12 @@ func (s *Service) carryOut(w *work) (*Analysis, Insights, error) {
 	in := Input{Type: w.p.SynthesisType, Zone: s.zone(), Threshold: *w.p.Confidence, Themes: w.p.Themes, Approved: w.p.Approved, Hide: w.p.HideNames, Samples: w.p.Samples}
 	var err error
 	if in.Texts, in.Model, err = s.load(w.ctx, w.p); err != nil {
+		return nil, ins, err
+	}
+	if err := s.db.Read(w.ctx, func(tx *storage.Tx) error {
+		in.Names, err = s.corrections(tx, w.user)
+		return err
+	}); err != nil {
 		return nil, ins, err
 	}
 	ins.Texts = len(in.Texts)
@@ -409,12 +420,17 @@ func (s *Service) finish(w *work, ins Insights, err error) (job Job, _ error) {
 	}
 	ctx := context.WithoutCancel(w.ctx)
 	return job, s.db.Write(ctx, func(tx *storage.Tx) error {
+		row := s.texts("memory_synthesis_jobs", w.id)
+		insights := row.sealJSON("insights", ins)
+		if row.err != nil {
+			return row.err
+		}
 		_, err := tx.Exec(`UPDATE memory_synthesis_jobs SET status = ?, progress = CASE WHEN ?1 = 'completed' THEN 1 ELSE progress END, error_message = nullif(?, ''), insights = ?, memories_analyzed = ?,
-			patterns_detected = ?, model = ?, input_tokens = ?, output_tokens = ?, cost_usd = ?, completed_at = ?, updated_at = ? WHERE id = ? AND status IN ('pending', 'running')`, status, message, compactJSON(ins), ins.Texts, ins.Patterns, ins.Model, ins.InputTokens, ins.OutputTokens, ins.CostUSD, tx.Now, tx.Now, w.id)
+			patterns_detected = ?, model = ?, input_tokens = ?, output_tokens = ?, cost_usd = ?, completed_at = ?, updated_at = ? WHERE id = ? AND status IN ('pending', 'running')`, status, message, insights, ins.Texts, ins.Patterns, ins.Model, ins.InputTokens, ins.OutputTokens, ins.CostUSD, tx.Now, tx.Now, w.id)
 		if err != nil {
 			return err
 		}
-		if job, err = readJob(tx, w.user, w.id); err != nil {
+		if job, err = s.readJob(tx, w.user, w.id); err != nil {
 			return err
 		}
 		tx.AfterCommit(func() { bus.Publish(tx.Bus(), w.user, Done{job}) })
@@ -452,13 +468,19 @@ func (s *Service) recover(ctx context.Context) error {
 
 const jobColumns = `id, synthesis_type, status, progress, stage, insights, engine, created_at, started_at, completed_at, coalesce(error_message, '')`
 
-func scanJob(r storage.Row) (j Job, err error) {
-	err = r.Scan(&j.JobID, &j.SynthesisType, &j.Status, &j.Progress, &j.Stage, storage.JSON(&j.Insights), &j.Engine, storage.Time(&j.CreatedAt), storage.TimePtr(&j.StartedAt), storage.TimePtr(&j.CompletedAt), &j.Error)
-	return j, err
+func (s *Service) scanJob(r storage.Row) (j Job, err error) {
+	var insights []byte
+	err = r.Scan(&j.JobID, &j.SynthesisType, &j.Status, &j.Progress, &j.Stage, &insights, &j.Engine, storage.Time(&j.CreatedAt), storage.TimePtr(&j.StartedAt), storage.TimePtr(&j.CompletedAt), &j.Error)
+	if err != nil {
+		return j, err
+	}
+	row := s.texts("memory_synthesis_jobs", j.JobID)
+	row.openJSON("insights", insights, &j.Insights)
+	return j, row.err
 }
 
-func readJob(tx *storage.Tx, user, id uuid.UUID) (Job, error) {
-	j, err := scanJob(tx.QueryRow(`SELECT `+jobColumns+` FROM memory_synthesis_jobs WHERE id = ? AND user_id = ? AND is_recurring = 0`, id, user))
+func (s *Service) readJob(tx *storage.Tx, user, id uuid.UUID) (Job, error) {
+	j, err := s.scanJob(tx.QueryRow(`SELECT `+jobColumns+` FROM memory_synthesis_jobs WHERE id = ? AND user_id = ? AND is_recurring = 0`, id, user))
 	if errors.Is(err, sql.ErrNoRows) {
 		return j, fault.NotFoundf("Job not found.")
 	}
@@ -468,7 +490,7 @@ func readJob(tx *storage.Tx, user, id uuid.UUID) (Job, error) {
 // Status returns how a job stands.
 func (s *Service) Status(ctx context.Context, p JobParams) (j Job, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		j, err = readJob(tx, identity.UserID(ctx), p.JobID)
+		j, err = s.readJob(tx, identity.UserID(ctx), p.JobID)
 		return err
 	})
 	s.mu.Lock()
@@ -524,7 +546,7 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 		if err = tx.QueryRow(`SELECT count(*) FROM memory_synthesis_jobs WHERE `+where, args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		out.Jobs, err = storage.Collect(tx.Select(`SELECT `+jobColumns+` FROM memory_synthesis_jobs WHERE `+where+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), scanJob)
+		out.Jobs, err = storage.Collect(tx.Select(`SELECT `+jobColumns+` FROM memory_synthesis_jobs WHERE `+where+` ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), s.scanJob)
 		return err
 	})
 }

@@ -362,13 +362,13 @@ func TestFailedAndInterruptedJobs(t *testing.T) {
 	id, waits := storage.NewID(), storage.NewID()
 	if err := f.db.Write(f.ctx, func(tx *storage.Tx) error {
 		p := SynthesizeParams{SynthesisType: Full, Engine: "local"}
-		if err := insertJob(tx, f.db.LocalUser().ID, id, "k", p); err != nil {
+		if err := f.insertJob(tx, f.db.LocalUser().ID, id, "k", p); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE memory_synthesis_jobs SET status = 'running' WHERE id = ?`, id); err != nil {
 			return err
 		}
-		return insertJob(tx, f.db.LocalUser().ID, waits, runKey+"x", p)
+		return f.insertJob(tx, f.db.LocalUser().ID, waits, runKey+"x", p)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"encoding/json"
+	"encoding/hex"
 	"errors"
 	"math"
 	"slices"
@@ -35,17 +35,25 @@ const UndoPrefix = "pattern-"
 const patternColumns = `id, pattern_id, pattern_type, layer, description, evidence, confidence, confidence_parts, salience, subjects, recommendations, series,
 	first_detected, last_observed, observation_count, status, superseded_by, user_confirmed, user_notes, engine`
 
-func scanPattern(r storage.Row) (p Pattern, err error) {
+func (s *Service) scanPattern(r storage.Row) (p Pattern, err error) {
+	var description, evidence, subjects, recommendations, notes []byte
+	if err = r.Scan(&p.ID, &p.Fingerprint, &p.Type, &p.Layer, &description, &evidence, &p.Confidence, storage.JSON(&p.ConfidenceParts), &p.Salience, &subjects,
+		&recommendations, storage.JSON(&p.Series), storage.Time(&p.FirstDetected), storage.Time(&p.LastObserved), &p.ObservationCount, &p.Status, &p.SupersededBy, &p.UserConfirmed, &notes, &p.Engine); err != nil {
+		return p, err
+	}
 	var stored []storedEvidence
-	err = r.Scan(&p.ID, &p.Fingerprint, &p.Type, &p.Layer, &p.Description, storage.JSON(&stored), &p.Confidence, storage.JSON(&p.ConfidenceParts), &p.Salience, storage.JSON(&p.Subjects),
-		storage.JSON(&p.Recommendations), storage.JSON(&p.Series), storage.Time(&p.FirstDetected), storage.Time(&p.LastObserved), &p.ObservationCount, &p.Status, &p.SupersededBy, &p.UserConfirmed, &p.UserNotes, &p.Engine)
+	row := s.texts("memory_patterns", p.ID)
+	p.Description, p.UserNotes = row.open("description", description), row.open("user_notes", notes)
+	row.openJSON("evidence", evidence, &stored)
+	row.openJSON("subjects", subjects, &p.Subjects)
+	row.openJSON("recommendations", recommendations, &p.Recommendations)
 	p.PatternType = patternName(p.Type)
 	p.Evidence = make([]string, len(stored))
 	for i, e := range stored {
 		p.Evidence[i] = e.ID
 		p.EvidenceDetail = append(p.EvidenceDetail, EvidenceDetail{ID: e.ID, Kind: e.Kind, ParentID: e.Parent, Quote: e.Quote, OccurredAt: micros(e.At), Weight: e.Weight})
 	}
-	return p, err
+	return p, row.err
 }
 
 // quote fills in the quotes of the strongest evidence of patterns, at most n of each.
@@ -135,9 +143,6 @@ func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResul
 		}
 		add("pattern_type = ?", typ)
 	}
-	for word := range strings.FieldsSeq(p.Query) {
-		add(`description LIKE ? ESCAPE '\'`, storage.Like(word))
-	}
 	switch p.Status {
 	case "":
 		where = append(where, "status IN ('active', 'stale')")
@@ -154,10 +159,17 @@ func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResul
 	}
 	cond := strings.Join(where, " AND ")
 	return out, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if p.Query != "" {
+			ids, err := s.describedAs(tx, p.Query, cond, args)
+			if err != nil {
+				return err
+			}
+			cond, args = cond+` AND id IN (SELECT unhex(value) FROM json_each(?))`, append(args, ids)
+		}
 		if err = tx.QueryRow(`SELECT count(*) FROM memory_patterns WHERE `+cond, args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		if out.Patterns, err = storage.Collect(tx.Select(`SELECT `+patternColumns+` FROM memory_patterns WHERE `+cond+` ORDER BY `+order+` LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), scanPattern); err != nil {
+		if out.Patterns, err = storage.Collect(tx.Select(`SELECT `+patternColumns+` FROM memory_patterns WHERE `+cond+` ORDER BY `+order+` LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), s.scanPattern); err != nil {
 			return err
 		}
 		for i := range out.Patterns {
@@ -167,8 +179,28 @@ func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResul
 	})
 }
 
-func readPattern(tx *storage.Tx, user, id uuid.UUID) (Pattern, error) {
-	p, err := scanPattern(tx.QueryRow(`SELECT `+patternColumns+` FROM memory_patterns WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, user))
+// describedAs lists the patterns whose description has all words of a query, as a JSON list of hex
+// ids. Descriptions can be sealed, so it reads them.
+func (s *Service) describedAs(tx *storage.Tx, query, cond string, args []any) (string, error) {
+	words, ids := strings.Fields(strings.ToLower(query)), []string{}
+	err := tx.Select(`SELECT id, description FROM memory_patterns WHERE `+cond, args...).Each(func(r storage.Row) error {
+		var id uuid.UUID
+		var stored []byte
+		if err := r.Scan(&id, &stored); err != nil {
+			return err
+		}
+		row := s.texts("memory_patterns", id)
+		text := strings.ToLower(row.open("description", stored))
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+			ids = append(ids, hex.EncodeToString(id[:]))
+		}
+		return row.err
+	})
+	return compactJSON(ids), err
+}
+
+func (s *Service) readPattern(tx *storage.Tx, user, id uuid.UUID) (Pattern, error) {
+	p, err := s.scanPattern(tx.QueryRow(`SELECT `+patternColumns+` FROM memory_patterns WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, user))
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, fault.NotFoundf("Pattern not found.")
 	}
@@ -178,7 +210,7 @@ func readPattern(tx *storage.Tx, user, id uuid.UUID) (Pattern, error) {
 // Pattern returns a pattern with its evidence and the series of its chart.
 func (s *Service) Pattern(ctx context.Context, p PatternParams) (out Pattern, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		if out, err = readPattern(tx, identity.UserID(ctx), p.ID); err != nil {
+		if out, err = s.readPattern(tx, identity.UserID(ctx), p.ID); err != nil {
 			return err
 		}
 		one := []Pattern{out}
@@ -207,7 +239,7 @@ func (s *Service) Feedback(ctx context.Context, p FeedbackParams) (FeedbackResul
 	yes, no := true, false
 	out := FeedbackResult{UndoToken: UndoPrefix + rand.Text()}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		was, err := readPattern(tx, identity.UserID(ctx), p.ID)
+		was, err := s.readPattern(tx, identity.UserID(ctx), p.ID)
 		if err != nil {
 			return err
 		}
@@ -229,12 +261,12 @@ func (s *Service) Feedback(ctx context.Context, p FeedbackParams) (FeedbackResul
 		if p.Note != nil {
 			now.Notes = *p.Note
 		}
-		return s.setVerdict(tx, p.ID, now, compactJSON(before), &out.Pattern)
+		return s.setVerdict(tx, p.ID, now, &before, &out.Pattern)
 	})
 	return out, err
 }
 
-func (s *Service) setVerdict(tx *storage.Tx, id uuid.UUID, v verdict, undo any, out *Pattern) error {
+func (s *Service) setVerdict(tx *storage.Tx, id uuid.UUID, v verdict, before *verdict, out *Pattern) error {
 	user := identity.UserID(tx.Context())
 	var measured float64
 	if err := tx.QueryRow(`SELECT measured FROM memory_patterns WHERE id = ?`, id).Scan(&measured); err != nil {
@@ -244,11 +276,19 @@ func (s *Service) setVerdict(tx *storage.Tx, id uuid.UUID, v verdict, undo any, 
 	if v.Confirmed != nil && *v.Confirmed {
 		confirmedAt = tx.Now
 	}
+	row := s.texts("memory_patterns", id)
+	notes, undo := row.seal("user_notes", v.Notes), any(nil)
+	if before != nil {
+		undo = row.sealJSON("undo", before)
+	}
+	if row.err != nil {
+		return row.err
+	}
 	if _, err := tx.Exec(`UPDATE memory_patterns SET status = ?, user_confirmed = ?, user_notes = ?, confidence = ?, last_confirmed = coalesce(?, last_confirmed), undo = ?, updated_at = ? WHERE id = ? AND user_id = ?`,
-		v.Status, v.Confirmed, v.Notes, confirmedConfidence(measured, v.Confirmed), confirmedAt, undo, tx.Now, id, user); err != nil {
+		v.Status, v.Confirmed, notes, confirmedConfidence(measured, v.Confirmed), confirmedAt, undo, tx.Now, id, user); err != nil {
 		return err
 	}
-	p, err := readPattern(tx, user, id)
+	p, err := s.readPattern(tx, user, id)
 	if err != nil {
 		return err
 	}
@@ -261,24 +301,36 @@ func (s *Service) setVerdict(tx *storage.Tx, id uuid.UUID, v verdict, undo any, 
 	return nil
 }
 
-// Undo takes feedback back, once and within ten minutes.
+var errNoUndo = fault.NotFoundf("This can no longer be undone.")
+
+// Undo takes feedback or a correction of people back, once and within ten minutes.
 func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
+	out := memory.CountResult{Count: 1}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		var id uuid.UUID
-		var raw string
-		err := tx.QueryRow(`SELECT id, undo FROM memory_patterns WHERE user_id = ? AND undo ->> 'token' = ?`, identity.UserID(ctx), p.UndoToken).Scan(&id, &raw)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fault.NotFoundf("This can no longer be undone.")
+		if n, err := s.undoAliases(tx, identity.UserID(ctx), p.UndoToken); n > 0 || err != nil {
+			out.Count = n
+			return err
 		}
+		var id uuid.UUID
+		var before verdict
+		err := tx.Select(`SELECT id, undo FROM memory_patterns WHERE user_id = ? AND undo IS NOT NULL`, identity.UserID(ctx)).Each(func(r storage.Row) error {
+			var x uuid.UUID
+			var stored []byte
+			if err := r.Scan(&x, &stored); err != nil {
+				return err
+			}
+			var v verdict
+			row := s.texts("memory_patterns", x)
+			if row.openJSON("undo", stored, &v); v.Token == p.UndoToken {
+				id, before = x, v
+			}
+			return row.err
+		})
 		if err != nil {
 			return err
 		}
-		var before verdict
-		if err := json.Unmarshal([]byte(raw), &before); err != nil {
-			return err
-		}
-		if tx.Now.Sub(micros(before.At)) > undoAge {
-			return fault.NotFoundf("This can no longer be undone.")
+		if id == uuid.Nil || tx.Now.Sub(micros(before.At)) > undoAge {
+			return errNoUndo
 		}
 		var out Pattern
 		return s.setVerdict(tx, id, before, nil, &out)
@@ -286,7 +338,7 @@ func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (memory.CountRe
 	if err != nil {
 		return memory.CountResult{}, err
 	}
-	return memory.CountResult{Count: 1}, nil
+	return out, nil
 }
 
 var recommendationStatuses = []string{"pending", "acknowledged", "working_on", "completed"}
@@ -316,16 +368,21 @@ func (s *Service) Recommendations(ctx context.Context, p RecommendationsParams) 
 			return err
 		}
 		out.Recommendations, err = storage.Collect(tx.Select(`SELECT `+recommendationColumns+from+`
-			ORDER BY CASE r.priority WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END, r.created_at DESC, r.id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), scanRecommendation)
+			ORDER BY CASE r.priority WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END, r.created_at DESC, r.id DESC LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...), s.scanRecommendation)
 		return err
 	})
 }
 
 const recommendationColumns = `r.id, r.pattern_id, r.recommendation, r.category, r.priority, r.status, r.created_at, r.updated_at`
 
-func scanRecommendation(r storage.Row) (x Recommendation, err error) {
-	err = r.Scan(&x.ID, &x.PatternID, &x.Recommendation, &x.Category, &x.Priority, &x.Status, storage.Time(&x.CreatedAt), storage.Time(&x.UpdatedAt))
-	return x, err
+func (s *Service) scanRecommendation(r storage.Row) (x Recommendation, err error) {
+	var text []byte
+	if err = r.Scan(&x.ID, &x.PatternID, &text, &x.Category, &x.Priority, &x.Status, storage.Time(&x.CreatedAt), storage.Time(&x.UpdatedAt)); err != nil {
+		return x, err
+	}
+	row := s.texts("synthesis_recommendations", x.ID)
+	x.Recommendation = row.open("recommendation", text)
+	return x, row.err
 }
 
 // UpdateRecommendation sets the status of a recommendation.
@@ -338,7 +395,7 @@ func (s *Service) UpdateRecommendation(ctx context.Context, p RecommendationPara
 		if _, err := tx.Exec(`UPDATE synthesis_recommendations SET status = ?, updated_at = ? WHERE id = ? AND user_id = ?`, p.Status, tx.Now, p.ID, user); err != nil {
 			return err
 		}
-		out, err = scanRecommendation(tx.QueryRow(`SELECT `+recommendationColumns+` FROM synthesis_recommendations r WHERE r.id = ? AND r.user_id = ?`, p.ID, user))
+		out, err = s.scanRecommendation(tx.QueryRow(`SELECT `+recommendationColumns+` FROM synthesis_recommendations r WHERE r.id = ? AND r.user_id = ?`, p.ID, user))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fault.NotFoundf("Recommendation not found.")
 		}

@@ -1,6 +1,7 @@
 package synthesis
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,9 +13,10 @@ import (
 type person struct {
 	key      string // lower case
 	name     string
-	relation string         // such as sister; "" when the texts do not say
-	mentions []int          // texts that name them, in order
-	lines    map[int][]line // sentences about them, by text
+	relation string          // such as sister; "" when the texts do not say
+	mentions []int           // texts that name them, in order
+	lines    map[int][]line  // sentences about them, by text
+	called   map[string]bool // the names that texts use
 }
 
 // line is a sentence about a person.
@@ -185,11 +187,17 @@ func (a *analysis) people() []person {
 		}
 		alias[key] = full
 	}
+	for _, key := range sortedKeys(alias) {
+		alias[key] = a.names.person(alias[key])
+	}
+	for key := range a.names { // what was said of a name itself goes before
+		alias[key] = a.names.person(key)
+	}
 	a.nameOf = alias
 	by := map[string]*person{}
 	get := func(key, name string) *person {
 		if by[key] == nil {
-			by[key] = &person{key: key, name: name, lines: map[int][]line{}}
+			by[key] = &person{key: key, name: name, lines: map[int][]line{}, called: map[string]bool{}}
 		}
 		return by[key]
 	}
@@ -207,7 +215,8 @@ func (a *analysis) people() []person {
 		if t.Parent == "" {
 			clear(last)
 		}
-		mention := func(p *person, s string, said bool) {
+		mention := func(p *person, as, s string, said bool) {
+			p.called[as] = true
 			if !slices.Contains(named, p) {
 				named = append(named, p)
 			}
@@ -226,13 +235,18 @@ func (a *analysis) people() []person {
 					owner = writer + "'s "
 				}
 				if !broad[relation] {
-					mention(get(strings.ToLower(owner+relation), owner+relation), s.text, false)
+					name := a.names.person(owner + relation)
+					p := get(strings.ToLower(name), name)
+					if name != owner+relation {
+						p.relation = cmp.Or(p.relation, relation)
+					}
+					mention(p, owner+relation, s.text, false)
 				}
 			}
 			for _, w := range word.FindAllString(s.text, -1) {
 				r, _ := utf8.DecodeRuneInString(w)
 				if full := alias[strings.ToLower(strings.TrimSuffix(w, "'s"))]; full != "" && full != t.Speaker && unicode.IsUpper(r) {
-					mention(get(strings.ToLower(full), full), s.text, false)
+					mention(get(strings.ToLower(full), full), strings.TrimSuffix(w, "'s"), s.text, false)
 				} else if w = strings.TrimSuffix(w, "'s"); unicode.IsUpper(r) && calling[strings.ToLower(w)] && !owned.MatchString(s.text) {
 					ofKin(t.Speaker, kin[strings.ToLower(w)])
 				}

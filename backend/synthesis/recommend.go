@@ -24,6 +24,7 @@ var adviceTable = map[string][]advice{
 		{"This subject goes with better moods: consider making time for it.", "growth", positive},
 	},
 	"emotional_regulation": {{"Keep a short list of what you did before your mood recovered.", "psychological", nil}},
+	"topic_connection":     {{"Notice whether one of these two subjects leads you to the other.", "psychological", nil}},
 	"intensity_pattern":    {{"Plan demanding things outside the times that are hardest for you.", "behavioral", nil}},
 	"relationship": {
 		{"Say what you value about this person the next time you talk.", "relational", positive},

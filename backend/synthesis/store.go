@@ -81,12 +81,18 @@ func jaccard(a map[string]bool, b []string) float64 {
 	return float64(both) / float64(len(a)+len(b)-both)
 }
 
-func readKnown(tx *storage.Tx, user uuid.UUID) ([]*known, error) {
+func (s *Service) readKnown(tx *storage.Tx, user uuid.UUID) ([]*known, error) {
 	return storage.Collect(tx.Select(`SELECT id, pattern_id, pattern_type, category, subject, engine, status, description, evidence, measured, user_confirmed
 		FROM memory_patterns WHERE user_id = ? AND deleted_at IS NULL ORDER BY id`, user), func(r storage.Row) (*known, error) {
 		var k known
-		err := r.Scan(&k.id, &k.fingerprint, &k.typ, &k.category, &k.subject, &k.engine, &k.status, &k.description, storage.JSON(&k.evidence), &k.measured, &k.confirmed)
-		return &k, err
+		var subject, description, evidence []byte
+		if err := r.Scan(&k.id, &k.fingerprint, &k.typ, &k.category, &subject, &k.engine, &k.status, &description, &evidence, &k.measured, &k.confirmed); err != nil {
+			return nil, err
+		}
+		row := s.texts("memory_patterns", k.id)
+		k.subject, k.description = row.open("subject", subject), row.open("description", description)
+		row.openJSON("evidence", evidence, &k.evidence)
+		return &k, row.err
 	})
 }
 
@@ -125,7 +131,7 @@ func confirmedConfidence(measured float64, confirmed *bool) float64 {
 func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
 	return s.db.Write(w.ctx, func(tx *storage.Tx) error {
 		*ins = Insights{Texts: ins.Texts, Summary: ins.Summary, Warnings: ins.Warnings, Model: ins.Model, InputTokens: ins.InputTokens, OutputTokens: ins.OutputTokens, CostUSD: ins.CostUSD}
-		have, err := readKnown(tx, w.user)
+		have, err := s.readKnown(tx, w.user)
 		if err != nil {
 			return err
 		}
@@ -192,14 +198,20 @@ func sameIDs(stored []storedEvidence, ids []string) bool {
 }
 
 func (s *Service) writePattern(tx *storage.Tx, w *work, p *Pattern, k *known, measured float64) error {
+	row := s.texts("memory_patterns", p.ID)
+	args := []any{
+		p.ID, w.user, p.Fingerprint, p.Type, patternKinds[p.Type].detector, p.Layer, row.seal("description", p.Description), row.sealJSON("evidence", k.evidence), p.Confidence, measured, compactJSON(p.ConfidenceParts), p.Salience,
+		row.seal("subject", p.subject), row.sealJSON("subjects", p.Subjects), row.sealJSON("recommendations", p.Recommendations), compactJSON(p.Series), tx.Now, p.Engine, w.id,
+	}
+	if row.err != nil {
+		return row.err
+	}
 	_, err := tx.Exec(`INSERT INTO memory_patterns (id, user_id, pattern_id, pattern_type, category, layer, description, evidence, confidence, measured, confidence_parts, salience, subject, subjects,
 			recommendations, series, first_detected, last_observed, engine, job_id, created_at, updated_at)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?18, ?19, ?17, ?17)
 		ON CONFLICT (user_id, pattern_id) DO UPDATE SET description = excluded.description, evidence = excluded.evidence, confidence = excluded.confidence, measured = excluded.measured,
 			confidence_parts = excluded.confidence_parts, salience = excluded.salience, subjects = excluded.subjects, recommendations = excluded.recommendations, series = excluded.series,
-			last_observed = excluded.last_observed, observation_count = observation_count + 1, status = 'active', superseded_by = NULL, job_id = excluded.job_id, updated_at = excluded.updated_at, deleted_at = NULL`,
-		p.ID, w.user, p.Fingerprint, p.Type, patternKinds[p.Type].detector, p.Layer, p.Description, compactJSON(k.evidence), p.Confidence, measured, compactJSON(p.ConfidenceParts), p.Salience,
-		p.subject, compactJSON(p.Subjects), compactJSON(p.Recommendations), compactJSON(p.Series), tx.Now, p.Engine, w.id)
+			last_observed = excluded.last_observed, observation_count = observation_count + 1, status = 'active', superseded_by = NULL, job_id = excluded.job_id, updated_at = excluded.updated_at, deleted_at = NULL`, args...)
 	if err != nil {
 		return err
 	}
@@ -207,11 +219,17 @@ func (s *Service) writePattern(tx *storage.Tx, w *work, p *Pattern, k *known, me
 		Scan(storage.Time(&p.FirstDetected), storage.Time(&p.LastObserved), &p.ObservationCount); err != nil {
 		return err
 	}
+	id := uuid.NewSHA1(s.db.IDSpace(w.user), []byte("synthesis "+p.Fingerprint))
+	result := s.texts("memory_synthesis", id)
+	content := result.seal("synthesis_content", p.Description)
+	if result.err != nil {
+		return result.err
+	}
 	_, err = tx.Exec(`INSERT INTO memory_synthesis (id, user_id, pattern_type, memory_ids, synthesis_content, confidence_score, fingerprint, job_id, engine, layer, last_observed, created_at, updated_at)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)
 		ON CONFLICT (user_id, fingerprint) DO UPDATE SET memory_ids = excluded.memory_ids, synthesis_content = excluded.synthesis_content, confidence_score = excluded.confidence_score,
 			job_id = excluded.job_id, last_observed = excluded.last_observed, observation_count = observation_count + 1, updated_at = excluded.updated_at`,
-		uuid.NewSHA1(s.db.IDSpace(w.user), []byte("synthesis "+p.Fingerprint)), w.user, patternName(p.Type), compactJSON(p.Evidence), p.Description, p.Confidence, p.Fingerprint, w.id, p.Engine, p.Layer, tx.Now)
+		id, w.user, patternName(p.Type), compactJSON(p.Evidence), content, p.Confidence, p.Fingerprint, w.id, p.Engine, p.Layer, tx.Now)
 	return err
 }
 
@@ -257,13 +275,18 @@ func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input
 
 func (s *Service) writeRecommendation(tx *storage.Tx, user uuid.UUID, r *Recommendation) error {
 	r.ID = uuid.NewSHA1(s.db.IDSpace(user), []byte("recommendation "+r.PatternID.String()+" "+r.Recommendation))
+	row := s.texts("synthesis_recommendations", r.ID)
+	text := row.seal("recommendation", r.Recommendation)
+	if row.err != nil {
+		return row.err
+	}
 	if _, err := tx.Exec(`INSERT INTO synthesis_recommendations (id, user_id, pattern_id, recommendation, category, priority, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (user_id, pattern_id, recommendation) DO UPDATE SET priority = excluded.priority, updated_at = excluded.updated_at WHERE priority <> excluded.priority`,
-		r.ID, user, r.PatternID, r.Recommendation, r.Category, r.Priority, tx.Now, tx.Now); err != nil {
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET priority = excluded.priority, updated_at = excluded.updated_at WHERE priority <> excluded.priority`,
+		r.ID, user, r.PatternID, text, r.Category, r.Priority, tx.Now, tx.Now); err != nil {
 		return err
 	}
-	return tx.QueryRow(`SELECT id, status, created_at, updated_at FROM synthesis_recommendations WHERE user_id = ? AND pattern_id = ? AND recommendation = ?`, user, r.PatternID, r.Recommendation).
-		Scan(&r.ID, &r.Status, storage.Time(&r.CreatedAt), storage.Time(&r.UpdatedAt))
+	return tx.QueryRow(`SELECT status, created_at, updated_at FROM synthesis_recommendations WHERE id = ?`, r.ID).
+		Scan(&r.Status, storage.Time(&r.CreatedAt), storage.Time(&r.UpdatedAt))
 }
 
 func micros(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -280,12 +280,13 @@ type MapResult struct {
 
 // MapPoint is one text. X and Y are -1 to 1.
 type MapPoint struct {
-	ID      string  `json:"id"`
-	Kind    string  `json:"kind"`
-	Label   string  `json:"label"` // the beginning of the text
-	X       float64 `json:"x"`
-	Y       float64 `json:"y"`
-	Cluster int     `json:"cluster"` // -1: none
+	ID       string  `json:"id"`
+	Kind     string  `json:"kind"`
+	ParentID string  `json:"parentId,omitempty"` // the conversation of a turn
+	Label    string  `json:"label"`              // the beginning of the text
+	X        float64 `json:"x"`
+	Y        float64 `json:"y"`
+	Cluster  int     `json:"cluster"` // -1: none
 }
 
 // MapCluster is a group of points.

@@ -9,6 +9,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/lifecycle"
 	"helix/backend/storage"
+	"helix/backend/trash"
 )
 
 // WasmConflict are the details of the conflict when a skill has moved on since it was read.
@@ -223,3 +224,6 @@ func (s *Service) SignWasm(ctx context.Context, p SkillID) (lifecycle.SignResult
 	})
 	return out, err
 }
+
+// Trash describes deleted WASM tools.
+func (s *Service) Trash() trash.Kind { return s.kind.Trash(s.db, Kind, "") }

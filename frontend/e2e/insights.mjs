@@ -37,7 +37,11 @@ function notes() {
 
 async function empty({ page, go, looks, check }) {
   await go("insights");
-  await page.getByText("See what your memories say about you").waitFor();
+  await page.getByText("Not enough yet: 0 of about 30 memories").waitFor();
+  await page.getByRole("button", { name: "Import conversations…" }).click();
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Escape");
+  await go("insights");
   check((await page.getByRole("searchbox").count()) === 0, "nothing to search before there is a pattern");
   await looks("empty");
 }
@@ -45,6 +49,7 @@ async function empty({ page, go, looks, check }) {
 async function find({ page, rpc, check, looks }) {
   await rpc("memory.add_batch", { items: notes() });
   await until(async () => (await rpc("memory.embedding_status", {})).queued === 0, "everything is indexed");
+  await page.getByText("See what your memories say about you").waitFor();
   await page.getByRole("button", { name: "Find patterns" }).first().click();
   await toast(page, "new pattern").waitFor();
   const list = await rpc("memory.list_patterns", { limit: 100 });
@@ -59,8 +64,13 @@ async function read({ page, rpc, check, looks }) {
   await panel(page).getByRole("heading", { name: "Plan" }).waitFor();
   await panel(page).getByText("I plan to run a marathon in Hamburg in October.").waitFor();
   await panel(page).getByText("Clearness of the wording").waitFor();
+  await panel(page).getByText("Stayed on this computer").waitFor();
   await looks("pattern");
-  await panel(page).getByRole("button", { name: "Open in Memory" }).click();
+  // Enter goes from the row to its evidence, and from there to Memory.
+  await rows(page).focus();
+  await page.keyboard.press("Enter");
+  await until(() => page.evaluate(() => document.activeElement?.textContent?.includes("Open in Memory")), "Enter reaches the evidence");
+  await page.keyboard.press("Enter");
   await until(() => page.url().includes("#/memory/list/memory/"), "the evidence opens in Memory");
   await page.getByRole("complementary").getByText("I plan to run a marathon in Hamburg in October.").first().waitFor();
   await page.goBack();
@@ -103,10 +113,39 @@ async function again({ page, rpc, check }) {
 
 async function map({ page, looks, check }) {
   await page.getByRole("tab", { name: "Map" }).click();
-  const image = page.getByRole("img", { name: /Map of 3\d texts/ });
-  await image.waitFor();
-  check((await image.locator("circle").count()) >= 35, "each text is a point");
+  const plane = page.getByRole("application", { name: /Map of 3\d texts/ });
+  await plane.waitFor();
+  const list = page.getByRole("listbox", { name: "Texts of the map" });
+  await list.getByRole("option").first().waitFor();
+  const all = Number((await page.getByRole("status").getByText(/^\d+ texts$/).innerText()).split(" ")[0]);
+  check(all >= 35, `each text is listed: ${all}`);
   await looks("map");
+  // A topic narrows the list by keyboard.
+  const topic = page.getByRole("group", { name: "Topics" }).getByRole("button").first();
+  await topic.focus();
+  await page.keyboard.press("Enter");
+  await page.getByText(new RegExp(`^\\d+ of ${all} texts$`)).waitFor();
+  await page.getByRole("button", { name: "Show all" }).click();
+  await page.getByRole("status").getByText(`${all} texts`, { exact: true }).waitFor();
+  // A lasso around the left half does, too.
+  const box = await plane.boundingBox();
+  const at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
+  await page.mouse.move(...at(0.01, 0.1));
+  await page.mouse.down();
+  for (const [x, y] of [[0.5, 0.1], [0.5, 0.99], [0.01, 0.99]]) await page.mouse.move(...at(x, y), { steps: 4 });
+  await page.mouse.up();
+  await page.getByText(new RegExp(`^\\d+ of ${all} texts$`)).waitFor();
+  await looks("map-lasso");
+  await plane.focus();
+  await page.keyboard.press("Escape");
+  await page.getByRole("status").getByText(`${all} texts`, { exact: true }).waitFor();
+  await page.keyboard.press("+");
+  await page.keyboard.press("0");
+  // Enter opens what the arrow keys have reached.
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Enter");
+  await until(() => page.url().includes("#/memory/list/memory/"), "the point opens in Memory");
+  await page.goBack();
 }
 
 async function analyses({ page, rpc, looks, check }) {
@@ -115,11 +154,14 @@ async function analyses({ page, rpc, looks, check }) {
   await card.getByRole("button", { name: "Run" }).click();
   await card.getByText("Last:").waitFor();
   check((await rpc("memory.synthesis_history", { type: "prospective_self" })).total === 1, "the analysis ran once");
+  await card.getByText("Takes about 1.0 s").waitFor();
+  await page.getByRole("cell", { name: "Stayed on this computer" }).first().waitFor();
   await looks("analyses");
   await card.getByRole("button", { name: "Repeat…" }).click();
   await page.getByRole("menuitem", { name: "Sundays at 03:00" }).click();
   await toast(page, "repeats").waitFor();
   const s = await rpc("schedules.list", { kind: "synthesis" });
+  await card.getByText(/^Takes about .* · Repeats, next /).waitFor();
   check(s.total === 1 && s.schedules[0].status === "active" && s.schedules[0].target.name === "prospective_self", "there is a schedule");
 }
 

@@ -19,6 +19,8 @@ type Options struct {
 	Zone   *time.Location // of times that have none; nil is UTC
 	From   Position       // where an earlier reader of the same source stopped
 
+	Only []string // of a folder: read these of its files; nil is all
+
 	// AllowLarge reads archives that unpack to far more than they are: a person was asked.
 	AllowLarge bool
 }
@@ -83,6 +85,13 @@ func Open(src Source, o Options) (*Reader, error) {
 			return nil, f
 		}
 		return nil, openError(err)
+	}
+	if o.Only != nil {
+		only := map[string]bool{}
+		for _, name := range o.Only {
+			only[name] = true
+		}
+		r.entries = slices.DeleteFunc(slices.Clone(r.entries), func(e entry) bool { return !only[e.name] })
 	}
 	for _, e := range r.entries {
 		r.total += e.size

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"helix/backend/fault"
 )
@@ -27,9 +28,10 @@ type Source struct {
 
 // entry is one file of a source.
 type entry struct {
-	name string // in its folder or archive, with slashes
-	size int64
-	open func() (io.ReadCloser, error)
+	name     string // in its folder or archive, with slashes
+	size     int64
+	modified time.Time // of a file of a folder
+	open     func() (io.ReadCloser, error)
 }
 
 // tree is a source that has been opened.
@@ -320,7 +322,7 @@ func folderTree(dir string) (*tree, error) {
 		if len(t.entries) == MaxEntries {
 			return fault.Limitf("The folder has more than 100,000 files.")
 		}
-		t.entries = append(t.entries, entry{name: name, size: st.Size(), open: func() (io.ReadCloser, error) {
+		t.entries = append(t.entries, entry{name: name, size: st.Size(), modified: st.ModTime(), open: func() (io.ReadCloser, error) {
 			return root.Open(filepath.FromSlash(name))
 		}})
 		return nil

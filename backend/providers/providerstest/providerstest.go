@@ -42,6 +42,8 @@ type Options struct {
 	Replies []providers.ScriptedReply
 	// Repeat begins with the first reply again after the last; otherwise a further call is refused.
 	Repeat bool
+	// Answer, if set, gives the reply to a request in place of Replies: for calls whose order is not known.
+	Answer func(body []byte) providers.ScriptedReply
 	Chaos  Chaos
 	// Seed of everything random.
 	Seed uint64
@@ -51,10 +53,18 @@ type Options struct {
 
 // Chaos is how a server misbehaves. The zero value does not.
 //
-// Split, Drip, Noise and DuplicateUsage are faults that a client must not notice. They apply to all
-// calls. Status, Garbage, Reset, Truncate and Stall make a call fail, and apply to the calls that
-// Times and Rate choose. A call that fails does not use up a reply, so that its retry gets it.
+// The first group are faults that a client must not notice. They apply to all calls. Those of the second
+// make a call fail, and apply to the calls that Times and Rate choose. A call that fails does not use up
+// a reply, so that its retry gets it.
 type Chaos struct {
+	// Latency holds back the header of the answer.
+	Latency time.Duration
+	// ContentType takes the place of the right one.
+	ContentType string
+	// DripHeader sends the answer, header included, one byte at a time, as slow networks and slow
+	// attackers do.
+	DripHeader bool
+
 	// Split cuts the body into pieces of random size.
 	Split bool
 	// Drip sends one byte at a time.
@@ -63,10 +73,16 @@ type Chaos struct {
 	Noise bool
 	// DuplicateUsage sends the usage of a stream twice.
 	DuplicateUsage bool
+	// DuplicateEnd sends the last event that has content, and what follows it, twice.
+	DuplicateEnd bool
 
 	// Status answers with this status, and with RetryAfter in its header unless that is 0.
 	Status     int
 	RetryAfter time.Duration
+	// WebPage answers a web page, as a login page or a wrong address does.
+	WebPage bool
+	// Hang answers nothing at all until the client hangs up.
+	Hang bool
 	// Garbage sends an event that is not JSON after half of the events.
 	Garbage bool
 	// Reset resets the connection after this many bytes of the body; a negative number: before any.
@@ -84,7 +100,7 @@ type Chaos struct {
 }
 
 func (c Chaos) fails() bool {
-	return c.Status != 0 || c.Garbage || c.Reset != 0 || c.Truncate != 0 || c.Stall != 0
+	return c.Status != 0 || c.WebPage || c.Hang || c.Garbage || c.Reset != 0 || c.Truncate != 0 || c.Stall != 0
 }
 
 // Request is a call that the server received.
@@ -173,7 +189,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply, fails, rnd, err := s.take(Request{r.URL.Path, r.Header.Clone(), body})
-	switch chaos := s.o.Chaos; {
+	chaos := s.o.Chaos
+	if !s.waited(r, chaos.Latency) {
+		return
+	}
+	switch {
+	case fails && chaos.Hang:
+		s.hang(r)
+		return
+	case fails && chaos.WebPage:
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "\n<!doctype html><title>Sign in</title>")
+		return
 	case err != nil:
 		refuse(w, s.o.Wire, http.StatusBadRequest, err.Error())
 		return
@@ -191,6 +218,32 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.send(w, r, reply, fails, rnd, body)
 }
 
+// waited waits before the header; false: the client went away first.
+func (s *Server) waited(r *http.Request, d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+		s.hungUp <- struct{}{}
+	case <-s.closed:
+	}
+	return false
+}
+
+// hang sends nothing more until the client goes away.
+func (s *Server) hang(r *http.Request) {
+	select {
+	case <-r.Context().Done():
+		s.hungUp <- struct{}{}
+	case <-s.closed:
+	}
+}
+
 // take puts a call on record and returns its reply, whether it fails, and what its chance is drawn
 // from.
 func (s *Server) take(q Request) (reply providers.ScriptedReply, fails bool, rnd *rand.Rand, err error) {
@@ -202,7 +255,12 @@ func (s *Server) take(q Request) (reply providers.ScriptedReply, fails bool, rnd
 	if fails = chaos.fails() && (chaos.Times == 0 || s.failed < chaos.Times) && (chaos.Rate == 0 || s.rnd.Float64() < chaos.Rate); fails {
 		s.failed++
 	}
-	if fails && chaos.Status != 0 {
+	if fails && (chaos.Status != 0 || chaos.WebPage || chaos.Hang) {
+		return reply, fails, rnd, nil
+	}
+	if s.o.Answer != nil {
+		reply = s.o.Answer(q.Body)
+		s.count(reply, q.Body)
 		return reply, fails, rnd, nil
 	}
 	if s.o.Repeat && len(s.o.Replies) > 0 {
@@ -304,6 +362,9 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, reply providers.Sc
 		if chaos.DuplicateUsage {
 			events = duplicateUsage(events)
 		}
+		if chaos.DuplicateEnd {
+			events = append(events, events[max(0, len(events)-2):]...)
+		}
 		if chaos.Noise {
 			for i := range events {
 				events[i] = noise[rnd.IntN(len(noise))] + events[i]
@@ -318,6 +379,13 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, reply providers.Sc
 			events = []string{events[0][:len(events[0])/2] + "}]"}
 		}
 	}
+	if chaos.ContentType != "" {
+		w.Header().Set("Content-Type", chaos.ContentType)
+	}
+	if chaos.DripHeader && !fails {
+		s.drip(w, strings.Join(events, ""))
+		return
+	}
 	end, stop := -1, func() {}
 	if fails {
 		switch {
@@ -326,13 +394,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, reply providers.Sc
 		case chaos.Truncate != 0:
 			end = max(chaos.Truncate, 0)
 		case chaos.Stall != 0:
-			end, stop = max(chaos.Stall, 0), func() {
-				select {
-				case <-r.Context().Done():
-					s.hungUp <- struct{}{}
-				case <-s.closed:
-				}
-			}
+			end, stop = max(chaos.Stall, 0), func() { s.hang(r) }
 		}
 	}
 	flush := func(p string) bool {
@@ -404,6 +466,26 @@ func duplicateUsage(events []string) []string {
 		}
 	}
 	return out
+}
+
+// drip sends an answer by bytes, which only a connection of one's own allows for the header.
+func (s *Server) drip(w http.ResponseWriter, body string) {
+	header := w.Header().Clone()
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer conn.Close()
+	header.Set("Connection", "close")
+	var head strings.Builder
+	head.WriteString("HTTP/1.1 200 OK\r\n")
+	_ = header.Write(&head)
+	for _, b := range []byte(head.String() + "\r\n" + body) {
+		if _, err := conn.Write([]byte{b}); err != nil {
+			s.hungUp <- struct{}{}
+			return
+		}
+	}
 }
 
 // reset closes a connection so that its peer sees a reset, not an end.

@@ -106,7 +106,8 @@ func TestFaultsThatClientsMustNotNotice(t *testing.T) {
 	for _, wire := range wires {
 		for name, chaos := range map[string]providerstest.Chaos{
 			"none": {}, "split": {Split: true}, "drip": {Drip: true}, "noise": {Noise: true}, "usage twice": {DuplicateUsage: true},
-			"all": {Split: true, Noise: true, DuplicateUsage: true},
+			"end twice": {DuplicateEnd: true}, "header by bytes": {DripHeader: true}, "content type": {ContentType: "text/html; charset=latin1"}, "latency": {Latency: time.Millisecond},
+			"all": {Split: true, Noise: true, DuplicateUsage: true, DuplicateEnd: true, ContentType: "text/plain"},
 		} {
 			for seed := range uint64(3) {
 				s := providerstest.New(t, providerstest.Options{Wire: wire, Replies: []providers.ScriptedReply{answer}, Repeat: true, Chaos: chaos, Seed: seed})

@@ -36,6 +36,31 @@ CREATE TABLE agent_ledger (
     settled_at      INTEGER
 ) STRICT;
 
+CREATE TABLE agent_skill_folders (
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    path       TEXT NOT NULL,
+    trusted_at INTEGER NOT NULL,
+    PRIMARY KEY (user_id, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE agent_skills (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    name            TEXT NOT NULL,
+    source          TEXT NOT NULL CHECK (source IN ('project', 'user', 'shared', 'managed')),
+    path            TEXT NOT NULL,
+    definition_hash TEXT NOT NULL,
+    approved_hash   TEXT NOT NULL DEFAULT '',
+    approved_text   TEXT NOT NULL DEFAULT '', -- to show what has changed since
+    state           TEXT NOT NULL CHECK (state IN ('inactive', 'active', 'disabled', 'changed', 'invalid')),
+    origin          TEXT NOT NULL CHECK (origin IN ('user', 'agent', 'import', 'project')),
+    frontmatter     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(frontmatter)),
+    body_tokens     INTEGER NOT NULL DEFAULT 0,
+    diagnostics     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(diagnostics)),
+    last_used       INTEGER,
+    UNIQUE (user_id, path)
+) STRICT;
+
 CREATE TABLE agent_turns (
     id                  BLOB PRIMARY KEY CHECK (length(id) = 16),
     session_id          BLOB NOT NULL CHECK (length(session_id) = 16),
@@ -59,7 +84,7 @@ CREATE TABLE agent_turns (
     started_at          INTEGER,
     finished_at         INTEGER,
     cancel_requested_at INTEGER
-, pending TEXT CHECK (pending IS NULL OR json_valid(pending))) STRICT;
+, pending TEXT CHECK (pending IS NULL OR json_valid(pending)), report_to BLOB CHECK (length(report_to) = 16)) STRICT;
 
 CREATE TABLE audit_details (
     seq     INTEGER PRIMARY KEY,
@@ -504,6 +529,13 @@ CREATE TABLE definitions (
     UNIQUE (user_id, subject_kind, subject_id, hash)
 ) STRICT;
 
+CREATE TABLE deletions (
+    item_id BLOB PRIMARY KEY CHECK (length(item_id) = 16),
+    user_id BLOB NOT NULL CHECK (length(user_id) = 16),
+    actor   TEXT NOT NULL,
+    at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE device_keys (
     id          BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id     BLOB NOT NULL REFERENCES users (id),
@@ -630,15 +662,15 @@ CREATE TABLE memory_patterns (
     pattern_type      TEXT NOT NULL,
     category          TEXT NOT NULL,
     layer             INTEGER NOT NULL CHECK (layer BETWEEN 1 AND 7),
-    description       TEXT NOT NULL,
-    evidence          TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(evidence)),
+    description       ANY NOT NULL CHECK (typeof(description) IN ('text', 'blob')),
+    evidence          ANY NOT NULL DEFAULT '[]' CHECK (typeof(evidence) = 'blob' OR json_valid(evidence)),
     confidence        REAL NOT NULL CHECK (confidence BETWEEN 0 AND 1),
     measured          REAL NOT NULL CHECK (measured BETWEEN 0 AND 1),
     confidence_parts  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(confidence_parts)),
     salience          REAL NOT NULL DEFAULT 0 CHECK (salience BETWEEN 0 AND 1),
-    subject           TEXT NOT NULL DEFAULT '',
-    subjects          TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(subjects)),
-    recommendations   TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(recommendations)),
+    subject           ANY NOT NULL DEFAULT '' CHECK (typeof(subject) IN ('text', 'blob')),
+    subjects          ANY NOT NULL DEFAULT '[]' CHECK (typeof(subjects) = 'blob' OR json_valid(subjects)),
+    recommendations   ANY NOT NULL DEFAULT '[]' CHECK (typeof(recommendations) = 'blob' OR json_valid(recommendations)),
     series            TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(series)),
     first_detected    INTEGER NOT NULL,
     last_observed     INTEGER NOT NULL,
@@ -647,8 +679,8 @@ CREATE TABLE memory_patterns (
     status            TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'stale', 'rejected', 'superseded')),
     superseded_by     BLOB CHECK (superseded_by IS NULL OR length(superseded_by) = 16),
     user_confirmed    INTEGER CHECK (user_confirmed IS NULL OR user_confirmed IN (0, 1)),
-    user_notes        TEXT NOT NULL DEFAULT '',
-    undo              TEXT CHECK (undo IS NULL OR json_valid(undo)),
+    user_notes        ANY NOT NULL DEFAULT '' CHECK (typeof(user_notes) IN ('text', 'blob')),
+    undo              ANY CHECK (undo IS NULL OR typeof(undo) = 'blob' OR json_valid(undo)),
     engine            TEXT NOT NULL DEFAULT 'local',
     job_id            BLOB CHECK (job_id IS NULL OR length(job_id) = 16),
     created_at        INTEGER NOT NULL,
@@ -677,7 +709,7 @@ CREATE TABLE memory_synthesis (
     user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
     pattern_type      TEXT NOT NULL,
     memory_ids        TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(memory_ids)),
-    synthesis_content TEXT NOT NULL,
+    synthesis_content ANY NOT NULL CHECK (typeof(synthesis_content) IN ('text', 'blob')),
     confidence_score  REAL NOT NULL CHECK (confidence_score BETWEEN 0 AND 1),
     fingerprint       TEXT NOT NULL,
     job_id            BLOB CHECK (job_id IS NULL OR length(job_id) = 16),
@@ -701,11 +733,11 @@ CREATE TABLE memory_synthesis_jobs (
     progress          REAL NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 1),
     stage             TEXT NOT NULL DEFAULT '',
     error_message     TEXT,
-    insights          TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(insights)),
+    insights          ANY NOT NULL DEFAULT '{}' CHECK (typeof(insights) = 'blob' OR json_valid(insights)),
     memories_analyzed INTEGER NOT NULL DEFAULT 0,
     patterns_detected INTEGER NOT NULL DEFAULT 0,
     engine            TEXT NOT NULL DEFAULT 'local',
-    params            TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(params)),
+    params            ANY NOT NULL DEFAULT '{}' CHECK (typeof(params) = 'blob' OR json_valid(params)),
     input_hash        TEXT NOT NULL DEFAULT '',
     model             TEXT NOT NULL DEFAULT '',
     cost_usd          REAL NOT NULL DEFAULT 0,
@@ -785,6 +817,19 @@ CREATE TABLE pending_approvals (
     decided_by      TEXT,
     decision        TEXT CHECK (json_valid(decision))
 , question TEXT CHECK (json_valid(question)), ref TEXT NOT NULL DEFAULT '') STRICT;
+
+CREATE TABLE person_aliases (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of the alias
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    alias       ANY NOT NULL CHECK (typeof(alias) IN ('text', 'blob')),
+    person      ANY NOT NULL CHECK (typeof(person) IN ('text', 'blob')), -- their name
+    undo_token  TEXT,
+    undo_person ANY CHECK (undo_person IS NULL OR typeof(undo_person) IN ('text', 'blob')), -- before; NULL: there was no correction
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    deleted_at  INTEGER,
+    sync_meta   BLOB
+) STRICT;
 
 CREATE TABLE providers (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1208,10 +1253,10 @@ CREATE TABLE sync_local (
 ) STRICT;
 
 CREATE TABLE synthesis_recommendations (
-    id             BLOB PRIMARY KEY CHECK (length(id) = 16),
+    id             BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of the pattern and the text
     user_id        BLOB NOT NULL CHECK (length(user_id) = 16),
     pattern_id     BLOB NOT NULL REFERENCES memory_patterns (id) ON DELETE CASCADE,
-    recommendation TEXT NOT NULL,
+    recommendation ANY NOT NULL CHECK (typeof(recommendation) IN ('text', 'blob')),
     category       TEXT NOT NULL CHECK (category IN ('psychological', 'behavioral', 'relational', 'growth')),
     priority       TEXT NOT NULL CHECK (priority IN ('low', 'medium', 'high')),
     status         TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'acknowledged', 'working_on', 'completed')),
@@ -1280,6 +1325,31 @@ CREATE TABLE vector_meta (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE watched_files (
+    folder_id  BLOB NOT NULL REFERENCES watched_folders (id) ON DELETE CASCADE,
+    name       TEXT NOT NULL,
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    size       INTEGER NOT NULL,
+    modified   INTEGER NOT NULL,
+    hash       BLOB NOT NULL CHECK (length(hash) IN (0, 32)),
+    trashed_at INTEGER,
+    PRIMARY KEY (folder_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE watched_folders (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    path       TEXT NOT NULL,
+    options    TEXT NOT NULL CHECK (json_valid(options)),
+    paused     INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
+    state      TEXT NOT NULL DEFAULT 'watching' CHECK (state IN ('watching', 'importing', 'missing', 'failed')),
+    message    TEXT NOT NULL DEFAULT '',
+    trashed    INTEGER NOT NULL DEFAULT 0,
+    import_id  BLOB CHECK (import_id IS NULL OR length(import_id) = 16),
+    attempt    TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL
+) STRICT;
+
 CREATE INDEX agent_ledger_at ON agent_ledger (user_id, at);
 
 CREATE INDEX agent_ledger_open ON agent_ledger (at) WHERE state = 'reserved';
@@ -1289,6 +1359,8 @@ CREATE INDEX agent_ledger_schedule ON agent_ledger (schedule_id) WHERE schedule_
 CREATE INDEX agent_ledger_session ON agent_ledger (session_id) WHERE session_id IS NOT NULL;
 
 CREATE INDEX agent_ledger_turn ON agent_ledger (turn_id) WHERE turn_id IS NOT NULL;
+
+CREATE INDEX agent_turns_report ON agent_turns (report_to) WHERE report_to IS NOT NULL;
 
 CREATE INDEX agent_turns_retry ON agent_turns (retry_of) WHERE retry_of IS NOT NULL;
 
@@ -1406,6 +1478,8 @@ CREATE INDEX custom_tools_user ON custom_tools (user_id, updated_at DESC) WHERE 
 
 CREATE INDEX decay_runs_user ON decay_runs (user_id, started_at DESC, id DESC);
 
+CREATE INDEX deletions_user ON deletions (user_id, at);
+
 CREATE INDEX device_keys_user ON device_keys (user_id);
 
 CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT NULL;
@@ -1478,6 +1552,10 @@ CREATE INDEX pending_approvals_subject ON pending_approvals (user_id, subject_id
 
 CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_at);
 
+CREATE INDEX person_aliases_undo ON person_aliases (undo_token) WHERE undo_token IS NOT NULL;
+
+CREATE INDEX person_aliases_user ON person_aliases (user_id);
+
 CREATE INDEX psychology_entries_layer ON psychology_entries (user_id, layer_number);
 
 CREATE INDEX psychology_entries_retention ON psychology_entries (user_id, retention);
@@ -1530,9 +1608,13 @@ CREATE INDEX session_messages_user ON session_messages (user_id);
 
 CREATE INDEX session_state_user ON session_state (user_id);
 
+CREATE INDEX sessions_deleted ON sessions (user_id, deleted_at) WHERE deleted_at IS NOT NULL;
+
 CREATE INDEX sessions_newest ON sessions (user_id, pinned DESC, coalesce(last_message_at, created_at) DESC, id);
 
 CREATE INDEX sessions_parent ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
+
+CREATE INDEX sessions_parent_turn ON sessions (parent_turn_id) WHERE parent_turn_id IS NOT NULL;
 
 CREATE INDEX skill_executions_running ON skill_executions (status) WHERE status = 'running';
 
@@ -1559,6 +1641,10 @@ CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
 
 CREATE INDEX trust_interactions_person ON trust_interactions (user_id, person_id, at, id);
+
+CREATE INDEX watched_files_user ON watched_files (user_id);
+
+CREATE UNIQUE INDEX watched_folders_path ON watched_folders (user_id, path);
 
 CREATE VIEW memories_full AS
 SELECT m.*, v.vector AS embedding, v.model_id AS embedding_model, v.dims AS embedding_dims, v.text_hash AS embedding_hash
@@ -1632,6 +1718,14 @@ END;
 
 CREATE TRIGGER conversation_events_final BEFORE UPDATE OF session_id, sequence, type, turn_id, schema_version, causation, at ON conversation_events BEGIN
     SELECT RAISE(ABORT, 'events are never changed'); -- only the form of the payload, plain or sealed
+END;
+
+CREATE TRIGGER sessions_purged AFTER DELETE ON sessions BEGIN
+    DELETE FROM session_messages WHERE session_id = OLD.id;
+    DELETE FROM conversation_events WHERE session_id = OLD.id;
+    DELETE FROM agent_turns WHERE session_id = OLD.id;
+    DELETE FROM session_state WHERE session_id = OLD.id;
+    DELETE FROM session_blobs WHERE session_id = OLD.id;
 END;
 
 CREATE TRIGGER skill_executions_final BEFORE UPDATE ON skill_executions

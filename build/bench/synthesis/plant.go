@@ -45,6 +45,9 @@ var plans = []string{"I plan to walk across the Alps next summer.", "My goal is 
 
 var traps = []string{"I don't want to walk across the desert.", "She said: \"I plan to open a bakery.\"", "Should I learn how to juggle?", "The city plans to open a new bridge.", "If I want to weld, I need a mask.", "I never wanted to own a cabin."}
 
+// pairedThemes stand on the same days.
+var pairedThemes = [2]int{1, 3}
+
 // plant makes n texts of two years.
 func plant(r *rand.Rand, n int) *world {
 	w := &world{theme: map[string]int{}, person: map[string]string{}, goal: map[string]bool{}, low: map[string]bool{}, high: map[string]bool{}, people: names, themes: len(subjects), goals: len(plans)}
@@ -56,6 +59,7 @@ func plant(r *rand.Rand, n int) *world {
 	}
 	begin := time.Date(2024, 1, 1, 8, 0, 0, 0, time.UTC)
 	pick := func(list []string) string { return list[r.IntN(len(list))] }
+	var together []time.Time // of texts of the first of the paired themes
 	for i := range n {
 		id := fmt.Sprintf("t%06d", i)
 		at := begin.Add(time.Duration(r.Int64N(int64(2 * 365 * 24 * time.Hour))))
@@ -70,6 +74,13 @@ func plant(r *rand.Rand, n int) *world {
 		case x < 0.5:
 			g := r.IntN(len(subjects))
 			w.theme[id] = g
+			switch d := len(together); {
+			case g == pairedThemes[0]:
+				together = append(together, at)
+			case g == pairedThemes[1] && d > 0 && r.Float64() < 0.7:
+				at = together[d-1].Truncate(24 * time.Hour).Add(time.Duration(r.Int64N(int64(24 * time.Hour))))
+				together = together[:d-1] // one each, or the days would be bursts
+			}
 			body = fmt.Sprintf("%s %s, %s %s.", title(pick(subjects[g][0])), pick(subjects[g][1]), pick([]string{"and then", "while", "because of"}), pick(subjects[g][0])+" "+pick(subjects[g][1]))
 		case x < 0.8:
 			who := pick(names)
@@ -130,6 +141,13 @@ func (w *world) judge(p synthesis.Pattern) (right, ok bool) {
 		return slices.Contains(w.people, p.Subjects[0]) && p.Type == "relationship", true
 	case "goal", "aspiration", "fear", "possible_self", "value":
 		return w.goal[p.Evidence[0]], true
+	case "topic_connection":
+		for _, id := range p.Evidence {
+			if g := w.theme[id]; g != pairedThemes[0] && g != pairedThemes[1] {
+				return false, true
+			}
+		}
+		return true, true
 	case "identity_development", "sense_making", "intensity_pattern":
 		return false, true // nothing changes in this world
 	}
@@ -143,7 +161,7 @@ func quality(n int, w *world) {
 		right      bool
 	}
 	var judged []one
-	themes, people, goals, triggers := map[int]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	themes, people, goals, triggers, connected := map[int]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	wrong := map[string]int{}
 	for _, p := range a.Patterns {
 		right, ok := w.judge(p)
@@ -166,6 +184,8 @@ func quality(n int, w *world) {
 			goals[p.Subjects[0]] = true
 		case "emotional_trigger":
 			triggers[p.Subjects[0]] = true
+		case "topic_connection":
+			connected = 1
 		}
 	}
 	trigger := 0
@@ -180,13 +200,13 @@ func quality(n int, w *world) {
 			hits++
 		}
 	}
-	found := len(themes) + len(people) + len(goals) + trigger
-	all := w.themes + len(w.people) + w.goals + len(w.low) + len(w.high)
+	found := len(themes) + len(people) + len(goals) + trigger + connected
+	all := w.themes + len(w.people) + w.goals + len(w.low) + len(w.high) + 1
 	name := func(what string) string { return fmt.Sprintf("synthesis.planted.%d.%s", n, what) }
 	figures.Print(name("patterns"), float64(len(judged)), "count", 0, "")
 	figures.Print(name("precision"), float64(hits)/math.Max(1, float64(len(judged))), "share", 0, "")
 	figures.Print(name("recall"), float64(found)/float64(all), "share", 0, "")
-	fmt.Printf("# found %d of %d themes, %d of %d people, %d of %d goals, %d of %d triggers; wrong %v\n", len(themes), w.themes, len(people), len(w.people), len(goals), w.goals, trigger, len(w.low)+len(w.high), wrong)
+	fmt.Printf("# found %d of %d themes, %d of %d people, %d of %d goals, %d of %d triggers, %d of 1 connections; wrong %v\n", len(themes), w.themes, len(people), len(w.people), len(goals), w.goals, trigger, len(w.low)+len(w.high), connected, wrong)
 	// Expected calibration error over five bins of confidence.
 	bins := make([][]one, 5)
 	for _, j := range judged {

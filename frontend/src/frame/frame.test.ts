@@ -50,14 +50,14 @@ describe("System", () => {
     expect(s.held).toBe(true);
   });
 
-  it("shows an update of the data only before the connection is open", () => {
-    const { rpc, s } = setup();
-    const step = { id: "m", operation: "migrate", step: "verify", done: 1, total: 4, unit: "steps", finished: false };
-    rpc.emit("storage.backup_progress", step);
+  it("shows an update of the data until the backend answers", async () => {
+    const { s } = setup();
+    s.updating("copy", 0, 4);
+    expect(s.migration).toEqual({ step: "Backing up", progress: undefined });
+    s.updating("migrate", 1, 4);
+    expect(s.migration).toEqual({ step: "Updating", progress: 0.25 });
+    await s.load();
     expect(s.migration).toBeNull();
-    rpc.setPhase("starting");
-    rpc.emit("storage.backup_progress", step);
-    expect(s.migration).toEqual({ step: "verify", progress: 0.25 });
   });
 
   it("is locked or in recovery when storage says so", async () => {

@@ -43,7 +43,7 @@ export class System {
     this.#rpc = rpc;
   }
 
-  /** Follows events. Called before the connection exists, so that a migration at start shows. */
+  /** Follows events. */
   listen(): void {
     const rpc = this.#rpc;
     this.#off = [
@@ -55,6 +55,12 @@ export class System {
       rpc.on("services.changed", () => void this.loadServices()),
       rpc.onReload(() => void this.load()),
     ];
+  }
+
+  /** Shows the update of the data before the backend answers; the first answer ends it. */
+  updating(step: string, done: number, total: number): void {
+    const steps: Record<string, string> = t.updateSteps;
+    this.migration = { step: steps[step] ?? t.preparing, progress: done > 0 && total > 0 ? Math.min(1, done / total) : undefined };
   }
 
   stop(): void {
@@ -120,7 +126,6 @@ export class System {
 
   #progress(e: { id: string; operation: string; step: string; done: number; total: number; finished: boolean; error?: string }): void {
     const progress = e.total > 0 ? Math.min(1, e.done / e.total) : undefined;
-    if (e.operation === "migrate" && !this.#rpc.connection.open) this.migration = e.finished ? null : { step: e.step, progress };
     if (e.finished) {
       this.jobs.remove(e.id);
       // Whoever asked for it hears of an error from the call itself.

@@ -84,16 +84,25 @@ export const en = {
 
   // Files
   chooseFile: "Choose a file…",
+  chooseFolder: "Choose a folder…",
   fileToUpload: "File to upload",
+  folderToUpload: "Folder to upload",
+  severalFiles: "Several files",
+  uploadNothing: (name: string) => `${name} has no files that can be read here. Nothing was sent.`,
+  uploadTooMany: (name: string) => `${name} has more than 100,000 files. Nothing was sent.`,
+  uploadTooLarge: (name: string) => `${name} is larger than 4 GiB. Nothing was sent.`,
+  dropFile: "Drop a file to upload it",
+  dropFolder: "Drop a folder to upload it",
+  pathOrFolder: "Or a folder on the computer that runs Helix",
   uploading: (name: string, percent: number) => `Uploading ${name}… ${percent} %`,
   uploadOf: (name: string) => `Upload of ${name}`,
   cancelUpload: "Cancel upload",
   pathFolder: "Folder on the computer that runs Helix",
   pathOrFile: "Or a file on the computer that runs Helix",
   pathFile: "File on the computer that runs Helix",
-  pathHint: "A full path",
+  pathHint: "A full path, or one from ~/",
   pathExample: (name: string) => `A full path, for example /home/you/${name}`,
-  pathError: "Enter a full path: it starts with / or a drive letter.",
+  pathError: "Enter a full path: it starts with /, ~/ or a drive letter.",
   pathFirst: "Enter a full path first.",
   pathAnother: "Choose another",
 
@@ -228,8 +237,9 @@ export const en = {
 
   // At the start
   updating: "Updating your data",
-  updatingText: "Your data was backed up first.",
+  updatingText: "It is backed up first.",
   preparing: "Preparing",
+  updateSteps: { check: "Checking", copy: "Backing up", migrate: "Updating", verify: "Verifying" },
   updateProgress: "Progress of the update",
   startFailed: "Helix couldn't start",
   unchanged: (message: string) => `${message} Your data is unchanged.`,

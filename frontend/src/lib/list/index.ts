@@ -6,6 +6,7 @@
  * `ListPane` is the list alone, for a screen that needs its own frame around it.
  */
 export { default as ListPane } from "./ListPane.svelte";
+export { default as MarkBox } from "./MarkBox.svelte";
 export { default as ListScreen } from "./ListScreen.svelte";
 export type { Filter } from "./ListPane.svelte";
 export { listCommands, menuItems, rowCommands, type ListHandle, type RowAction } from "./actions";

@@ -50,9 +50,9 @@ const host = (): WailsWindow => globalThis as unknown as WailsWindow;
 /** The bound struct, or null outside the desktop window. */
 export const bridge = (): Bridge | null => host().go?.app?.Bridge ?? null;
 
-/** Listens to what the window itself says: `link`, `command`, `backend.failed`. Nothing outside the window. */
-export function onWindow(event: "link" | "command" | "backend.failed", fn: (text: string) => void): () => void {
-  return host().runtime?.EventsOn(event, (text) => void (typeof text === "string" && fn(text))) ?? (() => {});
+/** Listens to what the window itself says: `link`, `command`, `backend.failed`, `backend.updating`. Nothing outside the window. */
+export function onWindow(event: "link" | "command" | "backend.failed" | "backend.updating", fn: (text: string, ...numbers: number[]) => void): () => void {
+  return host().runtime?.EventsOn(event, (text, ...numbers) => void (typeof text === "string" && fn(text, ...numbers.map(Number)))) ?? (() => {});
 }
 
 /** Ends the program from its window. */

@@ -21,8 +21,8 @@ export type { FieldError } from "./fields";
 export type { ErrorKind } from "./errors";
 export { bridge, onWindow, quitWindow } from "./bridge";
 export type { Bridge, FileDialog, PickedFile } from "./bridge";
-export { Upload } from "./upload.svelte";
-export type { Uploaded } from "./upload.svelte";
+export { giveUp, Upload } from "./upload.svelte";
+export type { Chosen, Folder, Uploaded } from "./upload.svelte";
 export type { LogEntry } from "./log";
 export type {
   CallOptions,

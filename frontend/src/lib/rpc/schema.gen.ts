@@ -1,6 +1,13 @@
 // Generated from the method table of the backend by `make generate`. Do not edit.
 /* eslint-disable */
 
+/** AddSkillParams are one of: a folder, zip file or SKILL.md on this computer, a zip file, a text. */
+export interface AgentAddSkillParams {
+  path?: string;
+  base64?: string;
+  text?: string;
+}
+
 /** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
 export interface AgentAssistantDelta {
   sessionId: string;
@@ -63,6 +70,15 @@ export interface AgentChanged {
   what: string;
 }
 
+/** CheckStep says whether a step was given what its call was given. */
+export interface AgentCheckStep {
+  stepId: string;
+  equal: boolean;
+  /** when it was not */
+  expected?: unknown;
+  actual?: unknown;
+}
+
 /** ContextPart is one part of the next request. */
 export interface AgentContextPart {
   /** tools, system, soul, skills, summary, history or volatile */
@@ -97,6 +113,8 @@ export interface AgentCostResult {
   byPurpose: AgentCostRow[];
   /** by id, the newest first */
   byTurn: AgentCostRow[];
+  /** what subagents cost beside that, by session */
+  children: AgentCostRow[];
 }
 
 /** CostRow is the sum of some calls of models. */
@@ -124,6 +142,8 @@ export interface AgentCreateParams {
   budget?: AgentBudget;
   /** default true */
   remember?: boolean;
+  /** ProjectDir is a folder whose skill documents are used, if the person trusts it. */
+  projectDir?: string;
 }
 
 /** Difference is where a replay leaves what was recorded. */
@@ -132,6 +152,22 @@ export interface AgentDifference {
   what: string;
   expected: string;
   actual: string;
+}
+
+/** DraftCheck compares the rehearsal with what the run did. */
+export interface AgentDraftCheck {
+  /** every step was given what it was given in the run */
+  identical: boolean;
+  problem?: string;
+  steps: AgentCheckStep[];
+}
+
+/** DraftSkill is a composite skill that was made of a run. */
+export interface AgentDraftSkill {
+  id: string;
+  name: string;
+  valid: boolean;
+  problems: string[];
 }
 
 /** EventsParams choose events of a session's log. */
@@ -258,6 +294,12 @@ export interface AgentLogEvent {
   data: unknown;
 }
 
+/** MappedValue is an argument that the skill takes from elsewhere. */
+export interface AgentMappedValue {
+  argument: string;
+  from: string;
+}
+
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
 export interface AgentMessage {
   id: string;
@@ -349,6 +391,56 @@ export interface AgentPartial {
   text: string;
 }
 
+/** PersonaParams name an agent; "" names what the person tells all of them. */
+export interface AgentPersonaParams {
+  name: string;
+}
+
+/** PersonaResult is an agent with its texts. Edits count from the next chat. */
+export interface AgentPersonaResult {
+  name: string;
+  settings: AgentPersonaSettings;
+  /** of agent.toml */
+  toml: string;
+  /** of SYSTEM.md */
+  system: string;
+  /** of SOUL.md */
+  soul: string;
+  /** of the texts of its prompt, the first counts most */
+  precedence: string[];
+  problems: string[];
+  hash: string;
+}
+
+/** PersonaSettings are the contents of an agent.toml. Zero fields change nothing. */
+export interface AgentPersonaSettings {
+  title?: string;
+  /** names, * stands for any ending; none: all */
+  tools?: string[];
+  role?: string;
+  model?: string;
+  /** ask or read */
+  mode?: string;
+  budget: { maxTurns?: number; maxTokens?: number; maxCostUsd?: number };
+}
+
+/** PersonaView is an agent in a list. */
+export interface AgentPersonaView {
+  name: string;
+  title?: string;
+  /** it answers when no other is named */
+  default?: boolean;
+  /** turns */
+  running: number;
+  sessions: number;
+  problems: string[];
+}
+
+/** PersonasResult lists agents by name, the default one first. */
+export interface AgentPersonasResult {
+  personas: AgentPersonaView[];
+}
+
 /** PinParams pin a session. */
 export interface AgentPinParams {
   sessionId: string;
@@ -377,6 +469,12 @@ export interface AgentReasoningDelta {
   attempt: number;
   offset: number;
   delta: string;
+}
+
+/** RemoveSkillParams name a document to remove, or to bring back. */
+export interface AgentRemoveSkillParams {
+  id: string;
+  restore?: boolean;
 }
 
 /** RenameParams give a session a title. */
@@ -500,6 +598,96 @@ export interface AgentSetBudgetParams {
   warnAt?: number;
 }
 
+/** SetPersonaParams change files of an agent; "" names what the person tells all of them. A text that is absent stays, an empty one removes its file. */
+export interface AgentSetPersonaParams {
+  name: string;
+  toml?: string;
+  system?: string;
+  soul?: string;
+  /** the agent with all its files */
+  remove?: boolean;
+}
+
+/** SetSkillParams allow a document or not, or trust a folder of a project. */
+export interface AgentSetSkillParams {
+  id?: string;
+  enabled?: boolean;
+  /** to enable: what the person has read */
+  hash?: string;
+  folder?: string;
+  trusted?: boolean;
+}
+
+/** SkillDiagnostic is a problem of a document. An error keeps it from being used. */
+export interface AgentSkillDiagnostic {
+  /** error or warning */
+  level: string;
+  field?: string;
+  message: string;
+}
+
+/** SkillDocument is a SKILL.md document with what was allowed of it. */
+export interface AgentSkillDocument {
+  id: string;
+  /** project, user, shared or managed, the nearer first */
+  source: string;
+  path: string;
+  /** user, agent, import or project */
+  origin: string;
+  state: string;
+  /** of its text and files now */
+  hash: string;
+  tokens: number;
+  diagnostics: AgentSkillDiagnostic[];
+  lastUsed?: string;
+  name: string;
+  description: string;
+  license?: string;
+  compatibility?: string;
+  metadata?: Record<string, string>;
+  /** what it wishes for; it grants nothing */
+  allowedTools?: string[];
+  /** auto, manual or always */
+  activation: string;
+  requires?: string[];
+  env?: string[];
+  priority: number;
+}
+
+/** SkillDocumentParams name a document. */
+export interface AgentSkillDocumentParams {
+  id: string;
+}
+
+/** SkillDocumentResult is a document with its text. Approved is what was allowed last. */
+export interface AgentSkillDocumentResult {
+  skill: AgentSkillDocument;
+  /** of SKILL.md, and the hashes of its other files */
+  text: string;
+  files: string[];
+  approved: string;
+}
+
+/** SkillFolder is a folder in which documents are looked for. */
+export interface AgentSkillFolder {
+  path: string;
+  source: string;
+  trusted: boolean;
+}
+
+/** SkillsParams may name a project whose documents are listed too. */
+export interface AgentSkillsParams {
+  projectDir?: string;
+}
+
+/** SkillsResult lists documents, the nearest first. */
+export interface AgentSkillsResult {
+  skills: AgentSkillDocument[];
+  folders: AgentSkillFolder[];
+  /** of the index in a prompt */
+  tokens: number;
+}
+
 /** StateResult says how a turn stands. */
 export interface AgentStateResult {
   state: string;
@@ -515,6 +703,21 @@ export interface AgentStatusResult {
   lanes: AgentLane[];
   budgets: AgentBudgetView[];
   idle: boolean;
+}
+
+/** ToSkillParams name turns of one chat. */
+export interface AgentToSkillParams {
+  turnIds: string[];
+  /** default: of what was asked */
+  name?: string;
+}
+
+/** ToSkillResult is a disabled draft, where its values are from, and how its rehearsal went. */
+export interface AgentToSkillResult {
+  skill: AgentDraftSkill;
+  /** calls in their order, also those that became no step */
+  trace: AgentTraceStep[];
+  check: AgentDraftCheck;
 }
 
 /** ToolFinished is chat.tool_finished. */
@@ -567,6 +770,42 @@ export interface AgentToolsResult {
   tools: AgentToolView[];
   tokens: number;
   window: number;
+}
+
+/** TraceStep is a call of the run and what became of it. */
+export interface AgentTraceStep {
+  stepId?: string;
+  callId: string;
+  tool: string;
+  mapped: AgentMappedValue[];
+  /** arguments that the model composed, as paths */
+  literal: string[];
+  /** why it became no step */
+  dropped?: string;
+}
+
+/** TreeNode is a subagent with those that it started. */
+export interface AgentTreeNode {
+  sessionId: string;
+  turnId: string;
+  /** the turn that started it */
+  parentTurnId: string;
+  /** the call that started it */
+  callId: string;
+  goal: string;
+  /** of its turn */
+  state: string;
+  stopReason?: string;
+  steps: number;
+  /** with those below */
+  costMicros: number;
+  detached?: boolean;
+  children: AgentTreeNode[];
+}
+
+/** TreeResult lists the subagents of a session, the oldest first. */
+export interface AgentTreeResult {
+  nodes: AgentTreeNode[];
 }
 
 /** Turn is one input until its final answer. */
@@ -1753,6 +1992,8 @@ export interface MemoryImportDone {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -1803,6 +2044,8 @@ export interface MemoryImportProgress {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -1837,6 +2080,8 @@ export interface MemoryImportStatus {
   /** why it failed or waits, or what else there is to know */
   message?: string;
   dryRun?: boolean;
+  /** of the watched folder that it belongs to */
+  watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
@@ -1872,7 +2117,7 @@ export interface MemoryItem {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** 0 to 1; absent until decay has looked at it */
+  /** what is left of it now, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -2100,7 +2345,7 @@ export interface MemoryUpdateResult {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** 0 to 1; absent until decay has looked at it */
+  /** what is left of it now, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -2149,6 +2394,55 @@ export interface MemoryUpsertSource {
   mime?: string;
   /** hex SHA-256 of the whole */
   contentHash?: string;
+}
+
+/** WatchAddParams is the request of memory.watch_add. The other fields are those of memory.import. */
+export interface MemoryWatchAddParams {
+  path: string;
+  /** auto (default), markdown, text */
+  format?: string;
+  tags?: string[];
+  layer?: number;
+  type?: string;
+  /** default true */
+  untrusted?: boolean;
+}
+
+/** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+export interface MemoryWatchChanged {
+  watchId: string;
+}
+
+/** WatchListResult lists watched folders by their paths. */
+export interface MemoryWatchListResult {
+  folders: MemoryWatchedFolder[];
+}
+
+/** WatchParams names a watched folder. */
+export interface MemoryWatchParams {
+  watchId: string;
+}
+
+/** WatchedFolder is a folder of notes that is imported again when it changes. */
+export interface MemoryWatchedFolder {
+  watchId: string;
+  path: string;
+  /** markdown, text */
+  format: string;
+  /** watching, importing, paused, missing, failed */
+  state: string;
+  /** why it is missing, failed or paused */
+  message?: string;
+  /** notes that were imported and are still there */
+  files: number;
+  /** notes whose documents the last change moved to the trash */
+  trashed: number;
+  tags: string[];
+  untrusted: boolean;
+  lastImport?: MemoryImportStatus;
+  /** when it was last looked at since Helix started */
+  scannedAt?: string;
+  createdAt: string;
 }
 
 /** Changed is published when background work was paused or may go on. */
@@ -3043,7 +3337,7 @@ export interface PsychologyIDsParams {
 
 /** ImportParams name the export to import. */
 export interface PsychologyImportParams {
-  /** a folder in that of your own files; default that folder itself */
+  /** a folder in that of your own files, or one that was chosen or uploaded; default that folder itself */
   path?: string;
   blobId?: string;
 }
@@ -5311,6 +5605,8 @@ export interface SynthesisMapParams {
 export interface SynthesisMapPoint {
   id: string;
   kind: string;
+  /** the conversation of a turn */
+  parentId?: string;
   /** the beginning of the text */
   label: string;
   x: number;
@@ -5325,6 +5621,22 @@ export interface SynthesisMapResult {
   clusters: SynthesisMapCluster[];
   /** texts without a vector */
   skipped: number;
+}
+
+/** MergePeopleParams is the request of memory.merge_people: two people or more, each by id or by a name. */
+export interface SynthesisMergePeopleParams {
+  ids?: string[];
+  /** names or aliases */
+  names?: string[];
+  /** of the result, at most 100 characters; default: that of the first one */
+  name?: string;
+}
+
+/** MergePeopleResult is the person that was made, and how to take the merge back within ten minutes. */
+export interface SynthesisMergePeopleResult {
+  person: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
 }
 
 /** Pattern is one finding with what it rests on. */
@@ -5394,6 +5706,41 @@ export interface SynthesisPatternsResult {
   total: number;
   limit: number;
   offset: number;
+}
+
+/** PeopleParams select people: those named most often first. */
+export interface SynthesisPeopleParams {
+  /** in a name or an alias */
+  query?: string;
+  /** 1 to 500; default 100 */
+  limit?: number;
+  offset?: number;
+}
+
+/** PeopleResult is a page of people. */
+export interface SynthesisPeopleResult {
+  people: SynthesisPerson[];
+  total: number;
+}
+
+/** Person is somebody whom the newest 10,000 texts name or who wrote some of them. */
+export interface SynthesisPerson {
+  /** made of the name: the same on all devices */
+  id: string;
+  /** such as Anna, or "your sister" for people without one */
+  name: string;
+  /** other names that texts or you use, in alphabetical order */
+  aliases: string[];
+  /** such as sister, when texts say so */
+  relationship?: string;
+  /** texts that name them */
+  mentions: number;
+  /** texts that they wrote */
+  messages: number;
+  firstSeen: string;
+  lastSeen: string;
+  /** you have merged or split it */
+  corrected: boolean;
 }
 
 /** Point is one value of a chart. */
@@ -5502,6 +5849,24 @@ export interface SynthesisScheduleResult {
   zone: string;
   enabled: boolean;
   nextRun?: string;
+}
+
+/** SplitPersonParams is the request of memory.split_person. */
+export interface SynthesisSplitPersonParams {
+  /** of the person */
+  name: string;
+  /** names of theirs that mean another one person; not all of them */
+  aliases: string[];
+}
+
+/** SplitPersonResult is both people, and how to take the split back within ten minutes. */
+export interface SynthesisSplitPersonResult {
+  /** without the aliases */
+  person: SynthesisPerson;
+  /** whom the aliases mean now, called like the first of them */
+  split: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
 }
 
 /** SynthesizeParams is the request of memory.synthesize and memory.synthesis_preview. */
@@ -6487,6 +6852,91 @@ export interface ToolsVersionsResult {
 /** Visibility says who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
+/** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+export type TrashChanged = Record<string, never>;
+
+/** Count is how many items of a kind there are. */
+export interface TrashCount {
+  kind: string;
+  count: number;
+}
+
+/** EmptyParams choose what is removed. */
+export interface TrashEmptyParams {
+  /** none: everything */
+  kinds?: string[];
+}
+
+/** Failure is an item that stayed in the trash, and why. */
+export interface TrashFailure {
+  /** not_found, conflict, limit … */
+  reason: string;
+  message: string;
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** Item is one thing in the trash. */
+export interface TrashItem {
+  name: string;
+  /** its description or how it begins */
+  text: string;
+  deletedAt: string;
+  /** it is deleted permanently soon after */
+  purgeAt: string;
+  /** who deleted it: window, browser, terminal, token, agent, skill, schedule or program; absent: unknown */
+  by?: string;
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** ItemsParams name items in the trash, up to 1,000. */
+export interface TrashItemsParams {
+  items: TrashRef[];
+}
+
+/** ListParams choose from the trash. */
+export interface TrashListParams {
+  /** none: all */
+  kinds?: string[];
+  /** part of the name or the text */
+  query?: string;
+  /** 1..200, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page, the latest first. Total counts all matches, Counts the whole trash. */
+export interface TrashListResult {
+  items: TrashItem[];
+  total: number;
+  limit: number;
+  offset: number;
+  counts: TrashCount[];
+}
+
+/** PurgeResult says what was removed. */
+export interface TrashPurgeResult {
+  count: number;
+  counts: TrashCount[];
+  failed: TrashFailure[];
+}
+
+/** Ref names an item in the trash. */
+export interface TrashRef {
+  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  kind: string;
+  id: string;
+}
+
+/** RestoreResult says what came back. */
+export interface TrashRestoreResult {
+  restored: TrashRef[];
+  failed: TrashFailure[];
+}
+
 /** ClearedCache says what left with the cache. */
 export interface WasmtoolsClearedCache {
   bytes: number;
@@ -6774,18 +7224,38 @@ export interface WasmtoolsWasmSkillResult {
 
 /** Every method: what it takes and what it gives. */
 export interface Methods {
+  /** Copies a document into the managed folder, where it waits to be enabled. */
+  "agent.add_skill": { params: AgentAddSkillParams; result: AgentSkillDocument };
   /** Lists the limits that hold and what is spent of them. */
   "agent.budgets": { params: Record<string, never>; result: AgentBudgetsResult };
   /** Lists calls of models, newest first, or sums them by a key. */
   "agent.ledger": { params: AgentLedgerParams; result: AgentLedgerResult };
+  /** Gives an agent with its texts. */
+  "agent.persona": { params: AgentPersonaParams; result: AgentPersonaResult };
+  /** Lists the agents. */
+  "agent.personas": { params: Record<string, never>; result: AgentPersonasResult };
+  /** Moves a document out of the managed folder, or back. Only a person may; documents of other folders are files of theirs. */
+  "agent.remove_skill": { params: AgentRemoveSkillParams; result: AgentSkillsResult };
   /** Folds the log of a session again and compares the requests that it gives with those that were sent. */
   "agent.replay": { params: AgentReplayParams; result: AgentReplayResult };
   /** Sets a limit. Without an amount the limit is removed, and the default of a day holds again. */
   "agent.set_budget": { params: AgentSetBudgetParams; result: AgentBudgetsResult };
+  /** Writes the files of an agent. Only a person may: what an agent is told is not for agents to change. */
+  "agent.set_persona": { params: AgentSetPersonaParams; result: AgentPersonaResult };
+  /** Lets agents use a document, or not. Enabling one accepts its text as it is now. */
+  "agent.set_skill": { params: AgentSetSkillParams; result: AgentSkillsResult };
+  /** Gives a document with its text and what was allowed of it. */
+  "agent.skill": { params: AgentSkillDocumentParams; result: AgentSkillDocumentResult };
+  /** Lists SKILL.md documents with their problems. */
+  "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
   /** Says whether the agent can work, and what it does. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
+  /** Makes a disabled skill of what turns of a chat did, and rehearses it against what was recorded. */
+  "agent.to_skill": { params: AgentToSkillParams; result: AgentToSkillResult };
   /** Lists what the model of a session may call, with what each costs in tokens. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
+  /** Lists the subagents of a session and what they do. */
+  "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
   /** Shows the window and opens the link among the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
   /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
@@ -6960,7 +7430,7 @@ export interface Methods {
   "memory.import_preview": { params: MemoryImportParams; result: MemoryPreviewResult };
   /** Tells how an import stands. */
   "memory.import_status": { params: MemoryJobParams; result: MemoryImportStatus };
-  /** Lists imports, newest first. */
+  /** Lists imports, newest first. Those of watched folders are in memory.watch_list. */
   "memory.imports": { params: MemoryPageParams; result: MemoryImportsResult };
   /** Gives memories by page. A cursor goes on after the page that gave it, at the same cost wherever that is; an offset counts from the start. */
   "memory.list": { params: MemoryListParams; result: MemoryListResult };
@@ -6968,8 +7438,12 @@ export interface Methods {
   "memory.list_documents": { params: MemoryPageParams; result: MemoryDocumentsResult };
   /** Lists patterns. Rejected and superseded ones are left out unless their status is asked for. */
   "memory.list_patterns": { params: SynthesisPatternsParams; result: SynthesisPatternsResult };
+  /** Lists the people of the newest 10,000 texts: one record per person, after names that mean the same one were merged by Helix and by you. */
+  "memory.list_people": { params: SynthesisPeopleParams; result: SynthesisPeopleResult };
   /** Lists recommendations of patterns that still hold. */
   "memory.list_recommendations": { params: SynthesisRecommendationsParams; result: SynthesisRecommendationsResult };
+  /** Makes one person of several. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.merge_people": { params: SynthesisMergePeopleParams; result: SynthesisMergePeopleResult };
   /** Records what the person thinks of a pattern. Confirm keeps its description and raises its confidence; reject hides it and later ones like it; clear takes both back. */
   "memory.pattern_feedback": { params: SynthesisFeedbackParams; result: SynthesisFeedbackResult };
   /** Pins or unpins memories. Pinning reinforces them. */
@@ -6990,6 +7464,8 @@ export interface Methods {
   "memory.set_salience": { params: MemorySalienceParams; result: MemoryItemsResult };
   /** Says whether what came from a source is quoted as foreign text: a conversation, a document, or everything of an importer. Only a person can call something trusted. */
   "memory.set_untrusted": { params: MemoryTrustParams; result: MemoryCountResult };
+  /** Says that aliases of a person mean somebody else. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.split_person": { params: SynthesisSplitPersonParams; result: SynthesisSplitPersonResult };
   /** Counts what there is, without the trash. Items are counted in memory, where search keeps what it needs to know of each; the first call after the start may wait until that is read. */
   "memory.stats": { params: Record<string, never>; result: MemoryStats };
   /** Ends a job. What was found is dropped; earlier patterns stay as they are. A job that is over stays as it ended. */
@@ -7014,6 +7490,16 @@ export interface Methods {
   "memory.update_recommendation": { params: SynthesisRecommendationParams; result: SynthesisRecommendation };
   /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
+  /** Has a folder of notes imported, and again whenever notes in it are new, change or go. The documents of notes that are gone move to the trash. It gives the folder at once; the import follows in the background. */
+  "memory.watch_add": { params: MemoryWatchAddParams; result: MemoryWatchedFolder };
+  /** Lists the watched folders of the caller. */
+  "memory.watch_list": { params: Record<string, never>; result: MemoryWatchListResult };
+  /** Leaves the changes of a folder alone until memory.watch_resume. An import that runs goes on. */
+  "memory.watch_pause": { params: MemoryWatchParams; result: MemoryWatchedFolder };
+  /** Stops watching a folder. What was imported from it stays. */
+  "memory.watch_remove": { params: MemoryWatchParams; result: MemoryWatchedFolder };
+  /** Goes on watching a folder, and tries again what failed. */
+  "memory.watch_resume": { params: MemoryWatchParams; result: MemoryWatchedFolder };
   /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
@@ -7424,6 +7910,14 @@ export interface Methods {
   "tools.validate": { params: ToolsValidateParams; result: ToolsValidation };
   /** Returns a page of a tool's history, newest first. */
   "tools.versions": { params: ToolsVersionsParams; result: ToolsVersionsResult };
+  /** Removes everything in the trash permanently, or everything of some kinds. */
+  "trash.empty": { params: TrashEmptyParams; result: TrashPurgeResult };
+  /** Shows what is in the trash, the latest first. */
+  "trash.list": { params: TrashListParams; result: TrashListResult };
+  /** Removes items of the trash permanently. Items that can't be removed are listed with the reason; when none can, the call fails. */
+  "trash.purge": { params: TrashItemsParams; result: TrashPurgeResult };
+  /** Brings items back. One whose name was taken meanwhile gets a number. Items that can't be restored are listed with the reason; when none can, the call fails. */
+  "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Returns the workspace of the caller. */
   "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
   /** Takes back one change of a file, with the token that the call returned. A file that was changed since is a Conflict and stays as it is. */
@@ -7486,6 +7980,8 @@ export interface Events {
   "memory.synthesis_done": SynthesisDone;
   /** Progress is sent while a job runs. */
   "memory.synthesis_progress": SynthesisProgress;
+  /** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+  "memory.watch_changed": MemoryWatchChanged;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
   /** CatalogChanged is published when another catalogue is in force. */
@@ -7538,6 +8034,8 @@ export interface Events {
   "tools.execution": ToolsExecution;
   /** Suspended is published when a change of definition took a tool's grants out of force. */
   "tools.suspended": ToolsSuspended;
+  /** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+  "trash.changed": TrashChanged;
 }
 
 /** A scope that a session may hold. */
@@ -7545,12 +8043,22 @@ export type Scope = "none" | "read" | "write" | "approve" | "admin";
 
 /** What the client must know of each method besides its types. */
 export const METHODS = [
+  { name: "agent.add_skill", scope: "write", costly: false },
   { name: "agent.budgets", scope: "read", costly: false },
   { name: "agent.ledger", scope: "read", costly: false },
+  { name: "agent.persona", scope: "read", costly: false },
+  { name: "agent.personas", scope: "read", costly: false },
+  { name: "agent.remove_skill", scope: "write", costly: false },
   { name: "agent.replay", scope: "read", costly: false },
   { name: "agent.set_budget", scope: "admin", costly: false },
+  { name: "agent.set_persona", scope: "write", costly: false },
+  { name: "agent.set_skill", scope: "approve", costly: false },
+  { name: "agent.skill", scope: "read", costly: false },
+  { name: "agent.skills", scope: "read", costly: false },
   { name: "agent.status", scope: "read", costly: false },
+  { name: "agent.to_skill", scope: "write", costly: false },
   { name: "agent.tools", scope: "read", costly: false },
+  { name: "agent.tree", scope: "read", costly: false },
   { name: "app.activate", scope: "write", costly: false },
   { name: "app.pause_background", scope: "write", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
@@ -7642,7 +8150,9 @@ export const METHODS = [
   { name: "memory.list", scope: "read", costly: false },
   { name: "memory.list_documents", scope: "read", costly: false },
   { name: "memory.list_patterns", scope: "read", costly: false },
+  { name: "memory.list_people", scope: "read", costly: true },
   { name: "memory.list_recommendations", scope: "read", costly: false },
+  { name: "memory.merge_people", scope: "write", costly: false },
   { name: "memory.pattern_feedback", scope: "write", costly: false },
   { name: "memory.pin", scope: "write", costly: false },
   { name: "memory.purge", scope: "admin", costly: false },
@@ -7653,6 +8163,7 @@ export const METHODS = [
   { name: "memory.search_enhanced", scope: "read", costly: false },
   { name: "memory.set_salience", scope: "write", costly: false },
   { name: "memory.set_untrusted", scope: "write", costly: false },
+  { name: "memory.split_person", scope: "write", costly: false },
   { name: "memory.stats", scope: "read", costly: false },
   { name: "memory.synthesis_cancel", scope: "write", costly: false },
   { name: "memory.synthesis_history", scope: "read", costly: false },
@@ -7665,6 +8176,11 @@ export const METHODS = [
   { name: "memory.update", scope: "write", costly: false },
   { name: "memory.update_recommendation", scope: "write", costly: false },
   { name: "memory.upsert_chunks", scope: "write", costly: true },
+  { name: "memory.watch_add", scope: "write", costly: true },
+  { name: "memory.watch_list", scope: "read", costly: false },
+  { name: "memory.watch_pause", scope: "write", costly: false },
+  { name: "memory.watch_remove", scope: "write", costly: false },
+  { name: "memory.watch_resume", scope: "write", costly: false },
   { name: "memory_delete", scope: "write", costly: false, aliasOf: "memory.delete" },
   { name: "memory_save", scope: "write", costly: false, aliasOf: "memory.add" },
   { name: "memory_search", scope: "read", costly: false, aliasOf: "memory.search" },
@@ -7870,6 +8386,10 @@ export const METHODS = [
   { name: "tools.usage_history", scope: "read", costly: false, aliasOf: "tools.usage" },
   { name: "tools.validate", scope: "read", costly: false },
   { name: "tools.versions", scope: "read", costly: false },
+  { name: "trash.empty", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "trash.list", scope: "read", costly: false },
+  { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
+  { name: "trash.restore", scope: "write", costly: false },
   { name: "workspace.status", scope: "read", costly: false },
   { name: "workspace.undo", scope: "write", costly: false },
 ] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
@@ -7906,6 +8426,7 @@ export const EVENTS = [
   "memory.patterns_changed",
   "memory.synthesis_done",
   "memory.synthesis_progress",
+  "memory.watch_changed",
   "permissions.changed",
   "providers.catalog_changed",
   "providers.changed",
@@ -7932,4 +8453,5 @@ export const EVENTS = [
   "tools.changed",
   "tools.execution",
   "tools.suspended",
+  "trash.changed",
 ] as const satisfies readonly (keyof Events)[];

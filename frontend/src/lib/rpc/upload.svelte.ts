@@ -1,3 +1,5 @@
+import { common } from "../i18n/common";
+import { bridge } from "./bridge";
 import { asError, canceled, fromWire, RpcError } from "./errors";
 import { sessionToken } from "./session";
 
@@ -8,35 +10,54 @@ export interface Uploaded {
   size: number;
 }
 
-/** Larger files are refused before they are sent. */
-export const MAX_UPLOAD = 4 * 1024 ** 3;
+/** A folder that was chosen: its files with their paths below it. Without a name they have no folder in common. */
+export interface Folder {
+  readonly name: string;
+  readonly files: readonly { readonly path: string; readonly file: File }[];
+}
 
-type Sent = Blob & { readonly name: string };
+/** What a person chose or dropped. */
+export type Chosen = File | Folder;
+
+/** Larger files and folders, and folders with more files, are refused before they are sent. */
+export const MAX_UPLOAD = 4 * 1024 ** 3;
+export const MAX_FILES = 100_000;
+
+/** What an upload is called while it is sent. */
+const nameOf = (what: Chosen): string => what.name || common.severalFiles;
 
 /** Sends files to the server that delivered the page. The window has file dialogs instead. */
 export const http = {
-  send(file: Sent, signal: AbortSignal, progress: (part: number) => void): Promise<Uploaded> {
+  send(what: Chosen, signal: AbortSignal, progress: (part: number) => void): Promise<Uploaded> {
     return new Promise((resolve, reject) => {
       const x = new XMLHttpRequest(); // fetch does not say how much has been sent
-      x.open("POST", `/upload?name=${encodeURIComponent(file.name)}`);
+      const folder = "files" in what;
+      x.open("POST", `/upload?name=${encodeURIComponent(what.name)}${folder ? "&folder=true" : ""}`);
       x.setRequestHeader("Authorization", `Bearer ${sessionToken() ?? ""}`);
-      x.setRequestHeader("Content-Type", "application/octet-stream");
+      if (!folder) x.setRequestHeader("Content-Type", "application/octet-stream");
       x.upload.onprogress = (e) => progress(e.total > 0 ? e.loaded / e.total : 0);
       x.onload = () => {
         const body = parse(x.responseText);
         if (x.status === 201) resolve(body as unknown as Uploaded);
-        else reject(fromWire(body.error ?? { code: 0, message: `${file.name} was refused (${x.status}).` }));
+        else reject(fromWire(body.error ?? { code: 0, message: `${nameOf(what)} was refused (${x.status}).` }));
       };
-      x.onerror = () => reject(new RpcError({ message: `The connection was lost while ${file.name} was being sent.`, kind: "unavailable", code: "UNAVAILABLE" }));
+      x.onerror = () => reject(new RpcError({ message: `The connection was lost while ${nameOf(what)} was being sent.`, kind: "unavailable", code: "UNAVAILABLE" }));
       x.onabort = () => reject(canceled());
       signal.addEventListener("abort", () => x.abort());
-      x.send(file);
+      x.send(folder ? form(what) : what);
     });
   },
   async discard(token: string): Promise<void> {
     await fetch(`/upload?token=${encodeURIComponent(token)}`, { method: "DELETE", headers: { Authorization: `Bearer ${sessionToken() ?? ""}` }, keepalive: true });
   },
 };
+
+/** The body of a folder: the name of each part is its path. The browser reads the files while it sends them. */
+function form(folder: Folder): FormData {
+  const body = new FormData();
+  for (const { path, file } of folder.files) body.append("file", file, path);
+  return body;
+}
 
 function parse(text: string): { error?: { code: number; message: string; data?: unknown } } {
   try {
@@ -46,9 +67,14 @@ function parse(text: string): { error?: { code: number; message: string; data?: 
   }
 }
 
+/** Removes what was uploaded for a method that is not called any more. Other paths are left alone. */
+export function giveUp(path: string | undefined): void {
+  if (path?.startsWith("pick:") && bridge() === null) void http.discard(path).catch(() => {}); // else it goes by itself after an hour
+}
+
 /** One upload at a time, with its progress. */
 export class Upload {
-  /** The file that is being sent, or "". */
+  /** The file or folder that is being sent, or "". */
   name = $state("");
   /** How much of it has been sent, 0 to 1. */
   part = $state(0);
@@ -62,21 +88,24 @@ export class Upload {
     return this.name !== "";
   }
 
-  /** Sends a file. Null: it was canceled, or `error` says why it failed. */
-  async send(file: Sent): Promise<Uploaded | null> {
+  /** Sends a file, or those files of a folder that `keep` wants. Null: it was canceled, or `error` says why it failed. */
+  async send(chosen: Chosen, keep: (path: string) => boolean = () => true): Promise<Uploaded | null> {
     this.cancel();
     this.drop();
-    this.error = null;
-    if (file.size > MAX_UPLOAD) {
-      this.error = new RpcError({ message: `${file.name} is larger than 4 GiB. Nothing was sent.`, kind: "limit", code: "LIMIT" });
-      return null;
-    }
+    const folder = "files" in chosen;
+    const what = folder ? { name: chosen.name, files: chosen.files.filter((f) => keep(f.path)) } : chosen;
+    const size = "files" in what ? what.files.reduce((n, f) => n + f.file.size, 0) : what.size;
+    const count = "files" in what ? what.files.length : 1;
+    const name = nameOf(what);
+    const refusal = count === 0 ? common.uploadNothing(name) : count > MAX_FILES ? common.uploadTooMany(name) : size > MAX_UPLOAD ? common.uploadTooLarge(name) : "";
+    this.error = refusal === "" ? null : new RpcError({ message: refusal, kind: "limit", code: "LIMIT" });
+    if (refusal !== "") return null;
     const abort = new AbortController();
     this.#abort = abort;
-    this.name = file.name;
+    this.name = name;
     this.part = 0;
     try {
-      const sent = await this.to.send(file, abort.signal, (part) => {
+      const sent = await this.to.send(what, abort.signal, (part) => {
         if (this.#abort === abort) this.part = part;
       });
       if (this.#abort !== abort) {

@@ -1,16 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "./errors";
-import { http, MAX_UPLOAD, Upload, type Uploaded } from "./upload.svelte";
+import { http, MAX_FILES, MAX_UPLOAD, Upload, type Folder, type Uploaded } from "./upload.svelte";
 
 const file = (name = "chats.zip", size = 10) => Object.assign(new Blob(["x"]), { name, ...(size === 10 ? {} : { size }) }) as never;
 
+const folder = (name: string, ...paths: string[]): Folder => ({ name, files: paths.map((path) => ({ path, file: new File([path], path.split("/").at(-1)!) })) });
+
 /** A server side that the test plays. */
 function server() {
-  const sent: { name: string; signal: AbortSignal; progress: (part: number) => void; done: (u: Uploaded) => void; fail: (e: unknown) => void }[] = [];
+  const sent: { what: Folder; name: string; signal: AbortSignal; progress: (part: number) => void; done: (u: Uploaded) => void; fail: (e: unknown) => void }[] = [];
   const discarded: string[] = [];
   const to = {
-    send: (f: { name: string }, signal: AbortSignal, progress: (part: number) => void) =>
-      new Promise<Uploaded>((done, fail) => void sent.push({ name: f.name, signal, progress, done, fail })),
+    send: (f: Folder, signal: AbortSignal, progress: (part: number) => void) =>
+      new Promise<Uploaded>((done, fail) => void sent.push({ what: f, name: f.name, signal, progress, done, fail })),
     discard: async (token: string) => void discarded.push(token),
   };
   return { sent, discarded, upload: new Upload(to as never) };
@@ -63,6 +65,27 @@ describe("an upload", () => {
     expect(sent).toEqual([]);
     expect(upload.error?.kind).toBe("limit");
   });
+
+  it("sends those files of a folder that are wanted, as one", async () => {
+    const { sent, upload } = server();
+    const going = upload.send(folder("vault", "a.md", "sub/b.md", "photo.jpg"), (path) => path.endsWith(".md"));
+    expect([upload.busy, upload.name, sent[0]!.what.files.map((f) => f.path)]).toEqual([true, "vault", ["a.md", "sub/b.md"]]);
+    sent[0]!.done({ token: "pick:1", name: "vault", size: 10 });
+    expect((await going)?.token).toBe("pick:1");
+  });
+
+  it("refuses a folder with nothing in it, too many files or too many bytes", async () => {
+    const { sent, upload } = server();
+    const many = { name: "many", files: new Array(MAX_FILES + 1).fill({ path: "a", file: { size: 1 } }) } as never;
+    const large = { name: "large", files: [1, 2].map((n) => ({ path: `${n}`, file: { size: MAX_UPLOAD / 2 + 1 } })) } as never;
+    for (const what of [folder("pictures", "a.jpg"), many, large]) {
+      expect(await upload.send(what, (path) => !path.endsWith(".jpg"))).toBeNull();
+      expect(upload.error?.kind).toBe("limit");
+    }
+    expect(sent).toEqual([]);
+    void upload.send(folder("vault", "a.md"));
+    expect(upload.error).toBeNull();
+  });
 });
 
 /** As much of XMLHttpRequest as is used. */
@@ -85,7 +108,10 @@ class Request {
   setRequestHeader(name: string, value: string): void {
     this.head[name] = value;
   }
-  send(): void {}
+  body: unknown;
+  send(body: unknown): void {
+    this.body = body;
+  }
   abort(): void {
     this.onabort?.();
   }
@@ -113,6 +139,13 @@ describe("the request", () => {
     x.answer(201, `{"token":"pick:1","name":"my chats.zip","size":10}`);
     expect((await going).token).toBe("pick:1");
     expect(parts).toEqual([0.25]);
+  });
+
+  it("carries a folder as a form whose parts are named by their paths", async () => {
+    void http.send(folder("my vault", "a.md", "sub/b.md"), new AbortController().signal, () => {});
+    const x = Request.last;
+    expect([x.at, x.head["Content-Type"]]).toEqual(["POST /upload?name=my%20vault&folder=true", undefined]);
+    expect((x.body as FormData).getAll("file").map((f) => (f as File).name)).toEqual(["a.md", "sub/b.md"]);
   });
 
   it("fails as a call does: refused, not understood, broken off, canceled", async () => {

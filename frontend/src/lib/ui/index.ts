@@ -16,6 +16,7 @@ export { default as Diff } from "./Diff.svelte";
 export { default as EmptyState } from "./EmptyState.svelte";
 export { default as ErrorState } from "./ErrorState.svelte";
 export { default as FileDrop } from "./FileDrop.svelte";
+export { filesOf } from "./files";
 export { default as Field } from "./Field.svelte";
 export { default as IconButton } from "./IconButton.svelte";
 export { default as Inspector } from "./Inspector.svelte";

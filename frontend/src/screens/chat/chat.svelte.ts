@@ -65,7 +65,6 @@ export class ChatScreen {
         const params: Params<"chat.list"> = { limit, offset };
         if (query !== "") params.query = query;
         if (filters.show === "archived") params.includeArchived = true;
-        if (filters.show === "trash") params.trash = true;
         const r = await rpc.call("chat.list", params, { signal });
         return { items: r.sessions, total: r.total };
       },
@@ -238,10 +237,6 @@ export class ChatScreen {
   remove(s: Session): Promise<boolean> {
     const sessionId = s.id;
     return this.list.remove(sessionId, { act: () => this.#rpc.call("chat.delete", { sessionId }), restore: () => this.#rpc.call("chat.restore", { sessionId }), done: t.deleted(titleOf(s)), failed: t.cannotDelete }, this.#notify);
-  }
-
-  restore(s: Session): Promise<boolean> {
-    return this.#change(() => this.#rpc.call("chat.restore", { sessionId: s.id }));
   }
 
   /** Makes a copy of the open chat up to a message, and opens it. */

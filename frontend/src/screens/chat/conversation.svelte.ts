@@ -1,9 +1,9 @@
 import type { Rpc } from "../../lib/rpc";
 import { Load, type Notify } from "../../lib/ui/state";
-import { entriesOf } from "./entries";
+import { entriesOf, isDelegation } from "./entries";
 import { t } from "./messages";
 import { empty, hasGap, next, type Chat, type Fact } from "./state";
-import type { Budget } from "./types";
+import type { Budget, TreeNode } from "./types";
 
 /** Deltas of this long are drawn together. */
 const frameMs = 16;
@@ -26,7 +26,9 @@ export class Conversation {
   readonly load = new Load<true>();
   /** Turns whose replaced answers are shown. */
   opened = $state.raw<ReadonlySet<string>>(new Set());
-  readonly entries = $derived.by(() => entriesOf(this.chat, this.opened));
+  /** The subagents, once there are some. */
+  tree = $state.raw<readonly TreeNode[]>([]);
+  readonly entries = $derived.by(() => entriesOf(this.chat, this.opened, this.tree));
   readonly active = $derived(this.chat.turn !== null);
   readonly #rpc: Rpc;
   readonly #notify: Pick<Notify, "error" | "add">;
@@ -126,6 +128,7 @@ export class Conversation {
     else if (whole && !joins) this.#put({ type: "restart", messages: page.messages });
     else this.#put({ type: "messages", messages: page.messages });
     this.#put({ type: "get", epoch, get });
+    if (this.#now.messages.some((m) => m.parts.some(isDelegation)) && this.#rpc.can("agent.tree")) this.tree = (await this.#rpc.call("agent.tree", { sessionId })).nodes;
     if (page.more && last > 0 && !whole) this.#again = true;
     if (hasGap(this.#now) || epoch !== this.#now.epoch) this.#later();
   }

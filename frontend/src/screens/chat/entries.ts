@@ -1,6 +1,6 @@
 /** What a transcript shows, made of the messages of a chat: calls with their results, answers that a retry replaced behind a switch. */
 import type { Chat } from "./state";
-import type { Message, Part, Queued } from "./types";
+import type { Message, Part, Queued, TreeNode } from "./types";
 
 /** A call of a tool with what came of it. */
 export interface Call {
@@ -8,7 +8,12 @@ export interface Call {
   result: Part | null;
   /** running, waiting, done, failed, denied, skipped or unknown */
   status: string;
+  /** The subagent that it started. */
+  node: TreeNode | null;
 }
+
+/** A call that starts a subagent. */
+export const isDelegation = (p: Part): boolean => p.kind === "toolCall" && p.tool === "delegate_to_agent";
 
 export type Entry =
   | { kind: "user"; id: string; message: Message }
@@ -23,8 +28,8 @@ export type Entry =
 /** The entry that stands for a message, for moving to it. */
 export const entryAt = (entries: readonly Entry[], seq: number): number => entries.findIndex((e) => "message" in e && e.message.seq >= seq);
 
-/** Entries of a chat. `open` are the turns whose replaced answers are shown. */
-export function entriesOf(c: Chat, open: ReadonlySet<string>): Entry[] {
+/** Entries of a chat. `open` are the turns whose replaced answers are shown, `tree` its subagents. */
+export function entriesOf(c: Chat, open: ReadonlySet<string>, tree: readonly TreeNode[] = []): Entry[] {
   const out: Entry[] = [];
   const results = new Map<string, Part>();
   for (const m of c.messages) if (m.role === "tool") for (const p of m.parts) results.set(`${m.turnId} ${p.callId ?? ""}`, p);
@@ -44,7 +49,8 @@ export function entriesOf(c: Chat, open: ReadonlySet<string>): Entry[] {
         .map((part): Call => {
           const result = results.get(`${m.turnId} ${part.callId ?? ""}`) ?? null;
           const active = c.turn?.turnId === m.turnId;
-          return { part, result, status: result?.status ?? (!active ? "skipped" : c.turn?.state === "waiting" ? "waiting" : "running") };
+          const node = tree.find((n) => n.parentTurnId === m.turnId && n.callId === part.callId) ?? null;
+          return { node, part, result, status: result?.status ?? (!active ? "skipped" : c.turn?.state === "waiting" ? "waiting" : "running") };
         });
       out.push({ kind: "answer", id: m.id, message: m, calls, first: answered !== m.turnId });
       answered = m.turnId;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { entriesOf } from "./entries";
 import { empty, hasGap, next, type Chat, type Fact } from "./state";
 import type { Get, Message, Part } from "./types";
 
@@ -183,4 +184,14 @@ function run(seed: number): void {
 
 it("any cut and any reconnect give the text once", () => {
   for (let seed = 1; seed <= 2000; seed++) run(seed);
+});
+
+describe("subagents", () => {
+  it("stand with the call that started them", () => {
+    const part = { kind: "toolCall", tool: "delegate_to_agent", callId: "c1" } as Part;
+    const node = { sessionId: "x", turnId: "y", parentTurnId: "t", callId: "c1", goal: "Look", state: "running", steps: 1, costMicros: 0, children: [] };
+    const c = fold({ type: "messages", messages: [message(1, "user", "t"), message(2, "assistant", "t", "", [part])] });
+    const at = (turn: string) => entriesOf(c, new Set(), [{ ...node, parentTurnId: turn }]).flatMap((e) => (e.kind === "answer" ? e.calls.map((x) => x.node?.goal) : []));
+    expect([at("t"), at("another")]).toEqual([["Look"], [undefined]]);
+  });
 });

@@ -7,6 +7,7 @@ export type Get = Result<"chat.get">;
 export type Turn = NonNullable<Get["activeTurn"]>;
 export type Queued = Get["queue"][number];
 export type Hit = Item<"chat.search", "hits">;
+export type TreeNode = Item<"agent.tree", "nodes">;
 export type Budget = Session["budget"];
 export type Delta = EventData<"chat.assistant_delta">;
 

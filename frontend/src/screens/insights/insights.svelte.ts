@@ -5,11 +5,13 @@ import { JobList } from "../../lib/ui/jobs.svelte";
 import { Load, type Notify } from "../../lib/ui/state";
 import { ModelRequest } from "./modelRequest.svelte";
 import { t } from "./messages";
-import type { Analysis, ClusterMap, Detail, Job, Pattern, Recommendation, View } from "./types";
+import type { Analysis, ClusterMap, Detail, Job, Pattern, Recommendation, Schedule, View } from "./types";
 
 /** Every text that fits is read: patterns need more than the last hundred. */
 const everything = 10_000;
 const historyRows = 50;
+/** The most texts that a map holds. */
+const mapTexts = 5000;
 
 export function patternList(rpc: Rpc): ListState<Pattern, { layer: string; type: string; status: string; sort: string }> {
   return new ListState({
@@ -35,6 +37,9 @@ export class InsightsScreen {
   readonly advice = new Load<readonly Recommendation[]>();
   readonly history = new Load<readonly Job[]>();
   readonly map = new Load<ClusterMap>();
+  readonly schedules = new Load<readonly Schedule[]>();
+  /** How many texts there are to analyze. */
+  readonly texts = new Load<number>();
   readonly jobs = new JobList();
   readonly request: ModelRequest;
   /** The job that runs, or null. */
@@ -42,6 +47,8 @@ export class InsightsScreen {
   view = $state<View>("patterns");
   /** The note that is being written; null while none is. */
   note = $state<string | null>(null);
+  /** The panel puts the cursor on the evidence as soon as it is there. */
+  reading = $state(false);
   readonly #rpc: Rpc;
   readonly #notify: Notify;
   #id: string | null = null;
@@ -66,10 +73,13 @@ export class InsightsScreen {
       this.#rpc.on("memory.patterns_changed", (e) => {
         if (this.#id !== null && (e.ids.length === 0 || e.ids.includes(this.#id))) void this.#read();
       }),
+      this.#rpc.on("memory.changed", () => void this.readTexts()),
+      this.#rpc.on("schedules.changed", () => void this.readSchedules()),
       this.#rpc.onReload(() => void this.readHistory()),
     );
     void this.list.page.reload();
     void this.readHistory();
+    void this.readTexts();
   }
 
   stop(): void {
@@ -80,7 +90,7 @@ export class InsightsScreen {
   show(view: View, id: string | null): void {
     this.view = view;
     if (view === "map") void this.readMap();
-    if (view === "analyses") void this.readHistory();
+    if (view === "analyses") void Promise.all([this.readHistory(), this.readSchedules()]);
     if (id === this.#id) return;
     this.#id = id;
     this.note = null;
@@ -99,7 +109,7 @@ export class InsightsScreen {
   }
 
   readMap(): Promise<void> {
-    return this.map.run((signal) => this.#rpc.call("memory.cluster_map", {}, { signal }));
+    return this.map.run((signal) => this.#rpc.call("memory.cluster_map", { limit: mapTexts }, { signal }));
   }
 
   readHistory(): Promise<void> {
@@ -110,9 +120,29 @@ export class InsightsScreen {
     });
   }
 
+  readTexts(): Promise<void> {
+    return this.texts.run(async (signal) => (await this.#rpc.call("memory.stats", {}, { signal })).total);
+  }
+
+  readSchedules(): Promise<void> {
+    return this.schedules.run(async (signal) => (await this.#rpc.call("schedules.list", { kind: "synthesis" }, { signal })).schedules);
+  }
+
+  /** The schedule that repeats an analysis. */
+  schedule(kind: Analysis): Schedule | undefined {
+    return this.schedules.data?.find((s) => s.target.name === kind && s.status === "active");
+  }
+
   /** The last finished job of an analysis. */
   last(kind: Analysis): Job | undefined {
     return this.history.data?.find((j) => j.synthesisType === kind && j.completedAt);
+  }
+
+  /** Runs an analysis again that has failed, as it was: one by a model is previewed and approved anew. */
+  again(job: Job): void {
+    const kind = job.synthesisType as Analysis;
+    if (job.engine === "llm") this.request.open(kind);
+    else void this.run(kind);
   }
 
   async run(kind: Analysis): Promise<void> {
@@ -224,6 +254,7 @@ export class InsightsScreen {
     try {
       const enabled = cron !== "";
       await this.#rpc.call("memory.synthesis_schedule", { synthesisType: kind, cron: cron || "0 20 * * *", enabled });
+      await this.readSchedules();
       this.#notify.ok((enabled ? t.repeats : t.repeatStopped)(nameOf(kind)));
     } catch (e) {
       this.#notify.error(asError(e), t.cannotRepeat);
@@ -239,3 +270,19 @@ export const toneOf = (confidence: number): "ok" | "warn" | "danger" => (confide
 /** A description in parts: those at odd places are terms, which stand between asterisks. */
 export const termsOf = (description: string): string[] => description.split("*");
 export const plainText = (description: string): string => description.replaceAll("*", "");
+
+/** Whether the values of a chart are numbers of texts; else they are moods, from -1 to 1. */
+export const countsOnly = (points: readonly { value: number }[]): boolean => points.every((p) => Number.isInteger(p.value) && p.value >= 0);
+/** The stages of a job in their order, and how far it is: those before `at` are done. */
+export function stagesOf(job: Pick<Job, "engine" | "stage">): { names: readonly string[]; at: number } {
+  const names = job.engine === "llm" ? ["load", "model", "write"] : ["load", "valence", "temporal", "semantic", "emotional", "relational", "prospective", "narrative", "write"];
+  return { names, at: Math.max(0, names.indexOf(job.stage ?? "")) };
+}
+/** How long an analysis of so many texts takes, from the completed ones of its kind, else of any; null when there is none. */
+export function expected(jobs: readonly Job[], kind: Analysis, texts: number): number | null {
+  const done = jobs.filter((j) => j.status === "completed" && j.engine === "local" && j.startedAt && j.completedAt && j.insights.texts > 0);
+  const of = done.filter((j) => j.synthesisType === kind);
+  const rates = (of.length > 0 ? of : done.filter((j) => j.synthesisType === "full_synthesis")).map((j) => (Date.parse(j.completedAt!) - Date.parse(j.startedAt!)) / j.insights.texts).sort((a, b) => a - b);
+  const rate = rates[rates.length >> 1];
+  return rate === undefined || texts === 0 ? null : rate * texts;
+}

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { fakeRpc } from "../../lib/rpc/fake";
 import { addressOf, evidenceAddress, placeOf } from "./address";
-import { InsightsScreen, percent, plainText, termsOf, toneOf } from "./insights.svelte";
+import { countsOnly, expected, InsightsScreen, percent, stagesOf, plainText, termsOf, toneOf } from "./insights.svelte";
 
 const job = (over: object = {}) => ({ jobId: "j1", synthesisType: "full_synthesis", status: "running", progress: 0.1, stage: "load", insights: { texts: 40, patterns: 3, created: 3, updated: 0, unchanged: 0 }, engine: "local", createdAt: "2026-05-04T09:00:00Z", ...over });
 const pattern = (over: object = {}) => ({ id: "p1", type: "goal", patternType: "prospective_goal", layer: 4, description: "You wrote of a plan: *run*", evidence: ["m1"], confidence: 0.85, confidenceParts: {}, salience: 0.5, subjects: [], recommendations: [], status: "active", engine: "local", fingerprint: "f", ...over });
@@ -87,6 +87,28 @@ describe("insights", () => {
 });
 
 describe("small parts", () => {
+  it("expects the time that a text has taken before, of the same analysis where there is one", () => {
+    const ran = (synthesisType: string, texts: number, seconds: number, over = {}) => job({ synthesisType, status: "completed", startedAt: "2026-05-04T09:00:00Z", completedAt: new Date(Date.UTC(2026, 4, 4, 9, 0, seconds)).toISOString(), insights: { texts, patterns: 1, created: 1, updated: 0, unchanged: 0 }, ...over }) as never;
+    const jobs = [ran("full_synthesis", 100, 10), ran("full_synthesis", 100, 20), ran("full_synthesis", 100, 12), ran("prospective_self", 100, 1), ran("prospective_self", 100, 50, { engine: "llm" }), ran("relational_memory", 100, 90, { status: "failed" })];
+    expect(expected(jobs, "full_synthesis", 1000)).toBe(120_000);
+    expect(expected(jobs, "prospective_self", 1000)).toBe(10_000);
+    expect(expected(jobs, "relational_memory", 1000)).toBe(120_000);
+    expect(expected([], "full_synthesis", 1000)).toBeNull();
+    expect(expected(jobs, "full_synthesis", 0)).toBeNull();
+  });
+
+  it("knows the stages of both engines", () => {
+    expect(stagesOf({ engine: "local", stage: "semantic" })).toMatchObject({ at: 3 });
+    expect(stagesOf({ engine: "llm", stage: "model" })).toEqual({ names: ["load", "model", "write"], at: 1 });
+    expect(stagesOf({ engine: "local" } as never).at).toBe(0);
+  });
+
+  it("tells numbers of texts from moods", () => {
+    expect(countsOnly([{ value: 3 }, { value: 0 }])).toBe(true);
+    expect(countsOnly([{ value: 1 }, { value: -1 }])).toBe(false);
+    expect(countsOnly([{ value: 0.25 }])).toBe(false);
+  });
+
   it("reads addresses", () => {
     expect(placeOf([])).toBe("patterns");
     expect(placeOf(["map"])).toBe("map");

@@ -1,4 +1,4 @@
-import { choose, listing, number, plural } from "../../lib/i18n";
+import { listing, number, plural } from "../../lib/i18n";
 import type { Messages } from "./messages";
 
 const texts = (n: number): string => plural(n, { one: "Text", other: "Texte" });
@@ -15,7 +15,9 @@ export default {
     noMatch: "Keine passenden Muster",
   },
   views: { label: "Ansichten der Einsichten", patterns: "Muster", map: "Karte", analyses: "Analysen" },
-  local: "Bleibt auf diesem Gerät",
+  local: "Bleibt auf diesem Computer",
+  stayed: "Auf diesem Computer geblieben",
+  byModel: "Von einem Sprachmodell",
   localHelp: "Die Analyse läuft hier und öffnet keine Netzwerkverbindung, solange Sie kein Sprachmodell wählen.",
   find: "Muster finden",
   findWords: "synthese analysieren einsichten",
@@ -90,8 +92,13 @@ export default {
   openEvidence: "Im Gedächtnis öffnen",
   gone: "Dieser Text wurde gelöscht.",
   given: "Dieser Text wurde analysiert, ist aber nicht gespeichert.",
-  chart: "Verlauf",
-  chartLabel: (n: number, low: string, high: string) => `${plural(n, { one: "Wert", other: "Werte" })} von ${low} bis ${high}`,
+  chart: "Stimmung im Verlauf",
+  chartCounts: "Texte im Monat",
+  chartPeople: (names: readonly string[]) => `Stimmung der Texte über ${listing(names)}`,
+  eachText: "jeder Text",
+  weekMean: "Mittel der Woche",
+  countLabel: (n: number, low: string, high: string) => `${low} bis ${high} Texte im Monat, in ${plural(n, { one: "Monat", other: "Monaten" })}`,
+  moodLabel: (n: number, low: string, high: string) => `Stimmung im Verlauf, ${plural(n, { one: "Wert", other: "Werte" })} von ${low} bis ${high}`,
   facts: "Beobachtet",
   firstSeen: "Zuerst gefunden",
   lastSeen: "Zuletzt gefunden",
@@ -122,8 +129,7 @@ export default {
 
   emptyTitle: "Was die eigenen Erinnerungen erzählen",
   emptyText: "Helix sucht nach Themen, Stimmungen, Menschen und Vorhaben und zeigt die Texte dahinter.",
-  fewTitle: "Noch nicht genug Texte",
-  fewText: (n: number) => `Es ${choose(n, { one: "gibt", other: "gibt" })} ${texts(n)} von etwa 30, die nötig sind.`,
+  fewTitle: (n: number, enough: number) => `Noch nicht genug: ${number(n)} von etwa ${number(enough)} Erinnerungen`,
   importTexts: "Gespräche importieren…",
 
   analyses: {
@@ -135,6 +141,9 @@ export default {
   },
   lastRun: (when: string, took: string) => `Zuletzt: ${when}, Dauer ${took}`,
   neverRun: "Noch nicht ausgeführt",
+  takes: (time: string) => `Dauert etwa ${time}`,
+  nextRun: (when: string) => `Wiederholt sich, nächstes Mal ${when}`,
+  kept: "Frühere Muster sind unverändert.",
   run: "Ausführen",
   repeat: "Wiederholen…",
   repeatDaily: "Jeden Abend um 20:00",
@@ -180,7 +189,10 @@ export default {
   mapEmptyText: "Die Karte zeigt Erinnerungen und Nachrichten, sobald sie für die Suche nach Bedeutung erfasst sind.",
   mapLabel: (points: number, clusters: number) => `Karte von ${plural(points, { one: "Text", other: "Texten" })} in ${plural(clusters, { one: "Thema", other: "Themen" })}`,
   noTopic: "kein Thema",
-  topicSize: (name: string, n: number) => `${name} (${number(n)})`,
+  topicSize: (n: number) => number(n),
+  mapListed: (n: number, all: number) => (n === all ? plural(n, { one: "Text", other: "Texte" }) : `${number(n)} von ${plural(all, { one: "Text", other: "Texten" })}`),
+  mapAll: "Alle zeigen",
+  mapTexts: "Texte der Karte",
   mapSkipped: (n: number) => `${plural(n, { one: "Text ist", other: "Texte sind" })} noch nicht erfasst.`,
   topics: "Themen",
 } satisfies Messages;

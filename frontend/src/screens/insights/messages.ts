@@ -1,5 +1,5 @@
 /** Texts of the Insights screen. */
-import { catalogue, choose, listing, number, plural } from "../../lib/i18n";
+import { catalogue, listing, number, plural } from "../../lib/i18n";
 
 export const en = {
   list: {
@@ -13,7 +13,9 @@ export const en = {
     noMatch: "No matching patterns",
   },
   views: { label: "Insight views", patterns: "Patterns", map: "Map", analyses: "Analyses" },
-  local: "Stays on this device",
+  local: "Stays on this computer",
+  stayed: "Stayed on this computer",
+  byModel: "By a language model",
   localHelp: "The analysis runs here and opens no network connection, unless you choose a language model.",
   find: "Find patterns",
   findWords: "synthesis analyze insights",
@@ -90,8 +92,13 @@ export const en = {
   openEvidence: "Open in Memory",
   gone: "This text was deleted.",
   given: "This text was analyzed, but isn't stored.",
-  chart: "Over time",
-  chartLabel: (n: number, low: string, high: string) => `${plural(n, { one: "value", other: "values" })} from ${low} to ${high}`,
+  chart: "Mood over time",
+  chartCounts: "Texts a month",
+  chartPeople: (names: readonly string[]) => `Mood of texts about ${listing(names)}`,
+  eachText: "each text",
+  weekMean: "mean of the week",
+  countLabel: (n: number, low: string, high: string) => `${low} to ${high} texts a month, in ${plural(n, { one: "month", other: "months" })}`,
+  moodLabel: (n: number, low: string, high: string) => `Mood over time, ${plural(n, { one: "value", other: "values" })} from ${low} to ${high}`,
   facts: "Observed",
   firstSeen: "First found",
   lastSeen: "Last found",
@@ -123,8 +130,7 @@ export const en = {
   // Empty
   emptyTitle: "See what your memories say about you",
   emptyText: "Helix looks for topics, moods, people, plans and themes, and shows the texts behind each.",
-  fewTitle: "Not enough texts yet",
-  fewText: (n: number) => `There ${choose(n, { one: "is", other: "are" })} ${plural(n, { one: "text", other: "texts" })} of about 30 that are needed.`,
+  fewTitle: (n: number, enough: number) => `Not enough yet: ${number(n)} of about ${number(enough)} memories`,
   importTexts: "Import conversations…",
 
   // Analyses
@@ -137,6 +143,9 @@ export const en = {
   },
   lastRun: (when: string, took: string) => `Last: ${when}, took ${took}`,
   neverRun: "Not run yet",
+  takes: (time: string) => `Takes about ${time}`,
+  nextRun: (when: string) => `Repeats, next ${when}`,
+  kept: "Earlier patterns are unchanged.",
   run: "Run",
   repeat: "Repeat…",
   repeatDaily: "Every evening at 20:00",
@@ -183,7 +192,10 @@ export const en = {
   mapEmptyText: "The map shows memories and messages once they are indexed for semantic search.",
   mapLabel: (points: number, clusters: number) => `Map of ${plural(points, { one: "text", other: "texts" })} in ${plural(clusters, { one: "topic", other: "topics" })}`,
   noTopic: "no topic",
-  topicSize: (name: string, n: number) => `${name} (${number(n)})`,
+  topicSize: (n: number) => number(n),
+  mapListed: (n: number, all: number) => (n === all ? plural(n, { one: "text", other: "texts" }) : `${number(n)} of ${plural(all, { one: "text", other: "texts" })}`),
+  mapAll: "Show all",
+  mapTexts: "Texts of the map",
   mapSkipped: (n: number) => `${plural(n, { one: "text isn't", other: "texts aren't" })} indexed yet.`,
   topics: "Topics",
 };

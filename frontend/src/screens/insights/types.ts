@@ -7,6 +7,7 @@ export type Evidence = NonNullable<Detail["evidenceDetail"]>[number];
 export type Job = Result<"memory.synthesis_status">;
 export type Recommendation = Item<"memory.list_recommendations", "recommendations">;
 export type ClusterMap = Result<"memory.cluster_map">;
+export type Schedule = Item<"schedules.list", "schedules">;
 export type Analysis = "full_synthesis" | "emotional_patterns" | "relational_memory" | "prospective_self" | "narrative_coherence";
 export const analyses: readonly Analysis[] = ["full_synthesis", "emotional_patterns", "relational_memory", "prospective_self", "narrative_coherence"];
 export type View = "patterns" | "map" | "analyses";

@@ -6,15 +6,6 @@ import type { Row } from "./rows";
 
 /** What can be done with a row: its menu, its commands and its shortcuts. `ids` are the memories that are selected together with it. */
 export function rowActions(screen: MemoryScreen, row: Row, open: (row: Row) => unknown, ids: readonly string[] = [row.id]): (RowAction | null)[] {
-  if (screen.view === "trash") {
-    const rows = ids.length > 1 ? screen.trashTargets : [row];
-    return [
-      { id: "restore", label: t.restore, keys: "r", run: () => screen.restore(rows), blocked: may("memory.restore") },
-      { id: "mark", label: screen.trashMarks.has(row.id) ? t.deselect : t.select, keys: "x", run: () => screen.trashMarks.toggle(row.id) },
-      null,
-      { id: "delete", label: t.purge, keys: "Delete", danger: true, run: () => (screen.purging = rows), blocked: may("memory.purge") },
-    ];
-  }
   if (row.kind === "conversation" || row.kind === "document") {
     const blocked = may(row.kind === "conversation" ? "memory.delete_conversation" : "memory.delete_document");
     return [{ id: "open", label: t.open, keys: "Enter", run: () => open(row) }, null, { id: "delete", label: t.moveToTrash, keys: "Delete", danger: true, run: () => screen.removeParent(row), blocked }];

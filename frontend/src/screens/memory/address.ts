@@ -7,7 +7,6 @@
  *   memory/timeline[/…]                        as in the list; also conversation/<id>, document/<id>
  *   memory/conversations[/<id>]
  *   memory/documents[/<id>]
- *   memory/trash[/<id>]
  *   memory/<id>                                a memory, as a link names it
  */
 import type { Hit, View } from "./types";
@@ -32,7 +31,7 @@ export interface Place {
 
 const kinds: readonly ItemKind[] = ["memory", "turn", "chunk", "conversation", "document"];
 /** Views whose items are named by their id alone, with the kind of an item. */
-const plainViews: Partial<Record<View, ItemKind>> = { conversations: "conversation", documents: "document", trash: "memory" };
+const plainViews: Partial<Record<View, ItemKind>> = { conversations: "conversation", documents: "document" };
 
 export const itemWith = (kind: ItemKind, id: string): Item => ({ kind, id, parentId: "", seq: -1 });
 

@@ -1,4 +1,6 @@
-import { asError, Upload, type Rpc, type RpcError } from "../../lib/rpc";
+import { asError, Upload, type Chosen, type Rpc, type RpcError } from "../../lib/rpc";
+import { isFullPath } from "../../lib/ui/files";
+import { common } from "../../lib/i18n/common";
 import { Load, Paged } from "../../lib/ui/state";
 import { t } from "./messages";
 import type { ImportJob, ImportParams, Preview } from "./types";
@@ -17,7 +19,10 @@ export function isLargeArchive(e: RpcError | null | undefined): boolean {
   return e?.kind === "limit" && (e.details as { code?: string } | undefined)?.code === "large_archive";
 }
 
-const isPath = (p: string): boolean => /^(\/|~\/|[A-Za-z]:[\\/]|pick:)/.test(p);
+const isPath = (p: string): boolean => p.startsWith("pick:") || isFullPath(p);
+
+/** The files of a folder that an import reads; others, such as pictures, are not sent. */
+const isImportable = (path: string): boolean => /\.(md|markdown|txt|text|json|jsonl|ndjson)$/i.test(path);
 
 /** The path of a dropped file, or "": most browsers do not give it. */
 export function droppedPath(uriList: string): string {
@@ -172,11 +177,11 @@ export class Importing {
     await this.readPreview();
   }
 
-  /** Uploads a file that was chosen in the browser, then previews it. */
-  async send(file: File): Promise<void> {
+  /** Uploads what was chosen in the browser, then previews it. */
+  async send(what: Chosen): Promise<void> {
     this.beginNew();
-    const sent = await this.upload.send(file);
-    if (sent) await this.choose(sent.token, sent.name);
+    const sent = await this.upload.send(what, isImportable);
+    if (sent) await this.choose(sent.token, what.name || common.severalFiles);
   }
 
   /** Reads what an import would add. Nothing is saved. */

@@ -1,5 +1,5 @@
 import { asError, type Params, type Rpc, type RpcError } from "../../lib/rpc";
-import { Marks } from "./lists.svelte";
+import { Marks } from "../../lib/list/state";
 import { Query } from "./query.svelte";
 import { rowOfHit, rowOfMemory, type Row } from "./rows";
 import type { Enhanced, Facets, Memory, Mode } from "./types";

@@ -9,7 +9,7 @@ import { Importing } from "./importing.svelte";
 import { ItemInspector } from "./inspector.svelte";
 import { resolveLink } from "./links";
 import { MemoryList } from "./list.svelte";
-import { Marks, parentList, trashList, type RowList } from "./lists.svelte";
+import { parentList, type RowList } from "./lists.svelte";
 import { t } from "./messages";
 import { rowOfMemory, type Row } from "./rows";
 import { Timeline } from "./timeline.svelte";
@@ -31,8 +31,6 @@ export class MemoryScreen {
   readonly edit: Edit;
   readonly conversations: RowList;
   readonly documents: RowList;
-  readonly trash: RowList;
-  readonly trashMarks = new Marks();
   readonly timeline: Timeline;
   readonly form: AddForm;
   readonly importing: Importing;
@@ -41,7 +39,6 @@ export class MemoryScreen {
   /** The memories whose tags are being changed; null: none. */
   tagging = $state.raw<readonly string[] | null>(null);
   /** What is deleted permanently once that is confirmed. */
-  purging = $state.raw<readonly Row[] | null>(null);
   /** The row that a held key has moved to. It is selected at once, and shown when the key rests. */
   #passing = $state.raw<Row | null>(null);
   /** Where the address leads as soon as it changes. WebKit allows a hundred changes in half a minute, so it may never do so. */
@@ -63,7 +60,6 @@ export class MemoryScreen {
     this.edit = new Edit(rpc);
     this.conversations = parentList(rpc, "conversations", this.#route("conversations"));
     this.documents = parentList(rpc, "documents", this.#route("documents"));
-    this.trash = trashList(rpc, this.#route("trash"));
     this.timeline = new Timeline(rpc);
     this.form = new AddForm(rpc);
     this.embedding = new Embedding(rpc);
@@ -134,12 +130,11 @@ export class MemoryScreen {
       this.#readView();
     }
     const row = view === "list" ? this.list.selected : view === "timeline" && item ? this.timeline.row(item.id) : null;
-    this.inspector.show(view === "trash" ? null : item, view === "list" ? (row?.hit ?? null) : null, row?.memory);
+    this.inspector.show(item, view === "list" ? (row?.hit ?? null) : null, row?.memory);
   }
 
   /** The row that the selection is about: of the list, or made of what the inspector shows. */
   get current(): Row | null {
-    if (this.view === "trash") return this.trash.selected;
     if (this.view === "conversations" || this.view === "documents") return this[this.view].selected;
     const m = this.inspector.memory.data;
     const row = this.view === "list" ? this.list.selected : this.timeline.row(this.selectedId ?? "");
@@ -197,7 +192,7 @@ export class MemoryScreen {
     clearTimeout(this.#soon);
     this.#passing = null;
     this.#soon = undefined;
-    for (const part of [this.list, this.conversations, this.documents, this.trash]) part.stop();
+    for (const part of [this.list, this.conversations, this.documents]) part.stop();
   }
 
   reload(): void {
@@ -230,7 +225,6 @@ export class MemoryScreen {
     // Results that somebody reads do not move because something was added.
     if (view === "list" && !(grows && this.list.query.searching && this.list.slots.length > 0)) this.list.soon();
     if ((view === "conversations" || view === "documents") && op !== "update") this[view].soon();
-    if (view === "trash" && !grows && op !== "update") this.trash.soon();
   }
 
   #put(items: readonly Memory[]): void {
@@ -296,35 +290,6 @@ export class MemoryScreen {
     if (!removed || this.view !== "timeline") return;
     this.timeline.drop([row.id]);
     if (this.selectedId === row.id) this.goTo(null);
-  }
-
-  /** The rows of the trash that an action is about: the marked ones, else the selected one. */
-  get trashTargets(): readonly Row[] {
-    if (this.trashMarks.size > 0) return this.trash.rows.filter((r) => this.trashMarks.has(r.id));
-    return this.trash.selected ? [this.trash.selected] : [];
-  }
-
-  /** Restores rows from the trash. */
-  async restore(rows: readonly Pick<Row, "id" | "name">[]): Promise<void> {
-    await this.#leaveTrash(rows, t.cannotRestore, (ids) => this.#rpc.call("memory.restore", { ids }), t.restored, t.manyRestored);
-  }
-
-  /** Deletes permanently what was confirmed. */
-  async purge(): Promise<void> {
-    const rows = this.purging ?? [];
-    await this.#leaveTrash(rows, t.cannotPurge, (ids) => this.#rpc.call("memory.purge", { ids }), t.purged, t.manyPurged);
-    this.purging = null;
-  }
-
-  async #leaveTrash(rows: readonly Pick<Row, "id" | "name">[], failed: string, act: (ids: string[]) => Promise<unknown>, one: (name: string) => string, many: (n: number) => string): Promise<void> {
-    const ids = rows.slice(0, maxIds).map((r) => r.id);
-    if (ids.length === 0 || (await this.#act(failed, () => act(ids).then(() => true))) === null) return;
-    const at = this.trash.rows.findIndex((r) => r.id === this.selectedId);
-    const left = this.trash.rows.filter((r) => !ids.includes(r.id));
-    this.trashMarks.drop(ids);
-    if (ids.includes(this.selectedId ?? "")) this.trash.select(left[Math.min(at, left.length - 1)]?.id ?? null, "replace");
-    await this.trash.page.reload();
-    this.#notify.ok(rows.length === 1 ? one(firstLine(rows[0]!.name, 40)) : many(ids.length));
   }
 
   async pin(ids: readonly string[], on: boolean): Promise<void> {

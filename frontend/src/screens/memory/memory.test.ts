@@ -6,7 +6,6 @@ import { nav } from "../../lib/ui/state";
 import { Importing, isLargeArchive } from "./importing.svelte";
 import { bestMatch, linkPath } from "./links";
 import { MemoryScreen } from "./memory.svelte";
-import { rowOfConversation } from "./rows";
 
 function setup() {
   let all = [memory("a", { content: "First", tags: ["x"] }), memory("b", { content: "Second" })];
@@ -18,7 +17,7 @@ function setup() {
     return all.find((m) => m.id === id)!;
   };
   const rpc = fake({
-    "memory.list": (p: { trash?: boolean }) => ({ items: p.trash ? binned : all, total: (p.trash ? binned : all).length }),
+    "memory.list": () => ({ items: all, total: all.length }),
     "memory.get": (p: { id: string }) => {
       const m = all.find((x) => x.id === p.id);
       if (!m) throw new RpcError({ kind: "not_found", message: "Memory not found." });
@@ -41,8 +40,6 @@ function setup() {
       binned = [];
       return { count: 1 };
     },
-    "memory.restore": (p: { ids: string[] }) => ({ count: p.ids.length }),
-    "memory.purge": (p: { ids: string[] }) => ({ count: p.ids.length }),
     "memory.pin": (p: { ids: string[]; on: boolean }) => ({ items: p.ids.map((id) => change(id, { pinned: p.on })) }),
     "memory.set_salience": (p: { ids: string[]; tier: string }) => ({ items: p.ids.map((id) => change(id, { salienceTier: p.tier })) }),
     "memory.tag": (p: { ids: string[]; add: string[]; remove: string[] }) => ({ items: p.ids.map((id) => change(id, { tags: p.add })) }),
@@ -114,17 +111,6 @@ describe("acts", () => {
     expect(said.at(-1)).toBe("Changed the tags of 2 memories");
     rpc.failNext("memory.tag", new RpcError({ message: "no" }));
     expect(await screen.tag(["a"], ["z"], [])).toBe(false);
-    screen.stop();
-  });
-
-  it("removes for good only what was confirmed", async () => {
-    const { screen, rpc } = await opened();
-    await screen.purge();
-    expect(rpc.sent("memory.purge")).toEqual([]);
-    screen.purging = [rowOfConversation(conversation("c1"))];
-    await screen.purge();
-    expect(rpc.sent("memory.purge")).toEqual([{ ids: ["c1"] }]);
-    expect(screen.purging).toBeNull();
     screen.stop();
   });
 
@@ -386,46 +372,6 @@ describe("other views", () => {
     screen.inspector.show({ kind: "memory", id: "b", parentId: "", seq: -1 }, null, known);
     expect(screen.inspector.memory.data).toBeUndefined();
     await until(() => screen.inspector.memory.data?.id === "b");
-  });
-
-  it("shows the trash of all kinds, the latest first", async () => {
-    const { screen, rpc } = setup();
-    rpc.handle({
-      "memory.list": () => ({ items: [memory("a", { deletedAt: "2026-05-01T00:00:00Z" })], total: 1 }),
-      "memory.conversations": () => ({ conversations: [conversation("c1", { deletedAt: "2026-05-03T00:00:00Z" })], total: 1 }),
-      "memory.list_documents": () => ({ documents: [doc("d1", { deletedAt: "2026-05-02T00:00:00Z" })], total: 1 }),
-    });
-    nav.go("memory/trash");
-    const { trash, trashMarks } = screen;
-    await trash.page.reload();
-    expect(trash.rows.map((r) => r.id)).toEqual(["c1", "d1", "a"]);
-    trash.select("d1");
-    expect(screen.trashTargets.map((r) => r.id)).toEqual(["d1"]);
-    trashMarks.toggle("a");
-    trashMarks.toggle("c1");
-    rpc.handle({ "memory.list": () => ({ items: [], total: 0 }), "memory.conversations": () => ({ conversations: [], total: 0 }) });
-    await screen.restore(screen.trashTargets);
-    expect(rpc.sent("memory.restore")).toEqual([{ ids: ["c1", "a"] }]);
-    expect([trash.rows.map((r) => r.id), trashMarks.size, trash.selectedId]).toEqual([["d1"], 0, "d1"]);
-    await screen.restore(trash.rows);
-    expect(trash.selectedId).toBeNull();
-  });
-
-  it("reads the trash in pages that are in order across kinds", async () => {
-    const { screen, rpc } = setup();
-    const at = (i: number) => new Date(Date.UTC(2026, 4, 1) - i * 1000).toISOString();
-    const kind = (n: number) => Array.from({ length: 130 }, (_, i) => ({ id: `${n}-${i}`, deletedAt: at(i * 3 + n) }));
-    const page = <T>(all: T[], p: { limit: number; offset: number }) => all.slice(p.offset, p.offset + p.limit);
-    rpc.handle({
-      "memory.list": (p) => ({ items: page(kind(0), p).map((x) => memory(x.id, x)), total: 130 }),
-      "memory.conversations": (p) => ({ conversations: page(kind(1), p).map((x) => conversation(x.id, x)), total: 130 }),
-      "memory.list_documents": (p) => ({ documents: page(kind(2), p).map((x) => doc(x.id, x)), total: 130 }),
-    });
-    await screen.trash.page.reload();
-    for (let i = 0; i < 4; i++) await screen.trash.page.more();
-    const times = screen.trash.rows.map((r) => r.deletedAt);
-    expect([times.length, new Set(screen.trash.rows.map((r) => r.id)).size]).toEqual([390, 390]);
-    expect(times).toEqual([...times].sort().reverse());
   });
 
   it("knows how far meaning search is", async () => {

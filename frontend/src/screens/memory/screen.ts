@@ -17,7 +17,7 @@ export const screen: ScreenDef = {
   icon: Brain,
   needs: ["memory.list"],
   item: (id) => `memory/${id}`,
-  parts: ["timeline", "conversations", "documents", "trash"],
+  parts: ["timeline", "conversations", "documents"],
   load: () => import("./Memory.svelte"),
   keys: "g m",
   commands: () => [
@@ -27,7 +27,6 @@ export const screen: ScreenDef = {
     { id: "memory.conversations", title: t.views.conversations, group: t.title, run: () => nav.go("memory/conversations") },
     { id: "memory.documents", title: t.views.documents, group: t.title, run: () => nav.go("memory/documents") },
     { id: "memory.timeline", title: t.timelineCommand, group: t.title, run: () => nav.go("memory/timeline") },
-    { id: "memory.trash", title: t.trashCommand, group: t.title, words: t.restore, run: () => nav.go("memory/trash") },
   ],
   search: (rpc, query) => paletteMemory(rpc, query, (to) => nav.go(to)),
   jobs: () => memoryJobs.all,

@@ -9,7 +9,7 @@ import { bars, bestOf, firstLine, monthSpan, monthWord, pieces, priors, resultWo
 
 describe("addresses", () => {
   it("go there and back", () => {
-    for (const a of ["memory", "memory/trash", "memory/list/memory/m1", "memory/list/turn/t1/c1/7", "memory/conversations/c1", "memory/documents/d1", "memory/trash/m1", "memory/timeline/conversation/c1", "memory/list/chunk/k1/d1/0"]) {
+    for (const a of ["memory", "memory/list/memory/m1", "memory/list/turn/t1/c1/7", "memory/conversations/c1", "memory/documents/d1", "memory/timeline/conversation/c1", "memory/list/chunk/k1/d1/0"]) {
       const p = placeOf(a.split("/").slice(1));
       expect(addressOf(p.view, p.item)).toBe(a);
     }

@@ -27,4 +27,4 @@ export type Kind = "memory" | "turn" | "chunk";
 export type Mode = "hybrid" | "keyword" | "vector";
 export type Tier = "critical" | "high" | "medium" | "low";
 export type MemoryType = "episodic" | "semantic" | "procedural";
-export type View = "list" | "timeline" | "conversations" | "documents" | "trash";
+export type View = "list" | "timeline" | "conversations" | "documents";

@@ -1,11 +1,9 @@
 /** Addresses: psychology, psychology/<view>, psychology/<view>/<item>, psychology/layers/<number>/<item>. */
-import { views, type Place, type View } from "./types";
-
-const listed: Partial<Record<View, number>> = { people: 3, emotions: 2, goals: 4 };
+import { views, type Place } from "./types";
 
 export function placeOf(rest: readonly string[]): Place {
   const view = views.find((v) => v === rest[0]) ?? "overview";
-  if (view !== "layers") return { view, layer: listed[view] ?? 0, id: rest[1] ?? "" };
+  if (view !== "layers") return { view, layer: 0, id: rest[1] ?? "" };
   const n = Number(rest[1]);
   return { view, layer: Number.isInteger(n) && n >= 1 && n <= 7 ? n : 1, id: rest[2] ?? "" };
 }

@@ -4,18 +4,21 @@ import { Load, type Notify } from "../../lib/ui/state";
 import { nav } from "../../lib/ui/nav.svelte";
 import { addressOf } from "./address";
 import { t } from "./messages";
-import type { Entry, Fading, Forecast, Layer, Overview, Pattern, People, Place, Settings, Soul, ViewEntry } from "./types";
+import type { DecayRun, Entry, Fading, Forecast, Layer, Overview, Pattern, People, Place, Settings, Soul, ViewEntry } from "./types";
 
 /** What the forecast assumes beside what is. */
 export interface WhatIf {
   pinned?: boolean;
   tier?: string;
-  /** A day, as 2026-05-31. */
-  review?: string;
+  /** Days of reviews, as 2026-05-31. */
+  reviews?: readonly string[];
 }
 
 const proposable = ["goal", "aspiration", "fear", "possible_self", "value", "relationship", "attachment", "trust", "conflict", "support", "emotional_trigger", "emotional_regulation", "intensity_pattern", "narrative_theme", "growth_theme", "identity_development"];
-const proposalsShown = 20;
+/** What gives the entries of a layer in the order of their own time. */
+const timedViews = { 2: "psychology.emotional_map", 4: "psychology.goals", 6: "psychology.transformation", 7: "psychology.purpose" } as const;
+
+const longestPast = 60 * 86_400_000;
 
 /** The Psychology screen: layers, entries, forecasts, what fades, the soul and the settings. */
 export class PsychologyScreen {
@@ -23,6 +26,8 @@ export class PsychologyScreen {
   readonly layer = new Load<Layer>();
   readonly people = new Load<People>();
   readonly timed = new Load<readonly ViewEntry[]>();
+  /** How the selected entry has faded until now, since it was last revisited. */
+  readonly past = new Load<Forecast | null>();
   readonly fading = new Load<readonly Fading[]>();
   readonly proposals = new Load<readonly Pattern[]>();
   readonly soul = new Load<Soul>();
@@ -31,6 +36,10 @@ export class PsychologyScreen {
   /** The selected entry; null for a memory. */
   readonly entry = new Load<Entry | null>();
   place = $state.raw<Place>({ view: "overview", layer: 0, id: "" });
+  /** The order of proposals. */
+  sort = $state<"confidence" | "salience" | "recent">("confidence");
+  /** What a check would change, until one is made. */
+  dryRun = $state.raw<DecayRun | null>(null);
   whatIf = $state.raw<WhatIf>({});
   /** What the soul is being changed to; null: as stored. */
   draft = $state<string | null>(null);
@@ -70,17 +79,17 @@ export class PsychologyScreen {
     const { view, layer, id } = this.place;
     const call = this.#rpc;
     const reads: Promise<void>[] = [this.overview.run((signal) => call.call("psychology.overview", {}, { signal }))];
-    if (view === "overview")
+    if (view === "patterns" || view === "overview")
       reads.push(
         this.proposals.run(async (signal) => {
-          const found = await call.call("memory.list_patterns", { status: "active", limit: 100, sort: "confidence" }, { signal });
-          return found.patterns.filter((p) => p.userConfirmed === undefined && proposable.includes(p.type)).slice(0, proposalsShown);
+          const found = await call.call("memory.list_patterns", { status: "active", limit: 100, sort: this.sort }, { signal });
+          return found.patterns.filter((p) => p.userConfirmed === undefined && proposable.includes(p.type));
         }),
       );
     if (layer > 0) reads.push(this.layer.run((signal) => call.call("psychology.get_layer", { layerNumber: layer }, { signal })));
-    if (view === "people") reads.push(this.people.run((signal) => call.call("psychology.trust_map", id === "" ? {} : { personId: id }, { signal })));
-    if (view === "emotions") reads.push(this.timed.run(async (signal) => (await call.call("psychology.emotional_map", {}, { signal })).entries));
-    if (view === "goals") reads.push(this.timed.run(async (signal) => (await call.call("psychology.goals", {}, { signal })).entries));
+    const timed = timedViews[layer as keyof typeof timedViews];
+    if (timed) reads.push(this.timed.run(async (signal) => (await call.call(timed, {}, { signal })).entries));
+    if (layer === 3) reads.push(this.people.run((signal) => call.call("psychology.trust_map", id === "" ? {} : { personId: id }, { signal })));
     if (view === "fading") reads.push(this.fading.run(async (signal) => (await call.call("psychology.fading", { limit: 100 }, { signal })).items));
     if (view === "soul") {
       reads.push(this.soul.run((signal) => call.call("psychology.get_soul", {}, { signal })));
@@ -93,11 +102,11 @@ export class PsychologyScreen {
   /** Reads the selected item and its forecast. */
   async readItem(): Promise<void> {
     const { id } = this.place;
-    const { pinned, tier, review } = this.whatIf;
+    const { pinned, tier, reviews = [] } = this.whatIf;
     await this.forecast.run((signal) =>
       this.#rpc.call(
         "psychology.forecast",
-        { id, points: 240, whatIf: { ...(pinned === undefined ? {} : { pinned }), ...(tier ? { tier } : {}), ...(review ? { reinforceAt: [`${review}T12:00:00Z`] } : {}) } },
+        { id, points: 240, whatIf: { ...(pinned === undefined ? {} : { pinned }), ...(tier ? { tier } : {}), ...(reviews.length > 0 ? { reinforceAt: reviews.map((day) => `${day}T12:00:00Z`) } : {}) } },
         { signal },
       ),
     );
@@ -106,6 +115,13 @@ export class PsychologyScreen {
       if (!item || item.kind !== "entry") return null;
       const layer = await this.#rpc.call("psychology.get_layer", { layerNumber: item.layerNumber }, { signal });
       return layer.entries.find((e) => e.id === id) ?? null;
+    });
+    const since = this.entry.data?.lastReinforcedAt ?? this.entry.data?.createdAt;
+    await this.past.run(async (signal) => {
+      // What is pinned has no curve behind it, and less than an hour is not to be seen.
+      if (!since || item?.pinned || Date.now() - Date.parse(since) < 3_600_000) return null;
+      const from = Math.max(Date.parse(since), Date.now() - longestPast);
+      return this.#rpc.call("psychology.forecast", { id, from: new Date(from).toISOString(), to: new Date().toISOString(), points: 60 }, { signal });
     });
   }
 
@@ -173,6 +189,21 @@ export class PsychologyScreen {
     }
   }
 
+  /** Changes some data of an entry, with Undo. */
+  async change(e: Entry, change: Record<string, unknown>, done: string): Promise<void> {
+    const before = e.data as Record<string, unknown>;
+    const saved = await this.save({ layerNumber: e.layerNumber, kind: e.kind, data: { ...before, ...change }, id: e.id, version: e.version });
+    if (!saved) return;
+    this.#notify.undo(done, async () => {
+      await this.#rpc.call("psychology.upsert_entry", { layerNumber: e.layerNumber, kind: e.kind, data: before, id: e.id, version: saved.version } as never);
+    });
+  }
+
+  order(by: "confidence" | "salience" | "recent"): void {
+    this.sort = by;
+    void this.read();
+  }
+
   async accept(p: Pattern): Promise<void> {
     try {
       const made = await this.#rpc.call("psychology.accept_proposal", { patternId: p.id ?? "" });
@@ -194,7 +225,8 @@ export class PsychologyScreen {
     this.busy = true;
     try {
       const r = await this.#rpc.call("psychology.decay_run", { dryRun });
-      this.#notify.ok(dryRun ? t.would(r.items, r.changed, r.trashed.length) : t.checked(r.changed));
+      this.dryRun = dryRun ? r : null;
+      if (!dryRun) this.#notify.ok(t.checked(r.changed));
       await this.read();
     } catch (e) {
       this.#notify.error(e);
@@ -247,9 +279,11 @@ export class PsychologyScreen {
       this.#notify.error(e);
     }
   }
-  async importFiles(): Promise<void> {
+  /** Imports from a folder that was chosen, uploaded or named; "" is the person's own. */
+  async importFiles(path = ""): Promise<void> {
     try {
-      this.#notify.ok(t.imported((await this.#rpc.call("psychology.import", {})).entries));
+      this.#notify.ok(t.imported((await this.#rpc.call("psychology.import", path === "" ? {} : { path })).entries));
+      await this.read();
     } catch (e) {
       this.#notify.error(e);
     }
@@ -277,3 +311,12 @@ export const numberOf = (e: Pick<Entry, "data">, name: string, or: number): numb
   const v = ((e.data ?? {}) as Record<string, unknown>)[name];
   return typeof v === "number" && Number.isFinite(v) ? v : or;
 };
+
+/** A text of an entry's data, or "". */
+export const textOf = (e: Pick<Entry, "data">, name: string): string => {
+  const v = ((e.data ?? {}) as Record<string, unknown>)[name];
+  return typeof v === "string" ? v : "";
+};
+
+/** The day that an entry is about, as 2026-05-31, or "". */
+export const dateOf = (e: Pick<Entry, "data">): string => ["targetDate", "lastFelt", "startedAt", "at"].map((name) => textOf(e, name)).find((v) => v !== "") ?? "";

@@ -6,13 +6,14 @@ export type Layer = Result<"psychology.get_layer">;
 export type Entry = Layer["entries"][number];
 export type Kind = Layer["kinds"][number];
 export type Forecast = Result<"psychology.forecast">;
+export type DecayRun = Result<"psychology.decay_run">;
 export type Fading = Item<"psychology.fading", "items">;
 export type People = Result<"psychology.trust_map">;
 export type ViewEntry = Item<"psychology.goals", "entries">;
 export type Soul = Result<"psychology.get_soul">;
 export type Settings = Result<"psychology.get_settings">;
 export type Pattern = Item<"memory.list_patterns", "patterns">;
-export const views = ["overview", "layers", "people", "emotions", "goals", "fading", "soul", "settings"] as const;
+export const views = ["overview", "layers", "fading", "patterns", "soul", "settings"] as const;
 export type View = (typeof views)[number];
 /** Where the person is on this screen. */
 export interface Place {

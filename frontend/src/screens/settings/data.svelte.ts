@@ -1,4 +1,4 @@
-import { asError, type Item, type Result, type RpcError, type Rpc } from "../../lib/rpc";
+import { asError, giveUp, type Item, type Result, type RpcError, type Rpc } from "../../lib/rpc";
 import { Load, Paged, format, toasts } from "../../lib/ui/state";
 import { t } from "./messages";
 
@@ -133,6 +133,12 @@ export class DataState {
     return sum(this.review?.result?.newer);
   }
 
+  /** Closes the review without restoring. */
+  dropReview(): void {
+    giveUp(this.review?.backup.path);
+    this.review = null;
+  }
+
   async restore(passphrase = ""): Promise<boolean> {
     const path = this.review?.backup.path;
     if (!path) return false;
@@ -162,6 +168,11 @@ export class DataState {
         await this.load();
       }
     });
+  }
+  /** Closes the review of an import without importing. */
+  dropImport(): void {
+    giveUp(this.importing?.dir);
+    this.importing = null;
   }
   get importNew(): number {
     return sum(this.importing?.result.inserted);

@@ -68,7 +68,7 @@ export default {
   newCode: "JavaScript oder TypeScript",
   newModule: "WASM-Modul…",
   installWords: "Modul Datei hinzufügen wasm",
-  dropModule: "Legen Sie eine .wasm-Datei hier ab, um sie zu installieren",
+  dropFile: "Legen Sie eine Datei mit Werkzeugen oder ein .wasm-Modul hier ab",
   enabledNamed: (name) => `${name} aktiviert`,
   disabledNamed: (name) => `${name} deaktiviert`,
   permissionsRemoved: "Seine Berechtigungen wurden entfernt. Es fragt wieder.",

@@ -72,7 +72,7 @@ export const en = {
   newCode: "JavaScript or TypeScript",
   newModule: "WASM module…",
   installWords: "module file add wasm",
-  dropModule: "Drop a .wasm file to install it",
+  dropFile: "Drop a file of tools or a .wasm module here",
   newWords: "create write",
   import: "Import",
   importTools: "Import tools…",

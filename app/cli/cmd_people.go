@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"helix/backend/synthesis"
+)
+
+type synthesisPeopleCmd struct {
+	List  peopleListCmd  `cmd:"" default:"withargs" help:"List the people of your texts."`
+	Merge peopleMergeCmd `cmd:"" help:"Make one person of several."`
+	Split peopleSplitCmd `cmd:"" help:"Say that aliases of a person mean somebody else."`
+}
+
+type peopleListCmd struct {
+	Query  string `help:"Only people with this in a name."`
+	Limit  int    `default:"100"`
+	Offset int    `default:"0"`
+}
+
+func (p *peopleListCmd) Run(c *command) error {
+	params := map[string]any{"limit": p.Limit, "offset": p.Offset}
+	setIf(params, "query", p.Query)
+	return show(c, "memory.list_people", params, func(r synthesis.PeopleResult) {
+		if len(r.People) == 0 {
+			c.say("No people yet. Import conversations, or add memories that name somebody.")
+			return
+		}
+		rows := [][]string{}
+		for _, x := range r.People {
+			rows = append(rows, []string{x.Name, x.Relationship, fmt.Sprint(x.Mentions), fmt.Sprint(x.Messages), x.LastSeen.Local().Format(time.DateOnly), strings.Join(x.Aliases, ", ")})
+		}
+		c.table([]string{"NAME", "RELATIONSHIP", "MENTIONS", "MESSAGES", "LAST SEEN", "ALIASES"}, rows)
+	})
+}
+
+type peopleMergeCmd struct {
+	Names []string `arg:"" help:"Two names or more, as the list shows them."`
+	Name  string   `help:"Name of the result. Default: the first one."`
+}
+
+func (p *peopleMergeCmd) Run(c *command) error {
+	params := map[string]any{"names": p.Names}
+	setIf(params, "name", p.Name)
+	return show(c, "memory.merge_people", params, func(r synthesis.MergePeopleResult) {
+		c.printPerson(r.Person)
+		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
+	})
+}
+
+type peopleSplitCmd struct {
+	Person  string   `arg:"" help:"Name of the person."`
+	Aliases []string `arg:"" help:"Aliases of theirs that mean another one person."`
+}
+
+func (p *peopleSplitCmd) Run(c *command) error {
+	return show(c, "memory.split_person", map[string]any{"name": p.Person, "aliases": p.Aliases}, func(r synthesis.SplitPersonResult) {
+		c.printPerson(r.Person)
+		c.printPerson(r.Split)
+		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
+	})
+}
+
+func (c *command) printPerson(p synthesis.Person) {
+	line := p.Name
+	if len(p.Aliases) > 0 {
+		line += " (" + strings.Join(p.Aliases, ", ") + ")"
+	}
+	fmt.Fprintf(c.env.Stdout, "%s: %d mentions, %d messages\n", plain(line), p.Mentions, p.Messages)
+}

@@ -1,0 +1,323 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/agent"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/permission"
+	"helix/backend/providers"
+)
+
+// Conn is a connection to a backend.
+type Conn interface {
+	Call(ctx context.Context, method string, params, result any) error
+	// Follow calls fn for each event of the topics since the connection was made, in order, until
+	// ctx ends (nil) or the connection is lost. gap is called when events are missing.
+	Follow(ctx context.Context, topics []string, fn func(gateway.Event), gap func()) error
+	Close() error
+}
+
+// command is an input that begins with a slash.
+type command struct{ name, args, help string }
+
+func commands() []command {
+	return []command{
+		{"/new", "", "start a new chat"},
+		{"/sessions", "", "list chats"},
+		{"/switch", "N", "continue chat N of that list"},
+		{"/cancel", "", "stop the answer"},
+		{"/cancelall", "", "stop the answers of all chats"},
+		{"/status", "", "show this chat and what runs"},
+		{"/model", "REF", "answer with provider/model from now on"},
+		{"/mode", "MODE", "ask, read or work: what tools may do without a question"},
+		{"/cost", "", "show what this chat has cost"},
+		{"/help", "", "show this help"},
+		{"/quit", "", "leave; the chat stays"},
+	}
+}
+
+// Help lists the commands.
+func Help() string {
+	var b strings.Builder
+	for _, c := range commands() {
+		fmt.Fprintf(&b, "%-16s%s\n", strings.TrimSpace(c.name+" "+c.args), c.help)
+	}
+	return b.String() + "\nA text that you send while Helix answers waits for its turn."
+}
+
+// Settings are what a person has chosen: the chat, and how it answers.
+type Settings struct {
+	SessionID uuid.UUID          // Nil: a new chat begins with the next text
+	Model     providers.ModelRef // "": that of the chat
+	Mode      string             // of a new chat
+	Budget    *agent.Budget
+	Listed    []agent.Session // what /switch counts
+}
+
+// Outcome is what an input led to.
+type Outcome struct {
+	Settings Settings
+	Text     string            // to show
+	Listed   bool              // Settings.Listed is to be shown
+	Sent     *agent.SendResult // a text was sent
+	Quit     bool
+}
+
+// Do carries out an input: a command, or a text for the chat, which gets the id turn. The same input
+// with the same id may be repeated after a lost connection. The settings count even with an error.
+func Do(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, input string) (out Outcome, err error) {
+	verb, rest, _ := strings.Cut(strings.TrimSpace(input), " ")
+	rest = strings.TrimSpace(rest)
+	out.Settings = s
+	here := agent.SessionParams{SessionID: s.SessionID}
+	if !isCommand(verb) {
+		out.Settings, out.Sent, err = send(ctx, conn, s, turn, input)
+		return out, err
+	}
+	switch verb {
+	case "/quit", "/exit":
+		out.Quit = true
+	case "/help":
+		out.Text = Help()
+	case "/new":
+		out.Settings.SessionID = uuid.Nil
+		out.Text = "A new chat begins with your next text."
+	case "/sessions":
+		var r agent.ListResult
+		err = conn.Call(ctx, "chat.list", agent.ListParams{Limit: 50}, &r)
+		out.Settings.Listed, out.Listed = r.Sessions, err == nil
+	case "/switch":
+		n, bad := strconv.Atoi(rest)
+		if bad != nil || n < 1 || n > len(s.Listed) {
+			out.Text = "Choose a number of /sessions."
+			break
+		}
+		chosen := s.Listed[n-1]
+		out.Settings.SessionID, out.Settings.Model = chosen.ID, ""
+		out.Text = "Chat: " + Title(chosen)
+	case "/cancel":
+		var r agent.StateResult
+		if s.SessionID != uuid.Nil {
+			err = conn.Call(ctx, "chat.cancel", here, &r)
+		}
+		if out.Text = "Stopped."; r.State == "" || r.State == "idle" {
+			out.Text = "Nothing runs."
+		}
+	case "/cancelall":
+		var r agent.CountResult
+		err = conn.Call(ctx, "chat.cancel_all", struct{}{}, &r)
+		out.Text = fmt.Sprintf("%d stopped.", r.Count)
+	case "/model":
+		out.Settings.Model = providers.ModelRef(rest)
+		if out.Text = "Model: " + rest; rest == "" {
+			out.Text = "Model: that of the chat"
+		}
+	case "/mode":
+		if !slices.Contains(modes(), rest) {
+			out.Text = "The mode is ask, read or work."
+			break
+		}
+		if s.SessionID != uuid.Nil {
+			err = conn.Call(ctx, "chat.set_mode", agent.ModeParams{SessionID: s.SessionID, Mode: rest}, nil)
+		}
+		if err == nil {
+			out.Settings.Mode, out.Text = rest, "Mode: "+rest
+		}
+	case "/cost", "/status":
+		out.Text, err = account(ctx, conn, s, verb == "/status")
+	default:
+		out.Text = "There is no command " + verb + ". /help lists them."
+	}
+	return out, err
+}
+
+func modes() []string { return []string{agent.ModeAsk, agent.ModeRead, agent.ModeWork} }
+
+// isCommand tells /new from /etc/hosts.
+func isCommand(word string) bool {
+	return len(word) > 1 && word[0] == '/' && strings.Trim(word[1:], "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// send sends a text; the first one makes the chat.
+func send(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, text string) (Settings, *agent.SendResult, error) {
+	fresh := s.SessionID == uuid.Nil
+	if fresh {
+		var made agent.SessionResult
+		if err := conn.Call(ctx, "chat.create", agent.CreateParams{Mode: s.Mode}, &made); err != nil {
+			return s, nil, err
+		}
+		s.SessionID = made.Session.ID
+	}
+	var sent agent.SendResult
+	err := conn.Call(ctx, "chat.send", agent.SendParams{SessionID: s.SessionID, Text: text, TurnID: &turn, Model: s.Model, Budget: s.Budget}, &sent)
+	if err == nil {
+		return s, &sent, nil
+	}
+	if fresh && refused(err) { // an empty chat is of no use
+		_ = conn.Call(ctx, "chat.delete", agent.SessionParams{SessionID: s.SessionID}, nil)
+		s.SessionID = uuid.Nil
+	}
+	return s, nil, err
+}
+
+// refused reports whether the backend itself gave the error: the call was not made, and the
+// connection is up.
+func refused(err error) bool {
+	var r *gateway.RemoteError
+	return errors.As(err, &r)
+}
+
+// account says what a chat has cost, and with status how it stands.
+func account(ctx context.Context, conn Conn, s Settings, status bool) (text string, err error) {
+	if s.SessionID == uuid.Nil {
+		return "This chat has not begun.", nil
+	}
+	here := agent.SessionParams{SessionID: s.SessionID}
+	if status {
+		var all agent.StatusResult
+		var got agent.GetResult
+		if err := errors.Join(conn.Call(ctx, "agent.status", struct{}{}, &all), conn.Call(ctx, "chat.get", here, &got)); err != nil {
+			return "", err
+		}
+		model := string(s.Model)
+		if model == "" {
+			model = modelOf(got.Session, all)
+		}
+		text = fmt.Sprintf("Chat %s\nMode %s, model %s\n%d running, %d queued in all chats\n", s.SessionID, got.Session.Mode, model, len(all.Running), all.Queued)
+	}
+	var cost agent.CostResult
+	if err := conn.Call(ctx, "chat.cost", here, &cost); err != nil {
+		return "", err
+	}
+	for _, m := range cost.ByModel {
+		text += fmt.Sprintf("%s: %s in %d calls, %d tokens\n", m.Key, Dollars(m.CostMicros), m.Calls, m.Tokens)
+	}
+	return text + fmt.Sprintf("%d calls of a model, %s", cost.Calls, Dollars(cost.CostMicros)), nil
+}
+
+// modelOf is the model that answers a chat: its own, or that of the role chat.
+func modelOf(s agent.Session, all agent.StatusResult) string {
+	if s.Model != "" {
+		return string(s.Model)
+	}
+	for _, r := range all.Roles {
+		if r.Role == providers.RoleChat && len(r.Chain) > 0 {
+			return string(r.Chain[0])
+		}
+	}
+	return "none"
+}
+
+// Dollars prints an amount.
+func Dollars(m providers.Micros) string { return fmt.Sprintf("$%.4f", float64(m)/1e6) }
+
+// Title names a chat.
+func Title(s agent.Session) string {
+	if s.Title == "" {
+		return "(no title)"
+	}
+	return OneLine(s.Title)
+}
+
+// SessionRow is one line of a list of chats.
+func SessionRow(i int, s agent.Session) string {
+	return strings.TrimSpace(fmt.Sprintf("%2d  %s  %s  %s", i+1, s.UpdatedAt.Local().Format(time.DateTime), Title(s), map[bool]string{true: "(" + s.State + ")"}[s.State != "idle" && s.State != ""]))
+}
+
+// Question is a question of Approvals as it is asked in a terminal.
+type Question struct{ permission.Approval }
+
+// Ask reads a question; nil: it has been answered.
+func Ask(ctx context.Context, conn Conn, id uuid.UUID) (*Question, error) {
+	var r permission.GetApprovalResult
+	if err := conn.Call(ctx, "approvals.get", permission.GetApprovalParams{ID: id}, &r); err != nil || r.Approval.Status != "pending" {
+		return nil, err
+	}
+	return &Question{r.Approval}, nil
+}
+
+// Sentence says who asks for what.
+func (q *Question) Sentence() string {
+	who, what := q.Subject.Name, q.Approval.Sentence
+	if who == "" {
+		who = q.Subject.ID
+	}
+	if what == "" && len(q.Requested) > 0 {
+		what = string(q.Requested[0].Capability)
+	}
+	return OneLine(who + " asks: " + what)
+}
+
+// Lines say in full what is asked for, made safe to show.
+func (q *Question) Lines() (out []string) {
+	for _, r := range q.Requested {
+		line := string(r.Capability)
+		if r.Resource != "" {
+			line += "(" + r.Resource + ")"
+		}
+		out = append(out, OneLine(line+" "+r.Why))
+	}
+	if x := q.Question; x != nil {
+		for _, text := range []string{x.Message, string(x.Details)} {
+			if text != "" {
+				out = append(out, strings.Split(Visible(strings.TrimRight(text, "\n")), "\n")...)
+			}
+		}
+	}
+	return out
+}
+
+// Full is everything that is known of the question.
+func (q *Question) Full() string {
+	return strings.Join(append([]string{OneLine(strings.ReplaceAll(q.Tier, "_", " "))}, q.Lines()...), "\n")
+}
+
+// Keys say how to answer.
+func (q *Question) Keys() string {
+	if q.Question == nil {
+		return "y once, n deny, v view"
+	}
+	var names []string
+	for i, c := range q.Question.Choices {
+		names = append(names, fmt.Sprintf("%d %s", i+1, OneLine(c.Label)))
+	}
+	return strings.Join(names, ", ") + ", v view"
+}
+
+// Answer is what a key decides; ok is false for a key that decides nothing.
+func (q *Question) Answer(key string) (p permission.AnswerParams, ok bool) {
+	p = permission.AnswerParams{ID: q.ID, DefinitionHash: q.DefinitionHash, Decision: "deny"}
+	if q.Question == nil {
+		if key == "y" {
+			p.Decision, p.Scope = "approve", "once"
+		}
+		return p, key == "y" || key == "n"
+	}
+	n, err := strconv.Atoi(key)
+	if err != nil || n < 1 || n > len(q.Question.Choices) {
+		return p, false
+	}
+	c := q.Question.Choices[n-1]
+	if p.Choice = c.ID; c.Approves {
+		p.Decision = "approve"
+	}
+	return p, true
+}
+
+// Decide gives an answer. That somebody else gave one is no error.
+func Decide(ctx context.Context, conn Conn, p permission.AnswerParams) error {
+	if err := conn.Call(ctx, "approvals.decide", p, nil); err != nil && !fault.Is(err, fault.Conflict) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,594 @@
+// Package tui is the chat of the command line: what is known of a chat, folded from events (Chat), the
+// inputs that a person gives (Do), and the full-screen interface over both (Run). The interface is a
+// pure model: what it has to call it returns as commands. Only app/cli imports it.
+package tui
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+	"github.com/google/uuid"
+
+	"helix/backend/agent"
+	"helix/backend/fault"
+	"helix/backend/gateway"
+	"helix/backend/permission"
+)
+
+const (
+	maxInput  = 256 << 10 // characters
+	inputRows = 10
+	tick      = 100 * time.Millisecond
+	// guard is how long a question is shown, and nothing typed, before keys answer it.
+	guard     = 500 * time.Millisecond
+	callLimit = 30 * time.Second
+	poll      = 2 * time.Second
+)
+
+// Model is the state of the interface. Make one with newModel.
+type Model struct {
+	o     Options
+	conn  Conn // nil: lost
+	links int  // connections so far; what a call over an earlier one gives may be out of date
+	tries int  // to connect again
+	st    styles
+	md    markers
+
+	set    Settings
+	chat   Chat
+	all    agent.StatusResult
+	known  bool // all was read
+	polls  bool // it is read again soon, because no model is set up
+	outbox []outgoing
+	busy   bool // the first of outbox is under way
+	read   bool // a Query is under way
+	again  bool // and another is needed
+
+	question *Question
+	asking   uuid.UUID // whose question is shown or being read
+	armed    bool      // keys answer it
+	edits    int
+
+	input textarea.Model
+	last  string // the last input
+	pick  int    // among the completions
+	note  string
+	// stopping is the turn that the person has stopped.
+	stopping uuid.UUID
+	sheet    *sheet
+	leave    bool // Ctrl+C was pressed once
+	ticks    bool
+	frame    int
+	seen     int64 // seq of the newest message when the person scrolled up
+	top      *anchor
+	open     map[string]bool // calls that were folded or unfolded, against openAll
+	unfold   bool
+	folds    int
+	cache    map[uuid.UUID]cached
+	width    int
+	height   int
+	after    func(time.Duration, tea.Msg) tea.Cmd
+}
+
+type outgoing struct {
+	turn uuid.UUID
+	text string
+}
+
+// sheet is a text, or a list of chats to choose from, in place of the transcript.
+type sheet struct {
+	title string
+	lines []string
+	pick  bool
+	at    int // first line shown, or the chosen one
+}
+
+type (
+	connectedMsg struct{ conn Conn }
+	lostMsg      struct{ tries int }
+	eventsMsg    []gateway.Event
+	pageMsg      struct {
+		link int
+		page Page
+		err  error
+	}
+	doneMsg struct {
+		link int
+		out  Outcome
+		err  error
+	}
+	statusMsg struct {
+		all agent.StatusResult
+		err error
+	}
+	askedMsg struct {
+		id  uuid.UUID
+		q   *Question
+		err error
+	}
+	calledMsg struct{ err error }
+	armMsg    struct{ edits int }
+	pollMsg   struct{}
+	tickMsg   struct{}
+)
+
+func newModel(o Options) *Model {
+	in := textarea.New()
+	in.Placeholder = "Write a message"
+	in.ShowLineNumbers = false
+	in.CharLimit, in.MaxContentHeight = maxInput, maxInput
+	in.DynamicHeight, in.MinHeight, in.MaxHeight = true, 1, inputRows
+	in.EndOfBufferCharacter = ' '
+	in.SetPromptFunc(2, func(p textarea.PromptInfo) string {
+		if p.LineNumber == 0 {
+			return "> "
+		}
+		return "  "
+	})
+	in.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "ctrl+j", "shift+enter"))
+	in.SetVirtualCursor(false)
+	st := newStyles()
+	state := textarea.StyleState{Placeholder: st.faint, Prompt: st.person}
+	in.SetStyles(textarea.Styles{Focused: state, Blurred: state, Cursor: textarea.CursorStyle{Shape: tea.CursorBlock, Blink: true}})
+	in.Focus()
+	m := &Model{o: o, st: st, md: newMarkers(), set: o.Settings, input: in, open: map[string]bool{}, cache: map[uuid.UUID]cached{}, width: 80, height: 24,
+		after: func(d time.Duration, msg tea.Msg) tea.Cmd { return tea.Tick(d, func(time.Time) tea.Msg { return msg }) }}
+	m.chat.Session.ID = o.Settings.SessionID
+	m.resize(80, 24)
+	return m
+}
+
+// Init does nothing: the first message is that the connection is up.
+func (m *Model) Init() tea.Cmd { return nil }
+
+// Update takes a message over and returns what is to be called.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	var cmds []tea.Cmd
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.resize(msg.Width, msg.Height)
+	case tea.KeyPressMsg:
+		cmds = append(cmds, m.press(msg))
+	case tea.PasteMsg:
+		msg.Content = strings.ReplaceAll(strings.ReplaceAll(msg.Content, "\r\n", "\n"), "\r", "\n")
+		cmds = append(cmds, m.edit(msg))
+	case tea.MouseWheelMsg:
+		m.scroll(map[tea.MouseButton]int{tea.MouseWheelUp: -3, tea.MouseWheelDown: 3}[msg.Button])
+	case tea.MouseClickMsg:
+		m.click(msg.Y)
+	case connectedMsg:
+		m.conn, m.tries, m.read, m.asking = msg.conn, 0, false, uuid.Nil
+		m.links++
+		cmds = append(cmds, m.status(), m.refresh())
+	case lostMsg:
+		if m.conn != nil {
+			m.chat.Lost()
+		}
+		m.conn, m.tries = nil, msg.tries
+	case eventsMsg:
+		stale := false
+		for _, e := range msg {
+			switch e.Name {
+			case "events.gap":
+				m.chat.Lost()
+				stale = true
+			case "providers.changed":
+				cmds = append(cmds, m.status())
+			default:
+				stale = m.chat.Event(e) || stale
+			}
+		}
+		if stale {
+			cmds = append(cmds, m.refresh())
+		}
+	case pageMsg:
+		cmds = append(cmds, m.page(msg))
+	case doneMsg:
+		cmds = append(cmds, m.done(msg))
+	case statusMsg:
+		if msg.err == nil {
+			m.all, m.known = msg.all, true
+		}
+		if !m.all.Ready && !m.polls { // that a role has a model is no event
+			m.polls = true
+			cmds = append(cmds, m.after(poll, pollMsg{}))
+		}
+	case pollMsg:
+		m.polls = false
+		cmds = append(cmds, m.status())
+	case askedMsg:
+		if msg.id == m.asking {
+			if m.question = msg.q; msg.err != nil {
+				m.asking = uuid.Nil
+				m.fail(msg.err)
+			}
+			cmds = append(cmds, m.arm())
+		}
+	case calledMsg:
+		m.fail(msg.err)
+		cmds = append(cmds, m.refresh())
+	case armMsg:
+		m.armed = msg.edits == m.edits
+	case tickMsg:
+		m.ticks = false
+		m.frame++
+	}
+	cmds = append(cmds, m.next())
+	if m.running() && !m.ticks {
+		m.ticks = true
+		cmds = append(cmds, m.after(tick, tickMsg{}))
+	}
+	return m, tea.Batch(cmds...)
+}
+
+// running reports whether something moves on the screen by itself.
+func (m *Model) running() bool {
+	return m.conn != nil && (m.busy || m.chat.Turn != nil && m.chat.Turn.State != agent.Waiting)
+}
+
+// call makes a command of calls over the connection.
+func (m *Model) call(fn func(ctx context.Context, conn Conn) tea.Msg) tea.Cmd {
+	conn := m.conn
+	if conn == nil {
+		return nil
+	}
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+		defer cancel()
+		return fn(ctx, conn)
+	}
+}
+
+func (m *Model) status() tea.Cmd {
+	return m.call(func(ctx context.Context, conn Conn) (msg tea.Msg) {
+		var all agent.StatusResult
+		err := conn.Call(ctx, "agent.status", struct{}{}, &all)
+		return statusMsg{all, err}
+	})
+}
+
+// refresh reads what has changed, one query at a time.
+func (m *Model) refresh() tea.Cmd {
+	if m.again = true; m.read || m.conn == nil || m.chat.Session.ID == uuid.Nil {
+		return nil
+	}
+	m.again = false
+	return m.query(m.chat.Query())
+}
+
+func (m *Model) query(q Query) tea.Cmd {
+	m.read = true
+	link := m.links
+	return m.call(func(ctx context.Context, conn Conn) tea.Msg {
+		p, err := q.Read(ctx, conn)
+		return pageMsg{link, p, err}
+	})
+}
+
+func (m *Model) page(msg pageMsg) tea.Cmd {
+	if msg.link != m.links {
+		return nil
+	}
+	m.read = false
+	if msg.err != nil {
+		if refused(msg.err) {
+			m.fail(msg.err)
+		}
+		return nil
+	}
+	again := m.chat.Apply(msg.page)
+	cmds := []tea.Cmd{m.ask()}
+	if q, ok := m.chat.OlderQuery(); again || m.again || !ok {
+		if again || m.again {
+			cmds = append(cmds, m.refresh())
+		}
+	} else {
+		cmds = append(cmds, m.query(q))
+	}
+	return tea.Batch(cmds...)
+}
+
+// ask reads the question that the turn waits for.
+func (m *Model) ask() tea.Cmd {
+	id := uuid.Nil
+	if t := m.chat.Turn; t != nil && t.State == agent.Waiting && len(t.Approvals) > 0 {
+		id = t.Approvals[0]
+	}
+	if id == m.asking {
+		return nil
+	}
+	m.asking, m.question = id, nil
+	if id == uuid.Nil {
+		return nil
+	}
+	return m.call(func(ctx context.Context, conn Conn) tea.Msg {
+		q, err := Ask(ctx, conn, id)
+		return askedMsg{id, q, err}
+	})
+}
+
+// arm lets keys answer the question after a while, so that none is taken from a person who types.
+func (m *Model) arm() tea.Cmd {
+	m.edits++
+	if m.armed = false; m.question == nil {
+		return nil
+	}
+	return m.after(guard, armMsg{m.edits})
+}
+
+// next carries out the first input that waits.
+func (m *Model) next() tea.Cmd {
+	if m.busy || m.conn == nil || len(m.outbox) == 0 {
+		return nil
+	}
+	m.busy = true
+	in, set, link := m.outbox[0], m.set, m.links
+	return m.call(func(ctx context.Context, conn Conn) tea.Msg {
+		out, err := Do(ctx, conn, set, in.turn, in.text)
+		return doneMsg{link, out, err}
+	})
+}
+
+func (m *Model) done(msg doneMsg) tea.Cmd {
+	m.busy, m.set = false, msg.out.Settings
+	if msg.err != nil && !refused(msg.err) && (msg.link != m.links || m.conn == nil) {
+		return nil // the same again over the next connection
+	}
+	in := m.outbox[0]
+	m.outbox = m.outbox[1:]
+	if m.set.SessionID != m.chat.Session.ID {
+		m.chat = Chat{Session: agent.Session{ID: m.set.SessionID}}
+		m.top, m.question, m.asking, m.read = nil, nil, uuid.Nil, false
+		clear(m.cache)
+	}
+	switch out := msg.out; {
+	case msg.err != nil:
+		m.fail(msg.err)
+		if m.input.Value() == "" && !isCommand(strings.Fields(in.text)[0]) {
+			m.input.SetValue(in.text) // a draft is kept
+		}
+	case out.Quit:
+		return tea.Quit
+	case out.Listed:
+		m.sheet = &sheet{title: "Chats", pick: true}
+		for i, s := range m.set.Listed {
+			m.sheet.lines = append(m.sheet.lines, SessionRow(i, s))
+		}
+	case strings.Contains(out.Text, "\n"):
+		m.show(strings.TrimPrefix(in.text, "/"), out.Text)
+	default:
+		m.note = OneLine(out.Text)
+	}
+	return tea.Batch(m.refresh(), m.status())
+}
+
+// show puts a text in place of the transcript.
+func (m *Model) show(title, text string) {
+	m.sheet = &sheet{title: title, lines: strings.Split(Visible(strings.TrimRight(text, "\n")), "\n")}
+}
+
+func (m *Model) fail(err error) {
+	if err != nil {
+		m.note = OneLine(fault.As(err).Message)
+	}
+}
+
+// submit sends what was typed, or carries out a command.
+func (m *Model) submit() tea.Cmd {
+	text := strings.TrimSpace(m.input.Value())
+	if text == "" {
+		return nil
+	}
+	if list := m.completions(); len(list) > 0 && text != list[m.pick].name {
+		c := list[m.pick]
+		if text = c.name; c.args != "" {
+			m.input.SetValue(text + " ")
+			return nil
+		}
+	}
+	m.last, m.top, m.note, m.pick = text, nil, "", 0
+	m.input.Reset()
+	switch text {
+	case "/quit", "/exit":
+		return tea.Quit
+	case "/help":
+		m.show("Help", Help()+"\n\n"+keysHelp)
+		return nil
+	}
+	m.outbox = append(m.outbox, outgoing{m.o.NewID(), text})
+	return nil
+}
+
+// completions are what the input may become.
+func (m *Model) completions() (out []command) {
+	v := m.input.Value()
+	if !strings.HasPrefix(v, "/") || strings.Contains(v, "\n") {
+		return nil
+	}
+	all := commands()
+	if strings.HasPrefix(v, "/mode ") {
+		all = nil
+		for _, s := range modes() {
+			all = append(all, command{name: "/mode " + s})
+		}
+	}
+	if strings.HasPrefix(v, "/model ") {
+		all = nil
+		for _, r := range m.all.Roles {
+			for _, ref := range r.Chain {
+				if c := (command{name: "/model " + string(ref)}); !slices.Contains(all, c) {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	for _, c := range all {
+		if strings.HasPrefix(c.name, v) {
+			out = append(out, c)
+		}
+	}
+	m.pick = min(m.pick, max(len(out)-1, 0))
+	return out
+}
+
+// press handles a key.
+func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
+	k := msg.String()
+	if k == "ctrl+c" {
+		if m.leave {
+			return tea.Quit
+		}
+		m.leave = true
+		return nil
+	}
+	m.leave = false
+	if k == "ctrl+z" {
+		return tea.Suspend
+	}
+	empty := m.input.Value() == ""
+	if m.sheet != nil {
+		if used := m.pressSheet(k); used || k == "esc" {
+			return nil
+		}
+	}
+	if q := m.question; q != nil && m.armed && empty {
+		if k == "v" {
+			m.show(q.Sentence(), q.Full())
+			return nil
+		}
+		if p, ok := q.Answer(k); ok {
+			return m.decide(p)
+		}
+	}
+	list := m.completions()
+	switch k {
+	case "ctrl+d":
+		if empty {
+			return tea.Quit
+		}
+	case "esc":
+		return m.stop()
+	case "enter":
+		return m.submit()
+	case "tab":
+		if len(list) > 0 {
+			m.input.SetValue(list[m.pick].name + map[bool]string{true: " "}[list[m.pick].args != ""])
+		}
+		return nil
+	case "up", "down":
+		switch {
+		case len(list) > 0:
+			m.pick = (m.pick + map[string]int{"up": len(list) - 1, "down": 1}[k]) % len(list)
+			return nil
+		case k == "up" && empty:
+			m.input.SetValue(m.lastInput())
+			return m.arm()
+		}
+	case "pgup", "pgdown", "ctrl+home", "ctrl+end":
+		m.scrollKey(strings.TrimPrefix(k, "ctrl+"))
+		return nil
+	case "home", "end":
+		if empty {
+			m.scrollKey(k)
+			return nil
+		}
+	case "ctrl+o":
+		m.unfold = !m.unfold
+		m.folds++
+		clear(m.open)
+		return nil
+	}
+	return m.edit(msg)
+}
+
+// edit passes a message on to the input.
+func (m *Model) edit(msg tea.Msg) tea.Cmd {
+	before := m.input.Value()
+	var cmd tea.Cmd
+	if m.input, cmd = m.input.Update(msg); m.input.Value() == before {
+		return cmd
+	}
+	m.note, m.pick, m.sheet = "", 0, nil
+	return tea.Batch(cmd, m.arm())
+}
+
+// pressSheet handles a key while a sheet is shown, and reports whether it did.
+func (m *Model) pressSheet(k string) bool {
+	s, rows, last := m.sheet, max(m.paneHeight()-2, 1), m.sheetEnd()
+	switch k {
+	case "esc":
+		m.sheet = nil
+	case "enter":
+		m.sheet = nil
+		if s.pick && len(s.lines) > 0 {
+			m.outbox = append(m.outbox, outgoing{m.o.NewID(), "/switch " + itoa(s.at+1)})
+		}
+	case "up":
+		s.at--
+	case "down":
+		s.at++
+	case "pgup":
+		s.at -= rows
+	case "pgdown":
+		s.at += rows
+	case "home":
+		s.at = 0
+	case "end":
+		s.at = last
+	default:
+		return false
+	}
+	s.at = min(max(s.at, 0), last)
+	return true
+}
+
+// sheetEnd is the last place that a sheet can be moved to.
+func (m *Model) sheetEnd() int {
+	if m.sheet.pick {
+		return max(len(m.sheet.lines)-1, 0)
+	}
+	return max(len(m.sheet.lines)-max(m.paneHeight()-2, 1), 0)
+}
+
+func (m *Model) decide(p permission.AnswerParams) tea.Cmd {
+	m.question = nil
+	return m.call(func(ctx context.Context, conn Conn) tea.Msg { return calledMsg{Decide(ctx, conn, p)} })
+}
+
+// stop cancels the turn, or else takes back what waits to be sent or answered.
+func (m *Model) stop() tea.Cmd {
+	m.note = ""
+	p := agent.TurnParams{SessionID: m.chat.Session.ID}
+	switch n := len(m.outbox); {
+	case m.chat.Turn != nil:
+		turn := m.chat.Turn.TurnID
+		m.stopping, p.TurnID = turn, &turn
+	case n > 0 && !m.busy:
+		m.input.SetValue(m.outbox[n-1].text)
+		m.outbox = m.outbox[:n-1]
+		return nil
+	case len(m.chat.Queue) == 0:
+		return nil
+	}
+	return m.call(func(ctx context.Context, conn Conn) tea.Msg {
+		return calledMsg{conn.Call(ctx, "chat.cancel", p, nil)}
+	})
+}
+
+// lastInput is the last text that the person sent.
+func (m *Model) lastInput() string {
+	if m.last != "" {
+		return m.last
+	}
+	for _, msg := range slices.Backward(m.chat.Messages) {
+		if msg.Role == "user" {
+			return TextOf(msg)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,640 @@
+package agent
+
+import (
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/providers"
+	"helix/backend/storage"
+)
+
+const (
+	maxSkillZip = 4 << 20
+	skillTrash  = ".trash" // of the managed folder
+	trashAge    = 30 * 24 * time.Hour
+)
+
+// The states of a document.
+const (
+	SkillInactive = "inactive" // nobody has allowed it yet
+	SkillActive   = "active"
+	SkillDisabled = "disabled"
+	SkillChanged  = "changed" // since it was allowed; it is not used until the person accepts that
+	SkillInvalid  = "invalid"
+)
+
+// SkillDocument is a SKILL.md document with what was allowed of it.
+type SkillDocument struct {
+	ID uuid.UUID `json:"id"`
+	SkillFront
+	Source      string            `json:"source"` // project, user, shared or managed, the nearer first
+	Path        string            `json:"path"`
+	Origin      string            `json:"origin"` // user, agent, import or project
+	State       string            `json:"state"`
+	Hash        string            `json:"hash"` // of its text and files now
+	Tokens      int64             `json:"tokens"`
+	Diagnostics []SkillDiagnostic `json:"diagnostics"`
+	LastUsed    *time.Time        `json:"lastUsed,omitempty"`
+
+	doc                *skillDoc
+	approved, approval string // hash and text
+}
+
+// skillRoots are the folders in which documents are looked for, the nearest first.
+func (s *Service) skillRoots(ctx context.Context, project string) (out []SkillFolder, err error) {
+	user := identity.UserID(ctx)
+	if project != "" {
+		f := SkillFolder{Path: project, Source: "project"}
+		err = s.db.Read(ctx, func(tx *storage.Tx) error {
+			return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM agent_skill_folders WHERE user_id = ? AND path = ?)`, user, project).Scan(&f.Trusted)
+		})
+		out = append(out, f)
+	}
+	if user == s.db.LocalUser().ID && s.o.UserDir != "" {
+		out = append(out, SkillFolder{filepath.Join(s.o.UserDir, "skills"), "user", true})
+		if filepath.Base(s.o.UserDir) == ".helix" {
+			out = append(out, SkillFolder{filepath.Join(filepath.Dir(s.o.UserDir), ".agents", "skills"), "shared", true})
+		}
+	}
+	if s.o.Workspaces != "" {
+		out = append(out, SkillFolder{s.managedSkills(user), "managed", true})
+	}
+	return out, err
+}
+
+// managedSkills is where documents are kept that were added or made.
+func (s *Service) managedSkills(user uuid.UUID) string {
+	return filepath.Join(s.o.Workspaces, user.String(), "skills")
+}
+
+// skillDocs lists the documents of the caller and keeps their rows up to date.
+func (s *Service) skillDocs(ctx context.Context, project string) (out []*SkillDocument, err error) {
+	roots, err := s.skillRoots(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	nearer := map[string]string{}
+	for _, f := range roots {
+		dirs := []string{f.Path}
+		if f.Source == "project" {
+			dirs = []string{filepath.Join(f.Path, ".helix", "skills"), filepath.Join(f.Path, ".agents", "skills")}
+		}
+		for _, dir := range dirs {
+			if !f.Trusted {
+				continue
+			}
+			for _, d := range findSkills(dir, f.Source) {
+				if at := nearer[d.Name]; at != "" {
+					d.report(levelError, "name", "Another document of this name is nearer: %s.", at)
+				} else if !d.invalid() {
+					nearer[d.Name] = d.path
+				}
+				out = append(out, &SkillDocument{SkillFront: d.SkillFront, Source: d.source, Path: d.path, Hash: d.hash, Tokens: estimate(d.body), Diagnostics: append([]SkillDiagnostic{}, d.diagnostics...), doc: d})
+			}
+		}
+	}
+	return out, s.syncSkills(ctx, out)
+}
+
+// syncSkills gives documents the state that their rows tell. What the person put into their own folder, or
+// into a project that they trust, is allowed at first sight; everything else waits for them.
+func (s *Service) syncSkills(ctx context.Context, docs []*SkillDocument) error {
+	user := identity.UserID(ctx)
+	byPath := map[string]*SkillDocument{}
+	for _, d := range docs {
+		d.ID, d.Origin, d.State = storage.NewID(), "user", ""
+		switch d.Source {
+		case "managed":
+			d.Origin = "import"
+		case "project":
+			d.Origin = "project"
+		}
+		if d.Source != "managed" && !d.doc.invalid() {
+			d.approved, d.approval = d.Hash, d.doc.definition
+		}
+		byPath[d.Path] = d
+	}
+	known := map[string]string{}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.Select(`SELECT id, path, state, origin, definition_hash, approved_hash, approved_text, last_used FROM agent_skills WHERE user_id = ?`, user).Each(func(row storage.Row) error {
+			var r SkillDocument
+			if err := row.Scan(&r.ID, &r.Path, &r.State, &r.Origin, &r.Hash, &r.approved, &r.approval, storage.TimePtr(&r.LastUsed)); err != nil {
+				return err
+			}
+			if d := byPath[r.Path]; d != nil {
+				known[r.Path] = r.State + " " + r.Hash
+				d.ID, d.State, d.Origin, d.approved, d.approval, d.LastUsed = r.ID, r.State, r.Origin, r.approved, r.approval, r.LastUsed
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	var stale []*SkillDocument
+	for _, d := range docs {
+		switch {
+		case d.doc.invalid():
+			d.State = SkillInvalid
+		case d.State == SkillDisabled:
+		case d.approved == "":
+			d.State = SkillInactive
+		case d.approved == d.Hash:
+			d.State = SkillActive
+		default:
+			d.State = SkillChanged
+		}
+		if known[d.Path] != d.State+" "+d.Hash {
+			stale = append(stale, d)
+		}
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		for _, d := range stale {
+			if err := d.save(tx, user); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (d *SkillDocument) save(tx *storage.Tx, user uuid.UUID) error {
+	_, err := tx.Exec(`INSERT INTO agent_skills (id, user_id, name, source, path, definition_hash, approved_hash, approved_text, state, origin, frontmatter, body_tokens, diagnostics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (user_id, path) DO UPDATE SET name = excluded.name, definition_hash = excluded.definition_hash, approved_hash = excluded.approved_hash, approved_text = excluded.approved_text, state = excluded.state,
+		origin = excluded.origin, frontmatter = excluded.frontmatter, body_tokens = excluded.body_tokens, diagnostics = excluded.diagnostics`,
+		d.ID, user, d.Name, d.Source, d.Path, d.Hash, d.approved, d.approval, d.State, d.Origin, jsonText(d.SkillFront), d.Tokens, jsonText(d.Diagnostics))
+	return err
+}
+
+// skillIndex is the part of a prompt that lists documents, with the names that skill_use knows.
+func skillIndex(docs []*SkillDocument) (part PromptPart, names []string) {
+	docs = slices.DeleteFunc(slices.Clone(docs), func(d *SkillDocument) bool { return d.State != SkillActive })
+	slices.SortFunc(docs, func(a, b *SkillDocument) int {
+		return cmp.Or(b.Priority-a.Priority, strings.Compare(a.Name, b.Name))
+	})
+	const head = "Skills are instructions for jobs that the person has set up. Load the one that fits with skill_use before you do such a job:"
+	left := int64(skillIndexTokens) - estimate(head)
+	var index, always strings.Builder
+	for _, d := range docs {
+		names = append(names, d.Name)
+		line := "\n- " + d.Name + ": " + strings.Join(strings.Fields(d.Description), " ")
+		switch {
+		case d.Activation == activationAlways:
+			body, _ := clip(d.doc.body, int(skillBodyTokens*bytesPerToken))
+			always.WriteString("\n\nSkill " + d.Name + ":\n" + body)
+		case d.Activation == activationAuto && estimate(line) <= left:
+			left -= estimate(line)
+			index.WriteString(line)
+		}
+	}
+	if index.Len() > 0 {
+		part.Text = head + index.String()
+	}
+	part.Text = strings.TrimSpace(part.Text + always.String())
+	part.Kind, part.Name = "skills", "Skills"
+	slices.Sort(names)
+	return part, names
+}
+
+// skillTools are the tools for documents: one that loads those of the session, one that makes new ones.
+func (s *Service) skillTools(st *State) (out []tool) {
+	if len(st.Created.Skills) > 0 {
+		out = append(out, tool{
+			core: true, info: callable.Info{Name: "skill_use", Effects: callable.Effects{ReadOnly: true, Idempotent: true}},
+			decl: providers.ToolDecl{Name: "skill_use", Description: "Loads the instructions of a skill, or one of its files.", Input: json.RawMessage(fmt.Sprintf(`{"type":"object","additionalProperties":false,"required":["name"],"properties":{"name":{"enum":%s},"file":{"type":"string","description":"A file that the skill lists."}}}`, jsonText(st.Created.Skills)))},
+			own: own(func(ctx context.Context, l *live, in struct{ Name, File string }) (ownResult, error) {
+				value, err := s.useSkill(ctx, l, in.Name, in.File)
+				return ownResult{value: value}, err
+			}),
+		})
+	}
+	if s.o.Workspaces == "" {
+		return out
+	}
+	return append(out, tool{
+		core: true, tier: permission.SideEffecting, info: callable.Info{Name: "skill_create"},
+		decl: providers.ToolDecl{Name: "skill_create", Description: "Keeps instructions for a kind of job as a skill. It is not used before the person has read and allowed it. Existing ones can't be changed.", Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["name","description","body"],"properties":{"name":{"type":"string","pattern":"^[a-z0-9]+(-[a-z0-9]+)*$","maxLength":64},"description":{"type":"string","minLength":1,"maxLength":1024,"description":"What it does and when to use it."},"body":{"type":"string","minLength":1,"maxLength":16000}}}`)},
+		own: own(func(ctx context.Context, _ *live, in struct{ Name, Description, Body string }) (ownResult, error) {
+			head, err := yaml.Marshal(map[string]string{"name": in.Name, "description": in.Description})
+			if err != nil {
+				return ownResult{}, err
+			}
+			d, err := s.installSkill(ctx, map[string][]byte{skillFile: []byte("---\n" + string(head) + "---\n\n" + in.Body + "\n")}, "agent")
+			return ownResult{value: map[string]any{"id": d.ID, "name": d.Name, "state": d.State}}, err
+		}),
+	})
+}
+
+// own makes a function with typed arguments the body of a tool.
+func own[P any](run func(ctx context.Context, l *live, in P) (ownResult, error)) func(context.Context, *live, *toolIntent, json.RawMessage) (ownResult, error) {
+	decoded := typed(run)
+	return func(ctx context.Context, l *live, _ *toolIntent, args json.RawMessage) (ownResult, error) {
+		return decoded(ctx, l, args)
+	}
+}
+
+// useSkill reads a document, or a file of it, as long as it is what the person allowed.
+func (s *Service) useSkill(ctx context.Context, l *live, name, file string) (any, error) {
+	docs, err := s.skillDocs(ctx, l.state.Created.ProjectDir)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(docs, func(d *SkillDocument) bool { return d.Name == name && d.State != SkillInvalid })
+	if i < 0 {
+		return nil, fault.NotFoundf("The skill %s is not there any more.", name)
+	}
+	d := docs[i]
+	if d.State != SkillActive {
+		return nil, fault.Deniedf("The skill %s is %s. The person must allow it in Settings, Agent.", name, d.State)
+	}
+	if file == "" {
+		if err := s.db.Write(ctx, func(tx *storage.Tx) error {
+			_, err := tx.Exec(`UPDATE agent_skills SET last_used = ? WHERE id = ?`, tx.Now, d.ID)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		body, cut := clip(d.doc.body, int(skillBodyTokens*bytesPerToken))
+		if cut {
+			body += "\n… truncated"
+		}
+		return map[string]any{"name": d.Name, "instructions": body, "folder": d.Path, "files": append([]string{}, d.doc.files...)}, nil
+	}
+	if !slices.Contains(d.doc.files, file) {
+		return nil, fault.NotFoundf("The skill %s has no file %q. It has: %s", name, file, strings.Join(d.doc.files, ", "))
+	}
+	root, err := os.OpenRoot(d.Path)
+	if err != nil {
+		return nil, fault.NotFoundf("The skill %s is not there any more.", name)
+	}
+	defer root.Close()
+	text, problem := readText(root, filepath.FromSlash(file), maxSkillFileSize)
+	if problem != "" {
+		return nil, fault.Invalidf("%s", problem)
+	}
+	return map[string]any{"file": file, "text": text}, nil
+}
+
+// installSkill puts the files of a new document into the managed folder, where it waits for the person.
+func (s *Service) installSkill(ctx context.Context, files map[string][]byte, origin string) (SkillDocument, error) {
+	probe := &skillDoc{text: string(files[skillFile])}
+	probe.parse("")
+	name := probe.Name
+	if !isPlainName(name) {
+		return SkillDocument{}, fault.Invalidf("SKILL.md can't be used: %s", probe.diagnostics[0].Message)
+	}
+	user := identity.UserID(ctx)
+	dir := s.managedSkills(user)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return SkillDocument{}, fault.Unavailablef("Couldn't make the folder of skills.").WithCause(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return SkillDocument{}, err
+	}
+	defer root.Close()
+	if _, err := root.Lstat(name); err == nil {
+		return SkillDocument{}, fault.Conflictf("There is a skill %s already. Nothing was changed.", name)
+	}
+	part := ".new-" + uuid.NewString()
+	defer root.RemoveAll(part) //nolint:errcheck // gone once it has its name
+	for file, content := range files {
+		at := filepath.Join(part, filepath.FromSlash(file))
+		if err := errors.Join(root.MkdirAll(filepath.Dir(at), 0o700), root.WriteFile(at, content, 0o600)); err != nil {
+			return SkillDocument{}, fault.Unavailablef("Couldn't write the skill.").WithCause(err)
+		}
+	}
+	if err := root.Rename(part, name); err != nil {
+		return SkillDocument{}, fault.Unavailablef("Couldn't write the skill.").WithCause(err)
+	}
+	d := readSkill(root, name, name)
+	d.source, d.path = "managed", filepath.Join(dir, name)
+	out := SkillDocument{ID: storage.NewID(), SkillFront: d.SkillFront, Source: d.source, Path: d.path, Origin: origin, State: SkillInactive, Hash: d.hash, Tokens: estimate(d.body), Diagnostics: append([]SkillDiagnostic{}, d.diagnostics...)}
+	if d.invalid() {
+		out.State = SkillInvalid
+	}
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		if _, err := tx.Exec(`DELETE FROM agent_skills WHERE user_id = ? AND path = ?`, user, out.Path); err != nil { // of one that was removed
+			return err
+		}
+		return out.save(tx, user)
+	})
+	bus.Publish(s.bus, user, Changed{"skills"})
+	return out, err
+}
+
+// SkillFolder is a folder in which documents are looked for.
+type SkillFolder struct {
+	Path    string `json:"path"`
+	Source  string `json:"source"`
+	Trusted bool   `json:"trusted"`
+}
+
+// SkillsParams may name a project whose documents are listed too.
+type SkillsParams struct {
+	ProjectDir string `json:"projectDir,omitempty"`
+}
+
+// SkillsResult lists documents, the nearest first.
+type SkillsResult struct {
+	Skills  []SkillDocument `json:"skills"`
+	Folders []SkillFolder   `json:"folders"`
+	Tokens  int64           `json:"tokens"` // of the index in a prompt
+}
+
+// Skills lists SKILL.md documents with their problems.
+func (s *Service) Skills(ctx context.Context, p SkillsParams) (out SkillsResult, err error) {
+	out.Skills, out.Folders = []SkillDocument{}, []SkillFolder{}
+	roots, err := s.skillRoots(ctx, p.ProjectDir)
+	if err != nil {
+		return out, err
+	}
+	docs, err := s.skillDocs(ctx, p.ProjectDir)
+	for _, d := range docs {
+		out.Skills = append(out.Skills, *d)
+	}
+	out.Folders = append(out.Folders, roots...)
+	if part, _ := skillIndex(docs); part.Text != "" {
+		out.Tokens = estimate(part.Text)
+	}
+	return out, err
+}
+
+// SkillDocumentParams name a document.
+type SkillDocumentParams struct {
+	ID uuid.UUID `json:"id"`
+}
+
+// SkillDocumentResult is a document with its text. Approved is what was allowed last.
+type SkillDocumentResult struct {
+	Skill    SkillDocument `json:"skill"`
+	Text     string        `json:"text"` // of SKILL.md, and the hashes of its other files
+	Files    []string      `json:"files"`
+	Approved string        `json:"approved"`
+}
+
+// skillByID finds a document of the caller, also one of a trusted project.
+func (s *Service) skillByID(ctx context.Context, id uuid.UUID) (*SkillDocument, error) {
+	projects := []string{""}
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.Select(`SELECT path FROM agent_skill_folders WHERE user_id = ?`, identity.UserID(ctx)).Each(func(row storage.Row) error {
+			var dir string
+			err := row.Scan(&dir)
+			projects = append(projects, dir)
+			return err
+		})
+	})
+	for _, project := range projects {
+		var docs []*SkillDocument
+		if err == nil {
+			docs, err = s.skillDocs(ctx, project)
+		}
+		if i := slices.IndexFunc(docs, func(d *SkillDocument) bool { return d.ID == id }); i >= 0 {
+			return docs[i], err
+		}
+	}
+	return nil, cmp.Or(err, error(fault.NotFoundf("Skill not found.")))
+}
+
+// Skill gives a document with its text and what was allowed of it.
+func (s *Service) Skill(ctx context.Context, p SkillDocumentParams) (out SkillDocumentResult, err error) {
+	d, err := s.skillByID(ctx, p.ID)
+	if err != nil {
+		return out, err
+	}
+	return SkillDocumentResult{*d, d.doc.definition, append([]string{}, d.doc.files...), d.approval}, nil
+}
+
+// SetSkillParams allow a document or not, or trust a folder of a project.
+type SetSkillParams struct {
+	ID      *uuid.UUID `json:"id,omitempty"`
+	Enabled *bool      `json:"enabled,omitempty"`
+	Hash    string     `json:"hash,omitempty"` // to enable: what the person has read
+	Folder  string     `json:"folder,omitempty"`
+	Trusted *bool      `json:"trusted,omitempty"`
+}
+
+// SetSkill lets agents use a document, or not. Enabling one accepts its text as it is now.
+func (s *Service) SetSkill(ctx context.Context, p SetSkillParams) (out SkillsResult, err error) {
+	user := identity.UserID(ctx)
+	switch {
+	case p.Folder != "" && p.Trusted != nil:
+		if !filepath.IsAbs(p.Folder) {
+			return out, fault.Invalidf("The folder must be an absolute path.")
+		}
+		err = s.db.Write(ctx, func(tx *storage.Tx) error {
+			query, args := `DELETE FROM agent_skill_folders WHERE user_id = ? AND path = ?`, []any{user, filepath.Clean(p.Folder)}
+			if *p.Trusted {
+				query, args = `INSERT INTO agent_skill_folders (user_id, path, trusted_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, append(args, tx.Now)
+			}
+			_, err := tx.Exec(query, args...)
+			return err
+		})
+	case p.ID != nil && p.Enabled != nil:
+		d, ferr := s.skillByID(ctx, *p.ID)
+		switch {
+		case ferr != nil:
+			return out, ferr
+		case !*p.Enabled:
+			d.State = SkillDisabled
+		case d.State == SkillInvalid:
+			return out, fault.Invalidf("This skill has errors. Correct them first: %s", d.Diagnostics[0].Message)
+		case p.Hash != d.Hash:
+			return out, fault.Conflictf("The skill has changed since you read it. Read it again, then enable it.")
+		default:
+			d.State, d.approved, d.approval = SkillActive, d.Hash, d.doc.definition
+		}
+		err = s.db.Write(ctx, func(tx *storage.Tx) error { return d.save(tx, user) })
+	default:
+		return out, fault.Invalidf("Give id and enabled, or folder and trusted.")
+	}
+	if err != nil {
+		return out, err
+	}
+	bus.Publish(s.bus, user, Changed{"skills"})
+	return s.Skills(ctx, SkillsParams{})
+}
+
+// AddSkillParams are one of: a folder, zip file or SKILL.md on this computer, a zip file, a text.
+type AddSkillParams struct {
+	Path   string `json:"path,omitempty"`
+	Base64 string `json:"base64,omitempty"`
+	Text   string `json:"text,omitempty"`
+}
+
+// AddSkill copies a document into the managed folder, where it waits to be enabled.
+func (s *Service) AddSkill(ctx context.Context, p AddSkillParams) (SkillDocument, error) {
+	if s.o.Workspaces == "" {
+		return SkillDocument{}, fault.Unavailablef("There is no folder for skills.")
+	}
+	if who, _ := identity.From(ctx); p.Path != "" && !who.Person() {
+		return SkillDocument{}, fault.Deniedf("Only a person can name a file of this computer. Send the text or a zip file.")
+	}
+	files, err := map[string][]byte{skillFile: []byte(p.Text)}, error(nil)
+	switch st, serr := os.Stat(p.Path); {
+	case p.Path != "" && serr != nil:
+		return SkillDocument{}, fault.NotFoundf("%s is not there or can't be read.", p.Path)
+	case p.Path != "" && st.IsDir():
+		files, err = collectSkill(os.DirFS(p.Path))
+	case p.Path != "" || p.Base64 != "":
+		var raw []byte
+		if p.Path != "" {
+			raw, err = readUpTo(p.Path, maxSkillZip)
+		} else if raw, err = base64.StdEncoding.DecodeString(p.Base64); err != nil || len(raw) > maxSkillZip {
+			err = fault.Invalidf("base64 is not valid, or longer than %d MiB.", maxSkillZip>>20)
+		}
+		files = map[string][]byte{skillFile: raw}
+		if err == nil && bytes.HasPrefix(raw, []byte("PK")) {
+			var z *zip.Reader
+			if z, err = zip.NewReader(bytes.NewReader(raw), int64(len(raw))); err != nil {
+				err = fault.Invalidf("The zip file can't be read.").WithCause(err)
+			} else if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return !filepath.IsLocal(filepath.FromSlash(f.Name)) }); i >= 0 {
+				err = fault.Invalidf("The zip file has a name that leads out of its folder: %q.", z.File[i].Name)
+			} else {
+				files, err = collectSkill(z)
+			}
+		}
+	}
+	if err != nil {
+		return SkillDocument{}, err
+	}
+	if len(files[skillFile]) > maxSkillText {
+		return SkillDocument{}, fault.Invalidf("SKILL.md is longer than %d KiB.", maxSkillText>>10)
+	}
+	return s.installSkill(ctx, files, "import")
+}
+
+func readUpTo(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fault.NotFoundf("%s can't be read.", name)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(raw)) > most {
+		err = fault.Invalidf("%s is larger than %d MiB.", filepath.Base(name), most>>20)
+	}
+	return raw, err
+}
+
+// collectSkill reads the files of the folder that holds the only SKILL.md of a tree.
+func collectSkill(tree fs.FS) (map[string][]byte, error) {
+	top := ""
+	all := map[string][]byte{}
+	total := 0
+	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case strings.Count(name, "/") > maxSkillDepth || len(all) > maxSkillFiles:
+			return fault.Invalidf("A skill has at most %d files, %d folders deep.", maxSkillFiles, maxSkillDepth)
+		case e.IsDir():
+			return nil
+		case !e.Type().IsRegular():
+			return fault.Invalidf("%s is a link. A skill can't have links.", name)
+		}
+		f, err := tree.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		raw, err := io.ReadAll(io.LimitReader(f, maxSkillFileSize+1))
+		if total += len(raw); err == nil && (len(raw) > maxSkillFileSize || total > 4*maxSkillZip) {
+			err = fault.Invalidf("%s is larger than 1 MiB, or all files are too large together.", name)
+		}
+		if path.Base(name) == skillFile {
+			if top != "" {
+				return fault.Invalidf("There are several files SKILL.md. Add one skill at a time.")
+			}
+			top = path.Dir(name)
+		}
+		all[name] = raw
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if top == "" {
+		return nil, fault.Invalidf("There is no SKILL.md.")
+	}
+	out := map[string][]byte{}
+	for name, raw := range all {
+		if rel, ok := strings.CutPrefix(name, top+"/"); ok || top == "." {
+			out[rel] = raw
+		}
+	}
+	return out, nil
+}
+
+// RemoveSkillParams name a document to remove, or to bring back.
+type RemoveSkillParams struct {
+	ID      uuid.UUID `json:"id"`
+	Restore bool      `json:"restore,omitempty"`
+}
+
+// RemoveSkill moves a document out of the managed folder, or back. Only a person may; documents of other
+// folders are files of theirs.
+func (s *Service) RemoveSkill(ctx context.Context, p RemoveSkillParams) (out SkillsResult, err error) {
+	if who, _ := identity.From(ctx); !who.Person() {
+		return out, fault.Deniedf("Only a person can remove a skill.")
+	}
+	user := identity.UserID(ctx)
+	var source, at string
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT source, path FROM agent_skills WHERE id = ? AND user_id = ?`, p.ID, user).Scan(&source, &at)
+	})
+	if err != nil {
+		return out, fault.NotFoundf("Skill not found.")
+	}
+	if source != "managed" {
+		return out, fault.Conflictf("This skill lies in a folder of yours. Disable it here, or remove %s yourself.", at)
+	}
+	root, err := os.OpenRoot(s.managedSkills(user))
+	if err != nil {
+		return out, fault.NotFoundf("Skill not found.")
+	}
+	defer root.Close()
+	if err := root.MkdirAll(skillTrash, 0o700); err != nil {
+		return out, fault.Unavailablef("Couldn't remove the skill.").WithCause(err)
+	}
+	name, kept := filepath.Base(at), filepath.Join(skillTrash, p.ID.String())
+	if p.Restore {
+		name, kept = kept, name
+	}
+	if err := root.Rename(name, kept); err != nil {
+		return out, fault.Conflictf("The skill is not there, or another one has its name. Nothing was changed.").WithCause(err)
+	}
+	list, _ := fs.ReadDir(root.FS(), skillTrash)
+	for _, e := range list { // what was removed long ago
+		if info, err := e.Info(); err == nil && s.o.Now().Sub(info.ModTime()) > trashAge {
+			_ = root.RemoveAll(filepath.Join(skillTrash, e.Name()))
+		}
+	}
+	bus.Publish(s.bus, user, Changed{"skills"})
+	return s.Skills(ctx, SkillsParams{})
+}

@@ -1,0 +1,199 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/otlp"
+	"helix/backend/providers"
+)
+
+// Telemetry makes spans and metrics of the events of sessions: a turn with its calls of models and of
+// tools below it. It has no texts, arguments or names of people unless Content is set, and then without
+// secrets.
+type Telemetry struct {
+	Out     *otlp.Exporter
+	Content bool
+
+	mu   sync.Mutex
+	open map[uuid.UUID]*tracedTurn // by session
+}
+
+// tracedTurn is a turn that runs.
+type tracedTurn struct {
+	turn     uuid.UUID
+	trace    [16]byte
+	parent   [8]byte // of a subagent
+	start    time.Time
+	window   int
+	steps    int
+	model    string // of the last attempt
+	provider string
+	call     time.Time // when the open call began; zero: none
+	usage    providers.Usage
+	tools    map[string]string // names by call
+	input    string
+	output   string
+}
+
+// traceOf and spanOf derive ids from what they stand for, so that what goes on after a restart belongs to
+// the same trace.
+func traceOf(turn uuid.UUID) [16]byte { return turn }
+
+func spanOf(turn uuid.UUID, what string, seq int64) (id [8]byte) {
+	text, _ := json.Marshal([]any{turn, what, seq})
+	sum := sha256.Sum256(text)
+	copy(id[:], sum[:])
+	return id
+}
+
+// observe takes an event that is committed. text removes secrets.
+func (t *Telemetry) observe(session uuid.UUID, st *State, e Event, text func(string) string) {
+	if t == nil || e.Turn == uuid.Nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[uuid.UUID]*tracedTurn{}
+	}
+	if b, ok := e.Body.(*turnStarted); ok {
+		x := &tracedTurn{turn: e.Turn, trace: traceOf(e.Turn), start: e.At, window: b.Window, tools: map[string]string{}}
+		if st.Turn != nil && t.Content {
+			x.input = text(st.Turn.Input.Text)
+		}
+		if above := st.Created.Parent; above != nil {
+			x.trace, x.parent = traceOf(above.Turn), spanOf(above.Turn, spanTurn, 0)
+			if p := t.open[above.Session]; p != nil && p.turn == above.Turn { // it may be a subagent too
+				x.trace = p.trace
+			}
+		}
+		t.open[session] = x
+		t.Out.Set(metricActive, "{session}", float64(len(t.open)))
+		return
+	}
+	x := t.open[session]
+	if x == nil || x.turn != e.Turn { // it began before a restart
+		return
+	}
+	switch b := e.Body.(type) {
+	case *callStarted:
+		t.endCall(x, session, e, "interrupted", "")
+		x.call, x.steps, x.usage = e.At, b.Step, providers.Usage{}
+	case *callReserved:
+		x.provider, x.model = b.Provider, b.Model
+	case *callSettled:
+		t.settled(x, b)
+	case *replied:
+		failed := ""
+		if b.Failure != nil {
+			failed = b.Failure.Kind
+		}
+		if t.Content {
+			x.output = text(providers.Reply{Parts: b.Parts}.Text())
+		}
+		t.endCall(x, session, e, failed, b.Reason)
+	case *toolIntent:
+		x.tools[b.CallID] = b.Tool
+	case *toolOutcome:
+		t.tool(x, e, b)
+	case *turnFinished:
+		t.finished(x, session, st, e, b)
+	}
+}
+
+func (x *tracedTurn) models() []otlp.Attribute {
+	return []otlp.Attribute{otlp.String(attrOperation, spanCall), otlp.String(attrProvider, x.provider), otlp.String(attrModel, x.model)}
+}
+
+// settled counts what an attempt took.
+func (t *Telemetry) settled(x *tracedTurn, b *callSettled) {
+	u := b.Usage
+	x.usage = u
+	of := x.models()
+	for kind, n := range map[string]int64{"input": u.Prompt(), "output": u.Output} {
+		attributes := append(of[:len(of):len(of)], otlp.String(attrTokenType, kind))
+		t.Out.Record(metricCallTokens, "{token}", float64(n), attributes...)
+		t.Out.Add(metricTokens, "{token}", float64(n), attributes...)
+	}
+	t.Out.Add(metricCost, "{USD}", float64(b.Micros)/1e6, of...)
+	if x.window > 0 {
+		t.Out.Set(metricContext, "1", float64(u.Prompt())/float64(x.window), of...)
+	}
+}
+
+// endCall ends the call of a model that is open.
+func (t *Telemetry) endCall(x *tracedTurn, session uuid.UUID, e Event, failed, reason string) {
+	if x.call.IsZero() {
+		return
+	}
+	of := x.models()
+	seconds := of
+	if failed != "" {
+		seconds = append(of[:len(of):len(of)], otlp.String(attrError, failed))
+	}
+	t.Out.Record(metricCallSeconds, "s", e.At.Sub(x.call).Seconds(), seconds...)
+	of = append(of, otlp.String(attrConversation, session.String()), otlp.Int(attrInputTokens, x.usage.Prompt()), otlp.Int(attrOutputTokens, x.usage.Output))
+	if reason != "" {
+		of = append(of, otlp.String(attrFinish, reason))
+	}
+	t.Out.Span(otlp.Span{
+		Trace: x.trace, ID: spanOf(x.turn, spanCall, e.Seq), Parent: spanOf(x.turn, spanTurn, 0),
+		Name: spanCall + " " + x.model, Kind: otlp.Client, Start: x.call, End: e.At, Attributes: of, Error: failed,
+	})
+	x.call = time.Time{}
+}
+
+// tool ends the call of a tool.
+func (t *Telemetry) tool(x *tracedTurn, e Event, b *toolOutcome) {
+	took := time.Duration(b.TookMs) * time.Millisecond
+	name, failed := x.tools[b.CallID], ""
+	if b.Status != statusDone {
+		failed = b.Status
+	}
+	of := []otlp.Attribute{otlp.String(attrTool, name), otlp.String(attrStatus, b.Status)}
+	t.Out.Add(metricTools, "{call}", 1, of...)
+	t.Out.Record(metricToolSeconds, "s", took.Seconds(), of...)
+	t.Out.Span(otlp.Span{
+		Trace: x.trace, ID: spanOf(x.turn, spanTool, e.Seq), Parent: spanOf(x.turn, spanTurn, 0),
+		Name: spanTool + " " + name, Kind: otlp.Internal, Start: e.At.Add(-took), End: e.At, Error: failed,
+		Attributes: append(of, otlp.String(attrOperation, spanTool), otlp.String(attrToolCall, b.CallID)),
+	})
+}
+
+// finished ends the turn.
+func (t *Telemetry) finished(x *tracedTurn, session uuid.UUID, st *State, e Event, b *turnFinished) {
+	failed := ""
+	if b.Error != nil {
+		failed = b.Error.Kind
+	}
+	t.endCall(x, session, e, failed, "")
+	of := []otlp.Attribute{otlp.String(attrAgent, st.Created.Agent), otlp.String(attrStop, b.Reason), otlp.String(attrKind, st.Created.Kind)}
+	t.Out.Record(metricTurnSeconds, "s", e.At.Sub(x.start).Seconds(), of...)
+	of = append(of, otlp.String(attrOperation, spanTurn), otlp.String(attrConversation, session.String()), otlp.Int(attrSteps, int64(x.steps)))
+	if t.Content {
+		of = append(of, otlp.String(attrInput, messageText("user", x.input)), otlp.String(attrOutput, messageText("assistant", x.output)))
+	}
+	t.Out.Span(otlp.Span{
+		Trace: x.trace, ID: spanOf(x.turn, spanTurn, 0), Parent: x.parent, Name: spanTurn + " " + st.Created.Agent, Kind: otlp.Internal,
+		Start: x.start, End: e.At, Attributes: of, Error: failed,
+	})
+	delete(t.open, session)
+	t.Out.Set(metricActive, "{session}", float64(len(t.open)))
+}
+
+// messageText is a text as the conventions write messages.
+func messageText(role, text string) string {
+	out, _ := json.Marshal([]map[string]any{{"role": role, "parts": []map[string]string{{"type": "text", "content": text}}}})
+	return string(out)
+}
+
+// scrubber removes the secrets of a session's user.
+func (l *live) scrubber() func(string) string {
+	return func(text string) string { return l.s.o.Scrub(l.s.asUser(context.Background(), l.user), text) }
+}

@@ -1,0 +1,167 @@
+// Package otlp sends spans and metrics to a collector of OpenTelemetry, as OTLP over HTTP with JSON
+// bodies. Nothing waits for the collector: what it doesn't take is dropped and counted.
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"helix/backend/fault"
+	"helix/backend/safehttp"
+)
+
+const (
+	maxSpans  = 2048 // that wait
+	maxSeries = 2000
+	sendEach  = 10 * time.Second
+	sendLimit = 5 * time.Second
+)
+
+// Options of New. Endpoint and HTTP are required.
+type Options struct {
+	// Endpoint is the base URL of the collector: http on this computer, https elsewhere.
+	Endpoint string
+	HTTP     *safehttp.Client
+	// Version of the program.
+	Version string
+	Logger  *slog.Logger // nil: slog.Default()
+}
+
+// Exporter collects signals and sends them while Run runs. It is safe for concurrent use.
+type Exporter struct {
+	o       Options
+	begun   time.Time
+	dropped atomic.Int64
+
+	mu     sync.Mutex
+	spans  []Span
+	series map[string]*series
+	order  []*series
+	gauges []observed
+}
+
+// observed is a gauge that is asked for its value before each sending.
+type observed struct {
+	name, unit string
+	value      func(context.Context) (float64, error)
+}
+
+// New makes an exporter. It sends nothing before Run.
+func New(o Options) *Exporter {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.Endpoint = strings.TrimRight(o.Endpoint, "/")
+	return &Exporter{o: o, begun: time.Now(), series: map[string]*series{}}
+}
+
+// Attribute describes a span or a point. Value is a string, an int64, a float64 or a bool.
+type Attribute struct {
+	Key   string
+	Value any
+}
+
+// String returns an attribute of text.
+func String(key, value string) Attribute { return Attribute{key, value} }
+
+// Int returns an attribute of a number.
+func Int(key string, value int64) Attribute { return Attribute{key, value} }
+
+// The kinds of spans.
+const (
+	Internal = 1
+	Client   = 3
+)
+
+// Span is a finished operation.
+type Span struct {
+	Trace      [16]byte
+	ID, Parent [8]byte // Parent is zero for the first of its trace
+	Name       string
+	Kind       int
+	Start, End time.Time
+	Attributes []Attribute
+	// Error says that the operation failed, and how, in a word.
+	Error string
+}
+
+// Span takes a span, or drops it when too many wait.
+func (e *Exporter) Span(s Span) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.spans) >= maxSpans {
+		e.dropped.Add(1)
+		return
+	}
+	e.spans = append(e.spans, s)
+}
+
+// Dropped counts the spans and the reports of metrics that no collector took.
+func (e *Exporter) Dropped() int64 { return e.dropped.Load() }
+
+// Run sends what there is every ten seconds, and a last time when ctx ends.
+func (e *Exporter) Run(ctx context.Context) error {
+	tick := time.NewTicker(sendEach)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			e.Send(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendLimit)
+			defer cancel()
+			e.Send(last)
+			return nil
+		}
+	}
+}
+
+// Send sends what there is. Metrics are totals since the start, so that a report that is lost loses
+// nothing but its time.
+func (e *Exporter) Send(ctx context.Context) {
+	e.mu.Lock()
+	gauges := e.gauges
+	e.mu.Unlock()
+	for _, g := range gauges {
+		if v, err := g.value(ctx); err == nil {
+			e.Set(g.name, g.unit, v)
+		}
+	}
+	if n := e.Dropped(); n > 0 {
+		e.Set("helix_telemetry_dropped_total", "{item}", float64(n))
+	}
+	now := time.Now()
+	e.mu.Lock()
+	spans, metrics := e.spans, e.metricsLocked(now)
+	e.spans = nil
+	e.mu.Unlock()
+	if len(spans) > 0 {
+		e.post(ctx, "/v1/traces", tracesBody(e.resource(), spans), int64(len(spans)))
+	}
+	if len(metrics) > 0 {
+		e.post(ctx, "/v1/metrics", object{"resourceMetrics": []object{{"resource": e.resource(), "scopeMetrics": []object{{"scope": scope, "metrics": metrics}}}}}, 1)
+	}
+}
+
+func (e *Exporter) post(ctx context.Context, path string, body object, lost int64) {
+	var b bytes.Buffer
+	err := json.NewEncoder(&b).Encode(body)
+	if err == nil {
+		var r *safehttp.Response
+		r, err = e.o.HTTP.Do(ctx, safehttp.Request{Method: "POST", URL: e.o.Endpoint + path, Header: map[string][]string{"Content-Type": {"application/json"}}, Body: b.Bytes(), Timeout: sendLimit, SensitiveBody: true})
+		if err == nil && r.Status >= 300 {
+			err = fault.Unavailablef("The collector answered with status %d.", r.Status)
+		}
+	}
+	if err != nil {
+		if e.dropped.Add(lost) == lost { // one word in the log, the counter tells the rest
+			e.o.Logger.Warn("the telemetry collector took nothing", "endpoint", e.o.Endpoint, "err", err)
+		}
+	}
+}

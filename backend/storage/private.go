@@ -1,0 +1,34 @@
+package storage
+
+import (
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// SealText gives the form in which a text of a private column is stored: itself, or sealed bytes
+// with private storage. An empty text is stored as it is: it tells nothing, and marks what was
+// purged.
+func (k *Keys) SealText(private bool, table, column string, id uuid.UUID, text string) (any, error) {
+	if !private || text == "" {
+		return text, nil
+	}
+	return k.Seal(table, column, id, []byte(text))
+}
+
+// OpenText reads what SealText has made. Both forms may stand in one column, because the setting
+// can change.
+func (k *Keys) OpenText(table, column string, id uuid.UUID, stored []byte) (string, error) {
+	const sealed = 0x01 // the first byte of a sealed value
+	if len(stored) == 0 || stored[0] != sealed {
+		return string(stored), nil
+	}
+	plain, err := k.Unseal(table, column, id, stored)
+	if err != nil {
+		if utf8.Valid(stored) { // a plain text that begins with that byte
+			return string(stored), nil
+		}
+		return "", err
+	}
+	return string(plain), nil
+}

@@ -1,0 +1,47 @@
+package synthesis
+
+import (
+	"encoding/json"
+
+	"github.com/google/uuid"
+)
+
+// rowTexts reads and writes the texts of one row: as they are, or sealed with private storage. The
+// first error stays in err.
+type rowTexts struct {
+	s     *Service
+	table string
+	id    uuid.UUID
+	err   error
+}
+
+func (s *Service) texts(table string, id uuid.UUID) *rowTexts {
+	return &rowTexts{s: s, table: table, id: id}
+}
+
+// seal gives the form in which a text is stored.
+func (r *rowTexts) seal(column, text string) any {
+	form, err := r.s.db.Keys().SealText(r.s.o.Private, r.table, column, r.id, text)
+	if r.err == nil {
+		r.err = err
+	}
+	return form
+}
+
+func (r *rowTexts) sealJSON(column string, v any) any { return r.seal(column, compactJSON(v)) }
+
+// open reads a text in either form.
+func (r *rowTexts) open(column string, stored []byte) string {
+	text, err := r.s.db.Keys().OpenText(r.table, column, r.id, stored)
+	if r.err == nil {
+		r.err = err
+	}
+	return text
+}
+
+func (r *rowTexts) openJSON(column string, stored []byte, into any) {
+	text := r.open(column, stored)
+	if r.err == nil && text != "" {
+		r.err = json.Unmarshal([]byte(text), into)
+	}
+}

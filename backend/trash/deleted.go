@@ -1,0 +1,50 @@
+package trash
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+type actorKey struct{}
+
+// By returns ctx for a deletion that a program such as a skill or the agent makes for the caller;
+// "" leaves it to the caller.
+func By(ctx context.Context, actor string) context.Context {
+	if actor == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// actor is who deletes in ctx.
+func actor(ctx context.Context) string {
+	if a, ok := ctx.Value(actorKey{}).(string); ok {
+		return a
+	}
+	id, _ := identity.From(ctx)
+	if id.Token != uuid.Nil {
+		return identity.ClientToken.String()
+	}
+	return id.Client.String()
+}
+
+// Deleted notes who moved items of user to the trash, within the transaction that does it.
+func Deleted(tx *storage.Tx, user uuid.UUID, ids ...uuid.UUID) error {
+	who := actor(tx.Context())
+	for _, id := range ids {
+		if _, err := tx.Exec(`INSERT INTO deletions (item_id, user_id, actor, at) VALUES (?, ?, ?, ?)
+			ON CONFLICT (item_id) DO UPDATE SET actor = excluded.actor, at = excluded.at WHERE user_id = excluded.user_id`, id, user, who, tx.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Retention says how long it is known who deleted an item.
+func Retention() storage.Retention {
+	return storage.Retention{Table: "deletions", Time: "at", Key: "item_id"}
+}
