@@ -97,7 +97,7 @@ async function list({ page, rpc, looks, check }, ids) {
   await looks("list");
   // The switch of a row, with Undo.
   const row = skills(page).getByRole("option", { name: /Word digest/ });
-  await row.locator(".switch").click();
+  await row.locator("[data-switch]").click();
   await toast(page, "Disabled Word digest").waitFor();
   check(!(await rpc("skills.list_composite", {})).skills[0].isEnabled, "it is disabled");
   await page.keyboard.press("Control+z");

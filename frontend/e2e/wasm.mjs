@@ -189,7 +189,7 @@ async function history({ page, rpc, check, looks }) {
 async function about({ page, looks }) {
   await tab(page, "Details");
   await inspector(page).getByText("Where it runs").waitFor();
-  await inspector(page).getByText("Hash").waitFor();
+  await inspector(page).getByText("Hash", { exact: true }).first().waitFor();
   await looks("details");
   await tab(page, "Permissions");
   await inspector(page).getByText("No permissions requested.").waitFor();
