@@ -101,7 +101,7 @@ async function list({ page, rpc, looks, check }, ids) {
   await toast(page, "Disabled Word digest").waitFor();
   check(!(await rpc("skills.list_composite", {})).skills[0].isEnabled, "it is disabled");
   await page.keyboard.press("Control+z");
-  await page.waitForFunction(() => document.querySelector("[role=option] .switch.on") !== null);
+  await page.waitForFunction(() => document.querySelector("[role=option] .switch-track.on") !== null);
 }
 
 async function first({ page, check, looks, go }) {
