@@ -308,7 +308,7 @@ export class ModuleForm {
     this.name = "";
     this.description = "";
     this.version = "1.0.0";
-    this.timeout = "5000";
+    this.timeout = "5";
     this.memoryMb = 128;
     this.capabilities = [];
     this.schema = "";

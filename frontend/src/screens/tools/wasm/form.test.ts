@@ -23,6 +23,7 @@ describe("installing a module", () => {
   it("brings the file, shows what was found and installs exactly that", async () => {
     const { rpc, form } = setup();
     form.begin();
+    expect(form.timeoutError).toBe("");
     expect(form.blocked).toBe("Choose a module first");
     await form.choose([moduleFile()]);
     expect(form.report?.valid).toBe(true);
