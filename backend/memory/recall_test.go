@@ -148,10 +148,10 @@ func freshFact(r *rand.Rand, i int) string {
 	return fmt.Sprintf("The person told me that their %s is called %s and costs %d euros, and that %s will paint it in %s", word(), word(), i, word(), word())
 }
 
-// TestLabelledSaves offers 300 texts of an agent: 150 say something new, 150 are what it was
+// TestSavesRefuseEchoesAndKeepNews offers 300 texts of an agent: 150 say something new, 150 are what it was
 // given, whole, in part, in other letters, with words around it, or instructions and the output
 // of tools. At most a tenth of what is stored is junk, and hardly anything new is refused.
-func TestLabelledSaves(t *testing.T) {
+func TestSavesRefuseEchoesAndKeepNews(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	b := newBundle(t, Options{})

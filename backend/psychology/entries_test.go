@@ -624,7 +624,7 @@ func TestModeHardLeavesWhatWasPinnedMeanwhile(t *testing.T) {
 }
 
 // A part that was restored already does not stand in the way of the rest, and Undo puts what was restored back.
-func TestRestoreOfARunInParts(t *testing.T) {
+func TestDecayRunIsRestoredInParts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := []uuid.UUID{f.old(f.ctx, 30_000, "medium", 0), f.old(f.ctx, 30_000, "medium", 0), f.entry(f.ctx, 4, "goal", `{"title":"x"}`, 30_000).ID}

@@ -222,7 +222,7 @@ notes U 1000000`)
 }
 
 // Rows of append tables go to the trash, come back and are imported again like others.
-func TestCaptureOfDeletedAndImportedAppendRows(t *testing.T) {
+func TestChangeLogHoldsDeletedAndImportedAppendRows(t *testing.T) {
 	t.Parallel()
 	db := openNotes(t)
 	run, turn := NewID(), NewID()

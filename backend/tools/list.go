@@ -82,12 +82,12 @@ type SearchResult struct {
 }
 
 const summaryColumns = `t.id, t.name, t.description, t.version, t.usage_count, t.last_used, t.is_enabled, t.visibility, t.icon, t.tags, t.origin,
-	t.signature IS NOT NULL`
+	t.signature IS NOT NULL, t.updated_at`
 
 func scanSummary(row storage.Row, more ...any) (Summary, error) {
 	t := Summary{Tags: []string{}}
 	dst := []any{&t.ID, &t.Name, &t.Description, &t.Version, &t.UsageCount, storage.TimePtr(&t.LastUsed), &t.IsEnabled, &t.Visibility,
-		&t.Icon, storage.JSON(&t.Tags), &t.Origin, &t.Signed}
+		&t.Icon, storage.JSON(&t.Tags), &t.Origin, &t.Signed, storage.Time(&t.UpdatedAt)}
 	err := row.Scan(append(dst, more...)...)
 	return t, err
 }

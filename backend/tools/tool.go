@@ -132,6 +132,7 @@ type Summary struct {
 	Signed      bool       `json:"signed"` // carries a signature; tools.get tells whether it is trusted
 	Suspended   bool       `json:"suspended"`
 	Mine        bool       `json:"mine"`
+	UpdatedAt   time.Time  `json:"updatedAt"`
 	ShareID     *uuid.UUID `json:"shareId,omitempty"` // search only: open this share to read the tool
 }
 

@@ -175,7 +175,7 @@ async function skill({ page, rpc, go, check }) {
   await page.getByRole("option", { name: /Tell the time/ }).click();
   await sheet(page).getByText("Can run unattended: yes").waitFor();
   // A skill without a schema takes any object, and its steps may need one.
-  await sheet(page).getByLabel("Parameters as JSON").fill('{"who": "Ada"}');
+  await sheet(page).getByLabel("Input as JSON").fill('{"who": "Ada"}');
   await sheet(page).getByText("Create paused").click();
   await sheet(page).getByRole("button", { name: "Create schedule" }).click();
   await toast(page, "Created Tell the time").waitFor();

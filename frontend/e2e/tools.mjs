@@ -171,7 +171,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await page.getByRole("listbox", { name: "Runs" }).getByRole("option").nth(1).waitFor();
   await looks("history");
   await page.getByRole("listbox", { name: "Runs" }).getByRole("option").first().click();
-  await page.getByRole("tree", { name: "Parameters" }).getByText('"Ada"').waitFor();
+  await page.getByRole("tree", { name: "Input" }).getByText('"Ada"').waitFor();
   await looks("history-run");
   await page.keyboard.press("v");
   await page.getByText("2 versions").waitFor();
@@ -297,7 +297,7 @@ async function undo({ page, check, rpc, looks, axe }) {
   await page.getByRole("menuitem", { name: /Delete/ }).click();
   await toast(page, "Deleted").waitFor();
   await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="Tools"] [role=option]').length === 1);
-  await page.getByRole("button", { name: "Undo" }).first().click();
+  await page.locator(".toast", { hasText: "Deleted" }).getByRole("button", { name: "Undo" }).click();
   await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="Tools"] [role=option]').length === 2);
   check((await rpc("tools.list", {})).total === 2, "Undo brought the tool back");
   // This time for good.

@@ -154,9 +154,9 @@ func bruteForce(t *testing.T, text, zone string, from, until time.Time) {
 	}
 }
 
-// TestOneADay: a fixed daily time comes once on each local date, also on those of clock
+// TestDailyTimeComesOnceOnEachDate: a fixed daily time comes once on each local date, also on those of clock
 // changes, unless the date itself is missing.
-func TestOneADay(t *testing.T) {
+func TestDailyTimeComesOnceOnEachDate(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {
 		c := mustNew(t, "30 2 * * *", zone)

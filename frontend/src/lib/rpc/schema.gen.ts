@@ -6699,6 +6699,7 @@ export interface ToolsSummary {
   signed: boolean;
   suspended: boolean;
   mine: boolean;
+  updatedAt: string;
   /** search only: open this share to read the tool */
   shareId?: string;
 }

@@ -293,3 +293,14 @@ export function showParam(field: ParamField, value: unknown): string {
   if (field.control === "choice" || field.control === "json") return JSON.stringify(value, null, field.control === "json" ? 2 : undefined);
   return typeof value === "string" ? value : JSON.stringify(value);
 }
+
+/** What is wrong with a JSON text; "" for nothing, and for an empty text. */
+export function jsonProblem(text: string): string {
+  if (text.trim() === "") return "";
+  try {
+    JSON.parse(text);
+    return "";
+  } catch (e) {
+    return jsonError(text, e);
+  }
+}

@@ -45,4 +45,10 @@ export class Load<T> {
     this.#abort = undefined;
     this.busy = false;
   }
+  /** Forgets everything: what is shown turns to something else. */
+  clear(): void {
+    this.cancel();
+    this.data = undefined;
+    this.error = undefined;
+  }
 }

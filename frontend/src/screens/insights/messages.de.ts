@@ -21,7 +21,6 @@ export default {
   localHelp: "Die Analyse läuft hier und öffnet keine Netzwerkverbindung, solange Sie kein Sprachmodell wählen.",
   find: "Muster finden",
   findWords: "synthese analysieren einsichten",
-  chooseAnalysis: "Analyse auswählen",
   running: (name: string) => `${name} läuft`,
   cancelRun: "Abbrechen",
   done: (created: number, updated: number) => (created + updated === 0 ? "Nichts Neues gefunden" : listing([...(created > 0 ? [plural(created, { one: "neues Muster", other: "neue Muster" })] : []), ...(updated > 0 ? [`${number(updated)} aktualisiert`] : [])])),
@@ -65,7 +64,6 @@ export default {
 
   confidence: (percent: number) => `Sicherheit ${percent} %`,
   rowLabel: (type: string, text: string, percent: number) => `${type}: ${text} Sicherheit ${percent} %`,
-  evidenceCount: texts,
   why: "Begründung",
   parts: {
     size: "Texte",

@@ -19,7 +19,6 @@ export const en = {
   localHelp: "The analysis runs here and opens no network connection, unless you choose a language model.",
   find: "Find patterns",
   findWords: "synthesis analyze insights",
-  chooseAnalysis: "Choose an analysis",
   running: (name: string) => `${name} is running`,
   cancelRun: "Cancel",
   done: (created: number, updated: number) => (created + updated === 0 ? "Nothing new was found" : listing([...(created > 0 ? [plural(created, { one: "new pattern", other: "new patterns" })] : []), ...(updated > 0 ? [`${number(updated)} updated`] : [])])),
@@ -65,7 +64,6 @@ export const en = {
   // A pattern
   confidence: (percent: number) => `Confidence ${percent} %`,
   rowLabel: (type: string, text: string, percent: number) => `${type}: ${text} Confidence ${percent} %`,
-  evidenceCount: (n: number) => plural(n, { one: "text", other: "texts" }),
   why: "Why",
   parts: {
     size: "Texts",

@@ -1,19 +1,6 @@
 /** Records for the tests of this folder. */
-import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
+export { fake, until } from "../../lib/rpc/testing";
 import type { Conversation, Doc, EmbeddingStatus, Hit, ImportJob, Memory, Preview, Stats } from "./types";
-
-// Handlers answer only what a test needs, so they are not held to the full types.
-type Handlers = Record<string, (params: any) => unknown>;
-
-interface LooseRpc extends Omit<FakeRpc, "handle" | "sent" | "emit" | "failNext"> {
-  handle(more: Handlers): void;
-  sent(method: string): any[];
-  emit(event: string, data: unknown): void;
-  failNext(method: string, error: Error): void;
-}
-
-/** A fake backend whose handlers may answer parts of a result. */
-export const fake = (handlers: Handlers): LooseRpc => fakeRpc(handlers as never) as unknown as LooseRpc;
 
 export const memory = (id: string, over: Partial<Memory> = {}): Memory => ({
   id,
@@ -76,12 +63,3 @@ export const job = (id: string, over: Partial<ImportJob> = {}): ImportJob => ({ 
 export const preview = (over: Partial<Preview> = {}): Preview => ({ format: "chatgpt", conversations: 2, items: 10, samples: [], warnings: [], duplicates: 0, ...over });
 
 export const embedding = (over: Partial<EmbeddingStatus> = {}): EmbeddingStatus => ({ modelId: "m", dims: 512, ready: 62, queued: 38, stale: 0, failed: 0, ratePerSec: 2, etaSeconds: 19, paused: false, available: true, models: ["m"], ...over });
-
-/** Waits until something is so. */
-export async function until(ok: () => boolean): Promise<void> {
-  for (let i = 0; i < 400; i++) {
-    if (ok()) return;
-    await new Promise((r) => setTimeout(r, 5));
-  }
-  throw new Error("it never was so");
-}

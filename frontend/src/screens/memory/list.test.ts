@@ -192,7 +192,7 @@ describe("filters", () => {
     q.toggle("layers", "3");
     q.set({ pinned: true, trust: "own" });
     expect(q.wire(Date.parse("2026-03-08T00:00:00Z"))).toEqual({ from: "2026-03-01T00:00:00.000Z", kinds: ["turn"], types: ["semantic"], layers: [3], pinned: true, untrusted: false });
-    expect(q.chips.map((c) => c.label)).toEqual(["Last 7 days", "Messages", "Fact", "3 Relational memory", "Pinned", "Trusted text"]);
+    expect(q.chips.map((c) => c.label)).toEqual(["Last 7 days", "Messages", "Semantic", "3 Relational memory", "Pinned", "Trusted text"]);
     q.clear();
     expect(q.filtered).toBe(false);
   });

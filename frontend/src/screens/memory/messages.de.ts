@@ -39,9 +39,9 @@ export default {
   kind: { memory: "Erinnerung", turn: "Nachricht", chunk: "Teil eines Dokuments", conversation: "Gespräch", document: "Dokument" },
   kinds: { memory: "Erinnerungen", turn: "Nachrichten", chunk: "Teile von Dokumenten" },
   types: {
-    episodic: { label: "Ereignis", hint: "Etwas, das geschehen ist" },
-    semantic: { label: "Tatsache", hint: "Etwas, das gilt" },
-    procedural: { label: "Anleitung", hint: "Wie man etwas macht" },
+    episodic: { label: "Episodisch", hint: "Etwas, das geschehen ist" },
+    semantic: { label: "Semantisch", hint: "Etwas, das gilt" },
+    procedural: { label: "Prozedural", hint: "Wie man etwas macht" },
   },
   tiers: { critical: "Kritisch", high: "Hoch", medium: "Mittel", low: "Niedrig" },
   salienceOf: { critical: "Kritische Wichtigkeit", high: "Hohe Wichtigkeit", medium: "Mittlere Wichtigkeit", low: "Niedrige Wichtigkeit" },

@@ -39,9 +39,9 @@ export const en = {
   kind: { memory: "Memory", turn: "Message", chunk: "Part of a document", conversation: "Conversation", document: "Document" },
   kinds: { memory: "Memories", turn: "Messages", chunk: "Parts of documents" },
   types: {
-    episodic: { label: "Event", hint: "Something that happened" },
-    semantic: { label: "Fact", hint: "Something that is true" },
-    procedural: { label: "Know-how", hint: "How to do something" },
+    episodic: { label: "Episodic", hint: "Something that happened" },
+    semantic: { label: "Semantic", hint: "Something that is true" },
+    procedural: { label: "Procedural", hint: "How to do something" },
   },
   tiers: { critical: "Critical", high: "High", medium: "Medium", low: "Low" },
   salienceOf: { critical: "Critical salience", high: "High salience", medium: "Medium salience", low: "Low salience" },

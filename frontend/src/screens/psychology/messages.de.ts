@@ -176,7 +176,6 @@ export default {
   range: (low: string, high: string) => `${low} bis ${high}`,
   notSet: "nicht gesetzt",
   listHint: "Eines pro Zeile",
-  dateHint: "Wie 2026-05-31",
   fields: {
     title: "Titel",
     name: "Name",

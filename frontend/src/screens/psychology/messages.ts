@@ -181,7 +181,6 @@ export const en = {
   range: (low: string, high: string) => `${low} to ${high}`,
   notSet: "not set",
   listHint: "One per line",
-  dateHint: "As 2026-05-31",
   fields: {
     title: "Title",
     name: "Name",

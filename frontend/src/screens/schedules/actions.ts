@@ -2,10 +2,12 @@ import type { RowAction } from "../../lib/list";
 import { common } from "../../lib/i18n/common";
 import { blocked as may } from "../../lib/rpc";
 import { nav } from "../../lib/ui/state";
+import { t as runs } from "../../lib/run/messages";
+import { isOpen } from "../../lib/run/states";
 import { addressOf } from "./address";
 import { t } from "./messages";
 import type { SchedulesScreen } from "./schedules.svelte";
-import type { Schedule } from "./types";
+import type { Run, Schedule } from "./types";
 
 /** What can be done with a schedule: its menu, its commands and its shortcuts. `run` starts it and shows the run. */
 export function scheduleActions(screen: SchedulesScreen, s: Schedule, run: (s: Schedule) => unknown): (RowAction | null)[] {
@@ -22,3 +24,11 @@ export function scheduleActions(screen: SchedulesScreen, s: Schedule, run: (s: S
     { id: "delete", label: common.delete, danger: true, keys: "Delete", run: () => screen.remove(s), blocked: s.system ? t.builtInDelete : may("schedules.delete") },
   ];
 }
+
+/** What can be done with a run of a schedule. `again` starts the schedule. */
+export const runActions = (screen: SchedulesScreen, r: Run, open: (r: Run) => void, again: () => unknown): RowAction[] => [
+  { id: "open", label: runs.openRun, run: () => open(r) },
+  isOpen(r.status)
+    ? { id: "cancel", label: common.cancel, run: () => screen.cancel(r), blocked: may("schedules.cancel_run") }
+    : { id: "again", label: r.status === "failed" || r.status === "missed" ? common.retry : t.runNow, run: again, blocked: may("schedules.run_now") },
+];

@@ -1,19 +1,6 @@
 /** Records for the tests of this folder. */
-import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
+export { fake, until } from "../../lib/rpc/testing";
 import type { Notice, PreviewTime, Run, Schedule, Status } from "./types";
-
-// Handlers answer only what a test needs, so they are not held to the full types.
-type Handlers = Record<string, (params: any) => unknown>;
-
-interface LooseRpc extends Omit<FakeRpc, "handle" | "sent" | "emit" | "failNext"> {
-  handle(more: Handlers): void;
-  sent(method: string): any[];
-  emit(event: string, data: unknown): void;
-  failNext(method: string, error: Error): void;
-}
-
-/** A fake backend whose handlers may answer parts of a result. */
-export const fake = (handlers: Handlers): LooseRpc => fakeRpc(handlers as never) as unknown as LooseRpc;
 
 export const schedule = (over: Partial<Schedule> = {}): Schedule => ({
   scheduleId: "s1",
@@ -93,13 +80,4 @@ export function times(first: string, stepMs: number, count: number): PreviewTime
     const at = new Date(Date.parse(first) + i * stepMs).toISOString();
     return { at, local: at.slice(0, 19).replace("T", " "), offset: "+00:00" };
   });
-}
-
-/** Waits until something is so. */
-export async function until(ok: () => boolean): Promise<void> {
-  for (let i = 0; i < 400; i++) {
-    if (ok()) return;
-    await new Promise((r) => setTimeout(r, 5));
-  }
-  throw new Error("it never was so");
 }

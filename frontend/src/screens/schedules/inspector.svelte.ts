@@ -1,6 +1,6 @@
 import { RpcError, type Result, type Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
-import { findRun, RunHistory } from "./history.svelte";
+import { findRun, scheduleRuns, type ScheduleRuns } from "./history";
 import { t } from "./messages";
 import type { Preview, Run, Schedule } from "./types";
 import { isOpen } from "../../lib/run/states";
@@ -26,14 +26,11 @@ export class RunDetail {
       if (known) this.run.data = known;
       return;
     }
-    this.run.cancel();
-    this.output.cancel();
+    this.run.clear();
+    this.output.clear();
     this.scheduleId = scheduleId;
     this.runId = runId;
     this.run.data = known;
-    this.run.error = undefined;
-    this.output.data = undefined;
-    this.output.error = undefined;
     this.maxChars = 4000;
     if (runId === "") return;
     if (known) void this.#readOutput();
@@ -74,35 +71,30 @@ export class ScheduleInspector {
   readonly schedule = new Load<Schedule>();
   /** The next times, which the schedule itself does not carry. */
   readonly next = new Load<Preview>();
-  readonly history: RunHistory;
+  history = $state.raw<ScheduleRuns | null>(null);
   readonly #rpc: Rpc;
   #soon: ReturnType<typeof setTimeout> | undefined;
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
-    this.history = new RunHistory(rpc);
   }
 
   show(id: string | null, known: Schedule | null = null): void {
     if (id === this.id) return;
     this.id = id;
-    this.schedule.cancel();
-    this.next.cancel();
+    this.schedule.clear();
+    this.next.clear();
     this.schedule.data = known ?? undefined;
-    this.schedule.error = undefined;
-    this.next.data = undefined;
-    this.next.error = undefined;
-    if (id === null) {
-      this.history.stop();
-      return;
-    }
+    this.history?.stop();
+    this.history = id === null ? null : scheduleRuns(this.#rpc, id);
+    if (id === null) return;
     void this.read();
-    if (this.tab === "runs") this.history.show(id);
+    if (this.tab === "runs") void this.history?.page.reload();
   }
 
   setTab(tab: InspectorTab): void {
     this.tab = tab;
-    if (tab === "runs" && this.id !== null) this.history.show(this.id);
+    if (tab === "runs" && this.history?.page.first) void this.history.page.reload();
   }
 
   async read(): Promise<void> {
@@ -120,12 +112,12 @@ export class ScheduleInspector {
     clearTimeout(this.#soon);
     this.#soon = setTimeout(() => {
       void this.read();
-      if (this.tab === "runs") void this.history.reload();
+      if (this.tab === "runs") void this.history?.page.reload();
     }, 80);
   }
 
   stop(): void {
     clearTimeout(this.#soon);
-    this.history.stop();
+    this.history?.stop();
   }
 }

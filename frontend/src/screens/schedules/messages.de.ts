@@ -169,10 +169,6 @@ export default {
   overlaps: { skip: "diesen Lauf überspringen", queue: "auf das Ende warten", cancelPrevious: "abbrechen und den neuen starten" },
   notifications: { always: "nach jedem Lauf", conditional: "nur wenn die Bedingung zutrifft", never: "nie" },
 
-  loadingRuns: "Läufe werden geladen",
-  runsFailed: "Die Läufe konnten nicht geladen werden.",
-  noMatchingRuns: "Keine passenden Läufe",
-  noRunsTitle: "Noch keine Läufe",
   noRunsText: "Hier steht jeder geplante Termin, mit seinem Ergebnis oder dem Grund, warum er nicht lief.",
   filterRuns: "Läufe filtern",
   result: "Ergebnis",

@@ -179,10 +179,6 @@ export const en = {
   notifications: { always: "after each run", conditional: "only when the condition is met", never: "never" },
 
   // Runs
-  loadingRuns: "Loading runs",
-  runsFailed: "Couldn't load runs.",
-  noMatchingRuns: "No matching runs",
-  noRunsTitle: "No runs yet",
   noRunsText: "Every scheduled time is listed here, with its result or the reason it didn't run.",
   filterRuns: "Filter runs",
   result: "Result",

@@ -3,7 +3,7 @@ import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { Load, type Notify } from "../../lib/ui/state";
 import { CalendarState } from "./calendar.svelte";
 import { ScheduleForm } from "./form.svelte";
-import { RunHistory } from "./history.svelte";
+import { scheduleRuns, type ScheduleRuns } from "./history";
 import { RunDetail, ScheduleInspector } from "./inspector.svelte";
 import { scheduleList } from "./list.svelte";
 import { t } from "./messages";
@@ -25,7 +25,7 @@ export function pauseEnd(length: PauseFor, now = Date.now()): string | undefined
 export class SchedulesScreen {
   readonly list: ReturnType<typeof scheduleList>;
   readonly inspector: ScheduleInspector;
-  readonly history: RunHistory;
+  readonly history: ScheduleRuns;
   readonly detail: RunDetail;
   readonly calendar: CalendarState;
   readonly form: ScheduleForm;
@@ -53,7 +53,7 @@ export class SchedulesScreen {
     this.#notify = notify;
     this.list = scheduleList(rpc);
     this.inspector = new ScheduleInspector(rpc);
-    this.history = new RunHistory(rpc);
+    this.history = scheduleRuns(rpc);
     this.detail = new RunDetail(rpc);
     this.calendar = new CalendarState(rpc);
     this.form = new ScheduleForm(rpc);
@@ -110,13 +110,13 @@ export class SchedulesScreen {
 
   #readView(): void {
     if (this.view === "calendar") void this.calendar.read();
-    else if (this.view === "history") void this.history.reload();
+    else if (this.view === "history") void this.history.page.reload();
   }
 
   #touched(id: string | null): void {
     this.list.soon();
     this.inspector.touched(id);
-    if (this.view === "history") this.history.soon();
+    if (this.view === "history") this.history.soon(80);
     if (this.view === "calendar") this.calendar.soon();
     clearTimeout(this.#soon);
     this.#soon = setTimeout(() => void this.readStatus(), 60);

@@ -10,7 +10,7 @@ import { city, offset, zones } from "./zones";
 describe("a cron text", () => {
   const means = (text: string) => explainCron(text).map((p) => p.means);
 
-  it("is told part by part", () => {
+  it("is explained field by field", () => {
     expect(means("0 9 * * 1-5")).toEqual(["0", "9", "any", "any", "Monday to Friday"]);
     expect(means("*/15 8-18/2 1,15 JAN,7 0")).toEqual(["every 15 minutes", "every 2 hours, 8 to 18", "the 1st and the 15th", "January and July", "Sunday"]);
     expect(means("30 0 0 L * 5#3")).toEqual(["30", "0", "0", "the last day", "any", "the 3rd Friday of the month"]);

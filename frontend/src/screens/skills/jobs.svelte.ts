@@ -5,20 +5,13 @@ import { t } from "./messages";
 /** Runs that are looked for at the start, of each state. */
 const most = 20;
 
-/** Runs of skills and WASM tools that are running now, also those that began before the page was opened. */
+/** Runs of skills that are running now, also those that began before the page was opened. */
 export class SkillJobs extends JobList {
   #rpc: Rpc | null = null;
-  /** Runs of skills, as opposed to those of WASM tools, which are only known by their events. */
-  readonly #skills = new Set<string>();
 
   start(rpc: Rpc): void {
     this.#rpc = rpc;
     rpc.on("skills.run_event", (e) => this.#event(e));
-    rpc.on("skills.execution_changed", (e) => {
-      if (e.status !== "running") return this.remove(e.executionId);
-      const step = e.waiting === "approval" ? t.waitsForApproval : e.waiting === "queued" ? t.pending : "";
-      this.put({ id: e.executionId, title: t.running, step, target: `skills/wasm/${e.skillId}/run`, cancel: () => this.#cancel(e.executionId) });
-    });
     rpc.onReload(() => void this.read());
     void this.read();
   }
@@ -31,7 +24,7 @@ export class SkillJobs extends JobList {
       const pages = await Promise.all(["queued", "running", "waiting"].map((status) => rpc.call("skills.history", { status, limit: most })));
       const runs = pages.flatMap((p) => p.executions).filter((e) => !e.parentExecutionId && e.mode === "live");
       const ids = new Set(runs.map((e) => e.executionId));
-      this.retain((j) => !this.#skills.has(j.id) || ids.has(j.id));
+      this.retain((j) => ids.has(j.id));
       for (const e of runs) this.#show(e.executionId, e.skillName, t.jobSteps[e.status === "waiting" ? (e.waitReason ?? "") : e.status] ?? "", Date.parse(e.startedAt ?? e.createdAt));
     } catch {
       // The Skills screen shows why; the status bar only lacks these jobs.
@@ -49,7 +42,6 @@ export class SkillJobs extends JobList {
   }
 
   #show(id: string, name: string, step: string, since?: number): void {
-    this.#skills.add(id);
     const title = name === "" ? (this.get(id)?.title ?? t.running) : t.runningNamed(format.visible(name, 40));
     this.put({ id, title, step, since, target: `skills/run/${id}`, cancel: () => this.#cancel(id) });
   }

@@ -26,17 +26,4 @@ describe("jobs of skills", () => {
     event("run.finished", "r3");
     expect(s.all).toEqual([]);
   });
-
-  it("are runs of WASM tools, which stay when the runs of skills are read again", async () => {
-    const rpc = fakeRpc({ "skills.history": (() => ({ executions: [], bytes: 0 })) as never, "skills.cancel": () => ({ canceled: true }) as never });
-    const s = new SkillJobs();
-    s.start(rpc);
-    rpc.emit("skills.execution_changed", { executionId: "e2", skillId: "s1", seq: 1, status: "running", waiting: "queued" } as never);
-    await s.read();
-    expect(s.all).toMatchObject([{ target: "skills/wasm/s1/run", step: "pending" }]);
-    s.all[0]?.cancel?.();
-    expect(rpc.sent("skills.cancel")).toEqual([{ executionId: "e2" }]);
-    rpc.emit("skills.execution_changed", { executionId: "e2", skillId: "s1", seq: 2, status: "canceled" } as never);
-    expect(s.all).toEqual([]);
-  });
 });

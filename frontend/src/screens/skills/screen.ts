@@ -4,7 +4,6 @@ import { searchCallables } from "../../lib/run/callables";
 import { nav } from "../../lib/ui";
 import type { ScreenDef } from "../../lib/ui/screen";
 import { compositeScreen } from "./composite/instance";
-import { wasmScreen } from "./instance";
 import { skillJobs } from "./jobs.svelte";
 import { t } from "./messages";
 
@@ -16,26 +15,18 @@ export const screen: ScreenDef = {
   group: "Work",
   order: 30,
   icon: Blocks,
-  needs: ["skills.list_wasm"],
+  needs: ["skills.list_composite"],
   item: (id) => `skills/${id}`,
-  parts: ["wasm"],
+  // Where WASM tools once were.
+  link: (s) => (s.length === 2 && s[0] === "skills" && s[1] === "wasm" ? "tools/wasm" : null),
   load: () => import("./Skills.svelte"),
   keys: "g k",
   commands: () => [
     { id: "skills.new", title: t.newSkill, group: t.list.title, words: t.newWords, run: () => nav.go("skills/new"), when: () => rpc.can("skills.create_composite") },
     { id: "skills.import", title: t.importSkill, group: t.list.title, words: t.importWords, run: () => (nav.go("skills"), compositeScreen().importing.begin()), when: () => rpc.can("skills.import") },
-    { id: "skills.install", title: t.install, group: t.list.title, words: t.installWords, run: () => (nav.go("skills/wasm"), wasmScreen().form.begin()) },
   ],
   search: (rpc, query) =>
-    searchCallables(
-      rpc,
-      query,
-      [
-        { kind: "skill", noun: "skill", run: t.runSkill, open: t.openSkill, group: t.list.title, at: (id) => `skills/${id}`, part: "" },
-        { kind: "wasm", noun: "skill", also: "module", run: t.runSkill, open: t.openSkill, group: t.list.title, at: (id) => `skills/wasm/${id}`, part: "" },
-      ],
-      (to) => nav.go(to),
-    ),
+    searchCallables(rpc, query, [{ kind: "skill", noun: "skill", run: t.runSkill, open: t.openSkill, group: t.list.title, at: (id) => `skills/${id}`, part: "" }], (to) => nav.go(to)),
   starter: {
     get title() {
       return t.starter.title;
@@ -56,6 +47,5 @@ export const screen: ScreenDef = {
   start: (rpc) => {
     skillJobs.start(rpc);
     compositeScreen().start();
-    wasmScreen().start();
   },
 };

@@ -1,19 +1,6 @@
 /** Records for the tests of this folder. */
-import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
+export { fake, until } from "../../lib/rpc/testing";
 import type { Approval, ImportItem, Row, RunResult, Tool, Validation } from "./types";
-
-// Handlers answer only what a test needs, so they are not held to the full types.
-type Handlers = Record<string, (params: any) => unknown>;
-
-interface LooseRpc extends Omit<FakeRpc, "handle" | "sent" | "emit" | "failNext"> {
-  handle(more: Handlers): void;
-  sent(method: string): unknown[];
-  emit(event: string, data: unknown): void;
-  failNext(method: string, error: Error): void;
-}
-
-/** A fake backend whose handlers may answer parts of a result. */
-export const fake = (handlers: Handlers): LooseRpc => fakeRpc(handlers as never) as unknown as LooseRpc;
 
 export const row = (over: Partial<Row> = {}): Row => ({
   id: "t1",
@@ -29,6 +16,7 @@ export const row = (over: Partial<Row> = {}): Row => ({
   signed: false,
   suspended: false,
   mine: true,
+  updatedAt: "2026-01-01T00:00:00Z",
   ...over,
 });
 
@@ -78,7 +66,6 @@ export const result = (over: Partial<RunResult> = {}): RunResult => ({
   cpuTimeMs: 3,
   memoryUsedMb: 1.5,
   executionId: "x1",
-  auditLog: [],
   logs: [],
   ...over,
 });
@@ -122,12 +109,3 @@ export const item = (over: Partial<ImportItem> = {}): ImportItem => ({
   author: "",
   ...over,
 });
-
-/** Waits until a condition holds; each turn lets pending promises and short timers run. */
-export async function until(fn: () => boolean): Promise<void> {
-  for (let i = 0; i < 400; i++) {
-    if (fn()) return;
-    await new Promise((r) => setTimeout(r, 5));
-  }
-  throw new Error("the condition never held");
-}

@@ -1,29 +1,25 @@
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import { Load } from "../../lib/ui/load.svelte";
 import type { Rpc } from "../../lib/rpc";
+import { Permissions } from "../../lib/run/permissions.svelte";
 import { isOpen } from "../../lib/run/states";
+import { moduleKey } from "./address";
+import { toolRuns, type ToolRuns } from "./history";
 import { ToolSharing } from "./sharing.svelte";
-import type { Approval, AuditEntry, Diff, HeldDenial, HeldGrant, Preview, Rights, StateEntry, Tool, UsageEntry, UsageSummary, VersionInfo } from "./types";
+import type { AuditEntry, Diff, Rights, StateEntry, Tool, UsageSummary, VersionInfo } from "./types";
+import type { Module, Report } from "./wasm/module";
 
 /** The tabs of the inspector, in their order. */
 export const INSPECTOR_TABS = ["details", "permissions", "versions", "history", "audit", "state", "sharing"] as const;
 export type InspectorTab = (typeof INSPECTOR_TABS)[number];
+/** Those that a module has. */
+const MODULE_TABS: readonly InspectorTab[] = ["details", "permissions", "history"];
 
 const EVENTS_MS = 60;
-
-interface Held {
-  grants: readonly HeldGrant[];
-  denials: readonly HeldDenial[];
-}
 
 interface Versions {
   versions: readonly VersionInfo[];
   total: number;
-}
-
-interface Usage {
-  entries: readonly UsageEntry[];
-  summary: UsageSummary;
 }
 
 interface Audit {
@@ -39,31 +35,35 @@ interface Stored {
 }
 
 /**
- * Everything about the selected tool. A tab is read when it is first looked at, and again
- * when the backend says that something about it changed.
+ * Everything about the selected tool, of code or of a module. A tab is read when it is first
+ * looked at, and again when the backend says that something about it changed.
  */
 export class ToolInspector {
-  id = $state<string | null>(null);
+  /** Of the tool that is shown, as it stands in the address. */
+  key = $state<string | null>(null);
   tab = $state<InspectorTab>("details");
 
+  /** The tool, where it is code. */
   readonly tool = new Load<Tool>();
+  /** The tool, where it is a module. */
+  readonly module = new Load<Module>();
+  /** What is in the module; null when it is not on this device. */
+  readonly report = new Load<Report | null>();
   readonly rights = new Load<Rights>();
-  readonly preview = new Load<Preview>();
-  readonly held = new Load<Held>();
+  readonly permissions: Permissions;
   readonly versions = new Load<Versions>();
   readonly diff = new Load<Diff>();
   /** The code of both versions that are compared. */
   codes = $state.raw<readonly [string, string] | null>(null);
-  readonly usage = new Load<Usage>();
+  history = $state.raw<ToolRuns | null>(null);
+  /** The figures of all runs that the history is narrowed to; modules have none. */
+  summary = $state.raw<UsageSummary | null>(null);
   readonly audit = new Load<Audit>();
   readonly stored = new Load<Stored>();
   readonly sharing: ToolSharing;
 
   /** The two versions that are compared, the older first. */
   compare = $state.raw<readonly [string, string] | null>(null);
-  /** The run whose parameters, output and logs are shown. */
-  runId = $state<string | null>(null);
-  usageStatus = $state<"" | "success" | "failure" | "timeout">("");
   /** Only the audit entries of this run; empty for all. */
   auditRun = $state("");
   /** Why the last action in here was refused. */
@@ -79,9 +79,22 @@ export class ToolInspector {
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
     this.sharing = new ToolSharing(rpc);
+    this.permissions = new Permissions(rpc);
   }
 
-  readonly run = $derived(this.usage.data?.entries.find((e) => e.id === this.runId) ?? null);
+  get isModule(): boolean {
+    return this.key?.startsWith(moduleKey("")) === true;
+  }
+  get id(): string | null {
+    return this.key?.split("/").at(-1) ?? null;
+  }
+  get tabs(): readonly InspectorTab[] {
+    return this.isModule ? MODULE_TABS : INSPECTOR_TABS;
+  }
+  /** What both kinds have; null until it is read. */
+  get shown(): Tool | Module | null {
+    return (this.isModule ? this.module.data : this.tool.data) ?? null;
+  }
 
   start(): void {
     if (this.#offs.length > 0) return;
@@ -95,7 +108,13 @@ export class ToolInspector {
       this.#rpc.on("tools.suspended", (e) => {
         if (e.toolId === this.id) this.#soon("tool", "permissions", "versions");
       }),
-      this.#rpc.on("approvals.changed", () => this.#soon("permissions")),
+      this.#rpc.on("skills.wasm_changed", (e) => {
+        if (e.skillId === this.id) this.#soon("tool", "details", "permissions");
+      }),
+      this.#rpc.on("skills.execution_changed", (e) => {
+        if (e.skillId === this.id && !isOpen(e.status)) this.#soon("tool", "history");
+      }),
+      this.#rpc.on("approvals.changed", () => this.#soon("permissions", ...(this.isModule ? (["tool"] as const) : []))),
       this.#rpc.on("permissions.changed", (e) => {
         if (e.subjectId === this.id || !e.subjectId) this.#soon("permissions");
       }),
@@ -109,27 +128,30 @@ export class ToolInspector {
   }
 
   /** Shows a tool, or nothing. */
-  show(id: string | null): void {
-    if (id === this.id) return;
-    this.id = id;
+  show(key: string | null): void {
+    if (key === this.key) return;
+    this.key = key;
     this.#read.clear();
     this.#dirty.clear();
-    for (const load of [this.tool, this.rights, this.preview, this.held, this.versions, this.diff, this.usage, this.audit, this.stored]) forget(load);
-    forget(this.sharing.shares);
+    for (const load of [this.tool, this.module, this.report, this.rights, this.versions, this.diff, this.audit, this.stored, this.sharing.shares]) load.clear();
     this.compare = null;
     this.codes = null;
-    this.runId = null;
     this.auditRun = "";
-    this.usageStatus = "";
     this.error = null;
+    this.summary = null;
+    const { id, isModule } = this;
+    this.permissions.show(id === null ? null : { kind: isModule ? "wasm" : "tool", id });
+    this.history = id === null ? null : toolRuns(this.#rpc, { id, isModule }, (s) => (this.summary = s));
+    if (!this.tabs.includes(this.tab)) this.tab = "details";
     if (id === null) return;
     void this.readTool();
     this.#readTab();
   }
 
   setTab(tab: InspectorTab): void {
+    if (!this.tabs.includes(tab)) return;
     this.tab = tab;
-    if (this.id !== null) this.#readTab();
+    if (this.key !== null) this.#readTab();
   }
 
   #readTab(): void {
@@ -142,13 +164,14 @@ export class ToolInspector {
   async readTab(tab: InspectorTab): Promise<void> {
     switch (tab) {
       case "details":
+        return this.isModule ? this.readReport() : this.readRights();
       case "permissions":
-        await Promise.all([this.readRights(), ...(tab === "permissions" ? [this.readPreview(), this.readHeld()] : [])]);
+        await Promise.all([this.isModule ? undefined : this.readRights(), this.permissions.read()]);
         return;
       case "versions":
         return this.readVersions();
       case "history":
-        return this.readUsage();
+        return this.history?.page.reload();
       case "audit":
         return this.readAudit();
       case "state":
@@ -176,30 +199,21 @@ export class ToolInspector {
   async readTool(): Promise<void> {
     const id = this.id;
     if (id === null) return;
-    await this.tool.run(async (signal) => (await this.#rpc.call("tools.get", { toolId: id }, { signal })).tool);
+    if (this.isModule) await this.module.run(async (signal) => (await this.#rpc.call("skills.get_wasm", { skillId: id }, { signal })).skill);
+    else await this.tool.run(async (signal) => (await this.#rpc.call("tools.get", { toolId: id }, { signal })).tool);
+  }
+
+  /** Looks into the module again. */
+  async readReport(): Promise<void> {
+    const id = this.id;
+    if (id === null) return;
+    await this.report.run(async (signal) => (await this.#rpc.call("skills.get_wasm", { skillId: id, report: true }, { signal })).report ?? null);
   }
 
   async readRights(): Promise<void> {
     const id = this.id;
     if (id === null) return;
     await this.rights.run((signal) => this.#rpc.call("tools.capabilities", { toolId: id }, { signal }));
-  }
-
-  async readPreview(): Promise<void> {
-    const id = this.id;
-    if (id === null) return;
-    await this.preview.run((signal) => this.#rpc.call("permissions.preview", { subject: { kind: "tool", id } }, { signal }));
-  }
-
-  /** Reads the grants and remembered refusals that are in force or suspended. */
-  async readHeld(): Promise<void> {
-    const id = this.id;
-    if (id === null) return;
-    await this.held.run(async (signal) => {
-      const r = await this.#rpc.call("permissions.list", { subjectId: id, limit: 100 }, { signal });
-      const live = (r.grants as HeldGrant[]).filter((g) => g.state === "active" || g.state === "suspended");
-      return { grants: live, denials: r.denials };
-    });
   }
 
   // — Versions —
@@ -255,34 +269,6 @@ export class ToolInspector {
     this.compare = null;
     void this.readVersions();
     return { tool: r.tool, suspended: r.suspendedGrants.length };
-  }
-
-  // — Runs —
-
-  async readUsage(): Promise<void> {
-    const id = this.id;
-    if (id === null) return;
-    const status = this.usageStatus;
-    await this.usage.run((signal) => this.#rpc.call("tools.usage", { toolId: id, limit: 100, ...(status === "" ? {} : { status }) }, { signal }));
-  }
-
-  setUsageStatus(status: "" | "success" | "failure" | "timeout"): void {
-    this.usageStatus = status;
-    this.runId = null;
-    void this.readUsage();
-  }
-
-  /** Reads the runs before the oldest that is shown. */
-  async moreUsage(): Promise<void> {
-    const id = this.id;
-    const now = this.usage.data;
-    const last = now?.entries.at(-1);
-    if (id === null || now === undefined || last === undefined) return;
-    const status = this.usageStatus;
-    await this.#more(async () => {
-      const page = await this.#rpc.call("tools.usage", { toolId: id, limit: 100, before: last.timestamp, ...(status === "" ? {} : { status }) });
-      this.usage.data = { summary: now.summary, entries: [...now.entries, ...page.entries] };
-    });
   }
 
   /** Jumps from a run to its entries in the audit log. */
@@ -367,30 +353,6 @@ export class ToolInspector {
     return r !== null;
   }
 
-  // — Rights —
-
-  /** The approval that waits for this capability; null when none does. */
-  async pendingFor(capability: string): Promise<string | null> {
-    const id = this.id;
-    if (id === null) return null;
-    const r = await this.#act(() => this.#rpc.call("approvals.list", { subjectId: id, status: "pending", limit: 100 }));
-    if (r === null) return null;
-    const list = r.approvals as Approval[];
-    const hit = list.find((a) => a.requested.some((q) => q.capability === capability || `${q.capability}(${q.resource})` === capability));
-    return hit?.id ?? list[0]?.id ?? null;
-  }
-
-  /** Takes a granted right back. Answers how to give it again. */
-  async revoke(grantId: string): Promise<(() => Promise<void>) | null> {
-    const r = await this.#act(() => this.#rpc.call("permissions.revoke", { grantId }));
-    if (r === null) return null;
-    void this.readTab("permissions");
-    return async () => {
-      await this.#rpc.call("permissions.revoke", { undoToken: r.undoToken });
-      await this.readTab("permissions");
-    };
-  }
-
   async #act<T>(fn: () => Promise<T>): Promise<T | null> {
     this.error = null;
     try {
@@ -407,12 +369,6 @@ export class ToolInspector {
     await this.#act(fn);
     this.moreBusy = false;
   }
-}
-
-function forget(load: { cancel(): void; data: unknown; error: unknown }): void {
-  load.cancel();
-  load.data = undefined;
-  load.error = undefined;
 }
 
 function changedTabs(kind: string): InspectorTab[] {

@@ -41,7 +41,7 @@ describe("the inspector", () => {
     inspector.setTab("history");
     inspector.setTab("details");
     inspector.setTab("history");
-    await until(() => inspector.usage.data !== undefined);
+    await until(() => inspector.history?.page.loaded === true);
     expect(rpc.sent("tools.usage")).toHaveLength(1);
     inspector.stop();
   });
@@ -50,7 +50,7 @@ describe("the inspector", () => {
     const { rpc, inspector } = setup();
     inspector.show("t1");
     inspector.setTab("history");
-    await until(() => inspector.usage.data !== undefined);
+    await until(() => inspector.history?.page.loaded === true);
     rpc.emit("tools.execution", { executionId: "x", toolId: "other", seq: 2, state: "success" });
     rpc.emit("tools.execution", { executionId: "x", toolId: "t1", seq: 1, state: "running" });
     rpc.emit("tools.execution", { executionId: "x", toolId: "t1", seq: 2, state: "success" });
@@ -130,9 +130,9 @@ describe("the inspector", () => {
     const { rpc, inspector } = setup();
     inspector.show("t1");
     inspector.setTab("permissions");
-    await until(() => inspector.held.data !== undefined && inspector.preview.data !== undefined);
-    expect(inspector.held.data?.grants.map((g) => g.id)).toEqual(["g1"]);
-    const undo = await inspector.revoke("g1");
+    await until(() => inspector.permissions.held.data !== undefined && inspector.permissions.preview.data !== undefined);
+    expect(inspector.permissions.held.data?.grants.map((g) => g.id)).toEqual(["g1"]);
+    const undo = await inspector.permissions.revoke("g1");
     await undo?.();
     expect(rpc.sent("permissions.revoke")).toEqual([{ grantId: "g1" }, { undoToken: "u1" }]);
     inspector.stop();
@@ -141,7 +141,7 @@ describe("the inspector", () => {
   it("finds the request that waits for a missing right", async () => {
     const { inspector } = setup();
     inspector.show("t1");
-    expect(await inspector.pendingFor("network:https(api.example.com)")).toBe("p1");
+    expect(await inspector.permissions.pendingFor("network:https(api.example.com)")).toBe("p1");
     inspector.stop();
   });
 

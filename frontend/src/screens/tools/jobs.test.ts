@@ -15,3 +15,15 @@ it("jobs of tools are runs, from their start to their end", () => {
   expect(s.all).toEqual([]);
   vi.useRealTimers();
 });
+
+it("jobs of WASM tools are runs too, each with its own way to cancel", () => {
+  const rpc = fakeRpc({ "skills.cancel": () => ({ canceled: true }) as never });
+  const s = new ToolJobs();
+  s.start(rpc);
+  rpc.emit("skills.execution_changed", { executionId: "e2", skillId: "s1", seq: 1, status: "running", waiting: "queued" } as never);
+  expect(s.all).toMatchObject([{ target: "tools/wasm/s1/run", step: "queued" }]);
+  s.all[0]?.cancel?.();
+  expect(rpc.sent("skills.cancel")).toEqual([{ executionId: "e2" }]);
+  rpc.emit("skills.execution_changed", { executionId: "e2", skillId: "s1", seq: 2, status: "canceled" } as never);
+  expect(s.all).toEqual([]);
+});

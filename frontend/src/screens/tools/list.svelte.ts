@@ -1,21 +1,31 @@
 import { ListState, route } from "../../lib/list/state";
-import type { EventData, Rpc } from "../../lib/rpc";
-import { Load } from "../../lib/ui/state";
+import type { Rpc } from "../../lib/rpc";
 import { isOpen } from "../../lib/run/states";
+import { Load } from "../../lib/ui/state";
+import { keyOf, moduleKey, toolRoute } from "./address";
 import type { Row, Template } from "./types";
+import { allModules, rowOf } from "./wasm/module";
 
 /** The lists of the screen, each at an address of its own. */
 export type Tab = "mine" | "marketplace" | "templates";
 
-/** How the newest run of a tool ended, or that one is going on. */
-export type LastRun = "running" | "success" | "failure" | "timeout";
+interface Filters extends Record<string, string> {
+  kind: string;
+  status: string;
+  tags: string;
+  sort: string;
+}
 
-/** What follows `tools/` in an address without being the id of a tool. */
-export const PARTS = ["marketplace", "templates"];
+/** The orders that the backend lists tools in. */
+const orders: Readonly<Record<string, (a: Row, b: Row) => number>> = {
+  recent: (a, b) => b.updatedAt.localeCompare(a.updatedAt),
+  name: (a, b) => a.name.localeCompare(b.name),
+  usage: (a, b) => b.usageCount - a.usageCount,
+};
 
-/** The user's tools. */
-export class ToolList extends ListState<Row, { status: string; tags: string; sort: string }> {
-  /** Runs that are going on: the run's id by the tool's. */
+/** The user's tools: code in pages from the backend, with the modules, which are few, in their places between it. */
+export class ToolList extends ListState<Row, Filters> {
+  /** Runs that have not ended: the run's id by the key of its tool. */
   running = $state.raw<ReadonlyMap<string, string>>(new Map());
   /** Tags of the rows seen so far, for the filter. */
   readonly tags: readonly string[] = $derived.by(() => {
@@ -26,51 +36,92 @@ export class ToolList extends ListState<Row, { status: string; tags: string; sor
   readonly #rpc: Rpc;
 
   constructor(rpc: Rpc) {
+    const merged = new MergedRows(rpc);
     super({
-      id: (r) => r.id,
-      route: route("tools", ["new", "shared", ...PARTS]),
-      filters: { status: "any", tags: "", sort: "recent" },
-      read: async ({ query, filters: { status, tags, sort }, offset, limit, signal }) => {
-        const r = await rpc.call(
-          "tools.list",
-          {
-            ...(query && { query }),
-            ...(tags && { tags: tags.split("\n") }),
-            ...((status === "enabled" || status === "disabled") && { enabled: status === "enabled" }),
-            ...(status === "suspended" && { suspended: true }),
-            ...((status === "private" || status === "public") && { visibility: status }),
-            sort: sort as "recent" | "name" | "usage",
-            limit,
-            offset,
-          },
-          { signal },
-        );
-        return { items: r.tools, total: r.total };
-      },
+      id: keyOf,
+      route: toolRoute,
+      filters: { kind: "any", status: "any", tags: "", sort: "recent" },
+      read: ({ query, filters, offset, limit, signal }) => merged.page(query, filters, offset, limit, signal),
     });
     this.#rpc = rpc;
   }
 
   listen(): void {
-    this.start(this.#rpc, ["tools.changed", "tools.suspended"], this.#rpc.on("tools.execution", (e) => this.#ran(e)));
+    this.start(
+      this.#rpc,
+      ["tools.changed", "tools.suspended", "skills.wasm_changed", "sandbox.status_changed"],
+      this.#rpc.on("tools.execution", (e) => e.toolId && this.#ran(e.toolId, e.executionId, e.state)),
+      this.#rpc.on("skills.execution_changed", (e) => this.#ran(moduleKey(e.skillId), e.executionId, e.status)),
+    );
   }
 
-  /** The mark of a row: a run that is going on now, else how the last one ended. */
-  lastRun(row: Row): LastRun | null {
-    return this.running.has(row.id) ? "running" : ((row.lastStatus as LastRun | undefined) ?? null);
+  /** The status of a run that has not ended, else how the last one ended; "" for none. */
+  lastRun(row: Row): string {
+    return this.running.has(keyOf(row)) ? "running" : (row.lastStatus ?? "");
   }
 
-  #ran(e: EventData<"tools.execution">): void {
-    if (!e.toolId) return;
-    const on = isOpen(e.state);
-    const known = this.running.get(e.toolId);
-    if (on ? known === e.executionId : known === undefined) return;
+  #ran(key: string, run: string, state: string): void {
+    const on = isOpen(state);
+    const known = this.running.get(key);
+    if (on ? known === run : known === undefined) return;
     const map = new Map(this.running);
-    if (on) map.set(e.toolId, e.executionId);
-    else map.delete(e.toolId);
+    if (on) map.set(key, run);
+    else map.delete(key);
     this.running = map;
     if (!on) this.soon();
   }
+}
+
+/** Pages of code and modules in one order. */
+class MergedRows {
+  #modules: Row[] = [];
+  /** How many modules stand before an offset. */
+  #before = new Map<number, number>();
+
+  constructor(private readonly rpc: Rpc) {}
+
+  async page(query: string, filters: Filters, offset: number, limit: number, signal: AbortSignal): Promise<{ items: Row[]; total: number }> {
+    const order = orders[filters.sort] ?? orders["recent"]!;
+    if (offset === 0) {
+      const modules = filters.kind === "code" || filters.tags !== "" || !this.rpc.can("skills.list_wasm") ? [] : await allModules(this.rpc, query, signal);
+      this.#modules = modules.map(rowOf).filter((m) => fits(m, filters.status)).sort(order);
+      this.#before = new Map([[0, 0]]);
+    }
+    const taken = this.#before.get(offset) ?? 0;
+    const code = filters.kind === "wasm" ? { tools: [], total: 0 } : await this.#code(query, filters, offset - taken, limit, signal);
+    const items: Row[] = [];
+    for (let c = 0, m = taken; items.length < limit && (c < code.tools.length || m < this.#modules.length); ) {
+      const tool = code.tools[c];
+      const module = this.#modules[m];
+      if (tool !== undefined && (module === undefined || order(tool, module) <= 0)) items.push((c++, tool));
+      else if (module !== undefined) items.push((m++, module));
+    }
+    this.#before.set(offset + items.length, taken + items.filter((r) => r.module).length);
+    return { items, total: code.total + this.#modules.length };
+  }
+
+  #code(query: string, { status, tags, sort }: Filters, offset: number, limit: number, signal: AbortSignal): Promise<{ tools: Row[]; total: number }> {
+    return this.rpc.call(
+      "tools.list",
+      {
+        ...(query && { query }),
+        ...(tags && { tags: tags.split("\n") }),
+        ...((status === "enabled" || status === "disabled") && { enabled: status === "enabled" }),
+        ...(status === "suspended" && { suspended: true }),
+        ...((status === "private" || status === "public") && { visibility: status }),
+        sort: sort as "recent" | "name" | "usage",
+        limit,
+        offset,
+      },
+      { signal },
+    );
+  }
+}
+
+/** Whether a module is in a state that the list is narrowed to. */
+function fits(m: Row, status: string): boolean {
+  if (status === "enabled" || status === "disabled") return m.isEnabled === (status === "enabled");
+  return status === "suspended" ? m.suspended : status !== "public";
 }
 
 /** Tools that are shared with everyone: those of a hub, and the public ones of this device. */

@@ -1,17 +1,21 @@
 import { asError, RpcError } from "../../lib/rpc/errors";
-import type { EventData, Rpc } from "../../lib/rpc";
-import { describeFailure, type Failure } from "./failures";
+import type { Rpc } from "../../lib/rpc";
+import { describeFailure, type Failure, type RunFigures, type RunLimits } from "../../lib/run/failures";
 import { isOpen } from "../../lib/run/states";
-import { limitsFor, type RunLimits } from "./profiles";
-import type { LogLine, RunResult, Tool, ToolLimits, UsageEntry } from "./types";
+import { readRuns } from "./history";
+import { limitsFor } from "./profiles";
+import type { LogLine, RunResult, Tool, ToolLimits } from "./types";
+import { resultOf, type ModuleResult } from "./wasm/module";
 
-/** What is to be run: a stored tool, or the unsaved text of one. */
+/** What is to be run: a stored tool, a module, or the unsaved text of a tool. */
 export interface RunTarget {
   toolId?: string;
+  isModule?: boolean;
   name: string;
   version?: string;
-  profile: string;
-  limits?: Partial<RunLimits> | null;
+  /** Of code: the profile that sets its limits. */
+  profile?: string;
+  limits: RunLimits;
   draft?: {
     code: string;
     language: Tool["language"];
@@ -22,7 +26,16 @@ export interface RunTarget {
   };
 }
 
-export type RunPhase = "idle" | "running" | "waiting" | "done";
+export type RunPhase = "idle" | "queued" | "running" | "waiting" | "done";
+
+/** News of a run, of code or of a module. */
+interface Progress {
+  executionId: string;
+  toolId: string;
+  seq: number;
+  state: string;
+  log?: LogLine;
+}
 
 /** Log lines that are kept; the backend caps a run's logs at 64 KiB anyway. */
 const MAX_LOGS = 2000;
@@ -52,7 +65,7 @@ export class ToolRun {
 
   // Getters: what is derived would belong to the component that first asks for the run, and go stale with it.
   get active(): boolean {
-    return this.phase === "running" || this.phase === "waiting";
+    return isOpen(this.phase);
   }
   get isDraft(): boolean {
     return this.target?.draft !== undefined;
@@ -80,13 +93,13 @@ export class ToolRun {
     this.phase = "running";
     this.target = target;
     this.params = params;
-    this.limits = limitsFor(target.profile, target.limits ?? null);
+    this.limits = target.limits;
     this.#count();
-    this.#off = this.#rpc.on("tools.execution", (e) => this.#event(e));
+    this.#off = this.#listen(target, (e) => this.#event(e));
     const abort = new AbortController();
     this.#abort = abort;
     try {
-      const result = await this.#rpc.call("tools.execute_custom", this.#request(target, params), { signal: abort.signal });
+      const result = await this.#call(target, params, abort.signal);
       if (turn !== this.#turn) return null;
       this.#finish(result);
       return result;
@@ -110,6 +123,20 @@ export class ToolRun {
     }, TICK_MS);
   }
 
+  async #call(target: RunTarget, params: unknown, signal: AbortSignal): Promise<RunResult> {
+    if (!target.isModule) return this.#rpc.call("tools.execute_custom", this.#request(target, params), { signal });
+    const input = { skillId: target.toolId ?? "", ...(params === undefined ? {} : { input: params }), interactive: true };
+    return resultOf((await this.#rpc.call("skills.execute", input, { signal })) as ModuleResult);
+  }
+
+  /** Hears of the runs of the target's kind. Answers how to stop. */
+  #listen(target: RunTarget, hear: (e: Progress) => void): () => void {
+    if (!target.isModule) return this.#rpc.on("tools.execution", hear);
+    return this.#rpc.on("skills.execution_changed", ({ skillId, status, waiting, ...e }) =>
+      hear({ ...e, toolId: skillId, state: status !== "running" ? status : waiting === "approval" ? "waiting" : waiting === "queued" ? "queued" : "running" }),
+    );
+  }
+
   #request(target: RunTarget, params: unknown) {
     if (target.draft === undefined) {
       return { ...(target.toolId === undefined ? {} : { toolId: target.toolId }), params, interactive: true, ...(target.version === undefined ? {} : { version: target.version }) };
@@ -118,17 +145,17 @@ export class ToolRun {
     return { code, language, params, interactive: true, metadata: { name: target.name }, draft };
   }
 
-  #event(e: EventData<"tools.execution">): void {
+  #event(e: Progress): void {
+    // A draft has no id of its own: its reports carry the zero id.
+    if (e.toolId !== (this.isDraft ? NO_TOOL : this.target?.toolId)) return;
     if (this.executionId === "") {
-      // A draft has no id of its own: its reports carry the zero id.
-      if (e.toolId !== (this.isDraft ? NO_TOOL : this.target?.toolId) || !isOpen(e.state)) return;
+      if (!isOpen(e.state)) return;
       this.executionId = e.executionId;
     }
     if (e.executionId !== this.executionId || e.seq <= this.#seen) return;
     this.#seen = e.seq;
     if (e.log) this.#log(e.log);
-    if (e.state === "waiting") this.phase = "waiting";
-    else if (this.phase === "waiting" && isOpen(e.state)) this.phase = "running";
+    if (isOpen(e.state) && this.active) this.phase = e.state as RunPhase;
   }
 
   #log(line: LogLine): void {
@@ -143,19 +170,9 @@ export class ToolRun {
     // The answer holds every line; events may have been dropped on a slow connection.
     if (result.logs.length >= this.logs.length) this.logs = result.logs;
     this.elapsedMs = result.executionTimeMs;
-    if (!result.success) {
-      this.failure = describeFailure(result.errorClass, result.error, {
-        ...(result.errorStack === undefined ? {} : { stack: result.errorStack }),
-        ...(result.errorDetails === undefined ? {} : { details: result.errorDetails }),
-        executionTimeMs: result.executionTimeMs,
-        cpuTimeMs: result.cpuTimeMs,
-        memoryUsedMb: result.memoryUsedMb,
-        wallLimitMs: this.limits.wallMs,
-        cpuLimitMs: this.limits.cpuMs,
-        memoryLimitMb: this.limits.memoryMb,
-        profile: this.target?.profile ?? "standard",
-      });
-    }
+    this.limits = result.limits ?? this.limits;
+    const { errorStack: stack, errorDetails: details, executionTimeMs, cpuTimeMs, memoryUsedMb } = result;
+    if (!result.success) this.#fail(result.errorClass, result.error, { executionTimeMs, cpuTimeMs, memoryUsedMb, details, ...(stack === undefined ? {} : { stack }) });
   }
 
   #refuse(error: RpcError): void {
@@ -163,7 +180,11 @@ export class ToolRun {
     const details = error.details as { pendingApprovalId?: string; executionId?: string } | undefined;
     this.pendingApprovalId = details?.pendingApprovalId ?? "";
     if (details?.executionId) this.executionId = details.executionId;
-    this.failure = describeFailure(error.kind, error.message, { profile: this.target?.profile ?? "standard" });
+    this.#fail(error.kind, error.message, { details: error.details });
+  }
+
+  #fail(errorClass: string | undefined, error: string | undefined, figures: RunFigures): void {
+    this.failure = describeFailure(errorClass, error, { ...figures, limits: this.limits, module: this.target?.isModule === true, profile: this.target?.profile ?? "standard" });
   }
 
   #end(): void {
@@ -184,7 +205,7 @@ export class ToolRun {
       return;
     }
     try {
-      const { canceled } = await this.#rpc.call("tools.cancel", { executionId: this.executionId });
+      const { canceled } = await this.#rpc.call(this.target?.isModule ? "skills.cancel" : "tools.cancel", { executionId: this.executionId });
       if (!canceled) this.#abort?.abort();
     } catch {
       this.#abort?.abort();
@@ -206,7 +227,8 @@ export class ToolRun {
   /** Shows a run that was started elsewhere, for example by answering an approval. */
   async follow(executionId: string): Promise<void> {
     const target = this.target;
-    if (this.active || target === null || target.toolId === undefined) return;
+    const toolId = target?.toolId;
+    if (this.active || target === null || toolId === undefined) return;
     const params = this.params;
     this.clear();
     const turn = this.#turn;
@@ -215,8 +237,8 @@ export class ToolRun {
     this.executionId = executionId;
     this.#count();
     const read = async (): Promise<void> => {
-      const { entries } = await this.#rpc.call("tools.usage", { toolId: target.toolId, limit: 20 });
-      const e = (entries as UsageEntry[]).find((x) => x.id === executionId);
+      const { items } = await readRuns(this.#rpc, { id: toolId, isModule: target.isModule === true }, { filters: { status: "" }, cursor: "", limit: 20 });
+      const e = items.find((x) => x.id === executionId);
       if (e === undefined || turn !== this.#turn || !this.active) return;
       this.#finish({
         success: e.status === "success",
@@ -227,12 +249,11 @@ export class ToolRun {
         cpuTimeMs: e.cpuTimeMs,
         memoryUsedMb: e.memoryUsedMb,
         executionId,
-        auditLog: [],
         logs: [...this.logs],
       });
       this.#end();
     };
-    this.#off = this.#rpc.on("tools.execution", (e) => {
+    this.#off = this.#listen(target, (e) => {
       this.#event(e);
       if (e.executionId === executionId && !isOpen(e.state)) void read().catch(() => {});
     });

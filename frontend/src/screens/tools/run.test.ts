@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
+import { limitsFor } from "./profiles";
 import { NO_TOOL, ToolRun } from "./run.svelte";
 import { fake, result, until } from "./fixtures";
 import type { RunResult } from "./types";
 
-const target = { toolId: "t1", name: "Text Counter", profile: "strict" };
-const draft = { name: "Draft", profile: "standard", draft: { code: "1", language: "typescript" as const, parameters: {}, capabilities: [], sandboxProfile: "standard" as const } };
+const target = { toolId: "t1", name: "Text Counter", profile: "strict", limits: limitsFor("strict") };
+const draft = { name: "Draft", profile: "standard", limits: limitsFor("standard"), draft: { code: "1", language: "typescript" as const, parameters: {}, capabilities: [], sandboxProfile: "standard" as const } };
 const log = (message: string) => ({ at: "", level: "info", message });
 
 function setup() {
@@ -107,7 +108,7 @@ describe("a run", () => {
     rpc.failNext("tools.execute_custom", new RpcError({ message: "not allowed", kind: "denied", details: { pendingApprovalId: "p1" } }));
     await run.start(target, {});
     expect(run.pendingApprovalId).toBe("p1");
-    expect(run.failure?.title).toBe("The run was denied");
+    expect(run.failure).toMatchObject({ title: "The run needs your answer", action: "approvals" });
     const again = setup();
     const p = again.run.start(target, {});
     await until(() => again.rpc.calls.length === 1);

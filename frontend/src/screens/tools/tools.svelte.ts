@@ -9,7 +9,11 @@ import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { ToolRun, type RunTarget } from "./run.svelte";
 import { ToolSecrets } from "./secrets.svelte";
 import type { Notify } from "../../lib/ui/state";
-import type { Approval, LogLine, Template, Tool } from "./types";
+import { keyOf } from "./address";
+import { limitsFor } from "./profiles";
+import type { Approval, LogLine, Row, Template, Tool } from "./types";
+import { limitsOf, type Module } from "./wasm/module";
+import { Modules } from "./wasm/modules.svelte";
 
 /** Gives a text to the user as a file; the browser downloads it. */
 export type SaveFile = (name: string, text: string) => void;
@@ -33,6 +37,7 @@ export class ToolsScreen {
   readonly prompt: PermissionPrompt;
   readonly importing: ToolImport;
   readonly secrets: ToolSecrets;
+  readonly modules: Modules;
 
   /** The run of the editor's draft. */
   readonly draftRun: ToolRun;
@@ -61,6 +66,7 @@ export class ToolsScreen {
     this.prompt = promptOf(rpc);
     this.importing = new ToolImport(rpc);
     this.secrets = new ToolSecrets(rpc);
+    this.modules = new Modules(rpc, notify, () => Promise.all([this.list.page.reload(), this.inspector.isModule ? this.inspector.readTool() : undefined]));
     this.draftRun = new ToolRun(rpc);
     this.prompt.onAnswer((a) => {
       const run = this.#allRuns().find((r) => r.pendingApprovalId === a.approvalId);
@@ -132,6 +138,15 @@ export class ToolsScreen {
     return [...this.#runs.values()].find((r) => r.executionId === executionId)?.logs ?? null;
   }
 
+  /** Cancels a run that was found in the history. */
+  async cancelRun(executionId: string): Promise<void> {
+    try {
+      await this.#rpc.call(this.inspector.isModule ? "skills.cancel" : "tools.cancel", { executionId });
+    } catch (e) {
+      this.#notify.error(e);
+    }
+  }
+
   /** Runs something and shows the prompt that it may leave behind. */
   async launch(run: ToolRun, target: RunTarget, params: unknown): Promise<void> {
     await run.start(target, params);
@@ -155,9 +170,10 @@ export class ToolsScreen {
     }
   }
 
-  /** What a stored tool's run needs. */
-  targetOf(tool: Tool): RunTarget {
-    return { toolId: tool.id, name: tool.name, profile: tool.sandboxProfile, limits: tool.limits ?? null };
+  /** What a run of a stored tool needs. */
+  targetOf(tool: Tool | Module): RunTarget {
+    if ("wasmSize" in tool) return { toolId: tool.id, isModule: true, name: tool.name, limits: limitsOf(tool) };
+    return { toolId: tool.id, name: tool.name, profile: tool.sandboxProfile, limits: limitsFor(tool.sandboxProfile, tool.limits) };
   }
 
   /** What a run of the editor's text needs. */
@@ -166,7 +182,7 @@ export class ToolsScreen {
     return {
       name: d.name || t.draft,
       profile: d.sandboxProfile,
-      limits: d.limits,
+      limits: limitsFor(d.sandboxProfile, d.limits),
       draft: {
         code: d.code,
         language: d.language,
@@ -214,14 +230,17 @@ export class ToolsScreen {
   }
 
   /** Deletes a tool; Undo brings it back with everything it had. */
-  remove(toolId: string, name: string): Promise<boolean> {
+  remove(tool: Pick<Row, "id" | "name" | "module">): Promise<boolean> {
+    const code = { toolId: tool.id };
+    const module = { skillId: tool.id };
     return this.list.remove(
-      toolId,
+      keyOf(tool),
       {
-        act: () => this.#rpc.call("tools.delete", { toolId }),
-        restore: () => this.#rpc.call("tools.restore", { toolId }),
-        done: t.deleted(name),
-        failed: t.cannotDelete(name),
+        act: () => (tool.module ? this.#rpc.call("skills.delete_wasm", module) : this.#rpc.call("tools.delete", code)),
+        restore: () => (tool.module ? this.#rpc.call("skills.restore_wasm", module) : this.#rpc.call("tools.restore", code)),
+        done: t.deleted(tool.name),
+        ...(tool.module && tool.module.capabilities.length > 0 ? { text: t.permissionsRemoved } : {}),
+        failed: t.cannotDelete(tool.name),
       },
       this.#notify,
     );
@@ -240,13 +259,18 @@ export class ToolsScreen {
     }
   }
 
-  async setEnabled(toolId: string, enabled: boolean): Promise<void> {
+  /** Enables or disables a tool, with Undo. */
+  async setEnabled(tool: Pick<Row, "id" | "name" | "module">, enabled: boolean): Promise<void> {
+    const set = async (on: boolean): Promise<void> => {
+      if (tool.module) await this.#rpc.call("skills.update_wasm", { skillId: tool.id, patch: { isEnabled: on } });
+      else await this.#rpc.call("tools.set_enabled", { toolId: tool.id, enabled: on });
+      await Promise.all([this.list.page.reload(), this.inspector.key === keyOf(tool) ? this.inspector.readTool() : undefined]);
+    };
     try {
-      const { tool } = await this.#rpc.call("tools.set_enabled", { toolId, enabled });
-      if (this.inspector.id === toolId) this.inspector.tool.data = tool;
-      void this.list.page.reload();
+      await set(enabled);
+      this.#notify.undo(enabled ? t.enabledNamed(tool.name) : t.disabledNamed(tool.name), () => set(!enabled));
     } catch (e) {
-      this.#notify.error(e, enabled ? t.cannotEnable : t.cannotDisable);
+      this.#notify.error(e, enabled ? t.cannotEnable(tool.name) : t.cannotDisable(tool.name));
     }
   }
 
@@ -333,12 +357,10 @@ export class ToolsScreen {
 
   /** Answers a missing right in place: shows the prompt that waits for it. */
   async answer(capability: string): Promise<void> {
-    const id = await this.inspector.pendingFor(capability);
-    if (id !== null) {
-      await this.prompt.show(id);
-      return;
-    }
-    if (this.inspector.error !== null) this.#notify.error(this.inspector.error);
+    const { permissions } = this.inspector;
+    const id = await permissions.pendingFor(capability);
+    if (id !== null) return this.prompt.show(id);
+    if (permissions.error !== null) this.#notify.error(permissions.error);
     else this.#notify.ok(t.nothingWaits, t.nothingWaitsText);
   }
 }

@@ -60,7 +60,7 @@ describe("the screen", () => {
   it("deletes at once and brings everything back on Undo", async () => {
     const { screen, said, undos, rpc } = setup();
     await until(() => screen.list.rows.length === 2);
-    await screen.remove("t1", "Text Counter");
+    await screen.remove(row());
     expect(screen.list.rows.map((r) => r?.id)).toEqual(["t2"]);
     expect(said).toEqual(["Deleted Text Counter"]);
     await undos[0]!();
@@ -74,7 +74,7 @@ describe("the screen", () => {
     const { screen, said, rpc } = setup();
     await until(() => screen.list.rows.length === 2);
     rpc.failNext("tools.delete", new RpcError({ message: "no", kind: "denied" }));
-    await screen.remove("t1", "Text Counter");
+    await screen.remove(row());
     expect(screen.list.rows).toHaveLength(2);
     expect(said[0]).toContain("Couldn't delete");
     screen.stop();

@@ -4,6 +4,7 @@ import { promptOf, type PermissionPrompt } from "../../../lib/run/prompt.svelte"
 import type { Notify } from "../../../lib/ui/state";
 import { t } from "../messages";
 import { RunFeed } from "./feed.svelte";
+import { dropRuns, pinRun } from "./history";
 import { CompositeInspector } from "./inspector.svelte";
 import { SkillList } from "./list.svelte";
 import { SkillExport, SkillImport, SkillTemplates } from "./sharing.svelte";
@@ -196,8 +197,7 @@ export class CompositeScreen {
     const skill = await this.templates.make(template);
     if (skill === null) return null;
     const start = this.startOf(skill.skillId);
-    start.text = JSON.stringify(template.sampleInput ?? {}, null, 2);
-    if (typeof template.sampleInput === "object" && template.sampleInput !== null && !Array.isArray(template.sampleInput)) start.params = { ...(template.sampleInput as Record<string, unknown>) };
+    start.params = template.sampleInput ?? {};
     await this.list.page.reload();
     this.#notify.ok(t.created(skill.name), template.tools.length === 0 ? "" : t.withTools(template.tools));
     return skill;
@@ -235,7 +235,7 @@ export class CompositeScreen {
   /** Keeps a run from being removed, or lets it be. */
   async pin(run: Execution, pinned: boolean): Promise<void> {
     try {
-      await this.inspector.history.pin(run, pinned);
+      await pinRun(this.#rpc, this.inspector.history, run, pinned);
     } catch (e) {
       this.#notify.error(e, pinned ? t.noLongerPinned : t.stillPinned);
     }
@@ -243,9 +243,13 @@ export class CompositeScreen {
 
   /** Removes runs that have ended after ten seconds in which it can be taken back. */
   purge(before: string | null, title: string): void {
-    const { history } = this.inspector;
-    const revert = history.drop(before);
-    this.#notify.deferred({ title, text: t.pinnedStay, commit: () => history.purge(before), revert });
+    const { history, id } = this.inspector;
+    if (history === null || id === null) return;
+    const commit = async (): Promise<void> => {
+      await this.#rpc.call("skills.purge_history", { skillId: id, ...(before === null ? {} : { before }) });
+      await history.page.reload();
+    };
+    this.#notify.deferred({ title, text: t.pinnedStay, commit, revert: dropRuns(history, before) });
   }
 
   async #after(id: string): Promise<void> {

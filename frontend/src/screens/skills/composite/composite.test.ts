@@ -9,7 +9,7 @@ import type { Execution, Meta } from "./types";
 
 function setup() {
   let rows: Meta[] = [meta(), meta({ skillId: "s2", name: "Second", isEnabled: false, lastExecutionId: "e9" })];
-  let runs: Execution[] = Array.from({ length: 60 }, (_, i) => execution({ executionId: `e${60 - i}`, status: i % 2 ? "failed" : "completed", createdAt: new Date(1_767_225_600_000 - i * 86_400_000).toISOString(), finishedAt: "2026-01-01T00:00:00Z", pinned: i === 50 }));
+  let runs: Execution[] = Array.from({ length: 160 }, (_, i) => execution({ executionId: `e${160 - i}`, status: i % 2 ? "failed" : "completed", createdAt: new Date(1_767_225_600_000 - i * 86_400_000).toISOString(), finishedAt: "2026-01-01T00:00:00Z", pinned: i === 150 }));
   const said: string[] = [];
   let undo: (() => unknown) | null = null;
   let later: { commit(): unknown; revert(): void } | null = null;
@@ -156,11 +156,11 @@ describe("running", () => {
   it("keeps what is typed and tells each problem when it is refused", async () => {
     const { rpc, screen } = setup();
     const start = screen.startOf("s1");
-    start.text = "{}";
+    start.params = { q: 1 };
     rpc.failNext("skills.execute_composite", new RpcError({ kind: "invalid", message: "input: 1 problem", details: { errors: [{ path: "input/q", message: "expected string" }, 3] } }));
     expect(await screen.launch(meta(), {})).toBeNull();
     expect(listedErrors(start.error!)).toEqual([{ path: "input/q", code: "", message: "expected string" }]);
-    expect(start.text).toBe("{}");
+    expect(start.params).toEqual({ q: 1 });
     expect(screen.startOf("s1")).toBe(start);
     screen.stop();
   });
@@ -241,39 +241,39 @@ describe("versions", () => {
 describe("the history", () => {
   it("is read page by page, filtered, and pins runs", async () => {
     const { rpc, screen } = setup();
-    const { history } = screen.inspector;
-    history.show("s1");
-    await history.read();
-    expect(history.items).toHaveLength(50);
-    await history.more();
-    expect(history.items).toHaveLength(60);
-    await history.more();
+    screen.inspector.show("s1");
+    const history = screen.inspector.history!;
+    await history.page.reload();
+    expect(history.rows).toHaveLength(100);
+    await history.page.more();
+    expect(history.rows).toHaveLength(160);
+    await history.page.more();
     expect(rpc.sent("skills.history")).toHaveLength(2);
-    history.set({ status: "failed" });
-    await until(() => history.loaded);
-    expect(history.items.every((e) => e.status === "failed")).toBe(true);
-    await screen.pin(history.items[0]!, true);
-    expect(history.items[0]!.pinned).toBe(true);
+    history.setFilter("status", "failed");
+    await until(() => history.page.loaded);
+    expect(history.rows.every((e) => e.status === "failed")).toBe(true);
+    await screen.pin(history.rows[0]!, true);
+    expect(history.rows[0]!.pinned).toBe(true);
     rpc.failNext("skills.pin", new RpcError({ message: "no" }));
-    await screen.pin(history.items[1]!, true);
-    expect(history.items[1]!.pinned).toBe(false);
+    await screen.pin(history.rows[1]!, true);
+    expect(history.rows[1]!.pinned).toBe(false);
     screen.stop();
   });
 
   it("is removed after a while in which it can be taken back", async () => {
     const { rpc, screen, later } = setup();
-    const { history } = screen.inspector;
-    history.show("s1");
-    await history.read();
+    screen.inspector.show("s1");
+    const history = screen.inspector.history!;
+    await history.page.reload();
     screen.purge(null, "all finished runs");
-    expect(history.items).toHaveLength(0);
+    expect(history.rows).toHaveLength(0);
     expect(rpc.sent("skills.purge_history")).toEqual([]);
     later().revert();
-    expect(history.items).toHaveLength(50);
+    expect(history.rows).toHaveLength(100);
     screen.purge(null, "all finished runs");
     await later().commit();
     expect(rpc.sent("skills.purge_history")).toEqual([{ skillId: "s1" }]);
-    expect(history.items.map((e) => e.pinned)).toEqual([true]);
+    expect(history.rows.map((e) => e.pinned)).toEqual([true]);
     screen.stop();
   });
 });

@@ -1,6 +1,6 @@
 /** Records for the tests of this folder. */
 import type { Execution, Meta, RunEvent, Step, Version } from "./types";
-export { fake, until } from "../fixtures";
+export { fake, until } from "../../../lib/rpc/testing";
 
 export const step = (stepId: string, over: Partial<Step> = {}): Step => ({ stepId, toolType: "custom", toolName: stepId, ...over });
 

@@ -1,6 +1,6 @@
 import type { Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
-import { RunHistory } from "./history.svelte";
+import { skillRuns, type SkillRuns } from "./history";
 import type { Meta, RightsPreview, Version, VersionDiff } from "./types";
 
 export type CompositeTab = "run" | "timeline" | "versions" | "history" | "details";
@@ -15,7 +15,9 @@ export class CompositeInspector {
   readonly rights = new Load<RightsPreview>();
   readonly versions = new Load<readonly Version[]>();
   readonly diff = new Load<VersionDiff>();
-  readonly history: RunHistory;
+  history = $state.raw<SkillRuns | null>(null);
+  /** Bytes that the whole history takes. */
+  historyBytes = $state(0);
   /** The older and the newer version that are compared. */
   from = $state<string | null>(null);
   to = $state<string | null>(null);
@@ -27,7 +29,6 @@ export class CompositeInspector {
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
-    this.history = new RunHistory(rpc);
   }
 
   start(): void {
@@ -54,13 +55,9 @@ export class CompositeInspector {
   show(id: string | null): void {
     if (id === this.id) return;
     this.id = id;
-    for (const load of [this.skill, this.rights, this.versions, this.diff]) {
-      load.cancel();
-      load.data = undefined;
-      load.error = undefined;
-    }
+    for (const load of [this.skill, this.rights, this.versions, this.diff]) load.clear();
     this.from = this.to = null;
-    this.history.show(id);
+    this.history = id === null ? null : skillRuns(this.#rpc, id, (bytes) => (this.historyBytes = bytes));
     this.#stale.clear();
     if (id === null) return;
     void this.readSkill();
@@ -78,7 +75,7 @@ export class CompositeInspector {
     if (this.id === null) return;
     if ((this.tab === "run" || this.tab === "details") && this.rights.data === undefined) await this.readRights();
     if (this.tab === "versions" && this.versions.data === undefined) await this.readVersions();
-    if (this.tab === "history" && !this.history.loaded) await this.history.read();
+    if (this.tab === "history" && this.history?.page.first) await this.history.page.reload();
   }
 
   /** Several changes in a row are one read; what is not shown is read when it is. */
@@ -92,7 +89,7 @@ export class CompositeInspector {
       if (stale.has("skill")) void this.readSkill();
       if (stale.has("permissions")) this.tab === "run" || this.tab === "details" ? void this.readRights() : (this.rights.data = undefined);
       if (stale.has("versions")) this.tab === "versions" ? void this.readVersions() : (this.versions.data = undefined);
-      if (stale.has("history")) this.tab === "history" ? void this.history.read() : (this.history.loaded = false);
+      if (stale.has("history")) void (this.tab === "history" && this.history?.page.reload());
     }, 80);
   }
 

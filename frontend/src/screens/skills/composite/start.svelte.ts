@@ -4,9 +4,8 @@ import type { ExecuteResult, Meta } from "./types";
 
 /** What is filled in before a run of one skill, and what came of starting it. */
 export class RunStart {
-  /** The form's values, and the text where there is no form; kept while something else is looked at. */
-  params = $state.raw<Record<string, unknown> | null>(null);
-  text = $state("");
+  /** The input that is filled in, null at first; kept while something else is looked at. */
+  params = $state.raw<unknown>(null);
   /** Only rehearse: nothing is called and nothing changes. */
   dry = $state(false);
   /** Of a dry run: steps that only read are really called. */

@@ -10,8 +10,5 @@ export const tierWord = (tier: string): string => lookup(t.tiers, tier);
 export const waitWord = (reason: string | undefined): string => t.waits[reason ?? ""] ?? "";
 /** How a version came to be. */
 export const versionOrigin = (origin: string): string => lookup(t.versionOrigins, origin);
-/** What kind of failure it was. */
-export const errorTitle = (kind: string): string => t.errorKinds[kind] ?? t.errorKinds["internal"]!;
-
 /** A value as JSON text with lines. Undefined is nothing. */
 export const pretty = (v: unknown): string => (v === undefined ? "" : (JSON.stringify(v, null, 2) ?? ""));

@@ -1,0 +1,24 @@
+/** For tests of state classes: a backend whose handlers may answer parts of a result, and waiting for a condition. */
+import { fakeRpc, type FakeRpc } from "./fake";
+
+// Handlers answer only what a test needs, so they are not held to the full types.
+type Handlers = Record<string, (params: any) => unknown>;
+
+interface LooseRpc extends Omit<FakeRpc, "handle" | "sent" | "emit" | "failNext"> {
+  handle(more: Handlers): void;
+  sent(method: string): any[];
+  emit(event: string, data: unknown): void;
+  failNext(method: string, error: Error): void;
+}
+
+/** A fake backend whose handlers may answer parts of a result. */
+export const fake = (handlers: Handlers): LooseRpc => fakeRpc(handlers as never) as unknown as LooseRpc;
+
+/** Waits until a condition holds; each turn lets pending promises and short timers run. */
+export async function until(holds: () => boolean): Promise<void> {
+  for (let i = 0; i < 400; i++) {
+    if (holds()) return;
+    await new Promise((r) => setTimeout(r, 5));
+  }
+  throw new Error("the condition never held");
+}

@@ -1,0 +1,52 @@
+/** Reading a module from a file and bringing it to the backend in parts. */
+import type { Rpc } from "../../../lib/rpc";
+import { t } from "./messages";
+
+/** Modules above this are refused before they are sent. */
+export const MAX_MODULE = 32 * 1024 * 1024;
+/** Bytes of one part. */
+export const PART = 4 * 1024 * 1024;
+
+/** A chosen file. `File` of the browser is one. */
+export interface ModuleFile {
+  readonly name: string;
+  readonly size: number;
+  arrayBuffer(): Promise<ArrayBuffer>;
+}
+
+/** Why a file cannot be a module, in words; "" when it may be one. */
+export function fileProblem(file: Pick<ModuleFile, "name" | "size">): string {
+  if (file.size === 0) return t.errors.emptyFile(file.name);
+  return file.size > MAX_MODULE ? t.errors.tooLarge(file.name) : "";
+}
+
+/** Why bytes are no module, before anything is sent; "" when they begin as one. */
+export function headProblem(bytes: Uint8Array, name: string): string {
+  if (bytes.length < 8 || bytes[0] !== 0 || bytes[1] !== 0x61 || bytes[2] !== 0x73 || bytes[3] !== 0x6d) {
+    const text = new TextDecoder().decode(bytes.subarray(0, 64)).trimStart();
+    return text.startsWith("(module") ? t.errors.isText(name) : t.errors.noModule(name);
+  }
+  return bytes[4] !== 1 || bytes[5] !== 0 ? t.errors.component(name) : "";
+}
+
+/** Bytes as base64. */
+export function base64(bytes: Uint8Array): string {
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 32_768) text += String.fromCharCode(...bytes.subarray(i, i + 32_768));
+  return btoa(text);
+}
+
+/** Sends a module in parts of `size` bytes; answers its hash. `progress` hears 0..1. */
+export async function uploadModule(rpc: Rpc, bytes: Uint8Array, signal: AbortSignal, progress: (done: number) => void, size = PART): Promise<string> {
+  let uploadId = "";
+  let at = 0;
+  for (;;) {
+    const part = bytes.subarray(at, at + size);
+    const done = at + part.length >= bytes.length;
+    const r = await rpc.call("skills.upload_wasm", { ...(uploadId === "" ? {} : { uploadId }), offset: at, data: base64(part), ...(done ? { done } : {}) }, { signal });
+    uploadId = r.uploadId;
+    at += part.length;
+    progress(at / bytes.length);
+    if (done) return r.blobSha256 ?? "";
+  }
+}
