@@ -26,7 +26,7 @@ type executeAnswer struct {
 	ErrorClass string          `json:"error_class,omitempty"`
 }
 
-// serveExecute answers POST /execute: {"skill_id": uuid, "input": any} runs a WASM skill of
+// serveExecute answers POST /execute: {"skill_id": uuid, "input": any} runs a WASM tool of
 // the token's user. A client that goes away cancels the run.
 func (b *Backend) serveExecute(w http.ResponseWriter, r *http.Request) error {
 	status, a := b.execute(w, r)

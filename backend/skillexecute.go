@@ -24,8 +24,8 @@ type ExecuteSkillParams struct {
 	WaitMs    int64  `json:"waitMs,omitempty"`    // of a composite skill: how long to wait for the end, default 120000
 	RequestID string `json:"requestId,omitempty"` // of a composite skill: the same id gives the same run
 
-	TimeoutMs   int64 `json:"timeoutMs,omitempty"`   // of a WASM skill: lowers its time limit
-	Interactive bool  `json:"interactive,omitempty"` // of a WASM skill: wait up to 120 s for an approval
+	TimeoutMs   int64 `json:"timeoutMs,omitempty"`   // of a WASM tool: lowers its time limit
+	Interactive bool  `json:"interactive,omitempty"` // of a WASM tool: wait up to 120 s for an approval
 }
 
 // ExecuteSkillResult is what the kind of the skill answers: the result of
@@ -43,7 +43,7 @@ func (r ExecuteSkillResult) MarshalJSON() ([]byte, error) {
 	return json.Marshal(r.composite)
 }
 
-// ExecuteSkill runs a WASM skill or a composite skill, whichever has the id.
+// ExecuteSkill runs a WASM tool or a composite skill, whichever has the id.
 func (b *Backend) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (ExecuteSkillResult, error) {
 	if p.SkillID != nil && len(p.Skill) == 0 {
 		wasm, err := b.isWasm(ctx, *p.SkillID)
@@ -63,7 +63,7 @@ func (b *Backend) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (Execu
 	return ExecuteSkillResult{composite: &r}, err
 }
 
-// isWasm says whose an id is. One that nobody has counts as a WASM skill's: that domain puts
+// isWasm says whose an id is. One that nobody has counts as a WASM tool's: that domain puts
 // on record who asked for it.
 func (b *Backend) isWasm(ctx context.Context, id uuid.UUID) (bool, error) {
 	wasm, err := b.Tools.IsWasm(ctx, id)

@@ -174,7 +174,7 @@ func (r *sandboxRunCmd) Run(c *command) error {
 	return c.finishSandbox("sandbox.run", p)
 }
 
-// installed runs a WASM skill by name or id.
+// installed runs a WASM tool by name or id.
 func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
 	if r.Profile != "" || r.Tier != "" || len(r.Grant) > 0 {
 		return fault.Invalidf("An installed skill has its own limits, tier and grants: leave --profile, --tier and --grant out.")

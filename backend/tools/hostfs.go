@@ -24,7 +24,7 @@ const (
 	maxEntries  = 10_000
 )
 
-// StateFolder is the folder for the files of a tool or a WASM skill below root, "" for what
+// StateFolder is the folder for the files of a tool of either kind below root, "" for what
 // is not stored. Permission knows it as $STATE.
 func StateFolder(root string, sub permission.Subject) string {
 	if root == "" || sub.Kind != subjectKind && sub.Kind != wasmtools.Kind || strings.HasPrefix(sub.ID, draftPrefix) {

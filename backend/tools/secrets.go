@@ -32,7 +32,7 @@ type SecretSetParams struct {
 	Name    string      `json:"name"`    // 1..64 letters, digits, "_", "-" or "."
 	Value   string      `json:"value"`   // 4 bytes to 8 KiB
 	Hosts   []string    `json:"hosts"`   // exact hosts or *.example.com
-	ToolIDs []uuid.UUID `json:"toolIds"` // tools and WASM skills that may name it; empty: all
+	ToolIDs []uuid.UUID `json:"toolIds"` // tools of either kind that may name it; empty: all
 }
 
 // SecretName names a secret.
@@ -107,7 +107,7 @@ func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, e
 	return none, err
 }
 
-// ownRunnable is nil for a tool or a WASM skill of the caller.
+// ownRunnable is nil for a tool of either kind of the caller.
 func ownRunnable(tx *storage.Tx, id uuid.UUID) error {
 	_, err := ownTool(tx, id)
 	if fault.Is(err, fault.NotFound) {

@@ -76,7 +76,7 @@ func (e *execution) withSubject(ctx context.Context) context.Context {
 	return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.tool.subjectInfo(e.tool.approvedHere())})
 }
 
-// Subject implements permission.Source: the tools and WASM skills of the caller, and drafts
+// Subject implements permission.Source: the tools of the caller, of either kind, and drafts
 // that ran lately.
 func (s *Service) Subject(ctx context.Context, kind, id string) (permission.SubjectInfo, error) {
 	if l, ok := ctx.Value(loadedKey{}).(loaded); ok && l.id == id {

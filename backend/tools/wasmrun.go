@@ -17,13 +17,13 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// ExecuteSkill runs a WASM skill of the caller. What it asks for and was not granted ends the
+// ExecuteSkill runs a WASM tool of the caller. What it asks for and was not granted ends the
 // call before the module starts, with the open questions as details.
 func (s *Service) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (ExecuteSkillResult, error) {
 	return s.ExecuteSkillFor(ctx, Caller{}, p)
 }
 
-// ExecuteSkillFor runs a WASM skill on behalf of a composite skill, a schedule, an agent or
+// ExecuteSkillFor runs a WASM tool on behalf of a composite skill, a schedule, an agent or
 // another part of Helix, with no more rights than the caller holds.
 func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillParams) (ExecuteSkillResult, error) {
 	switch {

@@ -21,7 +21,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Bounds of a WASM skill.
+// Bounds of a WASM tool.
 const (
 	maxWasm          = 32 << 20
 	maxSkills        = 1000

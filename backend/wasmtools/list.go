@@ -9,7 +9,7 @@ import (
 	"helix/backend/storage"
 )
 
-// ListWasm returns a page of the caller's WASM skills, the last changed first.
+// ListWasm returns a page of the caller's WASM tools, the last changed first.
 func (s *Service) ListWasm(ctx context.Context, p ListWasmParams) (ListWasmResult, error) {
 	out := ListWasmResult{Skills: []WasmSkill{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
@@ -43,7 +43,7 @@ func (s *Service) ListWasm(ctx context.Context, p ListWasmParams) (ListWasmResul
 	return out, err
 }
 
-// GetWasm returns a WASM skill of the caller, and on request the report about its module.
+// GetWasm returns a WASM tool of the caller, and on request the report about its module.
 func (s *Service) GetWasm(ctx context.Context, p GetWasmParams) (GetWasmResult, error) {
 	var out GetWasmResult
 	var w *WasmSkill

@@ -94,7 +94,7 @@ func scanSkill(row storage.Row) (*WasmSkill, error) {
 	return w, err
 }
 
-// Load loads a WASM skill of the caller.
+// Load loads a WASM tool of the caller.
 func Load(tx *storage.Tx, id uuid.UUID) (*WasmSkill, error) {
 	return scanSkill(tx.QueryRow(`SELECT `+skillColumns+` FROM skills s WHERE s.id = ? AND s.user_id = ? AND s.deleted_at IS NULL`,
 		id, identity.UserID(tx.Context())))

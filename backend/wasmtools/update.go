@@ -49,7 +49,7 @@ func (p *WasmPatch) apply(w *WasmSkill) (definition bool) {
 	return len(p.Wasm) > 0 || p.BlobSHA256 != "" || p.Capabilities != nil || len(p.InputSchema) > 0 || p.Description != nil || p.Signature != nil || p.MemoryMb != nil
 }
 
-// UpdateWasm changes a WASM skill of the caller. When the definition changes, the grants of
+// UpdateWasm changes a WASM tool of the caller. When the definition changes, the grants of
 // the former one go out of force, a signature that does not cover the new one is dropped, and
 // new bytes raise the version. Runs in progress go on with what they began with.
 func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWasmResult, error) {
@@ -168,7 +168,7 @@ func (s *Service) commitSkill(tx *storage.Tx, old, w *WasmSkill) (suspended []uu
 	return s.perm.DefinitionChanged(tx, w.Subject(), old.Hash, w.Hash, w.Document())
 }
 
-// DeleteWasm puts a WASM skill into the trash: its grants are revoked and its runs end.
+// DeleteWasm puts a WASM tool into the trash: its grants are revoked and its runs end.
 // skills.restore_wasm brings it back for 30 days, without the grants.
 func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, error) {
 	var out DeleteWasmResult
@@ -183,7 +183,7 @@ func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, 
 	return out, err
 }
 
-// RestoreWasm brings a deleted WASM skill back within 30 days. When its name was taken
+// RestoreWasm brings a deleted WASM tool back within 30 days. When its name was taken
 // meanwhile it gets a number.
 func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, error) {
 	var out WasmSkillResult
@@ -204,7 +204,7 @@ func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, 
 	return out, err
 }
 
-// SignWasm signs the current definition of a WASM skill with this device's key, which says
+// SignWasm signs the current definition of a WASM tool with this device's key, which says
 // that the user vouches for the module: from then on it runs in process, until it changes.
 func (s *Service) SignWasm(ctx context.Context, p SkillID) (lifecycle.SignResult, error) {
 	var out lifecycle.SignResult

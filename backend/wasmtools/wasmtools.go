@@ -16,7 +16,7 @@ import (
 	"helix/backend/sandbox"
 )
 
-// Kind is what permission and audit call a WASM skill.
+// Kind is what permission and audit call a WASM tool.
 const Kind = "wasm"
 
 // Service serves WASM tools as stored definitions. There is one a database; its methods are safe
@@ -43,7 +43,7 @@ func New(db *storage.DB, perm *permission.Service, box *sandbox.Engine, minIsola
 // the blob store under their content address.
 type WasmSkill struct {
 	ID             uuid.UUID               `json:"id"`
-	Name           string                  `json:"name"` // unique among the user's WASM skills, ignoring case
+	Name           string                  `json:"name"` // unique among the user's WASM tools, ignoring case
 	Description    string                  `json:"description"`
 	WasmBytecode   string                  `json:"wasmBytecode"` // content address: sha256: and 64 hex digits
 	WasmSize       int64                   `json:"wasmSize"`     // bytes
@@ -87,7 +87,7 @@ const (
 // Enum lists the values for the generated client.
 func (WasmABI) Enum() []string { return []string{"execute", "command"} }
 
-// WasmOrigin says how a WASM skill came here.
+// WasmOrigin says how a WASM tool came here.
 type WasmOrigin string
 
 // The origins. A local module runs in process like the user's own tools; every other one
@@ -191,7 +191,7 @@ type UploadWasmResult struct {
 	BlobSHA256 string    `json:"blobSha256,omitempty"` // for skills.validate_wasm and skills.create_wasm, within an hour
 }
 
-// ListWasmParams choose from the user's WASM skills.
+// ListWasmParams choose from the user's WASM tools.
 type ListWasmParams struct {
 	Query   string `json:"query,omitempty"` // part of name or description; every character is literal
 	Enabled *bool  `json:"enabled,omitempty"`
@@ -268,7 +268,7 @@ type WasmSkillResult struct {
 	Skill WasmSkill `json:"skill"`
 }
 
-// WasmChanged is published when a WASM skill of the user changes; Kind is created, updated,
+// WasmChanged is published when a WASM tool of the user changes; Kind is created, updated,
 // enabled, disabled, deleted, restored, signed or used.
 type WasmChanged struct {
 	SkillID uuid.UUID `json:"skillId"`

@@ -1105,9 +1105,9 @@ export interface BackendExecuteSkillParams {
   waitMs?: number;
   /** of a composite skill: the same id gives the same run */
   requestId?: string;
-  /** of a WASM skill: lowers its time limit */
+  /** of a WASM tool: lowers its time limit */
   timeoutMs?: number;
-  /** of a WASM skill: wait up to 120 s for an approval */
+  /** of a WASM tool: wait up to 120 s for an approval */
   interactive?: boolean;
 }
 
@@ -6526,7 +6526,7 @@ export interface ToolsSecretSetParams {
   value: string;
   /** exact hosts or *.example.com */
   hosts: string[];
-  /** tools and WASM skills that may name it; empty: all */
+  /** tools of either kind that may name it; empty: all */
   toolIds: string[];
 }
 
@@ -7068,7 +7068,7 @@ export interface WasmtoolsGetWasmResult {
   report?: WasmtoolsWasmReport;
 }
 
-/** ListWasmParams choose from the user's WASM skills. */
+/** ListWasmParams choose from the user's WASM tools. */
 export interface WasmtoolsListWasmParams {
   /** part of name or description; every character is literal */
   query?: string;
@@ -7193,13 +7193,13 @@ export interface WasmtoolsValidateWasmParams {
 /** WasmABI is how a module is called. */
 export type WasmtoolsWasmABI = "execute" | "command";
 
-/** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
+/** WasmChanged is published when a WASM tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
 export interface WasmtoolsWasmChanged {
   skillId: string;
   kind: string;
 }
 
-/** WasmOrigin says how a WASM skill came here. */
+/** WasmOrigin says how a WASM tool came here. */
 export type WasmtoolsWasmOrigin = "local" | "import" | "hub";
 
 /** WasmPatch names the fields to change; an absent field is left as it is. New bytes raise the version unless the patch names one. New bytes, capabilities, input schema or description put the grants of the former definition out of force. */
@@ -7254,7 +7254,7 @@ export interface WasmtoolsWasmReport {
 /** WasmSkill is a WebAssembly module that was installed as a skill. Its bytes are kept once in the blob store under their content address. */
 export interface WasmtoolsWasmSkill {
   id: string;
-  /** unique among the user's WASM skills, ignoring case */
+  /** unique among the user's WASM tools, ignoring case */
   name: string;
   description: string;
   /** content address: sha256: and 64 hex digits */
@@ -7779,7 +7779,7 @@ export interface Methods {
   "skills.create_wasm": { params: WasmtoolsCreateWasmParams; result: WasmtoolsCreateWasmResult };
   /** Deletes a skill; it can be restored for 30 days. Runs that go on go on. */
   "skills.delete_composite": { params: SkillsSkillParams; result: SkillsDeleteResult };
-  /** Puts a WASM skill into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
+  /** Puts a WASM tool into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
   "skills.delete_wasm": { params: WasmtoolsSkillID; result: WasmtoolsDeleteWasmResult };
   /** Compares two definitions step by step, of one skill or of two, and the rights that they need. */
   "skills.diff_versions": { params: SkillsDiffParams; result: SkillsDiffResult };
@@ -7791,7 +7791,7 @@ export interface Methods {
   "skills.evaluate": { params: SkillsEvaluateParams; result: SkillsEvaluateResult };
   /** Gives the events of a run. */
   "skills.events": { params: SkillsEventsParams; result: SkillsEventsResult };
-  /** Runs a WASM skill or a composite skill, whichever has the id. */
+  /** Runs a WASM tool or a composite skill, whichever has the id. */
   "skills.execute": { params: BackendExecuteSkillParams; result: unknown };
   /** Runs a skill and waits for its end, or until it waits for a person. The run goes on when nobody waits for it any more. */
   "skills.execute_composite": { params: SkillsExecuteParams; result: SkillsExecuteResult };
@@ -7805,7 +7805,7 @@ export interface Methods {
   "skills.get_skill_metadata": { params: SkillsSkillParams; result: SkillsMeta };
   /** Gives one with its body. */
   "skills.get_version": { params: SkillsVersionParams; result: SkillsVersion };
-  /** Returns a WASM skill of the caller, and on request the report about its module. */
+  /** Returns a WASM tool of the caller, and on request the report about its module. */
   "skills.get_wasm": { params: WasmtoolsGetWasmParams; result: WasmtoolsGetWasmResult };
   /** Lists runs, newest first. Rehearsals are not among them. */
   "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
@@ -7817,7 +7817,7 @@ export interface Methods {
   "skills.list_user_skills": { params: SkillsListParams; result: SkillsListResult };
   /** Lists the definitions that a skill had, newest first and without their bodies. */
   "skills.list_versions": { params: SkillsSkillParams; result: SkillsVersionsResult };
-  /** Returns a page of the caller's WASM skills, the last changed first. */
+  /** Returns a page of the caller's WASM tools, the last changed first. */
   "skills.list_wasm": { params: WasmtoolsListWasmParams; result: WasmtoolsListWasmResult };
   /** Keeps a run from being pruned. */
   "skills.pin": { params: SkillsPinParams; result: SkillsExecution };
@@ -7831,13 +7831,13 @@ export interface Methods {
   "skills.restart": { params: SkillsRestartParams; result: SkillsRestartResult };
   /** Takes a deletion back. When the name was taken meanwhile it gets a number; a skill that is not deleted stays as it is. */
   "skills.restore_composite": { params: SkillsSkillParams; result: SkillsMeta };
-  /** Brings a deleted WASM skill back within 30 days. When its name was taken meanwhile it gets a number. */
+  /** Brings a deleted WASM tool back within 30 days. When its name was taken meanwhile it gets a number. */
   "skills.restore_wasm": { params: WasmtoolsSkillID; result: WasmtoolsWasmSkillResult };
   /** Makes an old definition the current one, as a new version. Rolling back to the current definition changes nothing. When the definition cannot run any more, because something that it calls is gone, the skill is disabled. */
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
   /** Looks among public skills, the most used first. Each character of the query stands for itself. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
-  /** Signs the current definition of a WASM skill with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
+  /** Signs the current definition of a WASM tool with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
   "skills.sign_wasm": { params: WasmtoolsSkillID; result: LifecycleSignResult };
   /** Tells how a run stands, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
@@ -7845,7 +7845,7 @@ export interface Methods {
   "skills.templates": { params: Record<string, never>; result: SkillsTemplatesResult };
   /** Changes a skill; a changed definition makes a version. Fields around the definition (name, description, tags, icon, isEnabled, visibility) that are left out stay as they are. With steps the definition is replaced as a whole, without them it stays. */
   "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
-  /** Changes a WASM skill of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
+  /** Changes a WASM tool of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
   "skills.update_wasm": { params: WasmtoolsUpdateWasmParams; result: WasmtoolsUpdateWasmResult };
   /** Takes a module in parts, for those that are too large for one call, and puts it into the blob store with the last part. A blob that no skill names is removed after a day. */
   "skills.upload_wasm": { params: WasmtoolsUploadWasmParams; result: WasmtoolsUploadWasmResult };
@@ -8099,7 +8099,7 @@ export interface Events {
   "skills.notification": SkillsNotification;
   /** RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps. */
   "skills.run_event": SkillsRunEvent;
-  /** WasmChanged is published when a WASM skill of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
+  /** WasmChanged is published when a WASM tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
   "skills.wasm_changed": WasmtoolsWasmChanged;
   /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
