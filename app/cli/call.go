@@ -21,6 +21,9 @@ import (
 // that have one, and does nothing then.
 func (*grammar) Run(c *command, k *kong.Context) error {
 	node := k.Selected()
+	if node == nil { // flags alone
+		return fault.Invalidf("Name a command. See `helix help`.")
+	}
 	method := node.Tag.Get("call")
 	if method == "" {
 		return nil

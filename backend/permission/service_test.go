@@ -202,7 +202,7 @@ func TestUnattendedAskAndAnswer(t *testing.T) {
 		d = e.want(r, Deny, ReasonNeedsApproval)
 	}
 	l, err := e.s.ListApprovals(e.ctx, ListApprovalsParams{})
-	if err != nil || l.Total != 1 || l.PendingCount != 1 || l.Approvals[0].Count != 50 || l.Approvals[0].ID != d.PendingID || l.Approvals[0].Sentence != "Talk to api.example.com" || !l.Approvals[0].Run.Rerun {
+	if err != nil || l.Total != 1 || l.PendingCount != 1 || l.Approvals[0].Count != 50 || l.Approvals[0].ID != d.PendingID || l.Approvals[0].Sentence != "Connect to api.example.com" || !l.Approvals[0].Run.Rerun {
 		t.Fatalf("%+v %v", l, err)
 	}
 	g, err := e.s.GetApproval(e.ctx, GetApprovalParams{ID: d.PendingID})

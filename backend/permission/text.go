@@ -49,14 +49,14 @@ func sentence(c Capability, resource string) string {
 		return "Write files in its own folder"
 	case NetworkHTTPS:
 		if base, ok := strings.CutPrefix(res, "*."); ok {
-			return "Talk to every host below " + base
+			return "Connect to every host below " + base
 		}
-		return "Talk to " + res
+		return "Connect to " + res
 	case NetworkLocalhost:
 		if strings.Contains(res, "-") {
-			return "Talk to this computer on ports " + res
+			return "Connect to this computer on ports " + res
 		}
-		return "Talk to this computer on port " + res
+		return "Connect to this computer on port " + res
 	case State:
 		return "Keep up to " + res + " of its own data"
 	case Secret:

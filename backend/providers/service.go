@@ -575,7 +575,7 @@ func (s *Service) Test(ctx context.Context, p TestParams) (TestResult, error) {
 			f := fault.As(err)
 			st.Message, st.Kind = f.Message, f.Kind
 			if f.Kind == fault.Denied {
-				st.Hint = "Check the key."
+				st.Hint = "Enter its key, or another one."
 			} else if f.Kind == fault.Unavailable || f.Kind == fault.NotFound {
 				st.Hint = "Check the base URL and that the service runs."
 			}
@@ -586,7 +586,7 @@ func (s *Service) Test(ctx context.Context, p TestParams) (TestResult, error) {
 	}
 	key, source, err := s.key(ctx, p.Name, e)
 	if err == nil && source == "" && !e.local() {
-		err = fault.Unavailablef("No key for %s.", p.Name)
+		err = fault.Deniedf("No key for %s.", p.Name)
 	}
 	if !step("key", cmp.Or(source, "not needed"), err) {
 		return out, nil

@@ -13,7 +13,7 @@ function approval(id: string, more: Partial<Approval> = {}): Approval {
     subject: { kind: "tool", id: "t1", name: "Fetcher" },
     definitionHash: hash,
     tier: "side_effecting",
-    sentence: "Talk to api.example.com",
+    sentence: "Connect to api.example.com",
     requested: [{ capability: "network:https", resource: "api.example.com" }],
     run: { kind: "tool", waiting: false, rerun: true },
     scopes: ["once", "run", "session", "always"],

@@ -46,7 +46,7 @@ export const en = {
   tiers: { critical: "Critical", high: "High", medium: "Medium", low: "Low" },
   salienceOf: { critical: "Critical salience", high: "High salience", medium: "Medium salience", low: "Low salience" },
   modes: {
-    hybrid: { label: "hybrid", hint: "Finds the words and similar meanings" },
+    hybrid: { label: "words and meaning", hint: "Finds the words and similar meanings" },
     keyword: { label: "words", hint: "Only texts with one of the words" },
     vector: { label: "meaning", hint: "By meaning only" },
   },
@@ -157,7 +157,7 @@ export const en = {
   searchFailed: "The search failed.",
   kept: "Your memories are unchanged.",
   useKeywords: "Use keyword search",
-  useHybrid: "Use hybrid search",
+  useHybrid: "Search by words and meaning",
   clearSearch: "Clear search",
   noResults: "No results",
   removeFilter: "Try removing a filter.",

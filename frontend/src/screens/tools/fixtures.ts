@@ -76,7 +76,7 @@ export const approval = (over: Partial<Approval> = {}): Approval => ({
   subject: { kind: "tool", id: "t1", name: "Text Counter" },
   definitionHash: "aa",
   tier: "side_effecting",
-  sentence: "Talk to api.example.com",
+  sentence: "Connect to api.example.com",
   requested: [{ capability: "network:https", resource: "api.example.com", why: "to ask for the rate" }],
   run: { kind: "user", id: "x1", waiting: true, rerun: true },
   scopes: ["once", "run", "session", "always"],
