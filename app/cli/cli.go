@@ -151,7 +151,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(env.Stderr, "helix: %v\nTry `helix --help`.\n", err)
+		fmt.Fprintf(env.Stderr, "helix: %v\nTry `%s --help`.\n", err, commandOf(err))
 		return 2
 	}
 	c := &command{Globals: g.Globals, env: env, ctx: ctx, grammar: parser.Model}
@@ -174,6 +174,20 @@ func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
 		}
 	}()
 	return p.Parse(args)
+}
+
+// commandOf names the command that an error of parsing is about, as far as it was read.
+func commandOf(err error) string {
+	name := "helix"
+	var at *kong.ParseError
+	if errors.As(err, &at) {
+		for _, p := range at.Context.Path {
+			if p.Command != nil {
+				name += " " + p.Command.Name
+			}
+		}
+	}
+	return name
 }
 
 // expandAliases turns --version into `version`, and the one-word forms that start a single
