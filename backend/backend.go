@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -277,8 +278,21 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 
 func auditHead(p config.Paths) string { return filepath.Join(p.State, "audit-head") }
 
-// subjectName is what a subject of the log is called; "" when it is gone or not the caller's.
+// subjectName is what a subject of the log is called, also in the trash; "" when it is gone or not the
+// caller's.
 func (b *Backend) subjectName(ctx context.Context, kind, id string) string {
+	name := b.currentName(ctx, kind, id)
+	key, err := uuid.Parse(id)
+	if name != "" || err != nil || !slices.Contains([]string{"tool", "wasm", "skill"}, kind) {
+		return name
+	}
+	if name, err = b.Trash.Name(ctx, kind, key); err != nil {
+		b.log.Warn("name of a deleted subject", "err", err)
+	}
+	return name
+}
+
+func (b *Backend) currentName(ctx context.Context, kind, id string) string {
 	switch kind {
 	case "tool", "wasm":
 	case "skill":

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/audit"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/memory"
@@ -322,6 +323,19 @@ func TestTrashSaysWhoDeleted(t *testing.T) {
 		list, err := d.b.Trash.List(ctx, trash.ListParams{Kinds: []string{"memory"}})
 		if err != nil || len(list.Items) != 1 || list.Items[0].By != want {
 			t.Errorf("deleted by %q: %+v, %v", want, list.Items, err)
+		}
+	}
+}
+
+// The log still says what was deleted, as long as it is in the trash.
+func TestLogNamesWhatIsInTheTrash(t *testing.T) {
+	t.Parallel()
+	d := newDeletable(t)
+	for kind, name := range map[string]string{"tool": "tool of words", "wasm": "wasm of echoes", "skill": "skill of one"} {
+		var log audit.ListResult
+		d.call("audit.list", audit.ListParams{SubjectID: d.ids[kind].String()}, &log)
+		if len(log.Entries) == 0 || log.Entries[0].Subject.Name != name {
+			t.Errorf("%s: %+v", kind, log.Entries)
 		}
 	}
 }

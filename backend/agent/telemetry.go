@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/otlp"
 	"helix/backend/providers"
 )
@@ -152,7 +153,7 @@ func (t *Telemetry) endCall(x *tracedTurn, session uuid.UUID, e Event, failed, r
 
 // tool ends the call of a tool.
 func (t *Telemetry) tool(x *tracedTurn, e Event, b *toolOutcome) {
-	took := time.Duration(b.TookMs) * time.Millisecond
+	took := duration.Of(b.TookMs, time.Millisecond)
 	name, failed := x.tools[b.CallID], ""
 	if b.Status != statusDone {
 		failed = b.Status

@@ -5,6 +5,7 @@ package trash
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 	"strings"
@@ -193,6 +194,26 @@ func cut(text string, most int) string {
 		return string(r[:most-1]) + "…"
 	}
 	return text
+}
+
+// Name is what an item in the trash of the caller is called; "" when it is not there.
+func (s *Service) Name(ctx context.Context, kind string, id uuid.UUID) (name string, err error) {
+	k, err := s.kind(kind)
+	if err != nil {
+		return "", err
+	}
+	var raw, text []byte
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT name, text FROM (`+k.Rows+`) WHERE id = ?2`, identity.UserID(ctx), id).Scan(&raw, &text)
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	name, _, err = s.open(kind, id, raw, text)
+	return name, err
 }
 
 // check refuses what is not in the trash of the caller.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/duration"
 )
 
 // block is a part of the transcript.
@@ -252,7 +253,7 @@ func (m *Model) toolCall(p agent.Part, result *agent.Part, at time.Time, active 
 	took := time.Duration(0)
 	switch {
 	case result != nil:
-		status, took = result.Status, time.Duration(result.TookMs)*time.Millisecond
+		status, took = result.Status, duration.Of(result.TookMs, time.Millisecond)
 	case active && m.chat.Turn.State == agent.Waiting:
 		status = "waiting"
 	case active:
