@@ -182,6 +182,7 @@ async function drafts({ page, go, check }) {
 async function sessions({ page, rpc, looks }) {
   const chats = page.getByRole("listbox", { name: "Chat" });
   const row = (name) => chats.getByRole("option", { name });
+  const undo = page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Undo" });
   await rpc("chat.create", { title: "Another chat" });
   await row(/Another chat/).click();
   await row(/Another chat/).click({ button: "right" });
@@ -195,10 +196,12 @@ async function sessions({ page, rpc, looks }) {
   await row(/Garden plans/).click({ button: "right" });
   await page.getByRole("menuitem", { name: "Archive" }).click();
   await row(/Garden plans/).waitFor({ state: "detached" });
+  await undo.waitFor();
   await page.keyboard.press("Control+z");
   await row(/Garden plans/).click({ button: "right" });
   await page.getByRole("menuitem", { name: "Delete" }).click();
   await row(/Garden plans/).waitFor({ state: "detached" });
+  await undo.waitFor();
   await page.keyboard.press("Control+z");
   await row(/Garden plans/).waitFor();
   await page.getByRole("searchbox", { name: "Search chats" }).fill("garden");

@@ -46,7 +46,7 @@ async function dropped({ page, check, looks }) {
       },
       [on, type, data],
     );
-  check(await drop(".memory", "file", "note.txt"), "the browser does not leave the page for the file");
+  check(await drop("main h1", "file", "note.txt"), "the browser does not leave the page for the file");
   await sheet(page).getByText("note.txt").first().waitFor();
   await sheet(page).getByText("The heron came back to the pond.").waitFor();
   await looks("dropped");
