@@ -272,7 +272,7 @@ async function evidence({ page, looks, check }) {
   await looks("evidence");
   // In the smallest window too, search and views have room beside what is open.
   await page.setViewportSize({ width: 800, height: 600 });
-  const [field, last, text] = [await box(page).boundingBox(), await tab(page, "Trash").boundingBox(), await focus.boundingBox()];
+  const [field, last, text] = [await box(page).boundingBox(), await tab(page, "Documents").boundingBox(), await focus.boundingBox()];
   check(field.width > 300 && last.x + last.width < 800 && text.width > 300, `nothing is cut at 800 × 600: the search has ${field.width}`);
   await page.setViewportSize({ width: 1200, height: 800 });
   // Scrolling to an end reads further.
