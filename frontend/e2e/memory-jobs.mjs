@@ -270,7 +270,7 @@ async function noModel({ browser, helix, check }) {
     await rows(page).getByRole("option", { name: /cherry jam/ }).first().waitFor();
     await page.getByText(/\d+ hits? in .*keywords only/).waitFor();
     await looks("no-model");
-    await page.getByLabel("Search by: hybrid").click();
+    await page.getByLabel("Search by: words and meaning").click();
     check((await page.getByRole("option", { name: /^meaning/ }).getAttribute("data-disabled")) !== null, "search by meaning cannot be chosen");
     await page.keyboard.press("Escape");
     await tab(page, "Timeline").click();
