@@ -144,8 +144,8 @@ vet: $(ENGINES) $(MODEL)
 
 # Everything runs once without the race detector, and what can race once with it: tests that show
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and
-# package backend, which puts the others together; make race takes everything.
-ONE_GOROUTINE := /sandbox/meter$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|^helix/backend$$
+# those that put the others together, backend and agent/eval; make race takes everything.
+ONE_GOROUTINE := /sandbox/meter$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
 SKIPPED       := build/bin/skipped
 
 .PHONY: test-go
