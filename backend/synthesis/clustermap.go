@@ -12,6 +12,7 @@ const (
 	maxMap     = 5000
 	defaultMap = 1000
 	labelRunes = 80
+	axesSample = 1000
 )
 
 // ClusterMap places the newest texts in a plane: their two principal components, and the topic of
@@ -66,8 +67,8 @@ func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error
 	return out, nil
 }
 
-// plane gives the coordinates of vectors on their two principal components, by power iteration
-// from a seeded start, scaled to -1 to 1.
+// plane gives the coordinates of vectors on the two principal components of at most axesSample of them, evenly
+// taken, by power iteration from a seeded start, scaled to -1 to 1.
 func plane(vectors [][]float32) (x, y []float64) {
 	n := len(vectors)
 	x, y = make([]float64, n), make([]float64, n)
@@ -81,6 +82,14 @@ func plane(vectors [][]float32) (x, y []float64) {
 			center[k] += float64(f) / float64(n)
 		}
 	}
+	var sample [][]float64 // without the center
+	for i := 0; i < n; i += (n + axesSample - 1) / axesSample {
+		s := make([]float64, dim)
+		for k, f := range vectors[i] {
+			s[k] = float64(f) - center[k]
+		}
+		sample = append(sample, s)
+	}
 	rng := rand.New(rand.NewPCG(clusterSeed, 3)) //nolint:gosec // a seeded start, not a secret
 	var axes [][]float64
 	for _, out := range [][]float64{x, y} {
@@ -90,29 +99,20 @@ func plane(vectors [][]float32) (x, y []float64) {
 		}
 		for range 30 {
 			next := make([]float64, dim)
-			for _, v := range vectors {
-				d := 0.0
+			for _, v := range sample {
+				d := product(v, axis)
 				for k, f := range v {
-					d += (float64(f) - center[k]) * axis[k]
-				}
-				for k, f := range v {
-					next[k] += d * (float64(f) - center[k])
+					next[k] += d * f
 				}
 			}
 			for _, other := range axes { // at right angles to the first
-				d := 0.0
-				for k := range next {
-					d += next[k] * other[k]
-				}
+				d := product(next, other)
 				for k := range next {
 					next[k] -= d * other[k]
 				}
 			}
-			norm := 0.0
-			for _, f := range next {
-				norm += f * f
-			}
-			if norm = math.Sqrt(norm); norm == 0 {
+			norm := math.Sqrt(product(next, next))
+			if norm == 0 {
 				break
 			}
 			for k := range next {
@@ -134,4 +134,21 @@ func plane(vectors [][]float32) (x, y []float64) {
 		}
 	}
 	return x, y
+}
+
+// product is the scalar product of two vectors, in a fixed order of four sums.
+func product(a, b []float64) float64 {
+	var s [4]float64
+	b = b[:len(a)]
+	for len(a) >= 4 {
+		s[0] += a[0] * b[0]
+		s[1] += a[1] * b[1]
+		s[2] += a[2] * b[2]
+		s[3] += a[3] * b[3]
+		a, b = a[4:], b[4:]
+	}
+	for k, f := range a {
+		s[0] += f * b[k]
+	}
+	return s[0] + s[1] + s[2] + s[3]
 }

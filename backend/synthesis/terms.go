@@ -31,6 +31,13 @@ func set(words string) map[string]bool {
 // attachment is what importers add for a picture that a message came with.
 var attachment = regexp.MustCompile(`\[shares [^\]]*\]`)
 
+func withoutAttachments(body string) string {
+	if !strings.Contains(body, "[shares ") {
+		return body
+	}
+	return attachment.ReplaceAllString(body, "")
+}
+
 // token is a word of a text that can be part of a term.
 type token struct {
 	stem, shown string
@@ -39,7 +46,7 @@ type token struct {
 
 // tokens gives the words of a text that may name what it is about.
 func tokens(body string) []token {
-	body = strings.ReplaceAll(attachment.ReplaceAllString(body, ""), "’", "'")
+	body = strings.ReplaceAll(withoutAttachments(body), "’", "'")
 	words := search.Words(body)
 	var out []token
 	last := -2
