@@ -81,6 +81,9 @@ func pace(tier string, rate float64) float64 {
 	if !ok {
 		p = 1
 	}
+	if rate == defaultRate {
+		return p
+	}
 	return p * math.Log(rate) / math.Log(defaultRate)
 }
 
@@ -115,14 +118,31 @@ func (s Settings) floor(x item) float64 {
 }
 
 // retention of x at a time.
-func (s Settings) retention(x item, at time.Time) float64 {
+func (s Settings) retention(x item, at time.Time) float64 { return s.curve(x).at(at) }
+
+// curve is the retention of one item over time: what is the same at all times is computed once.
+type curve struct {
+	law             Law // without a model it stays as it is
+	pace            float64
+	strength, floor float64
+	anchor          time.Time
+}
+
+func (s Settings) curve(x item) curve {
 	if s.frozen(x) {
 		if x.stored != nil {
-			return *x.stored
+			return curve{strength: *x.stored}
 		}
-		return x.strength
+		return curve{strength: x.strength}
 	}
-	return LawOf(x.layer).Retention(x.strength, at.Sub(x.anchor).Hours()*pace(x.tier, s.Rate), s.floor(x))
+	return curve{LawOf(x.layer), pace(x.tier, s.Rate), x.strength, s.floor(x), x.anchor}
+}
+
+func (c curve) at(t time.Time) float64 {
+	if c.law.Model == "" {
+		return c.strength
+	}
+	return c.law.Retention(c.strength, t.Sub(c.anchor).Hours()*c.pace, c.floor)
 }
 
 // crosses is when the retention of x falls to r; ok is false when it never does.

@@ -107,10 +107,10 @@ func (s *Service) unseal(e *Entry, sealed []byte) error {
 	return nil
 }
 
-// brief reads of all entries of the caller what an overview shows of them, by layer: id, kind, data, retention and
-// last reinforcement. It takes a third of the time of rows.
-func (s *Service) brief(tx *storage.Tx, conf Settings) (out [8][]Entry, err error) {
-	return out, tx.Select(`SELECT id, layer_number, kind, data, initial_strength, coalesce(last_reinforced_at, created_at), last_reinforced_at IS NOT NULL, salience_tier, pinned, retention FROM psychology_entries
+// brief visits all entries of the caller with what an overview shows of them: id, kind, data, retention and last
+// reinforcement. It takes a third of the time of rows. The entry is of the visit only.
+func (s *Service) brief(tx *storage.Tx, conf Settings, visit func(layer int, e *Entry)) error {
+	return tx.Select(`SELECT id, layer_number, kind, data, initial_strength, coalesce(last_reinforced_at, created_at), last_reinforced_at IS NOT NULL, salience_tier, pinned, retention FROM psychology_entries
 		WHERE user_id = ? AND deleted_at IS NULL`, identity.UserID(tx.Context())).Each(func(r storage.Row) error {
 		var x item
 		var e Entry
@@ -120,14 +120,16 @@ func (s *Service) brief(tx *storage.Tx, conf Settings) (out [8][]Entry, err erro
 		if err := r.Scan(&e.ID, &x.layer, &e.Kind, &sealed, &x.strength, &anchor, &reinforced, &x.tier, &x.pinned, &x.stored); err != nil {
 			return err
 		}
-		if x.anchor = time.UnixMicro(anchor).UTC(); reinforced {
-			e.LastReinforcedAt = &x.anchor
+		x.anchor = time.UnixMicro(anchor).UTC()
+		if reinforced {
+			at := x.anchor
+			e.LastReinforcedAt = &at
 		}
 		e.Retention = conf.retention(x, tx.Now)
 		if err := s.unseal(&e, sealed); err != nil {
 			return err
 		}
-		out[x.layer] = append(out[x.layer], e)
+		visit(x.layer, &e)
 		return nil
 	})
 }

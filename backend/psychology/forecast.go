@@ -117,7 +117,7 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 			x.strength, x.anchor = now, tx.Now
 		}
 		it.Retention = conf.retention(was, tx.Now)
-		out = ForecastResult{Law: LawOf(x.layer), Floor: min(conf.floor(x), x.strength), Points: []Point{}, Crossings: []Fading{}, Reason: reason(conf, x, it.Kind, tx.Now), Item: it}
+		out = ForecastResult{Law: LawOf(x.layer), Floor: min(conf.floor(x), x.strength), Crossings: []Fading{}, Reason: reason(conf, x, it.Kind, tx.Now), Item: it}
 		step := to.Sub(from) / time.Duration(p.Points-1)
 		since := from.Add(-1)
 		cross := func(until time.Time) { // what x crosses until then
@@ -128,14 +128,16 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 			}
 			since = until
 		}
-		for i := range p.Points {
+		out.Points = make([]Point, p.Points)
+		curve := conf.curve(x)
+		for i := range out.Points {
 			at := from.Add(time.Duration(i) * step)
 			for len(reviews) > 0 && !reviews[0].After(at) {
 				cross(reviews[0])
 				x = reviewed(conf, x, reviews[0])
-				reviews = reviews[1:]
+				curve, reviews = conf.curve(x), reviews[1:]
 			}
-			out.Points = append(out.Points, Point{at, conf.retention(x, at)})
+			out.Points[i] = Point{at, curve.at(at)}
 		}
 		cross(to)
 		slices.SortStableFunc(out.Crossings, func(a, b Fading) int { return a.At.Compare(b.At) })
