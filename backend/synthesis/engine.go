@@ -131,7 +131,7 @@ func newAnalysis(ctx context.Context, in Input) *analysis {
 	sortTexts(a.in.Texts)
 	for i := range a.in.Texts {
 		if t := &a.in.Texts[i]; t.Speaker != "" {
-			t.Speaker = a.names.person(t.Speaker)
+			t.Speaker = cmp.Or(a.names.person(t.Speaker), t.Speaker) // whoever writes is somebody
 		}
 	}
 	if a.in.Zone == nil {

@@ -5545,6 +5545,21 @@ export interface SynthesisConversation {
   timestamp: string;
 }
 
+/** DismissPeopleParams is the request of memory.dismiss_people. */
+export interface SynthesisDismissPeopleParams {
+  /** of people, or aliases; with restore, names that were dismissed */
+  names: string[];
+  /** they are people after all */
+  restore?: boolean;
+}
+
+/** DismissPeopleResult lists the names that are no person's now, or with restore that are again, and how to take that back within ten minutes. */
+export interface SynthesisDismissPeopleResult {
+  names: string[];
+  /** for memory.undo */
+  undoToken: string;
+}
+
 /** Done is sent when a job has ended. */
 export interface SynthesisDone {
   jobId: string;
@@ -5800,6 +5815,8 @@ export interface SynthesisPeopleParams {
 export interface SynthesisPeopleResult {
   people: SynthesisPerson[];
   total: number;
+  /** names that you said are no person's, in alphabetical order */
+  dismissed: string[];
 }
 
 /** Person is somebody whom the newest 10,000 texts name or who wrote some of them. */
@@ -5909,6 +5926,21 @@ export interface SynthesisRemoved {
   start: number;
   end: number;
   kind: string;
+}
+
+/** RenamePersonParams is the request of memory.rename_person. */
+export interface SynthesisRenamePersonParams {
+  /** of the person, or an alias */
+  name: string;
+  /** at most 100 characters; nobody else may be called so */
+  to: string;
+}
+
+/** RenamePersonResult is the person by the new name, and how to take it back within ten minutes. */
+export interface SynthesisRenamePersonResult {
+  person: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
 }
 
 /** ScheduleParams is the request of memory.synthesis_schedule. */
@@ -7495,6 +7527,8 @@ export interface Methods {
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
   /** Moves a document to the trash; search forgets its parts at once. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
+  /** Says that names which Helix took for a person's are of something else, such as a company, a place or a pet. Lists of people leave them out at once, patterns with the next synthesis; later runs keep it. It can be undone, and restored at any time. */
+  "memory.dismiss_people": { params: SynthesisDismissPeopleParams; result: SynthesisDismissPeopleResult };
   /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
   /** Tells how far search by meaning is. While another model is being prepared, the counts are those of that model. */
@@ -7539,6 +7573,8 @@ export interface Methods {
   "memory.reembed": { params: MemoryReembedParams; result: MemoryEmbeddingStatus };
   /** Finds what is like one item of any kind, best first; the item is not among it. */
   "memory.related": { params: SearchRelatedParams; result: SearchResult };
+  /** Changes how a person is called. What texts call them stays an alias. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.rename_person": { params: SynthesisRenamePersonParams; result: SynthesisRenamePersonResult };
   /** Brings back from the trash: memories, and conversations and documents by their ids. Tags, pin, salience and vector are as they were. */
   "memory.restore": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Finds what a query is about, best first; see search.Index. */
@@ -8224,6 +8260,7 @@ export const METHODS = [
   { name: "memory.delete", scope: "write", costly: false },
   { name: "memory.delete_conversation", scope: "write", costly: false },
   { name: "memory.delete_document", scope: "write", costly: false },
+  { name: "memory.dismiss_people", scope: "write", costly: false },
   { name: "memory.document", scope: "read", costly: false },
   { name: "memory.embedding_status", scope: "read", costly: false },
   { name: "memory.export", scope: "read", costly: true, deadlineMs: 240000 },
@@ -8246,6 +8283,7 @@ export const METHODS = [
   { name: "memory.purge", scope: "admin", costly: false },
   { name: "memory.reembed", scope: "write", costly: false },
   { name: "memory.related", scope: "read", costly: false },
+  { name: "memory.rename_person", scope: "write", costly: false },
   { name: "memory.restore", scope: "write", costly: false },
   { name: "memory.search", scope: "read", costly: false },
   { name: "memory.search_enhanced", scope: "read", costly: false },
