@@ -212,6 +212,7 @@ export default {
     splitNow: "Teilen",
     merged: (name: string) => `Zusammengeführt als ${name}`,
     more: (name: string) => `Mehr zu ${name}`,
+    change: "Ändern",
     rename: "Umbenennen…",
     renameTitle: (name: string) => `${name} umbenennen`,
     renameText: "Wie Ihre Texte diese Person nennen, bleibt unter den anderen Namen.",

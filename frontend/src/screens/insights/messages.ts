@@ -214,6 +214,7 @@ export const en = {
     splitNow: "Split",
     merged: (name: string) => `Merged as ${name}`,
     more: (name: string) => `More for ${name}`,
+    change: "Change",
     rename: "Rename…",
     renameTitle: (name: string) => `Rename ${name}`,
     renameText: "What your texts call this person stays under other names.",
