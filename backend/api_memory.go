@@ -109,6 +109,7 @@ func registerPsychology(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "psychology.set_salience", gateway.Write, s.SetSalience)
 	gateway.Handle(a, "psychology.forecast", gateway.Read, s.Forecast)
 	gateway.Handle(a, "psychology.fading", gateway.Read, s.Fading)
+	gateway.Handle(a, "psychology.plan_reviews", gateway.Write, s.PlanReviews)
 	gateway.Handle(a, "psychology.decay_run", gateway.Write, s.DecayRun, gateway.Costly())
 	gateway.Alias(a, "psychology.run_decay", "psychology.decay_run")
 	gateway.Handle(a, "psychology.decay_history", gateway.Read, s.DecayHistory)

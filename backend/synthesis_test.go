@@ -159,6 +159,11 @@ func (p *memoryPipe) layers(pattern uuid.UUID) {
 	p.call("psychology.get_layer", psychology.LayerParams{LayerNumber: 4}, &layer)
 	p.call("psychology.update_layer", psychology.UpdateLayerParams{LayerNumber: 4, Version: layer.Version, Data: json.RawMessage(`{"note":"mine"}`)}, &layer)
 	p.call("psychology.forecast", psychology.ForecastParams{ID: &goal.ID}, nil)
+	var plan psychology.PlanReviewsResult
+	p.call("psychology.plan_reviews", psychology.PlanReviewsParams{ID: goal.ID, At: []time.Time{time.Now().AddDate(0, 1, 0)}}, &plan)
+	if len(plan.Reviews) != 1 {
+		t.Errorf("%+v", plan)
+	}
 	p.call("psychology.update_settings", psychology.SettingsParams{TrustDecay: new(false)}, nil)
 	p.call("psychology.run_decay", psychology.RunParams{DryRun: true}, nil)
 	p.call("psychology.decay_run", psychology.RunParams{DryRun: true}, nil)

@@ -384,6 +384,14 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		// Item and day are in id, so two devices that plan the same review make the same row.
+		Table: "planned_reviews", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "item_id", Merge: Immutable},
+			{No: 2, Name: "at", Merge: LWW},
+		},
+	},
+	{
 		Table: "psychology_entries", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "layer_number", Merge: Immutable},

@@ -844,6 +844,17 @@ CREATE TABLE person_aliases (
     sync_meta   BLOB
 ) STRICT;
 
+CREATE TABLE planned_reviews (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of item and day
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    item_id    BLOB NOT NULL CHECK (length(item_id) = 16),
+    at         INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    sync_meta  BLOB
+) STRICT;
+
 CREATE TABLE providers (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1572,6 +1583,10 @@ CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_
 CREATE INDEX person_aliases_undo ON person_aliases (undo_token) WHERE undo_token IS NOT NULL;
 
 CREATE INDEX person_aliases_user ON person_aliases (user_id);
+
+CREATE INDEX planned_reviews_at ON planned_reviews (user_id, at);
+
+CREATE INDEX planned_reviews_item ON planned_reviews (user_id, item_id);
 
 CREATE INDEX psychology_entries_layer ON psychology_entries (user_id, layer_number);
 

@@ -3332,9 +3332,11 @@ export interface PsychologyFading {
 
 /** FadingItem is a memory or an entry that fades soon. */
 export interface PsychologyFadingItem {
-  /** when it falls below 0.3 */
+  /** when it falls below 0.3, or its review is planned */
   at: string;
   reason: string;
+  /** a person planned to review it then */
+  review?: boolean;
   id: string;
   /** memory, entry, layer */
   kind: string;
@@ -3388,6 +3390,8 @@ export interface PsychologyForecastResult {
   floor: number;
   reason: string;
   item: PsychologyItem;
+  /** those that are stored; the points are as if they were made */
+  plannedReviews?: string[];
   model: string;
   parameter: number;
 }
@@ -3578,6 +3582,20 @@ export interface PsychologyPageParams {
 export interface PsychologyPinParams {
   ids: string[];
   on: boolean;
+}
+
+/** PlanReviewsParams say when an item is to be revisited. */
+export interface PsychologyPlanReviewsParams {
+  /** of a memory or an entry */
+  id: string;
+  /** from now on, at most 50, one a day; these replace those that were planned before */
+  at: string[];
+}
+
+/** PlanReviewsResult lists what is planned, and how to take the plan back. */
+export interface PsychologyPlanReviewsResult {
+  reviews: string[];
+  undoToken?: string;
 }
 
 /** Point is the retention at a time. */
@@ -3848,6 +3866,7 @@ export interface PsychologyWhatIf {
   pinned?: boolean;
   /** critical, high, medium, low */
   tier?: string;
+  /** in place of the reviews that are planned */
   reinforceAt?: string[];
 }
 
@@ -7671,7 +7690,7 @@ export interface Methods {
   "psychology.emotional_map": { params: PsychologyViewParams; result: PsychologyViewResult };
   /** Writes the files of psychology below the folder of the person's own files, each in one step; with Zip they become one file to download instead. Entries that can't be read are counted. */
   "psychology.export": { params: PsychologyExportParams; result: PsychologyExportResult };
-  /** Lists memories and entries that fall below 0.3 soon, soonest first. */
+  /** Lists memories and entries that fall below 0.3 soon, and those that a person planned to review, soonest first. */
   "psychology.fading": { params: PsychologyFadingParams; result: PsychologyFadingResult };
   /** Shows how a memory, an entry or a layer will fade, and what pinning, another tier or reviews would change. Its value for now is what every other method reports. */
   "psychology.forecast": { params: PsychologyForecastParams; result: PsychologyForecastResult };
@@ -7695,6 +7714,8 @@ export interface Methods {
   "psychology.overview": { params: Record<string, never>; result: PsychologyOverview };
   /** Makes entries or memories keep the retention that they have; unpinned, they fade from there. */
   "psychology.pin": { params: PsychologyPinParams; result: PsychologyItemsResult };
+  /** Stores when a person means to revisit a memory or an entry. Forecasts show it, and the list of what fades names what is due. A plan reinforces nothing: the review does. It can be undone. */
+  "psychology.plan_reviews": { params: PsychologyPlanReviewsParams; result: PsychologyPlanReviewsResult };
   /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
   "psychology.purpose": { params: PsychologyViewParams; result: PsychologyViewResult };
   /** Counts something that happened with a person, and explains what it changed. With replaces, it corrects an earlier one: trust is computed from the corrected log. */
@@ -8344,6 +8365,7 @@ export const METHODS = [
   { name: "psychology.import", scope: "write", costly: false },
   { name: "psychology.overview", scope: "read", costly: false },
   { name: "psychology.pin", scope: "write", costly: false },
+  { name: "psychology.plan_reviews", scope: "write", costly: false },
   { name: "psychology.purpose", scope: "read", costly: false },
   { name: "psychology.record_interaction", scope: "write", costly: false },
   { name: "psychology.reinforce", scope: "write", costly: false },

@@ -78,6 +78,8 @@ describe("the psychology screen", () => {
       "psychology.goals": () => ({ entries: [] }),
       "psychology.forecast": () => ({ points: [], crossings: [], floor: 0.1, reason: "", item: { id: "e1", kind: "entry", layerNumber: 4 } }),
       "psychology.upsert_entry": (p: { version: number }) => entry({ version: p.version + 1 }),
+      "psychology.plan_reviews": (p: { at: string[] }) => ({ reviews: p.at, undoToken: "psychology-r" }),
+      "psychology.undo": () => ({ count: 1 }),
       "psychology.decay_run": () => ({ runId: "r", layers: 7, items: 12, changed: 4, fading: 1, skipped: [], trashed: [], tookMs: 1 }),
     } as never);
     const screen = new PsychologyScreen(rpc, {
@@ -111,6 +113,12 @@ describe("the psychology screen", () => {
     s.screen.assume({ reviews: ["2027-01-05", "2027-02-05"] });
     await vi.waitFor(() => expect(s.rpc.sent("psychology.forecast" as never)).toContainEqual(expect.objectContaining({ whatIf: { reinforceAt: ["2027-01-05T12:00:00Z", "2027-02-05T12:00:00Z"] } })));
     expect(s.rpc.sent("psychology.reinforce" as never)).toEqual([]);
+    expect(s.rpc.sent("psychology.plan_reviews" as never)).toEqual([]);
+    await s.screen.apply();
+    expect(s.rpc.sent("psychology.plan_reviews" as never)).toEqual([{ id: "e1", at: ["2027-01-05T12:00:00Z", "2027-02-05T12:00:00Z"] }]);
+    expect(s.said).toEqual(["2 reviews planned"]);
+    await s.takeBack();
+    expect(s.rpc.sent("psychology.undo" as never)).toEqual([{ undoToken: "psychology-r" }]);
   });
 
   it("shows what a check would change until one is made", async () => {
