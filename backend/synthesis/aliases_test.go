@@ -221,6 +221,11 @@ func TestDismissedNamesAreNoPeopleInLaterRuns(t *testing.T) {
 	if err != nil || slices.ContainsFunc(active.Patterns, func(p Pattern) bool { return p.Subjects[0] == "Bill" && p.LastObserved.After(p.FirstDetected) }) {
 		t.Errorf("%+v %v", active, err)
 	}
+	for _, p := range active.Patterns {
+		if p.FirstEvidence.IsZero() || p.LastEvidence.Before(p.FirstEvidence) || len(p.Evidence) > 1 && !p.LastEvidence.After(p.FirstEvidence) {
+			t.Errorf("the evidence of %s is from %v to %v", p.Description, p.FirstEvidence, p.LastEvidence)
+		}
+	}
 	// What was dismissed is a word like any other: a topic can be named by it.
 	a := newAnalysis(t.Context(), Input{Names: []Alias{{"Nikon", ""}}, Texts: []Text{{Body: "Nikon told me"}, {Body: "I met Nikon"}}})
 	if a.isPerson("nikon") || len(a.people()) != 0 {

@@ -5772,6 +5772,9 @@ export interface SynthesisPattern {
   salience: number;
   subjects: string[];
   recommendations: string[];
+  /** of the texts; with type, subjects and parts it says in any language what the description says in English */
+  firstEvidence?: string;
+  lastEvidence?: string;
   firstDetected?: string;
   lastObserved?: string;
   observationCount?: number;

@@ -14,7 +14,7 @@ export interface WhatIf {
   reviews?: readonly string[];
 }
 
-const proposable = ["goal", "aspiration", "fear", "possible_self", "value", "relationship", "attachment", "trust", "conflict", "support", "emotional_trigger", "emotional_regulation", "intensity_pattern", "narrative_theme", "growth_theme", "identity_development"];
+export const proposable = ["goal", "aspiration", "fear", "possible_self", "value", "relationship", "attachment", "trust", "conflict", "support", "emotional_trigger", "emotional_regulation", "intensity_pattern", "narrative_theme", "growth_theme", "identity_development"];
 /** What gives the entries of a layer in the order of their own time. */
 const timedViews = { 2: "psychology.emotional_map", 4: "psychology.goals", 7: "psychology.purpose" } as const;
 

@@ -3,7 +3,8 @@ import { overlap } from "../../lib/chart/geometry";
 import { fakeRpc } from "../../lib/rpc/fake";
 import { addressOf, placeOf } from "./address";
 import { circles, fits, groups, placeAll, quadrants, wrap, type Quadrant } from "./ikigai";
-import { PsychologyScreen } from "./psychology.svelte";
+import { sentenceOf } from "./proposal";
+import { PsychologyScreen, proposable } from "./psychology.svelte";
 import { ringOf, stages } from "./trust";
 
 const measure = (s: string): number => 7 * s.length;
@@ -64,6 +65,20 @@ describe("rings of trust", () => {
         expect(ringOf(s, trust)).toBeLessThan((stages.length - i) / stages.length);
         expect(ringOf(s, trust)).toBeGreaterThan((stages.length - i - 1) / stages.length);
       }
+  });
+});
+
+describe("proposals", () => {
+  const pattern = (over: object = {}) => ({ type: "support", engine: "local", description: "5 memories mention support together with *Anna*", subjects: ["Anna"], evidence: ["a", "b"], confidenceParts: {}, firstEvidence: "2026-05-04T09:00:00Z", lastEvidence: "2026-05-06T09:00:00Z", ...over }) as never;
+
+  it("are sentences of the catalogue, for each type", () => {
+    for (const type of proposable) expect(sentenceOf(pattern({ type })), type).not.toContain("memories mention");
+    expect(sentenceOf(pattern())).toMatch(/^Support or help together with Anna in 2 texts, .*2026$/);
+    expect(sentenceOf(pattern({ type: "identity_development", confidenceParts: { before: 0.25, after: 0.5 } }))).toBe("You wrote more about Anna: 25% of texts before, 50% after");
+  });
+
+  it("are the words of a model where one has written them", () => {
+    expect(sentenceOf(pattern({ engine: "llm" }))).toBe("5 memories mention support together with Anna");
   });
 });
 
