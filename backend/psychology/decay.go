@@ -52,7 +52,7 @@ func (l Law) Retention(s, t, floor float64) float64 {
 	default:
 		r *= math.Exp(-t / l.Parameter)
 	}
-	return min(1, max(r, min(floor, s), 0))
+	return max(r, min(floor, s), 0)
 }
 
 // after is the effective time at which retention has fallen to r; infinite when it never does.

@@ -43,6 +43,7 @@ const (
 	leastOccasions      = 8 // conversations and days from which plain words can be told
 	plainShare          = 2 // a word in more than one of so many is plain
 	leastStandardErrors = 2
+	namedShare          = 4 // one of so many texts has one of the words
 	leastCoherence      = 0.06
 )
 
@@ -152,17 +153,19 @@ func (v *vocabulary) terms(members []int, n int) []term {
 func (v *vocabulary) distinct(members []int, occasions int, of []int) []term {
 	if v.occasions == nil {
 		v.occasions = map[string]int{}
-		seen := map[string]map[int]bool{}
-		for i := range v.texts {
+		last := map[string]int{} // the occasion in which a key was counted last
+		order := make([]int, len(of))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return of[a] - of[b] })
+		for _, i := range order {
 			for key := range v.keys(i) {
-				if v.df[key] < 2 {
-					continue
+				if v.df[key] < 2*plainShare {
+					continue // too rare to be plain
 				}
-				if seen[key] == nil {
-					seen[key] = map[int]bool{}
-				}
-				if !seen[key][of[i]] {
-					seen[key][of[i]] = true
+				if at, ok := last[key]; !ok || at != of[i] {
+					last[key] = of[i]
 					v.occasions[key]++
 				}
 			}
@@ -263,7 +266,8 @@ func (a *analysis) terms(members []int, n int) []string {
 	return a.withoutPeople(a.words().terms(members, n+3), n)
 }
 
-// burstTerms are the words to show for texts of one time, and how many of the texts have one of them.
+// burstTerms are the words to show for texts of one time, and how many of the texts have one of them: at least a
+// quarter, or none is shown.
 func (a *analysis) burstTerms(members []int, n int) (shown []string, have int) {
 	list, of := a.occasions()
 	terms := slices.DeleteFunc(a.words().distinct(members, len(list), of), func(t term) bool { return !a.coherent(t.of, members) })
@@ -277,7 +281,10 @@ func (a *analysis) burstTerms(members []int, n int) (shown []string, have int) {
 			}
 		}
 	}
-	return shown, len(with)
+	if have = len(with); namedShare*have < len(members) {
+		return nil, 0
+	}
+	return shown, have
 }
 
 // coherent reports whether the texts with a term are nearer to each other in meaning than those of its burst are: words
