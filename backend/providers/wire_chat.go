@@ -416,3 +416,129 @@ func (d *chatDecoder) usageOf(c *cursor) {
 	}
 	d.count(u)
 }
+
+func (p *plan) chat() object {
+	c := p.call
+	o := object{"model": c.ID}
+	var messages []object
+	if s := text(c.System); s != "" {
+		messages = append(messages, object{"role": "system", "content": s})
+	}
+	for _, m := range p.messages {
+		if m.Role == Tool {
+			for _, r := range m.Parts {
+				messages = append(messages, object{"role": "tool", "tool_call_id": r.ID, "content": r.Text})
+			}
+			continue
+		}
+		messages = append(messages, p.chatMessage(m))
+	}
+	o["messages"] = messages
+	if c.MaxOutput > 0 {
+		name := c.Quirks["max_tokens"]
+		if name == "" {
+			name = "max_tokens"
+			if c.Official {
+				name = "max_completion_tokens"
+			}
+		}
+		o[name] = c.MaxOutput
+	}
+	if !c.NoStream {
+		o["stream"] = true
+		o["stream_options"] = object{"include_usage": true}
+	}
+	if len(p.tools) > 0 {
+		var tools []object
+		for _, t := range p.tools {
+			tools = append(tools, object{"type": "function", "function": object{"name": wireName(t.Name), "description": t.Description, "parameters": p.input(t)}})
+		}
+		o["tools"] = tools
+		switch c.Choice.Mode {
+		case "none", "required":
+			o["tool_choice"] = c.Choice.Mode
+		case "tool":
+			o["tool_choice"] = object{"type": "function", "function": object{"name": wireName(c.Choice.Name)}}
+		default:
+			o["tool_choice"] = "auto"
+		}
+	}
+	if c.Schema != nil {
+		o["response_format"] = object{"type": "json_schema", "json_schema": object{"name": wireName(c.Schema.Name), "strict": true, "schema": p.schema()}}
+	}
+	if e := p.effort(); e != "" {
+		if c.Quirks["reasoning"] == "object" {
+			o["reasoning"] = object{"effort": e}
+		} else {
+			o["reasoning_effort"] = e
+		}
+	}
+	p.common(o, "stop")
+	if k := p.cacheKey(); k != "" && c.Official {
+		o["prompt_cache_key"] = k
+	}
+	return o
+}
+
+func (p *plan) common(o object, stop string) {
+	if t := p.temperature(); t != nil {
+		o["temperature"] = *t
+	}
+	if len(p.call.Stop) > 0 && stop != "" {
+		o[stop] = p.call.Stop
+	}
+	if p.call.Seed != nil {
+		o["seed"] = *p.call.Seed
+	}
+}
+
+func (p *plan) chatMessage(m Message) object {
+	o := object{"role": m.Role}
+	var list, calls []object
+	var plain, reasoning strings.Builder
+	rich := false
+	for _, part := range m.Parts {
+		switch part.Kind {
+		case PartText:
+			list = append(list, object{"type": "text", "text": part.Text})
+			plain.WriteString(part.Text)
+		case PartImage:
+			rich = true
+			list = append(list, object{"type": "image_url", "image_url": object{"url": dataURL(part)}})
+		case PartFile:
+			rich = true
+			list = append(list, object{"type": "file", "file": object{"filename": part.Name, "file_data": dataURL(part)}})
+		case PartReasoning:
+			reasoning.WriteString(part.Text)
+		case PartToolCall:
+			call := object{"id": part.ID, "type": "function", "function": object{"name": wireName(part.Name), "arguments": string(args(part))}}
+			calls = append(calls, call)
+		case PartOpaque:
+			switch part.Opaque.Kind {
+			case "reasoning_details":
+				o["reasoning_details"] = json.RawMessage(part.Opaque.Data)
+			case "extra_content":
+				defer func(at int) { // it precedes its call
+					if at < len(calls) {
+						calls[at]["extra_content"] = json.RawMessage(part.Opaque.Data)
+					}
+				}(len(calls))
+			}
+		}
+	}
+	switch {
+	case rich:
+		o["content"] = list
+	case len(list) > 0:
+		o["content"] = plain.String()
+	default:
+		o["content"] = nil
+	}
+	if reasoning.Len() > 0 && p.showsReasoning() && o["reasoning_details"] == nil {
+		o[p.call.Info.Interleaved] = reasoning.String()
+	}
+	if len(calls) > 0 {
+		o["tool_calls"] = calls
+	}
+	return o
+}
