@@ -27,7 +27,10 @@ func (r *Router) call(ctx context.Context, t target, q Request) iter.Seq2[Event,
 		for _, w := range warnings {
 			r.o.Logger.Debug("request to a model", "model", t.info.Ref, "warning", w)
 		}
-		names := map[string]string{}
+		var names map[string]string
+		if len(q.Tools) > 0 {
+			names = make(map[string]string, len(q.Tools))
+		}
 		for _, tool := range q.Tools {
 			names[wireName(tool.Name)] = tool.Name
 		}

@@ -92,12 +92,18 @@ func (p *plan) arrange(in []Message) []Message {
 			}
 		}
 	}
-	var out []Message
+	out := make([]Message, 0, len(in))
+	p.from = make([]int, 0, len(in))
 	called := map[string]bool{}
 	for i, m := range in {
 		role := m.Role
 		if role == Tool {
 			role = User
+		}
+		if onlyText(m.Parts) {
+			out = append(out, Message{Role: role, Parts: m.Parts})
+			p.from = append(p.from, i)
+			continue
 		}
 		var parts, answers []Part
 		answered := i
@@ -133,6 +139,11 @@ func (p *plan) arrange(in []Message) []Message {
 		}
 	}
 	return out
+}
+
+// onlyText reports whether a message is text and nothing else, as most are: it stays as it is.
+func onlyText(parts []Part) bool {
+	return len(parts) > 0 && !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != PartText || p.Text == "" })
 }
 
 // usable leaves out empty texts, attachments that the model does not take, and what another model

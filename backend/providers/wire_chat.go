@@ -3,6 +3,7 @@ package providers
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -420,15 +421,19 @@ func (d *chatDecoder) usageOf(c *cursor) {
 func (p *plan) chat() object {
 	c := p.call
 	o := object{"model": c.ID}
-	var messages []object
+	messages := make([]any, 0, len(p.messages)+1)
 	if s := text(c.System); s != "" {
-		messages = append(messages, object{"role": "system", "content": s})
+		messages = append(messages, textMessage{"system", s})
 	}
 	for _, m := range p.messages {
 		if m.Role == Tool {
 			for _, r := range m.Parts {
 				messages = append(messages, object{"role": "tool", "tool_call_id": r.ID, "content": r.Text})
 			}
+			continue
+		}
+		if onlyText(m.Parts) {
+			messages = append(messages, textMessage{m.Role, joined(m.Parts)})
 			continue
 		}
 		messages = append(messages, p.chatMessage(m))
@@ -493,21 +498,11 @@ func (p *plan) common(o object, stop string) {
 }
 
 func (p *plan) chatMessage(m Message) object {
-	o := object{"role": m.Role}
-	var list, calls []object
-	var plain, reasoning strings.Builder
-	rich := false
+	o := object{"role": m.Role, "content": chatContent(m.Parts)}
+	var calls []object
+	var reasoning strings.Builder
 	for _, part := range m.Parts {
 		switch part.Kind {
-		case PartText:
-			list = append(list, object{"type": "text", "text": part.Text})
-			plain.WriteString(part.Text)
-		case PartImage:
-			rich = true
-			list = append(list, object{"type": "image_url", "image_url": object{"url": dataURL(part)}})
-		case PartFile:
-			rich = true
-			list = append(list, object{"type": "file", "file": object{"filename": part.Name, "file_data": dataURL(part)}})
 		case PartReasoning:
 			reasoning.WriteString(part.Text)
 		case PartToolCall:
@@ -526,14 +521,6 @@ func (p *plan) chatMessage(m Message) object {
 			}
 		}
 	}
-	switch {
-	case rich:
-		o["content"] = list
-	case len(list) > 0:
-		o["content"] = plain.String()
-	default:
-		o["content"] = nil
-	}
 	if reasoning.Len() > 0 && p.showsReasoning() && o["reasoning_details"] == nil {
 		o[p.call.Info.Interleaved] = reasoning.String()
 	}
@@ -541,4 +528,52 @@ func (p *plan) chatMessage(m Message) object {
 		o["tool_calls"] = calls
 	}
 	return o
+}
+
+// textMessage is a message of text alone: a long conversation has many, and none needs a map of its own.
+type textMessage struct{ role, text string }
+
+func (s textMessage) write(b *bytes.Buffer) {
+	b.WriteString(`{"content":`)
+	writeString(b, s.text)
+	b.WriteString(`,"role":`)
+	writeString(b, s.role)
+	b.WriteByte('}')
+}
+
+// joined is the text of a message as chat servers take it.
+func joined(parts []Part) string {
+	if len(parts) == 1 {
+		return parts[0].Text
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Kind == PartText {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// chatContent is a list where there are attachments, else the text itself, which every server takes.
+func chatContent(parts []Part) any {
+	attached := func(p Part) bool { return p.Kind == PartImage || p.Kind == PartFile }
+	if !slices.ContainsFunc(parts, attached) {
+		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind == PartText }) {
+			return nil
+		}
+		return joined(parts)
+	}
+	var list []object
+	for _, p := range parts {
+		switch p.Kind {
+		case PartText:
+			list = append(list, object{"type": "text", "text": p.Text})
+		case PartImage:
+			list = append(list, object{"type": "image_url", "image_url": object{"url": dataURL(p)}})
+		case PartFile:
+			list = append(list, object{"type": "file", "file": object{"filename": p.Name, "file_data": dataURL(p)}})
+		}
+	}
+	return list
 }
