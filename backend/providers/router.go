@@ -84,7 +84,7 @@ type Router struct {
 	mu       sync.Mutex
 	circuits map[string]*circuit
 	slots    map[string]chan struct{}
-	recent   map[string][]time.Time // starts of calls in the last minute
+	recent   map[string][]*started // calls of the last minute, where they are limited
 	scripts  map[string]*script
 	failed   map[string]string // the last transport error of a provider, until it answers
 	ratios   ratios
@@ -108,7 +108,7 @@ func Open(o Options) (*Router, error) {
 		in, out := Micros(15_000_000), Micros(75_000_000)
 		o.AssumedPrice = Price{Input: &in, Output: &out}
 	}
-	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]time.Time{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
+	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]*started{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
 }
 
 // target is one model of a chain with what a call of it needs.
@@ -343,12 +343,14 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 	if err := circuit.enter(time.Now()); err != nil {
 		return false, err
 	}
-	release, err := r.slot(ctx, t)
+	input := r.ratios.most(t.info.Ref, s.q)
+	release, err := r.slot(ctx, t, input)
 	if err != nil {
 		circuit.leave(time.Now(), false, false)
 		return false, err
 	}
-	defer release()
+	var usage Usage
+	defer func() { release(usage.Prompt() + usage.Output) }()
 	est := Estimate{Provider: t.name, Model: t.model, Purpose: s.q.Purpose, Input: mostTokens(s.q), Output: int64(s.q.MaxOutput)}
 	if est.Output == 0 {
 		est.Output = int64(t.info.Output)
@@ -364,12 +366,11 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		return false, err
 	}
 	s.attempt++
-	var usage Usage
 	var received int // bytes of output
 	answered := false
 	outcome := "stopped"
 	defer func() {
-		usage = settled(usage, outcome == "done", answered || mayHaveRun(err), r.ratios.most(t.info.Ref, s.q), received)
+		usage = settled(usage, outcome == "done", answered || mayHaveRun(err), input, received)
 		cost, _ := r.cost(t, usage)
 		hold.Settle(usage, max(cost, usage.ReportedMicros), outcome)
 		circuit.leave(time.Now(), err != nil && breaks(err), err == nil && !s.stopped)
