@@ -35,6 +35,8 @@ type Service struct {
 	secrets *storage.Secrets
 	o       ServiceOptions
 
+	vocabularies vocabularies
+
 	mu      sync.Mutex
 	fetched *Catalog
 	read    bool // the fetched catalogue was looked for

@@ -109,10 +109,11 @@ type CountParams struct {
 	Tools    []ToolDecl `json:"tools,omitempty"`
 }
 
-// CountResult is an estimate.
+// CountResult says how many tokens there are.
 type CountResult struct {
 	Tokens int64 `json:"tokens"`
-	// Method is calibrated where services reported the sizes of earlier prompts, else estimate.
+	// Method is exact where the vocabulary of the model is public and counts all of it, calibrated where
+	// services reported the sizes of earlier prompts, else estimate.
 	Method string      `json:"method"`
 	Parts  []CountPart `json:"parts"`
 }
@@ -123,12 +124,17 @@ type CountPart struct {
 	Tokens int64  `json:"tokens"`
 }
 
-// CountTokens estimates how many tokens a text or a conversation has for a model.
+// CountTokens counts how many tokens a text or a conversation has for a model, or estimates it.
 func (s *Service) CountTokens(_ context.Context, p CountParams) (CountResult, error) {
 	ratio, learned := s.ratios.of(p.Model)
-	out := CountResult{Method: "estimate", Parts: []CountPart{}}
+	vocabulary := s.vocabularies.of(p.Model)
+	estimated := "estimate"
 	if learned {
-		out.Method = "calibrated"
+		estimated = "calibrated"
+	}
+	out := CountResult{Method: estimated, Parts: []CountPart{}}
+	if vocabulary != nil {
+		out.Method = "exact"
 	}
 	add := func(name string, q Request) {
 		bytes, images := size(q)
@@ -136,6 +142,12 @@ func (s *Service) CountTokens(_ context.Context, p CountParams) (CountResult, er
 			return
 		}
 		n := int64(float64(bytes)*1.1/ratio) + int64(images*imageTokens) + 1 // a tenth in reserve
+		if vocabulary != nil {
+			var exact bool
+			if n, exact = vocabulary.request(q); !exact {
+				out.Method = estimated
+			}
+		}
 		out.Parts = append(out.Parts, CountPart{name, n})
 		out.Tokens += n
 	}

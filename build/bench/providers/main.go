@@ -46,11 +46,18 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "emulate" {
 		emulate()
 	}
+	if len(os.Args) > 1 && os.Args[1] == "vocabularies" {
+		packVocabularies()
+		return
+	}
 	all, err := recordings.Read(filepath.Join(cmp.Or(os.Getenv("HELIX_DATA"), "../../../shared/data"), "providers"))
 	check(err)
 	read := goldens(all)
 	if len(os.Args) > 1 && os.Args[1] == "goldens" {
 		check(os.WriteFile(goldenFile, read, 0o644))
+		counts, err := json.Marshal(countWithPeer(recordings.Texts(), 0).Counts)
+		check(err)
+		check(os.WriteFile(countsFile, append(counts, '\n'), 0o644))
 		return
 	}
 	stored, err := os.ReadFile(goldenFile)
