@@ -47,7 +47,10 @@ func check(err error) {
 }
 
 // model is a service that calls a tool until there are enough results, and then answers.
-type model struct{ results atomic.Int64 }
+type model struct {
+	results atomic.Int64
+	held    atomic.Pointer[chan struct{}] // answers wait for it to be closed
+}
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
@@ -59,6 +62,9 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if q.Messages[i].Role == "tool" {
 			n++
 		}
+	}
+	if held := m.held.Load(); held != nil {
+		<-*held
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	if n < m.results.Load() {
@@ -168,10 +174,8 @@ func main() {
 	figures.Print("ttft.turn.p50", quantile(ours, 0.5)-quantile(raw, 0.5), "ms more", quantile(ours, 0.5)/quantile(raw, 0.5), "net/http")
 	figures.Print("ttft.turn.p95", quantile(ours, 0.95)-quantile(raw, 0.95), "ms more", quantile(ours, 0.95)/quantile(raw, 0.95), "net/http")
 
-	service.results.Store(9)
-	session = begin()
-	figures.Print("loop.10", quantile(timed(20, func(int) { say(session) }), 0.5), "ms", 0, "")
-	service.results.Store(0)
+	loop(filepath.Join(dir, "helix.db"), s, service, web.URL, begin, say)
+	appends(ctx, db, s, service, begin)
 
 	// A long chat, opened again by another service, beside reading and parsing its payloads.
 	session = begin()
@@ -203,6 +207,7 @@ func main() {
 		check(err)
 		check(other.Close())
 	}
+	planning(ctx, s, open, session)
 	resumed := quantile(timed(5, reopen), 0.5)
 	figures.Print("resume.10k", resumed, "ms", resumed/parsed, "SELECT and encoding/json")
 	check(db.Write(ctx, func(tx *storage.Tx) error {

@@ -280,7 +280,8 @@ func manyStreams() {
 	figures.Print("streams.256", mine, "ms of processor", mine/peer.Ms, "openai on Node")
 }
 
-// start measures what a router with its catalogue adds to the start and keeps in memory.
+// start measures what a router adds to the start, how long its catalogue takes, which is read when it is first
+// asked for, and what both keep in memory.
 func start() {
 	client := safehttp.New(safehttp.Options{})
 	defer client.Close()
@@ -290,6 +291,8 @@ func start() {
 	runtime.ReadMemStats(&before)
 	began := time.Now()
 	router := open(client, "https://api.example")
+	opened := time.Since(began)
+	began = time.Now()
 	_, err := router.Complete(context.Background(), providers.Request{Model: "p/none"}) // it looks into the catalogue
 	took := time.Since(began)
 	if err == nil {
@@ -298,7 +301,8 @@ func start() {
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	figures.Print("start", float64(took.Microseconds())/1000, "ms", 0, "")
+	figures.Print("start", float64(opened.Microseconds())/1000, "ms", 0, "")
+	figures.Print("catalog.first", float64(took.Microseconds())/1000, "ms", 0, "")
 	figures.Print("idle.memory", (float64(after.HeapAlloc)-float64(before.HeapAlloc))/(1<<20), "MiB", 0, "")
 	runtime.KeepAlive(router)
 }
