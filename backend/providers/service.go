@@ -23,6 +23,7 @@ import (
 const (
 	sourceSealed = "secret"
 	sourceEnv    = "environment"
+	sourceFile   = "config.toml"
 )
 
 // secretOf is the name of the sealed secret of an entry.
@@ -48,6 +49,8 @@ type ServiceOptions struct {
 	Meter Meter
 	// Env returns a variable of the environment.
 	Env func(name string) (string, bool)
+	// File returns the section providers of config.toml, by the rest of the keys.
+	File func() map[string]any
 	// CacheDir keeps the fetched catalogue; empty: it is not kept.
 	CacheDir string
 	// CatalogURL is where the catalogue is fetched from; empty: models.dev.
@@ -87,12 +90,18 @@ type CatalogChanged struct {
 // key finds the key of an entry: the sealed secret, the named variable, those of the type's own
 // service, and API_KEY only where it can't go to a stranger.
 func (s *Service) key(ctx context.Context, name string, e Entry) (key, source string, err error) {
-	value, err := s.secrets.Value(ctx, secretOf(name))
-	switch {
-	case err == nil:
-		return string(value), sourceSealed, nil
-	case !fault.Is(err, fault.NotFound):
-		return "", "", err
+	if f := s.file()[name]; f != nil {
+		if key, source, err = f.key(ctx, s.secrets); err != nil || key != "" {
+			return key, source, err
+		}
+	} else {
+		value, err := s.secrets.Value(ctx, secretOf(name))
+		switch {
+		case err == nil:
+			return string(value), sourceSealed, nil
+		case !fault.Is(err, fault.NotFound):
+			return "", "", err
+		}
 	}
 	var variables []string
 	if e.APIKeyEnv != "" {
@@ -145,6 +154,9 @@ type View struct {
 	State     string       `json:"state"`
 	Circuit   CircuitState `json:"circuit"`
 	LastError string       `json:"lastError,omitempty"`
+	// Problem says what is wrong with an entry of config.toml. FromFile entries are changed there.
+	Problem  string `json:"problem,omitempty"`
+	FromFile bool   `json:"fromFile,omitempty"`
 	// Models counts those in the catalogue.
 	Models int   `json:"models"`
 	Entry  Entry `json:"entry"`
@@ -180,6 +192,9 @@ func (s *Service) view(ctx context.Context, name string, e Entry) (View, error) 
 	v := View{Name: name, Type: e.Type, BaseURL: e.base(), Enabled: !e.Disabled, Local: e.local(), KeySource: source, State: "ready", Entry: e}
 	v.Circuit = s.circuit(name + " " + e.host()).state(time.Now())
 	v.LastError = scrub(s.lastError(name), key)
+	if f := s.file()[name]; f != nil {
+		v.FromFile, v.Problem = true, f.Problem
+	}
 	if cat, err := s.catalog(); err == nil {
 		v.Models = len(cat.Providers[catalogProvider(cat, name, e)].Models)
 	}
@@ -228,6 +243,9 @@ func (s *Service) Set(ctx context.Context, p SetParams) (View, error) {
 	if !entryName.MatchString(p.Name) {
 		return View{}, fault.InvalidField("name", fault.CodeSyntax, "A provider's name has at most 32 of a-z 0-9 _ - and begins with a letter.")
 	}
+	if err := s.notFromFile(p.Name); err != nil {
+		return View{}, err
+	}
 	if err := p.Entry.check(); err != nil {
 		return View{}, err
 	}
@@ -274,6 +292,9 @@ func (s *Service) Remove(ctx context.Context, p NameParams) (struct{}, error) {
 	e, ok := entries[p.Name]
 	if !ok {
 		return struct{}{}, fault.NotFoundf("Provider %q not found.", p.Name)
+	}
+	if err := s.notFromFile(p.Name); err != nil {
+		return struct{}{}, err
 	}
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		if err := s.secrets.DeleteTx(tx, secretOf(p.Name)); err != nil && !fault.Is(err, fault.NotFound) {

@@ -3241,6 +3241,9 @@ export interface ProvidersView {
   state: string;
   circuit: ProvidersCircuitState;
   lastError?: string;
+  /** Problem says what is wrong with an entry of config.toml. FromFile entries are changed there. */
+  problem?: string;
+  fromFile?: boolean;
   /** Models counts those in the catalogue. */
   models: number;
   entry: ProvidersEntry;
