@@ -2,7 +2,10 @@ package providers
 
 import (
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,4 +105,25 @@ func FuzzSplit(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Prompts of a model whose tokens have 4.7 bytes on average, and now and then others.
+func TestTheLearnedRatioIsWithinATenthAfterTwentyCalls(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 5))
+	for _, truth := range []float64{2.4, 3.6, 4.7, 5.8} {
+		var learned ratios
+		for i := range 20 {
+			text := strings.Repeat("x", 500+r.IntN(20_000))
+			at := truth * (0.85 + 0.3*r.Float64())
+			if i%5 == 4 {
+				at *= 2 // a prompt of pictures or another language
+			}
+			learned.learn("p/m", Request{System: []Part{TextPart(text)}}, Usage{Input: int64(float64(len(text)) / at)})
+		}
+		got, known := learned.of("p/m")
+		if !known || math.Abs(got/truth-1) > 0.1 {
+			t.Errorf("a ratio of %.1f was learned as %.2f", truth, got)
+		}
+	}
 }
