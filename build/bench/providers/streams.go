@@ -260,24 +260,30 @@ func manyStreams() {
 		held = float64(m.HeapAlloc+m.StackInuse) - float64(before.HeapAlloc+before.StackInuse)
 	})
 	figures.Print("stream.memory", held/streams/1024, "KiB", 0, "")
-	began := cpu()
-	if n := run(streams, model, nil); n != streams*each {
-		check(fmt.Errorf("%d deltas", n))
+	var mine, peer []float64
+	for range 3 {
+		began := cpu()
+		if n := run(streams, model, nil); n != streams*each {
+			check(fmt.Errorf("%d deltas", n))
+		}
+		mine = append(mine, (cpu()-began)/1000)
+		c := exec.Command("node", "providers/streams.mjs", s.address+"/v1", model, strconv.Itoa(streams))
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		check(err)
+		var theirs struct {
+			Deltas int
+			Ms     float64
+		}
+		check(json.Unmarshal(out, &theirs))
+		if theirs.Deltas != streams*each {
+			check(fmt.Errorf("openai got %d deltas", theirs.Deltas))
+		}
+		peer = append(peer, theirs.Ms)
 	}
-	mine := (cpu() - began) / 1000
-	c := exec.Command("node", "providers/streams.mjs", s.address+"/v1", model, strconv.Itoa(streams))
-	c.Stderr = os.Stderr
-	out, err := c.Output()
-	check(err)
-	var peer struct {
-		Deltas int
-		Ms     float64
-	}
-	check(json.Unmarshal(out, &peer))
-	if peer.Deltas != streams*each {
-		check(fmt.Errorf("openai got %d deltas", peer.Deltas))
-	}
-	figures.Print("streams.256", mine, "ms of processor", mine/peer.Ms, "openai on Node")
+	slices.Sort(mine)
+	slices.Sort(peer)
+	figures.Print("streams.256", mine[1], "ms of processor", mine[1]/peer[1], "openai on Node")
 }
 
 // start measures what a router adds to the start, how long its catalogue takes, which is read when it is first
