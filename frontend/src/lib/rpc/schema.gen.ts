@@ -2945,10 +2945,10 @@ export interface ProvidersCountPart {
   tokens: number;
 }
 
-/** CountResult is an estimate. */
+/** CountResult says how many tokens there are. */
 export interface ProvidersCountResult {
   tokens: number;
-  /** Method is calibrated where services reported the sizes of earlier prompts, else estimate. */
+  /** Method is exact where the vocabulary of the model is public and counts all of it, calibrated where services reported the sizes of earlier prompts, else estimate. */
   method: string;
   parts: ProvidersCountPart[];
 }
@@ -2991,6 +2991,8 @@ export interface ProvidersEntry {
   maxConcurrent?: number;
   /** RPM bounds the calls a minute; 0 is no bound. */
   rpm?: number;
+  /** TPM bounds the tokens a minute, of prompts and answers together; 0 is no bound. */
+  tpm?: number;
   skipCatalogValidation?: boolean;
   genericKey?: boolean;
   /** AllowPrivateNetwork lets calls of this entry reach a private address, also without https. */
@@ -3239,6 +3241,9 @@ export interface ProvidersView {
   state: string;
   circuit: ProvidersCircuitState;
   lastError?: string;
+  /** Problem says what is wrong with an entry of config.toml. FromFile entries are changed there. */
+  problem?: string;
+  fromFile?: boolean;
   /** Models counts those in the catalogue. */
   models: number;
   entry: ProvidersEntry;
@@ -7659,7 +7664,7 @@ export interface Methods {
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
-  /** Estimates how many tokens a text or a conversation has for a model. */
+  /** Counts how many tokens a text or a conversation has for a model, or estimates it. */
   "providers.count_tokens": { params: ProvidersCountParams; result: ProvidersCountResult };
   /** Looks for model servers on this computer. */
   "providers.detect": { params: Record<string, never>; result: ProvidersDetectResult };
