@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/permission"
+	"helix/backend/picks"
 	"helix/backend/providers"
 	"helix/backend/skills"
 	"helix/backend/storage"
@@ -30,7 +32,7 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	telemetry := b.openTelemetry(conf)
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Files: b.CoreTools, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()
@@ -214,4 +216,14 @@ func (b *Backend) exportChat(ctx context.Context, p agent.ExportParams) (agent.E
 		b.downloads.Add(ctx, r.Blob, kind)
 	}
 	return r, err
+}
+
+// attach is chat.attach. A path is the token of what was sent or chosen: no file of this computer is
+// attached because somebody names it.
+func (b *Backend) attach(ctx context.Context, p agent.AttachParams) (agent.AttachResult, error) {
+	if p.Path != "" && !strings.HasPrefix(p.Path, picks.Prefix) {
+		return agent.AttachResult{}, fault.InvalidField("path", fault.CodeInvalid, "This is not the token of an upload. Send the content as base64.")
+	}
+	p.Name = cmp.Or(p.Name, b.Picks.Name(p.Path))
+	return pathParam(b, false, func(p *agent.AttachParams) *string { return &p.Path }, b.Agent.Attach)(ctx, p)
 }

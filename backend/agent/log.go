@@ -243,6 +243,15 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		return err
 	case *noticed:
 		return s.message(tx, l, e, "system", []Part{{Kind: PartNotice, Title: b.Title, Text: b.Text, Status: b.Kind}}, nil, "")
+	case *mediaSent:
+		parts := []Part{b.File.shown()}
+		if b.Text != "" {
+			parts = append(parts, Part{Kind: PartText, Text: b.Text})
+		}
+		if err := s.keepBlob(tx, l, b.File.Blob, b.File.Name, b.File.Mime, b.File.Bytes, "out"); err != nil {
+			return err
+		}
+		return s.message(tx, l, e, "assistant", parts, nil, "")
 	case *turnFinished:
 		kind, message := "", ""
 		if b.Error != nil {
@@ -275,6 +284,7 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 // session is remembered.
 func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Event, turns []uuid.UUID) error {
 	var texts []string
+	var files []Attachment
 	var origin *Origin
 	for _, w := range l.state.Queue {
 		if !slices.Contains(turns, w.Turn) {
@@ -286,6 +296,7 @@ func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Ev
 		if w.Text != "" {
 			texts = append(texts, w.Text)
 		}
+		files = append(files, w.Files...)
 		if w.Turn != e.Turn {
 			if _, err := tx.Exec(`UPDATE agent_turns SET state = 'completed', stop_reason = 'superseded', started_at = ?, finished_at = ? WHERE id = ?`, tx.Now, tx.Now, w.Turn); err != nil {
 				return err
@@ -298,6 +309,9 @@ func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Ev
 		}
 	}
 	parts := []Part{{Kind: PartText, Text: strings.Join(texts, "\n\n")}}
+	for _, a := range files {
+		parts = append(parts, a.shown())
+	}
 	return s.message(tx, l, e, "user", parts, origin, "")
 }
 
@@ -351,6 +365,10 @@ func words(parts []Part) string {
 	for _, p := range parts {
 		if p.Kind == PartText || p.Kind == PartNotice || p.Kind == PartToolResult {
 			b.WriteString(p.Text)
+			b.WriteByte('\n')
+		}
+		if p.Kind == PartImage || p.Kind == PartFile {
+			b.WriteString(p.Name)
 			b.WriteByte('\n')
 		}
 	}
@@ -434,6 +452,8 @@ func (s *Service) publish(l *live, e Event) {
 		bus.Publish(s.bus, l.user, ToolFinished{l.id, e.Turn, e.Seq, b.CallID, "", b.Status, b.TookMs})
 	case *approvalAsked:
 		bus.Publish(s.bus, l.user, NoticeEvent{SessionID: l.id, TurnID: e.Turn, Seq: e.Seq, Kind: "approval", Text: "The chat waits for an answer in Approvals.", ApprovalID: &b.Approval, CallID: b.CallID})
+	case *mediaSent:
+		bus.Publish(s.bus, l.user, MediaAttachment{l.id, e.Turn, e.Seq, b.File.Blob, b.File.Name, b.File.Mime, b.File.Bytes, b.Text})
 	case *noticed:
 		bus.Publish(s.bus, l.user, NoticeEvent{SessionID: l.id, TurnID: e.Turn, Seq: e.Seq, Kind: b.Kind, Text: b.Text})
 	case *input, *withdrawn, *configured, *approvalAnswered, *replied, *subagentStarted, *subagentEnded:

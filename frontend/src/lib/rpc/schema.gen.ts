@@ -17,6 +17,29 @@ export interface AgentAssistantDelta {
   delta: string;
 }
 
+/** AttachParams are a file: its content, or the token of an upload. */
+export interface AgentAttachParams {
+  name: string;
+  base64?: string;
+  /** the token of an upload or of a file dialog */
+  path?: string;
+}
+
+/** AttachResult is a file that can go with an input. Its type is that of its content. */
+export interface AgentAttachResult {
+  blob: string;
+  name: string;
+  mime: string;
+  bytes: number;
+}
+
+/** AttachmentRef names a file of chat.attach, or one of an earlier message. */
+export interface AgentAttachmentRef {
+  blob: string;
+  /** default: the name that it was attached with */
+  name?: string;
+}
+
 /** AttemptDiscarded is chat.attempt_discarded: what the attempt said is void. */
 export interface AgentAttemptDiscarded {
   sessionId: string;
@@ -300,6 +323,18 @@ export interface AgentMappedValue {
   from: string;
 }
 
+/** MediaAttachment is chat.media_attachment: a file that the model shows. */
+export interface AgentMediaAttachment {
+  sessionId: string;
+  turnId: string;
+  seq: number;
+  blob: string;
+  name: string;
+  mime: string;
+  bytes: number;
+  text?: string;
+}
+
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
 export interface AgentMessage {
   id: string;
@@ -459,6 +494,8 @@ export interface AgentQueuedInput {
   text: string;
   queueMode: string;
   origin: AgentOrigin;
+  /** names of its attachments */
+  files: string[];
   at: string;
 }
 
@@ -526,6 +563,8 @@ export interface AgentSendParams {
   queueMode?: string;
   model?: string;
   budget?: AgentBudget;
+  /** Attachments are at most 4 files of chat.attach, 10 MB each. */
+  attachments?: AgentAttachmentRef[];
 }
 
 /** SendResult says how the turn stands. */
@@ -3079,6 +3118,8 @@ export interface ProvidersPart {
   text?: string;
   /** Data and MediaType of images and files; Name of files, tool calls and results. */
   data?: string;
+  /** Blob names content that the caller loads into Data before it sends the request. */
+  blob?: string;
   mediaType?: string;
   name?: string;
   /** ID pairs a tool call with its result. Args is the call's input as JSON. */
@@ -7373,6 +7414,8 @@ export interface Methods {
   "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
   /** Takes a chat out of the list. */
   "chat.archive": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Keeps a file for a message that will be sent. A file that is not sent is forgotten after a week. */
+  "chat.attach": { params: AgentAttachParams; result: AgentAttachResult };
   /** Ends a turn, the active one when none is named. What it has done and said is kept. */
   "chat.cancel": { params: AgentTurnParams; result: AgentStateResult };
   /** Another name of chat.cancel. Ends a turn, the active one when none is named. What it has done and said is kept. */
@@ -8025,6 +8068,8 @@ export interface Events {
   "chat.attempt_discarded": AgentAttemptDiscarded;
   /** BudgetEvent is chat.budget. */
   "chat.budget": AgentBudgetEvent;
+  /** MediaAttachment is chat.media_attachment: a file that the model shows. */
+  "chat.media_attachment": AgentMediaAttachment;
   /** NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for. */
   "chat.notice": AgentNoticeEvent;
   /** ReasoningDelta is chat.reasoning_delta. */
@@ -8163,6 +8208,7 @@ export const METHODS = [
   { name: "catalog.show", scope: "read", costly: false },
   { name: "catalog.verify", scope: "read", costly: false },
   { name: "chat.archive", scope: "write", costly: false },
+  { name: "chat.attach", scope: "write", costly: false },
   { name: "chat.cancel", scope: "write", costly: false },
   { name: "chat.cancel_active_turn", scope: "write", costly: false, aliasOf: "chat.cancel" },
   { name: "chat.cancel_all", scope: "write", costly: false },
@@ -8494,6 +8540,7 @@ export const EVENTS = [
   "chat.assistant_delta",
   "chat.attempt_discarded",
   "chat.budget",
+  "chat.media_attachment",
   "chat.notice",
   "chat.reasoning_delta",
   "chat.session_changed",
