@@ -36,6 +36,7 @@ func registerAgent(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "chat.cost", gateway.Read, s.Cost)
 	gateway.Handle(a, "chat.fork", gateway.Write, s.Fork)
 	gateway.Handle(a, "chat.export", gateway.Read, b.exportChat)
+	gateway.Handle(a, "chat.import", gateway.Write, uploadOnce(b, func(p agent.ImportParams) (string, bool) { return p.Path, true }, b.importChat), gateway.DocumentedBy(b.importChat), gateway.Costly())
 	gateway.Handle(a, "agent.status", gateway.Read, s.Status)
 	gateway.Alias(a, "chat.health_check", "agent.status")
 	gateway.Handle(a, "agent.tools", gateway.Read, s.Tools)

@@ -3,8 +3,11 @@ package backend
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +19,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/config"
 	"helix/backend/fault"
+	"helix/backend/identity"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/permission"
@@ -226,4 +230,38 @@ func (b *Backend) attach(ctx context.Context, p agent.AttachParams) (agent.Attac
 	}
 	p.Name = cmp.Or(p.Name, b.Picks.Name(p.Path))
 	return pathParam(b, false, func(p *agent.AttachParams) *string { return &p.Path }, b.Agent.Attach)(ctx, p)
+}
+
+// importChat is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets
+// ids of its own and holds no rights; what it says counts as text from outside.
+func (b *Backend) importChat(ctx context.Context, p agent.ImportParams) (agent.SessionResult, error) {
+	who, _ := identity.From(ctx)
+	switch {
+	case (p.Blob == "") == (p.Path == ""):
+		return agent.SessionResult{}, fault.Invalidf("Give blob or path.")
+	case p.Blob != "":
+		sum, err := hex.DecodeString(p.Blob)
+		if err != nil || len(sum) != 32 {
+			return agent.SessionResult{}, fault.Invalidf("blob must be 64 hex characters.")
+		}
+		f, _, err := b.downloads.Open(ctx, [32]byte(sum))
+		if err != nil {
+			return agent.SessionResult{}, err
+		}
+		defer f.Close()
+		return b.Agent.Import(ctx, "", f)
+	case !strings.HasPrefix(p.Path, picks.Prefix) && !who.Scopes.Has(identity.Admin):
+		return agent.SessionResult{}, fault.Deniedf("Only a person can name a file of this computer. Upload it instead.")
+	}
+	name := cmp.Or(b.Picks.Name(p.Path), filepath.Base(p.Path))
+	path, err := b.Picks.Resolve(ctx, p.Path, false)
+	if err != nil {
+		return agent.SessionResult{}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return agent.SessionResult{}, fault.NotFoundf("Couldn't open %s. Nothing was imported.", name).WithCause(err)
+	}
+	defer f.Close()
+	return b.Agent.Import(ctx, name, f)
 }

@@ -365,6 +365,10 @@ func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) 
 	}
 	again := *in
 	again.Of, again.Model = &p.TurnID, cmp.Or(p.Model, in.Model)
+	if in.Origin.Kind == OriginImport { // nobody was there in the file, somebody is now
+		who, _ := identity.From(ctx)
+		again.Attended = who.Client != identity.ClientProgram
+	}
 	if p.MoreTurns > 0 {
 		again.Budget.MaxTurns = firstOf(in.Budget.MaxTurns, defaultSteps) + p.MoreTurns
 	}

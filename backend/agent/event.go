@@ -217,6 +217,11 @@ type mediaSent struct {
 	Text   string     `json:"text,omitempty"`
 }
 
+// imported says that the session comes from a file: what follows is of unknown origin.
+type imported struct {
+	Name string `json:"name,omitempty"` // of the file
+}
+
 // scratchpad replaces the items of the scratchpad.
 type scratchpad struct {
 	Items []string `json:"items"`
@@ -280,6 +285,7 @@ func (*compactionSaved) eventType() string  { return "compaction_saved" }
 func (*summarized) eventType() string       { return "summary" }
 func (*noticed) eventType() string          { return "notice" }
 func (*mediaSent) eventType() string        { return "media_sent" }
+func (*imported) eventType() string         { return "imported" }
 func (*scratchpad) eventType() string       { return "scratchpad" }
 func (*loadedTools) eventType() string      { return "tools_loaded" }
 func (*subagentStarted) eventType() string  { return "subagent_started" }
@@ -331,6 +337,8 @@ func newPayload(typ string) payload {
 		return &noticed{}
 	case "media_sent":
 		return &mediaSent{}
+	case "imported":
+		return &imported{}
 	case "scratchpad":
 		return &scratchpad{}
 	case "tools_loaded":

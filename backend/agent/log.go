@@ -117,20 +117,7 @@ func (s *Service) appendTx(ctx context.Context, tx *storage.Tx, l *live, turn uu
 	}
 	for i, b := range bodies {
 		e := Event{Seq: l.state.Seq + int64(i) + 1, Turn: turn, Cause: l.state.Seq, At: tx.Now, Body: b}
-		raw, err := json.Marshal(b)
-		if err != nil {
-			return nil, err
-		}
-		sealed, err := s.seal("conversation_events", "payload_json", l.id, raw)
-		if err != nil {
-			return nil, err
-		}
-		var owner any
-		if turn != uuid.Nil {
-			owner = turn
-		}
-		if _, err := tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, turn_id, payload_json, schema_version, causation, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			l.id, e.Seq, b.eventType(), owner, sealed, schemaVersion, e.Cause, tx.Now); err != nil {
+		if err := s.writeEvent(tx, l.id, e); err != nil {
 			return nil, err
 		}
 		if err := s.project(ctx, tx, l, &projected, e); err != nil {
@@ -139,6 +126,25 @@ func (s *Service) appendTx(ctx context.Context, tx *storage.Tx, l *live, turn uu
 		out[i] = e
 	}
 	return out, nil
+}
+
+// writeEvent adds an event to the log of a session.
+func (s *Service) writeEvent(tx *storage.Tx, session uuid.UUID, e Event) error {
+	raw, err := json.Marshal(e.Body)
+	if err != nil {
+		return err
+	}
+	sealed, err := s.seal("conversation_events", "payload_json", session, raw)
+	if err != nil {
+		return err
+	}
+	var owner any
+	if e.Turn != uuid.Nil {
+		owner = e.Turn
+	}
+	_, err = tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, turn_id, payload_json, schema_version, causation, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		session, e.Seq, e.Body.eventType(), owner, sealed, schemaVersion, e.Cause, e.At)
+	return err
 }
 
 // project writes the rows that show an event: the transcript, the turn and the session.

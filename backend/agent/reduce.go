@@ -142,6 +142,8 @@ func (s *State) apply(e Event) {
 	case *created:
 		s.Created, s.Mode, s.Model = *b, b.Mode, b.Model
 		s.Private, s.Untrusted = b.Private, b.Untrusted
+	case *imported:
+		s.Private, s.Untrusted = true, true
 	case *configured:
 		if b.Mode != nil {
 			s.Mode = *b.Mode
@@ -499,6 +501,7 @@ const (
 	OriginSchedule = "schedule"
 	OriginSubagent = "subagent"
 	OriginSkill    = "skill"
+	OriginImport   = "import"
 )
 
 // label names an author other than the person. The brief of a subagent has none: it is the task

@@ -78,20 +78,14 @@ func (s *Service) announced(ctx context.Context, id uuid.UUID) (SessionResult, e
 func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue string, remember bool, first *created) (SessionResult, error) {
 	user := identity.UserID(ctx)
 	l := &live{s: s, id: id, user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}, children: map[uuid.UUID]struct{}{}}
-	var above, turn any
 	first.Prompt = []PromptPart{}
-	if p := first.Parent; p != nil {
+	if first.Parent != nil {
 		first.Prompt = []PromptPart{{Kind: "system", Name: "Subagent", Text: subagentRules}}
-		above, turn = p.Session, p.Turn
 	} else if err := s.apply(ctx, first); err != nil {
 		return SessionResult{}, err
 	}
 	l.mu.Lock()
-	err := l.appendLocked(ctx, uuid.Nil, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, parent_session_id, parent_turn_id, project_dir, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, user, s.db.Device().ID, first.Kind, title, first.Agent, first.Mode, queue, string(first.Model), jsonText(first.Budget), remember, above, turn, first.ProjectDir, tx.Now, tx.Now)
-		return err
-	}, first)
+	err := l.appendLocked(ctx, uuid.Nil, func(tx *storage.Tx) error { return s.insertSession(tx, l, title, queue, first) }, first)
 	l.mu.Unlock()
 	if err != nil {
 		return SessionResult{}, err
@@ -100,6 +94,17 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue st
 	s.all[id] = l
 	s.mu.Unlock()
 	return s.announced(ctx, id)
+}
+
+// insertSession writes the row of a new session.
+func (s *Service) insertSession(tx *storage.Tx, l *live, title, queue string, first *created) error {
+	var above, turn any
+	if p := first.Parent; p != nil {
+		above, turn = p.Session, p.Turn
+	}
+	_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, parent_session_id, parent_turn_id, project_dir, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		l.id, l.user, s.db.Device().ID, first.Kind, title, first.Agent, first.Mode, queue, string(first.Model), jsonText(first.Budget), l.remember, above, turn, first.ProjectDir, tx.Now, tx.Now)
+	return err
 }
 
 func (s *Service) get(ctx context.Context, id uuid.UUID) (out SessionResult, err error) {

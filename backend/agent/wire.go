@@ -161,7 +161,7 @@ type Part struct {
 
 // Origin says who wrote an input.
 type Origin struct {
-	Kind  string `json:"kind"` // user, channel, schedule, subagent or skill
+	Kind  string `json:"kind"` // user, channel, schedule, subagent, skill or import
 	Label string `json:"label,omitempty"`
 }
 

@@ -211,7 +211,7 @@ export interface AgentEventsResult {
 /** ExportParams name a chat and a format. */
 export interface AgentExportParams {
   sessionId: string;
-  /** md (default) or jsonl: a message a line */
+  /** md (default) to read; jsonl to import again */
   format?: string;
 }
 
@@ -247,6 +247,12 @@ export interface AgentHit {
   snippet: string;
   highlights: number[][];
   at: string;
+}
+
+/** ImportParams name the file of an export: its blob, or the token of an upload. */
+export interface AgentImportParams {
+  blob?: string;
+  path?: string;
 }
 
 /** Lane is a group of turns that share places. */
@@ -388,7 +394,7 @@ export interface AgentNoticeEvent {
 
 /** Origin says who wrote an input. */
 export interface AgentOrigin {
-  /** user, channel, schedule, subagent or skill */
+  /** user, channel, schedule, subagent, skill or import */
   kind: string;
   label?: string;
 }
@@ -7444,6 +7450,8 @@ export interface Methods {
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
   /** Another name of agent.status. Says whether the agent can work, and what it does. */
   "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
+  /** Is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets ids of its own and holds no rights; what it says counts as text from outside. */
+  "chat.import": { params: AgentImportParams; result: AgentSessionResult };
   /** Lists the chats of the caller, pinned ones first, then by the newest message. */
   "chat.list": { params: AgentListParams; result: AgentListResult };
   /** Another name of chat.list. Lists the chats of the caller, pinned ones first, then by the newest message. */
@@ -8223,6 +8231,7 @@ export const METHODS = [
   { name: "chat.fork", scope: "write", costly: false },
   { name: "chat.get", scope: "read", costly: false },
   { name: "chat.health_check", scope: "read", costly: false, aliasOf: "agent.status" },
+  { name: "chat.import", scope: "write", costly: true },
   { name: "chat.list", scope: "read", costly: false },
   { name: "chat.list_sessions", scope: "read", costly: false, aliasOf: "chat.list" },
   { name: "chat.messages", scope: "read", costly: false },
