@@ -314,7 +314,10 @@ func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Ev
 			}
 		}
 	}
-	parts := []Part{{Kind: PartText, Text: strings.Join(texts, "\n\n")}}
+	parts := []Part{}
+	if text := strings.Join(texts, "\n\n"); text != "" || len(files) == 0 {
+		parts = append(parts, Part{Kind: PartText, Text: text})
+	}
 	for _, a := range files {
 		parts = append(parts, a.shown())
 	}
