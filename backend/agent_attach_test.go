@@ -2,6 +2,7 @@ package backend
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -47,7 +48,14 @@ func (c *chatter) attach(name string, data []byte) agent.AttachmentRef {
 // useModel makes a model of the catalog answer that has the capabilities, at the emulated service of a wire.
 func (c *chatter) useModel(wire string, takes func(providers.Caps) bool, replies ...providers.ScriptedReply) {
 	c.t.Helper()
-	c.srv = providerstest.New(c.t, providerstest.Options{Wire: wire, Replies: replies})
+	c.serve(providerstest.Options{Wire: wire, Replies: replies}, takes)
+}
+
+// serve makes a model of the catalog answer that has the capabilities, at an emulated service.
+func (c *chatter) serve(o providerstest.Options, takes func(providers.Caps) bool) {
+	c.t.Helper()
+	wire := cmp.Or(o.Wire, providers.WireChat)
+	c.srv = providerstest.New(c.t, o)
 	e := c.srv.Entry()
 	e.CatalogProvider = map[string]string{providers.WireChat: "openai", providers.WireResponses: "openai", providers.WireAnthropic: "anthropic", providers.WireGemini: "google"}[wire]
 	c.call("providers.set", providers.SetParams{Name: "emulated", Entry: e}, nil)

@@ -90,7 +90,9 @@ type Options struct {
 	// Soul is what the person has written about themselves for agents; nil: nothing.
 	Soul       func(ctx context.Context) (string, error)
 	Workspaces string // folder of the workspaces of users, for documents that were added; "": none
-	UserDir    string // the person's own files: agents, skills, SYSTEM.md; "": none
+	// ClaudeSkills says that .claude/skills is looked for as well; nil: never.
+	ClaudeSkills func() bool
+	UserDir      string // the person's own files: agents, skills, SYSTEM.md; "": none
 	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
 	Scrub func(ctx context.Context, text string) string
 	// Ended is called when a turn ends or waits for a person.

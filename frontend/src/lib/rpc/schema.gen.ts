@@ -725,7 +725,7 @@ export interface AgentSkillsParams {
   projectDir?: string;
 }
 
-/** SkillsResult lists documents, the nearest first. */
+/** SkillsResult lists documents, the nearest first, and the folders of documents with every project that is trusted. */
 export interface AgentSkillsResult {
   skills: AgentSkillDocument[];
   folders: AgentSkillFolder[];
