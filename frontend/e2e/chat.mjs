@@ -329,6 +329,12 @@ async function files({ page, looks, check, rpc }, model) {
     area.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
   });
   await list.getByText("pasted.txt").waitFor();
+  await box(page).evaluate((area) => {
+    const data = new DataTransfer();
+    data.items.add(new File(["Dropped text"], "dropped.txt", { type: "text/plain" }));
+    area.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+  });
+  await list.getByText("dropped.txt").waitFor();
   await looks("attached");
   model.say("I have read them.");
   await box(page).fill("Read these");
