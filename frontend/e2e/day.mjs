@@ -43,7 +43,9 @@ async function walk({ page, go, helix, rpc, check }, model) {
   await page.keyboard.press("Enter");
 
   // On the command line.
-  await helix.cli("approvals", "decide", await asked(2), "--approve");
+  const shell = helix.terminal("approvals", "decide", await asked(2), "--approve");
+  await until(async () => (await pending()).length === 0 || model.requests.length === 3, "the command line answers");
+  await shell.end();
 
   // In the browser, after the program was killed while the question waits.
   const second = await asked(3);
@@ -77,13 +79,22 @@ async function walk({ page, go, helix, rpc, check }, model) {
   check((await said.getByText("This is said").count()) === 0, "what the killed answer said is gone");
 
   const skills = (await rpc("callables.list", { kind: "skill", limit: 10 })).callables;
-  const { schedules } = await rpc("schedules.list", {});
+  const { schedules } = await rpc("schedules.list", { kind: "skill" });
   check(skills.length === 1 && skills[0].name === "Largest files", "one skill was made");
   check(schedules.length === 1 && schedules[0].status === "paused", "one schedule was made, and waits for the person");
   check((await readFile(path.join(root, "shared", "report.txt"), "utf8")) === "e.txt, d.txt, c.txt", "the report is there");
   check((await rpc("agent.replay", { sessionId: session })).identical, "the log gives the requests that were sent");
   const { events } = await rpc("chat.events", { sessionId: session });
   for (const tool of ["skill_save", "schedule_create", "file_write"]) check(events.filter((e) => e.type === "tool_intent" && e.data.tool === tool).length === 1, `${tool} was called once`);
+
+  // The person enables the skill and resumes the schedule, which then gives the three files.
+  const { scheduleId } = schedules[0];
+  await rpc("skills.update_composite", { skill: { skillId: skills[0].id, isEnabled: true } });
+  await rpc("schedules.resume", { scheduleId });
+  await rpc("schedules.run_now", { scheduleId });
+  let run;
+  await until(async () => ((run = (await rpc("schedules.runs", { scheduleId })).runs[0]), run?.status === "success"), "the schedule has run");
+  check(run.outputSummary === '["/shared/e.txt","/shared/d.txt","/shared/c.txt"]', `the three largest files, not ${run.outputSummary}`);
 
   async function again() {
     await helix.kill();

@@ -87,7 +87,7 @@ export async function startHelix() {
       seen: () => text,
       type: (keys) => child.stdin.write(keys),
       end: async () => {
-        child.kill("SIGTERM");
+        if (child.exitCode === null) child.kill("SIGTERM");
         await ended;
         running.delete(child);
       },
