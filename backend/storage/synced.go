@@ -653,6 +653,7 @@ var LocalOnly = []string{
 	"agent_turns",
 	"audit_log", // leaves by its own key (device_id, seq), never through change_log
 	"capability_grants",
+	"chat_attachments", // of messages that are not sent yet
 	"custom_tool_replies",
 	"custom_tool_runs",
 	"custom_tool_shares",

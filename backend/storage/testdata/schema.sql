@@ -177,6 +177,16 @@ CREATE TABLE change_log (
     at     INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE chat_attachments (
+    user_id BLOB NOT NULL CHECK (length(user_id) = 16),
+    sha256  TEXT NOT NULL CHECK (sha256 GLOB 'sha256:*'),
+    name    TEXT NOT NULL,
+    mime    TEXT NOT NULL,
+    bytes   INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (user_id, sha256)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE chunks (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     document_id  BLOB NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
@@ -1417,6 +1427,8 @@ CREATE INDEX capability_grants_run ON capability_grants (run_id) WHERE run_id IS
 CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE session_id IS NOT NULL;
 
 CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_id, subject_kind);
+
+CREATE INDEX chat_attachments_at ON chat_attachments (user_id, at);
 
 CREATE INDEX chunks_document ON chunks (document_id, seq);
 

@@ -17,6 +17,29 @@ export interface AgentAssistantDelta {
   delta: string;
 }
 
+/** AttachParams are a file: its content, or the token of an upload. */
+export interface AgentAttachParams {
+  name: string;
+  base64?: string;
+  /** the token of an upload or of a file dialog */
+  path?: string;
+}
+
+/** AttachResult is a file that can go with an input. Its type is that of its content. */
+export interface AgentAttachResult {
+  blob: string;
+  name: string;
+  mime: string;
+  bytes: number;
+}
+
+/** AttachmentRef names a file of chat.attach, or one of an earlier message. */
+export interface AgentAttachmentRef {
+  blob: string;
+  /** default: the name that it was attached with */
+  name?: string;
+}
+
 /** AttemptDiscarded is chat.attempt_discarded: what the attempt said is void. */
 export interface AgentAttemptDiscarded {
   sessionId: string;
@@ -188,7 +211,7 @@ export interface AgentEventsResult {
 /** ExportParams name a chat and a format. */
 export interface AgentExportParams {
   sessionId: string;
-  /** md (default) or jsonl: a message a line */
+  /** md (default) to read; jsonl to import again */
   format?: string;
 }
 
@@ -224,6 +247,12 @@ export interface AgentHit {
   snippet: string;
   highlights: number[][];
   at: string;
+}
+
+/** ImportParams name the file of an export: its blob, or the token of an upload. */
+export interface AgentImportParams {
+  blob?: string;
+  path?: string;
 }
 
 /** Lane is a group of turns that share places. */
@@ -300,6 +329,18 @@ export interface AgentMappedValue {
   from: string;
 }
 
+/** MediaAttachment is chat.media_attachment: a file that the model shows. */
+export interface AgentMediaAttachment {
+  sessionId: string;
+  turnId: string;
+  seq: number;
+  blob: string;
+  name: string;
+  mime: string;
+  bytes: number;
+  text?: string;
+}
+
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
 export interface AgentMessage {
   id: string;
@@ -353,7 +394,7 @@ export interface AgentNoticeEvent {
 
 /** Origin says who wrote an input. */
 export interface AgentOrigin {
-  /** user, channel, schedule, subagent or skill */
+  /** user, channel, schedule, subagent, skill or import */
   kind: string;
   label?: string;
 }
@@ -459,6 +500,8 @@ export interface AgentQueuedInput {
   text: string;
   queueMode: string;
   origin: AgentOrigin;
+  /** names of its attachments */
+  files: string[];
   at: string;
 }
 
@@ -526,6 +569,8 @@ export interface AgentSendParams {
   queueMode?: string;
   model?: string;
   budget?: AgentBudget;
+  /** Attachments are at most 4 files of chat.attach, 10 MB each. */
+  attachments?: AgentAttachmentRef[];
 }
 
 /** SendResult says how the turn stands. */
@@ -680,7 +725,7 @@ export interface AgentSkillsParams {
   projectDir?: string;
 }
 
-/** SkillsResult lists documents, the nearest first. */
+/** SkillsResult lists documents, the nearest first, and the folders of documents with every project that is trusted. */
 export interface AgentSkillsResult {
   skills: AgentSkillDocument[];
   folders: AgentSkillFolder[];
@@ -3081,6 +3126,8 @@ export interface ProvidersPart {
   text?: string;
   /** Data and MediaType of images and files; Name of files, tool calls and results. */
   data?: string;
+  /** Blob names content that the caller loads into Data before it sends the request. */
+  blob?: string;
   mediaType?: string;
   name?: string;
   /** ID pairs a tool call with its result. Args is the call's input as JSON. */
@@ -7432,6 +7479,8 @@ export interface Methods {
   "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
   /** Takes a chat out of the list. */
   "chat.archive": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Keeps a file for a message that will be sent. A file that is not sent is forgotten after a week. */
+  "chat.attach": { params: AgentAttachParams; result: AgentAttachResult };
   /** Ends a turn, the active one when none is named. What it has done and said is kept. */
   "chat.cancel": { params: AgentTurnParams; result: AgentStateResult };
   /** Another name of chat.cancel. Ends a turn, the active one when none is named. What it has done and said is kept. */
@@ -7460,6 +7509,8 @@ export interface Methods {
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
   /** Another name of agent.status. Says whether the agent can work, and what it does. */
   "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
+  /** Is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets ids of its own and holds no rights; what it says counts as text from outside. */
+  "chat.import": { params: AgentImportParams; result: AgentSessionResult };
   /** Lists the chats of the caller, pinned ones first, then by the newest message. */
   "chat.list": { params: AgentListParams; result: AgentListResult };
   /** Another name of chat.list. Lists the chats of the caller, pinned ones first, then by the newest message. */
@@ -8090,6 +8141,8 @@ export interface Events {
   "chat.attempt_discarded": AgentAttemptDiscarded;
   /** BudgetEvent is chat.budget. */
   "chat.budget": AgentBudgetEvent;
+  /** MediaAttachment is chat.media_attachment: a file that the model shows. */
+  "chat.media_attachment": AgentMediaAttachment;
   /** NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for. */
   "chat.notice": AgentNoticeEvent;
   /** ReasoningDelta is chat.reasoning_delta. */
@@ -8228,6 +8281,7 @@ export const METHODS = [
   { name: "catalog.show", scope: "read", costly: false },
   { name: "catalog.verify", scope: "read", costly: false },
   { name: "chat.archive", scope: "write", costly: false },
+  { name: "chat.attach", scope: "write", costly: false },
   { name: "chat.cancel", scope: "write", costly: false },
   { name: "chat.cancel_active_turn", scope: "write", costly: false, aliasOf: "chat.cancel" },
   { name: "chat.cancel_all", scope: "write", costly: false },
@@ -8242,6 +8296,7 @@ export const METHODS = [
   { name: "chat.fork", scope: "write", costly: false },
   { name: "chat.get", scope: "read", costly: false },
   { name: "chat.health_check", scope: "read", costly: false, aliasOf: "agent.status" },
+  { name: "chat.import", scope: "write", costly: true },
   { name: "chat.list", scope: "read", costly: false },
   { name: "chat.list_sessions", scope: "read", costly: false, aliasOf: "chat.list" },
   { name: "chat.messages", scope: "read", costly: false },
@@ -8562,6 +8617,7 @@ export const EVENTS = [
   "chat.assistant_delta",
   "chat.attempt_discarded",
   "chat.budget",
+  "chat.media_attachment",
   "chat.notice",
   "chat.reasoning_delta",
   "chat.session_changed",
