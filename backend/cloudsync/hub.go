@@ -67,6 +67,9 @@ func onThisComputer(host string) bool {
 	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// noAccess is the SQLSTATE of the hub's functions for a device that was removed.
+const noAccess = "HX001"
+
 // hubError makes an error of the hub one that may be shown: it never holds a password.
 func hubError(host string, err error) error {
 	var pg *pgconn.PgError
@@ -78,7 +81,7 @@ func hubError(host string, err error) error {
 		return fault.Deniedf("The hub %s refused this device: it was removed or its invitation has expired. Data on this device is kept.", host).WithCause(err)
 	case errors.As(err, &pg) && (pg.Code == "3F000" || pg.Code == "42883"):
 		return fault.Unavailablef("This project has no Helix schema. Its owner must run `helix sync setup`.").WithCause(err)
-	case errors.As(err, &pg) && pg.Code == "42501" && strings.Contains(pg.Message, "no access"):
+	case errors.As(err, &pg) && pg.Code == noAccess:
 		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err)
 	case errors.As(err, &pg):
 		return fault.Unavailablef("The hub %s reported an error: %s (%s).", host, pg.Message, pg.Code).WithCause(err)
@@ -113,7 +116,7 @@ func retryable(err error) bool {
 	}
 	switch pg.Code[:2] {
 	case "22", "23", "42":
-		return pg.Code == "42501" // an access that ended
+		return false
 	}
 	return true
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -188,6 +187,19 @@ func (a *applier) apply(x remote) error {
 	}
 	kept := len(a.conflicts)
 	cause := a.row(x)
+	if storage.ViolationOf(cause) == storage.UniqueViolation {
+		if _, err := a.tx.Exec(`ROLLBACK TO apply_row`); err != nil {
+			return err
+		}
+		a.conflicts = a.conflicts[:kept]
+		renamed, err := a.rename(x)
+		if err != nil {
+			return err
+		}
+		if renamed {
+			cause = a.row(x)
+		}
+	}
 	if cause == nil {
 		_, err := a.tx.Exec(`RELEASE apply_row`)
 		return err
@@ -209,22 +221,22 @@ func (a *applier) apply(x remote) error {
 // refused reports whether an error is about the row rather than about the database.
 func refused(err error) bool {
 	var key keyError
-	return errors.As(err, &key) || errors.Is(err, errMeta) || strings.Contains(err.Error(), "constraint failed") || strings.Contains(err.Error(), "(1811)") || errors.Is(err, errRow)
+	return errors.As(err, &key) || errors.Is(err, errMeta) || errors.Is(err, errRow) || storage.ViolationOf(err) != ""
 }
 
 var errRow = errors.New("not readable")
 
 func refusal(err error) string {
 	var key keyError
-	switch text := err.Error(); {
+	switch kind := storage.ViolationOf(err); {
 	case errors.As(err, &key):
 		return "This item needs a key from another device."
 	case errors.Is(err, errMeta):
 		return "A newer version of Helix wrote this item."
-	case strings.Contains(text, "FOREIGN KEY"):
+	case kind == storage.ReferenceViolation:
 		return "It belongs to an item that has not arrived."
-	case strings.Contains(text, "UNIQUE"):
-		return "Another item on this device has the same name or key."
+	case kind == storage.UniqueViolation:
+		return "Another item on this device has the same key."
 	}
 	return "This device cannot store it: a value is not allowed here."
 }

@@ -1321,6 +1321,7 @@ CREATE TABLE sync_outbox (
     base       TEXT NOT NULL CHECK (json_valid(base)), -- the row as packaged, in the form of sync_base
     txn        INTEGER NOT NULL,
     attempts   INTEGER NOT NULL DEFAULT 0,
+    parked     INTEGER NOT NULL DEFAULT 0 CHECK (parked IN (0, 1)), -- the hub refused it; a dead letter says why
     created_at INTEGER NOT NULL,
     UNIQUE (tbl, row_id)
 ) STRICT, WITHOUT ROWID;

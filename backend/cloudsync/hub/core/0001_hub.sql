@@ -149,7 +149,7 @@ declare
     e app.enrolment;
 begin
     if u is null then
-        raise exception 'this device has no access' using errcode = '42501';
+        raise exception 'this device has no access' using errcode = 'HX001';
     end if;
     if p_ttl > interval '1 hour' then
         raise exception 'an invitation lasts an hour at most' using errcode = '22023';
@@ -211,7 +211,7 @@ declare s bigint;
 begin
     select seq into s from public.sync_head where user_id = app.uid() for update;
     if s is null then
-        raise exception 'this device has no access' using errcode = '42501';
+        raise exception 'this device has no access' using errcode = 'HX001';
     end if;
     perform set_config('sync.batch', (s + 1)::text, true);
     return s;
@@ -225,7 +225,7 @@ declare ch text;
 begin
     update public.sync_head set seq = seq + p_n where user_id = app.uid() returning seq - p_n, channel into base, ch;
     if base is null then
-        raise exception 'this device has no access' using errcode = '42501';
+        raise exception 'this device has no access' using errcode = 'HX001';
     end if;
     batch := coalesce(nullif(current_setting('sync.batch', true), '')::bigint, base + 1);
     update public.sync_state set last_ctr = greatest(last_ctr, p_dot & ((1::bigint << 40) - 1)) where user_id = app.uid() and device_id = app.device_id();
@@ -319,7 +319,7 @@ declare
     me uuid := app.uid();
 begin
     if me is null then
-        raise exception 'this device has no access' using errcode = '42501';
+        raise exception 'this device has no access' using errcode = 'HX001';
     end if;
     for t in select value from jsonb_array_elements(p -> 'tables') loop
         return query execute sync.push_sql(t ->> 't') using t -> 'rows', k, me, app.device_id(), sync.columns_of(t ->> 't');
@@ -341,7 +341,7 @@ declare
     tab text;
 begin
     if me is null then
-        raise exception 'this device has no access' using errcode = '42501';
+        raise exception 'this device has no access' using errcode = 'HX001';
     end if;
     select l.batch into hi from public.sync_change_log l where l.user_id = me and l.seq > p_after order by l.seq offset least(p_max, 10000) - 1 limit 1;
     if hi is null then
@@ -369,7 +369,7 @@ declare
     hub app.hub;
 begin
     if me is null then
-        raise exception 'this device has no access' using errcode = '42501';
+        raise exception 'this device has no access' using errcode = 'HX001';
     end if;
     insert into public.sync_state (user_id, device_id, epoch) values (me, dev, (p ->> 'epoch')::uuid) on conflict do nothing;
     update public.sync_state set last_seen = now(), client_version = left(coalesce(p ->> 'appVersion', ''), 100), last_ctr = greatest(last_ctr, (p ->> 'lastCtr')::bigint)
