@@ -22,6 +22,7 @@ func registerSync(b *Backend, a *gateway.API) {
 	gateway.Alias(a, "sync.resolve_conflict", "sync.resolve")
 	gateway.Handle(a, "sync.dead_letters", gateway.Read, s.DeadLetters)
 	gateway.Handle(a, "sync.retry_dead_letter", gateway.Write, s.RetryDeadLetter)
+	gateway.Handle(a, "sync.selftest", gateway.Admin, s.Selftest, gateway.Secret(), gateway.Deadline(runLimit))
 
 	gateway.Forward[cloudsync.StatusChanged](a, "sync.status")
 	gateway.Forward[cloudsync.Applied](a, "sync.delta")

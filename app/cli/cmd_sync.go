@@ -27,6 +27,7 @@ type syncCmd struct {
 	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what could not be synced, and try it again."`
 	Devices     syncDevicesCmd     `cmd:"" help:"List your devices."`
 	Revoke      syncRevokeCmd      `cmd:"" help:"End a device's access to the hub."`
+	Selftest    syncSelftestCmd    `cmd:"" help:"Prove that the hub keeps users apart, even against a modified client."`
 	Disconnect  syncDisconnectCmd  `cmd:"" help:"Leave the hub. Everything on this device is kept."`
 }
 
@@ -287,6 +288,36 @@ func (r *syncRevokeCmd) Run(c *command) error {
 		return err
 	}
 	return show(c, "sync.revoke_device", cloudsync.RevokeParams{ID: r.ID}, func(json.RawMessage) { c.say("Its access has ended. What it has stays on it.") })
+}
+
+type syncSelftestCmd struct {
+	AdminDSN string `name:"admin-dsn" placeholder:"-" help:"Read the administrator's connection string from standard input. Without it SUPABASE_DB_URL is used."`
+}
+
+func (s *syncSelftestCmd) Run(c *command) error {
+	dsn, err := c.secretInput(s.AdminDSN, "admin-dsn", "SUPABASE_DB_URL")
+	if err != nil {
+		return err
+	}
+	var result cloudsync.SelftestResult
+	if _, err := c.call("sync.selftest", cloudsync.SelftestParams{AdminDSN: dsn}, &result); err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := json.NewEncoder(c.env.Stdout).Encode(result); err != nil {
+			return err
+		}
+	}
+	for _, x := range result.Checks {
+		if !x.OK {
+			c.say("FAILED %s: %s", x.Name, x.Reason)
+		}
+	}
+	c.say("%d checks passed, %d failed.", result.Passed, result.Failed)
+	if result.Failed > 0 {
+		return fault.Internalf(fmt.Errorf("%d checks failed", result.Failed), "The hub does not keep users apart. Run helix sync setup with this version, then the self-test again.")
+	}
+	return nil
 }
 
 type syncDisconnectCmd struct {

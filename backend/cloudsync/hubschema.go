@@ -67,8 +67,9 @@ func (t table) hubSQL() string {
 	policy("select", "helix_device", "using "+own)
 	policy("insert", "helix_device", "with check "+own)
 	policy("update", "helix_device", "using "+own+" with check "+own)
-	policy("select", "helix_owner", "using "+own)
-	policy("delete", "helix_owner", "using "+own)
+	const owned = "(user_id = coalesce((select app.uid()), (select app.removing())))"
+	policy("select", "helix_owner", "using "+owned)
+	policy("delete", "helix_owner", "using "+owned)
 	add("grant select, insert on %s to helix_device;", name)
 	if t.Policy == storage.AppendRows { // only a deletion changes what was appended
 		add("grant update (dot, prev_dot, hlc, sync_meta, hub_device_id, schema_ver, deleted_at, updated_at, extra) on %s to helix_device;", name)

@@ -150,7 +150,7 @@ begin
 	exception when insufficient_privilege then null;
 	end;
 	execute format('grant create on database %I to helix_owner', current_database());
-	execute format('grant connect on database %I to helix_owner with grant option', current_database());
+	execute format('grant connect on database %I to helix_owner, helix_device', current_database());
 	grant create, usage on schema public to helix_owner with grant option;
 end $$;
 create schema if not exists app authorization helix_owner;

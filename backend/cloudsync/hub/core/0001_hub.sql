@@ -96,6 +96,10 @@ $$ select site from app.device where role_name = session_user::text and revoked_
 create function app.device_id() returns uuid language sql stable security definer set search_path = '' as
 $$ select device_id from app.device where role_name = session_user::text and revoked_at is null $$;
 
+-- Whose rows helix_owner may see when no device calls: those of the user that is being removed.
+create function app.removing() returns uuid language sql stable set search_path = '' as
+$$ select nullif(current_setting('helix.removing', true), '')::uuid $$;
+
 -- Row-level security of what is not a synced table. Devices read; functions of helix_owner write.
 do $$
 declare t regclass;
@@ -134,7 +138,6 @@ begin
     if p_valid is not null then
         execute format('alter role %I valid until %L', r, now() + p_valid);
     end if;
-    execute format('grant connect on database %I to %I', current_database(), r);
     select channel into ch from public.sync_head where user_id = p_user;
     return jsonb_build_object('userId', d.user_id, 'deviceId', d.device_id, 'site', d.site, 'role', r, 'password', pw, 'channel', ch);
 end $$;
@@ -418,6 +421,23 @@ begin
     delete from public.sync_change_log l where l.user_id = me and l.seq <= st
         and exists (select 1 from public.sync_change_log x where x.user_id = me and x.table_name = l.table_name and x.row_id = l.row_id and x.seq > l.seq);
     return n;
+end $$;
+
+-- remove_user removes a person and all their rows. No device may call it.
+create function app.remove_user(p_user uuid) returns void
+language plpgsql set search_path = '' as $$
+declare tab text;
+begin
+    perform set_config('helix.removing', p_user::text, true);
+    for tab in select table_name from app.synced loop
+        execute format('delete from public.%I where user_id = $1', tab) using p_user;
+    end loop;
+    delete from public.sync_change_log where user_id = p_user;
+    delete from public.sync_state where user_id = p_user;
+    delete from public.sync_head where user_id = p_user;
+    delete from app.enrolment where user_id = p_user;
+    delete from app.device where user_id = p_user;
+    delete from app.hub_user where user_id = p_user;
 end $$;
 
 revoke execute on all functions in schema app, sync from public;

@@ -1348,6 +1348,26 @@ export interface CloudsyncRevokeParams {
   id: string;
 }
 
+/** SelftestCheck is one thing that was tried. */
+export interface CloudsyncSelftestCheck {
+  name: string;
+  ok: boolean;
+  /** why it failed */
+  reason?: string;
+}
+
+/** SelftestParams give the administrator's connection string, with which two users are made for the test and removed again. */
+export interface CloudsyncSelftestParams {
+  adminDsn: string;
+}
+
+/** SelftestResult says what a client that breaks the rules can do on the hub. */
+export interface CloudsyncSelftestResult {
+  passed: number;
+  failed: number;
+  checks: CloudsyncSelftestCheck[];
+}
+
 /** SetupParams name the database that becomes the hub. */
 export interface CloudsyncSetupParams {
   /** AdminDSN is the connection string of somebody who may create roles. It is used once and never stored. */
@@ -8112,6 +8132,8 @@ export interface Methods {
   "sync.retry_dead_letter": { params: CloudsyncRetryParams; result: Record<string, never> };
   /** Ends a device's access to the hub, at once. What it has stays on it. */
   "sync.revoke_device": { params: CloudsyncRevokeParams; result: Record<string, never> };
+  /** Proves the hub's row-level security: for each table of its catalog and each verb it tries, past this program, what the owner, another user, a revoked device and a role without a device may do. Forged claims and roles are tried too. */
+  "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
   /** Makes a database the hub of this person, or brings its schema up to date, and connects this device. */
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
   /** Says how sync stands. It never calls the hub. */
@@ -8664,6 +8686,7 @@ export const METHODS = [
   { name: "sync.resume", scope: "write", costly: false },
   { name: "sync.retry_dead_letter", scope: "write", costly: false },
   { name: "sync.revoke_device", scope: "admin", costly: false },
+  { name: "sync.selftest", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.setup", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.status", scope: "read", costly: false },
   { name: "system.status", scope: "read", costly: false },
