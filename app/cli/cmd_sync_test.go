@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	do(first, 6, "isn't connected", "", "status", "--check")
 	do(first, 2, "Don't give the connection string as an argument", "", "setup", "--admin-dsn", dsn)
 	do(first, 2, "not a connection string", "what?", "setup", "--admin-dsn", "-")
-	do(first, 0, "Connected as device 1", dsn, "setup", "--admin-dsn", "-", "--name", "desk")
+	do(first, 0, "Connected as device", dsn, "setup", "--admin-dsn", "-", "--name", "desk")
 	do(first, 7, "already connected", dsn, "setup", "--admin-dsn", "-")
 	if r := helix(t, first, "", "memory", "add", "The spare key is with Nora."); r.code != 0 {
 		t.Fatalf("%+v", r)
@@ -31,13 +32,26 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	do(first, 0, "sent", "", "now")
 	link := do(first, 0, "helix-sync:", "", "invite", "laptop")
 	do(second, 2, "not a link", "", "enroll", "nothing")
-	do(second, 0, "Connected as device 2", link, "enroll", "-", "--name", "laptop")
+	do(second, 0, "Connected as device", link, "enroll", "-", "--name", "laptop")
 	third := t.TempDir()
 	do(third, 4, "wrong or has expired", link, "enroll", "-")
 	do(second, 0, "received", "", "now")
 	if r := helix(t, second, "", "memory", "list"); !strings.Contains(r.stdout, "Nora") {
 		t.Errorf("%+v", r)
 	}
+	if r := helix(t, second, "", "memory", "search", "spare"); !strings.Contains(r.stdout, "Nora") {
+		t.Errorf("%+v", r)
+	}
+	id := regexp.MustCompile(`"id":"([0-9a-f-]{36})"`).FindStringSubmatch(helix(t, first, "", "memory", "list", "--json").stdout)[1]
+	if r := helix(t, first, "", "memory", "edit", id, "--text", "The spare bicycle is with Otto."); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	do(first, 0, "sent", "", "now")
+	do(second, 0, "received", "", "now")
+	if r := helix(t, second, "", "memory", "search", "bicycle"); !strings.Contains(r.stdout, "Otto") {
+		t.Errorf("the changed text is not found: %+v", r)
+	}
+	do(first, 0, "0 failed", dsn, "selftest", "--admin-dsn", "-")
 	do(second, 0, "last sync", "", "status")
 	list := do(second, 0, "laptop", "", "devices")
 	if !strings.Contains(list, "desk") || !strings.Contains(list, "this device") {
@@ -58,7 +72,7 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	do(first, 0, "Its access has ended", "", "revoke", laptop, "--yes")
 	do(second, 4, "removed", "", "now")
 	do(second, 0, "Disconnected", "", "disconnect", "--yes")
-	if r := helix(t, second, "", "memory", "list"); !strings.Contains(r.stdout, "Nora") {
+	if r := helix(t, second, "", "memory", "list"); !strings.Contains(r.stdout, "Otto") {
 		t.Errorf("after disconnecting: %+v", r)
 	}
 }

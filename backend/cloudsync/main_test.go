@@ -86,7 +86,7 @@ func must[T any](t testing.TB) func(T, error) T {
 // setUp makes d the first device of a hub.
 func (d *device) setUp(dsn string) {
 	d.t.Helper()
-	must[SetupResult](d.t)(d.Setup(d.ctx, SetupParams{AdminDSN: dsn, Name: "first"}))
+	must[SetupResult](d.t)(d.setup(d.ctx, SetupParams{AdminDSN: dsn, Name: "first"}, false))
 }
 
 // join makes d one more device of the hub of other.

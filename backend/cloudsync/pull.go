@@ -137,10 +137,17 @@ func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Ro
 		return err
 	}
 	user := s.db.LocalUser().ID
+	changed := map[string]bool{}
+	for _, k := range applied { // so that what is built from the rows is built again
+		if !changed[k.table] {
+			changed[k.table] = true
+			bus.Publish(s.db.Bus(), user, storage.Changed{Table: k.table, Many: true})
+		}
+	}
 	if len(applied) > 0 {
 		bus.Publish(s.db.Bus(), user, Applied{Rows: len(applied)})
 	}
-	if slices.ContainsFunc(applied, func(k rowKey) bool { return k.table == "sync_conflicts" }) || r.Conflicts > round.Conflicts {
+	if changed["sync_conflicts"] || r.Conflicts > round.Conflicts {
 		bus.Publish(s.db.Bus(), user, ConflictsChanged{})
 	}
 	return nil
@@ -344,6 +351,9 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 	}
 	stored := merged
 	stored.Meta = theirs.Meta
+	if len(stamps) == 0 { // nothing goes out, so nothing may differ
+		stored.Created, stored.Updated = theirs.Created, theirs.Updated
+	}
 	if err := t.writeRow(a.tx, a.l.user, k.id, stored, true, a.s.o.Private); err != nil {
 		return err
 	}

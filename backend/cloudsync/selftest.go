@@ -41,6 +41,13 @@ func (s *Service) Selftest(ctx context.Context, p SelftestParams) (r SelftestRes
 	if err != nil {
 		return r, err
 	}
+	if r, err = selftest(ctx, c); err == nil && r.Failed > 0 {
+		s.o.Logger.Error("self-test of the hub", "failed", r.Failed)
+	}
+	return r, err
+}
+
+func selftest(ctx context.Context, c *pgx.ConnConfig) (r SelftestResult, err error) {
 	t := &securityTest{config: c}
 	defer func() { err = errors.Join(err, t.clean(context.WithoutCancel(ctx))) }()
 	if err := t.run(ctx); err != nil {
@@ -53,9 +60,6 @@ func (s *Service) Selftest(ctx context.Context, p SelftestParams) (r SelftestRes
 		} else {
 			r.Failed++
 		}
-	}
-	if r.Failed > 0 {
-		s.o.Logger.Error("self-test of the hub", "failed", r.Failed)
 	}
 	return r, nil
 }

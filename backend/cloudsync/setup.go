@@ -42,9 +42,27 @@ type SetupResult struct {
 	Encrypted  bool `json:"encrypted"`
 }
 
-// Setup makes a database the hub of this person, or brings its schema up to date, and connects
-// this device.
-func (s *Service) Setup(ctx context.Context, p SetupParams) (r SetupResult, err error) {
+// Setup makes a database the hub of this person, or brings its schema up to date, proves with the
+// self-test that it keeps users apart, and connects this device.
+func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error) {
+	return s.setup(ctx, p, true)
+}
+
+// verified fails when the self-test does.
+func verified(ctx context.Context, c *pgx.ConnConfig) error {
+	r, err := selftest(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, x := range r.Checks {
+		if !x.OK {
+			return fault.Unavailablef("The hub does not keep users apart: %d of %d checks failed, such as %q. Nothing was connected.", r.Failed, len(r.Checks), x.Name)
+		}
+	}
+	return nil
+}
+
+func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r SetupResult, err error) {
 	err = s.exclusive(ctx, func() error {
 		if err := s.notEnrolled(ctx); err != nil {
 			return err
@@ -55,6 +73,11 @@ func (s *Service) Setup(ctx context.Context, p SetupParams) (r SetupResult, err 
 		}
 		if r.Migrations, err = migrateHub(ctx, c); err != nil {
 			return hubError(c.Host, err)
+		}
+		if verify {
+			if err := verified(ctx, c); err != nil {
+				return err
+			}
 		}
 		device := storage.NewID()
 		conn, err := dial(ctx, c)

@@ -5459,7 +5459,7 @@ export interface StorageBackupsResult {
   total: number;
 }
 
-/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
+/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
 export interface StorageChanged {
   table: string;
   ids?: string[];
@@ -8134,7 +8134,7 @@ export interface Methods {
   "sync.revoke_device": { params: CloudsyncRevokeParams; result: Record<string, never> };
   /** Proves the hub's row-level security: for each table of its catalog and each verb it tries, past this program, what the owner, another user, a revoked device and a role without a device may do. Forged claims and roles are tried too. */
   "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
-  /** Makes a database the hub of this person, or brings its schema up to date, and connects this device. */
+  /** Makes a database the hub of this person, or brings its schema up to date, proves with the self-test that it keeps users apart, and connects this device. */
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
   /** Says how sync stands. It never calls the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
@@ -8346,7 +8346,7 @@ export interface Events {
   "skills.wasm_changed": WasmtoolsWasmChanged;
   /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
-  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
+  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
   "storage.changed": StorageChanged;
   /** LowSpace is the event storage.low_space; Low is false when there is room again. */
   "storage.low_space": StorageLowSpace;
