@@ -124,6 +124,11 @@ test: setup build check-generated check-format lint vet test-go test-frontend te
 	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(wc -l < $(SKIPPED)) tests did not run here"; sed 's/^/  /' $(SKIPPED); fi
 	@echo "all checks passed"
 
+STORM ?= 100000
+.PHONY: storm
+storm: $(ENGINES) $(MODEL) ## Three devices and a hub under random changes, kills and partitions (STORM steps, HELIX_STORM_SEED)
+	HELIX_STORM=$(STORM) $(NICE) $(GO) test ./backend/cloudsync -run TestStorm -count=1 -v -timeout 12h
+
 .PHONY: check-generated
 check-generated: $(ENGINES) $(MODEL)
 	$(NICE) $(GO) run ./build/gen -check

@@ -290,7 +290,7 @@ func randomValue(r source, c storage.SyncedColumn, form string) any {
 	case "double precision":
 		return float64(r.IntN(1000)) / 7
 	case "bigint":
-		return int64(1 + r.IntN(1000))
+		return int64(1 + r.IntN(1<<30))
 	case "timestamptz":
 		return int64(1_700_000_000_000_000 + r.IntN(1<<30))
 	case "boolean":
