@@ -5,7 +5,7 @@ import { Composer, type Keep } from "./composer.svelte";
 import { Conversation } from "./conversation.svelte";
 import { ChatInspector, type Tab } from "./inspector.svelte";
 import { textOf } from "./entries";
-import { imageURL, maxFileBytes, maxFiles, type Transfer } from "./files.svelte";
+import { imageURL, importChat, maxFileBytes, maxFiles, type Transfer } from "./files.svelte";
 import { t } from "./messages";
 import type { Hit, Message, Session } from "./types";
 
@@ -290,7 +290,7 @@ export class ChatScreen {
   /** Makes a chat of a file that was exported. */
   async import(file: File): Promise<void> {
     try {
-      const { session } = await this.#rpc.call("chat.import", { blob: (await this.#transfer(file, new AbortController().signal, () => {})).blob });
+      const { session } = await importChat(this.#rpc, file, this.#transfer);
       await this.list.page.reload();
       this.list.select(session.id);
     } catch (e) {
