@@ -269,7 +269,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), trash.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

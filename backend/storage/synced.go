@@ -386,6 +386,14 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		// Item and day are in id, so two devices that plan the same review make the same row.
+		Table: "planned_reviews", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "item_id", Merge: Immutable},
+			{No: 2, Name: "at", Merge: LWW},
+		},
+	},
+	{
 		Table: "psychology_entries", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "layer_number", Merge: Immutable},
@@ -666,6 +674,7 @@ var LocalOnly = []string{
 	"agent_turns",
 	"audit_log", // leaves by its own key (device_id, seq), never through change_log
 	"capability_grants",
+	"chat_attachments", // of messages that are not sent yet
 	"custom_tool_replies",
 	"custom_tool_runs",
 	"custom_tool_shares",

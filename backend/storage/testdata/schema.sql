@@ -177,6 +177,16 @@ CREATE TABLE change_log (
     at     INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE chat_attachments (
+    user_id BLOB NOT NULL CHECK (length(user_id) = 16),
+    sha256  TEXT NOT NULL CHECK (sha256 GLOB 'sha256:*'),
+    name    TEXT NOT NULL,
+    mime    TEXT NOT NULL,
+    bytes   INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (user_id, sha256)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE chunks (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     document_id  BLOB NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
@@ -844,6 +854,17 @@ CREATE TABLE person_aliases (
     sync_meta   BLOB
 ) STRICT;
 
+CREATE TABLE planned_reviews (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of item and day
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    item_id    BLOB NOT NULL CHECK (length(item_id) = 16),
+    at         INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    sync_meta  BLOB
+) STRICT;
+
 CREATE TABLE providers (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1468,6 +1489,8 @@ CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE s
 
 CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_id, subject_kind);
 
+CREATE INDEX chat_attachments_at ON chat_attachments (user_id, at);
+
 CREATE INDEX chunks_document ON chunks (document_id, seq);
 
 CREATE UNIQUE INDEX chunks_seq ON chunks (document_id, seq) WHERE deleted_at IS NULL;
@@ -1633,6 +1656,10 @@ CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_
 CREATE INDEX person_aliases_undo ON person_aliases (undo_token) WHERE undo_token IS NOT NULL;
 
 CREATE INDEX person_aliases_user ON person_aliases (user_id);
+
+CREATE INDEX planned_reviews_at ON planned_reviews (user_id, at);
+
+CREATE INDEX planned_reviews_item ON planned_reviews (user_id, item_id);
 
 CREATE INDEX psychology_entries_layer ON psychology_entries (user_id, layer_number);
 

@@ -17,6 +17,29 @@ export interface AgentAssistantDelta {
   delta: string;
 }
 
+/** AttachParams are a file: its content, or the token of an upload. */
+export interface AgentAttachParams {
+  name: string;
+  base64?: string;
+  /** the token of an upload or of a file dialog */
+  path?: string;
+}
+
+/** AttachResult is a file that can go with an input. Its type is that of its content. */
+export interface AgentAttachResult {
+  blob: string;
+  name: string;
+  mime: string;
+  bytes: number;
+}
+
+/** AttachmentRef names a file of chat.attach, or one of an earlier message. */
+export interface AgentAttachmentRef {
+  blob: string;
+  /** default: the name that it was attached with */
+  name?: string;
+}
+
 /** AttemptDiscarded is chat.attempt_discarded: what the attempt said is void. */
 export interface AgentAttemptDiscarded {
   sessionId: string;
@@ -188,7 +211,7 @@ export interface AgentEventsResult {
 /** ExportParams name a chat and a format. */
 export interface AgentExportParams {
   sessionId: string;
-  /** md (default) or jsonl: a message a line */
+  /** md (default) to read; jsonl to import again */
   format?: string;
 }
 
@@ -224,6 +247,12 @@ export interface AgentHit {
   snippet: string;
   highlights: number[][];
   at: string;
+}
+
+/** ImportParams name the file of an export: its blob, or the token of an upload. */
+export interface AgentImportParams {
+  blob?: string;
+  path?: string;
 }
 
 /** Lane is a group of turns that share places. */
@@ -300,6 +329,18 @@ export interface AgentMappedValue {
   from: string;
 }
 
+/** MediaAttachment is chat.media_attachment: a file that the model shows. */
+export interface AgentMediaAttachment {
+  sessionId: string;
+  turnId: string;
+  seq: number;
+  blob: string;
+  name: string;
+  mime: string;
+  bytes: number;
+  text?: string;
+}
+
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
 export interface AgentMessage {
   id: string;
@@ -353,7 +394,7 @@ export interface AgentNoticeEvent {
 
 /** Origin says who wrote an input. */
 export interface AgentOrigin {
-  /** user, channel, schedule, subagent or skill */
+  /** user, channel, schedule, subagent, skill or import */
   kind: string;
   label?: string;
 }
@@ -459,6 +500,8 @@ export interface AgentQueuedInput {
   text: string;
   queueMode: string;
   origin: AgentOrigin;
+  /** names of its attachments */
+  files: string[];
   at: string;
 }
 
@@ -526,6 +569,8 @@ export interface AgentSendParams {
   queueMode?: string;
   model?: string;
   budget?: AgentBudget;
+  /** Attachments are at most 4 files of chat.attach, 10 MB each. */
+  attachments?: AgentAttachmentRef[];
 }
 
 /** SendResult says how the turn stands. */
@@ -680,7 +725,7 @@ export interface AgentSkillsParams {
   projectDir?: string;
 }
 
-/** SkillsResult lists documents, the nearest first. */
+/** SkillsResult lists documents, the nearest first, and the folders of documents with every project that is trusted. */
 export interface AgentSkillsResult {
   skills: AgentSkillDocument[];
   folders: AgentSkillFolder[];
@@ -3156,10 +3201,10 @@ export interface ProvidersCountPart {
   tokens: number;
 }
 
-/** CountResult is an estimate. */
+/** CountResult says how many tokens there are. */
 export interface ProvidersCountResult {
   tokens: number;
-  /** Method is calibrated where services reported the sizes of earlier prompts, else estimate. */
+  /** Method is exact where the vocabulary of the model is public and counts all of it, calibrated where services reported the sizes of earlier prompts, else estimate. */
   method: string;
   parts: ProvidersCountPart[];
 }
@@ -3202,6 +3247,8 @@ export interface ProvidersEntry {
   maxConcurrent?: number;
   /** RPM bounds the calls a minute; 0 is no bound. */
   rpm?: number;
+  /** TPM bounds the tokens a minute, of prompts and answers together; 0 is no bound. */
+  tpm?: number;
   skipCatalogValidation?: boolean;
   genericKey?: boolean;
   /** AllowPrivateNetwork lets calls of this entry reach a private address, also without https. */
@@ -3290,6 +3337,8 @@ export interface ProvidersPart {
   text?: string;
   /** Data and MediaType of images and files; Name of files, tool calls and results. */
   data?: string;
+  /** Blob names content that the caller loads into Data before it sends the request. */
+  blob?: string;
   mediaType?: string;
   name?: string;
   /** ID pairs a tool call with its result. Args is the call's input as JSON. */
@@ -3450,6 +3499,9 @@ export interface ProvidersView {
   state: string;
   circuit: ProvidersCircuitState;
   lastError?: string;
+  /** Problem says what is wrong with an entry of config.toml. FromFile entries are changed there. */
+  problem?: string;
+  fromFile?: boolean;
   /** Models counts those in the catalogue. */
   models: number;
   entry: ProvidersEntry;
@@ -3543,9 +3595,11 @@ export interface PsychologyFading {
 
 /** FadingItem is a memory or an entry that fades soon. */
 export interface PsychologyFadingItem {
-  /** when it falls below 0.3 */
+  /** when it falls below 0.3, or its review is planned */
   at: string;
   reason: string;
+  /** a person planned to review it then */
+  review?: boolean;
   id: string;
   /** memory, entry, layer */
   kind: string;
@@ -3599,6 +3653,8 @@ export interface PsychologyForecastResult {
   floor: number;
   reason: string;
   item: PsychologyItem;
+  /** those that are stored; the points are as if they were made */
+  plannedReviews?: string[];
   model: string;
   parameter: number;
 }
@@ -3789,6 +3845,20 @@ export interface PsychologyPageParams {
 export interface PsychologyPinParams {
   ids: string[];
   on: boolean;
+}
+
+/** PlanReviewsParams say when an item is to be revisited. */
+export interface PsychologyPlanReviewsParams {
+  /** of a memory or an entry */
+  id: string;
+  /** from now on, at most 50, one a day; these replace those that were planned before */
+  at: string[];
+}
+
+/** PlanReviewsResult lists what is planned, and how to take the plan back. */
+export interface PsychologyPlanReviewsResult {
+  reviews: string[];
+  undoToken?: string;
 }
 
 /** Point is the retention at a time. */
@@ -4059,6 +4129,7 @@ export interface PsychologyWhatIf {
   pinned?: boolean;
   /** critical, high, medium, low */
   tier?: string;
+  /** in place of the reviews that are planned */
   reinforceAt?: string[];
 }
 
@@ -5756,6 +5827,21 @@ export interface SynthesisConversation {
   timestamp: string;
 }
 
+/** DismissPeopleParams is the request of memory.dismiss_people. */
+export interface SynthesisDismissPeopleParams {
+  /** of people, or aliases; with restore, names that were dismissed */
+  names: string[];
+  /** they are people after all */
+  restore?: boolean;
+}
+
+/** DismissPeopleResult lists the names that are no person's now, or with restore that are again, and how to take that back within ten minutes. */
+export interface SynthesisDismissPeopleResult {
+  names: string[];
+  /** for memory.undo */
+  undoToken: string;
+}
+
 /** Done is sent when a job has ended. */
 export interface SynthesisDone {
   jobId: string;
@@ -5949,6 +6035,9 @@ export interface SynthesisPattern {
   salience: number;
   subjects: string[];
   recommendations: string[];
+  /** of the texts; with type, subjects and parts it says in any language what the description says in English */
+  firstEvidence?: string;
+  lastEvidence?: string;
   firstDetected?: string;
   lastObserved?: string;
   observationCount?: number;
@@ -6011,6 +6100,8 @@ export interface SynthesisPeopleParams {
 export interface SynthesisPeopleResult {
   people: SynthesisPerson[];
   total: number;
+  /** names that you said are no person's, in alphabetical order */
+  dismissed: string[];
 }
 
 /** Person is somebody whom the newest 10,000 texts name or who wrote some of them. */
@@ -6120,6 +6211,21 @@ export interface SynthesisRemoved {
   start: number;
   end: number;
   kind: string;
+}
+
+/** RenamePersonParams is the request of memory.rename_person. */
+export interface SynthesisRenamePersonParams {
+  /** of the person, or an alias */
+  name: string;
+  /** at most 100 characters; nobody else may be called so */
+  to: string;
+}
+
+/** RenamePersonResult is the person by the new name, and how to take it back within ten minutes. */
+export interface SynthesisRenamePersonResult {
+  person: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
 }
 
 /** ScheduleParams is the request of memory.synthesis_schedule. */
@@ -7584,6 +7690,8 @@ export interface Methods {
   "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
   /** Takes a chat out of the list. */
   "chat.archive": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Keeps a file for a message that will be sent. A file that is not sent is forgotten after a week. */
+  "chat.attach": { params: AgentAttachParams; result: AgentAttachResult };
   /** Ends a turn, the active one when none is named. What it has done and said is kept. */
   "chat.cancel": { params: AgentTurnParams; result: AgentStateResult };
   /** Another name of chat.cancel. Ends a turn, the active one when none is named. What it has done and said is kept. */
@@ -7612,6 +7720,8 @@ export interface Methods {
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
   /** Another name of agent.status. Says whether the agent can work, and what it does. */
   "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
+  /** Is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets ids of its own and holds no rights; what it says counts as text from outside. */
+  "chat.import": { params: AgentImportParams; result: AgentSessionResult };
   /** Lists the chats of the caller, pinned ones first, then by the newest message. */
   "chat.list": { params: AgentListParams; result: AgentListResult };
   /** Another name of chat.list. Lists the chats of the caller, pinned ones first, then by the newest message. */
@@ -7706,6 +7816,8 @@ export interface Methods {
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
   /** Moves a document to the trash; search forgets its parts at once. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
+  /** Says that names which Helix took for a person's are of something else, such as a company, a place or a pet. Lists of people leave them out at once, patterns with the next synthesis; later runs keep it. It can be undone, and restored at any time. */
+  "memory.dismiss_people": { params: SynthesisDismissPeopleParams; result: SynthesisDismissPeopleResult };
   /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
   /** Tells how far search by meaning is. While another model is being prepared, the counts are those of that model. */
@@ -7750,6 +7862,8 @@ export interface Methods {
   "memory.reembed": { params: MemoryReembedParams; result: MemoryEmbeddingStatus };
   /** Finds what is like one item of any kind, best first; the item is not among it. */
   "memory.related": { params: SearchRelatedParams; result: SearchResult };
+  /** Changes how a person is called. What texts call them stays an alias. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.rename_person": { params: SynthesisRenamePersonParams; result: SynthesisRenamePersonResult };
   /** Brings back from the trash: memories, and conversations and documents by their ids. Tags, pin, salience and vector are as they were. */
   "memory.restore": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Finds what a query is about, best first; see search.Index. */
@@ -7812,7 +7926,7 @@ export interface Methods {
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
-  /** Estimates how many tokens a text or a conversation has for a model. */
+  /** Counts how many tokens a text or a conversation has for a model, or estimates it. */
   "providers.count_tokens": { params: ProvidersCountParams; result: ProvidersCountResult };
   /** Looks for model servers on this computer. */
   "providers.detect": { params: Record<string, never>; result: ProvidersDetectResult };
@@ -7846,7 +7960,7 @@ export interface Methods {
   "psychology.emotional_map": { params: PsychologyViewParams; result: PsychologyViewResult };
   /** Writes the files of psychology below the folder of the person's own files, each in one step; with Zip they become one file to download instead. Entries that can't be read are counted. */
   "psychology.export": { params: PsychologyExportParams; result: PsychologyExportResult };
-  /** Lists memories and entries that fall below 0.3 soon, soonest first. */
+  /** Lists memories and entries that fall below 0.3 soon, and those that a person planned to review, soonest first. */
   "psychology.fading": { params: PsychologyFadingParams; result: PsychologyFadingResult };
   /** Shows how a memory, an entry or a layer will fade, and what pinning, another tier or reviews would change. Its value for now is what every other method reports. */
   "psychology.forecast": { params: PsychologyForecastParams; result: PsychologyForecastResult };
@@ -7870,6 +7984,8 @@ export interface Methods {
   "psychology.overview": { params: Record<string, never>; result: PsychologyOverview };
   /** Makes entries or memories keep the retention that they have; unpinned, they fade from there. */
   "psychology.pin": { params: PsychologyPinParams; result: PsychologyItemsResult };
+  /** Stores when a person means to revisit a memory or an entry. Forecasts show it, and the list of what fades names what is due. A plan reinforces nothing: the review does. It can be undone. */
+  "psychology.plan_reviews": { params: PsychologyPlanReviewsParams; result: PsychologyPlanReviewsResult };
   /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
   "psychology.purpose": { params: PsychologyViewParams; result: PsychologyViewResult };
   /** Counts something that happened with a person, and explains what it changed. With replaces, it corrects an earlier one: trust is computed from the corrected log. */
@@ -8268,6 +8384,8 @@ export interface Events {
   "chat.attempt_discarded": AgentAttemptDiscarded;
   /** BudgetEvent is chat.budget. */
   "chat.budget": AgentBudgetEvent;
+  /** MediaAttachment is chat.media_attachment: a file that the model shows. */
+  "chat.media_attachment": AgentMediaAttachment;
   /** NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for. */
   "chat.notice": AgentNoticeEvent;
   /** ReasoningDelta is chat.reasoning_delta. */
@@ -8412,6 +8530,7 @@ export const METHODS = [
   { name: "catalog.show", scope: "read", costly: false },
   { name: "catalog.verify", scope: "read", costly: false },
   { name: "chat.archive", scope: "write", costly: false },
+  { name: "chat.attach", scope: "write", costly: false },
   { name: "chat.cancel", scope: "write", costly: false },
   { name: "chat.cancel_active_turn", scope: "write", costly: false, aliasOf: "chat.cancel" },
   { name: "chat.cancel_all", scope: "write", costly: false },
@@ -8426,6 +8545,7 @@ export const METHODS = [
   { name: "chat.fork", scope: "write", costly: false },
   { name: "chat.get", scope: "read", costly: false },
   { name: "chat.health_check", scope: "read", costly: false, aliasOf: "agent.status" },
+  { name: "chat.import", scope: "write", costly: true },
   { name: "chat.list", scope: "read", costly: false },
   { name: "chat.list_sessions", scope: "read", costly: false, aliasOf: "chat.list" },
   { name: "chat.messages", scope: "read", costly: false },
@@ -8473,6 +8593,7 @@ export const METHODS = [
   { name: "memory.delete", scope: "write", costly: false },
   { name: "memory.delete_conversation", scope: "write", costly: false },
   { name: "memory.delete_document", scope: "write", costly: false },
+  { name: "memory.dismiss_people", scope: "write", costly: false },
   { name: "memory.document", scope: "read", costly: false },
   { name: "memory.embedding_status", scope: "read", costly: false },
   { name: "memory.export", scope: "read", costly: true, deadlineMs: 240000 },
@@ -8495,6 +8616,7 @@ export const METHODS = [
   { name: "memory.purge", scope: "admin", costly: false },
   { name: "memory.reembed", scope: "write", costly: false },
   { name: "memory.related", scope: "read", costly: false },
+  { name: "memory.rename_person", scope: "write", costly: false },
   { name: "memory.restore", scope: "write", costly: false },
   { name: "memory.search", scope: "read", costly: false },
   { name: "memory.search_enhanced", scope: "read", costly: false },
@@ -8555,6 +8677,7 @@ export const METHODS = [
   { name: "psychology.import", scope: "write", costly: false },
   { name: "psychology.overview", scope: "read", costly: false },
   { name: "psychology.pin", scope: "write", costly: false },
+  { name: "psychology.plan_reviews", scope: "write", costly: false },
   { name: "psychology.purpose", scope: "read", costly: false },
   { name: "psychology.record_interaction", scope: "write", costly: false },
   { name: "psychology.reinforce", scope: "write", costly: false },
@@ -8759,6 +8882,7 @@ export const EVENTS = [
   "chat.assistant_delta",
   "chat.attempt_discarded",
   "chat.budget",
+  "chat.media_attachment",
   "chat.notice",
   "chat.reasoning_delta",
   "chat.session_changed",
