@@ -7804,7 +7804,7 @@ export interface Methods {
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
   /** Stores several; one that is refused does not stop the others. */
   "memory.add_batch": { params: MemoryAddBatchParams; result: MemoryAddBatchResult };
-  /** Places the newest texts in a plane: their two principal components, and the topic of each. */
+  /** Places the newest texts in a plane: their two principal components, and the topic of each. The map of texts that have not changed is kept. */
   "memory.cluster_map": { params: SynthesisMapParams; result: SynthesisMapResult };
   /** Gives turns of one conversation, in order: a page, or the page that has the turn AroundSeq in its middle. */
   "memory.conversation": { params: MemoryConversationParams; result: MemoryConversationResult };
