@@ -202,6 +202,7 @@ export default {
   restart: "Neu starten",
   wasRestarted: (name) => `${name} wurde neu gestartet`,
   restartFailed: (name) => `${name} konnte nicht neu gestartet werden`,
+  modelsNotSaved: "Der Modelldienst konnte nicht gespeichert werden",
   version: "Version",
   uptime: "Läuft seit",
   process: "Prozess",

@@ -212,6 +212,7 @@ export const en = {
   restart: "Restart",
   wasRestarted: (name: string) => `${name} was restarted`,
   restartFailed: (name: string) => `Couldn't restart ${name}`,
+  modelsNotSaved: "Couldn't save the model service",
   version: "Version",
   uptime: "Running for",
   process: "Process",
