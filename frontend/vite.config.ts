@@ -19,6 +19,7 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts"],
     environment: "node",
+    css: { include: [/\/src\/styles\//] }, // read as text by styles.test.ts
     setupFiles: ["src/test-setup.ts"],
     testTimeout: 60_000, // for a busy machine: only what never ends reaches it
   },

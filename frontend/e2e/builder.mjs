@@ -159,7 +159,7 @@ async function problems({ page, go, rpc, check, looks }) {
   const list = page.getByRole("list", { name: "Problems" });
   await list.getByText('Step "nobody" not found.').waitFor();
   await list.getByText('The parameter "text" of Repeater is required.').waitFor();
-  check((await node(page, "repeater").locator(".mark.error").count()) === 1, "the step with an error is marked");
+  check((await node(page, "repeater").locator(".soft-danger").count()) === 1, "the step with an error is marked");
   await looks("problems");
   await list.getByRole("button", { name: /"text" of Repeater/ }).click();
   await inspector(page).getByRole("heading", { name: "repeater", level: 2 }).waitFor();

@@ -2,7 +2,7 @@ import { language, languageNames } from "./lib/i18n";
 import { common as t } from "./lib/i18n/common";
 import { client, rpc } from "./lib/rpc";
 import { commands, copy, nav, openInBrowser, theme, toasts, type Command } from "./lib/ui";
-import type { System } from "./frame/system.svelte";
+import type { System } from "./lib/system/system.svelte";
 import { screens } from "./screens";
 
 /** What the frame itself can open. */

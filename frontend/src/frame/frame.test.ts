@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { RpcError } from "../lib/rpc/errors";
 import { fakeRpc, type FakeRpc } from "../lib/rpc/fake";
 import { RecoveryState } from "./recovery.svelte";
-import { System } from "./system.svelte";
+import { System } from "../lib/system/system.svelte";
 
 function setup(): { rpc: FakeRpc; s: System } {
   const rpc = fakeRpc({

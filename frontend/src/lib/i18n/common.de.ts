@@ -202,6 +202,7 @@ export default {
   restart: "Neu starten",
   wasRestarted: (name) => `${name} wurde neu gestartet`,
   restartFailed: (name) => `${name} konnte nicht neu gestartet werden`,
+  modelsNotSaved: "Der Modelldienst konnte nicht gespeichert werden",
   version: "Version",
   uptime: "Läuft seit",
   process: "Prozess",
@@ -290,4 +291,15 @@ export default {
   quitHelix: "Helix beenden",
   migrate: "Um diese Version von Helix damit zu verwenden, führen Sie helix db migrate in einem Terminal aus.",
   details: "Technische Einzelheiten",
+
+  problems: {
+    label: "Probleme",
+    checking: "Wird geprüft…",
+    none: "Keine Probleme",
+    notChecked: (why) => `Nicht geprüft: ${why}`,
+    error: "Fehler",
+    warning: "Warnung",
+    found: (errors, warnings) =>
+      [errors > 0 ? plural(errors, { one: "Fehler", other: "Fehler" }) : "", warnings > 0 ? plural(warnings, { one: "Warnung", other: "Warnungen" }) : ""].filter((s) => s !== "").join(", "),
+  },
 } satisfies Common;

@@ -212,6 +212,7 @@ export const en = {
   restart: "Restart",
   wasRestarted: (name: string) => `${name} was restarted`,
   restartFailed: (name: string) => `Couldn't restart ${name}`,
+  modelsNotSaved: "Couldn't save the model service",
   version: "Version",
   uptime: "Running for",
   process: "Process",
@@ -305,6 +306,18 @@ export const en = {
   quitHelix: "Quit Helix",
   migrate: "To use this version of Helix with it, run helix db migrate in a terminal.",
   details: "Technical details",
+
+  // What is wrong with a definition that is being edited
+  problems: {
+    label: "Problems",
+    checking: "Checking…",
+    none: "No problems",
+    notChecked: (why: string) => `Not checked: ${why}`,
+    error: "error",
+    warning: "warning",
+    found: (errors: number, warnings: number) =>
+      [errors > 0 ? plural(errors, { one: "error", other: "errors" }) : "", warnings > 0 ? plural(warnings, { one: "warning", other: "warnings" }) : ""].filter((s) => s !== "").join(", "),
+  },
 };
 
 export type Common = typeof en;

@@ -6,6 +6,7 @@
  * Each component says in its `@component` comment what it is for. The code
  * editor is apart, in `lib/code/Editor.svelte`, because it loads late.
  */
+export { default as AreaField } from "./AreaField.svelte";
 export { default as Badge } from "./Badge.svelte";
 export { default as Banner } from "./Banner.svelte";
 export { default as Button } from "./Button.svelte";
@@ -33,10 +34,12 @@ export { default as Screen } from "./Screen.svelte";
 export { default as SearchBox } from "./SearchBox.svelte";
 export { default as Section } from "./Section.svelte";
 export { default as Select } from "./Select.svelte";
+export { default as SelectField } from "./SelectField.svelte";
 export { default as Skeleton } from "./Skeleton.svelte";
 export { default as SplitPane } from "./SplitPane.svelte";
 export { default as Switch } from "./Switch.svelte";
 export { default as Tabs } from "./Tabs.svelte";
+export { default as TextField } from "./TextField.svelte";
 export { default as Tip } from "./Tip.svelte";
 export { default as UploadButton } from "./UploadButton.svelte";
 export { default as Tree } from "./Tree.svelte";

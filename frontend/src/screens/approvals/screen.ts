@@ -1,8 +1,8 @@
 import ShieldQuestion from "@lucide/svelte/icons/shield-question-mark";
 import type { ScreenDef } from "../../lib/ui/screen";
-import { t } from "./messages";
+import { t } from "../../lib/approvals/messages";
 import { waiting } from "./waiting.svelte";
-import { TABS } from "./words";
+import { TABS } from "../../lib/approvals/words";
 
 export const screen: ScreenDef = {
   id: "approvals",

@@ -1,4 +1,4 @@
-import type { EventData, Item, Result } from "../../lib/rpc";
+import type { Item, Result } from "../../lib/rpc";
 
 export type Session = Item<"chat.list", "sessions">;
 export type Message = Item<"chat.messages", "messages">;
@@ -9,7 +9,6 @@ export type Queued = Get["queue"][number];
 export type Hit = Item<"chat.search", "hits">;
 export type TreeNode = Item<"agent.tree", "nodes">;
 export type Budget = Session["budget"];
-export type Delta = EventData<"chat.assistant_delta">;
 
 /** What tools may do without a question. */
 export const modes = ["ask", "read", "work"] as const;

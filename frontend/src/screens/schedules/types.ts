@@ -13,5 +13,3 @@ export type PreviewTime = Preview["times"][number];
 export type CalendarItem = Item<"schedules.calendar", "items">;
 export type Notice = Item<"schedules.notices", "notices">;
 export type CreateParams = Params<"schedules.create">;
-export type SkillRights = Result<"skills.preview_rights">;
-export type ToolRights = Result<"permissions.preview">;

@@ -21,7 +21,6 @@ export default {
     servicesHelp: "Helix arbeitet ohne Modell. Nenne einen Dienst, wenn du eines willst: auf diesem Computer, oder einen, für den du einen Schlüssel hast.",
     loading: "Modelldienste werden geladen",
     failed: "Die Modelldienste konnten nicht geladen werden",
-    cannotSave: "Der Modelldienst konnte nicht gespeichert werden",
     cannotTest: "Der Modelldienst konnte nicht geprüft werden",
     detect: "Auf diesem Computer suchen",
     noneFound: "Auf diesem Computer antwortet kein Modellserver.",

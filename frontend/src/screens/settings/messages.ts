@@ -23,7 +23,6 @@ export const en = {
     servicesHelp: "Helix works without a model. Name a service if you want one: on this computer, or one that you have a key for.",
     loading: "Loading model services",
     failed: "Couldn't load the model services",
-    cannotSave: "Couldn't save the model service",
     cannotTest: "Couldn't test the model service",
     detect: "Find on this computer",
     noneFound: "No model server answers on this computer.",

@@ -1,3 +1,4 @@
+import { LocalModels, nameFor, saveModels } from "../../lib/models/local.svelte";
 import type { Item, Result, Rpc } from "../../lib/rpc";
 import { Load, toasts } from "../../lib/ui/state";
 import { Deferred } from "./deferred.svelte";
@@ -6,7 +7,6 @@ import { t } from "./messages";
 export type Provider = Item<"providers.list", "providers">;
 export type Role = Item<"providers.roles", "roles">;
 export type Step = Result<"providers.test">["steps"][number];
-export type Detected = Item<"providers.detect", "found">;
 
 /** The services of language models, and which models do what. */
 export class ModelsState {
@@ -14,10 +14,10 @@ export class ModelsState {
   readonly roles = new Load<readonly Role[]>();
   /** Models of the services that are ready, and of servers that were found. */
   readonly models = new Load<readonly string[]>();
-  found = $state.raw<readonly Detected[] | null>(null);
+  readonly local: LocalModels;
   /** What the last test of a service said. */
   tested = $state.raw<{ name: string; steps: readonly Step[] } | null>(null);
-  /** The name of what is being tested, "detect", or "". */
+  /** The name of what is being tested, or "". */
   busy = $state("");
   readonly #removing = new Deferred();
   readonly #rpc: Rpc;
@@ -25,6 +25,7 @@ export class ModelsState {
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
+    this.local = new LocalModels(rpc);
     this.#off = [rpc.on("providers.changed", () => void this.load()), rpc.onReload(() => void this.load())];
   }
 
@@ -40,20 +41,15 @@ export class ModelsState {
     const ready = (this.providers.data ?? []).filter((p) => p.state === "ready");
     await this.models.run(async (signal) => {
       const known = await Promise.all(ready.map((p) => this.#rpc.call("providers.models", { provider: p.name, limit: 200 }, { signal })));
-      return [...(this.found ?? []).flatMap((f) => f.models.map((m) => `${nameFor(f)}/${m}`)), ...known.flatMap((r) => r.models.map((m) => m.ref))];
+      return [...(this.local.found ?? []).flatMap((f) => f.models.map((m) => `${nameFor(f)}/${m}`)), ...known.flatMap((r) => r.models.map((m) => m.ref))];
     });
   }
 
   /** True when it was saved. */
   async save(name: string, entry: Provider["entry"], apiKey: string): Promise<boolean> {
-    try {
-      await this.#rpc.call("providers.set", { name, entry, ...(apiKey ? { apiKey } : {}) });
-      await this.load();
-      return true;
-    } catch (e) {
-      toasts.error(e, t.models.cannotSave);
-      return false;
-    }
+    const saved = await saveModels(this.#rpc, "providers.set", { name, entry, ...(apiKey ? { apiKey } : {}) });
+    if (saved) await this.load();
+    return saved;
   }
 
   enable(p: Provider, on: boolean): Promise<boolean> {
@@ -85,34 +81,9 @@ export class ModelsState {
     }
   }
 
-  async detect(): Promise<void> {
-    this.busy = "detect";
-    try {
-      this.found = (await this.#rpc.call("providers.detect", {})).found;
-    } catch (e) {
-      toasts.error(e);
-    } finally {
-      this.busy = "";
-    }
-  }
-
-  /** Takes a model of a detected server for chats. */
-  async use(f: Detected, model: string): Promise<void> {
-    const name = nameFor(f);
-    if (await this.save(name, { type: f.type, baseUrl: f.baseUrl }, "")) await this.setChain("chat", [`${name}/${model}`]);
-  }
-
   /** Names the models of a role, the first one preferred. */
   async setChain(role: string, chain: string[]): Promise<void> {
-    try {
-      const options = this.roles.data?.find((r) => r.role === role)?.options;
-      await this.#rpc.call("providers.set_role", { role, chain, ...(options ? { options } : {}) });
-      await this.load();
-    } catch (e) {
-      toasts.error(e, t.models.cannotSave);
-    }
+    const options = this.roles.data?.find((r) => r.role === role)?.options;
+    if (await saveModels(this.#rpc, "providers.set_role", { role, chain, ...(options ? { options } : {}) })) await this.load();
   }
 }
-
-/** The name of an entry for a server that was found. */
-export const nameFor = (f: Detected): string => f.product.toLowerCase().replaceAll(/[^a-z0-9_-]+/g, "-").replace(/^[^a-z]+/, "") || "local";

@@ -177,7 +177,6 @@ export class ToolEditor {
   });
 
   readonly warnings = $derived<Problem[]>(this.validation?.warnings ?? []);
-  readonly canSave = $derived(this.errors.length === 0 && !this.saving && (this.dirty || this.base === null));
 
   /** Opens a stored tool, with unsaved work of an earlier visit on top of it. */
   open(tool: Tool): void {
@@ -257,11 +256,6 @@ export class ToolEditor {
     } catch {
       return null;
     }
-  }
-
-  /** Whether unsaved work on a new tool is waiting. */
-  hasKeptNew(): boolean {
-    return this.#kept(null) !== null;
   }
 
   /** Drops the unsaved work and shows what is stored. Answers how to take that back. */

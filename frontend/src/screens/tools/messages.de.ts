@@ -2,7 +2,6 @@ import { choose, listing, number, plural } from "../../lib/i18n";
 import type { Messages } from "./messages";
 
 const warnings = (n: number): string => plural(n, { one: "Warnung", other: "Warnungen" });
-const errors = (n: number): string => plural(n, { one: "Fehler", other: "Fehler" });
 const entries = (n: number): string => plural(n, { one: "Eintrag", other: "Einträge" });
 
 export default {
@@ -345,15 +344,9 @@ export default {
   cannotCheck: "Das Werkzeug konnte nicht geprüft werden",
   noErrors: "Keine Fehler",
   fixErrors: "Beheben Sie zuerst die Fehler",
-  errorsAnd: (wrong, warned) => `${errors(wrong)}${warned === 0 ? "" : `, ${warnings(warned)}`}`,
   warnings,
   warningsTitle: "Warnungen",
-  notChecked: (why) => `Nicht geprüft: ${why}`,
-  noProblems: "Keine Probleme",
-  checking: "Wird geprüft…",
   syntaxError: "Syntaxfehler",
-  error: "Fehler",
-  warning: "Warnung",
   place: (line, column) => `Zeile ${line}${column > 0 ? `, Spalte ${column}` : ""}`,
   restored: "Ihre ungespeicherten Änderungen wurden wiederhergestellt.",
   restoredText: "Sie wurden aufbewahrt, als der Editor zuletzt geschlossen wurde.",

@@ -2,7 +2,6 @@
 import { catalogue, choose, listing, number, plural } from "../../lib/i18n";
 
 const warnings = (n: number): string => plural(n, { one: "warning", other: "warnings" });
-const errors = (n: number): string => plural(n, { one: "error", other: "errors" });
 const entries = (n: number): string => plural(n, { one: "entry", other: "entries" });
 
 export const en = {
@@ -353,15 +352,9 @@ export const en = {
   cannotCheck: "Couldn't check the tool",
   noErrors: "No errors",
   fixErrors: "Fix the errors first",
-  errorsAnd: (wrong: number, warned: number) => `${errors(wrong)}${warned === 0 ? "" : `, ${warnings(warned)}`}`,
   warnings,
   warningsTitle: "Warnings",
-  notChecked: (why: string) => `Not checked: ${why}`,
-  noProblems: "No problems",
-  checking: "Checking…",
   syntaxError: "syntax error",
-  error: "error",
-  warning: "warning",
   place: (line: number, column: number) => `line ${line}${column > 0 ? `, column ${column}` : ""}`,
   restored: "Your unsaved changes were restored.",
   restoredText: "They were kept when the editor was last closed.",

@@ -105,7 +105,6 @@ export default {
   deleted: (name) => `${name === "" ? "Schritt" : name} gelöscht`,
   goToData: "Zu den Daten",
   nextProblem: "Nächstes Problem",
-  noProblems: "Keine Probleme",
 
   changes: {
     add: (id) => `${id} hinzufügen`,
@@ -133,15 +132,9 @@ export default {
     condition: "Bedingung bearbeiten",
   },
 
-  problems: "Probleme",
   problemsHere: "Hier erscheinen Probleme.",
   errors,
   warnings,
-  errorsAndWarnings: (e, w) => `${errors(e)}, ${warnings(w)}`,
-  notChecked: (why) => `Nicht geprüft: ${why}`,
-  checking: "Wird geprüft…",
-  error: "Fehler",
-  warning: "Warnung",
   skill: "Skill",
   nameMissing: "Benennen Sie den Skill.",
 

@@ -108,7 +108,6 @@ export const en = {
   deleted: (name: string) => `Deleted ${name === "" ? "a step" : name}`,
   goToData: "Go to data",
   nextProblem: "Next problem",
-  noProblems: "No problems",
 
   // Labels of undo
   changes: {
@@ -138,15 +137,9 @@ export const en = {
   },
 
   // Problems
-  problems: "Problems",
   problemsHere: "Problems appear here.",
   errors,
   warnings,
-  errorsAndWarnings: (e: number, w: number) => `${errors(e)}, ${warnings(w)}`,
-  notChecked: (why: string) => `Not checked: ${why}`,
-  checking: "Checking…",
-  error: "error",
-  warning: "warning",
   skill: "skill",
   nameMissing: "Name the skill.",
 

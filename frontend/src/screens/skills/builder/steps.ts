@@ -110,13 +110,6 @@ export function walk(skill: Skill, visit: (path: string, step: Step, depth: numb
   go("steps", skill.steps, 0);
 }
 
-/** How many steps there are, with those of nested bodies. */
-export function countSteps(skill: Skill): number {
-  let n = 0;
-  walk(skill, () => n++);
-  return n;
-}
-
 /** The ids of all steps. */
 export function idsOf(skill: Skill): Set<string> {
   const ids = new Set<string>();

@@ -1,6 +1,6 @@
-import { common as t } from "../lib/i18n/common";
-import { RpcError, type Item, type Params, type Result, type Rpc } from "../lib/rpc";
-import { JobList, Load, toasts } from "../lib/ui/state";
+import { common as t } from "../i18n/common";
+import { RpcError, type Item, type Params, type Result, type Rpc } from "../rpc";
+import { JobList, Load, toasts } from "../ui/state";
 
 export type ServiceInfo = Item<"services.list", "services">;
 export type StorageStatus = Result<"storage.status">;

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { RpcError } from "../../lib/rpc";
-import { fakeRpc, type FakeRpc } from "../../lib/rpc/fake";
-import { nav, toasts } from "../../lib/ui/state";
-import { GUARD_MS } from "../../lib/run/prompt.svelte";
+import { RpcError } from "../rpc";
+import { fakeRpc, type FakeRpc } from "../rpc/fake";
+import { nav, toasts } from "../ui/state";
+import { GUARD_MS } from "../run/prompt.svelte";
 import { ApprovalsState, type Approval, type Detail } from "./approvals.svelte";
 
 const hash = "a".repeat(64);

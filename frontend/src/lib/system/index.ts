@@ -1,4 +1,4 @@
-import { rpc } from "../lib/rpc";
+import { rpc } from "../rpc";
 import { System } from "./system.svelte";
 
 /** The frame's own state; one a page. */

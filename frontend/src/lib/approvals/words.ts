@@ -1,5 +1,5 @@
 /** How requests and permissions are shown: tones of their states, and how long an answer lasts. */
-import type { Scope } from "../../lib/run/prompt.svelte";
+import type { Scope } from "../run/prompt.svelte";
 
 type Tone = "neutral" | "ok" | "danger" | "warn";
 

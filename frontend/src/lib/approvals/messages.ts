@@ -1,5 +1,5 @@
 /** Texts of the Approvals screen. */
-import { catalogue, listing, number, plural } from "../../lib/i18n";
+import { catalogue, listing, number, plural } from "../i18n";
 
 export const en = {
   title: "Approvals",

@@ -1,4 +1,4 @@
-import { listing, number, plural } from "../../lib/i18n";
+import { listing, number, plural } from "../i18n";
 import type { Messages } from "./messages";
 
 export default {

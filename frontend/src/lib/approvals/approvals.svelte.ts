@@ -1,8 +1,8 @@
-import { asError, type EventData, type Item, type Params, type Result, type Rpc } from "../../lib/rpc";
-import { ListState, route } from "../../lib/list/state";
-import { sayAnswered } from "../../lib/run/answered";
-import { defaultScope, GUARD_MS, type Scope } from "../../lib/run/prompt.svelte";
-import { Load, nav, toasts } from "../../lib/ui/state";
+import { asError, type EventData, type Item, type Params, type Result, type Rpc } from "../rpc";
+import { ListState, route } from "../list/state";
+import { sayAnswered } from "../run/answered";
+import { defaultScope, GUARD_MS, type Scope } from "../run/prompt.svelte";
+import { Load, nav, toasts } from "../ui/state";
 import { t } from "./messages";
 import { TABS, type Tab } from "./words";
 
