@@ -6,8 +6,10 @@ package apigen
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"helix/backend/gateway"
 )
@@ -62,7 +64,7 @@ func Write(files map[string][]byte, root string) error {
 // that differ.
 func Check(files map[string][]byte, root string) error {
 	var stale []string
-	for _, name := range []string{DocumentFile, EmbeddedFile, ProtocolFile, TypeScriptFile} {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		have, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if err != nil || !bytes.Equal(have, files[name]) {
 			stale = append(stale, name)

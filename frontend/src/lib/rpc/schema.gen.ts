@@ -1118,6 +1118,52 @@ export interface BackendPauseBackgroundParams {
   resume?: boolean;
 }
 
+/** NthDay is the second Monday of the month, for example. */
+export interface CadenceNthDay {
+  nth: number;
+  weekday: number;
+}
+
+/** Parts says what a cadence means in pieces, so that a client can put it into any language. Words puts the same pieces into English. Sunday is 0, January is 1. */
+export interface CadenceParts {
+  /** of an interval; the rest is of a cron expression */
+  everySecs?: number;
+  /** of a single time */
+  at?: string;
+  /** times of day, 09:00 or 09:00:30; when empty, the three sets below */
+  times?: string[];
+  /** none: at second 0 */
+  seconds?: CadenceSet;
+  minutes?: CadenceSet;
+  /** none: every hour */
+  hours?: CadenceSet;
+  /** every so many days from the 1st */
+  dayStep?: number;
+  /** of the month */
+  days?: number[];
+  /** the working days nearest to these */
+  nearestDays?: number[];
+  lastDay?: boolean;
+  weekdays?: number[];
+  nthWeekdays?: CadenceNthDay[];
+  /** the last such day of the month */
+  lastWeekdays?: number[];
+  /** a day must be in both, of the month and of the week; otherwise in either */
+  bothDays?: boolean;
+  /** none: every month */
+  months?: number[];
+  timezone?: string;
+}
+
+/** Set is the seconds, minutes or hours of a cron expression. None of its fields: all of them. */
+export interface CadenceSet {
+  /** every so many from 0 */
+  step?: number;
+  first?: number;
+  last?: number;
+  values?: number[];
+}
+
 /** CallParams name a callable and its input. */
 export interface CallableCallParams {
   /** "": any */
@@ -4087,6 +4133,8 @@ export interface SchedulerPreviewParams {
 export interface SchedulerPreviewResult {
   times: SchedulerPreviewTime[];
   description: string;
+  /** of the description */
+  parts: CadenceParts;
   warnings: string[];
   /** with the time zone filled in */
   cadence: unknown;
@@ -4235,6 +4283,8 @@ export interface SchedulerSchedule {
   cadence: unknown;
   /** the cadence in plain English */
   words: string;
+  /** the same in pieces, for other languages */
+  parts: CadenceParts;
   /** the cadence named no time zone: it follows the operating system's */
   osZone: boolean;
   startsAt?: string | null;
@@ -4321,6 +4371,7 @@ export interface SchedulerTemplate {
   target: SchedulerTarget;
   cadence: unknown;
   words: string;
+  parts: CadenceParts;
   /** why it cannot be used in this build */
   unavailable?: string;
 }

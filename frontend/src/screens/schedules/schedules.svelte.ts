@@ -1,4 +1,5 @@
 import { asError, type Rpc } from "../../lib/rpc";
+import { when } from "../../lib/run/when";
 import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { Load, type Notify } from "../../lib/ui/state";
 import { CalendarState } from "./calendar.svelte";
@@ -136,7 +137,7 @@ export class SchedulesScreen {
     const s = await this.form.save();
     if (!s) return null;
     this.#touched(s.scheduleId);
-    this.#notify.ok((before ? t.saved : t.created)(s.name), s.status === "active" ? s.words : t.createdPaused);
+    this.#notify.ok((before ? t.saved : t.created)(s.name), s.status === "active" ? when(s) : t.createdPaused);
     return s;
   }
 

@@ -168,8 +168,6 @@ export const en = {
     "audit.details_max_age_days": "Keep activity details for",
     "audit.entries_max_age_days": "Keep activity for",
   } as Readonly<Record<string, string>>,
-  /** Explanations in place of those of the backend, which are in English. */
-  help: {} as Readonly<Record<string, string>>,
   units: { ms: { other: "ms" }, s: { one: "second", other: "seconds" }, h: { one: "hour", other: "hours" }, d: { one: "day", other: "days" }, rows: { one: "row", other: "rows" }, files: { one: "file", other: "files" }, "1/s": { other: "a second" }, "1/min": { other: "a minute" } } as Readonly<Record<string, Forms>>,
   choices: {
     "app.gpu": { auto: "Automatic", on: "On", off: "Off" },
