@@ -101,6 +101,7 @@ export default {
   pathFirst: "Geben Sie zuerst einen vollständigen Pfad ein.",
   pathAnother: "Andere auswählen",
 
+  timeOfDay: "Uhrzeit",
   milliseconds: (n) => `${n} ms`,
   seconds: (n) => `${n} s`,
   minutes: (n) => `${n} Min.`,
@@ -195,7 +196,7 @@ export default {
   services: "Dienste",
   servicesText: "Dienste im Hintergrund.",
   servicesLoadFailed: "Die Dienste konnten nicht geladen werden.",
-  serviceNames: { gateway: "Gateway", agent: "Agent", "skill-sandbox": "Sandbox", "memory-synthesis": "Gedächtnis-Synthese", "psychology-decay": "Psychologie-Abklingen", "voice-pipeline": "Sprache", "sync-coordinator": "Synchronisierung", scheduler: "Zeitplaner" },
+  serviceNames: { gateway: "Gateway", agent: "Agent", "skill-sandbox": "Sandbox", "memory-synthesis": "Gedächtnis-Synthese", "psychology-decay": "Psychologie-Abklingen", "voice-pipeline": "Sprache", "sync-coordinator": "Synchronisierung", scheduler: "Zeitplaner", memory: "Gedächtnis", skills: "Skills" },
   port: (n) => `Port ${n}`,
   since: (duration) => `seit ${duration}`,
   restarted: (n) => `${plural(n, { one: "Mal", other: "Mal" })} neu gestartet`,

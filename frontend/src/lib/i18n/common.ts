@@ -107,6 +107,7 @@ export const en = {
   pathAnother: "Choose another",
 
   // Times
+  timeOfDay: "Time of day",
   milliseconds: (n: string) => `${n} ms`,
   seconds: (n: string) => `${n} s`,
   minutes: (n: string) => `${n} min`,
@@ -205,7 +206,7 @@ export const en = {
   services: "Services",
   servicesText: "Background services.",
   servicesLoadFailed: "Couldn't load services.",
-  serviceNames: { gateway: "Gateway", agent: "Agent", "skill-sandbox": "Sandbox", "memory-synthesis": "Memory synthesis", "psychology-decay": "Psychology decay", "voice-pipeline": "Voice", "sync-coordinator": "Sync", scheduler: "Scheduler" },
+  serviceNames: { gateway: "Gateway", agent: "Agent", "skill-sandbox": "Sandbox", "memory-synthesis": "Memory synthesis", "psychology-decay": "Psychology decay", "voice-pipeline": "Voice", "sync-coordinator": "Sync", scheduler: "Scheduler", memory: "Memory", skills: "Skills" },
   port: (n: number) => `port ${n}`,
   since: (duration: string) => `for ${duration}`,
   restarted: (n: number) => `restarted ${plural(n, { one: "time", other: "times" })}`,

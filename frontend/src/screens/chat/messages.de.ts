@@ -156,7 +156,7 @@ const de: typeof en = {
   noChats: "Noch keine Chats",
   noChatsText: "Jede Unterhaltung bleibt hier.",
   useModel: "Verwenden",
-  noneFound: "Auf diesem Computer antwortet kein Modellserver.",
+  noneFound: "Auf diesem Computer antwortet kein Modellserver. Starten Sie einen, zum Beispiel Ollama oder LM Studio, und suchen Sie noch einmal. Oder fügen Sie einen Dienst hinzu, für den Sie einen Schlüssel haben.",
   findLabel: "Wörter in Nachrichten",
   findScope: "Suchen in",
   findScopes: { chat: "diesem Chat", all: "allen Chats" },

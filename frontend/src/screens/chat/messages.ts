@@ -163,7 +163,7 @@ export const en = {
   noChats: "No chats yet",
   noChatsText: "Each conversation is kept here.",
   useModel: "Use",
-  noneFound: "No model server answers on this computer.",
+  noneFound: "No model server answers on this computer. Start one, such as Ollama or LM Studio, and look again. Or add a service that you have a key for.",
   findLabel: "Words in messages",
   findScope: "Search in",
   findScopes: { chat: "this chat", all: "all chats" } as Record<string, string>,
