@@ -33,7 +33,6 @@ const de: typeof en = {
   archive: "Archivieren",
   unarchive: "Aus dem Archiv holen",
   archived: (title) => `${title} archiviert`,
-  deleted: (title) => `${title} gelöscht`,
   stop: "Anhalten",
   send: "Senden",
   find: "In diesem Chat suchen",

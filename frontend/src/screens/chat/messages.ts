@@ -34,7 +34,6 @@ export const en = {
   archive: "Archive",
   unarchive: "Move out of archive",
   archived: (title: string) => `Archived ${title}`,
-  deleted: (title: string) => `Deleted ${title}`,
   stop: "Stop",
   send: "Send",
   find: "Find in this chat",

@@ -1,3 +1,4 @@
+import { common } from "../../lib/i18n/common";
 import { asError, type Rpc } from "../../lib/rpc";
 import { when } from "../../lib/run/when";
 import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
@@ -190,7 +191,8 @@ export class SchedulesScreen {
     const deletion = {
       act: () => this.#rpc.call("schedules.delete", params),
       restore: () => this.#rpc.call("schedules.restore", params).then(() => this.#touched(null)),
-      done: t.deleted(s.name),
+      done: common.movedToTrash(s.name),
+      trash: true,
       failed: t.cannotDelete(s.name),
     };
     if (await this.list.remove(s.scheduleId, deletion, this.#notify)) this.#touched(null);
