@@ -6,7 +6,7 @@ import { ConfigState, fixedBy, labelOf, shown, written } from "./config.svelte";
 import { DataState } from "./data.svelte";
 import { GatewayState } from "./gateway.svelte";
 import { KeysState, placeWord } from "./keys.svelte";
-import { modelRef, ModelsState, serviceTitle } from "./models.svelte";
+import { modelRef, ModelsState, serviceTitle, type Provider } from "./models.svelte";
 import { SandboxState, type SandboxStatus } from "./sandbox.svelte";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -367,11 +367,11 @@ describe("models", () => {
   });
 
   it("offers only services that can be asked, and shows those without a key last", async () => {
-    const service = (name: string, state: string, enabled = true) => ({ name, state, enabled });
+    const service = (name: string, state: string, enabled = true) => ({ name, state, enabled }) as Provider;
     const rpc = fakeRpc({
       "providers.list": () => ({ providers: [service("openai", "no_key"), service("ollama", "ready"), service("gemini", "disabled", false), service("local", "unreachable")] }),
       "providers.roles": () => ({ roles: [] }),
-      "providers.models": () => ({ models: [{ ref: "ollama/qwen3" }] }),
+      "providers.models": () => ({ models: [{ ref: "ollama/qwen3" }], total: 1 }) as never,
     });
     const s = new ModelsState(rpc);
     await s.load();
