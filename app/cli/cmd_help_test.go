@@ -195,7 +195,7 @@ func TestManualHasAPageForEachCommand(t *testing.T) {
 
 func TestVersionFlagAndHelpCommand(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}, {"--quiet help memory search", "Usage: helix memory"}, {"--version --json", `"version":"dev"`}} {
+	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}, {"--quiet help memory search", "Usage: helix memory"}, {"--version --json", `"version":"dev"`}, {"--json --version", `"version":"dev"`}, {"--timeout 5s --version", "helix dev\n"}, {"help environment", "HELIX_PROJECT_DIR"}, {"help exit-codes", "  3    not found"}} {
 		var out bytes.Buffer
 		if code := Main(t.Context(), strings.Fields(c.args), Env{Stdout: &out, Stderr: &out}); code != 0 || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: exit %d, %s", c.args, code, out.String())

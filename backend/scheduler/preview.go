@@ -90,7 +90,7 @@ func warnings(c *cadence.Cadence, times []PreviewTime) []string {
 // Bounds of a calendar.
 const (
 	calendarDays = 62
-	dayMarks     = 200 // more of them on a day are told as counts
+	dayMarks     = 200 // more of them on a day become counts
 	maxItems     = 15_000
 )
 

@@ -123,6 +123,7 @@ export default {
   welcomeWords: "start anfang hilfe beginn",
   welcomeText: "Helix ist ein privater Assistent auf Ihrem eigenen Computer: Es führt Ihre Werkzeuge sicher aus, verbindet sie zu Skills und findet, was Sie gesagt und geschrieben haben.",
   welcomeBegin: "Beginnen Sie mit einem davon",
+  welcomeChat: "Wenn Sie ein Modell haben, fragen Sie im Chat nach allem:",
   welcomePalette: (keys) => `${keys} findet alles, was Helix kann.`,
   groups: { Work: "Arbeit", Mind: "Wissen", Voice: "Sprache", System: "System" },
   screens: "Bereiche",

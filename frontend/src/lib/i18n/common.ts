@@ -130,6 +130,7 @@ export const en = {
   welcomeWords: "start first begin help tour",
   welcomeText: "Helix is a private assistant on your own computer: it runs your tools safely, joins them into skills, and finds what you have said and written.",
   welcomeBegin: "Begin with one of these",
+  welcomeChat: "When you have a model, ask for anything in Chat:",
   welcomePalette: (keys: string) => `${keys} finds everything that Helix can do.`,
   groups: { Work: "Work", Mind: "Mind", Voice: "Voice", System: "System" },
   screens: "Screens",

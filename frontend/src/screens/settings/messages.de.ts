@@ -64,9 +64,9 @@ export default {
   },
   agents: {
     personas: "Agenten",
-    personasHelp: "Wer in einem Chat antwortet. Eigene Dateien sagen, was jedem aufgetragen ist; kein Tool kann sie schreiben.",
+    personasHelp: "Wer in einem Chat antwortet. Die Anweisungen stehen in Ihren Dateien, die kein Werkzeug ändern kann.",
     newPersona: "Neuer Agent…",
-    all: "Was allen Agenten aufgetragen ist",
+    all: "Anweisungen für alle Agenten",
     edit: "Bearbeiten",
     loading: "Agenten werden geladen",
     failed: "Die Agenten konnten nicht geladen werden",
@@ -208,7 +208,7 @@ export default {
   pageOnly: "Gilt nur für diese Seite",
 
   search: "Einstellungen durchsuchen",
-  groups: { app: "Programm", audit: "Aktivität", backup: "Sicherungen", gateway: "Gateway", history: "Aufbewahrung", log: "Protokoll", memory: "Gedächtnis", notifications: "Benachrichtigungen", sandbox: "Sandbox", scheduler: "Zeitplaner", skills: "Skills", storage: "Speicher" },
+  groups: { agent: "Agent", telemetry: "Telemetrie", app: "Programm", audit: "Aktivität", backup: "Sicherungen", gateway: "Gateway", history: "Aufbewahrung", log: "Protokoll", memory: "Gedächtnis", notifications: "Benachrichtigungen", sandbox: "Sandbox", scheduler: "Zeitplaner", skills: "Skills", storage: "Speicher" },
   noMatch: (query) => `Keine Einstellung passt zu „${query}“.`,
 
   address: "Adresse",

@@ -66,9 +66,9 @@ export const en = {
   },
   agents: {
     personas: "Agents",
-    personasHelp: "Who answers in a chat. Files of yours say what each is told; no tool can write them.",
+    personasHelp: "Who answers in a chat. Their instructions are files of yours, which no tool can change.",
     newPersona: "New agent…",
-    all: "What all agents are told",
+    all: "Instructions for all agents",
     edit: "Edit",
     loading: "Loading agents",
     failed: "Couldn't load the agents",
@@ -201,7 +201,7 @@ export const en = {
 
   // All settings
   search: "Search settings",
-  groups: { app: "App", audit: "Activity log", backup: "Backups", gateway: "Gateway", history: "Retention", log: "Log", memory: "Memory", notifications: "Notifications", sandbox: "Sandbox", scheduler: "Scheduler", skills: "Skills", storage: "Storage" } as Readonly<Record<string, string>>,
+  groups: { agent: "Agent", telemetry: "Telemetry", app: "App", audit: "Activity log", backup: "Backups", gateway: "Gateway", history: "Retention", log: "Log", memory: "Memory", notifications: "Notifications", sandbox: "Sandbox", scheduler: "Scheduler", skills: "Skills", storage: "Storage" } as Readonly<Record<string, string>>,
   noMatch: (query: string) => `No settings match “${query}”.`,
 
   // Gateway
