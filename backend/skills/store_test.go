@@ -14,7 +14,6 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/fault"
-	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
