@@ -16,6 +16,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // again is a new start over the same database and head file.
@@ -333,6 +334,7 @@ func (sp *specimen) ctx(db *storage.DB) context.Context {
 // was altered before it was exported.
 func TestExportTamperings(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	sp := makeSpecimen(t)
 	e := sp.open(t)
 	text := e.export()

@@ -17,6 +17,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 // A log that was made once and is altered in copies: three segments, two users, erased
@@ -395,6 +396,7 @@ func (w *workshop) repair() {
 // the specimen itself is intact.
 func TestTamperings(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	sp := makeSpecimen(t)
 	w := sp.workshop(t)
 	if r := w.verify(); !r.OK || w.altered() {
@@ -440,6 +442,7 @@ func TestTamperings(t *testing.T) {
 // TestTamperingsTogether makes several alterations at a time, chosen by a seed.
 func TestTamperingsTogether(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	sp := makeSpecimen(t)
 	all := slices.DeleteFunc(tamperings(sp), func(c tampering) bool { return c.file != nil || strings.Contains(c.name, "key in the table") })
 	seeds := 50

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"helix/backend/testkit"
 )
 
 // planted makes groups of vectors around random centers, and noise.
@@ -274,6 +276,7 @@ func reference(points []int32, tree []edge, minSize int, birth float64, root boo
 // densities, up to the points that lie far out.
 func TestHDBSCANEqualsItsDefinition(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		x, _ := planted(r, 1+r.IntN(4), 10+r.IntN(20), r.IntN(60), 12, 0.1+r.Float64())
@@ -362,6 +365,7 @@ func TestSpanningTreeIsMinimal(t *testing.T) {
 
 func TestKMeans(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	x, truth := planted(rand.New(rand.NewPCG(5, 1)), 8, 60, 0, 48, 0.6)
 	x = append(x, make([]float32, 48)) // a zero vector is in no cluster
 	truth = append(truth, Noise)

@@ -20,6 +20,7 @@ import (
 	"github.com/zalando/go-keyring"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // fakeKeyring stands for the system's, which a test must not touch.
@@ -267,6 +268,7 @@ func TestKeyFileWithPassphrase(t *testing.T) {
 
 func TestScryptParametersOfTheManual(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	p := rootPaths(t)
 	o := testRootOptions(&fakeKeyring{err: errors.New("none")})
 	o.scryptN, o.Passphrase = 0, "x"

@@ -18,6 +18,7 @@ import (
 	"helix/backend/permission"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 func TestWriteReadEditDeleteUndo(t *testing.T) {
@@ -362,6 +363,7 @@ func pathCorpus(e *env) []string {
 
 func TestPathCorpus(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	if runtime.GOOS == "windows" {
 		t.Skip("the corpus is of POSIX paths")
 	}
@@ -442,6 +444,7 @@ func TestLinks(t *testing.T) {
 // A folder that is exchanged for a link during the calls leads nowhere else.
 func TestFolderExchangedForALink(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	if runtime.GOOS == "windows" {
 		t.Skip("open folders cannot be renamed here")
 	}

@@ -59,6 +59,7 @@ func TestMeaning(t *testing.T) {
 // TestSameBytes embeds the same texts alone, in calls of other sizes and in parallel.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	m := model(t)
 	texts := append(ordinary(t, 24), "", strings.Repeat("a long text of many pieces ", 90))
 	want := make([][]float32, len(texts))
@@ -184,6 +185,7 @@ func TestCanceled(t *testing.T) {
 
 func TestLongText(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	m := model(t)
 	size := 8 << 10
 	if os.Getenv("HELIX_LONG") != "" {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // model opens the encoder, or skips the test when it is not built.
@@ -79,6 +80,7 @@ func references(t testing.TB, texts []string, args ...string) []reference {
 // than a cosine of 0.99999 and no component further than 1e-5.
 func TestFidelity(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	m := model(t)
 	texts := difficult()
 	if testing.Short() || raced { // the reference takes most of the time
@@ -110,6 +112,7 @@ func TestFidelity(t *testing.T) {
 // something: characters with and without a piece, marks, compatibility forms, spaces.
 func TestFidelityOfTokens(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	m := model(t)
 	parts := []string{
 		" ", "  ", "\u00a0", "▁", "\t", "a", "e", "the", "ing", "s", ".", ",", ":", "://", ":)", ":-)", ":00", "\u0301", "\u0327", "\u0307\u0323", "é", "ﬁ", "½", "Ａ", "ﷺ", "ｶﾞ",

@@ -8,12 +8,14 @@ import (
 
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 var _ = flag.Bool("update", false, "write the golden files")
 
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	var db *storage.DB
 	with := withDB(t)
 	f := setup(t, func(o *Options) { with(o); db = o.DB })

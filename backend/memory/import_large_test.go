@@ -12,6 +12,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/memory/importer"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // largeZip writes a small archive whose one text has 100 MiB, most of it a line without words.
@@ -42,6 +43,7 @@ func largeZip(t *testing.T) string {
 
 func TestLargeArchiveNeedsAConfirmation(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	b := newBundle(t, Options{})
 	e := b.ends(t)
 	p := ImportParams{Path: largeZip(t)}

@@ -13,6 +13,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/memory/search"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 var _ = flag.Bool("update", false, "write the golden files")
@@ -20,6 +21,7 @@ var _ = flag.Bool("update", false, "write the golden files")
 // Everything that a person, an agent or an import does often.
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	b := newBundle(t, Options{Embedder: newWordsModel("words-1", 16), VectorDir: t.TempDir()})
 	e := b.ends(t)
 	plans := storagetest.RecordPlans(t, b.db)

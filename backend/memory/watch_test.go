@@ -14,6 +14,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/pause"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // vault is a watched folder of notes, and the memory that it is imported into.
@@ -250,6 +251,7 @@ func TestNoteComesBackAfterItsDocumentWasPurged(t *testing.T) {
 // TestLongNotesGoAndComeBackAsAWhole has a note of several documents.
 func TestLongNotesGoAndComeBackAsAWhole(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	v := newVault(t, Options{}, "long.md="+strings.Repeat("A line about the garden.\n", 30_000), "long.md#2.md=another note", "long.md.md=and another")
 	v.scan()
 	all := v.titles(v.ctx, false)

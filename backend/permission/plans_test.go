@@ -7,12 +7,14 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 var _ = flag.Bool("update", false, "write the golden files")
 
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	e := setup(t, Options{})
 	plans := storagetest.RecordPlans(t, e.db)
 	do := func(_ any, err error) {

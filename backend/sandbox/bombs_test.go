@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"helix/backend/testkit"
 )
 
 // sourceBombs are short or regular texts on which a compiler takes memory or time out of
@@ -96,6 +98,7 @@ const bombsEnv = "HELIX_TEST_BOMBS"
 // its bound. After each, an ordinary source that needs the child still compiles.
 func TestSourceBombs(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	count := 50
 	if long {
 		count = 500

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 var _ = flag.Bool("update", false, "write the golden files")
 
 func TestQueryPlans(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	m := newSim(t, Options{})
 	plans := storagetest.RecordPlans(t, m.db)
 	do := func(_ any, err error) {

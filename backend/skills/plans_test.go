@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 var _ = flag.Bool("update", false, "write the golden files")
 
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	b := newBench(t)
 	plans := storagetest.RecordPlans(t, b.db)
 	do := func(_ any, err error) {

@@ -3,7 +3,6 @@ package skills
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,7 +91,17 @@ func (b *bench) start(s *Service) {
 // time, and after a restart.
 func TestRunWaitsOutOfMemory(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.WaitInMemory = time.Millisecond })
+	var b *bench
+	var ahead atomic.Int64 // of the clock; a wait ends when the test says so
+	options := func(o *Options) {
+		o.Limits.WaitInMemory = time.Millisecond
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	}
+	pass := func(d time.Duration) {
+		ahead.Add(int64(d))
+		b.s.wake()
+	}
+	b = newBench(t, options)
 	b.start(b.s)
 	parked := func(id uuid.UUID) {
 		t.Helper()
@@ -109,25 +118,29 @@ func TestRunWaitsOutOfMemory(t *testing.T) {
 	}
 	b.until(out.ExecutionID, is(machine.Completed))
 
-	timed := b.async(skillText(`{"stepId":"w","toolType":"builtin","toolName":"wait","parameters":{"ms":400}}`, step("send", "ok", "")), `{}`)
+	timed := b.async(skillText(`{"stepId":"w","toolType":"builtin","toolName":"wait","parameters":{"ms":3600000}}`, step("send", "ok", "")), `{}`)
 	parked(timed)
+	pass(time.Hour)
 	x := b.until(timed, is(machine.Completed))
 	var waited struct{ WaitedMs int64 }
-	if err := json.Unmarshal(x.ExecutionContext["w"], &waited); err != nil || waited.WaitedMs < 400 {
+	if err := json.Unmarshal(x.ExecutionContext["w"], &waited); err != nil || waited.WaitedMs < 3600000 {
 		t.Fatalf("%s %v", x.ExecutionContext["w"], err)
 	}
-	if x.ExecutionTimeMs >= 400 {
+	if x.ExecutionTimeMs >= 3600000 {
 		t.Fatalf("the wait counts as running: %v", x.ExecutionTimeMs)
 	}
 	b.replay(timed)
 
-	again := b.async(skillText(`{"stepId":"w","toolType":"builtin","toolName":"wait","parameters":{"ms":700}}`), `{}`)
+	again := b.async(skillText(`{"stepId":"w","toolType":"builtin","toolName":"wait","parameters":{"ms":3600000}}`), `{}`)
 	parked(again)
 	b.s.Close()
-	b.s = b.service()
+	b.s = b.service(options)
 	b.start(b.s)
+	pass(time.Hour)
 	b.until(again, is(machine.Completed))
-	late := b.run(skillText(strings.Replace(approval, "60000", "1000", 1)), `{"to":"you"}`)
+	late := b.run(skillText(approval), `{"to":"you"}`)
+	parked(late.ExecutionID)
+	pass(time.Minute)
 	if x = b.until(late.ExecutionID, is(machine.Failed)); x.Error.Kind != "timeout" {
 		t.Fatalf("%+v", x.Error)
 	}

@@ -16,6 +16,7 @@ import (
 	"helix/backend/memory"
 	"helix/backend/permission"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // scriptedModel answers with its replies in turn, and keeps what it was sent.
@@ -315,6 +316,7 @@ func TestMasks(t *testing.T) {
 // far too long is refused.
 func TestQuestionAboutText(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	q := &questions{}
 	f := newFixture(t, Options{Model: &scriptedModel{}, Gate: q, Private: true})
 	f.remember(t, 0, "The garden is dry.", "The garden is green.", "The garden is gone.")

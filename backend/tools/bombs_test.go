@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // doublingEnum is a short TypeScript source whose last constant is 2^60 characters long.
@@ -24,6 +25,7 @@ func doublingEnum() string {
 // Every method that compiles code refuses a source that would take all memory to compile.
 func TestSourceThatExplodesIsRefusedEverywhere(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	s := setup(t)
 	bomb := doublingEnum()
 	refused := func(what string, err error) {

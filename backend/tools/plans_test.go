@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 	"helix/backend/wasmtools"
 )
 
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	b := setup(t)
 	plans := storagetest.RecordPlans(t, b.db)
 	do := func(_ any, err error) {

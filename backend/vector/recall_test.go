@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"helix/backend/embed"
+	"helix/backend/testkit"
 )
 
 // sentences are as many different ones as asked for, about everyday things.
@@ -34,6 +35,7 @@ func sentences(s source, n int) []string {
 // with filters and after deletes too.
 func TestRecallOnRealEmbeddings(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	if raced {
 		t.Skip("embedding takes too long under the race detector")
 	}
