@@ -27,7 +27,7 @@ export function stateBadge(s: Pick<Schedule, "status" | "disabledReason" | "need
 }
 
 /** What a schedule is called. Those that come with Helix have a name in each language. */
-export const scheduleName = (s: Pick<Schedule, "name" | "system">): string => (s.system ? shipped(s.name) : s.name);
+export const scheduleName = (s: Pick<Schedule, "name">): string => shipped(s.name);
 
 /** The target by name. */
 export const targetName = (target: Schedule["target"]): string => target.name || lookup(t.kinds, target.kind);
