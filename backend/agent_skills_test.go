@@ -214,3 +214,100 @@ func TestSkillsOfTrustedProjects(t *testing.T) {
 		t.Error("the nearer document does not win")
 	}
 }
+
+// Documents of a project are shown as inactive until the person trusts it, and again once the trust is taken
+// back; a document of the same name in the person's own folder is used meanwhile. .claude/skills counts when
+// it is switched on.
+func TestTrustOfAProjectIsListedAndRevoked(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "Hm."})
+	project := t.TempDir()
+	for _, dir := range []string{".helix/skills/reports", ".claude/skills/letters"} {
+		at := filepath.Join(project, filepath.FromSlash(dir))
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, "SKILL.md"), []byte(skillText(filepath.Base(at), "PROJECT")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.writeSkill("reports", skillText("reports", "MINE"))
+	states := func() string {
+		t.Helper()
+		var out agent.SkillsResult
+		c.call("agent.skills", agent.SkillsParams{ProjectDir: project}, &out)
+		list := []string{}
+		for _, d := range out.Skills {
+			list = append(list, d.Source+" "+d.Name+" "+d.State)
+		}
+		return strings.Join(list, ", ")
+	}
+	trusted := func() int {
+		t.Helper()
+		var out agent.SkillsResult
+		c.call("agent.skills", agent.SkillsParams{}, &out)
+		n := 0
+		for _, f := range out.Folders {
+			if f.Source == "project" && f.Trusted && f.Path == project {
+				n++
+			}
+		}
+		return n
+	}
+	trust := func(yes bool) { c.call("agent.set_skill", agent.SetSkillParams{Folder: project, Trusted: &yes}, nil) }
+	if got := states(); got != "project reports inactive, user reports active" || trusted() != 0 {
+		t.Errorf("at first: %s, %d", got, trusted())
+	}
+	var list agent.SkillsResult
+	c.call("agent.skills", agent.SkillsParams{ProjectDir: project}, &list)
+	yes := true
+	if err := c.try("agent.set_skill", agent.SetSkillParams{ID: &list.Skills[0].ID, Enabled: &yes, Hash: list.Skills[0].Hash}, nil); err == nil {
+		t.Error("a document of a project that is not trusted was enabled")
+	}
+	trust(true)
+	if got := states(); got != "project reports active, user reports invalid" || trusted() != 1 {
+		t.Errorf("trusted: %s, %d", got, trusted())
+	}
+	c.call("config.set", map[string]any{"values": map[string]any{"agent.claude_skills": true}}, nil)
+	if got := states(); got != "project reports active, project letters active, user reports invalid" {
+		t.Errorf("with .claude: %s", got)
+	}
+	trust(false)
+	if got := states(); got != "project reports inactive, project letters inactive, user reports active" || trusted() != 0 {
+		t.Errorf("taken back: %s, %d", got, trusted())
+	}
+}
+
+// A document that requires what is not there says so and is not used; it is used once it is there.
+func TestSkillRequirements(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), calls("skill_use", `{"name":"reports"}`), providers.ScriptedReply{Text: "Hm."})
+	with := func(requires string) string {
+		return strings.Replace(skillText("reports", "x"), "---\n", "---\nrequires: "+requires+"\n", 1)
+	}
+	for requires, want := range map[string]string{
+		"[file_read, tool:file_list, program:go]": "",
+		"[file_read, no-such-thing]":              "no tool, skill or program of this name",
+		"[program:no-such-program]":               "the program no-such-program",
+		"[program:/bin/sh]":                       "the program /bin/sh",
+		"[skill:letters]":                         "the skill letters",
+		"[grant:everything]":                      "tool:NAME",
+	} {
+		c.writeSkill("reports", with(requires))
+		d := c.skills()["reports"]
+		text := ""
+		for _, x := range d.Diagnostics {
+			text += x.Message
+		}
+		if bad := d.State == agent.SkillInvalid; bad != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s, %q", requires, d.State, text)
+		}
+	}
+	c.writeSkill("reports", with("[skill:letters]"))
+	c.writeSkill("letters", skillText("letters", "x"))
+	for _, d := range c.skills() {
+		if d.State == agent.SkillInvalid {
+			t.Errorf("%+v", d)
+		}
+	}
+}

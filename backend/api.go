@@ -35,6 +35,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerAgent(b, a)
 	registerEval(b, a)
 	registerTrash(b, a)
+	registerSync(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

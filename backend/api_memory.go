@@ -85,6 +85,8 @@ func registerSynthesis(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "memory.list_people", gateway.Read, s.People, gateway.Costly())
 	gateway.Handle(a, "memory.merge_people", gateway.Write, s.MergePeople)
 	gateway.Handle(a, "memory.split_person", gateway.Write, s.SplitPerson)
+	gateway.Handle(a, "memory.rename_person", gateway.Write, s.RenamePerson)
+	gateway.Handle(a, "memory.dismiss_people", gateway.Write, s.DismissPeople)
 	gateway.Handle(a, "memory.cluster_map", gateway.Read, s.ClusterMap, gateway.Costly())
 
 	gateway.Forward[synthesis.Progress](a, "memory.synthesis_progress", gateway.Transient())
@@ -107,6 +109,7 @@ func registerPsychology(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "psychology.set_salience", gateway.Write, s.SetSalience)
 	gateway.Handle(a, "psychology.forecast", gateway.Read, s.Forecast)
 	gateway.Handle(a, "psychology.fading", gateway.Read, s.Fading)
+	gateway.Handle(a, "psychology.plan_reviews", gateway.Write, s.PlanReviews)
 	gateway.Handle(a, "psychology.decay_run", gateway.Write, s.DecayRun, gateway.Costly())
 	gateway.Alias(a, "psychology.run_decay", "psychology.decay_run")
 	gateway.Handle(a, "psychology.decay_history", gateway.Read, s.DecayHistory)

@@ -24,6 +24,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/cloudsync"
 	"helix/backend/config"
 	"helix/backend/coretools"
 	"helix/backend/fault"
@@ -109,6 +110,7 @@ type Backend struct {
 	Agent      *agent.Service
 	Eval       *eval.Service
 	Trash      *trash.Service
+	Sync       *cloudsync.Service
 	Gateway    *gateway.Server
 	Services   *gateway.Services // those that a person can stop and start
 	Picks      *picks.Picks
@@ -263,10 +265,12 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.openAgent(ctx, paths, conf)
 	b.openTrash()
+	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{Logger: b.log, Version: Version, Private: conf.StoragePrivate})
+	b.closing("sync", b.Sync.Close)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), trash.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

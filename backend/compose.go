@@ -56,6 +56,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	if !b.o.Once {
 		b.Services.Add("skills", b.whenHealthy(b.Skills.Run), nil)
 		b.Services.Add("agent", b.whenHealthy(b.Agent.Run), nil)
+		b.Services.Add("sync-coordinator", b.whenHealthy(b.Sync.Run), nil)
 		b.Services.Add("memory-synthesis", b.whenHealthy(b.Synthesis.Run), nil)
 		if conf.SchedulerEnabled {
 			b.Services.Add("scheduler", b.whenHealthy(b.Scheduler.Run), nil)

@@ -1,9 +1,13 @@
 package backend
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +19,11 @@ import (
 	"helix/backend/callable"
 	"helix/backend/config"
 	"helix/backend/fault"
+	"helix/backend/identity"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/permission"
+	"helix/backend/picks"
 	"helix/backend/providers"
 	"helix/backend/skills"
 	"helix/backend/storage"
@@ -30,7 +36,7 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	telemetry := b.openTelemetry(conf)
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Soul: b.agentSoul, UserDir: paths.User, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Files: b.CoreTools, Soul: b.agentSoul, UserDir: paths.User, ClaudeSkills: func() bool { return b.Config.Current().AgentClaudeSkills }, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()
@@ -214,4 +220,48 @@ func (b *Backend) exportChat(ctx context.Context, p agent.ExportParams) (agent.E
 		b.downloads.Add(ctx, r.Blob, kind)
 	}
 	return r, err
+}
+
+// attach is chat.attach. A path is the token of what was sent or chosen: no file of this computer is
+// attached because somebody names it.
+func (b *Backend) attach(ctx context.Context, p agent.AttachParams) (agent.AttachResult, error) {
+	if p.Path != "" && !strings.HasPrefix(p.Path, picks.Prefix) {
+		return agent.AttachResult{}, fault.InvalidField("path", fault.CodeInvalid, "This is not the token of an upload. Send the content as base64.")
+	}
+	p.Name = cmp.Or(p.Name, b.Picks.Name(p.Path))
+	return pathParam(b, false, func(p *agent.AttachParams) *string { return &p.Path }, b.Agent.Attach)(ctx, p)
+}
+
+// importChat is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets
+// ids of its own and holds no rights; what it says counts as text from outside.
+func (b *Backend) importChat(ctx context.Context, p agent.ImportParams) (agent.SessionResult, error) {
+	who, _ := identity.From(ctx)
+	switch {
+	case (p.Blob == "") == (p.Path == ""):
+		return agent.SessionResult{}, fault.Invalidf("Give blob or path.")
+	case p.Blob != "":
+		sum, err := hex.DecodeString(p.Blob)
+		if err != nil || len(sum) != 32 {
+			return agent.SessionResult{}, fault.Invalidf("blob must be 64 hex characters.")
+		}
+		f, _, err := b.downloads.Open(ctx, [32]byte(sum))
+		if err != nil {
+			return agent.SessionResult{}, err
+		}
+		defer f.Close()
+		return b.Agent.Import(ctx, "", f)
+	case !strings.HasPrefix(p.Path, picks.Prefix) && !who.Scopes.Has(identity.Admin):
+		return agent.SessionResult{}, fault.Deniedf("Only a person can name a file of this computer. Upload it instead.")
+	}
+	name := cmp.Or(b.Picks.Name(p.Path), filepath.Base(p.Path))
+	path, err := b.Picks.Resolve(ctx, p.Path, false)
+	if err != nil {
+		return agent.SessionResult{}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return agent.SessionResult{}, fault.NotFoundf("Couldn't open %s. Nothing was imported.", name).WithCause(err)
+	}
+	defer f.Close()
+	return b.Agent.Import(ctx, name, f)
 }

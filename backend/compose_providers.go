@@ -20,6 +20,7 @@ func (b *Backend) openProviders() (err error) {
 	b.Ledger = agent.NewLedger(b.DB, b.Bus)
 	b.Providers, err = providers.New(b.DB, providers.ServiceOptions{
 		HTTP: client, Meter: callRecord{b}, Env: b.variable, CacheDir: b.Config.Paths().Cache, Logger: b.log,
+		File: func() map[string]any { return b.Config.Section("providers") },
 	})
 	return err
 }

@@ -88,6 +88,8 @@ var levels = map[string]int{
 	"backend/wasmtools":                    domain,
 	"backend/skills":                       domain,
 	"backend/scheduler":                    domain,
+	"backend/cloudsync":                    domain,
+	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,
 	"app/cli":                              face,
@@ -268,6 +270,9 @@ var sideways = map[string]map[string]string{
 		"backend/sandbox/linear": "the memories of its instances",
 		"backend/sandbox/meter":  "its instances are stopped through the gauge",
 	},
+	"backend/cloudsync/hubtest": {
+		"backend/testkit": "a free port",
+	},
 	"backend/storage/storagetest": {
 		"backend/storage":  "opens one for a test",
 		"backend/identity": "contexts of two users",
@@ -286,6 +291,7 @@ var onlyIn = map[string][]string{
 	"github.com/landlock-lsm/go-landlock":   {"backend/sandbox/worker"},
 	"github.com/jonreiter/govader":          {"backend/valence"},
 	"charm.land":                            {"app/cli/tui"},
+	"github.com/jackc/pgx":                  {"backend/cloudsync", "backend/cloudsync/hubtest"},
 }
 
 type listed struct {

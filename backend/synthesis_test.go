@@ -2,6 +2,7 @@ package backend
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -106,6 +107,18 @@ func (p *memoryPipe) people() {
 		t.Errorf("%+v", split)
 	}
 	p.call("memory.undo", memory.UndoParams{UndoToken: split.UndoToken}, nil)
+	var renamed synthesis.RenamePersonResult
+	p.call("memory.rename_person", synthesis.RenamePersonParams{Name: pair[1], To: pair[0] + " K."}, &renamed)
+	if renamed.Person.Name != pair[0]+" K." || renamed.Person.Mentions < 6 {
+		t.Errorf("%+v", renamed)
+	}
+	p.call("memory.undo", memory.UndoParams{UndoToken: renamed.UndoToken}, nil)
+	var none synthesis.DismissPeopleResult
+	p.call("memory.dismiss_people", synthesis.DismissPeopleParams{Names: pair[:1]}, &none)
+	if n, list := named(pair[0]); n != 0 || len(none.Names) != 2 || !slices.Contains(list.Dismissed, pair[1]) {
+		t.Errorf("dismissed %+v: %+v", none, list)
+	}
+	p.call("memory.undo", memory.UndoParams{UndoToken: none.UndoToken}, nil)
 	if n, list := named(pair[1]); n != 1 || list.People[0].Name != pair[0] {
 		t.Errorf("after Undo: %+v", list)
 	}
@@ -146,6 +159,11 @@ func (p *memoryPipe) layers(pattern uuid.UUID) {
 	p.call("psychology.get_layer", psychology.LayerParams{LayerNumber: 4}, &layer)
 	p.call("psychology.update_layer", psychology.UpdateLayerParams{LayerNumber: 4, Version: layer.Version, Data: json.RawMessage(`{"note":"mine"}`)}, &layer)
 	p.call("psychology.forecast", psychology.ForecastParams{ID: &goal.ID}, nil)
+	var plan psychology.PlanReviewsResult
+	p.call("psychology.plan_reviews", psychology.PlanReviewsParams{ID: goal.ID, At: []time.Time{time.Now().AddDate(0, 1, 0)}}, &plan)
+	if len(plan.Reviews) != 1 {
+		t.Errorf("%+v", plan)
+	}
 	p.call("psychology.update_settings", psychology.SettingsParams{TrustDecay: new(false)}, nil)
 	p.call("psychology.run_decay", psychology.RunParams{DryRun: true}, nil)
 	p.call("psychology.decay_run", psychology.RunParams{DryRun: true}, nil)

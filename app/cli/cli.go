@@ -76,6 +76,7 @@ type grammar struct {
 
 	Backup  backupCmd  `cmd:"" group:"data" aliases:"backups" help:"Make, list and verify backups."`
 	Restore restoreCmd `cmd:"" group:"data" help:"Restore a backup. The current data is kept aside."`
+	Sync    syncCmd    `cmd:"" group:"data" help:"Keep your devices the same through your own database."`
 	Trash   trashCmd   `cmd:"" group:"data" help:"List, restore and permanently delete what was deleted."`
 	Export  exportCmd  `cmd:"" group:"data" help:"Export all data in open formats."`
 	Import  importCmd  `cmd:"" group:"data" help:"Import an export of Helix."`

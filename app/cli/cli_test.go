@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"helix/backend/cloudsync/hubtest"
 	"helix/backend/fault"
 	"helix/backend/sandbox"
 )
@@ -27,7 +28,7 @@ var worker []string
 func TestMain(m *testing.M) {
 	worker = sandbox.ServeWorker()
 	runAsCommand()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { os.Exit(hubtest.Stop(code)) }))
 }
 
 // Only a terminal is one: /dev/null is a character device too, and nobody sits there.

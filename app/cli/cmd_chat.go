@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,20 +27,22 @@ type chatCmd struct {
 	Restore chatRestoreCmd `cmd:"" help:"Bring a chat back from the trash."`
 	Fork    chatForkCmd    `cmd:"" help:"Continue in a copy."`
 	Export  chatExportCmd  `cmd:"" help:"Save a chat as a file."`
+	Import  chatImportCmd  `cmd:"" help:"Make a chat of a file that was exported as JSON lines."`
 	Context chatContextCmd `cmd:"" help:"Show what the next request holds."`
 	Cost    chatCostCmd    `cmd:"" help:"Show what a chat has cost."`
 	Replay  chatReplayCmd  `cmd:"" help:"Check that the log of a chat gives the requests that were sent."`
 }
 
 type chatSendCmd struct {
-	Prompt   string  `short:"p" placeholder:"TEXT" help:"The text; - reads standard input. Without it, the chat opens on the whole screen, or, without a terminal, answers each line of standard input."`
-	Session  string  `placeholder:"ID" help:"Continue this chat. Default: a new one."`
-	Agent    string  `placeholder:"NAME" help:"Who answers; for a new chat. Default: helix."`
-	Model    string  `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
-	Mode     string  `default:"ask" enum:"ask,read,work" help:"What tools may do without a question (${enum}); for a new chat."`
-	MaxCost  float64 `placeholder:"USD" help:"The most that the turn may cost."`
-	MaxTurns int     `placeholder:"N" help:"The most steps of the turn."`
-	Plain    bool    `help:"Talk line by line instead of on the whole screen."`
+	Prompt   string   `short:"p" placeholder:"TEXT" help:"The text; - reads standard input. Without it, the chat opens on the whole screen, or, without a terminal, answers each line of standard input."`
+	Session  string   `placeholder:"ID" help:"Continue this chat. Default: a new one."`
+	Agent    string   `placeholder:"NAME" help:"Who answers; for a new chat. Default: helix."`
+	Model    string   `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
+	Attach   []string `placeholder:"FILE" sep:"none" type:"existingfile" help:"Send this file with the text: an image, a PDF or a text. It can be given four times."`
+	Mode     string   `default:"ask" enum:"ask,read,work" help:"What tools may do without a question (${enum}); for a new chat."`
+	MaxCost  float64  `placeholder:"USD" help:"The most that the turn may cost."`
+	MaxTurns int      `placeholder:"N" help:"The most steps of the turn."`
+	Plain    bool     `help:"Talk line by line instead of on the whole screen."`
 }
 
 func (s *chatSendCmd) Run(c *command) error {
@@ -52,6 +55,16 @@ func (s *chatSendCmd) Run(c *command) error {
 		if p.SessionID, err = uuid.Parse(s.Session); err != nil {
 			return fault.Invalidf("--session: %q is not the id of a chat.", s.Session)
 		}
+	}
+	for _, path := range s.Attach {
+		ref, err := tui.Attach(func(method string, params, result any) error {
+			_, err := c.call(method, params, result)
+			return err
+		}, path)
+		if err != nil {
+			return err
+		}
+		p.Attachments = append(p.Attachments, ref)
 	}
 	if s.Prompt == "" {
 		return s.inTerminal(c, p)
@@ -195,6 +208,8 @@ func (s *chatShowCmd) Run(c *command) error {
 				switch x.Kind {
 				case agent.PartText, agent.PartNotice:
 					c.printText(m.Role + ": " + x.Text)
+				case agent.PartImage, agent.PartFile:
+					c.printText(m.Role + ": attached " + x.Name)
 				case agent.PartToolCall:
 					c.printText("called " + x.Tool + " " + string(x.Args))
 				case agent.PartToolResult:
@@ -261,7 +276,7 @@ func (f *chatForkCmd) Run(c *command) error {
 
 type chatExportCmd struct {
 	chatID
-	Format string `default:"md" enum:"md,jsonl" help:"Markdown, or a message a line (${enum})."`
+	Format string `default:"md" enum:"md,jsonl" help:"Markdown to read, or JSON lines to import again (${enum})."`
 	Output string `short:"o" placeholder:"FILE" type:"path" help:"File to write. Default: standard output."`
 }
 
@@ -273,6 +288,20 @@ func (e *chatExportCmd) Run(c *command) error {
 		return err
 	}
 	return c.saveBlob(r.Blob, e.Output)
+}
+
+type chatImportCmd struct {
+	File string `arg:"" type:"existingfile" help:"The file."`
+}
+
+func (i *chatImportCmd) Run(c *command) error {
+	path, err := filepath.Abs(i.File)
+	if err != nil {
+		return err
+	}
+	return show(c, "chat.import", agent.ImportParams{Path: path}, func(r agent.SessionResult) {
+		c.fields("id", r.Session.ID.String(), "title", r.Session.Title, "messages", strconv.Itoa(r.Session.MessageCount))
+	})
 }
 
 type chatContextCmd struct{ chatID }

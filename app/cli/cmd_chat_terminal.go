@@ -68,7 +68,7 @@ func (c *command) dialChat(ctx context.Context, open bool) (conn tui.Conn, own b
 // inTerminal talks with a person: on the whole screen of a terminal that can show it, else line by
 // line.
 func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
-	set := tui.Settings{SessionID: p.SessionID, Model: p.Model, Mode: s.Mode, Budget: p.Budget}
+	set := tui.Settings{SessionID: p.SessionID, Model: p.Model, Mode: s.Mode, Budget: p.Budget, Files: p.Attachments}
 	if s.Plain || c.JSON || c.Quiet || !isTerminal(c.env.Stdin) || !isTerminal(c.env.Stdout) || os.Getenv("TERM") == "dumb" {
 		return chatByLine(c, set)
 	}

@@ -14,7 +14,8 @@ import (
 type decayCmd struct {
 	Run      decayRunCmd      `cmd:"" default:"withargs" help:"Evaluate how far memories and entries have faded, once or by a schedule."`
 	Forecast decayForecastCmd `cmd:"" help:"Show how a memory, an entry or a layer will fade."`
-	Fading   decayFadingCmd   `cmd:"" help:"List what fades soon."`
+	Fading   decayFadingCmd   `cmd:"" help:"List what fades soon, and planned reviews."`
+	Plan     decayPlanCmd     `cmd:"" help:"Plan days on which a memory or an entry is reviewed."`
 	History  decayHistoryCmd  `cmd:"" help:"List what crossed a threshold."`
 	Restore  decayRestoreCmd  `cmd:"" help:"Bring back what decay moved to the trash."`
 }
@@ -123,6 +124,30 @@ func (d *decayForecastCmd) Run(c *command) error {
 	})
 }
 
+type decayPlanCmd struct {
+	ID   string   `arg:"" help:"Id of a memory or an entry."`
+	Days []string `arg:"" optional:"" help:"Days such as 2026-06-01. They replace what was planned; without any, nothing is."`
+}
+
+func (d *decayPlanCmd) Run(c *command) error {
+	at := make([]time.Time, len(d.Days))
+	for i, day := range d.Days {
+		t, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return fault.Invalidf("%q is not a day such as 2026-06-01.", day)
+		}
+		at[i] = t.Add(12 * time.Hour)
+	}
+	return show(c, "psychology.plan_reviews", map[string]any{"id": d.ID, "at": at}, func(r psychology.PlanReviewsResult) {
+		for _, at := range r.Reviews {
+			fmt.Fprintf(c.env.Stdout, "review on %s\n", at.Format(time.DateOnly))
+		}
+		if len(r.Reviews) == 0 {
+			fmt.Fprintln(c.env.Stdout, "no review planned")
+		}
+	})
+}
+
 type decayFadingCmd struct {
 	Days   int `default:"30" help:"Within how many days, 1 to 365."`
 	Limit  int `default:"50"`
@@ -139,7 +164,7 @@ func (d *decayFadingCmd) Run(c *command) error {
 		for _, x := range r.Items {
 			rows = append(rows, []string{x.ID.String(), x.Title, fmt.Sprintf("%.2f", x.Retention), x.At.Local().Format(time.DateOnly), x.Reason})
 		}
-		c.table([]string{"ID", "TITLE", "RETENTION", "BELOW 0.3", "REASON"}, rows)
+		c.table([]string{"ID", "TITLE", "RETENTION", "ON", "REASON"}, rows)
 	})
 }
 

@@ -9,9 +9,11 @@ import (
 )
 
 type synthesisPeopleCmd struct {
-	List  peopleListCmd  `cmd:"" default:"withargs" help:"List the people of your texts."`
-	Merge peopleMergeCmd `cmd:"" help:"Make one person of several."`
-	Split peopleSplitCmd `cmd:"" help:"Say that aliases of a person mean somebody else."`
+	List    peopleListCmd    `cmd:"" default:"withargs" help:"List the people of your texts."`
+	Merge   peopleMergeCmd   `cmd:"" help:"Make one person of several."`
+	Split   peopleSplitCmd   `cmd:"" help:"Say that aliases of a person mean somebody else."`
+	Rename  peopleRenameCmd  `cmd:"" help:"Change how a person is called."`
+	Dismiss peopleDismissCmd `cmd:"" help:"Say that names are not of people, but of companies, places or pets."`
 }
 
 type peopleListCmd struct {
@@ -24,6 +26,9 @@ func (p *peopleListCmd) Run(c *command) error {
 	params := map[string]any{"limit": p.Limit, "offset": p.Offset}
 	setIf(params, "query", p.Query)
 	return show(c, "memory.list_people", params, func(r synthesis.PeopleResult) {
+		if len(r.Dismissed) > 0 {
+			defer c.say("Not people: %s. To bring one back: helix synthesis people dismiss --restore NAME", plain(strings.Join(r.Dismissed, ", ")))
+		}
 		if len(r.People) == 0 {
 			c.say("No people yet. Import conversations, or add memories that name somebody.")
 			return
@@ -59,6 +64,34 @@ func (p *peopleSplitCmd) Run(c *command) error {
 	return show(c, "memory.split_person", map[string]any{"name": p.Person, "aliases": p.Aliases}, func(r synthesis.SplitPersonResult) {
 		c.printPerson(r.Person)
 		c.printPerson(r.Split)
+		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
+	})
+}
+
+type peopleRenameCmd struct {
+	Person string `arg:"" help:"Name of the person, as the list shows it."`
+	To     string `arg:"" help:"The new name."`
+}
+
+func (p *peopleRenameCmd) Run(c *command) error {
+	return show(c, "memory.rename_person", map[string]any{"name": p.Person, "to": p.To}, func(r synthesis.RenamePersonResult) {
+		c.printPerson(r.Person)
+		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
+	})
+}
+
+type peopleDismissCmd struct {
+	Names   []string `arg:"" help:"Names, as the list shows them."`
+	Restore bool     `help:"They are people after all."`
+}
+
+func (p *peopleDismissCmd) Run(c *command) error {
+	return show(c, "memory.dismiss_people", map[string]any{"names": p.Names, "restore": p.Restore}, func(r synthesis.DismissPeopleResult) {
+		what := "Not people"
+		if p.Restore {
+			what = "People again"
+		}
+		fmt.Fprintf(c.env.Stdout, "%s: %s\n", what, plain(strings.Join(r.Names, ", ")))
 		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
 	})
 }

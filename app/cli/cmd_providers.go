@@ -46,7 +46,7 @@ func (p *providersShowCmd) Run(c *command) error {
 }
 
 func (c *command) printProvider(p providers.View) {
-	c.fields("name", p.Name, "type", p.Type, "URL", p.BaseURL, "state", p.State, "key", first(p.KeySource, "none"), "circuit", p.Circuit.State, "last error", p.LastError)
+	c.fields("name", p.Name, "type", p.Type, "URL", p.BaseURL, "state", p.State, "key", first(p.KeySource, "none"), "circuit", p.Circuit.State, "last error", p.LastError, "problem", p.Problem)
 }
 
 type providersAddCmd struct {

@@ -252,7 +252,7 @@ func TestPayloadsByType(t *testing.T) {
 	t.Parallel()
 	for _, p := range []payload{
 		&created{}, &configured{}, &input{}, &withdrawn{}, &turnStarted{}, &steered{}, &callStarted{}, &callReserved{}, &partial{}, &replied{}, &callSettled{}, &toolIntent{}, &toolOutcome{},
-		&approvalAsked{}, &approvalAnswered{}, &compactionSaved{}, &summarized{}, &noticed{}, &scratchpad{}, &loadedTools{}, &subagentStarted{}, &subagentEnded{}, &turnFinished{},
+		&approvalAsked{}, &approvalAnswered{}, &compactionSaved{}, &summarized{}, &noticed{}, &scratchpad{}, &mediaSent{}, &imported{}, &loadedTools{}, &subagentStarted{}, &subagentEnded{}, &turnFinished{},
 	} {
 		raw, err := json.Marshal(p)
 		if err != nil {

@@ -213,10 +213,9 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 			out.Output, err = json.Marshal(r.value)
 		}
 	} else {
-		out, err = s.callPatiently(ctx, t.info.Ref, callable.Request{
-			Input: args, Key: intent.Key, Attempt: 1, Hash: intent.Hash, Timeout: toolTimeout,
-			Caller: callable.Caller{Kind: string(Kind), ID: l.state.Created.Agent, Label: agentTitle(l.state.Created.Agent), Run: l.state.Turn.ID, Step: intent.Tool, Authority: l.caller},
-		})
+		r := l.request(intent)
+		r.Input, r.Hash = args, intent.Hash
+		out, err = s.callPatiently(ctx, t.info.Ref, r)
 	}
 	if err != nil {
 		if r, ok := callable.RefusalOf(err); ok && r.PendingApprovalID != uuid.Nil {

@@ -5,130 +5,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"helix/backend/bus"
 	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
-	"helix/backend/providers"
 	"helix/backend/storage"
-	"helix/backend/trash"
 )
-
-func checkModes(mode, queue string) error {
-	switch mode {
-	case ModeAsk, ModeRead, ModeWork:
-	default:
-		return fault.Invalidf("mode must be ask, read or work.")
-	}
-	switch queue {
-	case QueueFollowup, QueueSteer, QueueCollect, QueueInterrupt:
-		return nil
-	}
-	return fault.Invalidf("queueMode must be followup, steer, collect or interrupt.")
-}
-
-// mayWork refuses the mode work to those who can't answer approvals.
-func mayWork(ctx context.Context, mode string) error {
-	if who, _ := identity.From(ctx); mode == ModeWork && !who.Scopes.Has(identity.Approve) {
-		return fault.Deniedf("The mode work lets files be written without a question. Only a person can choose it.")
-	}
-	return nil
-}
-
-func (b Budget) check() error {
-	if b.MaxTurns < 0 || b.MaxTokens < 0 || b.MaxCostMicros < 0 || b.MaxWallMs < 0 {
-		return fault.Invalidf("A limit of a budget is not negative.")
-	}
-	return nil
-}
-
-// Create makes a new chat.
-func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, error) {
-	mode, queue := cmp.Or(p.Mode, ModeAsk), cmp.Or(p.QueueMode, QueueFollowup)
-	var budget Budget
-	if p.Budget != nil {
-		budget = *p.Budget
-	}
-	if err := errors.Join(checkModes(mode, queue), mayWork(ctx, mode), budget.check()); err != nil {
-		return SessionResult{}, err
-	}
-	if p.ProjectDir != "" && !filepath.IsAbs(p.ProjectDir) {
-		return SessionResult{}, fault.Invalidf("projectDir must be an absolute path.")
-	}
-	if len(p.Title) > 400 {
-		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes.")
-	}
-	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: cmp.Or(p.AgentName, DefaultAgent), Model: p.Model, Mode: mode, Budget: budget, ProjectDir: p.ProjectDir})
-}
-
-// announced returns a new session, once clients know about it.
-func (s *Service) announced(ctx context.Context, id uuid.UUID) (SessionResult, error) {
-	out, err := s.get(ctx, id)
-	if err == nil {
-		bus.Publish(s.bus, identity.UserID(ctx), SessionCreated{id, &out.Session})
-	}
-	return out, err
-}
-
-// openSession stores a new session and keeps it in memory.
-func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue string, remember bool, first *created) (SessionResult, error) {
-	user := identity.UserID(ctx)
-	l := &live{s: s, id: id, user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}, children: map[uuid.UUID]struct{}{}}
-	var above, turn any
-	first.Prompt = []PromptPart{}
-	if p := first.Parent; p != nil {
-		first.Prompt = []PromptPart{{Kind: "system", Name: "Subagent", Text: subagentRules}}
-		above, turn = p.Session, p.Turn
-	} else if err := s.apply(ctx, first); err != nil {
-		return SessionResult{}, err
-	}
-	l.mu.Lock()
-	err := l.appendLocked(ctx, uuid.Nil, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`INSERT INTO sessions (id, user_id, device_id, kind, title, agent_name, mode, queue_mode, model, budget, remember, parent_session_id, parent_turn_id, project_dir, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, user, s.db.Device().ID, first.Kind, title, first.Agent, first.Mode, queue, string(first.Model), jsonText(first.Budget), remember, above, turn, first.ProjectDir, tx.Now, tx.Now)
-		return err
-	}, first)
-	l.mu.Unlock()
-	if err != nil {
-		return SessionResult{}, err
-	}
-	s.mu.Lock()
-	s.all[id] = l
-	s.mu.Unlock()
-	return s.announced(ctx, id)
-}
-
-func (s *Service) get(ctx context.Context, id uuid.UUID) (out SessionResult, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out.Session, err = s.sessionRow(tx, identity.UserID(ctx), id)
-		return err
-	})
-	return out, err
-}
-
-// List lists the chats of the caller, pinned ones first, then by the newest message.
-func (s *Service) List(ctx context.Context, p ListParams) (out ListResult, err error) {
-	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
-		return out, err
-	}
-	where := `s.user_id = ? AND (s.deleted_at IS NOT NULL) = ? AND (? OR s.archived_at IS NULL) AND (? = '' OR s.title LIKE ? ESCAPE '\') AND (? OR s.kind <> 'subagent') AND (? = '' OR s.kind = ?) AND (? = '' OR s.agent_name = ?)`
-	args := []any{identity.UserID(ctx), p.Trash, p.IncludeArchived, p.Query, "%" + storage.Like(p.Query) + "%", p.IncludeSubagents || p.Kind == KindSubagent, p.Kind, p.Kind, p.AgentName, p.AgentName}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		if err := tx.QueryRow(`SELECT count(*) FROM sessions s WHERE `+where, args...).Scan(&out.Total); err != nil {
-			return err
-		}
-		out.Sessions, err = s.sessionRows(tx, `WHERE `+where+` ORDER BY s.pinned DESC, coalesce(s.last_message_at, s.created_at) DESC, s.id LIMIT ? OFFSET ?`, append(args, p.Limit, p.Offset)...)
-		return err
-	})
-	return out, err
-}
 
 // Get gives a chat with what happens in it.
 func (s *Service) Get(ctx context.Context, p SessionParams) (out GetResult, err error) {
@@ -152,7 +39,7 @@ func (s *Service) Get(ctx context.Context, p SessionParams) (out GetResult, err 
 	}
 	out.LastSeq = l.state.Seq
 	for _, w := range l.state.Queue {
-		out.Queue = append(out.Queue, QueuedInput{w.Turn, w.Text, w.QueueMode, w.Origin, w.At})
+		out.Queue = append(out.Queue, w.queued())
 	}
 	l.mu.Unlock()
 	if active != uuid.Nil {
@@ -200,10 +87,10 @@ func (s *Service) Messages(ctx context.Context, p MessagesParams) (out MessagesR
 // Send adds an input to a chat and returns at once. The turn runs in the background.
 func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 	switch {
-	case strings.TrimSpace(p.Text) == "":
+	case strings.TrimSpace(p.Text) == "" && len(p.Attachments) == 0:
 		return SendResult{}, fault.Invalidf("Write something first.")
 	case len(p.Text) > maxText:
-		return SendResult{}, fault.Invalidf("The text has more than 256 KiB. Put it into a file instead.")
+		return SendResult{}, fault.Invalidf("The text has more than 256 KiB. Attach it as a file.")
 	}
 	who, _ := identity.From(ctx)
 	in := &input{Text: s.o.Scrub(ctx, p.Text), Origin: Origin{Kind: OriginUser}, Model: p.Model, Attended: who.Client != identity.ClientProgram}
@@ -213,6 +100,16 @@ func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 	id := storage.NewID()
 	if p.TurnID != nil {
 		id = *p.TurnID
+	}
+	if len(p.Attachments) > 0 {
+		l, err := s.session(ctx, p.SessionID)
+		if err != nil {
+			return SendResult{}, err
+		}
+		if in.Files, err = s.attachments(ctx, l, p.Attachments, p.Model); err != nil {
+			return SendResult{}, err
+		}
+		in.Private, in.Untrusted = true, true // the person need not have written what a file says
 	}
 	return s.enqueue(ctx, p.SessionID, id, p.QueueMode, in)
 }
@@ -256,7 +153,7 @@ func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue st
 	if l.state.Turn == nil && len(l.state.Queue) == 0 {
 		out.State, out.Position = Running, 0
 	}
-	err = l.appendLocked(ctx, turn, nil, append(before, in)...)
+	err = l.appendLocked(ctx, turn, func(tx *storage.Tx) error { return s.keepAttachments(tx, l, in.Files) }, append(before, in)...)
 	var interrupt *uuid.UUID
 	if t := l.state.Turn; err == nil && t != nil && in.QueueMode == QueueInterrupt {
 		interrupt = &t.ID
@@ -272,6 +169,15 @@ func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue st
 	}
 	s.wake(l)
 	return out, nil
+}
+
+// queued is the input as clients see it.
+func (w waitingInput) queued() QueuedInput {
+	q := QueuedInput{TurnID: w.Turn, Text: w.Text, QueueMode: w.QueueMode, Origin: w.Origin, Files: []string{}, At: w.At}
+	for _, a := range w.Files {
+		q.Files = append(q.Files, a.Name)
+	}
+	return q
 }
 
 // sent gives the state of a turn of the caller that is there already; nil: it is not.
@@ -459,6 +365,10 @@ func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) 
 	}
 	again := *in
 	again.Of, again.Model = &p.TurnID, cmp.Or(p.Model, in.Model)
+	if in.Origin.Kind == OriginImport { // nobody was there in the file, somebody is now
+		who, _ := identity.From(ctx)
+		again.Attended = who.Client != identity.ClientProgram
+	}
 	if p.MoreTurns > 0 {
 		again.Budget.MaxTurns = firstOf(in.Budget.MaxTurns, defaultSteps) + p.MoreTurns
 	}
@@ -466,136 +376,6 @@ func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) 
 		again.Budget.MaxCostMicros = in.Budget.MaxCostMicros + p.MoreCostMicros
 	}
 	return s.enqueue(ctx, l.id, storage.NewID(), "", &again)
-}
-
-// change updates the row of a session of the caller.
-func (s *Service) change(ctx context.Context, id uuid.UUID, set string, args ...any) (SessionResult, error) {
-	return s.changeWith(ctx, id, func(*storage.Tx) error { return nil }, set, args...)
-}
-
-// changeWith is change with more of the same transaction.
-func (s *Service) changeWith(ctx context.Context, id uuid.UUID, more func(*storage.Tx) error, set string, args ...any) (out SessionResult, err error) {
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		if _, err := s.sessionRow(tx, identity.UserID(ctx), id); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`UPDATE sessions SET `+set+`, updated_at = ? WHERE id = ?`, append(args, tx.Now, id)...); err != nil {
-			return err
-		}
-		if err := more(tx); err != nil {
-			return err
-		}
-		out.Session, err = s.sessionRow(tx, identity.UserID(ctx), id)
-		return err
-	})
-	if err == nil {
-		bus.Publish(s.bus, identity.UserID(ctx), SessionChanged{id, &out.Session})
-	}
-	return out, err
-}
-
-// Rename gives a chat a title.
-func (s *Service) Rename(ctx context.Context, p RenameParams) (SessionResult, error) {
-	title := strings.TrimSpace(p.Title)
-	if title == "" || len(title) > 400 {
-		return SessionResult{}, fault.Invalidf("A title has 1 to 400 bytes.")
-	}
-	return s.change(ctx, p.SessionID, `title = ?`, title)
-}
-
-// Pin puts a chat on top of the list, or back.
-func (s *Service) Pin(ctx context.Context, p PinParams) (SessionResult, error) {
-	return s.change(ctx, p.SessionID, `pinned = ?`, p.Pinned)
-}
-
-// SetMode sets what the tools of a chat may do without a question.
-func (s *Service) SetMode(ctx context.Context, p ModeParams) (SessionResult, error) {
-	if err := errors.Join(checkModes(p.Mode, QueueFollowup), mayWork(ctx, p.Mode)); err != nil {
-		return SessionResult{}, err
-	}
-	l, err := s.session(ctx, p.SessionID)
-	if err != nil {
-		return SessionResult{}, err
-	}
-	if err := l.append(ctx, uuid.Nil, nil, &configured{Mode: &p.Mode}); err != nil {
-		return SessionResult{}, err
-	}
-	return s.change(ctx, p.SessionID, `mode = ?`, p.Mode)
-}
-
-// SetQueueMode sets what becomes of inputs that arrive during a turn.
-func (s *Service) SetQueueMode(ctx context.Context, p QueueModeParams) (SessionResult, error) {
-	if err := checkModes(ModeAsk, p.QueueMode); err != nil {
-		return SessionResult{}, err
-	}
-	l, err := s.session(ctx, p.SessionID)
-	if err != nil {
-		return SessionResult{}, err
-	}
-	if err := l.append(ctx, uuid.Nil, nil, &configured{QueueMode: &p.QueueMode}); err != nil {
-		return SessionResult{}, err
-	}
-	return s.change(ctx, p.SessionID, `queue_mode = ?`, p.QueueMode)
-}
-
-// Archive takes a chat out of the list.
-func (s *Service) Archive(ctx context.Context, p SessionParams) (SessionResult, error) {
-	return s.change(ctx, p.SessionID, `archived_at = ?`, time.Now())
-}
-
-// Unarchive brings a chat back into the list.
-func (s *Service) Unarchive(ctx context.Context, p SessionParams) (SessionResult, error) {
-	return s.change(ctx, p.SessionID, `archived_at = NULL`)
-}
-
-// Delete moves a chat to the trash. Its turns are canceled, also those that wait.
-func (s *Service) Delete(ctx context.Context, p SessionParams) (SessionResult, error) {
-	note := func(tx *storage.Tx) error { return trash.Deleted(tx, identity.UserID(ctx), p.SessionID) }
-	out, err := s.changeWith(ctx, p.SessionID, note, `deleted_at = ?`, time.Now()) // first: nothing can be sent any more
-	if err != nil {
-		return out, err
-	}
-	_, err = s.cancelAll(ctx, &p.SessionID)
-	return out, err
-}
-
-// Restore brings a chat back from the trash.
-func (s *Service) Restore(ctx context.Context, p SessionParams) (SessionResult, error) {
-	return s.change(ctx, p.SessionID, `deleted_at = NULL`)
-}
-
-// Status says whether the agent can work, and what it does.
-func (s *Service) Status(ctx context.Context, _ struct{}) (out StatusResult, err error) {
-	roles, err := s.o.Models.Roles(ctx, struct{}{})
-	if err != nil {
-		return out, err
-	}
-	budgets, err := s.o.Ledger.Budgets(ctx, struct{}{})
-	if err != nil {
-		return out, err
-	}
-	out.Roles, out.Budgets = roles.Roles, budgets.Limits
-	for _, r := range roles.Roles {
-		out.Ready = out.Ready || r.Role == providers.RoleChat && len(r.Chain) > 0
-	}
-	user := identity.UserID(ctx)
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out.Running, err = turnRows(tx, `WHERE user_id = ? AND state IN ('running', 'waiting') ORDER BY created_at`, user)
-		if err != nil {
-			return err
-		}
-		return tx.QueryRow(`SELECT count(*) FROM agent_turns WHERE user_id = ? AND state = 'queued'`, user).Scan(&out.Queued)
-	})
-	s.mu.Lock()
-	for _, x := range []Lane{{laneChat, 0, chatLane}, {laneBackground, 0, backgroundLane}} {
-		if ln := s.lanes[laneKey{user: user, background: x.Name == laneBackground}]; ln != nil {
-			x.Running = len(ln.places)
-		}
-		out.Lanes = append(out.Lanes, x)
-	}
-	s.mu.Unlock()
-	out.Idle = len(out.Running) == 0 && out.Queued == 0
-	return out, err
 }
 
 // Replay folds the log of a session again and compares the requests that it gives with those that

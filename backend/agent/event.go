@@ -71,8 +71,9 @@ type input struct {
 	Model     providers.ModelRef `json:"model,omitempty"`
 	Budget    Budget             `json:"budget"`
 	// Attended says that a person can answer questions of its turn.
-	Attended bool `json:"attended"`
-	// Private and Untrusted are marks of the session that wrote it.
+	Attended bool         `json:"attended"`
+	Files    []Attachment `json:"files,omitempty"`
+	// Private and Untrusted are marks of the session that wrote it, or of its files.
 	Private   bool `json:"private,omitempty"`
 	Untrusted bool `json:"untrusted,omitempty"`
 	// Of is the turn that it answers again; that exchange is left out from here on.
@@ -209,6 +210,18 @@ type noticed struct {
 	Model bool   `json:"model,omitempty"`
 }
 
+// mediaSent is a file that the model showed to the person.
+type mediaSent struct {
+	CallID string     `json:"callId"`
+	File   Attachment `json:"file"`
+	Text   string     `json:"text,omitempty"`
+}
+
+// imported says that the session comes from a file: what follows is of unknown origin.
+type imported struct {
+	Name string `json:"name,omitempty"` // of the file
+}
+
 // scratchpad replaces the items of the scratchpad.
 type scratchpad struct {
 	Items []string `json:"items"`
@@ -271,6 +284,8 @@ func (*approvalAnswered) eventType() string { return "approval_answered" }
 func (*compactionSaved) eventType() string  { return "compaction_saved" }
 func (*summarized) eventType() string       { return "summary" }
 func (*noticed) eventType() string          { return "notice" }
+func (*mediaSent) eventType() string        { return "media_sent" }
+func (*imported) eventType() string         { return "imported" }
 func (*scratchpad) eventType() string       { return "scratchpad" }
 func (*loadedTools) eventType() string      { return "tools_loaded" }
 func (*subagentStarted) eventType() string  { return "subagent_started" }
@@ -320,6 +335,10 @@ func newPayload(typ string) payload {
 		return &summarized{}
 	case "notice":
 		return &noticed{}
+	case "media_sent":
+		return &mediaSent{}
+	case "imported":
+		return &imported{}
 	case "scratchpad":
 		return &scratchpad{}
 	case "tools_loaded":

@@ -117,20 +117,7 @@ func (s *Service) appendTx(ctx context.Context, tx *storage.Tx, l *live, turn uu
 	}
 	for i, b := range bodies {
 		e := Event{Seq: l.state.Seq + int64(i) + 1, Turn: turn, Cause: l.state.Seq, At: tx.Now, Body: b}
-		raw, err := json.Marshal(b)
-		if err != nil {
-			return nil, err
-		}
-		sealed, err := s.seal("conversation_events", "payload_json", l.id, raw)
-		if err != nil {
-			return nil, err
-		}
-		var owner any
-		if turn != uuid.Nil {
-			owner = turn
-		}
-		if _, err := tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, turn_id, payload_json, schema_version, causation, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			l.id, e.Seq, b.eventType(), owner, sealed, schemaVersion, e.Cause, tx.Now); err != nil {
+		if err := s.writeEvent(tx, l.id, e); err != nil {
 			return nil, err
 		}
 		if err := s.project(ctx, tx, l, &projected, e); err != nil {
@@ -139,6 +126,25 @@ func (s *Service) appendTx(ctx context.Context, tx *storage.Tx, l *live, turn uu
 		out[i] = e
 	}
 	return out, nil
+}
+
+// writeEvent adds an event to the log of a session.
+func (s *Service) writeEvent(tx *storage.Tx, session uuid.UUID, e Event) error {
+	raw, err := json.Marshal(e.Body)
+	if err != nil {
+		return err
+	}
+	sealed, err := s.seal("conversation_events", "payload_json", session, raw)
+	if err != nil {
+		return err
+	}
+	var owner any
+	if e.Turn != uuid.Nil {
+		owner = e.Turn
+	}
+	_, err = tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, turn_id, payload_json, schema_version, causation, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		session, e.Seq, e.Body.eventType(), owner, sealed, schemaVersion, e.Cause, e.At)
+	return err
 }
 
 // project writes the rows that show an event: the transcript, the turn and the session.
@@ -243,6 +249,15 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		return err
 	case *noticed:
 		return s.message(tx, l, e, "system", []Part{{Kind: PartNotice, Title: b.Title, Text: b.Text, Status: b.Kind}}, nil, "")
+	case *mediaSent:
+		parts := []Part{b.File.shown()}
+		if b.Text != "" {
+			parts = append(parts, Part{Kind: PartText, Text: b.Text})
+		}
+		if err := s.keepBlob(tx, l, b.File.Blob, b.File.Name, b.File.Mime, b.File.Bytes, "out"); err != nil {
+			return err
+		}
+		return s.message(tx, l, e, "assistant", parts, nil, "")
 	case *turnFinished:
 		kind, message := "", ""
 		if b.Error != nil {
@@ -275,6 +290,7 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 // session is remembered.
 func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Event, turns []uuid.UUID) error {
 	var texts []string
+	var files []Attachment
 	var origin *Origin
 	for _, w := range l.state.Queue {
 		if !slices.Contains(turns, w.Turn) {
@@ -286,6 +302,7 @@ func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Ev
 		if w.Text != "" {
 			texts = append(texts, w.Text)
 		}
+		files = append(files, w.Files...)
 		if w.Turn != e.Turn {
 			if _, err := tx.Exec(`UPDATE agent_turns SET state = 'completed', stop_reason = 'superseded', started_at = ?, finished_at = ? WHERE id = ?`, tx.Now, tx.Now, w.Turn); err != nil {
 				return err
@@ -297,7 +314,13 @@ func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Ev
 			}
 		}
 	}
-	parts := []Part{{Kind: PartText, Text: strings.Join(texts, "\n\n")}}
+	parts := []Part{}
+	if text := strings.Join(texts, "\n\n"); text != "" || len(files) == 0 {
+		parts = append(parts, Part{Kind: PartText, Text: text})
+	}
+	for _, a := range files {
+		parts = append(parts, a.shown())
+	}
 	return s.message(tx, l, e, "user", parts, origin, "")
 }
 
@@ -351,6 +374,10 @@ func words(parts []Part) string {
 	for _, p := range parts {
 		if p.Kind == PartText || p.Kind == PartNotice || p.Kind == PartToolResult {
 			b.WriteString(p.Text)
+			b.WriteByte('\n')
+		}
+		if p.Kind == PartImage || p.Kind == PartFile {
+			b.WriteString(p.Name)
 			b.WriteByte('\n')
 		}
 	}
@@ -434,6 +461,8 @@ func (s *Service) publish(l *live, e Event) {
 		bus.Publish(s.bus, l.user, ToolFinished{l.id, e.Turn, e.Seq, b.CallID, "", b.Status, b.TookMs})
 	case *approvalAsked:
 		bus.Publish(s.bus, l.user, NoticeEvent{SessionID: l.id, TurnID: e.Turn, Seq: e.Seq, Kind: "approval", Text: "The chat waits for an answer in Approvals.", ApprovalID: &b.Approval, CallID: b.CallID})
+	case *mediaSent:
+		bus.Publish(s.bus, l.user, MediaAttachment{l.id, e.Turn, e.Seq, b.File.Blob, b.File.Name, b.File.Mime, b.File.Bytes, b.Text})
 	case *noticed:
 		bus.Publish(s.bus, l.user, NoticeEvent{SessionID: l.id, TurnID: e.Turn, Seq: e.Seq, Kind: b.Kind, Text: b.Text})
 	case *input, *withdrawn, *configured, *approvalAnswered, *replied, *subagentStarted, *subagentEnded:

@@ -135,9 +135,11 @@ func (s *Service) callOnce(ctx context.Context, l *live, mayCompact bool) error 
 	}
 	account.settled = func(x settlement) { open = append(open, x) }
 
+	files := s.withFiles(q)
 	var reply providers.Reply
 	for {
-		reply, err = s.stream(withCall(ctx, account), l, q)
+		files.MaxOutput = q.MaxOutput
+		reply, err = s.stream(withCall(ctx, account), l, files)
 		if !overBudget(err) || q.MaxOutput/2 < leastOutput {
 			break
 		}

@@ -53,6 +53,9 @@ func estimateMessages(list []providers.Message) (n int64) {
 		n += 4
 		for _, p := range m.Parts {
 			n += estimate(p.Text) + estimate(p.Args)
+			if p.Blob != "" {
+				n += imageTokens
+			}
 			if p.Opaque != nil {
 				n += int64(len(p.Opaque.Data)) / 4
 			}
@@ -77,16 +80,20 @@ func fence(source, text string) string {
 }
 
 // userMessage is an input as the model reads it.
-func userMessage(text, from string) providers.Message {
+func userMessage(text, from string, files ...Attachment) providers.Message {
 	if from != "" {
 		text = fence(from, text)
 	}
-	return providers.Message{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}
+	m := providers.Message{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}
+	for _, a := range files {
+		m.Parts = append(m.Parts, a.parts()...)
+	}
+	return m
 }
 
 // messages are the exchange as a request holds it. Block goes with the input of the turn that runs.
 func (x Exchange) messages(block string) []providers.Message {
-	head := userMessage(x.Text, x.Fenced)
+	head := userMessage(x.Text, x.Fenced, x.Files...)
 	if block != "" {
 		head.Parts = append(head.Parts, providers.TextPart("\n\n"+block)) // some services join the parts
 	}
@@ -255,7 +262,7 @@ func (s *State) compaction() (upto int, text string) {
 		if x.Fenced != "" {
 			continue
 		}
-		line := "- " + strings.ReplaceAll(strings.TrimSpace(x.Text), "\n", "\n  ") + "\n"
+		line := "- " + strings.ReplaceAll(x.said(), "\n", "\n  ") + "\n"
 		if budget -= estimate(line); budget < 0 {
 			break
 		}
@@ -307,7 +314,7 @@ func summaryRequest(old string, list []Exchange) providers.Request {
 	}
 	b.WriteString("What follows it:\n")
 	for _, x := range list {
-		b.WriteString("\nPerson: " + headTail(x.Text, 4<<10) + "\n")
+		b.WriteString("\nPerson: " + headTail(x.said(), 4<<10) + "\n")
 		for _, m := range x.Messages {
 			for _, p := range m.Parts {
 				switch p.Kind {

@@ -40,6 +40,7 @@ type Exchange struct {
 	At       time.Time           `json:"at"`
 	Text     string              `json:"text"`
 	Fenced   string              `json:"fenced,omitempty"` // who wrote it, if not the person
+	Files    []Attachment        `json:"files,omitempty"`
 	Messages []providers.Message `json:"messages"`
 }
 
@@ -141,6 +142,8 @@ func (s *State) apply(e Event) {
 	case *created:
 		s.Created, s.Mode, s.Model = *b, b.Mode, b.Model
 		s.Private, s.Untrusted = b.Private, b.Untrusted
+	case *imported:
+		s.Private, s.Untrusted = true, true
 	case *configured:
 		if b.Mode != nil {
 			s.Mode = *b.Mode
@@ -180,7 +183,8 @@ func (s *State) apply(e Event) {
 	case *steered:
 		for _, id := range b.Turns {
 			if i := slices.IndexFunc(s.Queue, func(w waitingInput) bool { return w.Turn == id }); i >= 0 {
-				s.add(userMessage(s.Queue[i].Text, s.Queue[i].Origin.label()))
+				s.add(userMessage(s.Queue[i].Text, s.Queue[i].Origin.label(), s.Queue[i].Files...))
+				s.mark(s.Queue[i].input)
 				s.Queue = slices.Delete(s.Queue, i, i+1)
 			}
 		}
@@ -256,18 +260,26 @@ func (s *State) start(e Event, b *turnStarted) {
 	for _, id := range b.Joined {
 		if j := slices.IndexFunc(s.Queue, func(o waitingInput) bool { return o.Turn == id }); j >= 0 {
 			w.Text += "\n\n" + s.Queue[j].Text
+			w.Files = append(slices.Clone(w.Files), s.Queue[j].Files...)
+			s.mark(s.Queue[j].input)
 			s.Queue = slices.Delete(s.Queue, j, j+1)
 		}
 	}
 	if b.Tools != nil {
 		s.Tools = b.Tools
 	}
-	s.Private = s.Private || b.Private || w.Private
-	s.Untrusted = s.Untrusted || w.Untrusted || w.Origin.Kind == OriginChannel
-	s.Exchanges = append(s.Exchanges, Exchange{Turn: e.Turn, Seq: w.Seq, At: w.At, Text: w.Text, Fenced: w.Origin.label()})
+	s.Private = s.Private || b.Private
+	s.mark(w.input)
+	s.Exchanges = append(s.Exchanges, Exchange{Turn: e.Turn, Seq: w.Seq, At: w.At, Text: w.Text, Fenced: w.Origin.label(), Files: w.Files})
 	s.Turn = &turnState{
 		ID: e.Turn, Input: w.input, StartedAt: e.At, Block: b.Block, Ref: b.Ref, Window: b.Window, Output: b.Output, Limits: b.Limits, Phase: phasePlan,
 	}
+}
+
+// mark takes over what an input holds.
+func (s *State) mark(in input) {
+	s.Private = s.Private || in.Private
+	s.Untrusted = s.Untrusted || in.Untrusted || in.Origin.Kind == OriginChannel
 }
 
 // add appends a message to the exchange of the turn.
@@ -489,6 +501,7 @@ const (
 	OriginSchedule = "schedule"
 	OriginSubagent = "subagent"
 	OriginSkill    = "skill"
+	OriginImport   = "import"
 )
 
 // label names an author other than the person. The brief of a subagent has none: it is the task

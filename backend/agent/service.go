@@ -70,6 +70,14 @@ type Memory interface {
 	Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error
 }
 
+// Files is what the agent needs of the files of the workspace.
+type Files interface {
+	// Save writes a file below /shared or /tmp.
+	Save(ctx context.Context, r callable.Request, path string, data []byte) (any, error)
+	// Load reads a file, if the caller may.
+	Load(ctx context.Context, r callable.Request, path string, most int64) ([]byte, error)
+}
+
 // Options of New. Models, Gate, Callables and Ledger are required.
 type Options struct {
 	Models    Models
@@ -78,10 +86,13 @@ type Options struct {
 	Ledger    *Ledger
 	Memory    Memory // nil: nothing is recalled or remembered
 	Skills    Skills // nil: no skill is made of a run
+	Files     Files  // nil: files of chats and of the workspace are not exchanged
 	// Soul is what the person has written about themselves for agents; nil: nothing.
 	Soul       func(ctx context.Context) (string, error)
 	Workspaces string // folder of the workspaces of users, for documents that were added; "": none
-	UserDir    string // the person's own files: agents, skills, SYSTEM.md; "": none
+	// ClaudeSkills says that .claude/skills is looked for as well; nil: never.
+	ClaudeSkills func() bool
+	UserDir      string // the person's own files: agents, skills, SYSTEM.md; "": none
 	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
 	Scrub func(ctx context.Context, text string) string
 	// Ended is called when a turn ends or waits for a person.

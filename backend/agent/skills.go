@@ -46,6 +46,7 @@ type SkillDocument struct {
 	LastUsed    *time.Time        `json:"lastUsed,omitempty"`
 
 	doc                *skillDoc
+	trusted            bool   // its folder is
 	approved, approval string // hash and text
 }
 
@@ -62,13 +63,23 @@ func (s *Service) skillRoots(ctx context.Context, project string) (out []SkillFo
 	if user == s.db.LocalUser().ID && s.o.UserDir != "" {
 		out = append(out, SkillFolder{filepath.Join(s.o.UserDir, "skills"), "user", true})
 		if filepath.Base(s.o.UserDir) == ".helix" {
-			out = append(out, SkillFolder{filepath.Join(filepath.Dir(s.o.UserDir), ".agents", "skills"), "shared", true})
+			for _, name := range s.sharedFolders() {
+				out = append(out, SkillFolder{filepath.Join(filepath.Dir(s.o.UserDir), name, "skills"), "shared", true})
+			}
 		}
 	}
 	if s.o.Workspaces != "" {
 		out = append(out, SkillFolder{s.managedSkills(user), "managed", true})
 	}
 	return out, err
+}
+
+// sharedFolders are those that other programs look into as well.
+func (s *Service) sharedFolders() []string {
+	if s.o.ClaudeSkills != nil && s.o.ClaudeSkills() {
+		return []string{".agents", ".claude"}
+	}
+	return []string{".agents"}
 }
 
 // managedSkills is where documents are kept that were added or made.
@@ -86,24 +97,27 @@ func (s *Service) skillDocs(ctx context.Context, project string) (out []*SkillDo
 	for _, f := range roots {
 		dirs := []string{f.Path}
 		if f.Source == "project" {
-			dirs = []string{filepath.Join(f.Path, ".helix", "skills"), filepath.Join(f.Path, ".agents", "skills")}
+			dirs = nil
+			for _, name := range append([]string{".helix"}, s.sharedFolders()...) {
+				dirs = append(dirs, filepath.Join(f.Path, name, "skills"))
+			}
 		}
 		for _, dir := range dirs {
-			if !f.Trusted {
-				continue
-			}
 			for _, d := range findSkills(dir, f.Source) {
 				if at := nearer[d.Name]; at != "" {
 					d.report(levelError, "name", "Another document of this name is nearer: %s.", at)
-				} else if !d.invalid() {
+				} else if !d.invalid() && f.Trusted {
 					nearer[d.Name] = d.path
 				}
-				out = append(out, &SkillDocument{SkillFront: d.SkillFront, Source: d.source, Path: d.path, Hash: d.hash, Tokens: estimate(d.body), Diagnostics: append([]SkillDiagnostic{}, d.diagnostics...), doc: d})
+				out = append(out, &SkillDocument{SkillFront: d.SkillFront, Source: d.source, Path: d.path, Hash: d.hash, Tokens: estimate(d.body), Diagnostics: append([]SkillDiagnostic{}, d.diagnostics...), doc: d, trusted: f.Trusted})
 			}
 		}
 	}
 	if len(out) == 0 {
 		return nil, nil
+	}
+	if err := s.checkRequires(ctx, out); err != nil {
+		return nil, err
 	}
 	return out, s.syncSkills(ctx, out)
 }
@@ -120,9 +134,6 @@ func (s *Service) syncSkills(ctx context.Context, docs []*SkillDocument) error {
 			d.Origin = "import"
 		case "project":
 			d.Origin = "project"
-		}
-		if d.Source != "managed" && !d.doc.invalid() {
-			d.approved, d.approval = d.Hash, d.doc.definition
 		}
 		byPath[d.Path] = d
 	}
@@ -145,9 +156,14 @@ func (s *Service) syncSkills(ctx context.Context, docs []*SkillDocument) error {
 	}
 	var stale []*SkillDocument
 	for _, d := range docs {
+		if d.approved == "" && d.Source != "managed" && d.trusted && !d.doc.invalid() {
+			d.approved, d.approval = d.Hash, d.doc.definition
+		}
 		switch {
 		case d.doc.invalid():
 			d.State = SkillInvalid
+		case !d.trusted:
+			d.State = SkillInactive
 		case d.State == SkillDisabled:
 		case d.approved == "":
 			d.State = SkillInactive
@@ -254,11 +270,17 @@ func (s *Service) useSkill(ctx context.Context, l *live, name, file string) (any
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(docs, func(d *SkillDocument) bool { return d.Name == name && d.State != SkillInvalid })
+	i := slices.IndexFunc(docs, func(d *SkillDocument) bool { return d.Name == name && d.State == SkillActive })
+	if i < 0 {
+		i = slices.IndexFunc(docs, func(d *SkillDocument) bool { return d.Name == name })
+	}
 	if i < 0 {
 		return nil, fault.NotFoundf("The skill %s is not there any more.", name)
 	}
 	d := docs[i]
+	if d.State == SkillInvalid {
+		return nil, fault.Deniedf("The skill %s can't be used: %s", name, d.Diagnostics[0].Message)
+	}
 	if d.State != SkillActive {
 		return nil, fault.Deniedf("The skill %s is %s. The person must allow it in Settings, Agent.", name, d.State)
 	}
@@ -302,7 +324,8 @@ type SkillsParams struct {
 	ProjectDir string `json:"projectDir,omitempty"`
 }
 
-// SkillsResult lists documents, the nearest first.
+// SkillsResult lists documents, the nearest first, and the folders of documents with every project that is
+// trusted.
 type SkillsResult struct {
 	Skills  []SkillDocument `json:"skills"`
 	Folders []SkillFolder   `json:"folders"`
@@ -321,6 +344,16 @@ func (s *Service) Skills(ctx context.Context, p SkillsParams) (out SkillsResult,
 		out.Skills = append(out.Skills, *d)
 	}
 	out.Folders = append(out.Folders, roots...)
+	if err == nil {
+		err = s.db.Read(ctx, func(tx *storage.Tx) error {
+			return tx.Select(`SELECT path FROM agent_skill_folders WHERE user_id = ? AND path <> ? ORDER BY path`, identity.UserID(ctx), p.ProjectDir).Each(func(row storage.Row) error {
+				f := SkillFolder{Source: "project", Trusted: true}
+				err := row.Scan(&f.Path)
+				out.Folders = append(out.Folders, f)
+				return err
+			})
+		})
+	}
 	if part, _ := skillIndex(docs); part.Text != "" {
 		out.Tokens = estimate(part.Text)
 	}
@@ -404,6 +437,8 @@ func (s *Service) SetSkill(ctx context.Context, p SetSkillParams) (out SkillsRes
 			return out, ferr
 		case !*p.Enabled:
 			d.State = SkillDisabled
+		case !d.trusted:
+			return out, fault.Conflictf("The folder of this skill is not trusted. Trust the project first.")
 		case d.State == SkillInvalid:
 			return out, fault.Invalidf("This skill has errors. Correct them first: %s", d.Diagnostics[0].Message)
 		case p.Hash != d.Hash:

@@ -15,7 +15,6 @@ import (
 
 	"helix/backend/callable"
 	"helix/backend/fault"
-	"helix/backend/identity"
 	"helix/backend/permission"
 	"helix/backend/providers"
 	"helix/backend/schema"
@@ -226,7 +225,7 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 
 // workTools are the tools that the mode work allows without a question: they write in the shared
 // and temporary folders of the workspace and nowhere else.
-var workTools = []string{"file_write", "file_edit", "file_delete"}
+var workTools = []string{"file_write", "file_edit", "file_delete", "attachment_save"}
 
 // whyText is what the prompt quotes: the arguments, and what would leave when that is the danger.
 func whyText(t *tool, c *callState, tier permission.Tier) string {
@@ -339,7 +338,7 @@ func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, unt
 		}
 		o.Blob = ref.String()
 		text, _ = clip(text, toolOutputMax)
-		text += fmt.Sprintf("\n… truncated, original size %d bytes, read more with result_read(%q, offset)", o.Bytes, o.Blob[:16])
+		text += truncatedNote(o.Bytes, o.Blob[:handleLength])
 	}
 	if untrusted || t.fenced {
 		text = fence(t.decl.Name, text)
@@ -476,7 +475,7 @@ func (s *Service) ownTools() []tool {
 				})
 				return ownResult{value: map[string]any{"messages": list}}, err
 			})),
-		def("result_read", "Reads on in a result that was truncated, from a byte offset.", `{"type":"object","additionalProperties":false,"required":["handle","offset"],"properties":{"handle":{"type":"string","pattern":"^[0-9a-f]{16,64}$"},"offset":{"type":"integer","minimum":0}}}`,
+		def("result_read", "Reads on in a result or an attached file that was truncated, from a byte offset.", `{"type":"object","additionalProperties":false,"required":["handle","offset"],"properties":{"handle":{"type":"string","pattern":"^[0-9a-f]{16,64}$"},"offset":{"type":"integer","minimum":0}}}`,
 			typed(func(ctx context.Context, l *live, in struct {
 				Handle string
 				Offset int64
@@ -494,7 +493,10 @@ func (s *Service) ownTools() []tool {
 			})),
 		s.delegateTool(),
 	}
-	return out
+	for i := range out {
+		out[i].fenced = out[i].fenced || out[i].decl.Name == "result_read" // what it reads came from outside
+	}
+	return append(out, s.mediaTools()...)
 }
 
 // typed decodes the arguments of a tool of the agent.
@@ -546,17 +548,13 @@ func (s *Service) searchTools(l *live, query string) (ownResult, error) {
 	return out, nil
 }
 
-// readResult reads a long result of this session from an offset on.
+// readResult reads a long result or an attached text of this session from an offset on.
 func (s *Service) readResult(ctx context.Context, l *live, handle string, offset int64) (string, int64, error) {
-	var sum string
-	var size int64
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT sha256, bytes FROM session_blobs WHERE session_id = ? AND user_id = ? AND sha256 GLOB ? LIMIT 1`, l.id, identity.UserID(ctx), "sha256:"+strings.ToLower(handle)+"*").Scan(&sum, &size)
-	})
+	a, err := s.blobOf(ctx, l.id, handle)
 	if err != nil {
-		return "", 0, fault.NotFoundf("This conversation has no result %q.", handle)
+		return "", 0, err
 	}
-	text, err := s.readBlob(strings.TrimPrefix(sum, "sha256:"))
+	text, err := s.readBlob(a.Blob)
 	if err != nil {
 		return "", 0, err
 	}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -288,20 +287,8 @@ func (s *Service) copyLog(ctx context.Context, tx *storage.Tx, from, to, user uu
 		e.Turn = turns[e.Turn]
 		if c, ok := e.Body.(*created); ok {
 			c.Kind, c.Once, c.Parent = KindChat, false, nil
-			if raw, err = json.Marshal(c); err != nil {
-				return err
-			}
 		}
-		sealed, err := s.seal("conversation_events", "payload_json", to, raw)
-		if err != nil {
-			return err
-		}
-		var owner any
-		if e.Turn != uuid.Nil {
-			owner = e.Turn
-		}
-		if _, err := tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, turn_id, payload_json, schema_version, causation, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			to, e.Seq, e.Body.eventType(), owner, sealed, schemaVersion, e.Cause, e.At); err != nil {
+		if err := s.writeEvent(tx, to, e); err != nil {
 			return err
 		}
 		if in, ok := e.Body.(*input); ok {
@@ -337,97 +324,4 @@ func (s *Service) copyLog(ctx context.Context, tx *storage.Tx, from, to, user uu
 		}
 	}
 	return nil
-}
-
-// The formats of an export.
-const (
-	FormatMarkdown = "md"
-	FormatLines    = "jsonl"
-)
-
-// ExportParams name a chat and a format.
-type ExportParams struct {
-	SessionID uuid.UUID `json:"sessionId"`
-	Format    string    `json:"format,omitempty"` // md (default) or jsonl: a message a line
-}
-
-// ExportResult names the file.
-type ExportResult struct {
-	Blob string `json:"blob"`
-	Name string `json:"name"`
-	Size int64  `json:"size"`
-}
-
-// Export writes a chat into a file.
-func (s *Service) Export(ctx context.Context, p ExportParams) (out ExportResult, err error) {
-	p.Format = cmp.Or(p.Format, FormatMarkdown)
-	if p.Format != FormatMarkdown && p.Format != FormatLines {
-		return out, fault.Invalidf("format must be md or jsonl.")
-	}
-	row, err := s.get(ctx, p.SessionID)
-	if err != nil {
-		return out, err
-	}
-	var list []Message
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		list, err = s.messageRows(tx, `WHERE m.session_id = ? ORDER BY m.seq`, p.SessionID)
-		return err
-	})
-	if err != nil {
-		return out, err
-	}
-	var b bytes.Buffer
-	title := cmp.Or(row.Session.Title, "Chat")
-	if p.Format == FormatLines {
-		e := json.NewEncoder(&b)
-		for _, m := range list {
-			if err := e.Encode(m); err != nil {
-				return out, err
-			}
-		}
-	} else {
-		fmt.Fprintf(&b, "# %s\n", strings.ReplaceAll(title, "\n", " "))
-		for _, m := range list {
-			writeMarkdown(&b, m)
-		}
-	}
-	ref, err := s.db.Blobs().PutBytes(ctx, b.Bytes())
-	return ExportResult{ref.String(), fileName(title) + "." + p.Format, int64(b.Len())}, err
-}
-
-// writeMarkdown writes a message under a heading that says who wrote it and when.
-func writeMarkdown(b *bytes.Buffer, m Message) {
-	if m.Hidden {
-		return
-	}
-	who := map[string]string{"user": "You", "assistant": "Helix", "tool": "Tool", "system": "Note"}[m.Role]
-	fmt.Fprintf(b, "\n## %s, %s\n\n", who, m.At.Format("2006-01-02 15:04"))
-	for _, p := range m.Parts {
-		switch p.Kind {
-		case PartText, PartNotice:
-			fmt.Fprintf(b, "%s\n", p.Text)
-		case PartToolCall:
-			fmt.Fprintf(b, "Calls `%s` with\n\n```json\n%s\n```\n", p.Tool, p.Args)
-		case PartToolResult:
-			fence := "```"
-			for strings.Contains(p.Text, fence) {
-				fence += "`"
-			}
-			fmt.Fprintf(b, "%s\n%s\n%s\n", fence, p.Text, fence)
-		case PartSource:
-			fmt.Fprintf(b, "- %s %s\n", p.Name, p.URL)
-		}
-	}
-}
-
-// fileName makes a title the name of a file.
-func fileName(title string) string {
-	name := strings.Map(func(r rune) rune {
-		if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
-			return '-'
-		}
-		return r
-	}, title)
-	name, _ = clip(name, 80)
-	return cmp.Or(strings.Trim(name, " .-"), "chat")
 }

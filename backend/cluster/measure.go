@@ -153,6 +153,18 @@ func Stability(ctx context.Context, labels []int, seed uint64, again func(in []b
 	return out, nil
 }
 
+// sampled copies at most n of the points, evenly taken, and says which they are.
+func (p *Points) sampled(from []int, n int) (s *Points, of []int) {
+	step := max(1, (len(from)+n-1)/n)
+	s = &Points{dim: p.dim}
+	for i := 0; i < len(from); i += step {
+		of = append(of, from[i])
+		s.x = append(s.x, p.row(from[i])...)
+	}
+	s.n = len(of)
+	return s, of
+}
+
 // KDistance returns the distances of at most sample points, evenly taken, to their k-th nearest
 // neighbor, in ascending order.
 func (p *Points) KDistance(ctx context.Context, k, sample int) ([]float64, error) {
@@ -165,26 +177,27 @@ func (p *Points) KDistance(ctx context.Context, k, sample int) ([]float64, error
 	if len(list) <= k {
 		return nil, nil
 	}
-	step := (len(list) + sample - 1) / sample
-	var out []float64
-	for s := 0; s < len(list); s += step {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		near := make([]float64, 0, k+1) // descending cosines
-		for _, j := range list {
-			if j == list[s] {
-				continue
+	some, of := p.sampled(list, sample)
+	near := make([][]float32, some.n) // descending cosines of the nearest
+	if err := some.against(ctx, p, false, func(_, i, rows, j, cols int, cos []float32, ld int) {
+		for r := range rows {
+			best := near[i+r]
+			for c, v := range cos[r*ld : r*ld+cols] {
+				if len(best) == k && v <= best[k-1] || j+c == of[i+r] || !p.valid[j+c] {
+					continue
+				}
+				at, _ := slices.BinarySearchFunc(best, v, func(a, b float32) int { return cmp.Compare(b, a) })
+				best = slices.Insert(best, at, v)
+				best = best[:min(k, len(best))]
 			}
-			c := p.Cosine(list[s], j)
-			if len(near) == k && c <= near[k-1] {
-				continue
-			}
-			at, _ := slices.BinarySearchFunc(near, c, func(a, b float64) int { return cmp.Compare(b, a) })
-			near = slices.Insert(near, at, c)
-			near = near[:min(k, len(near))]
+			near[i+r] = best
 		}
-		out = append(out, 1-near[k-1])
+	}); err != nil {
+		return nil, err
+	}
+	out := make([]float64, some.n)
+	for i, best := range near {
+		out[i] = 1 - float64(best[k-1])
 	}
 	slices.Sort(out)
 	return out, nil
@@ -220,22 +233,24 @@ func (p *Points) Weights(members []int) []float64 {
 
 // Density counts, for at most sample points, evenly taken, the other points within eps.
 func (p *Points) Density(ctx context.Context, eps float64, sample int) ([]float64, error) {
-	step := max(1, (p.n+sample-1)/sample)
-	var out []float64
-	for i := 0; i < p.n; i += step {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	var list []int
+	for i := 0; i < p.n; i += max(1, (p.n+sample-1)/sample) {
+		if p.valid[i] {
+			list = append(list, i)
 		}
-		if !p.valid[i] {
-			continue
-		}
-		n := 0.0
-		for j := range p.n {
-			if j != i && p.valid[j] && p.Cosine(i, j) >= 1-eps {
-				n++
+	}
+	some, of := p.sampled(list, len(list))
+	out := make([]float64, some.n)
+	if err := some.against(ctx, p, false, func(_, i, rows, j, cols int, cos []float32, ld int) {
+		for r := range rows {
+			for c, v := range cos[r*ld : r*ld+cols] {
+				if float64(v) >= 1-eps && j+c != of[i+r] && p.valid[j+c] {
+					out[i+r]++
+				}
 			}
 		}
-		out = append(out, n)
+	}); err != nil {
+		return nil, err
 	}
 	slices.Sort(out)
 	return out, nil

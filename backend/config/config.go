@@ -49,7 +49,8 @@ type Config struct {
 	MemoryWeights string `key:"memory.weights" default:"" check:"weights" restart:"true" help:"Weights of words, meaning and context in memory search, such as 1, 0.4, 0.5. Empty uses the defaults, which measured best."`
 	MemoryZone    string `key:"memory.zone" default:"" check:"zone" help:"Time zone for imported files that name none, such as Europe/Berlin. Empty uses this computer's."`
 
-	AgentSearch string `key:"agent.search" default:"" check:"search" restart:"true" help:"Search engine for web.search: brave, tavily or the address of a SearXNG such as https://searx.example. The key is the secret search.brave or search.tavily. Empty: the tool is off."`
+	AgentClaudeSkills bool   `key:"agent.claude_skills" default:"false" help:"Also look for skill documents in .claude/skills, in projects that you trust and in your home folder."`
+	AgentSearch       string `key:"agent.search" default:"" check:"search" restart:"true" help:"Search engine for web.search: brave, tavily or the address of a SearXNG such as https://searx.example. The key is the secret search.brave or search.tavily. Empty: the tool is off."`
 
 	TelemetryEndpoint string `key:"telemetry.endpoint" default:"" check:"collector" restart:"true" help:"Address of an OpenTelemetry collector, such as http://localhost:4318. It gets times, counts and costs of turns. Empty: nothing is sent, unless OTEL_EXPORTER_OTLP_ENDPOINT is set."`
 	TelemetryContent  bool   `key:"telemetry.content" default:"false" restart:"true" help:"Also send what was asked and answered to the collector, without secrets."`

@@ -61,6 +61,7 @@ type Service struct {
 	current  Config
 	sources  map[string]Source
 	problems []Problem
+	entries  map[string]map[string]any // of sections with names of the person's choice
 	audit    AuditFunc
 }
 
@@ -194,14 +195,17 @@ func (e *environment) read(path string) error {
 
 // Reload reads config.toml again and returns the problems found.
 func (s *Service) Reload() []Problem {
-	c, sources, problems := s.evaluate()
+	c, sources, problems, entries := s.evaluate()
 	s.state.Lock()
-	s.current, s.sources, s.problems = c, sources, problems
+	s.current, s.sources, s.problems, s.entries = c, sources, problems, entries
 	s.state.Unlock()
 	return slices.Clone(problems)
 }
 
-func (s *Service) evaluate() (Config, map[string]Source, []Problem) {
+// sections hold entries with names of the person's choice, which their domain reads and judges.
+var sections = []string{"providers"}
+
+func (s *Service) evaluate() (Config, map[string]Source, []Problem, map[string]map[string]any) {
 	problems := slices.Clone(s.env.problems)
 	file, err := s.readFile()
 	if err != nil {
@@ -209,7 +213,15 @@ func (s *Service) evaluate() (Config, map[string]Source, []Problem) {
 		p.Line, p.Column = positionOf(err)
 		problems = append(problems, p)
 	}
+	entries := map[string]map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(file)) {
+		if section, rest, _ := strings.Cut(key, "."); slices.Contains(sections, section) && rest != "" {
+			if entries[section] == nil {
+				entries[section] = map[string]any{}
+			}
+			entries[section][rest] = file[key]
+			continue
+		}
 		if _, ok := lookup(key); !ok {
 			problems = append(problems, Problem{Code: "unknown_key", Key: key, Message: "config.toml has the unknown key " + key + ".", Hint: hint(key)})
 		}
@@ -247,7 +259,15 @@ func (s *Service) evaluate() (Config, map[string]Source, []Problem) {
 		set.put(&c, value)
 		sources[set.Key] = source
 	}
-	return c, sources, problems
+	return c, sources, problems, entries
+}
+
+// Section returns what config.toml has in a section of entries, by the rest of the key. The caller must not
+// change it.
+func (s *Service) Section(name string) map[string]any {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.entries[name]
 }
 
 func (s *Service) readFile() (map[string]any, error) {

@@ -343,3 +343,16 @@ func TestConcurrentWritersNeverTearFiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSectionsOfEntriesAreTheirDomains(t *testing.T) {
+	p := newPlace(t)
+	p.write(t, configTOML, "[providers.box]\ntype = \"openai\"\nrpm = 3\n[providers.box.extra_headers]\nX-Team = \"sea\"\n[provider]\nx = 1\n")
+	s := p.load(t)
+	got := s.Section("providers")
+	if len(got) != 3 || got["box.type"] != "openai" || got["box.rpm"] != int64(3) || got["box.extra_headers.X-Team"] != "sea" {
+		t.Errorf("%v", got)
+	}
+	if problems := s.Problems(); len(problems) != 1 || problems[0].Key != "provider.x" {
+		t.Errorf("%+v", problems)
+	}
+}

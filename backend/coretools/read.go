@@ -117,6 +117,31 @@ func (s *Service) readFile(ctx context.Context, c callable.Request, in readInput
 	return out, out.fill(ctx, file, from, cmp.Or(in.Lines, maxLines))
 }
 
+// Load reads a file of any type as the call r, if it may and the file has at most most bytes.
+func (s *Service) Load(ctx context.Context, r callable.Request, path string, most int64) ([]byte, error) {
+	at, err := s.read(ctx, &r, path, false, permission.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	defer at.end()
+	file, info, err := at.files.Open(at.real)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	switch {
+	case info.IsDir():
+		return nil, fault.Invalidf("%s is a folder.", at.text)
+	case info.Size() > most:
+		return nil, fault.Limitf("%s has more than %d MB.", at.text, most>>20)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, most))
+	if err != nil {
+		return nil, fileError(err)
+	}
+	return data, nil
+}
+
 // fill reads the file and keeps what was asked for: some lines, or what begins at the byte from
 // when that is not negative.
 func (t *fileText) fill(ctx context.Context, file io.Reader, from int64, lines int) error {

@@ -180,7 +180,7 @@ func (s *Service) release(ctx context.Context, c *callable.Request, id string) (
 		return nil, err
 	}
 	defer pass.End()
-	out, err := s.put(ctx, c, p, func([]byte, string, *Changed) ([]byte, error) {
+	out, err := s.put(ctx, c, p, maxWrite, func([]byte, string, *Changed) ([]byte, error) {
 		if int64(len(h.Content)) != h.Bytes {
 			return nil, fault.Conflictf("This operation is complete: %s has been copied.", h.From)
 		}

@@ -18,6 +18,9 @@ import (
 // maxWrite is the most bytes of a file that is written or edited.
 const maxWrite = 4 << 20
 
+// maxSave is the most bytes of a file that is saved as it is.
+const maxSave = 10 << 20
+
 const areaSchema = `"path":{"type":"string","minLength":1,"maxLength":4096,"description":"A path below /shared or /tmp."}`
 
 var changedSchema = output(`"path","changed"`, `"path":{"type":"string"},"changed":{"type":"boolean","description":"false: it was like this already."},
@@ -66,7 +69,7 @@ func (s *Service) writeTool() callable.Func {
 		if err != nil {
 			return nil, err
 		}
-		return s.put(ctx, &c, p, func(_ []byte, hash string, _ *Changed) ([]byte, error) {
+		return s.put(ctx, &c, p, maxWrite, func(_ []byte, hash string, _ *Changed) ([]byte, error) {
 			if in.Hash != nil && *in.Hash != hash {
 				return nil, errChanged(p, hash)
 			}
@@ -99,7 +102,7 @@ func (s *Service) editTool() callable.Func {
 		if err != nil {
 			return nil, err
 		}
-		return s.put(ctx, &c, p, func(text []byte, hash string, out *Changed) ([]byte, error) {
+		return s.put(ctx, &c, p, maxWrite, func(text []byte, hash string, out *Changed) ([]byte, error) {
 			switch {
 			case hash != in.Hash:
 				return nil, errChanged(p, hash)
@@ -122,9 +125,19 @@ func (s *Service) editTool() callable.Func {
 	})}
 }
 
-// put replaces the content of the file p with the result of next, which gets the former content and its
-// hash, "" when the file does not exist.
-func (s *Service) put(ctx context.Context, c *callable.Request, p place, next func(text []byte, hash string, out *Changed) ([]byte, error)) (any, error) {
+// Save writes a file of any type below /shared or /tmp, as the call r. A file that is there is replaced; the
+// undo token of the result restores it.
+func (s *Service) Save(ctx context.Context, r callable.Request, path string, data []byte) (any, error) {
+	p, err := writable(path)
+	if err != nil {
+		return nil, err
+	}
+	return s.put(ctx, &r, p, maxSave, func([]byte, string, *Changed) ([]byte, error) { return data, nil })
+}
+
+// put replaces the content of the file p with the result of next, at most most bytes. next gets the former
+// content and its hash, "" when the file does not exist.
+func (s *Service) put(ctx context.Context, c *callable.Request, p place, most int, next func(text []byte, hash string, out *Changed) ([]byte, error)) (any, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	a, err := s.change(ctx, p)
@@ -146,8 +159,8 @@ func (s *Service) put(ctx context.Context, c *callable.Request, p place, next fu
 	if err != nil {
 		return nil, err
 	}
-	if len(made) > maxWrite {
-		return nil, fault.Limitf("A file that is written has at most %d bytes.", maxWrite)
+	if len(made) > most {
+		return nil, fault.Limitf("A file that is written has at most %d bytes.", most)
 	}
 	sum := sha256.Sum256(made)
 	out.Bytes, out.Hash = int64(len(made)), hex.EncodeToString(sum[:])

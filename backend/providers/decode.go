@@ -348,6 +348,7 @@ func decodeBody(wire string, d decoder, body io.Reader, deliver func() bool) err
 		limit = maxGeminiEvent
 	}
 	s := newSSE(body, limit)
+	defer s.close()
 	switch first, err := s.first(); {
 	case errors.Is(err, io.EOF):
 		return nil

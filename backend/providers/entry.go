@@ -2,8 +2,8 @@ package providers
 
 import (
 	"cmp"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -28,7 +28,9 @@ type Entry struct {
 	// MaxConcurrent is 4 by default.
 	MaxConcurrent int `json:"maxConcurrent,omitempty"`
 	// RPM bounds the calls a minute; 0 is no bound.
-	RPM                   int  `json:"rpm,omitempty"`
+	RPM int `json:"rpm,omitempty"`
+	// TPM bounds the tokens a minute, of prompts and answers together; 0 is no bound.
+	TPM                   int  `json:"tpm,omitempty"`
 	SkipCatalogValidation bool `json:"skipCatalogValidation,omitempty"`
 	GenericKey            bool `json:"genericKey,omitempty"`
 	// AllowPrivateNetwork lets calls of this entry reach a private address, also without https.
@@ -70,7 +72,7 @@ func (e *Entry) check() error {
 	if e.APIKeyEnv != "" && !envName.MatchString(e.APIKeyEnv) {
 		return fault.InvalidField("entry.apiKeyEnv", fault.CodeSyntax, "That is not the name of a variable.")
 	}
-	if e.MaxConcurrent < 0 || e.MaxConcurrent > 64 || e.RPM < 0 || e.TimeoutIdleMs < 0 || e.TimeoutIdleMs > 600_000 {
+	if e.MaxConcurrent < 0 || e.MaxConcurrent > 64 || e.RPM < 0 || e.TPM < 0 || e.TimeoutIdleMs < 0 || e.TimeoutIdleMs > 600_000 {
 		return fault.InvalidField("entry", fault.CodeRange, "A provider has at most 64 calls at once and a silence of at most 600,000 ms.")
 	}
 	for k, v := range e.ExtraHeaders {
@@ -107,8 +109,8 @@ func keyHeader(name string) bool {
 }
 
 func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
 // base returns the base URL without what the wire adds.

@@ -21,12 +21,15 @@ func writeJSON(b *bytes.Buffer, v any) error {
 		b.WriteString(strconv.FormatBool(v))
 	case int:
 		b.WriteString(strconv.Itoa(v))
+	case textMessage:
+		v.write(b)
 	case object:
 		if v == nil {
 			b.WriteString("null")
 			return nil
 		}
-		names := slices.AppendSeq(make([]string, 0, len(v)), maps.Keys(v))
+		var few [16]string
+		names := slices.AppendSeq(few[:0], maps.Keys(v))
 		slices.Sort(names)
 		b.WriteByte('{')
 		for i, name := range names {
@@ -78,12 +81,8 @@ func writeList[E any](b *bytes.Buffer, list []E) error {
 func writeString(b *bytes.Buffer, s string) {
 	b.WriteByte('"')
 	from := 0
-	for i := 0; i < len(s); {
+	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
 		r, n := rune(c), 1
 		if c >= utf8.RuneSelf {
 			if r, n = utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || n > 1 {
@@ -115,4 +114,22 @@ func writeString(b *bytes.Buffer, s string) {
 	}
 	b.WriteString(s[from:])
 	b.WriteByte('"')
+}
+
+// plain returns the first place in s from i on that is not printable ASCII without quotes and backslashes. It
+// looks at eight bytes at once: prompts are long, and almost all of them is plain.
+func plain(s string, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		// Below the top bit, a subtraction sets it for the bytes that are too small.
+		if (w|(w-ones*0x20)|((w^ones*'"')-ones)|((w^ones*'\\')-ones))&tops != 0 {
+			break
+		}
+	}
+	for i < len(s) && s[i] >= 0x20 && s[i] != '"' && s[i] != '\\' && s[i] < utf8.RuneSelf {
+		i++
+	}
+	return i
 }

@@ -3,8 +3,25 @@ package providers
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 )
+
+func TestEveryByteIsWrittenInEveryPlace(t *testing.T) {
+	t.Parallel()
+	for c := range 256 {
+		for at := range 20 {
+			s := strings.Repeat("a", at) + string([]byte{byte(c)}) + strings.Repeat("b", 19-at)
+			var b bytes.Buffer
+			writeString(&b, s)
+			var got string
+			must(t, json.Unmarshal(b.Bytes(), &got))
+			if want := strings.ToValidUTF8(s, "\ufffd"); got != want {
+				t.Fatalf("%q was written as %s", s, b.Bytes())
+			}
+		}
+	}
+}
 
 func FuzzWriteJSON(f *testing.F) {
 	f.Add("a\x00\"\\\n<é😀\u2028\xff", int64(-7), 0.1)

@@ -2,9 +2,13 @@ package providers
 
 import (
 	"encoding/json"
+	"errors"
 	"math/bits"
+	"net"
 	"strconv"
 	"strings"
+
+	"helix/backend/fault"
 )
 
 // Micros is money in millionths of a US dollar.
@@ -146,4 +150,43 @@ func (c catalogCost) price() Price {
 		p.Over = []Tier{{Above: 200_000, Price: c.ContextOver.price()}}
 	}
 	return p
+}
+
+// settled is what a call is booked with: never less than what the service may bill. What it reported
+// last stands for an answer that is whole; one that broke off may have been longer than its last count,
+// and one without counts takes what its texts take at most.
+func settled(u Usage, whole, ran bool, input int64, received int) Usage {
+	output := int64(float64(received)/leastRatio) + 1
+	switch {
+	case u.Requests > 0 && whole:
+	case u.Requests > 0:
+		u.Output, u.Estimated = max(u.Output, output), true
+	case whole || ran:
+		u = Usage{Input: input, Output: output, Requests: 1, Estimated: true}
+	}
+	return u
+}
+
+// mayHaveRun reports whether a call that failed without an answer may have been worked on: it was sent,
+// and its connection broke or stayed silent. A service that answers with an error bills nothing.
+func mayHaveRun(err error) bool {
+	var s *ServiceError
+	var dial *net.OpError
+	if err == nil || errors.As(err, &s) || errors.Is(err, errHTML) || errors.As(err, &dial) && dial.Op == "dial" {
+		return false
+	}
+	k := fault.KindOf(err)
+	return k == fault.Timeout || k == fault.Unavailable || k == fault.Canceled
+}
+
+// cost prices usage; unknown says that the assumed price was taken.
+func (r *Router) cost(t target, u Usage) (micros Micros, unknown bool) {
+	if cost, ok := t.info.Prices.Cost(u); ok {
+		return cost, false
+	}
+	if t.entry.local() {
+		return 0, true
+	}
+	cost, _ := r.o.AssumedPrice.Cost(u)
+	return cost, true
 }

@@ -110,7 +110,9 @@ type Part struct {
 	// Text of text, reasoning and tool results.
 	Text string `json:"text,omitempty"`
 	// Data and MediaType of images and files; Name of files, tool calls and results.
-	Data      []byte `json:"data,omitempty"`
+	Data []byte `json:"data,omitempty"`
+	// Blob names content that the caller loads into Data before it sends the request.
+	Blob      string `json:"blob,omitempty"`
 	MediaType string `json:"mediaType,omitempty"`
 	Name      string `json:"name,omitempty"`
 	// ID pairs a tool call with its result. Args is the call's input as JSON.

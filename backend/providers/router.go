@@ -1,21 +1,17 @@
 package providers
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/safehttp"
 )
@@ -88,7 +84,7 @@ type Router struct {
 	mu       sync.Mutex
 	circuits map[string]*circuit
 	slots    map[string]chan struct{}
-	recent   map[string][]time.Time // starts of calls in the last minute
+	recent   map[string][]*started // calls of the last minute, where they are limited
 	scripts  map[string]*script
 	failed   map[string]string // the last transport error of a provider, until it answers
 	ratios   ratios
@@ -112,7 +108,7 @@ func Open(o Options) (*Router, error) {
 		in, out := Micros(15_000_000), Micros(75_000_000)
 		o.AssumedPrice = Price{Input: &in, Output: &out}
 	}
-	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]time.Time{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
+	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]*started{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
 }
 
 // target is one model of a chain with what a call of it needs.
@@ -347,12 +343,14 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 	if err := circuit.enter(time.Now()); err != nil {
 		return false, err
 	}
-	release, err := r.slot(ctx, t)
+	input := r.ratios.most(t.info.Ref, s.q)
+	release, err := r.slot(ctx, t, input)
 	if err != nil {
 		circuit.leave(time.Now(), false, false)
 		return false, err
 	}
-	defer release()
+	var usage Usage
+	defer func() { release(usage.Prompt() + usage.Output) }()
 	est := Estimate{Provider: t.name, Model: t.model, Purpose: s.q.Purpose, Input: mostTokens(s.q), Output: int64(s.q.MaxOutput)}
 	if est.Output == 0 {
 		est.Output = int64(t.info.Output)
@@ -368,12 +366,11 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		return false, err
 	}
 	s.attempt++
-	var usage Usage
 	var received int // bytes of output
 	answered := false
 	outcome := "stopped"
 	defer func() {
-		usage = settled(usage, outcome == "done", answered || mayHaveRun(err), r.ratios.most(t.info.Ref, s.q), received)
+		usage = settled(usage, outcome == "done", answered || mayHaveRun(err), input, received)
 		cost, _ := r.cost(t, usage)
 		hold.Settle(usage, max(cost, usage.ReportedMicros), outcome)
 		circuit.leave(time.Now(), err != nil && breaks(err), err == nil && !s.stopped)
@@ -414,168 +411,6 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 	return visible, nil
 }
 
-// settled is what a call is booked with: never less than what the service may bill. What it reported
-// last stands for an answer that is whole; one that broke off may have been longer than its last count,
-// and one without counts takes what its texts take at most.
-func settled(u Usage, whole, ran bool, input int64, received int) Usage {
-	output := int64(float64(received)/leastRatio) + 1
-	switch {
-	case u.Requests > 0 && whole:
-	case u.Requests > 0:
-		u.Output, u.Estimated = max(u.Output, output), true
-	case whole || ran:
-		u = Usage{Input: input, Output: output, Requests: 1, Estimated: true}
-	}
-	return u
-}
-
-// mayHaveRun reports whether a call that failed without an answer may have been worked on: it was sent,
-// and its connection broke or stayed silent. A service that answers with an error bills nothing.
-func mayHaveRun(err error) bool {
-	var s *ServiceError
-	var dial *net.OpError
-	if err == nil || errors.As(err, &s) || errors.Is(err, errHTML) || errors.As(err, &dial) && dial.Op == "dial" {
-		return false
-	}
-	k := fault.KindOf(err)
-	return k == fault.Timeout || k == fault.Unavailable || k == fault.Canceled
-}
-
-// cost prices usage; unknown says that the assumed price was taken.
-func (r *Router) cost(t target, u Usage) (micros Micros, unknown bool) {
-	if cost, ok := t.info.Prices.Cost(u); ok {
-		return cost, false
-	}
-	if t.entry.local() {
-		return 0, true
-	}
-	cost, _ := r.o.AssumedPrice.Cost(u)
-	return cost, true
-}
-
-// call sends q to a model, with the names of its tools as the wire takes them.
-func (r *Router) call(ctx context.Context, t target, q Request) iter.Seq2[Event, error] {
-	if t.entry.Type == WireScripted {
-		return r.scripted(t, q)
-	}
-	return func(yield func(Event, error) bool) {
-		body, warnings, err := encodeCall(t.entry.Type, Call{Request: q, Provider: t.name, ID: t.model, Info: t.info, Official: t.entry.official(), Quirks: t.entry.Quirks})
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		for _, w := range warnings {
-			r.o.Logger.Debug("request to a model", "model", t.info.Ref, "warning", w)
-		}
-		names := map[string]string{}
-		for _, tool := range q.Tools {
-			names[wireName(tool.Name)] = tool.Name
-		}
-		stream, err := r.open(ctx, t, t.entry.endpoint(t.model, !q.NoStream), body)
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		defer stream.Body.Close()
-		for e, err := range Decode(t.entry.Type, stream.Body, DecodeOptions{Provider: t.name, Model: t.model}) {
-			if err != nil {
-				yield(Event{}, scrubbed(err, t.key))
-				return
-			}
-			if original, ok := names[e.Name]; ok && (e.Type == EventToolStart || e.Type == EventToolCall) {
-				e.Name = original
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-// scrubbed removes a key from a service's message.
-func scrubbed(err error, key string) error {
-	var f *fault.Error
-	if key == "" || !errors.As(err, &f) {
-		return err
-	}
-	clean := *f
-	clean.Message = scrub(f.Message, key)
-	var s *ServiceError
-	if errors.As(f.Err, &s) {
-		clean.Err = &ServiceError{Status: s.Status, Code: s.Code, Message: scrub(s.Message, key)}
-	}
-	return &clean
-}
-
-// open sends a body and returns the answer's, after checking its status.
-func (r *Router) open(ctx context.Context, t target, url string, body []byte) (*safehttp.Stream, error) {
-	header, sensitive := t.entry.header(t.key)
-	idle := 60 * time.Second
-	if t.entry.TimeoutIdleMs > 0 {
-		idle = duration.Of(t.entry.TimeoutIdleMs, time.Millisecond)
-	}
-	q := safehttp.StreamRequest{Request: safehttp.Request{Method: "POST", URL: url, Header: header, Body: body, Sensitive: sensitive, SensitiveBody: true, AllowPrivate: t.entry.AllowPrivateNetwork}, Idle: idle, MaxBody: maxStream}
-	if body == nil {
-		q.Method = "GET"
-	}
-	s, err := r.o.HTTP.Stream(ctx, q)
-	if err != nil {
-		if t.entry.local() && fault.Is(err, fault.Unavailable) {
-			return nil, fault.Unavailablef("Nothing answers at %s. Is the model server running?", t.entry.host()).WithCause(err)
-		}
-		return nil, err
-	}
-	if s.Status < 300 {
-		return s, nil
-	}
-	defer s.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(s.Body, maxErrorBody))
-	after := retryAfter(s.Header, time.Now())
-	if s.Status < 400 {
-		return nil, fault.Unavailablef("%s redirects. Check the base URL.", t.name).WithCause(&ServiceError{Status: s.Status})
-	}
-	return nil, bodyError(s.Status, bytes.TrimSpace(text), after, t.key)
-}
-
-// slot waits for one of the provider's concurrent calls and for its calls a minute.
-func (r *Router) slot(ctx context.Context, t target) (release func(), err error) {
-	n := t.entry.MaxConcurrent
-	if n == 0 {
-		n = 4
-	}
-	r.mu.Lock()
-	slots := r.slots[t.name]
-	if cap(slots) != n {
-		slots = make(chan struct{}, n)
-		r.slots[t.name] = slots
-	}
-	r.mu.Unlock()
-	select { // goroutines that wait to send are served in order
-	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fault.As(ctx.Err())
-	}
-	release = func() { <-slots }
-	for t.entry.RPM > 0 {
-		now := time.Now()
-		r.mu.Lock()
-		recent := slices.DeleteFunc(r.recent[t.name], func(at time.Time) bool { return now.Sub(at) >= time.Minute })
-		if len(recent) < t.entry.RPM {
-			r.recent[t.name] = append(recent, now)
-			r.mu.Unlock()
-			break
-		}
-		r.recent[t.name] = recent
-		wait := time.Minute - now.Sub(recent[0])
-		r.mu.Unlock()
-		if err := sleep(ctx, wait); err != nil {
-			release()
-			return nil, err
-		}
-	}
-	return release, nil
-}
-
 func (r *Router) succeeded(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -586,80 +421,4 @@ func (r *Router) lastError(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failed[name]
-}
-
-func (r *Router) circuit(key string) *circuit {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := r.circuits[key]
-	if c == nil {
-		c = &circuit{}
-		r.circuits[key] = c
-	}
-	return c
-}
-
-// circuit stops calls of a service that fails, and lets one through after a while.
-type circuit struct {
-	mu       sync.Mutex
-	failures []time.Time
-	until    time.Time
-	pause    time.Duration // 0: closed
-	probing  bool
-}
-
-// CircuitState says whether calls go through.
-type CircuitState struct {
-	// State is closed, open or half_open.
-	State string     `json:"state"`
-	Until *time.Time `json:"until,omitempty"`
-}
-
-func (c *circuit) enter(now time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pause == 0 {
-		return nil
-	}
-	if now.Before(c.until) || c.probing {
-		f := fault.Unavailablef("The service failed repeatedly and is left alone for a while.").WithCause(errCircuitOpen)
-		f.RetryAfter = max(c.until.Sub(now), time.Second)
-		return f
-	}
-	c.probing = true
-	return nil
-}
-
-var errCircuitOpen = errors.New("circuit open")
-
-func (c *circuit) leave(now time.Time, failed, succeeded bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	probe := c.probing
-	c.probing = false
-	switch {
-	case succeeded:
-		c.failures, c.pause = nil, 0
-	case failed && probe:
-		c.pause = min(2*c.pause, circuitLongest)
-		c.until = now.Add(c.pause)
-	case failed:
-		c.failures = slices.DeleteFunc(c.failures, func(at time.Time) bool { return now.Sub(at) > circuitWindow })
-		if c.failures = append(c.failures, now); len(c.failures) >= circuitFailures && c.pause == 0 {
-			c.pause, c.until = circuitFirst, now.Add(circuitFirst)
-		}
-	}
-}
-
-func (c *circuit) state(now time.Time) CircuitState {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	until := c.until
-	switch {
-	case c.pause == 0:
-		return CircuitState{State: "closed"}
-	case now.Before(until):
-		return CircuitState{State: "open", Until: &until}
-	}
-	return CircuitState{State: "half_open"}
 }

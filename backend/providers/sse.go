@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 )
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
@@ -24,9 +25,28 @@ type sseReader struct {
 	begun bool   // a byte order mark can no longer come
 	full  bool   // the last read filled the buffer
 	err   error
+
+	pooled *[]byte
 }
 
-func newSSE(r io.Reader, max int) *sseReader { return &sseReader{r: r, max: max} }
+// buffers are those of streams that ended. They are small when they are new, for the first token, and
+// large ones are not kept.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
+// close gives the buffer back; what next returned is void.
+func (s *sseReader) close() {
+	if cap(s.buf) <= 64<<10 {
+		*s.pooled = s.buf[:0]
+		buffers.Put(s.pooled)
+	}
+	s.buf, s.pooled = nil, nil
+}
+
+// newSSE makes a reader, which the caller closes.
+func newSSE(r io.Reader, max int) *sseReader {
+	pooled := buffers.Get().(*[]byte)
+	return &sseReader{r: r, max: max, buf: *pooled, pooled: pooled}
+}
 
 // next returns the data of the next event, valid until the next call; io.EOF at a clean end.
 func (s *sseReader) next() ([]byte, error) {
@@ -145,7 +165,7 @@ func (s *sseReader) fill() {
 		s.buf = s.buf[:copy(s.buf, s.buf[s.at:])]
 		s.at = 0
 	}
-	// It begins small, for the first token, and grows with what comes at once or belongs together.
+	// It grows with what comes at once or belongs together.
 	if free := cap(s.buf) - len(s.buf); free < 1<<10 || s.full && cap(s.buf) < 64<<10 {
 		s.buf = append(make([]byte, 0, max(4<<10, 2*cap(s.buf))), s.buf...)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -42,7 +41,13 @@ func (s *Service) config(ctx context.Context) (entries map[string]Entry, roles m
 			return err
 		}))
 	})
-	return maps.Clone(entries), roles, err
+	for name, e := range s.file() {
+		entries[name] = e.Entry
+		if e.broken { // it is shown with its problem
+			entries[name] = Entry{Type: WireChat, Disabled: true}
+		}
+	}
+	return entries, roles, err
 }
 
 // storeEntry writes an entry; removed keeps a shipped one away.

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"helix/backend/fault"
@@ -136,29 +139,85 @@ func (r *Router) HoldsToSchema(ctx context.Context, q Request) bool {
 	return false
 }
 
+// answerSchemas remembers compiled schemas: the same few are asked for again and again, and compiling takes
+// longer than checking.
+var answerSchemas schema.Cache
+
 // parse reads the one JSON value of an answer and says how it breaks the schema. Numbers that no
 // float64 holds are problems too.
 func parse(ctx context.Context, doc []byte, answer string) (json.RawMessage, []Problem, error) {
-	text, err := oneValue(answer)
-	if err != nil {
-		return nil, []Problem{{Message: err.Error()}}, nil
-	}
-	var value any
-	if _, err = jcs.Decode(text, 64, 100_000); err == nil {
-		err = json.Unmarshal(text, &value)
-	}
-	if err != nil {
-		return nil, []Problem{{Message: err.Error()}}, nil
-	}
-	findings, err := schema.CheckJSON(ctx, doc, text)
+	compiled, err := answerSchemas.Compile(doc)
 	if err != nil {
 		return nil, nil, fault.In("schema", err)
 	}
+	text := bytes.TrimSpace([]byte(answer))
+	value, err := jcs.Decode(text, maxAnswerDepth, maxAnswerValues)
+	if err != nil && !json.Valid(text) { // with prose or fences around it
+		if text, err = oneValue(text); err == nil {
+			value, err = jcs.Decode(text, maxAnswerDepth, maxAnswerValues)
+		}
+	}
+	if err != nil {
+		return nil, []Problem{{Message: err.Error()}}, nil
+	}
 	var problems []Problem
+	if !finite(value) {
+		return nil, overflows("", value, nil), nil
+	}
+	findings, err := schema.Mismatches(compiled.Check(ctx, value))
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, f := range findings {
 		problems = append(problems, Problem{f.Path, f.Message})
 	}
 	return text, problems, nil
+}
+
+// Limits of an answer.
+const (
+	maxAnswerDepth  = 64
+	maxAnswerValues = 100_000
+)
+
+// finite reports whether every number of a value fits a float64.
+func finite(v any) bool {
+	switch v := v.(type) {
+	case json.Number:
+		if len(v) < 300 && !strings.ContainsAny(string(v), "eE") {
+			return true
+		}
+		_, err := v.Float64()
+		return err == nil
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !finite(e) })
+	case map[string]any:
+		for _, e := range v {
+			if !finite(e) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// overflows appends the numbers of a value that no float64 holds.
+func overflows(path string, v any, found []Problem) []Problem {
+	switch v := v.(type) {
+	case json.Number:
+		if _, err := v.Float64(); err != nil {
+			found = append(found, Problem{path, fmt.Sprintf("the number %s is larger than a double holds", v)})
+		}
+	case []any:
+		for i, e := range v {
+			found = overflows(path+"/"+strconv.Itoa(i), e, found)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			found = overflows(path+"/"+name, v[name], found)
+		}
+	}
+	return found
 }
 
 var (
@@ -166,18 +225,14 @@ var (
 	errTwoValues = errors.New("the answer holds more than one JSON value")
 )
 
-// oneValue finds the JSON value of an answer, with prose or fences around it.
-func oneValue(s string) ([]byte, error) {
-	whole := bytes.TrimSpace([]byte(s))
-	if json.Valid(whole) {
-		return whole, nil
-	}
+// oneValue finds the JSON value of an answer with prose or fences around it.
+func oneValue(answer []byte) ([]byte, error) {
 	var found []byte
-	for i := 0; i < len(whole); i++ {
-		if whole[i] != '{' && whole[i] != '[' {
+	for i := 0; i < len(answer); i++ {
+		if answer[i] != '{' && answer[i] != '[' {
 			continue
 		}
-		c := cursor{b: whole, i: i}
+		c := cursor{b: answer, i: i}
 		c.skip()
 		if c.bad {
 			continue
@@ -185,7 +240,7 @@ func oneValue(s string) ([]byte, error) {
 		if found != nil {
 			return nil, errTwoValues
 		}
-		found = whole[i:c.i]
+		found = answer[i:c.i]
 		i = c.i - 1
 	}
 	if found == nil {

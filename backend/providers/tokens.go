@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"context"
 	"slices"
 	"sync"
 )
@@ -98,4 +99,60 @@ func (r *ratios) of(ref ModelRef) (float64, bool) {
 		return firstRatio, false
 	}
 	return s[len(s)/2], true
+}
+
+// CountParams name a model and what is counted.
+type CountParams struct {
+	Model    ModelRef   `json:"model,omitempty"`
+	Text     string     `json:"text,omitempty"`
+	Messages []Message  `json:"messages,omitempty"`
+	Tools    []ToolDecl `json:"tools,omitempty"`
+}
+
+// CountResult says how many tokens there are.
+type CountResult struct {
+	Tokens int64 `json:"tokens"`
+	// Method is exact where the vocabulary of the model is public and counts all of it, calibrated where
+	// services reported the sizes of earlier prompts, else estimate.
+	Method string      `json:"method"`
+	Parts  []CountPart `json:"parts"`
+}
+
+// CountPart is the share of one part.
+type CountPart struct {
+	Name   string `json:"name"`
+	Tokens int64  `json:"tokens"`
+}
+
+// CountTokens counts how many tokens a text or a conversation has for a model, or estimates it.
+func (s *Service) CountTokens(_ context.Context, p CountParams) (CountResult, error) {
+	ratio, learned := s.ratios.of(p.Model)
+	vocabulary := s.vocabularies.of(p.Model)
+	estimated := "estimate"
+	if learned {
+		estimated = "calibrated"
+	}
+	out := CountResult{Method: estimated, Parts: []CountPart{}}
+	if vocabulary != nil {
+		out.Method = "exact"
+	}
+	add := func(name string, q Request) {
+		bytes, images := size(q)
+		if bytes+images == 0 {
+			return
+		}
+		n := int64(float64(bytes)*1.1/ratio) + int64(images*imageTokens) + 1 // a tenth in reserve
+		if vocabulary != nil {
+			var exact bool
+			if n, exact = vocabulary.request(q); !exact {
+				out.Method = estimated
+			}
+		}
+		out.Parts = append(out.Parts, CountPart{name, n})
+		out.Tokens += n
+	}
+	add("text", Request{System: []Part{TextPart(p.Text)}})
+	add("messages", Request{Messages: p.Messages})
+	add("tools", Request{Tools: p.Tools})
+	return out, nil
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"helix/backend/fault"
 )
 
 // anthropicDecoder reads Anthropic's messages, streamed or whole; Bedrock and Vertex have the same
@@ -316,4 +318,146 @@ func (d *anthropicDecoder) usageOf(c *cursor) {
 		u.CacheWrite = max(written-u.CacheWrite1h, 0)
 	}
 	d.count(u)
+}
+
+// minCached is the least prompt in bytes that is worth a mark: services ignore shorter ones.
+const minCached = 4 << 10
+
+func (p *plan) anthropic() (object, error) {
+	c := p.call
+	output := c.MaxOutput
+	if output == 0 {
+		output = max(min(c.Info.Output, 8192), 1024)
+	}
+	o := object{"model": c.ID}
+	if budget := map[Effort]int{EffortLow: 2048, EffortMedium: 8192, EffortHigh: 24576}[p.effort()]; budget > 0 && c.Schema == nil && c.Choice.Mode != "tool" && c.Choice.Mode != "required" {
+		if c.Quirks["thinking"] == "adaptive" {
+			o["thinking"] = object{"type": "adaptive"}
+			o["output_config"] = object{"effort": c.Reasoning}
+		} else {
+			o["thinking"] = object{"type": "enabled", "budget_tokens": budget}
+			output += budget
+		}
+	} else if t := p.temperature(); t != nil {
+		o["temperature"] = min(*t, 1)
+	}
+	if c.Info.Output > 0 {
+		output = min(output, c.Info.Output)
+	}
+	o["max_tokens"] = output
+	size := 0
+	marks := slices.Clone(c.CacheMarks)
+	slices.Sort(marks)
+	marks = slices.Compact(marks)
+	if len(marks) > 4 {
+		marks = append(marks[:1:1], marks[len(marks)-3:]...)
+	}
+	mark := func(at int, content []object) {
+		if slices.Contains(marks, at) && len(content) > 0 && size >= minCached {
+			content[len(content)-1]["cache_control"] = object{"type": "ephemeral"}
+		}
+	}
+	for _, t := range p.tools {
+		size += len(t.Input) + len(t.Description)
+	}
+	if s := text(c.System); s != "" {
+		size += len(s)
+		system := []object{{"type": "text", "text": s}}
+		mark(-1, system)
+		o["system"] = system
+	}
+	var messages []object
+	for at, m := range p.messages {
+		role := m.Role
+		if role == Tool {
+			role = User
+		}
+		var content []object
+		for i := 0; i < len(m.Parts); i++ {
+			part := m.Parts[i]
+			size += len(part.Text) + len(part.Args)
+			switch part.Kind {
+			case PartText:
+				content = append(content, object{"type": "text", "text": part.Text})
+			case PartImage, PartFile:
+				kind := "image"
+				if part.Kind == PartFile {
+					kind = "document"
+				}
+				content = append(content, object{"type": kind, "source": object{"type": "base64", "media_type": part.MediaType, "data": part.Data}})
+			case PartToolCall:
+				content = append(content, object{"type": "tool_use", "id": part.ID, "name": wireName(part.Name), "input": args(part)})
+			case PartToolResult:
+				r := object{"type": "tool_result", "tool_use_id": part.ID, "content": []object{{"type": "text", "text": orDash(part.Text)}}}
+				if part.Error {
+					r["is_error"] = true
+				}
+				content = append(content, r)
+			case PartReasoning: // with its signature, or not at all
+				if i+1 < len(m.Parts) && m.Parts[i+1].Kind == PartOpaque && m.Parts[i+1].Opaque.Kind == "signature" {
+					i++
+					content = append(content, object{"type": "thinking", "thinking": part.Text, "signature": string(m.Parts[i].Opaque.Data)})
+				}
+			case PartOpaque:
+				switch part.Opaque.Kind {
+				case "signature": // of thinking that the service keeps to itself
+					content = append(content, object{"type": "thinking", "thinking": "", "signature": string(part.Opaque.Data)})
+				case "redacted_thinking":
+					content = append(content, object{"type": "redacted_thinking", "data": string(part.Opaque.Data)})
+				case "block":
+					var block object
+					if json.Unmarshal(part.Opaque.Data, &block) == nil {
+						content = append(content, block)
+					}
+				}
+			}
+		}
+		if at+1 == len(p.from) || p.from[at+1] != p.from[at] {
+			mark(p.from[at], content)
+		}
+		if n := len(messages); n > 0 && messages[n-1]["role"] == role {
+			messages[n-1]["content"] = append(messages[n-1]["content"].([]object), content...)
+		} else if len(content) > 0 {
+			messages = append(messages, object{"role": role, "content": content})
+		}
+	}
+	if len(messages) == 0 {
+		return nil, fault.Invalidf("A request needs a message.")
+	}
+	o["messages"] = messages
+	if !c.NoStream {
+		o["stream"] = true
+	}
+	var tools []object
+	for _, t := range p.tools {
+		tools = append(tools, object{"name": wireName(t.Name), "description": t.Description, "input_schema": p.input(t)})
+	}
+	choice := object{"type": "auto"}
+	switch c.Choice.Mode {
+	case "none":
+		choice = object{"type": "none"}
+	case "required":
+		choice = object{"type": "any"}
+	case "tool":
+		choice = object{"type": "tool", "name": wireName(c.Choice.Name)}
+	}
+	if c.Schema != nil { // the answer is the input of a tool that must be called
+		name := wireName(c.Schema.Name)
+		tools = append(tools, object{"name": name, "description": "Gives the answer.", "input_schema": p.schema()})
+		choice = object{"type": "tool", "name": name}
+	}
+	if len(tools) > 0 {
+		o["tools"], o["tool_choice"] = tools, choice
+	}
+	if len(c.Stop) > 0 {
+		o["stop_sequences"] = c.Stop
+	}
+	return o, nil
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
 }

@@ -3,6 +3,7 @@ package providers
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -415,4 +416,164 @@ func (d *chatDecoder) usageOf(c *cursor) {
 		u.Output += reasoning
 	}
 	d.count(u)
+}
+
+func (p *plan) chat() object {
+	c := p.call
+	o := object{"model": c.ID}
+	messages := make([]any, 0, len(p.messages)+1)
+	if s := text(c.System); s != "" {
+		messages = append(messages, textMessage{"system", s})
+	}
+	for _, m := range p.messages {
+		if m.Role == Tool {
+			for _, r := range m.Parts {
+				messages = append(messages, object{"role": "tool", "tool_call_id": r.ID, "content": r.Text})
+			}
+			continue
+		}
+		if onlyText(m.Parts) {
+			messages = append(messages, textMessage{m.Role, joined(m.Parts)})
+			continue
+		}
+		messages = append(messages, p.chatMessage(m))
+	}
+	o["messages"] = messages
+	if c.MaxOutput > 0 {
+		name := c.Quirks["max_tokens"]
+		if name == "" {
+			name = "max_tokens"
+			if c.Official {
+				name = "max_completion_tokens"
+			}
+		}
+		o[name] = c.MaxOutput
+	}
+	if !c.NoStream {
+		o["stream"] = true
+		o["stream_options"] = object{"include_usage": true}
+	}
+	if len(p.tools) > 0 {
+		var tools []object
+		for _, t := range p.tools {
+			tools = append(tools, object{"type": "function", "function": object{"name": wireName(t.Name), "description": t.Description, "parameters": p.input(t)}})
+		}
+		o["tools"] = tools
+		switch c.Choice.Mode {
+		case "none", "required":
+			o["tool_choice"] = c.Choice.Mode
+		case "tool":
+			o["tool_choice"] = object{"type": "function", "function": object{"name": wireName(c.Choice.Name)}}
+		default:
+			o["tool_choice"] = "auto"
+		}
+	}
+	if c.Schema != nil {
+		o["response_format"] = object{"type": "json_schema", "json_schema": object{"name": wireName(c.Schema.Name), "strict": true, "schema": p.schema()}}
+	}
+	if e := p.effort(); e != "" {
+		if c.Quirks["reasoning"] == "object" {
+			o["reasoning"] = object{"effort": e}
+		} else {
+			o["reasoning_effort"] = e
+		}
+	}
+	p.common(o, "stop")
+	if k := p.cacheKey(); k != "" && c.Official {
+		o["prompt_cache_key"] = k
+	}
+	return o
+}
+
+func (p *plan) common(o object, stop string) {
+	if t := p.temperature(); t != nil {
+		o["temperature"] = *t
+	}
+	if len(p.call.Stop) > 0 && stop != "" {
+		o[stop] = p.call.Stop
+	}
+	if p.call.Seed != nil {
+		o["seed"] = *p.call.Seed
+	}
+}
+
+func (p *plan) chatMessage(m Message) object {
+	o := object{"role": m.Role, "content": chatContent(m.Parts)}
+	var calls []object
+	var reasoning strings.Builder
+	for _, part := range m.Parts {
+		switch part.Kind {
+		case PartReasoning:
+			reasoning.WriteString(part.Text)
+		case PartToolCall:
+			call := object{"id": part.ID, "type": "function", "function": object{"name": wireName(part.Name), "arguments": string(args(part))}}
+			calls = append(calls, call)
+		case PartOpaque:
+			switch part.Opaque.Kind {
+			case "reasoning_details":
+				o["reasoning_details"] = json.RawMessage(part.Opaque.Data)
+			case "extra_content":
+				defer func(at int) { // it precedes its call
+					if at < len(calls) {
+						calls[at]["extra_content"] = json.RawMessage(part.Opaque.Data)
+					}
+				}(len(calls))
+			}
+		}
+	}
+	if reasoning.Len() > 0 && p.showsReasoning() && o["reasoning_details"] == nil {
+		o[p.call.Info.Interleaved] = reasoning.String()
+	}
+	if len(calls) > 0 {
+		o["tool_calls"] = calls
+	}
+	return o
+}
+
+// textMessage is a message of text alone: a long conversation has many, and none needs a map of its own.
+type textMessage struct{ role, text string }
+
+func (s textMessage) write(b *bytes.Buffer) {
+	b.WriteString(`{"content":`)
+	writeString(b, s.text)
+	b.WriteString(`,"role":`)
+	writeString(b, s.role)
+	b.WriteByte('}')
+}
+
+// joined is the text of a message as chat servers take it.
+func joined(parts []Part) string {
+	if len(parts) == 1 {
+		return parts[0].Text
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Kind == PartText {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// chatContent is a list where there are attachments, else the text itself, which every server takes.
+func chatContent(parts []Part) any {
+	attached := func(p Part) bool { return p.Kind == PartImage || p.Kind == PartFile }
+	if !slices.ContainsFunc(parts, attached) {
+		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind == PartText }) {
+			return nil
+		}
+		return joined(parts)
+	}
+	var list []object
+	for _, p := range parts {
+		switch p.Kind {
+		case PartText:
+			list = append(list, object{"type": "text", "text": p.Text})
+		case PartImage:
+			list = append(list, object{"type": "image_url", "image_url": object{"url": dataURL(p)}})
+		case PartFile:
+			list = append(list, object{"type": "file", "file": object{"filename": p.Name, "file_data": dataURL(p)}})
+		}
+	}
+	return list
 }

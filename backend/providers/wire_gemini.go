@@ -1,5 +1,7 @@
 package providers
 
+import "helix/backend/fault"
+
 // geminiDecoder reads generateContent; a chunk of a stream is a whole answer with less in it.
 type geminiDecoder struct {
 	assembler
@@ -203,4 +205,94 @@ func (d *geminiDecoder) usageOf(c *cursor) {
 		return
 	}
 	d.count(Usage{Input: max(prompt-cached, 0) + tools, CacheRead: cached, ToolPrompt: tools, Output: candidates + thoughts, Reasoning: thoughts})
+}
+
+func (p *plan) gemini() (object, error) {
+	c := p.call
+	o := object{}
+	if s := text(c.System); s != "" {
+		o["systemInstruction"] = object{"parts": []object{{"text": s}}}
+	}
+	var contents []object
+	for _, m := range p.messages {
+		role := "user"
+		if m.Role == Assistant {
+			role = "model"
+		}
+		var parts []object
+		signature := ""
+		add := func(part object) {
+			if signature != "" {
+				part["thoughtSignature"], signature = signature, ""
+			}
+			parts = append(parts, part)
+		}
+		for _, part := range m.Parts {
+			switch part.Kind {
+			case PartText:
+				add(object{"text": part.Text})
+			case PartReasoning:
+				add(object{"text": part.Text, "thought": true})
+			case PartImage, PartFile:
+				add(object{"inlineData": object{"mimeType": part.MediaType, "data": part.Data}})
+			case PartToolCall:
+				add(object{"functionCall": object{"id": part.ID, "name": wireName(part.Name), "args": args(part)}})
+			case PartToolResult:
+				key := "result"
+				if part.Error {
+					key = "error"
+				}
+				add(object{"functionResponse": object{"id": part.ID, "name": wireName(part.Name), "response": object{key: part.Text}}})
+			case PartOpaque:
+				if signature = string(part.Opaque.Data); part.Opaque.Kind == "part" {
+					add(object{"text": ""})
+				}
+			}
+		}
+		if n := len(contents); n > 0 && contents[n-1]["role"] == role {
+			contents[n-1]["parts"] = append(contents[n-1]["parts"].([]object), parts...)
+		} else if len(parts) > 0 {
+			contents = append(contents, object{"role": role, "parts": parts})
+		}
+	}
+	if len(contents) == 0 {
+		return nil, fault.Invalidf("A request needs a message.")
+	}
+	o["contents"] = contents
+	g := object{}
+	if c.MaxOutput > 0 {
+		g["maxOutputTokens"] = c.MaxOutput
+	}
+	p.common(g, "stopSequences")
+	if c.Schema != nil {
+		g["responseMimeType"], g["responseSchema"] = "application/json", p.schema()
+	}
+	if e := p.effort(); e != "" {
+		g["thinkingConfig"] = object{"includeThoughts": true, "thinkingBudget": map[Effort]int{EffortLow: 1024, EffortMedium: 8192, EffortHigh: 24576}[e]}
+	}
+	if len(g) > 0 {
+		o["generationConfig"] = g
+	}
+	if len(p.tools) > 0 {
+		var tools []object
+		for _, t := range p.tools {
+			f := object{"name": wireName(t.Name), "description": t.Description}
+			if len(t.Input) > 0 {
+				f["parameters"] = p.input(t)
+			}
+			tools = append(tools, f)
+		}
+		o["tools"] = []object{{"functionDeclarations": tools}}
+		config := object{"mode": "AUTO"}
+		switch c.Choice.Mode {
+		case "none":
+			config["mode"] = "NONE"
+		case "required":
+			config["mode"] = "ANY"
+		case "tool":
+			config["mode"], config["allowedFunctionNames"] = "ANY", []string{wireName(c.Choice.Name)}
+		}
+		o["toolConfig"] = object{"functionCallingConfig": config}
+	}
+	return o, nil
 }

@@ -1,5 +1,7 @@
 package providers
 
+import "encoding/json"
+
 // responsesDecoder reads OpenAI's Responses. A whole answer is the object that response.completed
 // carries.
 type responsesDecoder struct {
@@ -309,4 +311,88 @@ func (d *responsesDecoder) usageOf(c *cursor) {
 	})
 	u.Input, u.CacheRead = max(input-cached, 0), cached
 	d.count(u)
+}
+
+func (p *plan) responses() object {
+	c := p.call
+	o := object{"model": c.ID, "store": false}
+	if s := text(c.System); s != "" {
+		o["instructions"] = s
+	}
+	input := []object{}
+	for _, m := range p.messages {
+		var content []object
+		flush := func() {
+			if len(content) > 0 {
+				input = append(input, object{"role": m.Role, "content": content})
+				content = nil
+			}
+		}
+		for _, part := range m.Parts {
+			switch part.Kind {
+			case PartText:
+				kind := "input_text"
+				if m.Role == Assistant {
+					kind = "output_text"
+				}
+				content = append(content, object{"type": kind, "text": part.Text})
+			case PartImage:
+				content = append(content, object{"type": "input_image", "image_url": dataURL(part)})
+			case PartFile:
+				content = append(content, object{"type": "input_file", "filename": part.Name, "file_data": dataURL(part)})
+			case PartToolCall:
+				flush()
+				input = append(input, object{"type": "function_call", "call_id": part.ID, "name": wireName(part.Name), "arguments": string(args(part))})
+			case PartToolResult:
+				flush()
+				input = append(input, object{"type": "function_call_output", "call_id": part.ID, "output": part.Text})
+			case PartOpaque:
+				var item object
+				if part.Opaque.Kind == "reasoning" && json.Unmarshal(part.Opaque.Data, &item) == nil {
+					flush()
+					delete(item, "status")
+					input = append(input, item)
+				}
+			}
+		}
+		flush()
+	}
+	o["input"] = input
+	if c.MaxOutput > 0 {
+		o["max_output_tokens"] = max(c.MaxOutput, 16)
+	}
+	if !c.NoStream {
+		o["stream"] = true
+	}
+	if len(p.tools) > 0 {
+		var tools []object
+		for _, t := range p.tools {
+			tools = append(tools, object{"type": "function", "name": wireName(t.Name), "description": t.Description, "parameters": p.input(t), "strict": false})
+		}
+		o["tools"] = tools
+		switch c.Choice.Mode {
+		case "none", "required":
+			o["tool_choice"] = c.Choice.Mode
+		case "tool":
+			o["tool_choice"] = object{"type": "function", "name": wireName(c.Choice.Name)}
+		default:
+			o["tool_choice"] = "auto"
+		}
+	}
+	if c.Schema != nil {
+		o["text"] = object{"format": object{"type": "json_schema", "name": wireName(c.Schema.Name), "strict": true, "schema": p.schema()}}
+	}
+	if c.Info.Caps.Reasoning {
+		o["include"] = []string{"reasoning.encrypted_content"}
+		if e := p.effort(); e != "" {
+			o["reasoning"] = object{"effort": e, "summary": "auto"}
+		}
+	}
+	if t := p.temperature(); t != nil {
+		o["temperature"] = *t
+	}
+	if k := p.cacheKey(); k != "" {
+		o["prompt_cache_key"] = k
+	}
+	return o
 }

@@ -52,7 +52,7 @@ func (l Law) Retention(s, t, floor float64) float64 {
 	default:
 		r *= math.Exp(-t / l.Parameter)
 	}
-	return min(1, max(r, min(floor, s), 0))
+	return max(r, min(floor, s), 0)
 }
 
 // after is the effective time at which retention has fallen to r; infinite when it never does.
@@ -80,6 +80,9 @@ func pace(tier string, rate float64) float64 {
 	p, ok := tierPace[tier]
 	if !ok {
 		p = 1
+	}
+	if rate == defaultRate {
+		return p
 	}
 	return p * math.Log(rate) / math.Log(defaultRate)
 }
@@ -115,14 +118,31 @@ func (s Settings) floor(x item) float64 {
 }
 
 // retention of x at a time.
-func (s Settings) retention(x item, at time.Time) float64 {
+func (s Settings) retention(x item, at time.Time) float64 { return s.curve(x).at(at) }
+
+// curve is the retention of one item over time: what is the same at all times is computed once.
+type curve struct {
+	law             Law // without a model it stays as it is
+	pace            float64
+	strength, floor float64
+	anchor          time.Time
+}
+
+func (s Settings) curve(x item) curve {
 	if s.frozen(x) {
 		if x.stored != nil {
-			return *x.stored
+			return curve{strength: *x.stored}
 		}
-		return x.strength
+		return curve{strength: x.strength}
 	}
-	return LawOf(x.layer).Retention(x.strength, at.Sub(x.anchor).Hours()*pace(x.tier, s.Rate), s.floor(x))
+	return curve{LawOf(x.layer), pace(x.tier, s.Rate), x.strength, s.floor(x), x.anchor}
+}
+
+func (c curve) at(t time.Time) float64 {
+	if c.law.Model == "" {
+		return c.strength
+	}
+	return c.law.Retention(c.strength, t.Sub(c.anchor).Hours()*c.pace, c.floor)
 }
 
 // crosses is when the retention of x falls to r; ok is false when it never does.

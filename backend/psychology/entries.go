@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,13 +12,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/memory"
 	"helix/backend/storage"
-	"helix/backend/synthesis"
 )
 
 const (
@@ -107,10 +103,10 @@ func (s *Service) unseal(e *Entry, sealed []byte) error {
 	return nil
 }
 
-// brief reads of all entries of the caller what an overview shows of them, by layer: id, kind, data, retention and
-// last reinforcement. It takes a third of the time of rows.
-func (s *Service) brief(tx *storage.Tx, conf Settings) (out [8][]Entry, err error) {
-	return out, tx.Select(`SELECT id, layer_number, kind, data, initial_strength, coalesce(last_reinforced_at, created_at), last_reinforced_at IS NOT NULL, salience_tier, pinned, retention FROM psychology_entries
+// brief visits all entries of the caller with what an overview shows of them: id, kind, data, retention and last
+// reinforcement. It takes a third of the time of rows. The entry is of the visit only.
+func (s *Service) brief(tx *storage.Tx, conf Settings, visit func(layer int, e *Entry)) error {
+	return tx.Select(`SELECT id, layer_number, kind, data, initial_strength, coalesce(last_reinforced_at, created_at), last_reinforced_at IS NOT NULL, salience_tier, pinned, retention FROM psychology_entries
 		WHERE user_id = ? AND deleted_at IS NULL`, identity.UserID(tx.Context())).Each(func(r storage.Row) error {
 		var x item
 		var e Entry
@@ -120,14 +116,16 @@ func (s *Service) brief(tx *storage.Tx, conf Settings) (out [8][]Entry, err erro
 		if err := r.Scan(&e.ID, &x.layer, &e.Kind, &sealed, &x.strength, &anchor, &reinforced, &x.tier, &x.pinned, &x.stored); err != nil {
 			return err
 		}
-		if x.anchor = time.UnixMicro(anchor).UTC(); reinforced {
-			e.LastReinforcedAt = &x.anchor
+		x.anchor = time.UnixMicro(anchor).UTC()
+		if reinforced {
+			at := x.anchor
+			e.LastReinforcedAt = &at
 		}
 		e.Retention = conf.retention(x, tx.Now)
 		if err := s.unseal(&e, sealed); err != nil {
 			return err
 		}
-		out[x.layer] = append(out[x.layer], e)
+		visit(x.layer, &e)
 		return nil
 	})
 }
@@ -342,111 +340,6 @@ func (s *Service) reinforce(tx *storage.Tx, conf Settings, e entryRow, gain floa
 	return touchLayer(tx, identity.UserID(tx.Context()), e.LayerNumber)
 }
 
-// entryUndo is what an entry was before an act.
-type entryUndo struct {
-	ID         uuid.UUID  `json:"id"`
-	Set        int64      `json:"set"`  // the version that the act made
-	Data       string     `json:"data"` // sealed, in base64
-	Strength   float64    `json:"strength"`
-	Reinforced *time.Time `json:"reinforced,omitempty"`
-	Count      int64      `json:"count"`
-	Tier       string     `json:"tier"`
-	Pinned     bool       `json:"pinned"`
-	Retention  *float64   `json:"retention,omitempty"`
-	Deleted    *time.Time `json:"deleted,omitempty"` // it was in the trash
-}
-
-// undoOf keeps an entry as it is, before an act that raises its version by one.
-func undoOf(r entryRow) entryUndo {
-	return entryUndo{r.ID, r.Version + 1, base64.StdEncoding.EncodeToString(r.sealed), r.InitialStrength, r.LastReinforcedAt, r.ReinforcementCount, r.SalienceTier, r.Pinned, r.stored, nil}
-}
-
-// act changes entries of the caller with fn, and memories with of, and returns all of them and a
-// token that takes the act back.
-func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn func(*storage.Tx, Settings, entryRow) (bool, error), of func([]uuid.UUID) (memory.ItemsResult, error)) (out ItemsResult, err error) {
-	out.Items = []Item{}
-	seen := map[uuid.UUID]bool{}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { again := seen[id]; seen[id] = true; return again })
-	if len(ids) == 0 || len(ids) > maxIDs {
-		return out, fault.InvalidField("ids", fault.CodeRange, "Give 1 to %d ids.", maxIDs)
-	}
-	known := map[uuid.UUID]bool{}
-	var tokens []string
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		user := identity.UserID(ctx)
-		conf, err := settings(tx, user)
-		if err != nil {
-			return err
-		}
-		var undo []entryUndo
-		var touched []uuid.UUID
-		var inLayers []int
-		for _, id := range ids {
-			r, err := s.one(tx, conf, id)
-			if fault.Is(err, fault.NotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			known[id] = true
-			changed, err := fn(tx, conf, r)
-			if err != nil {
-				return err
-			}
-			if changed {
-				undo = append(undo, undoOf(r))
-				out.changed++
-				touched, inLayers = append(touched, id), append(inLayers, r.LayerNumber)
-			}
-			if now, err := s.one(tx, conf, id); err == nil {
-				out.Items = append(out.Items, itemOfEntry(now.Entry))
-			}
-		}
-		if len(known) < len(ids) {
-			rest := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return known[id] })
-			found, err := s.memory.DecayingTx(ctx, tx, uuid.Nil, len(rest), rest...)
-			if err != nil {
-				return err
-			}
-			if len(found) < len(rest) || of == nil {
-				return fault.NotFoundf("Entry not found. Nothing was changed.")
-			}
-			live := make([]memory.Retained, len(found)) // what they have now, not at the last run
-			for i, d := range found {
-				live[i] = memory.Retained{ID: d.ID, Version: d.Version, Row: d.Row, Retention: conf.retention(itemOf(d), tx.Now)}
-			}
-			if _, err := s.memory.RetainTx(ctx, tx, live); err != nil {
-				return err
-			}
-		}
-		if len(undo) == 0 {
-			return nil
-		}
-		if err := audit.Append(tx, audit.Entry{Action: "psychology." + action, SubjectKind: "psychology", SubjectID: touched[0].String(), Details: map[string]any{"entries": len(touched)}}); err != nil {
-			return err
-		}
-		token, err := tx.KeepUndo(user, undoAct, undo)
-		tokens = append(tokens, undoPrefix+token)
-		s.changed(tx, user, inLayers, touched...)
-		return err
-	})
-	if rest := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return known[id] }); err == nil && len(rest) > 0 {
-		r, memErr := of(rest)
-		if memErr != nil {
-			return out, memErr
-		}
-		for _, m := range r.Items {
-			out.Items = append(out.Items, s.itemOfMemory(ctx, m))
-		}
-		if r.UndoToken != "" {
-			tokens = append(tokens, r.UndoToken)
-		}
-	}
-	out.UndoToken = strings.Join(tokens, ".")
-	return out, err
-}
-
 func itemOfEntry(e Entry) Item {
 	return Item{ID: e.ID, Kind: "entry", LayerNumber: e.LayerNumber, Title: e.title(), Retention: e.Retention, Pinned: e.Pinned, SalienceTier: e.SalienceTier}
 }
@@ -473,144 +366,6 @@ func firstLine(text string) string {
 		return string(r[:119]) + "…"
 	}
 	return line
-}
-
-// Reinforce counts that entries or memories were reviewed, confirmed, edited or used: part of what
-// was forgotten comes back, and time counts from now. A use counts once an hour.
-func (s *Service) Reinforce(ctx context.Context, p ReinforceParams) (ItemsResult, error) {
-	gain, ok := gains[p.Kind]
-	if !ok {
-		return ItemsResult{}, fault.InvalidField("kind", fault.CodeInvalid, "The kind is review, confirm, edit or use, not %q.", p.Kind)
-	}
-	if p.Strength != nil {
-		if !(*p.Strength >= 0 && *p.Strength <= 1) {
-			return ItemsResult{}, fault.InvalidField("strength", fault.CodeRange, "strength must be between 0 and 1.")
-		}
-		gain = *p.Strength
-	}
-	return s.act(ctx, p.IDs, "reinforce", func(tx *storage.Tx, conf Settings, e entryRow) (bool, error) {
-		if p.Kind == "use" && e.LastReinforcedAt != nil && tx.Now.Sub(*e.LastReinforcedAt) < useEvery {
-			return false, nil
-		}
-		return true, s.reinforce(tx, conf, e, gain)
-	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
-		return s.memory.Reinforce(ctx, ids, gain, p.Kind == "use")
-	})
-}
-
-// Pin makes entries or memories keep the retention that they have; unpinned, they fade from there.
-func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
-	return s.act(ctx, p.IDs, "pin", func(tx *storage.Tx, conf Settings, e entryRow) (bool, error) {
-		if e.Pinned == p.On {
-			return false, nil
-		}
-		now := conf.retention(e.item(), tx.Now)
-		set := `pinned = 1, retention = ?1, decayed_at = ?2`
-		if !p.On {
-			set = `pinned = 0, retention = ?1, decayed_at = ?2, initial_strength = ?1, last_reinforced_at = ?2`
-		}
-		_, err := tx.Exec(`UPDATE psychology_entries SET `+set+`, updated_at = ?2, version = version + 1 WHERE id = ?3`, now, tx.Now, e.ID)
-		return true, err
-	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
-		return s.memory.Pin(ctx, memory.PinParams{IDs: texts(ids), On: &p.On})
-	})
-}
-
-// SetSalience sets how important entries or memories are. Only a person can set critical.
-func (s *Service) SetSalience(ctx context.Context, p SalienceParams) (ItemsResult, error) {
-	if _, ok := tierPace[p.Tier]; !ok {
-		return ItemsResult{}, fault.InvalidField("tier", fault.CodeInvalid, "The tier is critical, high, medium or low, not %q.", p.Tier)
-	}
-	if caller, _ := identity.From(ctx); p.Tier == "critical" && !caller.Person() {
-		return ItemsResult{}, fault.Deniedf("Only a person can mark something as critical. Nothing was changed.")
-	}
-	return s.act(ctx, p.IDs, "set_salience", func(tx *storage.Tx, _ Settings, e entryRow) (bool, error) {
-		if e.SalienceTier == p.Tier {
-			return false, nil
-		}
-		_, err := tx.Exec(`UPDATE psychology_entries SET salience_tier = ?, updated_at = ?, version = version + 1 WHERE id = ?`, p.Tier, tx.Now, e.ID)
-		return true, err
-	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
-		return s.memory.SetSalience(ctx, memory.SalienceParams{IDs: texts(ids), Tier: p.Tier})
-	})
-}
-
-func texts(ids []uuid.UUID) (out []string) {
-	for _, id := range ids {
-		out = append(out, id.String())
-	}
-	return out
-}
-
-// DeleteEntry moves entries to the trash, from where Undo and restore_from_decay bring them back
-// for 30 days.
-func (s *Service) DeleteEntry(ctx context.Context, p IDsParams) (out UndoResult, err error) {
-	r, err := s.act(ctx, p.IDs, "delete", func(tx *storage.Tx, _ Settings, e entryRow) (bool, error) {
-		_, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = ?1, updated_at = ?1, version = version + 1 WHERE id = ?2`, tx.Now, e.ID)
-		return true, err
-	}, nil)
-	return UndoResult{r.changed, r.UndoToken}, err
-}
-
-// Undo takes back an act on entries or memories, for ten minutes. What was changed again since
-// stays as it is.
-func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (out UndoResult, err error) {
-	var failed error
-	for token := range strings.SplitSeq(p.UndoToken, ".") {
-		own, is := strings.CutPrefix(token, undoPrefix)
-		if !is {
-			undo := s.memory.Undo
-			if strings.HasPrefix(token, synthesis.UndoPrefix) && s.o.Patterns != nil {
-				undo = s.o.Patterns.Undo
-			}
-			r, err := undo(ctx, memory.UndoParams{UndoToken: token})
-			failed = errors.Join(failed, err)
-			out.Count += r.Count
-			continue
-		}
-		n, err := s.undo(ctx, own)
-		failed = errors.Join(failed, err)
-		out.Count += n
-	}
-	if out.Count > 0 {
-		failed = nil // what was changed again since stays as it is
-	}
-	return out, failed
-}
-
-func (s *Service) undo(ctx context.Context, token string) (n int, err error) {
-	return n, s.db.Write(ctx, func(tx *storage.Tx) error {
-		user := identity.UserID(ctx)
-		_, state, err := tx.TakeUndo(user, token)
-		if err != nil {
-			return err
-		}
-		var list []entryUndo
-		if err := json.Unmarshal(state, &list); err != nil {
-			return err
-		}
-		var ids []uuid.UUID
-		for _, u := range list {
-			sealed, err := base64.StdEncoding.DecodeString(u.Data)
-			if err != nil {
-				return err
-			}
-			r, err := tx.Exec(`UPDATE psychology_entries SET data = ?, initial_strength = ?, last_reinforced_at = ?, reinforcement_count = ?, salience_tier = ?, pinned = ?, retention = ?, deleted_at = ?, updated_at = ?, version = version + 1
-				WHERE id = ? AND user_id = ? AND version = ?`, sealed, u.Strength, u.Reinforced, u.Count, u.Tier, u.Pinned, u.Retention, u.Deleted, tx.Now, u.ID, user, u.Set)
-			if err != nil {
-				return err
-			}
-			if k, err := r.RowsAffected(); err != nil || k == 0 {
-				continue
-			}
-			ids = append(ids, u.ID)
-		}
-		if n = len(ids); n == 0 {
-			return fault.Conflictf("This has changed again, so it can no longer be undone.")
-		}
-		s.changed(tx, user, nil, ids...)
-		return nil
-	})
 }
 
 // changed publishes that entries have changed, once the transaction is committed.

@@ -104,6 +104,14 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 				}
 				x.tier = w.Tier
 			}
+		}
+		if it.Kind != "layer" {
+			if reviews, err = planned(tx, identity.UserID(ctx), it.ID); err != nil {
+				return err
+			}
+		}
+		plan := reviews
+		if w := p.WhatIf; w != nil && w.ReinforceAt != nil {
 			reviews = slices.SortedFunc(slices.Values(w.ReinforceAt), time.Time.Compare)
 		}
 		now := conf.retention(was, tx.Now)
@@ -117,7 +125,7 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 			x.strength, x.anchor = now, tx.Now
 		}
 		it.Retention = conf.retention(was, tx.Now)
-		out = ForecastResult{Law: LawOf(x.layer), Floor: min(conf.floor(x), x.strength), Points: []Point{}, Crossings: []Fading{}, Reason: reason(conf, x, it.Kind, tx.Now), Item: it}
+		out = ForecastResult{Law: LawOf(x.layer), Floor: min(conf.floor(x), x.strength), Crossings: []Fading{}, Reason: reason(conf, x, it.Kind, tx.Now), Item: it, PlannedReviews: plan}
 		step := to.Sub(from) / time.Duration(p.Points-1)
 		since := from.Add(-1)
 		cross := func(until time.Time) { // what x crosses until then
@@ -128,14 +136,16 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 			}
 			since = until
 		}
-		for i := range p.Points {
+		out.Points = make([]Point, p.Points)
+		curve := conf.curve(x)
+		for i := range out.Points {
 			at := from.Add(time.Duration(i) * step)
 			for len(reviews) > 0 && !reviews[0].After(at) {
 				cross(reviews[0])
 				x = reviewed(conf, x, reviews[0])
-				reviews = reviews[1:]
+				curve, reviews = conf.curve(x), reviews[1:]
 			}
-			out.Points = append(out.Points, Point{at, conf.retention(x, at)})
+			out.Points[i] = Point{at, curve.at(at)}
 		}
 		cross(to)
 		slices.SortStableFunc(out.Crossings, func(a, b Fading) int { return a.At.Compare(b.At) })
@@ -196,7 +206,7 @@ func reason(conf Settings, x item, kind string, now time.Time) string {
 	return fmt.Sprintf("%s; %s%s%s %s in about %s.", since, noun, layers[x.layer].name, tier, verb, unit)
 }
 
-// Fading lists memories and entries that fall below 0.3 soon, soonest first.
+// Fading lists memories and entries that fall below 0.3 soon, and those that a person planned to review, soonest first.
 func (s *Service) Fading(ctx context.Context, p FadingParams) (FadingResult, error) {
 	out := FadingResult{Items: []FadingItem{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
@@ -217,7 +227,7 @@ func (s *Service) Fading(ctx context.Context, p FadingParams) (FadingResult, err
 		consider := func(x item, it Item) {
 			if at, ok := conf.crosses(x, fadingLine); ok && at.After(tx.Now) && at.Before(end) {
 				it.Retention = conf.retention(x, tx.Now)
-				out.Items = append(out.Items, FadingItem{it, at, reason(conf, x, it.Kind, tx.Now)})
+				out.Items = append(out.Items, FadingItem{Item: it, At: at, Reason: reason(conf, x, it.Kind, tx.Now)})
 			}
 		}
 		entries, err := s.rows(tx, conf, "true")
@@ -241,6 +251,11 @@ func (s *Service) Fading(ctx context.Context, p FadingParams) (FadingResult, err
 			}
 			after = list[len(list)-1].ID
 		}
+		due, err := s.dueReviews(tx, identity.UserID(ctx), conf, end)
+		if err != nil {
+			return err
+		}
+		out.Items = append(out.Items, due...)
 		slices.SortStableFunc(out.Items, func(a, b FadingItem) int { return a.At.Compare(b.At) })
 		out.Total = int64(len(out.Items))
 		out.Items = out.Items[min(p.Offset, len(out.Items)):min(p.Offset+p.Limit, len(out.Items))]

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -420,9 +421,55 @@ func (l Layer) status() LayerStatus {
 	return st
 }
 
+// layerSums is what an overview says of the entries of a layer. Of the entries themselves it keeps those that say how
+// complete the layer is: one of each kind, and the first one that can't be read.
+type layerSums struct {
+	entries, fading int
+	reinforced      *time.Time
+	kept            []Entry
+	strongest       []Entry // at most namedEntries, the newest of equals first
+	trust           []float64
+}
+
+// namedEntries is how many entries the summary of a layer names.
+const namedEntries = 3
+
+func (l *layerSums) add(e *Entry) {
+	l.entries++
+	if e.Retention < fadingLine {
+		l.fading++
+	}
+	if at := e.LastReinforcedAt; at != nil && (l.reinforced == nil || at.After(*l.reinforced)) {
+		l.reinforced = at
+	}
+	if !slices.ContainsFunc(l.kept, func(k Entry) bool { return e.Problem == "" && k.Kind == e.Kind || e.Problem != "" && k.Problem != "" }) {
+		l.kept = append(l.kept, *e)
+	}
+	at := len(l.strongest)
+	for at > 0 && (e.Retention > l.strongest[at-1].Retention || e.Retention == l.strongest[at-1].Retention && bytes.Compare(e.ID[:], l.strongest[at-1].ID[:]) > 0) {
+		at--
+	}
+	if at < namedEntries {
+		l.strongest = slices.Insert(l.strongest, at, *e)
+		l.strongest = l.strongest[:min(namedEntries, len(l.strongest))]
+	}
+	if t := trustOf(*e); t != nil && t.Interactions > 0 {
+		l.trust = append(l.trust, t.Trust.Overall)
+	}
+}
+
+// summary names the strongest entries.
+func (l *layerSums) summary() string {
+	titles := make([]string, len(l.strongest))
+	for i, e := range l.strongest {
+		titles[i] = e.title()
+	}
+	return strings.Join(titles, ", ")
+}
+
 // Overview summarizes the seven layers.
 func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err error) {
-	var all []Layer
+	var trust []float64
 	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
 		user := identity.UserID(ctx)
 		if out.Settings, err = settings(tx, user); err != nil {
@@ -432,32 +479,25 @@ func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err e
 		if err != nil {
 			return err
 		}
-		entries, err := s.brief(tx, out.Settings)
-		for n := 1; n <= 7; n++ {
-			all = append(all, s.layer(out.Settings, rows[n], entries[n], tx.Now))
+		var sums [8]layerSums
+		if err := s.brief(tx, out.Settings, func(layer int, e *Entry) { sums[layer].add(e) }); err != nil {
+			return err
 		}
-		return err
+		for n := 1; n <= 7; n++ {
+			of := &sums[n]
+			l := s.layer(out.Settings, rows[n], of.kept, tx.Now)
+			st := l.status()
+			last := l.LastReinforcedAt
+			if of.reinforced != nil && (last == nil || of.reinforced.After(*last)) {
+				last = of.reinforced
+			}
+			out.Layers = append(out.Layers, OverviewLayer{LayerNumber: n, LayerName: l.LayerName, Theory: l.Theory, Status: st.Status, Reason: st.Reason, Retention: l.Retention, Entries: of.entries, Fading: of.fading, LastReinforcedAt: last, Enabled: l.Enabled, Summary: of.summary()})
+			trust = append(trust, of.trust...)
+		}
+		return nil
 	})
 	if err != nil {
 		return out, err
-	}
-	var trust []float64
-	for _, l := range all {
-		st := l.status()
-		o := OverviewLayer{LayerNumber: l.LayerNumber, LayerName: l.LayerName, Theory: l.Theory, Status: st.Status, Reason: st.Reason, Retention: l.Retention, Entries: len(l.Entries), LastReinforcedAt: l.LastReinforcedAt, Enabled: l.Enabled, Summary: summary(l)}
-		for i := range l.Entries {
-			e := &l.Entries[i]
-			if e.Retention < fadingLine {
-				o.Fading++
-			}
-			if e.LastReinforcedAt != nil && (o.LastReinforcedAt == nil || e.LastReinforcedAt.After(*o.LastReinforcedAt)) {
-				o.LastReinforcedAt = e.LastReinforcedAt
-			}
-			if t := trustOf(*e); t != nil && t.Interactions > 0 {
-				trust = append(trust, t.Trust.Overall)
-			}
-		}
-		out.Layers = append(out.Layers, o)
 	}
 	if len(trust) > 0 {
 		sum := 0.0
@@ -471,28 +511,4 @@ func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err e
 		out.NextDecayAt = s.o.NextRun(ctx)
 	}
 	return out, nil
-}
-
-// summary names the strongest entries of a layer, the newest of equals.
-func summary(l Layer) string {
-	var top []*Entry
-	for i := range l.Entries {
-		e := &l.Entries[i]
-		at := len(top)
-		for at > 0 && (e.Retention > top[at-1].Retention || e.Retention == top[at-1].Retention && bytes.Compare(e.ID[:], top[at-1].ID[:]) > 0) {
-			at--
-		}
-		if at < 3 {
-			top = slices.Insert(top, at, e)
-			top = top[:min(3, len(top))]
-		}
-	}
-	var out string
-	for i, e := range top {
-		if i > 0 {
-			out += ", "
-		}
-		out += e.title()
-	}
-	return out
 }

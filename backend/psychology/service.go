@@ -83,6 +83,7 @@ func Retention() []storage.Retention {
 		{Table: "memory_decay_history", Time: "at", Age: keptHistory},
 		{Table: "decay_runs", Time: "started_at", Age: keptHistory},
 		{Table: "psychology_entries", Time: "deleted_at", Age: keptTrash, Only: "deleted_at IS NOT NULL"},
+		{Table: "planned_reviews", Time: "deleted_at", Age: keptTrash, Only: "deleted_at IS NOT NULL"},
 	}
 }
 

@@ -109,8 +109,8 @@ type ForecastParams struct {
 // WhatIf changes an item in a forecast alone.
 type WhatIf struct {
 	Pinned      *bool       `json:"pinned,omitempty"`
-	Tier        string      `json:"tier,omitempty"` // critical, high, medium, low
-	ReinforceAt []time.Time `json:"reinforceAt,omitempty"`
+	Tier        string      `json:"tier,omitempty"`        // critical, high, medium, low
+	ReinforceAt []time.Time `json:"reinforceAt,omitempty"` // in place of the reviews that are planned
 }
 
 // ForecastResult is how an item will fade.
@@ -121,6 +121,8 @@ type ForecastResult struct {
 	Floor     float64  `json:"floor"`
 	Reason    string   `json:"reason"`
 	Item      Item     `json:"item"`
+
+	PlannedReviews []time.Time `json:"plannedReviews,omitempty"` // those that are stored; the points are as if they were made
 }
 
 // Point is the retention at a time.
@@ -151,8 +153,9 @@ type FadingResult struct {
 // FadingItem is a memory or an entry that fades soon.
 type FadingItem struct {
 	Item
-	At     time.Time `json:"at"` // when it falls below 0.3
+	At     time.Time `json:"at"` // when it falls below 0.3, or its review is planned
 	Reason string    `json:"reason"`
+	Review bool      `json:"review,omitempty"` // a person planned to review it then
 }
 
 // Done is the event of a run that has ended.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -30,11 +31,10 @@ func cleanHeader(h http.Header) (http.Header, error) {
 			if !httpguts.ValidHeaderFieldValue(v) {
 				return nil, fault.Invalidf("The value of header %s holds characters that are not allowed.", k)
 			}
-			out.Add(k, v)
 		}
-	}
-	for _, k := range connectionHeaders {
-		out.Del(k)
+		if name := textproto.CanonicalMIMEHeaderKey(k); !slices.Contains(connectionHeaders, name) {
+			out[name] = append(out[name], values...)
+		}
 	}
 	return out, nil
 }

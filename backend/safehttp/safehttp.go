@@ -217,6 +217,9 @@ func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, fail
 	if err != nil {
 		return nil, nil, err
 	}
+	if header.Get("User-Agent") == "" {
+		header.Set("User-Agent", c.o.UserAgent)
+	}
 	method, err := cleanMethod(r.Method)
 	if err != nil {
 		return nil, nil, err
@@ -252,6 +255,7 @@ func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, fail
 		if stream != nil {
 			return nil, nil, fault.Deniedf("%s redirects a request whose body is sent once.", u.Hostname()).WithCause(ErrRedirect)
 		}
+		header = header.Clone() // the transport may still read that of the last hop
 		method, body = redirectedMethod(method, body, resp.StatusCode, header)
 		if !sameHost(u, next) {
 			if r.AllowPrivate {
@@ -277,14 +281,11 @@ func (c *Client) send(ctx context.Context, method string, u *url.URL, header htt
 	}
 	target := *u
 	target.Fragment, target.RawFragment = "", ""
-	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	req, err := http.NewRequestWithContext(ctx, method, "", body)
 	if err != nil {
 		return nil, fault.Invalidf("The request cannot be sent.").WithCause(err)
 	}
-	req.Header = header.Clone()
-	if req.Header.Get("User-Agent") == "" {
-		req.Header.Set("User-Agent", c.o.UserAgent)
-	}
+	req.URL, req.Host, req.Header = &target, target.Host, header // the very URL that was checked
 	if ctx.Value(privateKey{}) != nil {
 		return c.private.RoundTrip(req)
 	}

@@ -64,6 +64,7 @@ func (c *Client) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
 	resp, u, err := c.exchange(moving, r.Request, body, failed) //nolint:bodyclose // the caller closes Stream.Body
 	idle.stop()
 	if err != nil {
+		idle.close()
 		cancel(nil)
 		return nil, err
 	}
@@ -72,39 +73,63 @@ func (c *Client) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
 	}}, nil
 }
 
-// idleTimer runs while something is waited for and begins anew whenever bytes move.
+// idleTimer ends what waits longer than its limit without a byte that moves. Its timer is set once and
+// looks at the time when it fires, so that a read costs no change of timers.
 type idleTimer struct {
 	limit  time.Duration
 	expire func()
 
 	mu      sync.Mutex
 	timer   *time.Timer
+	set     bool // the timer will fire
 	waiting bool
+	since   time.Time // of the wait, or of the last byte in it
 }
 
 func (t *idleTimer) wait() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waiting = true
-	if t.timer == nil {
-		t.timer = time.AfterFunc(t.limit, t.expire)
+	t.waiting, t.since = true, time.Now()
+	switch {
+	case t.timer == nil:
+		t.timer = time.AfterFunc(t.limit, t.fired)
+	case !t.set:
+		t.timer.Reset(t.limit)
+	}
+	t.set = true
+}
+
+func (t *idleTimer) fired() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.set = false
+	if !t.waiting {
 		return
 	}
-	t.timer.Reset(t.limit)
+	if left := t.limit - time.Since(t.since); left > 0 {
+		t.set = true
+		t.timer.Reset(left)
+		return
+	}
+	t.expire()
 }
 
 func (t *idleTimer) moved() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.waiting {
-		t.timer.Reset(t.limit)
-	}
+	t.since = time.Now()
 }
 
 func (t *idleTimer) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting = false
+}
+
+func (t *idleTimer) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting, t.set = false, false
 	t.timer.Stop()
 }
 
@@ -151,7 +176,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 
 // Close ends the exchange, whether or not all was read.
 func (b *streamBody) Close() error {
-	b.idle.stop()
+	b.idle.close()
 	b.cancel(nil)
 	return b.r.Close()
 }

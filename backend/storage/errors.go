@@ -40,6 +40,31 @@ func corrupt(err error) bool {
 	return false
 }
 
+// Violation is the kind of constraint that a statement would have broken.
+type Violation string
+
+// The kinds; "" is none.
+const (
+	UniqueViolation    Violation = "unique"
+	ReferenceViolation Violation = "reference" // a row that others refer to, or that is not there
+	ValueViolation     Violation = "value"     // a check, a type, a missing value, or a trigger's refusal
+)
+
+// ViolationOf tells which constraint an error of a statement is about; "": none.
+func ViolationOf(err error) Violation {
+	code := sqliteCode(err)
+	if code&0xff != sqlite3.SQLITE_CONSTRAINT {
+		return ""
+	}
+	switch code {
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID:
+		return UniqueViolation
+	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+		return ReferenceViolation
+	}
+	return ValueViolation
+}
+
 // dbError turns what the driver says into a coded error: a broken constraint is Conflict or
 // Invalid, a full disk Limit, a busy database Unavailable. An error that a domain coded
 // itself stays as it is.

@@ -245,7 +245,7 @@ func TestMigrationThatFailsChangesNothing(t *testing.T) {
 func TestMigrationNeedsRoom(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
-	small := smallDisk(t, 5<<20)
+	small := smallDisk(t, 6<<20)
 	path, root := filepath.Join(small, "helix.db"), &memRoot{}
 	db := openWith(t, path, root)
 	exec(t, db, `CREATE TABLE filler (b BLOB)`)

@@ -207,7 +207,7 @@ type MigrateResult struct {
 }
 
 // Changed is the event storage.changed: rows of Table were changed by storage itself
-// (import, restore, prune). Many stands for more ids than are worth listing.
+// (import, restore, prune) or by sync. Many stands for more ids than are worth listing.
 type Changed struct {
 	Table string      `json:"table"`
 	IDs   []uuid.UUID `json:"ids,omitempty"`

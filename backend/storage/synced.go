@@ -52,6 +52,8 @@ type SyncedField struct {
 	Merge     Merge
 	Sensitive bool
 	Blob      bool
+	// HashOf names the column whose SHA-256 this is: merging keeps it true.
+	HashOf string
 }
 
 // Synced lists the tables that sync, sorted by name. Open generates the capture triggers
@@ -74,7 +76,7 @@ var Synced = []SyncedTable{
 			{No: 2, Name: "seq", Merge: LWW},
 			{No: 3, Name: "heading", Merge: LWW, Sensitive: true},
 			{No: 4, Name: "content", Merge: LWW, Sensitive: true},
-			{No: 5, Name: "content_hash", Merge: LWW},
+			{No: 5, Name: "content_hash", Merge: LWW, HashOf: "content"},
 			{No: 6, Name: "start_offset", Merge: LWW},
 			{No: 7, Name: "end_offset", Merge: LWW},
 			{No: 8, Name: "metadata", Merge: LWW},
@@ -298,7 +300,7 @@ var Synced = []SyncedTable{
 			{No: 7, Name: "source", Merge: Immutable},
 			{No: 8, Name: "source_ref", Merge: Immutable},
 			{No: 9, Name: "untrusted", Merge: LWW},
-			{No: 10, Name: "content_hash", Merge: LWW},
+			{No: 10, Name: "content_hash", Merge: LWW, HashOf: "content"},
 			{No: 11, Name: "salience", Merge: LWW},
 			{No: 12, Name: "salience_tier", Merge: LWW},
 			{No: 13, Name: "pinned", Merge: LWW},
@@ -381,6 +383,14 @@ var Synced = []SyncedTable{
 			{No: 2, Name: "person", Merge: LWW, Sensitive: true},
 			{No: 3, Name: "undo_token", Merge: Derived},
 			{No: 4, Name: "undo_person", Merge: Derived},
+		},
+	},
+	{
+		// Item and day are in id, so two devices that plan the same review make the same row.
+		Table: "planned_reviews", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "item_id", Merge: Immutable},
+			{No: 2, Name: "at", Merge: LWW},
 		},
 	},
 	{
@@ -589,7 +599,7 @@ var Synced = []SyncedTable{
 		Fields: []SyncedField{
 			{No: 1, Name: "text", Merge: Text3, Sensitive: true},
 			{No: 2, Name: "version", Merge: Max},
-			{No: 3, Name: "sha256", Merge: LWW},
+			{No: 3, Name: "sha256", Merge: LWW, HashOf: "text"},
 		},
 	},
 	{
@@ -598,6 +608,25 @@ var Synced = []SyncedTable{
 			{No: 1, Name: "version", Merge: Immutable},
 			{No: 2, Name: "text", Merge: Immutable, Sensitive: true},
 			{No: 3, Name: "at", Merge: Immutable},
+		},
+	},
+	{
+		// A resolved conflict never opens again.
+		Table: "sync_conflicts", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "table_name", Merge: Immutable},
+			{No: 2, Name: "row_id", Merge: Immutable},
+			{No: 3, Name: "field", Merge: Immutable},
+			{No: 4, Name: "kind", Merge: Immutable},
+			{No: 5, Name: "strategy", Merge: Immutable},
+			{No: 6, Name: "base", Merge: Immutable, Sensitive: true},
+			{No: 7, Name: "local_value", Merge: Immutable, Sensitive: true},
+			{No: 8, Name: "remote_value", Merge: Immutable, Sensitive: true},
+			{No: 9, Name: "local_dot", Merge: Immutable},
+			{No: 10, Name: "remote_dot", Merge: Immutable},
+			{No: 11, Name: "status", Merge: DenyWins},
+			{No: 12, Name: "resolution", Merge: LWW},
+			{No: 13, Name: "resolved_at", Merge: Max},
 		},
 	},
 	{
@@ -645,6 +674,7 @@ var LocalOnly = []string{
 	"agent_turns",
 	"audit_log", // leaves by its own key (device_id, seq), never through change_log
 	"capability_grants",
+	"chat_attachments", // of messages that are not sent yet
 	"custom_tool_replies",
 	"custom_tool_runs",
 	"custom_tool_shares",

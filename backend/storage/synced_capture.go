@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"helix/backend/bus"
 	"helix/backend/fault"
 )
 
@@ -41,8 +42,15 @@ const endCaptureSQL = `UPDATE sync_local SET txn = txn + 1,
 
 // endCapture runs before each commit.
 func (tx *Tx) endCapture() error {
-	_, err := tx.Exec(endCaptureSQL)
-	return err
+	r, err := tx.Exec(endCaptureSQL)
+	if err != nil {
+		return err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	tx.AfterCommit(func() { bus.Publish(tx.db.bus, tx.db.LocalUser().ID, CapturedRows{}) })
+	return nil
 }
 
 // refreshTriggers makes the triggers of the file those that list asks for. The text of each
@@ -70,7 +78,13 @@ func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
 					return err
 				}
 			}
-			for name, sql := range captureTriggers(t, columns, parent, parentColumns) {
+			var children []SyncedTable
+			for _, c := range list {
+				if c.Parent == t.Table {
+					children = append(children, c)
+				}
+			}
+			for name, sql := range captureTriggers(t, columns, parent, parentColumns, children) {
 				want[name] = sql
 			}
 		}
@@ -143,7 +157,7 @@ func logEntry(table, rowID, op, fields string) string {
 }
 
 // captureTriggers writes the triggers of one table, by name.
-func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTable, parentColumns map[string]string) map[string]string {
+func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTable, parentColumns map[string]string, children []SyncedTable) map[string]string {
 	if parent != nil {
 		return childTriggers(t, columns, *parent, parentColumns)
 	}
@@ -176,7 +190,11 @@ func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTab
 		head := "AFTER UPDATE OF " + strings.Join(fieldNames(fields), ", ") + " ON " + t.Table + " WHEN "
 		add("update", head+when, logEntry(t.Table, "NEW.id", op, set))
 		if columns["sync_meta"] != "" { // a trigger of its own: while nothing is known to a hub it ends at its first test
-			add("base", head+"OLD.sync_meta IS NOT NULL AND ("+changed(fields)+") AND "+awake, keepBase(t, columns, "OLD.", "OLD.id", ""))
+			var values []string
+			for _, c := range children {
+				values = append(values, c.childValue("OLD.id", "", ""))
+			}
+			add("base", head+"OLD.sync_meta IS NOT NULL AND ("+changed(fields)+") AND "+awake, keepBase(t, columns, "OLD.", "OLD.id", "", values))
 		}
 	}
 	add("delete", "BEFORE DELETE ON "+t.Table+" WHEN "+awake, `SELECT RAISE(ABORT, 'hard delete of a synced row of `+t.Table+`');`)
@@ -188,19 +206,34 @@ func childTriggers(t SyncedTable, columns map[string]string, parent SyncedTable,
 	out := map[string]string{}
 	fields := t.captured(columns)
 	mark := fmt.Sprint(uint64(1) << t.ParentField)
-	add := func(op, when, row string) {
+	field := t.Fields[0].Name
+	add := func(op, when, row, without, with string) {
 		name := "sync_" + t.Table + "_" + op
 		key := row + t.ParentKey
 		out[name] = "CREATE TRIGGER " + name + " " + when + "\n  BEGIN\n    " +
-			keepBase(parent, parentColumns, "p.", key, " FROM "+parent.Table+" p WHERE p.id = "+key) + "\n    " +
+			keepBase(parent, parentColumns, "p.", key, " FROM "+parent.Table+" p WHERE p.id = "+key, []string{t.childValue(key, without, with)}) + "\n    " +
 			logEntry(parent.Table, key, "'U'", mark) + "\n  END"
 	}
-	add("insert", "AFTER INSERT ON "+t.Table+" WHEN "+awake, "NEW.")
+	add("insert", "AFTER INSERT ON "+t.Table+" WHEN "+awake, "NEW.", "NEW."+field, "")
 	if len(fields) > 0 {
-		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON "+t.Table+" WHEN "+awake+" AND ("+changed(fields)+")", "NEW.")
+		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON "+t.Table+" WHEN "+awake+" AND ("+changed(fields)+")", "NEW.", "NEW."+field, "OLD."+field)
 	}
-	add("delete", "AFTER DELETE ON "+t.Table+" WHEN "+awake, "OLD.")
+	add("delete", "AFTER DELETE ON "+t.Table+" WHEN "+awake, "OLD.", "", "OLD."+field)
 	return out
+}
+
+// childValue is the value of the parent that the rows of t are, as a name and an expression: what
+// it was before a row came (without) or went (with).
+func (t SyncedTable) childValue(key, without, with string) string {
+	field := t.Fields[0].Name
+	rows := "SELECT " + field + " AS v FROM " + t.Table + " WHERE " + t.ParentKey + " = " + key
+	if without != "" {
+		rows += " AND " + field + " <> " + without
+	}
+	if with != "" {
+		rows += " UNION SELECT " + with
+	}
+	return "'" + field + "s', (SELECT json_group_array(v) FROM (" + rows + " ORDER BY 1))"
 }
 
 // captured are the fields whose change counts: all but derived ones, and deleted_at as
@@ -250,17 +283,19 @@ func bits(fields []SyncedField) string {
 
 // keepBase stores the row as the hub knows it, when it is known there and this is the first
 // edit since. BLOB columns are written in hex: JSON has no bytes. Sealed values stay sealed.
-func keepBase(t SyncedTable, columns map[string]string, row, id, from string) string {
+func keepBase(t SyncedTable, columns map[string]string, row, id, from string, children []string) string {
 	if columns["sync_meta"] == "" {
 		return ""
 	}
-	var parts []string
+	parts := children
 	for _, name := range append(fieldNames(t.captured(columns)), "created_at", "updated_at", "sync_meta") {
 		switch columns[name] {
 		case "":
 			continue
 		case "BLOB":
 			parts = append(parts, fmt.Sprintf("'%s', CASE WHEN %s%s IS NOT NULL THEN hex(%s%s) END", name, row, name, row, name))
+		case "ANY": // a text, or a BLOB when it is sealed
+			parts = append(parts, fmt.Sprintf("'%s', CASE WHEN typeof(%s%s) <> 'blob' THEN %s%s END, '%s:hex', CASE WHEN typeof(%s%s) = 'blob' THEN hex(%s%s) END", name, row, name, row, name, name, row, name, row, name))
 		default:
 			parts = append(parts, fmt.Sprintf("'%s', %s%s", name, row, name))
 		}

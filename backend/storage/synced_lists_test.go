@@ -144,7 +144,7 @@ func TestBlobReferencesAreDerivedFromTheSchema(t *testing.T) {
 			return err
 		})
 	}))
-	want := []BlobColumn{{"composite_skill_steps", "output_blob"}, {"memory_imports", "source_blob"}, {"session_blobs", "sha256"}, {"skills", "wasm_bytecode"}}
+	want := []BlobColumn{{"chat_attachments", "sha256"}, {"composite_skill_steps", "output_blob"}, {"memory_imports", "source_blob"}, {"session_blobs", "sha256"}, {"skills", "wasm_bytecode"}}
 	if !slices.Equal(refs, want) {
 		t.Errorf("the schema refers to blobs in %v, want %v", refs, want)
 	}

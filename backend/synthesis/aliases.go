@@ -22,7 +22,7 @@ const maxPersonName = 100 // characters
 // Alias is a person's correction: whom a name in texts means.
 type Alias struct {
 	Name   string // as texts write it, or "your sister"
-	Person string // the name of the person
+	Person string // the name of the person; "": nobody, the name is of something else
 }
 
 // names resolves names by a person's corrections.
@@ -36,12 +36,15 @@ func namesOf(list []Alias) names {
 	return n
 }
 
-// person is whom a name means, which is itself where nobody has said otherwise. Corrections of two devices
-// can refer to each other; of names in a circle it is the first in the alphabet.
+// person is whom a name means, which is itself where nobody has said otherwise, and "" for the name of something
+// else. Corrections of two devices can refer to each other; of names in a circle it is the first in the alphabet.
 func (n names) person(name string) string {
 	path := []string{name}
 	for {
 		next, ok := n[strings.ToLower(name)]
+		if ok && next == "" {
+			return ""
+		}
 		if !ok || strings.EqualFold(next, name) {
 			return cmp.Or(next, name)
 		}
@@ -77,8 +80,9 @@ type PeopleParams struct {
 
 // PeopleResult is a page of people.
 type PeopleResult struct {
-	People []Person `json:"people"`
-	Total  int64    `json:"total"`
+	People    []Person `json:"people"`
+	Total     int64    `json:"total"`
+	Dismissed []string `json:"dismissed"` // names that you said are no person's, in alphabetical order
 }
 
 // Person is somebody whom the newest 10,000 texts name or who wrote some of them.
@@ -219,7 +223,7 @@ func (r *roster) named(name string) (Person, error) {
 // People lists the people of the newest 10,000 texts: one record per person, after names that mean the same one
 // were merged by Helix and by you.
 func (s *Service) People(ctx context.Context, p PeopleParams) (PeopleResult, error) {
-	out := PeopleResult{People: []Person{}}
+	out := PeopleResult{People: []Person{}, Dismissed: []string{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 100, 500); err != nil {
 		return out, err
 	}
@@ -227,6 +231,7 @@ func (s *Service) People(ctx context.Context, p PeopleParams) (PeopleResult, err
 	if err != nil {
 		return out, err
 	}
+	out.Dismissed = append(out.Dismissed, r.dismissed()...)
 	query := strings.ToLower(strings.TrimSpace(p.Query))
 	list := slices.DeleteFunc(r.list, func(x Person) bool {
 		return !slices.ContainsFunc(append([]string{x.Name}, x.Aliases...), func(n string) bool { return strings.Contains(strings.ToLower(n), query) })
@@ -267,12 +272,17 @@ func (s *Service) MergePeople(ctx context.Context, p MergePeopleParams) (out Mer
 	if len(chosen) < 2 {
 		return out, fault.InvalidField("names", fault.CodeInvalid, "Name two people or more to merge.")
 	}
-	name := cmp.Or(strings.TrimSpace(p.Name), chosen[0].Name)
+	out.Person, out.UndoToken, err = s.oneName(ctx, r, chosen, cmp.Or(strings.TrimSpace(p.Name), chosen[0].Name))
+	return out, err
+}
+
+// oneName makes one person of the chosen ones, and calls them by a name that nobody else has.
+func (s *Service) oneName(ctx context.Context, r *roster, chosen []Person, name string) (now Person, token string, err error) {
 	if utf8.RuneCountInString(name) > maxPersonName {
-		return out, fault.InvalidField("name", fault.CodeRange, "A name has at most %d characters.", maxPersonName)
+		return now, "", fault.InvalidField("name", fault.CodeRange, "A name has at most %d characters.", maxPersonName)
 	}
 	if other, err := r.named(name); err == nil && !slices.ContainsFunc(chosen, func(x Person) bool { return x.ID == other.ID }) {
-		return out, fault.Conflictf("Somebody else is called %q. Merge them too, or choose another name.", name)
+		return now, "", fault.Conflictf("Somebody else is called %q. Merge them too, or choose another name.", name)
 	}
 	change := []Alias{{name, name}}
 	for _, x := range chosen {
@@ -282,11 +292,11 @@ func (s *Service) MergePeople(ctx context.Context, p MergePeopleParams) (out Mer
 			}
 		}
 	}
-	if out.UndoToken, err = s.correct(ctx, r, change); err != nil {
-		return out, err
+	if token, err = s.correct(ctx, r, change); err != nil {
+		return now, "", err
 	}
-	out.Person, err = r.named(name)
-	return out, err
+	now, err = r.named(name)
+	return now, token, err
 }
 
 // SplitPerson says that aliases of a person mean somebody else. Lists of people show it at once, patterns with the next

@@ -200,3 +200,83 @@ func TestLaterShortFormsFollowTheMerge(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestDismissedNamesAreNoPeopleInLaterRuns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	f.remember(t, 7*time.Hour, aboutPeople...)
+	all := SynthesizeParams{SynthesisType: Relational, Confidence: ptr(0.0)}
+	f.run(t, all)
+	d, err := f.DismissPeople(f.ctx, DismissPeopleParams{Names: []string{"bill", "Mel", "your sister"}})
+	if err != nil || !slices.Equal(d.Names, []string{"Bill", "Melanie", "Mel", "your sister"}) {
+		t.Fatalf("%+v %v", d, err)
+	}
+	f.remember(t, 9*time.Hour, "Bill told me that he moved", "Mel called me at noon", "My sister called me at night")
+	f.run(t, all)
+	page, err := f.People(f.ctx, PeopleParams{})
+	if err != nil || len(page.People) != 2 || !slices.Equal(page.Dismissed, []string{"Bill", "Mel", "Melanie", "your sister"}) {
+		t.Errorf("%+v %v", page, err)
+	}
+	active, err := f.Patterns(f.ctx, PatternsParams{Status: "active", PatternType: "relationship"})
+	if err != nil || slices.ContainsFunc(active.Patterns, func(p Pattern) bool { return p.Subjects[0] == "Bill" && p.LastObserved.After(p.FirstDetected) }) {
+		t.Errorf("%+v %v", active, err)
+	}
+	for _, p := range active.Patterns {
+		if p.FirstEvidence.IsZero() || p.LastEvidence.Before(p.FirstEvidence) || len(p.Evidence) > 1 && !p.LastEvidence.After(p.FirstEvidence) {
+			t.Errorf("the evidence of %s is from %v to %v", p.Description, p.FirstEvidence, p.LastEvidence)
+		}
+	}
+	// What was dismissed is a word like any other: a topic can be named by it.
+	a := newAnalysis(t.Context(), Input{Names: []Alias{{"Nikon", ""}}, Texts: []Text{{Body: "Nikon told me"}, {Body: "I met Nikon"}}})
+	if a.isPerson("nikon") || len(a.people()) != 0 {
+		t.Error("Nikon is a person")
+	}
+	back, err := f.DismissPeople(f.ctx, DismissPeopleParams{Names: []string{"BILL"}, Restore: true})
+	if err != nil || f.people(t)["Bill"].Mentions != 4 {
+		t.Fatalf("%+v %v", back, err)
+	}
+	if _, err := f.Undo(f.ctx, memory.UndoParams{UndoToken: back.UndoToken}); err != nil || f.people(t)["Bill"].Mentions != 0 {
+		t.Error("the restore is not undone:", err)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		kind fault.Kind
+	}{
+		"none":           {second(f.DismissPeople(f.ctx, DismissPeopleParams{})), fault.Invalid},
+		"unknown":        {second(f.DismissPeople(f.ctx, DismissPeopleParams{Names: []string{"Gandalf"}})), fault.NotFound},
+		"not dismissed":  {second(f.DismissPeople(f.ctx, DismissPeopleParams{Names: []string{"Anna"}, Restore: true})), fault.NotFound},
+		"theirs":         {second(f.DismissPeople(f.them, DismissPeopleParams{Names: []string{"Anna"}})), fault.NotFound},
+		"same name":      {second(f.RenamePerson(f.ctx, RenamePersonParams{Name: "Anna", To: "Anna"})), fault.Invalid},
+		"no name":        {second(f.RenamePerson(f.ctx, RenamePersonParams{Name: "Anna", To: " "})), fault.Invalid},
+		"name of others": {second(f.RenamePerson(f.ctx, RenamePersonParams{Name: "Anna", To: "johnny"})), fault.Conflict},
+	} {
+		if !fault.Is(c.err, c.kind) {
+			t.Errorf("%s: %v", name, c.err)
+		}
+	}
+}
+
+func TestWriterStaysWriterAfterTheirNameIsDismissed(t *testing.T) {
+	t.Parallel()
+	a := newAnalysis(t.Context(), Input{Names: []Alias{{"Dora", ""}}, Texts: []Text{{Speaker: "Dora", Body: "I met Karl"}}})
+	if got := a.in.Texts[0].Speaker; got != "Dora" {
+		t.Errorf("the text of Dora is of %q", got)
+	}
+}
+
+func TestRenamedPersonKeepsTheOldNameAsAlias(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	f.remember(t, 7*time.Hour, aboutPeople...)
+	r, err := f.RenamePerson(f.ctx, RenamePersonParams{Name: "mel", To: "Melanie Weber"})
+	if err != nil || r.Person.Mentions != 4 || !slices.Equal(r.Person.Aliases, []string{"Mel", "Melanie"}) {
+		t.Fatalf("%+v %v", r, err)
+	}
+	f.remember(t, 9*time.Hour, "I met Mel at the market")
+	if p := f.people(t)["Melanie Weber"]; p.Mentions != 5 || !p.Corrected {
+		t.Errorf("%+v", p)
+	}
+	if _, err := f.Undo(f.ctx, memory.UndoParams{UndoToken: r.UndoToken}); err != nil || f.people(t)["Melanie"].Mentions != 5 {
+		t.Error(err, f.people(t))
+	}
+}

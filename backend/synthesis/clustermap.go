@@ -2,20 +2,26 @@ package synthesis
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
 )
 
 const (
 	maxMap     = 5000
 	defaultMap = 1000
 	labelRunes = 80
+	axesSample = 1000
+	keptMaps   = 4 // the newest, of all users
 )
 
 // ClusterMap places the newest texts in a plane: their two principal components, and the topic of
-// each.
+// each. The map of texts that have not changed is kept.
 func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error) {
 	out := MapResult{Points: []MapPoint{}, Clusters: []MapCluster{}}
 	if p.Limit == 0 {
@@ -33,7 +39,18 @@ func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error
 		return out, err
 	}
 	sortTexts(texts)
-	a := newAnalysis(ctx, Input{Type: Full, Texts: texts, Zone: s.zone()})
+	in := Input{Type: Full, Texts: texts, Zone: s.zone()}
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		in.Names, err = s.corrections(tx, identity.UserID(ctx))
+		return err
+	}); err != nil {
+		return out, err
+	}
+	key := mapKey(in)
+	if known, ok := s.maps.Get(key); ok {
+		return known, nil
+	}
+	a := newAnalysis(ctx, in)
 	a.texts = make([]scored, len(texts))
 	topics := a.topics()
 	if a.err != nil {
@@ -63,11 +80,38 @@ func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error
 	for i := range out.Points {
 		out.Points[i].X, out.Points[i].Y = round(x[i]), round(y[i])
 	}
+	s.maps.Put(key, out)
 	return out, nil
 }
 
-// plane gives the coordinates of vectors on their two principal components, by power iteration
-// from a seeded start, scaled to -1 to 1.
+// mapKey stands for everything that a map is made of.
+func mapKey(in Input) (key [sha256.Size]byte) {
+	h := sha256.New()
+	var n [8]byte
+	put := func(parts ...string) {
+		for _, p := range parts {
+			binary.LittleEndian.PutUint64(n[:], uint64(len(p)))
+			h.Write(n[:])
+			h.Write([]byte(p))
+		}
+	}
+	for _, a := range in.Names {
+		put(a.Name, a.Person)
+	}
+	put("texts")
+	var vector []byte
+	for _, t := range in.Texts {
+		vector = vector[:0]
+		for _, f := range t.Vector {
+			vector = binary.LittleEndian.AppendUint32(vector, math.Float32bits(f))
+		}
+		put(t.ID, t.Kind, t.Parent, t.Speaker, t.Body, string(vector))
+	}
+	return [sha256.Size]byte(h.Sum(key[:0]))
+}
+
+// plane gives the coordinates of vectors on the two principal components of a seeded sample of at most
+// axesSample of them, by power iteration from a seeded start, scaled to -1 to 1.
 func plane(vectors [][]float32) (x, y []float64) {
 	n := len(vectors)
 	x, y = make([]float64, n), make([]float64, n)
@@ -82,6 +126,14 @@ func plane(vectors [][]float32) (x, y []float64) {
 		}
 	}
 	rng := rand.New(rand.NewPCG(clusterSeed, 3)) //nolint:gosec // a seeded start, not a secret
+	var sample [][]float64                       // without the center
+	for _, i := range rng.Perm(n)[:min(n, axesSample)] {
+		s := make([]float64, dim)
+		for k, f := range vectors[i] {
+			s[k] = float64(f) - center[k]
+		}
+		sample = append(sample, s)
+	}
 	var axes [][]float64
 	for _, out := range [][]float64{x, y} {
 		axis := make([]float64, dim)
@@ -90,29 +142,20 @@ func plane(vectors [][]float32) (x, y []float64) {
 		}
 		for range 30 {
 			next := make([]float64, dim)
-			for _, v := range vectors {
-				d := 0.0
+			for _, v := range sample {
+				d := product(v, axis)
 				for k, f := range v {
-					d += (float64(f) - center[k]) * axis[k]
-				}
-				for k, f := range v {
-					next[k] += d * (float64(f) - center[k])
+					next[k] += d * f
 				}
 			}
 			for _, other := range axes { // at right angles to the first
-				d := 0.0
-				for k := range next {
-					d += next[k] * other[k]
-				}
+				d := product(next, other)
 				for k := range next {
 					next[k] -= d * other[k]
 				}
 			}
-			norm := 0.0
-			for _, f := range next {
-				norm += f * f
-			}
-			if norm = math.Sqrt(norm); norm == 0 {
+			norm := math.Sqrt(product(next, next))
+			if norm == 0 {
 				break
 			}
 			for k := range next {
@@ -134,4 +177,21 @@ func plane(vectors [][]float32) (x, y []float64) {
 		}
 	}
 	return x, y
+}
+
+// product is the scalar product of two vectors, in a fixed order of four sums.
+func product(a, b []float64) float64 {
+	var s [4]float64
+	b = b[:len(a)]
+	for len(a) >= 4 {
+		s[0] += a[0] * b[0]
+		s[1] += a[1] * b[1]
+		s[2] += a[2] * b[2]
+		s[3] += a[3] * b[3]
+		a, b = a[4:], b[4:]
+	}
+	for k, f := range a {
+		s[0] += f * b[k]
+	}
+	return s[0] + s[1] + s[2] + s[3]
 }

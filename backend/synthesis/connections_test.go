@@ -2,6 +2,7 @@ package synthesis
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -92,5 +93,63 @@ func TestTopicsOfTheSamePeriodAreNotConnected(t *testing.T) {
 	got := ofType(analyze(t, Input{Texts: texts, Type: Emotional}).Patterns, "topic_connection")
 	if len(got) != 1 || strings.Contains(strings.Join(got[0].Subjects, " "), "marathon") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// The confidence of connections is the share of them that is right, in lives with other seeds and no texts: eight topics of
+// random size, half of whose texts have a season, and pairs that share days as often as chance decides.
+func TestConnectionConfidenceFitsTheShareThatIsRight(t *testing.T) {
+	t.Parallel()
+	right, all, promised := 0, 0, 0.0
+	for seed := range uint64(80) {
+		r := rand.New(rand.NewPCG(seed, 40))
+		a := newAnalysis(t.Context(), Input{Type: Emotional})
+		a.groups = &grouping{}
+		days := 120 + r.IntN(500)
+		in := make([]map[int]bool, 8)
+		for g := range in {
+			in[g] = map[int]bool{}
+			season := r.Float64()
+			for range 10 + r.IntN(60) {
+				day := r.Float64()
+				if r.Float64() < 0.5 {
+					day = 0.8*season + 0.2*r.Float64()
+				}
+				if g == 1 || g == 3 { // connected with the one before, more or less
+					for other := range days {
+						if in[g-1][other] && r.Float64() < 0.003*float64(g) {
+							in[g][other] = true
+						}
+					}
+				}
+				in[g][int(day*float64(days))] = true
+			}
+		}
+		for d := range days {
+			a.in.Texts = append(a.in.Texts, Text{ID: fmt.Sprintf("d%04d", d), At: monday.AddDate(0, 0, d)})
+		}
+		for g := range in {
+			x := group{key: fmt.Sprint(g), name: fmt.Sprint(g), confidence: 0.75}
+			for d := range days {
+				if in[g][d] {
+					x.members = append(x.members, d)
+				}
+			}
+			a.groups.list = append(a.groups.list, x)
+		}
+		a.texts = make([]scored, days)
+		a.connections()
+		for _, p := range a.out.Patterns {
+			all++
+			promised += p.Confidence
+			if s := strings.Join(p.Subjects, ""); s == "01" || s == "23" {
+				right++
+			}
+		}
+	}
+	got := float64(right) / float64(all)
+	t.Logf("%d of %d connections are right", right, all)
+	if all < 40 || math.Abs(promised/float64(all)-got) > 0.1 {
+		t.Errorf("%.3f of %d connections are right, and their mean confidence is %.3f", got, all, promised/float64(all))
 	}
 }

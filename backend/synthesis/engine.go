@@ -131,7 +131,7 @@ func newAnalysis(ctx context.Context, in Input) *analysis {
 	sortTexts(a.in.Texts)
 	for i := range a.in.Texts {
 		if t := &a.in.Texts[i]; t.Speaker != "" {
-			t.Speaker = a.names.person(t.Speaker)
+			t.Speaker = cmp.Or(a.names.person(t.Speaker), t.Speaker) // whoever writes is somebody
 		}
 	}
 	if a.in.Zone == nil {
@@ -156,7 +156,9 @@ type analysis struct {
 	usual      float64   // mean valence of all texts
 	groups     *grouping // topics; made when a detector first asks
 	vocabulary *vocabulary
-	names      names // as the person corrects them
+	happened   []occasion // see occasions; made with the next one
+	occasion   []int      // of each text
+	names      names      // as the person corrects them
 	persons    []person
 	nameOf     map[string]string // persons by their names in lower case
 	out        Analysis

@@ -51,7 +51,14 @@ func (s *Service) scanPattern(r storage.Row) (p Pattern, err error) {
 	p.Evidence = make([]string, len(stored))
 	for i, e := range stored {
 		p.Evidence[i] = e.ID
-		p.EvidenceDetail = append(p.EvidenceDetail, EvidenceDetail{ID: e.ID, Kind: e.Kind, ParentID: e.Parent, Quote: e.Quote, OccurredAt: micros(e.At), Weight: e.Weight})
+		at := micros(e.At)
+		if i == 0 || at.Before(p.FirstEvidence) {
+			p.FirstEvidence = at
+		}
+		if at.After(p.LastEvidence) {
+			p.LastEvidence = at
+		}
+		p.EvidenceDetail = append(p.EvidenceDetail, EvidenceDetail{ID: e.ID, Kind: e.Kind, ParentID: e.Parent, Quote: e.Quote, OccurredAt: at, Weight: e.Weight})
 	}
 	return p, row.err
 }

@@ -2,6 +2,7 @@ package synthesis
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,18 +48,22 @@ var calling = set("mom mum mama mommy dad daddy papa grandma granny nana grandpa
 var (
 	kinship = regexp.MustCompile(`(?i)\b(my|our|your|mein|meine|meiner|meinem|meinen|unsere?) (?:(?:best|older|younger|elder|oldest|youngest|little|big|dear|old|new|late|good|close|twin|favorite|ältere|jüngere|kleine|große|beste|bester) )?([\p{L}-]+)(?:,? ([\p{L}]{3,}))?`)
 	word    = regexp.MustCompile(`[\p{L}][\p{L}'-]*`)
-	// A name after these belongs to a person, a name after those to a place.
-	beforePerson = set(`with told asked called met saw visited thanked thank thanks helped hey hi hello dear and miss missed love loved hug hugged invited texted emailed for named bro cc friend sister brother aunt uncle cousin mit
-		ask tell call meet see know knew know thank invite help like liked give gave forgive forgave trust married sorry congrats bye lieber liebe danke`)
+	// A name after these belongs to a person,
+	onlyPerson = set(`told asked met thanked thank thanks hey hi hello dear hug hugged invited texted emailed named bro friend sister brother aunt uncle cousin
+		ask tell meet invite forgive forgave married sorry congrats bye lieber liebe danke`)
+	// after these more often to a person than to a thing, and after beforePlace to a place.
+	beforePerson = set(`with called saw visited helped and miss missed love loved for cc mit call see know knew help like liked give gave trust`)
 	// titles make the next word a name by themselves.
 	titles = set("mr mrs ms dr prof professor aunt uncle auntie coach frau herr tante onkel")
 	// After these verbs "to" leads to a person.
+	naming      = set("name named call called")
 	spokenTo    = set("talk talked talking speak spoke spoken speaking listen listened write wrote written say said lie lied apologize apologized close next married engaged explained")
 	beforePlace = set("in at near to from around through across towards visit visiting toward via nach aus the on of a an this that")
 	afterPerson = set("was is has had and will would could can never always still just hat ist")
-	// acts are what people do and things hardly do.
-	acts = set(`said says told asked tells asks called calls thinks thought wants wanted did does got gets gave gives feels felt looks seems loves likes came comes went goes made makes knows knew
-		took takes brought teaches taught lives works plays wrote writes texted left hates promised agrees argues apologizes cried cries laughs smiles died met sang blames sagt sagte kommt kam`)
+	// onlyActs are what people alone do; acts are what companies, teams and places are said to do as well.
+	onlyActs = set(`said says told asked tells asks thinks thought feels felt hates promised agrees argues apologizes cried cries laughs laughed smiles smiled died married met sang blames hugged texted wrote sagt sagte`)
+	acts     = set(`called calls wants wanted did does got gets gave gives looks seems loves likes came comes went goes made makes knows knew took takes brought teaches taught lives works plays writes left kommt kam`)
+	article  = set("the a an")
 	notNames = set(`i i'm i'll i've i'd monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october november december
 		christmas easter halloween thanksgiving english german french spanish american british internet google facebook instagram youtube twitter netflix amazon apple android iphone windows linux python java
 		god lord earth covid ok okay tv usa uk eu ai mom mum dad grandma grandpa wow yeah hey thanks hi yes no oh well so and but the my we you he she they it`)
@@ -66,13 +71,14 @@ var (
 
 // people finds the persons of the texts, once. A name counts when it is introduced ("my friend Tom"), or when it stands
 // at least twice, in the middle of a sentence or before what people do, is hardly ever written in lower case, and more
-// often stands where a person is named than where a place is.
+// often stands where a person is named than where a place or a thing is. A name that stands where a thing does, as
+// in "in Rome" or "the Nikon", must also stand where only persons do: cities and brands come after "with" and before "was" too.
 func (a *analysis) people() []person {
 	if a.persons != nil {
 		return a.persons
 	}
 	a.persons = []person{}
-	type clues struct{ middle, person, place, acts, lower, all int }
+	type clues struct{ middle, person, only, place, acts, lower, all int }
 	names := map[string]*clues{}
 	at := func(w string) *clues {
 		if names[w] == nil {
@@ -95,7 +101,7 @@ func (a *analysis) people() []person {
 			}
 			talks[t.Parent][t.Speaker] = true
 		}
-		for _, s := range split[i] {
+		for n, s := range split[i] {
 			for _, m := range kinOf(s.text) {
 				if kin[strings.ToLower(m[2])] != "" && properName(m[3]) {
 					introduced[m[3]] = true
@@ -125,17 +131,32 @@ func (a *analysis) people() []person {
 					switch {
 					case titles[before] && properName(w):
 						introduced[w] = true
+					case article[before]:
+						c.place++
 					case k > 1 && capital(words[k-1]) && !notNames[before], k > 0 && after != "" && capital(after) && !notNames[strings.ToLower(after)]:
 						// part of a longer name: of a book or a company as often as of a person
+					case onlyActs[after]:
+						c.person++
+						c.only++
+						c.acts++
 					case does:
 						c.person++
 						c.acts++
-					case beforePerson[before], afterPerson[after], before == "to" && k > 1 && spokenTo[strings.ToLower(words[k-2])], s.question && auxiliary[before]:
+					case onlyPerson[before], before == "to" && k > 1 && spokenTo[strings.ToLower(words[k-2])], (before == "her" || before == "him") && k > 1 && naming[strings.ToLower(words[k-2])]:
+						c.person++
+						c.only++
+					case beforePerson[before], afterPerson[after], s.question && auxiliary[before]:
 						c.person++
 					case beforePlace[before]:
 						c.place++
 					case k > 0 && (strings.Contains(s.text, ", "+w+"!") || strings.Contains(s.text, ", "+w+".") || strings.Contains(s.text, ", "+w+",")):
 						c.person++ // spoken to
+						if s.text[len(s.text)-1] != '.' || !strings.Contains(s.text, ", "+w+",") {
+							c.only++ // or one of a list
+						}
+					}
+					if n+1 < len(split[i]) && byPronoun.MatchString(split[i][n+1].text) {
+						c.only++
 					}
 				}
 			}
@@ -155,7 +176,7 @@ func (a *analysis) people() []person {
 		switch {
 		case alias[strings.ToLower(w)] != "" || !properName(w) || 5*c.lower >= c.all:
 		case introduced[w] && c.place <= c.all/2,
-			c.all >= 2 && c.person > c.place && 5*c.person >= c.all && (c.middle >= 1 || c.acts >= 1 && c.lower == 0):
+			c.all >= 2 && c.person > c.place && 5*c.person >= c.all && (c.only > 0 || c.place == 0) && (c.middle >= 1 || c.acts >= 1 && c.lower == 0):
 			found = append(found, w)
 		case c.person > c.place && c.lower == 0:
 			long = append(long, w)
@@ -193,6 +214,7 @@ func (a *analysis) people() []person {
 	for key := range a.names { // what was said of a name itself goes before
 		alias[key] = a.names.person(key)
 	}
+	maps.DeleteFunc(alias, func(_, person string) bool { return person == "" })
 	a.nameOf = alias
 	by := map[string]*person{}
 	get := func(key, name string) *person {
@@ -236,6 +258,9 @@ func (a *analysis) people() []person {
 				}
 				if !broad[relation] {
 					name := a.names.person(owner + relation)
+					if name == "" {
+						return
+					}
 					p := get(strings.ToLower(name), name)
 					if name != owner+relation {
 						p.relation = cmp.Or(p.relation, relation)

@@ -89,7 +89,7 @@ var ownFuture = regexp.MustCompile(`(?:^|[^\p{L}])(?:i|we|my|our|me|ich)(?:$|[^\
 var valued = regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|matters?|has always been) ` + adverbs + `(?:important|everything|essential|a lot|the world|the most important \w+) (?:to|for) me\b`)
 
 var (
-	phraseEnd = regexp.MustCompile(`(?i)(?:[,;:.!?…—–()]| - | because | so that | so i | but | and then | and i | and we | when | if | since | while | after | before | though | although | as i | lol\b| haha\b).*$`)
+	phraseEnd = regexp.MustCompile(`(?i)(?:[,;:.!?…—–()]| - | because | so that | so i | but | and then | and i | and we | when | if | while | (?:since|after|before) (?:i|we|you|he|she|it|they|that|this|everything|everyone)\b| though | although | as i | lol\b| haha\b).*$`)
 	unreal    = regexp.MustCompile(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|told me|asked|wondered|as if)\b[^.]{0,40}$|\b(?:thinks|believes|suggests|suggested|insists|claims)(?: that)?\s*$`)
 	reached   = regexp.MustCompile(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|won|adopted|geschafft)\b`)
 	dropped   = regexp.MustCompile(`(?i)\b(gave up|giving up|given up|quit|decided not to|decided against|no longer (?:want|plan|going)|changed my mind|cancell?ed|dropped out|not going to|aufgegeben)\b`)
@@ -98,8 +98,10 @@ var (
 	pronoun    = set("it that this them those these one")
 	determiner = set("a an the my our this that her his their")
 	looseStart = set("and or but so that which as than then")
-	looseEnd   = set("and or to the a an of for with in on at my our his her their that but so by as from is are was")
-	smallVerb  = set(`go see check look say tell ask know give share show hear take try make let get do have be think talk chat catch keep come bring put thank congratulate help join watch meet visit eat sleep relax rest thinking going getting`)
+	looseEnd   = set("and or the a an of my our his her their that but so as is are was called named titled")
+	// a phrase that ends by itself may end in one of these: someone to talk to.
+	looseCut  = set("to for with in on at by from about")
+	smallVerb = set(`go see check look say tell ask know give share show hear take try make let get do have be think talk chat catch keep come bring put thank congratulate help join watch meet visit eat sleep relax rest thinking going getting`)
 )
 
 // guesses follow a "must" that supposes: must be hard, must have been fun.
@@ -165,7 +167,7 @@ func readStatement(s sentence) (st statement, ok bool) {
 		st = statement{typ: "value", object: strings.TrimSpace(m[1]), sure: 0.8}
 		st.stems = contentStems(st.object)
 		first, _, _ := strings.Cut(strings.ToLower(st.object), " ")
-		if len(st.stems) > 0 && !toYou.MatchString(st.object) && !pronoun[first] && !looseEnd[first] && !strings.Contains(st.object, ",") {
+		if len(st.stems) > 0 && !toYou.MatchString(st.object) && !pronoun[first] && !looseEnd[first] && !looseCut[first] && !strings.Contains(st.object, ",") {
 			return st, true
 		}
 	}
@@ -196,7 +198,10 @@ func readStatement(s sentence) (st statement, ok bool) {
 		words := strings.Fields(phraseEnd.ReplaceAllString(object, ""))
 		cutOff := len(words) > objectWords
 		words = words[:min(len(words), objectWords)]
-		for len(words) > 0 && looseEnd[strings.ToLower(words[len(words)-1])] {
+		for len(words) > 0 {
+			if last := strings.ToLower(words[len(words)-1]); !looseEnd[last] && !(cutOff && looseCut[last]) {
+				break
+			}
 			words = words[:len(words)-1]
 		}
 		if len(words) == 0 {

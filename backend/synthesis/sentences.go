@@ -2,6 +2,7 @@ package synthesis
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,10 +17,17 @@ var quoted = regexp.MustCompile(`(?m)"[^"\n]{2,400}"|“[^”\n]{2,400}”|„[^
 
 var abbreviation = regexp.MustCompile(`(?i)\b(mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|prof|approx|no)\.$`)
 
+// quotes are how the parts that quoted finds begin: most texts have none, and looking is cheaper than matching.
+var quotes = []string{`"`, "“", "„", "«", ">", " '", "\n'", "\t'", "('"}
+
+var straight = strings.NewReplacer("’", "'", "‘", "'", "`", "'")
+
 // sentences cuts a text into sentences.
 func sentences(body string) (out []sentence) {
-	body = strings.NewReplacer("’", "'", "‘", "'", "`", "'").Replace(body)
-	body = quoted.ReplaceAllString(attachment.ReplaceAllString(body, ""), " … ")
+	body = straight.Replace(withoutAttachments(body))
+	if strings.HasPrefix(body, "'") || slices.ContainsFunc(quotes, func(q string) bool { return strings.Contains(body, q) }) {
+		body = quoted.ReplaceAllString(body, " … ")
+	}
 	start := 0
 	flush := func(end int) {
 		if s := strings.Join(strings.Fields(body[start:end]), " "); s != "" && s != "…" {

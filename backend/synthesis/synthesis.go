@@ -5,6 +5,7 @@ package synthesis
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/fault"
+	"helix/backend/lru"
 	"helix/backend/memory"
 	"helix/backend/permission"
 	"helix/backend/storage"
@@ -124,6 +126,7 @@ type Service struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
+	maps    *lru.Cache[[sha256.Size]byte, MapResult]
 	work    map[uuid.UUID]*work // jobs that are not over
 	running map[uuid.UUID]bool  // users with a worker
 	closed  bool
@@ -140,7 +143,7 @@ func New(db *storage.DB, m Memory, o Options) *Service {
 	if o.Engine == nil {
 		o.Engine = Local{}
 	}
-	s := &Service{db: db, memory: m, o: o, log: o.Logger, work: map[uuid.UUID]*work{}, running: map[uuid.UUID]bool{}}
+	s := &Service{db: db, memory: m, o: o, log: o.Logger, maps: lru.New[[sha256.Size]byte, MapResult](keptMaps, 0, nil), work: map[uuid.UUID]*work{}, running: map[uuid.UUID]bool{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

@@ -49,10 +49,14 @@ func (a *analysis) temporal() {
 			continue // at this rate of writing some windows are as full by chance
 		}
 		span := last.Sub(first).Hours() / 24
-		terms := a.terms(members, 3)
+		terms, have := a.burstTerms(members, 3)
+		what := a.number(members) + about(terms) + " " + a.span(first, last)
+		if 2*have < len(members) && have > 0 {
+			what = fmt.Sprintf("%s %s, %d of them%s", a.number(members), a.span(first, last), have, about(terms))
+		}
 		a.add(finding{
 			typ: "temporal_cluster", core: texts[w.from].ID, members: members,
-			description: fmt.Sprintf("%s%s %s%s", a.number(members), about(terms), a.span(first, last), a.mood(members)),
+			description: what + a.mood(members),
 			confidence:  0.3*(1-math.Exp(-n/3)) + 0.1*(1-span) + 0.6*max(0, 1-expected/n),
 			parts:       map[string]float64{"size": n, "spanDays": span, "usualPerDay": expected},
 			series:      a.moods(members),

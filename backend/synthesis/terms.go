@@ -31,6 +31,22 @@ func set(words string) map[string]bool {
 // attachment is what importers add for a picture that a message came with.
 var attachment = regexp.MustCompile(`\[shares [^\]]*\]`)
 
+func withoutAttachments(body string) string {
+	if !strings.Contains(body, "[shares ") {
+		return body
+	}
+	return attachment.ReplaceAllString(body, "")
+}
+
+const (
+	longBurst           = 9 // texts from which a term must be in three of them
+	leastOccasions      = 8 // conversations and days from which plain words can be told
+	plainShare          = 2 // a word in more than one of so many is plain
+	leastStandardErrors = 2
+	namedShare          = 4 // one of so many texts has one of the words
+	leastCoherence      = 0.06
+)
+
 // token is a word of a text that can be part of a term.
 type token struct {
 	stem, shown string
@@ -39,7 +55,7 @@ type token struct {
 
 // tokens gives the words of a text that may name what it is about.
 func tokens(body string) []token {
-	body = strings.ReplaceAll(attachment.ReplaceAllString(body, ""), "’", "'")
+	body = strings.ReplaceAll(withoutAttachments(body), "’", "'")
 	words := search.Words(body)
 	var out []token
 	last := -2
@@ -75,7 +91,8 @@ type vocabulary struct {
 	texts [][]token
 	df    map[string]int
 
-	shared int // see repeated
+	shared    int            // see repeated
+	occasions map[string]int // conversations and days that have a word or pair; made when a burst is named
 }
 
 func newVocabulary(texts []Text) *vocabulary {
@@ -104,7 +121,8 @@ func (v *vocabulary) keys(i int) map[string]string {
 // term is a word or a pair that stands for a group of texts.
 type term struct {
 	key, shown string
-	in         int // texts of the group that have it
+	in         int   // texts of the group that have it
+	of         []int // which
 	score      float64
 }
 
@@ -112,8 +130,80 @@ type term struct {
 // class-based tf-idf (Grootendorst 2022) over the number of texts. A term is in at least two
 // texts and in an eighth of the group; pairs go before the words in them.
 func (v *vocabulary) terms(members []int, n int) []term {
+	var list []term
+	for _, t := range v.frequent(members, max(2, (len(members)+7)/8)) {
+		share, rest := float64(t.in)/float64(len(members)), float64(v.df[t.key])/float64(len(v.texts))
+		if share <= rest*1.2 { // as frequent elsewhere
+			continue
+		}
+		t.score = share * math.Log(1+float64(len(v.texts))/float64(v.df[t.key]))
+		if strings.Contains(t.key, " ") {
+			t.score *= 1.5
+		}
+		list = append(list, t)
+	}
+	byScore(list)
+	return apart(list, n)
+}
+
+// distinct are the words and pairs that tell a burst from the rest of the texts, best first, by how many standard errors
+// their log odds in the burst are above those elsewhere (Haldane 1956). A term is in at least two texts of a burst, and
+// three or an eighth of a longer one, so that what only a remark was about does not name it. What stands in more
+// than half of all conversations and days is a plain word of this writer, and names none of them.
+func (v *vocabulary) distinct(members []int, occasions int, of []int) []term {
+	if v.occasions == nil {
+		v.occasions = map[string]int{}
+		last := map[string]int{} // the occasion in which a key was counted last
+		order := make([]int, len(of))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return of[a] - of[b] })
+		for _, i := range order {
+			for key := range v.keys(i) {
+				if v.df[key] < 2*plainShare {
+					continue // too rare to be plain
+				}
+				if at, ok := last[key]; !ok || at != of[i] {
+					last[key] = of[i]
+					v.occasions[key]++
+				}
+			}
+		}
+	}
+	least := 2
+	if len(members) >= longBurst {
+		least = max(3, len(members)/8)
+	}
+	in, rest := float64(len(members)), float64(len(v.texts)-len(members))
+	var list []term
+	for _, t := range v.frequent(members, least) {
+		if occasions >= leastOccasions && plainShare*v.occasions[t.key] > occasions {
+			continue
+		}
+		a, b := float64(t.in), float64(v.df[t.key]-t.in)
+		odds := math.Log((a+0.5)/(in-a+0.5)) - math.Log((b+0.5)/(rest-b+0.5))
+		t.score = odds / math.Sqrt(1/(a+0.5)+1/(in-a+0.5)+1/(b+0.5)+1/(rest-b+0.5))
+		if t.score >= leastStandardErrors {
+			list = append(list, t)
+		}
+	}
+	// A pair goes before a word in it that seldom stands without the other.
+	for i := range list {
+		for _, w := range strings.Fields(list[i].key) {
+			if k := slices.IndexFunc(list, func(t term) bool { return t.key == w }); k >= 0 && k != i && 3*list[i].in >= 2*list[k].in {
+				list[i].score = max(list[i].score, list[k].score) + 1e-6
+			}
+		}
+	}
+	byScore(list)
+	return list
+}
+
+// frequent are the words and pairs in at least so many texts of a group, in no order and without a score.
+func (v *vocabulary) frequent(members []int, least int) (list []term) {
 	type seen struct {
-		in    int
+		of    []int
 		shown map[string]int
 	}
 	found := map[string]*seen{}
@@ -124,24 +214,15 @@ func (v *vocabulary) terms(members []int, n int) []term {
 				s = &seen{shown: map[string]int{}}
 				found[key] = s
 			}
-			s.in++
+			s.of = append(s.of, m)
 			s.shown[shown]++
 		}
 	}
-	least := max(2, (len(members)+7)/8)
-	var list []term
 	for key, s := range found {
-		if s.in < least {
+		if len(s.of) < least {
 			continue
 		}
-		share, rest := float64(s.in)/float64(len(members)), float64(v.df[key])/float64(len(v.texts))
-		if share <= rest*1.2 { // as frequent elsewhere
-			continue
-		}
-		t := term{key: key, in: s.in, score: share * math.Log(1+float64(len(v.texts))/float64(v.df[key]))}
-		if strings.Contains(key, " ") {
-			t.score *= 1.5
-		}
+		t := term{key: key, in: len(s.of), of: s.of}
 		for shown, c := range s.shown { // the most frequent form, the first of equals
 			if best := s.shown[t.shown]; c > best || c == best && (t.shown == "" || shown < t.shown) {
 				t.shown = shown
@@ -149,6 +230,10 @@ func (v *vocabulary) terms(members []int, n int) []term {
 		}
 		list = append(list, t)
 	}
+	return list
+}
+
+func byScore(list []term) {
 	slices.SortFunc(list, func(a, b term) int {
 		switch {
 		case a.score > b.score:
@@ -158,7 +243,10 @@ func (v *vocabulary) terms(members []int, n int) []term {
 		}
 		return strings.Compare(a.key, b.key)
 	})
-	var out []term
+}
+
+// apart are the first n terms of a list that share no word.
+func apart(list []term, n int) (out []term) {
 	for _, t := range list {
 		if len(out) == n {
 			break
@@ -173,10 +261,76 @@ func (v *vocabulary) terms(members []int, n int) []term {
 	return out
 }
 
-// terms are the words to show for a group of texts; people are no topics.
+// terms are the words to show for a group of texts.
 func (a *analysis) terms(members []int, n int) []string {
+	return a.withoutPeople(a.words().terms(members, n+3), n)
+}
+
+// burstTerms are the words to show for texts of one time, and how many of the texts have one of them: at least a
+// quarter, or none is shown.
+func (a *analysis) burstTerms(members []int, n int) (shown []string, have int) {
+	list, of := a.occasions()
+	terms := slices.DeleteFunc(a.words().distinct(members, len(list), of), func(t term) bool { return !a.coherent(t.of, members) })
+	terms = apart(terms, n+3)
+	shown = a.withoutPeople(terms, n)
+	with := map[int]bool{}
+	for _, t := range terms {
+		if slices.Contains(shown, t.shown) {
+			for _, m := range t.of {
+				with[m] = true
+			}
+		}
+	}
+	if have = len(with); namedShare*have < len(members) {
+		return nil, 0
+	}
+	return shown, have
+}
+
+// coherent reports whether the texts with a term are nearer to each other in meaning than those of its burst are: words
+// such as "moment" or "memory" stand in texts about anything. Texts without vectors can't be told apart.
+func (a *analysis) coherent(with, burst []int) bool {
+	near, ok := a.closeness(with)
+	usual, all := a.closeness(burst)
+	return !ok || !all || near >= usual+leastCoherence
+}
+
+// closeness is the mean cosine of all pairs of texts, from the length of the sum of their unit vectors.
+func (a *analysis) closeness(members []int) (mean float64, ok bool) {
+	var sum []float64
+	n := 0.0
+	for _, m := range members {
+		v := a.in.Texts[m].Vector
+		norm := 0.0
+		for _, f := range v {
+			norm += float64(f) * float64(f)
+		}
+		if norm == 0 || math.IsNaN(norm) || math.IsInf(norm, 0) || sum != nil && len(sum) != len(v) {
+			continue
+		}
+		if sum == nil {
+			sum = make([]float64, len(v))
+		}
+		norm = math.Sqrt(norm)
+		for k, f := range v {
+			sum[k] += float64(f) / norm
+		}
+		n++
+	}
+	if n < 2 {
+		return 0, false
+	}
+	square := 0.0
+	for _, f := range sum {
+		square += f * f
+	}
+	return (square - n) / (n * (n - 1)), true
+}
+
+// withoutPeople shows the first n terms that name nobody; people are no topics.
+func (a *analysis) withoutPeople(list []term, n int) []string {
 	out := []string{}
-	for _, t := range a.words().terms(members, n+3) {
+	for _, t := range list {
 		if len(out) < n && !slices.ContainsFunc(strings.Fields(strings.ToLower(t.shown)), a.isPerson) {
 			out = append(out, t.shown)
 		}

@@ -105,6 +105,8 @@ type Pattern struct {
 	Salience         float64            `json:"salience"`        // 0 to 1
 	Subjects         []string           `json:"subjects"`
 	Recommendations  []string           `json:"recommendations"`
+	FirstEvidence    time.Time          `json:"firstEvidence,omitzero"` // of the texts; with type, subjects and parts it says in any language what the description says in English
+	LastEvidence     time.Time          `json:"lastEvidence,omitzero"`
 	FirstDetected    time.Time          `json:"firstDetected,omitzero"`
 	LastObserved     time.Time          `json:"lastObserved,omitzero"`
 	ObservationCount int64              `json:"observationCount,omitempty"`

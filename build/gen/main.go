@@ -6,7 +6,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,8 +16,10 @@ import (
 	"strings"
 
 	"helix/backend"
+	"helix/backend/cloudsync"
 	"helix/backend/gateway"
 	"helix/backend/gateway/apigen"
+	"helix/backend/storage"
 )
 
 func main() {
@@ -48,6 +52,11 @@ func run(check bool) error {
 	if len(missing) > 0 {
 		fmt.Fprintln(os.Stderr, "gen: without a comment (give the function one, or use gateway.DocumentedBy):", strings.Join(missing, ", "))
 	}
+	tables, err := hubTables()
+	if err != nil {
+		return err
+	}
+	files["backend/cloudsync/hub/tables.sql"] = tables
 	if check {
 		return apigen.Check(files, root)
 	}
@@ -65,6 +74,22 @@ func textsModule(texts map[string]string) ([]byte, error) {
 	e.SetIndent("", "  ")
 	err := e.Encode(texts) // sorted by key
 	return append(bytes.TrimRight(b.Bytes(), "\n"), ";\n"...), err
+}
+
+// hubTables is the part of the hub's schema that follows from the tables of a new database.
+func hubTables() (_ []byte, err error) {
+	dir, err := os.MkdirTemp("", "helix-gen-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	ctx := context.Background()
+	db, err := storage.Open(ctx, storage.Options{Path: filepath.Join(dir, "helix.db")})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return cloudsync.HubTables(ctx, db)
 }
 
 // findRoot is the nearest folder upwards that holds go.mod.

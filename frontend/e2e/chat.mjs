@@ -1,5 +1,6 @@
 // The Chat screen against a model server of this suite: setting it up, sending, streaming, tools with an approval,
 // stop, retry, fork, search, files, budgets, a restart in the middle, and a long chat.
+import { readFile } from "node:fs/promises";
 import { startModel } from "./lib/model.mjs";
 import { armed, until } from "./lib/page.mjs";
 
@@ -19,6 +20,7 @@ export default async function (t) {
     await budget(t, model);
     await restart(t, model);
     await long(t);
+    await files(t, model);
   } finally {
     model.stop();
   }
@@ -305,4 +307,51 @@ async function long({ page, rpc, check, shot }) {
   await shot("long");
   await page.getByRole("button", { name: "Go to the newest message" }).click();
   await said(page).getByText(`You said: Number ${last}`, { exact: true }).waitFor();
+}
+
+// A picture and a text are attached by the button, by paste and by drop, one is removed, and both are sent and shown;
+// a file that is no text is refused by its name. The chat goes through a file.
+async function files({ page, looks, check, rpc }, model) {
+  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC", "base64");
+  const chosen = page.getByLabel("Files to attach");
+  const list = page.getByRole("list", { name: "Attached files" });
+  await page.getByRole("button", { name: "New chat" }).click();
+  await chosen.setInputFiles([{ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("Some notes") }, { name: "boat.md", mimeType: "text/plain", buffer: Buffer.from("# Boat") }]);
+  await list.getByText("boat.md").waitFor();
+  await page.reload();
+  await list.getByText("notes.txt").waitFor(); // a draft survives a restart
+  await list.getByRole("button", { name: "Remove notes.txt" }).click();
+  await chosen.setInputFiles([{ name: "program.exe", mimeType: "text/plain", buffer: Buffer.from([77, 90, 0, 1]) }]);
+  await page.getByText("program.exe can't be attached", { exact: false }).waitFor();
+  await box(page).evaluate((area) => {
+    const data = new DataTransfer();
+    data.items.add(new File(["Pasted text"], "pasted.txt", { type: "text/plain" }));
+    area.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await list.getByText("pasted.txt").waitFor();
+  await box(page).evaluate((area) => {
+    const data = new DataTransfer();
+    data.items.add(new File(["Dropped text"], "dropped.txt", { type: "text/plain" }));
+    area.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+  });
+  await list.getByText("dropped.txt").waitFor();
+  await looks("attached");
+  model.say("I have read them.");
+  await box(page).fill("Read these");
+  await page.keyboard.press("Enter");
+  await said(page).getByText("I have read them.").waitFor();
+  await said(page).getByText("boat.md", { exact: false }).waitFor();
+  await looks("attachments");
+  check((await list.count()) === 0, "what was sent is no draft any more");
+  await chosen.setInputFiles([{ name: "red.png", mimeType: "image/png", buffer: png }]);
+  await list.locator("img").waitFor();
+  await looks("picture");
+  await list.getByRole("button", { name: "Remove red.png" }).click();
+  const before = (await rpc("chat.list")).total;
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "More actions of chats" }).click().then(() => page.getByRole("menuitem", { name: "Export to import again" }).click())]);
+  await page.getByLabel("File of a chat").setInputFiles({ name: "chat.jsonl", mimeType: "text/plain", buffer: await readFile(await download.path()) });
+  await said(page).getByText("I have read them.").waitFor();
+  await page.getByText("Imported", { exact: true }).first().waitFor();
+  check((await rpc("chat.list")).total === before + 1, "the import is a chat of its own");
+  await looks("imported");
 }

@@ -180,6 +180,25 @@ async function people({ page, rpc, looks, check }) {
   await toast(page, "are two people now").waitFor();
   await table.getByRole("checkbox", { name: "Choose Ben" }).waitFor();
   check((await names()).includes("Ben"), "Ben is somebody else again");
+
+  const choose = async (name, item) => {
+    await table.getByRole("button", { name: `More for ${name}` }).click();
+    await page.getByRole("menuitem", { name: item }).click();
+  };
+  await choose("Ben", "Not a person");
+  await table.getByRole("button", { name: "Ben is a person after all" }).waitFor();
+  check(!(await names()).includes("Ben"), "Ben is not a person");
+  await looks("people-dismissed");
+  await table.getByRole("button", { name: "Ben is a person after all" }).click();
+  await table.getByRole("checkbox", { name: "Choose Ben" }).waitFor();
+  await choose("Ben", "Rename…");
+  const rename = page.getByRole("dialog", { name: "Rename Ben" });
+  await rename.getByRole("textbox", { name: "Name" }).fill("Benjamin");
+  await rename.getByRole("button", { name: "Rename" }).click();
+  await toast(page, "Renamed to Benjamin").waitFor();
+  check((await names()).includes("Benjamin"), "Ben is called Benjamin");
+  await page.keyboard.press("Control+z");
+  await table.getByRole("checkbox", { name: "Choose Ben", exact: true }).waitFor();
 }
 
 async function analyses({ page, rpc, looks, check }) {

@@ -74,7 +74,12 @@ async function forecast({ page, rpc, looks, check }) {
   await panel(page).locator("svg .mark").waitFor({ state: "attached" });
   check((await rpc("psychology.get_layer", { layerNumber: 4 })).entries[0].reinforcementCount === 0, "a planned review stores nothing");
   await looks("forecast");
-  await panel(page).getByRole("group", { name: "Planned reviews" }).getByRole("button").click();
+  const plans = async () => (await rpc("psychology.forecast", { id })).plannedReviews ?? [];
+  check((await plans()).length === 0, "the review is only tried out");
+  await panel(page).getByRole("button", { name: "Apply" }).click();
+  await until(async () => (await plans()).length === 1, "the review is planned");
+  await page.keyboard.press("Control+z");
+  await until(async () => (await plans()).length === 0, "Undo takes the plan back");
   await until(async () => (await curve.getAttribute("aria-label")) === before, "without it the curve is as it was");
   // The values can be read by keys and as a table.
   await curve.focus();

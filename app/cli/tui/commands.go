@@ -2,8 +2,11 @@ package tui
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +38,7 @@ func commands() []command {
 		{"/new", "", "start a new chat"},
 		{"/sessions", "", "list chats"},
 		{"/switch", "N", "continue chat N of that list"},
+		{"/attach", "FILE", "send a file with the next text; - takes them back"},
 		{"/cancel", "", "stop the answer"},
 		{"/cancelall", "", "stop the answers of all chats"},
 		{"/status", "", "show this chat and what runs"},
@@ -61,7 +65,8 @@ type Settings struct {
 	Model     providers.ModelRef // "": that of the chat
 	Mode      string             // of a new chat
 	Budget    *agent.Budget
-	Listed    []agent.Session // what /switch counts
+	Listed    []agent.Session       // what /switch counts
+	Files     []agent.AttachmentRef // that go with the next text
 }
 
 // Outcome is what an input led to.
@@ -105,6 +110,21 @@ func Do(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, input string
 		chosen := s.Listed[n-1]
 		out.Settings.SessionID, out.Settings.Model = chosen.ID, ""
 		out.Text = "Chat: " + Title(chosen)
+	case "/attach":
+		switch rest {
+		case "":
+			if out.Text = "Name a file."; len(s.Files) > 0 {
+				out.Text = attached(s.Files)
+			}
+		case "-":
+			out.Settings.Files, out.Text = nil, "Nothing is attached."
+		default:
+			var ref agent.AttachmentRef
+			if ref, err = Attach(func(method string, params, result any) error { return conn.Call(ctx, method, params, result) }, rest); err == nil {
+				out.Settings.Files = append(slices.Clone(s.Files), ref)
+				out.Text = attached(out.Settings.Files)
+			}
+		}
 	case "/cancel":
 		var r agent.StateResult
 		if s.SessionID != uuid.Nil {
@@ -141,6 +161,44 @@ func Do(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, input string
 	return out, err
 }
 
+// attached says what goes with the next text.
+func attached(list []agent.AttachmentRef) string {
+	names := make([]string, len(list))
+	for i, f := range list {
+		names[i] = OneLine(f.Name)
+	}
+	return "Goes with your next text: " + strings.Join(names, ", ")
+}
+
+// maxAttachment is the most bytes of a file that is sent; the backend refuses a larger one as well.
+const maxAttachment = 10 << 20
+
+// Attach sends a file of this computer to the backend, for a text that follows.
+func Attach(call func(method string, params, result any) error, path string) (ref agent.AttachmentRef, err error) {
+	path = strings.Trim(path, `"'`)
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			path = filepath.Join(home, rest)
+		}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return ref, fault.NotFoundf("Couldn't open %s.", path).WithCause(err)
+	case !info.Mode().IsRegular():
+		return ref, fault.Invalidf("%s is not a file.", path)
+	case info.Size() > maxAttachment:
+		return ref, fault.Invalidf("%s is larger than %d MB.", path, maxAttachment>>20)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ref, fault.Unavailablef("Couldn't read %s.", path).WithCause(err)
+	}
+	var out agent.AttachResult
+	err = call("chat.attach", agent.AttachParams{Name: filepath.Base(path), Base64: base64.StdEncoding.EncodeToString(data)}, &out)
+	return agent.AttachmentRef{Blob: out.Blob, Name: out.Name}, err
+}
+
 func modes() []string { return []string{agent.ModeAsk, agent.ModeRead, agent.ModeWork} }
 
 // isCommand tells /new from /etc/hosts.
@@ -159,8 +217,9 @@ func send(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, text strin
 		s.SessionID = made.Session.ID
 	}
 	var sent agent.SendResult
-	err := conn.Call(ctx, "chat.send", agent.SendParams{SessionID: s.SessionID, Text: text, TurnID: &turn, Model: s.Model, Budget: s.Budget}, &sent)
+	err := conn.Call(ctx, "chat.send", agent.SendParams{SessionID: s.SessionID, Text: text, TurnID: &turn, Model: s.Model, Budget: s.Budget, Attachments: s.Files}, &sent)
 	if err == nil {
+		s.Files = nil
 		return s, &sent, nil
 	}
 	if fresh && refused(err) { // an empty chat is of no use

@@ -113,6 +113,12 @@ func (b *backend) Call(_ context.Context, method string, params, result any) err
 			return b.fail
 		}
 		out = agent.SendResult{TurnID: *p.TurnID, State: agent.Queued}
+	case "chat.attach":
+		var p agent.AttachParams
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return err
+		}
+		out = agent.AttachResult{Blob: "b1", Name: p.Name, Mime: "text/plain"}
 	case "chat.cancel":
 		out = agent.StateResult{State: agent.Running}
 	case "chat.cost":

@@ -2,6 +2,8 @@ package tui
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -375,4 +377,30 @@ func TestWaitBeforeConnecting(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A file that is attached goes with the next text, once; one that is refused keeps it.
+func TestAttachedFilesGoWithTheNextText(t *testing.T) {
+	t.Parallel()
+	b := answered()
+	s := connected(t, b, 80, 24)
+	path := filepath.Join(t.TempDir(), "boat.txt")
+	if err := os.WriteFile(path, []byte("A boat"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.keys("/attach "+path, "enter")
+	s.has("Goes with your next text: boat.txt")
+	s.keys("/attach "+path+".none", "enter")
+	s.has("Couldn't open")
+	b.fail = refusal("This model takes no files.")
+	s.keys("Look", "enter")
+	s.has("This model takes no files.")
+	b.fail = nil
+	s.keys("enter") // the text came back as a draft
+	s.keys("And", "enter")
+	if n := len(b.sent); n != 3 || len(b.sent[0].Attachments) != 1 || len(b.sent[1].Attachments) != 1 || b.sent[1].Attachments[0].Name != "boat.txt" || len(b.sent[2].Attachments) != 0 {
+		t.Errorf("%+v", b.sent)
+	}
+	s.keys("/attach "+path, "enter", "/attach -", "enter")
+	s.has("Nothing is attached.")
 }

@@ -8,15 +8,22 @@ import (
 	"helix/backend/storage"
 )
 
+// stale is the condition of items that are not there any more, or whose text is another one.
+func stale(part kind) string {
+	return `kind = ? AND NOT EXISTS (SELECT 1 FROM (` + part.rows + `) r WHERE r.id = search_items.item_id AND r.hash = search_items.text_hash)`
+}
+
 // checkItems numbers what came into the tables from elsewhere, such as an export of another
-// installation, and asks for its vectors. Its words are written by CheckWords, which comes next.
+// installation or another device, and asks for its vectors. What was changed or deleted there loses
+// its number. The words are written by CheckWords, which comes next.
 func (x *Index) checkItems(ctx context.Context) error {
 	missing := false
 	for _, part := range kinds {
 		var n int
 		err := x.db.Read(ctx, func(tx *storage.Tx) error {
 			return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM (`+part.rows+`) r
-				WHERE NOT EXISTS (SELECT 1 FROM search_items s WHERE s.kind = ? AND s.item_id = r.id))`, part.name).Scan(&n)
+				WHERE NOT EXISTS (SELECT 1 FROM search_items s WHERE s.kind = ? AND s.item_id = r.id))
+				OR EXISTS (SELECT 1 FROM search_items WHERE `+stale(part)+`)`, part.name, part.name).Scan(&n)
 		})
 		if err != nil {
 			return err
@@ -32,6 +39,18 @@ func (x *Index) checkItems(ctx context.Context) error {
 			return err
 		}
 		for _, part := range kinds {
+			gone, err := storage.Collect(tx.Select(`DELETE FROM search_items WHERE `+stale(part)+` RETURNING item`, part.name), storage.RowTo[int64])
+			if err != nil {
+				return err
+			}
+			for _, item := range gone {
+				if !x.o.Private {
+					if _, err := tx.Exec(`DELETE FROM search_fts WHERE rowid = ?`, item); err != nil {
+						return err
+					}
+				}
+				x.o.Meaning.Dropped(tx, item)
+			}
 			if _, err := tx.Exec(`INSERT INTO search_items (user_id, kind, item_id, parent_id, seq, text_hash, tokens)
 				SELECT r.user_id, ?1, r.id, r.parent, r.seq, r.hash, 0 FROM (`+part.rows+`) r
 				WHERE NOT EXISTS (SELECT 1 FROM search_items s WHERE s.kind = ?1 AND s.item_id = r.id)`, part.name); err != nil {

@@ -1,5 +1,6 @@
-// Package recordings reads recorded exchanges with language model services from the files of
-// go-vcr. Only tests and benchmarks import it.
+// Package recordings has what others said about services that tests cannot ask: it reads recorded exchanges
+// with language model services from the files of go-vcr, and makes the texts whose tokens another program
+// counted. Only tests and benchmarks import it.
 package recordings
 
 import (

@@ -177,6 +177,16 @@ CREATE TABLE change_log (
     at     INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE chat_attachments (
+    user_id BLOB NOT NULL CHECK (length(user_id) = 16),
+    sha256  TEXT NOT NULL CHECK (sha256 GLOB 'sha256:*'),
+    name    TEXT NOT NULL,
+    mime    TEXT NOT NULL,
+    bytes   INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (user_id, sha256)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE chunks (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     document_id  BLOB NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
@@ -844,6 +854,17 @@ CREATE TABLE person_aliases (
     sync_meta   BLOB
 ) STRICT;
 
+CREATE TABLE planned_reviews (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of item and day
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    item_id    BLOB NOT NULL CHECK (length(item_id) = 16),
+    at         INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    sync_meta  BLOB
+) STRICT;
+
 CREATE TABLE providers (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1249,6 +1270,50 @@ CREATE TABLE sync_base (
     PRIMARY KEY (tbl, row_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE sync_conflicts (
+    id            BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id       BLOB NOT NULL CHECK (length(user_id) = 16),
+    table_name    TEXT NOT NULL,
+    row_id        BLOB NOT NULL CHECK (length(row_id) = 16),
+    field         TEXT NOT NULL,
+    kind          TEXT NOT NULL CHECK (kind IN ('concurrent_modification', 'version_mismatch', 'field_conflict', 'delete_edit')),
+    strategy      TEXT NOT NULL CHECK (strategy IN ('last_write_wins', 'three_way_merge', 'set_union', 'manual', 'automatic')),
+    base          ANY,
+    local_value   ANY,
+    remote_value  ANY,
+    local_dot     INTEGER NOT NULL,
+    remote_dot    INTEGER NOT NULL,
+    status        TEXT NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'resolved', 'auto')),
+    resolution    TEXT CHECK (resolution IN ('mine', 'theirs', 'both', 'merged')),
+    resolved_at   INTEGER,
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL,
+    deleted_at    INTEGER,
+    sync_meta     BLOB
+) STRICT;
+
+CREATE TABLE sync_cursor (
+    one       INTEGER PRIMARY KEY CHECK (one = 1),
+    seq       INTEGER NOT NULL DEFAULT 0, -- of the hub's feed, stored up to here
+    packaged  INTEGER NOT NULL DEFAULT 0,
+    pulled    INTEGER NOT NULL DEFAULT 0,
+    pushed    INTEGER NOT NULL DEFAULT 0,
+    synced_at INTEGER
+) STRICT;
+
+CREATE TABLE sync_dead_letter (
+    op_id      BLOB PRIMARY KEY CHECK (length(op_id) = 16),
+    direction  TEXT NOT NULL CHECK (direction IN ('out', 'in')),
+    tbl        TEXT NOT NULL,
+    row_id     BLOB NOT NULL CHECK (length(row_id) = 16),
+    payload    TEXT NOT NULL CHECK (json_valid(payload)),
+    sqlstate   TEXT NOT NULL DEFAULT '',
+    message    TEXT NOT NULL,
+    attempts   INTEGER NOT NULL DEFAULT 1,
+    created_at INTEGER NOT NULL,
+    UNIQUE (direction, tbl, row_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE sync_local (
     one         INTEGER PRIMARY KEY CHECK (one = 1),
     device_id   BLOB CHECK (length(device_id) = 16),
@@ -1264,6 +1329,23 @@ CREATE TABLE sync_local (
     txn         INTEGER NOT NULL DEFAULT 1,
     seen_seq    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+
+CREATE TABLE sync_outbox (
+    op_id      BLOB PRIMARY KEY CHECK (length(op_id) = 16),
+    tbl        TEXT NOT NULL,
+    row_id     BLOB NOT NULL CHECK (length(row_id) = 16),
+    dot        INTEGER NOT NULL,
+    prev_dot   INTEGER,
+    hlc        INTEGER NOT NULL,
+    payload    TEXT NOT NULL CHECK (json_valid(payload)), -- sensitive columns are encrypted
+    meta       BLOB NOT NULL,
+    base       TEXT NOT NULL CHECK (json_valid(base)), -- the row as packaged, in the form of sync_base
+    txn        INTEGER NOT NULL,
+    attempts   INTEGER NOT NULL DEFAULT 0,
+    parked     INTEGER NOT NULL DEFAULT 0 CHECK (parked IN (0, 1)), -- the hub refused it; a dead letter says why
+    created_at INTEGER NOT NULL,
+    UNIQUE (tbl, row_id)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE synthesis_recommendations (
     id             BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of the pattern and the text
@@ -1406,6 +1488,8 @@ CREATE INDEX capability_grants_run ON capability_grants (run_id) WHERE run_id IS
 CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE session_id IS NOT NULL;
 
 CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_id, subject_kind);
+
+CREATE INDEX chat_attachments_at ON chat_attachments (user_id, at);
 
 CREATE INDEX chunks_document ON chunks (document_id, seq);
 
@@ -1573,6 +1657,10 @@ CREATE INDEX person_aliases_undo ON person_aliases (undo_token) WHERE undo_token
 
 CREATE INDEX person_aliases_user ON person_aliases (user_id);
 
+CREATE INDEX planned_reviews_at ON planned_reviews (user_id, at);
+
+CREATE INDEX planned_reviews_item ON planned_reviews (user_id, item_id);
+
 CREATE INDEX psychology_entries_layer ON psychology_entries (user_id, layer_number);
 
 CREATE INDEX psychology_entries_retention ON psychology_entries (user_id, retention);
@@ -1646,6 +1734,8 @@ CREATE UNIQUE INDEX skills_name ON skills (user_id, lower(name)) WHERE deleted_a
 CREATE INDEX skills_user ON skills (user_id, updated_at DESC) WHERE deleted_at IS NULL;
 
 CREATE INDEX soul_revisions_user ON soul_revisions (user_id, version DESC);
+
+CREATE INDEX sync_conflicts_open ON sync_conflicts (user_id, status, created_at);
 
 CREATE INDEX sync_local_user ON sync_local (user_id);
 

@@ -61,12 +61,38 @@ export async function startHelix() {
     clearTimeout(late);
     log.length = 0;
   };
+  /** Kills the process as a crash of the computer would. */
+  helix.kill = async () => {
+    const child = helix.process;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await ended;
+    log.length = 0;
+  };
   helix.stop = async () => {
     await helix.end();
     await rm(dir, { recursive: true, force: true });
   };
   /** Runs a command of the CLI against this backend. */
   helix.cli = async (...args) => (await run(bin, ["--data-dir", dir, ...args], { env, maxBuffer: 1 << 26 })).stdout;
+  /** Runs a command in a terminal of its own. */
+  helix.terminal = (...args) => {
+    const line = [bin, "--data-dir", dir, ...args].map((a) => `'${a}'`).join(" ");
+    const child = spawn("script", ["-qec", `stty cols 100 rows 30; exec ${line}`, "/dev/null"], { env: { ...env, TERM: "xterm-256color" } });
+    running.add(child);
+    let text = "";
+    for (const out of [child.stdout, child.stderr]) out.on("data", (chunk) => (text += chunk));
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    return {
+      seen: () => text,
+      type: (keys) => child.stdin.write(keys),
+      end: async () => {
+        if (child.exitCode === null) child.kill("SIGTERM");
+        await ended;
+        running.delete(child);
+      },
+    };
+  };
   /** The link that `helix ui` prints. */
   helix.ticket = async (...flags) => (await helix.cli("ui", "--print", ...flags)).trim();
 

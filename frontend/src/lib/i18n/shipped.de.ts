@@ -69,6 +69,7 @@ export default {
   "setting.notifications.preview": "In Benachrichtigungen auch Einzelheiten zeigen, nicht nur den Titel.",
   "setting.notifications.quiet": "Zum Beispiel 22:00-07:00. Benachrichtigungen warten bis zum Ende. Leer: keine.",
   "setting.log.level": "Wie viel ins Protokoll geschrieben wird.",
+  "setting.agent.claude_skills": "Auch in .claude/skills nach Skill-Dokumenten suchen, in Projekten, denen Sie vertrauen, und in Ihrem Home-Ordner.",
   "setting.agent.search": "Suchmaschine für web.search: brave, tavily oder die Adresse eines SearXNG, zum Beispiel https://searx.example. Der Schlüssel ist das Geheimnis search.brave oder search.tavily. Leer: Das Werkzeug ist aus.",
   "skill.ask-first.description": "Zeigt einen Hinweis, aber erst, wenn Sie ihn gesehen haben.",
   "skill.ask-first.name": "Erst fragen",

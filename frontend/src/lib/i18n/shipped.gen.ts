@@ -34,6 +34,7 @@ export const shippedTexts = {
   "schedule.warning.overlap_first": "If daylight saving repeats this time, it runs the first time only.",
   "schedule.weekly.description": "Reviews the week, early on Sunday.",
   "schedule.weekly.name": "Weekly review",
+  "setting.agent.claude_skills": "Also look for skill documents in .claude/skills, in projects that you trust and in your home folder.",
   "setting.agent.search": "Search engine for web.search: brave, tavily or the address of a SearXNG such as https://searx.example. The key is the secret search.brave or search.tavily. Empty: the tool is off.",
   "setting.app.gpu": "Use the graphics card to draw the window.",
   "setting.app.theme": "Color theme of the window.",

@@ -21,7 +21,7 @@ export type { FieldError } from "./fields";
 export type { ErrorKind } from "./errors";
 export { bridge, onWindow, quitWindow } from "./bridge";
 export type { Bridge, FileDialog, PickedFile } from "./bridge";
-export { giveUp, Upload } from "./upload.svelte";
+export { giveUp, http, Upload } from "./upload.svelte";
 export type { Chosen, Folder, Uploaded } from "./upload.svelte";
 export type { LogEntry } from "./log";
 export type {

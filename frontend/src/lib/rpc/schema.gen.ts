@@ -17,6 +17,29 @@ export interface AgentAssistantDelta {
   delta: string;
 }
 
+/** AttachParams are a file: its content, or the token of an upload. */
+export interface AgentAttachParams {
+  name: string;
+  base64?: string;
+  /** the token of an upload or of a file dialog */
+  path?: string;
+}
+
+/** AttachResult is a file that can go with an input. Its type is that of its content. */
+export interface AgentAttachResult {
+  blob: string;
+  name: string;
+  mime: string;
+  bytes: number;
+}
+
+/** AttachmentRef names a file of chat.attach, or one of an earlier message. */
+export interface AgentAttachmentRef {
+  blob: string;
+  /** default: the name that it was attached with */
+  name?: string;
+}
+
 /** AttemptDiscarded is chat.attempt_discarded: what the attempt said is void. */
 export interface AgentAttemptDiscarded {
   sessionId: string;
@@ -188,7 +211,7 @@ export interface AgentEventsResult {
 /** ExportParams name a chat and a format. */
 export interface AgentExportParams {
   sessionId: string;
-  /** md (default) or jsonl: a message a line */
+  /** md (default) to read; jsonl to import again */
   format?: string;
 }
 
@@ -224,6 +247,12 @@ export interface AgentHit {
   snippet: string;
   highlights: number[][];
   at: string;
+}
+
+/** ImportParams name the file of an export: its blob, or the token of an upload. */
+export interface AgentImportParams {
+  blob?: string;
+  path?: string;
 }
 
 /** Lane is a group of turns that share places. */
@@ -300,6 +329,18 @@ export interface AgentMappedValue {
   from: string;
 }
 
+/** MediaAttachment is chat.media_attachment: a file that the model shows. */
+export interface AgentMediaAttachment {
+  sessionId: string;
+  turnId: string;
+  seq: number;
+  blob: string;
+  name: string;
+  mime: string;
+  bytes: number;
+  text?: string;
+}
+
 /** Message is one entry of a transcript. Role is user, assistant, tool or system. */
 export interface AgentMessage {
   id: string;
@@ -353,7 +394,7 @@ export interface AgentNoticeEvent {
 
 /** Origin says who wrote an input. */
 export interface AgentOrigin {
-  /** user, channel, schedule, subagent or skill */
+  /** user, channel, schedule, subagent, skill or import */
   kind: string;
   label?: string;
 }
@@ -459,6 +500,8 @@ export interface AgentQueuedInput {
   text: string;
   queueMode: string;
   origin: AgentOrigin;
+  /** names of its attachments */
+  files: string[];
   at: string;
 }
 
@@ -526,6 +569,8 @@ export interface AgentSendParams {
   queueMode?: string;
   model?: string;
   budget?: AgentBudget;
+  /** Attachments are at most 4 files of chat.attach, 10 MB each. */
+  attachments?: AgentAttachmentRef[];
 }
 
 /** SendResult says how the turn stands. */
@@ -680,7 +725,7 @@ export interface AgentSkillsParams {
   projectDir?: string;
 }
 
-/** SkillsResult lists documents, the nearest first. */
+/** SkillsResult lists documents, the nearest first, and the folders of documents with every project that is trusted. */
 export interface AgentSkillsResult {
   skills: AgentSkillDocument[];
   folders: AgentSkillFolder[];
@@ -1246,6 +1291,217 @@ export interface CallableListResult {
 export interface CallableUsage {
   turns?: number;
   costMicros?: number;
+}
+
+/** Applied is published when rows of other devices were stored. */
+export interface CloudsyncApplied {
+  rows: number;
+}
+
+/** ConflictInfo is one conflict. */
+export interface CloudsyncConflictInfo {
+  id: string;
+  tableName: string;
+  rowId: string;
+  /** of the row, or the beginning of its text */
+  title: string;
+  kind: string;
+  strategy: string;
+  /** Field is the column, or definition: all columns that the definition hash is of. */
+  field: string;
+  base: unknown;
+  mine: unknown;
+  theirs: unknown;
+  status: string;
+  resolution?: string;
+  createdAt: string;
+}
+
+/** ConflictsChanged is published when conflicts came or were resolved. */
+export type CloudsyncConflictsChanged = Record<string, never>;
+
+/** ConflictsParams choose conflicts. */
+export interface CloudsyncConflictsParams {
+  /** Status is open, resolved, auto or all; default open. An auto conflict was decided by the later write, and keeps what the other one had. */
+  status?: string;
+  tableName?: string;
+  limit?: number;
+  offset?: number;
+}
+
+/** ConflictsResult is one page, the latest first. */
+export interface CloudsyncConflictsResult {
+  conflicts: CloudsyncConflictInfo[];
+  total: number;
+}
+
+/** CoordinateParams choose what to exchange. */
+export interface CloudsyncCoordinateParams {
+  /** Action is now, push or pull; default now, which is both. */
+  action?: string;
+}
+
+/** CoordinateResult is what an exchange did. */
+export interface CloudsyncCoordinateResult {
+  status: string;
+  cursor: string;
+  durationMs: number;
+  pushed: number;
+  pulled: number;
+  merged: number;
+  conflicts: number;
+  deadLetters: number;
+}
+
+/** DeadLetterInfo is one item that could not be synced. */
+export interface CloudsyncDeadLetterInfo {
+  id: string;
+  /** out: the hub refused it; in: this device could not store it */
+  direction: string;
+  tableName: string;
+  rowId: string;
+  title: string;
+  sqlState?: string;
+  message: string;
+  attempts: number;
+  createdAt: string;
+}
+
+/** DeadLettersResult lists them, the oldest first. */
+export interface CloudsyncDeadLettersResult {
+  deadLetters: CloudsyncDeadLetterInfo[];
+}
+
+/** DeviceInfo is one device of this person. */
+export interface CloudsyncDeviceInfo {
+  id: string;
+  name: string;
+  platform: string;
+  site: number;
+  lastSeen?: string | null;
+  /** AckedSeq is up to where it has stored the hub's feed, a decimal string; Behind is how many entries it lacks. */
+  ackedSeq: unknown;
+  behind: number;
+  current: boolean;
+  revokedAt?: string;
+}
+
+/** DevicesResult lists devices, the oldest first. */
+export interface CloudsyncDevicesResult {
+  devices: CloudsyncDeviceInfo[];
+}
+
+/** EnrollParams hold the link of an invitation. */
+export interface CloudsyncEnrollParams {
+  code: string;
+  name?: string;
+}
+
+/** HubInfo describes the hub. */
+export interface CloudsyncHubInfo {
+  host: string;
+  schemaVersion: number;
+  encrypted: boolean;
+}
+
+/** InviteParams describe the device to come. */
+export interface CloudsyncInviteParams {
+  name?: string;
+}
+
+/** InviteResult is an invitation. Whoever has the link within its time becomes a device of this person. */
+export interface CloudsyncInviteResult {
+  link: string;
+  expiresAt: string;
+}
+
+/** ResolveParams decide a conflict. */
+export interface CloudsyncResolveParams {
+  conflictId: string;
+  /** Choice is mine, theirs or merged. Of a row that was deleted on one device and edited on another, mine and theirs are what the two did. */
+  choice: string;
+  /** Value is the merged value; only for merged. */
+  value?: unknown;
+}
+
+/** ResolveResult names the row that was written. */
+export interface CloudsyncResolveResult {
+  rowId: string;
+}
+
+/** RetryParams name a dead letter. */
+export interface CloudsyncRetryParams {
+  id: string;
+}
+
+/** RevokeParams name a device. */
+export interface CloudsyncRevokeParams {
+  id: string;
+}
+
+/** SelftestCheck is one thing that was tried. */
+export interface CloudsyncSelftestCheck {
+  name: string;
+  ok: boolean;
+  /** why it failed */
+  reason?: string;
+}
+
+/** SelftestParams give the administrator's connection string, with which two users are made for the test and removed again. */
+export interface CloudsyncSelftestParams {
+  adminDsn: string;
+}
+
+/** SelftestResult says what a client that breaks the rules can do on the hub. */
+export interface CloudsyncSelftestResult {
+  passed: number;
+  failed: number;
+  checks: CloudsyncSelftestCheck[];
+}
+
+/** SetupParams name the database that becomes the hub. */
+export interface CloudsyncSetupParams {
+  /** AdminDSN is the connection string of somebody who may create roles. It is used once and never stored. */
+  adminDsn: string;
+  /** Encrypt says whether sensitive columns are encrypted before they leave; default true. */
+  encrypt?: boolean;
+  /** Name is what other devices call this one; default the name of the computer. */
+  name?: string;
+}
+
+/** SetupResult says what this device is at the hub. */
+export interface CloudsyncSetupResult {
+  userId: string;
+  deviceId: string;
+  site: number;
+  /** Migrations is how many were applied. */
+  migrations: number;
+  encrypted: boolean;
+}
+
+/** StatusChanged is published when the state or the error changes. */
+export interface CloudsyncStatusChanged {
+  state: string;
+  error?: string;
+}
+
+/** StatusResult is the state of sync. */
+export interface CloudsyncStatusResult {
+  state: string;
+  isOnline: boolean;
+  isSyncing: boolean;
+  queueLength: number;
+  failedCount: number;
+  conflicts: number;
+  lastSyncTime?: string | null;
+  /** Cursor and Head are places in the hub's feed, as decimal strings. */
+  cursor: string;
+  head: string;
+  clockOffsetMs: number;
+  hub?: CloudsyncHubInfo;
+  device?: string;
+  site?: number;
+  error?: string;
 }
 
 /** Changed is published when settings have changed. */
@@ -2991,10 +3247,10 @@ export interface ProvidersCountPart {
   tokens: number;
 }
 
-/** CountResult is an estimate. */
+/** CountResult says how many tokens there are. */
 export interface ProvidersCountResult {
   tokens: number;
-  /** Method is calibrated where services reported the sizes of earlier prompts, else estimate. */
+  /** Method is exact where the vocabulary of the model is public and counts all of it, calibrated where services reported the sizes of earlier prompts, else estimate. */
   method: string;
   parts: ProvidersCountPart[];
 }
@@ -3037,6 +3293,8 @@ export interface ProvidersEntry {
   maxConcurrent?: number;
   /** RPM bounds the calls a minute; 0 is no bound. */
   rpm?: number;
+  /** TPM bounds the tokens a minute, of prompts and answers together; 0 is no bound. */
+  tpm?: number;
   skipCatalogValidation?: boolean;
   genericKey?: boolean;
   /** AllowPrivateNetwork lets calls of this entry reach a private address, also without https. */
@@ -3125,6 +3383,8 @@ export interface ProvidersPart {
   text?: string;
   /** Data and MediaType of images and files; Name of files, tool calls and results. */
   data?: string;
+  /** Blob names content that the caller loads into Data before it sends the request. */
+  blob?: string;
   mediaType?: string;
   name?: string;
   /** ID pairs a tool call with its result. Args is the call's input as JSON. */
@@ -3285,6 +3545,9 @@ export interface ProvidersView {
   state: string;
   circuit: ProvidersCircuitState;
   lastError?: string;
+  /** Problem says what is wrong with an entry of config.toml. FromFile entries are changed there. */
+  problem?: string;
+  fromFile?: boolean;
   /** Models counts those in the catalogue. */
   models: number;
   entry: ProvidersEntry;
@@ -3378,9 +3641,11 @@ export interface PsychologyFading {
 
 /** FadingItem is a memory or an entry that fades soon. */
 export interface PsychologyFadingItem {
-  /** when it falls below 0.3 */
+  /** when it falls below 0.3, or its review is planned */
   at: string;
   reason: string;
+  /** a person planned to review it then */
+  review?: boolean;
   id: string;
   /** memory, entry, layer */
   kind: string;
@@ -3434,6 +3699,8 @@ export interface PsychologyForecastResult {
   floor: number;
   reason: string;
   item: PsychologyItem;
+  /** those that are stored; the points are as if they were made */
+  plannedReviews?: string[];
   model: string;
   parameter: number;
 }
@@ -3624,6 +3891,20 @@ export interface PsychologyPageParams {
 export interface PsychologyPinParams {
   ids: string[];
   on: boolean;
+}
+
+/** PlanReviewsParams say when an item is to be revisited. */
+export interface PsychologyPlanReviewsParams {
+  /** of a memory or an entry */
+  id: string;
+  /** from now on, at most 50, one a day; these replace those that were planned before */
+  at: string[];
+}
+
+/** PlanReviewsResult lists what is planned, and how to take the plan back. */
+export interface PsychologyPlanReviewsResult {
+  reviews: string[];
+  undoToken?: string;
 }
 
 /** Point is the retention at a time. */
@@ -3894,6 +4175,7 @@ export interface PsychologyWhatIf {
   pinned?: boolean;
   /** critical, high, medium, low */
   tier?: string;
+  /** in place of the reviews that are planned */
   reinforceAt?: string[];
 }
 
@@ -5299,7 +5581,7 @@ export interface StorageBackupsResult {
   total: number;
 }
 
-/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
+/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
 export interface StorageChanged {
   table: string;
   ids?: string[];
@@ -5596,6 +5878,21 @@ export interface SynthesisConversation {
   timestamp: string;
 }
 
+/** DismissPeopleParams is the request of memory.dismiss_people. */
+export interface SynthesisDismissPeopleParams {
+  /** of people, or aliases; with restore, names that were dismissed */
+  names: string[];
+  /** they are people after all */
+  restore?: boolean;
+}
+
+/** DismissPeopleResult lists the names that are no person's now, or with restore that are again, and how to take that back within ten minutes. */
+export interface SynthesisDismissPeopleResult {
+  names: string[];
+  /** for memory.undo */
+  undoToken: string;
+}
+
 /** Done is sent when a job has ended. */
 export interface SynthesisDone {
   jobId: string;
@@ -5789,6 +6086,9 @@ export interface SynthesisPattern {
   salience: number;
   subjects: string[];
   recommendations: string[];
+  /** of the texts; with type, subjects and parts it says in any language what the description says in English */
+  firstEvidence?: string;
+  lastEvidence?: string;
   firstDetected?: string;
   lastObserved?: string;
   observationCount?: number;
@@ -5851,6 +6151,8 @@ export interface SynthesisPeopleParams {
 export interface SynthesisPeopleResult {
   people: SynthesisPerson[];
   total: number;
+  /** names that you said are no person's, in alphabetical order */
+  dismissed: string[];
 }
 
 /** Person is somebody whom the newest 10,000 texts name or who wrote some of them. */
@@ -5960,6 +6262,21 @@ export interface SynthesisRemoved {
   start: number;
   end: number;
   kind: string;
+}
+
+/** RenamePersonParams is the request of memory.rename_person. */
+export interface SynthesisRenamePersonParams {
+  /** of the person, or an alias */
+  name: string;
+  /** at most 100 characters; nobody else may be called so */
+  to: string;
+}
+
+/** RenamePersonResult is the person by the new name, and how to take it back within ten minutes. */
+export interface SynthesisRenamePersonResult {
+  person: SynthesisPerson;
+  /** for memory.undo */
+  undoToken: string;
 }
 
 /** ScheduleParams is the request of memory.synthesis_schedule. */
@@ -7424,6 +7741,8 @@ export interface Methods {
   "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
   /** Takes a chat out of the list. */
   "chat.archive": { params: AgentSessionParams; result: AgentSessionResult };
+  /** Keeps a file for a message that will be sent. A file that is not sent is forgotten after a week. */
+  "chat.attach": { params: AgentAttachParams; result: AgentAttachResult };
   /** Ends a turn, the active one when none is named. What it has done and said is kept. */
   "chat.cancel": { params: AgentTurnParams; result: AgentStateResult };
   /** Another name of chat.cancel. Ends a turn, the active one when none is named. What it has done and said is kept. */
@@ -7452,6 +7771,8 @@ export interface Methods {
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
   /** Another name of agent.status. Says whether the agent can work, and what it does. */
   "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
+  /** Is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets ids of its own and holds no rights; what it says counts as text from outside. */
+  "chat.import": { params: AgentImportParams; result: AgentSessionResult };
   /** Lists the chats of the caller, pinned ones first, then by the newest message. */
   "chat.list": { params: AgentListParams; result: AgentListResult };
   /** Another name of chat.list. Lists the chats of the caller, pinned ones first, then by the newest message. */
@@ -7534,7 +7855,7 @@ export interface Methods {
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
   /** Stores several; one that is refused does not stop the others. */
   "memory.add_batch": { params: MemoryAddBatchParams; result: MemoryAddBatchResult };
-  /** Places the newest texts in a plane: their two principal components, and the topic of each. */
+  /** Places the newest texts in a plane: their two principal components, and the topic of each. The map of texts that have not changed is kept. */
   "memory.cluster_map": { params: SynthesisMapParams; result: SynthesisMapResult };
   /** Gives turns of one conversation, in order: a page, or the page that has the turn AroundSeq in its middle. */
   "memory.conversation": { params: MemoryConversationParams; result: MemoryConversationResult };
@@ -7546,6 +7867,8 @@ export interface Methods {
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
   /** Moves a document to the trash; search forgets its parts at once. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
+  /** Says that names which Helix took for a person's are of something else, such as a company, a place or a pet. Lists of people leave them out at once, patterns with the next synthesis; later runs keep it. It can be undone, and restored at any time. */
+  "memory.dismiss_people": { params: SynthesisDismissPeopleParams; result: SynthesisDismissPeopleResult };
   /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
   /** Tells how far search by meaning is. While another model is being prepared, the counts are those of that model. */
@@ -7590,6 +7913,8 @@ export interface Methods {
   "memory.reembed": { params: MemoryReembedParams; result: MemoryEmbeddingStatus };
   /** Finds what is like one item of any kind, best first; the item is not among it. */
   "memory.related": { params: SearchRelatedParams; result: SearchResult };
+  /** Changes how a person is called. What texts call them stays an alias. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  "memory.rename_person": { params: SynthesisRenamePersonParams; result: SynthesisRenamePersonResult };
   /** Brings back from the trash: memories, and conversations and documents by their ids. Tags, pin, salience and vector are as they were. */
   "memory.restore": { params: MemoryIDsParams; result: MemoryCountResult };
   /** Finds what a query is about, best first; see search.Index. */
@@ -7652,7 +7977,7 @@ export interface Methods {
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
-  /** Estimates how many tokens a text or a conversation has for a model. */
+  /** Counts how many tokens a text or a conversation has for a model, or estimates it. */
   "providers.count_tokens": { params: ProvidersCountParams; result: ProvidersCountResult };
   /** Looks for model servers on this computer. */
   "providers.detect": { params: Record<string, never>; result: ProvidersDetectResult };
@@ -7686,7 +8011,7 @@ export interface Methods {
   "psychology.emotional_map": { params: PsychologyViewParams; result: PsychologyViewResult };
   /** Writes the files of psychology below the folder of the person's own files, each in one step; with Zip they become one file to download instead. Entries that can't be read are counted. */
   "psychology.export": { params: PsychologyExportParams; result: PsychologyExportResult };
-  /** Lists memories and entries that fall below 0.3 soon, soonest first. */
+  /** Lists memories and entries that fall below 0.3 soon, and those that a person planned to review, soonest first. */
   "psychology.fading": { params: PsychologyFadingParams; result: PsychologyFadingResult };
   /** Shows how a memory, an entry or a layer will fade, and what pinning, another tier or reviews would change. Its value for now is what every other method reports. */
   "psychology.forecast": { params: PsychologyForecastParams; result: PsychologyForecastResult };
@@ -7710,6 +8035,8 @@ export interface Methods {
   "psychology.overview": { params: Record<string, never>; result: PsychologyOverview };
   /** Makes entries or memories keep the retention that they have; unpinned, they fade from there. */
   "psychology.pin": { params: PsychologyPinParams; result: PsychologyItemsResult };
+  /** Stores when a person means to revisit a memory or an entry. Forecasts show it, and the list of what fades names what is due. A plan reinforces nothing: the review does. It can be undone. */
+  "psychology.plan_reviews": { params: PsychologyPlanReviewsParams; result: PsychologyPlanReviewsResult };
   /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
   "psychology.purpose": { params: PsychologyViewParams; result: PsychologyViewResult };
   /** Counts something that happened with a person, and explains what it changed. With replaces, it corrects an earlier one: trust is computed from the corrected log. */
@@ -7946,6 +8273,38 @@ export interface Methods {
   "storage.status": { params: Record<string, never>; result: StorageStatusResult };
   /** Reads a backup from end to end and checks everything a restore would. */
   "storage.verify_backup": { params: StorageVerifyBackupParams; result: StorageVerifyBackupResult };
+  /** Lists what two devices wrote into the same field without knowing of each other. */
+  "sync.conflicts": { params: CloudsyncConflictsParams; result: CloudsyncConflictsResult };
+  /** Exchanges changes with the hub now. */
+  "sync.coordinate": { params: CloudsyncCoordinateParams; result: CloudsyncCoordinateResult };
+  /** Lists what could not be synced and why. */
+  "sync.dead_letters": { params: Record<string, never>; result: CloudsyncDeadLettersResult };
+  /** Lists the devices of this person at the hub. */
+  "sync.devices": { params: Record<string, never>; result: CloudsyncDevicesResult };
+  /** Ends the connection to the hub and keeps every row on this device. */
+  "sync.disconnect": { params: Record<string, never>; result: Record<string, never> };
+  /** Makes this installation a device of the person who made the link. What it has already becomes theirs and is merged with what the hub has. */
+  "sync.enroll": { params: CloudsyncEnrollParams; result: CloudsyncSetupResult };
+  /** Makes a link with which one more device can join. It works once, for ten minutes. */
+  "sync.invite": { params: CloudsyncInviteParams; result: CloudsyncInviteResult };
+  /** Stops exchanging until Resume. */
+  "sync.pause": { params: Record<string, never>; result: CloudsyncStatusResult };
+  /** Writes the chosen value and closes the conflict, on all devices. */
+  "sync.resolve": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
+  /** Another name of sync.resolve. Writes the chosen value and closes the conflict, on all devices. */
+  "sync.resolve_conflict": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
+  /** Ends a pause. */
+  "sync.resume": { params: Record<string, never>; result: CloudsyncStatusResult };
+  /** Has an item that the hub refused sent again with the next exchange. What this device could not store is tried again by itself. */
+  "sync.retry_dead_letter": { params: CloudsyncRetryParams; result: Record<string, never> };
+  /** Ends a device's access to the hub, at once. What it has stays on it. */
+  "sync.revoke_device": { params: CloudsyncRevokeParams; result: Record<string, never> };
+  /** Proves the hub's row-level security: for each table of its catalog and each verb it tries, past this program, what the owner, another user, a revoked device and a role without a device may do. Forged claims and roles are tried too. */
+  "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
+  /** Makes a database the hub of this person, or brings its schema up to date, proves with the self-test that it keeps users apart, and connects this device. */
+  "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
+  /** Says how sync stands. It never calls the hub. */
+  "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
   /** Reports version, uptime, memory and what is degraded. */
   "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
   /** Ends the program in order: running calls get 10 s. */
@@ -8076,6 +8435,8 @@ export interface Events {
   "chat.attempt_discarded": AgentAttemptDiscarded;
   /** BudgetEvent is chat.budget. */
   "chat.budget": AgentBudgetEvent;
+  /** MediaAttachment is chat.media_attachment: a file that the model shows. */
+  "chat.media_attachment": AgentMediaAttachment;
   /** NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for. */
   "chat.notice": AgentNoticeEvent;
   /** ReasoningDelta is chat.reasoning_delta. */
@@ -8154,12 +8515,18 @@ export interface Events {
   "skills.wasm_changed": WasmtoolsWasmChanged;
   /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
-  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune). Many stands for more ids than are worth listing. */
+  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
   "storage.changed": StorageChanged;
   /** LowSpace is the event storage.low_space; Low is false when there is room again. */
   "storage.low_space": StorageLowSpace;
   /** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
   "storage.recovery": StorageRecovery;
+  /** ConflictsChanged is published when conflicts came or were resolved. */
+  "sync.conflict": CloudsyncConflictsChanged;
+  /** Applied is published when rows of other devices were stored. */
+  "sync.delta": CloudsyncApplied;
+  /** StatusChanged is published when the state or the error changes. */
+  "sync.status": CloudsyncStatusChanged;
   /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
   "system.stopping": GatewaySystemStopping;
   /** TokensChanged says that the user's list of tokens is another one now. */
@@ -8214,6 +8581,7 @@ export const METHODS = [
   { name: "catalog.show", scope: "read", costly: false },
   { name: "catalog.verify", scope: "read", costly: false },
   { name: "chat.archive", scope: "write", costly: false },
+  { name: "chat.attach", scope: "write", costly: false },
   { name: "chat.cancel", scope: "write", costly: false },
   { name: "chat.cancel_active_turn", scope: "write", costly: false, aliasOf: "chat.cancel" },
   { name: "chat.cancel_all", scope: "write", costly: false },
@@ -8228,6 +8596,7 @@ export const METHODS = [
   { name: "chat.fork", scope: "write", costly: false },
   { name: "chat.get", scope: "read", costly: false },
   { name: "chat.health_check", scope: "read", costly: false, aliasOf: "agent.status" },
+  { name: "chat.import", scope: "write", costly: true },
   { name: "chat.list", scope: "read", costly: false },
   { name: "chat.list_sessions", scope: "read", costly: false, aliasOf: "chat.list" },
   { name: "chat.messages", scope: "read", costly: false },
@@ -8275,6 +8644,7 @@ export const METHODS = [
   { name: "memory.delete", scope: "write", costly: false },
   { name: "memory.delete_conversation", scope: "write", costly: false },
   { name: "memory.delete_document", scope: "write", costly: false },
+  { name: "memory.dismiss_people", scope: "write", costly: false },
   { name: "memory.document", scope: "read", costly: false },
   { name: "memory.embedding_status", scope: "read", costly: false },
   { name: "memory.export", scope: "read", costly: true, deadlineMs: 240000 },
@@ -8297,6 +8667,7 @@ export const METHODS = [
   { name: "memory.purge", scope: "admin", costly: false },
   { name: "memory.reembed", scope: "write", costly: false },
   { name: "memory.related", scope: "read", costly: false },
+  { name: "memory.rename_person", scope: "write", costly: false },
   { name: "memory.restore", scope: "write", costly: false },
   { name: "memory.search", scope: "read", costly: false },
   { name: "memory.search_enhanced", scope: "read", costly: false },
@@ -8357,6 +8728,7 @@ export const METHODS = [
   { name: "psychology.import", scope: "write", costly: false },
   { name: "psychology.overview", scope: "read", costly: false },
   { name: "psychology.pin", scope: "write", costly: false },
+  { name: "psychology.plan_reviews", scope: "write", costly: false },
   { name: "psychology.purpose", scope: "read", costly: false },
   { name: "psychology.record_interaction", scope: "write", costly: false },
   { name: "psychology.reinforce", scope: "write", costly: false },
@@ -8475,6 +8847,22 @@ export const METHODS = [
   { name: "storage.start_new", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.status", scope: "read", costly: false },
   { name: "storage.verify_backup", scope: "read", costly: false, deadlineMs: 3600000 },
+  { name: "sync.conflicts", scope: "read", costly: false },
+  { name: "sync.coordinate", scope: "write", costly: false, deadlineMs: 3600000 },
+  { name: "sync.dead_letters", scope: "read", costly: false },
+  { name: "sync.devices", scope: "read", costly: false },
+  { name: "sync.disconnect", scope: "admin", costly: false },
+  { name: "sync.enroll", scope: "admin", costly: false, deadlineMs: 240000 },
+  { name: "sync.invite", scope: "admin", costly: false },
+  { name: "sync.pause", scope: "write", costly: false },
+  { name: "sync.resolve", scope: "write", costly: false },
+  { name: "sync.resolve_conflict", scope: "write", costly: false, aliasOf: "sync.resolve" },
+  { name: "sync.resume", scope: "write", costly: false },
+  { name: "sync.retry_dead_letter", scope: "write", costly: false },
+  { name: "sync.revoke_device", scope: "admin", costly: false },
+  { name: "sync.selftest", scope: "admin", costly: false, deadlineMs: 240000 },
+  { name: "sync.setup", scope: "admin", costly: false, deadlineMs: 240000 },
+  { name: "sync.status", scope: "read", costly: false },
   { name: "system.status", scope: "read", costly: false },
   { name: "system.stop", scope: "admin", costly: false },
   { name: "tokens.create", scope: "admin", costly: false },
@@ -8545,6 +8933,7 @@ export const EVENTS = [
   "chat.assistant_delta",
   "chat.attempt_discarded",
   "chat.budget",
+  "chat.media_attachment",
   "chat.notice",
   "chat.reasoning_delta",
   "chat.session_changed",
@@ -8587,6 +8976,9 @@ export const EVENTS = [
   "storage.changed",
   "storage.low_space",
   "storage.recovery",
+  "sync.conflict",
+  "sync.delta",
+  "sync.status",
   "system.stopping",
   "tokens.changed",
   "tools.changed",

@@ -51,3 +51,10 @@ export function asOne(chosen: readonly Chosen[]): Chosen | null {
 
 /** All files of what was chosen. */
 export const filesOf = (chosen: readonly Chosen[]): File[] => chosen.flatMap((c) => ("files" in c ? c.files.map((f) => f.file) : [c]));
+
+/** Bytes as base64. */
+export function base64(bytes: Uint8Array): string {
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 32_768) text += String.fromCharCode(...bytes.subarray(i, i + 32_768));
+  return btoa(text);
+}

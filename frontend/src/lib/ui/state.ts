@@ -7,6 +7,7 @@ export { commands, keycaps, isMac, score, Commands } from "./commands.svelte";
 export type { Command, CommandList, CommandSource } from "./commands.svelte";
 export { diffLines, fold } from "./diff";
 export * as format from "./format";
+export { base64 } from "./files";
 export { JobList, type Job } from "./jobs.svelte";
 export { lasting } from "./lasting.svelte";
 export { Load } from "./load.svelte";

@@ -6,6 +6,7 @@ import { Composer, type Keep } from "./composer.svelte";
 import { Conversation } from "./conversation.svelte";
 import { ChatInspector, type Tab } from "./inspector.svelte";
 import { textOf } from "./entries";
+import { imageURL, maxFileBytes, maxFiles, type Transfer } from "./files.svelte";
 import { t } from "./messages";
 import type { Hit, Message, Session } from "./types";
 
@@ -46,13 +47,15 @@ export class ChatScreen {
   readonly #rpc: Rpc;
   readonly #save: (name: string, text: string) => unknown;
   readonly #keep: Keep;
+  readonly #transfer: Transfer;
   readonly #notify: Notify;
   #shown: string | null | undefined;
   /** The message to go to once its chat is open. */
   #target = 0;
 
-  /** `save` gives a text to the person as a file. */
-  constructor(rpc: Rpc, keep: Keep, notify: Notify, save: (name: string, text: string) => unknown) {
+  /** `save` gives a text to the person as a file, `transfer` a file of theirs to the backend. */
+  constructor(rpc: Rpc, keep: Keep, notify: Notify, save: (name: string, text: string) => unknown, transfer: Transfer) {
+    this.#transfer = transfer;
     this.#save = save;
     this.#rpc = rpc;
     this.#keep = keep;
@@ -96,6 +99,7 @@ export class ChatScreen {
     this.#shown = id;
     this.conversation?.stop();
     this.conversation = id === null ? null : lasting(() => new Conversation(this.#rpc, id, this.#notify));
+    this.composer.stop();
     this.composer = new Composer(this.#keep, id ?? "new");
     this.at = this.#target;
     if (this.#target > 0) void this.conversation?.reach(this.#target);
@@ -139,20 +143,21 @@ export class ChatScreen {
   /** Sends what is written; a new chat is made first. */
   async send(text = this.composer.draft.text): Promise<void> {
     const { composer } = this;
-    const { model, maxCostMicros, mode, agentName } = composer.draft;
-    if (text.trim() === "" || this.busy) return;
+    const { model, maxCostMicros, mode, agentName, files } = composer.draft;
+    if ((text.trim() === "" && files.length === 0) || this.busy || composer.sending.length > 0) return;
     this.busy = true;
     try {
       if (!this.conversation) {
         const { session } = await this.#rpc.call("chat.create", { mode, ...(agentName ? { agentName } : {}) }, { idempotencyKey: crypto.randomUUID() });
         this.list.select(session.id);
         this.show(session.id);
-        this.composer.set({ text, model, maxCostMicros });
-        composer.set({ text: "", mode: "ask", agentName: "", maxCostMicros: 0, model: "" });
+        this.composer.set({ text, model, maxCostMicros, files });
+        composer.set({ text: "", files: [], mode: "ask", agentName: "", maxCostMicros: 0, model: "" });
       }
       const sent = await this.conversation!.send(text, {
         ...(model ? { model } : {}),
         ...(maxCostMicros > 0 ? { budget: { maxCostMicros } } : {}),
+        ...(files.length > 0 ? { attachments: files.map(({ blob, name }) => ({ blob, name })) } : {}),
       });
       if (sent) {
         this.composer.sent();
@@ -163,6 +168,22 @@ export class ChatScreen {
     } finally {
       this.busy = false;
     }
+  }
+
+  /** Attaches files to the message that is written. One that can't be taken is named; the others are. */
+  async attach(files: readonly File[]): Promise<void> {
+    const { composer } = this;
+    await Promise.all(
+      files.map(async (f) => {
+        const problem = !composer.hasRoom ? t.tooManyFiles(f.name, maxFiles) : f.size > maxFileBytes ? t.fileTooLarge(f.name) : "";
+        if (problem !== "") return void this.#notify.add({ title: t.cannotAttach, text: problem, tone: "warn" });
+        await composer.attach(f, this.#transfer).catch((e: unknown) => this.#notify.error(e, t.cannotAttach));
+      }),
+    );
+  }
+
+  image(blob: string, mime: string): Promise<string> {
+    return imageURL(this.#rpc, blob, mime);
   }
 
   /** Shows a tab of the inspector, or closes it. */
@@ -254,16 +275,27 @@ export class ChatScreen {
     }
   }
 
-  /** Saves the open chat as a file. */
-  async export(): Promise<void> {
+  /** Saves the open chat as a file: `md` to read, `jsonl` to import again. */
+  async export(format: "md" | "jsonl" = "md"): Promise<void> {
     const sessionId = this.conversation?.id;
     if (!sessionId) return;
     try {
-      const { blob, name } = await this.#rpc.call("chat.export", { sessionId, format: "md" });
+      const { blob, name } = await this.#rpc.call("chat.export", { sessionId, format });
       const { url } = await this.#rpc.call("blobs.url", { sha256: blob });
       await this.#save(name, await (await fetch(url)).text());
     } catch (e) {
       this.#notify.error(e, t.cannotExport);
+    }
+  }
+
+  /** Makes a chat of a file that was exported. */
+  async import(file: File): Promise<void> {
+    try {
+      const { session } = await this.#rpc.call("chat.import", { blob: (await this.#transfer(file, new AbortController().signal, () => {})).blob });
+      await this.list.page.reload();
+      this.list.select(session.id);
+    } catch (e) {
+      this.#notify.error(e, t.cannotImport);
     }
   }
 

@@ -16,6 +16,7 @@ export interface SendOptions {
   queueMode?: string;
   model?: string;
   budget?: Budget;
+  attachments?: { blob: string; name: string }[];
 }
 
 /** One chat that is open: its messages, what streams, and what can be done with it. */

@@ -5,7 +5,7 @@ import { JobList } from "../../lib/ui/jobs.svelte";
 import { Load, type Notify } from "../../lib/ui/state";
 import { ModelRequest } from "./modelRequest.svelte";
 import { t } from "./messages";
-import type { Analysis, ClusterMap, Detail, Job, Pattern, Person, Recommendation, Schedule, View } from "./types";
+import type { Analysis, ClusterMap, Detail, Job, Pattern, People, Recommendation, Schedule, View } from "./types";
 
 /** Every text that fits is read: patterns need more than the last hundred. */
 const everything = 10_000;
@@ -38,7 +38,7 @@ export class InsightsScreen {
   readonly advice = new Load<readonly Recommendation[]>();
   readonly history = new Load<readonly Job[]>();
   readonly map = new Load<ClusterMap>();
-  readonly people = new Load<readonly Person[]>();
+  readonly people = new Load<People>();
   readonly schedules = new Load<readonly Schedule[]>();
   /** How many texts there are to analyze. */
   readonly texts = new Load<number>();
@@ -124,7 +124,7 @@ export class InsightsScreen {
   }
 
   readPeople(): Promise<void> {
-    return this.people.run(async (signal) => (await this.#rpc.call("memory.list_people", { limit: mostPeople }, { signal })).people);
+    return this.people.run((signal) => this.#rpc.call("memory.list_people", { limit: mostPeople }, { signal }));
   }
 
   /** Makes one person of several, with Undo. */
@@ -140,6 +140,22 @@ export class InsightsScreen {
     return this.#correct(async () => {
       const r = await this.#rpc.call("memory.split_person", { name, aliases: [...aliases] });
       return { title: t.people.wereSplit(r.person.name, r.split.name), undoToken: r.undoToken };
+    });
+  }
+
+  /** Changes how a person is called, with Undo. */
+  rename(name: string, to: string): Promise<boolean> {
+    return this.#correct(async () => {
+      const r = await this.#rpc.call("memory.rename_person", { name, to });
+      return { title: t.people.renamed(r.person.name), undoToken: r.undoToken };
+    });
+  }
+
+  /** Says that a name is no person's, or with restore that it is one's after all, with Undo. */
+  dismiss(name: string, restore = false): Promise<boolean> {
+    return this.#correct(async () => {
+      const r = await this.#rpc.call("memory.dismiss_people", { names: [name], restore });
+      return { title: restore ? t.people.restored(name) : t.people.dismissed(r.names), undoToken: r.undoToken };
     });
   }
 

@@ -11,4 +11,5 @@ export type Schedule = Item<"schedules.list", "schedules">;
 export type Analysis = "full_synthesis" | "emotional_patterns" | "relational_memory" | "prospective_self" | "narrative_coherence";
 export const analyses: readonly Analysis[] = ["full_synthesis", "emotional_patterns", "relational_memory", "prospective_self", "narrative_coherence"];
 export type Person = Item<"memory.list_people", "people">;
+export type People = Result<"memory.list_people">;
 export type View = "patterns" | "map" | "people" | "analyses";

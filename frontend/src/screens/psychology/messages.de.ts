@@ -1,3 +1,4 @@
+import type { ProposalArgs } from "./proposal";
 import { choose, listing, number, plural } from "../../lib/i18n";
 import type { Messages } from "./messages";
 
@@ -134,7 +135,28 @@ export default {
   review: "Auffrischung",
   reviewOn: "Auffrischen am",
   reviews: "Geplante Auffrischungen",
-  reviewsHelp: "Nur hier angenommen: drück an dem Tag auf Behalten.",
+  texts: { one: "Text", other: "Texte" },
+  proposals: {
+    goal: (a) => `Ein Vorhaben, ${a.when}: ${a.about}`,
+    aspiration: (a) => `Ein Wunsch, ${a.when}: ${a.about}`,
+    fear: (a) => `Eine Sorge, ${a.when}: ${a.about}`,
+    possible_self: (a) => `Wer du werden willst, ${a.when}: ${a.about}`,
+    value: (a) => `Was zählt, ${a.when}: ${a.about}`,
+    relationship: (a) => `${a.about} kommt vor: ${a.texts}, ${a.when}`,
+    support: (a) => `Unterstützung oder Hilfe zusammen mit ${a.about}: ${a.texts}, ${a.when}`,
+    conflict: (a) => `Ein Streit oder eine Kränkung zusammen mit ${a.about}: ${a.texts}, ${a.when}`,
+    trust: (a) => `Vertrauen zusammen mit ${a.about}: ${a.texts}, ${a.when}`,
+    attachment: (a) => `Vermissen, Nähe oder Abstand zusammen mit ${a.about}: ${a.texts}, ${a.when}`,
+    emotional_trigger: (a) => `${a.about} steht oft zusammen mit ${a.part("effect") > 0 ? "besserer" : "schlechterer"} Stimmung als sonst: ${a.texts}, ${a.when}`,
+    emotional_regulation: (a) => `Nach ${a.share("share")} von ${number(a.part("size"))} Tiefpunkten kam deine Stimmung binnen 72 Stunden mindestens zur Hälfte zurück`,
+    intensity_pattern: (a) => `Was du zu bestimmten Zeiten schreibst, ist stärker im Gefühl als sonst: ${a.texts}, ${a.when}`,
+    narrative_theme: (a) => `${a.about}: kehrt in ${number(a.part("weeks"))} verschiedenen Wochen wieder, ${a.texts}, ${a.when}`,
+    growth_theme: (a) => `Die Stimmung bei ${a.about} ist gestiegen, ${a.when}`,
+    identity_development: (a) => `Du hast ${a.part("after") > a.part("before") ? "mehr" : "weniger"} über ${a.about} geschrieben: ${a.share("before")} der Texte davor, ${a.share("after")} danach`,
+  } as Record<string, (a: ProposalArgs) => string>,
+  reviewsHelp: "Drück an dem Tag auf Behalten. Bis dahin erinnert Verblassen daran.",
+  reviewsPlanned: (n: number) => (n === 0 ? "Keine Auffrischung geplant" : plural(n, { one: "Auffrischung geplant", other: "Auffrischungen geplant" })),
+  reviewDue: (day: string) => `Auffrischung für ${day} geplant`,
   removeReview: "Diese Auffrischung entfernen",
   apply: "Übernehmen",
   tier: "Bedeutung",

@@ -1,4 +1,5 @@
 /** Texts of the Psychology screen. */
+import type { ProposalArgs } from "./proposal";
 import { catalogue, choose, listing, number, plural } from "../../lib/i18n";
 
 export const en = {
@@ -138,7 +139,29 @@ export const en = {
   review: "review",
   reviewOn: "Review on",
   reviews: "Planned reviews",
-  reviewsHelp: "Assumed here only: press Keep on that day.",
+  texts: { one: "text", other: "texts" },
+  /** What Insights proposes, by the type of the pattern. */
+  proposals: {
+    goal: (a) => `A plan, ${a.when}: ${a.about}`,
+    aspiration: (a) => `A wish, ${a.when}: ${a.about}`,
+    fear: (a) => `A worry, ${a.when}: ${a.about}`,
+    possible_self: (a) => `Who to become, ${a.when}: ${a.about}`,
+    value: (a) => `What matters, ${a.when}: ${a.about}`,
+    relationship: (a) => `${a.about} is mentioned in ${a.texts}, ${a.when}`,
+    support: (a) => `Support or help together with ${a.about} in ${a.texts}, ${a.when}`,
+    conflict: (a) => `An argument or hurt together with ${a.about} in ${a.texts}, ${a.when}`,
+    trust: (a) => `Trust together with ${a.about} in ${a.texts}, ${a.when}`,
+    attachment: (a) => `Missing, closeness or distance together with ${a.about} in ${a.texts}, ${a.when}`,
+    emotional_trigger: (a) => `${a.about} is often together with a ${a.part("effect") > 0 ? "brighter" : "lower"} mood than usual: ${a.texts}, ${a.when}`,
+    emotional_regulation: (a) => `After ${a.share("share")} of ${number(a.part("size"))} low moments your mood came back at least half-way within 72 hours`,
+    intensity_pattern: (a) => `What you write at certain times is stronger in feeling than at others: ${a.texts}, ${a.when}`,
+    narrative_theme: (a) => `${a.about}: back in ${number(a.part("weeks"))} different weeks, ${a.texts}, ${a.when}`,
+    growth_theme: (a) => `The mood of ${a.about} rose, ${a.when}`,
+    identity_development: (a) => `You wrote ${a.part("after") > a.part("before") ? "more" : "less"} about ${a.about}: ${a.share("before")} of texts before, ${a.share("after")} after`,
+  } as Record<string, (a: ProposalArgs) => string>,
+  reviewsHelp: "Press Keep on that day. Until then Fading reminds you.",
+  reviewsPlanned: (n: number) => (n === 0 ? "No review planned" : plural(n, { one: "review planned", other: "reviews planned" })),
+  reviewDue: (day: string) => `review planned for ${day}`,
   removeReview: "Remove this review",
   apply: "Apply",
   tier: "Salience",

@@ -14,9 +14,12 @@ export interface WhatIf {
   reviews?: readonly string[];
 }
 
-const proposable = ["goal", "aspiration", "fear", "possible_self", "value", "relationship", "attachment", "trust", "conflict", "support", "emotional_trigger", "emotional_regulation", "intensity_pattern", "narrative_theme", "growth_theme", "identity_development"];
+export const proposable = ["goal", "aspiration", "fear", "possible_self", "value", "relationship", "attachment", "trust", "conflict", "support", "emotional_trigger", "emotional_regulation", "intensity_pattern", "narrative_theme", "growth_theme", "identity_development"];
 /** What gives the entries of a layer in the order of their own time. */
 const timedViews = { 2: "psychology.emotional_map", 4: "psychology.goals", 7: "psychology.purpose" } as const;
+
+/** When a review of a day is planned for. */
+const noon = (day: string): string => `${day}T12:00:00Z`;
 
 const longestPast = 60 * 86_400_000;
 
@@ -102,11 +105,11 @@ export class PsychologyScreen {
   /** Reads the selected item and its forecast. */
   async readItem(): Promise<void> {
     const { id } = this.place;
-    const { pinned, tier, reviews = [] } = this.whatIf;
+    const { pinned, tier, reviews } = this.whatIf;
     await this.forecast.run((signal) =>
       this.#rpc.call(
         "psychology.forecast",
-        { id, points: 240, whatIf: { ...(pinned === undefined ? {} : { pinned }), ...(tier ? { tier } : {}), ...(reviews.length > 0 ? { reinforceAt: reviews.map((day) => `${day}T12:00:00Z`) } : {}) } },
+        { id, points: 240, whatIf: { ...(pinned === undefined ? {} : { pinned }), ...(tier ? { tier } : {}), ...(reviews ? { reinforceAt: reviews.map(noon) } : {}) } },
         { signal },
       ),
     );
@@ -131,13 +134,14 @@ export class PsychologyScreen {
     void this.readItem();
   }
 
-  /** Saves what was assumed; a review on another day can't be saved, it is made then. */
+  /** Saves what was assumed: each part has its own Undo. */
   async apply(): Promise<void> {
     const { id } = this.place;
-    const { pinned, tier } = this.whatIf;
+    const { pinned, tier, reviews } = this.whatIf;
     this.whatIf = {};
     if (tier) await this.setTier(id, tier);
     if (pinned !== undefined) await this.pin(id, pinned);
+    if (reviews) await this.#act(t.reviewsPlanned(reviews.length), () => this.#rpc.call("psychology.plan_reviews", { id, at: reviews.map(noon) }));
     await this.readItem();
   }
 

@@ -3,7 +3,8 @@ import { overlap } from "../../lib/chart/geometry";
 import { fakeRpc } from "../../lib/rpc/fake";
 import { addressOf, placeOf } from "./address";
 import { circles, fits, groups, placeAll, quadrants, wrap, type Quadrant } from "./ikigai";
-import { PsychologyScreen } from "./psychology.svelte";
+import { sentenceOf } from "./proposal";
+import { PsychologyScreen, proposable } from "./psychology.svelte";
 import { ringOf, stages } from "./trust";
 
 const measure = (s: string): number => 7 * s.length;
@@ -67,6 +68,20 @@ describe("rings of trust", () => {
   });
 });
 
+describe("proposals", () => {
+  const pattern = (over: object = {}) => ({ type: "support", engine: "local", description: "5 memories mention support together with *Anna*", subjects: ["Anna"], evidence: ["a", "b"], confidenceParts: {}, firstEvidence: "2026-05-04T09:00:00Z", lastEvidence: "2026-05-06T09:00:00Z", ...over }) as never;
+
+  it("are sentences of the catalogue, for each type", () => {
+    for (const type of proposable) expect(sentenceOf(pattern({ type })), type).not.toContain("memories mention");
+    expect(sentenceOf(pattern())).toMatch(/^Support or help together with Anna in 2 texts, .*2026$/);
+    expect(sentenceOf(pattern({ type: "identity_development", confidenceParts: { before: 0.25, after: 0.5 } }))).toBe("You wrote more about Anna: 25% of texts before, 50% after");
+  });
+
+  it("are the words of a model where one has written them", () => {
+    expect(sentenceOf(pattern({ engine: "llm" }))).toBe("5 memories mention support together with Anna");
+  });
+});
+
 describe("the psychology screen", () => {
   const entry = (over: object = {}) => ({ id: "e1", layerNumber: 4, kind: "goal", data: { title: "Run", targetDate: "2027-01-01" }, version: 3, retention: 1, memoryIds: [], ...over });
   function setup() {
@@ -78,6 +93,8 @@ describe("the psychology screen", () => {
       "psychology.goals": () => ({ entries: [] }),
       "psychology.forecast": () => ({ points: [], crossings: [], floor: 0.1, reason: "", item: { id: "e1", kind: "entry", layerNumber: 4 } }),
       "psychology.upsert_entry": (p: { version: number }) => entry({ version: p.version + 1 }),
+      "psychology.plan_reviews": (p: { at: string[] }) => ({ reviews: p.at, undoToken: "psychology-r" }),
+      "psychology.undo": () => ({ count: 1 }),
       "psychology.decay_run": () => ({ runId: "r", layers: 7, items: 12, changed: 4, fading: 1, skipped: [], trashed: [], tookMs: 1 }),
     } as never);
     const screen = new PsychologyScreen(rpc, {
@@ -111,6 +128,12 @@ describe("the psychology screen", () => {
     s.screen.assume({ reviews: ["2027-01-05", "2027-02-05"] });
     await vi.waitFor(() => expect(s.rpc.sent("psychology.forecast" as never)).toContainEqual(expect.objectContaining({ whatIf: { reinforceAt: ["2027-01-05T12:00:00Z", "2027-02-05T12:00:00Z"] } })));
     expect(s.rpc.sent("psychology.reinforce" as never)).toEqual([]);
+    expect(s.rpc.sent("psychology.plan_reviews" as never)).toEqual([]);
+    await s.screen.apply();
+    expect(s.rpc.sent("psychology.plan_reviews" as never)).toEqual([{ id: "e1", at: ["2027-01-05T12:00:00Z", "2027-02-05T12:00:00Z"] }]);
+    expect(s.said).toEqual(["2 reviews planned"]);
+    await s.takeBack();
+    expect(s.rpc.sent("psychology.undo" as never)).toEqual([{ undoToken: "psychology-r" }]);
   });
 
   it("shows what a check would change until one is made", async () => {

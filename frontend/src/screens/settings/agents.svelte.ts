@@ -97,6 +97,18 @@ export class AgentsState {
     });
   }
 
+  /** Lets chats of a project use the documents in its folder, or no longer. */
+  async trust(folder: string, trusted: boolean): Promise<boolean> {
+    let done = false;
+    await this.#try(async () => {
+      await this.#rpc.call("agent.set_skill", { folder, trusted });
+      await this.#skills();
+      done = true;
+      if (!trusted) toasts.undo(t.agents.trustRevoked(folder), () => this.#rpc.call("agent.set_skill", { folder, trusted: true }));
+    });
+    return done;
+  }
+
   async add(): Promise<void> {
     const a = this.adding;
     if (!a) return;

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { RpcError } from "../../../lib/rpc/errors";
 import { fake, module, moduleFile, report, until } from "./fixtures";
 import { ModuleForm } from "./form.svelte";
-import { base64, MAX_MODULE, uploadModule } from "./upload";
+import { base64 } from "../../../lib/ui/state";
+import { MAX_MODULE, uploadModule } from "./upload";
 
 function setup(found = report()) {
   const received: { offset: number; size: number; done: boolean }[] = [];

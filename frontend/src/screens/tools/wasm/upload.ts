@@ -1,5 +1,6 @@
 /** Reading a module from a file and bringing it to the backend in parts. */
 import type { Rpc } from "../../../lib/rpc";
+import { base64 } from "../../../lib/ui/state";
 import { t } from "./messages";
 
 /** Modules above this are refused before they are sent. */
@@ -27,13 +28,6 @@ export function headProblem(bytes: Uint8Array, name: string): string {
     return text.startsWith("(module") ? t.errors.isText(name) : t.errors.noModule(name);
   }
   return bytes[4] !== 1 || bytes[5] !== 0 ? t.errors.component(name) : "";
-}
-
-/** Bytes as base64. */
-export function base64(bytes: Uint8Array): string {
-  let text = "";
-  for (let i = 0; i < bytes.length; i += 32_768) text += String.fromCharCode(...bytes.subarray(i, i + 32_768));
-  return btoa(text);
 }
 
 /** Sends a module in parts of `size` bytes; answers its hash. `progress` hears 0..1. */

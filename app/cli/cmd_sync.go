@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/cloudsync"
+	"helix/backend/fault"
+)
+
+type syncCmd struct {
+	Status      syncStatusCmd      `cmd:"" default:"withargs" help:"Show how sync stands."`
+	Setup       syncSetupCmd       `cmd:"" help:"Make a PostgreSQL database your hub and connect this device."`
+	Invite      syncInviteCmd      `cmd:"" help:"Make a link with which one more device can join."`
+	Enroll      syncEnrollCmd      `cmd:"" help:"Join with a link from another device."`
+	Now         syncNowCmd         `cmd:"" help:"Exchange changes now."`
+	Pause       syncPauseCmd       `cmd:"" help:"Stop exchanging changes until resumed."`
+	Resume      syncResumeCmd      `cmd:"" help:"Resume exchanging changes."`
+	Conflicts   syncConflictsCmd   `cmd:"" help:"List what two devices changed at the same time."`
+	Resolve     syncResolveCmd     `cmd:"" help:"Decide a conflict."`
+	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what could not be synced, and try it again."`
+	Devices     syncDevicesCmd     `cmd:"" help:"List your devices."`
+	Revoke      syncRevokeCmd      `cmd:"" help:"End a device's access to the hub."`
+	Selftest    syncSelftestCmd    `cmd:"" help:"Prove that the hub keeps users apart, even against a modified client."`
+	Disconnect  syncDisconnectCmd  `cmd:"" help:"Leave the hub. Everything on this device is kept."`
+}
+
+type syncStatusCmd struct {
+	Check bool `help:"Exit with 7 when there are open conflicts or items that could not be synced, with 6 when the hub cannot be reached."`
+}
+
+func (s *syncStatusCmd) Run(c *command) error {
+	var st cloudsync.StatusResult
+	err := show(c, "sync.status", struct{}{}, func(r cloudsync.StatusResult) {
+		st = r
+		rows := [][]string{{"state", string(r.State)}}
+		if r.Hub != nil {
+			rows = append(rows, []string{"hub", r.Hub.Host}, []string{"encrypted", yesNo(r.Hub.Encrypted)},
+				[]string{"waiting", fmt.Sprint(r.QueueLength)}, []string{"conflicts", fmt.Sprint(r.Conflicts)}, []string{"not synced", fmt.Sprint(r.FailedCount)})
+			if r.LastSyncTime != nil {
+				rows = append(rows, []string{"last sync", r.LastSyncTime.Local().Format(time.DateTime)})
+			}
+			if r.ClockOffsetMS > 300_000 || r.ClockOffsetMS < -300_000 {
+				rows = append(rows, []string{"clock", fmt.Sprintf("this device's clock is off by %s", (time.Duration(r.ClockOffsetMS) * time.Millisecond).Round(time.Second))})
+			}
+		}
+		if r.Error != "" {
+			rows = append(rows, []string{"error", r.Error})
+		}
+		c.table(nil, rows)
+	})
+	if err != nil || !s.Check {
+		return err
+	}
+	if st.State == "" { // printed as JSON
+		if _, err := c.call("sync.status", struct{}{}, &st); err != nil {
+			return err
+		}
+	}
+	switch {
+	case st.Conflicts > 0 || st.FailedCount > 0:
+		return fault.Conflictf("%d conflicts, %d items not synced.", st.Conflicts, st.FailedCount)
+	case st.State == cloudsync.Off:
+		return fault.Unavailablef("This device isn't connected to a hub.")
+	case st.Error != "":
+		return fault.Unavailablef("%s", st.Error)
+	}
+	return nil
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+type syncSetupCmd struct {
+	AdminDSN     string `name:"admin-dsn" placeholder:"-" help:"Read the administrator's connection string from standard input. Without it SUPABASE_DB_URL is used."`
+	NoEncryption bool   `help:"Don't encrypt sensitive fields before they leave this device."`
+	Name         string `help:"Name of this device. Default: the name of the computer."`
+}
+
+// secretInput reads a value that must not be an argument, where others would see it.
+func (c *command) secretInput(given, name, variable string) (string, error) {
+	switch {
+	case given == "-":
+		b, err := io.ReadAll(io.LimitReader(c.env.Stdin, 64<<10))
+		if err != nil {
+			return "", fault.Invalidf("Couldn't read standard input.").WithCause(err)
+		}
+		return strings.TrimSpace(string(b)), nil
+	case given != "":
+		return "", fault.Invalidf("Don't give the connection string as an argument: other programs see it. Use --%s - and standard input, or %s.", name, variable)
+	}
+	if v := os.Getenv(variable); v != "" {
+		return v, nil
+	}
+	return "", fault.Invalidf("Give the connection string on standard input with --%s -, or in %s.", name, variable)
+}
+
+func (s *syncSetupCmd) Run(c *command) error {
+	dsn, err := c.secretInput(s.AdminDSN, "admin-dsn", "SUPABASE_DB_URL")
+	if err != nil {
+		return err
+	}
+	encrypt := !s.NoEncryption
+	return show(c, "sync.setup", cloudsync.SetupParams{AdminDSN: dsn, Encrypt: &encrypt, Name: s.Name}, func(r cloudsync.SetupResult) {
+		c.say("Connected as device %d. Sensitive fields are encrypted: %s.", r.Site, yesNo(r.Encrypted))
+		c.say("Add another device with: helix sync invite")
+	})
+}
+
+type syncInviteCmd struct {
+	Name string `arg:"" optional:"" help:"Name of the device to come."`
+}
+
+func (i *syncInviteCmd) Run(c *command) error {
+	return show(c, "sync.invite", cloudsync.InviteParams{Name: i.Name}, func(r cloudsync.InviteResult) {
+		fmt.Fprintln(c.env.Stdout, r.Link)
+		c.say("Run this on the other device before %s, then paste the link: helix sync enroll -", r.ExpiresAt.Local().Format(time.TimeOnly))
+	})
+}
+
+type syncEnrollCmd struct {
+	Link string `arg:"" help:"The link, or - for standard input."`
+	Name string `help:"Name of this device. Default: the name of the computer."`
+}
+
+func (e *syncEnrollCmd) Run(c *command) error {
+	link := e.Link
+	if link == "-" {
+		var err error
+		if link, err = c.secretInput("-", "", ""); err != nil {
+			return err
+		}
+	}
+	return show(c, "sync.enroll", cloudsync.EnrollParams{Code: link, Name: e.Name}, func(r cloudsync.SetupResult) {
+		c.say("Connected as device %d. Exchange changes with: helix sync now", r.Site)
+	})
+}
+
+type syncNowCmd struct{}
+
+func (*syncNowCmd) Run(c *command) error {
+	return show(c, "sync.coordinate", cloudsync.CoordinateParams{}, func(r cloudsync.CoordinateResult) {
+		c.say("%d sent, %d received, %d merged, %d new conflicts.", r.Pushed, r.Pulled, r.Merged, r.Conflicts)
+		if r.DeadLetters > 0 {
+			c.say("%d items could not be synced. See: helix sync dead-letters", r.DeadLetters)
+		}
+	})
+}
+
+type syncPauseCmd struct{}
+
+func (*syncPauseCmd) Run(c *command) error {
+	return show(c, "sync.pause", struct{}{}, func(cloudsync.StatusResult) { c.say("Paused.") })
+}
+
+type syncResumeCmd struct{}
+
+func (*syncResumeCmd) Run(c *command) error {
+	return show(c, "sync.resume", struct{}{}, func(cloudsync.StatusResult) { c.say("Resumed.") })
+}
+
+type syncConflictsCmd struct {
+	Status string `default:"open" enum:"open,resolved,auto,all" help:"Which conflicts (${enum}). In an auto conflict the later write won."`
+	Limit  int    `default:"50"`
+	Offset int    `default:"0"`
+}
+
+func (l *syncConflictsCmd) Run(c *command) error {
+	return show(c, "sync.conflicts", cloudsync.ConflictsParams{Status: l.Status, Limit: l.Limit, Offset: l.Offset}, func(r cloudsync.ConflictsResult) {
+		if len(r.Conflicts) == 0 {
+			c.say("No conflicts. When two devices change the same field, both versions wait here.")
+			return
+		}
+		rows := [][]string{}
+		for _, x := range r.Conflicts {
+			rows = append(rows, []string{x.ID.String(), x.TableName, first(x.Title, "(no title)"), x.Field, clipText(string(x.Mine)), clipText(string(x.Theirs))})
+		}
+		c.table([]string{"ID", "TABLE", "ITEM", "FIELD", "MINE", "THEIRS"}, rows)
+		if n := len(r.Conflicts) + l.Offset; n < r.Total {
+			c.say("%d of %d. Next: --offset %d", n, r.Total, n)
+		}
+	})
+}
+
+func clipText(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:40]) + "…"
+	}
+	return s
+}
+
+type syncResolveCmd struct {
+	ID    uuid.UUID `arg:"" name:"conflict" help:"Id of the conflict."`
+	Keep  string    `required:"" enum:"mine,theirs,merged" help:"Which version to keep (${enum})."`
+	Value string    `placeholder:"-" help:"With --keep merged: read the merged value from standard input."`
+}
+
+func (s *syncResolveCmd) Run(c *command) error {
+	p := cloudsync.ResolveParams{ConflictID: s.ID, Choice: s.Keep}
+	if s.Keep == "merged" {
+		if s.Value != "-" {
+			return fault.Invalidf("Give the merged value on standard input with --value -.")
+		}
+		text, err := c.secretInput("-", "", "")
+		if err != nil {
+			return err
+		}
+		if p.Value = json.RawMessage(text); !json.Valid(p.Value) { // a text needs no quotes
+			if p.Value, err = json.Marshal(text); err != nil {
+				return err
+			}
+		}
+	}
+	return show(c, "sync.resolve", p, func(cloudsync.ResolveResult) { c.say("Resolved.") })
+}
+
+type syncDeadLettersCmd struct {
+	List  syncDeadListCmd  `cmd:"" default:"1" help:"List them."`
+	Retry syncDeadRetryCmd `cmd:"" help:"Try one again with the next exchange."`
+}
+
+type syncDeadListCmd struct{}
+
+func (*syncDeadListCmd) Run(c *command) error {
+	return show(c, "sync.dead_letters", struct{}{}, func(r cloudsync.DeadLettersResult) {
+		if len(r.DeadLetters) == 0 {
+			c.say("Everything is synced.")
+			return
+		}
+		rows := [][]string{}
+		for _, d := range r.DeadLetters {
+			rows = append(rows, []string{d.ID.String(), d.Direction, d.TableName, first(d.Title, d.RowID.String()), d.Message})
+		}
+		c.table([]string{"ID", "DIRECTION", "TABLE", "ITEM", "REASON"}, rows)
+	})
+}
+
+type syncDeadRetryCmd struct {
+	ID uuid.UUID `arg:"" name:"item" help:"Id of the item."`
+}
+
+func (r *syncDeadRetryCmd) Run(c *command) error {
+	return show(c, "sync.retry_dead_letter", cloudsync.RetryParams{ID: r.ID}, func(json.RawMessage) { c.say("It is sent again with the next exchange.") })
+}
+
+type syncDevicesCmd struct{}
+
+func (*syncDevicesCmd) Run(c *command) error {
+	return show(c, "sync.devices", struct{}{}, func(r cloudsync.DevicesResult) {
+		rows := [][]string{}
+		for _, d := range r.Devices {
+			state := fmt.Sprintf("%d behind", d.Behind)
+			switch {
+			case d.RevokedAt != nil:
+				state = "removed"
+			case d.LastSeen == nil:
+				state = "invited"
+			case d.Current:
+				state = "this device"
+			}
+			seen := "never"
+			if d.LastSeen != nil {
+				seen = d.LastSeen.Local().Format(time.DateTime)
+			}
+			rows = append(rows, []string{d.ID.String(), first(d.Name, "(no name)"), d.Platform, seen, state})
+		}
+		c.table([]string{"ID", "NAME", "PLATFORM", "LAST SEEN", "STATE"}, rows)
+	})
+}
+
+type syncRevokeCmd struct {
+	ID  uuid.UUID `arg:"" name:"device" help:"Id of the device."`
+	Yes bool      `short:"y" help:"Don't ask for confirmation."`
+}
+
+func (r *syncRevokeCmd) Run(c *command) error {
+	if err := c.confirm(r.Yes, "End the access of device "+r.ID.String()+"?"); err != nil {
+		return err
+	}
+	return show(c, "sync.revoke_device", cloudsync.RevokeParams{ID: r.ID}, func(json.RawMessage) { c.say("Its access has ended. What it has stays on it.") })
+}
+
+type syncSelftestCmd struct {
+	AdminDSN string `name:"admin-dsn" placeholder:"-" help:"Read the administrator's connection string from standard input. Without it SUPABASE_DB_URL is used."`
+}
+
+func (s *syncSelftestCmd) Run(c *command) error {
+	dsn, err := c.secretInput(s.AdminDSN, "admin-dsn", "SUPABASE_DB_URL")
+	if err != nil {
+		return err
+	}
+	var result cloudsync.SelftestResult
+	if _, err := c.call("sync.selftest", cloudsync.SelftestParams{AdminDSN: dsn}, &result); err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := json.NewEncoder(c.env.Stdout).Encode(result); err != nil {
+			return err
+		}
+	}
+	for _, x := range result.Checks {
+		if !x.OK {
+			c.say("FAILED %s: %s", x.Name, x.Reason)
+		}
+	}
+	c.say("%d checks passed, %d failed.", result.Passed, result.Failed)
+	if result.Failed > 0 {
+		return fault.Internalf(fmt.Errorf("%d checks failed", result.Failed), "The hub does not keep users apart. Run helix sync setup with this version, then the self-test again.")
+	}
+	return nil
+}
+
+type syncDisconnectCmd struct {
+	Yes bool `short:"y" help:"Don't ask for confirmation."`
+}
+
+func (d *syncDisconnectCmd) Run(c *command) error {
+	if err := c.confirm(d.Yes, "Leave the hub? Everything on this device is kept."); err != nil {
+		return err
+	}
+	return show(c, "sync.disconnect", struct{}{}, func(json.RawMessage) { c.say("Disconnected.") })
+}

@@ -1,0 +1,233 @@
+// Package cloudsync keeps the rows of one person the same on all devices, through a hub: the
+// person's own PostgreSQL. Each device works alone on its SQLite; the hub accepts a version of a
+// row only when it was made from the current one, and the device merges. What syncs is declared in
+// storage.Synced; no domain knows of it. Only backend imports it.
+package cloudsync
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// Options configure New; the zero value works.
+type Options struct {
+	Logger  *slog.Logger
+	Version string // of this program
+	// Private seals columns that need not be; it is the setting storage.private.
+	Private bool
+	// Platform is web, desktop, ios, android or cli; "": desktop.
+	Platform string
+}
+
+// Service syncs one database. Everything that goes wrong is a state that Status reports.
+type Service struct {
+	db      *storage.DB
+	secrets *storage.Secrets
+	o       Options
+
+	turn   chan struct{} // held by whoever talks to the hub
+	conn   *pgx.Conn     // guarded by turn
+	cipher Cipher        // guarded by turn
+
+	loading sync.Mutex
+	tables  []table // set by loadTables, then constant
+
+	mu     sync.Mutex // guards what follows
+	state  State
+	err    *fault.Error
+	head   int64
+	offset time.Duration
+}
+
+// New returns the sync of db. It opens nothing.
+func New(db *storage.DB, secrets *storage.Secrets, o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Platform == "" {
+		o.Platform = "desktop"
+	}
+	return &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1)}
+}
+
+// Close ends the connection to the hub.
+func (s *Service) Close() error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.hangUp()
+}
+
+func (s *Service) hangUp() error {
+	if s.conn == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := s.conn.Close(ctx)
+	s.conn = nil
+	return err
+}
+
+// exclusive runs fn while nobody else talks to the hub.
+func (s *Service) exclusive(ctx context.Context, fn func() error) error {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	if err := s.loadTables(ctx); err != nil {
+		return err
+	}
+	return fn()
+}
+
+// loaded runs fn, which needs no hub, when the tables are known.
+func (s *Service) loaded(ctx context.Context, fn func() error) error {
+	if err := s.loadTables(ctx); err != nil {
+		return err
+	}
+	return fn()
+}
+
+// loadTables reads what the synced tables look like, once.
+func (s *Service) loadTables(ctx context.Context) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if s.tables != nil {
+		return nil
+	}
+	return s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		s.tables, err = readTables(tx)
+		return err
+	})
+}
+
+// table finds a synced table by name.
+func (s *Service) table(name string) (table, bool) {
+	i := slices.IndexFunc(s.tables, func(t table) bool { return t.Table == name })
+	if i < 0 {
+		return table{}, false
+	}
+	return s.tables[i], true
+}
+
+// column finds a column by name, deleted_at among them.
+func (t table) column(name string) (storage.SyncedColumn, bool) {
+	if name == deletedAt {
+		return storage.SyncedColumn{SyncedField: deletedColumn.SyncedField, Hub: "timestamptz"}, true
+	}
+	i := slices.IndexFunc(t.columns, func(c storage.SyncedColumn) bool { return c.Name == name })
+	if i < 0 {
+		return storage.SyncedColumn{}, false
+	}
+	return t.columns[i], true
+}
+
+// asUser is ctx acting for the person whose data this is.
+func (s *Service) asUser(ctx context.Context) context.Context {
+	return identity.With(ctx, identity.Identity{User: s.db.LocalUser().ID, Scopes: identity.Write.Closed(), Label: "sync", Pipe: "background"})
+}
+
+func (s *Service) local(ctx context.Context) (l local, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		l, err = readLocal(tx)
+		return err
+	})
+	return l, err
+}
+
+// The secrets that sync keeps.
+const (
+	passwordSecret = "sync/password"
+	keySecret      = "sync/key"
+)
+
+var errNotEnrolled = fault.Unavailablef("This device isn't connected to a hub. Run `helix sync setup` here, or `helix sync enroll` with a link from another device.")
+
+// open gives a connection that has said hello. A copy of this device's data folder that is in
+// use elsewhere, and a restored backup, show by their counters: then the device registers again.
+func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
+	l, err := s.local(ctx)
+	if err != nil {
+		return nil, l, err
+	}
+	if l.hub == nil {
+		return nil, l, errNotEnrolled
+	}
+	if err := s.loadKey(ctx, l); err != nil {
+		return nil, l, err
+	}
+	if s.conn == nil || s.conn.IsClosed() {
+		s.setState(Connecting, nil)
+		password, err := s.secrets.Value(s.asUser(ctx), passwordSecret)
+		if err != nil {
+			return nil, l, err
+		}
+		if s.conn, err = l.hub.connect(ctx, string(password)); err != nil {
+			s.conn = nil
+			return nil, l, hubError(l.hub.Host, err)
+		}
+	}
+	if err := s.hello(ctx, &l); err != nil {
+		return nil, l, hubError(l.hub.Host, err)
+	}
+	return s.conn, l, nil
+}
+
+func (s *Service) loadKey(ctx context.Context, l local) error {
+	s.cipher = Cipher{}
+	if !l.hub.Private {
+		return nil
+	}
+	key, err := s.secrets.Value(s.asUser(ctx), keySecret)
+	if err != nil {
+		return err
+	}
+	s.cipher, err = newCipher(key, l.keyVersion)
+	return err
+}
+
+// hello tells the hub where this device stands, and learns the hub's clock.
+func (s *Service) hello(ctx context.Context, l *local) error {
+	for again := false; ; again = true {
+		before := time.Now()
+		var g greeting
+		err := callJSON(ctx, s.conn, `select sync.hello($1::jsonb)`, &g, jsonText(map[string]any{
+			"deviceId": l.hub.Device, "epoch": l.epoch, "lastCtr": l.ctr, "hlc": l.high, "localTime": before.UnixMicro(), "schemaVersion": SchemaVersion, "appVersion": s.o.Version,
+		}))
+		if err != nil {
+			return err
+		}
+		took := time.Since(before)
+		offset := time.UnixMicro(int64(g.ServerTime)).Sub(before.Add(took / 2))
+		s.mu.Lock()
+		s.head, s.offset = int64(g.Head), offset
+		s.mu.Unlock()
+		if g.MinRead > SchemaVersion {
+			return fault.Unavailablef("The hub needs a newer version of Helix. Update Helix on this device; its changes are kept until then.")
+		}
+		if int64(g.LastCtr) <= l.ctr && g.Site == l.site && g.Epoch == l.epoch {
+			return s.db.Write(ctx, func(tx *storage.Tx) error {
+				_, err := tx.Exec(`UPDATE sync_local SET offset_us = ? WHERE abs(offset_us - ?1) > 50000`, offset.Microseconds())
+				return err
+			})
+		}
+		if again {
+			return errors.New("cloudsync: the hub does not know the new registration")
+		}
+		if err := s.registerAgain(ctx, l); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package cloudsync
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"helix/backend/fault"
+)
+
+// hubConfig says how this device reaches its hub: column sync_local.hub. The password is a
+// secret.
+type hubConfig struct {
+	Host     string    `json:"host"`
+	Port     int       `json:"port"`
+	Database string    `json:"database"`
+	Role     string    `json:"role"`
+	Device   uuid.UUID `json:"device"` // what the hub calls this device
+	Name     string    `json:"name"`
+	Channel  string    `json:"channel"`
+	Private  bool      `json:"encrypted"`
+	Paused   bool      `json:"paused,omitempty"`
+}
+
+const (
+	connectTime = 10 * time.Second
+	callTime    = 60 * time.Second
+)
+
+// connect opens a connection to the hub as this device.
+func (h hubConfig) connect(ctx context.Context, password string) (*pgx.Conn, error) {
+	c, err := pgx.ParseConfig("")
+	if err != nil {
+		return nil, err
+	}
+	c.Host, c.Port, c.Database, c.User, c.Password = h.Host, uint16(h.Port), h.Database, h.Role, password
+	return dial(ctx, c)
+}
+
+// dial connects with what each connection has in common. The server must prove who it is unless it
+// is on this computer.
+func dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
+	c.TLSConfig, c.Fallbacks = nil, nil
+	if !onThisComputer(c.Host) {
+		c.TLSConfig = &tls.Config{ServerName: c.Host, MinVersion: tls.VersionTLS12}
+	}
+	c.ConnectTimeout = connectTime
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec // poolers do not keep prepared statements
+	c.RuntimeParams = map[string]string{"application_name": "helix"}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	return pgx.ConnectConfig(ctx, c)
+}
+
+func onThisComputer(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// noAccess is the SQLSTATE of the hub's functions for a device that was removed.
+const noAccess = "HX001"
+
+// hubError makes an error of the hub one that may be shown: it never holds a password.
+func hubError(host string, err error) error {
+	var pg *pgconn.PgError
+	var coded *fault.Error
+	switch {
+	case err == nil, errors.As(err, &coded), errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
+		return fault.Deniedf("The hub %s refused this device: it was removed or its invitation has expired. Data on this device is kept.", host).WithCause(err)
+	case errors.As(err, &pg) && (pg.Code == "3F000" || pg.Code == "42883"):
+		return fault.Unavailablef("This project has no Helix schema. Its owner must run `helix sync setup`.").WithCause(err)
+	case errors.As(err, &pg) && pg.Code == noAccess:
+		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err)
+	case errors.As(err, &pg):
+		return fault.Unavailablef("The hub %s reported an error: %s (%s).", host, pg.Message, pg.Code).WithCause(err)
+	}
+	return fault.Unavailablef("Couldn't reach the hub %s: %s.", host, reason(err)).WithCause(err)
+}
+
+// reason is what went wrong with a connection, without the connection string that pgx adds.
+func reason(err error) string {
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return dns.Err
+	case errors.As(err, &op):
+		return op.Err.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	}
+	var cert *tls.CertificateVerificationError
+	if errors.As(err, &cert) {
+		return cert.Err.Error()
+	}
+	return "the connection was lost"
+}
+
+// retryable reports whether a push may simply be sent again: nothing is wrong with its rows.
+func retryable(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return true
+	}
+	switch pg.Code[:2] {
+	case "22", "23", "42":
+		return false
+	}
+	return true
+}
+
+// number64 is a 64-bit number that travels as a decimal string.
+type number64 int64
+
+// UnmarshalJSON reads a string or a number.
+func (n *number64) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 64)
+	*n = number64(v)
+	return err
+}
+
+// greeting is the hub's answer to hello.
+type greeting struct {
+	Epoch         uuid.UUID `json:"epoch"`
+	LastCtr       number64  `json:"lastCtr"`
+	Site          int64     `json:"site"`
+	Head          number64  `json:"head"`
+	ServerTime    number64  `json:"serverTime"`
+	MinWrite      int       `json:"minWrite"`
+	MinRead       int       `json:"minRead"`
+	SchemaVersion int       `json:"schemaVersion"`
+	Channel       string    `json:"channel"`
+}
+
+// callJSON calls a function of the hub that takes and returns JSON.
+func callJSON(ctx context.Context, c *pgx.Conn, query string, out any, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	var text []byte
+	if err := c.QueryRow(ctx, query, args...).Scan(&text); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("answer of the hub: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+// Package hubtest runs a real PostgreSQL for tests. Only tests import it.
+package hubtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"helix/backend/testkit"
+)
+
+// Server is a PostgreSQL in a folder of its own. One serves all tests of a binary, each with a
+// database of its own.
+type Server struct {
+	port int
+	dir  string
+	cmd  *exec.Cmd
+	next atomic.Int64
+}
+
+var shared struct {
+	once sync.Once
+	s    *Server
+	err  error
+}
+
+// Stop ends the server that tests started, if any. Call it in TestMain after the tests, and exit
+// with the code that it returns.
+func Stop(code int) int {
+	if shared.s == nil {
+		return code
+	}
+	if err := shared.s.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop PostgreSQL:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Database makes an empty database and returns the connection string of its administrator.
+func Database(t testing.TB) string {
+	t.Helper()
+	return create(t, "")
+}
+
+// Copy makes a database that is a copy of the one behind dsn, to which nobody may be connected.
+func Copy(t testing.TB, dsn string) string {
+	t.Helper()
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return create(t, " template "+c.Database)
+}
+
+func create(t testing.TB, how string) string {
+	t.Helper()
+	shared.once.Do(func() { shared.s, shared.err = start(testkit.FreePort(t)) })
+	if shared.err != nil {
+		t.Fatalf("PostgreSQL (Debian package postgresql): %v", shared.err)
+	}
+	s := shared.s
+	c, err := pgx.Connect(t.Context(), s.dsn("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background()) //nolint:errcheck // the statement has succeeded
+	name := fmt.Sprintf("hub%d", s.next.Add(1))
+	if _, err := c.Exec(t.Context(), "create database "+name+how); err != nil {
+		t.Fatal(err)
+	}
+	return s.dsn(name)
+}
+
+func (s *Server) dsn(database string) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
+}
+
+// programs is the folder of the newest installed server.
+func programs() (string, error) {
+	all, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(all) == 0 {
+		return "", errors.Join(err, errors.New("no initdb under /usr/lib/postgresql"))
+	}
+	slices.Sort(all)
+	return filepath.Dir(all[len(all)-1]), nil
+}
+
+func start(port int) (*Server, error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "helix-hub-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{port: port, dir: dir}
+	data := filepath.Join(dir, "data")
+	if err := own(dir); err != nil {
+		return nil, err
+	}
+	if out, err := command(filepath.Join(bin, "initdb"), "--no-sync", "--auth-local=trust", "--auth-host=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "-D", data).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	// Devices prove who they are; the administrator of the tests does not.
+	hba := "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(hba), 0o644); err != nil { //nolint:gosec // the server reads it as another user
+		return nil, err
+	}
+	s.cmd = command(filepath.Join(bin, "postgres"), "-D", data, "-p", fmt.Sprint(port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=60", "-c", "shared_buffers=32MB", "-c", "log_min_messages=fatal")
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(30 * time.Second); ; {
+		c, err := pgx.Connect(context.Background(), s.dsn("postgres"))
+		if err == nil {
+			return s, c.Close(context.Background())
+		}
+		if time.Now().After(end) {
+			return nil, errors.Join(err, s.stop())
+		}
+		time.Sleep(50 * time.Millisecond) // until the server listens
+	}
+}
+
+// stop ends the server at once.
+func (s *Server) stop() error {
+	err := s.cmd.Process.Signal(os.Interrupt) // a fast shutdown
+	_ = s.cmd.Wait()                          // says that a signal ended it
+	return errors.Join(err, os.RemoveAll(s.dir))
+}

@@ -1,0 +1,361 @@
+package cloudsync
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"helix/backend/storage"
+)
+
+// Version is one version of one row: its values by column, sealed ones in the clear, deleted_at
+// among them.
+type Version struct {
+	Values           map[string]any
+	Created, Updated int64
+	Meta             Meta
+}
+
+const deletedAt = "deleted_at" // field 0 of every table
+
+func (v Version) deleted() bool { return v.Values[deletedAt] != nil }
+
+// Conflict is what Merge could not do without dropping a value that somebody wrote.
+type Conflict struct {
+	Field              string
+	Kind               string // field_conflict or delete_edit
+	Strategy           string
+	Base, Mine, Theirs any
+	// Open: a person decides. Otherwise the later write won, and the other value is kept here.
+	Open bool
+}
+
+// unit is the name of the columns under a definition hash, which change together.
+const unit = "definition"
+
+// Merge makes one version of two that nobody compared yet. base is what both come from, nil when
+// there is no such version. It is pure, and symmetric but for the names mine and theirs.
+func Merge(columns []storage.SyncedColumn, base *Version, mine, theirs Version) (Version, []Conflict) {
+	m := merger{base: base, mine: mine, theirs: theirs, out: Version{
+		Values: map[string]any{}, Created: min(mine.Created, theirs.Created), Updated: max(mine.Updated, theirs.Updated), Meta: newMeta(),
+	}}
+	m.out.Meta.Dot, m.out.Meta.Vector = max(mine.Meta.Dot, theirs.Meta.Dot), mine.Meta.Vector.with(theirs.Meta.Vector)
+	if m.deletion(columns) {
+		return m.out, m.conflicts
+	}
+	hashed := slices.ContainsFunc(columns, func(c storage.SyncedColumn) bool {
+		return c.Name == "definition_hash" && c.Merge == storage.ManualMerge
+	})
+	var together []storage.SyncedColumn
+	for _, c := range columns {
+		if hashed && c.Merge == storage.ManualMerge {
+			together = append(together, c)
+		} else {
+			m.field(c)
+		}
+	}
+	m.together(together)
+	for _, c := range columns {
+		m.hash(c)
+	}
+	return m.out, m.conflicts
+}
+
+type merger struct {
+	base              *Version
+	mine, theirs, out Version
+	conflicts         []Conflict
+}
+
+// changed reports whether v wrote a field after the base.
+func (m *merger) changed(v Version, no int) bool {
+	return m.base == nil || v.Meta.Stamps[no] != m.base.Meta.Stamps[no]
+}
+
+func (m *merger) baseValue(name string) any {
+	if m.base == nil {
+		return nil
+	}
+	return m.base.Values[name]
+}
+
+// take makes a field what one side has.
+func (m *merger) take(c storage.SyncedColumn, from Version) {
+	m.out.Values[c.Name] = from.Values[c.Name]
+	if s, ok := from.Meta.Stamps[c.No]; ok {
+		m.out.Meta.Stamps[c.No] = s
+	}
+	if n, ok := from.Meta.Counters[c.No]; ok {
+		m.out.Meta.Counters[c.No] = maps.Clone(n)
+	}
+}
+
+// latest is the side that wrote the field last.
+func (m *merger) latest(no int) (winner, loser Version) {
+	if m.mine.Meta.Stamps[no].after(m.theirs.Meta.Stamps[no]) {
+		return m.mine, m.theirs
+	}
+	return m.theirs, m.mine
+}
+
+func (m *merger) conflict(field, strategy string, open bool, base, mine, theirs any) {
+	m.conflicts = append(m.conflicts, Conflict{Field: field, Kind: "field_conflict", Strategy: strategy, Base: base, Mine: mine, Theirs: theirs, Open: open})
+}
+
+// edits reports whether v wrote something that a person would miss. Counters and times of use
+// change without anybody's doing.
+func (m *merger) edits(columns []storage.SyncedColumn, v Version) bool {
+	return slices.ContainsFunc(columns, func(c storage.SyncedColumn) bool {
+		switch c.Merge {
+		case storage.Max, storage.Min, storage.PNCounter, storage.Immutable:
+			return false
+		}
+		return m.changed(v, c.No) && !equal(v.Values[c.Name], m.baseValue(c.Name))
+	})
+}
+
+var deletedColumn = storage.SyncedColumn{SyncedField: storage.SyncedField{Name: deletedAt, Merge: storage.LWW}}
+
+// deletion merges deleted_at. It reports true when one side's version is all that counts: a row
+// that was deleted here and edited there lives on as it was edited.
+func (m *merger) deletion(columns []storage.SyncedColumn) bool {
+	x, y := m.mine, m.theirs
+	dx, dy := x.deleted() && m.changed(x, 0), y.deleted() && m.changed(y, 0)
+	switch {
+	case dx && dy: // one tombstone
+		winner, _ := m.latest(0)
+		m.take(deletedColumn, winner)
+		return false
+	case dx != dy && !(x.deleted() && y.deleted()):
+		edited := y
+		if dy {
+			edited = x
+		}
+		if !m.edits(columns, edited) {
+			break
+		}
+		for _, c := range columns {
+			if m.take(c, edited); c.Merge == storage.PNCounter {
+				m.count(c)
+			}
+		}
+		m.take(deletedColumn, edited)
+		m.out.Meta.Stamps[0] = later(x.Meta.Stamps[0], y.Meta.Stamps[0])
+		m.conflicts = append(m.conflicts, Conflict{Field: deletedAt, Kind: "delete_edit", Strategy: "automatic", Mine: x.Values[deletedAt], Theirs: y.Values[deletedAt], Open: true})
+		return true
+	}
+	switch {
+	case !m.changed(x, 0) && m.changed(y, 0):
+		m.take(deletedColumn, y)
+	case m.changed(x, 0) && !m.changed(y, 0):
+		m.take(deletedColumn, x)
+	default:
+		winner, _ := m.latest(0)
+		m.take(deletedColumn, winner)
+	}
+	return false
+}
+
+func later(a, b Stamp) Stamp {
+	if a.after(b) {
+		return a
+	}
+	return b
+}
+
+// field merges one column by its declared rule.
+func (m *merger) field(c storage.SyncedColumn) {
+	x, y := m.mine.Values[c.Name], m.theirs.Values[c.Name]
+	cx, cy := m.changed(m.mine, c.No), m.changed(m.theirs, c.No)
+	winner, loser := m.latest(c.No)
+	switch {
+	case c.Merge == storage.PNCounter:
+		m.count(c)
+		return
+	case equal(x, y):
+		m.take(c, winner)
+		return
+	case !cx:
+		m.take(c, m.theirs)
+		return
+	case !cy:
+		m.take(c, m.mine)
+		return
+	}
+	stamp := later(m.mine.Meta.Stamps[c.No], m.theirs.Meta.Stamps[c.No])
+	base := m.baseValue(c.Name)
+	m.take(c, winner)
+	switch c.Merge {
+	case storage.Max, storage.Min:
+		m.out.Values[c.Name] = extreme(c.Merge, x, y)
+	case storage.DenyWins:
+		m.out.Values[c.Name] = stricter(x, y)
+	case storage.ORSet:
+		m.out.Values[c.Name] = mergeSets(base, x, y)
+	case storage.Text3:
+		if text, ok := mergeTexts(base, winner.Values[c.Name], loser.Values[c.Name]); ok && m.base != nil {
+			m.out.Values[c.Name] = text
+		} else {
+			m.conflict(c.Name, "three_way_merge", true, base, x, y)
+		}
+	case storage.ManualMerge:
+		m.conflict(c.Name, "manual", true, base, x, y)
+	case storage.LWW:
+		if c.HashOf == "" { // hash decides
+			m.conflict(c.Name, "last_write_wins", false, base, x, y)
+		}
+	}
+	m.out.Meta.Stamps[c.No] = stamp
+}
+
+// count merges a counter: each site's share is the largest that is known of it.
+func (m *merger) count(c storage.SyncedColumn) {
+	all := map[int64]Count{}
+	for _, v := range []Version{m.mine, m.theirs} {
+		for site, n := range v.Meta.Counters[c.No] {
+			all[site] = Count{Plus: max(all[site].Plus, n.Plus), Minus: max(all[site].Minus, n.Minus)}
+		}
+	}
+	m.out.Meta.Counters[c.No] = all
+	m.out.Values[c.Name] = total(all)
+	m.out.Meta.Stamps[c.No] = later(m.mine.Meta.Stamps[c.No], m.theirs.Meta.Stamps[c.No])
+}
+
+// together merges the columns under a definition hash: all are one side's.
+func (m *merger) together(columns []storage.SyncedColumn) {
+	var cx, cy, differ bool
+	var sx, sy Stamp
+	for _, c := range columns {
+		cx, cy = cx || m.changed(m.mine, c.No), cy || m.changed(m.theirs, c.No)
+		differ = differ || !equal(m.mine.Values[c.Name], m.theirs.Values[c.Name])
+		sx, sy = later(sx, m.mine.Meta.Stamps[c.No]), later(sy, m.theirs.Meta.Stamps[c.No])
+	}
+	winner := m.theirs
+	if !cy || cx && sx.after(sy) {
+		winner = m.mine
+	}
+	for _, c := range columns {
+		m.take(c, winner)
+		m.out.Meta.Stamps[c.No] = later(m.mine.Meta.Stamps[c.No], m.theirs.Meta.Stamps[c.No])
+	}
+	if !cx || !cy || !differ {
+		return
+	}
+	object := func(v *Version) any {
+		if v == nil {
+			return nil
+		}
+		out := map[string]any{}
+		for _, c := range columns {
+			if !equal(m.mine.Values[c.Name], m.theirs.Values[c.Name]) {
+				out[c.Name] = wireValue(c, v.Values[c.Name])
+			}
+		}
+		text, _ := json.Marshal(out) // strings and numbers
+		return string(text)
+	}
+	m.conflict(unit, "manual", true, object(m.base), object(&m.mine), object(&m.theirs))
+}
+
+// hash keeps a hash true to the column that it is of.
+func (m *merger) hash(c storage.SyncedColumn) {
+	if c.HashOf == "" {
+		return
+	}
+	text := m.out.Values[c.HashOf]
+	for _, v := range []Version{m.mine, m.theirs} {
+		if equal(text, v.Values[c.HashOf]) {
+			m.out.Values[c.Name] = v.Values[c.Name]
+			return
+		}
+	}
+	s, _ := text.(string)
+	m.out.Values[c.Name] = hashOf(c, s)
+}
+
+// equal compares values as the database stores them.
+func equal(a, b any) bool {
+	if x, ok := a.([]byte); ok {
+		y, ok := b.([]byte)
+		return ok && bytes.Equal(x, y)
+	}
+	if _, ok := b.([]byte); ok {
+		return false
+	}
+	return a == b
+}
+
+// number reads a value as one; nil is below all.
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+func extreme(rule storage.Merge, a, b any) any {
+	x, okx := number(a)
+	y, oky := number(b)
+	switch {
+	case !okx:
+		return b
+	case !oky:
+		return a
+	case (x > y) == (rule == storage.Max):
+		return a
+	}
+	return b
+}
+
+// strict orders the words of DenyWins, the strictest first. Of numbers the smaller is stricter:
+// 0 is "no".
+var strict = []string{"revoked", "resolved", "disabled", "paused", "private", "pending_approval", "approved", "active", "auto", "open", "public"}
+
+func stricter(a, b any) any {
+	x, okx := number(a)
+	y, oky := number(b)
+	if okx && oky {
+		if x <= y {
+			return a
+		}
+		return b
+	}
+	rank := func(v any) int {
+		if i := slices.Index(strict, fmt.Sprint(v)); i >= 0 {
+			return i
+		}
+		return len(strict)
+	}
+	if cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(fmt.Sprint(a), fmt.Sprint(b))) <= 0 {
+		return a
+	}
+	return b
+}
+
+// mergeSets merges JSON arrays of strings: what either side added is in, what either side
+// removed is out.
+func mergeSets(base, x, y any) any {
+	b, xs, ys := readSet(base), readSet(x), readSet(y)
+	out := []string{}
+	for _, s := range slices.Concat(xs, ys) {
+		was, inX, inY := slices.Contains(b, s), slices.Contains(xs, s), slices.Contains(ys, s)
+		if !slices.Contains(out, s) && (!was || inX && inY) {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	text, _ := json.Marshal(out)
+	return string(text)
+}
+
+func readSet(v any) (out []string) {
+	text, _ := v.(string)
+	_ = json.Unmarshal([]byte(text), &out) // what is no set has no members
+	return out
+}

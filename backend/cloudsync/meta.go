@@ -1,0 +1,197 @@
+package cloudsync
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+)
+
+// Dot names one version of one row: the site that wrote it and the site's counter.
+type Dot int64
+
+const ctrBits = 40
+
+func newDot(site, ctr int64) Dot { return Dot(site<<ctrBits | ctr) }
+
+// Site is the device that wrote the version, by the number that the hub gave it.
+func (d Dot) Site() int64 { return int64(d) >> ctrBits }
+
+// Ctr counts the versions that the site packaged.
+func (d Dot) Ctr() int64 { return int64(d) & (1<<ctrBits - 1) }
+
+// Vector is a version vector: for each site the newest counter that went into a row.
+type Vector map[int64]int64
+
+// Order is how two vectors relate.
+type Order int
+
+// The orders.
+const (
+	Equal Order = iota
+	Before
+	After
+	Concurrent
+)
+
+// Compare says how v relates to w.
+func (v Vector) Compare(w Vector) Order {
+	less, more := false, false
+	for site, ctr := range v {
+		more = more || ctr > w[site]
+	}
+	for site, ctr := range w {
+		less = less || ctr > v[site]
+	}
+	switch {
+	case less && more:
+		return Concurrent
+	case less:
+		return Before
+	case more:
+		return After
+	}
+	return Equal
+}
+
+// Covers reports whether the version d went into v.
+func (v Vector) Covers(d Dot) bool { return v[d.Site()] >= d.Ctr() }
+
+// with is v with the versions of w.
+func (v Vector) with(w Vector) Vector {
+	out := Vector{}
+	for _, x := range []Vector{v, w} {
+		for site, ctr := range x {
+			out[site] = max(out[site], ctr)
+		}
+	}
+	return out
+}
+
+// Stamp says when a field was last written, and in which version.
+type Stamp struct {
+	Dot Dot
+	HLC int64
+}
+
+// after orders stamps by clock, then by site: of two writes of one field the later one wins.
+func (s Stamp) after(o Stamp) bool {
+	return cmp.Or(cmp.Compare(s.HLC, o.HLC), cmp.Compare(s.Dot.Site(), o.Dot.Site()), cmp.Compare(s.Dot, o.Dot)) > 0
+}
+
+// Count is what one site added to a counter, and took from it.
+type Count struct{ Plus, Minus int64 }
+
+// Meta is what a row carries besides its values: column sync_meta.
+type Meta struct {
+	Dot      Dot
+	Vector   Vector
+	Stamps   map[int]Stamp           // by field number
+	Counters map[int]map[int64]Count // by field number, then site
+}
+
+func newMeta() Meta {
+	return Meta{Vector: Vector{}, Stamps: map[int]Stamp{}, Counters: map[int]map[int64]Count{}}
+}
+
+func (m Meta) clone() Meta {
+	out := Meta{Dot: m.Dot, Vector: maps.Clone(m.Vector), Stamps: maps.Clone(m.Stamps), Counters: map[int]map[int64]Count{}}
+	for no, c := range m.Counters {
+		out.Counters[no] = maps.Clone(c)
+	}
+	return out
+}
+
+// total is the value of a counter.
+func total(c map[int64]Count) (n int64) {
+	for _, x := range c {
+		n += x.Plus - x.Minus
+	}
+	return n
+}
+
+const metaVersion = 1
+
+var errMeta = errors.New("cloudsync: sync_meta of an unknown form")
+
+// encode writes m. Fields with the same stamp share it, so a row that was written once costs
+// one stamp.
+func (m Meta) encode() []byte {
+	b := []byte{metaVersion}
+	num := func(n int64) { b = binary.AppendUvarint(b, uint64(n)) }
+	num(int64(m.Dot))
+	num(int64(len(m.Vector)))
+	for _, site := range slices.Sorted(maps.Keys(m.Vector)) {
+		num(site)
+		num(m.Vector[site])
+	}
+	groups := map[Stamp]int64{}
+	for no, s := range m.Stamps {
+		groups[s] |= 1 << no
+	}
+	num(int64(len(groups)))
+	for _, s := range slices.SortedFunc(maps.Keys(groups), func(a, b Stamp) int {
+		return cmp.Or(cmp.Compare(a.Dot, b.Dot), cmp.Compare(a.HLC, b.HLC))
+	}) {
+		num(int64(s.Dot))
+		num(s.HLC)
+		num(groups[s])
+	}
+	num(int64(len(m.Counters)))
+	for _, no := range slices.Sorted(maps.Keys(m.Counters)) {
+		num(int64(no))
+		num(int64(len(m.Counters[no])))
+		for _, site := range slices.Sorted(maps.Keys(m.Counters[no])) {
+			c := m.Counters[no][site]
+			num(site)
+			num(c.Plus)
+			num(c.Minus)
+		}
+	}
+	return b
+}
+
+// decodeMeta reads what encode wrote. Other devices write it, so nothing of it is trusted.
+func decodeMeta(b []byte) (Meta, error) {
+	m := newMeta()
+	if len(b) == 0 || b[0] != metaVersion {
+		return m, errMeta
+	}
+	b = b[1:]
+	bad := false
+	num := func() int64 {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n > 1<<63-1 {
+			bad = true
+			return 0
+		}
+		b = b[k:]
+		return int64(n)
+	}
+	each := func(fn func()) {
+		for n := num(); n > 0 && !bad; n-- {
+			fn()
+		}
+	}
+	m.Dot = Dot(num())
+	each(func() { site := num(); m.Vector[site] = num() })
+	each(func() {
+		s := Stamp{Dot: Dot(num()), HLC: num()}
+		set := num()
+		for no := range 63 {
+			if set>>no&1 == 1 {
+				m.Stamps[no] = s
+			}
+		}
+	})
+	each(func() {
+		no, c := int(num()), map[int64]Count{}
+		each(func() { site := num(); c[site] = Count{Plus: num(), Minus: num()} })
+		m.Counters[no] = c
+	})
+	if bad || len(b) > 0 {
+		return newMeta(), errMeta
+	}
+	return m, nil
+}

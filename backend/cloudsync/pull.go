@@ -1,0 +1,469 @@
+package cloudsync
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"helix/backend/bus"
+	"helix/backend/storage"
+)
+
+const pageRows = 2000
+
+// remote is one row of the feed.
+type remote struct {
+	rowKey
+	seq, dot int64
+	hlc      int64
+	row      []byte // nil: the version is this device's own
+}
+
+// pull stores what the hub has after the cursor, page by page; a page and the cursor are one
+// transaction. It ends when there is nothing more.
+func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
+	for {
+		var after int64
+		if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+			err := tx.QueryRow(`SELECT seq FROM sync_cursor`).Scan(&after)
+			if errors.Is(err, sql.ErrNoRows) {
+				return nil
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		if after == 0 {
+			s.setState(Initial, nil)
+		}
+		page, end, err := fetchPage(ctx, c, after)
+		if err != nil {
+			return err
+		}
+		if end > after {
+			if err := s.applyPage(ctx, page, end, r); err != nil {
+				return err
+			}
+		}
+		if len(page) == 0 {
+			if _, err := c.Exec(ctx, `select sync.ack($1)`, end); err != nil {
+				return err
+			}
+			return nil
+		}
+	}
+}
+
+func fetchPage(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	end = after
+	rows, err := c.Query(ctx, `select seq, coalesce(table_name, ''), row_id, coalesce(dot, 0), coalesce(hlc, 0), row from sync.pull($1, $2) order by seq`, after, pageRows)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var x remote
+		var id *uuid.UUID
+		if err := rows.Scan(&x.seq, &x.table, &id, &x.dot, &x.hlc, &x.row); err != nil {
+			return nil, 0, err
+		}
+		if id == nil {
+			end = max(end, x.seq)
+			continue
+		}
+		x.id = *id
+		page = append(page, x)
+	}
+	return page, end, rows.Err()
+}
+
+// applyPage stores a page. What cannot be stored, such as a row whose parent has not come, waits
+// in the dead letters and is tried again after each page.
+func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Round) error {
+	round := *r
+	var applied []rowKey
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		*r, applied = round, nil
+		l, err := readLocal(tx)
+		if err != nil {
+			return err
+		}
+		a := applier{s: s, tx: tx, l: &l, r: r, applied: &applied}
+		rank := func(x remote) int {
+			return slices.IndexFunc(s.tables, func(t table) bool { return t.Table == x.table })
+		}
+		slices.SortStableFunc(page, func(x, y remote) int { return rank(x) - rank(y) })
+		waiting, err := a.waiting()
+		if err != nil {
+			return err
+		}
+		var high int64
+		slices.SortStableFunc(waiting, func(x, y remote) int { return rank(x) - rank(y) })
+		if err := tx.WithoutCapture(func() error {
+			for _, x := range page {
+				high = max(high, x.hlc)
+				if err := a.apply(x); err != nil {
+					return err
+				}
+			}
+			for _, x := range waiting {
+				if err := a.again(x); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := a.storeConflicts(); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE sync_local SET hlc_high = max(hlc_high, ?)`, high); err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO sync_cursor (one, seq, pulled) VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET seq = max(seq, excluded.seq), pulled = pulled + excluded.pulled`, end, r.Pulled-round.Pulled)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	user := s.db.LocalUser().ID
+	changed := map[string]bool{}
+	for _, k := range applied { // so that what is built from the rows is built again
+		if !changed[k.table] {
+			changed[k.table] = true
+			bus.Publish(s.db.Bus(), user, storage.Changed{Table: k.table, Many: true})
+		}
+	}
+	if len(applied) > 0 {
+		bus.Publish(s.db.Bus(), user, Applied{Rows: len(applied)})
+	}
+	if changed["sync_conflicts"] || r.Conflicts > round.Conflicts {
+		bus.Publish(s.db.Bus(), user, ConflictsChanged{})
+	}
+	return nil
+}
+
+// applier stores rows of the hub in one transaction.
+type applier struct {
+	s         *Service
+	tx        *storage.Tx
+	l         *local
+	r         *Round
+	applied   *[]rowKey
+	conflicts []found
+}
+
+// found is a conflict and where it is.
+type found struct {
+	rowKey
+	Conflict
+	mine, theirs Dot
+}
+
+// waiting are the rows that could not be stored before.
+func (a *applier) waiting() ([]remote, error) {
+	return storage.Collect(a.tx.Select(`SELECT tbl, row_id, payload FROM sync_dead_letter WHERE direction = 'in' ORDER BY created_at`), func(r storage.Row) (x remote, err error) {
+		err = r.Scan(&x.table, &x.id, &x.row)
+		return x, err
+	})
+}
+
+// again tries a row that waited, unless a newer version of it has come meanwhile.
+func (a *applier) again(x remote) error {
+	var still bool
+	if err := a.tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_dead_letter WHERE direction = 'in' AND tbl = ? AND row_id = ? AND payload = ?)`, x.table, x.id, string(x.row)).Scan(&still); err != nil || !still {
+		return err
+	}
+	return a.apply(x)
+}
+
+// apply stores one row in a savepoint: what the schema refuses does not stop the rest.
+func (a *applier) apply(x remote) error {
+	if _, err := a.tx.Exec(`SAVEPOINT apply_row`); err != nil {
+		return err
+	}
+	kept := len(a.conflicts)
+	cause := a.row(x)
+	if storage.ViolationOf(cause) == storage.UniqueViolation {
+		if _, err := a.tx.Exec(`ROLLBACK TO apply_row`); err != nil {
+			return err
+		}
+		a.conflicts = a.conflicts[:kept]
+		renamed, err := a.rename(x)
+		if err != nil {
+			return err
+		}
+		if renamed {
+			cause = a.row(x)
+		}
+	}
+	if cause == nil {
+		_, err := a.tx.Exec(`RELEASE apply_row`)
+		return err
+	}
+	if !refused(cause) {
+		return fmt.Errorf("apply %s %s: %w", x.table, x.id, cause)
+	}
+	a.conflicts = a.conflicts[:kept]
+	if _, err := a.tx.Exec(`ROLLBACK TO apply_row`); err != nil {
+		return err
+	}
+	if _, err := a.tx.Exec(`RELEASE apply_row`); err != nil {
+		return err
+	}
+	a.r.DeadLetters++
+	return putDeadLetter(a.tx, "in", x.rowKey, x.row, "", refusal(cause))
+}
+
+// refused reports whether an error is about the row rather than about the database.
+func refused(err error) bool {
+	var key keyError
+	return errors.As(err, &key) || errors.Is(err, errMeta) || errors.Is(err, errRow) || storage.ViolationOf(err) != ""
+}
+
+var errRow = errors.New("not readable")
+
+func refusal(err error) string {
+	var key keyError
+	switch kind := storage.ViolationOf(err); {
+	case errors.As(err, &key):
+		return "This item needs a key from another device."
+	case errors.Is(err, errMeta):
+		return "A newer version of Helix wrote this item."
+	case kind == storage.ReferenceViolation:
+		return "It belongs to an item that has not arrived."
+	case kind == storage.UniqueViolation:
+		return "Another item on this device has the same key."
+	}
+	return "This device cannot store it: a value is not allowed here."
+}
+
+func (a *applier) row(x remote) error {
+	t, ok := a.s.table(x.table)
+	if !ok {
+		return nil // of a newer version; the hub keeps it
+	}
+	o, err := outboxOf(a.tx, x.rowKey)
+	if err != nil {
+		return err
+	}
+	if x.row == nil { // its own: the answer to a push may have been lost
+		if o != nil && int64(o.dot) == x.dot {
+			return t.acknowledged(a.tx, x.rowKey, *o)
+		}
+		return nil
+	}
+	theirs, err := t.hubRow(a.s.cipher, x.id, x.row)
+	if err != nil {
+		var key keyError
+		if !errors.As(err, &key) && !errors.Is(err, errMeta) {
+			err = errors.Join(errRow, err)
+		}
+		return err
+	}
+	mine, err := t.readRow(a.tx, x.id)
+	if err != nil {
+		return err
+	}
+	if mine == nil {
+		if theirs.deleted() && !t.knownParent(a.tx, theirs) {
+			return a.forget(x.rowKey)
+		}
+		return a.store(t, x.rowKey, theirs, false)
+	}
+	if mine.known {
+		if order := theirs.Meta.Vector.Compare(mine.Meta.Vector); order == Equal || order == Before {
+			return a.forget(x.rowKey)
+		}
+	}
+	if o != nil && theirs.Meta.Vector.Covers(o.dot) { // it went into what came
+		if err := t.acknowledged(a.tx, x.rowKey, *o); err != nil {
+			return err
+		}
+		o = nil
+	}
+	if o != nil {
+		if err := t.retry(a.tx, x.rowKey, *o); err != nil {
+			return err
+		}
+	}
+	p, err := pendingOf(a.tx, x.rowKey)
+	if err != nil {
+		return err
+	}
+	if len(p.stamps) == 0 {
+		return a.store(t, x.rowKey, theirs, true)
+	}
+	return a.merge(t, x.rowKey, mine, theirs, p)
+}
+
+// forget drops what waited of a row.
+func (a *applier) forget(k rowKey) error {
+	_, err := a.tx.Exec(`DELETE FROM sync_dead_letter WHERE direction = 'in' AND tbl = ? AND row_id = ?`, k.table, k.id)
+	return err
+}
+
+// store makes a row what the hub has.
+func (a *applier) store(t table, k rowKey, v Version, exists bool) error {
+	if err := t.writeRow(a.tx, a.l.user, k.id, v, exists, a.s.o.Private); err != nil {
+		return err
+	}
+	a.r.Pulled++
+	*a.applied = append(*a.applied, k)
+	return errors.Join(dropBase(a.tx, k), a.forget(k))
+}
+
+// merge makes one version of a row that was changed here and elsewhere. What the result has and
+// the hub has not goes out again.
+func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pending) error {
+	base, err := t.baseOf(a.tx, k.id)
+	if err != nil {
+		return err
+	}
+	if base == nil && mine.known {
+		base = &mine.Version
+	}
+	dot, err := a.l.nextDot(a.tx)
+	if err != nil {
+		return err
+	}
+	local := t.pendingVersion(mine, base, p, dot)
+	merged, conflicts := Merge(t.columns, base, local, theirs)
+	stamps := map[int]int64{}
+	for _, c := range append(slices.Clone(t.columns), deletedColumn) {
+		if equal(merged.Values[c.Name], theirs.Values[c.Name]) {
+			continue
+		}
+		stamps[c.No] = merged.Meta.Stamps[c.No].HLC
+		if stamps[c.No] == 0 {
+			stamps[c.No] = a.tx.Now.UnixMilli() << 16
+		}
+	}
+	stored := merged
+	stored.Meta = theirs.Meta
+	if len(stamps) == 0 { // nothing goes out, so nothing may differ
+		stored.Created, stored.Updated = theirs.Created, theirs.Updated
+	}
+	if err := t.writeRow(a.tx, a.l.user, k.id, stored, true, a.s.o.Private); err != nil {
+		return err
+	}
+	for _, c := range conflicts {
+		a.conflicts = append(a.conflicts, found{k, c, dot, theirs.Meta.Dot})
+	}
+	a.r.Merged++
+	*a.applied = append(*a.applied, k)
+	if err := a.forget(k); err != nil {
+		return err
+	}
+	if len(stamps) == 0 {
+		return errors.Join(dropBase(a.tx, k), relog(a.tx, k, "U", nil))
+	}
+	text, err := t.encodeBase(a.tx, k.id, theirs, a.s.o.Private)
+	if err != nil {
+		return err
+	}
+	return errors.Join(setBase(a.tx, k, text), relog(a.tx, k, "U", stamps))
+}
+
+// knownParent reports whether the rows that a row refers to are here. A tombstone without them
+// has nothing to delete.
+func (t table) knownParent(tx *storage.Tx, v Version) bool {
+	known := true
+	err := tx.Select(`SELECT "table", "from" FROM pragma_foreign_key_list(?)`, t.Table).Each(func(r storage.Row) error {
+		var parent, column string
+		if err := r.Scan(&parent, &column); err != nil {
+			return err
+		}
+		if id, ok := v.Values[column].([]byte); ok {
+			var there bool
+			if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM `+parent+` WHERE id = ?)`, id).Scan(&there); err != nil {
+				return err
+			}
+			known = known && there
+		}
+		return nil
+	})
+	return known && err == nil
+}
+
+// storeConflicts writes what Merge reported. These rows are changes of this device, and travel.
+func (a *applier) storeConflicts() error {
+	for _, f := range a.conflicts {
+		lo, hi := min(f.mine, f.theirs), max(f.mine, f.theirs)
+		id := uuid.NewSHA1(conflictSpace, fmt.Appendf(nil, "%s|%s|%s|%d|%d", f.table, f.id, f.Field, lo, hi))
+		status := "auto"
+		if f.Open {
+			status = "open"
+			a.r.Conflicts++
+		}
+		values := []any{}
+		for i, v := range []any{f.Base, f.Mine, f.Theirs} {
+			name := []string{"base", "local_value", "remote_value"}[i]
+			text, err := a.conflictText(f.rowKey, f.Field, v)
+			if err != nil {
+				return err
+			}
+			x, err := a.tx.SealedValue("sync_conflicts", storage.SyncedColumn{SyncedField: storage.SyncedField{Name: name}, Private: true}, id, text, a.s.o.Private)
+			if err != nil {
+				return err
+			}
+			values = append(values, x)
+		}
+		if _, err := a.tx.Exec(`INSERT INTO sync_conflicts (id, user_id, table_name, row_id, field, kind, strategy, base, local_value, remote_value, local_dot, remote_dot, status, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			id, a.l.user, f.table, f.id, f.Field, f.Kind, f.Strategy, values[0], values[1], values[2], int64(f.mine), int64(f.theirs), status, a.tx.Now, a.tx.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var conflictSpace = uuid.MustParse("0b6f3b1e-1f0c-5c55-8a53-2f6e7c4f2a10")
+
+// conflictText is a value as a conflict keeps it: JSON in the form of the hub, nil for NULL.
+func (a *applier) conflictText(k rowKey, field string, v any) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if t, ok := a.s.table(k.table); ok {
+		if c, ok := t.column(field); ok {
+			v = wireValue(c, v)
+		}
+	}
+	text, err := json.Marshal(v)
+	return string(text), err
+}
+
+// unpackageAll makes every packaged version a change again: the site that packaged it is not this
+// device's any more.
+func (s *Service) unpackageAll(tx *storage.Tx) error {
+	type entry struct {
+		rowKey
+		outboxRow
+	}
+	all, err := storage.Collect(tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox`), func(r storage.Row) (e entry, err error) {
+		e.outboxRow, err = scanOutbox(r, &e.table, &e.id)
+		return e, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if t, ok := s.table(e.table); ok {
+			if err := t.unpackage(tx, e.rowKey, e.outboxRow, math.MaxInt64); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,389 @@
+package cloudsync
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"helix/backend/storage"
+)
+
+const (
+	packagedEntries = 4000
+	batchRows       = 2000
+	batchBytes      = 1 << 20
+	callRows        = 200 // of one sync.push
+)
+
+// packageChanges makes versions of what change_log holds and puts them into the outbox. It reports
+// how many.
+func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		l, err := readLocal(tx)
+		if err != nil || l.hub == nil {
+			return err
+		}
+		changes, order, err := readPending(tx, packagedEntries)
+		if err != nil {
+			return err
+		}
+		for _, k := range order {
+			done, err := s.packageRow(tx, &l, k, changes[k])
+			if err != nil {
+				return fmt.Errorf("package %s %s: %w", k.table, k.id, err)
+			}
+			if done {
+				n++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bool, error) {
+	forget := func() error {
+		_, err := tx.Exec(`DELETE FROM change_log WHERE tbl = ? AND row_id = ? AND seq <= ?`, k.table, k.id, p.last)
+		return err
+	}
+	t, ok := s.table(k.table)
+	if !ok {
+		return false, forget()
+	}
+	o, err := outboxOf(tx, k)
+	if err != nil {
+		return false, err
+	}
+	if o != nil && !o.parked {
+		return false, nil // its turn comes when the hub has answered
+	}
+	if o != nil { // the hub refused what it was; now it is something else
+		if err := t.retry(tx, k, *o); err != nil {
+			return false, err
+		}
+		if p, err = pendingOf(tx, k); err != nil {
+			return false, err
+		}
+	}
+	r, err := t.readRow(tx, k.id)
+	if err != nil {
+		return false, err
+	}
+	if r == nil || r.user != l.user || t.Policy == storage.AppendRows && r.known && !r.deleted() {
+		return false, errors.Join(forget(), dropBase(tx, k))
+	}
+	base, err := t.baseOf(tx, k.id)
+	if err != nil {
+		return false, err
+	}
+	if base == nil && r.known {
+		base = &r.Version // only values that the base does not hold were changed
+	}
+	dot, err := l.nextDot(tx)
+	if err != nil {
+		return false, err
+	}
+	v := t.pendingVersion(r, base, p, dot)
+	var hlc int64
+	for _, h := range p.stamps {
+		hlc = max(hlc, h)
+	}
+	var prev any
+	if base != nil {
+		prev = int64(base.Meta.Dot)
+	}
+	payload, err := json.Marshal(map[string]any{"deletedAt": wireValue(timeColumn, v.Values[deletedAt]), "cols": t.cols(s.cipher, k.id, v)})
+	if err != nil {
+		return false, err
+	}
+	asBase, err := t.encodeBase(tx, k.id, v, s.o.Private)
+	if err != nil {
+		return false, err
+	}
+	if _, err := tx.Exec(`INSERT INTO sync_outbox (op_id, tbl, row_id, dot, prev_dot, hlc, payload, meta, base, txn, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		storage.NewID(), k.table, k.id, int64(dot), prev, hlc, string(payload), v.Meta.encode(), asBase, p.txn, tx.Now); err != nil {
+		return false, err
+	}
+	return true, forget()
+}
+
+// sent is one row of a batch.
+type sent struct {
+	rowKey
+	outboxRow
+	rank int
+}
+
+type pushRow struct {
+	ID        uuid.UUID       `json:"id"`
+	Dot       string          `json:"dot"`
+	PrevDot   *string         `json:"prevDot"`
+	HLC       string          `json:"hlc"`
+	Meta      string          `json:"meta"`
+	SchemaVer int             `json:"schemaVer"`
+	DeletedAt json.RawMessage `json:"deletedAt"`
+	Cols      json.RawMessage `json:"cols"`
+}
+
+type pushTable struct {
+	T    string    `json:"t"`
+	Rows []pushRow `json:"rows"`
+}
+
+// nextBatch reads the oldest transactions of the outbox, parents before children.
+func (s *Service) nextBatch(ctx context.Context) (batch []sent, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		size := 0
+		full := errors.New("full")
+		err := tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox WHERE parked = 0 ORDER BY txn, dot LIMIT ?`, batchRows).Each(func(r storage.Row) error {
+			var x sent
+			var err error
+			if x.outboxRow, err = scanOutbox(r, &x.table, &x.id); err != nil {
+				return err
+			}
+			if size += len(x.payload); size > batchBytes && len(batch) > 0 {
+				return full
+			}
+			x.rank = slices.IndexFunc(s.tables, func(t table) bool { return t.Table == x.table })
+			batch = append(batch, x)
+			return nil
+		})
+		if errors.Is(err, full) {
+			return nil
+		}
+		return err
+	})
+	slices.SortStableFunc(batch, func(a, b sent) int { return a.rank - b.rank })
+	return batch, err
+}
+
+// answer is the hub's word on one row.
+type answer struct {
+	result string
+	dot    int64
+}
+
+// send pushes rows in one transaction of the hub.
+func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (answers []answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to undo
+	if _, err := tx.Exec(ctx, `select sync.lock()`); err != nil {
+		return nil, err
+	}
+	for part := range slices.Chunk(batch, callRows) {
+		text, err := pushText(part)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := tx.Query(ctx, `select n, result, coalesce(dot, 0) from sync.push($1::jsonb)`, text)
+		if err != nil {
+			return nil, err
+		}
+		got := make([]answer, len(part))
+		for rows.Next() {
+			var n int
+			var a answer
+			if err := rows.Scan(&n, &a.result, &a.dot); err != nil {
+				return nil, err
+			}
+			if n < 1 || n > len(got) {
+				return nil, fmt.Errorf("the hub answered for row %d of %d", n, len(got))
+			}
+			got[n-1] = a
+		}
+		if err := rows.Err(); err != nil {
+			return nil, err
+		}
+		answers = append(answers, got...)
+	}
+	return answers, tx.Commit(ctx)
+}
+
+// pushText is the argument of sync.push.
+func pushText(part []sent) (string, error) {
+	var tables []pushTable
+	for _, x := range part {
+		if len(tables) == 0 || tables[len(tables)-1].T != x.table {
+			tables = append(tables, pushTable{T: x.table})
+		}
+		row := pushRow{ID: x.id, Dot: fmt.Sprint(int64(x.dot)), HLC: fmt.Sprint(x.hlc), Meta: base64.StdEncoding.EncodeToString(x.rawMeta), SchemaVer: SchemaVersion}
+		if x.prev.Valid {
+			prev := fmt.Sprint(x.prev.Int64)
+			row.PrevDot = &prev
+		}
+		if err := json.Unmarshal(x.payload, &row); err != nil {
+			return "", err
+		}
+		last := &tables[len(tables)-1]
+		last.Rows = append(last.Rows, row)
+	}
+	text, err := json.Marshal(map[string]any{"tables": tables})
+	return string(text), err
+}
+
+// push sends the outbox until it is empty, or only rows are left that need a pull first. A row
+// that the hub cannot store goes to the dead letters and holds nobody up.
+func (s *Service) push(ctx context.Context, c *pgx.Conn, r *Round) (stale bool, err error) {
+	for {
+		batch, err := s.nextBatch(ctx)
+		if err != nil || len(batch) == 0 {
+			return stale, err
+		}
+		if err := s.pushBatch(ctx, c, batch, r, &stale); err != nil {
+			return stale, err
+		}
+		if stale {
+			return true, nil
+		}
+	}
+}
+
+func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *Round, stale *bool) error {
+	answers, err := s.send(ctx, c, batch)
+	switch {
+	case err == nil:
+		return s.acknowledge(ctx, batch, answers, r, stale)
+	case retryable(err):
+		return err
+	case len(batch) == 1:
+		r.DeadLetters++
+		return s.deadLetter(ctx, batch[0], err)
+	}
+	half := len(batch) / 2
+	if err := s.pushBatch(ctx, c, batch[:half], r, stale); err != nil {
+		return err
+	}
+	return s.pushBatch(ctx, c, batch[half:], r, stale)
+}
+
+// acknowledge stores what the hub said of a batch.
+func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answer, r *Round, stale *bool) error {
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		for i, x := range batch {
+			t, _ := s.table(x.table)
+			var err error
+			switch answers[i].result {
+			case "applied", "duplicate":
+				r.Pushed++
+				err = t.acknowledged(tx, x.rowKey, x.outboxRow)
+			case "gone": // pruned there: it begins anew
+				err = t.restart(tx, x.rowKey)
+			case "stale":
+				*stale = true
+				_, err = tx.Exec(`UPDATE sync_outbox SET attempts = attempts + 1 WHERE op_id = ?`, x.op)
+			case "future":
+				*stale = true
+				err = t.unpackage(tx, x.rowKey, x.outboxRow, tx.Now.UnixMilli()<<16)
+			default:
+				return fmt.Errorf("the hub answered %q", answers[i].result)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, r.Pushed)
+		return err
+	})
+}
+
+// acknowledged makes a packaged version the one that the hub knows.
+func (t table) acknowledged(tx *storage.Tx, k rowKey, o outboxRow) error {
+	if err := dropOutbox(tx, k); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE `+t.Table+` SET sync_meta = ? WHERE id = ?`, o.rawMeta, k.id); err != nil {
+		return err
+	}
+	var edited bool
+	if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM change_log WHERE tbl = ? AND row_id = ?)`, k.table, k.id).Scan(&edited); err != nil {
+		return err
+	}
+	if edited {
+		return setBase(tx, k, o.base)
+	}
+	return dropBase(tx, k)
+}
+
+// unpackage makes a packaged version a change again; no stamp of it is later than most.
+func (t table) unpackage(tx *storage.Tx, k rowKey, o outboxRow, most int64) error {
+	stamps := map[int]int64{}
+	for no, s := range o.meta.Stamps {
+		if s.Dot == o.dot {
+			stamps[no] = min(s.HLC, most)
+		}
+	}
+	p, err := pendingOf(tx, k)
+	if err != nil {
+		return err
+	}
+	for no, hlc := range p.stamps {
+		stamps[no] = max(stamps[no], min(hlc, most))
+	}
+	if err := dropOutbox(tx, k); err != nil {
+		return err
+	}
+	op := "U"
+	if !o.prev.Valid {
+		op = "I"
+	}
+	return relog(tx, k, op, stamps)
+}
+
+// restart makes a row one that the hub does not know.
+func (t table) restart(tx *storage.Tx, k rowKey) error {
+	if _, err := tx.Exec(`UPDATE `+t.Table+` SET sync_meta = NULL WHERE id = ?`, k.id); err != nil {
+		return err
+	}
+	stamps := map[int]int64{}
+	for no := range 63 {
+		if t.bits()>>no&1 == 1 {
+			stamps[no] = tx.Now.UnixMilli() << 16
+		}
+	}
+	return errors.Join(dropOutbox(tx, k), dropBase(tx, k), relog(tx, k, "I", stamps))
+}
+
+// retry makes a version that the hub refused a change again.
+func (t table) retry(tx *storage.Tx, k rowKey, o outboxRow) error {
+	if _, err := tx.Exec(`DELETE FROM sync_dead_letter WHERE direction = 'out' AND tbl = ? AND row_id = ?`, k.table, k.id); err != nil {
+		return err
+	}
+	return t.unpackage(tx, k, o, math.MaxInt64)
+}
+
+// deadLetter puts a packaged version aside. The row stays as it is here, and its next change is
+// tried again.
+func (s *Service) deadLetter(ctx context.Context, x sent, cause error) error {
+	state, message := "", cause.Error()
+	var pg *pgconn.PgError
+	if errors.As(cause, &pg) {
+		state, message = pg.Code, pg.Message
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := putDeadLetter(tx, "out", x.rowKey, x.payload, state, message); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`UPDATE sync_outbox SET parked = 1 WHERE op_id = ?`, x.op)
+		return err
+	})
+}
+
+func putDeadLetter(tx *storage.Tx, direction string, k rowKey, payload []byte, state, message string) error {
+	_, err := tx.Exec(`INSERT INTO sync_dead_letter (op_id, direction, tbl, row_id, payload, sqlstate, message, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (direction, tbl, row_id) DO UPDATE SET payload = excluded.payload, sqlstate = excluded.sqlstate, message = excluded.message, attempts = attempts + 1`,
+		storage.NewID(), direction, k.table, k.id, string(payload), state, message, tx.Now)
+	return err
+}

@@ -1,0 +1,130 @@
+package cloudsync
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"helix/backend/storage"
+)
+
+// rename makes room for a row whose name another row on this device has: of the two, the one with
+// the larger id gets a number, so all devices choose alike. It reports false when the clash is not one
+// of names. The row that was renamed is a change of this device, and leaves a conflict that keeps the
+// former name.
+func (a *applier) rename(x remote) (bool, error) {
+	t, ok := a.s.table(x.table)
+	i := slices.IndexFunc(t.columns, func(c storage.SyncedColumn) bool { return c.Name == "name" && c.Merge == storage.LWW })
+	if !ok || i < 0 {
+		return false, nil
+	}
+	theirs, err := t.hubRow(a.s.cipher, x.id, x.row)
+	if err != nil {
+		return false, nil //nolint:nilerr // row reports it
+	}
+	name, _ := theirs.Values["name"].(string)
+	var other uuid.UUID
+	err = a.tx.QueryRow(`SELECT id FROM `+t.Table+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id <> ?`, a.l.user, name, x.id).Scan(&other)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	free, err := a.freeName(t, name)
+	if err != nil {
+		return false, err
+	}
+	if bytes.Compare(other[:], x.id[:]) > 0 {
+		return true, a.renameRow(t, rowKey{t.Table, other}, free)
+	}
+	// The row that comes is the larger one: it is stored under the number, then changed again.
+	mine, err := t.readRow(a.tx, x.id)
+	if err != nil || mine != nil {
+		return false, err
+	}
+	k := rowKey{t.Table, x.id}
+	stored := theirs
+	stored.Values = map[string]any{}
+	for n, v := range theirs.Values {
+		stored.Values[n] = v
+	}
+	stored.Values["name"] = free
+	if err := t.writeRow(a.tx, a.l.user, x.id, stored, false, a.s.o.Private); err != nil {
+		return false, err
+	}
+	return true, a.renamed(t, k, theirs, name, free, nil)
+}
+
+func (a *applier) freeName(t table, name string) (string, error) {
+	for n := 2; ; n++ {
+		free := fmt.Sprintf("%s (%d)", name, n)
+		var taken bool
+		if err := a.tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM `+t.Table+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL)`, a.l.user, free).Scan(&taken); err != nil || !taken {
+			return free, err
+		}
+	}
+}
+
+// renameRow gives a row of this device another name.
+func (a *applier) renameRow(t table, k rowKey, free string) error {
+	r, err := t.readRow(a.tx, k.id)
+	if err != nil {
+		return err
+	}
+	o, err := outboxOf(a.tx, k)
+	if err != nil {
+		return err
+	}
+	if o != nil {
+		if err := t.retry(a.tx, k, *o); err != nil {
+			return err
+		}
+	}
+	p, err := pendingOf(a.tx, k)
+	if err != nil {
+		return err
+	}
+	name, _ := r.Values["name"].(string)
+	if _, err := a.tx.Exec(`UPDATE `+t.Table+` SET name = ? WHERE id = ?`, free, k.id); err != nil {
+		return err
+	}
+	base, err := t.baseOf(a.tx, k.id)
+	if err != nil {
+		return err
+	}
+	if base == nil && r.known {
+		base = &r.Version
+	}
+	if base == nil {
+		return a.renamed(t, k, Version{}, name, free, p)
+	}
+	return a.renamed(t, k, *base, name, free, p)
+}
+
+// renamed records the new name as a change since base, which has no values when the hub does not
+// know the row.
+func (a *applier) renamed(t table, k rowKey, base Version, name, free string, p *pending) error {
+	if p == nil {
+		p = &pending{stamps: map[int]int64{}}
+	}
+	c, _ := t.column("name")
+	p.stamps[c.No] = max(p.stamps[c.No], base.Meta.Stamps[c.No].HLC+1, a.tx.Now.UnixMilli()<<16)
+	op := "I"
+	if base.Values != nil {
+		op = "U"
+		text, err := t.encodeBase(a.tx, k.id, base, a.s.o.Private)
+		if err != nil {
+			return err
+		}
+		if err := setBase(a.tx, k, text); err != nil {
+			return err
+		}
+	}
+	a.conflicts = append(a.conflicts, found{k, Conflict{Field: "name", Kind: "version_mismatch", Strategy: "automatic", Base: name, Mine: free, Theirs: name}, newDot(a.l.site, a.l.ctr+1), base.Meta.Dot})
+	return relog(a.tx, k, op, p.stamps)
+}

@@ -1,0 +1,220 @@
+package cloudsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// Round is what one exchange with the hub did.
+type Round struct {
+	Pushed      int `json:"pushed"`
+	Pulled      int `json:"pulled"`
+	Merged      int `json:"merged"`
+	Conflicts   int `json:"conflicts"`
+	DeadLetters int `json:"deadLetters"`
+}
+
+// Applied is published when rows of other devices were stored.
+type Applied struct {
+	Rows int `json:"rows"`
+}
+
+// CoordinateParams choose what to exchange.
+type CoordinateParams struct {
+	// Action is now, push or pull; default now, which is both.
+	Action string `json:"action,omitempty"`
+}
+
+// CoordinateResult is what an exchange did.
+type CoordinateResult struct {
+	Status State `json:"status"`
+	Round
+	Cursor     string `json:"cursor"`
+	DurationMS int64  `json:"durationMs"`
+}
+
+// Coordinate exchanges changes with the hub now.
+func (s *Service) Coordinate(ctx context.Context, p CoordinateParams) (CoordinateResult, error) {
+	switch p.Action {
+	case "", "now", "push", "pull":
+	default:
+		return CoordinateResult{}, fault.Invalidf("action: %.32q is not one of now, push and pull.", p.Action)
+	}
+	begin := time.Now()
+	r, err := s.exchange(ctx, p.Action)
+	if err != nil {
+		return CoordinateResult{}, err
+	}
+	st, err := s.Status(ctx, struct{}{})
+	return CoordinateResult{Status: st.State, Round: r, Cursor: st.Cursor, DurationMS: time.Since(begin).Milliseconds()}, err
+}
+
+// exchange is one round with the hub. Its error is also what Status shows from then on.
+func (s *Service) exchange(ctx context.Context, action string) (r Round, err error) {
+	err = s.exclusive(ctx, func() (err error) {
+		defer func() { s.ended(err) }()
+		c, l, err := s.open(ctx)
+		if err != nil {
+			return err
+		}
+		if err = s.exchangeOn(ctx, c, action, &r); err != nil {
+			if c.IsClosed() {
+				s.conn = nil
+			}
+			return hubError(l.hub.Host, err)
+		}
+		return nil
+	})
+	return r, err
+}
+
+// maxTurns bounds a round: with so many others writing the same rows, the next round goes on.
+const maxTurns = 20
+
+func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, action string, r *Round) error {
+	if action != "push" {
+		if err := s.pull(ctx, c, r); err != nil {
+			return err
+		}
+	}
+	if action == "pull" {
+		return nil
+	}
+	for range maxTurns {
+		n, err := s.packageChanges(ctx)
+		if err != nil {
+			return err
+		}
+		stale, err := s.push(ctx, c, r)
+		if err != nil {
+			return err
+		}
+		if stale {
+			if err := s.pull(ctx, c, r); err != nil {
+				return err
+			}
+			if err := s.fetchStale(ctx, c, r); err != nil {
+				return err
+			}
+		} else if n == 0 {
+			break
+		}
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`INSERT INTO sync_cursor (one, synced_at) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at`, tx.Now)
+		return err
+	})
+}
+
+// fetchStale gets the rows whose push was refused and that the feed did not bring: this device had
+// passed their entries before.
+func (s *Service) fetchStale(ctx context.Context, c *pgx.Conn, r *Round) error {
+	var stale []rowKey
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		stale, err = storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_outbox WHERE attempts > 0 AND parked = 0`), func(row storage.Row) (k rowKey, err error) {
+			err = row.Scan(&k.table, &k.id)
+			return k, err
+		})
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, k := range stale {
+		x, err := s.fetchRow(ctx, c, k)
+		if err != nil {
+			return err
+		}
+		if x != nil {
+			if err := s.applyPage(ctx, []remote{*x}, 0, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fetchRow reads one row of the hub; nil: it has none.
+func (s *Service) fetchRow(ctx context.Context, c *pgx.Conn, k rowKey) (*remote, error) {
+	t, ok := s.table(k.table)
+	if !ok {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	x := remote{rowKey: k}
+	err := c.QueryRow(ctx, `select m.dot, m.hlc, to_jsonb(m) - 'user_id' from public.`+t.Table+` m where m.user_id = app.uid() and m.id = $1`, k.id).Scan(&x.dot, &x.hlc, &x.row)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return &x, err
+}
+
+func jsonText(v any) string {
+	b, _ := json.Marshal(v) // of plain values
+	return string(b)
+}
+
+// registration is the hub's answer to a new device.
+type registration struct {
+	ID        uuid.UUID `json:"id"`
+	UserID    uuid.UUID `json:"userId"`
+	DeviceID  uuid.UUID `json:"deviceId"`
+	Site      int64     `json:"site"`
+	Role      string    `json:"role"`
+	Password  string    `json:"password"`
+	Channel   string    `json:"channel"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// registerAgain makes this installation a device of its own: its data folder is a copy of one that
+// is in use, or was restored from a backup. What it has not sent goes out under the new site, and
+// what others made meanwhile is merged with it.
+func (s *Service) registerAgain(ctx context.Context, l *local) error {
+	var d registration
+	if err := callJSON(ctx, s.conn, `select app.invite_device($1, $2, $3)`, &d, l.hub.Name, s.o.Platform, []byte{0}); err != nil {
+		return err
+	}
+	h := *l.hub
+	h.Role, h.Device, h.Channel = d.Role, d.DeviceID, d.Channel
+	c, err := h.connect(ctx, d.Password)
+	if err != nil {
+		return err
+	}
+	password, err := takeOver(ctx, c, d.ID, d.Role, nil)
+	if err != nil {
+		return errors.Join(err, c.Close(ctx))
+	}
+	if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
+		if err := s.secrets.SetTx(tx, passwordSecret, []byte(password)); err != nil {
+			return err
+		}
+		if err := writeHub(tx, &h); err != nil {
+			return err
+		}
+		if err := s.unpackageAll(tx); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE sync_cursor SET seq = 0`); err != nil { // what it knows may be of a later time
+			return err
+		}
+		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?`, d.Site, storage.NewID())
+		return err
+	}); err != nil {
+		return errors.Join(err, c.Close(ctx))
+	}
+	if err := s.hangUp(); err != nil {
+		s.o.Logger.Warn("close the former connection", "err", err)
+	}
+	s.conn = c
+	*l, err = s.local(ctx)
+	s.o.Logger.Info("registered again at the hub: this data was copied or restored", "site", d.Site)
+	return err
+}

@@ -1,0 +1,91 @@
+package cloudsync
+
+import (
+	"strings"
+	"testing"
+
+	"helix/backend/storage"
+)
+
+func TestSelftestPassesAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	a := newDevice(t)
+	dsn := newHub(t)
+	a.setUp(dsn)
+	a.remember("kept")
+	a.now()
+	r := must[SelftestResult](t)(a.Selftest(a.ctx, SelftestParams{AdminDSN: dsn}))
+	for _, c := range r.Checks {
+		if !c.OK {
+			t.Errorf("%s: %s", c.Name, c.Reason)
+		}
+	}
+	tested := map[string]bool{}
+	for _, c := range r.Checks {
+		table, _, _ := strings.Cut(c.Name, ":")
+		tested[table] = true
+	}
+	for _, s := range storage.Synced {
+		if s.Parent == "" && !tested[s.Table] {
+			t.Errorf("%s is not tested", s.Table)
+		}
+	}
+	var users, devices, rows int
+	if err := admin(t, dsn).QueryRow(t.Context(), `select (select count(*) from app.hub_user), (select count(*) from app.device), (select count(*) from public.memories)`).Scan(&users, &devices, &rows); err != nil || users != 1 || devices != 1 || rows != 1 {
+		t.Errorf("%d users, %d devices, %d memories, %v", users, devices, rows, err)
+	}
+}
+
+// The self-test is only worth something if it turns red.
+func TestSelftestFindsWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	a := newDevice(t)
+	dsn := newHub(t)
+	a.setUp(dsn)
+	c := admin(t, dsn)
+	for name, x := range map[string]struct{ breaks, repairs string }{
+		"memories: row-level security is on and forced":            {`alter table public.memories no force row level security`, `alter table public.memories force row level security`},
+		"sessions: another user may not select":                    {`create policy open on public.sessions for select to helix_device using (true)`, `drop policy open on public.sessions`},
+		"documents: owner may not delete":                          {`grant delete on public.documents to helix_device; create policy d on public.documents for delete to helix_device using (user_id = app.uid())`, `revoke delete on public.documents from helix_device; drop policy d on public.documents`},
+		"memory_revisions: owner may not change what was appended": {`grant update on public.memory_revisions to helix_device`, `revoke update on public.memory_revisions from helix_device; grant update (dot, prev_dot, hlc, sync_meta, hub_device_id, schema_ver, deleted_at, updated_at, extra) on public.memory_revisions to helix_device`},
+		"schedules: owner may select":                              {`drop policy select_own on public.schedules`, `create policy select_own on public.schedules for select to helix_device using ((user_id = (select app.uid())))`},
+	} {
+		if _, err := c.Exec(t.Context(), x.breaks); err != nil {
+			t.Fatal(err)
+		}
+		r := must[SelftestResult](t)(a.Selftest(a.ctx, SelftestParams{AdminDSN: dsn}))
+		red := false
+		for _, check := range r.Checks {
+			red = red || !check.OK && check.Name == name
+		}
+		if !red {
+			t.Errorf("%s: not found", name)
+		}
+		if _, err := c.Exec(t.Context(), x.repairs); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRevokedDeviceLosesOpenConnection(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	id := b.remember("of b")
+	for _, d := range must[DevicesResult](t)(a.Devices(a.ctx, struct{}{})).Devices {
+		if !d.Current {
+			must[struct{}](t)(a.Revoke(a.ctx, RevokeParams{d.ID}))
+		}
+	}
+	for range 2 { // the first may find its connection cut
+		_, _ = b.Coordinate(b.ctx, CoordinateParams{})
+	}
+	if st := must[StatusResult](t)(b.Status(b.ctx, struct{}{})); st.State != Failed || st.QueueLength != 1 {
+		t.Errorf("%+v", st)
+	}
+	if one[int](b, `SELECT count(*) FROM memories WHERE id = ?`, id) != 1 {
+		t.Error("its data is gone")
+	}
+	if r := a.now(); r.Pulled != 0 {
+		t.Errorf("%+v", r)
+	}
+}

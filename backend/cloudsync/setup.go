@@ -1,0 +1,279 @@
+package cloudsync
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// SetupParams name the database that becomes the hub.
+type SetupParams struct {
+	// AdminDSN is the connection string of somebody who may create roles. It is used once and
+	// never stored.
+	AdminDSN string `json:"adminDsn"`
+	// Encrypt says whether sensitive columns are encrypted before they leave; default true.
+	Encrypt *bool `json:"encrypt,omitempty"`
+	// Name is what other devices call this one; default the name of the computer.
+	Name string `json:"name,omitempty"`
+}
+
+// SetupResult says what this device is at the hub.
+type SetupResult struct {
+	UserID   uuid.UUID `json:"userId"`
+	DeviceID uuid.UUID `json:"deviceId"`
+	Site     int64     `json:"site"`
+	// Migrations is how many were applied.
+	Migrations int  `json:"migrations"`
+	Encrypted  bool `json:"encrypted"`
+}
+
+// Setup makes a database the hub of this person, or brings its schema up to date, proves with the
+// self-test that it keeps users apart, and connects this device.
+func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error) {
+	return s.setup(ctx, p, true)
+}
+
+// verified fails when the self-test does.
+func verified(ctx context.Context, c *pgx.ConnConfig) error {
+	r, err := selftest(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, x := range r.Checks {
+		if !x.OK {
+			return fault.Unavailablef("The hub does not keep users apart: %d of %d checks failed, such as %q. Nothing was connected.", r.Failed, len(r.Checks), x.Name)
+		}
+	}
+	return nil
+}
+
+func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r SetupResult, err error) {
+	err = s.exclusive(ctx, func() error {
+		if err := s.notEnrolled(ctx); err != nil {
+			return err
+		}
+		c, err := adminConfig(p.AdminDSN)
+		if err != nil {
+			return err
+		}
+		if r.Migrations, err = migrateHub(ctx, c); err != nil {
+			return hubError(c.Host, err)
+		}
+		if verify {
+			if err := verified(ctx, c); err != nil {
+				return err
+			}
+		}
+		device := storage.NewID()
+		conn, err := dial(ctx, c)
+		if err != nil {
+			return hubError(c.Host, err)
+		}
+		defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is committed
+		name := deviceName(p.Name)
+		var d registration
+		if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d)
+		}); err != nil {
+			return hubError(c.Host, err)
+		}
+		h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel, Private: p.Encrypt == nil || *p.Encrypt}
+		var key []byte
+		if h.Private {
+			key = make([]byte, userKeySize)
+			_, _ = rand.Read(key) // never fails
+		}
+		r.UserID, r.DeviceID, r.Site, r.Encrypted = d.UserID, d.DeviceID, d.Site, h.Private
+		return s.adopt(ctx, h, d, d.Password, key, 1)
+	})
+	return r, err
+}
+
+func (s *Service) notEnrolled(ctx context.Context) error {
+	l, err := s.local(ctx)
+	if err == nil && l.hub != nil {
+		return fault.Conflictf("This device is already connected to %s. Disconnect it first.", l.hub.Host)
+	}
+	return err
+}
+
+// adminConfig reads the connection string of an administrator. Nothing of it is in an error.
+func adminConfig(dsn string) (*pgx.ConnConfig, error) {
+	if dsn == "" {
+		return nil, fault.InvalidField("adminDsn", fault.CodeInvalid, "Give the connection string of a database administrator.")
+	}
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, fault.InvalidField("adminDsn", fault.CodeInvalid, "This is not a connection string. It looks like postgres://user:password@host:5432/database.")
+	}
+	return c, nil
+}
+
+func deviceName(name string) string {
+	if name == "" {
+		name, _ = os.Hostname()
+	}
+	if name == "" {
+		name = runtime.GOOS
+	}
+	return name
+}
+
+// asOwner runs fn as helix_owner in one transaction.
+func asOwner(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) error) error {
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to undo
+	if _, err := tx.Exec(ctx, `set local role helix_owner`); err != nil {
+		return err
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// prepareSQL makes the roles and schemas; it may run again. helix_owner makes the roles of devices,
+// and is neither a superuser nor past row-level security.
+const prepareSQL = `
+do $$
+begin
+	perform pg_advisory_xact_lock(4861312);
+	if not exists (select 1 from pg_roles where rolname = 'helix_owner') then
+		create role helix_owner nologin createrole;
+	end if;
+	if not exists (select 1 from pg_roles where rolname = 'helix_device') then
+		create role helix_device nologin;
+	end if;
+	if not pg_has_role(current_user, 'helix_owner', 'member') then
+		execute format('grant helix_owner to %I', current_user);
+	end if;
+	if current_setting('server_version_num')::int >= 160000 then
+		grant helix_device to helix_owner with admin option;
+	end if;
+	begin
+		grant pg_signal_backend to helix_owner;
+	exception when insufficient_privilege then null;
+	end;
+	execute format('grant create on database %I to helix_owner', current_database());
+	execute format('grant connect on database %I to helix_owner, helix_device', current_database());
+	grant create, usage on schema public to helix_owner with grant option;
+end $$;
+create schema if not exists app authorization helix_owner;
+create schema if not exists sync authorization helix_owner;`
+
+// migrateHub brings the schema of a hub up to date. It reports how many migrations ran.
+func migrateHub(ctx context.Context, c *pgx.ConnConfig) (int, error) {
+	conn, err := dial(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is committed
+	if _, err := conn.Exec(ctx, prepareSQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return 0, fmt.Errorf("prepare the hub: %w", err)
+	}
+	n, err := migrateCore(ctx, c)
+	if err != nil {
+		return n, err
+	}
+	tables, err := hubFiles.ReadFile("hub/tables.sql")
+	if err != nil {
+		return n, err
+	}
+	return n, asOwner(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, string(tables), pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+}
+
+func migrateCore(ctx context.Context, c *pgx.ConnConfig) (int, error) {
+	core, err := fs.Sub(hubFiles, "hub/core")
+	if err != nil {
+		return 0, err
+	}
+	db := stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, `set role helix_owner`)
+		return err
+	}))
+	defer db.Close() //nolint:errcheck // what it did is committed
+	store, err := database.NewStore(database.DialectPostgres, "app.helix_migrations")
+	if err != nil {
+		return 0, err
+	}
+	p, err := goose.NewProvider(goose.DialectCustom, db, core, goose.WithStore(store))
+	if err != nil {
+		return 0, err
+	}
+	done, err := p.Up(ctx)
+	return len(done), err
+}
+
+// adopt stores that this device belongs to a hub now. Everything that it has becomes the hub
+// user's, and goes out with the next exchange.
+func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, password string, key []byte, version int) error {
+	from := s.db.LocalUser().ID
+	if s.db.Recovery() != nil {
+		return fault.Unavailablef("The database has to be repaired first.")
+	}
+	return s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
+		if err := s.secrets.SetTx(tx, passwordSecret, []byte(password)); err != nil {
+			return err
+		}
+		if key != nil {
+			if err := s.secrets.SetTx(tx, keySecret, key); err != nil {
+				return err
+			}
+		}
+		if d.UserID != from {
+			if err := audit.Rekey(tx, from, d.UserID); err != nil {
+				return err
+			}
+		}
+		if err := forgetHub(tx); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, key_version = ?`, d.Site, storage.NewID(), version); err != nil {
+			return err
+		}
+		if err := tx.LogAll(d.UserID); err != nil {
+			return err
+		}
+		tx.AfterCommit(func() { bus.Publish(tx.Bus(), d.UserID, connectionChanged{}) })
+		return errors.Join(writeHub(tx, &h), audit.Append(tx, audit.Entry{User: d.UserID, Action: "sync.connected", SubjectKind: "hub", SubjectID: h.Host, Details: map[string]any{"device": d.DeviceID, "encrypted": h.Private}}))
+	})
+}
+
+// forgetHub drops what was known of a former hub; the rows stay.
+func forgetHub(tx *storage.Tx) error {
+	for _, t := range storage.Synced {
+		if t.Parent != "" {
+			continue
+		}
+		if _, err := tx.Exec(`UPDATE ` + t.Table + ` SET sync_meta = NULL WHERE sync_meta IS NOT NULL`); err != nil {
+			return err
+		}
+	}
+	for _, t := range []string{"sync_base", "sync_outbox", "sync_dead_letter", "sync_cursor"} {
+		if _, err := tx.Exec(`DELETE FROM ` + t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

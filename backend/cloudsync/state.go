@@ -1,0 +1,230 @@
+package cloudsync
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"helix/backend/storage"
+)
+
+// SchemaVersion is the version of the synced columns that this build writes.
+const SchemaVersion = 1
+
+// local is the row of sync_local.
+type local struct {
+	user       uuid.UUID
+	site, ctr  int64
+	epoch      uuid.UUID
+	high       int64 // highest clock value seen
+	offset     int64 // microseconds from this clock to the hub's
+	keyVersion int
+	hub        *hubConfig // nil: not enrolled
+}
+
+func readLocal(tx *storage.Tx) (l local, err error) {
+	var site sql.NullInt64
+	var hub sql.NullString
+	var epoch, user []byte
+	err = tx.QueryRow(`SELECT user_id, site, ctr, epoch, hlc_high, offset_us, key_version, hub FROM sync_local`).Scan(&user, &site, &l.ctr, &epoch, &l.high, &l.offset, &l.keyVersion, &hub)
+	if errors.Is(err, sql.ErrNoRows) {
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	copy(l.user[:], user)
+	copy(l.epoch[:], epoch)
+	l.site = site.Int64
+	if hub.Valid {
+		l.hub = &hubConfig{}
+		err = json.Unmarshal([]byte(hub.String), l.hub)
+	}
+	return l, err
+}
+
+func writeHub(tx *storage.Tx, h *hubConfig) error {
+	if h == nil {
+		_, err := tx.Exec(`UPDATE sync_local SET hub = NULL`)
+		return err
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`UPDATE sync_local SET hub = ?`, string(text))
+	return err
+}
+
+// nextDot gives the next version of this site. The counter is stored before anything is sent.
+func (l *local) nextDot(tx *storage.Tx) (Dot, error) {
+	l.ctr++
+	_, err := tx.Exec(`UPDATE sync_local SET ctr = ?`, l.ctr)
+	return newDot(l.site, l.ctr), err
+}
+
+// pending are the captured changes of one row that were not packaged.
+type pending struct {
+	stamps map[int]int64 // clock of the last change, by field number
+	last   int64         // newest entry
+	txn    int64         // of the first entry
+	insert bool
+}
+
+type rowKey struct {
+	table string
+	id    uuid.UUID
+}
+
+// readPending reads change_log, the oldest rows first, at most limit entries.
+func readPending(tx *storage.Tx, limit int) (map[rowKey]*pending, []rowKey, error) {
+	out, order := map[rowKey]*pending{}, []rowKey{}
+	err := tx.Select(`SELECT seq, tbl, row_id, op, fields, hlc, txn FROM change_log ORDER BY seq LIMIT ?`, limit).Each(func(r storage.Row) error {
+		var k rowKey
+		var op string
+		var seq, fields, hlc, txn int64
+		if err := r.Scan(&seq, &k.table, &k.id, &op, &fields, &hlc, &txn); err != nil {
+			return err
+		}
+		p := out[k]
+		if p == nil {
+			p = &pending{stamps: map[int]int64{}, txn: txn}
+			out[k], order = p, append(order, k)
+		}
+		p.add(seq, op, fields, hlc)
+		return nil
+	})
+	return out, order, err
+}
+
+func (p *pending) add(seq int64, op string, fields, hlc int64) {
+	p.last, p.insert = max(p.last, seq), p.insert || op == "I"
+	for no := range 63 {
+		if fields>>no&1 == 1 {
+			p.stamps[no] = max(p.stamps[no], hlc)
+		}
+	}
+}
+
+// pendingOf reads what change_log says of one row.
+func pendingOf(tx *storage.Tx, k rowKey) (*pending, error) {
+	p := &pending{stamps: map[int]int64{}}
+	return p, tx.Select(`SELECT seq, op, fields, hlc, txn FROM change_log WHERE tbl = ? AND row_id = ? ORDER BY seq DESC`, k.table, k.id).Each(func(r storage.Row) error {
+		var op string
+		var seq, fields, hlc int64
+		if err := r.Scan(&seq, &op, &fields, &hlc, &p.txn); err != nil {
+			return err
+		}
+		p.add(seq, op, fields, hlc)
+		return nil
+	})
+}
+
+// outboxRow is a packaged version that the hub has not acknowledged.
+type outboxRow struct {
+	op      uuid.UUID
+	dot     Dot
+	prev    sql.NullInt64
+	hlc     int64
+	payload []byte
+	meta    Meta
+	rawMeta []byte
+	base    string
+	parked  bool
+}
+
+const outboxColumns = `op_id, dot, prev_dot, hlc, payload, meta, base, parked`
+
+func scanOutbox(r storage.Row, more ...any) (o outboxRow, err error) {
+	if err = r.Scan(append([]any{&o.op, &o.dot, &o.prev, &o.hlc, &o.payload, &o.rawMeta, &o.base, &o.parked}, more...)...); err != nil {
+		return o, err
+	}
+	o.meta, err = decodeMeta(o.rawMeta)
+	return o, err
+}
+
+// outboxOf is the packaged version of a row; nil: none.
+func outboxOf(tx *storage.Tx, k rowKey) (*outboxRow, error) {
+	o, err := scanOutbox(tx.QueryRow(`SELECT `+outboxColumns+` FROM sync_outbox WHERE tbl = ? AND row_id = ?`, k.table, k.id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return &o, err
+}
+
+func dropOutbox(tx *storage.Tx, k rowKey) error {
+	_, err := tx.Exec(`DELETE FROM sync_outbox WHERE tbl = ? AND row_id = ?`, k.table, k.id)
+	return err
+}
+
+// baseOf is the last version that the hub knew when the first edit came; nil: none.
+func (t table) baseOf(tx *storage.Tx, id uuid.UUID) (*Version, error) {
+	var text string
+	err := tx.QueryRow(`SELECT row FROM sync_base WHERE tbl = ? AND row_id = ?`, t.Table, id).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.decodeBase(tx, id, text)
+}
+
+func setBase(tx *storage.Tx, k rowKey, text string) error {
+	_, err := tx.Exec(`INSERT INTO sync_base (tbl, row_id, row) VALUES (?, ?, ?) ON CONFLICT (tbl, row_id) DO UPDATE SET row = excluded.row`, k.table, k.id, text)
+	return err
+}
+
+func dropBase(tx *storage.Tx, k rowKey) error {
+	_, err := tx.Exec(`DELETE FROM sync_base WHERE tbl = ? AND row_id = ?`, k.table, k.id)
+	return err
+}
+
+// relog replaces what change_log says of a row: the fields in stamps were changed here.
+func relog(tx *storage.Tx, k rowKey, op string, stamps map[int]int64) error {
+	if _, err := tx.Exec(`DELETE FROM change_log WHERE tbl = ? AND row_id = ?`, k.table, k.id); err != nil {
+		return err
+	}
+	byClock := map[int64]int64{}
+	for no, hlc := range stamps {
+		byClock[hlc] |= 1 << no
+	}
+	for hlc, fields := range byClock {
+		if _, err := tx.Exec(`INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at) SELECT ?, ?, ?, ?, ?, txn, ? FROM sync_local`, k.table, k.id, op, fields, hlc, tx.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pendingVersion is a row as this device would package it: its stamps and counters say what was
+// changed here since base.
+func (t table) pendingVersion(r *localRow, base *Version, p *pending, dot Dot) Version {
+	v := Version{Values: r.Values, Created: r.Created, Updated: r.Updated, Meta: newMeta()}
+	if base != nil {
+		v.Meta = base.Meta.clone()
+	}
+	v.Meta.Dot, v.Meta.Vector[dot.Site()] = dot, dot.Ctr()
+	for no, hlc := range p.stamps {
+		v.Meta.Stamps[no] = Stamp{Dot: dot, HLC: hlc}
+	}
+	for _, c := range t.columns {
+		if c.Merge != storage.PNCounter {
+			continue
+		}
+		now, _ := r.Values[c.Name].(int64)
+		if v.Meta.Counters[c.No] == nil {
+			v.Meta.Counters[c.No] = map[int64]Count{}
+		}
+		n := v.Meta.Counters[c.No][dot.Site()]
+		if d := now - total(v.Meta.Counters[c.No]); d > 0 {
+			n.Plus += d
+		} else {
+			n.Minus -= d
+		}
+		v.Meta.Counters[c.No][dot.Site()] = n
+	}
+	return v
+}

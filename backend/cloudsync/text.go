@@ -1,0 +1,103 @@
+package cloudsync
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mergeTexts merges two texts that were made of base, by line and then by word. It reports false
+// when both changed the same words, or when the texts are too long to compare.
+func mergeTexts(base, x, y any) (string, bool) {
+	b, ok := base.(string)
+	t, okx := x.(string)
+	u, oky := y.(string)
+	if !ok || !okx || !oky {
+		return "", false
+	}
+	out, ok := merge3(strings.SplitAfter(b, "\n"), strings.SplitAfter(t, "\n"), strings.SplitAfter(u, "\n"), func(b, x, y []string) ([]string, bool) {
+		return merge3(words(b), words(x), words(y), nil)
+	})
+	return strings.Join(out, ""), ok
+}
+
+var wordOrGap = regexp.MustCompile(`\s+|[^\s]+`)
+
+func words(lines []string) []string { return wordOrGap.FindAllString(strings.Join(lines, ""), -1) }
+
+// maxCells bounds the table of the longest common subsequence.
+const maxCells = 4 << 20
+
+// merge3 is diff3: it aligns both lists with base and takes each stretch from the side that
+// changed it. A stretch that both changed goes to finer, nil: it is a conflict.
+func merge3(base, x, y []string, finer func(b, x, y []string) ([]string, bool)) ([]string, bool) {
+	if len(base)*len(x) > maxCells || len(base)*len(y) > maxCells {
+		return nil, false
+	}
+	mx, my := align(base, x), align(base, y)
+	var out []string
+	b, i, j := 0, 0, 0
+	for {
+		// the next element of base that both kept
+		k := b
+		for k < len(base) && (mx[k] < 0 || my[k] < 0) {
+			k++
+		}
+		endX, endY := len(x), len(y)
+		if k < len(base) {
+			endX, endY = mx[k], my[k]
+		}
+		part, ok := stretch(base[b:k], x[i:endX], y[j:endY], finer)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, part...)
+		if k == len(base) {
+			return out, true
+		}
+		out = append(out, base[k])
+		b, i, j = k+1, endX+1, endY+1
+	}
+}
+
+func stretch(b, x, y []string, finer func(b, x, y []string) ([]string, bool)) ([]string, bool) {
+	switch {
+	case slices.Equal(x, y), slices.Equal(b, y):
+		return x, true
+	case slices.Equal(b, x):
+		return y, true
+	case finer != nil:
+		return finer(b, x, y)
+	}
+	return nil, false
+}
+
+// align maps each element of a to its partner in the longest common subsequence with b, -1: none.
+func align(a, b []string) []int {
+	w := len(b) + 1
+	length := make([]int32, (len(a)+1)*w)
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				length[i*w+j] = length[(i+1)*w+j+1] + 1
+			} else {
+				length[i*w+j] = max(length[(i+1)*w+j], length[i*w+j+1])
+			}
+		}
+	}
+	out := make([]int, len(a))
+	i, j := 0, 0
+	for i < len(a) {
+		switch {
+		case j < len(b) && a[i] == b[j]:
+			out[i] = j
+			i, j = i+1, j+1
+		case j == len(b) || length[(i+1)*w+j] >= length[i*w+j+1]:
+			out[i] = -1
+			i++
+		default:
+			j++
+		}
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package providers
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"helix/backend/fault"
+)
+
+// limited is a router's target with limits, outside of any call.
+func limited(e Entry) (*Router, target) {
+	return &Router{slots: map[string]chan struct{}{}, recent: map[string][]*started{}}, target{name: "p", entry: e}
+}
+
+func TestCallsAMinuteAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, to := limited(Entry{RPM: 2})
+		began := time.Now()
+		for i, want := range []time.Duration{0, 10, 60, 70, 120} {
+			release, err := r.slot(t.Context(), to, 1)
+			must(t, err)
+			if got := time.Since(began); got != want*time.Second {
+				t.Errorf("call %d began after %s, want %d s", i, got, want)
+			}
+			release(0)
+			if i == 0 {
+				time.Sleep(10 * time.Second)
+			}
+		}
+	})
+}
+
+func TestTokensAMinuteAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, to := limited(Entry{TPM: 1000})
+		began := time.Now()
+		for i, c := range []struct {
+			tokens, used int64
+			at           time.Duration
+		}{
+			{600, 100, 0},   // it took less than it might
+			{600, 0, 0},     // so this one fits, and keeps what it might take: nothing was counted
+			{400, 0, 60},    // it waits for both
+			{600, 0, 60},    // a whole minute is just full
+			{5000, 0, 120},  // more than a minute has goes alone
+			{1, 5000, 180},  // and nothing beside it
+			{900, 900, 240}, // what it took counts, not what it might
+		} {
+			release, err := r.slot(t.Context(), to, c.tokens)
+			must(t, err)
+			if got := time.Since(began); got != c.at*time.Second {
+				t.Errorf("call %d began after %s, want %d s", i, got, c.at)
+			}
+			release(c.used)
+		}
+	})
+}
+
+func TestCallsAtOnceAreLimitedAndServedInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, to := limited(Entry{MaxConcurrent: 1})
+		first, err := r.slot(t.Context(), to, 1)
+		must(t, err)
+		var order []int
+		for i := range 5 {
+			go func() {
+				release, err := r.slot(t.Context(), to, 1)
+				if err == nil {
+					order = append(order, i) // one at a time
+					release(0)
+				}
+			}()
+			synctest.Wait()
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := r.slot(gone, to, 1); !fault.Is(err, fault.Canceled) {
+			t.Errorf("a caller who left got %v", err)
+		}
+		if order != nil {
+			t.Errorf("%v went beside the first", order)
+		}
+		first(0)
+		synctest.Wait()
+		if !slices.Equal(order, []int{0, 1, 2, 3, 4}) {
+			t.Errorf("the order is %v", order)
+		}
+	})
+}
+
+func TestACallerWhoLeavesWhileItWaitsForTheMinuteKeepsNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, to := limited(Entry{MaxConcurrent: 1, RPM: 1})
+		release, err := r.slot(t.Context(), to, 1)
+		must(t, err)
+		release(0)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.slot(short, to, 1); !fault.Is(err, fault.Timeout) {
+			t.Fatalf("a caller with a second got %v", err)
+		}
+		began := time.Now()
+		release, err = r.slot(t.Context(), to, 1)
+		must(t, err)
+		release(0)
+		if got := time.Since(began); got != 59*time.Second {
+			t.Errorf("the next one began after %s", got)
+		}
+	})
+}

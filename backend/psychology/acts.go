@@ -1,0 +1,178 @@
+package psychology
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/memory"
+	"helix/backend/storage"
+)
+
+// act changes entries of the caller with fn, and memories with of, and returns all of them and a
+// token that takes the act back.
+func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn func(*storage.Tx, Settings, entryRow) (bool, error), of func([]uuid.UUID) (memory.ItemsResult, error)) (out ItemsResult, err error) {
+	out.Items = []Item{}
+	seen := map[uuid.UUID]bool{}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { again := seen[id]; seen[id] = true; return again })
+	if len(ids) == 0 || len(ids) > maxIDs {
+		return out, fault.InvalidField("ids", fault.CodeRange, "Give 1 to %d ids.", maxIDs)
+	}
+	known := map[uuid.UUID]bool{}
+	var tokens []string
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		conf, err := settings(tx, user)
+		if err != nil {
+			return err
+		}
+		var undo []entryUndo
+		var touched []uuid.UUID
+		var inLayers []int
+		for _, id := range ids {
+			r, err := s.one(tx, conf, id)
+			if fault.Is(err, fault.NotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			known[id] = true
+			changed, err := fn(tx, conf, r)
+			if err != nil {
+				return err
+			}
+			if changed {
+				undo = append(undo, undoOf(r))
+				out.changed++
+				touched, inLayers = append(touched, id), append(inLayers, r.LayerNumber)
+			}
+			if now, err := s.one(tx, conf, id); err == nil {
+				out.Items = append(out.Items, itemOfEntry(now.Entry))
+			}
+		}
+		if len(known) < len(ids) {
+			rest := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return known[id] })
+			found, err := s.memory.DecayingTx(ctx, tx, uuid.Nil, len(rest), rest...)
+			if err != nil {
+				return err
+			}
+			if len(found) < len(rest) || of == nil {
+				return fault.NotFoundf("Entry not found. Nothing was changed.")
+			}
+			live := make([]memory.Retained, len(found)) // what they have now, not at the last run
+			for i, d := range found {
+				live[i] = memory.Retained{ID: d.ID, Version: d.Version, Row: d.Row, Retention: conf.retention(itemOf(d), tx.Now)}
+			}
+			if _, err := s.memory.RetainTx(ctx, tx, live); err != nil {
+				return err
+			}
+		}
+		if len(undo) == 0 {
+			return nil
+		}
+		if err := audit.Append(tx, audit.Entry{Action: "psychology." + action, SubjectKind: "psychology", SubjectID: touched[0].String(), Details: map[string]any{"entries": len(touched)}}); err != nil {
+			return err
+		}
+		token, err := tx.KeepUndo(user, undoAct, undo)
+		tokens = append(tokens, undoPrefix+token)
+		s.changed(tx, user, inLayers, touched...)
+		return err
+	})
+	if rest := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return known[id] }); err == nil && len(rest) > 0 {
+		r, memErr := of(rest)
+		if memErr != nil {
+			return out, memErr
+		}
+		for _, m := range r.Items {
+			out.Items = append(out.Items, s.itemOfMemory(ctx, m))
+		}
+		if r.UndoToken != "" {
+			tokens = append(tokens, r.UndoToken)
+		}
+	}
+	out.UndoToken = strings.Join(tokens, ".")
+	return out, err
+}
+
+// Reinforce counts that entries or memories were reviewed, confirmed, edited or used: part of what
+// was forgotten comes back, and time counts from now. A use counts once an hour.
+func (s *Service) Reinforce(ctx context.Context, p ReinforceParams) (ItemsResult, error) {
+	gain, ok := gains[p.Kind]
+	if !ok {
+		return ItemsResult{}, fault.InvalidField("kind", fault.CodeInvalid, "The kind is review, confirm, edit or use, not %q.", p.Kind)
+	}
+	if p.Strength != nil {
+		if !(*p.Strength >= 0 && *p.Strength <= 1) {
+			return ItemsResult{}, fault.InvalidField("strength", fault.CodeRange, "strength must be between 0 and 1.")
+		}
+		gain = *p.Strength
+	}
+	return s.act(ctx, p.IDs, "reinforce", func(tx *storage.Tx, conf Settings, e entryRow) (bool, error) {
+		if p.Kind == "use" && e.LastReinforcedAt != nil && tx.Now.Sub(*e.LastReinforcedAt) < useEvery {
+			return false, nil
+		}
+		return true, s.reinforce(tx, conf, e, gain)
+	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
+		return s.memory.Reinforce(ctx, ids, gain, p.Kind == "use")
+	})
+}
+
+// Pin makes entries or memories keep the retention that they have; unpinned, they fade from there.
+func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
+	return s.act(ctx, p.IDs, "pin", func(tx *storage.Tx, conf Settings, e entryRow) (bool, error) {
+		if e.Pinned == p.On {
+			return false, nil
+		}
+		now := conf.retention(e.item(), tx.Now)
+		set := `pinned = 1, retention = ?1, decayed_at = ?2`
+		if !p.On {
+			set = `pinned = 0, retention = ?1, decayed_at = ?2, initial_strength = ?1, last_reinforced_at = ?2`
+		}
+		_, err := tx.Exec(`UPDATE psychology_entries SET `+set+`, updated_at = ?2, version = version + 1 WHERE id = ?3`, now, tx.Now, e.ID)
+		return true, err
+	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
+		return s.memory.Pin(ctx, memory.PinParams{IDs: texts(ids), On: &p.On})
+	})
+}
+
+// SetSalience sets how important entries or memories are. Only a person can set critical.
+func (s *Service) SetSalience(ctx context.Context, p SalienceParams) (ItemsResult, error) {
+	if _, ok := tierPace[p.Tier]; !ok {
+		return ItemsResult{}, fault.InvalidField("tier", fault.CodeInvalid, "The tier is critical, high, medium or low, not %q.", p.Tier)
+	}
+	if caller, _ := identity.From(ctx); p.Tier == "critical" && !caller.Person() {
+		return ItemsResult{}, fault.Deniedf("Only a person can mark something as critical. Nothing was changed.")
+	}
+	return s.act(ctx, p.IDs, "set_salience", func(tx *storage.Tx, _ Settings, e entryRow) (bool, error) {
+		if e.SalienceTier == p.Tier {
+			return false, nil
+		}
+		_, err := tx.Exec(`UPDATE psychology_entries SET salience_tier = ?, updated_at = ?, version = version + 1 WHERE id = ?`, p.Tier, tx.Now, e.ID)
+		return true, err
+	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
+		return s.memory.SetSalience(ctx, memory.SalienceParams{IDs: texts(ids), Tier: p.Tier})
+	})
+}
+
+func texts(ids []uuid.UUID) (out []string) {
+	for _, id := range ids {
+		out = append(out, id.String())
+	}
+	return out
+}
+
+// DeleteEntry moves entries to the trash, from where Undo and restore_from_decay bring them back
+// for 30 days.
+func (s *Service) DeleteEntry(ctx context.Context, p IDsParams) (out UndoResult, err error) {
+	r, err := s.act(ctx, p.IDs, "delete", func(tx *storage.Tx, _ Settings, e entryRow) (bool, error) {
+		_, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = ?1, updated_at = ?1, version = version + 1 WHERE id = ?2`, tx.Now, e.ID)
+		return true, err
+	}, nil)
+	return UndoResult{r.changed, r.UndoToken}, err
+}

@@ -1,0 +1,138 @@
+package psychology
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+const (
+	maxReviews = 50                  // planned of one item
+	overdueFor = 30 * 24 * time.Hour // how long a review that was missed is listed
+	reviewsAct = "psychology reviews"
+)
+
+// PlanReviewsParams say when an item is to be revisited.
+type PlanReviewsParams struct {
+	ID uuid.UUID   `json:"id"` // of a memory or an entry
+	At []time.Time `json:"at"` // from now on, at most 50, one a day; these replace those that were planned before
+}
+
+// PlanReviewsResult lists what is planned, and how to take the plan back.
+type PlanReviewsResult struct {
+	Reviews   []time.Time `json:"reviews"`
+	UndoToken string      `json:"undoToken,omitempty"`
+}
+
+// plannedUndo is what was planned for an item before.
+type plannedUndo struct {
+	ID uuid.UUID   `json:"id"`
+	At []time.Time `json:"at"`
+}
+
+// PlanReviews stores when a person means to revisit a memory or an entry. Forecasts show it, and the list of what
+// fades names what is due. A plan reinforces nothing: the review does. It can be undone.
+func (s *Service) PlanReviews(ctx context.Context, p PlanReviewsParams) (out PlanReviewsResult, err error) {
+	if len(p.At) > maxReviews {
+		return out, fault.InvalidField("at", fault.CodeRange, "At most %d reviews of one item can be planned.", maxReviews)
+	}
+	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
+		user := identity.UserID(ctx)
+		for _, at := range p.At {
+			if !at.After(tx.Now) || at.Sub(tx.Now) > longest {
+				return fault.InvalidField("at", fault.CodeRange, "A review is planned for a day of the next two years.")
+			}
+		}
+		conf, err := settings(tx, user)
+		if err != nil {
+			return err
+		}
+		if _, _, err := s.find(tx, conf, &p.ID, 0); err != nil {
+			return err
+		}
+		before, err := planned(tx, user, p.ID)
+		if err != nil {
+			return err
+		}
+		if err := s.plan(tx, user, p.ID, p.At); err != nil {
+			return err
+		}
+		if out.Reviews, err = planned(tx, user, p.ID); err != nil {
+			return err
+		}
+		token, err := tx.KeepUndo(user, reviewsAct, plannedUndo{p.ID, before})
+		out.UndoToken = undoPrefix + token
+		s.changed(tx, user, nil, p.ID)
+		return err
+	})
+}
+
+// planned are the reviews of an item that are still to come.
+func planned(tx *storage.Tx, user, id uuid.UUID) (out []time.Time, err error) {
+	out = []time.Time{}
+	return out, tx.Select(`SELECT at FROM planned_reviews WHERE user_id = ? AND item_id = ? AND at > ? AND deleted_at IS NULL ORDER BY at`, user, id, tx.Now).Each(func(r storage.Row) error {
+		var at time.Time
+		err := r.Scan(storage.Time(&at))
+		out = append(out, at)
+		return err
+	})
+}
+
+// plan replaces the reviews of an item that are still to come.
+func (s *Service) plan(tx *storage.Tx, user, item uuid.UUID, at []time.Time) error {
+	if _, err := tx.Exec(`UPDATE planned_reviews SET deleted_at = ?1, updated_at = ?1 WHERE user_id = ?2 AND item_id = ?3 AND at > ?1 AND deleted_at IS NULL`, tx.Now, user, item); err != nil {
+		return err
+	}
+	for _, t := range at {
+		id := uuid.NewSHA1(s.db.IDSpace(user), []byte("review "+item.String()+" "+t.UTC().Format(time.DateOnly)))
+		if _, err := tx.Exec(`INSERT INTO planned_reviews (id, user_id, item_id, at, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)
+			ON CONFLICT (id) DO UPDATE SET at = excluded.at, updated_at = excluded.updated_at, deleted_at = NULL`, id, user, item, t, tx.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undoPlan brings back what was planned before.
+func (s *Service) undoPlan(tx *storage.Tx, user uuid.UUID, state []byte) error {
+	var was plannedUndo
+	if err := json.Unmarshal(state, &was); err != nil {
+		return err
+	}
+	s.changed(tx, user, nil, was.ID)
+	return s.plan(tx, user, was.ID, slices.DeleteFunc(was.At, func(at time.Time) bool { return !at.After(tx.Now) }))
+}
+
+// dueReviews lists the items whose review is planned until end, or was for the last 30 days and has not been made. Items that are
+// not there any more are left out.
+func (s *Service) dueReviews(tx *storage.Tx, user uuid.UUID, conf Settings, end time.Time) (out []FadingItem, err error) {
+	type review struct {
+		item uuid.UUID
+		at   time.Time
+	}
+	list, err := storage.Collect(tx.Select(`SELECT item_id, at FROM planned_reviews WHERE user_id = ? AND at BETWEEN ? AND ? AND deleted_at IS NULL ORDER BY at, id`, user, tx.Now.Add(-overdueFor), end), func(r storage.Row) (x review, err error) {
+		return x, r.Scan(&x.item, storage.Time(&x.at))
+	})
+	for _, x := range list {
+		of, it, err := s.find(tx, conf, &x.item, 0)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !of.anchor.Before(x.at.Truncate(24 * time.Hour)) { // it was made
+			continue
+		}
+		it.Retention = conf.retention(of, tx.Now)
+		out = append(out, FadingItem{Item: it, At: x.at, Reason: "You planned to review it on this day.", Review: true})
+	}
+	return out, err
+}

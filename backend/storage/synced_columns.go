@@ -1,0 +1,174 @@
+package storage
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// SyncedColumn is one value of a synced row as it travels.
+type SyncedColumn struct {
+	SyncedField
+	// Hub is its PostgreSQL type. JSON is text there: a hash of it must stay true.
+	Hub string
+	// Sealed says that it is always sealed here, Private that it is with storage.private.
+	Sealed, Private bool
+	// Child names the table whose rows are this value, a JSON array of Field, and ChildKey its
+	// column with the id of the row; "" for a column of the table itself.
+	Child, ChildKey, Field string
+}
+
+// CapturedRows is published when a transaction with changes of synced rows has committed.
+type CapturedRows struct{}
+
+var timeName = regexp.MustCompile(`(_at|_until|_detected|_observed|_confirmed|_accessed|_used|_executed|_updated)$|^(at|timestamp)$`)
+
+// SyncedColumns describes the values of a synced table that travel, in the order of their
+// numbers. Children have none of their own: they are a value of their parent.
+func (tx *Tx) SyncedColumns(t SyncedTable) ([]SyncedColumn, error) {
+	if t.Parent != "" {
+		return nil, nil
+	}
+	all, err := rowColumns(tx.ctx, tx, t.Table)
+	if err != nil {
+		return nil, err
+	}
+	types, err := tx.columns(t.Table)
+	if err != nil {
+		return nil, err
+	}
+	var out []SyncedColumn
+	for _, f := range t.Fields {
+		if f.Merge == Derived {
+			continue
+		}
+		c := SyncedColumn{SyncedField: f, Hub: "text"}
+		i := slices.IndexFunc(all, func(x column) bool { return x.name == f.Name })
+		if i < 0 {
+			return nil, fmt.Errorf("storage: %s has no column %s", t.Table, f.Name)
+		}
+		for _, s := range Sealed {
+			if s.Table == t.Table && s.Column == f.Name {
+				c.Sealed, c.Private = !s.Private, s.Private
+			}
+		}
+		switch typ := types[f.Name]; {
+		case c.Sealed, c.Private:
+		case all[i].kind == idValue:
+			c.Hub = "uuid"
+		case typ == "BLOB":
+			c.Hub = "bytea"
+		case all[i].kind == boolValue:
+			c.Hub = "boolean"
+		case typ == "REAL":
+			c.Hub = "double precision"
+		case typ == "INTEGER" && timeName.MatchString(f.Name):
+			c.Hub = "timestamptz"
+		case typ == "INTEGER":
+			c.Hub = "bigint"
+		}
+		if f.Sensitive && c.Hub != "text" {
+			return nil, fmt.Errorf("storage: %s.%s is sensitive and no text", t.Table, f.Name)
+		}
+		out = append(out, c)
+	}
+	for _, child := range Synced {
+		if child.Parent == t.Table {
+			f := child.Fields[0]
+			out = append(out, SyncedColumn{
+				SyncedField: SyncedField{No: child.ParentField, Name: f.Name + "s", Merge: f.Merge, Sensitive: f.Sensitive},
+				Hub:         "text", Child: child.Table, ChildKey: child.ParentKey, Field: f.Name,
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b SyncedColumn) int { return a.No - b.No })
+	return out, nil
+}
+
+// UnsealedValue is the value of a column that may be sealed, as it would be stored in the clear.
+func (tx *Tx) UnsealedValue(table string, c SyncedColumn, id uuid.UUID, v any) (any, error) {
+	b, ok := v.([]byte)
+	if !ok || !c.Sealed && !c.Private {
+		return v, nil
+	}
+	plain, err := tx.db.keys.Unseal(table, c.Name, id, b)
+	return string(plain), err
+}
+
+// SealedValue is the inverse: private says whether columns are sealed that need not be.
+func (tx *Tx) SealedValue(table string, c SyncedColumn, id uuid.UUID, v any, private bool) (any, error) {
+	s, ok := v.(string)
+	if !ok || !c.Sealed && (!c.Private || !private) {
+		return v, nil
+	}
+	return tx.db.keys.Seal(table, c.Name, id, []byte(s))
+}
+
+// LogAll puts every row of the synced tables that no hub knows into change_log, as a first
+// connection needs: what was written before it counts as written at its updated_at.
+func (tx *Tx) LogAll(user uuid.UUID) error {
+	for _, t := range Synced {
+		if t.Parent != "" {
+			continue
+		}
+		columns, err := tx.columns(t.Table)
+		if err != nil {
+			return err
+		}
+		fields := t.captured(columns)
+		for _, child := range Synced {
+			if child.Parent == t.Table {
+				fields = append(fields, SyncedField{No: child.ParentField})
+			}
+		}
+		var all uint64
+		for _, f := range fields {
+			all |= 1 << f.No
+		}
+		where := ""
+		if t.Final != "" {
+			where = " AND " + strings.ReplaceAll(t.Final, "NEW.", "r.")
+		}
+		if _, err := tx.Exec(`DELETE FROM change_log WHERE tbl = ?`, t.Table); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at)
+			SELECT ?, r.id, 'I', ?, r.updated_at / 1000 << 16, (SELECT txn FROM sync_local), ? FROM `+t.Table+` r WHERE r.user_id = ? AND r.sync_meta IS NULL`+where+` ORDER BY r.created_at, r.id`,
+			t.Table, int64(all), tx.Now, user); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StoredRow is one row of a synced table by column, each value as it is stored; nil when there
+// is no such row.
+func (tx *Tx) StoredRow(table string, id uuid.UUID) (map[string]any, error) {
+	rows, err := tx.Query(`SELECT * FROM `+table+` WHERE id = ?`, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return nil, rows.Err()
+	}
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	values, into := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	if err := rows.Scan(into...); err != nil {
+		return nil, err
+	}
+	out := make(map[string]any, len(names))
+	for i, n := range names {
+		out[n] = values[i]
+	}
+	return out, nil
+}

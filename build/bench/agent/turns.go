@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/google/uuid"
+
+	"helix/backend/agent"
+	"helix/backend/storage"
+	"helixbench/figures"
+)
+
+// node runs a script of this folder and reads the list of milliseconds that it writes.
+func node(stdin any, script string, args ...string) (ms []float64) {
+	in, err := json.Marshal(stdin)
+	check(err)
+	c := exec.Command("node", append([]string{"agent/" + script}, args...)...)
+	c.Stdin, c.Stderr = bytes.NewReader(in), os.Stderr
+	out, err := c.Output()
+	check(err)
+	check(json.Unmarshal(out, &ms))
+	return ms
+}
+
+// loop measures a turn of ten steps with a tool each, with every event stored, beside the ai package, which
+// stores nothing. Both ask the same server.
+func loop(file string, s *agent.Service, service *model, address string, begin func() uuid.UUID, say func(uuid.UUID)) {
+	const steps = 10
+	service.results.Store(steps - 1)
+	defer service.results.Store(0)
+	mine := quantile(timed(20, func(int) { say(begin()) }), 0.5) // each in a new chat: the peer has no history either
+	peer := quantile(node(nil, "loop.mjs", address, "20"), 0.5)
+	figures.Print("loop.10", mine, "ms", mine/peer, "ai on Node")
+	session := begin()
+	turn := func(steps int) float64 {
+		service.results.Store(int64(steps - 1))
+		for range 10 { // the log may begin anew in between
+			before, log := commits(file)
+			say(session)
+			if after, same := commits(file); same == log {
+				return float64(after - before)
+			}
+		}
+		check(errors.New("the write-ahead log began anew in each turn"))
+		return 0
+	}
+	one := turn(1)
+	figures.Print("commits", (turn(steps)-one)/(steps-1), "a step more", 0, "")
+}
+
+// commits counts the transactions in the write-ahead log of a database file, and names the log.
+func commits(file string) (n int, log [8]byte) {
+	b, err := os.ReadFile(file + "-wal")
+	check(err)
+	if len(b) < 32 {
+		return 0, log
+	}
+	copy(log[:], b[16:24])
+	frame := 24 + int(binary.BigEndian.Uint32(b[8:]))
+	for at := 32; at+frame <= len(b) && bytes.Equal(b[at+8:at+16], log[:]); at += frame {
+		if binary.BigEndian.Uint32(b[at+4:]) != 0 { // the last page of a transaction
+			n++
+		}
+	}
+	return n, log
+}
+
+// appends measures an input for a chat that is busy, which is one event with the row that shows it, beside a
+// transaction of one row.
+func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *model, begin func() uuid.UUID) {
+	const chats, inputs = 5, 30
+	held := make(chan struct{})
+	service.held.Store(&held)
+	var mine, peer []float64
+	row := 0
+	for range chats {
+		session := begin()
+		send := func() {
+			_, err := s.Send(ctx, agent.SendParams{SessionID: session, Text: "Is it so?"})
+			check(err)
+		}
+		send()
+		for range inputs {
+			mine = append(mine, timed(1, func(int) { send() })...)
+			peer = append(peer, timed(1, func(int) {
+				check(db.Write(ctx, func(tx *storage.Tx) error {
+					row++
+					_, err := tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, payload_json, schema_version, at) VALUES (?, ?, 'notice', '{"text":"Is it so?"}', 1, ?)`, session, 1_000_000+row, tx.Now)
+					return err
+				}))
+			})...)
+		}
+		_, err := s.Cancel(ctx, agent.TurnParams{SessionID: session})
+		check(err)
+	}
+	service.held.Store(nil)
+	close(held)
+	m, p := quantile(mine, 0.5), quantile(peer, 0.5)
+	figures.Print("event_append", m*1000, "us", m/p, "INSERT of one row")
+}
+
+// planning measures the making of the next request from a chat of 10,000 events, with the figures that are
+// shown of it, beside the trimming of as many messages.
+func planning(ctx context.Context, s *agent.Service, open func() *agent.Service, session uuid.UUID) {
+	plan := func(of *agent.Service) agent.ContextResult {
+		r, err := of.Context(ctx, agent.SessionParams{SessionID: session})
+		check(err)
+		return r
+	}
+	r := plan(s)
+	mine := quantile(timed(50, func(int) { plan(s) }), 0.5)
+	messages := 0
+	for _, p := range r.Parts {
+		if p.Kind == "history" {
+			messages += 2
+		}
+	}
+	if messages == 0 {
+		check(errors.New("the next request has no history"))
+	}
+	list := make([]string, messages)
+	for i := range list {
+		list[i] = [2]string{"Is it so?", "Yes."}[i%2]
+	}
+	peer := quantile(node(list, "trim.mjs", fmt.Sprint(r.Window)), 0.5)
+	figures.Print("plan.10k", mine, "ms", mine/peer, "trimMessages of langchain")
+	figures.Print("plan.10k.warm", mine, "ms", 0, "")
+	figures.Print("plan.10k.first", quantile(timed(5, func(int) {
+		other := open()
+		plan(other)
+		check(other.Close())
+	}), 0.5), "ms", 0, "")
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"helix/backend/providers"
+	"helix/backend/safehttp"
+	"helixbench/figures"
+)
+
+// free is a Meter without a budget.
+type free struct{}
+
+// Reserve implements providers.Meter.
+func (free) Reserve(context.Context, providers.Estimate) (providers.Hold, error) { return free{}, nil }
+
+// Settle implements providers.Hold.
+func (free) Settle(providers.Usage, providers.Micros, string) {}
+
+// emulate serves models, in a process of its own as services are, and writes its address. /sent has the last
+// body. The model "m" says one word; "N/T" sends N deltas, one each T microseconds, and each is the time at
+// which it is sent.
+func emulate() {
+	var body atomic.Pointer[[]byte]
+	mux := http.NewServeMux()
+	mux.HandleFunc("/sent", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(*body.Load()) })
+	mux.HandleFunc("/v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		check(err)
+		var q struct{ Model string }
+		check(json.Unmarshal(b, &q))
+		body.Store(&b)
+		w.Header().Set("Content-Type", "text/event-stream")
+		flush := http.NewResponseController(w).Flush
+		delta := func(text string) {
+			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"}}]}\n\n", text)
+			check(flush())
+		}
+		var n, micros int
+		if _, err := fmt.Sscanf(q.Model, "%d/%d", &n, &micros); err != nil {
+			delta("Hello")
+		}
+		next := time.Now()
+		for range n {
+			next = next.Add(time.Duration(micros) * time.Microsecond)
+			time.Sleep(time.Until(next))
+			delta(strconv.FormatInt(time.Now().UnixNano(), 10))
+		}
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1,\"total_tokens\":10}}\n\ndata: [DONE]\n\n")
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	fmt.Println("http://" + l.Addr().String())
+	check(http.Serve(l, mux))
+}
+
+// service is the emulator with a router that asks it.
+type service struct {
+	address string
+	router  *providers.Router
+	stop    func()
+}
+
+func newService() *service {
+	self, err := os.Executable()
+	check(err)
+	emulator := exec.Command(self, "emulate")
+	out, err := emulator.StdoutPipe()
+	check(err)
+	check(emulator.Start())
+	address, err := bufio.NewReader(out).ReadString('\n')
+	check(err)
+	s := &service{address: strings.TrimSpace(address)}
+	client := safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }, MaxRedirects: -1})
+	s.router = open(client, s.address)
+	s.stop = func() {
+		client.Close()
+		_ = emulator.Process.Kill()
+		_ = emulator.Wait()
+	}
+	return s
+}
+
+func open(client *safehttp.Client, address string) *providers.Router {
+	router, err := providers.Open(providers.Options{
+		Config: func(context.Context) (map[string]providers.Entry, map[providers.Role]providers.RoleConfig, error) {
+			return map[string]providers.Entry{"p": {Type: providers.WireChat, BaseURL: address, MaxConcurrent: 256}}, nil, nil
+		},
+		Key:  func(context.Context, string, providers.Entry) (string, string, error) { return "", "", nil },
+		HTTP: client, Meter: free{},
+	})
+	check(err)
+	return router
+}
+
+// ask streams a model's answer; each text is given to fn.
+func (s *service) ask(model string, fn func(text string)) {
+	q := providers.Request{Model: providers.ModelRef("p/" + model), Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(strings.Repeat("A question. ", 100))}}}}
+	for e, err := range s.router.Stream(context.Background(), q) {
+		check(err)
+		if e.Type == providers.EventText {
+			fn(e.Delta)
+		}
+	}
+}
+
+// sent returns the body of the last request.
+func (s *service) sent() []byte {
+	last, err := http.Get(s.address + "/sent")
+	check(err)
+	defer last.Body.Close()
+	body, err := io.ReadAll(last.Body)
+	check(err)
+	return body
+}
+
+// raw sends a body as a plain client would that can be stopped, with the headers of ours, and gives the lines
+// of data to fn.
+func (s *service) raw(body []byte, fn func(line string)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.address+"/v1/chat/completions", bytes.NewReader(body))
+	check(err)
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Accept", "text/event-stream, application/json")
+	q.Header.Set("User-Agent", "Helix")
+	r, err := http.DefaultClient.Do(q)
+	check(err)
+	defer r.Body.Close()
+	lines := bufio.NewReader(r.Body)
+	for {
+		line, err := lines.ReadString('\n')
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			fn(data)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// firstToken measures the time from a request to its first text, and that of a plain client to the first
+// line of data of the same answer to the same request, by turns.
+func firstToken() {
+	const rounds = 5000
+	s := newService()
+	defer s.stop()
+	first := func(ask func(func(string))) float64 {
+		began, took := time.Now(), time.Duration(0)
+		ask(func(string) {
+			if took == 0 {
+				took = time.Since(began)
+			}
+		})
+		return float64(took.Nanoseconds()) / 1000
+	}
+	ours := func(fn func(string)) { s.ask("m", fn) }
+	first(ours)
+	body := s.sent()
+	theirs := func(fn func(string)) { s.raw(body, fn) }
+	first(theirs)
+	var mine, peer []float64
+	for range rounds {
+		mine, peer = append(mine, first(ours)), append(peer, first(theirs))
+	}
+	slices.Sort(mine)
+	slices.Sort(peer)
+	for _, p := range []struct {
+		name string
+		at   int
+	}{{"p50", rounds / 2}, {"p99", rounds * 99 / 100}} {
+		figures.Print("ttft."+p.name, mine[p.at], "µs", mine[p.at]/peer[p.at], "net/http")
+		figures.Print("ttft.overhead."+p.name, mine[p.at]-peer[p.at], "µs more", 0, "net/http")
+	}
+}
+
+// deltas measures the time from the flush of a delta to its event, and to its line in a plain client, by
+// turns. Both processes are on this computer and so have one clock.
+func deltas() {
+	const streams, each = 20, 200
+	s := newService()
+	defer s.stop()
+	model := fmt.Sprintf("%d/1000", each)
+	var mine, peer []float64
+	late := func(to *[]float64, sent string) {
+		at, err := strconv.ParseInt(sent, 10, 64)
+		check(err)
+		*to = append(*to, float64(time.Now().UnixNano()-at)/1000)
+	}
+	for range streams {
+		s.ask(model, func(text string) { late(&mine, text) })
+		s.raw(s.sent(), func(line string) {
+			if _, text, ok := strings.Cut(line, `"content":"`); ok {
+				text, _, _ = strings.Cut(text, `"`)
+				late(&peer, text)
+			}
+		})
+	}
+	if len(mine) != streams*each || len(peer) != streams*each {
+		check(fmt.Errorf("%d and %d deltas of %d", len(mine), len(peer), streams*each))
+	}
+	slices.Sort(mine)
+	slices.Sort(peer)
+	for _, p := range []struct {
+		name string
+		at   int
+	}{{"p50", streams * each / 2}, {"p99", streams * each * 99 / 100}} {
+		figures.Print("delta.latency."+p.name, mine[p.at], "µs", mine[p.at]/peer[p.at], "net/http")
+	}
+}
+
+// manyStreams measures the processor time of 256 streams of 100 deltas a second each, in this process and in
+// one of Node with the openai package, and what memory an open stream takes.
+func manyStreams() {
+	const streams, each = 256, 300
+	s := newService()
+	defer s.stop()
+	model := fmt.Sprintf("%d/10000", each)
+	run := func(n int, model string, middle func()) (deltas int64) {
+		var group sync.WaitGroup
+		var count atomic.Int64
+		for range n {
+			group.Go(func() { s.ask(model, func(string) { count.Add(1) }) })
+		}
+		if middle != nil {
+			for count.Load() < int64(n) {
+				time.Sleep(10 * time.Millisecond)
+			}
+			middle()
+		}
+		group.Wait()
+		return count.Load()
+	}
+	run(64, "50/10000", nil)
+	memory := func() (m runtime.MemStats) {
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m
+	}
+	before, held := memory(), 0.0
+	run(streams, model, func() {
+		m := memory()
+		held = float64(m.HeapAlloc+m.StackInuse) - float64(before.HeapAlloc+before.StackInuse)
+	})
+	figures.Print("stream.memory", held/streams/1024, "KiB", 0, "")
+	var mine, peer []float64
+	for range 3 {
+		began := cpu()
+		if n := run(streams, model, nil); n != streams*each {
+			check(fmt.Errorf("%d deltas", n))
+		}
+		mine = append(mine, (cpu()-began)/1000)
+		c := exec.Command("node", "providers/streams.mjs", s.address+"/v1", model, strconv.Itoa(streams))
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		check(err)
+		var theirs struct {
+			Deltas int
+			Ms     float64
+		}
+		check(json.Unmarshal(out, &theirs))
+		if theirs.Deltas != streams*each {
+			check(fmt.Errorf("openai got %d deltas", theirs.Deltas))
+		}
+		peer = append(peer, theirs.Ms)
+	}
+	slices.Sort(mine)
+	slices.Sort(peer)
+	figures.Print("streams.256", mine[1], "ms of processor", mine[1]/peer[1], "openai on Node")
+}
+
+// start measures what a router adds to the start, how long its catalogue takes, which is read when it is first
+// asked for, and what both keep in memory.
+func start() {
+	client := safehttp.New(safehttp.Options{})
+	defer client.Close()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	router := open(client, "https://api.example")
+	opened := time.Since(began)
+	began = time.Now()
+	_, err := router.Complete(context.Background(), providers.Request{Model: "p/none"}) // it looks into the catalogue
+	took := time.Since(began)
+	if err == nil {
+		check(errors.New("a model answered that nobody has"))
+	}
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	figures.Print("start", float64(opened.Microseconds())/1000, "ms", 0, "")
+	figures.Print("catalog.first", float64(took.Microseconds())/1000, "ms", 0, "")
+	figures.Print("idle.memory", (float64(after.HeapAlloc)-float64(before.HeapAlloc))/(1<<20), "MiB", 0, "")
+	runtime.KeepAlive(router)
+}
