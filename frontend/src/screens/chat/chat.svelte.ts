@@ -1,3 +1,4 @@
+import { common } from "../../lib/i18n/common";
 import { ListState, route } from "../../lib/list/state";
 import type { Item, Params, Result, Rpc } from "../../lib/rpc";
 import { lasting, Load, type Notify } from "../../lib/ui/state";
@@ -259,7 +260,7 @@ export class ChatScreen {
 
   remove(s: Session): Promise<boolean> {
     const sessionId = s.id;
-    return this.list.remove(sessionId, { act: () => this.#rpc.call("chat.delete", { sessionId }), restore: () => this.#rpc.call("chat.restore", { sessionId }), done: t.deleted(titleOf(s)), failed: t.cannotDelete }, this.#notify);
+    return this.list.remove(sessionId, { act: () => this.#rpc.call("chat.delete", { sessionId }), restore: () => this.#rpc.call("chat.restore", { sessionId }), done: common.movedToTrash(titleOf(s)), trash: true, failed: t.cannotDelete }, this.#notify);
   }
 
   /** Makes a copy of the open chat up to a message, and opens it. */
