@@ -14,6 +14,7 @@ export { default as Check } from "./Check.svelte";
 export { default as Combo } from "./Combo.svelte";
 export { default as Dialog } from "./Dialog.svelte";
 export { default as Diff } from "./Diff.svelte";
+export { default as DurationField } from "./DurationField.svelte";
 export { default as EmptyState } from "./EmptyState.svelte";
 export { default as ErrorState } from "./ErrorState.svelte";
 export { default as FileDrop } from "./FileDrop.svelte";

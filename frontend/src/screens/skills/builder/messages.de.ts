@@ -240,9 +240,6 @@ export default {
   partOf: "Teil von",
   noStepsYet: "Noch keine Schritte.",
   stepCount: (n) => `${plural(n, { one: "Schritt", other: "Schritte" })}.`,
-  unitOf: (label) => `Einheit: ${label}`,
-  enterNumber: "Geben Sie eine Zahl ein.",
-  between: (min, max) => `Zwischen ${min} und ${max}.`,
   idErrors: {
     missing: "Geben Sie eine ID ein.",
     signs: "Buchstaben, Ziffern, _ und -, nicht mit einer Ziffer am Anfang.",

@@ -248,9 +248,6 @@ export const en = {
   partOf: "Part of",
   noStepsYet: "No steps yet.",
   stepCount: (n: number) => `${plural(n, { one: "step", other: "steps" })}.`,
-  unitOf: (label: string) => `Unit: ${label}`,
-  enterNumber: "Enter a number.",
-  between: (min: string, max: string) => `Between ${min} and ${max}.`,
   idErrors: {
     missing: "Enter a step ID.",
     signs: "Letters, digits, _ and -, not starting with a digit.",
