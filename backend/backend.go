@@ -211,6 +211,7 @@ func (b *Backend) openStorage(ctx context.Context, paths config.Paths, conf conf
 		},
 		Traces:         []string{auditHead(paths)},
 		AllowNetworkFS: conf.StorageAllowNetworkFS, ReleaseHold: b.o.ReleaseHold, Progress: b.o.Progress,
+		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
 	})
 	if err != nil {
 		return fmt.Errorf("open the database: %w", err)
@@ -325,7 +326,7 @@ func (b *Backend) storagePolicy() storage.Policy {
 	p.BackupMax, p.BackupAge = c.BackupMaxBytes, c.BackupMaxAge
 	p.KeepDaily, p.KeepWeekly, p.KeepSnapshots = c.BackupKeepDaily, c.BackupKeepWeekly, c.BackupKeepPreMigration
 	p.HistoryRows, p.HistoryAge, p.PayloadAge = c.HistoryMaxRows, c.HistoryMaxAge, c.HistoryPayloadMaxAge
-	p.TrashAge = c.HistoryTrashMaxAge
+	p.TrashAge = b.DB.TrashAge()
 	return p
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -208,7 +207,7 @@ func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
 func (b *Backend) openTrash() {
 	kinds := append(b.Tools.Trash(), b.Skills.Trash(), b.Scheduler.Trash())
 	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash())
-	b.Trash = trash.New(b.DB, func() time.Duration { return b.storagePolicy().TrashAge }, kinds...)
+	b.Trash = trash.New(b.DB, b.DB.TrashAge, kinds...)
 }
 
 // ownPort reports whether a port of this computer is one that Helix itself listens on: no

@@ -3,7 +3,6 @@ package backend
 import (
 	"maps"
 	"path/filepath"
-	"time"
 
 	"helix/backend/config"
 	"helix/backend/coretools"
@@ -16,7 +15,7 @@ func workspaces(paths config.Paths) string { return filepath.Join(paths.Data, "w
 func (b *Backend) openCoreTools(paths config.Paths, conf config.Config, own []string) {
 	b.CoreTools = coretools.New(coretools.Options{
 		DB: b.DB, Gate: b.callGate(), Dir: workspaces(paths), Own: own, Logger: b.log,
-		TrashAge: func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
+		TrashAge: b.DB.TrashAge,
 		DenyPort: b.ownPort, Search: conf.AgentSearch, Secret: b.Secrets.Value,
 	})
 	b.builtins.Add(b.CoreTools.Callables()...)

@@ -34,7 +34,7 @@ func (b *Backend) openMemory(conf config.Config) {
 		Zone:      func() string { return cmp.Or(b.Config.Current().MemoryZone, "Local") },
 		Pause:     b.Pause,
 		Retention: psychology.RetentionOf,
-		TrashAge:  func() time.Duration { return b.Config.Current().HistoryTrashMaxAge },
+		TrashAge:  b.DB.TrashAge,
 	}
 	if w, ok := config.Numbers(conf.MemoryWeights, 3, 10); ok {
 		o.Weights = search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}

@@ -88,7 +88,7 @@ func (b *Backend) executeWasm(ctx context.Context, p ExecuteSkillParams) (Execut
 // CancelSkillResult is how the run stands after it.
 type CancelSkillResult struct {
 	Status   skills.Status `json:"status"`
-	Canceled bool          `json:"canceled"` // it was going on and has been told to end, or had been canceled before
+	Canceled bool          `json:"canceled"` // it was running and is ending now, or had been canceled before
 }
 
 // CancelSkill stops a run of a skill of either kind. A run that has ended answers its status.

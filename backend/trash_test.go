@@ -339,3 +339,35 @@ func TestLogNamesWhatIsInTheTrash(t *testing.T) {
 		}
 	}
 }
+
+// TestTrashAgeSettingDecidesWhatCanBeRestored deletes a tool while items are kept for two days.
+func TestTrashAgeSettingDecidesWhatCanBeRestored(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	o.Flags["history.trash_max_age_days"] = "2"
+	b := startWith(t, o)
+	ctx := b.as(b.DB.LocalUser().ID)
+	made, err := b.Tools.Create(ctx, tools.CreateParams{Name: "Old", Code: "return 1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := tools.ToolID{ToolID: made.Tool.ID}
+	gone, err := b.Tools.Delete(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until, err := time.Parse(time.RFC3339, gone.UndoUntil)
+	if left := time.Until(until); err != nil || left > 48*time.Hour || left < 24*time.Hour {
+		t.Errorf("can be restored until %s, %v", gone.UndoUntil, err)
+	}
+	err = b.DB.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE custom_tools SET deleted_at = ? WHERE id = ?`, tx.Now.Add(-3*24*time.Hour), made.Tool.ID)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Tools.Restore(ctx, id); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "more than 2 days ago") {
+		t.Errorf("restored after three days: %v", err)
+	}
+}

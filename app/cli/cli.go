@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,9 +13,11 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 
@@ -81,7 +84,7 @@ type grammar struct {
 	Keys    keysCmd    `cmd:"" group:"data" aliases:"key" help:"Manage the encryption key and recovery code."`
 	Secrets secretsCmd `cmd:"" group:"data" aliases:"secret" help:"Manage stored secrets."`
 
-	Help       helpCmd       `cmd:"" group:"help" help:"Show help for a command."`
+	Help       helpCmd       `cmd:"" group:"help" help:"Show help for a command or a topic."`
 	Completion completionCmd `cmd:"" group:"help" help:"Print a completion script for a shell."`
 	Man        manCmd        `cmd:"" group:"help" help:"Print the manual page, in roff."`
 }
@@ -147,12 +150,12 @@ func Main(ctx context.Context, args []string, env Env) int {
 		complete(env.Stdout, parser.Model.Node, args[1:])
 		return 0
 	}
-	kctx, err := parse(parser, expandAliases(args))
+	kctx, err := parse(parser, expandAliases(parser.Model.Node, args))
 	if exit >= 0 {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(env.Stderr, "helix: %v\nTry `%s --help`.\n", err, commandOf(err))
+		fmt.Fprintf(env.Stderr, "helix: %v\nTry `%s`.\n", err, cmp.Or(chatWith(args), commandOf(err)+" --help"))
 		return 2
 	}
 	c := &command{Globals: g.Globals, env: env, ctx: ctx, grammar: parser.Model}
@@ -191,11 +194,28 @@ func commandOf(err error) string {
 	return name
 }
 
-// expandAliases turns --version into `version`, and the one-word forms that start a single
-// service into `serve` with the port of that service.
-func expandAliases(args []string) []string {
-	if args[0] == "--version" {
-		return append([]string{"version"}, args[1:]...)
+// chatWith is the command for a text that was written behind `helix chat`; "" for anything else.
+func chatWith(args []string) string {
+	if len(args) < 2 || args[0] != "chat" || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") }) {
+		return ""
+	}
+	text := strings.Join(args[1:], " ")
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		text = "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return "helix chat -p " + text
+}
+
+// expandAliases turns --version, alone or after global flags, into `version`, and the one-word
+// forms that start a single service into `serve` with the port of that service.
+func expandAliases(root *kong.Node, args []string) []string {
+	for i := 0; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
+		if args[i] == "--version" {
+			return append([]string{"version"}, slices.Delete(slices.Clone(args), i, i+1)...)
+		}
+		if f := findFlag([]*kong.Node{root}, args[i]); f != nil && !f.IsBool() && !strings.Contains(args[i], "=") {
+			i++
+		}
 	}
 	ports := map[string]string{"skill-sandbox": "--sandbox-port", "voice-pipeline": "--voice-port", "sync-coordinator": "--sync-port"}
 	flag, ok := ports[args[0]]

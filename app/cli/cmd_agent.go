@@ -30,7 +30,7 @@ func (t *agentTreeCmd) Run(c *command) error {
 
 type agentPersonasCmd struct {
 	List   personaListCmd   `cmd:"" default:"withargs" help:"List agents."`
-	Show   personaShowCmd   `cmd:"" help:"Print what an agent is told."`
+	Show   personaShowCmd   `cmd:"" help:"Print the instructions of an agent."`
 	Set    personaSetCmd    `cmd:"" help:"Make an agent, or change its files. Edits count from the next chat."`
 	Remove personaRemoveCmd `cmd:"" help:"Remove an agent with its files."`
 }

@@ -354,7 +354,7 @@ type agentCmd struct {
 	Ledger agentLedgerCmd `cmd:"" help:"List calls of models with what they cost."`
 	Tree   agentTreeCmd   `cmd:"" help:"Show the subagents of a chat and what they do."`
 
-	Personas agentPersonasCmd `cmd:"" aliases:"persona" help:"Show and change what agents are told."`
+	Personas agentPersonasCmd `cmd:"" aliases:"persona" help:"Show and change the instructions of agents."`
 	ToSkill  agentToSkillCmd  `cmd:"" help:"Make a disabled skill of what turns of a chat did."`
 	Skills   agentSkillsCmd   `cmd:"" help:"List SKILL.md documents, and allow or add them."`
 }

@@ -13,11 +13,26 @@ import (
 )
 
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"The command."`
+	Command []string `arg:"" optional:"" help:"The command, or environment or exit-codes."`
+}
+
+// topics are pages of the help that are about no command.
+var topics = map[string]func() (title string, rows [][2]string){
+	"environment": func() (string, [][2]string) { return "Environment", environment() },
+	"exit-codes":  func() (string, [][2]string) { return "Exit status", exitCodes() },
 }
 
 func (h *helpCmd) Run(c *command) error {
 	n := c.grammar.Node
+	if len(h.Command) == 1 {
+		if topic, ok := topics[h.Command[0]]; ok {
+			var b strings.Builder
+			title, rows := topic()
+			section(&b, title, rows)
+			_, err := io.WriteString(c.env.Stdout, strings.TrimPrefix(b.String(), "\n"))
+			return err
+		}
+	}
 	for _, word := range h.Command {
 		if n = child(n, word); n == nil {
 			return fault.Invalidf("No command is named %q. See `helix help`.", strings.Join(h.Command, " "))
@@ -67,6 +82,15 @@ func child(n *kong.Node, name string) *kong.Node {
 // exitStatus is shown in the help and in the manual page.
 const exitStatus = "0 done, 1 failed, 2 wrong usage or input, 3 not found, 4 denied, 5 timeout or limit, 6 Helix or a part of it is not available, 7 conflict, 130 canceled."
 
+// exitCodes lists them one by one.
+func exitCodes() (rows [][2]string) {
+	for _, s := range strings.Split(strings.TrimSuffix(exitStatus, "."), ", ") {
+		code, meaning, _ := strings.Cut(s, " ")
+		rows = append(rows, [2]string{code, meaning})
+	}
+	return rows
+}
+
 // printHelp is what --help does: it prints the help of the command before it, or of the program.
 func printHelp(_ kong.HelpOptions, k *kong.Context) error {
 	n := k.Selected()
@@ -109,6 +133,9 @@ func writeHelp(w io.Writer, root, n *kong.Node) error {
 	}
 	if len(n.Children) > 0 {
 		fmt.Fprintf(&b, "\nRun `%s <command> --help` for more about a command.\n", fullName(n))
+	}
+	if n == root {
+		b.WriteString("Run `helix help environment` or `helix help exit-codes` for these topics.\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -193,9 +193,26 @@ func TestManualHasAPageForEachCommand(t *testing.T) {
 	}
 }
 
+func TestTextBehindChatIsSuggestedAsPrompt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"Try `helix chat -p hello`.", []string{"chat", "hello"}},
+		{"Try `helix chat -p 'what'\\''s up'`.", []string{"chat", "what's", "up"}},
+		{"Try `helix chat --help`.", []string{"chat", "--nope"}},
+	} {
+		var out bytes.Buffer
+		if code := Main(t.Context(), c.args, Env{Stdout: &out, Stderr: &out}); code != 2 || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%v: exit %d, %s", c.args, code, out.String())
+		}
+	}
+}
+
 func TestVersionFlagAndHelpCommand(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}, {"--quiet help memory search", "Usage: helix memory"}, {"--version --json", `"version":"dev"`}} {
+	for _, c := range []struct{ args, want string }{{"--version", "helix dev\n"}, {"help memory search", "Usage: helix memory"}, {"help", "Everyday commands:"}, {"--quiet help memory search", "Usage: helix memory"}, {"--version --json", `"version":"dev"`}, {"--json --version", `"version":"dev"`}, {"--timeout 5s --version", "helix dev\n"}, {"help environment", "HELIX_PROJECT_DIR"}, {"help exit-codes", "  3    not found"}} {
 		var out bytes.Buffer
 		if code := Main(t.Context(), strings.Fields(c.args), Env{Stdout: &out, Stderr: &out}); code != 0 || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: exit %d, %s", c.args, code, out.String())

@@ -159,7 +159,7 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		if !b.Attended {
 			lane = laneBackground
 		}
-		var report any // whom its end is told
+		var report any // who is notified of its end
 		if p := l.state.Created.Parent; p != nil && p.Detached {
 			report = p.Session
 		}

@@ -337,11 +337,11 @@ type SetPersonaParams struct {
 	Remove bool    `json:"remove,omitempty"` // the agent with all its files
 }
 
-// SetPersona writes the files of an agent. Only a person may: what an agent is told is not for agents to
+// SetPersona writes the files of an agent. Only a person may: agents must not change their own
 // change.
 func (s *Service) SetPersona(ctx context.Context, p SetPersonaParams) (PersonaResult, error) {
 	if who, _ := identity.From(ctx); !who.MayApprove() {
-		return PersonaResult{}, fault.Deniedf("Only a person can change what an agent is told.")
+		return PersonaResult{}, fault.Deniedf("Only a person can change the instructions of an agent.")
 	}
 	if p.Name != "" && !isPlainName(p.Name) {
 		return PersonaResult{}, fault.Invalidf("A name has lower-case letters, digits and single hyphens, at most 64.")

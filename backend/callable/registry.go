@@ -152,7 +152,7 @@ func (r *Registry) Call(ctx context.Context, ref Ref, q Request) (out Result, er
 	return p.Call(ctx, ref, q)
 }
 
-// Rights says what a call of i needs. Of a kind that nobody serves nothing can be told.
+// Rights says what a call of i needs. Of a kind that nobody serves nothing is known.
 func (r *Registry) Rights(ctx context.Context, i Info, input json.RawMessage) (permission.PreviewResult, error) {
 	p := r.Provider(i.Kind)
 	if p == nil {

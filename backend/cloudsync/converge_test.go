@@ -14,6 +14,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 // remember puts a memory in and returns its id.
@@ -325,6 +326,7 @@ func TestChildWaitsForItsParent(t *testing.T) {
 
 // A copy of the data folder is a device of its own; neither copy loses an edit.
 func TestCopiedDataFolderRegistersAgain(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()
 	dir, root := t.TempDir(), storagetest.NewRoot()
 	path := filepath.Join(dir, "helix.db")

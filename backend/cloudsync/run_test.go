@@ -39,7 +39,7 @@ func (d *device) until(done func() bool) {
 
 func TestRunningDevicesSeeEachOthersChanges(t *testing.T) {
 	t.Parallel()
-	a, b, _ := pair(t)
+	a, b, _ := connected(t)
 	a.running()
 	b.running()
 	for range 3 {

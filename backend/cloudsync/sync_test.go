@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // insertRandom puts a row into a synced table, with parents that exist. A row that exists once for a
@@ -88,6 +89,7 @@ func (d *device) fill(n int, r source) {
 }
 
 func TestTwoDevicesExchangeAllSyncedTables(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	dsn := newHub(t)

@@ -15,7 +15,7 @@ type Line struct {
 
 // ParseDotenv reads KEY=value lines: an optional export, values bare or in single or double
 // quotes, # comments, any line ends, a byte order mark. Double quotes know \n \r \t \" \\ and
-// \$. Nothing is substituted and nothing is run. Lines that are wrong are told in problems
+// \$. Nothing is substituted and nothing is run. Lines that are wrong are listed in problems
 // and left out.
 func ParseDotenv(text []byte) (lines []Line, problems []string) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))

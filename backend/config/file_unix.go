@@ -15,7 +15,7 @@ import (
 func closeFolder(dir string, mine bool) error {
 	st, err := os.Stat(dir)
 	if err != nil {
-		return nil //nolint:nilerr // making it has failed, which is told
+		return nil //nolint:nilerr // making it has failed, which is reported
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if me := os.Geteuid(); ok && me != 0 && int(sys.Uid) != me {

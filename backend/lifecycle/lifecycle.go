@@ -20,9 +20,6 @@ import (
 	"helix/backend/trash"
 )
 
-// Restorable is how long a deleted definition can be restored.
-const Restorable = 30 * 24 * time.Hour
-
 // Rights is what permission does when a definition changes or goes.
 type Rights interface {
 	RevokeSubject(tx *storage.Tx, kind, id, reason string) (int, error)
@@ -176,7 +173,7 @@ func (k *Kind) Delete(tx *storage.Tx, it Item) error {
 	return k.Changed(tx, it, "deleted", map[string]any{"name": it.Name})
 }
 
-// Restore takes a definition of the caller out of the trash within Restorable, without the
+// Restore takes a definition of the caller out of the trash within the trash age, without the
 // grants that it had. It gets a number when its name was taken meanwhile. A definition that is
 // not in the trash stays as it is.
 func (k *Kind) Restore(tx *storage.Tx, id uuid.UUID) error {
@@ -189,8 +186,8 @@ func (k *Kind) Restore(tx *storage.Tx, id uuid.UUID) error {
 		return k.NotFound()
 	case err != nil || deleted == nil:
 		return err
-	case tx.Now.Sub(*deleted) > Restorable:
-		return fault.NotFoundf("The %s was deleted more than 30 days ago and cannot be restored.", k.Noun)
+	case tx.Now.Sub(*deleted) > tx.TrashAge():
+		return fault.NotFoundf("The %s was deleted more than %d days ago and can't be restored.", k.Noun, int(tx.TrashAge().Hours()/24))
 	}
 	if it.Name, err = k.FreeName(tx, it.User, it.Name, nil); err != nil {
 		return err

@@ -307,7 +307,7 @@ func micros(t *time.Time) *time.Time {
 // How much of what was forgotten of a memory comes back when it is reinforced, from 0 to 1.
 const (
 	gainReview  = 0.3 // it was opened
-	gainConfirm = 0.5 // it was pinned, or told again
+	gainConfirm = 0.5 // it was pinned, or said again
 	gainEdit    = 0.5
 	gainUse     = 0.2 // an answer or a program used it
 

@@ -88,7 +88,7 @@ func checkValence(field string, v float64) error {
 }
 
 func checkTime(field string, t *time.Time) error {
-	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) { // as it is stored and told
+	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) { // as it is stored and answered
 		return invalid(field, "%s is not a date between the years 1 and 9999.", field)
 	}
 	return nil

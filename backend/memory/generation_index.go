@@ -33,7 +33,7 @@ func (s *Service) openIndexes(ctx context.Context) (err error) {
 	e.opening.Lock()
 	defer e.opening.Unlock()
 	if e.serving.Load() == nil && !e.failedAt.IsZero() && time.Since(e.failedAt) < reopenAfter {
-		return nil // told already
+		return nil // reported already
 	}
 	defer func() {
 		e.failedAt = time.Time{}

@@ -216,7 +216,7 @@ func (s *Service) Imports(ctx context.Context, p PageParams) (ImportsResult, err
 
 const importColumns = `id, format, path, options, status, progress, counters, errors, started_at, finished_at`
 
-// importCounters are the counters of a job with what else is told about it.
+// importCounters are the counters of a job with what else is reported about it.
 type importCounters struct {
 	Read     int64    `json:"read"`
 	Added    int64    `json:"added"`

@@ -12,7 +12,7 @@ import (
 )
 
 // storeVector keeps the vector of a text whose hash is given. The index learns of it when its
-// item is told to vectorsChanged, which put does.
+// item is reported to vectorsChanged, which put does.
 func storeVector(tx *storage.Tx, kind string, id, user uuid.UUID, model string, hash [32]byte, vec []float32) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO item_vectors (item_kind, item_id, model_id, user_id, dims, text_hash, vector) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		kind, id, model, user, len(vec), hash, encodeVector(vec))

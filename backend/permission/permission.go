@@ -211,7 +211,7 @@ type Step struct {
 	Subject    Subject
 	Tier       Tier
 	Wants      []Want
-	Unresolved string // why it cannot be told in advance what the step needs; "" it can
+	Unresolved string // why what the step needs is not known in advance; "" it is
 }
 
 // Stepper is a Source whose subjects consist of steps; preview asks it. It must not run

@@ -203,3 +203,42 @@ func BenchmarkRetention(b *testing.B) {
 		l.Retention(0.9, float64(i%8760), 0.1)
 	}
 }
+
+// The time at which the floor itself is reached is known, which is what mode hard counts from; nothing is reached below it.
+func TestFloorIsReachedAtATime(t *testing.T) {
+	t.Parallel()
+	l := LawOf(1)
+	if got := l.after(0.8, 0.1, 0.1); math.Abs(got-2160) > 1e-9 {
+		t.Errorf("the floor is reached after %g h", got)
+	}
+	if got := l.after(0.8, 0.0999, 0.1); !math.IsInf(got, 1) {
+		t.Errorf("below the floor after %g h", got)
+	}
+}
+
+func TestEachSwitchFreezes(t *testing.T) {
+	t.Parallel()
+	x := item{layer: 2, strength: 0.8, tier: "medium", stored: new(float64)}
+	*x.stored = 0.7
+	at := x.anchor.Add(1000 * time.Hour)
+	for name, off := range map[string]func(*Settings, *item){
+		"psychology": func(s *Settings, _ *item) { s.Enabled = false }, "decay": func(s *Settings, _ *item) { s.DecayEnabled = false },
+		"layer": func(s *Settings, _ *item) { s.Layers["2"] = false }, "pin": func(_ *Settings, x *item) { x.pinned = true },
+	} {
+		s, y := defaults(), x
+		if s.frozen(y) || s.retention(y, at) >= 0.7 {
+			t.Fatal("it is frozen from the start")
+		}
+		off(&s, &y)
+		if got := s.retention(y, at); got != 0.7 {
+			t.Errorf("%s: %g", name, got)
+		}
+		if _, ok := s.crosses(y, 0.3); ok {
+			t.Errorf("%s: it still crosses", name)
+		}
+		y.stored = nil
+		if got := s.retention(y, at); got != 0.8 {
+			t.Errorf("%s, never computed: %g", name, got)
+		}
+	}
+}

@@ -38,6 +38,15 @@ var layers = [8]layerSpec{
 	{"Purpose Engine", "Frankl, logotherapy; ikigai", Law{Ebbinghaus, 1440}},
 }
 
+// Texts holds the theories behind the layers, in English, by key.
+func Texts() map[string]string {
+	out := map[string]string{}
+	for i, l := range layers[1:] {
+		out["layer."+strconv.Itoa(i+1)+".theory"] = l.theory
+	}
+	return out
+}
+
 // Kind describes one kind of entry.
 type Kind struct {
 	Kind   string          `json:"kind"`

@@ -20,7 +20,8 @@ func TestPlannedReviewsShowInTheForecastUntilTheyAreMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(days int) time.Time { return time.Now().UTC().AddDate(0, 0, days).Truncate(time.Second) }
+	noon := time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)
+	at := func(days int) time.Time { return noon.AddDate(0, 0, days) }
 	var token string
 	for _, of := range []uuid.UUID{id, goal.ID} {
 		without, err := f.Forecast(f.ctx, ForecastParams{ID: &of})

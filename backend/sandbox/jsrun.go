@@ -179,7 +179,7 @@ func (r *run) jobs() error {
 	return nil
 }
 
-// settled has the result told when there is one.
+// settled has the result reported when there is one.
 func (r *run) settled() (bool, error) {
 	in := r.g.in
 	state, err := in.PromiseState(r.result)

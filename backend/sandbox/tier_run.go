@@ -9,7 +9,7 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// killGrace is how long a child may take to end after it was told to, or has reported its
+// killGrace is how long a child may take to end after the request to end, or has reported its
 // end. With it a child lives at most this much longer than its wall time.
 const killGrace = time.Second
 
@@ -59,7 +59,7 @@ func (t *tierRun) sendRun() error {
 	return t.child.p.In.Write(worker.ToChild{Run: &f}, code, t.c.Input)
 }
 
-// maxMeta is the longest name, version or author that a child is told, in bytes.
+// maxMeta is the longest name, version or author that is passed to a child, in bytes.
 const maxMeta = 4 << 10
 
 // run drives the child until its end.

@@ -11,7 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// settleOutcomes writes what targets told.
+// settleOutcomes writes what targets reported.
 func (s *Service) settleOutcomes(ctx context.Context, now time.Time) (refused bool) {
 	s.mu.Lock()
 	list := s.outcomes

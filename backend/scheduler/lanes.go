@@ -92,7 +92,7 @@ type live struct {
 	asked                        time.Duration
 }
 
-// outcome is what a target told about a run.
+// outcome is what a target reported about a run.
 type outcome struct {
 	run   uuid.UUID
 	state TargetState

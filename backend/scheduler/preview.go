@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +32,7 @@ func (s *Service) Preview(_ context.Context, p PreviewParams) (PreviewResult, er
 	if err != nil {
 		return out, err
 	}
-	out.Cadence, out.Description = spec, c.Words()
+	out.Cadence, out.Description, out.Parts = spec, c.Words(), c.Parts()
 	at := from
 	for range p.Count {
 		d, ok := c.Next(at)
@@ -51,6 +50,17 @@ func (s *Service) Preview(_ context.Context, p PreviewParams) (PreviewResult, er
 	return out, nil
 }
 
+var previewWarnings = map[string]string{
+	"both":                   "Day of the month and weekday must both hold, because one of them begins with *.",
+	"either":                 "It runs on each day that matches either: the day of the month, or the weekday.",
+	"day29":                  "Months without day 29 are skipped. Use L for the last day of each month.",
+	"day30":                  "Months without day 30 are skipped. Use L for the last day of each month.",
+	"day31":                  "Months without day 31 are skipped. Use L for the last day of each month.",
+	cadence.NoteGap:          "If daylight saving skips this time, it runs right after the change.",
+	cadence.NoteOverlapFirst: "If daylight saving repeats this time, it runs the first time only.",
+	cadence.NoteOverlapBoth:  "If daylight saving repeats a time, it runs both times.",
+}
+
 // warnings say what is easily overlooked.
 func warnings(c *cadence.Cadence, times []PreviewTime) []string {
 	out := []string{}
@@ -60,22 +70,18 @@ func warnings(c *cadence.Cadence, times []PreviewTime) []string {
 		free := func(s string) bool { return s == "*" || s == "?" }
 		if !free(day) && !free(week) {
 			if strings.HasPrefix(day, "*") || strings.HasPrefix(week, "*") {
-				out = append(out, "Day of the month and weekday must both hold, because one of them begins with *.")
+				out = append(out, previewWarnings["both"])
 			} else {
-				out = append(out, "It runs on each day that matches either: the day of the month, or the weekday.")
+				out = append(out, previewWarnings["either"])
 			}
 		}
-		if slices.Contains([]string{"29", "30", "31"}, day) {
-			out = append(out, fmt.Sprintf("Months without day %s are skipped. Use L for the last day of each month.", day))
+		if w, short := previewWarnings["day"+day]; short {
+			out = append(out, w)
 		}
 	}
-	for _, w := range []struct{ note, text string }{
-		{cadence.NoteGap, "If daylight saving skips this time, it runs right after the change."},
-		{cadence.NoteOverlapFirst, "If daylight saving repeats this time, it runs the first time only."},
-		{cadence.NoteOverlapBoth, "If daylight saving repeats a time, it runs both times."},
-	} {
-		if slices.ContainsFunc(times, func(t PreviewTime) bool { return t.Note == w.note }) {
-			out = append(out, w.text)
+	for _, note := range []string{cadence.NoteGap, cadence.NoteOverlapFirst, cadence.NoteOverlapBoth} {
+		if slices.ContainsFunc(times, func(t PreviewTime) bool { return t.Note == note }) {
+			out = append(out, previewWarnings[note])
 		}
 	}
 	return out
@@ -84,7 +90,7 @@ func warnings(c *cadence.Cadence, times []PreviewTime) []string {
 // Bounds of a calendar.
 const (
 	calendarDays = 62
-	dayMarks     = 200 // more of them on a day are told as counts
+	dayMarks     = 200 // more of them on a day become counts
 	maxItems     = 15_000
 )
 

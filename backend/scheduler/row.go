@@ -69,7 +69,7 @@ func (s *Service) scanSched(row storage.Row) (*sched, error) {
 		c.Words = "needs a newer Helix"
 		return &c, nil
 	}
-	c.Words = c.cad.Words()
+	c.Words, c.Parts = c.cad.Words(), c.cad.Parts()
 	return &c, nil
 }
 

@@ -68,6 +68,21 @@ var templates = []struct{ key, name, description, kind, expression string }{
 	{"monthly", "Monthly review", "Reviews the past month on the first.", "synthesis", "0 3 1 * *"},
 }
 
+// Texts holds the names, descriptions and warnings that this package ships, in English, by key.
+func Texts() map[string]string {
+	out := map[string]string{}
+	for _, t := range templates {
+		out["schedule."+t.key+".name"], out["schedule."+t.key+".description"] = t.name, t.description
+	}
+	for key, text := range previewWarnings {
+		out["schedule.warning."+key] = text
+	}
+	for _, t := range systemSchedules {
+		out["schedule."+t.key+".name"], out["schedule."+t.key+".description"] = t.name, t.description
+	}
+	return out
+}
+
 // Templates lists schedules that Helix offers. Those whose target is not in this build say so.
 func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) {
 	out := TemplatesResult{Templates: []Template{}}
@@ -77,7 +92,7 @@ func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) 
 		if err != nil {
 			return out, err
 		}
-		one := Template{Key: t.key, Name: t.name, Description: t.description, Target: Target{Kind: t.kind, Name: t.key}, Cadence: spec, Words: c.Words()}
+		one := Template{Key: t.key, Name: t.name, Description: t.description, Target: Target{Kind: t.kind, Name: t.key}, Cadence: spec, Words: c.Words(), Parts: c.Parts()}
 		if s.kind(t.kind) == nil {
 			one.Unavailable = fault.As(unavailableKind(t.kind)).Message
 		}

@@ -21,6 +21,7 @@ type Schedule struct {
 	Target              Target          `json:"target"`
 	Cadence             cadence.Spec    `json:"cadence"`
 	Words               string          `json:"words"`  // the cadence in plain English
+	Parts               cadence.Parts   `json:"parts"`  // the same in pieces, for other languages
 	OsZone              bool            `json:"osZone"` // the cadence named no time zone: it follows the operating system's
 	StartsAt            *time.Time      `json:"startsAt"`
 	EndsAt              *time.Time      `json:"endsAt"`
@@ -180,6 +181,7 @@ type PreviewParams struct {
 type PreviewResult struct {
 	Times       []PreviewTime `json:"times"`
 	Description string        `json:"description"`
+	Parts       cadence.Parts `json:"parts"` // of the description
 	Warnings    []string      `json:"warnings"`
 	Cadence     cadence.Spec  `json:"cadence"` // with the time zone filled in
 }
@@ -368,13 +370,14 @@ type TakeNoticesParams struct {
 
 // Template is a schedule that Helix offers and does not start by itself.
 type Template struct {
-	Key         string       `json:"key"`
-	Name        string       `json:"name"`
-	Description string       `json:"description"`
-	Target      Target       `json:"target"`
-	Cadence     cadence.Spec `json:"cadence"`
-	Words       string       `json:"words"`
-	Unavailable string       `json:"unavailable,omitempty"` // why it cannot be used in this build
+	Key         string        `json:"key"`
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Target      Target        `json:"target"`
+	Cadence     cadence.Spec  `json:"cadence"`
+	Words       string        `json:"words"`
+	Parts       cadence.Parts `json:"parts"`
+	Unavailable string        `json:"unavailable,omitempty"` // why it cannot be used in this build
 }
 
 // TemplatesResult lists the templates.

@@ -736,5 +736,7 @@ func sortedKeys[K cmp.Ordered, V any](c *checker, m map[K]V) []K {
 		return nil
 	}
 	c.spend(8 * len(m))
-	return slices.Sorted(maps.Keys(m))
+	keys := slices.AppendSeq(make([]K, 0, len(m)), maps.Keys(m))
+	slices.Sort(keys)
+	return keys
 }

@@ -17,7 +17,7 @@ const (
 
 // Evaluate tries a path, a template or a condition on a document. What is wrong with the
 // expression is in the result, so that it can be shown while somebody types; of a path the
-// first 200 matches are told with their places.
+// first 200 matches are listed with their places.
 func (s *Service) Evaluate(ctx context.Context, p EvaluateParams) (EvaluateResult, error) {
 	out := EvaluateResult{Value: json.RawMessage("null"), Matches: []Match{}}
 	if (p.ExecutionID == nil) == (len(p.Document) == 0) {

@@ -107,6 +107,21 @@ func (e *example) describe(tools map[string]callable.Draft, keys map[string]stri
 	return err
 }
 
+// Texts holds what the templates and the built-in steps are called, in English, by key.
+func Texts() (map[string]string, error) {
+	list, err := examples()
+	out := map[string]string{}
+	for _, e := range list {
+		out["skill."+e.Key+".name"], out["skill."+e.Key+".description"] = e.Name, e.Description
+	}
+	builtins, closing := Builtins(BuiltinOptions{})
+	defer closing()
+	for _, b := range builtins {
+		out["builtin."+b.Info.Name] = b.Info.Title
+	}
+	return out, err
+}
+
 // Templates lists finished skills to start from. They need nothing but this installation.
 func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) {
 	list, err := examples()

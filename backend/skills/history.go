@@ -331,7 +331,7 @@ type size struct {
 	at    time.Time
 }
 
-// sizeAge is how old a size may be that is told.
+// sizeAge is how old a reported size may be.
 const sizeAge = 10 * time.Second
 
 func (z *sizes) get(tx *storage.Tx, user uuid.UUID, now time.Time) (int64, error) {

@@ -27,7 +27,7 @@ func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event,
 	id := childID(r.row.id, c)
 	begun := time.Now()
 	child, ended, err := r.child(ctx, c, id)
-	told, first := "", true
+	reported, first := "", true
 	for {
 		if err != nil && r.quiet() {
 			return nil, false
@@ -48,10 +48,10 @@ func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event,
 			if status == machine.Waiting {
 				waits = reason
 			}
-			if first || waits != told {
+			if first || waits != reported {
 				e := machine.Progress(c, machine.ProgressData{Child: id.String(), Waiting: waits})
 				r.send(message{key: callKey(c), progress: &e})
-				told, first = waits, false
+				reported, first = waits, false
 			}
 		}
 		select {

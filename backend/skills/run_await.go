@@ -19,7 +19,7 @@ func (s *Service) result(ctx context.Context, id uuid.UUID, wait time.Duration) 
 	return x.ExecuteResult, err
 }
 
-// followed is result for a run that this process has in memory: what it gave is told from
+// followed is result for a run that this process has in memory: what it gave is read from
 // there, without reading it back.
 func (s *Service) followed(ctx context.Context, r *live, wait time.Duration) (ExecuteResult, error) {
 	timer := time.NewTimer(wait)

@@ -54,7 +54,7 @@ func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, 
 	var f lifecycle.Filter
 	f.Add("user_id = ?", identity.UserID(ctx))
 	if p.Deleted {
-		f.Add("deleted_at IS NOT NULL AND deleted_at > ?", s.o.Now().Add(-lifecycle.Restorable))
+		f.Add("deleted_at IS NOT NULL AND deleted_at > ?", s.o.Now().Add(-s.db.TrashAge()))
 	} else {
 		f.Add("deleted_at IS NULL")
 	}

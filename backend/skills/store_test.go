@@ -14,7 +14,6 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/fault"
-	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/skills/definition"
 	"helix/backend/storage"
@@ -353,7 +352,7 @@ func TestDeleteAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = d.db.Write(d.ctx, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`UPDATE composite_skills SET deleted_at = ? WHERE id = ?`, tx.Now.Add(-lifecycle.Restorable-1e9), m.SkillID)
+		_, err := tx.Exec(`UPDATE composite_skills SET deleted_at = ? WHERE id = ?`, tx.Now.Add(-tx.TrashAge()-1e9), m.SkillID)
 		return err
 	})
 	if err != nil {

@@ -177,7 +177,7 @@ func (s *Service) Restore(ctx context.Context, p RestoreParams) (_ RestoreResult
 		if err := commitJournal(dataDir, j); err != nil {
 			return err
 		}
-		ferr = s.restoreFiles(st) // the data is in place; a file that could not be written is told, and kept in the backup
+		ferr = s.restoreFiles(st) // the data is in place; a file that could not be written is reported, and kept in the backup
 		return nil
 	}); err != nil {
 		return r, err

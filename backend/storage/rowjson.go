@@ -34,7 +34,7 @@ type column struct {
 	sealed     bool
 }
 
-// notExported are columns that an export leaves out: whose rows they are is told by who
+// notExported are columns that an export leaves out: whose rows they are follows from who
 // imports, and version vectors belong to this device.
 var notExported = []string{"user_id", "sync_meta"}
 

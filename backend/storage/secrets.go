@@ -39,7 +39,7 @@ type SecretsListParams struct {
 	Offset int `json:"offset,omitempty"`
 }
 
-// SecretInfo is what may be told about a secret.
+// SecretInfo is what may be shown of a secret.
 type SecretInfo struct {
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`

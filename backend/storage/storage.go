@@ -44,6 +44,9 @@ type Options struct {
 	AllowNetworkFS bool // storage.allow_network_fs: open on nfs, cifs, 9p or sshfs all the same
 	ReleaseHold    bool // "helix db migrate": migrate even after a rollback
 
+	// TrashAge is how long what was deleted can be restored (history.trash_max_age_days); nil: 30 days.
+	TrashAge func() time.Duration
+
 	// Progress hears about a migration, which may take a while: step is one of check, copy,
 	// migrate, verify. It may be nil and is called on the goroutine of Open.
 	Progress func(step string, done, total int64)
@@ -121,6 +124,9 @@ func dsn(path string, pragmas []string, write bool) string {
 	return u.String()
 }
 
+// TrashAge is how long what was deleted can be restored.
+func (db *DB) TrashAge() time.Duration { return db.o.TrashAge() }
+
 // Open opens or creates the database at o.Path and brings its schema up to date; the caller
 // holds the Lock of the folder. The order is: unfinished restore → header → schema version
 // → hold file → migration → readers → first-start rows. A file written by a newer Helix is
@@ -132,6 +138,9 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	}
 	if o.Bus == nil {
 		o.Bus = bus.New()
+	}
+	if o.TrashAge == nil {
+		o.TrashAge = func() time.Duration { return DefaultPolicy().TrashAge }
 	}
 	if o.Keys == nil {
 		o.Keys = NewKeys(nil)

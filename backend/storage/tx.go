@@ -30,6 +30,9 @@ type Tx struct {
 	after []func()
 }
 
+// TrashAge is how long what was deleted can be restored.
+func (tx *Tx) TrashAge() time.Duration { return tx.db.TrashAge() }
+
 type txKey struct{ db *DB }
 
 // Read runs fn in a read-only transaction: a snapshot that no writer disturbs. Inside a

@@ -75,7 +75,7 @@ type visitor struct {
 	src        *source
 	helixName  string
 	paramsName string
-	seen       map[string]bool // findings that are told once
+	seen       map[string]bool // findings that are reported once
 	fors       []int           // offsets of "for (;;)" in source order
 }
 

@@ -231,12 +231,12 @@ func compareUse(a *analysis, list []permission.Want, v *Validation) {
 	add := func(line, column int, code, field, format string, args ...any) {
 		v.Warnings = append(v.Warnings, Problem{Code: code, Field: field, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, h := range a.hosts {
-		if told[h.host+h.port] || hostDeclared(h, list) {
+		if reported[h.host+h.port] || hostDeclared(h, list) {
 			continue
 		}
-		told[h.host+h.port] = true
+		reported[h.host+h.port] = true
 		name := h.host
 		if h.local() && h.port != "" { // there the port is what is asked for
 			name = net.JoinHostPort(name, h.port)

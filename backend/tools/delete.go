@@ -10,7 +10,7 @@ import (
 )
 
 // Delete puts a tool into the trash. Its grants are revoked and its shares stop at once;
-// clones live on. Restore brings the tool back for 30 days, without the grants.
+// clones live on. Restore brings the tool back from there, without the grants.
 func (s *Service) Delete(ctx context.Context, p ToolID) (DeleteResult, error) {
 	var out DeleteResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -21,7 +21,7 @@ func (s *Service) Delete(ctx context.Context, p ToolID) (DeleteResult, error) {
 		if _, err := tx.Exec(`UPDATE custom_tool_shares SET revoked_at = ? WHERE custom_tool_id = ? AND revoked_at IS NULL`, tx.Now, t.ID); err != nil {
 			return err
 		}
-		out.UndoUntil = tx.Now.Add(lifecycle.Restorable).Format(time.RFC3339)
+		out.UndoUntil = tx.Now.Add(tx.TrashAge()).Format(time.RFC3339)
 		return s.kind.Delete(tx, t.item())
 	})
 	if err == nil {
@@ -30,7 +30,7 @@ func (s *Service) Delete(ctx context.Context, p ToolID) (DeleteResult, error) {
 	return out, err
 }
 
-// Restore brings a deleted tool back within 30 days. When its name was taken meanwhile it
+// Restore brings a deleted tool back from the trash. When its name was taken meanwhile it
 // gets a number.
 func (s *Service) Restore(ctx context.Context, p ToolID) (ToolResult, error) {
 	return s.answer(ctx, s.db.Write, func(tx *storage.Tx) (*Tool, error) {

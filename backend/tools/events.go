@@ -11,7 +11,7 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// progressAfter is how long a run goes on before its progress is told.
+// progressAfter is how long a run goes on before its progress is reported.
 const progressAfter = 2 * time.Second
 
 // reporter publishes the events of one run in order.

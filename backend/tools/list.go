@@ -109,7 +109,7 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	var f lifecycle.Filter
 	f.Add("user_id = ?", user)
 	if p.Deleted {
-		f.Add("deleted_at > ?", time.Now().Add(-lifecycle.Restorable))
+		f.Add("deleted_at > ?", time.Now().Add(-s.db.TrashAge()))
 	} else {
 		f.Add("deleted_at IS NULL")
 	}

@@ -170,7 +170,7 @@ func (e *execution) insertUsage(tx *storage.Tx, o *ended) error {
 }
 
 // begin writes the start before the first instruction: the entry, and for a stored tool the
-// mark from which a crash is told later. A tool without capabilities runs also when the log
+// mark by which a crash is recognized later. A tool without capabilities runs also when the log
 // cannot be written; the answer then says so.
 func (e *execution) begin(ctx context.Context) (warning string, err error) {
 	again := e.rewrite()

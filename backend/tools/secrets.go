@@ -55,7 +55,7 @@ type SecretsResult struct {
 
 // Bounds of secrets.
 const (
-	minSecret      = 4 // anything shorter could not be told from ordinary text when it is masked
+	minSecret      = 4 // anything shorter would mask ordinary text too
 	maxSecret      = 8 << 10
 	maxSecretHosts = 32
 	secretTable    = "tool_secrets"
@@ -260,7 +260,7 @@ func (e *execution) checkSecrets(ctx context.Context) error {
 		if fault.Is(err, fault.Unavailable) {
 			return fault.Unavailablef("The tool needs the secret %q, and the key that opens it is locked. Unlock the keyring, then run the tool again.", w.Resource).WithCause(err)
 		}
-		if err != nil && !fault.Is(err, fault.NotFound) { // a missing one is told when the tool asks for it
+		if err != nil && !fault.Is(err, fault.NotFound) { // a missing one is reported when the tool asks for it
 			return err
 		}
 	}

@@ -94,7 +94,7 @@ const shareScheme = "helix://tools/shared/"
 
 var shareURL = regexp.MustCompile(`^helix://tools/shared/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$`)
 
-// noHub is told wherever sharing would need one.
+// noHub is returned wherever sharing would need one.
 const noHub = "No hub is connected, so this link opens on this device only. To share the tool with someone else, export it as a file."
 
 // parseShareURL accepts exactly one shape: no other path, query or fragment.

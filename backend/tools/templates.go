@@ -55,6 +55,16 @@ var templates = sync.OnceValues(func() ([]Template, error) {
 	return list, nil
 })
 
+// Texts holds the names and descriptions of the templates, in English, by key.
+func Texts() (map[string]string, error) {
+	list, err := templates()
+	out := map[string]string{}
+	for _, t := range list {
+		out["tool."+t.ID+".name"], out["tool."+t.ID+".description"] = t.Name, t.Description
+	}
+	return out, err
+}
+
 // Templates lists finished small tools to start from.
 func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) {
 	list, err := templates()

@@ -64,7 +64,7 @@ func (r *regression) add(x, y float64) {
 	}
 }
 
-// most is what points of at most x have for y, but for few; without end when nothing can be told.
+// most is what points of at most x have for y, but for few; infinite when nothing is known.
 func (r *regression) most(x float64) float64 {
 	if r.n < firstRead/2 {
 		return math.Inf(1)

@@ -170,7 +170,7 @@ func (s *Service) Module(ctx context.Context, wasm []byte, blob string) ([]byte,
 	return s.Read(ctx, storage.Ref{SHA256: sum})
 }
 
-// errNotDownloaded is told when a skill's row is here and its module is not.
+// errNotDownloaded is returned when a skill's row is here and its module is not.
 func errNotDownloaded(err error) error {
 	return fault.Unavailablef("module not downloaded yet").WithCause(err)
 }

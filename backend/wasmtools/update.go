@@ -169,7 +169,7 @@ func (s *Service) commitSkill(tx *storage.Tx, old, w *WasmSkill) (suspended []uu
 }
 
 // DeleteWasm puts a WASM tool into the trash: its grants are revoked and its runs end.
-// skills.restore_wasm brings it back for 30 days, without the grants.
+// skills.restore_wasm brings it back until then, without the grants.
 func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, error) {
 	var out DeleteWasmResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -177,13 +177,13 @@ func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, 
 		if err != nil {
 			return err
 		}
-		out.UndoUntil = tx.Now.Add(lifecycle.Restorable)
+		out.UndoUntil = tx.Now.Add(tx.TrashAge())
 		return s.kind.Delete(tx, w.item())
 	})
 	return out, err
 }
 
-// RestoreWasm brings a deleted WASM tool back within 30 days. When its name was taken
+// RestoreWasm brings a deleted WASM tool back from the trash. When its name was taken
 // meanwhile it gets a number.
 func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, error) {
 	var out WasmSkillResult

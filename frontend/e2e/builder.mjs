@@ -15,6 +15,7 @@ const SCHEMA = {
 
 export default async function (t) {
   await t.rpc("tools.create", { name: "Repeater", code: TOOL, language: "typescript", description: "Says a text again and again", parameters: SCHEMA });
+  await few(t);
   await mouse(t);
   await problems(t);
   await keyboard(t);
@@ -22,6 +23,15 @@ export default async function (t) {
   await arms(t);
   await leaving(t);
   await many(t);
+}
+
+/** A new skill opens with the list of steps; this one begins with its name. */
+async function fresh(page, go) {
+  await page.mouse.move(0, 0); // no tip of what will be there opens
+  await go("skills/new");
+  await page.getByRole("dialog", { name: "Add a step" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Skill name");
 }
 
 const toast = (page, words) => page.getByText(words, { exact: false }).first();
@@ -35,9 +45,28 @@ const skillNamed = async (rpc, name) => {
   return found && rpc("skills.get_metadata", { skillId: found.skillId });
 };
 
+/** Two steps from nothing: each is chosen, the second takes what the first gives, and Run asks for nothing. */
+async function few({ page, go, rpc, check, looks }) {
+  await go("skills/new");
+  const palette = page.getByRole("dialog", { name: "Add a step" });
+  await palette.getByRole("option", { name: /^Repeater/ }).waitFor();
+  check((await palette.getByRole("option").count()) === 10, "ten steps are offered at first");
+  await looks("few");
+  await palette.getByRole("combobox").fill("time.now");
+  await page.keyboard.press("Enter");
+  await node(page, "time_now").waitFor();
+  await page.getByRole("button", { name: "Add a step at the end" }).click();
+  await palette.getByRole("option", { name: /^Transform/ }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByRole("region", { name: "Run on the canvas" }).getByText("Succeeded").waitFor();
+  const made = await skillNamed(rpc, "time.now");
+  check(made.steps[1].value === "$.time_now", "the second step takes the output of the first");
+  await page.getByRole("button", { name: "Back to skills" }).click();
+}
+
 /** Builds, saves, runs and undoes with the mouse. */
 async function mouse({ page, go, rpc, check, looks }) {
-  await go("skills/new");
+  await fresh(page, go);
   await page.getByRole("heading", { name: "New skill", level: 1 }).waitFor();
   await page.getByText("Chain your tools into one action.").waitFor();
   await looks("empty");
@@ -135,7 +164,7 @@ async function mouse({ page, go, rpc, check, looks }) {
   await node(page, "repeater").click();
   await page.keyboard.press("Control+c");
   await toast(page, "Copied Repeater").waitFor();
-  await go("skills/new");
+  await fresh(page, go);
   await page.getByText("Chain your tools into one action.").waitFor();
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+v");
@@ -147,7 +176,7 @@ async function mouse({ page, go, rpc, check, looks }) {
 
 /** A draft with errors can be saved and not enabled; each problem leads to its place. */
 async function problems({ page, go, rpc, check, looks }) {
-  await go("skills/new");
+  await fresh(page, go);
   await page.getByRole("textbox", { name: "Skill name" }).fill("Broken");
   await page.keyboard.press("Enter");
   for (const name of [/^Repeater/, /^Transform/]) {
@@ -196,8 +225,7 @@ async function toFlow(page) {
 
 /** The whole way without the pointer: build, map from the tree, save, run, see the output. */
 async function keyboard({ page, go, rpc, check, looks }) {
-  await go("skills/new");
-  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Skill name");
+  await fresh(page, go);
   const { keyboard } = page;
   await keyboard.type("By keys");
   await keyboard.press("Enter");
@@ -262,12 +290,10 @@ async function keyboard({ page, go, rpc, check, looks }) {
   await keyboard.press("Control+1");
   await flow(page).waitFor();
 
-  // Run it and see what came out.
+  // Run it and see what came out. It takes no input, so nothing is asked.
   await keyboard.press("Control+Enter");
-  const made = await skillNamed(rpc, "By keys");
-  const sheet = page.getByRole("dialog", { name: "Run this skill" });
-  await sheet.getByRole("button", { name: "Run", exact: true }).click();
   await node(page, "repeater_2").locator('[data-state="completed"]').waitFor();
+  const made = await skillNamed(rpc, "By keys");
   const result = await rpc("skills.execute_composite", { skillId: made.skillId, input: {} });
   check(result.success && result.finalOutput.said === "go", "the mapped value reached the second step");
 }
@@ -303,7 +329,7 @@ async function text({ page, go, rpc, check, looks }) {
 
 /** Branches, maps and approvals, built in the canvas. */
 async function arms({ page, go, rpc, check, looks }) {
-  await go("skills/new");
+  await fresh(page, go);
   await page.getByRole("textbox", { name: "Skill name" }).fill("Ways");
   await page.keyboard.press("Enter");
   const pick = async (name) => {

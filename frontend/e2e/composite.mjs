@@ -415,7 +415,7 @@ async function remove({ page, rpc, looks, check }) {
   const option = skills(page).getByRole("option", { name: /^Word digest, version/ });
   await title(page);
   await page.keyboard.press("Delete");
-  await toast(page, "Deleted Word digest").waitFor();
+  await toast(page, "Moved Word digest to Trash").waitFor();
   await option.waitFor({ state: "detached" });
   await page.keyboard.press("Control+z");
   await option.waitFor();

@@ -309,7 +309,8 @@ async function add({ page, rpc, check, looks }) {
   await sheet(page).getByText("Write something first").waitFor();
   await page.keyboard.type("Grace plays the cello in the Tuesday quartet.");
   await sheet(page).getByLabel("Tags").fill("Music, People");
-  await sheet(page).getByLabel("Date").fill("2024-09-03T19:30");
+  await sheet(page).getByLabel("Date").fill("2024-09-03");
+  await sheet(page).getByLabel("Time of day").fill("19:30");
   await looks("add");
   // Put away and taken up again: nothing is lost.
   await page.keyboard.press("Escape");

@@ -29,7 +29,7 @@ async function overview({ page, go, looks, check }) {
   const rows = page.getByRole("region", { name: "Overview" }).getByRole("row");
   await rows.nth(7).waitFor();
   check((await rows.count()) === 8, "seven layers and a head");
-  check((await page.getByText("empty or off").count()) === 7, "no layer has an entry that nobody made");
+  check((await page.getByText("empty", { exact: true }).count()) === 7, "no layer has an entry that nobody made");
   await page.getByText("No proposals").waitFor();
   await looks("overview");
 }
@@ -42,9 +42,9 @@ async function entry({ page, rpc, looks, check }) {
   await dialog.getByRole("button", { name: "Save" }).waitFor();
   await dialog.getByLabel("Title *").fill("Run a marathon");
   await dialog.getByLabel("Target date").fill("2020-10-04");
-  await dialog.getByLabel("Progress").fill("2");
-  await dialog.getByText("0 to 1").first().waitFor();
-  await dialog.getByLabel("Progress").fill("0.4");
+  await dialog.getByLabel("Progress").fill("200");
+  await dialog.getByText("Enter a number from 0 to 100.").first().waitFor();
+  await dialog.getByLabel("Progress").fill("40");
   await dialog.getByRole("button", { name: "Add milestone" }).click();
   await dialog.getByRole("group", { name: "Milestones" }).getByRole("textbox", { name: "Title" }).fill("Half marathon");
   await dialog.getByLabel("Date of Half marathon").fill("2020-05-01");

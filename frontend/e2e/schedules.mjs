@@ -345,7 +345,7 @@ async function remove({ page, rpc, check }) {
   await inspector(page).getByRole("heading", { name: "Evening hello", level: 2 }).waitFor();
   await page.getByRole("heading", { name: "Schedules", level: 1 }).click();
   await page.keyboard.press("Delete");
-  await toast(page, "Deleted Evening hello").waitFor();
+  await toast(page, "Moved Evening hello to Trash").waitFor();
   await list.getByRole("option", { name: /^Evening hello/ }).waitFor({ state: "detached" });
   check((await rpc("schedules.list", { query: "Evening" })).total === 0, "it is gone");
   await page.keyboard.press("Control+z");

@@ -295,9 +295,9 @@ async function undo({ page, check, rpc, looks, axe }) {
   await page.getByRole("menu").waitFor();
   await axe("row menu");
   await page.getByRole("menuitem", { name: /Delete/ }).click();
-  await toast(page, "Deleted").waitFor();
+  await toast(page, "to Trash").waitFor();
   await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="Tools"] [role=option]').length === 1);
-  await page.locator(".toast", { hasText: "Deleted" }).getByRole("button", { name: "Undo" }).click();
+  await page.locator(".toast", { hasText: "to Trash" }).getByRole("button", { name: "Undo" }).click();
   await page.waitForFunction(() => document.querySelectorAll('[role=listbox][aria-label="Tools"] [role=option]').length === 2);
   check((await rpc("tools.list", {})).total === 2, "Undo brought the tool back");
   // This time for good.

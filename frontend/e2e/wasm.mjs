@@ -313,7 +313,7 @@ async function remove({ page, rpc, check }) {
   await list(page).getByRole("option", { name: /greet/ }).click();
   await page.getByRole("heading", { name: "Tools", level: 1 }).click();
   await page.keyboard.press("Delete");
-  await toast(page, "Deleted greet").waitFor();
+  await toast(page, "Moved greet to Trash").waitFor();
   await list(page).getByRole("option", { name: /greet/ }).waitFor({ state: "hidden" });
   check((await rpc("skills.list_wasm", {})).total === 1, "it is gone in the backend");
   await page.keyboard.press("Control+z");

@@ -125,7 +125,7 @@ export function globalCommands(shell: Shell, system: System): Command[] {
 
 const canUndo = (): boolean => {
   const el = document.activeElement;
-  return !el?.closest("input, textarea, [contenteditable=true]") && toasts.list.some((t) => t.left > 0);
+  return !el?.closest("input, textarea, [contenteditable=true]") && toasts.undoable;
 };
 
 /** What the window's menu asks for, by the names it uses. */

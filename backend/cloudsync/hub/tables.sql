@@ -541,6 +541,27 @@ create or replace trigger record_insert after insert on public.person_aliases re
 create or replace trigger record_update after update on public.person_aliases referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();
 insert into app.synced (table_name, policy) values ('person_aliases', 'merge') on conflict (table_name) do update set policy = excluded.policy;
 
+create table if not exists public.planned_reviews (id uuid not null, user_id uuid not null references app.hub_user, dot bigint not null, prev_dot bigint, hlc bigint not null, sync_meta bytea, hub_device_id uuid not null, schema_ver int not null, created_at timestamptz not null, updated_at timestamptz not null, deleted_at timestamptz, extra jsonb not null default '{}', primary key (user_id, id));
+alter table public.planned_reviews add column if not exists "item_id" uuid;
+alter table public.planned_reviews add column if not exists "at" timestamptz;
+alter table public.planned_reviews enable row level security;
+alter table public.planned_reviews force row level security;
+drop policy if exists select_own on public.planned_reviews;
+create policy select_own on public.planned_reviews for select to helix_device using (user_id = (select app.uid()));
+drop policy if exists insert_own on public.planned_reviews;
+create policy insert_own on public.planned_reviews for insert to helix_device with check (user_id = (select app.uid()));
+drop policy if exists update_own on public.planned_reviews;
+create policy update_own on public.planned_reviews for update to helix_device using (user_id = (select app.uid())) with check (user_id = (select app.uid()));
+drop policy if exists owner_select on public.planned_reviews;
+create policy owner_select on public.planned_reviews for select to helix_owner using (user_id = coalesce((select app.uid()), (select app.removing())));
+drop policy if exists owner_delete on public.planned_reviews;
+create policy owner_delete on public.planned_reviews for delete to helix_owner using (user_id = coalesce((select app.uid()), (select app.removing())));
+grant select, insert on public.planned_reviews to helix_device;
+grant update on public.planned_reviews to helix_device;
+create or replace trigger record_insert after insert on public.planned_reviews referencing new table as new_rows for each statement execute function sync.record_insert();
+create or replace trigger record_update after update on public.planned_reviews referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();
+insert into app.synced (table_name, policy) values ('planned_reviews', 'merge') on conflict (table_name) do update set policy = excluded.policy;
+
 create table if not exists public.psychology_entries (id uuid not null, user_id uuid not null references app.hub_user, dot bigint not null, prev_dot bigint, hlc bigint not null, sync_meta bytea, hub_device_id uuid not null, schema_ver int not null, created_at timestamptz not null, updated_at timestamptz not null, deleted_at timestamptz, extra jsonb not null default '{}', primary key (user_id, id));
 alter table public.psychology_entries add column if not exists "layer_number" bigint;
 alter table public.psychology_entries add column if not exists "kind" text;

@@ -215,7 +215,7 @@ func (c *catalog) applyLocked(ch *itemChange) {
 	}
 	old := c.row(ch.item)
 	if old != nil && old.live && old.version > ch.version {
-		return // commits are told in another order than they were made in
+		return // commit notifications may arrive out of order
 	}
 	tags := slices.Clone(ch.tags)
 	slices.Sort(tags)

@@ -192,7 +192,7 @@ func (c *postings) startFull() {
 	c.lists, c.size, c.full = map[string]*postingList{}, 0, true
 }
 
-// addLoaded adds an item that was read, if it was not told of since.
+// addLoaded adds an item that was read, if no newer notification came.
 func (c *postings) addLoaded(item uint32, terms map[string]posting) {
 	c.mu.Lock()
 	known := false

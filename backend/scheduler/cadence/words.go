@@ -3,51 +3,123 @@ package cadence
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Words says a cadence in plain English: "weekdays at 09:00, Berlin". A cron text that has
-// no short description is told field by field.
-func (c *Cadence) Words() string {
+// Parts says what a cadence means in pieces, so that a client can put it into any language.
+// Words puts the same pieces into English. Sunday is 0, January is 1.
+type Parts struct {
+	EverySecs    int64      `json:"everySecs,omitempty"`    // of an interval; the rest is of a cron expression
+	At           *time.Time `json:"at,omitempty"`           // of a single time
+	Times        []string   `json:"times,omitempty"`        // times of day, 09:00 or 09:00:30; when empty, the three sets below
+	Seconds      *Set       `json:"seconds,omitempty"`      // none: at second 0
+	Minutes      *Set       `json:"minutes,omitempty"`      //
+	Hours        *Set       `json:"hours,omitempty"`        // none: every hour
+	DayStep      int        `json:"dayStep,omitempty"`      // every so many days from the 1st
+	Days         []int      `json:"days,omitempty"`         // of the month
+	NearestDays  []int      `json:"nearestDays,omitempty"`  // the working days nearest to these
+	LastDay      bool       `json:"lastDay,omitempty"`      //
+	Weekdays     []int      `json:"weekdays,omitempty"`     //
+	NthWeekdays  []NthDay   `json:"nthWeekdays,omitempty"`  //
+	LastWeekdays []int      `json:"lastWeekdays,omitempty"` // the last such day of the month
+	BothDays     bool       `json:"bothDays,omitempty"`     // a day must be in both, of the month and of the week; otherwise in either
+	Months       []int      `json:"months,omitempty"`       // none: every month
+	Timezone     string     `json:"timezone,omitempty"`
+}
+
+// Set is the seconds, minutes or hours of a cron expression. None of its fields: all of them.
+type Set struct {
+	Step   int   `json:"step,omitempty"` // every so many from 0
+	First  int   `json:"first,omitempty"`
+	Last   int   `json:"last,omitempty"`
+	Values []int `json:"values,omitempty"`
+}
+
+// NthDay is the second Monday of the month, for example.
+type NthDay struct {
+	Nth     int `json:"nth"`
+	Weekday int `json:"weekday"`
+}
+
+// Parts says what the cadence means in pieces.
+func (c *Cadence) Parts() Parts {
 	switch c.spec.Type {
 	case Interval:
-		return "every " + span(c.spec.EverySecs)
+		return Parts{EverySecs: c.spec.EverySecs}
 	case Once:
-		return "once at " + c.at.UTC().Format("2006-01-02 15:04 UTC")
+		at := c.at.UTC()
+		return Parts{At: &at}
 	}
-	return c.cron.words() + ", " + place(c.spec.Timezone)
+	p := c.cron.parts()
+	p.Timezone = c.spec.Timezone
+	return p
 }
 
-func span(secs int64) string {
-	for _, u := range []struct {
-		secs int64
-		name string
-	}{{7 * 86400, "week"}, {86400, "day"}, {3600, "hour"}, {60, "minute"}, {1, "second"}} {
-		if secs%u.secs != 0 {
-			continue
-		}
-		if n := secs / u.secs; n > 1 {
-			return fmt.Sprintf("%d %ss", n, u.name)
-		}
-		return u.name
-	}
-	return ""
-}
-
-func (c *cron) words() string {
-	days := c.dayWords()
+func (c *cron) parts() (p Parts) {
 	if bits.OnesCount64(c.minute) == 1 && bits.OnesCount64(c.second) == 1 && bits.OnesCount64(c.hour) <= 4 {
-		var at []string
-		for h := c.hour; h != 0; h &= h - 1 {
-			at = append(at, clock(bits.TrailingZeros64(h), bits.TrailingZeros64(c.minute), bits.TrailingZeros64(c.second)))
+		for _, h := range members(c.hour) {
+			p.Times = append(p.Times, clock(h, bits.TrailingZeros64(c.minute), bits.TrailingZeros64(c.second)))
 		}
-		return days + " at " + and(at)
+	} else {
+		if c.second != 1 {
+			p.Seconds = setOf(c.second, 59)
+		}
+		p.Minutes = setOf(c.minute, 59)
+		if !c.everyHour {
+			p.Hours = setOf(c.hour, 23)
+		}
 	}
-	if days == "every day" {
-		return c.partWords()
+	const week, allDays, allMonths = 0x7F, uint64(1)<<32 - 2, 1<<13 - 2
+	anyDay, anyWeekday := c.day == allDays && !c.lastDay && c.nearest == 0, c.weekday == week
+	if !anyDay {
+		if by := evenly(c.day, 31); by > 0 && c.day&2 != 0 {
+			p.DayStep = by
+		} else {
+			p.Days = members(c.day)
+		}
+		p.NearestDays, p.LastDay = members(c.nearest), c.lastDay
 	}
-	return c.partWords() + ", " + days
+	if !anyWeekday {
+		p.Weekdays = members(uint64(c.weekday))
+		for d := range 7 {
+			for k := 1; k <= 5; k++ {
+				if c.nth[k]&(1<<d) != 0 {
+					p.NthWeekdays = append(p.NthWeekdays, NthDay{k, d})
+				}
+			}
+			if c.lastWeekday&(1<<d) != 0 {
+				p.LastWeekdays = append(p.LastWeekdays, d)
+			}
+		}
+	}
+	p.BothDays = !anyDay && !anyWeekday && (c.dayFree || c.weekFree)
+	if c.month != allMonths {
+		p.Months = members(uint64(c.month))
+	}
+	return p
+}
+
+func members(set uint64) (all []int) {
+	for ; set != 0; set &= set - 1 {
+		all = append(all, bits.TrailingZeros64(set))
+	}
+	return all
+}
+
+func setOf(set uint64, hi int) *Set {
+	all := members(set)
+	n := len(all)
+	switch by := evenly(set, hi); {
+	case n == hi+1:
+		return &Set{}
+	case by > 0 && all[0] == 0:
+		return &Set{Step: by}
+	case n > 2 && all[n-1]-all[0] == n-1:
+		return &Set{First: all[0], Last: all[n-1]}
+	}
+	return &Set{Values: all}
 }
 
 func clock(h, m, s int) string {
@@ -55,48 +127,6 @@ func clock(h, m, s int) string {
 		return fmt.Sprintf("%02d:%02d", h, m)
 	}
 	return fmt.Sprintf("%02d:%02d:%02d", h, m, s)
-}
-
-// partWords tells seconds, minutes and hours.
-func (c *cron) partWords() string {
-	if c.everyHour && c.second == 1 && bits.OnesCount64(c.minute) == 1 {
-		if c.minute == 1 {
-			return "every hour"
-		}
-		return fmt.Sprintf("every hour at minute %d", bits.TrailingZeros64(c.minute))
-	}
-	out := ""
-	if c.second != 1 {
-		out = setWords(c.second, 0, 59, "second") + " of "
-	}
-	out += setWords(c.minute, 0, 59, "minute")
-	if c.everyHour {
-		return out
-	}
-	return out + " of " + setWords(c.hour, 0, 23, "hour")
-}
-
-// setWords tells a set of numbers.
-func setWords(set uint64, lo, hi int, unit string) string {
-	n := bits.OnesCount64(set)
-	if n == hi-lo+1 {
-		return "every " + unit
-	}
-	first := bits.TrailingZeros64(set)
-	if by := evenly(set, hi); by > 0 && first == lo {
-		return fmt.Sprintf("every %d %ss", by, unit)
-	}
-	var all []string
-	for s := set; s != 0; s &= s - 1 {
-		all = append(all, fmt.Sprint(bits.TrailingZeros64(s)))
-	}
-	if last := 63 - bits.LeadingZeros64(set); n > 2 && last-first == n-1 {
-		all = []string{fmt.Sprintf("%d to %d", first, last)}
-	}
-	if n > 1 {
-		unit += "s"
-	}
-	return unit + " " + and(all)
 }
 
 // evenly is the step of a set that reaches to its end in equal steps, or 0.
@@ -121,83 +151,133 @@ func evenly(set uint64, hi int) int {
 	return by
 }
 
-var ordinal = [...]string{"", "first", "second", "third", "fourth", "fifth"}
+// Words says a cadence in plain English: "weekdays at 09:00, Berlin". A cron expression that
+// has no short description is described field by field.
+func (c *Cadence) Words() string {
+	p := c.Parts()
+	switch c.spec.Type {
+	case Interval:
+		return "every " + span(p.EverySecs)
+	case Once:
+		return "once at " + p.At.Format("2006-01-02 15:04 UTC")
+	}
+	return p.cronWords() + ", " + place(p.Timezone)
+}
 
-// dayWords tells days, weekdays and months.
-func (c *cron) dayWords() string {
-	const week, allDays = 0x7F, uint64(1)<<32 - 2
-	free := c.day == allDays && !c.lastDay && c.nearest == 0
-	anyWeekday := c.weekday == week
-	var month, weekday []string
-	if !free {
-		month = c.monthDays()
-	}
-	if !anyWeekday {
-		weekday = c.weekdays()
-	}
-	out := "every day"
-	switch {
-	case free && anyWeekday:
-	case free:
-		out = and(weekday)
-	case anyWeekday:
-		out = "on " + and(month) + " of the month"
-	case c.dayFree || c.weekFree:
-		out = and(weekday) + " that fall on " + and(month) + " of the month"
-	default:
-		out = and(weekday) + " and on " + and(month) + " of the month"
-	}
-	if c.month != 1<<13-2 {
-		var names []string
-		for m := c.month; m != 0; m &= m - 1 {
-			names = append(names, time.Month(bits.TrailingZeros64(m)).String())
+func span(secs int64) string {
+	for _, u := range []struct {
+		secs int64
+		name string
+	}{{7 * 86400, "week"}, {86400, "day"}, {3600, "hour"}, {60, "minute"}, {1, "second"}} {
+		if secs%u.secs != 0 {
+			continue
 		}
-		out += " in " + and(names)
+		if n := secs / u.secs; n > 1 {
+			return fmt.Sprintf("%d %ss", n, u.name)
+		}
+		return u.name
+	}
+	return ""
+}
+
+func (p *Parts) cronWords() string {
+	days := p.dayWords()
+	if len(p.Times) > 0 {
+		return days + " at " + and(p.Times)
+	}
+	if days == "every day" {
+		return p.clockWords()
+	}
+	return p.clockWords() + ", " + days
+}
+
+// clockWords describes seconds, minutes and hours.
+func (p *Parts) clockWords() string {
+	if p.Hours == nil && p.Seconds == nil && len(p.Minutes.Values) == 1 {
+		if p.Minutes.Values[0] == 0 {
+			return "every hour"
+		}
+		return fmt.Sprintf("every hour at minute %d", p.Minutes.Values[0])
+	}
+	out := p.Minutes.words("minute")
+	if p.Seconds != nil {
+		out = p.Seconds.words("second") + " of " + out
+	}
+	if p.Hours != nil {
+		out += " of " + p.Hours.words("hour")
 	}
 	return out
 }
 
-func (c *cron) monthDays() []string {
-	var out []string
-	if by := evenly(c.day, 31); by > 0 && c.day&2 != 0 {
-		out = append(out, fmt.Sprintf("every %d days from the 1st", by))
-	} else {
-		for d := c.day; d != 0; d &= d - 1 {
-			out = append(out, fmt.Sprintf("day %d", bits.TrailingZeros64(d)))
-		}
+func (s *Set) words(unit string) string {
+	switch {
+	case s.Step > 0:
+		return fmt.Sprintf("every %d %ss", s.Step, unit)
+	case s.Last > 0:
+		return fmt.Sprintf("%ss %d to %d", unit, s.First, s.Last)
+	case len(s.Values) == 0:
+		return "every " + unit
+	case len(s.Values) > 1:
+		unit += "s"
 	}
-	for d := c.nearest; d != 0; d &= d - 1 {
-		out = append(out, fmt.Sprintf("the working day nearest to day %d", bits.TrailingZeros64(d)))
+	return unit + " " + and(each(s.Values, func(v int) string { return fmt.Sprint(v) }))
+}
+
+var ordinal = [...]string{"", "first", "second", "third", "fourth", "fifth"}
+
+// dayWords describes days, weekdays and months.
+func (p *Parts) dayWords() string {
+	month, weekday := and(p.monthDays()), and(p.weekdays())
+	out := "every day"
+	switch {
+	case month == "" && weekday == "":
+	case month == "":
+		out = weekday
+	case weekday == "":
+		out = "on " + month + " of the month"
+	case p.BothDays:
+		out = weekday + " that fall on " + month + " of the month"
+	default:
+		out = weekday + " and on " + month + " of the month"
 	}
-	if c.lastDay {
+	if len(p.Months) > 0 {
+		out += " in " + and(each(p.Months, func(m int) string { return time.Month(m).String() }))
+	}
+	return out
+}
+
+func (p *Parts) monthDays() []string {
+	out := each(p.Days, func(d int) string { return fmt.Sprintf("day %d", d) })
+	if p.DayStep > 0 {
+		out = append(out, fmt.Sprintf("every %d days from the 1st", p.DayStep))
+	}
+	out = append(out, each(p.NearestDays, func(d int) string { return fmt.Sprintf("the working day nearest to day %d", d) })...)
+	if p.LastDay {
 		out = append(out, "the last day")
 	}
 	return out
 }
 
-func (c *cron) weekdays() []string {
+func (p *Parts) weekdays() []string {
 	var out []string
-	switch c.weekday {
-	case 0x3E:
+	switch {
+	case slices.Equal(p.Weekdays, []int{1, 2, 3, 4, 5}):
 		out = append(out, "weekdays")
-	case 0x41:
+	case slices.Equal(p.Weekdays, []int{0, 6}):
 		out = append(out, "weekends")
 	default:
-		for d := range 7 {
-			if c.weekday&(1<<d) != 0 {
-				out = append(out, time.Weekday(d).String()+"s")
-			}
-		}
+		out = each(p.Weekdays, func(d int) string { return time.Weekday(d).String() + "s" })
 	}
-	for d := range 7 {
-		for k := 1; k <= 5; k++ {
-			if c.nth[k]&(1<<d) != 0 {
-				out = append(out, "the "+ordinal[k]+" "+time.Weekday(d).String()+" of the month")
-			}
-		}
-		if c.lastWeekday&(1<<d) != 0 {
-			out = append(out, "the last "+time.Weekday(d).String()+" of the month")
-		}
+	out = append(out, each(p.NthWeekdays, func(n NthDay) string {
+		return "the " + ordinal[n.Nth] + " " + time.Weekday(n.Weekday).String() + " of the month"
+	})...)
+	return append(out, each(p.LastWeekdays, func(d int) string { return "the last " + time.Weekday(d).String() + " of the month" })...)
+}
+
+func each[T any](all []T, say func(T) string) []string {
+	var out []string
+	for _, v := range all {
+		out = append(out, say(v))
 	}
 	return out
 }

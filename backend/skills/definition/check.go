@@ -113,7 +113,7 @@ func (c *checker) branch(path string, s *Step, seen scope) {
 
 func (c *checker) path(at, step, text string) *expr.Path {
 	if text == "" {
-		return nil // told by the decoder
+		return nil // the decoder reported it
 	}
 	p, err := expr.ParsePath(text)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *checker) condition(at, step, text string, seen scope) {
 	}
 	cond, err := expr.ParseCondition(text)
 	if err != nil {
-		return // told by the decoder
+		return // the decoder reported it
 	}
 	for _, head := range cond.Heads() {
 		c.reference(at, step, head, seen, false)
@@ -139,7 +139,7 @@ func (c *checker) condition(at, step, text string, seen scope) {
 func (c *checker) template(at, step string, v any, seen scope, covered bool) {
 	t, err := expr.ParseTemplate(v)
 	if err != nil {
-		return // told by the decoder
+		return // the decoder reported it
 	}
 	for _, u := range t.Uses() {
 		c.reference(at, step, u.Path.Head(), seen, !covered && !u.Covered && u.Path.Singular())

@@ -56,7 +56,7 @@ func serves(c Catalog, k Kind) bool {
 }
 
 // Read decodes a definition in any of the accepted forms, brings it into the canonical one
-// and checks everything, so that all problems are told at once. An error is one of the
+// and checks everything, so that all problems are reported at once. An error is one of the
 // catalog.
 func Read(raw json.RawMessage, catalog Catalog) (*Report, error) {
 	n := &notes{}
@@ -153,15 +153,15 @@ func (d *decoder) skill(m map[string]any) *Skill {
 	if d.count > MaxSteps {
 		r.bad("steps", CodeLimit, "The skill has %d steps; %d are allowed.", d.count, MaxSteps)
 	}
-	for _, k := range told {
+	for _, k := range metadataFields {
 		r.seen[k] = true
 	}
 	r.rest("A skill")
 	return s
 }
 
-// told are the fields of a skill as skills.get_metadata gives it that are no part of it.
-var told = []string{
+// metadataFields are the fields of a skill as skills.get_metadata gives it that are no part of it.
+var metadataFields = []string{
 	"userId", "createdAt", "updatedAt", "deletedAt", "executionCount", "lastExecuted", "lastStatus", "lastExecutionId", "definitionHash",
 	"headVersionId", "versionId", "valid", "mine", "stepCount", "cloneSourceId",
 }

@@ -1,6 +1,6 @@
 // Package definition holds what a composite skill is: a list of typed steps. It reads the
 // forms in which people write skills, brings them into one, checks them, compares them and
-// hashes them. It is pure: no database, no clock; what a step can call is told by a Catalog.
+// hashes them. It is pure: no database, no clock; a Catalog says what a step can call.
 package definition
 
 import (

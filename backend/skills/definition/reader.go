@@ -47,7 +47,7 @@ type notes struct {
 	errors, warnings []Problem
 }
 
-// maxProblems is how many problems are told; more help nobody.
+// maxProblems is how many problems are reported; more help nobody.
 const maxProblems = 200
 
 func (n *notes) bad(path, step, code, format string, args ...any) {

@@ -137,7 +137,7 @@ func (s *State) applyBranchSkip(e Event) (done bool, err error) {
 		}
 		if def, skipped := f.cur.nextSkip(); def != nil && skipped.prefix+def.StepID == e.StepPath && f.iteration == e.Iteration {
 			done = true
-			f.cur.told++
+			f.cur.reported++
 			res := &StepResult{Step: def, Path: e.StepPath, Iteration: e.Iteration, Status: Skipped, Reason: ReasonBranch, StartedAt: e.At, EndedAt: e.At}
 			s.show(res)
 			s.note(f, res, nil, false)
@@ -149,9 +149,9 @@ func (s *State) applyBranchSkip(e Event) (done bool, err error) {
 	return true, nil
 }
 
-// nextSkip is the next step of an arm not taken that is still to be told.
+// nextSkip is the next step of an arm not taken that is still to be reported.
 func (w *work) nextSkip() (*definition.Step, *frame) {
-	n := w.told
+	n := w.reported
 	for _, arm := range w.skips {
 		if n < len(arm.steps) {
 			return &arm.steps[n], arm

@@ -93,21 +93,21 @@ type frame struct {
 
 // work is the current step of a frame.
 type work struct {
-	res     *StepResult
-	phase   phase
-	input   json.RawMessage
-	key     string
-	backoff time.Duration // spent so far
-	delay   time.Duration // before the next attempt
-	due     time.Time     // of the next attempt
-	request *RequestData
-	again   int      // attempts that a person asked for
-	paused  string   // the run that carries the step out waits for this
-	plan    *Todo    // what the step needs first; its document does not change until then
-	told    int      // branch: how many steps of arms not taken were told
-	skips   []*frame // branch: arms not taken
-	arm     *frame
-	each    *mapping
+	res      *StepResult
+	phase    phase
+	input    json.RawMessage
+	key      string
+	backoff  time.Duration // spent so far
+	delay    time.Duration // before the next attempt
+	due      time.Time     // of the next attempt
+	request  *RequestData
+	again    int      // attempts that a person asked for
+	paused   string   // the run that carries the step out waits for this
+	plan     *Todo    // what the step needs first; its document does not change until then
+	reported int      // branch: how many steps of arms not taken were reported
+	skips    []*frame // branch: arms not taken
+	arm      *frame
+	each     *mapping
 }
 
 type phase int
@@ -115,8 +115,8 @@ type phase int
 const (
 	phaseNew     phase = iota
 	phaseCalling       // intent without outcome
-	phaseRetry         // failed, to be told
-	phaseBackoff       // told, waits for its time
+	phaseRetry         // failed, to be reported
+	phaseBackoff       // reported, waits for its time
 	phaseAsking        // a request without an answer
 	phaseArm           // in an arm
 	phaseItems         // in the items of a map
@@ -137,7 +137,7 @@ type mapping struct {
 type item struct {
 	index int
 	frame *frame
-	ended *ItemData // to be told
+	ended *ItemData // to be reported
 }
 
 // New begins a run. The input must be JSON; nil is {}.

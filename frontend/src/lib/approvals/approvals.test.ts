@@ -223,7 +223,9 @@ describe("ApprovalsState", () => {
   });
 
   it("lasts as long as in the prompt unless a scope is chosen", async () => {
-    const { rpc, s } = await opened([approval("1")]);
+    const ended = await opened([approval("1")]);
+    expect(ended.s.defaultScope).toBe("once");
+    const { rpc, s } = await opened([approval("1", { run: { kind: "tool", id: "r1", waiting: true, rerun: false } })]);
     now += GUARD_MS;
     expect(s.defaultScope).toBe("run");
     await s.answer({ decision: "approve" });

@@ -20,7 +20,13 @@ export const en = {
   retry: "Try again",
   save: "Save",
   settings: "Settings",
+  openTrash: "Open Trash",
+  movedToTrash: (name: string) => `Moved ${name} to Trash`,
+  undoOver: "The time to undo has passed",
+  undoInTrash: (what: string) => `${what}. You can restore it there.`,
   undo: "Undo",
+  unknownAddress: "There is no page at this address",
+  unknownAddressText: (address: string) => `Helix doesn't know ${address}.`,
   more: "More",
   results: "Results",
   yes: "yes",
@@ -107,6 +113,7 @@ export const en = {
   pathAnother: "Choose another",
 
   // Times
+  timeOfDay: "Time of day",
   milliseconds: (n: string) => `${n} ms`,
   seconds: (n: string) => `${n} s`,
   minutes: (n: string) => `${n} min`,
@@ -123,6 +130,7 @@ export const en = {
   welcomeWords: "start first begin help tour",
   welcomeText: "Helix is a private assistant on your own computer: it runs your tools safely, joins them into skills, and finds what you have said and written.",
   welcomeBegin: "Begin with one of these",
+  welcomeChat: "When you have a model, ask for anything in Chat:",
   welcomePalette: (keys: string) => `${keys} finds everything that Helix can do.`,
   groups: { Work: "Work", Mind: "Mind", Voice: "Voice", System: "System" },
   screens: "Screens",
@@ -205,7 +213,7 @@ export const en = {
   services: "Services",
   servicesText: "Background services.",
   servicesLoadFailed: "Couldn't load services.",
-  serviceNames: { gateway: "Gateway", agent: "Agent", "skill-sandbox": "Sandbox", "memory-synthesis": "Memory synthesis", "psychology-decay": "Psychology decay", "voice-pipeline": "Voice", "sync-coordinator": "Sync", scheduler: "Scheduler" },
+  serviceNames: { gateway: "Gateway", agent: "Agent", "skill-sandbox": "Sandbox", "memory-synthesis": "Memory synthesis", "psychology-decay": "Psychology decay", "voice-pipeline": "Voice", "sync-coordinator": "Sync", scheduler: "Scheduler", memory: "Memory", skills: "Skills" },
   port: (n: number) => `port ${n}`,
   since: (duration: string) => `for ${duration}`,
   restarted: (n: number) => `restarted ${plural(n, { one: "time", other: "times" })}`,
@@ -306,6 +314,11 @@ export const en = {
   quitHelix: "Quit Helix",
   migrate: "To use this version of Helix with it, run helix db migrate in a terminal.",
   details: "Technical details",
+
+  // A length of time that is typed
+  unitOf: (label: string) => `Unit: ${label}`,
+  enterNumber: "Enter a number.",
+  between: (min: string, max: string) => `Between ${min} and ${max}.`,
 
   // What is wrong with a definition that is being edited
   problems: {

@@ -5,4 +5,5 @@
 export { catalogue } from "./catalogue.svelte";
 export { choose, date, dateRange, listing, number, plural, type Forms } from "./intl";
 export { language, languageNames, type Language, type LanguageChoice } from "./language.svelte";
+export { shipped } from "./shipped.svelte";
 export { lookup, optionsOf } from "./values";

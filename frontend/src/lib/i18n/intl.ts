@@ -24,10 +24,10 @@ export const plural = (n: number, forms: Forms): string => `${number(n)} ${choos
 /** 12,345 or 12.345. */
 export const number = (n: number, options?: Intl.NumberFormatOptions): string => cached("number", options, (l) => new Intl.NumberFormat(l, options)).format(n);
 
-/** A date or time of this device's zone: `date(d, { day: "numeric", month: "short" })`. */
+/** A date or time of this device's zone: `date(d, { day: "numeric", month: "short" })`. The clock has 24 hours everywhere, as times in fields have. */
 export const date = (when: string | number | Date, options: Intl.DateTimeFormatOptions): string => {
   const d = new Date(when);
-  return Number.isNaN(d.getTime()) ? "" : cached("date", options, (l) => new Intl.DateTimeFormat(l, options)).format(d);
+  return Number.isNaN(d.getTime()) ? "" : cached("date", options, (l) => new Intl.DateTimeFormat(l, { ...options, hourCycle: "h23" })).format(d);
 };
 
 /** "23–29 March 2026", with what both ends share written once. */

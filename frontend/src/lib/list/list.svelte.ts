@@ -35,6 +35,8 @@ export interface Deletion {
   done: string;
   /** What else the person should know. */
   text?: string;
+  /** It is in the Trash now. */
+  trash?: boolean;
   /** "Couldn't delete Morning report" */
   failed: string;
 }
@@ -192,6 +194,7 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
         this.select(id);
       },
       d.text,
+      d.trash,
     );
     return true;
   }

@@ -1132,7 +1132,7 @@ export interface AuditWireSubject {
 /** CancelSkillResult is how the run stands after it. */
 export interface BackendCancelSkillResult {
   status: string;
-  /** it was going on and has been told to end, or had been canceled before */
+  /** it was running and is ending now, or had been canceled before */
   canceled: boolean;
 }
 
@@ -1161,6 +1161,52 @@ export interface BackendPauseBackgroundParams {
   /** 1h, tomorrow or forever, which is until it is resumed; "": forever */
   for?: string;
   resume?: boolean;
+}
+
+/** NthDay is the second Monday of the month, for example. */
+export interface CadenceNthDay {
+  nth: number;
+  weekday: number;
+}
+
+/** Parts says what a cadence means in pieces, so that a client can put it into any language. Words puts the same pieces into English. Sunday is 0, January is 1. */
+export interface CadenceParts {
+  /** of an interval; the rest is of a cron expression */
+  everySecs?: number;
+  /** of a single time */
+  at?: string;
+  /** times of day, 09:00 or 09:00:30; when empty, the three sets below */
+  times?: string[];
+  /** none: at second 0 */
+  seconds?: CadenceSet;
+  minutes?: CadenceSet;
+  /** none: every hour */
+  hours?: CadenceSet;
+  /** every so many days from the 1st */
+  dayStep?: number;
+  /** of the month */
+  days?: number[];
+  /** the working days nearest to these */
+  nearestDays?: number[];
+  lastDay?: boolean;
+  weekdays?: number[];
+  nthWeekdays?: CadenceNthDay[];
+  /** the last such day of the month */
+  lastWeekdays?: number[];
+  /** a day must be in both, of the month and of the week; otherwise in either */
+  bothDays?: boolean;
+  /** none: every month */
+  months?: number[];
+  timezone?: string;
+}
+
+/** Set is the seconds, minutes or hours of a cron expression. None of its fields: all of them. */
+export interface CadenceSet {
+  /** every so many from 0 */
+  step?: number;
+  first?: number;
+  last?: number;
+  values?: number[];
 }
 
 /** CallParams name a callable and its input. */
@@ -3072,7 +3118,7 @@ export interface PermissionPreviewResult {
   unattended: string;
   /** what cannot run at all, and why */
   stops: PermissionPreviewStop[];
-  /** what cannot be told before the run */
+  /** what is not known before the run */
   unresolved: string[];
 }
 
@@ -4369,6 +4415,8 @@ export interface SchedulerPreviewParams {
 export interface SchedulerPreviewResult {
   times: SchedulerPreviewTime[];
   description: string;
+  /** of the description */
+  parts: CadenceParts;
   warnings: string[];
   /** with the time zone filled in */
   cadence: unknown;
@@ -4517,6 +4565,8 @@ export interface SchedulerSchedule {
   cadence: unknown;
   /** the cadence in plain English */
   words: string;
+  /** the same in pieces, for other languages */
+  parts: CadenceParts;
   /** the cadence named no time zone: it follows the operating system's */
   osZone: boolean;
   startsAt?: string | null;
@@ -4603,6 +4653,7 @@ export interface SchedulerTemplate {
   target: SchedulerTarget;
   cadence: unknown;
   words: string;
+  parts: CadenceParts;
   /** why it cannot be used in this build */
   unavailable?: string;
 }
@@ -5721,7 +5772,7 @@ export interface StorageSalvageRows {
   lost: number;
 }
 
-/** SecretInfo is what may be told about a secret. */
+/** SecretInfo is what may be shown of a secret. */
 export interface StorageSecretInfo {
   name: string;
   createdAt: string;
@@ -7636,7 +7687,7 @@ export interface Methods {
   "agent.replay": { params: AgentReplayParams; result: AgentReplayResult };
   /** Sets a limit. Without an amount the limit is removed, and the default of a day holds again. */
   "agent.set_budget": { params: AgentSetBudgetParams; result: AgentBudgetsResult };
-  /** Writes the files of an agent. Only a person may: what an agent is told is not for agents to change. */
+  /** Writes the files of an agent. Only a person may: agents must not change their own change. */
   "agent.set_persona": { params: AgentSetPersonaParams; result: AgentPersonaResult };
   /** Lets agents use a document, or not. Enabling one accepts its text as it is now. */
   "agent.set_skill": { params: AgentSetSkillParams; result: AgentSkillsResult };
@@ -7804,7 +7855,7 @@ export interface Methods {
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
   /** Stores several; one that is refused does not stop the others. */
   "memory.add_batch": { params: MemoryAddBatchParams; result: MemoryAddBatchResult };
-  /** Places the newest texts in a plane: their two principal components, and the topic of each. */
+  /** Places the newest texts in a plane: their two principal components, and the topic of each. The map of texts that have not changed is kept. */
   "memory.cluster_map": { params: SynthesisMapParams; result: SynthesisMapResult };
   /** Gives turns of one conversation, in order: a page, or the page that has the turn AroundSeq in its middle. */
   "memory.conversation": { params: MemoryConversationParams; result: MemoryConversationResult };
@@ -8106,7 +8157,7 @@ export interface Methods {
   "skills.create_wasm": { params: WasmtoolsCreateWasmParams; result: WasmtoolsCreateWasmResult };
   /** Deletes a skill; it can be restored for 30 days. Runs that go on go on. */
   "skills.delete_composite": { params: SkillsSkillParams; result: SkillsDeleteResult };
-  /** Puts a WASM tool into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back for 30 days, without the grants. */
+  /** Puts a WASM tool into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back until then, without the grants. */
   "skills.delete_wasm": { params: WasmtoolsSkillID; result: WasmtoolsDeleteWasmResult };
   /** Compares two definitions step by step, of one skill or of two, and the rights that they need. */
   "skills.diff_versions": { params: SkillsDiffParams; result: SkillsDiffResult };
@@ -8114,7 +8165,7 @@ export interface Methods {
   "skills.document": { params: SkillsRunParams; result: SkillsDocumentResult };
   /** Rehearses a skill with the same engine and without any effect: what steps would call is answered by the mocks, by what an earlier run recorded, by calls that only read, or by the shape that they promise; a step that nothing answers for ends it. */
   "skills.dry_run": { params: SkillsDryRunParams; result: SkillsExecuteResult };
-  /** Tries a path, a template or a condition on a document. What is wrong with the expression is in the result, so that it can be shown while somebody types; of a path the first 200 matches are told with their places. */
+  /** Tries a path, a template or a condition on a document. What is wrong with the expression is in the result, so that it can be shown while somebody types; of a path the first 200 matches are listed with their places. */
   "skills.evaluate": { params: SkillsEvaluateParams; result: SkillsEvaluateResult };
   /** Gives the events of a run. */
   "skills.events": { params: SkillsEventsParams; result: SkillsEventsResult };
@@ -8158,7 +8209,7 @@ export interface Methods {
   "skills.restart": { params: SkillsRestartParams; result: SkillsRestartResult };
   /** Takes a deletion back. When the name was taken meanwhile it gets a number; a skill that is not deleted stays as it is. */
   "skills.restore_composite": { params: SkillsSkillParams; result: SkillsMeta };
-  /** Brings a deleted WASM tool back within 30 days. When its name was taken meanwhile it gets a number. */
+  /** Brings a deleted WASM tool back from the trash. When its name was taken meanwhile it gets a number. */
   "skills.restore_wasm": { params: WasmtoolsSkillID; result: WasmtoolsWasmSkillResult };
   /** Makes an old definition the current one, as a new version. Rolling back to the current definition changes nothing. When the definition cannot run any more, because something that it calls is gone, the skill is disabled. */
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
@@ -8278,9 +8329,9 @@ export interface Methods {
   "tools.create": { params: ToolsCreateParams; result: ToolsCreateResult };
   /** Another name of tools.create. Stores a new tool of the caller, enabled. Errors of the static checks are Invalid with the Validation as details and nothing is kept; a taken name is a Conflict. */
   "tools.create_custom": { params: ToolsCreateParams; result: ToolsCreateResult };
-  /** Puts a tool into the trash. Its grants are revoked and its shares stop at once; clones live on. Restore brings the tool back for 30 days, without the grants. */
+  /** Puts a tool into the trash. Its grants are revoked and its shares stop at once; clones live on. Restore brings the tool back from there, without the grants. */
   "tools.delete": { params: ToolsToolID; result: ToolsDeleteResult };
-  /** Another name of tools.delete. Puts a tool into the trash. Its grants are revoked and its shares stop at once; clones live on. Restore brings the tool back for 30 days, without the grants. */
+  /** Another name of tools.delete. Puts a tool into the trash. Its grants are revoked and its shares stop at once; clones live on. Restore brings the tool back from there, without the grants. */
   "tools.delete_custom": { params: ToolsToolID; result: ToolsDeleteResult };
   /** Compares two versions of a tool. */
   "tools.diff": { params: ToolsDiffParams; result: ToolsDiffResult };
@@ -8306,7 +8357,7 @@ export interface Methods {
   "tools.metadata": { params: ToolsToolID; result: ToolsMetadata };
   /** Opens the review of a shared tool; nothing is added or run. */
   "tools.resolve_share": { params: ToolsResolveShareParams; result: ToolsResolveShareResult };
-  /** Brings a deleted tool back within 30 days. When its name was taken meanwhile it gets a number. */
+  /** Brings a deleted tool back from the trash. When its name was taken meanwhile it gets a number. */
   "tools.restore": { params: ToolsToolID; result: ToolsToolResult };
   /** Makes a new version whose definition is that of a former one. Grants that were bound to that definition and were neither revoked nor have expired are in force again. */
   "tools.rollback": { params: ToolsRollbackParams; result: ToolsRollbackResult };

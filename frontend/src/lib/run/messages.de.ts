@@ -1,5 +1,6 @@
 import { listing, number, plural } from "../i18n";
 import type { Messages } from "./messages";
+import { whenGerman } from "./when.de";
 
 const profile = (name: string): string => ({ strict: "Streng", standard: "Standard", permissive: "Großzügig" })[name] ?? name;
 
@@ -24,6 +25,7 @@ export default {
     unmocked: "kein Ergebnis vorhanden",
     unknown: "Ausgang unbekannt",
   },
+  when: (parts) => whenGerman(parts) || "braucht ein neueres Helix",
   anyState: "alle",
   runList: {
     title: "Läufe",

@@ -1,5 +1,6 @@
 /** Texts about runs, permissions and parameters, which several screens share. */
 import { catalogue, listing, number, plural } from "../i18n";
+import type { CadenceParts } from "./when";
 
 const profile = (name: string): string => ({ strict: "Strict", standard: "Standard", permissive: "Permissive" })[name] ?? name;
 
@@ -25,6 +26,8 @@ export const en = {
     unmocked: "no result to use",
     unknown: "outcome unknown",
   },
+  /** When a schedule runs. The words of the backend are English. */
+  when: (_parts: CadenceParts, words: string) => words,
   anyState: "any",
   runList: {
     title: "Runs",

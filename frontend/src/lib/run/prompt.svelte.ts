@@ -14,8 +14,8 @@ export const GUARD_MS = 500;
 /** How long a privileged request needs a key to be held. */
 export const HOLD_MS = 600;
 
-/** How long an answer lasts unless another scope is chosen, wherever it is given: for the run that asked, else for one call. */
-export const defaultScope = (asked: Pick<Approval, "scopes">): Scope => (asked.scopes.includes("run") ? "run" : ((asked.scopes[0] ?? "once") as Scope));
+/** How long an answer lasts unless another scope is chosen, wherever it is given: for the run that asked while it waits, else for one call. */
+export const defaultScope = (asked: Pick<Approval, "scopes" | "run">): Scope => (asked.run.waiting && asked.scopes.includes("run") ? "run" : ((asked.scopes[0] ?? "once") as Scope));
 
 /** One thing that is asked for, with the answer that is being prepared. */
 export interface Wanted {

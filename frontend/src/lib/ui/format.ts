@@ -67,7 +67,7 @@ export function day(when: string | number | Date, now = Date.now()): string {
 }
 
 /** 14:05:09, local time. */
-export const clock = (when: string | number | Date): string => date(when, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+export const clock = (when: string | number | Date): string => date(when, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** "3 Mar, 14:05", local time. */
 export const moment = (when: string | number | Date, now = Date.now()): string => `${day(when, now)}, ${clock(when).slice(0, 5)}`;

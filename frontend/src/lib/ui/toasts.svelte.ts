@@ -1,5 +1,6 @@
 import { common } from "../i18n/common";
 import { asError } from "../rpc/errors";
+import { nav } from "./nav.svelte";
 
 export type ToastTone = "info" | "ok" | "warn" | "danger";
 
@@ -27,6 +28,8 @@ interface Deferred {
   commit(): Promise<unknown> | void;
   /** Puts the screen back as it was. */
   revert(): void;
+  /** It is in the Trash, where it can be restored later too. */
+  trash?: boolean;
 }
 
 export const undoSeconds = 10;
@@ -40,11 +43,13 @@ export const undoSeconds = 10;
  */
 export class Toasts {
   list = $state.raw<readonly Toast[]>([]);
-  /** Height of a bar at the foot of the screen that messages stand above; 0 when there is none. */
-  foot = $state(0);
+  /** How high the messages stand at the foot of the page, which leaves them this room, so that they cover nothing. */
+  height = $state(0);
   #next = 1;
   #timers = new Map<number, ReturnType<typeof setInterval>>();
-  #undo: { id: number; run(): void }[] = [];
+  #undo: { id: number; title: string; trash: boolean; run(): void }[] = [];
+  /** What the newest act did that can only be taken back in the Trash now. */
+  #trashed = "";
   #commits = new Map<number, () => void>();
   #held = new Set<number>();
 
@@ -71,9 +76,9 @@ export class Toasts {
     this.add({ title: title || err.message, text, tone: "danger" });
   }
 
-  /** The act is done; `restore` takes it back. */
-  undo(title: string, restore: () => Promise<unknown> | void, text = ""): number {
-    return this.#undoable({ title, text, commit: () => {}, revert: () => void this.#guard(restore) });
+  /** The act is done; `restore` takes it back. With `trash` the Trash can do so later. */
+  undo(title: string, restore: () => Promise<unknown> | void, text = "", trash = false): number {
+    return this.#undoable({ title, text, trash, commit: () => {}, revert: () => void this.#guard(restore) });
   }
 
   /** The act waits 10 s and is done unless the user takes it back. */
@@ -81,10 +86,16 @@ export class Toasts {
     return this.#undoable(d);
   }
 
-  /** Takes back the newest act that still can be. Bound to Ctrl/Cmd+Z outside of text fields. */
+  /** Whether `undoLast` has an answer. */
+  get undoable(): boolean {
+    return this.#undo.length > 0 || this.#trashed !== "";
+  }
+
+  /** Takes back the newest act that still can be, or says where. Bound to Ctrl/Cmd+Z outside of text fields. */
   undoLast(): boolean {
     const last = this.#undo.at(-1);
-    last?.run();
+    if (last) last.run();
+    else if (this.#trashed !== "" && !this.list.some((t) => t.title === common.undoOver)) this.add({ title: common.undoOver, text: common.undoInTrash(this.#trashed), ms: 8000, action: { label: common.openTrash, run: () => nav.go("trash") } });
     return last !== undefined;
   }
 
@@ -92,7 +103,9 @@ export class Toasts {
     clearInterval(this.#timers.get(id));
     this.#timers.delete(id);
     this.#held.delete(id);
-    this.#undo = this.#undo.filter((u) => u.id !== id);
+    const over = this.#undo.find((u) => u.id === id);
+    if (over?.trash) this.#trashed = over.title;
+    this.#undo = this.#undo.filter((u) => u !== over);
     this.list = this.list.filter((t) => t.id !== id);
     const commit = this.#commits.get(id);
     this.#commits.delete(id);
@@ -114,10 +127,11 @@ export class Toasts {
     const id = this.#next++;
     const run = (): void => {
       this.#commits.delete(id);
+      this.#undo = this.#undo.filter((u) => u.id !== id);
       this.dismiss(id);
       d.revert();
     };
-    this.#undo.push({ id, run });
+    this.#undo.push({ id, title: d.title, trash: d.trash === true, run });
     this.#commits.set(id, () => void this.#guard(d.commit, d.revert));
     this.list = [
       ...this.list.slice(-4),
@@ -155,7 +169,7 @@ export interface Notify {
   ok(title: string, text?: string): unknown;
   add(t: ToastInit): unknown;
   error(e: unknown, title?: string): void;
-  undo(title: string, restore: () => Promise<unknown> | void, text?: string): unknown;
+  undo(title: string, restore: () => Promise<unknown> | void, text?: string, trash?: boolean): unknown;
 }
 
 /** The page's own messages. */

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "../rpc/errors";
+import { nav } from "./nav.svelte";
 import { Toasts } from "./toasts.svelte";
 
 describe("Toasts", () => {
@@ -19,6 +20,22 @@ describe("Toasts", () => {
     await vi.advanceTimersByTimeAsync(10_500);
     expect(t.undoLast()).toBe(false);
     expect(restore).toHaveBeenCalledTimes(1);
+  });
+
+  it("leads to the Trash when the time to undo a deletion has passed, but not after an undo", async () => {
+    const t = new Toasts();
+    t.undo("Moved Digest to Trash", () => {}, "", true);
+    t.undoLast();
+    expect(t.undoable).toBe(false);
+    t.undo("Moved Digest to Trash", () => {}, "", true);
+    await vi.advanceTimersByTimeAsync(10_500);
+    expect([t.undoable, t.undoLast(), t.undoLast()]).toEqual([true, false, false]);
+    expect(t.list.map((x) => x.text)).toEqual(["Moved Digest to Trash. You can restore it there."]);
+    t.list[0]!.action!.run();
+    expect(nav.screen).toBe("trash");
+    t.undo("Renamed", () => {});
+    await vi.advanceTimersByTimeAsync(500);
+    expect(t.undoLast()).toBe(true);
   });
 
   it("does a deferred act after 10 s, at once when dismissed, never after Undo", async () => {

@@ -1,3 +1,4 @@
+import { common } from "../../lib/i18n/common";
 import { ListState, route } from "../../lib/list/state";
 import type { Item, Params, Result, Rpc } from "../../lib/rpc";
 import { lasting, Load, type Notify } from "../../lib/ui/state";
@@ -5,7 +6,7 @@ import { Composer, type Keep } from "./composer.svelte";
 import { Conversation } from "./conversation.svelte";
 import { ChatInspector, type Tab } from "./inspector.svelte";
 import { textOf } from "./entries";
-import { imageURL, maxFileBytes, maxFiles, type Transfer } from "./files.svelte";
+import { imageURL, importChat, maxFileBytes, maxFiles, type Transfer } from "./files.svelte";
 import { t } from "./messages";
 import type { Hit, Message, Session } from "./types";
 
@@ -259,7 +260,7 @@ export class ChatScreen {
 
   remove(s: Session): Promise<boolean> {
     const sessionId = s.id;
-    return this.list.remove(sessionId, { act: () => this.#rpc.call("chat.delete", { sessionId }), restore: () => this.#rpc.call("chat.restore", { sessionId }), done: t.deleted(titleOf(s)), failed: t.cannotDelete }, this.#notify);
+    return this.list.remove(sessionId, { act: () => this.#rpc.call("chat.delete", { sessionId }), restore: () => this.#rpc.call("chat.restore", { sessionId }), done: common.movedToTrash(titleOf(s)), trash: true, failed: t.cannotDelete }, this.#notify);
   }
 
   /** Makes a copy of the open chat up to a message, and opens it. */
@@ -290,7 +291,7 @@ export class ChatScreen {
   /** Makes a chat of a file that was exported. */
   async import(file: File): Promise<void> {
     try {
-      const { session } = await this.#rpc.call("chat.import", { blob: (await this.#transfer(file, new AbortController().signal, () => {})).blob });
+      const { session } = await importChat(this.#rpc, file, this.#transfer);
       await this.list.page.reload();
       this.list.select(session.id);
     } catch (e) {

@@ -1,4 +1,4 @@
-import { bridge, http, type Rpc } from "../../lib/rpc";
+import { bridge, http, type Result, type Rpc } from "../../lib/rpc";
 import { base64 } from "../../lib/ui/state";
 
 /** A file that goes with a message. */
@@ -22,6 +22,13 @@ export function transferOf(rpc: Rpc, upload: Pick<typeof http, "send"> = http): 
     const { token } = await upload.send(file, signal, progress);
     return rpc.call("chat.attach", { name: file.name, path: token }, { signal });
   };
+}
+
+/** Makes a chat of a file. An upload may be larger than what goes with a message. */
+export async function importChat(rpc: Rpc, file: File, transfer: Transfer, upload: Pick<typeof http, "send"> = http): Promise<Result<"chat.import">> {
+  const never = new AbortController().signal;
+  if (bridge()) return rpc.call("chat.import", { blob: (await transfer(file, never, () => {})).blob });
+  return rpc.call("chat.import", { path: (await upload.send(file, never, () => {})).token });
 }
 
 /** A file on its way. */

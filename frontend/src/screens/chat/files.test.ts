@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { fake, until } from "../../lib/rpc/testing";
 import { ChatScreen } from "./chat.svelte";
 import { Composer, type Keep } from "./composer.svelte";
-import { transferOf, type Attached, type Transfer } from "./files.svelte";
+import { importChat, transferOf, type Attached, type Transfer } from "./files.svelte";
 
 const keep = (): Keep & { map: Map<string, string> } => {
   const map = new Map<string, string>();
@@ -69,6 +69,9 @@ describe("files of a message", () => {
     const parts: number[] = [];
     const up = { send: (_: unknown, __: AbortSignal, progress: (n: number) => void) => (progress(0.5), Promise.resolve({ token: "pick:1", name: "a.txt", size: 3 })) };
     await transferOf(rpc as never, up as never)(file("a.txt"), new AbortController().signal, (n) => parts.push(n));
+    const imports: unknown[] = [];
+    await importChat(fake({ "chat.import": (p: unknown) => (imports.push(p), {}) } as never) as never, file("chat.jsonl", 20_000_000), sends, up as never);
+    expect(imports).toEqual([{ path: "pick:1" }]);
     expect([calls, parts]).toEqual([[{ name: "a.txt", path: "pick:1" }], [0.5]]);
   });
 });

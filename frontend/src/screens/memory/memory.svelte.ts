@@ -268,7 +268,7 @@ export class MemoryScreen {
     this.timeline.drop(some);
     const next = this.list.drop(some);
     if (selected) this.goTo(next);
-    this.#notify.undo(name === "" ? t.manyToTrash(r.count) : t.toTrash(firstLine(name, 40)), async () => void (await this.#undo(r.undoToken)()));
+    this.#notify.undo(name === "" ? t.manyToTrash(r.count) : t.toTrash(firstLine(name, 40)), async () => void (await this.#undo(r.undoToken)()), "", true);
   }
 
   /** Moves a conversation or a document to the trash, with Undo. */
@@ -285,6 +285,7 @@ export class MemoryScreen {
         },
         restore: () => this.#undo(token)(),
         done: t.toTrash(firstLine(row.name, 40)),
+        trash: true,
         failed: t.cannotTrash,
       },
       this.#notify,

@@ -13,11 +13,12 @@ export const en = {
   cannotSave: "Couldn't save this",
 
   // Overview
+  about: "What matters to you: your story, feelings, people, plans, habits, changes and values. What you don't return to fades. Agents read it only if you allow it in the settings.",
   layer: "Layer",
   layerName: (n: number, name: string) => `${n} ${name}`,
   theory: "Theory",
   status: "Status",
-  statuses: { healthy: "complete", warning: "in part", inactive: "empty or off", error: "unreadable" } as Record<string, string>,
+  statuses: { healthy: "complete", warning: "in part", inactive: "empty", off: "off", error: "unreadable" } as Record<string, string>,
   retention: "Retention",
   entries: "Entries",
   fadingCount: "Fading",
@@ -202,6 +203,7 @@ export const en = {
   kind: "Kind",
   required: (label: string) => `Enter: ${label}`,
   range: (low: string, high: string) => `${low} to ${high}`,
+  outOfRange: (low: string, high: string) => `Enter a number from ${low} to ${high}.`,
   notSet: "not set",
   listHint: "One per line",
   fields: {
@@ -230,7 +232,7 @@ export const en = {
     importance: "Importance",
     likelihood: "Likelihood",
     cadence: "Rhythm",
-    everyMs: "Every (ms)",
+    everyMs: "Every",
     cron: "Cron",
     enabled: "On",
     phase: "Phase",

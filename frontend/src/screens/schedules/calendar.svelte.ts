@@ -2,7 +2,7 @@ import type { Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
 import { t } from "./messages";
 import type { CalendarItem, Schedule } from "./types";
-import { markOf, type MarkKind } from "./words";
+import { markOf, scheduleName, type MarkKind } from "./words";
 
 export type Span = "week" | "month";
 
@@ -114,7 +114,7 @@ export class CalendarState {
   }
 
   readonly days = $derived(daysOf(this.span, this.anchor));
-  readonly names = $derived.by(() => new Map((this.schedules.data ?? []).map((s) => [s.scheduleId, s.name])));
+  readonly names = $derived.by(() => new Map((this.schedules.data ?? []).map((s) => [s.scheduleId, scheduleName(s)])));
   readonly rows = $derived(arrange(this.items.data?.items ?? [], this.days, this.names, this.fits));
 
   async read(): Promise<void> {

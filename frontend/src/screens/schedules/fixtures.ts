@@ -11,6 +11,7 @@ export const schedule = (over: Partial<Schedule> = {}): Schedule => ({
   target: { kind: "skill", id: "k1", name: "Report", input: { city: "Oslo" } },
   cadence: { type: "cron", expression: "0 9 * * 1-5", timezone: "Europe/Berlin" },
   words: "weekdays at 09:00, Berlin",
+  parts: { times: ["09:00"], weekdays: [1, 2, 3, 4, 5], timezone: "Europe/Berlin" },
   osZone: false,
   missedPolicy: "once",
   graceSecs: 86_400,

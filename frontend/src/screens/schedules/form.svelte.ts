@@ -1,3 +1,4 @@
+import { shipped } from "../../lib/i18n";
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import { fieldErrors, isWithin } from "../../lib/rpc/fields";
 import type { Rpc } from "../../lib/rpc";
@@ -197,9 +198,9 @@ export class ScheduleForm {
     this.kind = usable.find((t) => t.kind === "skill")?.kind ?? usable[0]?.kind ?? "";
     this.#setDay();
     if (template) {
-      this.name = template.name;
+      this.name = shipped(template.name);
       this.#named = true;
-      this.description = template.description;
+      this.description = shipped(template.description);
       this.#readTarget(template.target);
       this.#readCadence(asCadence(template.cadence));
     }

@@ -149,7 +149,7 @@ describe("a new schedule", () => {
 
   it("begins from a template and is then worth asking about", () => {
     const { form } = setup();
-    form.begin(status(), { key: "review", name: "Weekly review", description: "", target: { kind: "skill", id: "k1" }, cadence: { type: "cron", expression: "0 3 * * 0", timezone: "Asia/Tokyo" }, words: "" });
+    form.begin(status(), { key: "review", name: "Weekly review", description: "", target: { kind: "skill", id: "k1" }, cadence: { type: "cron", expression: "0 3 * * 0", timezone: "Asia/Tokyo" }, words: "", parts: {} });
     expect([form.name, form.preset, form.expression, form.zone]).toEqual(["Weekly review", "days", "0 3 * * 0", "Asia/Tokyo"]);
     expect(form.dirty).toBe(true);
   });

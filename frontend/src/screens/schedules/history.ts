@@ -5,6 +5,7 @@ import { runList, type RunRow } from "../../lib/run/runs";
 import { nav } from "../../lib/ui/nav.svelte";
 import { addressOf, placeOf } from "./address";
 import type { Run } from "./types";
+import { shipped } from "../../lib/i18n";
 import { reasonWord, triggerWord } from "./words";
 
 /** `from` and `to` are local days, `YYYY-MM-DD`; "" for no bound. */
@@ -39,7 +40,7 @@ export const scheduleRuns = (rpc: Rpc, scheduleId = ""): ScheduleRuns =>
 export function rowOf(r: Run, named: boolean): RunRow {
   const lasted = r.startedAt && r.finishedAt && r.status !== "missed" ? Math.max(0, Date.parse(r.finishedAt) - Date.parse(r.startedAt)) : undefined;
   const text = r.status === "failed" ? r.error?.message || reasonWord(r) : r.status === "success" ? r.outputSummary || "" : reasonWord(r);
-  return { status: r.status, text, at: r.dueAt, ms: lasted, by: r.trigger === "due" ? "" : triggerWord(r.trigger, r.attempt), ...(named ? { name: r.scheduleName } : {}) };
+  return { status: r.status, text, at: r.dueAt, ms: lasted, by: r.trigger === "due" ? "" : triggerWord(r.trigger, r.attempt), ...(named ? { name: shipped(r.scheduleName) } : {}) };
 }
 
 /** Reads one run. The backend lists runs and does not give one alone, so the newest pages are looked through. */

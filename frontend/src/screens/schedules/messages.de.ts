@@ -44,7 +44,6 @@ export default {
   saved: (name) => `${name} gespeichert`,
   created: (name) => `${name} erstellt`,
   createdPaused: "Er ist pausiert.",
-  deleted: (name) => `${name} gelöscht`,
   takenOver: (name) => `${name} läuft jetzt auf diesem Gerät`,
   allowed: (name) => `${name} darf das jetzt`,
   notSaved: "Ihre Änderungen wurden nicht gespeichert",

@@ -49,7 +49,6 @@ export const en = {
   saved: (name: string) => `Saved ${name}`,
   created: (name: string) => `Created ${name}`,
   createdPaused: "It is paused.",
-  deleted: (name: string) => `Deleted ${name}`,
   takenOver: (name: string) => `${name} runs on this device now`,
   allowed: (name: string) => `${name} may do this now`,
   notSaved: "Your changes weren't saved",

@@ -1,6 +1,7 @@
 /** Schedules in the command palette: "Run schedule: …" and "Open schedule: …". */
 import type { Rpc } from "../../lib/rpc";
 import { common } from "../../lib/i18n/common";
+import { when } from "../../lib/run/when";
 import { toasts } from "../../lib/ui/state";
 import type { Command } from "../../lib/ui/commands.svelte";
 import { t } from "./messages";
@@ -15,7 +16,7 @@ export async function paletteSchedules(rpc: Rpc, query: string, go: (target: str
   if (q === "" && !/^(run|open|schedule|cron)/i.test(query.trim())) return [];
   const { schedules } = await rpc.call("schedules.list", { ...(q === "" ? {} : { query: q }), limit: 8, offset: 0 });
   return schedules.flatMap((s) => [
-    { id: `schedules.open.${s.scheduleId}`, title: common.onThing(t.openSchedule, s.name), group: t.list.title, words: s.words, run: () => go(`schedules/${s.scheduleId}`) },
+    { id: `schedules.open.${s.scheduleId}`, title: common.onThing(t.openSchedule, s.name), group: t.list.title, words: when(s), run: () => go(`schedules/${s.scheduleId}`) },
     ...(s.needsNewer
       ? []
       : [
@@ -23,7 +24,7 @@ export async function paletteSchedules(rpc: Rpc, query: string, go: (target: str
             id: `schedules.run.${s.scheduleId}`,
             title: common.onThing(t.runSchedule, s.name),
             group: t.list.title,
-            words: s.words,
+            words: when(s),
             run: () =>
               void rpc.call("schedules.run_now", { scheduleId: s.scheduleId }).then(
                 (r) => go(`schedules/${s.scheduleId}/runs/${r.runId}`),

@@ -1,4 +1,6 @@
+import { common } from "../../lib/i18n/common";
 import { asError, type Rpc } from "../../lib/rpc";
+import { when } from "../../lib/run/when";
 import { promptOf, type PermissionPrompt } from "../../lib/run/prompt.svelte";
 import { Load, type Notify } from "../../lib/ui/state";
 import { CalendarState } from "./calendar.svelte";
@@ -136,7 +138,7 @@ export class SchedulesScreen {
     const s = await this.form.save();
     if (!s) return null;
     this.#touched(s.scheduleId);
-    this.#notify.ok((before ? t.saved : t.created)(s.name), s.status === "active" ? s.words : t.createdPaused);
+    this.#notify.ok((before ? t.saved : t.created)(s.name), s.status === "active" ? when(s) : t.createdPaused);
     return s;
   }
 
@@ -189,7 +191,8 @@ export class SchedulesScreen {
     const deletion = {
       act: () => this.#rpc.call("schedules.delete", params),
       restore: () => this.#rpc.call("schedules.restore", params).then(() => this.#touched(null)),
-      done: t.deleted(s.name),
+      done: common.movedToTrash(s.name),
+      trash: true,
       failed: t.cannotDelete(s.name),
     };
     if (await this.list.remove(s.scheduleId, deletion, this.#notify)) this.#touched(null);

@@ -135,7 +135,7 @@ describe("what can be done", () => {
     expect(said).toContain("Couldn't delete Morning report");
     expect(screen.list.own).toHaveLength(1);
     await screen.remove(screen.list.own[0]!);
-    expect(said).toContain("Deleted Morning report");
+    expect(said).toContain("Moved Morning report to Trash");
     await until(() => screen.list.own.length === 0);
     await t.undo();
     expect(screen.list.own).toHaveLength(1);

@@ -1,4 +1,4 @@
-import { date, lookup } from "../../lib/i18n";
+import { date, lookup, shipped } from "../../lib/i18n";
 import { common } from "../../lib/i18n/common";
 import { clock, day, duration } from "../../lib/ui/format";
 import { isOpen, runState, stateWord, type Tone } from "../../lib/run/states";
@@ -25,6 +25,9 @@ export function stateBadge(s: Pick<Schedule, "status" | "disabledReason" | "need
   if (s.status === "disabled") return { word: b.disabled, tone: "danger", why: (t.disabledWhy as Record<string, string>)[s.disabledReason ?? ""] ?? t.disabledWhy.other };
   return null;
 }
+
+/** What a schedule is called. Those that come with Helix have a name in each language. */
+export const scheduleName = (s: Pick<Schedule, "name">): string => shipped(s.name);
 
 /** The target by name. */
 export const targetName = (target: Schedule["target"]): string => target.name || lookup(t.kinds, target.kind);

@@ -1,4 +1,4 @@
-import { choose } from "../../lib/i18n";
+import { choose, shipped } from "../../lib/i18n";
 import { asError, type Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
 import { t } from "./messages";
@@ -124,7 +124,7 @@ export class ConfigState {
     return Object.entries(schema).map(([key, p]) => ({
       key,
       label: labelOf(key),
-      help: t.help[key] ?? p.description ?? "",
+      help: shipped(p.description ?? ""),
       type: (p.type ?? "string") as Setting["type"],
       unit: p["x-unit"] ?? "",
       enum: p.enum ?? [],

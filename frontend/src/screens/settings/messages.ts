@@ -25,10 +25,12 @@ export const en = {
     failed: "Couldn't load the model services",
     cannotTest: "Couldn't test the model service",
     detect: "Find on this computer",
-    noneFound: "No model server answers on this computer.",
+    noneFound: "No model server answers on this computer. Start one, such as Ollama or LM Studio, and look again. Or add a service that you have a key for.",
     add: "Add a service",
     use: "Use",
     edit: (name: string) => `Edit: ${name}`,
+    addKey: "Add key…",
+    keyFor: (name: string) => `Add key: ${name}`,
     test: "Test",
     testOf: (name: string) => `Test of ${name}`,
     remove: "Remove",
@@ -51,19 +53,21 @@ export const en = {
     roles: "Which model does what",
     rolesHelp: "Each role uses its first model; the next ones step in when it fails.",
     addModel: (role: string) => `Add a model: ${role}`,
-    modelHint: "service/model",
-    addButton: "Add",
+    serviceFor: (role: string) => `Service: ${role}`,
+    modelHint: "Choose or type a model…",
+    typeModel: "Type the name of a model.",
+    useTyped: (model: string) => `Add ${model}`,
     prefer: (ref: string) => `Prefer ${ref}`,
     takeOut: (ref: string) => `Remove ${ref}`,
     noChain: { fast: "Uses the models of Chat", embed: "Uses the built-in model" } as Record<string, string>,
     roleNames: { chat: "Chat", fast: "Quick tasks", synthesis: "Insights", embed: "Search by meaning" } as Record<string, string>,
-    noModels: "There are no models to choose from until a service is ready.",
+    noModels: "Add a service or a key above, then choose its models here.",
   },
   agents: {
     personas: "Agents",
-    personasHelp: "Who answers in a chat. Files of yours say what each is told; no tool can write them.",
+    personasHelp: "Who answers in a chat. Their instructions are files of yours, which no tool can change.",
     newPersona: "New agent…",
-    all: "What all agents are told",
+    all: "Instructions for all agents",
     edit: "Edit",
     loading: "Loading agents",
     failed: "Couldn't load the agents",
@@ -175,8 +179,6 @@ export const en = {
     "audit.details_max_age_days": "Keep activity details for",
     "audit.entries_max_age_days": "Keep activity for",
   } as Readonly<Record<string, string>>,
-  /** Explanations in place of those of the backend, which are in English. */
-  help: {} as Readonly<Record<string, string>>,
   units: { ms: { other: "ms" }, s: { one: "second", other: "seconds" }, h: { one: "hour", other: "hours" }, d: { one: "day", other: "days" }, rows: { one: "row", other: "rows" }, files: { one: "file", other: "files" }, "1/s": { other: "a second" }, "1/min": { other: "a minute" } } as Readonly<Record<string, Forms>>,
   choices: {
     "app.gpu": { auto: "Automatic", on: "On", off: "Off" },
@@ -206,7 +208,7 @@ export const en = {
 
   // All settings
   search: "Search settings",
-  groups: { app: "App", audit: "Activity log", backup: "Backups", gateway: "Gateway", history: "Retention", log: "Log", memory: "Memory", notifications: "Notifications", sandbox: "Sandbox", scheduler: "Scheduler", skills: "Skills", storage: "Storage" } as Readonly<Record<string, string>>,
+  groups: { agent: "Agent", telemetry: "Telemetry", app: "App", audit: "Activity log", backup: "Backups", gateway: "Gateway", history: "Retention", log: "Log", memory: "Memory", notifications: "Notifications", sandbox: "Sandbox", scheduler: "Scheduler", skills: "Skills", storage: "Storage" } as Readonly<Record<string, string>>,
   noMatch: (query: string) => `No settings match “${query}”.`,
 
   // Gateway

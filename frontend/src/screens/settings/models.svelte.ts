@@ -56,9 +56,15 @@ export class ModelsState {
     return this.save(p.name, { ...p.entry, disabled: !on }, "");
   }
 
-  /** Services without those that are being removed. */
+  /** Services without those that are being removed; those that still need a key come last. */
   get shown(): Provider[] {
-    return (this.providers.data ?? []).filter((p) => !this.#removing.has(p.name));
+    const all = (this.providers.data ?? []).filter((p) => !this.#removing.has(p.name));
+    return [...all.filter((p) => p.state !== "no_key"), ...all.filter((p) => p.state === "no_key")];
+  }
+
+  /** The names of the services that can be asked. */
+  get usable(): string[] {
+    return this.shown.filter((p) => p.enabled && p.state !== "no_key").map((p) => p.name);
   }
 
   /** A removed key cannot come back, so the act itself waits for 10 s. */
@@ -87,3 +93,12 @@ export class ModelsState {
     if (await saveModels(this.#rpc, "providers.set_role", { role, chain, ...(options ? { options } : {}) })) await this.load();
   }
 }
+
+/** Services whose names are written in another way than those of their entries. */
+const titles: Readonly<Record<string, string>> = { anthropic: "Anthropic", deepseek: "DeepSeek", gemini: "Gemini", google: "Google", groq: "Groq", "lm-studio": "LM Studio", lmstudio: "LM Studio", "llama-cpp": "llama.cpp", mistral: "Mistral", ollama: "Ollama", openai: "OpenAI", openrouter: "OpenRouter", vllm: "vLLM", xai: "xAI" };
+
+/** What people call a service. */
+export const serviceTitle = (name: string): string => titles[name] ?? name;
+
+/** A model as roles name it: service/model. Typed text may name the service already. */
+export const modelRef = (service: string, typed: string, services: readonly string[]): string => (services.some((s) => typed.startsWith(`${s}/`)) ? typed : `${service}/${typed}`);

@@ -6,6 +6,7 @@ import { ConfigState, fixedBy, labelOf, shown, written } from "./config.svelte";
 import { DataState } from "./data.svelte";
 import { GatewayState } from "./gateway.svelte";
 import { KeysState, placeWord } from "./keys.svelte";
+import { modelRef, ModelsState, serviceTitle, type Provider } from "./models.svelte";
 import { SandboxState, type SandboxStatus } from "./sandbox.svelte";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -355,6 +356,28 @@ describe("SandboxState", () => {
     await s.clear();
     expect(toasts.list.at(-1)?.title).toBe("Couldn't clear the cache");
     expect(s.clearing).toBe(false);
+    s.stop();
+  });
+});
+
+describe("models", () => {
+  it("names a model with the service that was chosen, unless one was typed with it", () => {
+    const services = ["openai", "openrouter"];
+    expect([modelRef("openai", "gpt-5", services), modelRef("openai", "openrouter/qwen/qwen3", services), modelRef("openrouter", "qwen/qwen3", services)]).toEqual(["openai/gpt-5", "openrouter/qwen/qwen3", "openrouter/qwen/qwen3"]);
+  });
+
+  it("offers only services that can be asked, and shows those without a key last", async () => {
+    const service = (name: string, state: string, enabled = true) => ({ name, state, enabled }) as Provider;
+    const rpc = fakeRpc({
+      "providers.list": () => ({ providers: [service("openai", "no_key"), service("ollama", "ready"), service("gemini", "disabled", false), service("local", "unreachable")] }),
+      "providers.roles": () => ({ roles: [] }),
+      "providers.models": () => ({ models: [{ ref: "ollama/qwen3" }], total: 1 }) as never,
+    });
+    const s = new ModelsState(rpc);
+    await s.load();
+    expect(s.shown.map((p) => p.name)).toEqual(["ollama", "gemini", "local", "openai"]);
+    expect([s.usable, s.models.data]).toEqual([["ollama", "local"], ["ollama/qwen3"]]);
+    expect(["openai", "my_server"].map(serviceTitle)).toEqual(["OpenAI", "my_server"]);
     s.stop();
   });
 });

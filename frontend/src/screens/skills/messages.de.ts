@@ -63,7 +63,6 @@ export default {
   disabled: (name) => `${name} deaktiviert`,
   cannotEnable: (name) => `${name} konnte nicht aktiviert werden`,
   cannotDisable: (name) => `${name} konnte nicht deaktiviert werden`,
-  deleted: (name) => `${name} gelöscht`,
   cannotDelete: (name) => `${name} konnte nicht gelöscht werden`,
   schedulesLeft: (n) => choose(n, { one: "Sein Zeitplan hat nun nichts zu starten.", other: `Seine ${n} Zeitpläne haben nun nichts zu starten.` }),
   created: (name) => `${name} erstellt`,

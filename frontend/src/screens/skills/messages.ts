@@ -66,7 +66,6 @@ export const en = {
   disabled: (name: string) => `Disabled ${name}`,
   cannotEnable: (name: string) => `Couldn't enable ${name}`,
   cannotDisable: (name: string) => `Couldn't disable ${name}`,
-  deleted: (name: string) => `Deleted ${name}`,
   cannotDelete: (name: string) => `Couldn't delete ${name}`,
   schedulesLeft: (n: number) => choose(n, { one: "Its schedule has nothing to start now.", other: `Its ${n} schedules have nothing to start now.` }),
   created: (name: string) => `Created ${name}`,

@@ -1,3 +1,4 @@
+import { shipped } from "../../lib/i18n";
 import { asError, RpcError } from "../../lib/rpc/errors";
 import type { Rpc } from "../../lib/rpc";
 import { capabilityProblem, type Profile } from "../../lib/run/capabilities";
@@ -103,8 +104,8 @@ export function draftOf(tool: Tool): Draft {
 export function draftFrom(x: Template): Draft {
   return {
     ...emptyDraft(),
-    name: x.name,
-    description: x.description,
+    name: shipped(x.name),
+    description: shipped(x.description),
     icon: x.icon,
     language: x.language,
     code: x.code,

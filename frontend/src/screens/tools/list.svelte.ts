@@ -1,3 +1,4 @@
+import { shipped } from "../../lib/i18n";
 import { ListState, route } from "../../lib/list/state";
 import type { Rpc } from "../../lib/rpc";
 import { isOpen } from "../../lib/run/states";
@@ -152,7 +153,7 @@ export function templateList(rpc: Rpc): ListState<Template> {
       if (all.data === undefined) await all.run(async (signal) => (await rpc.call("tools.templates", {}, { signal })).templates);
       if (all.error) throw all.error;
       const q = query.toLowerCase();
-      const items = (all.data ?? []).filter((x) => `${x.name}\n${x.description}`.toLowerCase().includes(q));
+      const items = (all.data ?? []).filter((x) => `${shipped(x.name)}\n${shipped(x.description)}`.toLowerCase().includes(q));
       return { items, total: items.length };
     },
   });

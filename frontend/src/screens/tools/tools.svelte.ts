@@ -1,3 +1,4 @@
+import { common } from "../../lib/i18n/common";
 import { asError, type RpcError } from "../../lib/rpc/errors";
 import type { Rpc } from "../../lib/rpc";
 import { draftFrom, ToolEditor, type DraftStore } from "./editor.svelte";
@@ -238,7 +239,8 @@ export class ToolsScreen {
       {
         act: () => (tool.module ? this.#rpc.call("skills.delete_wasm", module) : this.#rpc.call("tools.delete", code)),
         restore: () => (tool.module ? this.#rpc.call("skills.restore_wasm", module) : this.#rpc.call("tools.restore", code)),
-        done: t.deleted(tool.name),
+        done: common.movedToTrash(tool.name),
+        trash: true,
         ...(tool.module && tool.module.capabilities.length > 0 ? { text: t.permissionsRemoved } : {}),
         failed: t.cannotDelete(tool.name),
       },

@@ -62,7 +62,7 @@ describe("the screen", () => {
     await until(() => screen.list.rows.length === 2);
     await screen.remove(row());
     expect(screen.list.rows.map((r) => r?.id)).toEqual(["t2"]);
-    expect(said).toEqual(["Deleted Text Counter"]);
+    expect(said).toEqual(["Moved Text Counter to Trash"]);
     await undos[0]!();
     expect(rpc.sent("tools.restore")).toEqual([{ toolId: "t1" }]);
     expect(screen.list.rows.map((r) => r?.id)).toEqual(["t1", "t2"]);

@@ -21,7 +21,7 @@ const icons = { custom: Wrench, builtin: Zap, mcp: Plug, skill: Blocks, wasm: Bi
 export const examples = { condition: "$.input.count > 3", path: "$.input…", list: "$.fetch.results", value: "$.fetch" };
 
 /** The groups of the palette, in order. */
-export const groupOrder: readonly (keyof typeof t.kindGroups)[] = ["custom", "builtin", "skill", "wasm", "mcp", "flow", "other"];
+export const groupOrder: readonly (keyof typeof t.kindGroups)[] = ["custom", "wasm", "skill", "flow", "builtin", "mcp", "other"];
 /** The kinds that call nothing. */
 export const flowKinds = ["branch", "map", "approval", "transform"] as const;
 

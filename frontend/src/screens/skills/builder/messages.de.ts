@@ -139,6 +139,7 @@ export default {
   nameMissing: "Benennen Sie den Skill.",
 
   kinds: { custom: "Werkzeug", builtin: "Eingebaut", mcp: "MCP-Werkzeug", skill: "Skill", wasm: "WASM-Werkzeug", branch: "Verzweigung", map: "Für jedes", approval: "Freigabe", transform: "Umformen" },
+  moreSteps: (n) => `${number(n)} weitere anzeigen`,
   kindGroups: { custom: "Werkzeuge", builtin: "Eingebaut", mcp: "MCP-Werkzeuge", skill: "Skills", wasm: "WASM-Werkzeuge", flow: "Ablauf", other: "Andere" },
   unknown: "Unbekannt",
   flow: { branch: "Einen Weg nach Bedingungen wählen", map: "Schritte für jedes Element einer Liste ausführen", approval: "Auf die Freigabe durch einen Menschen warten", transform: "Einen Wert aus anderen berechnen" },
@@ -239,9 +240,6 @@ export default {
   partOf: "Teil von",
   noStepsYet: "Noch keine Schritte.",
   stepCount: (n) => `${plural(n, { one: "Schritt", other: "Schritte" })}.`,
-  unitOf: (label) => `Einheit: ${label}`,
-  enterNumber: "Geben Sie eine Zahl ein.",
-  between: (min, max) => `Zwischen ${min} und ${max}.`,
   idErrors: {
     missing: "Geben Sie eine ID ein.",
     signs: "Buchstaben, Ziffern, _ und -, nicht mit einer Ziffer am Anfang.",

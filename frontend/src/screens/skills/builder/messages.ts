@@ -145,6 +145,7 @@ export const en = {
 
   // Kinds of steps
   kinds: { custom: "Tool", builtin: "Built-in", mcp: "MCP tool", skill: "Skill", wasm: "WASM tool", branch: "Branch", map: "For each", approval: "Approval", transform: "Transform" } as Words,
+  moreSteps: (n: number) => `Show ${number(n)} more`,
   kindGroups: { custom: "Tools", builtin: "Built-in", mcp: "MCP tools", skill: "Skills", wasm: "WASM tools", flow: "Flow", other: "Other" },
   unknown: "Unknown",
   flow: { branch: "Choose a path by condition", map: "Run steps for each item of a list", approval: "Wait for a person's approval", transform: "Compute a value from others" },
@@ -247,9 +248,6 @@ export const en = {
   partOf: "Part of",
   noStepsYet: "No steps yet.",
   stepCount: (n: number) => `${plural(n, { one: "step", other: "steps" })}.`,
-  unitOf: (label: string) => `Unit: ${label}`,
-  enterNumber: "Enter a number.",
-  between: (min: string, max: string) => `Between ${min} and ${max}.`,
   idErrors: {
     missing: "Enter a step ID.",
     signs: "Letters, digits, _ and -, not starting with a digit.",

@@ -1,3 +1,4 @@
+import { common } from "../../../lib/i18n/common";
 import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
 import { promptOf, type PermissionPrompt } from "../../../lib/run/prompt.svelte";
@@ -171,7 +172,8 @@ export class CompositeScreen {
       {
         act: () => this.#rpc.call("skills.delete_composite", params),
         restore: () => this.#rpc.call("skills.restore_composite", params),
-        done: t.deleted(skill.name),
+        done: common.movedToTrash(skill.name),
+        trash: true,
         text: schedules === 0 ? "" : t.schedulesLeft(schedules),
         failed: t.cannotDelete(skill.name),
       },

@@ -114,7 +114,7 @@ describe("the list of skills", () => {
     await screen.list.load();
     nav.go("skills/s1");
     await screen.remove(meta());
-    expect(said.at(-1)).toBe("Deleted Digest");
+    expect(said.at(-1)).toBe("Moved Digest to Trash");
     await until(() => screen.list.rows.length === 1);
     await undo();
     await until(() => screen.list.rows.length === 2);

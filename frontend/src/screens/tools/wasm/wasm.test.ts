@@ -139,7 +139,7 @@ describe("what can be done with a skill", () => {
     await screen.list.page.reload();
     nav.go("tools/wasm/s1");
     await screen.remove(rowOf(module()));
-    expect(said).toEqual(["Deleted Word count"]);
+    expect(said).toEqual(["Moved Word count to Trash"]);
     expect(screen.list.rows.map((r) => r.id)).toEqual(["s2"]);
     expect(screen.list.selectedId).toBe("wasm/s2");
     await undo();
