@@ -36,7 +36,6 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
   }
   page.setDefaultTimeout(Number(process.env.HELIX_E2E_TIMEOUT ?? 180_000)); // for a busy machine; reached only when something is broken
   await prepare(page);
-  await page.addInitScript(() => { const w = console.warn; Error.stackTraceLimit = 40; console.warn = (...a) => w(...a, new Error().stack); }); // DEBUG
   const complaints = [];
   page.on("pageerror", (e) => complaints.push(`page error: ${e.stack ?? e.message}`));
   page.on("console", (m) => {

@@ -108,6 +108,9 @@ export default {
   pathAnother: "Andere auswählen",
 
   timeOfDay: "Uhrzeit",
+  enterNumber: "Geben Sie eine Zahl ein.",
+  between: (min, max) => `Zwischen ${min} und ${max}.`,
+  unitOf: (label) => `Einheit: ${label}`,
   milliseconds: (n) => `${n} ms`,
   seconds: (n) => `${n} s`,
   minutes: (n) => `${n} Min.`,

@@ -114,6 +114,9 @@ export const en = {
 
   // Times
   timeOfDay: "Time of day",
+  enterNumber: "Enter a number.",
+  between: (min: string, max: string) => `Between ${min} and ${max}.`,
+  unitOf: (label: string) => `Unit: ${label}`,
   milliseconds: (n: string) => `${n} ms`,
   seconds: (n: string) => `${n} s`,
   minutes: (n: string) => `${n} min`,
