@@ -303,10 +303,6 @@ export default {
   migrate: "Um diese Version von Helix damit zu verwenden, führen Sie helix db migrate in einem Terminal aus.",
   details: "Technische Einzelheiten",
 
-  unitOf: (label) => `Einheit: ${label}`,
-  enterNumber: "Geben Sie eine Zahl ein.",
-  between: (min, max) => `Zwischen ${min} und ${max}.`,
-
   problems: {
     label: "Probleme",
     checking: "Wird geprüft…",

@@ -318,11 +318,6 @@ export const en = {
   migrate: "To use this version of Helix with it, run helix db migrate in a terminal.",
   details: "Technical details",
 
-  // A length of time that is typed
-  unitOf: (label: string) => `Unit: ${label}`,
-  enterNumber: "Enter a number.",
-  between: (min: string, max: string) => `Between ${min} and ${max}.`,
-
   // What is wrong with a definition that is being edited
   problems: {
     label: "Problems",
