@@ -99,6 +99,7 @@ var levels = map[string]int{
 	"build/gen":                            entry,
 	"build/demo":                           entry,
 	"build/testlog":                        entry,
+	"build/typecheck":                      entry,
 	"build/engines/gen":                    entry,
 	"build/models/gen":                     entry,
 	"build/models/valence":                 entry,
