@@ -126,7 +126,7 @@ func (d *decayForecastCmd) Run(c *command) error {
 
 type decayPlanCmd struct {
 	ID   string   `arg:"" help:"Id of a memory or an entry."`
-	Days []string `arg:"" optional:"" help:"Days such as 2026-06-01. They replace what was planned; without any, nothing is."`
+	Days []string `arg:"" optional:"" help:"Days such as 2026-06-01. They replace the days planned before. Without any, no review is planned."`
 }
 
 func (d *decayPlanCmd) Run(c *command) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/cloudsync"
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -47,7 +48,7 @@ func (s *syncStatusCmd) Run(c *command) error {
 				rows = append(rows, []string{"last sync", r.LastSyncTime.Local().Format(time.DateTime)})
 			}
 			if r.ClockOffsetMS > 300_000 || r.ClockOffsetMS < -300_000 {
-				rows = append(rows, []string{"clock", fmt.Sprintf("this device's clock is off by %s", (time.Duration(r.ClockOffsetMS) * time.Millisecond).Round(time.Second))})
+				rows = append(rows, []string{"clock", fmt.Sprintf("this device's clock is off by %s", duration.Of(r.ClockOffsetMS, time.Millisecond).Round(time.Second))})
 			}
 		}
 		if r.Error != "" {

@@ -98,7 +98,7 @@ func jitter(d time.Duration) time.Duration {
 // backoff doubles from a second to five minutes, with full jitter.
 func backoff(failures int) time.Duration {
 	most := min(retryFirst<<min(failures, 10), retryMost)
-	return max(most/10, rand.N(most)) //nolint:gosec // no secret
+	return max(most/10, time.Duration(float64(most)*rand.Float64())) //nolint:gosec // no secret
 }
 
 // listenLoop holds a second connection on which the hub says that its feed has grown.

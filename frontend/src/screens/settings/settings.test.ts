@@ -363,7 +363,7 @@ describe("SandboxState", () => {
 describe("models", () => {
   it("names a model with the service that was chosen, unless one was typed with it", () => {
     const services = ["openai", "openrouter"];
-    expect([modelRef("openai", "gpt-5", services), modelRef("openai", "openrouter/qwen/qwen3", services), modelRef("openrouter", "qwen/qwen3", services)]).toEqual(["openai/gpt-5", "openrouter/qwen/qwen3", "openrouter/qwen/qwen3"]);
+    expect([modelRef("openai", "small", services), modelRef("openai", "openrouter/qwen/qwen3", services), modelRef("openrouter", "qwen/qwen3", services)]).toEqual(["openai/small", "openrouter/qwen/qwen3", "openrouter/qwen/qwen3"]);
   });
 
   it("offers only services that can be asked, and shows those without a key last", async () => {
