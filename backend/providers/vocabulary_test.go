@@ -68,13 +68,16 @@ func TestVocabulariesAreLetGoWhenNobodyCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := Service{Router: &Router{}}
+		kept := func() *vocabulary {
+			k := &s.vocabularies.newer
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return k.v
+		}
 		count := func() *vocabulary {
 			_, err := s.CountTokens(t.Context(), CountParams{Model: "openai/o3-mini", Text: "Hello"})
 			must(t, err)
-			kept := &s.vocabularies.newer
-			kept.mu.Lock()
-			defer kept.mu.Unlock()
-			return kept.v
+			return kept()
 		}
 		first := count()
 		time.Sleep(keepVocabulary - time.Second)
@@ -82,7 +85,7 @@ func TestVocabulariesAreLetGoWhenNobodyCounts(t *testing.T) {
 			t.Error("a vocabulary in use was let go")
 		}
 		time.Sleep(keepVocabulary + time.Second)
-		if kept := &s.vocabularies.newer; kept.v != nil {
+		if kept() != nil {
 			t.Error("a vocabulary is kept that nobody uses")
 		}
 		if count() == nil {

@@ -316,6 +316,7 @@ async function files({ page, looks, check, rpc }, model) {
   const chosen = page.getByLabel("Files to attach");
   const list = page.getByRole("list", { name: "Attached files" });
   await page.getByRole("button", { name: "New chat" }).click();
+  await page.waitForURL(/#\/chat$/);
   await chosen.setInputFiles([{ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("Some notes") }, { name: "boat.md", mimeType: "text/plain", buffer: Buffer.from("# Boat") }]);
   await list.getByText("boat.md").waitFor();
   await page.reload();

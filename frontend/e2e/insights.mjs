@@ -157,7 +157,7 @@ async function people({ page, rpc, looks, check }) {
   await row("Nora").waitFor();
   const names = async () => (await rpc("memory.list_people", {})).people.map((p) => p.name);
   const merge = async (first) => {
-    for (const name of ["Nora", "Ben"]) await table.getByRole("checkbox", { name: `Choose ${name}` }).check();
+    for (const name of ["Nora", "Ben"]) await table.getByRole("checkbox", { name: `Choose ${name}`, exact: true }).check();
     await page.getByRole("button", { name: "Merge 2…" }).click();
     const dialog = page.getByRole("dialog", { name: "Merge people" });
     await dialog.getByRole("textbox", { name: "Name" }).fill("Nora B.");
@@ -170,7 +170,7 @@ async function people({ page, rpc, looks, check }) {
   await merge(true);
   check(!(await names()).includes("Ben"), "they are one person");
   await page.keyboard.press("Control+z");
-  await row("Ben").waitFor();
+  await table.getByRole("checkbox", { name: "Choose Ben", exact: true }).waitFor();
   check((await names()).includes("Ben"), "Undo makes them two again");
   await merge(false);
   await row("Nora B.").getByRole("button", { name: "Split…" }).click();
@@ -178,7 +178,7 @@ async function people({ page, rpc, looks, check }) {
   await dialog.getByRole("checkbox", { name: "Ben" }).check();
   await dialog.getByRole("button", { name: "Split" }).click();
   await toast(page, "are two people now").waitFor();
-  await table.getByRole("checkbox", { name: "Choose Ben" }).waitFor();
+  await table.getByRole("checkbox", { name: "Choose Ben", exact: true }).waitFor();
   check((await names()).includes("Ben"), "Ben is somebody else again");
 
   const choose = async (name, item) => {
@@ -190,7 +190,7 @@ async function people({ page, rpc, looks, check }) {
   check(!(await names()).includes("Ben"), "Ben is not a person");
   await looks("people-dismissed");
   await table.getByRole("button", { name: "Ben is a person after all" }).click();
-  await table.getByRole("checkbox", { name: "Choose Ben" }).waitFor();
+  await table.getByRole("checkbox", { name: "Choose Ben", exact: true }).waitFor();
   await choose("Ben", "Rename…");
   const rename = page.getByRole("dialog", { name: "Rename Ben" });
   await rename.getByRole("textbox", { name: "Name" }).fill("Benjamin");
