@@ -151,7 +151,7 @@ vet: $(ENGINES) $(MODEL)
 # Everything runs once without the race detector, and what can race once with it: tests that show
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and
 # those that put the others together, backend and agent/eval; make race takes everything.
-ONE_GOROUTINE := /sandbox/meter$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
+ONE_GOROUTINE := /sandbox/meter$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/locomo$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
 SKIPPED       := build/bin/skipped
 # The detector leaves out the inside of SQLite, C translated to Go, which makes a third of the time.
 # No other library may be named here: code without generics alone can be left out (an instance of
