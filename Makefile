@@ -145,13 +145,16 @@ lint: $(GOLANGCI)
 .PHONY: vet
 vet: $(ENGINES) $(MODEL)
 	$(NICE) $(GO) vet $(DESKTOP:-trimpath=) . ./app ./app/e2e ./build/...
-	cd build/bench && $(NICE) $(GO) vet ./...
 	$(NICE) $(GO) run ./build/typecheck windows,darwin $(PORTABLE)
+	$(NICE) $(GO) run ./build/typecheck -dir build/bench linux ./...
 
 # Everything runs once without the race detector, and what can race once with it: tests that show
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and
-# those that put the others together, backend and agent/eval; make race takes everything.
+# those that put the others together, backend and agent/eval; of those that mostly wait for SQLite,
+# the tests whose names say that something happens at once are run. make race takes everything.
 ONE_GOROUTINE := /sandbox/meter$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/locomo$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
+SQLITE_BOUND  := /storage$$|/memory$$|/psychology$$|/audit$$|/permission$$|/coretools$$|/tools$$|/wasmtools$$|/synthesis$$
+AT_ONCE       := Concurrent|Parallel|UnderLoad|Once|Group|Wait|Cancel|Close|While|AtATime|Watch|Lost|Leak|Progress|Other
 SKIPPED       := build/bin/skipped
 # The detector leaves out the inside of SQLite, C translated to Go, which makes a third of the time.
 # No other library may be named here: code without generics alone can be left out (an instance of
@@ -161,8 +164,9 @@ RACE          := -race -gcflags=modernc.org/sqlite/lib=-race=false
 .PHONY: test-go
 test-go: $(ENGINES) $(MODEL) ui
 	@mkdir -p build/bin && rm -f $(SKIPPED)
-	$(NICE) $(GO) test -json -timeout 30m $(PORTABLE) | $(GO) run ./build/testlog -skipped $(SKIPPED)
-	CGO_ENABLED=1 $(NICE) $(GO) test $(RACE) -timeout 30m $$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)')
+	$(NICE) $(GO) test -json -p 4 -timeout 30m $(PORTABLE) | $(GO) run ./build/testlog -skipped $(SKIPPED)
+	CGO_ENABLED=1 $(NICE) $(GO) test $(RACE) -p 4 -timeout 30m $$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(SQLITE_BOUND)')
+	CGO_ENABLED=1 $(NICE) $(GO) test $(RACE) -p 4 -timeout 30m -run '$(AT_ONCE)' $$($(GO) list ./backend/... | grep -E '$(SQLITE_BOUND)')
 	$(NICE) $(GO) test -tags portable ./backend/sandbox/qjs ./backend/sandbox/linear
 	$(NICE) $(GO) test -tags portable -run '$(PORTABLE_MEMORY)' ./backend/sandbox
 
