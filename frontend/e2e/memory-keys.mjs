@@ -65,6 +65,7 @@ async function keyboard({ page, rpc, go, lines, check }) {
   await key("Enter");
   await page.getByRole("listbox", { name: "Trash" }).getByRole("option", { name: /pump/ }).waitFor();
   await key("j");
+  await page.getByRole("button", { name: "Restore", exact: true }).waitFor();
   await key("r");
   await toast(page, "Restored").waitFor();
   const back = (await rpc("memory.list", {})).items.find((m) => m.content.includes("pump"));
