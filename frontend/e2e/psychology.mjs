@@ -21,7 +21,7 @@ export default async function (t) {
 
 const panel = (page) => page.getByRole("complementary", { name: "Details" });
 const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
-const undo = (page) => page.getByRole("region", { name: "Messages" }).getByRole("button", { name: /Undo/ }).first();
+const undo = (page, text = "") => page.getByRole("region", { name: "Messages" }).getByRole("status").filter({ hasText: text }).getByRole("button", { name: /Undo/ }).last();
 
 async function overview({ page, go, looks, check }) {
   await go("psychology");
@@ -254,7 +254,7 @@ async function fading({ page, rpc, looks, check }) {
   await looks("fading");
   await calm.getByRole("button", { name: "Let go" }).click();
   await calm.waitFor({ state: "detached" });
-  await undo(page).click();
+  await undo(page, "Moved to the trash").click();
   await calm.waitFor();
   await calm.getByRole("button", { name: "Keep" }).click();
   await toast(page, "Kept").waitFor();
@@ -310,6 +310,6 @@ async function settings({ page, rpc, looks }) {
   await page.getByRole("button", { name: "Delete all entries…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await until(async () => (await rpc("psychology.overview", {})).layers.every((l) => l.entries === 0), "all entries are in the trash");
-  await undo(page).click();
+  await undo(page, "Moved to the trash").click();
   await until(async () => (await rpc("psychology.overview", {})).layers.some((l) => l.entries > 0), "Undo brings them back");
 }

@@ -34,7 +34,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
       else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
     });
   }
-  page.setDefaultTimeout(Number(process.env.HELIX_E2E_TIMEOUT ?? 180_000)); // for a busy machine; reached only when something is broken
+  page.setDefaultTimeout(Number(process.env.HELIX_E2E_TIMEOUT ?? 90_000)); // for a busy machine; reached only when something is broken
   await prepare(page);
   const complaints = [];
   page.on("pageerror", (e) => complaints.push(`page error: ${e.stack ?? e.message}`));
