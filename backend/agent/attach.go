@@ -274,7 +274,7 @@ func (s *Service) keepAttachments(tx *storage.Tx, l *live, list []Attachment) er
 }
 
 // withFiles puts the content of files into a request that was planned with their names. The newest
-// come first: a request holds 40 MB of them, and the model is told about others.
+// come first: a request holds 40 MB of them; the model gets only the names of the rest.
 func (s *Service) withFiles(q providers.Request) providers.Request {
 	left := maxAttached
 	q.Messages = slices.Clone(q.Messages)

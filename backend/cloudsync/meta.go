@@ -152,7 +152,7 @@ func (m Meta) encode() []byte {
 	return b
 }
 
-// decodeMeta reads what encode wrote. Other devices write it, so nothing of it is trusted.
+// decodeMeta reads what encode wrote. Other devices write it, so all of it is checked.
 func decodeMeta(b []byte) (Meta, error) {
 	m := newMeta()
 	if len(b) == 0 || b[0] != metaVersion {

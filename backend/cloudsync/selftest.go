@@ -19,7 +19,7 @@ type SelftestParams struct {
 	AdminDSN string `json:"adminDsn"`
 }
 
-// SelftestCheck is one thing that was tried.
+// SelftestCheck is the result of one check of the self-test.
 type SelftestCheck struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`

@@ -112,7 +112,7 @@ func (s *Service) notEnrolled(ctx context.Context) error {
 	return err
 }
 
-// adminConfig reads the connection string of an administrator. Nothing of it is in an error.
+// adminConfig reads the connection string of an administrator. Its errors never quote it, since it may hold a password.
 func adminConfig(dsn string) (*pgx.ConnConfig, error) {
 	if dsn == "" {
 		return nil, fault.InvalidField("adminDsn", fault.CodeInvalid, "Give the connection string of a database administrator.")

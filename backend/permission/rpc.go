@@ -217,7 +217,7 @@ type PreviewResult struct {
 	WillAsk    []Item              `json:"willAsk"`
 	Unattended string              `json:"unattended"` // ok or will_stop
 	Stops      []PreviewStop       `json:"stops"`      // what cannot run at all, and why
-	Unresolved []string            `json:"unresolved"` // what is not known before the run
+	Unresolved []string            `json:"unresolved"` // known only when it runs
 }
 
 // PreviewStop is a subject that cannot run as it stands.

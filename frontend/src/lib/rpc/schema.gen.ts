@@ -1439,7 +1439,7 @@ export interface CloudsyncRevokeParams {
   id: string;
 }
 
-/** SelftestCheck is one thing that was tried. */
+/** SelftestCheck is the result of one check of the self-test. */
 export interface CloudsyncSelftestCheck {
   name: string;
   ok: boolean;
@@ -3118,7 +3118,7 @@ export interface PermissionPreviewResult {
   unattended: string;
   /** what cannot run at all, and why */
   stops: PermissionPreviewStop[];
-  /** what is not known before the run */
+  /** known only when it runs */
   unresolved: string[];
 }
 
