@@ -202,7 +202,7 @@ func (s *Service) EmbeddingStatus(ctx context.Context, _ struct{}) (EmbeddingSta
 	e := &s.embedding
 	out := EmbeddingStatus{Models: []string{}}
 	if len(e.models) == 0 {
-		out.Reason = fault.As(meaning{s}.Unavailable()).Message
+		out.Reason = fault.As(meaning{s}.unavailable()).Message
 		return out, nil
 	}
 	out.Models = s.modelIDs()
@@ -247,7 +247,7 @@ func (s *Service) EmbeddingStatus(ctx context.Context, _ struct{}) (EmbeddingSta
 func (s *Service) Reembed(ctx context.Context, p ReembedParams) (EmbeddingStatus, error) {
 	e := &s.embedding
 	if len(e.models) == 0 {
-		return EmbeddingStatus{}, meaning{s}.Unavailable()
+		return EmbeddingStatus{}, meaning{s}.unavailable()
 	}
 	if p.Pause != nil && (p.Failed || p.ModelID != "") || p.Failed && p.ModelID != "" {
 		return EmbeddingStatus{}, fault.Invalidf("Give one of modelId, pause and failed.")

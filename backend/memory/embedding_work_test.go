@@ -11,6 +11,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/memory/search"
 )
 
 // What is newest is done first, in batches that a stop and a query can come between.
@@ -160,6 +161,20 @@ func TestProgressEventsAreFew(t *testing.T) {
 	}
 }
 
+// A search by meaning right after a start waits for the index that Run is about to open.
+func TestSearchByMeaningWaitsForTheIndex(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 16)})
+	b.embedding.running.Store(true)
+	if b.generation() != nil {
+		t.Fatal("the index is open already")
+	}
+	r, err := b.Search(b.ctx, search.Params{Query: "blue heron", Mode: search.ModeVector})
+	if err != nil || r.Degraded != "" {
+		t.Errorf("degraded %q, error %v", r.Degraded, err)
+	}
+}
+
 func TestReembedRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 16)})
@@ -173,7 +188,7 @@ func TestReembedRefuses(t *testing.T) {
 func (s *Service) embedQuery(ctx context.Context, text string) ([]float32, error) {
 	g := s.generation()
 	if g == nil {
-		return nil, meaning{s}.Unavailable()
+		return nil, meaning{s}.unavailable()
 	}
 	return s.embedFor(ctx, g, text)
 }

@@ -116,7 +116,7 @@ func (s *Service) embeddingTrouble(err error) {
 // It is for a process that does not Run, such as a command that ends with its work.
 func (s *Service) EmbedPending(ctx context.Context) error {
 	if len(s.embedding.models) == 0 {
-		return meaning{s}.Unavailable()
+		return meaning{s}.unavailable()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

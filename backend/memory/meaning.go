@@ -41,8 +41,21 @@ func (m meaning) Degraded() string {
 	return ""
 }
 
-// Unavailable says why nothing can be found by meaning.
-func (m meaning) Unavailable() error {
+// Open gives the index that serves, and waits while it is opened.
+func (m meaning) Open(ctx context.Context) (*search.Vectors, error) {
+	if len(m.s.embedding.models) > 0 {
+		if err := m.s.openIndexes(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if v := m.Serving(); v != nil {
+		return v, nil
+	}
+	return nil, m.unavailable()
+}
+
+// unavailable says why nothing can be found by meaning.
+func (m meaning) unavailable() error {
 	switch {
 	case len(m.s.embedding.models) > 0:
 		return fault.Unavailablef("Semantic search is starting.")

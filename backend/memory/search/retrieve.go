@@ -49,6 +49,11 @@ type meaning struct {
 // model.
 func (x *Index) meaningOf(ctx context.Context, q *query) (m meaning, err error) {
 	v := x.o.Meaning.Serving()
+	if v == nil && q.mode == ModeVector {
+		if v, err = x.o.Meaning.Open(ctx); err != nil {
+			return m, err
+		}
+	}
 	if v != nil {
 		m.model = v.Model
 	}
@@ -57,8 +62,6 @@ func (x *Index) meaningOf(ctx context.Context, q *query) (m meaning, err error) 
 	}
 	m.degraded = x.o.Meaning.Degraded()
 	switch {
-	case v == nil && q.mode == ModeVector:
-		return m, x.o.Meaning.Unavailable()
 	case v == nil:
 		return m, nil
 	case q.vec != nil:

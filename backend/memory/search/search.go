@@ -29,8 +29,9 @@ type Meaning interface {
 	Serving() *Vectors
 	// Degraded says what search by meaning lacks: "", no_vectors or reindexing.
 	Degraded() string
-	// Unavailable says why nothing can be found by meaning.
-	Unavailable() error
+	// Open gives what answers queries, and waits while its index is opened. The error says why
+	// nothing can be found by meaning.
+	Open(ctx context.Context) (*Vectors, error)
 	// Queue asks for the vector of an item that has just got its number.
 	Queue(tx *storage.Tx, item int64, user uuid.UUID) error
 	// Dropped says that an item has left the index.
