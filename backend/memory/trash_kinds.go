@@ -13,8 +13,8 @@ import (
 	"helix/backend/trash"
 )
 
-// Trash describes deleted memories, conversations and documents. What was purged is a tombstone
-// without a text and no longer shown.
+// Trash describes deleted memories, conversations and documents. Purged rows have no text
+// and are not shown.
 func (s *Service) Trash() []trash.Kind {
 	memories := trash.Kind{
 		Name: KindMemory,
