@@ -44,7 +44,7 @@ type SaidTurn struct {
 }
 
 // AppendTx appends turns to a conversation of the caller, which it creates if necessary, and
-// returns the id of the conversation. Turns for a conversation in the trash are dropped.
+// returns the id of the conversation. If the conversation is in the trash the error is a Conflict.
 func (s *Service) AppendTx(ctx context.Context, tx *storage.Tx, p Said) (uuid.UUID, error) {
 	user := identity.UserID(ctx)
 	if !slices.Contains(sources, p.Source) || p.Conversation == "" {
