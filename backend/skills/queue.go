@@ -8,14 +8,13 @@ import (
 	"helix/backend/fault"
 )
 
-// line is what runs of one user and what waits for its turn.
+// line holds the running runs of one user and the queue of waiting ones.
 type line struct {
-	busy  int // slots that are taken
+	busy  int // slots in use
 	queue []turn
 }
 
-// turn is a run that waits for a slot. begin is called once, on a goroutine of its own, when
-// it has one.
+// turn is a run waiting for a slot. begin is called once, on a goroutine of its own, when it gets one.
 type turn struct {
 	run   uuid.UUID
 	begin func()
@@ -30,7 +29,7 @@ func (s *Service) lineOf(user uuid.UUID) *line {
 	return l
 }
 
-// takeSlot takes a slot when one is free and nobody waits for it.
+// takeSlot takes a slot if one is free and the queue is empty.
 func (s *Service) takeSlot(user uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +41,7 @@ func (s *Service) takeSlot(user uuid.UUID) bool {
 	return true
 }
 
-// mayQueue refuses when too many runs wait.
+// mayQueue returns an error if the queue is full.
 func (s *Service) mayQueue(user uuid.UUID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +51,8 @@ func (s *Service) mayQueue(user uuid.UUID) error {
 	return nil
 }
 
-// queueUp lets a run wait for a slot; those that have begun before come first. A run that
-// waits already keeps its place.
+// queueUp queues a run for a slot. first puts it before the runs that have not started. A run that
+// is already queued keeps its place.
 func (s *Service) queueUp(user uuid.UUID, t turn, first bool) {
 	s.mu.Lock()
 	l := s.lineOf(user)
@@ -68,7 +67,7 @@ func (s *Service) queueUp(user uuid.UUID, t turn, first bool) {
 	s.serve(user)
 }
 
-// leaveQueue takes a run out of the queue; false: it was not in it.
+// leaveQueue removes a run from the queue. It returns false if it was not queued.
 func (s *Service) leaveQueue(user, run uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +80,7 @@ func (s *Service) leaveQueue(user, run uuid.UUID) bool {
 	return true
 }
 
-// freeSlot gives a slot back.
+// freeSlot releases a slot.
 func (s *Service) freeSlot(user uuid.UUID) {
 	s.mu.Lock()
 	if l := s.lineOf(user); l.busy > 0 {
@@ -91,7 +90,7 @@ func (s *Service) freeSlot(user uuid.UUID) {
 	s.serve(user)
 }
 
-// serve begins what waits while there are slots.
+// serve starts queued runs while there are free slots.
 func (s *Service) serve(user uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,20 +12,20 @@ import (
 	"helix/backend/storage"
 )
 
-// Enqueue is a run that something else than a call starts, such as a schedule.
+// Enqueue is a request for a run that is not started by a call, such as by a schedule.
 type Enqueue struct {
 	SkillID   *uuid.UUID
-	Skill     json.RawMessage // or a definition that is not saved
+	Skill     json.RawMessage // or an unsaved definition
 	Version   string
 	Input     json.RawMessage
 	Trigger   string // schedule, agent or voice
 	RequestID string
-	Authority *permission.Authority // what the caller holds; nil: the user
+	Authority *permission.Authority // of the caller; nil: the user
 	Budget    callable.Budget
 }
 
-// EnqueueTx makes a run inside of a transaction, so that it comes into being together with
-// what wants it. It does not begin before Begin. The transaction's context holds the user.
+// EnqueueTx creates a run within a transaction, so that it is committed together with its cause.
+// The run does not start before Begin. The transaction's context holds the user.
 func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
 	ctx := tx.Context()
 	var skill *row
@@ -51,8 +51,8 @@ func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
 	return r.id, r.insert(tx)
 }
 
-// Begin starts a run that EnqueueTx made, as soon as the user has a slot for it. It returns
-// at once; for a run that has begun or ended it does nothing.
+// Begin starts a run created by EnqueueTx as soon as the user has a free slot. It returns
+// immediately. It does nothing if the run has already started or ended.
 func (s *Service) Begin(run uuid.UUID) {
 	s.mu.Lock()
 	there := s.live[run] != nil || s.closed
