@@ -114,8 +114,8 @@ func (s *Service) firstStatement(tx *storage.Tx, through int64) (any, error) {
 	return st, err
 }
 
-// learnModern searches the log for a statement. One that was found before must still exist; a log
-// without any starts with statements now.
+// learnModern sets modern to the position of a statement in the log, or to 0 if there is none. It
+// searches only if the statement found before no longer exists.
 func (s *Service) learnModern(ctx context.Context, keys []ed25519.PublicKey) error {
 	return s.db.Read(ctx, func(tx *storage.Tx) error {
 		var there bool

@@ -16,8 +16,8 @@ const (
 
 // compact holds some rows of a chunk with one byte per value. The product with a compact row is
 // within a known bound of the exact one, so it shows which rows need not be read; the results of a
-// search are the same. The rows are those that were recently scored exactly. A compact is
-// immutable; it is replaced to add rows.
+// search are the same. The rows are those that were recently scored exactly. To add
+// rows, the compact is replaced.
 type compact struct {
 	have   [chunkRows / 64]uint64 // rows that are here and unchanged in the file; guarded by mu
 	rows   []uint16               // sorted
