@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sameID is an export of conversations that all have one id and say what is given.
+// sameID returns an export of conversations with the same id and the given texts.
 func sameID(texts ...string) string {
 	parts := make([]string, len(texts))
 	for i, text := range texts {
@@ -16,8 +16,8 @@ func sameID(texts ...string) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// Records that have one id and say different things have numbers, copies the same; another
-// reading gives the same, also one that goes on in the middle.
+// Records with the same id and different content are numbered, copies are not. Reading again yields
+// the same ids, even when continued in the middle.
 func TestOneIDOfSeveralRecords(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 2*maxTitle)
@@ -60,7 +60,7 @@ func idsOf(records []Record) (ids []string) {
 	return ids
 }
 
-// As many records as one likes may have one id: it does not take longer for each.
+// Many records may share an id without each taking longer.
 func TestRecordsWithTheSameIDAreKept(t *testing.T) {
 	t.Parallel()
 	var s ids
