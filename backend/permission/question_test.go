@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// asking is a domain whose run asks whether it may go on.
+// asking is a domain with a run that asks whether it may continue.
 type asking struct {
 	*env
 	run     uuid.UUID

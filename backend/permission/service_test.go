@@ -150,7 +150,7 @@ func (e *env) answer(id uuid.UUID, edit func(*AnswerParams)) (AnswerResult, erro
 	return e.s.AnswerApproval(e.ctx, p)
 }
 
-// grant gets an always grant for what r asks.
+// grant obtains an always grant for r.
 func (e *env) grant(r Request) Grant {
 	e.t.Helper()
 	d := e.decide(r)
@@ -173,7 +173,7 @@ func (e *env) want(r Request, effect Effect, reason string) Decision {
 	return d
 }
 
-// change replaces a tool's definition the way its domain does.
+// change replaces a tool's definition like its domain.
 func (e *env) change(old Subject, caps ...string) (Subject, []uuid.UUID) {
 	e.t.Helper()
 	next := e.tool(old.ID, caps...)
@@ -505,7 +505,7 @@ func TestRememberedDenial(t *testing.T) {
 	other := r
 	other.Resource = "b.example.com"
 	e.want(other, Deny, ReasonNeedsApproval)
-	// A denial that arrives by sync ends a running use at its next check.
+	// A denial received by sync ends a use in progress at its next check.
 	e.grant(other)
 	run2, err := e.s.Begin(e.ctx, nil, sub, uuid.New())
 	if err != nil || !run2.Allows(NetworkHTTPS, "b.example.com") {

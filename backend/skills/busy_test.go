@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A run is busy while it works, and not while it waits for a time.
+// A run is busy while it works, but not while it waits for a time.
 func TestBusyWhileARunWorks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

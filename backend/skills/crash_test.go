@@ -31,9 +31,9 @@ import (
 	"helix/backend/testkit"
 )
 
-// The crash test runs a skill with steps of all kinds in processes that are killed, at each
-// event on record, right after an effect, and at any moment. What the steps do is counted by
-// a server outside.
+// The crash test runs a skill with steps of all kinds in processes that are killed: at each
+// recorded event, directly after an effect, and at random moments. A server in the test process
+// counts the effects.
 
 const crashSkill = `{"name":"mixed","outputMapping":"$.s20","steps":[
 	{"stepId":"s01","toolType":"transform","value":{"list":[1,2,3],"go":true}},
@@ -64,12 +64,12 @@ const crashInner = `{"name":"inner","steps":[{"stepId":"i1","toolType":"custom",
 
 const crashEnv = "HELIX_SKILLS_CRASH"
 
-// doomed is what a process of the crash test is told.
+// doomed is the input of a process of the crash test.
 type doomed struct {
 	Path, Server string
-	AtEvent      int64 // dies when that many events are on record in it; 0: it does not
-	InCall       int64 // dies after that many effects, before their outcome is known
-	Start        bool  // begins a run
+	AtEvent      int64 // killed when it has recorded that many events; 0: never
+	InCall       int64 // killed after that many effects, before their outcome is known
+	Start        bool  // starts a run
 	Flaky        bool  // with a step that fails once, and a back-off
 }
 
@@ -81,7 +81,7 @@ func die() {
 	panic(fmt.Sprint("still alive: ", err))
 }
 
-// outside calls the server that counts.
+// outside calls the server that counts effects.
 type outside struct {
 	kind callable.Kind
 	d    *doomed
@@ -130,7 +130,7 @@ func (o *outside) Call(ctx context.Context, ref callable.Ref, c Call) (callable.
 	return callable.Result{Output: text}, nil
 }
 
-// TestCrashProcess is what a process of TestCrash does; alone it does nothing.
+// TestCrashProcess is the process of TestCrash; otherwise it does nothing.
 func TestCrashProcess(t *testing.T) {
 	text := os.Getenv(crashEnv)
 	if text == "" {
@@ -199,7 +199,7 @@ func TestCrashProcess(t *testing.T) {
 	}
 }
 
-// settled answers approvals and reports that all runs have ended or wait because of an
+// settled answers approvals, and reports whether all runs have ended or wait because of an
 // unknown outcome.
 func settled(t *testing.T, s *Service, db *storage.DB, ctx context.Context) bool {
 	t.Helper()
@@ -243,7 +243,7 @@ func settled(t *testing.T, s *Service, db *storage.DB, ctx context.Context) bool
 	return rest
 }
 
-// restless tells about the runs that go on.
+// restless describes the unfinished runs.
 func restless(t *testing.T, s *Service, db *storage.DB, ctx context.Context) (out string) {
 	t.Helper()
 	list, err := s.History(ctx, HistoryParams{Limit: 100})
@@ -271,7 +271,7 @@ func restless(t *testing.T, s *Service, db *storage.DB, ctx context.Context) (ou
 	return out
 }
 
-// counter is the world outside: it counts what was done to it.
+// counter is the server that counts effects.
 type counter struct {
 	mu    sync.Mutex
 	side  map[string]int    // by run, step and iteration
@@ -343,7 +343,7 @@ func TestCrash(t *testing.T) {
 	start := base
 	start.Start, start.Flaky = true, true
 	begun := time.Now()
-	process(start, 0) // without a crash: how many events there are, and how long it takes
+	process(start, 0) // without a crash, to count the events and measure the time
 	whole := time.Since(begun)
 	db := storagetest.OpenAt(t, path, &storagetest.Root{Key: make([]byte, storage.RootKeySize)})
 	var events int64
@@ -378,11 +378,11 @@ func TestCrash(t *testing.T) {
 		start.Flaky = i%5 == 0
 		process(start, time.Duration(rand.Int64N(int64(whole)+1)))
 	}
-	process(base, 0) // and at last one that lives
+	process(base, 0) // and finally one that is not killed
 	checkCrash(t, path, outside)
 }
 
-// checkCrash looks at what all the runs left behind.
+// checkCrash checks the state of all runs.
 func checkCrash(t *testing.T, path string, outside *counter) {
 	t.Helper()
 	db := storagetest.OpenAt(t, path, &storagetest.Root{Key: make([]byte, storage.RootKeySize)})

@@ -14,7 +14,7 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// workshop is a cupboard that makes tools.
+// workshop is a cupboard that can create tools.
 type workshop struct {
 	cupboard
 	drafts []callable.Draft
@@ -33,15 +33,15 @@ func (w *workshop) Ensure(_ context.Context, d callable.Draft) (callable.Info, e
 	return c, nil
 }
 
-// withBuiltins are the options of a service that also has the built-ins.
+// withBuiltins adds the built-ins to the options of a service.
 func withBuiltins(p callable.Provider) func(*Options) {
 	list, closing := Builtins(BuiltinOptions{})
 	closing()
 	return func(o *Options) { o.Callables = offering(p, list...) }
 }
 
-// TestExamples: each template gives a skill without an error or a warning, whatever was made
-// before, and twice.
+// TestExamples creates a skill from each template, twice and in the presence of the others: there
+// are no errors or warnings.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	w := &workshop{}
@@ -87,7 +87,7 @@ func TestExamples(t *testing.T) {
 	if len(w.drafts) != 4 {
 		t.Errorf("%d tools were made", len(w.drafts))
 	}
-	// the nested one made what it calls; the next ones find it or take a number
+	// The nested one created what it calls; the next ones find it or append a number.
 	names := []string{}
 	for _, m := range must(d.ListComposite(d.ctx, ListParams{Limit: 100})).Skills {
 		names = append(names, m.Name)

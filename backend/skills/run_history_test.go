@@ -138,7 +138,7 @@ func TestRunDry(t *testing.T) {
 	if list, err := b.s.History(b.ctx, HistoryParams{}); err != nil || len(list.Executions) != 0 {
 		t.Fatalf("%+v %v", list, err)
 	}
-	// What an earlier run recorded answers.
+	// The recorded outcomes of an earlier run are used.
 	live := b.run(skillText(step("a", "send", `"inputMapping":{"x":"$.input.x"}`), step("b", "send", `"inputMapping":{"y":"$.a.x"}`)), `{"x":5}`)
 	rec, err := b.s.DryRun(b.ctx, DryRunParams{Skill: skillText(step("a", "send", ""), step("b", "send", "")), ExecutionID: &live.ExecutionID})
 	if err != nil || !rec.Success || string(rec.FinalOutput) != `{"y":5}` || rec.StepResults[0].Source != "recorded" || b.h.made("send") != 2 {
@@ -246,8 +246,8 @@ func TestRunPrune(t *testing.T) {
 	}
 }
 
-// TestRunEvents: the events on the bus are those of the journal, without gaps, and each comes
-// after it is on record.
+// TestRunEvents checks that the events on the bus are those of the journal, without gaps, and each
+// is published after it is recorded.
 func TestRunEvents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -280,7 +280,7 @@ func TestRunEvents(t *testing.T) {
 	}
 }
 
-// TestRunJournalFails: what cannot be recorded does not happen.
+// TestRunJournalFails checks that nothing happens that cannot be recorded.
 func TestRunJournalFails(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -326,7 +326,8 @@ func TestRunJournalFails(t *testing.T) {
 	b.replay(id)
 }
 
-// TestRunCommits: outcome and next intent share a transaction, and so do concurrent runs.
+// TestRunCommits checks that an outcome and the next intent share a transaction, and so do
+// concurrent runs.
 func TestRunCommits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -346,7 +347,7 @@ func TestRunCommits(t *testing.T) {
 	}
 }
 
-// TestRunMemory: a long skill and a long map stay small, and finished runs leave nothing.
+// TestRunMemory checks that a long skill and a long map use little memory, and finished runs none.
 func TestRunMemory(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -47,7 +47,7 @@ func TestRunQueue(t *testing.T) {
 		t.Fatal(c, err)
 	}
 	b.replay(ids[7])
-	// Restarting Helix keeps the queue.
+	// A restart preserves the queue.
 	b.until(ids[2], func(Execution) bool { return b.h.made("hold") == 3 })
 	b.s.Close()
 	b.s = b.service(func(o *Options) { o.Limits.Live, o.Limits.Queued = 3, 5 })
@@ -73,8 +73,8 @@ func TestRunQueue(t *testing.T) {
 	})
 }
 
-// TestRunEnqueued: what only a schedule has enqueued begins when the schedule says so, also
-// after a restart, because the schedule's own turn may not have come.
+// TestRunEnqueued checks that a run enqueued by a schedule starts only when the schedule starts it,
+// even after a restart, because it may be queued there.
 func TestRunEnqueued(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -36,7 +36,7 @@ func (b *bench) count(table string) (n int) {
 	return n
 }
 
-// quick lets back-offs take no time: the clock jumps over them.
+// quick makes the clock skip back-offs.
 func quick(o *Options) {
 	var ahead atomic.Int64
 	o.Rand = func() float64 { return 0 }

@@ -20,10 +20,10 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// Call is how the tools of these tests are called.
+// Call is the request of a tool in these tests.
 type Call = callable.Request
 
-// hand is a provider of tools that the tests make up: what a tool does depends on its name.
+// hand provides tools for tests. The behavior of a tool depends on its name.
 type hand struct {
 	mu    sync.Mutex
 	calls []string // ids
@@ -57,12 +57,12 @@ func (h *hand) Find(_ context.Context, id, name string) ([]callable.Info, error)
 
 func (h *hand) List(context.Context) ([]callable.Info, error) { return nil, nil }
 
-// Rights says that each tool needs the network, which is granted.
+// Rights returns that each tool needs the network, which is granted.
 func (h *hand) Rights(_ context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
 	return preview("granted", "network:https", i.Name+".example.org"), nil
 }
 
-// preview is that of a call which needs one right.
+// preview returns the preview of a call that needs one capability.
 func preview(state, capability, resource string) permission.PreviewResult {
 	p := permission.NewPreview()
 	c := permission.PreviewCapability{Capability: permission.Capability(capability), Resource: resource, State: state}
@@ -116,7 +116,7 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	return b
 }
 
-// service is another start of Helix over the same database.
+// service starts another service on the same database.
 func (b *bench) service(change ...func(*Options)) *Service {
 	list, closing := Builtins(BuiltinOptions{})
 	o := Options{Callables: offering(b.h, list...)}
@@ -132,7 +132,7 @@ func (b *bench) service(change ...func(*Options)) *Service {
 	return s
 }
 
-// offering is a registry of one provider and some built-ins.
+// offering returns a registry with one provider and some built-ins.
 func offering(p callable.Provider, list ...callable.Func) *callable.Registry {
 	r := callable.NewRegistry(nil)
 	if p != nil {
@@ -173,7 +173,7 @@ func (b *bench) async(skill json.RawMessage, input string) uuid.UUID {
 	return out.ExecutionID
 }
 
-// until waits for a run to stand as wanted.
+// until waits until ok returns true for a run.
 func (b *bench) until(id uuid.UUID, ok func(x Execution) bool) Execution {
 	b.t.Helper()
 	news, cancel := b.s.watch(id)

@@ -19,7 +19,7 @@ import (
 	"helix/backend/storage"
 )
 
-// market is a cupboard whose tools travel.
+// market is a cupboard with portable tools.
 type market struct{ cupboard }
 
 func (m *market) Export(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
@@ -70,7 +70,7 @@ func (d *desk) export(t testing.TB, id SkillParams, tools bool) json.RawMessage 
 	return r.File
 }
 
-// unsigned is a file without its signature.
+// unsigned returns a file without its signature.
 func unsigned(t testing.TB, file json.RawMessage) string {
 	t.Helper()
 	var m map[string]json.RawMessage
@@ -81,7 +81,7 @@ func unsigned(t testing.TB, file json.RawMessage) string {
 	return string(must(jcs.Canonicalize(must(json.Marshal(m)))))
 }
 
-// resealed is a file with a part changed and a fitting sum, without a signature.
+// resealed returns a changed file with a correct checksum, without a signature.
 func resealed(t testing.TB, file json.RawMessage, change func(m map[string]any)) json.RawMessage {
 	t.Helper()
 	var m map[string]any
@@ -127,7 +127,7 @@ func TestExportImport(t *testing.T) {
 		if !slices.Equal(f.Dependencies, want) || len(f.Tools) != map[bool]int{true: 2}[tools] {
 			t.Errorf("%+v, %d tools", f.Dependencies, len(f.Tools))
 		}
-		// what comes back is the same, byte by byte
+		// A reimported skill is identical, byte for byte.
 		if _, err := d.DeleteComposite(d.ctx, SkillParams{m.SkillID}); err != nil {
 			t.Fatal(err)
 		}
@@ -167,8 +167,8 @@ func TestImportConflicts(t *testing.T) {
 	if r, err := d.Import(d.ctx, ImportParams{File: file, OnConflict: "skip"}); err != nil || r.Action != "skipped" || r.SkillID != nil || r.Rights.Steps == nil {
 		t.Fatalf("%v %+v", err, r)
 	}
-	// the file names what the skill called by its id, which is another definition; the same one
-	// makes no version
+	// The file names what the skill called by its id, which changes the definition. The same
+	// definition creates no version.
 	if r, err := d.Import(d.ctx, ImportParams{File: file, OnConflict: "newVersion"}); err != nil || r.Action != "version" || len(r.Warnings) != 0 {
 		t.Fatalf("%v %+v", err, r)
 	}
@@ -232,7 +232,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportElsewhere: what the other installation has not comes in as a draft that names it.
+// TestImportElsewhere checks that a skill with missing tools becomes a draft that lists them.
 func TestImportElsewhere(t *testing.T) {
 	t.Parallel()
 	here := newDesk(t, func(o *Options) { o.Callables = offering(newMarket()) })
@@ -247,7 +247,7 @@ func TestImportElsewhere(t *testing.T) {
 	}
 	_, err = there.change(t, *r.SkillID, `"isEnabled":true`)
 	wantKind(t, err, fault.Invalid)
-	// without a runner that takes them the tools stay behind, and that is said
+	// Without a provider that accepts them the tools are not imported, which is reported.
 	if r, err = there.Import(there.ctx, ImportParams{File: with}); err != nil || len(r.Missing) != 2 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "2 tools") }) {
 		t.Fatalf("%v %+v", err, r)
 	}
@@ -273,7 +273,7 @@ func TestImportElsewhere(t *testing.T) {
 	if got.Steps[0].ToolName != "fetch" || got.Steps[1].ToolName != "count 2" || !got.Valid {
 		t.Errorf("%+v", got.Steps)
 	}
-	// unsigned
+	// An unsigned file.
 	if r, err = third.Import(third.ctx, ImportParams{File: json.RawMessage(unsigned(t, plain))}); err != nil || r.Signer != "unsigned" || r.Trusted {
 		t.Fatalf("%v %+v", err, r)
 	}
@@ -287,7 +287,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(travelling), true)
 	f.Add([]byte(`{"name":"n","steps":[{"stepId":"a","toolName":"x.y","toolId":"z","condition":{"field":"a","operator":"exists"}}]}`), true)
 	f.Fuzz(func(t *testing.T, text []byte, sealed bool) {
-		if sealed { // the text is the skill of a file that is whole
+		if sealed { // the text is the skill of a valid file
 			if !json.Valid(text) {
 				return
 			}

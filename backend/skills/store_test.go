@@ -20,7 +20,7 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// cupboard is a provider of a few tools; calling is not its business.
+// cupboard provides a few tools that cannot be called.
 type cupboard struct {
 	things []callable.Info
 	rights map[string]permission.PreviewResult // by name
@@ -54,7 +54,7 @@ func aTool(id, name, hash string) callable.Info {
 	return callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: id}, Name: name, Hash: hash}
 }
 
-// someTools are what most tests call.
+// someTools returns the tools that most tests call.
 func someTools() *cupboard {
 	fetch, count := aTool("t-fetch", "fetch", "h1"), aTool("t-count", "count", "h2")
 	fetch.Input = json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`)
@@ -62,7 +62,7 @@ func someTools() *cupboard {
 	return &cupboard{things: []callable.Info{fetch, count, aTool("t-twin1", "twin", ""), aTool("t-twin2", "twin", "")}}
 }
 
-// desk is a service over a database of its own, and what it tells.
+// desk is a service with its own database, and records its events.
 type desk struct {
 	*Service
 	db  *storage.DB
@@ -109,7 +109,7 @@ func (d *desk) change(t testing.TB, id uuid.UUID, fields string) (Meta, error) {
 	return d.UpdateComposite(d.ctx, SaveParams{Skill: json.RawMessage(fmt.Sprintf(`{"skillId":%q,%s}`, id, fields))})
 }
 
-// oneStep is a skill with one step that gives a value.
+// oneStep returns a skill with one step that outputs a value.
 func oneStep(name, value string) string {
 	return fmt.Sprintf(`{"name":%q,"steps":[{"stepId":"a","toolType":"transform","value":%s}]}`, name, value)
 }
@@ -128,12 +128,12 @@ func TestSaveAndVersions(t *testing.T) {
 	if m.Version != "1.0.0" || !m.IsEnabled || !m.Valid || !m.Mine || m.StepCount != 1 || m.Visibility != "private" || m.VersionID == uuid.Nil {
 		t.Fatalf("%+v", m)
 	}
-	// only what is around the definition: no new version
+	// Only fields outside the definition: no new version.
 	m2, err := d.change(t, m.SkillID, `"name":"Second","tags":["a","b"],"isEnabled":false`)
 	if err != nil || m2.Version != "1.0.0" || m2.VersionID != m.VersionID || m2.Name != "Second" || m2.IsEnabled || len(m2.Tags) != 2 || m2.StepCount != 1 {
 		t.Fatalf("%v %+v", err, m2)
 	}
-	// where a step is drawn: no new version either
+	// Only the position of a step on the canvas: no new version either.
 	m3, err := d.change(t, m.SkillID, `"steps":[{"stepId":"a","toolType":"transform","value":1,"ui":{"x":5}}]`)
 	if err != nil || m3.VersionID != m.VersionID || m3.DefinitionHash != m.DefinitionHash || m3.Steps[0].UI == nil || m3.Name != "Second" {
 		t.Fatalf("%v %+v", err, m3)
@@ -199,7 +199,7 @@ func TestConflict(t *testing.T) {
 func TestDrafts(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	// unknown tools and references are kept and cannot be enabled
+	// Definitions with unknown tools and references are stored and cannot be enabled.
 	m := d.save(t, `{"name":"Draft","isEnabled":true,"steps":[{"stepId":"a","toolType":"custom","toolName":"nothing"},{"stepId":"b","toolType":"custom"},{"stepId":"c","toolType":"transform","value":"$.z"}]}`)
 	if m.Valid || m.IsEnabled || len(m.Steps) != 3 {
 		t.Fatalf("%+v", m)
@@ -213,11 +213,11 @@ func TestDrafts(t *testing.T) {
 	if m, err = d.change(t, m.SkillID, `"isEnabled":true,"steps":[{"stepId":"c","toolType":"transform","value":1}]`); err != nil || !m.IsEnabled || !m.Valid {
 		t.Fatalf("%v %+v", err, m)
 	}
-	// an enabled skill that becomes a draft is off
+	// An enabled skill that becomes a draft is disabled.
 	if m, err = d.change(t, m.SkillID, `"isEnabled":true,"steps":[{"stepId":"c","toolType":"transform","value":"$.z"}]`); err != nil || m.IsEnabled || m.Valid {
 		t.Fatalf("%v %+v", err, m)
 	}
-	// what cannot be read is not kept, and everything is told at once
+	// A definition that cannot be read is not stored, and all problems are reported at once.
 	for _, steps := range []string{`null`, `{}`, `"x"`, `[null]`, `[{"stepId":"a","toolType":"transform","value":1,"timeoutMs":"soon"},{"stepId":"b","toolType":"custom","toolName":"nothing"}]`} {
 		_, err := d.CreateComposite(d.ctx, SaveParams{Skill: json.RawMessage(`{"name":"n","steps":` + steps + `}`)})
 		wantKind(t, err, fault.Invalid)
@@ -294,7 +294,7 @@ func TestTwoUsers(t *testing.T) {
 	if mine, err := d.SearchPublic(d.ctx, SearchPublicParams{}); err != nil || !mine.Skills[0].Mine {
 		t.Fatalf("%v %+v", err, mine)
 	}
-	// a public skill can be called by its name, an own one of that name comes first
+	// A public skill can be called by its name; an own one with that name takes precedence.
 	v, err := d.ValidateComposite(them, ValidateParams{Skill: json.RawMessage(`{"name":"n","steps":[{"stepId":"a","toolType":"skill","toolName":"Mine"}]}`)})
 	if err != nil || !v.Valid {
 		t.Fatalf("%v %+v", err, v)
@@ -347,7 +347,7 @@ func TestDeleteAndRestore(t *testing.T) {
 	if again, err := d.RestoreComposite(d.ctx, id); err != nil || again.Name != "Here 2" {
 		t.Fatalf("%v %+v", err, again)
 	}
-	// past 30 days it is gone
+	// After 30 days it is purged.
 	if _, err := d.DeleteComposite(d.ctx, id); err != nil {
 		t.Fatal(err)
 	}

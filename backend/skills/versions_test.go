@@ -62,15 +62,15 @@ func TestVersions(t *testing.T) {
 	_, err = d.GetVersion(d.ctx, VersionParams{uuid.New()})
 	wantKind(t, err, fault.NotFound)
 
-	// back to something that calls what is gone: it is kept, and off
+	// Roll back to a definition whose tool is missing: it is stored, and the skill disabled.
 	tools.things = nil
 	if gone, err := d.Rollback(d.ctx, RollbackParams{m.SkillID, m2.VersionID}); err != nil || gone.Valid || gone.IsEnabled || gone.Version != "1.0.3" {
 		t.Fatalf("%v %+v", err, gone)
 	}
 }
 
-// TestVersionsNeverChange: whatever is done with a skill, rows of former versions stay byte
-// by byte.
+// TestVersionsNeverChange checks that rows of earlier versions never change, whatever is
+// done with a skill.
 func TestVersionsNeverChange(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -260,9 +260,8 @@ func TestEvaluate(t *testing.T) {
 	wantKind(t, err, fault.Limit)
 }
 
-// TestPinnedVersion: a step can ask for a skill as it was.
-// Another device gave the same label to another definition: both are kept, and the label means
-// the current one here.
+// TestVersionsOfTwoDevices: another device used the same label for another definition. Both are
+// kept, and on this device the label means the current one.
 func TestVersionsOfTwoDevices(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -280,7 +279,7 @@ func TestVersionsOfTwoDevices(t *testing.T) {
 		return r
 	}
 	mine, other := load("1.0.0").head, storage.NewID()
-	if err := d.db.Write(d.ctx, func(tx *storage.Tx) error { // as sync applies it
+	if err := d.db.Write(d.ctx, func(tx *storage.Tx) error { // like sync
 		return tx.WithoutCapture(func() error {
 			_, err := tx.Exec(`INSERT INTO composite_skill_versions (id, composite_skill_id, user_id, version, body, definition_hash, created_at, updated_at)
 				SELECT ?, composite_skill_id, user_id, version, body, definition_hash, created_at + 1, updated_at FROM composite_skill_versions`, other)

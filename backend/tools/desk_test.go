@@ -19,8 +19,8 @@ import (
 	"helix/backend/permission"
 )
 
-// TestEveryHeardRunEnds: whoever hears that a run waits also hears, once, that it is over,
-// also when it is refused before it begins.
+// TestEveryHeardRunEnds checks that clients that were told that a run waits are also told, once,
+// that it has ended, even if it is refused before it starts.
 func TestEveryHeardRunEnds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -53,7 +53,7 @@ func TestKeepable(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreLeftOut: a form that says what absence means is the same definition.
+// TestDefaultsAreLeftOut checks that a definition with explicit defaults equals one without.
 func TestDefaultsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	said := read(t, `{"name":"n","overallTimeoutMs":600000,"steps":[
@@ -104,7 +104,7 @@ func TestParameters(t *testing.T) {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// versioned is a catalog with former versions, by id and version.
+// versioned is a catalog with earlier versions, by id and version.
 type versioned struct {
 	shelf
 	old map[string]Callable
@@ -131,7 +131,7 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// counted is a catalog that counts what it is asked.
+// counted is a catalog that counts its calls.
 type counted struct {
 	shelf
 	n int
@@ -142,7 +142,7 @@ func (c *counted) Find(kind Kind, id, name string) ([]Callable, error) {
 	return c.shelf.Find(kind, id, name)
 }
 
-// TestManyCalls: skills that call each other many times are followed once.
+// TestManyCalls checks that skills that call each other many times are checked once.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	layer := func(id, calls string) Callable {
@@ -158,7 +158,7 @@ func TestManyCalls(t *testing.T) {
 	if !r.Valid() {
 		t.Fatal(r.Errors[0])
 	}
-	if c.n > 4*MaxSteps { // each path by itself would be MaxSteps to the third
+	if c.n > 4*MaxSteps { // checking each path separately would take MaxSteps³
 		t.Errorf("%d looks at the catalog", c.n)
 	}
 }

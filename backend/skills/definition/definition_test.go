@@ -11,7 +11,7 @@ import (
 	"helix/backend/callable"
 )
 
-// shelf is a catalog of a few things.
+// shelf is a catalog with a few callables.
 type shelf []Callable
 
 func (s shelf) Find(kind Kind, id, name string) (out []Callable, _ error) {
@@ -98,7 +98,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestAllProblems: everything that is wrong is told in one answer, with its place.
+// TestAllProblems checks that all problems are reported at once, with their paths.
 func TestAllProblems(t *testing.T) {
 	t.Parallel()
 	r := read(t, `{"name":"","version":"1","tags":[1],"visibility":"secret","overallTimeoutMs":0,"outputMapping":"$.nowhere","steps":[

@@ -15,7 +15,7 @@ import (
 	"helix/backend/skills/definition"
 )
 
-// anything is a catalog that has every tool.
+// anything is a catalog that contains every tool.
 type anything struct{}
 
 func (anything) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
@@ -31,7 +31,7 @@ func body(t testing.TB, text string) *definition.Body {
 	return &r.Skill.Body
 }
 
-// world carries out what a run asks for, with a clock of its own.
+// world carries out what a run requires, with a clock of its own.
 type world struct {
 	t       testing.TB
 	start   Start
@@ -45,7 +45,7 @@ type world struct {
 	owner   map[string]*Call
 	pick    func(n int) int
 	busy    map[string]bool
-	crash   func(events int) bool // says that the process ends now
+	crash   func(events int) bool // reports whether to end the process now
 }
 
 var epoch = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -63,7 +63,7 @@ func newWorld(t testing.TB, text, input string) *world {
 	return w
 }
 
-// load builds the state from the journal, as a new process does.
+// load restores the state from the journal, like a new process.
 func (w *world) load() {
 	w.t.Helper()
 	s, err := New(w.start)
@@ -87,7 +87,7 @@ func (w *world) add(e Event) {
 	w.journal = append(w.journal, e)
 }
 
-// run goes on until the run ends, waits for a person, or the process ends. It says whether
+// run continues the run until it ends, waits for a person, or the process ends. It returns whether
 // the process ended.
 func (w *world) run() (crashed bool) {
 	w.t.Helper()
@@ -416,7 +416,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// mixed has every kind of step.
+// mixed contains every kind of step.
 const mixed = `{"name":"n","outputMapping":{"m":"$.each","b":{"$path":"$.br","default":0}},"steps":[
 	{"stepId":"read","toolType":"custom","toolName":"ro"},
 	{"stepId":"write","toolType":"custom","toolName":"rw","inputMapping":{"x":"$.read"},"errorHandling":"continue"},
@@ -458,8 +458,8 @@ func mixedWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// TestCrashAtEachEvent ends the process at each event, before and after each effect, and
-// goes on from the journal: nothing that must not be repeated is.
+// TestCrashAtEachEvent ends the process at each event, before and after each effect, and continues
+// from the journal: nothing that must not be repeated is repeated.
 func TestCrashAtEachEvent(t *testing.T) {
 	t.Parallel()
 	whole := mixedWorld(t, 1)
@@ -490,7 +490,7 @@ func TestCrashAtEachEvent(t *testing.T) {
 	}
 }
 
-// resume is a new process: what was interrupted is done again only when that is harmless.
+// resume acts like a new process: it repeats interrupted calls only if that is safe.
 func (w *world) resume() {
 	w.t.Helper()
 	w.load()
@@ -528,7 +528,7 @@ func TestReplayFindsChanges(t *testing.T) {
 	w.checkReplay()
 	for i, e := range w.journal {
 		if e.Type == StepOutcome || e.Type == ApprovalAnswered || e.Type == RunCreated {
-			continue // what comes from outside is taken as it is
+			continue // from outside: accept it
 		}
 		changed := append([]Event(nil), w.journal...)
 		changed[i].Data = json.RawMessage(strings.Replace(string(e.Data), "{", `{"x":1,`, 1))
@@ -587,8 +587,8 @@ func TestEndFromOutside(t *testing.T) {
 	}
 }
 
-// TestLinear: a step of a long run makes as much as one of a short run. How long it takes,
-// make bench-skills measures.
+// TestLinear checks that a step of a long run allocates as much as one of a short run. make
+// bench-skills measures the time.
 func TestLinear(t *testing.T) {
 	chain := func(n int) string {
 		var b strings.Builder
