@@ -11,7 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// meanwhile is a memory in which something happens between the reading and the writing of a batch.
+// meanwhile is a memory with a hook between reading and writing a batch.
 type meanwhile struct {
 	Memory
 	do func(*storage.Tx)

@@ -10,8 +10,8 @@ import (
 	"helix/backend/kernel"
 )
 
-// The scan picks the nearest codes whatever its sample says: also where only what the sample
-// looks at is near, so that the limit is too low.
+// The scan selects the nearest codes whatever the sample suggests, even if only the sampled part is
+// near, so that the limit is too low.
 func TestScanDoesNotDependOnItsSample(t *testing.T) {
 	t.Parallel()
 	for _, misled := range []bool{false, true} {
@@ -71,8 +71,8 @@ func TestScanDoesNotDependOnItsSample(t *testing.T) {
 	}
 }
 
-// Reading ends where the rest cannot matter, and finds what reading all candidates finds. One
-// who says how many to read gets that.
+// Reading ends when the remaining candidates cannot matter, and returns the same results as reading
+// all. An explicit number of reads is respected.
 func TestReadingEndsWhereTheRestCannotMatter(t *testing.T) {
 	t.Parallel()
 	const dims, n = 512, 6000
@@ -83,7 +83,7 @@ func TestReadingEndsWhereTheRestCannotMatter(t *testing.T) {
 	for i := range batch {
 		batch[i] = Vector{ID: uint32(i), Values: s.vector()}
 	}
-	for i := range 20 { // what is to be found, the others are not alike
+	for i := range 20 { // the expected results; the others are dissimilar
 		batch[i*200].Values = s.near(batch[0].Values)
 	}
 	must(t, ix.AddBatch(batch))
