@@ -63,7 +63,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestVocabBreaksOff(t *testing.T) {
+func TestTruncatedVocabIsAnError(t *testing.T) {
 	t.Parallel()
 	whole := vocabOf(piece{"▁", -1}, piece{"ab", -2})
 	if p, err := parseVocab(whole); err != nil || len(p) != reserved+2 || p[7] != (piece{"ab", -2}) {

@@ -55,7 +55,7 @@ func exactDot(a, b []float32) (sum, size float64) {
 	return sum, size
 }
 
-func TestDotEqualsItsTwin(t *testing.T) {
+func TestDotEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
 	kinds := []func() float32{
@@ -104,7 +104,7 @@ func TestDotRowsIsDotOfEach(t *testing.T) {
 	DotRows(make([]float32, 8), make([]float32, 15), 8, make([]float32, 2))
 }
 
-func TestScanEqualsItsTwin(t *testing.T) {
+func TestScanEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(4, 1))
 	for i := range 600 {
@@ -152,7 +152,7 @@ func TestScanEqualsItsTwin(t *testing.T) {
 	}
 }
 
-func TestSignsEqualsItsTwin(t *testing.T) {
+func TestSignsEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 1))
 	pick := func() float32 { // many equal ones, and both zeros
@@ -172,7 +172,7 @@ func TestSignsEqualsItsTwin(t *testing.T) {
 	}
 }
 
-func TestWeighEqualsItsTwin(t *testing.T) {
+func TestWeighEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(6, 1))
 	for n := 1; n <= 40; n++ {
@@ -195,7 +195,7 @@ func TestWeighEqualsItsTwin(t *testing.T) {
 	}
 }
 
-func TestDotBytesEqualsItsTwin(t *testing.T) {
+func TestDotBytesEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 1))
 	for i := range 300 {

@@ -166,7 +166,7 @@ func TestTimesComeBack(t *testing.T) {
 	}
 }
 
-func TestTextsThatShowNothing(t *testing.T) {
+func TestInvisibleTextsAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	for _, text := range []string{"\u200b", "\ufeff", "\u200e \u2060", "\x01\x02"} {

@@ -112,8 +112,8 @@ func (s *Service) trust(tx *storage.Tx, user uuid.UUID, u trustUndo, untrusted b
 	return nil
 }
 
-// undoTrusting restores the previous mark of those rows that still have the value u set.
-func (s *Service) undoTrusting(tx *storage.Tx, user uuid.UUID, u trustUndo) (int, error) {
+// undoSetUntrusted restores the previous mark of those rows that still have the value u set.
+func (s *Service) undoSetUntrusted(tx *storage.Tx, user uuid.UUID, u trustUndo) (int, error) {
 	n := 0
 	for table, ids := range map[string]*[]uuid.UUID{"memories": &u.Memories, "conversations": &u.Conversations, "documents": &u.Documents} {
 		var still []uuid.UUID

@@ -124,7 +124,7 @@ func TestNoModel(t *testing.T) {
 }
 
 // A vector is never used for another text than its own, whatever the order of edits and embedding.
-func TestTheVectorOfAnOldTextIsNotUsed(t *testing.T) {
+func TestVectorOfAnOldTextIsNotUsed(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 64)
 	b := newBundle(t, Options{Embedder: model})
@@ -218,7 +218,7 @@ func TestDeleteRestoreKeepsTheVector(t *testing.T) {
 }
 
 // Invalid vectors count as failed and affect no other item.
-func TestOddVectorsFail(t *testing.T) {
+func TestInvalidVectorsFail(t *testing.T) {
 	t.Parallel()
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	model := newWordsModel("words@1", 8)
@@ -275,7 +275,7 @@ func TestOddVectorsFail(t *testing.T) {
 }
 
 // A stored vector with a wrong length, of zeros or with NaN is skipped with a warning and recomputed.
-func TestOddStoredVectorsAreMadeAgain(t *testing.T) {
+func TestInvalidStoredVectorsAreRecomputed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	model := newWordsModel("words@1", 512)

@@ -122,7 +122,7 @@ func (b *bundle) ids(t testing.TB) (out []uuid.UUID) {
 	return out
 }
 
-func TestWhatWasDeletedStaysDeleted(t *testing.T) {
+func TestDeletedRecordsStayDeletedAfterAnImport(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	dir := t.TempDir()

@@ -359,7 +359,7 @@ func TestFullDiskPausesAnImport(t *testing.T) {
 }
 
 // Progress is published at most four times a second and never decreases.
-func TestImportProgressIsCalm(t *testing.T) {
+func TestImportProgressIsRateLimited(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	path, _ := export(t, importertest.Options{Conversations: 30, Turns: 100, Words: 10})

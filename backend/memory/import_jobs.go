@@ -56,7 +56,7 @@ type importJob struct {
 	mu    sync.Mutex
 	shown ImportStatus
 
-	published, told time.Time // times of the last progress event and of the last memory.changed event
+	progressAt, changedAt time.Time // times of the last progress event and of the last memory.changed event
 }
 
 // importPoint is the state of a job that each transaction advances.
@@ -199,7 +199,7 @@ func (s *Service) workImport(ctx context.Context, job *importJob) {
 
 // endImport stores the outcome of a job. It retries until there is space if the disk is full.
 func (s *Service) endImport(ctx context.Context, job *importJob, status string) error {
-	return s.untilWritten(ctx, job, func(tx *storage.Tx) error {
+	return s.writeWithRetry(ctx, job, func(tx *storage.Tx) error {
 		if err := job.save(tx, &job.at, status); err != nil {
 			return err
 		}
@@ -321,12 +321,12 @@ func (s *Service) progressed(tx *storage.Tx, job *importJob) {
 	tx.AfterCommit(func() {
 		st := job.show("")
 		now := time.Now()
-		if now.Sub(job.published) >= importProgressEvery {
-			job.published = now
+		if now.Sub(job.progressAt) >= importProgressEvery {
+			job.progressAt = now
 			bus.Publish(job.bus, job.user, ImportProgress{st})
 		}
-		if now.Sub(job.told) >= importChangedEvery && st.Added+st.Updated > 0 && !st.DryRun {
-			job.told = now
+		if now.Sub(job.changedAt) >= importChangedEvery && st.Added+st.Updated > 0 && !st.DryRun {
+			job.changedAt = now
 			bus.Publish(job.bus, job.user, Changed{IDs: []uuid.UUID{}, Op: "import", Many: true})
 		}
 	})

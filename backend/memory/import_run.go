@@ -119,10 +119,10 @@ func (s *Service) storeImport(ctx context.Context, job *importJob, records <-cha
 		var err error
 		if job.o.DryRun {
 			if err = s.db.Read(ctx, write); err == nil {
-				err = s.untilWritten(ctx, job, func(tx *storage.Tx) error { return job.save(tx, &job.at, "running") })
+				err = s.writeWithRetry(ctx, job, func(tx *storage.Tx) error { return job.save(tx, &job.at, "running") })
 			}
 		} else {
-			err = s.untilWritten(ctx, job, write)
+			err = s.writeWithRetry(ctx, job, write)
 		}
 		if err != nil {
 			return err
@@ -167,9 +167,9 @@ func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, 
 	return n, w.flush()
 }
 
-// untilWritten writes, and retries while the disk is full or the data are in use, so the job pauses
+// writeWithRetry writes, and retries while the disk is full or the data are in use, so the job pauses
 // at its last checkpoint until there is space.
-func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*storage.Tx) error) error {
+func (s *Service) writeWithRetry(ctx context.Context, job *importJob, fn func(*storage.Tx) error) error {
 	for try := 0; ; try++ {
 		err := errLowSpace
 		if !s.lowSpace() {
@@ -183,8 +183,8 @@ func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*sto
 		if ctx.Err() != nil || kind != fault.Limit && (kind != fault.Unavailable || try >= 20) {
 			return err
 		}
-		if st := job.show(fault.As(err).Message); time.Since(job.published) >= importProgressEvery {
-			job.published = time.Now()
+		if st := job.show(fault.As(err).Message); time.Since(job.progressAt) >= importProgressEvery {
+			job.progressAt = time.Now()
 			bus.Publish(job.bus, job.user, ImportProgress{st})
 		}
 		wait := min(100*time.Millisecond<<min(try, 8), 15*time.Second)

@@ -73,7 +73,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 		case old.is(&p.turns[i], p.hashes[i]):
 			w.at.Skipped++
 			if i == 0 && head.retitled { // the title is indexed with the first turn
-				w.found(head.entry(p.row(i, old.id, old.createdAt)))
+				w.enqueue(head.entry(p.row(i, old.id, old.createdAt)))
 			}
 			continue
 		case old != nil:
@@ -85,7 +85,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 			continue
 		}
 		if old != nil {
-			if err := w.bury(old.id); err != nil {
+			if err := w.removeTurn(old.id); err != nil {
 				return false, err
 			}
 		}
@@ -98,7 +98,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 	}
 	for seq, old := range stored { // turns of a branch that was longer
 		if seq >= int64(len(p.turns)) {
-			if err := w.bury(old.id); err != nil {
+			if err := w.removeTurn(old.id); err != nil {
 				return false, err
 			}
 		}
@@ -168,8 +168,8 @@ func (w *importWriter) storedTurns(conversation uuid.UUID, from int) (map[int64]
 	return out, rows.Err()
 }
 
-// bury marks a turn as deleted.
-func (w *importWriter) bury(id uuid.UUID) error {
+// removeTurn marks a turn as deleted.
+func (w *importWriter) removeTurn(id uuid.UUID) error {
 	if _, err := w.tx.Exec(`UPDATE conversation_turns SET deleted_at = ?, updated_at = ? WHERE id = ?`, w.tx.Now, w.tx.Now, id); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (w *importWriter) turn(h *conversationRow, p *prepared, i int) error {
 	t := p.row(i, uuid.Nil, w.tx.Now)
 	err := w.s.insertTurn(w.tx, h, t, p.turns[i].Metadata())
 	if err == nil {
-		w.found(h.entry(t))
+		w.enqueue(h.entry(t))
 	}
 	return err
 }

@@ -11,8 +11,8 @@ import (
 // database file and syncs the file, and all queued writes wait for the disk. Long background work
 // therefore checkpoints on a reader connection, where only the work itself waits.
 
-// moveEvery is the number of transactions between two checkpoints: a few megabytes.
-const moveEvery = 6
+// checkpointEvery is the number of transactions between two checkpoints: a few megabytes.
+const checkpointEvery = 6
 
 // Sizes of the write-ahead log, in pages, at which a commit checkpoints it. The limit is high
 // during long work, which checkpoints by itself; it bounds the log when those checkpoints cannot
@@ -45,7 +45,7 @@ func (s *Service) beginLongWork() (end func(context.Context)) {
 		if !over {
 			return
 		}
-		s.moveLog(ctx)
+		s.checkpointLog(ctx)
 		err := s.db.Write(ctx, func(tx *storage.Tx) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -79,19 +79,19 @@ func (s *Service) longWrite(ctx context.Context, fn func(*storage.Tx) error) err
 	}
 	w.mu.Lock()
 	w.writes++
-	due := w.writes >= moveEvery
+	due := w.writes >= checkpointEvery
 	if due {
 		w.writes = 0
 	}
 	w.mu.Unlock()
 	if due {
-		s.moveLog(ctx)
+		s.checkpointLog(ctx)
 	}
 	return nil
 }
 
-// moveLog checkpoints the write-ahead log as far as possible without blocking readers and writers.
-func (s *Service) moveLog(ctx context.Context) {
+// checkpointLog checkpoints the write-ahead log as far as possible without blocking readers and writers.
+func (s *Service) checkpointLog(ctx context.Context) {
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		var busy, pages, moved int64
 		return tx.QueryRow(`PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &pages, &moved)

@@ -23,7 +23,7 @@ func (b *bundle) autoCheckpoint(t testing.TB) (pages int64) {
 
 // During an import commits do not checkpoint the write-ahead log, which nevertheless does not grow
 // with the import; afterwards they do so again.
-func TestImportMovesTheLogBesideTheWriter(t *testing.T) {
+func TestImportCheckpointsOffTheWriter(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 64)})
 	before := b.autoCheckpoint(t)

@@ -173,9 +173,9 @@ func (w *importWriter) full() bool {
 	return takes > importHold || takes > importYield && w.tx.Wanted()
 }
 
-// found queues an entry, and flush indexes all of them at the end of the transaction. search_fts writes a
+// enqueue queues an entry, and flush indexes all of them at the end of the transaction. search_fts writes a
 // segment, which has to be merged later, whenever a write to another table follows a write to it.
-func (w *importWriter) found(e *search.Entry) { w.entries = append(w.entries, e) }
+func (w *importWriter) enqueue(e *search.Entry) { w.entries = append(w.entries, e) }
 
 // flush indexes the queued entries and measures the time per entry.
 func (w *importWriter) flush() error {

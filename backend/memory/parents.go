@@ -55,8 +55,8 @@ var documentParent = parent{
 // parents returns both kinds, for operations on an id of unknown kind.
 func parents() [2]*parent { return [2]*parent{&conversationParent, &documentParent} }
 
-// holds returns the condition that a row has not been purged.
-func (w *parent) holds() string {
+// notPurged returns the condition that a row has not been purged.
+func (w *parent) notPurged() string {
 	return `(title <> '' OR EXISTS (SELECT 1 FROM ` + w.parts + ` p WHERE p.` + w.key + ` = ` + w.table + `.id))`
 }
 
@@ -68,7 +68,7 @@ func (w *parent) list(ctx context.Context, s *Service, p PageParams, scan func(s
 	c, order := where{}, w.order
 	c.add("user_id = ?", identity.UserID(ctx))
 	if p.Trash {
-		c.add("deleted_at IS NOT NULL AND " + w.holds())
+		c.add("deleted_at IS NOT NULL AND " + w.notPurged())
 		order = w.trashOrder
 	} else {
 		c.add("deleted_at IS NULL")
@@ -81,7 +81,7 @@ func (w *parent) list(ctx context.Context, s *Service, p PageParams, scan func(s
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		if p.Query != "" {
-			ids, err := w.named(tx, identity.UserID(ctx), p.Query)
+			ids, err := w.idsByName(tx, identity.UserID(ctx), p.Query)
 			if err != nil {
 				return err
 			}
@@ -96,9 +96,9 @@ func (w *parent) list(ctx context.Context, s *Service, p PageParams, scan func(s
 	return total, err
 }
 
-// named returns the ids of the rows of user that contain text in one of their names, ignoring case,
+// idsByName returns the ids of the rows of user that contain text in one of their names, ignoring case,
 // as a JSON list in hexadecimal. It is not done in SQL because SQLite folds the case of ASCII only.
-func (w *parent) named(tx *storage.Tx, user uuid.UUID, text string) (string, error) {
+func (w *parent) idsByName(tx *storage.Tx, user uuid.UUID, text string) (string, error) {
 	fold := func(s string) string { return norm.NFC.String(strings.ToLower(s)) }
 	text = fold(strings.TrimSpace(text))
 	ids := []string{}
@@ -173,7 +173,7 @@ func (w *parent) deleteTx(s *Service, tx *storage.Tx, user, id uuid.UUID) (bool,
 // time. It returns false if there is no such row.
 func (w *parent) restore(s *Service, tx *storage.Tx, user, id uuid.UUID, at *int64) (bool, error) {
 	if done, err := updateRow(tx, `UPDATE `+w.table+` SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL
-		AND (? IS NULL OR deleted_at = ?) AND `+w.holds(), tx.Now, id, user, at, at); !done {
+		AND (? IS NULL OR deleted_at = ?) AND `+w.notPurged(), tx.Now, id, user, at, at); !done {
 		return false, err
 	}
 	changed(tx, user, "restore", id)
@@ -183,7 +183,7 @@ func (w *parent) restore(s *Service, tx *storage.Tx, user, id uuid.UUID, at *int
 // purge deletes the content and the parts of a row in the trash and leaves a tombstone.
 func (w *parent) purge(s *Service, tx *storage.Tx, user, id uuid.UUID) (bool, error) {
 	if done, err := updateRow(tx, `UPDATE `+w.table+` SET title = '', tags = '[]', metadata = '{}', updated_at = ?, `+w.clears+`
-		WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL AND `+w.holds(), tx.Now, id, user); !done {
+		WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL AND `+w.notPurged(), tx.Now, id, user); !done {
 		return false, err
 	}
 	parts, err := w.partsOf(tx, id)

@@ -50,7 +50,7 @@ func (s *Service) wipeFreed(ctx context.Context) error {
 // emptyLog truncates the write-ahead log to zero bytes. It waits for readers that need it.
 func (s *Service) emptyLog(ctx context.Context) error {
 	for try := 1; ; try++ {
-		s.moveLog(ctx) // the slow part, without blocking writers
+		s.checkpointLog(ctx) // the slow part, without blocking writers
 		var busy, pages, moved int64
 		err := s.db.Read(ctx, func(tx *storage.Tx) error {
 			if _, err := tx.Exec(`PRAGMA busy_timeout = 50`); err != nil { // it blocks writers

@@ -70,7 +70,7 @@ func TestALoneIrrelevantCandidateIsNotReturned(t *testing.T) {
 }
 
 // Vectors of wrong length, zero vectors and vectors of length ten do no harm.
-func TestOddVectors(t *testing.T) {
+func TestInvalidVectorsDoNoHarmToSearch(t *testing.T) {
 	t.Parallel()
 	base := newWordsModel("words", 64)
 	odd := func(text string) []float32 {

@@ -36,7 +36,7 @@ func (s *Service) Trash() []trash.Kind {
 	for _, w := range parents() {
 		out = append(out, trash.Kind{
 			Name: w.noun,
-			Rows: `SELECT id, title AS name, ` + w.detail + ` AS text, deleted_at FROM ` + w.table + ` WHERE user_id = ?1 AND deleted_at IS NOT NULL AND ` + w.holds(),
+			Rows: `SELECT id, title AS name, ` + w.detail + ` AS text, deleted_at FROM ` + w.table + ` WHERE user_id = ?1 AND deleted_at IS NOT NULL AND ` + w.notPurged(),
 			Purge: func(tx *storage.Tx, id uuid.UUID) error {
 				_, err := w.purge(s, tx, identity.UserID(tx.Context()), id)
 				return err

@@ -53,7 +53,7 @@ func (s *Service) cleanup(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, w := range parents() {
-		if err := s.purgeAll(ctx, `SELECT id, user_id FROM `+w.table+` WHERE deleted_at < ? AND `+w.holds()+` LIMIT ?`, old, func(tx *storage.Tx, o owned) error {
+		if err := s.purgeAll(ctx, `SELECT id, user_id FROM `+w.table+` WHERE deleted_at < ? AND `+w.notPurged()+` LIMIT ?`, old, func(tx *storage.Tx, o owned) error {
 			_, err := w.purge(s, tx, o.user, o.id)
 			return err
 		}); err != nil {

@@ -392,7 +392,7 @@ func TestUndoWhenTheTextIsNotKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsPurgedIsNotInTheTrash(t *testing.T) {
+func TestPurgedItemsAreNotInTheTrash(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	source := UpsertParams{Source: UpsertSource{URI: "file:///a.txt"}, Text: ptr("some text")}

@@ -120,7 +120,7 @@ func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte)
 		if err := json.Unmarshal(state, &u); err != nil {
 			return 0, err
 		}
-		return s.undoTrusting(tx, user, u)
+		return s.undoSetUntrusted(tx, user, u)
 	}
 	return 0, fmt.Errorf("unknown act")
 }

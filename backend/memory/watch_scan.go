@@ -269,7 +269,7 @@ func (s *Service) importChanges(ctx context.Context, w *watchedFolder, f *import
 		}
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		if there, err := s.watchGoesOn(tx, w); err != nil || !there {
+		if there, err := s.stillWatched(tx, w); err != nil || !there {
 			return err
 		}
 		for i, sum := range hashes {
@@ -300,9 +300,9 @@ func (s *Service) importChanges(ctx context.Context, w *watchedFolder, f *import
 	return err
 }
 
-// watchGoesOn reports whether the folder is still being watched. A person may have removed or
+// stillWatched reports whether the folder is still being watched. A person may have removed or
 // paused it during the scan.
-func (s *Service) watchGoesOn(tx *storage.Tx, w *watchedFolder) (bool, error) {
+func (s *Service) stillWatched(tx *storage.Tx, w *watchedFolder) (bool, error) {
 	now, err := s.watched(tx, w.user, w.WatchID)
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
@@ -346,7 +346,7 @@ func dropWatchImport(tx *storage.Tx, w *watchedFolder) error {
 // restored when their files come back, unless a person has deleted them.
 func (s *Service) trashNotes(ctx context.Context, w *watchedFolder, names []string) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		if there, err := s.watchGoesOn(tx, w); err != nil || !there {
+		if there, err := s.stillWatched(tx, w); err != nil || !there {
 			return err
 		}
 		for _, name := range names {

@@ -371,7 +371,7 @@ func TestWatchedImportsSurviveARestart(t *testing.T) {
 	v.want("after the restart", v.folder(v.ctx), "watching", "a b", "")
 }
 
-func TestWhatCannotBeWatchedIsRefused(t *testing.T) {
+func TestInvalidWatchedFoldersAreRejected(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{}, "a.md=one", "sub/b.md=two")
 	for name, c := range map[string]struct {

@@ -78,7 +78,7 @@ func usableAfter(t testing.TB, what string, ix *Index, m model) {
 	}
 }
 
-func TestForeignFilesAreReplaced(t *testing.T) {
+func TestFilesOfOtherIndexesAreReplaced(t *testing.T) {
 	t.Parallel()
 	good, m := written(t, 1, 60, 60)
 	if ix := reopened(t, good, tinyDims, testModel); ix.Stats().Rebuilt != "" {

@@ -44,7 +44,7 @@ func (ix *Index) scoreHeaviest(s *scratch, want, k int, stop bool) []Hit {
 			fit.add(float64(c.weight), float64(s.exact[i]))
 			lightest = min(lightest, float64(c.weight))
 		}
-		if stop && len(s.hits) == k && fit.most(lightest) < float64(s.worst.Score) {
+		if stop && len(s.hits) == k && fit.upperBound(lightest) < float64(s.worst.Score) {
 			break
 		}
 	}
@@ -64,9 +64,9 @@ func (r *regression) add(x, y float64) {
 	}
 }
 
-// most returns the regression's upper confidence bound for points of at most x; infinity if there
+// upperBound returns the regression's upper confidence bound for points of at most x; infinity if there
 // are too few points.
-func (r *regression) most(x float64) float64 {
+func (r *regression) upperBound(x float64) float64 {
 	if r.n < firstRead/2 {
 		return math.Inf(1)
 	}

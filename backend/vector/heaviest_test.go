@@ -73,7 +73,7 @@ func TestScanDoesNotDependOnItsSample(t *testing.T) {
 
 // Reading ends when the remaining candidates cannot matter, and returns the same results as reading
 // all. An explicit number of reads is respected.
-func TestReadingEndsWhereTheRestCannotMatter(t *testing.T) {
+func TestSearchStopsWhenUpperBoundIsBelowWorstHit(t *testing.T) {
 	t.Parallel()
 	const dims, n = 512, 6000
 	ix := open(t, t.TempDir(), dims)
@@ -115,14 +115,14 @@ func TestRegression(t *testing.T) {
 	s := newSource(8, 0)
 	r := regression{sure: 4}
 	r.add(1, math.NaN())
-	if got := r.most(0); !math.IsInf(got, 1) {
+	if got := r.upperBound(0); !math.IsInf(got, 1) {
 		t.Errorf("nothing is known, and yet at most %v", got)
 	}
 	for range 4000 {
 		x := s.r.Float64()
 		r.add(x, 0.2+0.5*x+0.1*s.r.NormFloat64())
 	}
-	if got, want := r.most(0.5), 0.45+4*0.1; math.Abs(got-want) > 0.03 {
+	if got, want := r.upperBound(0.5), 0.45+4*0.1; math.Abs(got-want) > 0.03 {
 		t.Errorf("at most %v, want %v", got, want)
 	}
 }

@@ -107,7 +107,7 @@ func TestClosedIndex(t *testing.T) {
 	ix.Stats()
 }
 
-func TestEmptyIndexAndOddQuestions(t *testing.T) {
+func TestEmptyIndexAndInvalidQueries(t *testing.T) {
 	t.Parallel()
 	s := newSource(6, 32)
 	ix := open(t, t.TempDir(), 32)

@@ -142,7 +142,7 @@ func TestCandidatesAreTheNearestCodes(t *testing.T) {
 	}
 }
 
-func TestEqualScoresComeById(t *testing.T) {
+func TestTiesAreOrderedByID(t *testing.T) {
 	t.Parallel()
 	for _, below := range []int{0, exactBelow} {
 		ix := open(t, t.TempDir(), 64)

@@ -110,7 +110,7 @@ func TestAddsAndRemovesAreVisibleToTheNextSearch(t *testing.T) {
 
 // A long search does not block writers: here a search is in progress while vectors are added,
 // replaced, removed and flushed.
-func TestAReaderHoldsUpNoWriter(t *testing.T) {
+func TestLongSearchDoesNotBlockWriters(t *testing.T) {
 	t.Parallel()
 	const dims = 64
 	ix := open(t, t.TempDir(), dims)

@@ -45,7 +45,7 @@ func newDocuments(r io.Reader, format, name string, skip int, zone *time.Locatio
 	}
 	d.doc.Title = line(strings.TrimSuffix(path.Base(name), path.Ext(name)))
 	if at, err := time.ParseInLocation("2006-01-02", d.doc.Title, zone); err == nil { // a daily note
-		d.doc.Date, _ = sane(at)
+		d.doc.Date, _ = inYearRange(at)
 	}
 	return d
 }

@@ -18,19 +18,19 @@ const maxIDs = 1 << 20
 type ids struct {
 	seed    maphash.Seed
 	seen    map[uint64]uint64 // hash of an id to the hash of the content
-	doubles map[uint64]*double
+	duplicates map[uint64]*duplicate
 }
 
-// double is an id that several records share.
-type double struct {
+// duplicate is an id that several records share.
+type duplicate struct {
 	last    int
 	numbers map[uint64]int // hash of the content to number
 }
 
-// tell makes the id of a record unique. name is the name of the file.
-func (s *ids) tell(rec *Record, name string) {
+// makeUnique makes the id of a record unique. name is the name of the file.
+func (s *ids) makeUnique(rec *Record, name string) {
 	if s.seen == nil {
-		s.seed, s.seen, s.doubles = maphash.MakeSeed(), map[uint64]uint64{}, map[uint64]*double{}
+		s.seed, s.seen, s.duplicates = maphash.MakeSeed(), map[uint64]uint64{}, map[uint64]*duplicate{}
 	}
 	d := s.digest()
 	switch {
@@ -75,10 +75,10 @@ func (s *ids) number(scope, id string, says uint64) string {
 	case first == says:
 		return id
 	}
-	d := s.doubles[key]
+	d := s.duplicates[key]
 	if d == nil {
-		d = &double{last: 1, numbers: map[uint64]int{}}
-		s.doubles[key] = d
+		d = &duplicate{last: 1, numbers: map[uint64]int{}}
+		s.duplicates[key] = d
 	}
 	if n := d.numbers[says]; n > 0 {
 		return numbered(id, n)

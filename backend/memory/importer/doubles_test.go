@@ -66,7 +66,7 @@ func TestRecordsWithTheSameIDAreKept(t *testing.T) {
 	var s ids
 	for i := range 200_000 {
 		rec := Record{Memory: &Memory{ExternalID: "everybody", Content: fmt.Sprint(i)}}
-		if s.tell(&rec, ""); i > 0 && rec.Memory.ExternalID != fmt.Sprintf("everybody#%d", i+1) {
+		if s.makeUnique(&rec, ""); i > 0 && rec.Memory.ExternalID != fmt.Sprintf("everybody#%d", i+1) {
 			t.Fatalf("record %d is %q", i, rec.Memory.ExternalID)
 		}
 	}

@@ -121,10 +121,10 @@ func (e *elements) next() (raw []byte, at int64, err error) {
 				e.take(1)
 				e.state = atEnd
 			default:
-				return nil, e.off, e.derailed()
+				return nil, e.off, e.unexpectedByte()
 			}
 		case atEnd:
-			return nil, e.off, e.derailed()
+			return nil, e.off, e.unexpectedByte()
 		}
 	}
 }
@@ -133,9 +133,9 @@ func (e *elements) next() (raw []byte, at int64, err error) {
 var begins = [256]bool{'{': true, '[': true, '"': true, '-': true, 't': true, 'f': true, 'n': true,
 	'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true}
 
-// derailed returns the error for an unexpected byte after an element. The damage may be inside the
+// unexpectedByte returns the error for an unexpected byte after an element. The damage may be inside the
 // element, if its end was misjudged.
-func (e *elements) derailed() error {
+func (e *elements) unexpectedByte() error {
 	if at, bad := damage(e.last); bad {
 		return e.broken(e.lastAt + int64(at))
 	}

@@ -102,7 +102,7 @@ func locomoTime(text string, zone *time.Location) *time.Time {
 	text = strings.Join(strings.Fields(strings.ToLower(text)), " ")
 	for _, layout := range []string{"3:04 pm on 2 January, 2006", "3:04 pm on 2 January 2006", "15:04 on 2 January, 2006"} {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
-			at, _ := sane(t)
+			at, _ := inYearRange(t)
 			return at
 		}
 	}

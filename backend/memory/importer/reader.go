@@ -104,12 +104,12 @@ func Open(src Source, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// behindAll is an offset greater than that of any record.
-const behindAll = 1 << 62
+// afterAllRecords is an offset greater than that of any record.
+const afterAllRecords = 1 << 62
 
 // done reports whether an earlier reader that stopped at from had finished e.
 func done(e entry, from Position) bool {
-	return e.name < from.File || e.name == from.File && from.Offset == behindAll
+	return e.name < from.File || e.name == from.File && from.Offset == afterAllRecords
 }
 
 func unknown(t *tree, format string) error {
@@ -175,7 +175,7 @@ func (r *Reader) Next(ctx context.Context) (Record, error) {
 			return rec, err
 		}
 		name := rec.After.File
-		r.ids.tell(&rec, name)
+		r.ids.makeUnique(&rec, name)
 		if from := r.from; from != (Position{}) && (name < from.File || name == from.File && rec.After.Offset <= from.Offset) {
 			continue
 		}
@@ -220,7 +220,7 @@ func (r *Reader) unreadable(err error) (Record, error) {
 	if r.tree.one {
 		return Record{}, openError(err)
 	}
-	after := Position{File: e.name, Offset: behindAll}
+	after := Position{File: e.name, Offset: afterAllRecords}
 	return Record{Problem: &Problem{File: e.name, Message: "This file cannot be read."}, After: after}, nil
 }
 

@@ -28,7 +28,7 @@ func chats(n int) string {
 }
 
 // A truncated file yields all records before the cut and reports its position.
-func TestBreaksOffAtEveryByte(t *testing.T) {
+func TestTruncationAtEveryByte(t *testing.T) {
 	t.Parallel()
 	whole := chats(3)
 	if got, err := readAll(t, bytesOf("c.json", whole), Options{}); err != nil || len(got) != 3 {

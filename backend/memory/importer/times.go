@@ -29,7 +29,7 @@ func parseTime(text string, zone *time.Location) (*time.Time, bool) {
 	text = strings.TrimSpace(text)
 	for _, layout := range layouts {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
-			return sane(t)
+			return inYearRange(t)
 		}
 	}
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
@@ -47,11 +47,11 @@ func epoch(n float64) (*time.Time, bool) {
 		n /= 1e3
 	}
 	sec, frac := math.Modf(n)
-	return sane(time.Unix(int64(sec), int64(math.Round(frac*1e6))*1e3))
+	return inYearRange(time.Unix(int64(sec), int64(math.Round(frac*1e6))*1e3))
 }
 
-// sane rejects times that RFC 3339 cannot represent, because their year does not have four digits.
-func sane(t time.Time) (*time.Time, bool) {
+// inYearRange rejects times that RFC 3339 cannot represent, because their year does not have four digits.
+func inYearRange(t time.Time) (*time.Time, bool) {
 	t = t.UTC().Truncate(time.Microsecond)
 	if y := t.Year(); y < 1 || y > 9999 {
 		return nil, false

@@ -109,7 +109,7 @@ func TestColumnsFollowRows(t *testing.T) {
 }
 
 // Ranking by columns equals evaluating the formula item by item.
-func TestRankIsItsFormula(t *testing.T) {
+func TestRankEqualsItsFormula(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	r := rand.New(rand.NewPCG(12, 1))
