@@ -48,7 +48,7 @@ type chain struct {
 	prunedSeq int64
 	// Entries that an earlier version recorded as pruned. This counts only if it was signed before
 	// the first statement, because after that anyone could have written it.
-	mayPrune, saidPruned int64
+	mayPrune, legacyPruned int64
 }
 
 type heldEntry struct{ expected, found int64 }
@@ -204,7 +204,7 @@ func (c *checker) meaning(ch *chain, r *row, v *verdict) {
 	switch r.Action {
 	case Pruned: // of an earlier version, replaced by statements
 		if n, err := strconv.ParseInt(r.SubjectID, 10, 64); err == nil && r.SubjectKind == "segment" {
-			ch.saidPruned = max(ch.saidPruned, n)
+			ch.legacyPruned = max(ch.legacyPruned, n)
 		}
 	case Alarm:
 		c.alarms[r.SubjectID] = r.Seq
@@ -281,7 +281,7 @@ func (c *checker) segment(s *segment) {
 		return
 	}
 	if c.excuses.first == 0 || s.Last < c.excuses.first {
-		ch.mayPrune = ch.saidPruned
+		ch.mayPrune = ch.legacyPruned
 	}
 	ch.open.reset()
 	ch.segments, ch.lastHash = s.No, s.LastHash

@@ -127,7 +127,7 @@ func (s *Service) takeSnapshot(ctx context.Context, from, to *time.Time) (p snap
 	if p.keys, err = s.trusted(ctx); err != nil {
 		return p, err
 	}
-	if err := s.learnModern(ctx, p.keys); err != nil {
+	if err := s.findStatement(ctx, p.keys); err != nil {
 		return p, err
 	}
 	s.mu.Lock()

@@ -264,7 +264,7 @@ func (s *Service) checkHead(tx *storage.Tx, keys []ed25519.PublicKey, last *segm
 	switch {
 	case last == nil && h.No == 0, last != nil && last.signed() == h.SignedSegment, last != nil && last.signed() == newest:
 		st.settle = h.Pending != nil || h.Replacing || earlier
-		if earlier && s.modern.Load() > 0 {
+		if earlier && s.statementSeq.Load() > 0 {
 			st.problem = ProblemHeadOld
 		}
 	case h.Replacing:
@@ -272,7 +272,7 @@ func (s *Service) checkHead(tx *storage.Tx, keys []ed25519.PublicKey, last *segm
 	case kept == newest && kept.No > 0:
 		// An earlier version wrote the file only after the commit, so it could be out of
 		// date after a crash.
-		if st.settle = earlier && s.modern.Load() == 0; !st.settle {
+		if st.settle = earlier && s.statementSeq.Load() == 0; !st.settle {
 			st.problem = ProblemHeadOld
 		}
 	default:

@@ -143,9 +143,9 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// TestForgedExcuse checks that entries after the last segment, which anyone with access to the file
+// TestForgedStatement checks that entries after the last segment, which anyone with access to the file
 // can write, excuse nothing without the device's signature.
-func TestForgedExcuse(t *testing.T) {
+func TestForgedStatement(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entry Entry
@@ -224,7 +224,7 @@ func TestEarlierVersion(t *testing.T) {
 	// nothing recorded that a database is new.
 	e.tamper(`DELETE FROM audit_segments`, `DELETE FROM audit_log WHERE seq >= 4`, `DELETE FROM audit_details WHERE seq >= 4`)
 	e = e.again()
-	e.s.modern.Store(1) // write marks without statements
+	e.s.statementSeq.Store(1) // write marks without statements
 	e.s.o.HeadFile = ""
 	e.many(6)
 	if err := e.s.Sign(e.ctx); err != nil {

@@ -21,7 +21,7 @@ func (s *Service) noteOpened() error {
 // the same file was opened again, the known head is kept, and the log must still contain it.
 func (s *Service) replaced(same bool) {
 	s.forgetHead()
-	s.modern.Store(0)
+	s.statementSeq.Store(0)
 	if !same {
 		s.adopt.Store(true)
 	}

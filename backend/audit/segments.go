@@ -161,7 +161,7 @@ func (s *Service) closeOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.learnModern(ctx, keys); err != nil {
+	if err := s.findStatement(ctx, keys); err != nil {
 		return err
 	}
 	adopt := s.adopt.Load()

@@ -50,22 +50,22 @@ type Service struct {
 	next    head // of the uncommitted transaction pending
 	pending *storage.Tx
 
-	down     atomic.Pointer[fault.Error] // why the log cannot be written; nil: it can
-	probedAt atomic.Int64
-	wake     chan struct{}
-	again    atomic.Bool  // the file was replaced: check again for interrupted runs
-	adopt    atomic.Bool  // the file was replaced: its log is valid as it is
-	modern   atomic.Int64 // an entry with a statement; 0: none is known
-	closing  sync.Mutex   // held while a segment is closed
-	reading  sync.RWMutex // held shared while the log is walked; pruning and erasing hold it exclusively
+	down         atomic.Pointer[fault.Error] // why the log cannot be written; nil: it can
+	probedAt     atomic.Int64
+	wake         chan struct{}
+	again        atomic.Bool  // the file was replaced: check again for interrupted runs
+	adopt        atomic.Bool  // the file was replaced: its log is valid as it is
+	statementSeq atomic.Int64 // an entry with a statement; 0: none is known
+	closing      sync.Mutex   // held while a segment is closed
+	reading      sync.RWMutex // held shared while the log is walked; pruning and erasing hold it exclusively
 
 	heading   sync.Mutex // held while the head file is written
 	replacing bool       // guarded by heading: the database is about to be replaced
 }
 
-// located is published on the database's bus to find the service of that database. Append is a
+// serviceQuery is published on the database's bus to find the service of that database. Append is a
 // plain function of a transaction, and the bus is what it has in common with the service.
-type located struct{ s **Service }
+type serviceQuery struct{ s **Service }
 
 // New returns a Service on db. It writes nothing; Run does.
 func New(db *storage.DB, o Options) *Service {
@@ -88,7 +88,7 @@ func New(db *storage.DB, o Options) *Service {
 		o.Now = time.Now
 	}
 	s := &Service{db: db, o: o, log: o.Logger, wake: make(chan struct{}, 1)}
-	bus.Subscribe(db.Bus(), func(_ uuid.UUID, l located) { *l.s = s })
+	bus.Subscribe(db.Bus(), func(_ uuid.UUID, l serviceQuery) { *l.s = s })
 	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replacing) { s.replacingSoon() })
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, e storage.Replaced) { s.replaced(e.Same) })
 	_ = s.noteOpened()
@@ -97,7 +97,7 @@ func New(db *storage.DB, o Options) *Service {
 
 // serviceOf returns the service of tx's database, or nil.
 func serviceOf(tx *storage.Tx) (s *Service) {
-	bus.Publish(tx.Bus(), uuid.Nil, located{&s})
+	bus.Publish(tx.Bus(), uuid.Nil, serviceQuery{&s})
 	return s
 }
 

@@ -72,15 +72,15 @@ func parseStatement(details []byte) *statement {
 	return &st
 }
 
-// stating lists the actions whose details may be a statement. These are never erased, nor are those
+// statementActions lists the actions whose details may be a statement. These are never erased, nor are those
 // of a key change, which later signatures need.
-const stating = `'audit.segment', 'data.erase', 'audit.pruned', 'audit.accepted'`
-const keepsDetails = stating + `, 'auth.device_key'`
+const statementActions = `'audit.segment', 'data.erase', 'audit.pruned', 'audit.accepted'`
+const keepsDetails = statementActions + `, 'auth.device_key'`
 
 // statements returns the statements in the log that are signed by one of the keys and are at the
 // position they name.
 func statements(tx *storage.Tx, keys []ed25519.PublicKey) (out []statement, err error) {
-	rows, err := tx.Query(`SELECT l.seq, l.device_id, l.prev_hash, d.details FROM audit_log l INDEXED BY audit_log_action CROSS JOIN audit_details d ON d.seq = l.seq WHERE l.action IN (` + stating + `) ORDER BY l.seq`)
+	rows, err := tx.Query(`SELECT l.seq, l.device_id, l.prev_hash, d.details FROM audit_log l INDEXED BY audit_log_action CROSS JOIN audit_details d ON d.seq = l.seq WHERE l.action IN (` + statementActions + `) ORDER BY l.seq`)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func statements(tx *storage.Tx, keys []ed25519.PublicKey) (out []statement, err 
 // firstStatement returns the details of the first mark. From then on everything missing needs a
 // statement. In a log of an earlier version it counts what was missing at that time.
 func (s *Service) firstStatement(tx *storage.Tx, through int64) (any, error) {
-	if s.modern.Load() > 0 {
+	if s.statementSeq.Load() > 0 {
 		return nil, nil
 	}
 	st := &statement{Covers: coversStart, Through: through}
@@ -114,21 +114,21 @@ func (s *Service) firstStatement(tx *storage.Tx, through int64) (any, error) {
 	return st, err
 }
 
-// learnModern sets modern to the position of a statement in the log, or to 0 if there is none. It
+// findStatement sets statementSeq to the position of a statement in the log, or to 0 if there is none. It
 // searches only if the statement found before no longer exists.
-func (s *Service) learnModern(ctx context.Context, keys []ed25519.PublicKey) error {
+func (s *Service) findStatement(ctx context.Context, keys []ed25519.PublicKey) error {
 	return s.db.Read(ctx, func(tx *storage.Tx) error {
 		var there bool
-		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM audit_details WHERE seq = ?)`, s.modern.Load()).Scan(&there); err != nil || there {
+		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM audit_details WHERE seq = ?)`, s.statementSeq.Load()).Scan(&there); err != nil || there {
 			return err
 		}
 		sts, err := statements(tx, keys)
 		if err != nil {
 			return err
 		}
-		s.modern.Store(0)
+		s.statementSeq.Store(0)
 		if n := len(sts); n > 0 {
-			s.modern.Store(sts[n-1].Seq)
+			s.statementSeq.Store(sts[n-1].Seq)
 		}
 		return nil
 	})

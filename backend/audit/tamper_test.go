@@ -307,15 +307,15 @@ func withoutSignature(b []byte) []byte {
 	return b
 }
 
-// workshop is an open copy of the specimen that is restored after each change.
-type workshop struct {
+// tamperBench is an open copy of the specimen that is restored after each change.
+type tamperBench struct {
 	*env
 	sp *specimen
 }
 
 var looseTables = []string{"audit_log", "audit_details", "audit_segments", "audit_pruning"}
 
-func (sp *specimen) workshop(t *testing.T) *workshop {
+func (sp *specimen) workshop(t *testing.T) *tamperBench {
 	t.Helper()
 	c := sp.copyTo(t)
 	var keep []string
@@ -323,10 +323,10 @@ func (sp *specimen) workshop(t *testing.T) *workshop {
 		keep = append(keep, `CREATE TABLE whole_`+table+` AS SELECT * FROM `+table)
 	}
 	c.alter(t, keep...)
-	return &workshop{c.open(t), c}
+	return &tamperBench{c.open(t), c}
 }
 
-func (w *workshop) exec(statements ...string) {
+func (w *tamperBench) exec(statements ...string) {
 	w.t.Helper()
 	if err := w.db.Write(context.Background(), func(tx *storage.Tx) error {
 		for _, q := range statements {
@@ -340,7 +340,7 @@ func (w *workshop) exec(statements ...string) {
 	}
 }
 
-func (w *workshop) apply(c tampering) {
+func (w *tamperBench) apply(c tampering) {
 	w.t.Helper()
 	w.exec(append(slices.Clone(c.sql), `DROP TABLE IF EXISTS temp.pin`, `DROP TABLE IF EXISTS temp.two`)...)
 	head := w.sp.path("audit-head")
@@ -356,7 +356,7 @@ func (w *workshop) apply(c tampering) {
 }
 
 // altered reports whether anything differs from the specimen, because some changes have no effect.
-func (w *workshop) altered() bool {
+func (w *tamperBench) altered() bool {
 	w.t.Helper()
 	head, _ := os.ReadFile(w.sp.path("audit-head"))
 	if !bytes.Equal(head, w.sp.heads["present"]) {
@@ -379,7 +379,7 @@ func (w *workshop) altered() bool {
 	return n > 0
 }
 
-func (w *workshop) repair() {
+func (w *tamperBench) repair() {
 	w.t.Helper()
 	var q []string
 	for _, table := range looseTables {

@@ -10,10 +10,10 @@ import (
 // authority came from it.
 func (s *Service) forgetAll() {
 	s.mu.Lock()
-	for user := range maps.Keys(s.books) { // users without a cache have no decision in progress either
+	for user := range maps.Keys(s.caches) { // users without a cache have no decision in progress either
 		s.gens[user]++
 	}
-	clear(s.books)
+	clear(s.caches)
 	clear(s.undo)
 	clear(s.lastUse)
 	clear(s.reserve)

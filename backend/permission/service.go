@@ -69,7 +69,7 @@ type Service struct {
 
 	mu      sync.RWMutex
 	kinds   map[string]kind
-	books   map[uuid.UUID]*userCache
+	caches  map[uuid.UUID]*userCache
 	gens    map[uuid.UUID]uint64
 	runs    map[uuid.UUID][]*Authority // by run id
 	waiting map[uuid.UUID][]chan answer
@@ -120,7 +120,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		o.Wait = WaitForAnswer
 	}
 	s := &Service{
-		db: db, bus: b, o: o, log: o.Logger, began: time.Now(), kinds: map[string]kind{}, books: map[uuid.UUID]*userCache{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
+		db: db, bus: b, o: o, log: o.Logger, began: time.Now(), kinds: map[string]kind{}, caches: map[uuid.UUID]*userCache{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
 		waiting: map[uuid.UUID][]chan answer{}, reserve: map[uuid.UUID]bool{}, undo: map[string]undo{}, lastUse: map[uuid.UUID]time.Time{},
 	}
 	for _, p := range o.Own {
@@ -304,7 +304,7 @@ func (s *Service) key(r *Request) (decisionKey, bool) {
 
 func (s *Service) cachedDecision(user uuid.UUID, k *decisionKey) (Decision, bool) {
 	s.mu.RLock()
-	b := s.books[user]
+	b := s.caches[user]
 	var c cached
 	ok := false
 	if b != nil {
@@ -335,10 +335,10 @@ func (s *Service) remember(user uuid.UUID, k *decisionKey, d Decision, g *grant,
 }
 
 func (s *Service) userCacheLocked(user uuid.UUID) *userCache {
-	b := s.books[user]
+	b := s.caches[user]
 	if b == nil {
 		b = &userCache{gen: s.gens[user], shelves: map[string]*subjectGrants{}, seen: map[decisionKey]cached{}}
-		s.books[user] = b
+		s.caches[user] = b
 	}
 	return b
 }
@@ -348,7 +348,7 @@ func (s *Service) invalidate(user uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gens[user]++
-	delete(s.books, user)
+	delete(s.caches, user)
 }
 
 // evaluate loads the input of the rules and applies them.

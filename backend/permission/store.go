@@ -52,7 +52,7 @@ func (s *Service) grantsOf(ctx context.Context, user uuid.UUID, sub Subject, fre
 	key := subjectKey(sub.Kind, sub.ID)
 	s.mu.RLock()
 	gen := s.gens[user]
-	if b := s.books[user]; b != nil && !fresh {
+	if b := s.caches[user]; b != nil && !fresh {
 		if sh := b.shelves[key]; sh != nil {
 			s.mu.RUnlock()
 			return sh, gen, nil

@@ -205,7 +205,7 @@ func BenchmarkRetention(b *testing.B) {
 }
 
 // The time at which the floor is reached is known, as mode hard requires; nothing below it is reached.
-func TestFloorIsReachedAtATime(t *testing.T) {
+func TestTimeAtWhichTheFloorIsReached(t *testing.T) {
 	t.Parallel()
 	l := LawOf(1)
 	if got := l.after(0.8, 0.1, 0.1); math.Abs(got-2160) > 1e-9 {

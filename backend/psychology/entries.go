@@ -104,10 +104,10 @@ func (s *Service) unseal(e *Entry, sealed []byte) error {
 	return nil
 }
 
-// brief calls visit for all entries of the caller with the fields of an overview: id, kind, data,
+// visitEntries calls visit for all entries of the caller with the fields of an overview: id, kind, data,
 // retention and last reinforcement. It takes a third of the time of rows. The entry is only valid
 // during the call.
-func (s *Service) brief(tx *storage.Tx, conf Settings, visit func(layer int, e *Entry)) error {
+func (s *Service) visitEntries(tx *storage.Tx, conf Settings, visit func(layer int, e *Entry)) error {
 	return tx.Select(`SELECT id, layer_number, kind, data, initial_strength, coalesce(last_reinforced_at, created_at), last_reinforced_at IS NOT NULL, salience_tier, pinned, retention FROM psychology_entries
 		WHERE user_id = ? AND deleted_at IS NULL`, identity.UserID(tx.Context())).Each(func(r storage.Row) error {
 		var x item

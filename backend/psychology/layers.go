@@ -481,7 +481,7 @@ func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err e
 			return err
 		}
 		var sums [8]layerSums
-		if err := s.brief(tx, out.Settings, func(layer int, e *Entry) { sums[layer].add(e) }); err != nil {
+		if err := s.visitEntries(tx, out.Settings, func(layer int, e *Entry) { sums[layer].add(e) }); err != nil {
 			return err
 		}
 		for n := 1; n <= 7; n++ {

@@ -126,7 +126,7 @@ func TestDecayRunWritesRetentionAlone(t *testing.T) {
 }
 
 // Many runs have the same result as one.
-func TestFrequencyNeverMatters(t *testing.T) {
+func TestNumberOfRunsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	often, once := f.old(f.ctx, 0, "medium", 0), f.old(f.ctx, 0, "medium", 0)

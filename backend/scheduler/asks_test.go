@@ -10,7 +10,7 @@ import (
 // reported in one notification, and later times follow their policy as if it had ended.
 func TestUnknownOutcomeDoesNotBlockLaterTimes(t *testing.T) {
 	t.Parallel()
-	for _, reason := range asks {
+	for _, reason := range questionReasons {
 		for _, overlap := range []string{"skip", "queue", "cancelPrevious"} {
 			t.Run(reason+" "+overlap, func(t *testing.T) {
 				t.Parallel()

@@ -118,8 +118,8 @@ func (s *Service) again(ctx context.Context, user uuid.UUID, fn func(tx *storage
 	return err
 }
 
-// further starts further attempts and queued runs. It returns the time of the next attempt.
-func (s *Service) further(ctx context.Context, now time.Time) (next time.Time, refused bool) {
+// continueRuns starts further attempts and queued runs. It returns the time of the next attempt.
+func (s *Service) continueRuns(ctx context.Context, now time.Time) (next time.Time, refused bool) {
 	var tries, waits bool
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE retry_at IS NOT NULL), EXISTS (SELECT 1 FROM schedule_runs WHERE status = 'queued' AND `+open+` AND target_run_id IS NULL)`).Scan(&tries, &waits)
@@ -169,13 +169,13 @@ func (s *Service) retry(tx *storage.Tx, r runRow, now time.Time, fail *targetErr
 	if err != nil {
 		return ignoreNotFound(err)
 	}
-	if c.Status == "paused" || !s.holds(c) && !s.lostTo(c) {
+	if c.Status == "paused" || !s.holds(c) && !s.firedElsewhere(c) {
 		return nil
 	}
 	if _, err := tx.Exec(`UPDATE schedule_runs SET retry_at = NULL, updated_at = ? WHERE id = ?`, now, r.RunID); err != nil {
 		return err
 	}
-	if c.deletedAt != nil || c.cad == nil || c.Status == "disabled" || s.lostTo(c) {
+	if c.deletedAt != nil || c.cad == nil || c.Status == "disabled" || s.firedElsewhere(c) {
 		return nil
 	}
 	if d, ok := c.cad.Next(*r.FinishedAt); ok && !d.At.After(now) && c.nextAfter(*r.FinishedAt) != nil || // the next regular time has come
@@ -235,7 +235,7 @@ func (s *Service) promoteOne(tx *storage.Tx, id uuid.UUID, now time.Time, fail *
 	if err != nil {
 		return err
 	}
-	if s.lostTo(c) {
+	if s.firedElsewhere(c) {
 		return s.closeRun(tx, r, "skipped", "other_device", now)
 	}
 	if c.Status == "paused" || !s.holds(c) {

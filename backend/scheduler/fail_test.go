@@ -74,9 +74,9 @@ func TestRetryRules(t *testing.T) {
 	}
 }
 
-// TestFailuresTurnItOff checks for a notification after three failures and disabling after five; a
+// TestRepeatedFailuresDisableTheSchedule checks for a notification after three failures and disabling after five; a
 // success in between resets the count.
-func TestFailuresTurnItOff(t *testing.T) {
+func TestRepeatedFailuresDisableTheSchedule(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	fails := map[int]bool{1: true, 2: true, 4: true, 5: true, 6: true, 7: true, 8: true}
@@ -110,7 +110,7 @@ func TestFailuresTurnItOff(t *testing.T) {
 	}
 }
 
-func TestNeverStillHearsOfTheEnd(t *testing.T) {
+func TestDisablingIsNotifiedWhateverThePolicy(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	m.target.lasts = failing("invalid")

@@ -75,7 +75,7 @@ func (s *Service) settleOutcome(ctx context.Context, l *live, st TargetState, no
 		err := s.db.Write(s.as(ctx, l.user), func(tx *storage.Tx) error {
 			s.runEvent(tx, l.user, l.RunID, l.ScheduleID, "waiting", now)
 			_, err := tx.Exec(`UPDATE schedule_runs SET status = 'waiting', reason = ?, updated_at = ? WHERE id = ? AND `+open, orNull(st.WaitReason), now, l.RunID)
-			if err != nil || !slices.Contains(asks, st.WaitReason) {
+			if err != nil || !slices.Contains(questionReasons, st.WaitReason) {
 				return err
 			}
 			return s.notifyQuestion(tx, l, now)
@@ -192,7 +192,7 @@ func (s *Service) finish(tx *storage.Tx, c *sched, r runRow, st TargetState, now
 	} else if len(st.Output) > maxOutput {
 		output = string(mustJSON(clipBytes(text, maxOutput)))
 	}
-	err := capturing(tx, r.system, func() error {
+	err := withCapture(tx, r.system, func() error {
 		_, err := tx.Exec(`UPDATE schedule_runs SET status = ?, reason = ?, started_at = ?, finished_at = ?, output_summary = ?, output = ?, error_kind = ?, error_message = ?,
 			retry_at = ?, notified = ?, turn_count = ?, cost_micros = ?, updated_at = ? WHERE id = ?`, r.Status, orNull(r.Reason), r.StartedAt, now, orNull(r.OutputSummary), output, kind, msg, r.RetryAt, r.Notified, st.Turns, st.CostMicros, now, r.RunID)
 		return err
@@ -278,7 +278,7 @@ func (s *Service) dropWaiting(tx *storage.Tx, c *sched, reason string, now time.
 // closeRun ends a run for which the target has not created one.
 func (s *Service) closeRun(tx *storage.Tx, r runRow, status, reason string, now time.Time) error {
 	s.runEvent(tx, r.user, r.RunID, r.ScheduleID, status, now)
-	return capturing(tx, r.system, func() error {
+	return withCapture(tx, r.system, func() error {
 		_, err := tx.Exec(`UPDATE schedule_runs SET status = ?, reason = ?, finished_at = ?, updated_at = ? WHERE id = ? AND `+open, status, reason, now, now, r.RunID)
 		return err
 	})

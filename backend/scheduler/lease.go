@@ -92,9 +92,9 @@ func (s *Service) holds(c *sched) bool {
 	return s.lease(c.ScheduleID).valid(s.clock.Mono(), s.now())
 }
 
-// lostTo reports whether another device is known to fire c now, so that runs waiting here are no
+// firedElsewhere reports whether another device is known to fire c now, so that runs waiting here are no
 // longer this device's.
-func (s *Service) lostTo(c *sched) bool {
+func (s *Service) firedElsewhere(c *sched) bool {
 	return s.o.Leases != nil && c.Placement.Takeover && s.lease(c.ScheduleID).other
 }
 

@@ -81,8 +81,8 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// TestEndsAreHeardAtOnce checks that the end of a target's run is processed by its event, not by polling.
-func TestEndsAreHeardAtOnce(t *testing.T) {
+// TestEndOfARunIsHandledAtOnce checks that the end of a target's run is processed by its event, not by polling.
+func TestEndOfARunIsHandledAtOnce(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *sim, _ *bubbleClock) {
 		m.target.lasts = func(Occurrence) (time.Duration, TargetState) {

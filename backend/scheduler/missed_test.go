@@ -47,9 +47,9 @@ func TestThreeMissedTimesAfterSleep(t *testing.T) {
 	}
 }
 
-// TestAllIsBounded checks that the newest 24 run and the others are missed; outside of the grace
+// TestCatchUpRunsAreLimited checks that the newest 24 run and the others are missed; outside of the grace
 // period all are.
-func TestAllIsBounded(t *testing.T) {
+func TestCatchUpRunsAreLimited(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	c := m.create(CreateParams{Cadence: cronUTC("0 * * * *"), MissedPolicy: "all", GraceSecs: ptr[int64](100 * 3600)})

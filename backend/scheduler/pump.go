@@ -28,7 +28,7 @@ func (s *Service) pump(ctx context.Context) time.Duration {
 	s.ask(ctx)
 	refused = s.settleOutcomes(ctx, now) || refused
 	next, bad := s.settleAll(ctx, now)
-	again, worse := s.further(ctx, now)
+	again, worse := s.continueRuns(ctx, now)
 	refused = refused || bad || worse
 	if poll || s.seenWall.IsZero() {
 		s.followZones(ctx, now)

@@ -74,15 +74,15 @@ func accounted(tx *storage.Tx, schedule uuid.UUID, due time.Time, attempt int) (
 // narrower conditions, because SQLite uses the partial index only if its condition is repeated.
 const open = `status IN ('queued', 'running', 'waiting', 'interrupted')`
 
-// asks lists the reasons of runs that wait until a person decides what became of them. Such a run is
+// questionReasons lists the reasons of runs that wait until a person decides what became of them. Such a run is
 // neither finished nor active: later times of its schedule do not wait for the answer.
-var asks = []string{"unknown_outcome", "quarantined"}
+var questionReasons = []string{"unknown_outcome", "quarantined"}
 
 // atWork is the condition of open runs that later times of their schedule must wait for.
 const atWork = open + ` AND NOT (status = 'waiting' AND coalesce(reason, '') IN ('unknown_outcome', 'quarantined'))`
 
-// capturing runs fn; if local is set, outside of the change log, because the rows are not synced.
-func capturing(tx *storage.Tx, local bool, fn func() error) error {
+// withCapture runs fn; if local is set, outside of the change log, because the rows are not synced.
+func withCapture(tx *storage.Tx, local bool, fn func() error) error {
 	if local {
 		return tx.WithoutCapture(fn)
 	}
@@ -107,7 +107,7 @@ func (s *Service) insertRun(tx *storage.Tx, r *runRow, now time.Time) (added boo
 	if r.term > 0 {
 		term = r.term
 	}
-	err = capturing(tx, r.system, func() error {
+	err = withCapture(tx, r.system, func() error {
 		res, err := tx.Exec(`INSERT INTO schedule_runs (id, schedule_id, user_id, due_at, revision, attempt, trigger, status, reason, target_kind, target_run_id, device_id,
 			lease_term, claimed_at, started_at, finished_at, late_ms, error_kind, error_message, missed_count, missed_more, last_missed_at, created_at, updated_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,

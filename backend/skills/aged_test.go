@@ -13,7 +13,7 @@ import (
 )
 
 // largeRun creates a run whose second output is too large for its row.
-func (b *bench) largeRun() (Execution, storage.Ref) {
+func (b *fixture) largeRun() (Execution, storage.Ref) {
 	b.t.Helper()
 	skill := skillText(step("one", "echo", `"inputMapping":{"text":"$.input.text"}`), step("two", "echo", `"inputMapping":{"n":1}`))
 	in, err := json.Marshal(map[string]string{"text": strings.Repeat("x", 100_000)})
@@ -37,7 +37,7 @@ func (b *bench) largeRun() (Execution, storage.Ref) {
 
 func TestLargeStepOutputsOutliveTenPrunes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	x, ref := b.largeRun()
 	storagetest.NoUndeclaredBlobReferences(t, b.db)
 	pol := storage.DefaultPolicy()
@@ -66,7 +66,7 @@ func TestLargeStepOutputsOutliveTenPrunes(t *testing.T) {
 
 func TestMissingOutputHidesOneFieldOfARun(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	x, ref := b.largeRun()
 	if err := b.db.Blobs().Remove(ref); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, e
 	out := make([]callable.Info, 0, len(found))
 	for _, f := range found {
 		if len(found) == 1 && f.Blocked == "" {
-			valid, err := p.s.sane(ctx, &f)
+			valid, err := p.s.isValid(ctx, &f)
 			if err != nil {
 				return nil, err
 			}
@@ -58,8 +58,8 @@ func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, e
 	return out, err
 }
 
-// sane reports whether the definition of a skill is valid.
-func (s *Service) sane(ctx context.Context, f *definition.Callable) (bool, error) {
+// isValid reports whether the definition of a skill is valid.
+func (s *Service) isValid(ctx context.Context, f *definition.Callable) (bool, error) {
 	text, err := (&definition.Skill{Name: f.Name, Version: f.Version, Body: *f.Body}).Text()
 	if err != nil {
 		return false, err
@@ -116,7 +116,7 @@ func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request
 	out, err := p.s.execute(ctx, e, by)
 	switch {
 	case err != nil:
-		return callable.Result{}, unbegun(ref, err)
+		return callable.Result{}, withRefusal(ref, err)
 	case ctx.Err() != nil && !final(out.Status):
 		_, err := p.s.Cancel(context.WithoutCancel(ctx), CancelParams{ExecutionID: out.ExecutionID, Reason: "its caller went away"})
 		if err == nil {
@@ -152,8 +152,8 @@ func (p provider) pinned(ctx context.Context, ref callable.Ref, version string) 
 	return found[0], nil
 }
 
-// unbegun adds the details of a refused call to the error of a run that did not start.
-func unbegun(ref callable.Ref, err error) error {
+// withRefusal adds the details of a refused call to the error of a run that did not start.
+func withRefusal(ref callable.Ref, err error) error {
 	out := *fault.As(err)
 	switch out.Kind {
 	case fault.NotFound:

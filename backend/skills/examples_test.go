@@ -14,13 +14,13 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// workshop is a cupboard that can create tools.
-type workshop struct {
-	cupboard
+// toolMaker is a toolSource that can create tools.
+type toolMaker struct {
+	toolSource
 	drafts []callable.Draft
 }
 
-func (w *workshop) Ensure(_ context.Context, d callable.Draft) (callable.Info, error) {
+func (w *toolMaker) Ensure(_ context.Context, d callable.Draft) (callable.Info, error) {
 	sum := sha256.Sum256([]byte(d.Code))
 	for _, t := range w.things {
 		if t.Name == d.Name {
@@ -44,8 +44,8 @@ func withBuiltins(p callable.Provider) func(*Options) {
 // are no errors or warnings.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	w := &workshop{}
-	d := newDesk(t, withBuiltins(w))
+	w := &toolMaker{}
+	d := newStoreFixture(t, withBuiltins(w))
 	list, err := d.Templates(d.ctx, struct{}{})
 	if err != nil || len(list.Templates) != 6 {
 		t.Fatalf("%v, %d templates", err, len(list.Templates))
@@ -102,7 +102,7 @@ func TestExamples(t *testing.T) {
 	}
 	_, err = d.CreateFromTemplate(d.ctx, FromTemplateParams{Key: "none"})
 	wantKind(t, err, fault.NotFound)
-	plain := newDesk(t)
+	plain := newStoreFixture(t)
 	_, err = plain.CreateFromTemplate(plain.ctx, FromTemplateParams{Key: "text-report"})
 	wantKind(t, err, fault.Unavailable)
 }

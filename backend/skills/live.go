@@ -339,7 +339,7 @@ func (r *live) rowState() rowState {
 	out := rowState{status: status, reason: reason, deadline: r.deadline()}
 	if status == machine.Waiting {
 		todo := r.st.Next()
-		if works(todo) { // it was answered and needs a slot
+		if needsSlot(todo) { // it was answered and needs a slot
 			out.wake = r.lastAt
 		}
 		for _, w := range todo.Waits {

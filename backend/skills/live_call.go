@@ -32,7 +32,7 @@ func (r *live) start(todo machine.Todo) {
 		if r.calls[key] != nil {
 			continue
 		}
-		if r.crashed[key] && !again(c.Tool) {
+		if r.crashed[key] && !canRepeat(c.Tool) {
 			continue // its outcome is unknown; see unknown
 		}
 		nested := r.made.Tools[c.Step.StepID].Kind == definition.SkillCall
@@ -63,8 +63,8 @@ func (r *live) start(todo machine.Todo) {
 	}
 }
 
-// again reports whether a call that a crash interrupted can be repeated.
-func again(t machine.Tool) bool { return t.Repeatable() || t.Resumes }
+// canRepeat reports whether a call that a crash interrupted can be repeated.
+func canRepeat(t machine.Tool) bool { return t.Repeatable() || t.Resumes }
 
 // without returns the event for a call that is handled without calling anything: the durable timer,
 // and a missing callable.

@@ -81,7 +81,7 @@ func (r *live) leave() {
 	case status == machine.Running && !r.onRecord():
 		r.s.leftRunning.Store(true)
 	case status == machine.Waiting && !r.onRecord():
-		r.rests()
+		r.clearOnUnload()
 		r.s.wake() // Run is now responsible for its timer
 		err := fault.Catch(func() error {
 			if !r.childrenWait(r.next()) {
@@ -137,7 +137,7 @@ func (r *live) advance() (machine.Todo, bool) {
 			}
 			continue
 		}
-		if !r.slot && r.row.parent == nil && works(todo) {
+		if !r.slot && r.row.parent == nil && needsSlot(todo) {
 			r.queue()
 			return machine.Todo{Waits: todo.Waits}, r.commit()
 		}
@@ -188,8 +188,8 @@ func (r *live) decide(todo machine.Todo, now time.Time) (machine.Event, bool) {
 	return machine.Event{}, false
 }
 
-// works reports whether a run has work that requires a slot.
-func works(todo machine.Todo) bool {
+// needsSlot reports whether a run has work that requires a slot.
+func needsSlot(todo machine.Todo) bool {
 	waits := len(todo.Records) == 1 && todo.Records[0].Type == machine.RunWaiting
 	return len(todo.Records) > 0 && !waits || len(todo.Calls)+len(todo.Later) > 0
 }
@@ -199,7 +199,7 @@ func (r *live) unknown(todo machine.Todo) *machine.Call {
 	for _, c := range todo.Calls {
 		t := r.made.Tools[c.Step.StepID]
 		timer := t.Kind == definition.Builtin && t.Name == waitName
-		if r.crashed[callKey(c)] && !again(c.Tool) && t.Missing == nil && !timer {
+		if r.crashed[callKey(c)] && !canRepeat(c.Tool) && t.Missing == nil && !timer {
 			return c
 		}
 	}
@@ -221,7 +221,7 @@ func (r *live) queue() {
 		return
 	}
 	r.queued = true
-	r.s.queueUp(r.row.user, turn{r.row.id, func() { r.granted <- struct{}{} }}, true)
+	r.s.queueUp(r.row.user, queuedRun{r.row.id, func() { r.granted <- struct{}{} }}, true)
 }
 
 // quiet reports whether Helix is stopping, so that nothing new may start.

@@ -100,7 +100,7 @@ func (r *live) project(fin *machine.FinishedData) []stepRow {
 // underWay reports whether a call that must not be repeated was in progress when the run ended or
 // Helix stopped.
 func (r *live) underWay(key, step string) bool {
-	return (r.calls[key] != nil || r.halted[key] != nil || r.crashed[key]) && !again(r.made.Tools[step].Tool)
+	return (r.calls[key] != nil || r.halted[key] != nil || r.crashed[key]) && !canRepeat(r.made.Tools[step].Tool)
 }
 
 // stepBytes is the approximate size of the row of a step without its output.

@@ -172,8 +172,8 @@ func noteAtWork(tx *storage.Tx, id uuid.UUID) error {
 	return err
 }
 
-// rests deletes that record when the run is unloaded while it still waits.
-func (r *live) rests() {
+// clearOnUnload deletes that record when the run is unloaded while it still waits.
+func (r *live) clearOnUnload() {
 	if !r.suspect {
 		return
 	}
@@ -254,7 +254,7 @@ func (s *Service) endQuarantined(ctx context.Context, id uuid.UUID, status Statu
 
 // endAsIs ends a run in its present state.
 func (s *Service) endAsIs(ctx context.Context, id uuid.UUID, status Status, why *machine.Failure) error {
-	door := &s.doors[id[len(id)-1]%doors]
+	door := &s.loadLocks[id[len(id)-1]%loadLockCount]
 	door.Lock()
 	defer door.Unlock()
 	if r := s.inMemory(id); r != nil { // an answer has loaded it

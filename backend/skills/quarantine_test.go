@@ -21,7 +21,7 @@ import (
 )
 
 // poison makes the evaluation of one run panic.
-func (b *bench) poison(s *Service, run *uuid.UUID, times *int) {
+func (b *fixture) poison(s *Service, run *uuid.UUID, times *int) {
 	s.evaluating = func(id uuid.UUID) {
 		if id == *run {
 			*times++
@@ -32,7 +32,7 @@ func (b *bench) poison(s *Service, run *uuid.UUID, times *int) {
 
 func TestPanicInEvaluationFailsOnlyItsRun(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	parked := b.run(skillText(approval, `{"stepId":"t","toolType":"transform","value":1}`), `{"to":"you"}`).ExecutionID
 	var bad uuid.UUID
 	times := 0
@@ -53,13 +53,13 @@ func TestPanicInEvaluationFailsOnlyItsRun(t *testing.T) {
 	again.Close() // a run is unloaded after its end is stored
 	again.mu.Lock()
 	defer again.mu.Unlock()
-	if len(again.live) != 0 || len(again.lines) != 0 {
-		t.Fatalf("left in memory: %d runs, %d lines", len(again.live), len(again.lines))
+	if len(again.live) != 0 || len(again.queues) != 0 {
+		t.Fatalf("left in memory: %d runs, %d lines", len(again.live), len(again.queues))
 	}
 }
 
-// endings is the input of a process of the quarantine test.
-type endings struct {
+// endingConfig is the input of a process of the quarantine test.
+type endingConfig struct {
 	Path   string
 	Begin  string // how it starts a run: execute, or enqueue like a schedule; "": it does not
 	Die    bool   // dies: during a call, or when the run is evaluated
@@ -71,9 +71,9 @@ const endingsEnv = "HELIX_SKILLS_ENDINGS"
 // A step, followed by a read-only call that never returns.
 const lastingSkill = `{"name":"lasting","steps":[{"stepId":"first","toolType":"custom","toolName":"ok"},{"stepId":"long","toolType":"custom","toolName":"read-long","timeoutMs":3600000}]}`
 
-// lasting returns a hand whose call read-long signals begun and then blocks.
-func lasting(begun chan<- struct{}) *hand {
-	h := &hand{does: map[string]func(context.Context, Call) (json.RawMessage, error){}, gone: map[string]bool{}}
+// lasting returns fakeTools whose call read-long signals begun and then blocks.
+func lasting(begun chan<- struct{}) *fakeTools {
+	h := &fakeTools{does: map[string]func(context.Context, Call) (json.RawMessage, error){}, gone: map[string]bool{}}
 	h.on("read-long", func(ctx context.Context, _ Call) (json.RawMessage, error) {
 		begun <- struct{}{}
 		<-ctx.Done()
@@ -88,7 +88,7 @@ func TestEndingsProcess(t *testing.T) {
 	if text == "" {
 		t.Skip("a part of TestQuarantine")
 	}
-	var e endings
+	var e endingConfig
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +203,8 @@ func TestQuarantine(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a killed process cannot be told from a failed one here")
 	}
-	die, resumed := endings{Die: true}, endings{}
-	for name, list := range map[string][]endings{
+	die, resumed := endingConfig{Die: true}, endingConfig{}
+	for name, list := range map[string][]endingConfig{
 		"call, canceled": {{Begin: "execute", Die: true}, die, {Answer: "cancel"}},
 		"call, given up": {{Begin: "execute", Die: true}, die, {Answer: machine.GiveUp}},
 		// After a person resumed it, it may end the process once more, and is then quarantined again.
@@ -238,7 +238,7 @@ func TestQuarantine(t *testing.T) {
 
 func TestProgressEndsSuspicion(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	begun := make(chan struct{}, 4)
 	b.h.does = lasting(begun).does
 	id := b.async(json.RawMessage(lastingSkill), `{}`)

@@ -8,23 +8,23 @@ import (
 	"helix/backend/fault"
 )
 
-// line holds the running runs of one user and the queue of waiting ones.
-type line struct {
+// userQueue holds the running runs of one user and the queue of waiting ones.
+type userQueue struct {
 	busy  int // slots in use
-	queue []turn
+	queue []queuedRun
 }
 
-// turn is a run waiting for a slot. begin is called once, on a goroutine of its own, when it gets one.
-type turn struct {
+// queuedRun is a run waiting for a slot. begin is called once, on a goroutine of its own, when it gets one.
+type queuedRun struct {
 	run   uuid.UUID
 	begin func()
 }
 
-func (s *Service) lineOf(user uuid.UUID) *line {
-	l := s.lines[user]
+func (s *Service) lineOf(user uuid.UUID) *userQueue {
+	l := s.queues[user]
 	if l == nil {
-		l = &line{}
-		s.lines[user] = l
+		l = &userQueue{}
+		s.queues[user] = l
 	}
 	return l
 }
@@ -53,11 +53,11 @@ func (s *Service) mayQueue(user uuid.UUID) error {
 
 // queueUp queues a run for a slot. first puts it before the runs that have not started. A run that
 // is already queued keeps its place.
-func (s *Service) queueUp(user uuid.UUID, t turn, first bool) {
+func (s *Service) queueUp(user uuid.UUID, t queuedRun, first bool) {
 	s.mu.Lock()
 	l := s.lineOf(user)
 	switch {
-	case s.closed || slices.ContainsFunc(l.queue, func(x turn) bool { return x.run == t.run }):
+	case s.closed || slices.ContainsFunc(l.queue, func(x queuedRun) bool { return x.run == t.run }):
 	case first:
 		l.queue = slices.Insert(l.queue, 0, t)
 	default:
@@ -72,7 +72,7 @@ func (s *Service) leaveQueue(user, run uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lineOf(user)
-	at := slices.IndexFunc(l.queue, func(x turn) bool { return x.run == run })
+	at := slices.IndexFunc(l.queue, func(x queuedRun) bool { return x.run == run })
 	if at < 0 {
 		return false
 	}
@@ -102,6 +102,6 @@ func (s *Service) serve(user uuid.UUID) {
 		s.background("begin a queued run", t.begin)
 	}
 	if l.busy == 0 && len(l.queue) == 0 {
-		delete(s.lines, user)
+		delete(s.queues, user)
 	}
 }

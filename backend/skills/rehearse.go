@@ -322,7 +322,7 @@ func (d *rehearsal) call(c *machine.Call) machine.Event {
 	}
 	timer := t.Kind == definition.Builtin && t.Name == waitName
 	if d.p.AllowReadOnly && t.Tier == tierReadOnly && clear && !timer {
-		return machine.Outcome(c, d.really(c))
+		return machine.Outcome(c, d.callReadOnly(c))
 	}
 	if d.p.FillFromSchema {
 		if out, ok := shape(d.gives[c.Step.StepID]); ok {
@@ -332,8 +332,8 @@ func (d *rehearsal) call(c *machine.Call) machine.Event {
 	return machine.Outcome(c, machine.OutcomeData{Unmocked: true})
 }
 
-// really makes a read-only call.
-func (d *rehearsal) really(c *machine.Call) machine.OutcomeData {
+// callReadOnly makes a read-only call.
+func (d *rehearsal) callReadOnly(c *machine.Call) machine.OutcomeData {
 	limit := c.Step.Timeout()
 	ctx, cancel := context.WithTimeout(d.ctx, limit)
 	defer cancel()

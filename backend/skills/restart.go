@@ -45,7 +45,7 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 		return out, err
 	}
 	if p.VersionID != nil {
-		if err := s.sound(ctx, target); err != nil {
+		if err := s.requireRunnable(ctx, target); err != nil {
 			return out, err
 		}
 	}
@@ -129,7 +129,7 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 		case r.Status != machine.Completed && r.Status != machine.Skipped:
 			return nil, nil, fault.Invalidf("The step %q did not complete, so it has no output to reuse. Restart from it or from an earlier step.", def.StepID)
 		}
-		if !alike(old[def.StepID], def) {
+		if !sameStep(old[def.StepID], def) {
 			warnings = append(warnings, fmt.Sprintf("The step %q has changed since; its earlier result is reused.", def.StepID))
 		}
 		d := machine.ReusedData{Status: r.Status, From: source.ExecutionID.String()}
@@ -141,8 +141,8 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 	return out, warnings, nil
 }
 
-// alike compares two steps, ignoring the positions at which they are drawn.
-func alike(a, b *definition.Step) bool {
+// sameStep compares two steps, ignoring the positions at which they are drawn.
+func sameStep(a, b *definition.Step) bool {
 	if a == nil {
 		return false
 	}

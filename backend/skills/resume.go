@@ -115,7 +115,7 @@ func (s *Service) resume(ctx context.Context) {
 	}
 	for _, u := range list {
 		if u.status == machine.Queued && !u.stopped && !u.child && u.began {
-			s.queueUp(u.user, s.turn(u.user, u.id), false)
+			s.queueUp(u.user, s.queued(u.user, u.id), false)
 		}
 	}
 	for user := range asks {
@@ -236,7 +236,7 @@ func (s *Service) removeDetached() {
 			list = append(list, r)
 		}
 	}
-	for _, l := range s.lines {
+	for _, l := range s.queues {
 		l.queue = nil
 	}
 	s.mu.Unlock()

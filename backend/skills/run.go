@@ -135,7 +135,7 @@ func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage
 			return err
 		})
 		if err == nil && version != "" {
-			err = s.sound(ctx, skill)
+			err = s.requireRunnable(ctx, skill)
 		}
 		return skill, nil, err
 	}
@@ -156,9 +156,9 @@ func saved(tx *storage.Tx, id uuid.UUID, version string) (*row, error) {
 	return skill, err
 }
 
-// sound returns an error for a version that is only a draft. A missing tool is not an error; the
+// requireRunnable returns an error for a version that is only a draft. A missing tool is not an error; the
 // run reports it when it reaches the step.
-func (s *Service) sound(ctx context.Context, skill *row) error {
+func (s *Service) requireRunnable(ctx context.Context, skill *row) error {
 	report, err := check(skill, s.catalog(ctx))
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID
 	if err != nil {
 		return uuid.Nil, nil, s.unwritten(err)
 	}
-	s.queueUp(b.user, s.turn(b.user, b.id), false)
+	s.queueUp(b.user, s.queued(b.user, b.id), false)
 	return b.id, nil, nil
 }
 
@@ -312,9 +312,9 @@ func (s *Service) unwritten(err error) error {
 	return errUnwritten().WithCause(err)
 }
 
-// turn returns what a queued run does when a slot is free.
-func (s *Service) turn(user, id uuid.UUID) turn {
-	return turn{id, func() {
+// queued returns what a queued run does when a slot is free.
+func (s *Service) queued(user, id uuid.UUID) queuedRun {
+	return queuedRun{id, func() {
 		used := false
 		_, _, err := s.open(s.life, id, func(r *live) { r.slot, used = true, true })
 		if !used {
@@ -375,7 +375,7 @@ func (s *Service) load(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 	if found := s.inMemory(id); found != nil {
 		return found, nil, nil
 	}
-	door := &s.doors[id[len(id)-1]%doors]
+	door := &s.loadLocks[id[len(id)-1]%loadLockCount]
 	door.Lock()
 	defer door.Unlock()
 	s.mu.Lock()

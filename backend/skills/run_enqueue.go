@@ -32,7 +32,7 @@ func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
 	var err error
 	if o.SkillID != nil {
 		if skill, err = saved(tx, *o.SkillID, o.Version); err == nil && o.Version != "" {
-			err = s.sound(ctx, skill)
+			err = s.requireRunnable(ctx, skill)
 		}
 	} else {
 		skill, _, err = s.readDraft(ctx, o.Skill)
@@ -68,7 +68,7 @@ func (s *Service) Begin(run uuid.UUID) {
 		})
 		switch {
 		case err == nil && r.status == machine.Queued:
-			s.queueUp(r.user, s.turn(r.user, run), false)
+			s.queueUp(r.user, s.queued(r.user, run), false)
 		case err != nil && s.life.Err() == nil:
 			s.log.Error("begin a run", "run", run, "error", err)
 		}

@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-func (b *bench) save(text string) Meta {
+func (b *fixture) save(text string) Meta {
 	b.t.Helper()
 	m, err := b.s.CreateComposite(b.ctx, SaveParams{Skill: json.RawMessage(text)})
 	if err != nil {
@@ -33,7 +33,7 @@ func call(id, skill, more string) string {
 }
 
 // children returns the nested runs of a run.
-func (b *bench) children(id uuid.UUID) (out []uuid.UUID) {
+func (b *fixture) children(id uuid.UUID) (out []uuid.UUID) {
 	b.t.Helper()
 	err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
 		rows, err := tx.Query(`SELECT id FROM composite_skill_executions WHERE parent_execution_id = ? ORDER BY created_at`, id)
@@ -58,7 +58,7 @@ func (b *bench) children(id uuid.UUID) (out []uuid.UUID) {
 
 func TestRunNested(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.Live = 1 }) // nested runs need no slot
+	b := newFixture(t, func(o *Options) { o.Limits.Live = 1 }) // nested runs need no slot
 	b.save(`{"name":"inner","steps":[` + step("a", "ok", `"inputMapping":{"x":"$.input.y"}`) + `]}`)
 	outer := b.save(`{"name":"outer","steps":[` + call("n", "inner", `"parameters":{"y":4}`) + `]}`)
 	out, err := b.s.ExecuteComposite(b.ctx, ExecuteParams{SkillID: &outer.SkillID})
@@ -86,7 +86,7 @@ func TestRunNested(t *testing.T) {
 
 func TestRunNestedDepthAndCycle(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.save(oneLevel("d4", step("a", "ok", "")))
 	b.save(oneLevel("d3", call("n", "d4", "")))
 	b.save(oneLevel("d2", call("n", "d3", "")))
@@ -126,7 +126,7 @@ func oneLevel(name, step string) string { return fmt.Sprintf(`{"name":%q,"steps"
 // counting time or holding a slot.
 func TestRunNestedWaits(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.Live, o.Limits.WaitInMemory = 1, 1 })
+	b := newFixture(t, func(o *Options) { o.Limits.Live, o.Limits.WaitInMemory = 1, 1 })
 	b.start(b.s)
 	b.save(`{"name":"inner","steps":[{"stepId":"ask","toolType":"approval","title":"May I?"},` + step("a", "ok", `"parameters":{"x":1}`) + `]}`)
 	out := b.run(skillText(call("n", "inner", "")), `{}`)

@@ -19,7 +19,7 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-func (b *bench) answer(id uuid.UUID, path, decision string, more ...func(*AnswerParams)) (Execution, error) {
+func (b *fixture) answer(id uuid.UUID, path, decision string, more ...func(*AnswerParams)) (Execution, error) {
 	p := AnswerParams{ExecutionID: id, StepPath: path, Decision: decision}
 	for _, f := range more {
 		f(&p)
@@ -31,7 +31,7 @@ const approval = `{"stepId":"ask","toolType":"approval","title":"Send it?","mess
 
 func TestRunApproval(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	skill := skillText(approval, step("send", "ok", `"inputMapping":{"n":"$.ask.data.n"}`))
 	out := b.run(skill, `{"to":"you"}`)
 	if out.Status != machine.Waiting || out.WaitReason != machine.WaitApproval {
@@ -75,7 +75,7 @@ func TestRunApproval(t *testing.T) {
 }
 
 // start runs the background work of a service until the test ends.
-func (b *bench) start(s *Service) {
+func (b *fixture) start(s *Service) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -91,7 +91,7 @@ func (b *bench) start(s *Service) {
 // its time, and after a restart.
 func TestRunWaitsOutOfMemory(t *testing.T) {
 	t.Parallel()
-	var b *bench
+	var b *fixture
 	var ahead atomic.Int64 // added to the clock, so that the test determines when a wait ends
 	options := func(o *Options) {
 		o.Limits.WaitInMemory = time.Millisecond
@@ -101,7 +101,7 @@ func TestRunWaitsOutOfMemory(t *testing.T) {
 		ahead.Add(int64(d))
 		b.s.wake()
 	}
-	b = newBench(t, options)
+	b = newFixture(t, options)
 	b.start(b.s)
 	parked := func(id uuid.UUID) {
 		t.Helper()
@@ -150,7 +150,7 @@ func TestRunWaitsOutOfMemory(t *testing.T) {
 // load it too and advance it.
 func TestRunOpenedTwice(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.WaitInMemory = time.Millisecond })
+	b := newFixture(t, func(o *Options) { o.Limits.WaitInMemory = time.Millisecond })
 	out := b.run(skillText(approval, step("send", "ok", "")), `{"to":"you"}`)
 	b.until(out.ExecutionID, func(x Execution) bool {
 		b.s.mu.Lock()
@@ -213,7 +213,7 @@ func (g *gate) Restore(context.Context, json.RawMessage) (*permission.Authority,
 	return nil, fault.Internalf(nil, "no run of these tests has a caller")
 }
 
-func (g *gate) say(b *bench, id uuid.UUID, what string) {
+func (g *gate) say(b *fixture, id uuid.UUID, what string) {
 	g.mu.Lock()
 	g.said[id] = what
 	g.mu.Unlock()
@@ -223,7 +223,7 @@ func (g *gate) say(b *bench, id uuid.UUID, what string) {
 func TestRunPermission(t *testing.T) {
 	t.Parallel()
 	g := &gate{said: map[uuid.UUID]string{}}
-	b := newBench(t, func(o *Options) { o.Gate = g })
+	b := newFixture(t, func(o *Options) { o.Gate = g })
 	ask := uuid.New()
 	b.h.on("guarded", func(ctx context.Context, c Call) (json.RawMessage, error) {
 		if said, _ := g.ApprovalStatus(ctx, ask); said == "approved" {
@@ -333,7 +333,7 @@ func TestRunUnknown(t *testing.T) {
 	} {
 		t.Run(c.tool+c.more+c.decision, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newFixture(t)
 			hang := true
 			b.h.on(c.tool, func(ctx context.Context, _ Call) (json.RawMessage, error) {
 				if hang {
@@ -392,7 +392,7 @@ func TestRunUnknown(t *testing.T) {
 // state of the new one.
 func TestRunReplaced(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.start(b.s)
 	b.h.on("idem-slow", func(ctx context.Context, _ Call) (json.RawMessage, error) {
 		if b.h.made("idem-slow") == 1 {
@@ -412,7 +412,7 @@ func TestRunReplaced(t *testing.T) {
 // of the old one is not found, whether or not it has been unloaded.
 func TestReplacedDatabaseHidesRunsInMemory(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	id := b.async(skillText(`{"stepId":"ask","toolType":"approval","title":"Go on?"}`), `{}`)
 	b.until(id, is(machine.Waiting))
 	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // not in the new database
@@ -439,7 +439,7 @@ func TestReplacedDatabaseHidesRunsInMemory(t *testing.T) {
 // still reports it.
 func TestRunCancelUnknown(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.h.on("send", func(ctx context.Context, _ Call) (json.RawMessage, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -462,7 +462,7 @@ func TestRunStopped(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
 	now := func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } }
-	b := newBench(t, now)
+	b := newFixture(t, now)
 	b.h.on("idem-slow", func(ctx context.Context, _ Call) (json.RawMessage, error) {
 		if b.h.made("idem-slow") == 1 {
 			<-ctx.Done()

@@ -64,7 +64,7 @@ type Options struct {
 	Rand      func() float64   // 0 to 1, for the jitter of back-offs; nil: math/rand
 }
 
-const doors = 32
+const loadLockCount = 32
 
 // Service manages skills. There is one per database; its methods are safe for concurrent use. Run
 // does the background work.
@@ -80,14 +80,14 @@ type Service struct {
 	programs programs
 	sizes    sizes
 
-	// A door is held while a run is read and loaded, so that no one else loads the same run: the
+	// A load lock is held while a run is read and loaded, so that no one else loads the same run: the
 	// data read would be stale if the other one had advanced the run and unloaded it. Indexed by
 	// the last byte of the run's id.
-	doors [doors]sync.Mutex
+	loadLocks [loadLockCount]sync.Mutex
 
 	mu          sync.Mutex
 	live        map[uuid.UUID]*live           // loaded runs
-	lines       map[uuid.UUID]*line           // of each user with running or queued runs
+	queues      map[uuid.UUID]*userQueue      // of each user with running or queued runs
 	watchers    map[uuid.UUID][]chan struct{} // receive a value when the status of a run changes
 	closed      bool
 	wg          sync.WaitGroup
@@ -99,7 +99,7 @@ type Service struct {
 	uncounted   atomic.Bool   // they could not be counted, so nothing was resumed
 	leftRunning atomic.Bool   // a run was unloaded before its end and continues at the next start
 	lost        atomic.Bool   // the database has been replaced
-	silence     []func()      // subscriptions of New to cancel
+	unsubscribe []func()      // subscriptions of New to cancel
 
 	evaluating func(run uuid.UUID) // tests: called where the expressions of a run are evaluated
 }
@@ -117,7 +117,7 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{
 		db: db, o: o, log: o.Logger, limits: o.Limits.filled(),
-		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, watchers: map[uuid.UUID][]chan struct{}{},
+		live: map[uuid.UUID]*live{}, queues: map[uuid.UUID]*userQueue{}, watchers: map[uuid.UUID][]chan struct{}{},
 		quiet: make(chan struct{}), again: make(chan struct{}, 1),
 	}
 	s.kind = s.kindOfSkills()
@@ -125,7 +125,7 @@ func New(db *storage.DB, o Options) *Service {
 		s.writes = storage.NewGroup(db, maxGroup)
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
-	s.silence = []func(){
+	s.unsubscribe = []func(){
 		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) {
 			s.detach()
 			s.lost.Store(true)
@@ -156,7 +156,7 @@ func (s *Service) Close() {
 	s.mu.Unlock()
 	if first {
 		close(s.quiet)
-		for _, end := range s.silence {
+		for _, end := range s.unsubscribe {
 			end()
 		}
 	}

@@ -19,10 +19,10 @@ import (
 	"helix/backend/storage"
 )
 
-// market is a cupboard with portable tools.
-type market struct{ cupboard }
+// portableTools is a toolSource with portable tools.
+type portableTools struct{ toolSource }
 
-func (m *market) Export(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
+func (m *portableTools) Export(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
 	for _, id := range ids {
 		found, _ := m.Find(ctx, id, "")
 		if len(found) == 0 {
@@ -33,7 +33,7 @@ func (m *market) Export(ctx context.Context, ids []string) (out []json.RawMessag
 	return out, nil
 }
 
-func (m *market) Import(ctx context.Context, tools []json.RawMessage, commit bool) (out []callable.Imported, _ error) {
+func (m *portableTools) Import(ctx context.Context, tools []json.RawMessage, commit bool) (out []callable.Imported, _ error) {
 	for _, raw := range tools {
 		var t struct{ Name, Hash string }
 		if err := json.Unmarshal(raw, &t); err != nil {
@@ -59,9 +59,9 @@ const travelling = `{"name":"Travels","description":"d","version":"1.4.2","tags"
 	{"stepId":"b","toolName":"count","condition":"$.a.n > 1","errorHandling":"retry","retryOn":[]},
 	{"stepId":"c","toolType":"map","items":"$.input.l","steps":[{"stepId":"d","toolType":"transform","value":{"$literal":"$.x"}}]}]}`
 
-func newMarket() *market { return &market{cupboard: *someTools()} }
+func newMarket() *portableTools { return &portableTools{toolSource: *someTools()} }
 
-func (d *desk) export(t testing.TB, id SkillParams, tools bool) json.RawMessage {
+func (d *storeFixture) export(t testing.TB, id SkillParams, tools bool) json.RawMessage {
 	t.Helper()
 	r, err := d.Export(d.ctx, ExportParams{SkillID: id.SkillID, IncludeTools: tools})
 	if err != nil {
@@ -100,7 +100,7 @@ func resealed(t testing.TB, file json.RawMessage, change func(m map[string]any))
 
 func TestExportImport(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(o *Options) { o.Callables = offering(newMarket()) })
+	d := newStoreFixture(t, func(o *Options) { o.Callables = offering(newMarket()) })
 	m := d.save(t, travelling)
 	for _, tools := range []bool{false, true} {
 		r, err := d.Export(d.ctx, ExportParams{SkillID: m.SkillID, IncludeTools: tools})
@@ -158,7 +158,7 @@ func TestExportImport(t *testing.T) {
 
 func TestImportConflicts(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, travelling)
 	file := d.export(t, SkillParams{m.SkillID}, false)
 	if r, err := d.Import(d.ctx, ImportParams{File: file}); err != nil || r.Action != "created" || r.Name != "Travels 2" {
@@ -198,7 +198,7 @@ func TestImportConflicts(t *testing.T) {
 
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, travelling)
 	file := d.export(t, SkillParams{m.SkillID}, false)
 	for name, bad := range map[string]json.RawMessage{
@@ -235,11 +235,11 @@ func TestImportRefuses(t *testing.T) {
 // TestImportElsewhere checks that a skill with missing tools becomes a draft that lists them.
 func TestImportElsewhere(t *testing.T) {
 	t.Parallel()
-	here := newDesk(t, func(o *Options) { o.Callables = offering(newMarket()) })
+	here := newStoreFixture(t, func(o *Options) { o.Callables = offering(newMarket()) })
 	m := here.save(t, travelling)
 	plain, with := here.export(t, SkillParams{m.SkillID}, false), here.export(t, SkillParams{m.SkillID}, true)
 
-	there := newDesk(t, func(o *Options) { o.Callables = offering(&cupboard{}) })
+	there := newStoreFixture(t, func(o *Options) { o.Callables = offering(&toolSource{}) })
 	r, err := there.Import(there.ctx, ImportParams{File: plain})
 	if err != nil || r.Trusted || len(r.Signer) != 64 || len(r.Errors) != 2 || r.Rights.Verdict != "denied" ||
 		!slices.Equal(r.Missing, []Dependency{{definition.Custom, "count", "h2"}, {definition.Custom, "fetch", "h1"}}) {
@@ -252,9 +252,9 @@ func TestImportElsewhere(t *testing.T) {
 		t.Fatalf("%v %+v", err, r)
 	}
 
-	shop := &market{}
+	shop := &portableTools{}
 	shop.things = []callable.Info{aTool("c", "count", "another")}
-	third := newDesk(t, func(o *Options) { o.Callables = offering(shop) })
+	third := newStoreFixture(t, func(o *Options) { o.Callables = offering(shop) })
 	key := here.db.Device().PublicKey
 	if err := third.db.Write(third.ctx, func(tx *storage.Tx) error {
 		_, err := lifecycle.SetTrust(tx, third.db.LocalUser().ID, key, "Somebody", true)
@@ -280,7 +280,7 @@ func TestImportElsewhere(t *testing.T) {
 }
 
 func FuzzImport(f *testing.F) {
-	d := newDesk(f)
+	d := newStoreFixture(f)
 	m := d.save(f, travelling)
 	file := d.export(f, SkillParams{m.SkillID}, false)
 	f.Add([]byte(file), false)

@@ -199,8 +199,8 @@ func named(raw json.RawMessage) (map[string]json.RawMessage, uuid.UUID, error) {
 	return fields, id, nil
 }
 
-// around lists the fields that are not part of the definition.
-var around = []string{"name", "description", "version", "tags", "icon", "isEnabled", "visibility"}
+// fieldsAroundDefinition lists the fields that are not part of the definition.
+var fieldsAroundDefinition = []string{"name", "description", "version", "tags", "icon", "isEnabled", "visibility"}
 
 // complete adds omitted fields from the stored skill.
 func complete(fields map[string]json.RawMessage, old *row) (json.RawMessage, error) {
@@ -212,12 +212,12 @@ func complete(fields map[string]json.RawMessage, old *row) (json.RawMessage, err
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return nil, err
 	}
-	take := around
+	take := fieldsAroundDefinition
 	if _, ok := fields["enabled"]; ok { // the older name of isEnabled
 		stored["isEnabled"] = nil
 	}
 	if _, ok := fields["steps"]; !ok {
-		take = append([]string{"inputSchema", "outputMapping", "notification", "overallTimeoutMs", "steps"}, around...)
+		take = append([]string{"inputSchema", "outputMapping", "notification", "overallTimeoutMs", "steps"}, fieldsAroundDefinition...)
 		for _, k := range take[:4] {
 			delete(fields, k)
 		}

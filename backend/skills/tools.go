@@ -11,8 +11,8 @@ import (
 	"helix/backend/skills/definition"
 )
 
-// maxTold is the maximum number of problems in an error message.
-const maxTold = 12
+// maxListedProblems is the maximum number of problems in an error message.
+const maxListedProblems = 12
 
 // Callables returns the tools with which an agent writes skills. A skill that it writes is disabled
 // until a person enables it.
@@ -64,7 +64,7 @@ func (s *Service) Callables() []callable.Func {
 func listed(list []definition.Problem) string {
 	var b strings.Builder
 	for i, p := range list {
-		if i == maxTold {
+		if i == maxListedProblems {
 			fmt.Fprintf(&b, "\n- and %d more", len(list)-i)
 			break
 		}

@@ -20,7 +20,7 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	tools := someTools()
 	tools.rights = map[string]permission.PreviewResult{"fetch": preview("missing", "network:https", "a.example")}
-	d := newDesk(t, func(o *Options) { o.Callables = offering(tools) })
+	d := newStoreFixture(t, func(o *Options) { o.Callables = offering(tools) })
 	m := d.save(t, oneStep("V", "1"))
 	edit := func(steps string) Meta {
 		t.Helper()
@@ -73,7 +73,7 @@ func TestVersions(t *testing.T) {
 // done with a skill.
 func TestVersionsNeverChange(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, oneStep("V", "0"))
 	id := SkillParams{m.SkillID}
 	rows := func() map[string]string {
@@ -155,7 +155,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	tools := someTools()
 	steps := []callable.Func{{Info: callable.Info{Name: "notify"}}, {Info: callable.Info{Name: "http.request", Capabilities: []string{"network:https(*)"}}}}
-	d := newDesk(t, func(o *Options) { o.Callables = offering(tools, steps...) })
+	d := newStoreFixture(t, func(o *Options) { o.Callables = offering(tools, steps...) })
 	inner := d.save(t, `{"name":"Inner","steps":[{"stepId":"get","toolName":"fetch","parameters":{"query":"x"}}]}`)
 	outer := d.save(t, `{"name":"Outer","steps":[{"stepId":"n","toolName":"notify"},
 		{"stepId":"pick","toolType":"branch","cases":[{"when":"$.input.x == 1","steps":[{"stepId":"do","toolType":"skill","toolName":"Inner"}]}],
@@ -216,7 +216,7 @@ func TestRights(t *testing.T) {
 
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	doc := json.RawMessage(`{"input":{"list":[{"n":1},{"n":22222222222222222222},{"x":null}]},"step-1":{"ok":true}}`)
 	for _, c := range []struct{ as, expression, value, kind string }{
 		{"path", `"$.input.list[*].n"`, `[1,22222222222222222222]`, ""},
@@ -264,7 +264,7 @@ func TestEvaluate(t *testing.T) {
 // kept, and on this device the label means the current one.
 func TestVersionsOfTwoDevices(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, oneStep("V", "1"))
 	load := func(version string) (r *row) {
 		t.Helper()
@@ -309,7 +309,7 @@ func TestHashedFieldsDoNotMergeByThemselves(t *testing.T) {
 
 func TestPinnedVersion(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	in := d.save(t, `{"name":"In","inputSchema":{"type":"object","properties":{"old":{}},"required":["old"]},"steps":[{"stepId":"a","toolType":"transform","value":1}]}`)
 	if _, err := d.change(t, in.SkillID, `"inputSchema":{"type":"object","properties":{"new":{}}},"steps":[{"stepId":"a","toolType":"transform","value":2}]`); err != nil {
 		t.Fatal(err)

@@ -26,11 +26,11 @@ type provider struct {
 	kind                       callable.Kind
 	noun                       string // in messages
 	byID, byName, public, list string
-	run                        func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error)
+	run                        func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (runResult, error)
 }
 
-// ran is the result of a run.
-type ran struct {
+// runResult is the result of a run.
+type runResult struct {
 	ok             bool
 	output         json.RawMessage
 	class, message string
@@ -51,9 +51,9 @@ func (s *Service) Callables() callable.Provider {
 		list:   columns + `user_id = ?1 ORDER BY lower(name), id`,
 		// The key of the request must not become the idempotency key of the tool run, because then
 		// every retry would return the stored failure.
-		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error) {
+		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (runResult, error) {
 			res, err := s.ExecuteFor(ctx, c, ExecuteParams{ToolID: &id, Version: r.Version, Params: r.Input, TimeoutMs: millis(r.Timeout), Interactive: c.Kind == "" && r.Caller.Attended})
-			return ran{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
+			return runResult{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
 		},
 	}}
 }
@@ -64,9 +64,9 @@ func (s *Service) WasmCallables() callable.Provider {
 	return &provider{
 		s: s, kind: callable.WASM, noun: "WASM tool",
 		byID: columns + `id = ?2`, byName: columns + `lower(name) = lower(?2) AND name = ?2`, list: columns + `1 ORDER BY lower(name), id`,
-		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error) {
+		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (runResult, error) {
 			res, err := s.ExecuteSkillFor(ctx, c, ExecuteSkillParams{SkillID: id, Input: r.Input, TimeoutMs: millis(r.Timeout), Interactive: c.Kind == "" && r.Caller.Attended})
-			return ran{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
+			return runResult{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
 		},
 	}
 }

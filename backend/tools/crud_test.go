@@ -395,7 +395,7 @@ func TestListAndSearch(t *testing.T) {
 	}
 }
 
-func TestForeignToolsLookMissing(t *testing.T) {
+func TestToolsOfOtherUsersAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	other := storagetest.OtherUser(t, b.db)

@@ -19,9 +19,9 @@ import (
 	"helix/backend/permission"
 )
 
-// TestEveryHeardRunEnds checks that clients that were told that a run waits are also told, once,
+// TestEveryAnnouncedRunPublishesItsEnd checks that clients that were told that a run waits are also told, once,
 // that it has ended, even if it is refused before it starts.
-func TestEveryHeardRunEnds(t *testing.T) {
+func TestEveryAnnouncedRunPublishesItsEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, CreateParams{Name: "Foreign", Code: "return 1"})

@@ -81,9 +81,9 @@ func TestFolderExchangedWhileReading(t *testing.T) {
 	t.Log(string(r.Output))
 }
 
-// TestRightsOnceStillOpenExactly reads with a one-time grant: it is used up without another
+// TestOneTimeGrantOpensExactlyTheFile reads with a one-time grant: it is used up without another
 // decision, and the file must be opened as carefully.
-func TestRightsOnceStillOpenExactly(t *testing.T) {
+func TestOneTimeGrantOpensExactlyTheFile(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -429,8 +429,8 @@ func TestNestedTools(t *testing.T) {
 	}
 }
 
-// TestInnerRunsHaveWhatIsLeft checks that a tool can do no more through another tool than by itself.
-func TestInnerRunsHaveWhatIsLeft(t *testing.T) {
+// TestNestedRunsShareTheLimits checks that a tool can do no more through another tool than by itself.
+func TestNestedRunsShareTheLimits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	inner := b.create(t, CreateParams{Name: "Inner", Capabilities: []string{"state"}, Code: "for (let i = 0; i < params.n; i++) await helix.state.set('k', i); return 'done'"})
@@ -637,7 +637,7 @@ func TestSecretParametersAreMaskedInRows(t *testing.T) {
 	}
 }
 
-func TestPayloadsAreCut(t *testing.T) {
+func TestPayloadsAreTruncated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	tool := b.create(t, CreateParams{Code: `return "\u0001".repeat(100000)`})

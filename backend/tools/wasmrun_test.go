@@ -136,7 +136,7 @@ func TestSkillLimitsAreRead(t *testing.T) {
 	}
 }
 
-func TestSkillPayloadsAreCut(t *testing.T) {
+func TestSkillPayloadsAreTruncated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	w := b.install(t, "echo")

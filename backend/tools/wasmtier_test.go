@@ -79,7 +79,7 @@ func TestOwnModuleStaysOwn(t *testing.T) {
 
 // There is no fallback from the separate process to this one: without it an untrusted module does
 // not run, and the report says so before it is installed.
-func TestForeignModulesNeedTheirProcess(t *testing.T) {
+func TestUntrustedModulesNeedASeparateProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	box, err := sandbox.Open(t.Context(), sandbox.Options{Idle: -1})

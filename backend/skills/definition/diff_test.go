@@ -102,8 +102,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// scribble returns a random body of steps with ids from a small set, so that some are equal.
-func scribble(r *rand.Rand) *Body {
+// randomBody returns a random body of steps with ids from a small set, so that some are equal.
+func randomBody(r *rand.Rand) *Body {
 	n := 0
 	ids := r.Perm(14)
 	var steps func(depth int) []Step
@@ -153,7 +153,7 @@ func TestApplyGivesTarget(t *testing.T) {
 		n = 20_000
 	}
 	for range n {
-		applied(t, scribble(r), scribble(r))
+		applied(t, randomBody(r), randomBody(r))
 	}
 }
 
