@@ -16,8 +16,8 @@ const maxIDs = 1 << 20
 // the second gets the id id#2 and so on; records with the same content are copies and keep the same
 // id. The result depends only on the order in the source, so a source always yields the same ids.
 type ids struct {
-	seed    maphash.Seed
-	seen    map[uint64]uint64 // hash of an id to the hash of the content
+	seed       maphash.Seed
+	seen       map[uint64]uint64 // hash of an id to the hash of the content
 	duplicates map[uint64]*duplicate
 }
 
