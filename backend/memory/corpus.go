@@ -26,7 +26,7 @@ type Passage struct {
 
 // CorpusFilter selects passages; zero fields select all.
 type CorpusFilter struct {
-	From, To *time.Time // From is included, To is not
+	From, To *time.Time // From is inclusive, To exclusive
 	IDs      []uuid.UUID
 	Limit    int // the newest ones; 0: no limit
 }

@@ -111,7 +111,7 @@ func (s *Service) sealSome(ctx context.Context, table, column, key string, last 
 		if _, err := tx.Exec(`PRAGMA secure_delete = ON`); err != nil {
 			return err
 		}
-		defer tx.Exec(`PRAGMA secure_delete = FAST`) //nolint:errcheck // slower writes are all that would follow
+		defer tx.Exec(`PRAGMA secure_delete = FAST`) //nolint:errcheck // a failure only makes writes slower
 		return tx.WithoutCapture(func() error {
 			for _, t := range batch {
 				plain := string(t.stored)

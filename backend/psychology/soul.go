@@ -30,7 +30,7 @@ const (
 	soulShown = 8000 // characters included in a prompt
 )
 
-// soulTemplate is what a new installation begins with.
+// soulTemplate is the soul of a new installation.
 //
 //go:embed soul.md
 var soulTemplate string

@@ -420,7 +420,7 @@ type StatusResult struct {
 	Skills    []Meta     `json:"skills,omitempty"`
 }
 
-// HistoryParams filter runs.
+// HistoryParams filters runs.
 type HistoryParams struct {
 	SkillID *uuid.UUID `json:"skillId,omitempty"`
 	Status  Status     `json:"status,omitempty"`

@@ -12,8 +12,8 @@ import (
 	"helix/backend/memory/search"
 )
 
-// fillerWords are the words of everyday talk that name no subject, beside those that search leaves
-// out of questions.
+// fillerWords lists everyday words that do not indicate a topic, in addition to the stop words of
+// search.
 //
 //go:embed filler.txt
 var fillerWords string

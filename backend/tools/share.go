@@ -16,7 +16,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Access says who can open a share.
+// Access is who can open a share.
 type Access string
 
 // The kinds of access.

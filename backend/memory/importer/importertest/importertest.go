@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Options say how large an export is. The zero value is one conversation of 20 turns.
+// Options determine the size of an export. The zero value is one conversation of 20 turns.
 type Options struct {
 	Conversations int       // 0: as many as Bytes needs, at least 1
 	Bytes         int64     // alternatively: stop after the first conversation that ends beyond this size
