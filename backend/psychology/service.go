@@ -77,7 +77,7 @@ func New(db *storage.DB, m Memory, o Options) *Service {
 	return &Service{db: db, memory: m, o: o, kinds: sync.OnceValue(readKinds), running: map[uuid.UUID]bool{}}
 }
 
-// Retention returns how long runs, crossings and deleted entries are kept.
+// Retention returns the retention policies of runs, crossings and deleted entries.
 func Retention() []storage.Retention {
 	return []storage.Retention{
 		{Table: "memory_decay_history", Time: "at", Age: keptHistory},

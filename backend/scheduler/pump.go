@@ -332,7 +332,7 @@ func (s *Service) begun(tx *storage.Tx, r runRow, now time.Time) error {
 	return nil
 }
 
-// nextTimer returns when the next run must be moved, canceled or closed.
+// nextTimer returns the time until the next run must be moved, canceled or closed.
 func (s *Service) nextTimer(mono time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -177,7 +177,7 @@ func (s *Service) zone() *time.Location {
 	return loc
 }
 
-// Retention returns how long jobs are kept.
+// Retention returns the retention policy of jobs.
 func Retention() storage.Retention {
 	return storage.Retention{Table: "memory_synthesis_jobs", Time: "created_at", Only: "status NOT IN ('pending', 'running')"}
 }

@@ -44,7 +44,7 @@ func Deleted(tx *storage.Tx, user uuid.UUID, ids ...uuid.UUID) error {
 	return nil
 }
 
-// Retention returns how long it is stored who deleted an item.
+// Retention returns the retention policy of the records of who deleted an item.
 func Retention() storage.Retention {
 	return storage.Retention{Table: "deletions", Time: "at", Key: "item_id"}
 }

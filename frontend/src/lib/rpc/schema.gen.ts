@@ -5107,7 +5107,7 @@ export interface SkillsFromTemplateParams {
   name?: string;
 }
 
-/** HistoryParams filter runs. */
+/** HistoryParams filters runs. */
 export interface SkillsHistoryParams {
   skillId?: string;
   status?: string;
@@ -6363,7 +6363,7 @@ export interface SynthesisTimeRange {
   end?: string;
 }
 
-/** Access says who can open a share. */
+/** Access is who can open a share. */
 export type ToolsAccess = "link" | "public";
 
 /** AuditEntry is the short form of an entry of the audit log. */
