@@ -155,7 +155,6 @@ func readSized(dir fs.FS, name string, man manifest) (b []byte, inBinary bool, e
 	return b, inBinary, nil
 }
 
-// checkHash compares content with its hash in the manifest.
 func checkHash(name string, content []byte, want string) error {
 	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != want {
 		return fmt.Errorf("%s has the hash %x, want %s", name, sum, want)

@@ -180,7 +180,6 @@ func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResul
 	return out, nil
 }
 
-// addTx stores a draft and announces it.
 func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
 	r, err := s.storeDraft(tx, user, d)
 	if err == nil {

@@ -49,7 +49,6 @@ type part struct {
 	hash [32]byte // of the text; set by upsertDocument
 }
 
-// cutParts cuts the text of a document.
 func cutParts(text string, markdown bool) []part {
 	extents := cutText(text, markdown)
 	starts, ends := utf16Offsets(text, extents)

@@ -40,7 +40,6 @@ type importOptions struct {
 	Only  []string   `json:"only,omitempty"`
 }
 
-// importOptions validates a request.
 func (s *Service) importOptions(p ImportParams) (importOptions, error) {
 	o := importOptions{Path: p.Path, Blob: p.BlobID, Name: p.Name, Format: p.Format, Layer: p.Layer, Type: p.Type, Untrusted: p.Untrusted, DryRun: p.DryRun, AllowLarge: p.AllowLarge}
 	var err error

@@ -207,7 +207,6 @@ func (s *Service) endImport(ctx context.Context, job *importJob, status string) 
 	})
 }
 
-// auditImport writes an entry about an import to the audit log.
 func (s *Service) auditImport(tx *storage.Tx, e audit.Entry) error {
 	if s.o.Audit == nil {
 		return nil
@@ -216,7 +215,7 @@ func (s *Service) auditImport(tx *storage.Tx, e audit.Entry) error {
 	return s.o.Audit(tx, e)
 }
 
-// importDone publishes the event memory.import_done.
+// importDone audits the end of a job and publishes memory.import_done after the commit.
 func (s *Service) importDone(tx *storage.Tx, user, id uuid.UUID) error {
 	st, err := importStatus(tx.QueryRow(`SELECT `+importColumns+` FROM memory_imports WHERE id = ? AND user_id = ?`, id, user))
 	if err != nil {
@@ -316,7 +315,8 @@ const (
 	importChangedEvery  = 2 * time.Second
 )
 
-// progressed publishes the progress of a job, at most four times a second.
+// progressed publishes the progress of a job after the commit, at most four times a second, and less
+// often that items have changed.
 func (s *Service) progressed(tx *storage.Tx, job *importJob) {
 	tx.AfterCommit(func() {
 		st := job.show("")

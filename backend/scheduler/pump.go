@@ -317,7 +317,6 @@ func (s *Service) startRuns(ctx context.Context, now time.Time, mono time.Durati
 	}
 }
 
-// begun marks a run as running.
 func (s *Service) begun(tx *storage.Tx, r runRow, now time.Time) error {
 	late := max(now.Sub(r.DueAt).Milliseconds(), 0)
 	res, err := tx.Exec(`UPDATE schedule_runs SET status = 'running', started_at = coalesce(started_at, ?), late_ms = CASE WHEN started_at IS NULL THEN ? ELSE late_ms END,

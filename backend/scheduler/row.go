@@ -156,7 +156,6 @@ func (s *Service) ownUsable(tx *storage.Tx, user, id uuid.UUID) (*sched, error) 
 	return c, err
 }
 
-// query loads schedules.
 func (s *Service) query(tx *storage.Tx, where string, args ...any) ([]*sched, error) {
 	return storage.Collect(tx.Select(`SELECT `+schedColumns+schedTables+where, args...), s.scanSched)
 }

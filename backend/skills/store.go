@@ -72,7 +72,6 @@ func (s *Service) CreateComposite(ctx context.Context, p SaveParams) (Meta, erro
 	return s.add(ctx, n, r.Valid(), p.Note, "edit")
 }
 
-// add inserts a validated skill.
 func (s *Service) add(ctx context.Context, n *row, valid bool, note, origin string) (Meta, error) {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.addTx(tx, n, note, origin) })
 	if err != nil {

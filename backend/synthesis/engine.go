@@ -144,7 +144,6 @@ func tooFew(n int) string {
 	return fmt.Sprintf("Texts found: %d. At least %d are needed.", n, leastTexts)
 }
 
-// analysis is one run of an engine.
 type analysis struct {
 	ctx      context.Context
 	in       Input

@@ -69,7 +69,6 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// visitor walks the tree once.
 type visitor struct {
 	a          *analysis
 	src        *source

@@ -96,7 +96,6 @@ func checkFields(t *Tool) (err error) {
 	return err
 }
 
-// add inserts a validated tool with its first version.
 func (s *Service) add(tx *storage.Tx, t *Tool, note string) error {
 	if err := s.kind.CheckCount(tx, t.owner, s.o.maxTools()); err != nil {
 		return err

@@ -144,7 +144,6 @@ func checkCall(p *ExecuteParams) error {
 	return nil
 }
 
-// execution is one run.
 type execution struct {
 	s         *Service
 	id        uuid.UUID

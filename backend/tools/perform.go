@@ -228,7 +228,6 @@ func (e *execution) perform(ctx context.Context, compile func(context.Context) (
 	return e.finish(ctx, res, err, warning)
 }
 
-// compileTool compiles the code of a tool.
 func (e *execution) compileTool(ctx context.Context) (sandbox.Runnable, error) {
 	return e.s.box.CompileJS(ctx, e.tool.definition().source("tool"))
 }

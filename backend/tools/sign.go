@@ -11,7 +11,6 @@ import (
 	"helix/backend/storage"
 )
 
-// signature is the signature of a stored definition.
 type signature = lifecycle.BundleSignature
 
 // SignersResult lists the known signers, this device first.

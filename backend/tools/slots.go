@@ -113,7 +113,6 @@ func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, err
 	return CancelResult{Canceled: true}, nil
 }
 
-// cancelTool stops every run of a tool.
 func (s *Service) cancelTool(tool uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

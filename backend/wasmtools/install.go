@@ -77,7 +77,6 @@ func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWas
 	return CreateWasmResult{Skill: *w, Report: report}, nil
 }
 
-// addSkill inserts a validated WASM tool.
 func (s *Service) addSkill(tx *storage.Tx, w *WasmSkill) error {
 	if err := s.kind.CheckCount(tx, w.Owner, maxSkills); err != nil {
 		return err

@@ -52,7 +52,6 @@ func (w *WasmSkill) definition() wasmDefinition {
 // Document returns the definition in the form shown in approvals and diffs.
 func (w *WasmSkill) Document() json.RawMessage { return lifecycle.Text(w.definition()) }
 
-// rehash sets the definition hash.
 func (w *WasmSkill) rehash() error {
 	h, err := jcs.Hash(lifecycle.HashTag, w.definition())
 	if err != nil {
