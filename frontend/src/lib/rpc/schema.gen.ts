@@ -5533,22 +5533,22 @@ export interface StorageBackupInfo {
   schemaVersion?: number;
   appVersion?: string;
   blobs: boolean;
-  /** opens with its passphrase on another machine too */
+  /** can be opened with its passphrase on another machine too */
   hasKey: boolean;
   problem?: string;
 }
 
-/** BackupParams say where the backup goes and what is in it. */
+/** BackupParams choose the target and the content of a backup. */
 export interface StorageBackupParams {
   /** a file or an existing folder; default: the backups folder of the data folder */
   path?: string;
   /** default true */
   blobs?: boolean;
-  /** adds the root key, wrapped; without it sealed columns open only on this machine */
+  /** adds the wrapped root key; without it, sealed columns open only on this machine */
   passphrase?: string;
 }
 
-/** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
+/** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows if Unit says so. */
 export interface StorageBackupProgress {
   id: string;
   /** backup, restore, rollback, migrate, export, import, salvage, check */
@@ -5581,7 +5581,7 @@ export interface StorageBackupsResult {
   total: number;
 }
 
-/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
+/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many means that there are too many ids to list. */
 export interface StorageChanged {
   table: string;
   ids?: string[];
@@ -5590,15 +5590,15 @@ export interface StorageChanged {
 
 /** CheckParams choose between the quick and the full check. */
 export interface StorageCheckParams {
-  /** also compare every index and the hash of every blob */
+  /** also compare every index, and verify the hash of every blob */
   full?: boolean;
 }
 
-/** CheckResult lists what is wrong; Problems is empty when OK. */
+/** CheckResult lists the problems found; Problems is empty if OK. */
 export interface StorageCheckResult {
   ok: boolean;
   problems: string[];
-  /** Of the full check: files that rows refer to and that are not there, and files that no row refers to, which pruning removes after a grace period. */
+  /** Only in the full check: MissingBlobs are files that rows refer to and that do not exist, OrphanedBlobs files that no row refers to, which pruning removes after a grace period. */
   missingBlobs: number;
   orphanedBlobs: number;
   orphanedBytes: number;
@@ -5612,14 +5612,14 @@ export interface StorageDataKey {
   retiredAt?: string;
 }
 
-/** ExportParams say where the readable copy goes. Dir must be empty or absent. */
+/** ExportParams choose the folder for the export. Dir must be empty or not exist. */
 export interface StorageExportParams {
   dir: string;
   /** default: all */
   tables?: string[];
 }
 
-/** ExportResult counts what was written. */
+/** ExportResult counts the exported rows. */
 export interface StorageExportResult {
   dir: string;
   files: number;
@@ -5632,12 +5632,12 @@ export interface StorageImportParams {
   dryRun?: boolean;
 }
 
-/** ImportRecoveryParams hold what the person typed. */
+/** ImportRecoveryParams hold the code that the person typed. */
 export interface StorageImportRecoveryParams {
   code: string;
 }
 
-/** ImportResult counts new rows and those that were there already, by table. */
+/** ImportResult counts new rows and rows that already existed, by table. */
 export interface StorageImportResult {
   inserted: Record<string, number>;
   skipped: Record<string, number>;
@@ -5648,15 +5648,15 @@ export interface StorageKeysStatus {
   /** State is keyring, file, "file, unprotected", locked or none. */
   state: string;
   locked: boolean;
-  /** Current is the number of the data key in force; 0 while locked. */
+  /** Current is the number of the active data key; 0 while locked. */
   current: number;
   /** Keys are all data keys, oldest first; retired ones still open old backups. */
   keys: StorageDataKey[];
-  /** Pending counts sealed values that still have to move to the current key. */
+  /** Pending counts sealed values that are not yet encrypted with the current key. */
   pending: number;
   /** RecoveryExportedAt is when the recovery code was last shown. */
   recoveryExportedAt?: string;
-  /** CanMove says that the key lies in a file and may be moved to the keyring. */
+  /** CanMove reports whether the key is in a file and can be moved to the keyring. */
   canMove: boolean;
 }
 
@@ -5667,44 +5667,44 @@ export interface StorageLowSpace {
   low: boolean;
 }
 
-/** MigrateResult tells which schema the data has now. */
+/** MigrateResult reports the schema version of the data. */
 export interface StorageMigrateResult {
   from: number;
   to: number;
 }
 
-/** PruneParams choose between acting and counting. */
+/** PruneParams choose between pruning and only counting. */
 export interface StoragePruneParams {
   dryRun?: boolean;
 }
 
-/** PruneResult tells what left, or would leave, by table. "blobs" and "backups" count files. */
+/** PruneResult counts what was pruned, or would be in a dry run, by table. "blobs" and "backups" count files. */
 export interface StoragePruneResult {
   tables: StoragePruneRow[];
 }
 
-/** PruneRow is one table's part. */
+/** PruneRow is the result for one table. */
 export interface StoragePruneRow {
   table: string;
   rows: number;
   bytes: number;
 }
 
-/** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
+/** Recovery is the event storage.recovery. A nil State means that recovery mode ended. */
 export interface StorageRecovery {
   state?: StorageRecoveryState;
 }
 
-/** RecoveryResult holds the recovery code. Show it once, and never store it. */
+/** RecoveryResult holds the recovery code. Show it once and never store it. */
 export interface StorageRecoveryResult {
   code: string;
   /** Groups are its 24 groups of 4, so that a dialog can ask for two of them. */
   groups: string[];
 }
 
-/** RecoveryState says why only storage, system and key methods answer. */
+/** RecoveryState explains why only storage, system and key methods work. */
 export interface StorageRecoveryState {
-  /** corrupt: the file is damaged; missing: there is no data in it, though there was before; held: rolled back, waits for a migration */
+  /** corrupt: the file is damaged; missing: the data that existed before is gone; held: after a rollback, until storage.migrate is called */
   reason: string;
   message: string;
   /** technical details */
@@ -5714,21 +5714,21 @@ export interface StorageRecoveryState {
   since: string;
 }
 
-/** RestoreParams name the backup that takes the place of the present data. */
+/** RestoreParams name the backup that replaces the current data. */
 export interface StorageRestoreParams {
   path: string;
   passphrase?: string;
-  /** check everything and count, change nothing */
+  /** check everything and count, but change nothing */
   dryRun?: boolean;
 }
 
-/** RestoreResult says where the replaced data was kept and what is there now. */
+/** RestoreResult reports where the replaced data was kept and how many rows were restored. */
 export interface StorageRestoreResult {
   /** empty for a dry run */
   replacedPath: string;
   /** rows by table in the restored data */
   rows: Record<string, number>;
-  /** rows of the present data that are newer or missing in the restored one */
+  /** current rows, by table, that the backup lacks or has in an older version */
   newer: Record<string, number>;
   createdAt: string;
 }
@@ -5745,9 +5745,9 @@ export interface StorageRotateResult {
   no: number;
 }
 
-/** SalvageParams say whether a loss is accepted. */
+/** SalvageParams choose whether to accept a loss. */
 export interface StorageSalvageParams {
-  /** use the salvaged data although rows are missing */
+  /** use the salvaged data even if rows are missing */
   acceptLoss?: boolean;
 }
 
@@ -5760,7 +5760,7 @@ export interface StorageSalvageResult {
   lostPages: number;
   /** rows were lost, or may have been */
   incomplete: boolean;
-  /** the salvaged data is in use now; else repeat with acceptLoss */
+  /** the salvaged data is now in use; if false, repeat with acceptLoss */
   applied: boolean;
 }
 
@@ -5768,17 +5768,17 @@ export interface StorageSalvageResult {
 export interface StorageSalvageRows {
   table: string;
   kept: number;
-  /** known to have existed and not readable; unreadable pages may have held more */
+  /** rows that existed and are unreadable; unreadable pages may have held more */
   lost: number;
 }
 
-/** SecretInfo is what may be shown of a secret. */
+/** SecretInfo is the part of a secret that may be shown. */
 export interface StorageSecretInfo {
   name: string;
   createdAt: string;
   /** SetAt is when the value was last set. */
   setAt: string;
-  /** UsedBy names what uses it. */
+  /** UsedBy lists labels of what uses the secret. */
   usedBy: string[];
 }
 
@@ -5802,7 +5802,7 @@ export interface StorageSecretsListResult {
   offset: number;
 }
 
-/** SecretsSetParams give a secret its value. */
+/** SecretsSetParams set the value of a secret. */
 export interface StorageSecretsSetParams {
   /** Name begins with a letter or digit and has at most 100 of A-Z a-z 0-9 _ . : / -. */
   name: string;
@@ -5810,12 +5810,12 @@ export interface StorageSecretsSetParams {
   value: string;
 }
 
-/** StartNewResult says where the data from before was moved. */
+/** StartNewResult reports where the previous data was moved. */
 export interface StorageStartNewResult {
   replacedPath: string;
 }
 
-/** StatusResult is what Settings › Data shows. Sizes are bytes. */
+/** StatusResult is shown in Settings › Data. Sizes are in bytes. */
 export interface StorageStatusResult {
   path: string;
   sizeBytes: number;
@@ -5846,7 +5846,7 @@ export interface StorageVerifyBackupParams {
   path: string;
 }
 
-/** VerifyBackupResult tells whether a restore from the file would work. */
+/** VerifyBackupResult reports whether the file can be restored. */
 export interface StorageVerifyBackupResult {
   ok: boolean;
   problems: string[];
@@ -7841,15 +7841,15 @@ export interface Methods {
   "get_rust_exe_status": { params: Record<string, never>; result: GatewayServiceList };
   /** Returns the recovery code, which opens the sealed values when the keyring is lost. It is Unavailable while locked. */
   "keys.export_recovery": { params: Record<string, never>; result: StorageRecoveryResult };
-  /** Unlocks with a recovery code. When the keyring and the key file are empty, the key of the code is put there; when they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped by that one. A code with a slip is Invalid and says where; a code of other data is Denied. */
+  /** Unlocks with a recovery code. If the keyring and the key file are empty, the key is stored there; if they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped with that one. A mistyped code is Invalid, with a message that says where; a code of other data is Denied. */
   "keys.import_recovery": { params: StorageImportRecoveryParams; result: StorageKeysStatus };
-  /** Puts a root key that lies in a file into the keyring and removes the file. It is Unavailable, and changes nothing, when the keyring does not take it. */
+  /** Moves a root key from its file to the keyring. If the keyring refuses it, MoveToKeyring is Unavailable and changes nothing. */
   "keys.move_to_keyring": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Retires the data key and makes a new one. Rows move to it in the background. */
+  /** Retires the data key and creates a new one. Rows are encrypted with it in the background. */
   "keys.rotate": { params: Record<string, never>; result: StorageRotateResult };
-  /** Says where the root key lives and which data keys there are. */
+  /** Returns where the root key is stored and which data keys exist. */
   "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Reads the keyring again, for example after the person unlocked it. It is Unavailable when no key that is there now opens the data. */
+  /** Reads the keyring again, for example after the person unlocked it. It is Unavailable if no key found now unlocks the data. */
   "keys.unlock": { params: Record<string, never>; result: StorageKeysStatus };
   /** Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
@@ -8123,7 +8123,7 @@ export interface Methods {
   "secrets.delete": { params: StorageSecretsDeleteParams; result: Record<string, never> };
   /** Returns the names of the caller's secrets. A value is never returned. */
   "secrets.list": { params: StorageSecretsListParams; result: StorageSecretsListResult };
-  /** Stores a value under a name, in place of a former one. */
+  /** Stores a value under a name and replaces a former one. */
   "secrets.set": { params: StorageSecretsSetParams; result: Record<string, never> };
   /** Reports the real state of each service of this build. */
   "services.list": { params: Record<string, never>; result: GatewayServiceList };
@@ -8247,31 +8247,31 @@ export interface Methods {
   "stop_all_rust_exes": { params: Omit<GatewayServiceParams, "name"> & { name?: "*" }; result: GatewayServiceList };
   /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
   "stop_rust_exe": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Writes one zip with database, blobs, settings and the user's files while Helix keeps working, and reads it back before it answers. */
+  /** Writes the database, blobs, settings and the user's files to one zip file while Helix keeps working. It reads the file back and verifies it before it returns. */
   "storage.backup": { params: StorageBackupParams; result: StorageBackupResult };
   /** Lists backups and pre-migration snapshots, newest first. */
   "storage.backups": { params: StorageBackupsParams; result: StorageBackupsResult };
-  /** Looks for damage. The full check reads every index and every blob. Damage of the database starts recovery mode. */
+  /** Looks for damage. The full check also reads every index and every blob. A damaged database enters recovery mode. */
   "storage.check": { params: StorageCheckParams; result: StorageCheckResult };
-  /** Writes the caller's data as JSON lines and Markdown, readable without Helix. It holds no secrets and no keys. */
+  /** Writes the caller's data as JSON lines and Markdown, readable without Helix. It contains no secrets and no keys. */
   "storage.export": { params: StorageExportParams; result: StorageExportResult };
-  /** Adds the rows of an export to the caller's data. Ids are kept; rows that exist are skipped and counted. It is one transaction: all of it, or nothing. */
+  /** Adds the rows of an export to the caller's data. Ids are kept; rows that already exist are skipped and counted. The import is one transaction, so it is applied completely or not at all. */
   "storage.import": { params: StorageImportParams; result: StorageImportResult };
-  /** Ends the hold that Rollback left and brings the data to this version's schema. All sessions end when something changed. */
+  /** Removes the hold that Rollback left and migrates the data to this version's schema. All sessions end if anything changed. */
   "storage.migrate": { params: Record<string, never>; result: StorageMigrateResult };
-  /** Removes what is older or more than the retention settings allow. It never touches memories, tools, skills or memos. */
+  /** Removes what exceeds the age or number that the retention settings allow. It never touches memories, tools, skills or memos. */
   "storage.prune": { params: StoragePruneParams; result: StoragePruneResult };
-  /** Puts a backup in the place of the present data, which is kept in a folder replaced-<time>. All sessions end. */
+  /** Replaces the current data with a backup and keeps the current data in a folder replaced-<time>. All sessions end. */
   "storage.restore": { params: StorageRestoreParams; result: StorageRestoreResult };
-  /** Goes back to the snapshot made before a migration and holds further migrations until Migrate is called. All sessions end. */
+  /** Restores the snapshot made before a migration, and blocks further migrations until Migrate is called. All sessions end. */
   "storage.rollback": { params: StorageRollbackParams; result: StorageRestoreResult };
-  /** Copies every readable row of a damaged database into a new one. The new one takes the place of the database when nothing was lost, or when the caller accepts the loss. It works in recovery mode only; the damaged files are kept. */
+  /** Copies every readable row of a damaged database into a new one. The new one replaces the database if nothing was lost or the caller accepts the loss. It works in recovery mode only; the damaged files are kept. */
   "storage.salvage": { params: StorageSalvageParams; result: StorageSalvageResult };
-  /** Gives up on a database that is missing or damaged and begins an empty one. What is there moves to a folder replaced-<time>. It works in recovery mode only. */
+  /** Abandons a database that is missing or damaged and creates an empty one. The existing files are moved to a folder replaced-<time>. It works in recovery mode only. */
   "storage.start_new": { params: Record<string, never>; result: StorageStartNewResult };
-  /** Tells sizes, free space, schema, checks, backups and the caller's rows by table. */
+  /** Returns sizes, free space, schema, checks, backups and the caller's rows by table. */
   "storage.status": { params: Record<string, never>; result: StorageStatusResult };
-  /** Reads a backup from end to end and checks everything a restore would. */
+  /** Reads a whole backup and runs every check that a restore would. */
   "storage.verify_backup": { params: StorageVerifyBackupParams; result: StorageVerifyBackupResult };
   /** Lists what two devices wrote into the same field without knowing of each other. */
   "sync.conflicts": { params: CloudsyncConflictsParams; result: CloudsyncConflictsResult };
@@ -8513,13 +8513,13 @@ export interface Events {
   "skills.run_event": SkillsRunEvent;
   /** WasmChanged is published when a WASM tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
   "skills.wasm_changed": WasmtoolsWasmChanged;
-  /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
+  /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows if Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
-  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
+  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many means that there are too many ids to list. */
   "storage.changed": StorageChanged;
   /** LowSpace is the event storage.low_space; Low is false when there is room again. */
   "storage.low_space": StorageLowSpace;
-  /** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
+  /** Recovery is the event storage.recovery. A nil State means that recovery mode ended. */
   "storage.recovery": StorageRecovery;
   /** ConflictsChanged is published when conflicts came or were resolved. */
   "sync.conflict": CloudsyncConflictsChanged;
