@@ -4179,22 +4179,22 @@ export interface PsychologyWhatIf {
   reinforceAt?: string[];
 }
 
-/** BenchResult lists the figures, and what could not be measured here. */
+/** BenchResult lists the results, and what could not be measured here. */
 export interface SandboxBenchResult {
   rows: SandboxBenchRow[];
   skipped: string[];
 }
 
-/** BenchRow is one figure of a short benchmark. */
+/** BenchRow is one result of the short benchmark. */
 export interface SandboxBenchRow {
   name: string;
   value: number;
   unit: string;
-  /** what it means, for a person */
+  /** what it means, for people */
   note: string;
 }
 
-/** CacheStatus describes the folder of compiled code. Reason says in words why it is not used, and is empty when it is. */
+/** CacheStatus describes the folder of compiled code. Reason is why it is not used, and empty if it is used. */
 export interface SandboxCacheStatus {
   bytes: number;
   modules: number;
@@ -4223,7 +4223,7 @@ export interface SandboxModuleInfo {
   sha256: string;
 }
 
-/** PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker, Discarded were thrown away after a run since the start. */
+/** PoolStatus counts instances: Idle are ready, Busy are running, Queued are calls waiting for a worker, Discarded were not reused after a run since the start. */
 export interface SandboxPoolStatus {
   idle: number;
   busy: number;
@@ -4231,11 +4231,11 @@ export interface SandboxPoolStatus {
   discarded: number;
 }
 
-/** TierStatus says whether a tier can be used, and why not, or what weakens it. */
+/** TierStatus reports whether a tier can be used, and why not, or what weakens it. */
 export interface SandboxTierStatus {
   tier: string;
   available: boolean;
-  /** what a run there has around it: one of the Isolation constants */
+  /** how runs in it are isolated: one of the Isolation constants */
   isolation?: string;
   reasons: string[];
 }
@@ -7489,9 +7489,9 @@ export interface WasmtoolsSandboxStatus {
   ready: boolean;
   /** why it is not ready */
   reason?: string;
-  /** thread, or fuel where threads have no clock */
+  /** thread, or fuel if threads have no clock */
   cpuMeter: string;
-  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
+  /** how a run gets a new world: cow shares the pages of a prepared one until they are written, copy copies it */
   snapshot: string;
   pool: SandboxPoolStatus;
   tiers: SandboxTierStatus[];
@@ -8069,7 +8069,7 @@ export interface Methods {
   "psychology.upsert_entry": { params: PsychologyUpsertParams; result: PsychologyEntry };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
-  /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
+  /** Measures for a few seconds how fast code starts, runs and is stopped on this computer. The results are meant for people; they are compared with other engines by make bench- */
   "sandbox.bench": { params: Record<string, never>; result: SandboxBenchResult };
   /** Deletes compiled code that is kept between starts. What runs goes on; the next start of each module compiles it once more. */
   "sandbox.clear_cache": { params: Record<string, never>; result: WasmtoolsClearedCache };
