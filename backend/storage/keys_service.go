@@ -223,8 +223,8 @@ func (k *Keys) Unlock(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	return k.Status(ctx, struct{}{})
 }
 
-// MoveToKeyring moves a root key from its file to the keyring. If the keyring refuses it,
-// MoveToKeyring is Unavailable and changes nothing.
+// MoveToKeyring moves a root key from its file to the keyring. If the keyring refuses it, the call
+// is Unavailable and changes nothing.
 func (k *Keys) MoveToKeyring(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	m, ok := k.root.(mover)
 	if !ok {

@@ -1716,27 +1716,27 @@ export interface EvalRunResult {
   total: number;
 }
 
-/** ActivateParams are the arguments of a second start. */
+/** ActivateParams are the arguments of a second start of the program. */
 export interface GatewayActivateParams {
-  /** may hold a helix:// link */
+  /** may contain a helix:// link */
   args: string[];
 }
 
-/** BlobParams name a blob. */
+/** BlobParams identify a blob. */
 export interface GatewayBlobParams {
   /** 64 hex characters */
   sha256: string;
 }
 
-/** BlobURL is an address that serves the blob without a token until it expires. */
+/** BlobURL is a URL that serves the blob without a token until it expires. */
 export interface GatewayBlobURL {
   url: string;
   expiresAt: string;
 }
 
-/** ClientInfo is how a client calls itself. It is a label for people and never checked. */
+/** ClientInfo is how a client identifies itself. It is a label for people and never verified. */
 export interface GatewayClientInfo {
-  /** the program, for example helix-cli */
+  /** the program, such as helix-cli */
   id?: string;
   /** of the program */
   version?: string;
@@ -1748,7 +1748,7 @@ export interface GatewayClientInfo {
   instanceId?: string;
 }
 
-/** ClientKind says who is behind a session. */
+/** ClientKind is the kind of client behind a session. */
 export type GatewayClientKind = "program" | "window" | "browser" | "terminal" | "token";
 
 /** ConnectAuth carries the secret that opens the session. */
@@ -1759,46 +1759,46 @@ export interface GatewayConnectAuth {
 
 /** ConnectParams open a session. Fields that this version does not know are ignored. */
 export interface GatewayConnectParams {
-  /** the oldest protocol the client speaks */
+  /** the oldest protocol version that the client supports */
   minProtocol: number;
   /** the newest */
   maxProtocol: number;
   client?: GatewayClientInfo;
-  /** rights asked for; empty asks for read */
+  /** requested scopes; empty means read */
   scopes?: string[];
-  /** not needed when the pipe is authenticated */
+  /** not needed if the pipe is authenticated */
   auth?: GatewayConnectAuth;
   /** BCP 47 */
   locale?: string;
 }
 
-/** Degraded is one part that works less than it should. */
+/** Degraded is one part of the program that does not fully work. */
 export interface GatewayDegraded {
   area: string;
   reason: string;
-  /** what to do about it */
+  /** how to fix it */
   hint?: string;
 }
 
-/** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+/** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
 export interface GatewayEventsGap {
   fromSeq: number;
   toSeq: number;
 }
 
-/** EventsState is the position of the event stream. Seq counts per user from 1 within an epoch; a new epoch begins when Helix starts. */
+/** EventsState is the position of the event stream. Seq counts per user from 1 within an epoch; a new epoch starts with each start of Helix. */
 export interface GatewayEventsState {
   epoch: string;
   seq: number;
 }
 
-/** Features lists what this session's server can do. */
+/** Features lists the methods and events available in this session. */
 export interface GatewayFeatures {
   methods: string[];
   events: string[];
 }
 
-/** Hello is the answer to connect. */
+/** Hello is the response to connect. */
 export interface GatewayHello {
   /** always hello-ok */
   type: string;
@@ -1815,27 +1815,27 @@ export interface GatewayHello {
   seq: number;
 }
 
-/** MemoryUse is what the process takes. */
+/** MemoryUse is the memory that the process uses. */
 export interface GatewayMemoryUse {
   rssBytes: number;
   heapBytes: number;
 }
 
-/** NewToken holds the secret of a new token; it is shown this once. */
+/** NewToken contains the secret of a new token, which is shown only once. */
 export interface GatewayNewToken {
   id: string;
   token: string;
 }
 
-/** PageParams choose a part of a list. */
+/** PageParams select a part of a list. */
 export interface GatewayPageParams {
   /** 1 to 100; default 50 */
   limit?: number;
-  /** how many to skip */
+  /** number to skip */
   offset?: number;
 }
 
-/** Policy is what the server holds the client to. */
+/** Policy lists the limits for the client. */
 export interface GatewayPolicy {
   /** bytes of a frame */
   maxPayload: number;
@@ -1845,15 +1845,15 @@ export interface GatewayPolicy {
   tickIntervalMs: number;
 }
 
-/** ResumeParams say what the client saw last. */
+/** ResumeParams identify the last event that the client received. */
 export interface GatewayResumeParams {
   epoch: string;
-  /** 0: from the beginning of the epoch */
+  /** 0: from the start of the epoch */
   afterSeq: number;
   topics?: string[];
 }
 
-/** ResumeResult says what was replayed. With gap nothing was: reload what you show. */
+/** ResumeResult reports what was replayed. If gap is true, nothing was: reload what you show. */
 export interface GatewayResumeResult {
   epoch: string;
   seq: number;
@@ -1861,7 +1861,7 @@ export interface GatewayResumeResult {
   gap: boolean;
 }
 
-/** ServerInfo names the program and the connection. */
+/** ServerInfo describes the program and the connection. */
 export interface GatewayServerInfo {
   version: string;
   commit?: string;
@@ -1869,33 +1869,33 @@ export interface GatewayServerInfo {
   connId: string;
 }
 
-/** ServiceList holds the services of this build. */
+/** ServiceList lists the services of this build. */
 export interface GatewayServiceList {
   services: GatewayServiceState[];
   total: number;
 }
 
-/** ServiceParams name a service. */
+/** ServiceParams identify a service. */
 export interface GatewayServiceParams {
   /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, skills, scheduler, agent and gateway, or * for all but the gateway. */
   name: string;
 }
 
-/** ServiceState is what one service does right now. */
+/** ServiceState is the current state of one service. */
 export interface GatewayServiceState {
   name: string;
   /** running, stopping, stopped, failed */
   state: string;
   running: boolean;
   port?: number;
-  /** of the backend: services share its process */
+  /** of the backend, since services share its process */
   pid: number;
   since?: string;
   restarts: number;
   error?: string;
 }
 
-/** ServicesChanged says that a service started, stopped or failed. */
+/** ServicesChanged reports that a service started, stopped or failed. */
 export interface GatewayServicesChanged {
   name: string;
 }
@@ -1905,39 +1905,39 @@ export interface GatewaySessionInfo {
   sessionId: string;
   user: GatewayUser;
   scopes: string[];
-  /** what the client says of itself */
+  /** as the client describes itself */
   client: GatewayClientInfo;
-  /** what the gateway knows of it */
+  /** as determined by the gateway */
   clientKind: GatewayClientKind;
-  /** may do what is kept for people */
+  /** may do what only people may do */
   person: boolean;
-  /** the created token that let it in, also through a ticket */
+  /** the created token behind it, directly or through a ticket */
   token?: GatewaySessionToken;
   /** bridge, websocket, http, memory */
   pipe: string;
   connectedAt: string;
-  /** the session that asks */
+  /** the calling session */
   current?: boolean;
 }
 
-/** SessionList lists the user's open sessions, the oldest first. */
+/** SessionList lists the user's open sessions, oldest first. */
 export interface GatewaySessionList {
   sessions: GatewaySessionInfo[];
   total: number;
 }
 
-/** SessionParams name a session. */
+/** SessionParams identify a session. */
 export interface GatewaySessionParams {
   sessionId: string;
 }
 
-/** SessionToken names a created token. */
+/** SessionToken identifies a created token. */
 export interface GatewaySessionToken {
   id: string;
   name: string;
 }
 
-/** SessionsChanged says that a session of the user was opened or closed. */
+/** SessionsChanged reports that a session of the user was opened or closed. */
 export type GatewaySessionsChanged = Record<string, never>;
 
 /** SystemStatus is the state of the whole program. */
@@ -1952,19 +1952,19 @@ export interface GatewaySystemStatus {
   recovery: boolean;
   degraded: GatewayDegraded[];
   memory: GatewayMemoryUse;
-  /** Background says whether background work is paused, and by what. */
+  /** Background reports whether background work is paused, and why. */
   background: PauseState;
 }
 
-/** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+/** SystemStopping reports that Helix is about to end the session. */
 export interface GatewaySystemStopping {
-  /** after this time what still runs is cut off */
+  /** running calls are canceled after this time */
   withinMs: number;
 }
 
 /** Ticket opens the web UI once. */
 export interface GatewayTicket {
-  /** the ticket is in the fragment, which no server sees */
+  /** the ticket is in the fragment, which is not sent to servers */
   url: string;
   expiresAt: string;
 }
@@ -1977,7 +1977,7 @@ export interface GatewayTicketParams {
   path?: string;
 }
 
-/** TokenIDParams name a token. */
+/** TokenIDParams identify a token. */
 export interface GatewayTokenIDParams {
   id: string;
 }
@@ -1988,25 +1988,25 @@ export interface GatewayTokenInfo {
   name: string;
   scopes: string[];
   createdAt: string;
-  /** to the minute */
+  /** with a resolution of one minute */
   lastUsedAt?: string;
   expiresAt?: string;
   revokedAt?: string;
 }
 
-/** TokenList holds the user's tokens, the newest first. */
+/** TokenList lists the user's tokens, newest first. */
 export interface GatewayTokenList {
   tokens: GatewayTokenInfo[];
   total: number;
 }
 
-/** TokenListParams choose which tokens to list. */
+/** TokenListParams select which tokens to list. */
 export interface GatewayTokenListParams {
-  /** also those that were revoked */
+  /** include revoked tokens */
   revoked?: boolean;
   /** 1 to 100; default 50 */
   limit?: number;
-  /** how many to skip */
+  /** number to skip */
   offset?: number;
 }
 
@@ -2019,12 +2019,12 @@ export interface GatewayTokenParams {
   expiresAt?: string;
 }
 
-/** TokensChanged says that the user's list of tokens is another one now. */
+/** TokensChanged reports that the user's list of tokens changed. */
 export type GatewayTokensChanged = Record<string, never>;
 
-/** TopicsParams names events: exact names, or a prefix with a star such as memory.*. */
+/** TopicsParams select events by exact name, or by a prefix with a star such as memory.*. */
 export interface GatewayTopicsParams {
-  /** at most 64 a session */
+  /** at most 64 per session */
   topics: string[];
 }
 
@@ -7703,7 +7703,7 @@ export interface Methods {
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
   /** Lists the subagents of a session and what they do. */
   "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
-  /** Shows the window and opens the link among the arguments. */
+  /** Shows the window and opens the link in the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
   /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
   "app.pause_background": { params: BackendPauseBackgroundParams; result: PauseState };
@@ -7727,7 +7727,7 @@ export interface Methods {
   "audit.list": { params: AuditListParams; result: AuditListResult };
   /** Checks the log of this device against its keys and its newest signed head: every entry of every user and device. The report counts the caller's own. */
   "audit.verify": { params: AuditVerifyParams; result: AuditReport };
-  /** Signs an address for a blob that belongs to one of the user's rows. It is valid for 5 minutes and until Helix stops. */
+  /** Signs a URL for a blob that one of the user's rows refers to. It is valid for 5 minutes, and at most until Helix stops. */
   "blobs.url": { params: GatewayBlobParams; result: GatewayBlobURL };
   /** Calls anything that the user can call, by its id or its name, and answers once it has ended. */
   "callables.call": { params: CallableCallParams; result: CallableCallResult };
@@ -7807,7 +7807,7 @@ export interface Methods {
   "config.schema": { params: Record<string, never>; result: Record<string, unknown> };
   /** Writes settings to config.toml, all or none. A wrong value or an unknown key is Invalid; a key that a variable or flag decides is Conflict. */
   "config.set": { params: ConfigSetParams; result: ConfigSetResult };
-  /** Opens the session: it is the first call on a WebSocket, and optional where the pipe is authenticated already. The rights granted are those asked for that the token has. */
+  /** Opens the session: it must be the first call on a WebSocket, and is optional if the pipe is already authenticated. The granted scopes are the requested ones that the token has. */
   "connect": { params: GatewayConnectParams; result: GatewayHello };
   /** Another name of schedules.create. Makes a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
@@ -7831,19 +7831,19 @@ export interface Methods {
   "eval.result": { params: EvalResultParams; result: EvalResult };
   /** Starts an evaluation. */
   "eval.run": { params: EvalRunParams; result: EvalRunResult };
-  /** Subscribes to topics, sends every event after afterSeq that is still kept, in order, and then goes on live. The replayed events come before the response. When events are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the session is live all the same. */
+  /** Subscribes to topics, sends every stored event after afterSeq, in order, and then continues with live events. The replayed events are sent before the response. If some events are no longer stored, or the epoch has changed, nothing is replayed and gap is true; live events follow nevertheless. */
   "events.resume": { params: GatewayResumeParams; result: GatewayResumeResult };
-  /** Adds topics to what this session hears. Events arrive as notifications in the order of their seq. A session starts with no topics. */
+  /** Adds topics to this session. Events arrive as notifications in the order of their seq. A session starts with no topics. */
   "events.subscribe": { params: GatewayTopicsParams; result: GatewayEventsState };
-  /** Removes topics exactly as they were subscribed; others are ignored. */
+  /** Removes topics exactly as they were subscribed; unknown ones are ignored. */
   "events.unsubscribe": { params: GatewayTopicsParams; result: GatewayEventsState };
-  /** Another name of services.list. Reports the real state of each service of this build. */
+  /** Another name of services.list. Returns the current state of each service of this build. */
   "get_rust_exe_status": { params: Record<string, never>; result: GatewayServiceList };
   /** Returns the recovery code, which opens the sealed values when the keyring is lost. It is Unavailable while locked. */
   "keys.export_recovery": { params: Record<string, never>; result: StorageRecoveryResult };
   /** Unlocks with a recovery code. If the keyring and the key file are empty, the key is stored there; if they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped with that one. A mistyped code is Invalid, with a message that says where; a code of other data is Denied. */
   "keys.import_recovery": { params: StorageImportRecoveryParams; result: StorageKeysStatus };
-  /** Moves a root key from its file to the keyring. If the keyring refuses it, MoveToKeyring is Unavailable and changes nothing. */
+  /** Moves a root key from its file to the keyring. If the keyring refuses it, the call is Unavailable and changes nothing. */
   "keys.move_to_keyring": { params: Record<string, never>; result: StorageKeysStatus };
   /** Retires the data key and creates a new one. Rows are encrypted with it in the background. */
   "keys.rotate": { params: Record<string, never>; result: StorageRotateResult };
@@ -8125,21 +8125,21 @@ export interface Methods {
   "secrets.list": { params: StorageSecretsListParams; result: StorageSecretsListResult };
   /** Stores a value under a name and replaces a former one. */
   "secrets.set": { params: StorageSecretsSetParams; result: Record<string, never> };
-  /** Reports the real state of each service of this build. */
+  /** Returns the current state of each service of this build. */
   "services.list": { params: Record<string, never>; result: GatewayServiceList };
   /** Stops and starts a service. */
   "services.restart": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Starts a service; starting a running one changes nothing. */
+  /** Starts a service; starting a running one has no effect. */
   "services.start": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "services.stop": { params: GatewayServiceParams; result: GatewayServiceList };
   /** Describes the caller's own session. */
   "session.get": { params: Record<string, never>; result: GatewaySessionInfo };
-  /** Ends one of the user's sessions. Its running calls are canceled; jobs that have returned an id go on. */
+  /** Ends one of the user's sessions. Its running calls are canceled; jobs that have returned an id continue. */
   "sessions.close": { params: GatewaySessionParams; result: Record<string, never> };
   /** Lists the user's open sessions. */
   "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
-  /** Makes an address that lets one browser in, once, within a minute. */
+  /** Returns a URL that lets one browser sign in, once, within a minute. */
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
   /** Answers a question of a run, or of a nested run that it waits for. */
   "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
@@ -8233,19 +8233,19 @@ export interface Methods {
   "skills.validate_wasm": { params: WasmtoolsValidateWasmParams; result: WasmtoolsWasmReport };
   /** Returns a page of the runs of a skill, newest first. */
   "skills.wasm_executions": { params: ToolsSkillExecutionsParams; result: ToolsSkillExecutionsResult };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_memory_synthesis": { params: Omit<GatewayServiceParams, "name"> & { name?: "memory-synthesis" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_psychology_decay": { params: Omit<GatewayServiceParams, "name"> & { name?: "psychology-decay" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_skill_sandbox": { params: Omit<GatewayServiceParams, "name"> & { name?: "skill-sandbox" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_sync_coordinator": { params: Omit<GatewayServiceParams, "name"> & { name?: "sync-coordinator" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_voice_pipeline": { params: Omit<GatewayServiceParams, "name"> & { name?: "voice-pipeline" }; result: GatewayServiceList };
-  /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Another name of services.stop. Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "stop_all_rust_exes": { params: Omit<GatewayServiceParams, "name"> & { name?: "*" }; result: GatewayServiceList };
-  /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Another name of services.stop. Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "stop_rust_exe": { params: GatewayServiceParams; result: GatewayServiceList };
   /** Writes the database, blobs, settings and the user's files to one zip file while Helix keeps working. It reads the file back and verifies it before it returns. */
   "storage.backup": { params: StorageBackupParams; result: StorageBackupResult };
@@ -8305,17 +8305,17 @@ export interface Methods {
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
   /** Says how sync stands. It never calls the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
-  /** Reports version, uptime, memory and what is degraded. */
+  /** Returns version, uptime, memory and what is degraded. */
   "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
-  /** Ends the program in order: running calls get 10 s. */
+  /** Ends the program gracefully: running calls get some seconds to finish. */
   "system.stop": { params: Record<string, never>; result: Record<string, never> };
-  /** Makes a token for another program. Only its hash is kept. */
+  /** Creates a token for another program. Only its hash is stored. */
   "tokens.create": { params: GatewayTokenParams; result: GatewayNewToken };
-  /** Lists the user's tokens. The root token is not among them. */
+  /** Lists the user's tokens. The root token is not included. */
   "tokens.list": { params: GatewayTokenListParams; result: GatewayTokenList };
-  /** Ends a token for good and closes its sessions within a second. */
+  /** Revokes a token permanently and closes its sessions within a second. */
   "tokens.revoke": { params: GatewayTokenIDParams; result: Record<string, never> };
-  /** Replaces the root token where it is kept and closes every session that the old one opened, also through a ticket. The new one is not returned: the command line reads it from where it is kept. */
+  /** Replaces the root token in its store and closes every session that the old one opened, directly or through a ticket. The new one is not returned: the command line reads it from the store. */
   "tokens.rotate_root": { params: Record<string, never>; result: Record<string, never> };
   /** Returns entries of the audit log about one tool, one run or all tools, newest first, and whether the chain is intact. */
   "tools.audit": { params: ToolsAuditParams; result: ToolsAuditResult };
@@ -8461,7 +8461,7 @@ export interface Events {
   "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
-  /** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+  /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
   /** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents; IDs has at most 100, and Many says that there are more. */
   "memory.changed": MemoryChanged;
@@ -8499,9 +8499,9 @@ export interface Events {
   "schedules.notification": SchedulerNotification;
   /** RunEvent is the event schedules.run_event. */
   "schedules.run_event": SchedulerRunEvent;
-  /** ServicesChanged says that a service started, stopped or failed. */
+  /** ServicesChanged reports that a service started, stopped or failed. */
   "services.changed": GatewayServicesChanged;
-  /** SessionsChanged says that a session of the user was opened or closed. */
+  /** SessionsChanged reports that a session of the user was opened or closed. */
   "sessions.changed": GatewaySessionsChanged;
   /** Changed is the event skills.changed. */
   "skills.changed": SkillsChanged;
@@ -8527,9 +8527,9 @@ export interface Events {
   "sync.delta": CloudsyncApplied;
   /** StatusChanged is published when the state or the error changes. */
   "sync.status": CloudsyncStatusChanged;
-  /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+  /** SystemStopping reports that Helix is about to end the session. */
   "system.stopping": GatewaySystemStopping;
-  /** TokensChanged says that the user's list of tokens is another one now. */
+  /** TokensChanged reports that the user's list of tokens changed. */
   "tokens.changed": GatewayTokensChanged;
   /** Changed is published when a tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is the zero id when no single tool is meant. */
   "tools.changed": ToolsChanged;
