@@ -1509,30 +1509,30 @@ export interface ConfigChanged {
   keys: string[];
 }
 
-/** GetParams choose settings. */
+/** GetParams select settings. */
 export interface ConfigGetParams {
   /** Keys to return; none means all. */
   keys?: string[];
 }
 
-/** GetResult holds values by key. */
+/** GetResult contains values by key. */
 export interface ConfigGetResult {
   values: Record<string, unknown>;
-  /** Sources says where each value came from: default, file, .env, environment or flag. */
+  /** Sources is where each value came from: default, file, .env, environment or flag. */
   sources: Record<string, string>;
 }
 
 /** SetParams change settings. */
 export interface ConfigSetParams {
-  /** Values by key; null goes back to the default. */
+  /** Values by key; null resets to the default. */
   values: Record<string, unknown>;
 }
 
-/** SetResult says what a change did. */
+/** SetResult describes the effect of a change. */
 export interface ConfigSetResult {
-  /** Applied lists the keys whose value is new, sorted. */
+  /** Applied lists the keys whose value changed, sorted. */
   applied: string[];
-  /** Restart lists those of them that count from the next start on. */
+  /** Restart lists those of them that take effect after a restart. */
   restart: string[];
 }
 
@@ -2034,21 +2034,21 @@ export interface GatewayUser {
   displayName: string;
 }
 
-/** BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as it came, with the name and version that it was made for. */
+/** BundleSignature is a signature in a shared file: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as received, with the name and version that it was made for. */
 export interface LifecycleBundleSignature {
   name: string;
   version: string;
   author: string;
-  /** RFC 3339, exactly as it was signed */
+  /** RFC 3339, exactly as signed */
   signedAt: string;
-  /** base64 of 32 bytes, or PEM in the older form */
+  /** base64 of 32 bytes, or PEM in the older format */
   publicKey: string;
   /** base64 */
   signature: string;
   legacy?: boolean;
 }
 
-/** OnConflict says what an import does with a definition whose name is taken. */
+/** OnConflict is what an import does with a definition whose name is taken. */
 export type LifecycleOnConflict = "rename" | "replace" | "skip";
 
 /** SignResult holds the signature made by this device. */
@@ -2064,15 +2064,15 @@ export interface LifecycleSignatureInfo {
   fingerprint?: string;
   /** base64, for tools.trust_signer */
   publicKey?: string;
-  /** the name the user gave this key, else the author in the signature */
+  /** the user's name for this key, else the author in the signature */
   signer?: string;
   signedAt?: string;
 }
 
-/** SignatureState says what a signature is worth. */
+/** SignatureState is the result of verifying a signature. */
 export type LifecycleSignatureState = "valid_trusted" | "valid_unknown" | "valid_legacy" | "invalid" | "none";
 
-/** Signer is a key that signed tools. */
+/** Signer is a key that has signed tools. */
 export interface LifecycleSigner {
   fingerprint: string;
   publicKey: string;
@@ -2824,19 +2824,19 @@ export interface MemoryWatchedFolder {
   createdAt: string;
 }
 
-/** Changed is published when background work was paused or may go on. */
+/** Changed is published when background work was paused or may continue. */
 export interface PauseChanged {
   state: PauseState;
 }
 
-/** Reason says who or what holds background work back. */
+/** Reason is why background work is paused. */
 export type PauseReason = "low_space" | "person";
 
-/** State is what clients see of a Pause. */
+/** State is the state of a Pause for clients. */
 export interface PauseState {
   paused: boolean;
   reasons: PauseReason[];
-  /** Until is when a person's pause ends by itself; absent: it is ended by hand. */
+  /** Until is when a person's pause ends automatically; absent: it does not. */
   until?: string;
 }
 
@@ -7801,11 +7801,11 @@ export interface Methods {
   "chat.unarchive": { params: AgentSessionParams; result: AgentSessionResult };
   /** Returns when a turn has ended or waits for a person, or after waitMs. */
   "chat.wait": { params: AgentWaitParams; result: AgentTurnResult };
-  /** Returns the settings in force and where each came from. */
+  /** Returns the current settings and where each came from. */
   "config.get": { params: ConfigGetParams; result: ConfigGetResult };
-  /** Returns a JSON Schema of all settings: an object with one property a key. Beside type, default, minimum, maximum, enum and description a property has x-unit, x-env and x-restart. */
+  /** Returns a JSON Schema of all settings: an object with one property per key. Besides type, default, minimum, maximum, enum and description, a property has x-unit, x-env and x-restart. */
   "config.schema": { params: Record<string, never>; result: Record<string, unknown> };
-  /** Writes settings to config.toml, all or none. A wrong value or an unknown key is Invalid; a key that a variable or flag decides is Conflict. */
+  /** Writes settings to config.toml, all or none. An invalid value or an unknown key is Invalid; a key that is overridden by a variable or flag is Conflict. */
   "config.set": { params: ConfigSetParams; result: ConfigSetResult };
   /** Opens the session: it must be the first call on a WebSocket, and is optional if the pipe is already authenticated. The granted scopes are the requested ones that the token has. */
   "connect": { params: GatewayConnectParams; result: GatewayHello };
@@ -8423,7 +8423,7 @@ export interface Methods {
 export interface Events {
   /** Changed is agent.changed: budgets, personas or skill documents changed. */
   "agent.changed": AgentChanged;
-  /** Changed is published when background work was paused or may go on. */
+  /** Changed is published when background work was paused or may continue. */
   "app.background_changed": PauseChanged;
   /** ApprovalChanged is the event approvals.changed. */
   "approvals.changed": PermissionApprovalChanged;
