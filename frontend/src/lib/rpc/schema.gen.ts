@@ -1129,10 +1129,10 @@ export interface AuditWireSubject {
   name?: string;
 }
 
-/** CancelSkillResult is how the run stands after it. */
+/** CancelSkillResult is the state of the run after the call. */
 export interface BackendCancelSkillResult {
   status: string;
-  /** it was running and is ending now, or had been canceled before */
+  /** it was running and is ending now, or was already canceled */
   canceled: boolean;
 }
 
@@ -1144,11 +1144,11 @@ export interface BackendExecuteSkillParams {
   input?: unknown;
   /** of a composite skill */
   version?: string;
-  /** of a composite skill: answer at once */
+  /** of a composite skill: return at once */
   async?: boolean;
   /** of a composite skill: how long to wait for the end, default 120000 */
   waitMs?: number;
-  /** of a composite skill: the same id gives the same run */
+  /** of a composite skill: the same id returns the same run */
   requestId?: string;
   /** of a WASM tool: lowers its time limit */
   timeoutMs?: number;
@@ -1156,7 +1156,7 @@ export interface BackendExecuteSkillParams {
   interactive?: boolean;
 }
 
-/** PauseBackgroundParams say how long background work pauses, or that it resumes. */
+/** PauseBackgroundParams set how long background work is paused, or resume it. */
 export interface BackendPauseBackgroundParams {
   /** 1h, tomorrow or forever, which is until it is resumed; "": forever */
   for?: string;
@@ -7705,7 +7705,7 @@ export interface Methods {
   "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
   /** Shows the window and opens the link in the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
-  /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
+  /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. Running work, and work that the person starts, continues. A pause survives a restart. */
   "app.pause_background": { params: BackendPauseBackgroundParams; result: PauseState };
   /** Answers a question. The first answer wins: a later one, one to a question that expired, and one that carries another definition hash than the question are Conflict with a Stale detail, and nothing changes. It needs the scope approve. */
   "approvals.decide": { params: PermissionAnswerParams; result: PermissionAnswerResult };
@@ -7763,7 +7763,7 @@ export interface Methods {
   "chat.delete": { params: AgentSessionParams; result: AgentSessionResult };
   /** Reads the log of a session. */
   "chat.events": { params: AgentEventsParams; result: AgentEventsResult };
-  /** Is chat.export; its file can then be fetched. */
+  /** Is chat.export; its file can then be downloaded. */
   "chat.export": { params: AgentExportParams; result: AgentExportResult };
   /** Copies a chat up to the end of a turn. The copy goes its own way; what waits in the queue stays behind, and so does the cost. */
   "chat.fork": { params: AgentForkParams; result: AgentSessionResult };
@@ -7771,7 +7771,7 @@ export interface Methods {
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
   /** Another name of agent.status. Says whether the agent can work, and what it does. */
   "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
-  /** Is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets ids of its own and holds no rights; what it says counts as text from outside. */
+  /** Is chat.import. It creates a chat from an export in JSON lines, completely or not at all. The chat gets new ids and has no permissions; its texts are untrusted. */
   "chat.import": { params: AgentImportParams; result: AgentSessionResult };
   /** Lists the chats of the caller, pinned ones first, then by the newest message. */
   "chat.list": { params: AgentListParams; result: AgentListResult };
@@ -8143,7 +8143,7 @@ export interface Methods {
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
   /** Answers a question of a run, or of a nested run that it waits for. */
   "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
-  /** Stops a run of a skill of either kind. A run that has ended answers its status. */
+  /** Stops a run of a skill of either kind. For a run that has ended it returns the status. */
   "skills.cancel": { params: SkillsCancelParams; result: BackendCancelSkillResult };
   /** Lists what steps can call here. A kind of thing that is not available is left out. */
   "skills.catalog": { params: SkillsCatalogParams; result: SkillsCatalogResult };
