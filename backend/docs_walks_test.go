@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWalksInTheMapAreThere reads the walks of ARCHITECTURE.md: each station is a file and a
-// function in it, and no walk has more than five.
+// TestWalksInTheMapAreThere reads the walkthroughs in ARCHITECTURE.md: each station must be a file
+// and a function in it, and no walkthrough has more than five.
 func TestWalksInTheMapAreThere(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../ARCHITECTURE.md")
