@@ -39,7 +39,7 @@ func (c *chatter) exported(session uuid.UUID, format string) (text, blob string)
 // A chat with calls, files, a retried answer and a stop is exported and imported: the copy shows
 // the same, sends the same to the model, and produces the same file. It has no permissions, and
 // counts as untrusted.
-func TestChatGoesThroughAFile(t *testing.T) {
+func TestChatExportAndImport(t *testing.T) {
 	t.Parallel()
 	photo := picture(t, 50)
 	c := newChatter(t, testOptions(t.TempDir()))

@@ -230,7 +230,7 @@ func TestClientFollowsThroughDisconnects(t *testing.T) {
 	}
 }
 
-func TestClientHearsOfAGap(t *testing.T) {
+func TestClientIsToldOfAGap(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.ReplayEvents = 5 })
 	c, _ := flakyClient(t, f)

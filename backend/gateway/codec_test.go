@@ -66,7 +66,7 @@ var codecSamples = []string{
 	`{"next":{"list":[1]}}`, `{"fixed":[1,2,3],"f":1e400}`, `null`, ` { "text" : "spaces" , "list" : [ "a" , "b" ] } `,
 }
 
-func TestCodecMeansWhatEncodingJSONMeans(t *testing.T) {
+func TestCodecMatchesEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, in := range codecSamples {
 		sameAsStandard(t, []byte(in))

@@ -335,7 +335,7 @@ func (c jrpcPipe) Recv() ([]byte, error) {
 }
 func (c jrpcPipe) Close() error { c.p.(closer).Close(1000, ""); return nil }
 
-func TestIndependentClientUnderstandsUs(t *testing.T) {
+func TestIndependentClientInteroperates(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	w := f.memory(t, f.owner())

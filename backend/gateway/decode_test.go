@@ -134,7 +134,7 @@ func TestTypesThatContainThemselves(t *testing.T) {
 	}
 }
 
-func TestTypesWithNoPlaceOnTheWire(t *testing.T) {
+func TestUnsupportedWireTypes(t *testing.T) {
 	t.Parallel()
 	for name, add := range map[string]func(*API){
 		"func": func(a *API) {

@@ -558,9 +558,10 @@ func TestRoutePanicsAndErrors(t *testing.T) {
 	}
 }
 
-// TestOnlyATabMayComeFromElsewhere sends what a browser sends when another page, or the file of
-// `helix ui`, leads here. A tab gets the front page; everything else is refused.
-func TestOnlyATabMayComeFromElsewhere(t *testing.T) {
+// TestCrossOriginRequestsAreRejectedExceptTopLevelNavigation sends the requests that a browser sends
+// when another page, or the file of `helix ui`, links to the gateway. A navigation in a tab gets the
+// front page; everything else is refused.
+func TestCrossOriginRequestsAreRejectedExceptTopLevelNavigation(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) {
 		o.Web = fstest.MapFS{"index.html": {Data: []byte("<title>Helix</title>")}, "assets/a.js": {Data: []byte("1")}}

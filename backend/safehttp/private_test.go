@@ -44,7 +44,7 @@ func TestPrivateAddressesNeedTheExceptionOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestAPrivateAddressLeadsNowhereElse(t *testing.T) {
+func TestPrivateAddressMayNotRedirectElsewhere(t *testing.T) {
 	t.Parallel()
 	c, s := local(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://example.com/", http.StatusFound)

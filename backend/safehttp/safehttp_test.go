@@ -91,7 +91,7 @@ func TestSpecialAddressesRefused(t *testing.T) {
 	}
 }
 
-func TestNamesThatLeadInside(t *testing.T) {
+func TestNamesThatResolveToPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	dns := safehttptest.NewDNS(t)
 	c := New(Options{Timeout: time.Minute, Resolver: dns.Resolver(), AllowLoopback: func(int) bool { return true }})

@@ -70,9 +70,9 @@ func TestBurningAndWaiting(t *testing.T) {
 	both.Wait()
 }
 
-// TestChildrenAreNotAlike checks that children start with a copy of the same memory, but with their
-// own randomness and clock.
-func TestChildrenAreNotAlike(t *testing.T) {
+// TestChildrenHaveTheirOwnRandomnessAndClock checks that children start with a copy of
+// the same memory, but with their own randomness and clock.
+func TestChildrenHaveTheirOwnRandomnessAndClock(t *testing.T) {
 	t.Parallel()
 	n := 4
 	if long {

@@ -211,7 +211,7 @@ func ownWords(t *testing.T, res Result, e *Error) {
 	}
 }
 
-func TestEvilChildren(t *testing.T) {
+func TestHostileChildren(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()
 	p := compile(t, "return 1")

@@ -30,7 +30,7 @@ func both(t *testing.T, text string, c Call) (in, out Result, inErr, outErr *Err
 	return in, out, inErr, outErr
 }
 
-func TestTier1IsLikeTier0(t *testing.T) {
+func TestTier1MatchesTier0(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	seed := [8]byte{1, 2, 3, 4, 5, 6, 7, 8}

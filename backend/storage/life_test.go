@@ -132,7 +132,7 @@ func TestPruneKeepsBoundsAndOthers(t *testing.T) {
 	}
 }
 
-func TestWhichBackupsStay(t *testing.T) {
+func TestBackupRetention(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 6, 30, 12, 0, 0, 0, time.UTC)
 	var all []BackupInfo

@@ -261,7 +261,7 @@ func plainScan(t *testing.T, path string, tables []string) map[string]int {
 	return out
 }
 
-func TestWaysIntoAndOutOfTheHeldState(t *testing.T) {
+func TestHeldStateTransitions(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	_, err := h.s.Salvage(h.ctx, SalvageParams{AcceptLoss: true})

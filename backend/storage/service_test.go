@@ -447,7 +447,7 @@ func onlyOf(t *testing.T, db *DB, table string, user uuid.UUID) (out []string) {
 	return out
 }
 
-func TestImportRefusesWhatIsNotOurs(t *testing.T) {
+func TestImportRefusesForeignAndInvalidRows(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	other, err := h.db.AddUser(h.ctx, "B")

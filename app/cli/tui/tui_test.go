@@ -120,7 +120,7 @@ func TestDigitsAnswerChoices(t *testing.T) {
 }
 
 // A question that was answered elsewhere disappears.
-func TestQuestionGoesWithItsTurn(t *testing.T) {
+func TestQuestionAnsweredElsewhereDisappears(t *testing.T) {
 	t.Parallel()
 	b := asked()
 	s := connected(t, b, 80, 24)
@@ -301,7 +301,7 @@ func TestInputWaitsForTheConnection(t *testing.T) {
 }
 
 // Esc removes inputs that have not been sent yet.
-func TestEscTakesBackWhatWaits(t *testing.T) {
+func TestEscRemovesUnsentInputs(t *testing.T) {
 	t.Parallel()
 	b := answered()
 	s := connected(t, b, 80, 24)
