@@ -1129,10 +1129,10 @@ export interface AuditWireSubject {
   name?: string;
 }
 
-/** CancelSkillResult is how the run stands after it. */
+/** CancelSkillResult is the state of the run after the call. */
 export interface BackendCancelSkillResult {
   status: string;
-  /** it was running and is ending now, or had been canceled before */
+  /** it was running and is ending now, or was already canceled */
   canceled: boolean;
 }
 
@@ -1144,11 +1144,11 @@ export interface BackendExecuteSkillParams {
   input?: unknown;
   /** of a composite skill */
   version?: string;
-  /** of a composite skill: answer at once */
+  /** of a composite skill: return at once */
   async?: boolean;
   /** of a composite skill: how long to wait for the end, default 120000 */
   waitMs?: number;
-  /** of a composite skill: the same id gives the same run */
+  /** of a composite skill: the same id returns the same run */
   requestId?: string;
   /** of a WASM tool: lowers its time limit */
   timeoutMs?: number;
@@ -1156,7 +1156,7 @@ export interface BackendExecuteSkillParams {
   interactive?: boolean;
 }
 
-/** PauseBackgroundParams say how long background work pauses, or that it resumes. */
+/** PauseBackgroundParams set how long background work is paused, or resume it. */
 export interface BackendPauseBackgroundParams {
   /** 1h, tomorrow or forever, which is until it is resumed; "": forever */
   for?: string;
@@ -1509,30 +1509,30 @@ export interface ConfigChanged {
   keys: string[];
 }
 
-/** GetParams choose settings. */
+/** GetParams select settings. */
 export interface ConfigGetParams {
   /** Keys to return; none means all. */
   keys?: string[];
 }
 
-/** GetResult holds values by key. */
+/** GetResult contains values by key. */
 export interface ConfigGetResult {
   values: Record<string, unknown>;
-  /** Sources says where each value came from: default, file, .env, environment or flag. */
+  /** Sources is where each value came from: default, file, .env, environment or flag. */
   sources: Record<string, string>;
 }
 
 /** SetParams change settings. */
 export interface ConfigSetParams {
-  /** Values by key; null goes back to the default. */
+  /** Values by key; null resets to the default. */
   values: Record<string, unknown>;
 }
 
-/** SetResult says what a change did. */
+/** SetResult describes the effect of a change. */
 export interface ConfigSetResult {
-  /** Applied lists the keys whose value is new, sorted. */
+  /** Applied lists the keys whose value changed, sorted. */
   applied: string[];
-  /** Restart lists those of them that count from the next start on. */
+  /** Restart lists those of them that take effect after a restart. */
   restart: string[];
 }
 
@@ -1716,27 +1716,27 @@ export interface EvalRunResult {
   total: number;
 }
 
-/** ActivateParams are the arguments of a second start. */
+/** ActivateParams are the arguments of a second start of the program. */
 export interface GatewayActivateParams {
-  /** may hold a helix:// link */
+  /** may contain a helix:// link */
   args: string[];
 }
 
-/** BlobParams name a blob. */
+/** BlobParams identify a blob. */
 export interface GatewayBlobParams {
   /** 64 hex characters */
   sha256: string;
 }
 
-/** BlobURL is an address that serves the blob without a token until it expires. */
+/** BlobURL is a URL that serves the blob without a token until it expires. */
 export interface GatewayBlobURL {
   url: string;
   expiresAt: string;
 }
 
-/** ClientInfo is how a client calls itself. It is a label for people and never checked. */
+/** ClientInfo is how a client identifies itself. It is a label for people and never verified. */
 export interface GatewayClientInfo {
-  /** the program, for example helix-cli */
+  /** the program, such as helix-cli */
   id?: string;
   /** of the program */
   version?: string;
@@ -1748,7 +1748,7 @@ export interface GatewayClientInfo {
   instanceId?: string;
 }
 
-/** ClientKind says who is behind a session. */
+/** ClientKind is the kind of client behind a session. */
 export type GatewayClientKind = "program" | "window" | "browser" | "terminal" | "token";
 
 /** ConnectAuth carries the secret that opens the session. */
@@ -1759,46 +1759,46 @@ export interface GatewayConnectAuth {
 
 /** ConnectParams open a session. Fields that this version does not know are ignored. */
 export interface GatewayConnectParams {
-  /** the oldest protocol the client speaks */
+  /** the oldest protocol version that the client supports */
   minProtocol: number;
   /** the newest */
   maxProtocol: number;
   client?: GatewayClientInfo;
-  /** rights asked for; empty asks for read */
+  /** requested scopes; empty means read */
   scopes?: string[];
-  /** not needed when the pipe is authenticated */
+  /** not needed if the pipe is authenticated */
   auth?: GatewayConnectAuth;
   /** BCP 47 */
   locale?: string;
 }
 
-/** Degraded is one part that works less than it should. */
+/** Degraded is one part of the program that does not fully work. */
 export interface GatewayDegraded {
   area: string;
   reason: string;
-  /** what to do about it */
+  /** how to fix it */
   hint?: string;
 }
 
-/** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+/** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
 export interface GatewayEventsGap {
   fromSeq: number;
   toSeq: number;
 }
 
-/** EventsState is the position of the event stream. Seq counts per user from 1 within an epoch; a new epoch begins when Helix starts. */
+/** EventsState is the position of the event stream. Seq counts per user from 1 within an epoch; a new epoch starts with each start of Helix. */
 export interface GatewayEventsState {
   epoch: string;
   seq: number;
 }
 
-/** Features lists what this session's server can do. */
+/** Features lists the methods and events available in this session. */
 export interface GatewayFeatures {
   methods: string[];
   events: string[];
 }
 
-/** Hello is the answer to connect. */
+/** Hello is the response to connect. */
 export interface GatewayHello {
   /** always hello-ok */
   type: string;
@@ -1815,27 +1815,27 @@ export interface GatewayHello {
   seq: number;
 }
 
-/** MemoryUse is what the process takes. */
+/** MemoryUse is the memory that the process uses. */
 export interface GatewayMemoryUse {
   rssBytes: number;
   heapBytes: number;
 }
 
-/** NewToken holds the secret of a new token; it is shown this once. */
+/** NewToken contains the secret of a new token, which is shown only once. */
 export interface GatewayNewToken {
   id: string;
   token: string;
 }
 
-/** PageParams choose a part of a list. */
+/** PageParams select a part of a list. */
 export interface GatewayPageParams {
   /** 1 to 100; default 50 */
   limit?: number;
-  /** how many to skip */
+  /** number to skip */
   offset?: number;
 }
 
-/** Policy is what the server holds the client to. */
+/** Policy lists the limits for the client. */
 export interface GatewayPolicy {
   /** bytes of a frame */
   maxPayload: number;
@@ -1845,15 +1845,15 @@ export interface GatewayPolicy {
   tickIntervalMs: number;
 }
 
-/** ResumeParams say what the client saw last. */
+/** ResumeParams identify the last event that the client received. */
 export interface GatewayResumeParams {
   epoch: string;
-  /** 0: from the beginning of the epoch */
+  /** 0: from the start of the epoch */
   afterSeq: number;
   topics?: string[];
 }
 
-/** ResumeResult says what was replayed. With gap nothing was: reload what you show. */
+/** ResumeResult reports what was replayed. If gap is true, nothing was: reload what you show. */
 export interface GatewayResumeResult {
   epoch: string;
   seq: number;
@@ -1861,7 +1861,7 @@ export interface GatewayResumeResult {
   gap: boolean;
 }
 
-/** ServerInfo names the program and the connection. */
+/** ServerInfo describes the program and the connection. */
 export interface GatewayServerInfo {
   version: string;
   commit?: string;
@@ -1869,33 +1869,33 @@ export interface GatewayServerInfo {
   connId: string;
 }
 
-/** ServiceList holds the services of this build. */
+/** ServiceList lists the services of this build. */
 export interface GatewayServiceList {
   services: GatewayServiceState[];
   total: number;
 }
 
-/** ServiceParams name a service. */
+/** ServiceParams identify a service. */
 export interface GatewayServiceParams {
   /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, skills, scheduler, agent and gateway, or * for all but the gateway. */
   name: string;
 }
 
-/** ServiceState is what one service does right now. */
+/** ServiceState is the current state of one service. */
 export interface GatewayServiceState {
   name: string;
   /** running, stopping, stopped, failed */
   state: string;
   running: boolean;
   port?: number;
-  /** of the backend: services share its process */
+  /** of the backend, since services share its process */
   pid: number;
   since?: string;
   restarts: number;
   error?: string;
 }
 
-/** ServicesChanged says that a service started, stopped or failed. */
+/** ServicesChanged reports that a service started, stopped or failed. */
 export interface GatewayServicesChanged {
   name: string;
 }
@@ -1905,39 +1905,39 @@ export interface GatewaySessionInfo {
   sessionId: string;
   user: GatewayUser;
   scopes: string[];
-  /** what the client says of itself */
+  /** as the client describes itself */
   client: GatewayClientInfo;
-  /** what the gateway knows of it */
+  /** as determined by the gateway */
   clientKind: GatewayClientKind;
-  /** may do what is kept for people */
+  /** may do what only people may do */
   person: boolean;
-  /** the created token that let it in, also through a ticket */
+  /** the created token behind it, directly or through a ticket */
   token?: GatewaySessionToken;
   /** bridge, websocket, http, memory */
   pipe: string;
   connectedAt: string;
-  /** the session that asks */
+  /** the calling session */
   current?: boolean;
 }
 
-/** SessionList lists the user's open sessions, the oldest first. */
+/** SessionList lists the user's open sessions, oldest first. */
 export interface GatewaySessionList {
   sessions: GatewaySessionInfo[];
   total: number;
 }
 
-/** SessionParams name a session. */
+/** SessionParams identify a session. */
 export interface GatewaySessionParams {
   sessionId: string;
 }
 
-/** SessionToken names a created token. */
+/** SessionToken identifies a created token. */
 export interface GatewaySessionToken {
   id: string;
   name: string;
 }
 
-/** SessionsChanged says that a session of the user was opened or closed. */
+/** SessionsChanged reports that a session of the user was opened or closed. */
 export type GatewaySessionsChanged = Record<string, never>;
 
 /** SystemStatus is the state of the whole program. */
@@ -1952,19 +1952,19 @@ export interface GatewaySystemStatus {
   recovery: boolean;
   degraded: GatewayDegraded[];
   memory: GatewayMemoryUse;
-  /** Background says whether background work is paused, and by what. */
+  /** Background reports whether background work is paused, and why. */
   background: PauseState;
 }
 
-/** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+/** SystemStopping reports that Helix is about to end the session. */
 export interface GatewaySystemStopping {
-  /** after this time what still runs is cut off */
+  /** running calls are canceled after this time */
   withinMs: number;
 }
 
 /** Ticket opens the web UI once. */
 export interface GatewayTicket {
-  /** the ticket is in the fragment, which no server sees */
+  /** the ticket is in the fragment, which is not sent to servers */
   url: string;
   expiresAt: string;
 }
@@ -1977,7 +1977,7 @@ export interface GatewayTicketParams {
   path?: string;
 }
 
-/** TokenIDParams name a token. */
+/** TokenIDParams identify a token. */
 export interface GatewayTokenIDParams {
   id: string;
 }
@@ -1988,25 +1988,25 @@ export interface GatewayTokenInfo {
   name: string;
   scopes: string[];
   createdAt: string;
-  /** to the minute */
+  /** with a resolution of one minute */
   lastUsedAt?: string;
   expiresAt?: string;
   revokedAt?: string;
 }
 
-/** TokenList holds the user's tokens, the newest first. */
+/** TokenList lists the user's tokens, newest first. */
 export interface GatewayTokenList {
   tokens: GatewayTokenInfo[];
   total: number;
 }
 
-/** TokenListParams choose which tokens to list. */
+/** TokenListParams select which tokens to list. */
 export interface GatewayTokenListParams {
-  /** also those that were revoked */
+  /** include revoked tokens */
   revoked?: boolean;
   /** 1 to 100; default 50 */
   limit?: number;
-  /** how many to skip */
+  /** number to skip */
   offset?: number;
 }
 
@@ -2019,12 +2019,12 @@ export interface GatewayTokenParams {
   expiresAt?: string;
 }
 
-/** TokensChanged says that the user's list of tokens is another one now. */
+/** TokensChanged reports that the user's list of tokens changed. */
 export type GatewayTokensChanged = Record<string, never>;
 
-/** TopicsParams names events: exact names, or a prefix with a star such as memory.*. */
+/** TopicsParams select events by exact name, or by a prefix with a star such as memory.*. */
 export interface GatewayTopicsParams {
-  /** at most 64 a session */
+  /** at most 64 per session */
   topics: string[];
 }
 
@@ -2034,21 +2034,21 @@ export interface GatewayUser {
   displayName: string;
 }
 
-/** BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as it came, with the name and version that it was made for. */
+/** BundleSignature is a signature in a shared file: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as received, with the name and version that it was made for. */
 export interface LifecycleBundleSignature {
   name: string;
   version: string;
   author: string;
-  /** RFC 3339, exactly as it was signed */
+  /** RFC 3339, exactly as signed */
   signedAt: string;
-  /** base64 of 32 bytes, or PEM in the older form */
+  /** base64 of 32 bytes, or PEM in the older format */
   publicKey: string;
   /** base64 */
   signature: string;
   legacy?: boolean;
 }
 
-/** OnConflict says what an import does with a definition whose name is taken. */
+/** OnConflict is what an import does with a definition whose name is taken. */
 export type LifecycleOnConflict = "rename" | "replace" | "skip";
 
 /** SignResult holds the signature made by this device. */
@@ -2064,15 +2064,15 @@ export interface LifecycleSignatureInfo {
   fingerprint?: string;
   /** base64, for tools.trust_signer */
   publicKey?: string;
-  /** the name the user gave this key, else the author in the signature */
+  /** the user's name for this key, else the author in the signature */
   signer?: string;
   signedAt?: string;
 }
 
-/** SignatureState says what a signature is worth. */
+/** SignatureState is the result of verifying a signature. */
 export type LifecycleSignatureState = "valid_trusted" | "valid_unknown" | "valid_legacy" | "invalid" | "none";
 
-/** Signer is a key that signed tools. */
+/** Signer is a key that has signed tools. */
 export interface LifecycleSigner {
   fingerprint: string;
   publicKey: string;
@@ -2824,19 +2824,19 @@ export interface MemoryWatchedFolder {
   createdAt: string;
 }
 
-/** Changed is published when background work was paused or may go on. */
+/** Changed is published when background work was paused or may continue. */
 export interface PauseChanged {
   state: PauseState;
 }
 
-/** Reason says who or what holds background work back. */
+/** Reason is why background work is paused. */
 export type PauseReason = "low_space" | "person";
 
-/** State is what clients see of a Pause. */
+/** State is the state of a Pause for clients. */
 export interface PauseState {
   paused: boolean;
   reasons: PauseReason[];
-  /** Until is when a person's pause ends by itself; absent: it is ended by hand. */
+  /** Until is when a person's pause ends automatically; absent: it does not. */
   until?: string;
 }
 
@@ -4179,22 +4179,22 @@ export interface PsychologyWhatIf {
   reinforceAt?: string[];
 }
 
-/** BenchResult lists the figures, and what could not be measured here. */
+/** BenchResult lists the results, and what could not be measured here. */
 export interface SandboxBenchResult {
   rows: SandboxBenchRow[];
   skipped: string[];
 }
 
-/** BenchRow is one figure of a short benchmark. */
+/** BenchRow is one result of the short benchmark. */
 export interface SandboxBenchRow {
   name: string;
   value: number;
   unit: string;
-  /** what it means, for a person */
+  /** what it means, for people */
   note: string;
 }
 
-/** CacheStatus describes the folder of compiled code. Reason says in words why it is not used, and is empty when it is. */
+/** CacheStatus describes the folder of compiled code. Reason is why it is not used, and empty if it is used. */
 export interface SandboxCacheStatus {
   bytes: number;
   modules: number;
@@ -4223,7 +4223,7 @@ export interface SandboxModuleInfo {
   sha256: string;
 }
 
-/** PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker, Discarded were thrown away after a run since the start. */
+/** PoolStatus counts instances: Idle are ready, Busy are running, Queued are calls waiting for a worker, Discarded were not reused after a run since the start. */
 export interface SandboxPoolStatus {
   idle: number;
   busy: number;
@@ -4231,11 +4231,11 @@ export interface SandboxPoolStatus {
   discarded: number;
 }
 
-/** TierStatus says whether a tier can be used, and why not, or what weakens it. */
+/** TierStatus reports whether a tier can be used, and why not, or what weakens it. */
 export interface SandboxTierStatus {
   tier: string;
   available: boolean;
-  /** what a run there has around it: one of the Isolation constants */
+  /** how runs in it are isolated: one of the Isolation constants */
   isolation?: string;
   reasons: string[];
 }
@@ -5533,22 +5533,22 @@ export interface StorageBackupInfo {
   schemaVersion?: number;
   appVersion?: string;
   blobs: boolean;
-  /** opens with its passphrase on another machine too */
+  /** can be opened with its passphrase on another machine too */
   hasKey: boolean;
   problem?: string;
 }
 
-/** BackupParams say where the backup goes and what is in it. */
+/** BackupParams choose the target and the content of a backup. */
 export interface StorageBackupParams {
   /** a file or an existing folder; default: the backups folder of the data folder */
   path?: string;
   /** default true */
   blobs?: boolean;
-  /** adds the root key, wrapped; without it sealed columns open only on this machine */
+  /** adds the wrapped root key; without it, sealed columns open only on this machine */
   passphrase?: string;
 }
 
-/** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
+/** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows if Unit says so. */
 export interface StorageBackupProgress {
   id: string;
   /** backup, restore, rollback, migrate, export, import, salvage, check */
@@ -5581,7 +5581,7 @@ export interface StorageBackupsResult {
   total: number;
 }
 
-/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
+/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many means that there are too many ids to list. */
 export interface StorageChanged {
   table: string;
   ids?: string[];
@@ -5590,15 +5590,15 @@ export interface StorageChanged {
 
 /** CheckParams choose between the quick and the full check. */
 export interface StorageCheckParams {
-  /** also compare every index and the hash of every blob */
+  /** also compare every index, and verify the hash of every blob */
   full?: boolean;
 }
 
-/** CheckResult lists what is wrong; Problems is empty when OK. */
+/** CheckResult lists the problems found; Problems is empty if OK. */
 export interface StorageCheckResult {
   ok: boolean;
   problems: string[];
-  /** Of the full check: files that rows refer to and that are not there, and files that no row refers to, which pruning removes after a grace period. */
+  /** Only in the full check: MissingBlobs are files that rows refer to and that do not exist, OrphanedBlobs files that no row refers to, which pruning removes after a grace period. */
   missingBlobs: number;
   orphanedBlobs: number;
   orphanedBytes: number;
@@ -5612,14 +5612,14 @@ export interface StorageDataKey {
   retiredAt?: string;
 }
 
-/** ExportParams say where the readable copy goes. Dir must be empty or absent. */
+/** ExportParams choose the folder for the export. Dir must be empty or not exist. */
 export interface StorageExportParams {
   dir: string;
   /** default: all */
   tables?: string[];
 }
 
-/** ExportResult counts what was written. */
+/** ExportResult counts the exported rows. */
 export interface StorageExportResult {
   dir: string;
   files: number;
@@ -5632,12 +5632,12 @@ export interface StorageImportParams {
   dryRun?: boolean;
 }
 
-/** ImportRecoveryParams hold what the person typed. */
+/** ImportRecoveryParams hold the code that the person typed. */
 export interface StorageImportRecoveryParams {
   code: string;
 }
 
-/** ImportResult counts new rows and those that were there already, by table. */
+/** ImportResult counts new rows and rows that already existed, by table. */
 export interface StorageImportResult {
   inserted: Record<string, number>;
   skipped: Record<string, number>;
@@ -5648,15 +5648,15 @@ export interface StorageKeysStatus {
   /** State is keyring, file, "file, unprotected", locked or none. */
   state: string;
   locked: boolean;
-  /** Current is the number of the data key in force; 0 while locked. */
+  /** Current is the number of the active data key; 0 while locked. */
   current: number;
   /** Keys are all data keys, oldest first; retired ones still open old backups. */
   keys: StorageDataKey[];
-  /** Pending counts sealed values that still have to move to the current key. */
+  /** Pending counts sealed values that are not yet encrypted with the current key. */
   pending: number;
   /** RecoveryExportedAt is when the recovery code was last shown. */
   recoveryExportedAt?: string;
-  /** CanMove says that the key lies in a file and may be moved to the keyring. */
+  /** CanMove reports whether the key is in a file and can be moved to the keyring. */
   canMove: boolean;
 }
 
@@ -5667,44 +5667,44 @@ export interface StorageLowSpace {
   low: boolean;
 }
 
-/** MigrateResult tells which schema the data has now. */
+/** MigrateResult reports the schema version of the data. */
 export interface StorageMigrateResult {
   from: number;
   to: number;
 }
 
-/** PruneParams choose between acting and counting. */
+/** PruneParams choose between pruning and only counting. */
 export interface StoragePruneParams {
   dryRun?: boolean;
 }
 
-/** PruneResult tells what left, or would leave, by table. "blobs" and "backups" count files. */
+/** PruneResult counts what was pruned, or would be in a dry run, by table. "blobs" and "backups" count files. */
 export interface StoragePruneResult {
   tables: StoragePruneRow[];
 }
 
-/** PruneRow is one table's part. */
+/** PruneRow is the result for one table. */
 export interface StoragePruneRow {
   table: string;
   rows: number;
   bytes: number;
 }
 
-/** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
+/** Recovery is the event storage.recovery. A nil State means that recovery mode ended. */
 export interface StorageRecovery {
   state?: StorageRecoveryState;
 }
 
-/** RecoveryResult holds the recovery code. Show it once, and never store it. */
+/** RecoveryResult holds the recovery code. Show it once and never store it. */
 export interface StorageRecoveryResult {
   code: string;
   /** Groups are its 24 groups of 4, so that a dialog can ask for two of them. */
   groups: string[];
 }
 
-/** RecoveryState says why only storage, system and key methods answer. */
+/** RecoveryState explains why only storage, system and key methods work. */
 export interface StorageRecoveryState {
-  /** corrupt: the file is damaged; missing: there is no data in it, though there was before; held: rolled back, waits for a migration */
+  /** corrupt: the file is damaged; missing: the data that existed before is gone; held: after a rollback, until storage.migrate is called */
   reason: string;
   message: string;
   /** technical details */
@@ -5714,21 +5714,21 @@ export interface StorageRecoveryState {
   since: string;
 }
 
-/** RestoreParams name the backup that takes the place of the present data. */
+/** RestoreParams name the backup that replaces the current data. */
 export interface StorageRestoreParams {
   path: string;
   passphrase?: string;
-  /** check everything and count, change nothing */
+  /** check everything and count, but change nothing */
   dryRun?: boolean;
 }
 
-/** RestoreResult says where the replaced data was kept and what is there now. */
+/** RestoreResult reports where the replaced data was kept and how many rows were restored. */
 export interface StorageRestoreResult {
   /** empty for a dry run */
   replacedPath: string;
   /** rows by table in the restored data */
   rows: Record<string, number>;
-  /** rows of the present data that are newer or missing in the restored one */
+  /** current rows, by table, that the backup lacks or has in an older version */
   newer: Record<string, number>;
   createdAt: string;
 }
@@ -5745,9 +5745,9 @@ export interface StorageRotateResult {
   no: number;
 }
 
-/** SalvageParams say whether a loss is accepted. */
+/** SalvageParams choose whether to accept a loss. */
 export interface StorageSalvageParams {
-  /** use the salvaged data although rows are missing */
+  /** use the salvaged data even if rows are missing */
   acceptLoss?: boolean;
 }
 
@@ -5760,7 +5760,7 @@ export interface StorageSalvageResult {
   lostPages: number;
   /** rows were lost, or may have been */
   incomplete: boolean;
-  /** the salvaged data is in use now; else repeat with acceptLoss */
+  /** the salvaged data is now in use; if false, repeat with acceptLoss */
   applied: boolean;
 }
 
@@ -5768,17 +5768,17 @@ export interface StorageSalvageResult {
 export interface StorageSalvageRows {
   table: string;
   kept: number;
-  /** known to have existed and not readable; unreadable pages may have held more */
+  /** rows that existed and are unreadable; unreadable pages may have held more */
   lost: number;
 }
 
-/** SecretInfo is what may be shown of a secret. */
+/** SecretInfo is the part of a secret that may be shown. */
 export interface StorageSecretInfo {
   name: string;
   createdAt: string;
   /** SetAt is when the value was last set. */
   setAt: string;
-  /** UsedBy names what uses it. */
+  /** UsedBy lists labels of what uses the secret. */
   usedBy: string[];
 }
 
@@ -5802,7 +5802,7 @@ export interface StorageSecretsListResult {
   offset: number;
 }
 
-/** SecretsSetParams give a secret its value. */
+/** SecretsSetParams set the value of a secret. */
 export interface StorageSecretsSetParams {
   /** Name begins with a letter or digit and has at most 100 of A-Z a-z 0-9 _ . : / -. */
   name: string;
@@ -5810,12 +5810,12 @@ export interface StorageSecretsSetParams {
   value: string;
 }
 
-/** StartNewResult says where the data from before was moved. */
+/** StartNewResult reports where the previous data was moved. */
 export interface StorageStartNewResult {
   replacedPath: string;
 }
 
-/** StatusResult is what Settings › Data shows. Sizes are bytes. */
+/** StatusResult is shown in Settings › Data. Sizes are in bytes. */
 export interface StorageStatusResult {
   path: string;
   sizeBytes: number;
@@ -5846,7 +5846,7 @@ export interface StorageVerifyBackupParams {
   path: string;
 }
 
-/** VerifyBackupResult tells whether a restore from the file would work. */
+/** VerifyBackupResult reports whether the file can be restored. */
 export interface StorageVerifyBackupResult {
   ok: boolean;
   problems: string[];
@@ -7489,9 +7489,9 @@ export interface WasmtoolsSandboxStatus {
   ready: boolean;
   /** why it is not ready */
   reason?: string;
-  /** thread, or fuel where threads have no clock */
+  /** thread, or fuel if threads have no clock */
   cpuMeter: string;
-  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
+  /** how a run gets a new world: cow shares the pages of a prepared one until they are written, copy copies it */
   snapshot: string;
   pool: SandboxPoolStatus;
   tiers: SandboxTierStatus[];
@@ -7703,9 +7703,9 @@ export interface Methods {
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
   /** Lists the subagents of a session and what they do. */
   "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
-  /** Shows the window and opens the link among the arguments. */
+  /** Shows the window and opens the link in the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
-  /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
+  /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. Running work, and work that the person starts, continues. A pause survives a restart. */
   "app.pause_background": { params: BackendPauseBackgroundParams; result: PauseState };
   /** Answers a question. The first answer wins. A later answer, an answer to an expired question, and an answer with another definition hash than the question fail with a Conflict with a Stale detail, and nothing changes. It requires the scope approve. */
   "approvals.decide": { params: PermissionAnswerParams; result: PermissionAnswerResult };
@@ -7727,7 +7727,7 @@ export interface Methods {
   "audit.list": { params: AuditListParams; result: AuditListResult };
   /** Verifies the log of this device, all entries of all users and devices, with its keys and its newest signed head. The report counts only the caller's entries. */
   "audit.verify": { params: AuditVerifyParams; result: AuditReport };
-  /** Signs an address for a blob that belongs to one of the user's rows. It is valid for 5 minutes and until Helix stops. */
+  /** Signs a URL for a blob that one of the user's rows refers to. It is valid for 5 minutes, and at most until Helix stops. */
   "blobs.url": { params: GatewayBlobParams; result: GatewayBlobURL };
   /** Calls anything that the user can call, by its id or its name, and returns when it has ended. */
   "callables.call": { params: CallableCallParams; result: CallableCallResult };
@@ -7763,7 +7763,7 @@ export interface Methods {
   "chat.delete": { params: AgentSessionParams; result: AgentSessionResult };
   /** Reads the log of a session. */
   "chat.events": { params: AgentEventsParams; result: AgentEventsResult };
-  /** Is chat.export; its file can then be fetched. */
+  /** Is chat.export; its file can then be downloaded. */
   "chat.export": { params: AgentExportParams; result: AgentExportResult };
   /** Copies a chat up to the end of a turn. The copy goes its own way; what waits in the queue stays behind, and so does the cost. */
   "chat.fork": { params: AgentForkParams; result: AgentSessionResult };
@@ -7771,7 +7771,7 @@ export interface Methods {
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
   /** Another name of agent.status. Says whether the agent can work, and what it does. */
   "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
-  /** Is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets ids of its own and holds no rights; what it says counts as text from outside. */
+  /** Is chat.import. It creates a chat from an export in JSON lines, completely or not at all. The chat gets new ids and has no permissions; its texts are untrusted. */
   "chat.import": { params: AgentImportParams; result: AgentSessionResult };
   /** Lists the chats of the caller, pinned ones first, then by the newest message. */
   "chat.list": { params: AgentListParams; result: AgentListResult };
@@ -7801,13 +7801,13 @@ export interface Methods {
   "chat.unarchive": { params: AgentSessionParams; result: AgentSessionResult };
   /** Returns when a turn has ended or waits for a person, or after waitMs. */
   "chat.wait": { params: AgentWaitParams; result: AgentTurnResult };
-  /** Returns the settings in force and where each came from. */
+  /** Returns the current settings and where each came from. */
   "config.get": { params: ConfigGetParams; result: ConfigGetResult };
-  /** Returns a JSON Schema of all settings: an object with one property a key. Beside type, default, minimum, maximum, enum and description a property has x-unit, x-env and x-restart. */
+  /** Returns a JSON Schema of all settings: an object with one property per key. Besides type, default, minimum, maximum, enum and description, a property has x-unit, x-env and x-restart. */
   "config.schema": { params: Record<string, never>; result: Record<string, unknown> };
-  /** Writes settings to config.toml, all or none. A wrong value or an unknown key is Invalid; a key that a variable or flag decides is Conflict. */
+  /** Writes settings to config.toml, all or none. An invalid value or an unknown key is Invalid; a key that is overridden by a variable or flag is Conflict. */
   "config.set": { params: ConfigSetParams; result: ConfigSetResult };
-  /** Opens the session: it is the first call on a WebSocket, and optional where the pipe is authenticated already. The rights granted are those asked for that the token has. */
+  /** Opens the session: it must be the first call on a WebSocket, and is optional if the pipe is already authenticated. The granted scopes are the requested ones that the token has. */
   "connect": { params: GatewayConnectParams; result: GatewayHello };
   /** Another name of schedules.create. Creates a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
@@ -7831,25 +7831,25 @@ export interface Methods {
   "eval.result": { params: EvalResultParams; result: EvalResult };
   /** Starts an evaluation. */
   "eval.run": { params: EvalRunParams; result: EvalRunResult };
-  /** Subscribes to topics, sends every event after afterSeq that is still kept, in order, and then goes on live. The replayed events come before the response. When events are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the session is live all the same. */
+  /** Subscribes to topics, sends every stored event after afterSeq, in order, and then continues with live events. The replayed events are sent before the response. If some events are no longer stored, or the epoch has changed, nothing is replayed and gap is true; live events follow nevertheless. */
   "events.resume": { params: GatewayResumeParams; result: GatewayResumeResult };
-  /** Adds topics to what this session hears. Events arrive as notifications in the order of their seq. A session starts with no topics. */
+  /** Adds topics to this session. Events arrive as notifications in the order of their seq. A session starts with no topics. */
   "events.subscribe": { params: GatewayTopicsParams; result: GatewayEventsState };
-  /** Removes topics exactly as they were subscribed; others are ignored. */
+  /** Removes topics exactly as they were subscribed; unknown ones are ignored. */
   "events.unsubscribe": { params: GatewayTopicsParams; result: GatewayEventsState };
-  /** Another name of services.list. Reports the real state of each service of this build. */
+  /** Another name of services.list. Returns the current state of each service of this build. */
   "get_rust_exe_status": { params: Record<string, never>; result: GatewayServiceList };
   /** Returns the recovery code, which opens the sealed values when the keyring is lost. It is Unavailable while locked. */
   "keys.export_recovery": { params: Record<string, never>; result: StorageRecoveryResult };
-  /** Unlocks with a recovery code. When the keyring and the key file are empty, the key of the code is put there; when they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped by that one. A code with a slip is Invalid and says where; a code of other data is Denied. */
+  /** Unlocks with a recovery code. If the keyring and the key file are empty, the key is stored there; if they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped with that one. A mistyped code is Invalid, with a message that says where; a code of other data is Denied. */
   "keys.import_recovery": { params: StorageImportRecoveryParams; result: StorageKeysStatus };
-  /** Puts a root key that lies in a file into the keyring and removes the file. It is Unavailable, and changes nothing, when the keyring does not take it. */
+  /** Moves a root key from its file to the keyring. If the keyring refuses it, the call is Unavailable and changes nothing. */
   "keys.move_to_keyring": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Retires the data key and makes a new one. Rows move to it in the background. */
+  /** Retires the data key and creates a new one. Rows are encrypted with it in the background. */
   "keys.rotate": { params: Record<string, never>; result: StorageRotateResult };
-  /** Says where the root key lives and which data keys there are. */
+  /** Returns where the root key is stored and which data keys exist. */
   "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Reads the keyring again, for example after the person unlocked it. It is Unavailable when no key that is there now opens the data. */
+  /** Reads the keyring again, for example after the person unlocked it. It is Unavailable if no key found now unlocks the data. */
   "keys.unlock": { params: Record<string, never>; result: StorageKeysStatus };
   /** Stores one memory. With Dedupe, a text that already exists is not stored again; the existing memory gets the missing tags and is returned with Deduplicated set. If the caller is a program or an agent and the text was returned to one in the last day, nothing is stored: the memory that the text repeats is reinforced, and the result has no item. */
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
@@ -8069,7 +8069,7 @@ export interface Methods {
   "psychology.upsert_entry": { params: PsychologyUpsertParams; result: PsychologyEntry };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
-  /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
+  /** Measures for a few seconds how fast code starts, runs and is stopped on this computer. The results are meant for people; they are compared with other engines by make bench- */
   "sandbox.bench": { params: Record<string, never>; result: SandboxBenchResult };
   /** Deletes compiled code that is kept between starts. Active runs continue; the next start of each module compiles it again. */
   "sandbox.clear_cache": { params: Record<string, never>; result: WasmtoolsClearedCache };
@@ -8123,27 +8123,27 @@ export interface Methods {
   "secrets.delete": { params: StorageSecretsDeleteParams; result: Record<string, never> };
   /** Returns the names of the caller's secrets. A value is never returned. */
   "secrets.list": { params: StorageSecretsListParams; result: StorageSecretsListResult };
-  /** Stores a value under a name, in place of a former one. */
+  /** Stores a value under a name and replaces a former one. */
   "secrets.set": { params: StorageSecretsSetParams; result: Record<string, never> };
-  /** Reports the real state of each service of this build. */
+  /** Returns the current state of each service of this build. */
   "services.list": { params: Record<string, never>; result: GatewayServiceList };
   /** Stops and starts a service. */
   "services.restart": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Starts a service; starting a running one changes nothing. */
+  /** Starts a service; starting a running one has no effect. */
   "services.start": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "services.stop": { params: GatewayServiceParams; result: GatewayServiceList };
   /** Describes the caller's own session. */
   "session.get": { params: Record<string, never>; result: GatewaySessionInfo };
-  /** Ends one of the user's sessions. Its running calls are canceled; jobs that have returned an id go on. */
+  /** Ends one of the user's sessions. Its running calls are canceled; jobs that have returned an id continue. */
   "sessions.close": { params: GatewaySessionParams; result: Record<string, never> };
   /** Lists the user's open sessions. */
   "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
-  /** Makes an address that lets one browser in, once, within a minute. */
+  /** Returns a URL that lets one browser sign in, once, within a minute. */
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
   /** Answers a question of a run, or of a nested run that it is waiting for. */
   "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
-  /** Stops a run of a skill of either kind. A run that has ended answers its status. */
+  /** Stops a run of a skill of either kind. For a run that has ended it returns the status. */
   "skills.cancel": { params: SkillsCancelParams; result: BackendCancelSkillResult };
   /** Lists what steps can call on this installation. Kinds that are not available are omitted. */
   "skills.catalog": { params: SkillsCatalogParams; result: SkillsCatalogResult };
@@ -8233,45 +8233,45 @@ export interface Methods {
   "skills.validate_wasm": { params: WasmtoolsValidateWasmParams; result: WasmtoolsWasmReport };
   /** Returns a page of the runs of a WASM tool, newest first. */
   "skills.wasm_executions": { params: ToolsSkillExecutionsParams; result: ToolsSkillExecutionsResult };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_memory_synthesis": { params: Omit<GatewayServiceParams, "name"> & { name?: "memory-synthesis" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_psychology_decay": { params: Omit<GatewayServiceParams, "name"> & { name?: "psychology-decay" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_skill_sandbox": { params: Omit<GatewayServiceParams, "name"> & { name?: "skill-sandbox" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_sync_coordinator": { params: Omit<GatewayServiceParams, "name"> & { name?: "sync-coordinator" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_voice_pipeline": { params: Omit<GatewayServiceParams, "name"> & { name?: "voice-pipeline" }; result: GatewayServiceList };
-  /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Another name of services.stop. Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "stop_all_rust_exes": { params: Omit<GatewayServiceParams, "name"> & { name?: "*" }; result: GatewayServiceList };
-  /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Another name of services.stop. Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "stop_rust_exe": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Writes one zip with database, blobs, settings and the user's files while Helix keeps working, and reads it back before it answers. */
+  /** Writes the database, blobs, settings and the user's files to one zip file while Helix keeps working. It reads the file back and verifies it before it returns. */
   "storage.backup": { params: StorageBackupParams; result: StorageBackupResult };
   /** Lists backups and pre-migration snapshots, newest first. */
   "storage.backups": { params: StorageBackupsParams; result: StorageBackupsResult };
-  /** Looks for damage. The full check reads every index and every blob. Damage of the database starts recovery mode. */
+  /** Looks for damage. The full check also reads every index and every blob. A damaged database enters recovery mode. */
   "storage.check": { params: StorageCheckParams; result: StorageCheckResult };
-  /** Writes the caller's data as JSON lines and Markdown, readable without Helix. It holds no secrets and no keys. */
+  /** Writes the caller's data as JSON lines and Markdown, readable without Helix. It contains no secrets and no keys. */
   "storage.export": { params: StorageExportParams; result: StorageExportResult };
-  /** Adds the rows of an export to the caller's data. Ids are kept; rows that exist are skipped and counted. It is one transaction: all of it, or nothing. */
+  /** Adds the rows of an export to the caller's data. Ids are kept; rows that already exist are skipped and counted. The import is one transaction, so it is applied completely or not at all. */
   "storage.import": { params: StorageImportParams; result: StorageImportResult };
-  /** Ends the hold that Rollback left and brings the data to this version's schema. All sessions end when something changed. */
+  /** Removes the hold that Rollback left and migrates the data to this version's schema. All sessions end if anything changed. */
   "storage.migrate": { params: Record<string, never>; result: StorageMigrateResult };
-  /** Removes what is older or more than the retention settings allow. It never touches memories, tools, skills or memos. */
+  /** Removes what exceeds the age or number that the retention settings allow. It never touches memories, tools, skills or memos. */
   "storage.prune": { params: StoragePruneParams; result: StoragePruneResult };
-  /** Puts a backup in the place of the present data, which is kept in a folder replaced-<time>. All sessions end. */
+  /** Replaces the current data with a backup and keeps the current data in a folder replaced-<time>. All sessions end. */
   "storage.restore": { params: StorageRestoreParams; result: StorageRestoreResult };
-  /** Goes back to the snapshot made before a migration and holds further migrations until Migrate is called. All sessions end. */
+  /** Restores the snapshot made before a migration, and blocks further migrations until Migrate is called. All sessions end. */
   "storage.rollback": { params: StorageRollbackParams; result: StorageRestoreResult };
-  /** Copies every readable row of a damaged database into a new one. The new one takes the place of the database when nothing was lost, or when the caller accepts the loss. It works in recovery mode only; the damaged files are kept. */
+  /** Copies every readable row of a damaged database into a new one. The new one replaces the database if nothing was lost or the caller accepts the loss. It works in recovery mode only; the damaged files are kept. */
   "storage.salvage": { params: StorageSalvageParams; result: StorageSalvageResult };
-  /** Gives up on a database that is missing or damaged and begins an empty one. What is there moves to a folder replaced-<time>. It works in recovery mode only. */
+  /** Abandons a database that is missing or damaged and creates an empty one. The existing files are moved to a folder replaced-<time>. It works in recovery mode only. */
   "storage.start_new": { params: Record<string, never>; result: StorageStartNewResult };
-  /** Tells sizes, free space, schema, checks, backups and the caller's rows by table. */
+  /** Returns sizes, free space, schema, checks, backups and the caller's rows by table. */
   "storage.status": { params: Record<string, never>; result: StorageStatusResult };
-  /** Reads a backup from end to end and checks everything a restore would. */
+  /** Reads a whole backup and runs every check that a restore would. */
   "storage.verify_backup": { params: StorageVerifyBackupParams; result: StorageVerifyBackupResult };
   /** Lists what two devices wrote into the same field without knowing of each other. */
   "sync.conflicts": { params: CloudsyncConflictsParams; result: CloudsyncConflictsResult };
@@ -8305,17 +8305,17 @@ export interface Methods {
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
   /** Says how sync stands. It never calls the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
-  /** Reports version, uptime, memory and what is degraded. */
+  /** Returns version, uptime, memory and what is degraded. */
   "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
-  /** Ends the program in order: running calls get 10 s. */
+  /** Ends the program gracefully: running calls get some seconds to finish. */
   "system.stop": { params: Record<string, never>; result: Record<string, never> };
-  /** Makes a token for another program. Only its hash is kept. */
+  /** Creates a token for another program. Only its hash is stored. */
   "tokens.create": { params: GatewayTokenParams; result: GatewayNewToken };
-  /** Lists the user's tokens. The root token is not among them. */
+  /** Lists the user's tokens. The root token is not included. */
   "tokens.list": { params: GatewayTokenListParams; result: GatewayTokenList };
-  /** Ends a token for good and closes its sessions within a second. */
+  /** Revokes a token permanently and closes its sessions within a second. */
   "tokens.revoke": { params: GatewayTokenIDParams; result: Record<string, never> };
-  /** Replaces the root token where it is kept and closes every session that the old one opened, also through a ticket. The new one is not returned: the command line reads it from where it is kept. */
+  /** Replaces the root token in its store and closes every session that the old one opened, directly or through a ticket. The new one is not returned: the command line reads it from the store. */
   "tokens.rotate_root": { params: Record<string, never>; result: Record<string, never> };
   /** Returns entries of the audit log about one tool, one run or all tools, newest first, and whether the chain is intact. */
   "tools.audit": { params: ToolsAuditParams; result: ToolsAuditResult };
@@ -8423,7 +8423,7 @@ export interface Methods {
 export interface Events {
   /** Changed is agent.changed: budgets, personas or skill documents changed. */
   "agent.changed": AgentChanged;
-  /** Changed is published when background work was paused or may go on. */
+  /** Changed is published when background work was paused or may continue. */
   "app.background_changed": PauseChanged;
   /** ApprovalChanged is the event approvals.changed. */
   "approvals.changed": PermissionApprovalChanged;
@@ -8461,7 +8461,7 @@ export interface Events {
   "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
-  /** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+  /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
   /** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents. IDs has at most 100 ids; Many is set if there are more. */
   "memory.changed": MemoryChanged;
@@ -8499,9 +8499,9 @@ export interface Events {
   "schedules.notification": SchedulerNotification;
   /** RunEvent is the event schedules.run_event. */
   "schedules.run_event": SchedulerRunEvent;
-  /** ServicesChanged says that a service started, stopped or failed. */
+  /** ServicesChanged reports that a service started, stopped or failed. */
   "services.changed": GatewayServicesChanged;
-  /** SessionsChanged says that a session of the user was opened or closed. */
+  /** SessionsChanged reports that a session of the user was opened or closed. */
   "sessions.changed": GatewaySessionsChanged;
   /** Changed is the event skills.changed. */
   "skills.changed": SkillsChanged;
@@ -8513,13 +8513,13 @@ export interface Events {
   "skills.run_event": SkillsRunEvent;
   /** WasmChanged is published when a WASM tool of the user changes. Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
   "skills.wasm_changed": WasmtoolsWasmChanged;
-  /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
+  /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows if Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
-  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
+  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many means that there are too many ids to list. */
   "storage.changed": StorageChanged;
   /** LowSpace is the event storage.low_space; Low is false when there is room again. */
   "storage.low_space": StorageLowSpace;
-  /** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
+  /** Recovery is the event storage.recovery. A nil State means that recovery mode ended. */
   "storage.recovery": StorageRecovery;
   /** ConflictsChanged is published when conflicts came or were resolved. */
   "sync.conflict": CloudsyncConflictsChanged;
@@ -8527,9 +8527,9 @@ export interface Events {
   "sync.delta": CloudsyncApplied;
   /** StatusChanged is published when the state or the error changes. */
   "sync.status": CloudsyncStatusChanged;
-  /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+  /** SystemStopping reports that Helix is about to end the session. */
   "system.stopping": GatewaySystemStopping;
-  /** TokensChanged says that the user's list of tokens is another one now. */
+  /** TokensChanged reports that the user's list of tokens changed. */
   "tokens.changed": GatewayTokensChanged;
   /** Changed is published when a tool of the user changes. Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is zero if the change does not concern a single tool. */
   "tools.changed": ToolsChanged;
