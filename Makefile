@@ -126,7 +126,7 @@ test: setup build check-generated check-format lint vet test-go test-frontend te
 
 STORM ?= 100000
 .PHONY: storm
-storm: $(ENGINES) $(MODEL) ## Three devices and a hub under random changes, kills and partitions (STORM steps, HELIX_STORM_SEED)
+storm: $(ENGINES) $(MODEL) ## Five devices and a hub under random changes, kills and partitions (STORM steps, HELIX_STORM_SEED)
 	HELIX_STORM=$(STORM) $(NICE) $(GO) test ./backend/cloudsync -run TestStorm -count=1 -v -timeout 12h
 
 .PHONY: check-generated

@@ -217,9 +217,10 @@ func (s *Service) hello(ctx context.Context, l *local) error {
 		if g.MinRead > SchemaVersion {
 			return fault.Unavailablef("The hub needs a newer version of Helix. Update Helix on this device; its changes are kept until then.")
 		}
-		if int64(g.LastCtr) <= l.ctr && g.Site == l.site && g.Epoch == l.epoch {
+		if g.Known && g.Site == l.site {
+			l.greeting = g
 			return s.db.Write(ctx, func(tx *storage.Tx) error {
-				_, err := tx.Exec(`UPDATE sync_local SET offset_us = ? WHERE abs(offset_us - ?1) > 50000`, offset.Microseconds())
+				_, err := tx.Exec(`UPDATE sync_local SET epoch = ?, hub_id = ?, offset_us = CASE WHEN abs(offset_us - ?3) > 50000 THEN ?3 ELSE offset_us END`, g.Epoch, g.HubID, offset.Microseconds())
 				return err
 			})
 		}

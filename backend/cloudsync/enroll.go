@@ -154,7 +154,7 @@ func (s *Service) Enroll(ctx context.Context, p EnrollParams) (r SetupResult, er
 			return hubError(h.Host, err)
 		}
 		d := registration{DeviceID: h.Device}
-		if err := c.QueryRow(ctx, `select app.uid(), app.site()`).Scan(&d.UserID, &d.Site); err != nil {
+		if err := c.QueryRow(ctx, `select app.uid(), app.site(), (select hub_id from app.hub)`).Scan(&d.UserID, &d.Site, &d.HubID); err != nil {
 			return hubError(h.Host, err)
 		}
 		r = SetupResult{UserID: d.UserID, DeviceID: d.DeviceID, Site: d.Site, Encrypted: h.Private}
@@ -226,7 +226,7 @@ func (s *Service) Disconnect(ctx context.Context, _ struct{}) (struct{}, error) 
 					return err
 				}
 			}
-			return errors.Join(forgetHub(tx), writeHub(tx, nil), audit.Append(tx, audit.Entry{User: l.user, Action: "sync.disconnected", SubjectKind: "hub", SubjectID: l.hub.Host}))
+			return errors.Join(leaveHub(tx), writeHub(tx, nil), audit.Append(tx, audit.Entry{User: l.user, Action: "sync.disconnected", SubjectKind: "hub", SubjectID: l.hub.Host}))
 		}); err != nil {
 			return err
 		}

@@ -43,9 +43,7 @@ func Merge(columns []storage.SyncedColumn, base *Version, mine, theirs Version) 
 		Values: map[string]any{}, Created: min(mine.Created, theirs.Created), Updated: max(mine.Updated, theirs.Updated), Meta: newMeta(),
 	}}
 	m.out.Meta.Dot, m.out.Meta.Vector = max(mine.Meta.Dot, theirs.Meta.Dot), mine.Meta.Vector.with(theirs.Meta.Vector)
-	if m.deletion(columns) {
-		return m.out, m.conflicts
-	}
+	m.deletion(columns)
 	hashed := slices.ContainsFunc(columns, func(c storage.SyncedColumn) bool {
 		return c.Name == "definition_hash" && c.Merge == storage.ManualMerge
 	})
@@ -119,16 +117,16 @@ func (m *merger) edits(columns []storage.SyncedColumn, v Version) bool {
 
 var deletedColumn = storage.SyncedColumn{SyncedField: storage.SyncedField{Name: deletedAt, Merge: storage.LWW}}
 
-// deletion merges deleted_at. It reports true when one side's version is all that counts: a row
-// that was deleted here and edited there lives on as it was edited.
-func (m *merger) deletion(columns []storage.SyncedColumn) bool {
+// deletion merges deleted_at. A row that was deleted here and edited there lives on; its other
+// fields merge as ever, so what was changed before the deletion is not lost either.
+func (m *merger) deletion(columns []storage.SyncedColumn) {
 	x, y := m.mine, m.theirs
 	dx, dy := x.deleted() && m.changed(x, 0), y.deleted() && m.changed(y, 0)
 	switch {
 	case dx && dy: // one tombstone
 		winner, _ := m.latest(0)
 		m.take(deletedColumn, winner)
-		return false
+		return
 	case dx != dy && !(x.deleted() && y.deleted()):
 		edited := y
 		if dy {
@@ -137,15 +135,10 @@ func (m *merger) deletion(columns []storage.SyncedColumn) bool {
 		if !m.edits(columns, edited) {
 			break
 		}
-		for _, c := range columns {
-			if m.take(c, edited); c.Merge == storage.PNCounter {
-				m.count(c)
-			}
-		}
 		m.take(deletedColumn, edited)
 		m.out.Meta.Stamps[0] = later(x.Meta.Stamps[0], y.Meta.Stamps[0])
 		m.conflicts = append(m.conflicts, Conflict{Field: deletedAt, Kind: "delete_edit", Strategy: "automatic", Mine: x.Values[deletedAt], Theirs: y.Values[deletedAt], Open: true})
-		return true
+		return
 	}
 	switch {
 	case !m.changed(x, 0) && m.changed(y, 0):
@@ -156,7 +149,6 @@ func (m *merger) deletion(columns []storage.SyncedColumn) bool {
 		winner, _ := m.latest(0)
 		m.take(deletedColumn, winner)
 	}
-	return false
 }
 
 func later(a, b Stamp) Stamp {
@@ -213,15 +205,20 @@ func (m *merger) field(c storage.SyncedColumn) {
 
 // count merges a counter: each site's share is the largest that is known of it.
 func (m *merger) count(c storage.SyncedColumn) {
-	all := map[int64]Count{}
-	for _, v := range []Version{m.mine, m.theirs} {
-		for site, n := range v.Meta.Counters[c.No] {
-			all[site] = Count{Plus: max(all[site].Plus, n.Plus), Minus: max(all[site].Minus, n.Minus)}
-		}
-	}
+	all := mergeCounts(m.mine.Meta.Counters[c.No], m.theirs.Meta.Counters[c.No])
 	m.out.Meta.Counters[c.No] = all
 	m.out.Values[c.Name] = total(all)
 	m.out.Meta.Stamps[c.No] = later(m.mine.Meta.Stamps[c.No], m.theirs.Meta.Stamps[c.No])
+}
+
+func mergeCounts(a, b map[int64]Count) map[int64]Count {
+	all := map[int64]Count{}
+	for _, counts := range []map[int64]Count{a, b} {
+		for site, n := range counts {
+			all[site] = Count{Plus: max(all[site].Plus, n.Plus), Minus: max(all[site].Minus, n.Minus)}
+		}
+	}
+	return all
 }
 
 // together merges the columns under a definition hash: all are one side's.

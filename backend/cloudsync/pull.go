@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -56,7 +55,7 @@ func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 			if _, err := c.Exec(ctx, `select sync.ack($1)`, end); err != nil {
 				return err
 			}
-			return nil
+			return s.unpackageFormer(ctx)
 		}
 	}
 }
@@ -440,30 +439,76 @@ func (a *applier) conflictText(k rowKey, field string, v any) (any, error) {
 			v = wireValue(c, v)
 		}
 	}
+	if text, ok := v.(string); ok && field == unit {
+		return text, nil
+	}
 	text, err := json.Marshal(v)
 	return string(text), err
 }
 
-// unpackageAll makes every packaged version a change again: the site that packaged it is not this
-// device's any more.
-func (s *Service) unpackageAll(tx *storage.Tx) error {
-	type entry struct {
-		rowKey
-		outboxRow
-	}
-	all, err := storage.Collect(tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox`), func(r storage.Row) (e entry, err error) {
-		e.outboxRow, err = scanOutbox(r, &e.table, &e.id)
-		return e, err
-	})
-	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		if t, ok := s.table(e.table); ok {
-			if err := t.unpackage(tx, e.rowKey, e.outboxRow, math.MaxInt64); err != nil {
+// unpackageFormer makes a change again of what a former registration of this device packaged and the
+// hub, all of whose rows were read since, does not have. What it had counted stays the former site's:
+// another copy of this data may send it yet.
+func (s *Service) unpackageFormer(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		l, err := readLocal(tx)
+		if err != nil {
+			return err
+		}
+		rows, err := allOutbox(tx)
+		if err != nil {
+			return err
+		}
+		for _, x := range rows {
+			t, ok := s.table(x.table)
+			if !ok || x.dot.Site() == l.site {
+				continue
+			}
+			if err := t.retry(tx, x.rowKey, x.outboxRow); err != nil {
+				return err
+			}
+			if err := t.keepCounts(tx, x.rowKey, x.meta.Counters, s.o.Private); err != nil {
 				return err
 			}
 		}
+		return nil
+	})
+}
+
+func allOutbox(tx *storage.Tx) ([]sent, error) {
+	return storage.Collect(tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox`), func(r storage.Row) (x sent, err error) {
+		x.outboxRow, err = scanOutbox(r, &x.table, &x.id)
+		return x, err
+	})
+}
+
+// keepCounts puts counts into the base of a row. A row that the hub does not know gets a base without a
+// version.
+func (t table) keepCounts(tx *storage.Tx, k rowKey, counts map[int]map[int64]Count, private bool) error {
+	if len(counts) == 0 {
+		return nil
 	}
-	return nil
+	base, err := t.baseOf(tx, k.id)
+	if err != nil {
+		return err
+	}
+	if base == nil {
+		r, err := t.readRow(tx, k.id)
+		if err != nil || r == nil {
+			return err
+		}
+		base = &Version{Meta: newMeta()}
+		if r.known {
+			base = &r.Version
+		}
+	}
+	base.Meta = base.Meta.clone()
+	for no, c := range counts {
+		base.Meta.Counters[no] = mergeCounts(base.Meta.Counters[no], c)
+	}
+	text, err := t.encodeBase(tx, k.id, *base, private)
+	if err != nil {
+		return err
+	}
+	return setBase(tx, k, text)
 }

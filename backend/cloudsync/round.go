@@ -65,7 +65,7 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 		if err != nil {
 			return err
 		}
-		if err = s.exchangeOn(ctx, c, action, &r); err != nil {
+		if err = s.exchangeOn(ctx, c, l, action, &r); err != nil {
 			if c.IsClosed() {
 				s.conn = nil
 			}
@@ -79,8 +79,12 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 // maxTurns bounds a round: with so many others writing the same rows, the next round goes on.
 const maxTurns = 20
 
-func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, action string, r *Round) error {
-	if action != "push" {
+func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
+	former, err := s.hasFormer(ctx, l)
+	if err != nil {
+		return err
+	}
+	if action != "push" || former {
 		if err := s.pull(ctx, c, r); err != nil {
 			return err
 		}
@@ -112,6 +116,15 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, action string, r 
 		_, err := tx.Exec(`INSERT INTO sync_cursor (one, synced_at) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at`, tx.Now)
 		return err
 	})
+}
+
+// hasFormer reports whether the outbox holds versions of a former registration, which must not be sent
+// before all of the hub was read.
+func (s *Service) hasFormer(ctx context.Context, l local) (yes bool, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_outbox WHERE dot >> ? <> ?)`, ctrBits, l.site).Scan(&yes)
+	})
+	return yes, err
 }
 
 // fetchStale gets the rows whose push was refused and that the feed did not bring: this device had
@@ -166,6 +179,7 @@ func jsonText(v any) string {
 type registration struct {
 	ID        uuid.UUID `json:"id"`
 	UserID    uuid.UUID `json:"userId"`
+	HubID     uuid.UUID `json:"-"`
 	DeviceID  uuid.UUID `json:"deviceId"`
 	Site      int64     `json:"site"`
 	Role      string    `json:"role"`
@@ -175,8 +189,8 @@ type registration struct {
 }
 
 // registerAgain makes this installation a device of its own: its data folder is a copy of one that
-// is in use, or was restored from a backup. What it has not sent goes out under the new site, and
-// what others made meanwhile is merged with it.
+// is in use, or was restored from a backup. It reads all of the hub once more; what it had packaged and
+// the hub does not have goes out under the new site.
 func (s *Service) registerAgain(ctx context.Context, l *local) error {
 	var d registration
 	if err := callJSON(ctx, s.conn, `select app.invite_device($1, $2, $3)`, &d, l.hub.Name, s.o.Platform, []byte{0}); err != nil {
@@ -197,9 +211,6 @@ func (s *Service) registerAgain(ctx context.Context, l *local) error {
 			return err
 		}
 		if err := writeHub(tx, &h); err != nil {
-			return err
-		}
-		if err := s.unpackageAll(tx); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE sync_cursor SET seq = 0`); err != nil { // what it knows may be of a later time

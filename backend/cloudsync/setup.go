@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -88,7 +89,7 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 		name := deviceName(p.Name)
 		var d registration
 		if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d)
+			return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null), (select hub_id from app.hub)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d, &d.HubID)
 		}); err != nil {
 			return hubError(c.Host, err)
 		}
@@ -246,18 +247,98 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 				return err
 			}
 		}
-		if err := forgetHub(tx); err != nil {
+		l, err := readLocal(tx)
+		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, key_version = ?`, d.Site, storage.NewID(), version); err != nil {
+		again := l.hubID == d.HubID && d.UserID == from
+		if !again {
+			if err := forgetHub(tx); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, key_version = ?, hub_id = ?`, d.Site, storage.NewID(), version, d.HubID); err != nil {
 			return err
 		}
 		if err := tx.LogAll(d.UserID); err != nil {
 			return err
 		}
+		if again {
+			if err := s.logEdits(tx); err != nil {
+				return err
+			}
+		}
 		tx.AfterCommit(func() { bus.Publish(tx.Bus(), d.UserID, connectionChanged{}) })
 		return errors.Join(writeHub(tx, &h), audit.Append(tx, audit.Entry{User: d.UserID, Action: "sync.connected", SubjectKind: "hub", SubjectID: h.Host, Details: map[string]any{"device": d.DeviceID, "encrypted": h.Private}}))
 	})
+}
+
+// leaveHub drops what is of use only while there is a hub. What sync_meta and sync_base say stays true of
+// this hub: whoever joins it again has changed only what differs from them.
+func leaveHub(tx *storage.Tx) error {
+	for _, t := range []string{"sync_dead_letter", "sync_cursor"} {
+		if _, err := tx.Exec(`DELETE FROM ` + t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logEdits puts what differs from sync_base into change_log: while there was no hub, that may have lost
+// entries.
+func (s *Service) logEdits(tx *storage.Tx) error {
+	rows, err := storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_base`), func(r storage.Row) (k rowKey, err error) {
+		err = r.Scan(&k.table, &k.id)
+		return k, err
+	})
+	if err != nil {
+		return err
+	}
+	packaged, err := allOutbox(tx)
+	if err != nil {
+		return err
+	}
+	last := map[rowKey]string{}
+	for _, x := range packaged {
+		if last[x.rowKey] = x.base; !slices.Contains(rows, x.rowKey) {
+			rows = append(rows, x.rowKey)
+		}
+	}
+	for _, k := range rows {
+		t, ok := s.table(k.table)
+		if !ok {
+			continue
+		}
+		r, err := t.readRow(tx, k.id)
+		if err != nil {
+			return err
+		}
+		if r == nil || !r.known && last[k] == "" {
+			continue
+		}
+		base, err := t.baseOf(tx, k.id)
+		if last[k] != "" {
+			base, err = t.decodeBase(tx, k.id, last[k])
+		}
+		if err != nil {
+			return err
+		}
+		stamps := map[int]int64{}
+		for _, c := range append(slices.Clone(t.columns), deletedColumn) {
+			if !equal(r.Values[c.Name], base.Values[c.Name]) {
+				stamps[c.No] = max(r.Updated/1000<<16, base.Meta.Stamps[c.No].HLC+1)
+			}
+		}
+		if err := relog(tx, k, "U", stamps); err != nil {
+			return err
+		}
+		if len(stamps) == 0 && last[k] == "" {
+			if err := dropBase(tx, k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // forgetHub drops what was known of a former hub; the rows stay.
