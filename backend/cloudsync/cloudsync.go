@@ -151,6 +151,7 @@ func (s *Service) local(ctx context.Context) (l local, err error) {
 const (
 	passwordSecret = "sync/password"
 	keySecret      = "sync/key"
+	boxSecret      = "sync/box"
 )
 
 var errNotEnrolled = fault.Unavailablef("This device isn't connected to a hub. Run `helix sync setup` here, or `helix sync enroll` with a link from another device.")
@@ -182,6 +183,9 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 	if err := s.hello(ctx, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
 	}
+	if err := s.exchangeKeys(ctx, s.conn, &l); err != nil {
+		return nil, l, hubError(l.hub.Host, err)
+	}
 	return s.conn, l, nil
 }
 
@@ -190,11 +194,11 @@ func (s *Service) loadKey(ctx context.Context, l local) error {
 	if !l.hub.Private {
 		return nil
 	}
-	key, err := s.secrets.Value(s.asUser(ctx), keySecret)
+	ring, err := s.ring(ctx, l)
 	if err != nil {
 		return err
 	}
-	s.cipher, err = newCipher(key, l.keyVersion)
+	s.cipher, err = ring.cipher(l.keyVersion)
 	return err
 }
 

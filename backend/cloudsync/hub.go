@@ -151,6 +151,9 @@ type greeting struct {
 	MinRead       int       `json:"minRead"`
 	SchemaVersion int       `json:"schemaVersion"`
 	Channel       string    `json:"channel"`
+	KeyVersion    int       `json:"keyVersion"`
+	BoxVersion    int       `json:"boxVersion"` // the key version with which this device's box was published
+	KeyWanted     bool      `json:"keyWanted"`  // a device lacks the newest key
 }
 
 // callJSON calls a function of the hub that takes and returns JSON.

@@ -68,9 +68,10 @@ type merger struct {
 	conflicts         []Conflict
 }
 
-// changed reports whether v wrote a field after the base.
-func (m *merger) changed(v Version, no int) bool {
-	return m.base == nil || v.Meta.Stamps[no] != m.base.Meta.Stamps[no]
+// changed reports whether v has something else in a field than the base. A field that was written
+// with what it had before, or packaged once more, is as it was.
+func (m *merger) changed(v Version, c storage.SyncedColumn) bool {
+	return m.base == nil || v.Meta.Stamps[c.No] != m.base.Meta.Stamps[c.No] && !equal(v.Values[c.Name], m.base.Values[c.Name])
 }
 
 func (m *merger) baseValue(name string) any {
@@ -111,7 +112,7 @@ func (m *merger) edits(columns []storage.SyncedColumn, v Version) bool {
 		case storage.Max, storage.Min, storage.PNCounter, storage.Immutable:
 			return false
 		}
-		return m.changed(v, c.No) && !equal(v.Values[c.Name], m.baseValue(c.Name))
+		return m.changed(v, c) && !equal(v.Values[c.Name], m.baseValue(c.Name))
 	})
 }
 
@@ -121,7 +122,7 @@ var deletedColumn = storage.SyncedColumn{SyncedField: storage.SyncedField{Name: 
 // fields merge as ever, so what was changed before the deletion is not lost either.
 func (m *merger) deletion(columns []storage.SyncedColumn) {
 	x, y := m.mine, m.theirs
-	dx, dy := x.deleted() && m.changed(x, 0), y.deleted() && m.changed(y, 0)
+	dx, dy := x.deleted() && m.changed(x, deletedColumn), y.deleted() && m.changed(y, deletedColumn)
 	switch {
 	case dx && dy: // one tombstone
 		winner, _ := m.latest(0)
@@ -141,9 +142,9 @@ func (m *merger) deletion(columns []storage.SyncedColumn) {
 		return
 	}
 	switch {
-	case !m.changed(x, 0) && m.changed(y, 0):
+	case !m.changed(x, deletedColumn) && m.changed(y, deletedColumn):
 		m.take(deletedColumn, y)
-	case m.changed(x, 0) && !m.changed(y, 0):
+	case m.changed(x, deletedColumn) && !m.changed(y, deletedColumn):
 		m.take(deletedColumn, x)
 	default:
 		winner, _ := m.latest(0)
@@ -161,7 +162,7 @@ func later(a, b Stamp) Stamp {
 // field merges one column by its declared rule.
 func (m *merger) field(c storage.SyncedColumn) {
 	x, y := m.mine.Values[c.Name], m.theirs.Values[c.Name]
-	cx, cy := m.changed(m.mine, c.No), m.changed(m.theirs, c.No)
+	cx, cy := m.changed(m.mine, c), m.changed(m.theirs, c)
 	winner, loser := m.latest(c.No)
 	switch {
 	case c.Merge == storage.PNCounter:
@@ -226,7 +227,7 @@ func (m *merger) together(columns []storage.SyncedColumn) {
 	var cx, cy, differ bool
 	var sx, sy Stamp
 	for _, c := range columns {
-		cx, cy = cx || m.changed(m.mine, c.No), cy || m.changed(m.theirs, c.No)
+		cx, cy = cx || m.changed(m.mine, c), cy || m.changed(m.theirs, c)
 		differ = differ || !equal(m.mine.Values[c.Name], m.theirs.Values[c.Name])
 		sx, sy = later(sx, m.mine.Meta.Stamps[c.No]), later(sy, m.theirs.Meta.Stamps[c.No])
 	}

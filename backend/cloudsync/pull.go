@@ -55,7 +55,10 @@ func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 			if _, err := c.Exec(ctx, `select sync.ack($1)`, end); err != nil {
 				return err
 			}
-			return s.unpackageFormer(ctx)
+			if err := s.unpackageFormer(ctx); err != nil {
+				return err
+			}
+			return s.endCopy(ctx, c)
 		}
 	}
 }
@@ -450,6 +453,9 @@ func (a *applier) conflictText(k rowKey, field string, v any) (any, error) {
 // hub, all of whose rows were read since, does not have. What it had counted stays the former site's:
 // another copy of this data may send it yet.
 func (s *Service) unpackageFormer(ctx context.Context) error {
+	if former, err := s.hasFormer(ctx); err != nil || !former {
+		return err
+	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		l, err := readLocal(tx)
 		if err != nil {

@@ -80,7 +80,10 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 const maxTurns = 20
 
 func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
-	former, err := s.hasFormer(ctx, l)
+	if err := s.checkHorizon(ctx, l); err != nil {
+		return err
+	}
+	former, err := s.hasFormer(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,6 +94,9 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 	}
 	if action == "pull" {
 		return nil
+	}
+	if l.greeting.MinWrite > SchemaVersion {
+		return fault.Deniedf("The hub takes no changes from this version of Helix. Update Helix on this device; its changes are kept until then.")
 	}
 	for range maxTurns {
 		n, err := s.packageChanges(ctx)
@@ -112,6 +118,9 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 			break
 		}
 	}
+	if err := s.pruneHub(ctx, c); err != nil {
+		return err
+	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`INSERT INTO sync_cursor (one, synced_at) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at`, tx.Now)
 		return err
@@ -120,9 +129,9 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 
 // hasFormer reports whether the outbox holds versions of a former registration, which must not be sent
 // before all of the hub was read.
-func (s *Service) hasFormer(ctx context.Context, l local) (yes bool, err error) {
+func (s *Service) hasFormer(ctx context.Context) (yes bool, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_outbox WHERE dot >> ? <> ?)`, ctrBits, l.site).Scan(&yes)
+		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_outbox WHERE dot >> ? <> (SELECT site FROM sync_local))`, ctrBits).Scan(&yes)
 	})
 	return yes, err
 }
@@ -213,7 +222,7 @@ func (s *Service) registerAgain(ctx context.Context, l *local) error {
 		if err := writeHub(tx, &h); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE sync_cursor SET seq = 0`); err != nil { // what it knows may be of a later time
+		if err := copyAgain(tx); err != nil { // what it knows may be of a later time, or of a much earlier one
 			return err
 		}
 		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?`, d.Site, storage.NewID())

@@ -2,7 +2,6 @@ package cloudsync
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,12 +40,20 @@ type SetupResult struct {
 	// Migrations is how many were applied.
 	Migrations int  `json:"migrations"`
 	Encrypted  bool `json:"encrypted"`
+	// RecoveryCode joins a device when no other is left. It is shown once; only the first device gets it.
+	RecoveryCode string `json:"recoveryCode,omitempty"`
 }
 
 // Setup makes a database the hub of this person, or brings its schema up to date, proves with the
 // self-test that it keeps users apart, and connects this device.
 func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error) {
-	return s.setup(ctx, p, true)
+	r, err := s.setup(ctx, p, true)
+	if err != nil {
+		return r, err
+	}
+	code, err := s.ExportRecovery(ctx, struct{}{})
+	r.RecoveryCode = code.Code
+	return r, err
 }
 
 // verified fails when the self-test does.
@@ -94,13 +101,12 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 			return hubError(c.Host, err)
 		}
 		h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel, Private: p.Encrypt == nil || *p.Encrypt}
-		var key []byte
+		ring := keyRing{}
 		if h.Private {
-			key = make([]byte, userKeySize)
-			_, _ = rand.Read(key) // never fails
+			ring[1] = newUserKey()
 		}
 		r.UserID, r.DeviceID, r.Site, r.Encrypted = d.UserID, d.DeviceID, d.Site, h.Private
-		return s.adopt(ctx, h, d, d.Password, key, 1)
+		return s.adopt(ctx, h, d, d.Password, ring, 1)
 	})
 	return r, err
 }
@@ -228,7 +234,7 @@ func migrateCore(ctx context.Context, c *pgx.ConnConfig) (int, error) {
 
 // adopt stores that this device belongs to a hub now. Everything that it has becomes the hub
 // user's, and goes out with the next exchange.
-func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, password string, key []byte, version int) error {
+func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, password string, ring keyRing, version int) error {
 	from := s.db.LocalUser().ID
 	if s.db.Recovery() != nil {
 		return fault.Unavailablef("The database has to be repaired first.")
@@ -237,8 +243,8 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 		if err := s.secrets.SetTx(tx, passwordSecret, []byte(password)); err != nil {
 			return err
 		}
-		if key != nil {
-			if err := s.secrets.SetTx(tx, keySecret, key); err != nil {
+		if len(ring) > 0 {
+			if err := s.secrets.SetTx(tx, keySecret, []byte(jsonText(ring))); err != nil {
 				return err
 			}
 		}
@@ -264,7 +270,7 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 			return err
 		}
 		if again {
-			if err := s.logEdits(tx); err != nil {
+			if err := errors.Join(s.logEdits(tx), copyAgain(tx)); err != nil {
 				return err
 			}
 		}

@@ -461,17 +461,18 @@ func (s *storm) takeCopy(x *replica) {
 	s.t.Helper()
 	// What was counted but not packaged when a copy was taken counts twice when both copies go on.
 	if err := x.exclusive(x.ctx, func() error {
+		if _, _, err := x.open(x.ctx); err != nil { // nothing is packaged before the hub was greeted
+			return err
+		}
 		for {
 			if n, err := x.packageChanges(x.ctx); err != nil || n == 0 {
 				return err
 			}
 		}
-	}); err != nil {
-		s.t.Fatal(err)
-	}
-	if one[int](x.device, `SELECT count(*) FROM change_log`) > 0 {
+	}); err != nil || one[int](x.device, `SELECT count(*) FROM change_log`) > 0 {
 		return
 	}
+	s.seen(x)
 	x.stop()
 	data, err := os.ReadFile(x.path)
 	if err != nil {
