@@ -162,7 +162,7 @@ func sealFor(public []byte, id uuid.UUID, keys sealedKeys) ([]byte, error) {
 func openSealed(private *ecdh.PrivateKey, id uuid.UUID, sealed []byte) (k sealedKeys, err error) {
 	const size = 32
 	if len(sealed) < size || !bytes.HasPrefix(sealed[size:], []byte(encrypted)) {
-		return k, errors.New("cloudsync: a sealed key of an unknown form")
+		return k, errors.New("cloudsync: an encrypted key of an unknown form")
 	}
 	from, err := ecdh.X25519().NewPublicKey(sealed[:size])
 	if err != nil {
@@ -184,7 +184,7 @@ func boxCipher(private *ecdh.PrivateKey, public *ecdh.PublicKey, ephemeral, rece
 	if err != nil {
 		return Cipher{}, err
 	}
-	key, err := hkdf.Key(sha256.New, shared, append(append([]byte{}, ephemeral...), receiver...), "helix sync sealed key", userKeySize)
+	key, err := hkdf.Key(sha256.New, shared, append(append([]byte{}, ephemeral...), receiver...), "helix sync key for a device", userKeySize)
 	if err != nil {
 		return Cipher{}, err
 	}

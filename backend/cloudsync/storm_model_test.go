@@ -273,8 +273,11 @@ func checkField(bad complaint, c storage.SyncedColumn, have any, edits []*edit, 
 		}
 	case c.Merge == storage.DenyWins:
 		for _, e := range end {
-			if stricter(have, e.values[c.Name]) != have {
-				bad("%s is %v, which is less strict than %v", c.Name, have, e.values[c.Name])
+			replaced := slices.ContainsFunc(all, func(f *edit) bool { // by a stricter one, which somebody changed who knew of it
+				return e.concurrent(f) && stricter(e.values[c.Name], f.values[c.Name]) == f.values[c.Name] && slices.ContainsFunc(all, f.before)
+			})
+			if !replaced && stricter(have, e.values[c.Name]) != have {
+				bad("%s is %v, which is less strict than %v: %s", c.Name, have, e.values[c.Name], writes(c, all, end))
 			}
 		}
 	case c.Merge == storage.Text3:
@@ -292,7 +295,7 @@ func checkField(bad complaint, c storage.SyncedColumn, have any, edits []*edit, 
 			return // it was renamed because of another item of this name
 		}
 		if !slices.ContainsFunc(end, func(e *edit) bool { return equal(e.values[c.Name], have) }) {
-			bad("%s is %s, which no last edit wrote", c.Name, textOf(c, have))
+			bad("%s is %s, which no last edit wrote: %s", c.Name, textOf(c, have), writes(c, all, end))
 		}
 		for _, e := range end {
 			if v := e.values[c.Name]; !equal(v, have) && !slices.Contains(kept, textOf(c, v)) && !alike(all, e, c.Name) {
@@ -300,6 +303,19 @@ func checkField(bad complaint, c storage.SyncedColumn, have any, edits []*edit, 
 			}
 		}
 	}
+}
+
+// writes lists what edits wrote into a field, the last ones with a star.
+func writes(c storage.SyncedColumn, all, end []*edit) string {
+	var b strings.Builder
+	for _, e := range all {
+		star := ""
+		if slices.Contains(end, e) {
+			star = "*"
+		}
+		fmt.Fprintf(&b, "%d/%d%s=%s ", e.life, e.pos, star, textOf(c, e.values[c.Name]))
+	}
+	return b.String()
 }
 
 // replaced reports whether somebody who knew of e wrote a text without the token.
@@ -341,16 +357,23 @@ func checkSet(bad complaint, c storage.SyncedColumn, have []string, edits []*edi
 
 // checkUnit holds the columns under a definition hash: they are those of one edit.
 func checkUnit(bad complaint, t table, have Version, edits []*edit, kept map[string][]string) {
-	_, end := last(edits, func(e *edit) bool { _, ok := e.values[unit]; return ok })
+	all, end := last(edits, func(e *edit) bool { _, ok := e.values[unit]; return ok })
+	columns := func(e *edit) map[string]string {
+		out := map[string]string{}
+		_ = unmarshalText(e.values[unit].(string), &out)
+		return out
+	}
 	now := t.unitText(have)
 	if !slices.ContainsFunc(end, func(e *edit) bool { return e.values[unit] == now }) {
 		bad("the definition is of several edits: %s", now)
 	}
 	for _, e := range end {
-		columns := map[string]string{}
-		_ = unmarshalText(e.values[unit].(string), &columns)
 		for _, c := range t.hashedUnit() {
-			if v := columns[c.Name]; v != textOf(c, have.Values[c.Name]) && !slices.Contains(kept[c.Name], v) {
+			v := columns(e)[c.Name]
+			known := slices.ContainsFunc(all, func(f *edit) bool { // and replaced
+				return e != f && columns(f)[c.Name] == v && slices.ContainsFunc(all, f.before)
+			})
+			if v != textOf(c, have.Values[c.Name]) && !slices.Contains(kept[c.Name], v) && !known {
 				bad("the definition lost %s = %s", c.Name, v)
 			}
 		}

@@ -208,10 +208,11 @@ func (s *storm) set(tx *storage.Tx, x *replica, r *modelRow, values map[string]a
 // edit changes one field of a row by what its rule is for.
 func (s *storm) edit(x *replica, r *modelRow) {
 	s.t.Helper()
-	c := r.t.columns[s.r.IntN(len(r.t.columns))]
-	if r.t.Policy == storage.AppendRows || c.Merge == storage.Immutable || c.HashOf != "" || r.t.Table == "sync_conflicts" {
+	columns := slices.DeleteFunc(slices.Clone(r.t.columns), func(c storage.SyncedColumn) bool { return c.Merge == storage.Immutable || c.HashOf != "" })
+	if r.t.Policy == storage.AppendRows || r.t.Table == "sync_conflicts" || len(columns) == 0 {
 		return
 	}
+	c := columns[s.r.IntN(len(columns))]
 	s.change(x, r, func(tx *storage.Tx, before *localRow) error {
 		if before == nil || before.deleted() {
 			return nil
@@ -523,6 +524,7 @@ func (s *storm) revoke(x *replica) {
 	s.seen(other)
 	if s.r.IntN(2) == 0 {
 		must[struct{}](s.t)(x.Disconnect(x.ctx, struct{}{}))
+		x.copied.data = nil // of a device that has no access any more
 	} else {
 		s.forget(x.edits)
 		x.stop()
