@@ -40,7 +40,7 @@ create table app.recovery (
 do $$
 declare t regclass;
 begin
-    foreach t in array array['app.user_key', 'app.sealed_key', 'app.recovery']::regclass[] loop
+    foreach t in array array['app.user_key', 'app.sealed_key', 'app.recovery', 'app.helix_migrations']::regclass[] loop
         execute format('alter table %s enable row level security', t);
         execute format('alter table %s force row level security', t);
         execute format('create policy owner_all on %s to helix_owner using (true) with check (true)', t);
