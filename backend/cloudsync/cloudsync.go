@@ -179,6 +179,9 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 			s.conn = nil
 			return nil, l, hubError(l.hub.Host, err)
 		}
+		if err := checkPooler(ctx, s.conn); err != nil {
+			return nil, l, errors.Join(hubError(l.hub.Host, err), s.hangUp())
+		}
 	}
 	if err := s.hello(ctx, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)

@@ -193,6 +193,9 @@ func migrateHub(ctx context.Context, c *pgx.ConnConfig) (int, error) {
 		return 0, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is committed
+	if err := checkPooler(ctx, conn); err != nil {
+		return 0, err
+	}
 	if _, err := conn.Exec(ctx, prepareSQL, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return 0, fmt.Errorf("prepare the hub: %w", err)
 	}
