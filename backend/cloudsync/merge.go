@@ -69,9 +69,13 @@ type merger struct {
 }
 
 // changed reports whether v has something else in a field than the base. A field that was written
-// with what it had before, or packaged once more, is as it was.
+// with what it had before, or packaged once more, is as it was. But a denial that was lifted and given
+// again counts.
 func (m *merger) changed(v Version, c storage.SyncedColumn) bool {
-	return m.base == nil || v.Meta.Stamps[c.No] != m.base.Meta.Stamps[c.No] && !equal(v.Values[c.Name], m.base.Values[c.Name])
+	if m.base == nil {
+		return true
+	}
+	return v.Meta.Stamps[c.No] != m.base.Meta.Stamps[c.No] && (c.Merge == storage.DenyWins || !equal(v.Values[c.Name], m.base.Values[c.Name]))
 }
 
 func (m *merger) baseValue(name string) any {

@@ -127,15 +127,6 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 	})
 }
 
-// hasFormer reports whether the outbox holds versions of a former registration, which must not be sent
-// before all of the hub was read.
-func (s *Service) hasFormer(ctx context.Context) (yes bool, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_outbox WHERE dot >> ? <> (SELECT site FROM sync_local))`, ctrBits).Scan(&yes)
-	})
-	return yes, err
-}
-
 // fetchStale gets the rows whose push was refused and that the feed did not bring: this device had
 // passed their entries before.
 func (s *Service) fetchStale(ctx context.Context, c *pgx.Conn, r *Round) error {
@@ -195,46 +186,4 @@ type registration struct {
 	Password  string    `json:"password"`
 	Channel   string    `json:"channel"`
 	ExpiresAt time.Time `json:"expiresAt"`
-}
-
-// registerAgain makes this installation a device of its own: its data folder is a copy of one that
-// is in use, or was restored from a backup. It reads all of the hub once more; what it had packaged and
-// the hub does not have goes out under the new site.
-func (s *Service) registerAgain(ctx context.Context, l *local) error {
-	var d registration
-	if err := callJSON(ctx, s.conn, `select app.invite_device($1, $2, $3)`, &d, l.hub.Name, s.o.Platform, []byte{0}); err != nil {
-		return err
-	}
-	h := *l.hub
-	h.Role, h.Device, h.Channel = d.Role, d.DeviceID, d.Channel
-	c, err := h.connect(ctx, d.Password)
-	if err != nil {
-		return err
-	}
-	password, err := takeOver(ctx, c, d.ID, d.Role, nil)
-	if err != nil {
-		return errors.Join(err, c.Close(ctx))
-	}
-	if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
-		if err := s.secrets.SetTx(tx, passwordSecret, []byte(password)); err != nil {
-			return err
-		}
-		if err := writeHub(tx, &h); err != nil {
-			return err
-		}
-		if err := copyAgain(tx); err != nil { // what it knows may be of a later time, or of a much earlier one
-			return err
-		}
-		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?`, d.Site, storage.NewID())
-		return err
-	}); err != nil {
-		return errors.Join(err, c.Close(ctx))
-	}
-	if err := s.hangUp(); err != nil {
-		s.o.Logger.Warn("close the former connection", "err", err)
-	}
-	s.conn = c
-	*l, err = s.local(ctx)
-	s.o.Logger.Info("registered again at the hub: this data was copied or restored", "site", d.Site)
-	return err
 }
