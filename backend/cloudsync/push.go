@@ -84,7 +84,7 @@ func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bo
 	if r != nil && base == nil && r.known {
 		base = &r.Version // only values that the base does not hold were changed
 	}
-	if r == nil || r.user != l.user || t.Policy == storage.AppendRows && r.known && r.deleted() == base.deleted() {
+	if r == nil || r.user != l.user || t.Policy == storage.AppendRows && r.known && equal(r.Values[deletedAt], base.Values[deletedAt]) {
 		return false, errors.Join(forget(), dropBase(tx, k))
 	}
 	dot, err := l.nextDot(tx)
@@ -287,6 +287,8 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answe
 			case "future":
 				*stale = true
 				err = t.unpackage(tx, x.rowKey, x.outboxRow, tx.Now.UnixMilli()<<16)
+			case "schema":
+				return errTooOld
 			default:
 				return fmt.Errorf("the hub answered %q", answers[i].result)
 			}

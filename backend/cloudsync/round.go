@@ -96,7 +96,7 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 		return nil
 	}
 	if l.greeting.MinWrite > SchemaVersion {
-		return fault.Deniedf("The hub takes no changes from this version of Helix. Update Helix on this device; its changes are kept until then.")
+		return errTooOld
 	}
 	for range maxTurns {
 		n, err := s.packageChanges(ctx)
@@ -126,6 +126,8 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 		return err
 	})
 }
+
+var errTooOld = fault.Deniedf("The hub takes no changes from this version of Helix. Update Helix on this device; its changes are kept until then.")
 
 // fetchStale gets the rows whose push was refused and that the feed did not bring: this device had
 // passed their entries before.

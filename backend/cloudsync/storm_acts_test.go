@@ -28,9 +28,16 @@ func (s *storm) exchange(x *replica) {
 func (s *storm) seen(x *replica) {
 	site := one[int64](x.device, `SELECT coalesce(site, 0) FROM sync_local`)
 	if site == x.site {
+		if x.unsure != "" && x.epoch() != x.unsure { // it is the same device as before
+			x.unsure = ""
+			for _, e := range x.waiting {
+				e.marks = append(e.marks, e.mark)
+			}
+			x.waiting = nil
+		}
 		return
 	}
-	x.site = site
+	x.site, x.unsure, x.waiting = site, "", nil
 	for _, e := range x.edits {
 		e.marks = append(e.marks, mark{site, 0})
 	}
@@ -426,8 +433,11 @@ func (s *storm) restore(x *replica) bool {
 	s.lives++
 	x.stash, x.copied.data = nil, nil
 	x.start(s.t)
+	x.site, x.unsure = one[int64](x.device, `SELECT site FROM sync_local`), x.epoch()
 	return true
 }
+
+func (x *replica) epoch() string { return one[string](x.device, `SELECT hex(epoch) FROM sync_local`) }
 
 // revoke ends the access of a device. Either another one takes its place, or it joins once more
 // with what it has.

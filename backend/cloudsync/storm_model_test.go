@@ -22,6 +22,7 @@ type edit struct {
 	pos    int // within that life
 	past   map[int]int
 	marks  []mark
+	mark   mark // where it would go out first
 	known  Vector
 	row    *modelRow
 	values map[string]any   // by field; columns under a definition hash are one field
@@ -93,7 +94,7 @@ func (t table) unitText(v Version) string {
 
 // noteEdit appends what a transaction made of one row, before and after; before nil: it was inserted.
 func (s *storm) noteEdit(d *replica, r *modelRow, known Vector, ctr, site int64, before, after *localRow) {
-	e := &edit{d: d, life: d.life, past: d.past, pos: d.made, marks: []mark{{site, ctr}}, known: known, row: r, values: map[string]any{}, counts: map[string]int64{}, inserted: before == nil}
+	e := &edit{d: d, life: d.life, past: d.past, pos: d.made, mark: mark{site, ctr}, known: known, row: r, values: map[string]any{}, counts: map[string]int64{}, inserted: before == nil}
 	e.deleted = before != nil && !before.deleted() && after.deleted()
 	e.restored = before != nil && before.deleted() && !after.deleted()
 	changed := e.deleted || e.restored || e.inserted
@@ -132,6 +133,11 @@ func (s *storm) noteEdit(d *replica, r *modelRow, known Vector, ctr, site int64,
 	}
 	if !changed {
 		return
+	}
+	if d.unsure != "" {
+		d.waiting = append(d.waiting, e)
+	} else {
+		e.marks = []mark{e.mark}
 	}
 	d.made++
 	d.edits = append(d.edits, e)

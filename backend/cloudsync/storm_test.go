@@ -28,6 +28,11 @@ type replica struct {
 	site  int64
 	stash []remote // what the feed brought once
 
+	// unsure is the epoch of data that was put back, until the hub has said whether it goes on as the
+	// same device; waiting are the edits until then.
+	unsure  string
+	waiting []*edit
+
 	life, made int
 	past       map[int]int // of the lives before this one: how many of its edits this data has
 	edits      []*edit
