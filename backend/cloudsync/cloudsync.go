@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"helix/backend/fault"
@@ -208,10 +209,19 @@ func (s *Service) loadKey(ctx context.Context, l local) error {
 // hello tells the hub where this device stands, and learns the hub's clock.
 func (s *Service) hello(ctx context.Context, l *local) error {
 	for again := false; ; again = true {
+		if l.nextEpoch == uuid.Nil {
+			l.nextEpoch = uuid.UUID(storage.NewID())
+			if err := s.db.Write(ctx, func(tx *storage.Tx) error {
+				_, err := tx.Exec(`UPDATE sync_local SET next_epoch = ?`, l.nextEpoch)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
 		before := time.Now()
 		var g greeting
 		err := callJSON(ctx, s.conn, `select sync.hello($1::jsonb)`, &g, jsonText(map[string]any{
-			"deviceId": l.hub.Device, "epoch": l.epoch, "lastCtr": l.ctr, "hlc": l.high, "localTime": before.UnixMicro(), "schemaVersion": SchemaVersion, "appVersion": s.o.Version,
+			"deviceId": l.hub.Device, "epoch": l.epoch, "nextEpoch": l.nextEpoch, "lastCtr": l.ctr, "hlc": l.high, "localTime": before.UnixMicro(), "schemaVersion": SchemaVersion, "appVersion": s.o.Version,
 		}))
 		if err != nil {
 			return err
@@ -227,7 +237,7 @@ func (s *Service) hello(ctx context.Context, l *local) error {
 		if g.Known && g.Site == l.site {
 			l.greeting = g
 			return s.db.Write(ctx, func(tx *storage.Tx) error {
-				_, err := tx.Exec(`UPDATE sync_local SET epoch = ?, hub_id = ?, offset_us = CASE WHEN abs(offset_us - ?3) > 50000 THEN ?3 ELSE offset_us END`, g.Epoch, g.HubID, offset.Microseconds())
+				_, err := tx.Exec(`UPDATE sync_local SET epoch = ?, next_epoch = NULL, hub_id = ?, offset_us = CASE WHEN abs(offset_us - ?3) > 50000 THEN ?3 ELSE offset_us END`, g.Epoch, g.HubID, offset.Microseconds())
 				return err
 			})
 		}

@@ -35,7 +35,7 @@ func (s *Service) registerAgain(ctx context.Context, l *local) error {
 		if err := copyAgain(tx); err != nil { // what it knows may be of a later time, or of a much earlier one
 			return err
 		}
-		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?`, d.Site, storage.NewID())
+		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, next_epoch = NULL`, d.Site, storage.NewID())
 		return err
 	}); err != nil {
 		return errors.Join(err, c.Close(ctx))

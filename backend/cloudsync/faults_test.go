@@ -2,6 +2,7 @@ package cloudsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"helix/backend/fault"
 	"helix/backend/storage"
@@ -202,7 +204,7 @@ func TestCopiesConnectedAtOnce(t *testing.T) {
 		if pushFirst {
 			a.now()
 		}
-		greet(b) // as if the answer to the first greeting had been lost
+		greet(b)
 		a.edit(known, "edited on a")
 		b.exec(`UPDATE memories SET salience = 77 WHERE id = ?`, known)
 		for _, x := range []*device{a, b} {
@@ -306,5 +308,64 @@ func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 			}
 			d.noDeadLetters()
 		}
+	}
+}
+
+// A connection that was greeted before another one of the same device cannot send: the two would give
+// one version number to two versions.
+func TestPushOfFormerEpochIsRefused(t *testing.T) {
+	t.Parallel()
+	a, _, _ := pair(t)
+	id := a.remember("known")
+	a.now()
+	a.exec(`UPDATE memories SET access_count = access_count + 1 WHERE id = ?`, id)
+	if err := a.exclusive(a.ctx, func() error { _, _, err := a.open(a.ctx); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.packageChanges(a.ctx); err != nil {
+		t.Fatal(err)
+	}
+	batch := must[[]sent](t)(a.nextBatch(a.ctx))
+	a.reopened().now() // another process over the same data
+	_, err := a.send(a.ctx, a.conn, batch)
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != copyActive {
+		t.Errorf("%v", err)
+	}
+}
+
+// Two copies that were greeted one after the other, each with a packaged change of one row: neither
+// takes the other's version for its own.
+func TestCopiesWithOneVersionNumberKeepBothEdits(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine")
+	t.Parallel()
+	path, root := filepath.Join(t.TempDir(), "helix.db"), storagetest.NewRoot()
+	storagetest.Blank(t, path)
+	db, err := storage.Open(t.Context(), storage.Options{Path: path, Keys: storage.NewKeys(root)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &device{Service: New(db, storage.NewSecrets(db), Options{}), t: t}
+	d.identify()
+	d.setUp(newHub(t))
+	id := d.remember("known")
+	d.now()
+	if err := errors.Join(d.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	a, b := copyOf(t, path, root)
+	for _, x := range []*device{a, b} {
+		x.exec(`UPDATE memories SET access_count = access_count + 1 WHERE id = ?`, id)
+		if err := x.exclusive(x.ctx, func() error { _, _, err := x.open(x.ctx); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.packageChanges(x.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settleAll(b, a, b)
+	same(t, a, b)
+	if n := one[int](a, `SELECT access_count FROM memories WHERE id = ?`, id); n != 2 {
+		t.Errorf("counted %d, want 2", n)
 	}
 }

@@ -266,7 +266,7 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 				return err
 			}
 		}
-		if _, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, key_version = ?, hub_id = ?`, d.Site, storage.NewID(), version, d.HubID); err != nil {
+		if _, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, next_epoch = NULL, key_version = ?, hub_id = ?`, d.Site, storage.NewID(), version, d.HubID); err != nil {
 			return err
 		}
 		if err := tx.LogAll(d.UserID); err != nil {

@@ -1328,7 +1328,7 @@ CREATE TABLE sync_local (
     applying    INTEGER NOT NULL DEFAULT 0 CHECK (applying IN (0, 1)),
     txn         INTEGER NOT NULL DEFAULT 1,
     seen_seq    INTEGER NOT NULL DEFAULT 0
-, hub_id BLOB) STRICT;
+, hub_id BLOB, next_epoch BLOB) STRICT;
 
 CREATE TABLE sync_outbox (
     op_id      BLOB PRIMARY KEY CHECK (length(op_id) = 16),

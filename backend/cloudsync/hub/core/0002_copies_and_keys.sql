@@ -1,7 +1,8 @@
 -- +goose Up
 -- +goose StatementBegin
 -- A device's epoch changes with each greeting, so of two copies of one device only one knows the
--- current one. epoch_ctr is what the device had packaged when it got its epoch.
+-- current one. The device chooses the next one and stores it before it asks. epoch_ctr is what the device
+-- had packaged when it got its epoch.
 alter table public.sync_state add column epoch_ctr bigint not null default 0;
 
 -- Keys of a user's rows. The hub holds them only sealed: each version for each device, by a public key
@@ -165,7 +166,7 @@ grant usage on schema app to helix_recovery;
 grant execute on function app.redeem_recovery(text, text, bytea, text) to helix_recovery;
 
 -- hello begins a connection: it says where the device stands and learns where the hub does. A device
--- that names neither the current epoch nor, when the last answer was lost, the one before is a copy of a
+-- that does not name the current epoch, nor asks for it once more since the answer was lost, is a copy of a
 -- device that went on, or was restored: known is false. The epoch holds for this connection.
 create or replace function sync.hello(p jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -173,6 +174,7 @@ declare
     me uuid := app.uid();
     dev uuid := app.device_id();
     named uuid := (p ->> 'epoch')::uuid;
+    next uuid := coalesce((p ->> 'nextEpoch')::uuid, gen_random_uuid());
     ctr bigint := (p ->> 'lastCtr')::bigint;
     st public.sync_state;
     h public.sync_head;
@@ -184,9 +186,9 @@ begin
     end if;
     insert into public.sync_state (user_id, device_id) values (me, dev) on conflict do nothing;
     select * into st from public.sync_state where user_id = me and device_id = dev for update;
-    same := ctr >= st.last_ctr and (st.epoch is null or named = st.epoch or (named = st.prev_epoch and st.last_ctr = st.epoch_ctr));
+    same := ctr >= st.last_ctr and (st.epoch is null or named = st.epoch or (next = st.epoch and st.last_ctr = st.epoch_ctr));
     if same then
-        update public.sync_state set prev_epoch = named, epoch = gen_random_uuid(), epoch_ctr = ctr, last_ctr = ctr, last_seen = now(), client_version = left(coalesce(p ->> 'appVersion', ''), 100)
+        update public.sync_state set prev_epoch = named, epoch = next, epoch_ctr = ctr, last_ctr = ctr, last_seen = now(), client_version = left(coalesce(p ->> 'appVersion', ''), 100)
             where user_id = me and device_id = dev returning * into st;
         perform set_config('helix.epoch', st.epoch::text, false);
     end if;
