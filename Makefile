@@ -17,7 +17,7 @@ HELIX       := build/bin/helix
 WINDOW      := build/bin/helix-desktop
 
 APT_BUILD   := pkg-config gcc libc6-dev libgtk-3-dev libwebkit2gtk-4.1-dev
-APT_TEST    := chromium xvfb webkit2gtk-driver dbus-x11 openbox xdotool sqlite3 git wabt clang lld wasi-libc bubblewrap postgresql
+APT_TEST    := chromium xvfb webkit2gtk-driver dbus-x11 openbox xdotool sqlite3 git wabt clang lld wasi-libc bubblewrap postgresql pgbouncer
 APT_BENCH   := python3-faiss python3-numpy python3-sklearn jq openssl time
 APT         := $(APT_BUILD) $(APT_TEST)
 
@@ -126,7 +126,7 @@ test: setup build check-generated check-format lint vet test-go test-frontend te
 
 STORM ?= 100000
 .PHONY: storm
-storm: $(ENGINES) $(MODEL) ## Three devices and a hub under random changes, kills and partitions (STORM steps, HELIX_STORM_SEED)
+storm: $(ENGINES) $(MODEL) ## Five devices and a hub under random changes, kills and partitions (STORM steps, HELIX_STORM_SEED)
 	HELIX_STORM=$(STORM) $(NICE) $(GO) test ./backend/cloudsync -run TestStorm -count=1 -v -timeout 12h
 
 .PHONY: check-generated

@@ -12,6 +12,8 @@ func registerSync(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "sync.setup", gateway.Admin, s.Setup, gateway.Secret(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "sync.invite", gateway.Admin, s.Invite, gateway.Secret())
 	gateway.Handle(a, "sync.enroll", gateway.Admin, s.Enroll, gateway.Secret(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "sync.export_recovery", gateway.Admin, s.ExportRecovery, gateway.Secret())
+	gateway.Handle(a, "sync.rotate_key", gateway.Admin, s.RotateKey)
 	gateway.Handle(a, "sync.devices", gateway.Read, s.Devices)
 	gateway.Handle(a, "sync.revoke_device", gateway.Admin, s.Revoke)
 	gateway.Handle(a, "sync.pause", gateway.Write, s.Pause)

@@ -19,7 +19,9 @@ type syncCmd struct {
 	Status      syncStatusCmd      `cmd:"" default:"withargs" help:"Show how sync stands."`
 	Setup       syncSetupCmd       `cmd:"" help:"Make a PostgreSQL database your hub and connect this device."`
 	Invite      syncInviteCmd      `cmd:"" help:"Make a link with which one more device can join."`
-	Enroll      syncEnrollCmd      `cmd:"" help:"Join with a link from another device."`
+	Enroll      syncEnrollCmd      `cmd:"" help:"Join with a link from another device, or with a recovery code."`
+	Recovery    syncRecoveryCmd    `cmd:"" name:"recovery-code" help:"Print a new recovery code, with which a device can join when no other is left."`
+	RotateKey   syncRotateKeyCmd   `cmd:"" help:"Encrypt with a new key from now on, and what is on the hub again."`
 	Now         syncNowCmd         `cmd:"" help:"Exchange changes now."`
 	Pause       syncPauseCmd       `cmd:"" help:"Stop exchanging changes until resumed."`
 	Resume      syncResumeCmd      `cmd:"" help:"Resume exchanging changes."`
@@ -115,6 +117,36 @@ func (s *syncSetupCmd) Run(c *command) error {
 	return show(c, "sync.setup", cloudsync.SetupParams{AdminDSN: dsn, Encrypt: &encrypt, Name: s.Name}, func(r cloudsync.SetupResult) {
 		c.say("Connected as device %d. Sensitive fields are encrypted: %s.", r.Site, yesNo(r.Encrypted))
 		c.say("Add another device with: helix sync invite")
+		c.sayRecovery(r.RecoveryCode)
+	})
+}
+
+func (c *command) sayRecovery(code string) {
+	c.say("Recovery code, which is shown only now. Write it down and keep it in a safe place:")
+	fmt.Fprintln(c.env.Stdout, code)
+}
+
+type syncRecoveryCmd struct {
+	Yes bool `short:"y" help:"Don't ask for confirmation."`
+}
+
+func (r *syncRecoveryCmd) Run(c *command) error {
+	if err := c.confirm(r.Yes, "Make a new recovery code? The one before stops working."); err != nil {
+		return err
+	}
+	return show(c, "sync.export_recovery", struct{}{}, func(r cloudsync.RecoveryResult) { c.sayRecovery(r.Code) })
+}
+
+type syncRotateKeyCmd struct {
+	Yes bool `short:"y" help:"Don't ask for confirmation."`
+}
+
+func (r *syncRotateKeyCmd) Run(c *command) error {
+	if err := c.confirm(r.Yes, "Change the encryption key? Other devices get it with their next exchange."); err != nil {
+		return err
+	}
+	return show(c, "sync.rotate_key", struct{}{}, func(r cloudsync.RotateKeyResult) {
+		c.say("New writes use key version %d. %d items are encrypted again with the next exchanges.", r.KeyVersion, r.Queued)
 	})
 }
 
@@ -130,7 +162,7 @@ func (i *syncInviteCmd) Run(c *command) error {
 }
 
 type syncEnrollCmd struct {
-	Link string `arg:"" help:"The link, or - for standard input."`
+	Link string `arg:"" help:"The link or recovery code, or - for standard input."`
 	Name string `help:"Name of this device. Default: the name of the computer."`
 }
 

@@ -33,7 +33,7 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	}
 	do(first, 0, "sent", "", "now")
 	link := do(first, 0, "helix-sync:", "", "invite", "laptop")
-	do(second, 2, "not a link", "", "enroll", "nothing")
+	do(second, 2, "neither a link", "", "enroll", "nothing")
 	do(second, 0, "Connected as device", link, "enroll", "-", "--name", "laptop")
 	third := t.TempDir()
 	do(third, 4, "wrong or has expired", link, "enroll", "-")
@@ -73,6 +73,14 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	do(first, 3, "No such device", "", "revoke", "018f3c5e-0000-7000-8000-000000000000", "--yes")
 	do(first, 0, "Its access has ended", "", "revoke", laptop, "--yes")
 	do(second, 4, "removed", "", "now")
+	code := do(first, 0, "-", "", "recovery-code", "--yes")
+	do(first, 0, "key version 2", "", "rotate-key", "--yes")
+	do(first, 0, "sent", "", "now")
+	do(third, 0, "Connected as device", code, "enroll", "-")
+	do(third, 0, "received", "", "now")
+	if r := helix(t, third, "", "memory", "list"); !strings.Contains(r.stdout, "Otto") {
+		t.Errorf("after recovery: %+v", r)
+	}
 	do(second, 0, "Disconnected", "", "disconnect", "--yes")
 	if r := helix(t, second, "", "memory", "list"); !strings.Contains(r.stdout, "Otto") {
 		t.Errorf("after disconnecting: %+v", r)

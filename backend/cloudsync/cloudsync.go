@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"helix/backend/fault"
@@ -151,6 +152,7 @@ func (s *Service) local(ctx context.Context) (l local, err error) {
 const (
 	passwordSecret = "sync/password"
 	keySecret      = "sync/key"
+	boxSecret      = "sync/box"
 )
 
 var errNotEnrolled = fault.Unavailablef("This device isn't connected to a hub. Run `helix sync setup` here, or `helix sync enroll` with a link from another device.")
@@ -178,8 +180,14 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 			s.conn = nil
 			return nil, l, hubError(l.hub.Host, err)
 		}
+		if err := checkPooler(ctx, s.conn); err != nil {
+			return nil, l, errors.Join(hubError(l.hub.Host, err), s.hangUp())
+		}
 	}
 	if err := s.hello(ctx, &l); err != nil {
+		return nil, l, hubError(l.hub.Host, err)
+	}
+	if err := s.exchangeKeys(ctx, s.conn, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
 	}
 	return s.conn, l, nil
@@ -190,21 +198,30 @@ func (s *Service) loadKey(ctx context.Context, l local) error {
 	if !l.hub.Private {
 		return nil
 	}
-	key, err := s.secrets.Value(s.asUser(ctx), keySecret)
+	ring, err := s.ring(ctx, l)
 	if err != nil {
 		return err
 	}
-	s.cipher, err = newCipher(key, l.keyVersion)
+	s.cipher, err = ring.cipher(l.keyVersion)
 	return err
 }
 
 // hello tells the hub where this device stands, and learns the hub's clock.
 func (s *Service) hello(ctx context.Context, l *local) error {
 	for again := false; ; again = true {
+		if l.nextEpoch == uuid.Nil {
+			l.nextEpoch = uuid.UUID(storage.NewID())
+			if err := s.db.Write(ctx, func(tx *storage.Tx) error {
+				_, err := tx.Exec(`UPDATE sync_local SET next_epoch = ?`, l.nextEpoch)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
 		before := time.Now()
 		var g greeting
 		err := callJSON(ctx, s.conn, `select sync.hello($1::jsonb)`, &g, jsonText(map[string]any{
-			"deviceId": l.hub.Device, "epoch": l.epoch, "lastCtr": l.ctr, "hlc": l.high, "localTime": before.UnixMicro(), "schemaVersion": SchemaVersion, "appVersion": s.o.Version,
+			"deviceId": l.hub.Device, "epoch": l.epoch, "nextEpoch": l.nextEpoch, "lastCtr": l.ctr, "hlc": l.high, "localTime": before.UnixMicro(), "schemaVersion": SchemaVersion, "appVersion": s.o.Version,
 		}))
 		if err != nil {
 			return err
@@ -217,9 +234,10 @@ func (s *Service) hello(ctx context.Context, l *local) error {
 		if g.MinRead > SchemaVersion {
 			return fault.Unavailablef("The hub needs a newer version of Helix. Update Helix on this device; its changes are kept until then.")
 		}
-		if int64(g.LastCtr) <= l.ctr && g.Site == l.site && g.Epoch == l.epoch {
+		if g.Known && g.Site == l.site {
+			l.greeting = g
 			return s.db.Write(ctx, func(tx *storage.Tx) error {
-				_, err := tx.Exec(`UPDATE sync_local SET offset_us = ? WHERE abs(offset_us - ?1) > 50000`, offset.Microseconds())
+				_, err := tx.Exec(`UPDATE sync_local SET epoch = ?, next_epoch = NULL, hub_id = ?, offset_us = CASE WHEN abs(offset_us - ?3) > 50000 THEN ?3 ELSE offset_us END`, g.Epoch, g.HubID, offset.Microseconds())
 				return err
 			})
 		}

@@ -1,7 +1,6 @@
 package cloudsync
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/base64"
@@ -19,24 +18,21 @@ const (
 	escaped   = "hx0."
 )
 
-// Cipher encrypts sensitive columns under the user's key. The zero value leaves them plain.
+// Cipher encrypts sensitive columns under the newest of the user's keys and decrypts under all of
+// them. The zero value leaves columns plain.
 type Cipher struct {
-	aead    cipher.AEAD
+	aeads   map[int]cipher.AEAD
 	version int
 }
 
 const userKeySize = 32
 
+// newCipher is a cipher of one key; without a key it leaves columns plain.
 func newCipher(key []byte, version int) (Cipher, error) {
 	if len(key) == 0 {
 		return Cipher{}, nil
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return Cipher{}, err
-	}
-	aead, err := cipher.NewGCM(block)
-	return Cipher{aead, version}, err
+	return keyRing{version: key}.cipher(version)
 }
 
 func additional(table, column string, id uuid.UUID, version int) []byte {
@@ -45,15 +41,16 @@ func additional(table, column string, id uuid.UUID, version int) []byte {
 
 // seal is the form of a text on the hub.
 func (c Cipher) seal(table, column string, id uuid.UUID, text string) string {
-	if c.aead == nil {
+	aead := c.aeads[c.version]
+	if aead == nil {
 		if strings.HasPrefix(text, encrypted) || strings.HasPrefix(text, escaped) {
 			return escaped + text
 		}
 		return text
 	}
-	nonce := make([]byte, c.aead.NonceSize())
+	nonce := make([]byte, aead.NonceSize())
 	_, _ = rand.Read(nonce) // never fails
-	return fmt.Sprintf("%s%d.%s", encrypted, c.version, base64.RawURLEncoding.EncodeToString(c.aead.Seal(nonce, nonce, []byte(text), additional(table, column, id, c.version))))
+	return fmt.Sprintf("%s%d.%s", encrypted, c.version, base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(text), additional(table, column, id, c.version))))
 }
 
 // keyError is a value that this device cannot read.
@@ -72,10 +69,12 @@ func (c Cipher) open(table, column string, id uuid.UUID, text string) (string, e
 	}
 	version, data, _ := strings.Cut(rest, ".")
 	b, err := base64.RawURLEncoding.DecodeString(data)
-	if err != nil || c.aead == nil || version != strconv.Itoa(c.version) || len(b) < c.aead.NonceSize() {
+	n, e := strconv.Atoi(version)
+	aead := c.aeads[n]
+	if err != nil || e != nil || aead == nil || len(b) < aead.NonceSize() {
 		return "", keyError{version}
 	}
-	plain, err := c.aead.Open(nil, b[:c.aead.NonceSize()], b[c.aead.NonceSize():], additional(table, column, id, c.version))
+	plain, err := aead.Open(nil, b[:aead.NonceSize()], b[aead.NonceSize():], additional(table, column, id, n))
 	if err != nil {
 		return "", keyError{version}
 	}

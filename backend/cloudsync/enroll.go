@@ -34,7 +34,7 @@ type InviteResult struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// EnrollParams hold the link of an invitation.
+// EnrollParams hold the link of an invitation or a recovery code.
 type EnrollParams struct {
 	Code string `json:"code"`
 	Name string `json:"name,omitempty"`
@@ -63,10 +63,10 @@ func wrapping(secret []byte) (Cipher, error) {
 	return newCipher(key, 1)
 }
 
-// wrappedKey is the user's key as the hub stores it between two devices.
+// wrappedKey is the user's keys as the hub stores it between two devices.
 type wrappedKey struct {
-	Key     []byte `json:"key"`
-	Version int    `json:"version"`
+	Keys    keyRing `json:"keys"`
+	Version int     `json:"version"`
 }
 
 // Invite makes a link with which one more device can join. It works once, for ten minutes.
@@ -79,10 +79,8 @@ func (s *Service) Invite(ctx context.Context, p InviteParams) (r InviteResult, e
 		inv := invitation{Secret: make([]byte, secretSize)}
 		_, _ = rand.Read(inv.Secret) // never fails
 		w := wrappedKey{Version: l.keyVersion}
-		if l.hub.Private {
-			if w.Key, err = s.secrets.Value(s.asUser(ctx), keySecret); err != nil {
-				return err
-			}
+		if w.Keys, err = s.ring(ctx, l); err != nil {
+			return err
 		}
 		wrap, err := wrapping(inv.Secret)
 		if err != nil {
@@ -109,16 +107,20 @@ func readLink(link string) (inv invitation, err error) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(link), linkPrefix)
 	b, e := base64.RawURLEncoding.DecodeString(text)
 	if !ok || e != nil || json.Unmarshal(b, &inv) != nil || inv.Hub.Host == "" || len(inv.Secret) != secretSize {
-		return inv, fault.InvalidField("code", fault.CodeInvalid, "This is not a link of `helix sync invite`.")
+		return inv, fault.InvalidField("code", fault.CodeInvalid, "This is neither a link of `helix sync invite` nor a recovery code.")
 	}
 	return inv, nil
 }
 
-// Enroll makes this installation a device of the person who made the link. What it has already
+// Enroll makes this installation a device of the person who made the link or the recovery code. What it has already
 // becomes theirs and is merged with what the hub has.
 func (s *Service) Enroll(ctx context.Context, p EnrollParams) (r SetupResult, err error) {
 	err = s.exclusive(ctx, func() error {
 		if err := s.notEnrolled(ctx); err != nil {
+			return err
+		}
+		if code, ok := readRecoveryCode(p.Code); ok {
+			r, err = s.recover(ctx, code, p.Name)
 			return err
 		}
 		inv, err := readLink(p.Code)
@@ -154,11 +156,11 @@ func (s *Service) Enroll(ctx context.Context, p EnrollParams) (r SetupResult, er
 			return hubError(h.Host, err)
 		}
 		d := registration{DeviceID: h.Device}
-		if err := c.QueryRow(ctx, `select app.uid(), app.site()`).Scan(&d.UserID, &d.Site); err != nil {
+		if err := c.QueryRow(ctx, `select app.uid(), app.site(), (select hub_id from app.hub)`).Scan(&d.UserID, &d.Site, &d.HubID); err != nil {
 			return hubError(h.Host, err)
 		}
 		r = SetupResult{UserID: d.UserID, DeviceID: d.DeviceID, Site: d.Site, Encrypted: h.Private}
-		return s.adopt(ctx, h, d, password, w.Key, w.Version)
+		return s.adopt(ctx, h, d, password, w.Keys, w.Version)
 	})
 	return r, err
 }
@@ -221,12 +223,12 @@ func (s *Service) Disconnect(ctx context.Context, _ struct{}) (struct{}, error) 
 			s.o.Logger.Warn("close the connection to the hub", "err", err)
 		}
 		if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
-			for _, name := range []string{passwordSecret, keySecret} {
+			for _, name := range []string{passwordSecret, keySecret, boxSecret} {
 				if err := s.secrets.DeleteTx(tx, name); err != nil && !fault.Is(err, fault.NotFound) {
 					return err
 				}
 			}
-			return errors.Join(forgetHub(tx), writeHub(tx, nil), audit.Append(tx, audit.Entry{User: l.user, Action: "sync.disconnected", SubjectKind: "hub", SubjectID: l.hub.Host}))
+			return errors.Join(leaveHub(tx), writeHub(tx, nil), audit.Append(tx, audit.Entry{User: l.user, Action: "sync.disconnected", SubjectKind: "hub", SubjectID: l.hub.Host}))
 		}); err != nil {
 			return err
 		}

@@ -67,8 +67,11 @@ func onThisComputer(host string) bool {
 	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// noAccess is the SQLSTATE of the hub's functions for a device that was removed.
-const noAccess = "HX001"
+// The SQLSTATEs of the hub's functions: this device was removed; a copy of it is connected.
+const (
+	noAccess   = "HX001"
+	copyActive = "HX002"
+)
 
 // hubError makes an error of the hub one that may be shown: it never holds a password.
 func hubError(host string, err error) error {
@@ -83,6 +86,8 @@ func hubError(host string, err error) error {
 		return fault.Unavailablef("This project has no Helix schema. Its owner must run `helix sync setup`.").WithCause(err)
 	case errors.As(err, &pg) && pg.Code == noAccess:
 		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err)
+	case errors.As(err, &pg) && pg.Code == copyActive:
+		return fault.Unavailablef("A copy of this device is connected to the hub %s. The next exchange registers this one again.", host).WithCause(err)
 	case errors.As(err, &pg):
 		return fault.Unavailablef("The hub %s reported an error: %s (%s).", host, pg.Message, pg.Code).WithCause(err)
 	}
@@ -133,7 +138,11 @@ func (n *number64) UnmarshalJSON(b []byte) error {
 
 // greeting is the hub's answer to hello.
 type greeting struct {
+	Known         bool      `json:"known"` // false: this data is a copy that was in use elsewhere, or restored
 	Epoch         uuid.UUID `json:"epoch"`
+	HubID         uuid.UUID `json:"hubId"`
+	Stable        number64  `json:"stable"`
+	AckedSeq      number64  `json:"ackedSeq"`
 	LastCtr       number64  `json:"lastCtr"`
 	Site          int64     `json:"site"`
 	Head          number64  `json:"head"`
@@ -142,6 +151,9 @@ type greeting struct {
 	MinRead       int       `json:"minRead"`
 	SchemaVersion int       `json:"schemaVersion"`
 	Channel       string    `json:"channel"`
+	KeyVersion    int       `json:"keyVersion"`
+	BoxVersion    int       `json:"boxVersion"` // the key version with which this device's box was published
+	KeyWanted     bool      `json:"keyWanted"`  // a device lacks the newest key
 }
 
 // callJSON calls a function of the hub that takes and returns JSON.

@@ -43,9 +43,7 @@ func Merge(columns []storage.SyncedColumn, base *Version, mine, theirs Version) 
 		Values: map[string]any{}, Created: min(mine.Created, theirs.Created), Updated: max(mine.Updated, theirs.Updated), Meta: newMeta(),
 	}}
 	m.out.Meta.Dot, m.out.Meta.Vector = max(mine.Meta.Dot, theirs.Meta.Dot), mine.Meta.Vector.with(theirs.Meta.Vector)
-	if m.deletion(columns) {
-		return m.out, m.conflicts
-	}
+	m.deletion(columns)
 	hashed := slices.ContainsFunc(columns, func(c storage.SyncedColumn) bool {
 		return c.Name == "definition_hash" && c.Merge == storage.ManualMerge
 	})
@@ -70,9 +68,14 @@ type merger struct {
 	conflicts         []Conflict
 }
 
-// changed reports whether v wrote a field after the base.
-func (m *merger) changed(v Version, no int) bool {
-	return m.base == nil || v.Meta.Stamps[no] != m.base.Meta.Stamps[no]
+// changed reports whether v has something else in a field than the base. A field that was written
+// with what it had before, or packaged once more, is as it was. But a denial that was lifted and given
+// again counts.
+func (m *merger) changed(v Version, c storage.SyncedColumn) bool {
+	if m.base == nil {
+		return true
+	}
+	return v.Meta.Stamps[c.No] != m.base.Meta.Stamps[c.No] && (c.Merge == storage.DenyWins || !equal(v.Values[c.Name], m.base.Values[c.Name]))
 }
 
 func (m *merger) baseValue(name string) any {
@@ -113,22 +116,22 @@ func (m *merger) edits(columns []storage.SyncedColumn, v Version) bool {
 		case storage.Max, storage.Min, storage.PNCounter, storage.Immutable:
 			return false
 		}
-		return m.changed(v, c.No) && !equal(v.Values[c.Name], m.baseValue(c.Name))
+		return m.changed(v, c) && !equal(v.Values[c.Name], m.baseValue(c.Name))
 	})
 }
 
 var deletedColumn = storage.SyncedColumn{SyncedField: storage.SyncedField{Name: deletedAt, Merge: storage.LWW}}
 
-// deletion merges deleted_at. It reports true when one side's version is all that counts: a row
-// that was deleted here and edited there lives on as it was edited.
-func (m *merger) deletion(columns []storage.SyncedColumn) bool {
+// deletion merges deleted_at. A row that was deleted here and edited there lives on; its other
+// fields merge as ever, so what was changed before the deletion is not lost either.
+func (m *merger) deletion(columns []storage.SyncedColumn) {
 	x, y := m.mine, m.theirs
-	dx, dy := x.deleted() && m.changed(x, 0), y.deleted() && m.changed(y, 0)
+	dx, dy := x.deleted() && m.changed(x, deletedColumn), y.deleted() && m.changed(y, deletedColumn)
 	switch {
 	case dx && dy: // one tombstone
 		winner, _ := m.latest(0)
 		m.take(deletedColumn, winner)
-		return false
+		return
 	case dx != dy && !(x.deleted() && y.deleted()):
 		edited := y
 		if dy {
@@ -137,26 +140,20 @@ func (m *merger) deletion(columns []storage.SyncedColumn) bool {
 		if !m.edits(columns, edited) {
 			break
 		}
-		for _, c := range columns {
-			if m.take(c, edited); c.Merge == storage.PNCounter {
-				m.count(c)
-			}
-		}
 		m.take(deletedColumn, edited)
 		m.out.Meta.Stamps[0] = later(x.Meta.Stamps[0], y.Meta.Stamps[0])
 		m.conflicts = append(m.conflicts, Conflict{Field: deletedAt, Kind: "delete_edit", Strategy: "automatic", Mine: x.Values[deletedAt], Theirs: y.Values[deletedAt], Open: true})
-		return true
+		return
 	}
 	switch {
-	case !m.changed(x, 0) && m.changed(y, 0):
+	case !m.changed(x, deletedColumn) && m.changed(y, deletedColumn):
 		m.take(deletedColumn, y)
-	case m.changed(x, 0) && !m.changed(y, 0):
+	case m.changed(x, deletedColumn) && !m.changed(y, deletedColumn):
 		m.take(deletedColumn, x)
 	default:
 		winner, _ := m.latest(0)
 		m.take(deletedColumn, winner)
 	}
-	return false
 }
 
 func later(a, b Stamp) Stamp {
@@ -169,7 +166,7 @@ func later(a, b Stamp) Stamp {
 // field merges one column by its declared rule.
 func (m *merger) field(c storage.SyncedColumn) {
 	x, y := m.mine.Values[c.Name], m.theirs.Values[c.Name]
-	cx, cy := m.changed(m.mine, c.No), m.changed(m.theirs, c.No)
+	cx, cy := m.changed(m.mine, c), m.changed(m.theirs, c)
 	winner, loser := m.latest(c.No)
 	switch {
 	case c.Merge == storage.PNCounter:
@@ -213,15 +210,20 @@ func (m *merger) field(c storage.SyncedColumn) {
 
 // count merges a counter: each site's share is the largest that is known of it.
 func (m *merger) count(c storage.SyncedColumn) {
-	all := map[int64]Count{}
-	for _, v := range []Version{m.mine, m.theirs} {
-		for site, n := range v.Meta.Counters[c.No] {
-			all[site] = Count{Plus: max(all[site].Plus, n.Plus), Minus: max(all[site].Minus, n.Minus)}
-		}
-	}
+	all := mergeCounts(m.mine.Meta.Counters[c.No], m.theirs.Meta.Counters[c.No])
 	m.out.Meta.Counters[c.No] = all
 	m.out.Values[c.Name] = total(all)
 	m.out.Meta.Stamps[c.No] = later(m.mine.Meta.Stamps[c.No], m.theirs.Meta.Stamps[c.No])
+}
+
+func mergeCounts(a, b map[int64]Count) map[int64]Count {
+	all := map[int64]Count{}
+	for _, counts := range []map[int64]Count{a, b} {
+		for site, n := range counts {
+			all[site] = Count{Plus: max(all[site].Plus, n.Plus), Minus: max(all[site].Minus, n.Minus)}
+		}
+	}
+	return all
 }
 
 // together merges the columns under a definition hash: all are one side's.
@@ -229,7 +231,7 @@ func (m *merger) together(columns []storage.SyncedColumn) {
 	var cx, cy, differ bool
 	var sx, sy Stamp
 	for _, c := range columns {
-		cx, cy = cx || m.changed(m.mine, c.No), cy || m.changed(m.theirs, c.No)
+		cx, cy = cx || m.changed(m.mine, c), cy || m.changed(m.theirs, c)
 		differ = differ || !equal(m.mine.Values[c.Name], m.theirs.Values[c.Name])
 		sx, sy = later(sx, m.mine.Meta.Stamps[c.No]), later(sy, m.theirs.Meta.Stamps[c.No])
 	}

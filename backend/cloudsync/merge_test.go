@@ -137,6 +137,7 @@ func TestMergeRules(t *testing.T) {
 		"tags":                        {values{"tags": `["a","b"]`}, values{"tags": `["c"]`}, values{"tags": `["b","c"]`}, nil},
 		"the larger":                  {values{"last": int64(9)}, values{"last": int64(5)}, values{"last": int64(9)}, nil},
 		"the smaller":                 {values{"first": int64(1)}, values{"first": int64(2)}, values{"first": int64(1)}, nil},
+		"what it was before":          {values{"title": "t"}, values{"title": "y"}, values{"title": "y"}, nil},
 		"a denial":                    {values{"enabled": int64(0)}, values{"enabled": int64(1)}, values{"enabled": int64(0)}, nil},
 		"the definition stays whole":  {values{"code": "x", "definition_hash": "hx"}, values{"code": "y", "definition_hash": "hy"}, values{"code": "y", "definition_hash": "hy"}, map[string]bool{unit: true}},
 		"an edit against a deletion":  {values{"title": "x"}, values{deletedAt: int64(5)}, values{"title": "x", deletedAt: nil}, map[string]bool{deletedAt: true}},
@@ -158,6 +159,19 @@ func TestMergeRules(t *testing.T) {
 		if !maps.Equal(open, c.conflicts) {
 			t.Errorf("%s: conflicts %v, want %v", name, open, c.conflicts)
 		}
+	}
+}
+
+// A denial that was lifted and given again on one device holds against a permission from another.
+func TestRepeatedDenialHolds(t *testing.T) {
+	t.Parallel()
+	base := firstVersion()
+	base.Values["enabled"] = int64(0)
+	mine, theirs := Version{Values: maps.Clone(base.Values), Meta: base.Meta.clone()}, Version{Values: maps.Clone(base.Values), Meta: base.Meta.clone()}
+	mine.Values["enabled"], mine.Meta.Stamps[7] = int64(1), Stamp{newDot(2, 1), 200}
+	theirs.Meta.Stamps[7] = Stamp{newDot(3, 2), 100} // 1, then 0
+	if got, _ := Merge(ruleColumns, &base, mine, theirs); got.Values["enabled"] != int64(0) {
+		t.Errorf("%v", got.Values["enabled"])
 	}
 }
 

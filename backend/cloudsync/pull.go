@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -56,7 +55,10 @@ func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 			if _, err := c.Exec(ctx, `select sync.ack($1)`, end); err != nil {
 				return err
 			}
-			return nil
+			if err := s.unpackageFormer(ctx); err != nil {
+				return err
+			}
+			return s.endCopy(ctx, c)
 		}
 	}
 }
@@ -440,30 +442,9 @@ func (a *applier) conflictText(k rowKey, field string, v any) (any, error) {
 			v = wireValue(c, v)
 		}
 	}
+	if text, ok := v.(string); ok && field == unit {
+		return text, nil
+	}
 	text, err := json.Marshal(v)
 	return string(text), err
-}
-
-// unpackageAll makes every packaged version a change again: the site that packaged it is not this
-// device's any more.
-func (s *Service) unpackageAll(tx *storage.Tx) error {
-	type entry struct {
-		rowKey
-		outboxRow
-	}
-	all, err := storage.Collect(tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox`), func(r storage.Row) (e entry, err error) {
-		e.outboxRow, err = scanOutbox(r, &e.table, &e.id)
-		return e, err
-	})
-	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		if t, ok := s.table(e.table); ok {
-			if err := t.unpackage(tx, e.rowKey, e.outboxRow, math.MaxInt64); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

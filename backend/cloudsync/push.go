@@ -77,15 +77,15 @@ func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bo
 	if err != nil {
 		return false, err
 	}
-	if r == nil || r.user != l.user || t.Policy == storage.AppendRows && r.known && !r.deleted() {
-		return false, errors.Join(forget(), dropBase(tx, k))
-	}
 	base, err := t.baseOf(tx, k.id)
 	if err != nil {
 		return false, err
 	}
-	if base == nil && r.known {
+	if r != nil && base == nil && r.known {
 		base = &r.Version // only values that the base does not hold were changed
+	}
+	if r == nil || r.user != l.user || t.Policy == storage.AppendRows && r.known && equal(r.Values[deletedAt], base.Values[deletedAt]) {
+		return false, errors.Join(forget(), dropBase(tx, k))
 	}
 	dot, err := l.nextDot(tx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bo
 		hlc = max(hlc, h)
 	}
 	var prev any
-	if base != nil {
+	if base != nil && base.Meta.Dot != 0 {
 		prev = int64(base.Meta.Dot)
 	}
 	payload, err := json.Marshal(map[string]any{"deletedAt": wireValue(timeColumn, v.Values[deletedAt]), "cols": t.cols(s.cipher, k.id, v)})
@@ -287,6 +287,8 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answe
 			case "future":
 				*stale = true
 				err = t.unpackage(tx, x.rowKey, x.outboxRow, tx.Now.UnixMilli()<<16)
+			case "schema":
+				return errTooOld
 			default:
 				return fmt.Errorf("the hub answered %q", answers[i].result)
 			}

@@ -65,7 +65,7 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 		if err != nil {
 			return err
 		}
-		if err = s.exchangeOn(ctx, c, action, &r); err != nil {
+		if err = s.exchangeOn(ctx, c, l, action, &r); err != nil {
 			if c.IsClosed() {
 				s.conn = nil
 			}
@@ -79,14 +79,24 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 // maxTurns bounds a round: with so many others writing the same rows, the next round goes on.
 const maxTurns = 20
 
-func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, action string, r *Round) error {
-	if action != "push" {
+func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
+	if err := s.checkHorizon(ctx, l); err != nil {
+		return err
+	}
+	former, err := s.hasFormer(ctx)
+	if err != nil {
+		return err
+	}
+	if action != "push" || former {
 		if err := s.pull(ctx, c, r); err != nil {
 			return err
 		}
 	}
 	if action == "pull" {
 		return nil
+	}
+	if l.greeting.MinWrite > SchemaVersion {
+		return errTooOld
 	}
 	for range maxTurns {
 		n, err := s.packageChanges(ctx)
@@ -108,11 +118,16 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, action string, r 
 			break
 		}
 	}
+	if err := s.pruneHub(ctx, c); err != nil {
+		return err
+	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`INSERT INTO sync_cursor (one, synced_at) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at`, tx.Now)
 		return err
 	})
 }
+
+var errTooOld = fault.Deniedf("The hub takes no changes from this version of Helix. Update Helix on this device; its changes are kept until then.")
 
 // fetchStale gets the rows whose push was refused and that the feed did not bring: this device had
 // passed their entries before.
@@ -166,55 +181,11 @@ func jsonText(v any) string {
 type registration struct {
 	ID        uuid.UUID `json:"id"`
 	UserID    uuid.UUID `json:"userId"`
+	HubID     uuid.UUID `json:"-"`
 	DeviceID  uuid.UUID `json:"deviceId"`
 	Site      int64     `json:"site"`
 	Role      string    `json:"role"`
 	Password  string    `json:"password"`
 	Channel   string    `json:"channel"`
 	ExpiresAt time.Time `json:"expiresAt"`
-}
-
-// registerAgain makes this installation a device of its own: its data folder is a copy of one that
-// is in use, or was restored from a backup. What it has not sent goes out under the new site, and
-// what others made meanwhile is merged with it.
-func (s *Service) registerAgain(ctx context.Context, l *local) error {
-	var d registration
-	if err := callJSON(ctx, s.conn, `select app.invite_device($1, $2, $3)`, &d, l.hub.Name, s.o.Platform, []byte{0}); err != nil {
-		return err
-	}
-	h := *l.hub
-	h.Role, h.Device, h.Channel = d.Role, d.DeviceID, d.Channel
-	c, err := h.connect(ctx, d.Password)
-	if err != nil {
-		return err
-	}
-	password, err := takeOver(ctx, c, d.ID, d.Role, nil)
-	if err != nil {
-		return errors.Join(err, c.Close(ctx))
-	}
-	if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
-		if err := s.secrets.SetTx(tx, passwordSecret, []byte(password)); err != nil {
-			return err
-		}
-		if err := writeHub(tx, &h); err != nil {
-			return err
-		}
-		if err := s.unpackageAll(tx); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`UPDATE sync_cursor SET seq = 0`); err != nil { // what it knows may be of a later time
-			return err
-		}
-		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?`, d.Site, storage.NewID())
-		return err
-	}); err != nil {
-		return errors.Join(err, c.Close(ctx))
-	}
-	if err := s.hangUp(); err != nil {
-		s.o.Logger.Warn("close the former connection", "err", err)
-	}
-	s.conn = c
-	*l, err = s.local(ctx)
-	s.o.Logger.Info("registered again at the hub: this data was copied or restored", "site", d.Site)
-	return err
 }

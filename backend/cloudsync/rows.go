@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -268,8 +267,12 @@ func (t table) hubRow(c Cipher, id uuid.UUID, text []byte) (v Version, err error
 	if err != nil {
 		return v, err
 	}
-	if extra, ok := raw["extra"].(map[string]any); ok { // columns that the hub does not have yet
-		maps.Copy(raw, extra)
+	if extra, ok := raw["extra"].(map[string]any); ok { // columns that the hub did not have when the row was written
+		for name, x := range extra {
+			if raw[name] == nil {
+				raw[name] = x
+			}
+		}
 	}
 	v = Version{Values: map[string]any{}}
 	for _, col := range t.columns {

@@ -2,6 +2,7 @@ package cloudsync
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -76,8 +77,9 @@ type securityTest struct {
 type intruder struct {
 	name string
 	registration
-	c   *pgx.Conn
-	ctr int64
+	c      *pgx.Conn
+	ctr    int64
+	before string // runs before each statement
 }
 
 func (t *securityTest) run(ctx context.Context) (err error) {
@@ -106,30 +108,183 @@ func (t *securityTest) run(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	rows, err := t.admin.Query(ctx, `select c.relname, coalesce(s.policy, ''), c.relrowsecurity and c.relforcerowsecurity
-		from pg_class c join pg_namespace n on n.oid = c.relnamespace left join app.synced s on s.table_name = c.relname
-		where n.nspname = 'public' and c.relkind = 'r' and (s.policy is not null or c.relname like 'sync\_%') order by 1`)
+	anonymous, err := t.anonymous(ctx)
 	if err != nil {
 		return err
 	}
-	type row struct {
-		Table, Policy string
-		Secured       bool
+	claims := *other
+	claims.name = "a forged claim"
+	claims.before = fmt.Sprintf(`select set_config('request.jwt.claims', '{"sub":"%s","role":"service_role"}', true), set_config('request.jwt.claim.sub', '%[1]s', true)`, owner.UserID)
+	if err := t.prepare(ctx, owner); err != nil {
+		return err
 	}
-	tables, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	tables, err := t.tables(ctx)
 	if err != nil {
 		return err
 	}
+	actors := []*intruder{owner, sibling, other, revoked, anonymous, &claims}
 	for _, x := range tables {
-		t.check(x.Table+": row-level security is on and forced", x.Secured, "it is off")
-		if x.Policy == "" {
-			t.internal(ctx, x.Table, owner)
+		t.check(x.name()+": row-level security is on and forced", x.Secured, "it is off")
+		may, ok := x.rights()
+		if !ok {
+			t.check(x.name()+": is in the matrix", false, "nobody has said who may do what with it")
 			continue
 		}
-		t.synced(ctx, x.Table, x.Policy == "append", owner, sibling, other, revoked)
+		row := probeRow{id: uuid.New(), owner: owner}
+		if x.Policy != "" {
+			row.dot = owner.nextDot()
+			_, err := owner.c.Exec(ctx, `insert into `+x.quoted()+insertRow, row.id, owner.UserID, row.dot, owner.DeviceID)
+			t.check(x.name()+": the owner inserts", err == nil, fmt.Sprint(err))
+		}
+		for _, actor := range actors {
+			for _, verb := range verbs {
+				query, args := x.probe(verb, actor, row)
+				t.expect(ctx, x, verb, actor, strings.Contains(may[actor.name], verb[:1]), query, args...)
+			}
+		}
+		if x.Policy != "" {
+			t.synced(ctx, x, row, sibling, other, revoked)
+		}
 	}
 	t.forged(ctx, other, owner)
 	return nil
+}
+
+// prepare has the owner do what leaves a row in each table that only functions write: nobody sees a
+// row that is not there.
+func (t *securityTest) prepare(ctx context.Context, owner *intruder) error {
+	verifier, err := scramVerifier(rand.Text())
+	if err != nil {
+		return err
+	}
+	for _, x := range []struct {
+		query string
+		args  []any
+	}{
+		{`select sync.hello('{"lastCtr": 0}')`, nil},
+		{`select app.publish_box('\x00', '\x00', 1)`, nil},
+		{`select app.add_key(2, $1, null, null)`, []any{jsonText(map[string]string{owner.DeviceID.String(): "AA=="})}},
+		{`select app.set_recovery($1, $2, '\x00', '\x00', '\x00', 1, '\x00')`, []any{"r_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12], verifier}},
+	} {
+		if _, err := owner.c.Exec(ctx, x.query, x.args...); err != nil {
+			return err
+		}
+	}
+	invited := &intruder{name: "an invited device"}
+	if err := callJSON(ctx, owner.c, `select app.invite_device('self-test', 'cli', '\x00', '1 minute')`, &invited.registration); err != nil {
+		return err
+	}
+	t.roles = append(t.roles, invited)
+	return nil
+}
+
+// hubTable is a table of the hub's catalog.
+type hubTable struct {
+	Schema, Name, Policy string // Policy: of storage.Synced, "" for the others
+	Secured, OfUser      bool
+	Column               string // the first one
+}
+
+func (x hubTable) quoted() string { return pgx.Identifier{x.Schema, x.Name}.Sanitize() }
+
+// name is that of the table, with its schema unless that is public.
+func (x hubTable) name() string {
+	if x.Schema == "public" {
+		return x.Name
+	}
+	return x.Schema + "." + x.Name
+}
+
+func (t *securityTest) tables(ctx context.Context) ([]hubTable, error) {
+	rows, err := t.admin.Query(ctx, `select n.nspname, c.relname, coalesce(s.policy, ''), c.relrowsecurity and c.relforcerowsecurity,
+			exists (select 1 from pg_attribute a where a.attrelid = c.oid and a.attname = 'user_id' and not a.attisdropped),
+			(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum limit 1)
+		from pg_class c join pg_namespace n on n.oid = c.relnamespace left join app.synced s on s.table_name = c.relname and n.nspname = 'public'
+		where n.nspname in ('public', 'app', 'sync') and c.relkind in ('r', 'p') and pg_get_userbyid(c.relowner) = 'helix_owner' order by 1, 2`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[hubTable])
+}
+
+var verbs = []string{"select", "insert", "update", "delete"}
+
+// rights says for each role which verbs it has, by their first letters; a role that is not named has
+// none. It is false for a table that nobody has thought of.
+func (x hubTable) rights() (map[string]string, bool) {
+	const ofOwner, ofSibling, ofOther, ofClaim = "owner", "another device of the owner", "another user", "a forged claim"
+	if x.Policy != "" { // of appended rows only the deletion may be updated, which synced tries
+		return map[string]string{ofOwner: "siu", ofSibling: "siu"}, true
+	}
+	switch x.name() {
+	case "app.device", "sync_head", "sync_change_log", "sync_state":
+		return map[string]string{ofOwner: "s", ofSibling: "s"}, true
+	case "app.hub", "app.synced": // the same for everybody who has a device
+		return map[string]string{ofOwner: "s", ofSibling: "s", ofOther: "s", ofClaim: "s"}, true
+	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations":
+		return nil, true
+	}
+	return nil, false
+}
+
+// probeRow is a row of the owner.
+type probeRow struct {
+	id    uuid.UUID
+	dot   int64
+	owner *intruder
+}
+
+// probe is a statement with which actor tries a verb on the owner's rows.
+func (x hubTable) probe(verb string, actor *intruder, row probeRow) (query string, args []any) {
+	table := x.quoted()
+	if x.Policy != "" {
+		switch verb {
+		case "select":
+			return `select 1 from ` + table + ` where id = $1`, []any{row.id}
+		case "insert":
+			return `insert into ` + table + insertRow, []any{uuid.New(), row.owner.UserID, actor.nextDot(), actor.DeviceID}
+		case "update":
+			return updateRow(table), []any{row.id, actor.nextDot(), row.dot, actor.DeviceID}
+		}
+		return `delete from ` + table + ` where id = $1`, []any{row.id}
+	}
+	where, column := "", pgx.Identifier{x.Column}.Sanitize()
+	if x.OfUser {
+		where, args = " where user_id = $1", []any{row.owner.UserID}
+	}
+	switch verb {
+	case "select":
+		return `select 1 from ` + table + where, args
+	case "insert":
+		return `insert into ` + table + ` select * from ` + table + where, args
+	case "update":
+		return `update ` + table + ` set ` + column + ` = ` + column + where, args
+	}
+	return `delete from ` + table + where, args
+}
+
+func (t *securityTest) expect(ctx context.Context, table hubTable, what string, x *intruder, want bool, query string, args ...any) {
+	n, state, err := x.try(ctx, query, args...)
+	verb := "may not"
+	if want {
+		verb = "may"
+	}
+	t.check(fmt.Sprintf("%s: %s %s %s", table.name(), x.name, verb, what), err == nil && (n > 0) == want, fmt.Sprintf("%d rows, %s %v", n, state, err))
+}
+
+// anonymous is a role that may log in and is nothing else.
+func (t *securityTest) anonymous(ctx context.Context) (*intruder, error) {
+	x := &intruder{name: "anonymous"}
+	x.Role, x.Password = "helix_selftest_"+strings.ReplaceAll(uuid.NewString(), "-", "")[:12], rand.Text()
+	if _, err := t.admin.Exec(ctx, fmt.Sprintf(`create role %s login password '%s'`, pgx.Identifier{x.Role}.Sanitize(), x.Password), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return nil, err
+	}
+	t.roles = append(t.roles, x)
+	c := t.config.Copy()
+	c.User, c.Password = x.Role, x.Password
+	var err error
+	x.c, err = dial(ctx, c)
+	return x, err
 }
 
 func (t *securityTest) check(name string, ok bool, reason string) {
@@ -163,6 +318,11 @@ func (x *intruder) try(ctx context.Context, query string, args ...any) (rows int
 		return 0, "", err
 	}
 	defer tx.Rollback(ctx) //nolint:errcheck // that is what it is for
+	if x.before != "" {
+		if _, err := tx.Exec(ctx, x.before); err != nil {
+			return 0, "", err
+		}
+	}
 	tag, err := tx.Exec(ctx, query, args...)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -178,53 +338,22 @@ func (x *intruder) nextDot() int64 {
 
 const insertRow = ` (id, user_id, dot, prev_dot, hlc, hub_device_id, schema_ver, created_at, updated_at) values ($1, $2, $3, null, 0, $4, 1, now(), now())`
 
-// synced tries a synced table.
-func (t *securityTest) synced(ctx context.Context, table string, appendOnly bool, owner, sibling, other, revoked *intruder) {
-	name := "public." + pgx.Identifier{table}.Sanitize()
-	id, dot := uuid.New(), owner.nextDot()
-	_, err := owner.c.Exec(ctx, `insert into `+name+insertRow, id, owner.UserID, dot, owner.DeviceID)
-	t.check(table+": the owner inserts", err == nil, fmt.Sprint(err))
-	expect := func(what string, x *intruder, want bool, query string, args ...any) {
-		n, state, err := x.try(ctx, query, args...)
-		verb := "may not"
-		if want {
-			verb = "may"
-		}
-		t.check(fmt.Sprintf("%s: %s %s %s", table, x.name, verb, what), err == nil && (n > 0) == want, fmt.Sprintf("%d rows, %s %v", n, state, err))
-	}
-	update := `update ` + name + ` set dot = $2, prev_dot = $3, hub_device_id = $4, deleted_at = now() where id = $1`
-	expect("select", owner, true, `select 1 from `+name+` where id = $1`, id)
-	expect("select", sibling, true, `select 1 from `+name+` where id = $1`, id)
-	expect("update from the current version", sibling, true, update, id, sibling.nextDot(), dot, sibling.DeviceID)
-	expect("update from another version", sibling, false, update, id, sibling.nextDot(), dot+1, sibling.DeviceID)
-	expect("write a version in the name of another device", sibling, false, update, id, owner.nextDot(), dot, owner.DeviceID)
-	expect("delete", owner, false, `delete from `+name+` where id = $1`, id)
-	expect("truncate", owner, false, `truncate `+name)
-	expect("give a row away", owner, false, `update `+name+` set user_id = $2, dot = $3, prev_dot = $4 where id = $1`, id, other.UserID, owner.nextDot(), dot)
-	if appendOnly {
-		expect("change what was appended", owner, false, `update `+name+` set created_at = now(), dot = $2, prev_dot = $3 where id = $1`, id, owner.nextDot(), dot)
-	}
-	for _, x := range []*intruder{other, revoked} {
-		expect("select", x, false, `select 1 from `+name+` where id = $1`, id)
-		expect("update", x, false, update, id, x.nextDot(), dot, x.DeviceID)
-		expect("insert for the owner", x, false, `insert into `+name+insertRow, uuid.New(), owner.UserID, x.nextDot(), x.DeviceID)
-		expect("delete", x, false, `delete from `+name+` where id = $1`, id)
-	}
-	expect("insert for itself", revoked, false, `insert into `+name+insertRow, uuid.New(), revoked.UserID, revoked.nextDot(), revoked.DeviceID)
-	expect("use an id of another user without learning of it", other, true, `insert into `+name+insertRow, id, other.UserID, other.nextDot(), other.DeviceID)
+func updateRow(table string) string {
+	return `update ` + table + ` set dot = $2, prev_dot = $3, hub_device_id = $4, deleted_at = now() where id = $1`
 }
 
-// internal tries a table that only functions write.
-func (t *securityTest) internal(ctx context.Context, table string, owner *intruder) {
-	name := "public." + pgx.Identifier{table}.Sanitize()
-	for verb, query := range map[string]string{
-		"update": `update ` + name + ` set user_id = user_id`,
-		"delete": `delete from ` + name,
-		"insert": `insert into ` + name + ` select * from ` + name,
-	} {
-		n, state, err := owner.try(ctx, query)
-		t.check(fmt.Sprintf("%s: the owner may not %s", table, verb), err == nil && n == 0 && state == "42501", fmt.Sprintf("%d rows, %s %v", n, state, err))
+// synced tries what goes beyond the verbs on a synced table.
+func (t *securityTest) synced(ctx context.Context, x hubTable, row probeRow, sibling, other, revoked *intruder) {
+	name, owner := x.quoted(), row.owner
+	t.expect(ctx, x, "update from another version", sibling, false, updateRow(name), row.id, sibling.nextDot(), row.dot+1, sibling.DeviceID)
+	t.expect(ctx, x, "write a version in the name of another device", sibling, false, updateRow(name), row.id, owner.nextDot(), row.dot, sibling.DeviceID)
+	t.expect(ctx, x, "truncate", owner, false, `truncate `+name)
+	t.expect(ctx, x, "give a row away", owner, false, `update `+name+` set user_id = $2, dot = $3, prev_dot = $4 where id = $1`, row.id, other.UserID, owner.nextDot(), row.dot)
+	if x.Policy == "append" {
+		t.expect(ctx, x, "change what was appended", owner, false, `update `+name+` set created_at = now(), dot = $2, prev_dot = $3 where id = $1`, row.id, owner.nextDot(), row.dot)
 	}
+	t.expect(ctx, x, "insert for itself", revoked, false, `insert into `+name+insertRow, uuid.New(), revoked.UserID, revoked.nextDot(), revoked.DeviceID)
+	t.expect(ctx, x, "use an id of another user without learning of it", other, true, `insert into `+name+insertRow, row.id, other.UserID, other.nextDot(), other.DeviceID)
 }
 
 // forged tries to be somebody else.
@@ -272,10 +401,12 @@ func (t *securityTest) clean(ctx context.Context) error {
 	}
 	defer t.admin.Close(ctx) //nolint:errcheck // what it did is committed
 	for _, x := range t.roles {
-		errs = append(errs, asOwner(ctx, t.admin, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `select app.remove_user($1)`, x.UserID)
-			return err
-		}))
+		if x.UserID != uuid.Nil {
+			errs = append(errs, asOwner(ctx, t.admin, func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, `select app.remove_user($1)`, x.UserID)
+				return err
+			}))
+		}
 		if _, err := t.admin.Exec(ctx, `drop role `+pgx.Identifier{x.Role}.Sanitize()); err != nil {
 			errs = append(errs, err)
 		}

@@ -2,12 +2,12 @@ package cloudsync
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -40,12 +40,20 @@ type SetupResult struct {
 	// Migrations is how many were applied.
 	Migrations int  `json:"migrations"`
 	Encrypted  bool `json:"encrypted"`
+	// RecoveryCode joins a device when no other is left. It is shown once; only the first device gets it.
+	RecoveryCode string `json:"recoveryCode,omitempty"`
 }
 
 // Setup makes a database the hub of this person, or brings its schema up to date, proves with the
 // self-test that it keeps users apart, and connects this device.
 func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error) {
-	return s.setup(ctx, p, true)
+	r, err := s.setup(ctx, p, true)
+	if err != nil {
+		return r, err
+	}
+	code, err := s.ExportRecovery(ctx, struct{}{})
+	r.RecoveryCode = code.Code
+	return r, err
 }
 
 // verified fails when the self-test does.
@@ -88,18 +96,17 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 		name := deviceName(p.Name)
 		var d registration
 		if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d)
+			return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null), (select hub_id from app.hub)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d, &d.HubID)
 		}); err != nil {
 			return hubError(c.Host, err)
 		}
 		h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel, Private: p.Encrypt == nil || *p.Encrypt}
-		var key []byte
+		ring := keyRing{}
 		if h.Private {
-			key = make([]byte, userKeySize)
-			_, _ = rand.Read(key) // never fails
+			ring[1] = newUserKey()
 		}
 		r.UserID, r.DeviceID, r.Site, r.Encrypted = d.UserID, d.DeviceID, d.Site, h.Private
-		return s.adopt(ctx, h, d, d.Password, key, 1)
+		return s.adopt(ctx, h, d, d.Password, ring, 1)
 	})
 	return r, err
 }
@@ -186,6 +193,9 @@ func migrateHub(ctx context.Context, c *pgx.ConnConfig) (int, error) {
 		return 0, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is committed
+	if err := checkPooler(ctx, conn); err != nil {
+		return 0, err
+	}
 	if _, err := conn.Exec(ctx, prepareSQL, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return 0, fmt.Errorf("prepare the hub: %w", err)
 	}
@@ -227,7 +237,7 @@ func migrateCore(ctx context.Context, c *pgx.ConnConfig) (int, error) {
 
 // adopt stores that this device belongs to a hub now. Everything that it has becomes the hub
 // user's, and goes out with the next exchange.
-func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, password string, key []byte, version int) error {
+func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, password string, ring keyRing, version int) error {
 	from := s.db.LocalUser().ID
 	if s.db.Recovery() != nil {
 		return fault.Unavailablef("The database has to be repaired first.")
@@ -236,8 +246,8 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 		if err := s.secrets.SetTx(tx, passwordSecret, []byte(password)); err != nil {
 			return err
 		}
-		if key != nil {
-			if err := s.secrets.SetTx(tx, keySecret, key); err != nil {
+		if len(ring) > 0 {
+			if err := s.secrets.SetTx(tx, keySecret, []byte(jsonText(ring))); err != nil {
 				return err
 			}
 		}
@@ -246,18 +256,98 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 				return err
 			}
 		}
-		if err := forgetHub(tx); err != nil {
+		l, err := readLocal(tx)
+		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, key_version = ?`, d.Site, storage.NewID(), version); err != nil {
+		again := l.hubID == d.HubID && d.UserID == from
+		if !again {
+			if err := forgetHub(tx); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, next_epoch = NULL, key_version = ?, hub_id = ?`, d.Site, storage.NewID(), version, d.HubID); err != nil {
 			return err
 		}
 		if err := tx.LogAll(d.UserID); err != nil {
 			return err
 		}
+		if again {
+			if err := errors.Join(s.logEdits(tx), copyAgain(tx)); err != nil {
+				return err
+			}
+		}
 		tx.AfterCommit(func() { bus.Publish(tx.Bus(), d.UserID, connectionChanged{}) })
 		return errors.Join(writeHub(tx, &h), audit.Append(tx, audit.Entry{User: d.UserID, Action: "sync.connected", SubjectKind: "hub", SubjectID: h.Host, Details: map[string]any{"device": d.DeviceID, "encrypted": h.Private}}))
 	})
+}
+
+// leaveHub drops what is of use only while there is a hub. What sync_meta and sync_base say stays true of
+// this hub: whoever joins it again has changed only what differs from them.
+func leaveHub(tx *storage.Tx) error {
+	for _, t := range []string{"sync_dead_letter", "sync_cursor"} {
+		if _, err := tx.Exec(`DELETE FROM ` + t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logEdits puts what differs from sync_base into change_log: while there was no hub, that may have lost
+// entries.
+func (s *Service) logEdits(tx *storage.Tx) error {
+	rows, err := storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_base`), func(r storage.Row) (k rowKey, err error) {
+		err = r.Scan(&k.table, &k.id)
+		return k, err
+	})
+	if err != nil {
+		return err
+	}
+	packaged, err := allOutbox(tx)
+	if err != nil {
+		return err
+	}
+	last := map[rowKey]string{}
+	for _, x := range packaged {
+		if last[x.rowKey] = x.base; !slices.Contains(rows, x.rowKey) {
+			rows = append(rows, x.rowKey)
+		}
+	}
+	for _, k := range rows {
+		t, ok := s.table(k.table)
+		if !ok {
+			continue
+		}
+		r, err := t.readRow(tx, k.id)
+		if err != nil {
+			return err
+		}
+		if r == nil || !r.known && last[k] == "" {
+			continue
+		}
+		base, err := t.baseOf(tx, k.id)
+		if last[k] != "" {
+			base, err = t.decodeBase(tx, k.id, last[k])
+		}
+		if err != nil {
+			return err
+		}
+		stamps := map[int]int64{}
+		for _, c := range append(slices.Clone(t.columns), deletedColumn) {
+			if !equal(r.Values[c.Name], base.Values[c.Name]) {
+				stamps[c.No] = max(r.Updated/1000<<16, base.Meta.Stamps[c.No].HLC+1)
+			}
+		}
+		if err := relog(tx, k, "U", stamps); err != nil {
+			return err
+		}
+		if len(stamps) == 0 && last[k] == "" {
+			if err := dropBase(tx, k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // forgetHub drops what was known of a former hub; the rows stay.

@@ -18,17 +18,20 @@ type local struct {
 	user       uuid.UUID
 	site, ctr  int64
 	epoch      uuid.UUID
-	high       int64 // highest clock value seen
-	offset     int64 // microseconds from this clock to the hub's
+	nextEpoch  uuid.UUID // asked for, and not answered
+	high       int64     // highest clock value seen
+	offset     int64     // microseconds from this clock to the hub's
 	keyVersion int
 	hub        *hubConfig // nil: not enrolled
+	greeting   greeting   // the hub's last
+	hubID      uuid.UUID  // whose versions sync_meta names; it stays after a disconnect
 }
 
 func readLocal(tx *storage.Tx) (l local, err error) {
 	var site sql.NullInt64
 	var hub sql.NullString
-	var epoch, user []byte
-	err = tx.QueryRow(`SELECT user_id, site, ctr, epoch, hlc_high, offset_us, key_version, hub FROM sync_local`).Scan(&user, &site, &l.ctr, &epoch, &l.high, &l.offset, &l.keyVersion, &hub)
+	var epoch, next, user, hubID []byte
+	err = tx.QueryRow(`SELECT user_id, site, ctr, epoch, hlc_high, offset_us, key_version, hub, hub_id, next_epoch FROM sync_local`).Scan(&user, &site, &l.ctr, &epoch, &l.high, &l.offset, &l.keyVersion, &hub, &hubID, &next)
 	if errors.Is(err, sql.ErrNoRows) {
 		return l, nil
 	}
@@ -37,6 +40,8 @@ func readLocal(tx *storage.Tx) (l local, err error) {
 	}
 	copy(l.user[:], user)
 	copy(l.epoch[:], epoch)
+	copy(l.nextEpoch[:], next)
+	copy(l.hubID[:], hubID)
 	l.site = site.Int64
 	if hub.Valid {
 		l.hub = &hubConfig{}

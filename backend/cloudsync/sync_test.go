@@ -1,7 +1,9 @@
 package cloudsync
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -10,12 +12,35 @@ import (
 	"helix/backend/testkit"
 )
 
-// insertRandom puts a row into a synced table, with parents that exist. A row that exists once for a
-// natural key has the id of that key.
-func (d *device) insertRandom(tx *storage.Tx, t table, r source) (uuid.UUID, error) {
+// naturalID is the id of a row that exists once for a natural key.
+func naturalID(r source, t table) (uuid.UUID, bool) {
+	switch t.Table {
+	case "psychology_layers":
+		return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, t.Table, r.IntN(7))), true
+	case "psychology_settings", "soul_documents":
+		return uuid.NewSHA1(uuid.NameSpaceOID, []byte(t.Table)), true
+	}
+	return uuid.Nil, false
+}
+
+// insertRandom puts a row into a synced table, unless it is there.
+func (d *device) insertRandom(tx *storage.Tx, t table, r source) error {
+	id, ok := naturalID(r, t)
+	if !ok {
+		id = storage.NewID()
+	}
+	var there bool
+	if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM `+t.Table+` WHERE id = ?)`, id).Scan(&there); err != nil || there {
+		return err
+	}
+	return d.insertAs(tx, t, id, r)
+}
+
+// insertAs puts a row into a synced table, with parents that exist.
+func (d *device) insertAs(tx *storage.Tx, t table, id uuid.UUID, r source) error {
 	form, err := forms(tx, t.Table)
 	if err != nil {
-		return uuid.Nil, err
+		return err
 	}
 	parents := map[string]string{}
 	if err := tx.Select(`SELECT "from", "table" FROM pragma_foreign_key_list(?)`, t.Table).Each(func(row storage.Row) error {
@@ -26,18 +51,25 @@ func (d *device) insertRandom(tx *storage.Tx, t table, r source) (uuid.UUID, err
 		parents[from] = to
 		return nil
 	}); err != nil {
-		return uuid.Nil, err
+		return err
 	}
-	id := uuid.UUID(storage.NewID())
 	v := Version{Values: map[string]any{}, Created: tx.Now.UnixMicro(), Updated: tx.Now.UnixMicro(), Meta: newMeta()}
 	for _, c := range t.columns {
 		if to, ok := parents[c.Name]; ok {
 			if to == t.Table {
 				continue
 			}
+			var n int
+			if err := tx.QueryRow(`SELECT count(*) FROM ` + to + ` WHERE deleted_at IS NULL`).Scan(&n); err != nil {
+				return err
+			}
+			if n == 0 {
+				i := slices.IndexFunc(d.tables, func(p table) bool { return p.Table == to })
+				return d.insertAs(tx, d.tables[i], storage.NewID(), r)
+			}
 			var parent []byte
-			if err := tx.QueryRow(`SELECT id FROM ` + to + ` WHERE deleted_at IS NULL ORDER BY random() LIMIT 1`).Scan(&parent); err != nil {
-				return uuid.Nil, err
+			if err := tx.QueryRow(`SELECT id FROM `+to+` WHERE deleted_at IS NULL ORDER BY id LIMIT 1 OFFSET ?`, r.IntN(n)).Scan(&parent); err != nil {
+				return err
 			}
 			v.Values[c.Name] = parent
 			continue
@@ -46,9 +78,11 @@ func (d *device) insertRandom(tx *storage.Tx, t table, r source) (uuid.UUID, err
 	}
 	switch t.Table {
 	case "psychology_layers":
-		id = uuid.NewSHA1(uuid.NameSpaceOID, []byte(jsonText(v.Values["layer_number"])))
-	case "psychology_settings", "soul_documents":
-		id = uuid.NewSHA1(uuid.NameSpaceOID, []byte(t.Table))
+		for n := range int64(7) {
+			if id == uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, t.Table, n)) {
+				v.Values["layer_number"] = n + 1
+			}
+		}
 	case "schedule_runs":
 		v.Values["status"] = "success"
 	case "composite_skill_executions":
@@ -58,15 +92,11 @@ func (d *device) insertRandom(tx *storage.Tx, t table, r source) (uuid.UUID, err
 	case "sync_conflicts":
 		v.Values["status"] = "auto"
 	}
-	var there bool
-	if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM `+t.Table+` WHERE id = ?)`, id).Scan(&there); err != nil || there {
-		return id, err
-	}
 	if err := t.writeRow(tx, d.db.LocalUser().ID, id, v, false, false); err != nil {
-		return uuid.Nil, err
+		return err
 	}
 	_, err = tx.Exec(`UPDATE `+t.Table+` SET sync_meta = NULL WHERE id = ?`, id)
-	return id, err
+	return err
 }
 
 // fill puts n rows into every synced table.
@@ -79,7 +109,7 @@ func (d *device) fill(n int, r source) {
 		}
 		for _, t := range tables {
 			for range n {
-				if _, err := d.insertRandom(tx, t, r); err != nil {
+				if err := d.insertRandom(tx, t, r); err != nil {
 					return err
 				}
 			}

@@ -24,6 +24,7 @@ import (
 type Server struct {
 	port int
 	dir  string
+	bin  string
 	cmd  *exec.Cmd
 	next atomic.Int64
 }
@@ -105,7 +106,7 @@ func start(port int) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{port: port, dir: dir}
+	s := &Server{port: port, dir: dir, bin: bin}
 	data := filepath.Join(dir, "data")
 	if err := own(dir); err != nil {
 		return nil, err
@@ -118,20 +119,58 @@ func start(port int) (*Server, error) {
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(hba), 0o644); err != nil { //nolint:gosec // the server reads it as another user
 		return nil, err
 	}
-	s.cmd = command(filepath.Join(bin, "postgres"), "-D", data, "-p", fmt.Sprint(port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=60", "-c", "shared_buffers=32MB", "-c", "log_min_messages=fatal")
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for end := time.Now().Add(30 * time.Second); ; {
-		c, err := pgx.Connect(context.Background(), s.dsn("postgres"))
-		if err == nil {
-			return s, c.Close(context.Background())
+	return s, s.run(30 * time.Second)
+}
+
+// run starts the server and waits until it answers, at most patience for one attempt: processes of a
+// killed server hold its memory for a while, and then the new one ends at once.
+func (s *Server) run(patience time.Duration) error {
+	for end := time.Now().Add(60 * time.Second); ; {
+		s.cmd = command(filepath.Join(s.bin, "postgres"), "-D", filepath.Join(s.dir, "data"), "-p", fmt.Sprint(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=60", "-c", "shared_buffers=32MB", "-c", "log_min_messages=fatal")
+		if err := s.cmd.Start(); err != nil {
+			return err
 		}
+		for again := time.Now().Add(patience); time.Now().Before(again); time.Sleep(50 * time.Millisecond) { // until the server listens
+			if c, err := pgx.Connect(context.Background(), s.dsn("postgres")); err == nil {
+				return c.Close(context.Background())
+			}
+		}
+		_ = s.cmd.Process.Kill() // it may have ended
+		_ = s.cmd.Wait()         // says that a signal ended it
 		if time.Now().After(end) {
-			return nil, errors.Join(err, s.stop())
+			return errors.New("PostgreSQL does not start")
 		}
-		time.Sleep(50 * time.Millisecond) // until the server listens
 	}
+}
+
+// New starts a server that one test has for itself, and may kill.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s, err := start(testkit.FreePort(t))
+	if err != nil {
+		t.Fatalf("PostgreSQL (Debian package postgresql): %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// DSN is the connection string of the administrator.
+func (s *Server) DSN() string { return s.dsn("postgres") }
+
+// Port is where the server listens.
+func (s *Server) Port() int { return s.port }
+
+// Restart kills the server, as a power cut would, and starts it again.
+func (s *Server) Restart() error {
+	if err := s.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = s.cmd.Wait() // says that a signal ended it
+	return s.run(3 * time.Second)
 }
 
 // stop ends the server at once.

@@ -1299,7 +1299,7 @@ CREATE TABLE sync_cursor (
     pulled    INTEGER NOT NULL DEFAULT 0,
     pushed    INTEGER NOT NULL DEFAULT 0,
     synced_at INTEGER
-) STRICT;
+, copying INTEGER NOT NULL DEFAULT 0 CHECK (copying IN (0, 1)), pruned_at INTEGER) STRICT;
 
 CREATE TABLE sync_dead_letter (
     op_id      BLOB PRIMARY KEY CHECK (length(op_id) = 16),
@@ -1328,7 +1328,7 @@ CREATE TABLE sync_local (
     applying    INTEGER NOT NULL DEFAULT 0 CHECK (applying IN (0, 1)),
     txn         INTEGER NOT NULL DEFAULT 1,
     seen_seq    INTEGER NOT NULL DEFAULT 0
-) STRICT;
+, hub_id BLOB, next_epoch BLOB) STRICT;
 
 CREATE TABLE sync_outbox (
     op_id      BLOB PRIMARY KEY CHECK (length(op_id) = 16),

@@ -1391,7 +1391,7 @@ export interface CloudsyncDevicesResult {
   devices: CloudsyncDeviceInfo[];
 }
 
-/** EnrollParams hold the link of an invitation. */
+/** EnrollParams hold the link of an invitation or a recovery code. */
 export interface CloudsyncEnrollParams {
   code: string;
   name?: string;
@@ -1413,6 +1413,11 @@ export interface CloudsyncInviteParams {
 export interface CloudsyncInviteResult {
   link: string;
   expiresAt: string;
+}
+
+/** RecoveryResult holds a recovery code. It is shown once: nobody stores it. */
+export interface CloudsyncRecoveryResult {
+  code: string;
 }
 
 /** ResolveParams decide a conflict. */
@@ -1437,6 +1442,13 @@ export interface CloudsyncRetryParams {
 /** RevokeParams name a device. */
 export interface CloudsyncRevokeParams {
   id: string;
+}
+
+/** RotateKeyResult says what new writes are encrypted with. */
+export interface CloudsyncRotateKeyResult {
+  keyVersion: number;
+  /** Queued is how many rows are encrypted again with the next exchanges. */
+  queued: number;
 }
 
 /** SelftestCheck is the result of one check of the self-test. */
@@ -1477,6 +1489,8 @@ export interface CloudsyncSetupResult {
   /** Migrations is how many were applied. */
   migrations: number;
   encrypted: boolean;
+  /** RecoveryCode joins a device when no other is left. It is shown once; only the first device gets it. */
+  recoveryCode?: string;
 }
 
 /** StatusChanged is published when the state or the error changes. */
@@ -8283,8 +8297,10 @@ export interface Methods {
   "sync.devices": { params: Record<string, never>; result: CloudsyncDevicesResult };
   /** Ends the connection to the hub and keeps every row on this device. */
   "sync.disconnect": { params: Record<string, never>; result: Record<string, never> };
-  /** Makes this installation a device of the person who made the link. What it has already becomes theirs and is merged with what the hub has. */
+  /** Makes this installation a device of the person who made the link or the recovery code. What it has already becomes theirs and is merged with what the hub has. */
   "sync.enroll": { params: CloudsyncEnrollParams; result: CloudsyncSetupResult };
+  /** Makes a recovery code, with which a device can join when no other is left. It takes the place of the code before. */
+  "sync.export_recovery": { params: Record<string, never>; result: CloudsyncRecoveryResult };
   /** Makes a link with which one more device can join. It works once, for ten minutes. */
   "sync.invite": { params: CloudsyncInviteParams; result: CloudsyncInviteResult };
   /** Stops exchanging until Resume. */
@@ -8299,6 +8315,8 @@ export interface Methods {
   "sync.retry_dead_letter": { params: CloudsyncRetryParams; result: Record<string, never> };
   /** Ends a device's access to the hub, at once. What it has stays on it. */
   "sync.revoke_device": { params: CloudsyncRevokeParams; result: Record<string, never> };
+  /** Makes a new key for what is written from now on, hands it to the other devices sealed for each, and has the rows on the hub encrypted again. What older keys encrypted stays readable. */
+  "sync.rotate_key": { params: Record<string, never>; result: CloudsyncRotateKeyResult };
   /** Proves the hub's row-level security: for each table of its catalog and each verb it tries, past this program, what the owner, another user, a revoked device and a role without a device may do. Forged claims and roles are tried too. */
   "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
   /** Makes a database the hub of this person, or brings its schema up to date, proves with the self-test that it keeps users apart, and connects this device. */
@@ -8853,6 +8871,7 @@ export const METHODS = [
   { name: "sync.devices", scope: "read", costly: false },
   { name: "sync.disconnect", scope: "admin", costly: false },
   { name: "sync.enroll", scope: "admin", costly: false, deadlineMs: 240000 },
+  { name: "sync.export_recovery", scope: "admin", costly: false },
   { name: "sync.invite", scope: "admin", costly: false },
   { name: "sync.pause", scope: "write", costly: false },
   { name: "sync.resolve", scope: "write", costly: false },
@@ -8860,6 +8879,7 @@ export const METHODS = [
   { name: "sync.resume", scope: "write", costly: false },
   { name: "sync.retry_dead_letter", scope: "write", costly: false },
   { name: "sync.revoke_device", scope: "admin", costly: false },
+  { name: "sync.rotate_key", scope: "admin", costly: false },
   { name: "sync.selftest", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.setup", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.status", scope: "read", costly: false },

@@ -1,0 +1,129 @@
+package cloudsync
+
+import (
+	"context"
+	"errors"
+
+	"helix/backend/storage"
+)
+
+// registerAgain makes this installation a device of its own: its data folder is a copy of one that
+// is in use, or was restored from a backup. It reads all of the hub once more; what it had packaged and
+// the hub does not have goes out under the new site.
+func (s *Service) registerAgain(ctx context.Context, l *local) error {
+	var d registration
+	if err := callJSON(ctx, s.conn, `select app.invite_device($1, $2, $3)`, &d, l.hub.Name, s.o.Platform, []byte{0}); err != nil {
+		return err
+	}
+	h := *l.hub
+	h.Role, h.Device, h.Channel = d.Role, d.DeviceID, d.Channel
+	c, err := h.connect(ctx, d.Password)
+	if err != nil {
+		return err
+	}
+	password, err := takeOver(ctx, c, d.ID, d.Role, nil)
+	if err != nil {
+		return errors.Join(err, c.Close(ctx))
+	}
+	if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
+		if err := s.secrets.SetTx(tx, passwordSecret, []byte(password)); err != nil {
+			return err
+		}
+		if err := writeHub(tx, &h); err != nil {
+			return err
+		}
+		if err := copyAgain(tx); err != nil { // what it knows may be of a later time, or of a much earlier one
+			return err
+		}
+		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, next_epoch = NULL`, d.Site, storage.NewID())
+		return err
+	}); err != nil {
+		return errors.Join(err, c.Close(ctx))
+	}
+	if err := s.hangUp(); err != nil {
+		s.o.Logger.Warn("close the former connection", "err", err)
+	}
+	s.conn = c
+	*l, err = s.local(ctx)
+	s.o.Logger.Info("registered again at the hub: this data was copied or restored", "site", d.Site)
+	return err
+}
+
+// hasFormer reports whether the outbox holds versions of a former registration, which must not be sent
+// before all of the hub was read.
+func (s *Service) hasFormer(ctx context.Context) (yes bool, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_outbox WHERE dot >> ? <> (SELECT site FROM sync_local))`, ctrBits).Scan(&yes)
+	})
+	return yes, err
+}
+
+// unpackageFormer makes a change again of what a former registration of this device packaged and the
+// hub, all of whose rows were read since, does not have. What it had counted stays the former site's:
+// another copy of this data may send it yet.
+func (s *Service) unpackageFormer(ctx context.Context) error {
+	if former, err := s.hasFormer(ctx); err != nil || !former {
+		return err
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		l, err := readLocal(tx)
+		if err != nil {
+			return err
+		}
+		rows, err := allOutbox(tx)
+		if err != nil {
+			return err
+		}
+		for _, x := range rows {
+			t, ok := s.table(x.table)
+			if !ok || x.dot.Site() == l.site {
+				continue
+			}
+			if err := t.retry(tx, x.rowKey, x.outboxRow); err != nil {
+				return err
+			}
+			if err := t.keepCounts(tx, x.rowKey, x.meta.Counters, s.o.Private); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func allOutbox(tx *storage.Tx) ([]sent, error) {
+	return storage.Collect(tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox`), func(r storage.Row) (x sent, err error) {
+		x.outboxRow, err = scanOutbox(r, &x.table, &x.id)
+		return x, err
+	})
+}
+
+// keepCounts puts counts into the base of a row. A row that the hub does not know gets a base without a
+// version.
+func (t table) keepCounts(tx *storage.Tx, k rowKey, counts map[int]map[int64]Count, private bool) error {
+	if len(counts) == 0 {
+		return nil
+	}
+	base, err := t.baseOf(tx, k.id)
+	if err != nil {
+		return err
+	}
+	if base == nil {
+		r, err := t.readRow(tx, k.id)
+		if err != nil || r == nil {
+			return err
+		}
+		base = &Version{Meta: newMeta()}
+		if r.known {
+			base = &r.Version
+		}
+	}
+	base.Meta = base.Meta.clone()
+	for no, c := range counts {
+		base.Meta.Counters[no] = mergeCounts(base.Meta.Counters[no], c)
+	}
+	text, err := t.encodeBase(tx, k.id, *base, private)
+	if err != nil {
+		return err
+	}
+	return setBase(tx, k, text)
+}

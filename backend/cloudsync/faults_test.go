@@ -1,0 +1,371 @@
+package cloudsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"helix/backend/fault"
+	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
+)
+
+// A disk that runs full while a page is stored leaves the cursor where it was.
+func TestFullDiskWhileApplyingKeepsCursor(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	settleAll(a, b)
+	for range 40 {
+		a.remember(strings.Repeat("long text ", 2000))
+	}
+	a.now()
+	limit := func(pages int) {
+		if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
+			_, err := tx.Exec(fmt.Sprintf(`PRAGMA max_page_count = %d`, pages))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cursor := one[int64](b, `SELECT seq FROM sync_cursor`)
+	limit(one[int](b, `PRAGMA page_count`) + 20)
+	_, err := b.Coordinate(b.ctx, CoordinateParams{})
+	if !fault.Is(err, fault.Limit) {
+		t.Errorf("%v", err)
+	}
+	if n := one[int64](b, `SELECT seq FROM sync_cursor`); n != cursor || one[int](b, `SELECT count(*) FROM memories`) != 0 {
+		t.Errorf("cursor %d, was %d", n, cursor)
+	}
+	if st := must[StatusResult](t)(b.Status(b.ctx, struct{}{})); st.State != Failed || !strings.Contains(st.Error, "full") {
+		t.Errorf("%+v", st)
+	}
+	limit(1 << 30)
+	b.now()
+	same(t, a, b)
+}
+
+// Eight devices write at once while another one follows: it misses nothing.
+func TestFeedOfEightWritersHasNoGap(t *testing.T) {
+	t.Parallel()
+	a, reader, dsn := connected(t)
+	writers := []*device{a}
+	for len(writers) < 8 {
+		d := newDevice(t)
+		d.join(a)
+		writers = append(writers, d)
+	}
+	const rounds = 6
+	var wg sync.WaitGroup
+	ended := make(chan struct{})
+	for _, d := range writers {
+		wg.Go(func() {
+			for range rounds {
+				d.remember("row")
+				d.remember("another row")
+				if _, err := d.exchange(d.ctx, "push"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	go func() {
+		wg.Wait()
+		close(ended)
+	}()
+	for over := false; !over; {
+		select {
+		case <-ended:
+			over = true // and once more, for the last
+		default:
+		}
+		if _, err := reader.exchange(reader.ctx, "pull"); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := one[int](reader, `SELECT count(*) FROM memories`); n != 8*rounds*2 {
+		t.Errorf("%d rows, want %d", n, 8*rounds*2)
+	}
+	var entries, head int
+	if err := admin(t, dsn).QueryRow(t.Context(), `select (select count(*) from public.sync_change_log), (select seq from public.sync_head)`).Scan(&entries, &head); err != nil || entries != head {
+		t.Errorf("%d entries up to %d, %v", entries, head, err)
+	}
+}
+
+// Devices that write the same rows in another order of tables do not wait for each other for ever.
+func TestCrossedTablesDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := connected(t)
+	a.exec(`INSERT INTO documents (id, user_id, source_uri, content_hash, created_at, updated_at) VALUES (?, ?, 'x', zeroblob(32), 1, 1)`, storage.NewID(), a.db.LocalUser().ID)
+	a.remember("row")
+	a.now()
+	b.now()
+	var wg sync.WaitGroup
+	for i, d := range []*device{a, b} {
+		tables := []string{"documents", "memories"}
+		if i == 1 {
+			tables[0], tables[1] = tables[1], tables[0]
+		}
+		wg.Go(func() {
+			for range 15 {
+				if err := d.exclusive(d.ctx, func() error {
+					c, l, err := d.open(d.ctx)
+					if err != nil {
+						return err
+					}
+					return touch(d.ctx, c, &l, tables)
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var n int
+	if err := admin(t, dsn).QueryRow(t.Context(), `select deadlocks from pg_stat_database where datname = current_database()`).Scan(&n); err != nil || n > 0 {
+		t.Errorf("%d deadlocks, %v", n, err)
+	}
+}
+
+// touch writes one row of each table again in one transaction.
+func touch(ctx context.Context, c *pgx.Conn, l *local, tables []string) error {
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `select sync.lock()`); err != nil {
+			return err
+		}
+		for _, t := range tables {
+			l.ctr++
+			if _, err := tx.Exec(ctx, `update public.`+t+` set prev_dot = dot, dot = $1, hub_device_id = $2`, int64(newDot(l.site, l.ctr)), l.hub.Device); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// copyOf opens a second device over a copy of the data of d, and d again.
+func copyOf(t *testing.T, path string, root *storagetest.Root) (a, b *device) {
+	t.Helper()
+	data := must[[]byte](t)(os.ReadFile(path)) // closed, so all is in the file
+	twin := filepath.Join(t.TempDir(), "helix.db")
+	if err := os.WriteFile(twin, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return openDevice(t, storagetest.OpenAt(t, path, root)), openDevice(t, storagetest.OpenAt(t, twin, root))
+}
+
+// Two copies of one data folder that are connected at the same time: the same packaged change is in
+// both, and each has one of its own. Nothing is lost, and nothing counts twice.
+func TestCopiesConnectedAtOnce(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine")
+	t.Parallel()
+	for _, pushFirst := range []bool{false, true} {
+		path, root := filepath.Join(t.TempDir(), "helix.db"), storagetest.NewRoot()
+		storagetest.Blank(t, path)
+		db, err := storage.Open(t.Context(), storage.Options{Path: path, Keys: storage.NewKeys(root)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &device{Service: New(db, storage.NewSecrets(db), Options{}), t: t}
+		d.identify()
+		d.setUp(newHub(t))
+		known := d.remember("known to the hub")
+		d.now()
+		fresh := d.remember("packaged, not sent")
+		for _, id := range []uuid.UUID{known, fresh} {
+			d.exec(`UPDATE memories SET access_count = access_count + 5 WHERE id = ?`, id)
+		}
+		if _, err := d.packageChanges(d.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a, b := copyOf(t, path, root)
+		greet := func(d *device) {
+			t.Helper()
+			if err := d.exclusive(d.ctx, func() error { _, _, err := d.open(d.ctx); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		greet(a)
+		if pushFirst {
+			a.now()
+		}
+		greet(b)
+		a.edit(known, "edited on a")
+		b.exec(`UPDATE memories SET salience = 77 WHERE id = ?`, known)
+		for _, x := range []*device{a, b} {
+			x.exec(`UPDATE memories SET access_count = access_count + 1 WHERE id = ?`, fresh)
+		}
+		for range 3 {
+			for _, x := range []*device{a, b} {
+				if _, err := x.Coordinate(x.ctx, CoordinateParams{}); err != nil && !fault.Is(err, fault.Unavailable) {
+					t.Fatal(err)
+				}
+			}
+		}
+		settleAll(a, b)
+		same(t, a, b)
+		if got := one[string](a, `SELECT content || ' ' || access_count || ' ' || salience FROM memories WHERE id = ?`, known); got != "edited on a 5 77.0" {
+			t.Errorf("push first %v: %q", pushFirst, got)
+		}
+		if n := one[int](b, `SELECT access_count FROM memories WHERE id = ?`, fresh); n != 7 {
+			t.Errorf("push first %v: counted %d, want 7", pushFirst, n)
+		}
+		if x, y := one[int](a, `SELECT site FROM sync_local`), one[int](b, `SELECT site FROM sync_local`); x == y {
+			t.Errorf("both are site %d", x)
+		}
+	}
+}
+
+// newer makes d a later version of the program, which has one more column.
+func (d *device) newer() {
+	d.t.Helper()
+	d.exec(`ALTER TABLE memories ADD COLUMN future TEXT`)
+	d.exec(`CREATE TRIGGER future_update AFTER UPDATE OF future ON memories WHEN NEW.future IS NOT OLD.future BEGIN
+		INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at) SELECT 'memories', NEW.id, 'U', 1 << 40, max(hlc_high, 1) + 1, txn, 1 FROM sync_local WHERE applying = 0; END`)
+	base := one[string](d, `SELECT sql FROM sqlite_schema WHERE name = 'sync_memories_base'`)
+	for was, is := range map[string]string{"UPDATE OF ": "UPDATE OF future, ", "IS NOT NULL AND (": "IS NOT NULL AND (NEW.future IS NOT OLD.future OR ", "json_object(": "json_object('future', OLD.future, "} {
+		base = strings.Replace(base, was, is, 1)
+	}
+	d.exec(`DROP TRIGGER sync_memories_base`)
+	d.exec(base)
+	if err := d.loadTables(d.ctx); err != nil {
+		d.t.Fatal(err)
+	}
+	for i, t := range d.tables {
+		if t.Table == "memories" {
+			d.tables[i].columns = append(t.columns, storage.SyncedColumn{SyncedField: storage.SyncedField{No: 40, Name: "future", Merge: storage.LWW}, Hub: "text"})
+		}
+	}
+}
+
+// Devices of two versions share a hub: what the older one does not know survives its edits, whether
+// the hub knows it or not, and when the hub learns of it.
+func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
+	t.Parallel()
+	for _, hubKnows := range []bool{false, true} {
+		older, x, dsn := pair(t)
+		y := newDevice(t)
+		y.join(older)
+		x.newer()
+		y.newer()
+		conn := admin(t, dsn)
+		upgrade := func() {
+			t.Helper()
+			if _, err := conn.Exec(t.Context(), `alter table public.memories add column future text`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if hubKnows {
+			upgrade()
+		}
+		future := func(d *device, id uuid.UUID) string {
+			return one[string](d, `SELECT coalesce(future, '') FROM memories WHERE id = ?`, id)
+		}
+		id := older.remember("one two three")
+		settleAll(older, x, y)
+		x.exec(`UPDATE memories SET future = 'first' WHERE id = ?`, id)
+		settleAll(x, older)
+		older.edit(id, "one two 3") // echoes what it does not know
+		settleAll(older, y)
+		if got := future(y, id); got != "first" {
+			t.Errorf("hub knows %v: %q", hubKnows, got)
+		}
+		x.exec(`UPDATE memories SET future = 'second' WHERE id = ?`, id) // at the same time
+		older.edit(id, "1 two 3")
+		settleAll(older, x, y, older)
+		if !hubKnows {
+			upgrade()
+		}
+		older.exec(`UPDATE memories SET salience = 71 WHERE id = ?`, id)
+		settleAll(older, x, y)
+		if a, b := future(x, id), future(y, id); a != "second" || b != "second" {
+			t.Errorf("hub knows %v: %q, %q", hubKnows, a, b)
+		}
+		y.exec(`UPDATE memories SET future = 'third' WHERE id = ?`, id)
+		settleAll(y, older, x)
+		var column string
+		if err := conn.QueryRow(t.Context(), `select future from public.memories where id = $1 and not extra ? 'future'`, id).Scan(&column); err != nil || column != "third" || future(x, id) != "third" {
+			t.Errorf("hub knows %v: %q on the hub, %q, %v", hubKnows, column, future(x, id), err)
+		}
+		for _, d := range []*device{older, x, y} {
+			if got := d.text(id); got != "1 two 3" {
+				t.Errorf("%q", got)
+			}
+			d.noDeadLetters()
+		}
+	}
+}
+
+// A connection that was greeted before another one of the same device cannot send: the two would give
+// one version number to two versions.
+func TestPushOfFormerEpochIsRefused(t *testing.T) {
+	t.Parallel()
+	a, _, _ := pair(t)
+	id := a.remember("known")
+	a.now()
+	a.exec(`UPDATE memories SET access_count = access_count + 1 WHERE id = ?`, id)
+	if err := a.exclusive(a.ctx, func() error { _, _, err := a.open(a.ctx); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.packageChanges(a.ctx); err != nil {
+		t.Fatal(err)
+	}
+	batch := must[[]sent](t)(a.nextBatch(a.ctx))
+	a.reopened().now() // another process over the same data
+	_, err := a.send(a.ctx, a.conn, batch)
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code != copyActive {
+		t.Errorf("%v", err)
+	}
+}
+
+// Two copies that were greeted one after the other, each with a packaged change of one row: neither
+// takes the other's version for its own.
+func TestCopiesWithOneVersionNumberKeepBothEdits(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine")
+	t.Parallel()
+	path, root := filepath.Join(t.TempDir(), "helix.db"), storagetest.NewRoot()
+	storagetest.Blank(t, path)
+	db, err := storage.Open(t.Context(), storage.Options{Path: path, Keys: storage.NewKeys(root)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &device{Service: New(db, storage.NewSecrets(db), Options{}), t: t}
+	d.identify()
+	d.setUp(newHub(t))
+	id := d.remember("known")
+	d.now()
+	if err := errors.Join(d.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	a, b := copyOf(t, path, root)
+	for _, x := range []*device{a, b} {
+		x.exec(`UPDATE memories SET access_count = access_count + 1 WHERE id = ?`, id)
+		if err := x.exclusive(x.ctx, func() error { _, _, err := x.open(x.ctx); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.packageChanges(x.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settleAll(b, a, b)
+	same(t, a, b)
+	if n := one[int](a, `SELECT access_count FROM memories WHERE id = ?`, id); n != 2 {
+		t.Errorf("counted %d, want 2", n)
+	}
+}

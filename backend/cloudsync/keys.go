@@ -1,0 +1,393 @@
+package cloudsync
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"helix/backend/audit"
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// keyRing holds the user's keys by version. New writes use the newest; what older ones encrypted stays
+// readable.
+type keyRing map[int][]byte
+
+func newUserKey() []byte {
+	key := make([]byte, userKeySize)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
+
+// readRing reads the secret of the keyring: the first form was one key without its version.
+func readRing(secret []byte, version int) (keyRing, error) {
+	if len(secret) == userKeySize {
+		return keyRing{version: secret}, nil
+	}
+	ring := keyRing{}
+	return ring, json.Unmarshal(secret, &ring)
+}
+
+// ring reads this device's keys; empty when the hub is not encrypted.
+func (s *Service) ring(ctx context.Context, l local) (keyRing, error) {
+	if !l.hub.Private {
+		return keyRing{}, nil
+	}
+	secret, err := s.secrets.Value(s.asUser(ctx), keySecret)
+	if err != nil {
+		return nil, err
+	}
+	return readRing(secret, l.keyVersion)
+}
+
+// cipher encrypts with the key of a version and decrypts with all.
+func (r keyRing) cipher(version int) (Cipher, error) {
+	c := Cipher{aeads: map[int]cipher.AEAD{}, version: version}
+	for v, key := range r {
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return Cipher{}, err
+		}
+		if c.aeads[v], err = cipher.NewGCM(block); err != nil {
+			return Cipher{}, err
+		}
+	}
+	return c, nil
+}
+
+// box is a public key under which keys are sealed, with the proof that a device of this user made it.
+type box struct {
+	ID      uuid.UUID `json:"id"`
+	Key     []byte    `json:"key"`
+	MAC     []byte    `json:"mac"`
+	Version int       `json:"version"`
+	Has     bool      `json:"has"` // the newest key
+}
+
+// hubKeys is the hub's answer to app.keys.
+type hubKeys struct {
+	Version int       `json:"version"`
+	MadeBy  uuid.UUID `json:"madeBy"`
+	Sealed  []struct {
+		Version int    `json:"version"`
+		Sealed  []byte `json:"sealed"`
+	} `json:"sealed"`
+	Devices  []box `json:"devices"`
+	Recovery *box  `json:"recovery"`
+}
+
+// boxMAC proves that whoever published a public key for id has the user's key.
+func boxMAC(key []byte, id uuid.UUID, public []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	fmt.Fprintf(h, "helix sync box|%s|", id)
+	h.Write(public)
+	return h.Sum(nil)
+}
+
+func (b box) genuine(r keyRing) bool {
+	key, ok := r[b.Version]
+	return ok && hmac.Equal(b.MAC, boxMAC(key, b.ID, b.Key))
+}
+
+// keyProof says that whoever made a version of the key had the one that signs it: without it the hub
+// could hand out a key of its own.
+func keyProof(signer []byte, version int, key []byte) []byte {
+	h := hmac.New(sha256.New, signer)
+	fmt.Fprintf(h, "helix sync key|%d|", version)
+	h.Write(key)
+	return h.Sum(nil)
+}
+
+// sealedKeys are versions of the key, each with a proof of the version before it.
+type sealedKeys struct {
+	Keys   keyRing        `json:"keys"`
+	Proofs map[int][]byte `json:"proofs"`
+}
+
+func (r keyRing) proofs() map[int][]byte {
+	out := map[int][]byte{}
+	for v, key := range r {
+		if before, ok := r[v-1]; ok {
+			out[v] = keyProof(before, v, key)
+		}
+	}
+	return out
+}
+
+// add takes the versions in that follow one that r has, as far as their proofs are right.
+func (r keyRing) add(k sealedKeys) {
+	for _, v := range slices.Sorted(maps.Keys(k.Keys)) {
+		if signer, ok := r[v-1]; ok && r[v] == nil && hmac.Equal(k.Proofs[v], keyProof(signer, v, k.Keys[v])) {
+			r[v] = k.Keys[v]
+		}
+	}
+}
+
+// sealFor encrypts keys so that only the owner of a public key reads them: an ephemeral X25519 key,
+// HKDF and AES-GCM.
+func sealFor(public []byte, id uuid.UUID, keys sealedKeys) ([]byte, error) {
+	to, err := ecdh.X25519().NewPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	from, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	c, err := boxCipher(from, to, from.PublicKey().Bytes(), public)
+	if err != nil {
+		return nil, err
+	}
+	return append(from.PublicKey().Bytes(), c.seal("key", "sealed", id, jsonText(keys))...), nil
+}
+
+// openSealed is the inverse of sealFor.
+func openSealed(private *ecdh.PrivateKey, id uuid.UUID, sealed []byte) (k sealedKeys, err error) {
+	const size = 32
+	if len(sealed) < size || !bytes.HasPrefix(sealed[size:], []byte(encrypted)) {
+		return k, errors.New("cloudsync: an encrypted key of an unknown form")
+	}
+	from, err := ecdh.X25519().NewPublicKey(sealed[:size])
+	if err != nil {
+		return k, err
+	}
+	c, err := boxCipher(private, from, sealed[:size], private.PublicKey().Bytes())
+	if err != nil {
+		return k, err
+	}
+	text, err := c.open("key", "sealed", id, string(sealed[size:]))
+	if err != nil {
+		return k, err
+	}
+	return k, json.Unmarshal([]byte(text), &k)
+}
+
+func boxCipher(private *ecdh.PrivateKey, public *ecdh.PublicKey, ephemeral, receiver []byte) (Cipher, error) {
+	shared, err := private.ECDH(public)
+	if err != nil {
+		return Cipher{}, err
+	}
+	key, err := hkdf.Key(sha256.New, shared, append(append([]byte{}, ephemeral...), receiver...), "helix sync key for a device", userKeySize)
+	if err != nil {
+		return Cipher{}, err
+	}
+	return newCipher(key, 1)
+}
+
+// boxKey is this device's private key for keys that others hand on, made when first needed.
+func (s *Service) boxKey(ctx context.Context) (*ecdh.PrivateKey, error) {
+	secret, err := s.secrets.Value(s.asUser(ctx), boxSecret)
+	if err == nil {
+		return ecdh.X25519().NewPrivateKey(secret)
+	}
+	if !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return key, s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error { return s.secrets.SetTx(tx, boxSecret, key.Bytes()) })
+}
+
+// exchangeKeys learns keys that other devices made, and hands the newest on to devices that lack it.
+// What waited for a key is tried again.
+func (s *Service) exchangeKeys(ctx context.Context, c *pgx.Conn, l *local) error {
+	g := l.greeting
+	if !l.hub.Private || g.KeyVersion <= l.keyVersion && g.BoxVersion >= l.keyVersion && !g.KeyWanted {
+		return nil
+	}
+	private, err := s.boxKey(ctx)
+	if err != nil {
+		return err
+	}
+	ring, err := s.ring(ctx, *l)
+	if err != nil {
+		return err
+	}
+	if g.KeyVersion > l.keyVersion {
+		if err := s.learnKeys(ctx, c, l, private, ring); err != nil {
+			return err
+		}
+	}
+	if g.BoxVersion < l.keyVersion {
+		public := private.PublicKey().Bytes()
+		if _, err := c.Exec(ctx, `select app.publish_box($1, $2, $3)`, public, boxMAC(ring[l.keyVersion], l.hub.Device, public), l.keyVersion); err != nil {
+			return err
+		}
+	}
+	if g.KeyWanted && l.keyVersion == g.KeyVersion {
+		var k hubKeys
+		if err := callJSON(ctx, c, `select app.keys()`, &k); err != nil {
+			return err
+		}
+		return s.handOn(ctx, c, k, ring, l.keyVersion, false)
+	}
+	return nil
+}
+
+// learnKeys stores the keys that were sealed for this device.
+func (s *Service) learnKeys(ctx context.Context, c *pgx.Conn, l *local, private *ecdh.PrivateKey, ring keyRing) error {
+	var k hubKeys
+	if err := callJSON(ctx, c, `select app.keys()`, &k); err != nil {
+		return err
+	}
+	for _, x := range k.Sealed { // by version
+		got, err := openSealed(private, l.hub.Device, x.Sealed)
+		if err != nil {
+			s.o.Logger.Warn("a key of another device can't be opened", "version", x.Version)
+			continue
+		}
+		ring.add(got)
+	}
+	newest := slices.Max(slices.Collect(maps.Keys(ring)))
+	if newest == l.keyVersion {
+		return nil
+	}
+	if err := s.storeRing(ctx, l, ring, newest, k.MadeBy == l.hub.Device && newest == k.Version); err != nil {
+		return err
+	}
+	var r Round
+	return s.applyPage(ctx, nil, 0, &r)
+}
+
+// storeRing makes a version the one that new writes are encrypted with; again has all rows encrypted
+// with it.
+func (s *Service) storeRing(ctx context.Context, l *local, ring keyRing, version int, again bool) error {
+	if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
+		if err := s.secrets.SetTx(tx, keySecret, []byte(jsonText(ring))); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE sync_local SET key_version = ?`, version); err != nil {
+			return err
+		}
+		if again {
+			return s.logSensitive(tx)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	l.keyVersion = version
+	var err error
+	s.cipher, err = ring.cipher(version)
+	return err
+}
+
+// logSensitive puts an entry without a field into change_log for each row with encrypted columns: it is
+// packaged again, with the same values. Rows that were only appended cannot change on the hub.
+func (s *Service) logSensitive(tx *storage.Tx) error {
+	for _, t := range s.tables {
+		sensitive := false
+		for _, c := range t.columns {
+			sensitive = sensitive || c.Sensitive
+		}
+		if !sensitive || t.Policy == storage.AppendRows {
+			continue
+		}
+		if _, err := tx.Exec(`INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at) SELECT ?, r.id, 'U', 0, l.hlc_high, l.txn, ? FROM `+t.Table+` r, sync_local l WHERE r.sync_meta IS NOT NULL ORDER BY r.id`, t.Table, tx.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOn seals a key for the devices that lack it, and with a new version for the recovery code.
+func (s *Service) handOn(ctx context.Context, c *pgx.Conn, k hubKeys, ring keyRing, version int, isNew bool) error {
+	sealed, keys := map[string][]byte{}, sealedKeys{ring, ring.proofs()}
+	for _, d := range k.Devices {
+		if d.Has && !isNew {
+			continue
+		}
+		if !d.genuine(ring) {
+			s.o.Logger.Warn("a device without proof gets no key", "device", d.ID)
+			continue
+		}
+		b, err := sealFor(d.Key, d.ID, keys)
+		if err != nil {
+			return err
+		}
+		sealed[d.ID.String()] = b
+	}
+	var wrapped, mac []byte
+	if isNew && k.Recovery != nil && k.Recovery.genuine(ring) {
+		var err error
+		if wrapped, err = sealFor(k.Recovery.Key, uuid.Nil, keys); err != nil {
+			return err
+		}
+		mac = boxMAC(ring[version], uuid.Nil, k.Recovery.Key)
+	}
+	_, err := c.Exec(ctx, `select app.add_key($1, $2, $3, $4)`, version, jsonText(sealed), wrapped, mac)
+	return err
+}
+
+// RotateKeyResult says what new writes are encrypted with.
+type RotateKeyResult struct {
+	KeyVersion int `json:"keyVersion"`
+	// Queued is how many rows are encrypted again with the next exchanges.
+	Queued int `json:"queued"`
+}
+
+// RotateKey makes a new key for what is written from now on, hands it to the other devices sealed for
+// each, and has the rows on the hub encrypted again. What older keys encrypted stays readable.
+func (s *Service) RotateKey(ctx context.Context, _ struct{}) (r RotateKeyResult, err error) {
+	err = s.exclusive(ctx, func() error {
+		c, l, err := s.open(ctx)
+		if err != nil {
+			return err
+		}
+		if !l.hub.Private {
+			return errNotEncrypted
+		}
+		var k hubKeys
+		if err := callJSON(ctx, c, `select app.keys()`, &k); err != nil {
+			return hubError(l.hub.Host, err)
+		}
+		if k.Version != l.keyVersion {
+			return fault.Conflictf("This device doesn't have the newest key yet. Sync another device first.")
+		}
+		ring, err := s.ring(ctx, l)
+		if err != nil {
+			return err
+		}
+		ring = maps.Clone(ring)
+		r.KeyVersion = k.Version + 1
+		ring[r.KeyVersion] = newUserKey()
+		if err := s.handOn(ctx, c, k, ring, r.KeyVersion, true); err != nil {
+			var pg *pgconn.PgError
+			if errors.As(err, &pg) && pg.Code == "HX003" {
+				return fault.Conflictf("Another device has just changed the key. Sync, then try again.")
+			}
+			return hubError(l.hub.Host, err)
+		}
+		if err := s.storeRing(ctx, &l, ring, r.KeyVersion, true); err != nil {
+			return err
+		}
+		return s.db.Write(ctx, func(tx *storage.Tx) error {
+			if err := tx.QueryRow(`SELECT count(*) FROM change_log WHERE fields = 0`).Scan(&r.Queued); err != nil {
+				return err
+			}
+			return audit.Append(tx, audit.Entry{User: l.user, Action: "sync.key_rotated", SubjectKind: "key", SubjectID: strconv.Itoa(r.KeyVersion)})
+		})
+	})
+	return r, err
+}
+
+var errNotEncrypted = fault.Invalidf("This hub is not encrypted, so it has no key.")

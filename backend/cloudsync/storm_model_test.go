@@ -1,0 +1,452 @@
+package cloudsync
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"helix/backend/storage"
+)
+
+// edit is one local transaction of one device on one row: what it wrote, and what its device knew of
+// the row. The storm's model is the list of edits. It knows nothing of how sync works: what an edit
+// knew of follows from version vectors, and what must be in the end from the rules of the fields.
+type edit struct {
+	d      *replica
+	life   int // of the device: a restored copy begins a new one
+	pos    int // within that life
+	past   map[int]int
+	marks  []mark
+	mark   mark // where it would go out first
+	known  Vector
+	row    *modelRow
+	values map[string]any   // by field; columns under a definition hash are one field
+	counts map[string]int64 // what was added to counters
+	add    []string         // members of sets, as field|member
+	remove []string
+	// inserted, deleted and restored say what happened to the row as a whole.
+	inserted, deleted, restored bool
+	lost                        bool // its device was restored or removed before it was sent
+}
+
+// mark says that an edit went out with the first version of its row that the site made after ctr.
+type mark struct{ site, ctr int64 }
+
+func (e *edit) within(v Vector) bool {
+	return slices.ContainsFunc(e.marks, func(m mark) bool { return v[m.site] > m.ctr })
+}
+
+// before reports whether the device that made f knew of e.
+func (e *edit) before(f *edit) bool {
+	if e == f {
+		return false
+	}
+	own := e.life == f.life && e.pos < f.pos
+	limit, ok := f.past[e.life]
+	return own || ok && e.pos < limit || e.within(f.known)
+}
+
+func (e *edit) concurrent(f *edit) bool { return e != f && !e.before(f) && !f.before(e) }
+
+type modelRow struct {
+	t     table
+	id    uuid.UUID
+	edits []*edit
+}
+
+func (r *modelRow) live() []*edit {
+	return slices.DeleteFunc(slices.Clone(r.edits), func(e *edit) bool { return e.lost })
+}
+
+// hashedUnit are the columns that one definition hash is of, nil for none.
+func (t table) hashedUnit() (out []storage.SyncedColumn) {
+	hash := false
+	for _, c := range t.columns {
+		if c.Merge == storage.ManualMerge {
+			out = append(out, c)
+			hash = hash || c.Name == "definition_hash"
+		}
+	}
+	if !hash {
+		return nil
+	}
+	return out
+}
+
+func inUnit(t table, c storage.SyncedColumn) bool {
+	return slices.ContainsFunc(t.hashedUnit(), func(u storage.SyncedColumn) bool { return u.No == c.No })
+}
+
+func textOf(c storage.SyncedColumn, v any) string { return jsonText(wireValue(c, v)) }
+
+func (t table) unitText(v Version) string {
+	all := map[string]string{}
+	for _, c := range t.hashedUnit() {
+		all[c.Name] = textOf(c, v.Values[c.Name])
+	}
+	return jsonText(all)
+}
+
+// noteEdit appends what a transaction made of one row, before and after; before nil: it was inserted.
+func (s *storm) noteEdit(d *replica, r *modelRow, known Vector, ctr, site int64, before, after *localRow) {
+	e := &edit{d: d, life: d.life, past: d.past, pos: d.made, mark: mark{site, ctr}, known: known, row: r, values: map[string]any{}, counts: map[string]int64{}, inserted: before == nil}
+	e.deleted = before != nil && !before.deleted() && after.deleted()
+	e.restored = before != nil && before.deleted() && !after.deleted()
+	changed := e.deleted || e.restored || e.inserted
+	for _, c := range r.t.columns {
+		var was any
+		if before != nil {
+			was = before.Values[c.Name]
+		}
+		now := after.Values[c.Name]
+		if before != nil && equal(was, now) {
+			continue
+		}
+		changed = true
+		switch {
+		case c.Merge == storage.PNCounter:
+			x, _ := now.(int64)
+			y, _ := was.(int64)
+			e.counts[c.Name] = x - y
+		case c.Merge == storage.ORSet:
+			have, had := readSet(now), readSet(was)
+			for _, m := range have {
+				if !slices.Contains(had, m) {
+					e.add = append(e.add, c.Name+"|"+m)
+				}
+			}
+			for _, m := range had {
+				if !slices.Contains(have, m) {
+					e.remove = append(e.remove, c.Name+"|"+m)
+				}
+			}
+		case inUnit(r.t, c):
+			e.values[unit] = r.t.unitText(after.Version)
+		default:
+			e.values[c.Name] = now
+		}
+	}
+	if !changed {
+		return
+	}
+	if d.unsure != "" {
+		d.waiting = append(d.waiting, e)
+	} else {
+		e.marks = []mark{e.mark}
+	}
+	d.made++
+	d.edits = append(d.edits, e)
+	r.edits = append(r.edits, e)
+	s.operations++
+}
+
+// last are the edits of a field that no other edit of it knew of.
+func last(edits []*edit, has func(*edit) bool) (all, out []*edit) {
+	for _, e := range edits {
+		if has(e) {
+			all = append(all, e)
+		}
+	}
+	for _, e := range all {
+		if !slices.ContainsFunc(all, e.before) {
+			out = append(out, e)
+		}
+	}
+	return all, out
+}
+
+// keptValues are the values that conflicts of a row hold, by field.
+func (d *device) keptValues() (map[uuid.UUID]map[string][]string, []ConflictInfo) {
+	d.t.Helper()
+	out, list := map[uuid.UUID]map[string][]string{}, []ConflictInfo{}
+	t, _ := d.table("sync_conflicts")
+	if err := d.db.Read(d.ctx, func(tx *storage.Tx) error {
+		ids, err := storage.Collect(tx.Select(`SELECT id FROM sync_conflicts`), storage.RowTo[uuid.UUID])
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			r, err := t.readRow(tx, id)
+			if err != nil {
+				return err
+			}
+			text := func(name string) string { s, _ := r.Values[name].(string); return s }
+			c := ConflictInfo{ID: id, TableName: text("table_name"), Field: text("field"), Kind: text("kind"), Strategy: text("strategy"), Status: text("status")}
+			b, _ := r.Values["row_id"].([]byte)
+			copy(c.RowID[:], b)
+			if out[c.RowID] == nil {
+				out[c.RowID] = map[string][]string{}
+			}
+			for _, name := range []string{"base", "local_value", "remote_value"} {
+				v := text(name)
+				if c.Field == unit && v != "" {
+					columns, err := readObject([]byte(v))
+					if err != nil {
+						return err
+					}
+					for name, x := range columns {
+						out[c.RowID][name] = append(out[c.RowID][name], jsonText(x))
+					}
+				}
+				if v == "" {
+					v = "null"
+				}
+				out[c.RowID][c.Field] = append(out[c.RowID][c.Field], v)
+			}
+			list = append(list, c)
+		}
+		return nil
+	}); err != nil {
+		d.t.Fatal(err)
+	}
+	return out, list
+}
+
+// check compares one device with the model; all devices are the same.
+func (s *storm) check(t *testing.T) {
+	t.Helper()
+	d := s.replicas[0].device
+	kept, conflicts := d.keptValues()
+	for _, r := range s.rows {
+		edits := r.live()
+		if len(edits) == 0 {
+			continue
+		}
+		var have *localRow
+		if err := d.db.Read(d.ctx, func(tx *storage.Tx) (err error) {
+			have, err = r.t.readRow(tx, r.id)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		bad := func(format string, args ...any) {
+			t.Helper()
+			t.Errorf("%s %s: %s\n%s", r.t.Table, r.id, fmt.Sprintf(format, args...), describe(edits))
+		}
+		if have == nil {
+			bad("is gone")
+			continue
+		}
+		for _, c := range r.t.columns {
+			if !inUnit(r.t, c) {
+				checkField(bad, c, have.Values[c.Name], edits, kept[r.id][c.Name])
+			}
+		}
+		if r.t.hashedUnit() != nil {
+			checkUnit(bad, r.t, have.Version, edits, kept[r.id])
+		}
+		checkDeletion(bad, have.deleted(), edits)
+	}
+	for _, c := range conflicts {
+		if r := s.byID[c.RowID]; r != nil && r.t.Table == c.TableName && c.Kind != "version_mismatch" {
+			checkConflict(t, c, r)
+		}
+	}
+}
+
+type complaint func(format string, args ...any)
+
+// checkField holds one field against the rule that storage.Synced gives it.
+func checkField(bad complaint, c storage.SyncedColumn, have any, edits []*edit, kept []string) {
+	wrote := func(e *edit) bool { _, ok := e.values[c.Name]; return ok }
+	all, end := last(edits, wrote)
+	number := func(v any) float64 { n, _ := number(v); return n }
+	switch {
+	case c.Merge == storage.PNCounter:
+		var sum int64
+		for _, e := range edits {
+			sum += e.counts[c.Name]
+		}
+		if n, _ := have.(int64); n != sum {
+			bad("%s counts %d, want %d", c.Name, n, sum)
+		}
+	case c.Merge == storage.ORSet:
+		checkSet(bad, c, readSet(have), edits)
+	case c.Merge == storage.Max, c.Merge == storage.Min:
+		var want any
+		for _, e := range all {
+			if want == nil || e.values[c.Name] != nil && (number(e.values[c.Name]) > number(want)) == (c.Merge == storage.Max) {
+				want = e.values[c.Name]
+			}
+		}
+		if len(all) > 0 && number(have) != number(want) {
+			bad("%s is %v, want %v", c.Name, have, want)
+		}
+	case c.Merge == storage.DenyWins:
+		for _, e := range end {
+			replaced := slices.ContainsFunc(all, func(f *edit) bool { // by a stricter one, which somebody changed who knew of it
+				return e.concurrent(f) && stricter(e.values[c.Name], f.values[c.Name]) == f.values[c.Name] && slices.ContainsFunc(all, f.before)
+			})
+			if !replaced && stricter(have, e.values[c.Name]) != have {
+				bad("%s is %v, which is less strict than %v: %s", c.Name, have, e.values[c.Name], writes(c, all, end))
+			}
+		}
+	case c.Merge == storage.Text3:
+		text, _ := have.(string)
+		for _, e := range all {
+			for _, token := range strings.Fields(fmt.Sprint(e.values[c.Name])) {
+				if strings.HasPrefix(token, e.token()+".") && !strings.Contains(text, token) && !slices.ContainsFunc(kept, func(k string) bool { return strings.Contains(k, token) }) && !replaced(all, e, c.Name, token) {
+					bad("%s lost %s: %q", c.Name, token, text)
+				}
+			}
+		}
+	case c.HashOf != "" || c.Merge == storage.Immutable:
+	case len(end) > 0:
+		if c.Name == "name" && slices.Contains(kept, textOf(c, have)) {
+			return // it was renamed because of another item of this name
+		}
+		if !slices.ContainsFunc(end, func(e *edit) bool { return equal(e.values[c.Name], have) }) {
+			bad("%s is %s, which no last edit wrote: %s", c.Name, textOf(c, have), writes(c, all, end))
+		}
+		for _, e := range end {
+			if v := e.values[c.Name]; !equal(v, have) && !slices.Contains(kept, textOf(c, v)) && !alike(all, e, c.Name) {
+				bad("%s lost %s: it is %s, and no conflict has the other: %v", c.Name, textOf(c, v), textOf(c, have), kept)
+			}
+		}
+	}
+}
+
+// writes lists what edits wrote into a field, the last ones with a star.
+func writes(c storage.SyncedColumn, all, end []*edit) string {
+	var b strings.Builder
+	for _, e := range all {
+		star := ""
+		if slices.Contains(end, e) {
+			star = "*"
+		}
+		fmt.Fprintf(&b, "%d/%d%s=%s ", e.life, e.pos, star, textOf(c, e.values[c.Name]))
+	}
+	return b.String()
+}
+
+// replaced reports whether somebody who knew of e wrote a text without the token.
+func replaced(all []*edit, e *edit, field, token string) bool {
+	return slices.ContainsFunc(all, func(f *edit) bool {
+		text, _ := f.values[field].(string)
+		return e.before(f) && !strings.Contains(text, token)
+	})
+}
+
+// alike reports whether another edit wrote the same value: then the two are as one, which somebody
+// who knew of the other may have replaced.
+func alike(all []*edit, e *edit, field string) bool {
+	return slices.ContainsFunc(all, func(f *edit) bool {
+		return e != f && equal(e.values[field], f.values[field]) && slices.ContainsFunc(all, f.before)
+	})
+}
+
+func checkSet(bad complaint, c storage.SyncedColumn, have []string, edits []*edit) {
+	added := map[string]bool{}
+	for _, e := range edits {
+		for _, m := range e.add {
+			added[m] = true
+		}
+	}
+	for _, m := range have {
+		if !added[c.Name+"|"+m] {
+			bad("%s has %s, which nobody added", c.Name, m)
+		}
+	}
+	for m := range added {
+		field, member, _ := strings.Cut(m, "|")
+		removed := slices.ContainsFunc(edits, func(e *edit) bool { return slices.Contains(e.remove, m) })
+		if field == c.Name && !removed && !slices.Contains(have, member) {
+			bad("%s lost %s, which nobody removed", c.Name, member)
+		}
+	}
+}
+
+// checkUnit holds the columns under a definition hash: they are those of one edit.
+func checkUnit(bad complaint, t table, have Version, edits []*edit, kept map[string][]string) {
+	all, end := last(edits, func(e *edit) bool { _, ok := e.values[unit]; return ok })
+	columns := func(e *edit) map[string]string {
+		out := map[string]string{}
+		_ = unmarshalText(e.values[unit].(string), &out)
+		return out
+	}
+	now := t.unitText(have)
+	if !slices.ContainsFunc(end, func(e *edit) bool { return e.values[unit] == now }) {
+		bad("the definition is of several edits: %s", now)
+	}
+	for _, e := range end {
+		for _, c := range t.hashedUnit() {
+			v := columns(e)[c.Name]
+			known := slices.ContainsFunc(all, func(f *edit) bool { // and replaced
+				return e != f && columns(f)[c.Name] == v && slices.ContainsFunc(all, f.before)
+			})
+			if v != textOf(c, have.Values[c.Name]) && !slices.Contains(kept[c.Name], v) && !known {
+				bad("the definition lost %s = %s", c.Name, v)
+			}
+		}
+	}
+}
+
+// plain reports whether a person would miss the edit, and would know that it is theirs.
+func (e *edit) plain() bool { return len(e.values) > 0 || len(e.add) > 0 || len(e.remove) > 0 }
+
+// checkDeletion: a deleted row does not come back unless somebody who had not heard of it changed it,
+// or restored it.
+func checkDeletion(bad complaint, gone bool, edits []*edit) {
+	deletes, _ := last(edits, func(e *edit) bool { return e.deleted })
+	if gone && len(deletes) == 0 {
+		bad("is deleted, and nobody did")
+	}
+	if gone {
+		return
+	}
+	for _, d := range deletes {
+		if !slices.ContainsFunc(edits, func(e *edit) bool { return (e.restored || e.inserted || e.plain()) && !e.before(d) && e != d }) {
+			bad("came back after it was deleted")
+		}
+	}
+}
+
+// checkConflict: two devices wrote the field without knowing of each other.
+func checkConflict(t *testing.T, c ConflictInfo, r *modelRow) {
+	t.Helper()
+	wrote := func(e *edit) bool { _, ok := e.values[c.Field]; return ok || e.inserted }
+	other := wrote
+	if c.Field == deletedAt {
+		wrote, other = func(e *edit) bool { return e.deleted }, func(e *edit) bool { return !e.deleted }
+	}
+	for _, e := range r.edits {
+		for _, f := range r.edits {
+			if wrote(e) && other(f) && e.concurrent(f) {
+				return
+			}
+		}
+	}
+	t.Errorf("%s %s: a conflict in %s without two devices that wrote it\n%s", c.TableName, c.RowID, c.Field, describe(r.edits))
+}
+
+func (e *edit) token() string { return fmt.Sprintf("w%d_%d", e.life, e.pos) }
+
+func describe(edits []*edit) string {
+	var b strings.Builder
+	for _, e := range edits {
+		fmt.Fprintf(&b, "  life %d pos %d marks %v known %v: %s %v +%v -%v inserted %v deleted %v restored %v lost %v\n", e.life, e.pos, e.marks, e.known,
+			strings.Join(slices.Sorted(maps.Keys(e.values)), ","), e.counts, e.add, e.remove, e.inserted, e.deleted, e.restored, e.lost)
+	}
+	return b.String()
+}
+
+// forget gives up the edits of a device that the hub never got: its data is an old copy from now on,
+// or it was removed.
+func (s *storm) forget(edits []*edit) {
+	c, err := pgx.Connect(s.t.Context(), s.server.DSN())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close(s.t.Context()) //nolint:errcheck // it only read
+	for _, e := range edits {
+		var b []byte
+		err := c.QueryRow(s.t.Context(), `select sync_meta from public.`+e.row.t.Table+` where id = $1`, e.row.id).Scan(&b)
+		m, _ := decodeMeta(b)
+		e.lost = err != nil || !e.within(m.Vector)
+	}
+}
