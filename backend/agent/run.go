@@ -64,9 +64,19 @@ func (l *live) append(ctx context.Context, turn uuid.UUID, also func(*storage.Tx
 }
 
 func (l *live) appendLocked(ctx context.Context, turn uuid.UUID, also func(*storage.Tx) error, bodies ...payload) error {
+	return l.appendAfter(ctx, turn, nil, also, bodies...)
+}
+
+// appendAfter is appendLocked that first runs check, whose error keeps everything as it is.
+func (l *live) appendAfter(ctx context.Context, turn uuid.UUID, check, also func(*storage.Tx) error, bodies ...payload) error {
 	l.s.crashPoint()
 	var events []Event
 	err := l.s.db.Write(l.s.asUser(context.WithoutCancel(ctx), l.user), func(tx *storage.Tx) (err error) {
+		if check != nil {
+			if err := check(tx); err != nil {
+				return err
+			}
+		}
 		if events, err = l.s.appendTx(tx.Context(), tx, l, turn, bodies...); err != nil || also == nil {
 			return err
 		}

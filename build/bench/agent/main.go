@@ -111,6 +111,7 @@ func cpu(n int, fn func(i int)) (ms []float64) {
 }
 
 func main() {
+	only := len(os.Args) > 1 && os.Args[1] == "append"
 	dir, err := os.MkdirTemp("", "helix-bench-")
 	check(err)
 	defer os.RemoveAll(dir)
@@ -156,6 +157,10 @@ func main() {
 		}
 	}
 
+	if only {
+		appends(ctx, db, s, service, begin)
+		return
+	}
 	// The first delta of a turn in a chat of 50 messages, beside a plain client.
 	session := begin()
 	for range 25 {
