@@ -157,7 +157,8 @@ func (s *service) raw(body []byte, fn func(line string)) {
 }
 
 // firstToken measures the time from a request to its first text, and that of a plain client to the first
-// line of data of the same answer to the same request, by turns.
+// line of data of the same answer to the same request, by turns. Both begin with the conversation as a value and
+// write its body, as nobody has it ready.
 func firstToken() {
 	const rounds = 5000
 	s := newService()
@@ -173,8 +174,21 @@ func firstToken() {
 	}
 	ours := func(fn func(string)) { s.ask("m", fn) }
 	first(ours)
-	body := s.sent()
-	theirs := func(fn func(string)) { s.raw(body, fn) }
+	var request struct {
+		Model    string `json:"model"`
+		Messages []struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		} `json:"messages"`
+		Stream        bool            `json:"stream"`
+		StreamOptions map[string]bool `json:"stream_options,omitempty"`
+	}
+	check(json.Unmarshal(s.sent(), &request))
+	theirs := func(fn func(string)) {
+		body, err := json.Marshal(request)
+		check(err)
+		s.raw(body, fn)
+	}
 	first(theirs)
 	var mine, peer []float64
 	for range rounds {
@@ -191,10 +205,11 @@ func firstToken() {
 	}
 }
 
-// deltas measures the time from the flush of a delta to its event, and to its line in a plain client, by
-// turns. Both processes are on this computer and so have one clock.
+// deltas measures the time from the flush of a delta to its event, and to its line in a plain client. Both processes
+// are on this computer and so have one clock. The two read at the same time, so that what else the computer does
+// delays both: read by turns, the slowest hundredth says who was interrupted.
 func deltas() {
-	const streams, each = 20, 200
+	const streams, each = 40, 200
 	s := newService()
 	defer s.stop()
 	model := fmt.Sprintf("%d/1000", each)
@@ -204,14 +219,20 @@ func deltas() {
 		check(err)
 		*to = append(*to, float64(time.Now().UnixNano()-at)/1000)
 	}
+	s.ask(model, func(string) {})
+	body := s.sent()
 	for range streams {
-		s.ask(model, func(text string) { late(&mine, text) })
-		s.raw(s.sent(), func(line string) {
-			if _, text, ok := strings.Cut(line, `"content":"`); ok {
-				text, _, _ = strings.Cut(text, `"`)
-				late(&peer, text)
-			}
+		var both sync.WaitGroup
+		both.Go(func() { s.ask(model, func(text string) { late(&mine, text) }) })
+		both.Go(func() {
+			s.raw(body, func(line string) {
+				if _, text, ok := strings.Cut(line, `"content":"`); ok {
+					text, _, _ = strings.Cut(text, `"`)
+					late(&peer, text)
+				}
+			})
 		})
+		both.Wait()
 	}
 	if len(mine) != streams*each || len(peer) != streams*each {
 		check(fmt.Errorf("%d and %d deltas of %d", len(mine), len(peer), streams*each))
