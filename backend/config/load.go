@@ -203,7 +203,7 @@ func (s *Service) Reload() []Problem {
 }
 
 // sections hold entries with names of the person's choice, which their domain reads and judges.
-var sections = []string{"providers"}
+var sections = []string{"providers", "models", "caps"}
 
 func (s *Service) evaluate() (Config, map[string]Source, []Problem, map[string]map[string]any) {
 	problems := slices.Clone(s.env.problems)
