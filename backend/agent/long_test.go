@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -257,4 +259,97 @@ func TestSummariesThatFailLoseNothing(t *testing.T) {
 	if err != nil || !strings.Contains(fmt.Sprint(list.Messages), "couldn't be written") {
 		t.Errorf("nobody was told: %v", err)
 	}
+}
+
+// A hundred chats with three inputs each share ten places: each gets its turn before any gets its second or third.
+func TestHundredChatsTakeTurns(t *testing.T) {
+	t.Parallel()
+	const chats, inputs = 100, 3
+	var mu sync.Mutex
+	var order []string
+	gate := make(chan struct{}, chats*inputs)
+	atOnce, most := 0, 0
+	k := newTalk(t, spoken{window: assumedWindow, answer: func(ctx context.Context, q providers.Request) (providers.Reply, error) {
+		mu.Lock()
+		order = append(order, q.Key)
+		atOnce++
+		most = max(most, atOnce)
+		mu.Unlock()
+		<-gate
+		mu.Lock()
+		atOnce--
+		mu.Unlock()
+		return answered("Yes.")
+	}})
+	var turns []uuid.UUID
+	for range chats {
+		session := k.begin()
+		for range inputs {
+			sent, err := k.Send(k.ctx, SendParams{SessionID: session, Text: "Is it so?"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			turns = append(turns, sent.TurnID)
+		}
+	}
+	for range chats * inputs {
+		gate <- struct{}{}
+	}
+	for _, id := range turns {
+		if got, err := k.Wait(k.ctx, WaitParams{TurnID: id, WaitMs: longestWait.Milliseconds()}); err != nil || got.Turn.State != Completed {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	if len(order) != chats*inputs || most > chatLane {
+		t.Fatalf("%d calls, %d at once", len(order), most)
+	}
+	// A chat that ends a turn goes behind those that wait, so that it may be ahead of the last by the places at most.
+	times := map[string]int{}
+	for n, key := range order {
+		times[key]++
+		if earliest := (times[key] - 1) * (chats - chatLane); n < earliest {
+			t.Fatalf("call %d is the turn %d of a chat, which comes no earlier than call %d", n, times[key], earliest)
+		}
+	}
+}
+
+// Nothing calls a model while nobody asks: not a title, not a summary, not what was interrupted, for a whole day.
+func TestIdleDayCallsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		k := newTalk(t, spoken{window: 6000, answer: func(context.Context, providers.Request) (providers.Reply, error) {
+			calls++
+			return answered("Yes. " + strings.Repeat("Aye aye. ", 300))
+		}})
+		for range 3 {
+			session := k.begin()
+			for range 6 {
+				k.say(session, "Is it so? "+strings.Repeat("Tell me. ", 100))
+			}
+		}
+		before := calls
+		ctx, stop := context.WithCancel(k.ctx)
+		done := make(chan error, 1)
+		go func() { done <- k.Run(ctx) }()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if calls != before {
+			t.Errorf("%d calls in a day in which nobody asked", calls-before)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		var rows int
+		if err := k.db.Read(k.ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT count(*) FROM agent_ledger`).Scan(&rows) }); err != nil || rows != before {
+			t.Errorf("%d rows in the ledger for %d calls, %v", rows, before, err)
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := k.db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
