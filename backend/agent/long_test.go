@@ -81,11 +81,19 @@ type talk struct {
 
 func newTalk(t testing.TB, m spoken) *talk {
 	t.Helper()
+	return newTalkWith(t, func(_ *storage.DB, ledger *Ledger) Models {
+		m.ledger = ledger
+		return m
+	})
+}
+
+func newTalkWith(t testing.TB, models func(db *storage.DB, ledger *Ledger) Models) *talk {
+	t.Helper()
 	quiet, events := slog.New(slog.NewTextHandler(io.Discard, nil)), bus.New()
 	db := storagetest.Open(t)
-	m.ledger = NewLedger(db, events)
+	ledger := NewLedger(db, events)
 	gate := permission.New(db, events, permission.Options{Logger: quiet})
-	s := New(db, events, Options{Models: m, Gate: gate, Callables: callable.NewRegistry(nil), Ledger: m.ledger, Logger: quiet})
+	s := New(db, events, Options{Models: models(db, ledger), Gate: gate, Callables: callable.NewRegistry(nil), Ledger: ledger, Logger: quiet})
 	gate.Register(string(Kind), s, nil)
 	t.Cleanup(func() { _ = s.Close() })
 	return &talk{s, t, db, identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal})}

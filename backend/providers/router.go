@@ -287,6 +287,7 @@ type session struct {
 	yield   func(Event, error) bool
 	attempt int
 	stopped bool
+	void    Event // the Discard of what an attempt has shown, due when another one begins; until then it is all there is
 }
 
 // try asks one model until its attempts are used up. done says that the consumer has had the end.
@@ -304,9 +305,7 @@ func (s *session) try(ctx context.Context, t target) (done bool, err error) {
 			s.yield(Event{}, err)
 			return true, nil
 		case visible:
-			if !s.yield(Event{Type: EventDiscard, Attempt: s.attempt, Raw: fault.As(err).Message}, nil) {
-				return true, nil
-			}
+			s.void = Event{Type: EventDiscard, Attempt: s.attempt, Raw: fault.As(err).Message}
 		}
 		if n == attempts-1 || !retryable(err) {
 			return false, err
@@ -390,6 +389,13 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 			r.mu.Unlock()
 		}
 	}()
+	if s.void.Type != "" {
+		if !s.yield(s.void, nil) {
+			s.stopped = true
+			return false, nil
+		}
+		s.void = Event{}
+	}
 	if !s.yield(Event{Type: EventAttempt, Attempt: s.attempt, ID: uuid.NewString(), Provider: t.name, Model: t.model}, nil) {
 		s.stopped = true
 		return false, nil
