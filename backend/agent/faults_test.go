@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -178,5 +179,41 @@ func TestFallbackInsideATurn(t *testing.T) {
 	}
 	if body := string(second.Requests()[before].Body); strings.Contains(body, "c2lnbmF0dXJl") || strings.Contains(body, "It floats.") || !strings.Contains(body, "At the pier.") {
 		t.Errorf("another model got the signature or what it signs: %s", body)
+	}
+}
+
+// Who cancels an input that waits leaves the turn that works alone, and can still cancel that one.
+func TestCancelOfAWaitingInput(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{}, 1)
+	k := newTalk(t, spoken{window: assumedWindow, answer: func(ctx context.Context, _ providers.Request) (providers.Reply, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return providers.Reply{}, ctx.Err()
+	}})
+	session := k.begin()
+	var turns []uuid.UUID
+	for range 2 {
+		sent, err := k.Send(k.ctx, SendParams{SessionID: session, Text: "Is it so?"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns = append(turns, sent.TurnID)
+	}
+	<-begun
+	if _, err := k.Cancel(k.ctx, TurnParams{session, &turns[1]}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k.Wait(k.ctx, WaitParams{TurnID: turns[1], WaitMs: longestWait.Milliseconds()}); err != nil || got.Turn.State != Canceled {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got, err := k.Wait(k.ctx, WaitParams{TurnID: turns[0]}); err != nil || got.Turn.State != Running {
+		t.Fatalf("the turn that works: %+v, %v", got, err)
+	}
+	if _, err := k.Cancel(k.ctx, TurnParams{SessionID: session}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k.Wait(k.ctx, WaitParams{TurnID: turns[0], WaitMs: longestWait.Milliseconds()}); err != nil || got.Turn.State != Canceled || got.Turn.FinishedAt == nil {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -45,6 +45,7 @@ func (m spoken) Stream(ctx context.Context, q providers.Request) iter.Seq2[provi
 			yield(providers.Event{}, err)
 			return
 		}
+		r.Usage = providers.Usage{Input: 1, Output: 1} // services have counted wrongly
 		for _, e := range []providers.Event{{Type: providers.EventAttempt, Attempt: 1, Provider: "p", Model: "m"}, {Type: providers.EventText, Delta: r.Text()}, {Type: providers.EventUsage, Usage: &r.Usage}, {Type: providers.EventFinish, Reason: providers.FinishStop}} {
 			if !yield(e, nil) {
 				return
@@ -352,6 +353,102 @@ func TestIdleDayCallsNobody(t *testing.T) {
 		var rows int
 		if err := k.db.Read(k.ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT count(*) FROM agent_ledger`).Scan(&rows) }); err != nil || rows != before {
 			t.Errorf("%d rows in the ledger for %d calls, %v", rows, before, err)
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := k.db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// More than 50 chats are not open: the one that was idle for longest is archived, with a notice, unless it is pinned or
+// works. Chats that nobody used for two days, and those beyond 50, leave memory and come back as they were.
+func TestIdleChatsAreClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		k := newTalk(t, spoken{window: assumedWindow, answer: func(ctx context.Context, q providers.Request) (providers.Reply, error) {
+			if strings.Contains(fmt.Sprint(q.Messages), "Hold on") {
+				<-held
+			}
+			return answered("Yes.")
+		}})
+		ctx, stop := context.WithCancel(k.ctx)
+		done := make(chan error, 1)
+		go func() { done <- k.Run(ctx) }()
+		var chats []uuid.UUID
+		begin := func() {
+			time.Sleep(time.Second)
+			chats = append(chats, k.begin())
+		}
+		for range maxOpen {
+			begin()
+		}
+		k.say(chats[3], "Is it so?")
+		k.say(chats[4], "Is it so?")
+		for _, id := range chats[5:] { // each is newer than those
+			time.Sleep(time.Second)
+			k.say(id, "Is it so?")
+		}
+		if _, err := k.Pin(k.ctx, PinParams{SessionID: chats[0], Pinned: true}); err != nil {
+			t.Fatal(err)
+		}
+		busy, err := k.Send(k.ctx, SendParams{SessionID: chats[1], Text: "Hold on"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.say(chats[2], "Is it so?") // it is newer than the next one now
+		archived := func() (out []uuid.UUID) {
+			for _, id := range chats {
+				if got, err := k.Get(k.ctx, SessionParams{id}); err != nil {
+					t.Fatal(err)
+				} else if got.Session.ArchivedAt != nil {
+					out = append(out, id)
+				}
+			}
+			return out
+		}
+		if got := archived(); len(got) != 0 {
+			t.Fatalf("%d of 50 chats are archived", len(got))
+		}
+		begin()
+		begin()
+		if got := archived(); len(got) != 2 || got[0] != chats[3] || got[1] != chats[4] {
+			t.Errorf("archived: %v", got)
+		}
+		if list, err := k.Messages(k.ctx, MessagesParams{SessionID: chats[3]}); err != nil || len(list.Messages) != 3 || !strings.Contains(list.Messages[2].Parts[0].Text, "archived") {
+			t.Errorf("no notice: %+v, %v", list, err)
+		}
+		inMemory := func() int {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return len(k.all)
+		}
+		time.Sleep(90 * time.Minute)
+		synctest.Wait()
+		if n := inMemory(); n > maxOpen {
+			t.Errorf("%d chats are in memory", n)
+		}
+		time.Sleep(48 * time.Hour)
+		synctest.Wait()
+		if n := inMemory(); n != 1 {
+			t.Errorf("%d chats are in memory after two days, one of them works", n)
+		}
+		close(held)
+		if got, err := k.Wait(k.ctx, WaitParams{TurnID: busy.TurnID, WaitMs: longestWait.Milliseconds()}); err != nil || got.Turn.State != Completed {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if turn := k.say(chats[2], "And now?"); turn.State != Completed || strings.Join(k.answers(chats[2]), " ") != "Yes. Yes." {
+			t.Errorf("a chat that came back: %+v, %v", turn, k.answers(chats[2]))
+		}
+		if r, err := k.Replay(k.ctx, ReplayParams{SessionID: chats[2]}); err != nil || !r.Identical || r.Requests != 2 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 		if err := k.Close(); err != nil {
 			t.Error(err)

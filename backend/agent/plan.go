@@ -222,12 +222,12 @@ func (s *State) full() bool {
 	if t == nil || t.Compacted || len(s.Exchanges) < 2 {
 		return false
 	}
+	q, left := s.plan()
+	if left > 0 { // whatever the service counted
+		return true
+	}
 	used := s.Prompt
 	if used == 0 {
-		q, left := s.plan()
-		if left > 0 {
-			return true
-		}
 		used = estimateTools(q.Tools) + estimateMessages(q.Messages)
 		for _, p := range q.System {
 			used += estimate(p.Text)
