@@ -51,7 +51,7 @@ func emulate() {
 		flush := http.NewResponseController(w).Flush
 		delta := func(text string) {
 			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"}}]}\n\n", text)
-			check(flush())
+			_ = flush() // a client may leave
 		}
 		var n, micros int
 		if _, err := fmt.Sscanf(q.Model, "%d/%d", &n, &micros); err != nil {
@@ -305,6 +305,49 @@ func manyStreams() {
 	slices.Sort(mine)
 	slices.Sort(peer)
 	figures.Print("streams.256", mine[1], "ms of processor", mine[1]/peer[1], "openai on Node")
+}
+
+// leftovers has 10,000 streams, every third of which is left in its middle, and counts the goroutines and the
+// connections that are there when the client is closed.
+func leftovers() {
+	const streams, atOnce = 10_000, 64
+	s := newService()
+	before, sockets := runtime.NumGoroutine(), openSockets()
+	var group sync.WaitGroup
+	var left atomic.Int64
+	for range atOnce {
+		group.Go(func() {
+			for n := left.Add(1); n <= streams; n = left.Add(1) {
+				q := providers.Request{Model: "p/3/0", Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart("A question.")}}}}
+				for e, err := range s.router.Stream(context.Background(), q) {
+					check(err)
+					if e.Type == providers.EventText && n%3 == 0 {
+						break
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	s.stop()
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) && (runtime.NumGoroutine() > before || openSockets() > sockets) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	figures.Print("streams.10000.goroutines", float64(max(runtime.NumGoroutine()-before, 0)), "left", 0, "")
+	figures.Print("streams.10000.connections", float64(max(openSockets()-sockets, 0)), "left", 0, "")
+}
+
+// openSockets counts the sockets of this process.
+func openSockets() (n int) {
+	list, err := os.ReadDir("/proc/self/fd")
+	check(err)
+	for _, e := range list {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
 }
 
 // start measures what a router adds to the start, how long its catalogue takes, which is read when it is first
