@@ -284,7 +284,10 @@ func TestHundredChatsTakeTurns(t *testing.T) {
 		atOnce++
 		most = max(most, atOnce)
 		mu.Unlock()
-		<-gate
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
 		mu.Lock()
 		atOnce--
 		mu.Unlock()
@@ -371,7 +374,10 @@ func TestIdleChatsAreClosed(t *testing.T) {
 		held := make(chan struct{})
 		k := newTalk(t, spoken{window: assumedWindow, answer: func(ctx context.Context, q providers.Request) (providers.Reply, error) {
 			if strings.Contains(fmt.Sprint(q.Messages), "Hold on") {
-				<-held
+				select {
+				case <-held:
+				case <-ctx.Done():
+				}
 			}
 			return answered("Yes.")
 		}})

@@ -64,8 +64,9 @@ func (s *Service) unloadOne(ctx context.Context, now time.Time) bool {
 	return true
 }
 
-// archiveOldest archives the chats that were idle for longest when a user has more than may be open. Pinned ones stay.
-func (s *Service) archiveOldest(ctx context.Context) error {
+// archiveOldest archives the chats that were idle for longest when a user has more than may be open. Pinned ones stay,
+// and the one that has just begun.
+func (s *Service) archiveOldest(ctx context.Context, but uuid.UUID) error {
 	var list []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
 		const open = `FROM sessions s WHERE s.user_id = ? AND s.kind = 'chat' AND s.archived_at IS NULL AND s.deleted_at IS NULL AND s.device_id = ?`
@@ -73,8 +74,8 @@ func (s *Service) archiveOldest(ctx context.Context) error {
 		if err := tx.QueryRow(`SELECT count(*) `+open, identity.UserID(ctx), s.db.Device().ID).Scan(&n); err != nil || n <= maxOpen {
 			return err
 		}
-		list, err = storage.Collect(tx.Select(`SELECT s.id `+open+` AND NOT s.pinned AND NOT EXISTS (SELECT 1 FROM agent_turns t WHERE t.session_id = s.id AND t.state IN ('queued', 'running', 'waiting'))
-			ORDER BY coalesce(s.last_message_at, s.created_at), s.id LIMIT ?`, identity.UserID(ctx), s.db.Device().ID, n-maxOpen), storage.RowTo[uuid.UUID])
+		list, err = storage.Collect(tx.Select(`SELECT s.id `+open+` AND s.id <> ? AND NOT s.pinned AND NOT EXISTS (SELECT 1 FROM agent_turns t WHERE t.session_id = s.id AND t.state IN ('queued', 'running', 'waiting'))
+			ORDER BY coalesce(s.last_message_at, s.created_at), s.id LIMIT ?`, identity.UserID(ctx), s.db.Device().ID, but, n-maxOpen), storage.RowTo[uuid.UUID])
 		return err
 	})
 	if err != nil {

@@ -66,7 +66,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	if err != nil {
 		return out, err
 	}
-	if err := s.archiveOldest(ctx); err != nil {
+	if err := s.archiveOldest(ctx, out.Session.ID); err != nil {
 		s.log.Warn("archive a chat that is idle", "err", err)
 	}
 	return out, nil
