@@ -46,7 +46,11 @@ func (m spoken) Stream(ctx context.Context, q providers.Request) iter.Seq2[provi
 			return
 		}
 		r.Usage = providers.Usage{Input: 1, Output: 1} // services have counted wrongly
-		for _, e := range []providers.Event{{Type: providers.EventAttempt, Attempt: 1, Provider: "p", Model: "m"}, {Type: providers.EventText, Delta: r.Text()}, {Type: providers.EventUsage, Usage: &r.Usage}, {Type: providers.EventFinish, Reason: providers.FinishStop}} {
+		list := []providers.Event{{Type: providers.EventAttempt, Attempt: 1, Provider: "p", Model: "m"}, {Type: providers.EventText, Delta: r.Text()}}
+		for _, c := range r.Calls() {
+			list = append(list, providers.Event{Type: providers.EventToolCall, ID: c.ID, Name: c.Name, Args: c.Args})
+		}
+		for _, e := range append(list, providers.Event{Type: providers.EventUsage, Usage: &r.Usage}, providers.Event{Type: providers.EventFinish, Reason: providers.FinishStop}) {
 			if !yield(e, nil) {
 				return
 			}
@@ -80,21 +84,25 @@ type talk struct {
 	ctx context.Context
 }
 
-func newTalk(t testing.TB, m spoken) *talk {
+func newTalk(t testing.TB, m spoken, change ...func(*Options)) *talk {
 	t.Helper()
 	return newTalkWith(t, func(_ *storage.DB, ledger *Ledger) Models {
 		m.ledger = ledger
 		return m
-	})
+	}, change...)
 }
 
-func newTalkWith(t testing.TB, models func(db *storage.DB, ledger *Ledger) Models) *talk {
+func newTalkWith(t testing.TB, models func(db *storage.DB, ledger *Ledger) Models, change ...func(*Options)) *talk {
 	t.Helper()
 	quiet, events := slog.New(slog.NewTextHandler(io.Discard, nil)), bus.New()
 	db := storagetest.Open(t)
 	ledger := NewLedger(db, events)
 	gate := permission.New(db, events, permission.Options{Logger: quiet})
-	s := New(db, events, Options{Models: models(db, ledger), Gate: gate, Callables: callable.NewRegistry(nil), Ledger: ledger, Logger: quiet})
+	o := Options{Models: models(db, ledger), Gate: gate, Callables: callable.NewRegistry(nil), Ledger: ledger, Logger: quiet}
+	for _, f := range change {
+		f(&o)
+	}
+	s := New(db, events, o)
 	gate.Register(string(Kind), s, nil)
 	t.Cleanup(func() { _ = s.Close() })
 	return &talk{s, t, db, identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal})}
