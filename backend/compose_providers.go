@@ -20,7 +20,9 @@ func (b *Backend) openProviders() (err error) {
 	b.Ledger = agent.NewLedger(b.DB, b.Bus)
 	b.Providers, err = providers.New(b.DB, providers.ServiceOptions{
 		HTTP: client, Meter: callRecord{b}, Env: b.variable, CacheDir: b.Config.Paths().Cache, Logger: b.log,
-		File: func() map[string]any { return b.Config.Section("providers") },
+		File:  func() map[string]any { return b.Config.Section("providers") },
+		Roles: func() map[string]any { return b.Config.Section("models") },
+		Caps:  func() map[string]any { return b.Config.Section("caps") },
 	})
 	return err
 }

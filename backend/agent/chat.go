@@ -124,36 +124,27 @@ func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue st
 	if err != nil {
 		return SendResult{}, err
 	}
-	row, err := s.get(ctx, session)
-	switch {
-	case err != nil:
-		return SendResult{}, err
-	case row.Session.Deleted:
-		return SendResult{}, fault.NotFoundf("This chat is in the trash. Restore it first.")
-	case !row.Session.Here:
-		return SendResult{}, fault.Conflictf("This chat runs on another device. Nothing was sent.")
-	case row.Session.ArchivedAt != nil:
-		return SendResult{}, fault.Conflictf("This chat is archived. Take it out of the archive first.")
-	}
 	l.mu.Lock()
-	if there, err := s.sent(ctx, session, turn); err != nil || there != nil {
-		l.mu.Unlock()
-		return SendResult{TurnID: turn, State: value(there)}, err
-	}
 	in.QueueMode = cmp.Or(queue, l.state.QueueMode, QueueFollowup)
 	if err := checkModes(ModeAsk, in.QueueMode); err != nil {
 		l.mu.Unlock()
 		return SendResult{}, err
 	}
-	if len(l.state.Queue) >= maxQueued {
-		l.mu.Unlock()
-		return SendResult{}, fault.Limitf("%d inputs wait in this chat already. Nothing was sent.", maxQueued)
-	}
 	out := SendResult{TurnID: turn, State: Queued, Position: len(l.state.Queue) + 1}
 	if l.state.Turn == nil && len(l.state.Queue) == 0 {
 		out.State, out.Position = Running, 0
 	}
-	err = l.appendLocked(ctx, turn, func(tx *storage.Tx) error { return s.keepAttachments(tx, l, in.Files) }, append(before, in)...)
+	var there string // state of the turn when it was sent before
+	err = l.appendAfter(ctx, turn, func(tx *storage.Tx) (err error) {
+		if there, err = s.accepts(tx, l, turn); err == nil && there != "" {
+			return errSent
+		}
+		return err
+	}, func(tx *storage.Tx) error { return s.keepAttachments(tx, l, in.Files) }, append(before, in)...)
+	if there != "" {
+		l.mu.Unlock()
+		return SendResult{TurnID: turn, State: there}, nil
+	}
 	var interrupt *uuid.UUID
 	if t := l.state.Turn; err == nil && t != nil && in.QueueMode == QueueInterrupt {
 		interrupt = &t.ID
@@ -180,22 +171,34 @@ func (w waitingInput) queued() QueuedInput {
 	return q
 }
 
-// sent gives the state of a turn of the caller that is there already; nil: it is not.
-func (s *Service) sent(ctx context.Context, session, turn uuid.UUID) (*string, error) {
-	var owner uuid.UUID
-	var state string
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT session_id, state FROM agent_turns WHERE id = ? AND pending IS NULL`, turn).Scan(&owner, &state)
-	})
+// errSent ends the transaction of an input that is there already.
+var errSent = errors.New("sent before")
+
+// accepts gives the state of a turn that is there already, "" when it is not, and refuses inputs that the session
+// can't take.
+func (s *Service) accepts(tx *storage.Tx, l *live, turn uuid.UUID) (state string, err error) {
+	var deleted, archived bool
+	var device uuid.UUID
+	var owner uuid.NullUUID
+	err = tx.QueryRow(`SELECT s.deleted_at IS NOT NULL, s.archived_at IS NOT NULL, s.device_id, t.session_id, coalesce(t.state, '')
+		FROM sessions s LEFT JOIN agent_turns t ON t.id = ? AND t.pending IS NULL WHERE s.id = ? AND s.user_id = ?`, turn, l.id, l.user).Scan(&deleted, &archived, &device, &owner, &state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil
+		return "", fault.NotFoundf("Chat not found.")
 	case err != nil:
-		return nil, err
-	case owner != session:
-		return nil, fault.Conflictf("This turn belongs to another chat. Nothing was sent.")
+		return "", err
+	case deleted:
+		return "", fault.NotFoundf("This chat is in the trash. Restore it first.")
+	case device != s.db.Device().ID:
+		return "", fault.Conflictf("This chat runs on another device. Nothing was sent.")
+	case archived:
+		return "", fault.Conflictf("This chat is archived. Take it out of the archive first.")
+	case owner.Valid && owner.UUID != l.id:
+		return "", fault.Conflictf("This turn belongs to another chat. Nothing was sent.")
+	case state == "" && len(l.state.Queue) >= maxQueued:
+		return "", fault.Limitf("%d inputs wait in this chat already. Nothing was sent.", maxQueued)
 	}
-	return &state, nil
+	return state, nil
 }
 
 // Cancel ends a turn, the active one when none is named. What it has done and said is kept.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
@@ -361,7 +362,7 @@ func decodePayload(typ string, version int, raw []byte) (payload, error) {
 	}
 	p := newPayload(typ)
 	if p == nil {
-		return &unknown{typ: typ, raw: raw}, nil
+		return &unknown{typ: typ, raw: bytes.Clone(raw)}, nil
 	}
 	if err := json.Unmarshal(raw, p); err != nil {
 		return nil, fault.Internalf(err, "The log of this chat can't be read.")

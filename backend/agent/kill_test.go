@@ -39,6 +39,7 @@ const killEnv = "HELIX_AGENT_CHILD"
 // killSetup is what the test and the processes that it kills agree on.
 type killSetup struct {
 	Path, URL string
+	First     uuid.UUID // a turn before the one that matters, after which the window is full
 	Turn      uuid.UUID
 	DieAt     int // crash point at which the process ends; 0: none
 }
@@ -79,8 +80,8 @@ func (k killSetup) run() error {
 	gate := allowed{permission.New(db, events, permission.Options{Logger: quiet})}
 	reg, probes := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
 	reg.Add(probes)
-	for name, effects := range map[string]callable.Effects{"probe.read": {ReadOnly: true}, "probe.put": {Idempotent: true}, "probe.post": {}} {
-		probes.Add(callable.Func{Info: callable.Info{Name: name, Effects: effects}, Run: func(_ context.Context, r callable.Request) (any, error) {
+	for name, effects := range map[string]callable.Effects{"probe.read": {ReadOnly: true}, "probe.foreign": {ReadOnly: true, OpenWorld: true}, "probe.put": {Idempotent: true}, "probe.post": {}} {
+		probes.Add(callable.Func{Info: callable.Info{Name: name, Effects: effects, Untrusted: name == "probe.foreign"}, Run: func(_ context.Context, r callable.Request) (any, error) {
 			resp, err := http.PostForm(k.URL+"/effect", url.Values{"name": {name}, "key": {r.Key}})
 			if err != nil {
 				return nil, err
@@ -127,6 +128,16 @@ func (k killSetup) run() error {
 		}
 	}
 	go s.Run(ctx) //nolint:errcheck // the turn below says how it went
+	if _, err := s.Send(ctx, SendParams{SessionID: session, Text: "Hello", TurnID: &k.First}); err != nil {
+		return err
+	}
+	for ended := false; !ended; {
+		got, err := s.Wait(ctx, WaitParams{TurnID: k.First, WaitMs: 1000})
+		if err != nil {
+			return err
+		}
+		ended = got.Turn.FinishedAt != nil
+	}
 	if _, err := s.Send(ctx, SendParams{SessionID: session, Text: "Do it", TurnID: &k.Turn}); err != nil {
 		return err
 	}
@@ -168,7 +179,11 @@ func (k killSetup) run() error {
 		return err
 	}
 	mu.Lock()
-	out := map[string]any{"points": points, "turn": got, "replay": replay, "rows": spent.Rows, "tree": tree}
+	l, err := s.session(ctx, session)
+	if err != nil {
+		return err
+	}
+	out := map[string]any{"points": points, "dropped": l.state.Dropped, "untrusted": l.state.Untrusted, "turn": got, "replay": replay, "rows": spent.Rows, "tree": tree}
 	mu.Unlock()
 	if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
 		return err
@@ -213,7 +228,14 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "data: %s\n\n", raw)
 		w.(http.Flusher).Flush()
 	}
-	calls := map[int][]string{0: {"probe_read", delegateName, "probe_put"}, 3: {"probe_post"}, 4: {"probe_put", "probe_post"}}[results]
+	system, last, prompt := fmt.Sprint(q.Messages[0].Content), fmt.Sprint(q.Messages[len(q.Messages)-1].Content), 1000
+	calls := map[int][]string{0: {"probe_read", "probe_foreign", delegateName, "probe_put"}, 4: {"probe_post"}, 5: {"probe_put", "probe_post"}}[results]
+	switch {
+	case strings.Contains(system, "Write one summary"):
+		calls = nil
+	case results == 0 && strings.Contains(last, "Hello"):
+		calls, prompt = nil, 120_000 // the next turn has to make room first
+	}
 	if strings.Contains(fmt.Sprint(q.Messages[0].Content), subagentRules) {
 		calls = map[int][]string{0: {"probe_put"}, 1: {"probe_post"}}[results]
 	}
@@ -231,7 +253,7 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"content": "word "}}}})
 		}
 	}
-	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": reason}}, "usage": map[string]any{"prompt_tokens": 1000, "completion_tokens": 50}})
+	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": reason}}, "usage": map[string]any{"prompt_tokens": prompt, "completion_tokens": 50}})
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
@@ -274,7 +296,7 @@ func killedTurn(t *testing.T, points []int, random int) (total int) {
 	defer web.Close()
 	path := filepath.Join(t.TempDir(), "helix.db")
 	storagetest.Blank(t, path)
-	k := killSetup{Path: path, URL: web.URL, Turn: uuid.New()}
+	k := killSetup{Path: path, URL: web.URL, First: uuid.New(), Turn: uuid.New()}
 	for _, at := range points {
 		k.DieAt = at
 		k.child(t, 0)
@@ -293,7 +315,9 @@ func killedTurn(t *testing.T, points []int, random int) (total int) {
 	var replay ReplayResult
 	var rows []LedgerRow
 	var tree TreeResult
-	if err := errors.Join(json.Unmarshal(out["tree"], &tree), json.Unmarshal(out["points"], &total), json.Unmarshal(out["turn"], &turn), json.Unmarshal(out["replay"], &replay), json.Unmarshal(out["rows"], &rows)); err != nil {
+	var dropped int
+	var untrusted bool
+	if err := errors.Join(json.Unmarshal(out["dropped"], &dropped), json.Unmarshal(out["untrusted"], &untrusted), json.Unmarshal(out["tree"], &tree), json.Unmarshal(out["points"], &total), json.Unmarshal(out["turn"], &turn), json.Unmarshal(out["replay"], &replay), json.Unmarshal(out["rows"], &rows)); err != nil {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("killed at %v and %d times at random", points, random)
@@ -302,6 +326,9 @@ func killedTurn(t *testing.T, points []int, random int) (total int) {
 	}
 	if !replay.Identical {
 		t.Errorf("%s: replay: %+v", name, replay.FirstDifference)
+	}
+	if dropped != 1 || !untrusted {
+		t.Errorf("%s: %d exchanges left the request, marked as from outside: %v", name, dropped, untrusted)
 	}
 	if len(rows) < seen.served {
 		t.Errorf("%s: %d calls of the model are in the ledger, %d were served", name, len(rows), seen.served)

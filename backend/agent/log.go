@@ -45,9 +45,7 @@ func (s *Service) open(table, column string, id uuid.UUID, stored []byte) ([]byt
 func (s *Service) readEvents(tx *storage.Tx, session uuid.UUID, after int64, limit int, fn func(Event) error) error {
 	return tx.Select(`SELECT sequence, type, turn_id, payload_json, schema_version, coalesce(causation, 0), at FROM conversation_events WHERE session_id = ? AND sequence > ? ORDER BY sequence LIMIT ?`, session, after, limit).Each(func(row storage.Row) error {
 		var e Event
-		var typ string
-		var turn uuid.NullUUID
-		var raw []byte
+		var typ, turn, raw sql.RawBytes // valid until the next row: nothing keeps them
 		var version int
 		if err := row.Scan(&e.Seq, &typ, &turn, &raw, &version, &e.Cause, storage.Time(&e.At)); err != nil {
 			return err
@@ -56,8 +54,8 @@ func (s *Service) readEvents(tx *storage.Tx, session uuid.UUID, after int64, lim
 		if err != nil {
 			return err
 		}
-		e.Turn = turn.UUID
-		if e.Body, err = decodePayload(typ, version, plain); err != nil {
+		copy(e.Turn[:], turn)
+		if e.Body, err = decodePayload(string(typ), version, plain); err != nil {
 			return err
 		}
 		return fn(e)

@@ -307,6 +307,8 @@ func (s *State) uniqueCalls(parts []providers.Part, bad []string) ([]providers.P
 	return out, bad
 }
 
+const tooLongSummary = "That is too long. Write it again in at most 900 words."
+
 // compact makes room: the list that needs no model is stored first, then one summary may replace it.
 func (s *Service) compact(ctx context.Context, l *live) error {
 	t := l.state.Turn
@@ -320,14 +322,23 @@ func (s *Service) compact(ctx context.Context, l *live) error {
 		return err
 	}
 	bus.Publish(s.bus, l.user, TurnProgress{l.id, t.ID, "rolling_summary", "", t.Steps, t.Limits.MaxTurns})
-	reply, err := s.o.Models.Complete(withCall(ctx, s.callInfo(l, "summary")), summaryRequest(old, leaving))
+	q := summaryRequest(old, leaving)
+	reply, err := s.o.Models.Complete(withCall(ctx, s.callInfo(l, "summary")), q)
 	summary := strings.TrimSpace(reply.Text())
+	if err == nil && len(summary) > summaryBytes {
+		written, _ := clip(summary, 4*summaryBytes)
+		q.Messages = append(q.Messages, providers.Message{Role: providers.Assistant, Parts: []providers.Part{providers.TextPart(written)}},
+			providers.Message{Role: providers.User, Parts: []providers.Part{providers.TextPart(tooLongSummary)}})
+		if reply, err := s.o.Models.Complete(withCall(ctx, s.callInfo(l, "summary")), q); err == nil && strings.TrimSpace(reply.Text()) != "" {
+			summary = strings.TrimSpace(reply.Text())
+		}
+	}
 	if err != nil || summary == "" {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return l.append(ctx, t.ID, nil, &noticed{Kind: "summary", Text: "The summary of earlier messages couldn't be written. A list of what you said is used instead; every message is still there."})
 	}
-	summary, _ = clip(s.o.Scrub(ctx, summary), int(summaryTokens*bytesPerToken))
+	summary, _ = clip(s.o.Scrub(ctx, summary), summaryBytes)
 	return l.append(ctx, t.ID, nil, &summarized{Epoch: epoch, Text: summary})
 }

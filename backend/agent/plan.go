@@ -25,7 +25,8 @@ const (
 	maxUnusable   = 3
 	loopNotice    = 3
 	loopStops     = 5
-	bytesPerToken = 3.2 // of an estimate: rather too many tokens than too few
+	bytesPerToken = 3.2                           // of an estimate: rather too many tokens than too few
+	summaryBytes  = (summaryTokens - 1) * 32 / 10 // of summaryTokens by that estimate
 )
 
 // rules stand first in every prompt.
@@ -221,12 +222,12 @@ func (s *State) full() bool {
 	if t == nil || t.Compacted || len(s.Exchanges) < 2 {
 		return false
 	}
+	q, left := s.plan()
+	if left > 0 { // whatever the service counted
+		return true
+	}
 	used := s.Prompt
 	if used == 0 {
-		q, left := s.plan()
-		if left > 0 {
-			return true
-		}
 		used = estimateTools(q.Tools) + estimateMessages(q.Messages)
 		for _, p := range q.System {
 			used += estimate(p.Text)
@@ -251,10 +252,6 @@ func (s *State) compaction() (upto int, text string) {
 		upto = min(1, last)
 	}
 	var b strings.Builder
-	if s.Summary != "" {
-		b.WriteString(s.Summary)
-		b.WriteString("\n\n")
-	}
 	fmt.Fprintf(&b, "What the person said (exchanges %d to %d, newest first):\n", s.Dropped+1, s.Dropped+upto)
 	budget := int64(savedTokens)
 	for i := upto - 1; i >= 0; i-- {
@@ -274,7 +271,10 @@ func (s *State) compaction() (upto int, text string) {
 	if len(s.Notes) > 0 {
 		b.WriteString("Scratchpad: " + strings.Join(s.Notes, "; ") + "\n")
 	}
-	text, _ = clip(b.String(), int(summaryTokens*bytesPerToken))
+	if s.Summary != "" { // last: when there is no room for all, what is older gives way
+		b.WriteString("\nBefore that:\n" + s.Summary)
+	}
+	text, _ = clip(b.String(), summaryBytes)
 	return upto, text
 }
 

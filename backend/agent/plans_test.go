@@ -17,7 +17,7 @@ import (
 	"helix/backend/testkit"
 )
 
-var _ = flag.Bool("update", false, "write the golden files")
+var update = flag.Bool("update", false, "write the golden files")
 
 // oneAnswer is a model that always says the same.
 type oneAnswer struct{}

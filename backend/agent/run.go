@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,7 +38,8 @@ type live struct {
 
 	mu       sync.Mutex
 	state    *State
-	since    int // events since the last snapshot
+	used     atomic.Int64 // nanoseconds at which a caller got it
+	since    int          // events since the last snapshot
 	running  bool
 	again    bool // something came in while the runner was ending
 	cancel   context.CancelCauseFunc
@@ -64,9 +66,19 @@ func (l *live) append(ctx context.Context, turn uuid.UUID, also func(*storage.Tx
 }
 
 func (l *live) appendLocked(ctx context.Context, turn uuid.UUID, also func(*storage.Tx) error, bodies ...payload) error {
+	return l.appendAfter(ctx, turn, nil, also, bodies...)
+}
+
+// appendAfter is appendLocked that first runs check, whose error keeps everything as it is.
+func (l *live) appendAfter(ctx context.Context, turn uuid.UUID, check, also func(*storage.Tx) error, bodies ...payload) error {
 	l.s.crashPoint()
 	var events []Event
 	err := l.s.db.Write(l.s.asUser(context.WithoutCancel(ctx), l.user), func(tx *storage.Tx) (err error) {
+		if check != nil {
+			if err := check(tx); err != nil {
+				return err
+			}
+		}
 		if events, err = l.s.appendTx(tx.Context(), tx, l, turn, bodies...); err != nil || also == nil {
 			return err
 		}
@@ -373,6 +385,7 @@ func (s *Service) beginTurn(ctx context.Context, l *live) (context.Context, erro
 	}
 	turn, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
+	l.endContext()
 	l.toolList, l.cancel, l.begun, l.caller = list, cancel, time.Now(), caller
 	if l.canceled[t.ID] {
 		cancel(errCanceled)
@@ -395,6 +408,14 @@ func (s *Service) finishTurn(ctx context.Context, l *live, end turnFinished) err
 	return nil
 }
 
+// endContext gives back the context of a turn, which the life of the service would keep; l.mu is held.
+func (l *live) endContext() {
+	if l.cancel != nil {
+		l.cancel(nil)
+		l.cancel = nil
+	}
+}
+
 // ended announces the end of a turn.
 func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
 	if err := s.o.Gate.EndRun(ctx, turn); err != nil {
@@ -406,7 +427,9 @@ func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
 	s.mu.Unlock()
 	l.mu.Lock()
 	delete(l.canceled, turn)
-	l.cancel = nil
+	if l.state.Turn == nil { // else it was a turn that waited, beside one that works
+		l.endContext()
+	}
 	text := l.state.answer()
 	l.mu.Unlock()
 	defer s.wakeWaiters(turn)

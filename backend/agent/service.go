@@ -193,8 +193,16 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.resume(ctx); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return nil
+	each := time.NewTicker(lookEach)
+	defer each.Stop()
+	for {
+		select {
+		case <-each.C:
+			s.unload(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func (s *Service) resume(ctx context.Context) error {
@@ -267,6 +275,9 @@ func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
 	user := identity.UserID(ctx)
 	s.mu.Lock()
 	l := s.all[id]
+	if l != nil && l.user == user {
+		l.used.Store(time.Now().UnixNano())
+	}
 	s.mu.Unlock()
 	if l != nil && l.user == user {
 		return l, nil
@@ -289,6 +300,7 @@ func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
 		return l, nil
 	}
 	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}, children: map[uuid.UUID]struct{}{}}
+	l.used.Store(time.Now().UnixNano())
 	s.all[id] = l
 	return l, nil
 }

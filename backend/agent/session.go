@@ -62,7 +62,14 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	if len(p.Title) > 400 {
 		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes.")
 	}
-	return s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: cmp.Or(p.AgentName, DefaultAgent), Model: p.Model, Mode: mode, Budget: budget, ProjectDir: p.ProjectDir})
+	out, err := s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: cmp.Or(p.AgentName, DefaultAgent), Model: p.Model, Mode: mode, Budget: budget, ProjectDir: p.ProjectDir})
+	if err != nil {
+		return out, err
+	}
+	if err := s.archiveOldest(ctx, out.Session.ID); err != nil {
+		s.log.Warn("archive a chat that is idle", "err", err)
+	}
+	return out, nil
 }
 
 // announced returns a new session, once clients know about it.
@@ -90,6 +97,7 @@ func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue st
 	if err != nil {
 		return SessionResult{}, err
 	}
+	l.used.Store(time.Now().UnixNano())
 	s.mu.Lock()
 	s.all[id] = l
 	s.mu.Unlock()

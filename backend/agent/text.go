@@ -34,11 +34,3 @@ func least[T int | int64](a, b T) T {
 	}
 	return a
 }
-
-// value is what p points to, or nothing.
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}

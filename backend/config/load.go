@@ -203,7 +203,7 @@ func (s *Service) Reload() []Problem {
 }
 
 // sections contain entries with names chosen by the user; their domain reads and validates them.
-var sections = []string{"providers"}
+var sections = []string{"providers", "models", "caps"}
 
 func (s *Service) evaluate() (Config, map[string]Source, []Problem, map[string]map[string]any) {
 	problems := slices.Clone(s.env.problems)

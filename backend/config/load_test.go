@@ -346,11 +346,14 @@ func TestConcurrentWritersNeverTearFiles(t *testing.T) {
 
 func TestSectionsOfEntriesAreTheirDomains(t *testing.T) {
 	p := newPlace(t)
-	p.write(t, configTOML, "[providers.box]\ntype = \"openai\"\nrpm = 3\n[providers.box.extra_headers]\nX-Team = \"sea\"\n[provider]\nx = 1\n")
+	p.write(t, configTOML, "[providers.box]\ntype = \"openai\"\nrpm = 3\n[providers.box.extra_headers]\nX-Team = \"sea\"\n[provider]\nx = 1\n[models.roles.chat]\nchain = [\"box/one\"]\n[caps.overrides.\"box/llava:7b-v1.6\"]\nimages = true\n")
 	s := p.load(t)
 	got := s.Section("providers")
 	if len(got) != 3 || got["box.type"] != "openai" || got["box.rpm"] != int64(3) || got["box.extra_headers.X-Team"] != "sea" {
 		t.Errorf("%v", got)
+	}
+	if chain, ok := s.Section("models")["roles.chat.chain"].([]any); !ok || len(chain) != 1 || s.Section("caps")["overrides.box/llava:7b-v1.6.images"] != true {
+		t.Errorf("%v %v", s.Section("models"), s.Section("caps"))
 	}
 	if problems := s.Problems(); len(problems) != 1 || problems[0].Key != "provider.x" {
 		t.Errorf("%+v", problems)

@@ -12,19 +12,24 @@ import (
 // encoding/json, it rejects duplicate keys, nesting beyond depth, more than nodes values (0: no
 // limit), text after the value, and numbers that NumberFits rejects.
 func Decode(raw []byte, depth, nodes int) (any, error) {
+	v, _, err := DecodeSized(raw, depth, nodes)
+	return v, err
+}
+
+// DecodeSized is Decode that says how many values there are, long texts counted as several.
+func DecodeSized(raw []byte, depth, nodes int) (v any, size int, err error) {
 	r := jsonReader{in: raw, depth: depth, nodes: nodes}
 	r.space()
-	v, err := r.value(0)
-	if err != nil {
-		return nil, err
+	if v, err = r.value(0); err != nil {
+		return nil, 0, err
 	}
 	if r.space(); r.pos < len(raw) {
-		return nil, errors.New("there is text after the JSON value")
+		return nil, 0, errors.New("there is text after the JSON value")
 	}
-	if err := CheckNumbers(raw); err != nil {
-		return nil, err
+	if r.large {
+		return nil, 0, CheckNumbers(raw)
 	}
-	return v, nil
+	return v, r.seen + len(raw)/64, nil
 }
 
 type jsonReader struct {
@@ -33,6 +38,41 @@ type jsonReader struct {
 	depth int
 	nodes int
 	seen  int
+	large bool // a number is beyond the limits
+
+	keys  [64]string // of the objects so far, by their ends: most texts repeat a few
+	piece string     // of in, from at on: strings next to each other share it
+	at    int
+}
+
+// Strings of at most maxShared bytes share pieces of the text: one allocation serves many, and one that is kept
+// keeps no more than a piece.
+const (
+	pieceBytes = 4 << 10
+	maxShared  = 512
+)
+
+// text is in[from:to] as a string.
+func (r *jsonReader) text(from, to int) string {
+	if to-from > maxShared {
+		return string(r.in[from:to])
+	}
+	if to > r.at+len(r.piece) {
+		r.at, r.piece = from, string(r.in[from:min(from+pieceBytes, len(r.in))])
+	}
+	return r.piece[from-r.at : to-r.at]
+}
+
+// key is text for the name of a member.
+func (r *jsonReader) key(from, to int) string {
+	if from == to {
+		return ""
+	}
+	known := &r.keys[(uint(r.in[from])+uint(r.in[to-1])<<2+uint(to-from)<<4)%uint(len(r.keys))]
+	if *known != string(r.in[from:to]) {
+		*known = r.text(from, to)
+	}
+	return *known
 }
 
 func (r *jsonReader) bad() error {
@@ -76,7 +116,7 @@ func (r *jsonReader) value(level int) (any, error) {
 	case c == '[':
 		return r.array(level)
 	case c == '"':
-		return r.str()
+		return r.str(r.text)
 	case c == 't':
 		return true, r.word("true")
 	case c == 'f':
@@ -118,7 +158,7 @@ func (r *jsonReader) object(level int) (any, error) {
 		if r.pos >= len(r.in) || r.in[r.pos] != '"' {
 			return nil, r.bad()
 		}
-		key, err := r.str()
+		key, err := r.str(r.key)
 		if err != nil {
 			return nil, err
 		}
@@ -167,8 +207,8 @@ func (r *jsonReader) array(level int) (any, error) {
 	}
 }
 
-// str reads a string; r stands at its quote.
-func (r *jsonReader) str() (string, error) {
+// str reads a string; r stands at its quote. plainly gives one without escapes.
+func (r *jsonReader) str(plainly func(from, to int) string) (string, error) {
 	start := r.pos
 	plain := true
 	for i := r.pos + 1; i < len(r.in); i++ {
@@ -176,7 +216,7 @@ func (r *jsonReader) str() (string, error) {
 		case c == '"':
 			r.pos = i + 1
 			if text := r.in[start+1 : i]; plain && utf8.Valid(text) {
-				return string(text), nil
+				return plainly(start+1, i), nil
 			}
 			var s string
 			if err := json.Unmarshal(r.in[start:r.pos], &s); err != nil {
@@ -220,7 +260,9 @@ func (r *jsonReader) number() (any, error) {
 			return nil, r.bad()
 		}
 	}
-	return json.Number(r.in[start:r.pos]), nil
+	text := r.text(start, r.pos)
+	r.large = r.large || len(text) > 3 && !NumberFits(text)
+	return json.Number(text), nil
 }
 
 func (r *jsonReader) digits() bool {

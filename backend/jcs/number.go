@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,36 +39,61 @@ func NumberFits(text string) bool {
 	if len(exponent) > 3 {
 		return false
 	}
+	if exponent == "" {
+		return true
+	}
 	n, err := strconv.Atoi(exponent)
-	return exponent == "" || err == nil && n <= MaxNumberExponent
+	return err == nil && n <= MaxNumberExponent
 }
 
 // CheckNumbers returns an error if a number in text, which must be valid JSON, is beyond the
 // limits. Call it for JSON from outside whose numbers are kept as written. The error is Invalid and
 // has NumberProblem as details.
 func CheckNumbers(text []byte) error {
-	for i := 0; i < len(text); {
-		switch c := text[i]; {
-		case c == '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-			i++
-		case c == '-' || c >= '0' && c <= '9':
-			from := i
-			for i < len(text) && isNumberByte(text[i]) {
-				i++
-			}
-			if i-from > 3 && !NumberFits(string(text[from:i])) {
-				return findNumber(text, string(text[from:i]))
-			}
-		default:
-			i++
+	for number := range Numbers(text) {
+		if len(number) > 3 && !NumberFits(string(number)) {
+			return findNumber(text, string(number))
 		}
 	}
 	return nil
+}
+
+// Numbers gives the numbers of a text, which must be valid JSON.
+func Numbers(text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := 0; i < len(text); {
+			switch c := text[i]; {
+			case c == '"':
+				i = stringEnd(text, i+1)
+			case c == '-' || c >= '0' && c <= '9':
+				from := i
+				for i < len(text) && isNumberByte(text[i]) {
+					i++
+				}
+				if !yield(text[from:i]) {
+					return
+				}
+			default:
+				i++
+			}
+		}
+	}
+}
+
+// stringEnd is the place behind the string that goes on at i.
+func stringEnd(text []byte, i int) int {
+	for i < len(text) {
+		end := bytes.IndexByte(text[i:], '"')
+		if end < 0 {
+			break
+		}
+		escape := bytes.IndexByte(text[i:i+end], '\\')
+		if escape < 0 {
+			return i + end + 1
+		}
+		i += escape + 2
+	}
+	return len(text)
 }
 
 func isNumberByte(c byte) bool {

@@ -88,6 +88,7 @@ func (r *Router) open(ctx context.Context, t target, url string, body []byte) (*
 		}
 		return nil, err
 	}
+	r.learnLimits(t.name, s.Header, time.Now())
 	if s.Status < 300 {
 		return s, nil
 	}

@@ -2,7 +2,9 @@ package providers
 
 import (
 	"context"
+	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"helix/backend/fault"
@@ -34,9 +36,6 @@ func (r *Router) slot(ctx context.Context, t target, tokens int64) (release func
 	case <-ctx.Done():
 		return nil, fault.As(ctx.Err())
 	}
-	if t.entry.RPM == 0 && t.entry.TPM == 0 {
-		return func(int64) { <-slots }, nil
-	}
 	for {
 		call, wait := r.begin(t, tokens, time.Now())
 		if call != nil {
@@ -56,11 +55,87 @@ func (r *Router) slot(ctx context.Context, t target, tokens int64) (release func
 	}
 }
 
+// remaining is what a service said is left of its own limits, less what was begun since. Where the service says that
+// nothing is left, waiting for its reset saves the call that it would refuse.
+type remaining struct {
+	requests, tokens     int64 // negative: it did not say
+	requestsAt, tokensAt time.Time
+}
+
+// wait is how long a call of tokens waits for the service's reset; nil knows no limit.
+func (l *remaining) wait(tokens int64, now time.Time) (wait time.Duration) {
+	if l == nil {
+		return 0
+	}
+	if l.requests == 0 {
+		wait = l.requestsAt.Sub(now)
+	}
+	if l.tokens >= 0 && l.tokens < tokens {
+		wait = max(wait, l.tokensAt.Sub(now))
+	}
+	if wait > maxRetryAfter { // too long to wait unasked: the service itself says what it makes of the call
+		return 0
+	}
+	return max(wait, 0)
+}
+
+func (l *remaining) take(tokens int64) {
+	if l == nil {
+		return
+	}
+	if l.requests > 0 {
+		l.requests--
+	}
+	if l.tokens >= 0 {
+		l.tokens = max(l.tokens-tokens, 0)
+	}
+}
+
+// learnLimits keeps what the header of an answer says about the limits of the service.
+func (r *Router) learnLimits(name string, h http.Header, now time.Time) {
+	read := func(names ...[2]string) (left int64, at time.Time) {
+		for _, n := range names {
+			left, err := strconv.ParseInt(h.Get(n[0]), 10, 64)
+			reset := h.Get(n[1])
+			if err != nil || left < 0 || reset == "" {
+				continue
+			}
+			if d, err := time.ParseDuration(reset); err == nil {
+				return left, now.Add(d)
+			}
+			if at, err := time.Parse(time.RFC3339, reset); err == nil {
+				return left, at
+			}
+			if s, err := strconv.ParseFloat(reset, 64); err == nil && s >= 0 && s < 1e6 {
+				return left, now.Add(time.Duration(s * float64(time.Second)))
+			}
+		}
+		return -1, time.Time{}
+	}
+	l := &remaining{}
+	l.requests, l.requestsAt = read([2]string{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"}, [2]string{"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"})
+	l.tokens, l.tokensAt = read([2]string{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}, [2]string{"Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"})
+	if l.requests < 0 && l.tokens < 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[name] = l
+}
+
 // begin notes a call that fits into the minute, or says when the next one may fit. A call that alone takes
 // more than the tokens of a minute waits for an empty one: the service knows its limit better.
 func (r *Router) begin(t target, tokens int64, now time.Time) (*started, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	left := r.left[t.name]
+	if wait := left.wait(tokens, now); wait > 0 {
+		return nil, wait
+	}
+	if t.entry.RPM == 0 && t.entry.TPM == 0 {
+		left.take(tokens)
+		return &started{now, tokens}, 0
+	}
 	recent := slices.DeleteFunc(r.recent[t.name], func(s *started) bool { return now.Sub(s.at) >= time.Minute })
 	sum := tokens
 	for _, s := range recent {
@@ -70,6 +145,7 @@ func (r *Router) begin(t target, tokens int64, now time.Time) (*started, time.Du
 	if len(recent) > 0 && (t.entry.RPM > 0 && len(recent) >= t.entry.RPM || t.entry.TPM > 0 && sum > int64(t.entry.TPM)) {
 		return nil, time.Minute - now.Sub(recent[0].at)
 	}
+	left.take(tokens)
 	call := &started{now, tokens}
 	r.recent[t.name] = append(recent, call)
 	return call, 0

@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,7 @@ import (
 
 // limited is a router's target with limits, outside of any call.
 func limited(e Entry) (*Router, target) {
-	return &Router{slots: map[string]chan struct{}{}, recent: map[string][]*started{}}, target{name: "p", entry: e}
+	return &Router{slots: map[string]chan struct{}{}, recent: map[string][]*started{}, left: map[string]*remaining{}}, target{name: "p", entry: e}
 }
 
 func TestCallsAMinuteAreLimited(t *testing.T) {
@@ -114,4 +115,46 @@ func TestACallerWhoLeavesWhileItWaitsForTheMinuteKeepsNoPlace(t *testing.T) {
 			t.Errorf("the next one began after %s", got)
 		}
 	})
+}
+
+// What a service says is left of its limits holds calls back until its reset, before it has to refuse one.
+func TestCallsWaitForTheResetOfAService(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		header http.Header
+		tokens int64
+		want   []time.Duration // at which three calls begin
+	}{
+		"requests":        {http.Header{"X-Ratelimit-Remaining-Requests": {"1"}, "X-Ratelimit-Reset-Requests": {"20s"}}, 10, []time.Duration{0, 20 * time.Second, 20 * time.Second}},
+		"tokens":          {http.Header{"X-Ratelimit-Remaining-Tokens": {"25"}, "X-Ratelimit-Reset-Tokens": {"1.5s"}}, 10, []time.Duration{0, 0, 1500 * time.Millisecond}},
+		"seconds":         {http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"7"}}, 10, []time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second}},
+		"a time":          {http.Header{"Anthropic-Ratelimit-Requests-Remaining": {"0"}, "Anthropic-Ratelimit-Requests-Reset": {"2000-01-01T00:00:30Z"}}, 10, []time.Duration{30 * time.Second, 30 * time.Second, 30 * time.Second}},
+		"plenty":          {http.Header{"X-Ratelimit-Remaining-Requests": {"100"}, "X-Ratelimit-Reset-Requests": {"20s"}}, 10, []time.Duration{0, 0, 0}},
+		"too long":        {http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"6h"}}, 10, []time.Duration{0, 0, 0}},
+		"in the past":     {http.Header{"Anthropic-Ratelimit-Requests-Remaining": {"0"}, "Anthropic-Ratelimit-Requests-Reset": {"1999-01-01T00:00:30Z"}}, 10, []time.Duration{0, 0, 0}},
+		"without a reset": {http.Header{"X-Ratelimit-Remaining-Requests": {"0"}}, 10, []time.Duration{0, 0, 0}},
+		"not a number":    {http.Header{"X-Ratelimit-Remaining-Requests": {"few"}, "X-Ratelimit-Reset-Requests": {"20s"}}, 10, []time.Duration{0, 0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, to := limited(Entry{})
+				began := time.Now()
+				r.learnLimits("p", c.header, began)
+				for i, want := range c.want {
+					release, err := r.slot(t.Context(), to, c.tokens)
+					must(t, err)
+					release(0)
+					if got := time.Since(began); got != want {
+						t.Errorf("call %d began after %s, want %s", i, got, want)
+					}
+				}
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				r.learnLimits("p", http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"20s"}}, time.Now())
+				if _, err := r.slot(short, to, 1); !fault.Is(err, fault.Timeout) {
+					t.Errorf("a caller with a second got %v", err)
+				}
+			})
+		})
+	}
 }

@@ -255,6 +255,9 @@ func (r Reply) Text() string { return r.join(PartText) }
 func (r Reply) ReasoningText() string { return r.join(PartReasoning) }
 
 func (r Reply) join(kind string) string {
+	if len(r.Parts) == 1 && r.Parts[0].Kind == kind {
+		return r.Parts[0].Text
+	}
 	var b strings.Builder
 	for _, p := range r.Parts {
 		if p.Kind == kind {

@@ -53,6 +53,7 @@ func (s *Service) Models(ctx context.Context, p ModelsParams) (ModelsResult, err
 		for _, id := range slices.Sorted(maps.Keys(cat.Providers[provider].Models)) {
 			i, _ := cat.Info(provider, id)
 			i.Ref = ModelRef(name + "/" + id)
+			s.Router.o.Override(name, &i)
 			if !strings.Contains(strings.ToLower(string(i.Ref)+" "+i.Name), query) || !i.Caps.has(p.Capability) {
 				continue
 			}
@@ -87,6 +88,8 @@ type RoleView struct {
 	// Problems say in words why a model of the chain can't do the work.
 	Problems []string   `json:"problems"`
 	Options  RoleConfig `json:"options"`
+	// FromFile roles stand in config.toml and are changed there.
+	FromFile bool `json:"fromFile,omitempty"`
 }
 
 // RolesResult holds all roles.
@@ -111,6 +114,10 @@ func (s *Service) role(ctx context.Context, role Role, c RoleConfig, entries map
 	v := RoleView{Role: role, Chain: c.Chain, Problems: []string{}, Options: c}
 	if v.Chain == nil {
 		v.Chain, v.Options.Chain = []ModelRef{}, []ModelRef{}
+	}
+	fromFile, problems := s.fileRoles()
+	if _, v.FromFile = fromFile[role]; problems[role] != "" {
+		v.Problems = append(v.Problems, problems[role])
 	}
 	for _, ref := range v.Chain {
 		t, err := s.resolve(ctx, entries, ref)
@@ -142,6 +149,9 @@ type SetRoleParams struct {
 func (s *Service) SetRole(ctx context.Context, p SetRoleParams) (RoleView, error) {
 	if !slices.Contains(Roles(), p.Role) {
 		return RoleView{}, fault.InvalidField("role", fault.CodeUnknownValue, "A role is chat, fast, synthesis or embed.")
+	}
+	if fromFile, _ := s.fileRoles(); fromFile[p.Role].Chain != nil {
+		return RoleView{}, fault.Conflictf("The role %s is set in config.toml. Change it there.", p.Role)
 	}
 	entries, roles, err := s.config(ctx)
 	if err != nil {

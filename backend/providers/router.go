@@ -68,6 +68,8 @@ type Options struct {
 	Catalog func() (*Catalog, error)
 	HTTP    *safehttp.Client
 	Meter   Meter
+	// Override changes what is known of a model, and reports whether it names it; nil: nothing does.
+	Override func(provider string, i *ModelInfo) (named bool)
 	// AllowScripted permits the scripted wire, for tests and evaluations.
 	AllowScripted bool
 	// AssumedPrice is booked where no price is known; the zero value is 15 and 75 dollars a million.
@@ -85,6 +87,7 @@ type Router struct {
 	circuits map[string]*circuit
 	slots    map[string]chan struct{}
 	recent   map[string][]*started // calls of the last minute, where they are limited
+	left     map[string]*remaining // of the services' own limits
 	scripts  map[string]*script
 	failed   map[string]string // the last transport error of a provider, until it answers
 	ratios   ratios
@@ -98,6 +101,9 @@ func Open(o Options) (*Router, error) {
 	if o.Catalog == nil {
 		o.Catalog = embeddedCatalog
 	}
+	if o.Override == nil {
+		o.Override = func(string, *ModelInfo) bool { return false }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -108,7 +114,7 @@ func Open(o Options) (*Router, error) {
 		in, out := Micros(15_000_000), Micros(75_000_000)
 		o.AssumedPrice = Price{Input: &in, Output: &out}
 	}
-	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]*started{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
+	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]*started{}, left: map[string]*remaining{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
 }
 
 // target is one model of a chain with what a call of it needs.
@@ -189,17 +195,19 @@ func (r *Router) info(name string, e Entry, model string) (ModelInfo, error) {
 		return ModelInfo{}, err
 	}
 	provider := catalogProvider(cat, name, e)
+	ref := ModelRef(name + "/" + model)
 	if i, ok := cat.Info(provider, model); ok {
-		i.Ref = ModelRef(name + "/" + model)
+		i.Ref = ref
+		r.o.Override(name, &i)
 		return i, nil
 	}
-	if !e.SkipCatalogValidation && !e.local() {
-		near := cat.nearest(provider, model)
-		return ModelInfo{}, fault.Invalidf("%s has no model %q.%s", name, model, similar(near)).WithDetails(map[string]any{"nearest": near})
-	}
-	i := ModelInfo{Ref: ModelRef(name + "/" + model), Name: model, Family: familyOf(model), Window: 128_000, Output: 16_000, Caps: Caps{Tools: true}, Source: "assumed"}
+	i := ModelInfo{Ref: ref, Name: model, Family: familyOf(model), Window: 128_000, Output: 16_000, Caps: Caps{Tools: true}, Source: "assumed"}
 	if e.local() {
 		i.Caps.Structured = true
+	}
+	if named := r.o.Override(name, &i); !named && !e.SkipCatalogValidation && !e.local() {
+		near := cat.nearest(provider, model)
+		return ModelInfo{}, fault.Invalidf("%s has no model %q.%s", name, model, similar(near)).WithDetails(map[string]any{"nearest": near})
 	}
 	return i, nil
 }
@@ -279,6 +287,7 @@ type session struct {
 	yield   func(Event, error) bool
 	attempt int
 	stopped bool
+	void    Event // the Discard of what an attempt has shown, due when another one begins; until then it is all there is
 }
 
 // try asks one model until its attempts are used up. done says that the consumer has had the end.
@@ -296,9 +305,7 @@ func (s *session) try(ctx context.Context, t target) (done bool, err error) {
 			s.yield(Event{}, err)
 			return true, nil
 		case visible:
-			if !s.yield(Event{Type: EventDiscard, Attempt: s.attempt, Raw: fault.As(err).Message}, nil) {
-				return true, nil
-			}
+			s.void = Event{Type: EventDiscard, Attempt: s.attempt, Raw: fault.As(err).Message}
 		}
 		if n == attempts-1 || !retryable(err) {
 			return false, err
@@ -382,6 +389,13 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 			r.mu.Unlock()
 		}
 	}()
+	if s.void.Type != "" {
+		if !s.yield(s.void, nil) {
+			s.stopped = true
+			return false, nil
+		}
+		s.void = Event{}
+	}
 	if !s.yield(Event{Type: EventAttempt, Attempt: s.attempt, ID: uuid.NewString(), Provider: t.name, Model: t.model}, nil) {
 		s.stopped = true
 		return false, nil

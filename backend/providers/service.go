@@ -51,6 +51,9 @@ type ServiceOptions struct {
 	Env func(name string) (string, bool)
 	// File returns the section providers of config.toml, by the rest of the keys.
 	File func() map[string]any
+	// Roles and Caps return the sections models and caps of config.toml in the same way.
+	Roles func() map[string]any
+	Caps  func() map[string]any
 	// CacheDir keeps the fetched catalogue; empty: it is not kept.
 	CacheDir string
 	// CatalogURL is where the catalogue is fetched from; empty: models.dev.
@@ -71,7 +74,11 @@ func New(db *storage.DB, o ServiceOptions) (*Service, error) {
 		o.CatalogURL = "https://models.dev/api.json"
 	}
 	s := &Service{db: db, secrets: storage.NewSecrets(db), o: o}
-	r, err := Open(Options{Config: s.config, Key: s.key, Catalog: s.catalog, HTTP: o.HTTP, Meter: o.Meter, AllowScripted: o.AllowScripted, Logger: o.Logger})
+	r, err := Open(Options{Config: s.config, Key: s.key, Catalog: s.catalog, HTTP: o.HTTP, Meter: o.Meter, AllowScripted: o.AllowScripted, Logger: o.Logger, Override: func(provider string, i *ModelInfo) bool {
+		all, _ := s.overridden()
+		all.change(provider, i)
+		return all[string(i.Ref)] != nil
+	}})
 	s.Router = r
 	return s, err
 }
@@ -194,6 +201,9 @@ func (s *Service) view(ctx context.Context, name string, e Entry) (View, error) 
 	v.LastError = scrub(s.lastError(name), key)
 	if f := s.file()[name]; f != nil {
 		v.FromFile, v.Problem = true, f.Problem
+	}
+	if _, problems := s.overridden(); v.Problem == "" {
+		v.Problem = problems[name]
 	}
 	if cat, err := s.catalog(); err == nil {
 		v.Models = len(cat.Providers[catalogProvider(cat, name, e)].Models)

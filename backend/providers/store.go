@@ -41,6 +41,10 @@ func (s *Service) config(ctx context.Context) (entries map[string]Entry, roles m
 			return err
 		}))
 	})
+	fromFile, _ := s.fileRoles()
+	for role, c := range fromFile {
+		roles[role] = c
+	}
 	for name, e := range s.file() {
 		entries[name] = e.Entry
 		if e.broken { // it is shown with its problem

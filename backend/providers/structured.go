@@ -151,20 +151,20 @@ func parse(ctx context.Context, doc []byte, answer string) (json.RawMessage, []P
 		return nil, nil, fault.In("schema", err)
 	}
 	text := bytes.TrimSpace([]byte(answer))
-	value, err := jcs.Decode(text, maxAnswerDepth, maxAnswerValues)
+	value, size, err := jcs.DecodeSized(text, maxAnswerDepth, maxAnswerValues)
 	if err != nil && !json.Valid(text) { // with prose or fences around it
 		if text, err = oneValue(text); err == nil {
-			value, err = jcs.Decode(text, maxAnswerDepth, maxAnswerValues)
+			value, size, err = jcs.DecodeSized(text, maxAnswerDepth, maxAnswerValues)
 		}
 	}
 	if err != nil {
 		return nil, []Problem{{Message: err.Error()}}, nil
 	}
 	var problems []Problem
-	if !finite(value) {
+	if !finite(text) {
 		return nil, overflows("", value, nil), nil
 	}
-	findings, err := schema.Mismatches(compiled.Check(ctx, value))
+	findings, err := compiled.CheckSized(ctx, value, size)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,22 +180,14 @@ const (
 	maxAnswerValues = 100_000
 )
 
-// finite reports whether every number of a value fits a float64.
-func finite(v any) bool {
-	switch v := v.(type) {
-	case json.Number:
-		if len(v) < 300 && !strings.ContainsAny(string(v), "eE") {
-			return true
+// finite reports whether every number of a JSON text fits a float64.
+func finite(text []byte) bool {
+	for number := range jcs.Numbers(text) {
+		if len(number) < 300 && !bytes.ContainsAny(number, "eE") {
+			continue
 		}
-		_, err := v.Float64()
-		return err == nil
-	case []any:
-		return !slices.ContainsFunc(v, func(e any) bool { return !finite(e) })
-	case map[string]any:
-		for _, e := range v {
-			if !finite(e) {
-				return false
-			}
+		if _, err := strconv.ParseFloat(string(number), 64); err != nil {
+			return false
 		}
 	}
 	return true

@@ -35,6 +35,10 @@ type checker struct {
 	left  int             // units of work
 	look  int             // check ctx when left falls below it
 	found []mismatch
+	slab  []frame       // frames are made of it
+	free  []*frame      // frames that nothing points to any more
+	known []knownMember // of the objects that are being checked
+	buf   []byte
 }
 
 // mismatch is a finding whose message has not been written yet: most of them are dropped, since
@@ -75,6 +79,10 @@ func (s *Schema) check(ctx context.Context, v any) (left int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	return s.run(c, v)
+}
+
+func (s *Schema) run(c *checker, v any) (left int, err error) {
 	if err := c.guard(func() { c.eval(&frame{schema: s.root}, v, false, false) }); err != nil {
 		return c.left, err
 	}
@@ -93,9 +101,13 @@ func (s *Schema) checker(ctx context.Context, v any) (*checker, error) {
 		}
 		return nil, err
 	}
+	return newChecker(s, ctx, size), nil
+}
+
+func newChecker(s *Schema, ctx context.Context, size int) *checker {
 	c := &checker{s: s, ctx: ctx, left: maxWork + workPerNode*size}
 	c.look = max(c.left-lookEvery, 0)
-	return c, nil
+	return c
 }
 
 // guard runs fn and returns the error that stopped it.
@@ -121,19 +133,18 @@ type badNumber struct {
 
 func (b *badNumber) Error() string { return b.number }
 
+// badNumberIn adds a step to the path of a number that cannot be checked.
+func badNumberIn(name string, err error) error {
+	if bad, ok := err.(*badNumber); ok { //nolint:errorlint // it is not wrapped
+		bad.path = append(bad.path, name)
+	}
+	return err
+}
+
 // measure counts the nodes of a value, and stops at one that cannot be checked.
 func measure(v any, depth int) (n int, err error) {
 	if depth > maxValueDepth {
 		return 0, fault.Limitf("The value is nested more than %d levels deep.", maxValueDepth)
-	}
-	within := func(x any, name func() string) bool {
-		var m int
-		m, err = measure(x, depth+1)
-		if bad, ok := err.(*badNumber); ok { //nolint:errorlint // it is not wrapped
-			bad.path = append(bad.path, name())
-		}
-		n += m
-		return err == nil
 	}
 	n = 1
 	switch v := v.(type) {
@@ -142,15 +153,19 @@ func measure(v any, depth int) (n int, err error) {
 		n += len(v) / 64
 	case []any:
 		for i, x := range v {
-			if !within(x, func() string { return strconv.Itoa(i) }) {
-				return 0, err
+			m, err := measure(x, depth+1)
+			if err != nil {
+				return 0, badNumberIn(strconv.Itoa(i), err)
 			}
+			n += m
 		}
 	case map[string]any:
 		for k, x := range v {
-			if n += len(k) / 64; !within(x, func() string { return k }) {
-				return 0, err
+			m, err := measure(x, depth+1)
+			if err != nil {
+				return 0, badNumberIn(k, err)
 			}
+			n += m + len(k)/64
 		}
 	default:
 		text, ok := numberText(v)
@@ -173,16 +188,41 @@ type frame struct {
 	depth  int
 }
 
-func (f *frame) here(s *jsonschema.Schema) *frame {
-	return &frame{schema: s, up: f, same: true, depth: f.depth + 1}
+func (c *checker) here(up *frame, s *jsonschema.Schema) *frame {
+	return c.frame(frame{schema: s, up: up, same: true, depth: up.depth + 1})
 }
 
-func (f *frame) member(s *jsonschema.Schema, name string) *frame {
-	return &frame{schema: s, up: f, name: name, index: -1, depth: f.depth + 1}
+func (c *checker) member(up *frame, s *jsonschema.Schema, name string) *frame {
+	return c.frame(frame{schema: s, up: up, name: name, index: -1, depth: up.depth + 1})
 }
 
-func (f *frame) item(s *jsonschema.Schema, i int) *frame {
-	return &frame{schema: s, up: f, index: i, depth: f.depth + 1}
+func (c *checker) item(up *frame, s *jsonschema.Schema, i int) *frame {
+	return c.frame(frame{schema: s, up: up, index: i, depth: up.depth + 1})
+}
+
+// frame keeps a frame for as long as its schema is applied, and for as long as a finding points to it.
+func (c *checker) frame(f frame) *frame {
+	if n := len(c.free); n > 0 {
+		at := c.free[n-1]
+		c.free = c.free[:n-1]
+		*at = f
+		return at
+	}
+	if len(c.slab) == cap(c.slab) {
+		c.slab = make([]frame, 0, 16)
+	}
+	c.slab = append(c.slab, f)
+	return &c.slab[len(c.slab)-1]
+}
+
+// apply applies a schema to a value in a frame of its own, which it takes back when no finding has kept it.
+func (c *checker) apply(f *frame, v any, quiet, needed bool) (rest, bool) {
+	mark := len(c.found)
+	r, ok := c.eval(f, v, quiet, needed)
+	if len(c.found) <= mark {
+		c.free = append(c.free, f)
+	}
+	return r, ok
 }
 
 func (f *frame) path() string {
@@ -276,14 +316,14 @@ func (e *evaluation) failf(keyword, format string, args ...any) {
 
 // child applies a schema to a member or an item.
 func (e *evaluation) child(f *frame, v any) {
-	if _, ok := e.c.eval(f, v, e.quiet, false); !ok {
+	if _, ok := e.c.apply(f, v, e.quiet, false); !ok {
 		e.bad = true
 	}
 }
 
 // also applies a schema to the same value without changing the verdict.
 func (e *evaluation) also(s *jsonschema.Schema, v any, quiet bool) bool {
-	r, ok := e.c.eval(e.f.here(s), v, e.quiet || quiet, !e.rest.empty())
+	r, ok := e.c.apply(e.c.here(e.f, s), v, e.quiet || quiet, !e.rest.empty())
 	if ok {
 		e.c.keep(&e.rest, r)
 	}
@@ -424,7 +464,7 @@ func (e *evaluation) object(v map[string]any) {
 	}
 	if s.PropertyNames != nil {
 		for _, k := range sortedKeys(e.c, v) {
-			if e.child(e.f.member(s.PropertyNames, k), k); e.over() {
+			if e.child(e.c.member(e.f, s.PropertyNames, k), k); e.over() {
 				return
 			}
 		}
@@ -445,7 +485,7 @@ func (e *evaluation) need(v map[string]any, names []string, keyword, message str
 	e.c.spend(len(names))
 	for _, name := range names {
 		if _, ok := v[name]; !ok {
-			e.fail(e.f.member(nil, name), keyword, func() string { return message })
+			e.fail(e.c.member(e.f, nil, name), keyword, func() string { return message })
 		}
 	}
 }
@@ -453,6 +493,9 @@ func (e *evaluation) need(v map[string]any, names []string, keyword, message str
 func (e *evaluation) members(v map[string]any) {
 	s := e.s
 	rules := e.c.s.rules[s]
+	if len(rules) == 0 && e.declared(v) {
+		return
+	}
 	for _, k := range sortedKeys(e.c, v) {
 		if e.over() {
 			return
@@ -460,12 +503,12 @@ func (e *evaluation) members(v map[string]any) {
 		known := false
 		if sub, ok := s.Properties[k]; ok {
 			known = true
-			e.child(e.f.member(sub, k), v[k])
+			e.child(e.c.member(e.f, sub, k), v[k])
 		}
 		for _, r := range rules {
 			if e.c.match(r.pattern, k) {
 				known = true
-				e.child(e.f.member(r.schema, k), v[k])
+				e.child(e.c.member(e.f, r.schema, k), v[k])
 			}
 		}
 		if !known {
@@ -474,14 +517,47 @@ func (e *evaluation) members(v map[string]any) {
 				continue
 			case bool:
 				if !more {
-					e.fail(e.f.member(nil, k), "additionalProperties", func() string { return "this property is not in the schema" })
+					e.fail(e.c.member(e.f, nil, k), "additionalProperties", func() string { return "this property is not in the schema" })
 				}
 			case *jsonschema.Schema:
-				e.child(e.f.member(more, k), v[k])
+				e.child(e.c.member(e.f, more, k), v[k])
 			}
 		}
 		delete(e.rest.props, k)
 	}
+}
+
+// declared applies the schemas of the members to an object that has no others, which most objects are: the
+// names of the schema are sorted once, those of a value would be each time.
+func (e *evaluation) declared(v map[string]any) bool {
+	c, names := e.c, e.c.s.names[e.s]
+	if len(names) > 4*len(v)+8 {
+		return false
+	}
+	c.spend(len(names) + 8*len(v))
+	from := len(c.known)
+	defer func() { c.known = c.known[:from] }()
+	for _, p := range names {
+		if x, ok := v[p.name]; ok {
+			c.known = append(c.known, knownMember{p, x})
+		}
+	}
+	to := len(c.known)
+	if to-from < len(v) {
+		return false
+	}
+	for i := from; i < to && !e.over(); i++ {
+		m := c.known[i]
+		e.child(c.member(e.f, m.schema, m.name), m.value)
+		delete(e.rest.props, m.name)
+	}
+	return true
+}
+
+// knownMember is a member of a value with what the schema says of it.
+type knownMember struct {
+	property
+	value any
 }
 
 func (e *evaluation) array(v []any) {
@@ -510,7 +586,7 @@ func (e *evaluation) array(v []any) {
 		if e.over() {
 			return
 		}
-		e.child(e.f.item(sub, i), v[i])
+		e.child(e.c.item(e.f, sub, i), v[i])
 	}
 	switch others := others.(type) {
 	case bool:
@@ -519,7 +595,7 @@ func (e *evaluation) array(v []any) {
 		}
 	case *jsonschema.Schema:
 		for i := n; i < len(v) && !e.over(); i++ {
-			e.child(e.f.item(others, i), v[i])
+			e.child(e.c.item(e.f, others, i), v[i])
 		}
 	}
 	if s.Contains == nil || e.over() {
@@ -527,7 +603,7 @@ func (e *evaluation) array(v []any) {
 	}
 	mark, matched := len(c.found), 0
 	for i, x := range v {
-		if _, ok := c.eval(e.f.item(s.Contains, i), x, e.quiet, false); ok {
+		if _, ok := c.apply(c.item(e.f, s.Contains, i), x, e.quiet, false); ok {
 			matched++
 			if s.DraftVersion >= 2020 {
 				delete(e.rest.items, i)
@@ -588,6 +664,11 @@ func (e *evaluation) number(v any) {
 		return
 	}
 	text, _ := numberText(v)
+	near, err := strconv.ParseFloat(text, 64)
+	exact := len(text) <= 15 && !strings.ContainsAny(text, ".eE")
+	if err == nil && s.MultipleOf == nil && e.c.within(near, exact, s) {
+		return
+	}
 	x, ok := e.c.rational(text)
 	if !ok {
 		e.failf("number", "cannot be compared")
@@ -617,6 +698,22 @@ func (e *evaluation) number(v any) {
 			e.failf("multipleOf", "must be a multiple of %s", decimal(s.MultipleOf))
 		}
 	}
+}
+
+// within reports whether the nearest double of a number, which may be exact, is enough to say that it is within the
+// limits of a schema. Rounding keeps the order, so that doubles that differ tell how the numbers do; doubles that
+// are equal tell something only if both are exact.
+func (c *checker) within(x float64, exact bool, s *jsonschema.Schema) bool {
+	c.spend(8)
+	beyond := func(limit *big.Rat, sign float64, inclusive bool) bool {
+		if limit == nil {
+			return true
+		}
+		d := c.s.limits[limit]
+		return sign*x > sign*d.near || inclusive && exact && d.exact && x == d.near
+	}
+	return beyond(s.Minimum, 1, true) && beyond(s.ExclusiveMinimum, 1, false) &&
+		beyond(s.Maximum, -1, true) && beyond(s.ExclusiveMaximum, -1, false)
 }
 
 // dynamic follows $recursiveRef and $dynamicRef, outermost match first.
@@ -706,13 +803,13 @@ func (e *evaluation) unevaluated(v any) {
 	s := e.s
 	if obj, ok := v.(map[string]any); ok && s.UnevaluatedProperties != nil {
 		for _, k := range sortedKeys(e.c, e.rest.props) {
-			e.child(e.f.member(s.UnevaluatedProperties, k), obj[k])
+			e.child(e.c.member(e.f, s.UnevaluatedProperties, k), obj[k])
 		}
 		e.rest.props = nil
 	}
 	if arr, ok := v.([]any); ok && s.UnevaluatedItems != nil {
 		for _, i := range sortedKeys(e.c, e.rest.items) {
-			e.child(e.f.item(s.UnevaluatedItems, i), arr[i])
+			e.child(e.c.item(e.f, s.UnevaluatedItems, i), arr[i])
 		}
 		e.rest.items = nil
 	}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"maps"
+	"math/big"
 	"net/url"
 	"slices"
 	"strconv"
@@ -161,6 +162,15 @@ func (s *Schema) prepare(c *jsonschema.Compiler, in *inventory) error {
 		}
 		if at.Const != nil {
 			s.values[at.Const] = newValueSet([]any{*at.Const})
+		}
+		for _, name := range slices.Sorted(maps.Keys(at.Properties)) {
+			s.names[at] = append(s.names[at], property{name, at.Properties[name]})
+		}
+		for _, limit := range []*big.Rat{at.Minimum, at.ExclusiveMinimum, at.Maximum, at.ExclusiveMaximum} {
+			if limit != nil {
+				near, exact := limit.Float64()
+				s.limits[limit] = double{near, exact}
+			}
 		}
 		for rx, sub := range at.PatternProperties {
 			s.rules[at] = append(s.rules[at], rule{rx.(*pattern), sub})

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/big"
 	"strings"
 	"sync"
 
@@ -54,9 +55,11 @@ type Problem struct {
 // Schema is a compiled schema. It is safe for concurrent use.
 type Schema struct {
 	root    *jsonschema.Schema
-	rules   map[*jsonschema.Schema][]rule // of patternProperties, in a fixed order
-	values  map[any]valueSet              // by *jsonschema.Enum, and by the pointer to a const
-	scopes  map[*jsonschema.Schema]*scope // only if the schema has dynamic references
+	rules   map[*jsonschema.Schema][]rule     // of patternProperties, in a fixed order
+	values  map[any]valueSet                  // by *jsonschema.Enum, and by the pointer to a const
+	names   map[*jsonschema.Schema][]property // sorted
+	limits  map[*big.Rat]double               // of the limits of numbers
+	scopes  map[*jsonschema.Schema]*scope     // only if the schema has dynamic references
 	secrets map[*jsonschema.Schema]bool
 
 	defaults bool // some schema has a default
@@ -72,6 +75,18 @@ type rule struct {
 type valueSet struct {
 	keys  map[string]struct{}
 	types jsonschema.Types
+}
+
+// property is a member of an object that a schema names.
+type property struct {
+	name   string
+	schema *jsonschema.Schema
+}
+
+// double is the float64 next to a number, which exact says it is.
+type double struct {
+	near  float64
+	exact bool
 }
 
 // scope is a resource of the schema, in which dynamic references are resolved.
@@ -126,7 +141,7 @@ func Compile(raw []byte) (*Schema, error) {
 	if err != nil {
 		return nil, in.explain(err)
 	}
-	s := &Schema{root: root, rules: map[*jsonschema.Schema][]rule{}, values: map[any]valueSet{}, secrets: map[*jsonschema.Schema]bool{}}
+	s := &Schema{root: root, rules: map[*jsonschema.Schema][]rule{}, values: map[any]valueSet{}, names: map[*jsonschema.Schema][]property{}, limits: map[*big.Rat]double{}, secrets: map[*jsonschema.Schema]bool{}}
 	if err := s.prepare(c, in); err != nil {
 		return nil, err
 	}
@@ -156,11 +171,18 @@ func CheckJSON(ctx context.Context, raw, value json.RawMessage) ([]Finding, erro
 	if err != nil {
 		return nil, err
 	}
-	v, err := jcs.Decode(value, maxValueDepth, 0)
+	v, size, err := jcs.DecodeSized(value, maxValueDepth, 0)
 	if err != nil {
 		return nil, fault.Invalidf("The value cannot be used: %s.", text(err))
 	}
-	return Mismatches(s.Check(ctx, v))
+	return s.CheckSized(ctx, v, size)
+}
+
+// CheckSized checks a value that jcs.DecodeSized has read at a depth of at most 1,000, with its size: there is no
+// need to look at all of it before.
+func (s *Schema) CheckSized(ctx context.Context, v any, size int) ([]Finding, error) {
+	_, err := s.run(newChecker(s, ctx, size), v)
+	return Mismatches(err)
 }
 
 // Mismatches extracts the findings from an error of Check, and returns other errors unchanged.
@@ -195,12 +217,11 @@ const (
 
 // Compile is Compile with the cache.
 func (c *Cache) Compile(raw []byte) (*Schema, error) {
-	key := string(raw)
 	c.mu.Lock()
-	found, ok := c.young[key]
+	found, ok := c.young[string(raw)]
 	if !ok {
-		if found, ok = c.old[key]; ok {
-			c.put(key, found)
+		if found, ok = c.old[string(raw)]; ok {
+			c.put(string(raw), found)
 		}
 	}
 	c.mu.Unlock()
@@ -208,7 +229,7 @@ func (c *Cache) Compile(raw []byte) (*Schema, error) {
 		found.schema, found.err = Compile(raw)
 		if len(raw) <= MaxBytes {
 			c.mu.Lock()
-			c.put(key, found)
+			c.put(string(raw), found)
 			c.mu.Unlock()
 		}
 	}

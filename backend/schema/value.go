@@ -79,6 +79,9 @@ func canonicalNumber(text string) (digits string, exponent int) {
 }
 
 func isInteger(text string) bool {
+	if !strings.ContainsAny(text, ".eE") {
+		return true
+	}
 	_, exponent := canonicalNumber(text)
 	return exponent >= 0
 }
@@ -164,7 +167,8 @@ func (c *checker) in(set valueSet, t jsonschema.Types, v any) bool {
 	if set.types&t == 0 {
 		return false
 	}
-	_, ok := set.keys[string(c.key(nil, v))]
+	c.buf = c.key(c.buf[:0], v)
+	_, ok := set.keys[string(c.buf)]
 	return ok
 }
 

@@ -74,7 +74,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"Yes."}}]}`+"\n\n")
 		w.(http.Flusher).Flush()
-		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":5}}`+"\n\n")
+		fmt.Fprintf(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":5}}`+"\n\n", len(raw)/4)
 	}
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
@@ -111,6 +111,10 @@ func cpu(n int, fn func(i int)) (ms []float64) {
 }
 
 func main() {
+	only := "" // a part of the rows, by the first argument: append or open
+	if len(os.Args) > 1 {
+		only = os.Args[1]
+	}
 	dir, err := os.MkdirTemp("", "helix-bench-")
 	check(err)
 	defer os.RemoveAll(dir)
@@ -126,7 +130,8 @@ func main() {
 
 	gate := permission.New(db, events, permission.Options{Logger: quiet})
 	ledger := agent.NewLedger(db, events)
-	models, err := providers.New(db, providers.ServiceOptions{HTTP: safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }}), Meter: ledger, Logger: quiet})
+	models, err := providers.New(db, providers.ServiceOptions{HTTP: safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }}), Meter: ledger, Logger: quiet,
+		Caps: func() map[string]any { return map[string]any{"overrides.local/small.window": int64(6000)} }})
 	check(err)
 	_, err = models.Set(ctx, providers.SetParams{Name: "local", Entry: providers.Entry{Type: providers.WireChat, BaseURL: web.URL}})
 	check(err)
@@ -156,6 +161,21 @@ func main() {
 		}
 	}
 
+	opened := func() {
+		small, err := s.Create(ctx, agent.CreateParams{Model: "local/small"})
+		check(err)
+		manyTurns(say, small.Session.ID)
+		openSessions(ctx, open, begin, say)
+		idleDay(ctx, s)
+	}
+	switch only {
+	case "append":
+		appends(ctx, db, s, service, begin)
+		return
+	case "open":
+		opened()
+		return
+	}
 	// The first delta of a turn in a chat of 50 messages, beside a plain client.
 	session := begin()
 	for range 25 {
@@ -318,6 +338,7 @@ func main() {
 		}))
 	}), 0.5)
 	figures.Print("ledger.reserve_settle", mine*1000, "us", mine/base, "INSERT and UPDATE")
+	opened()
 	check(s.Close())
 	scrubbing(dir)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/identity"
 	"helix/backend/storage"
 	"helixbench/figures"
 )
@@ -72,14 +73,27 @@ func commits(file string) (n int, log [8]byte) {
 	return n, log
 }
 
-// appends measures an input for a chat that is busy, which is one event with the row that shows it, beside a
-// transaction of one row.
+// appends measures an input for a chat that is busy. By the contract that is two rows in one commit: the event, and
+// the turn that lists find. The peer is a transaction that inserts the same two rows; beside one that inserts the
+// event alone, more than half of what an input takes longer is the pages of the table of turns and its indexes.
 func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *model, begin func() uuid.UUID) {
-	const chats, inputs = 5, 30
+	const chats, inputs = 30, 30
 	held := make(chan struct{})
 	service.held.Store(&held)
-	var mine, peer []float64
+	var mine, peer, alone []float64
 	row := 0
+	user := identity.UserID(ctx)
+	insert := func(session uuid.UUID, turn bool) {
+		check(db.Write(ctx, func(tx *storage.Tx) error {
+			row++
+			id := storage.NewID()
+			if _, err := tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, turn_id, payload_json, schema_version, at) VALUES (?, ?, 'notice', ?, '{"text":"Is it so?"}', 1, ?)`, session, 1_000_000+row, id, tx.Now); err != nil || !turn {
+				return err
+			}
+			_, err := tx.Exec(`INSERT INTO agent_turns (id, session_id, user_id, state, queue_mode, lane, created_at) VALUES (?, ?, ?, 'queued', 'followup', 'chat', ?)`, id, session, user, tx.Now)
+			return err
+		}))
+	}
 	for range chats {
 		session := begin()
 		send := func() {
@@ -89,21 +103,21 @@ func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *mod
 		send()
 		for range inputs {
 			mine = append(mine, timed(1, func(int) { send() })...)
-			peer = append(peer, timed(1, func(int) {
-				check(db.Write(ctx, func(tx *storage.Tx) error {
-					row++
-					_, err := tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, payload_json, schema_version, at) VALUES (?, ?, 'notice', '{"text":"Is it so?"}', 1, ?)`, session, 1_000_000+row, tx.Now)
-					return err
-				}))
-			})...)
+			peer = append(peer, timed(1, func(int) { insert(session, true) })...)
+			alone = append(alone, timed(1, func(int) { insert(session, false) })...)
 		}
 		_, err := s.Cancel(ctx, agent.TurnParams{SessionID: session})
 		check(err)
 	}
+	check(db.Write(ctx, func(tx *storage.Tx) error { // turns of the peer, which the lists would show
+		_, err := tx.Exec(`DELETE FROM agent_turns WHERE id IN (SELECT turn_id FROM conversation_events WHERE sequence > 1000000)`)
+		return err
+	}))
 	service.held.Store(nil)
 	close(held)
 	m, p := quantile(mine, 0.5), quantile(peer, 0.5)
-	figures.Print("event_append", m*1000, "us", m/p, "INSERT of one row")
+	figures.Print("event_append", m*1000, "us", m/p, "INSERT of the same two rows")
+	figures.Print("event_append.event", p*1000, "us", p/quantile(alone, 0.5), "two rows beside one")
 }
 
 // planning measures the making of the next request from a chat of 10,000 events, with the figures that are

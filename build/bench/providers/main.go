@@ -37,7 +37,7 @@ type side func(body string) (answer, error)
 var rows = []struct {
 	name    string
 	measure func()
-}{{"ttft", firstToken}, {"delta", deltas}, {"streams", manyStreams}, {"tokens", countTokens}, {"structured", validate}}
+}{{"ttft", firstToken}, {"delta", deltas}, {"streams", manyStreams}, {"left", leftovers}, {"tokens", countTokens}, {"structured", validate}}
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "emulate" {

@@ -51,7 +51,7 @@ func emulate() {
 		flush := http.NewResponseController(w).Flush
 		delta := func(text string) {
 			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"}}]}\n\n", text)
-			check(flush())
+			_ = flush() // a client may leave
 		}
 		var n, micros int
 		if _, err := fmt.Sscanf(q.Model, "%d/%d", &n, &micros); err != nil {
@@ -157,7 +157,8 @@ func (s *service) raw(body []byte, fn func(line string)) {
 }
 
 // firstToken measures the time from a request to its first text, and that of a plain client to the first
-// line of data of the same answer to the same request, by turns.
+// line of data of the same answer to the same request, by turns. Both begin with the conversation as a value and
+// write its body, as nobody has it ready.
 func firstToken() {
 	const rounds = 5000
 	s := newService()
@@ -173,8 +174,21 @@ func firstToken() {
 	}
 	ours := func(fn func(string)) { s.ask("m", fn) }
 	first(ours)
-	body := s.sent()
-	theirs := func(fn func(string)) { s.raw(body, fn) }
+	var request struct {
+		Model    string `json:"model"`
+		Messages []struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		} `json:"messages"`
+		Stream        bool            `json:"stream"`
+		StreamOptions map[string]bool `json:"stream_options,omitempty"`
+	}
+	check(json.Unmarshal(s.sent(), &request))
+	theirs := func(fn func(string)) {
+		body, err := json.Marshal(request)
+		check(err)
+		s.raw(body, fn)
+	}
 	first(theirs)
 	var mine, peer []float64
 	for range rounds {
@@ -191,10 +205,11 @@ func firstToken() {
 	}
 }
 
-// deltas measures the time from the flush of a delta to its event, and to its line in a plain client, by
-// turns. Both processes are on this computer and so have one clock.
+// deltas measures the time from the flush of a delta to its event, and to its line in a plain client. Both processes
+// are on this computer and so have one clock. The two read at the same time, so that what else the computer does
+// delays both: read by turns, the slowest hundredth says who was interrupted.
 func deltas() {
-	const streams, each = 20, 200
+	const streams, each = 40, 200
 	s := newService()
 	defer s.stop()
 	model := fmt.Sprintf("%d/1000", each)
@@ -204,14 +219,20 @@ func deltas() {
 		check(err)
 		*to = append(*to, float64(time.Now().UnixNano()-at)/1000)
 	}
+	s.ask(model, func(string) {})
+	body := s.sent()
 	for range streams {
-		s.ask(model, func(text string) { late(&mine, text) })
-		s.raw(s.sent(), func(line string) {
-			if _, text, ok := strings.Cut(line, `"content":"`); ok {
-				text, _, _ = strings.Cut(text, `"`)
-				late(&peer, text)
-			}
+		var both sync.WaitGroup
+		both.Go(func() { s.ask(model, func(text string) { late(&mine, text) }) })
+		both.Go(func() {
+			s.raw(body, func(line string) {
+				if _, text, ok := strings.Cut(line, `"content":"`); ok {
+					text, _, _ = strings.Cut(text, `"`)
+					late(&peer, text)
+				}
+			})
 		})
+		both.Wait()
 	}
 	if len(mine) != streams*each || len(peer) != streams*each {
 		check(fmt.Errorf("%d and %d deltas of %d", len(mine), len(peer), streams*each))
@@ -284,6 +305,49 @@ func manyStreams() {
 	slices.Sort(mine)
 	slices.Sort(peer)
 	figures.Print("streams.256", mine[1], "ms of processor", mine[1]/peer[1], "openai on Node")
+}
+
+// leftovers has 10,000 streams, every third of which is left in its middle, and counts the goroutines and the
+// connections that are there when the client is closed.
+func leftovers() {
+	const streams, atOnce = 10_000, 64
+	s := newService()
+	before, sockets := runtime.NumGoroutine(), openSockets()
+	var group sync.WaitGroup
+	var left atomic.Int64
+	for range atOnce {
+		group.Go(func() {
+			for n := left.Add(1); n <= streams; n = left.Add(1) {
+				q := providers.Request{Model: "p/3/0", Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart("A question.")}}}}
+				for e, err := range s.router.Stream(context.Background(), q) {
+					check(err)
+					if e.Type == providers.EventText && n%3 == 0 {
+						break
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	s.stop()
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) && (runtime.NumGoroutine() > before || openSockets() > sockets) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	figures.Print("streams.10000.goroutines", float64(max(runtime.NumGoroutine()-before, 0)), "left", 0, "")
+	figures.Print("streams.10000.connections", float64(max(openSockets()-sockets, 0)), "left", 0, "")
+}
+
+// openSockets counts the sockets of this process.
+func openSockets() (n int) {
+	list, err := os.ReadDir("/proc/self/fd")
+	check(err)
+	for _, e := range list {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
 }
 
 // start measures what a router adds to the start, how long its catalogue takes, which is read when it is first

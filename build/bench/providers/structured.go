@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,9 @@ func (s said) Complete(context.Context, providers.Request) (providers.Reply, err
 func (said) HoldsToSchema(context.Context, providers.Request) bool { return true }
 
 // validate reads and checks an answer of 4 KB as every structured answer is, beside JSON.parse with a function
-// that ajv compiled. Times are those of the processor.
+// that ajv compiled. Times are those of the processor. Both collect garbage after about 16 MiB: that is the young
+// generation of Node, and as much is held here, because Go collects at the size of what is held,
+// which in a backend is more.
 func validate() {
 	const doc = `{"type":"object","additionalProperties":false,"required":["patterns"],"properties":{"patterns":{"type":"array","maxItems":50,"items":{"type":"object","additionalProperties":false,
 "required":["type","layer","description","confidence","evidence"],"properties":{"type":{"enum":["goal","habit","value"]},"layer":{"type":"integer","minimum":1,"maximum":7},"description":{"type":"string","minLength":1,"maxLength":500},
@@ -45,6 +48,9 @@ func validate() {
 	check(err)
 	model := said{Reason: providers.FinishStop, Parts: []providers.Part{providers.TextPart(string(answer))}}
 	const repeat = 200
+	held := make([]byte, 16<<20)
+	defer runtime.KeepAlive(held)
+	runtime.GC()
 	var mine []float64
 	for range 15 {
 		began := cpu()

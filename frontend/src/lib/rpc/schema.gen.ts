@@ -3437,6 +3437,8 @@ export interface ProvidersRoleView {
   /** Problems say in words why a model of the chain can't do the work. */
   problems: string[];
   options: ProvidersRoleConfig;
+  /** FromFile roles stand in config.toml and are changed there. */
+  fromFile?: boolean;
 }
 
 /** RolesResult holds all roles. */
