@@ -380,7 +380,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await inspector(page).getByText("may be skipped, and then has no output").first().waitFor();
   await data(page).getByText("optional").first().waitFor();
   await looks("absent");
-  await inspector(page).getByRole("button", { name: "Give a default" }).click();
+  await inspector(page).getByRole("button", { name: "Set a default" }).click();
   await page.getByText("No problems").waitFor();
   // References are updated when you rename it.
   await page.getByRole("button", { name: "Show all" }).click();
