@@ -22,7 +22,7 @@ import (
 func (*grammar) Run(c *command, k *kong.Context) error {
 	node := k.Selected()
 	if node == nil { // flags alone
-		return fault.Invalidf("Name a command. See `helix help`.")
+		return fault.Invalidf("Enter a command. See `helix help`.")
 	}
 	method := node.Tag.Get("call")
 	if method == "" {
@@ -119,7 +119,7 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	case 1:
 		return ids[0], nil
 	}
-	return "", fault.Conflictf("%d %ss are named %q. Use an id: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
+	return "", fault.Conflictf("%d %ss are named %q. Use an ID: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
 }
 
 // rowsOf calls a method that lists by pages until it has every row.

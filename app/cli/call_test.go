@@ -95,7 +95,7 @@ func TestMemoryRestoreTakesTheBeginningOfTheText(t *testing.T) {
 			t.Fatal(r)
 		}
 	}
-	if r := helix(t, data, "", "memory", "restore", "The spare tire"); r.code != 7 || !strings.Contains(r.stderr, "Use an id") {
+	if r := helix(t, data, "", "memory", "restore", "The spare tire"); r.code != 7 || !strings.Contains(r.stderr, "Use an ID") {
 		t.Errorf("%+v", r)
 	}
 }

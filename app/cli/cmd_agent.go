@@ -153,7 +153,7 @@ func (i skillDocID) find(c *command) (agent.SkillDocument, error) {
 			return s, nil
 		}
 	}
-	return agent.SkillDocument{}, fault.NotFoundf("There is no skill document %q.", i.ID)
+	return agent.SkillDocument{}, fault.NotFoundf("No skill document is named %q.", i.ID)
 }
 
 type skillDocsShowCmd struct{ skillDocID }
@@ -233,7 +233,7 @@ func (t *agentToSkillCmd) Run(c *command) error {
 	for _, text := range t.Turns {
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return fault.Invalidf("%q is not the id of a turn.", text)
+			return fault.Invalidf("%q isn't the ID of a turn.", text)
 		}
 		p.TurnIDs = append(p.TurnIDs, id)
 	}

@@ -162,7 +162,7 @@ func readPublicKey(path string) (ed25519.PublicKey, error) {
 	}
 	k, err := hex.DecodeString(strings.TrimSpace(string(b)))
 	if err != nil || len(k) != ed25519.PublicKeySize {
-		return nil, fault.Invalidf("The key file holds no Ed25519 public key in hex or PEM.")
+		return nil, fault.Invalidf("The key file doesn't contain an Ed25519 public key in hex or PEM.")
 	}
 	return k, nil
 }

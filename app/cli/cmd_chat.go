@@ -53,7 +53,7 @@ func (s *chatSendCmd) Run(c *command) error {
 	var err error
 	if s.Session != "" {
 		if p.SessionID, err = uuid.Parse(s.Session); err != nil {
-			return fault.Invalidf("--session: %q is not the id of a chat.", s.Session)
+			return fault.Invalidf("--session: %q isn't the ID of a chat.", s.Session)
 		}
 	}
 	for _, path := range s.Attach {
@@ -389,7 +389,7 @@ func (b *agentBudgetCmd) Run(c *command) error {
 	method, p := "agent.budgets", map[string]any{}
 	switch {
 	case b.Scope != "" && b.Amount < 0:
-		return fault.Invalidf("Give an amount in dollars, or 0 to remove the limit.")
+		return fault.Invalidf("Enter an amount in dollars, or 0 to remove the limit.")
 	case b.Scope != "":
 		method = "agent.set_budget"
 		p = map[string]any{"scope": b.Scope, "key": b.Key}

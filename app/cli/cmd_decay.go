@@ -134,7 +134,7 @@ func (d *decayPlanCmd) Run(c *command) error {
 	for i, day := range d.Days {
 		t, err := time.Parse(time.DateOnly, day)
 		if err != nil {
-			return fault.Invalidf("%q is not a day such as 2026-06-01.", day)
+			return fault.Invalidf("%q isn't a day such as 2026-06-01.", day)
 		}
 		at[i] = t.Add(12 * time.Hour)
 	}

@@ -89,7 +89,7 @@ func period(text string) (from, until time.Time, err error) {
 	}
 	t, err := moment(text)
 	if err != nil {
-		return t, t, fault.Invalidf("%q is not a day or time such as 2023-05-01, 2023-05 or 2023-05-01T09:00:00Z.", text)
+		return t, t, fault.Invalidf("%q isn't a day or time such as 2023-05-01, 2023-05 or 2023-05-01T09:00:00Z.", text)
 	}
 	return t, t.Add(time.Microsecond), nil // the finest time there is
 }
@@ -105,7 +105,7 @@ type memorySearchCmd struct {
 
 func (s *memorySearchCmd) Run(c *command) error {
 	if s.K == 0 { // the backend has a default for it
-		return fault.Invalidf("-k is 1 to 100.")
+		return fault.Invalidf("-k must be 1 to 100.")
 	}
 	p := map[string]any{"query": strings.Join(s.Query, " "), "limit": s.K, "mode": s.Mode}
 	filters, err := s.filters()
@@ -373,7 +373,7 @@ func (s *memoryShowCmd) Run(c *command) error {
 	if ok {
 		seq, err := strconv.ParseInt(place, 10, 64)
 		if err != nil || seq < 0 {
-			return fault.Invalidf("%q is not a place such as ID#12.", s.Ref)
+			return fault.Invalidf("%q isn't a location such as ID#12.", s.Ref)
 		}
 		return c.showPlace(id, &seq, s.Around)
 	}

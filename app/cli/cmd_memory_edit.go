@@ -144,7 +144,7 @@ func (r *memoryDeleteCmd) Run(c *command) error {
 	}
 	for _, id := range r.IDs {
 		if _, err := uuid.Parse(id); err != nil {
-			return fault.Invalidf("%q is not an id.", id)
+			return fault.Invalidf("%q isn't an ID.", id)
 		}
 		if err := show(c, method, map[string]any{field: id}, c.printCount); err != nil {
 			return err
@@ -185,11 +185,11 @@ func (r *memoryRestoreCmd) Run(c *command) error {
 		}
 		switch len(found) {
 		case 0:
-			return fault.NotFoundf("No deleted memory begins with %q. List them with: helix memory list --trash", ref)
+			return fault.NotFoundf("No deleted memory starts with %q. List them with: helix memory list --trash", ref)
 		case 1:
 			ids[i] = found[0]
 		default:
-			return fault.Conflictf("%d deleted memories begin with %q. Use an id: %s.", len(found), ref, strings.Join(found, ", "))
+			return fault.Conflictf("%d deleted memories start with %q. Use an ID: %s.", len(found), ref, strings.Join(found, ", "))
 		}
 	}
 	return show(c, "memory.restore", map[string]any{"ids": ids}, func(r memory.CountResult) { c.say("%d restored.", r.Count) })

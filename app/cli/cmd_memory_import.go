@@ -34,7 +34,7 @@ func (i *memoryImportCmd) Run(c *command) error {
 		setIf(p, "type", i.Type)
 		if i.Layer != nil {
 			if *i.Layer == 0 { // the backend takes it for none
-				return fault.Invalidf("Layer 0 does not exist: layers go from 1 to 7.")
+				return fault.Invalidf("Layer 0 doesn't exist: layers go from 1 to 7.")
 			}
 			p["layer"] = *i.Layer
 		}

@@ -21,7 +21,7 @@ type memoryLocomoCmd struct {
 func (m *memoryLocomoCmd) Run(c *command) error {
 	w, ok := config.Numbers(m.Weights, 3, 10)
 	if !ok {
-		return fault.Invalidf("--weights are three numbers from 0 to 10, such as 1,0.4,0.5.")
+		return fault.Invalidf("--weights must be three numbers from 0 to 10, such as 1,0.4,0.5.")
 	}
 	o := locomo.Options{Tune: m.Tune, Weights: search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}, Logger: slog.New(slog.DiscardHandler)}
 	if model, err := embed.Open(); err != nil {

@@ -89,7 +89,7 @@ func (c *command) changeWatch(method, dir, done string) error {
 	}
 	i := slices.IndexFunc(all.Folders, func(w memory.WatchedFolder) bool { return w.Path == filepath.Clean(dir) })
 	if i < 0 {
-		return fault.NotFoundf("%s is not watched. See `helix memory watch list`.", dir)
+		return fault.NotFoundf("%s isn't being watched. See `helix memory watch list`.", dir)
 	}
 	return show(c, method, memory.WatchParams{WatchID: all.Folders[i].WatchID}, func(w memory.WatchedFolder) { c.say("%s %s.", done, plain(w.Path)) })
 }

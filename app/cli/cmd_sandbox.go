@@ -152,7 +152,7 @@ func (r *sandboxRunCmd) Run(c *command) error {
 	}
 	kind := map[string]string{".js": "javascript", ".mjs": "javascript", ".ts": "typescript", ".wasm": "wasm"}[strings.ToLower(filepath.Ext(r.File))]
 	if kind == "" {
-		return fault.Invalidf("%s is neither a .js, .ts nor .wasm file.", filepath.Base(r.File))
+		return fault.Invalidf("%s isn't a .js, .ts or .wasm file.", filepath.Base(r.File))
 	}
 	if (len(r.Grant) > 0 || r.Tier == "t0" && kind == "wasm") && !isTerminal(c.env.Stdin) {
 		return fault.Deniedf("Only a person at a terminal can allow this.")
@@ -177,7 +177,7 @@ func (r *sandboxRunCmd) Run(c *command) error {
 // installed runs a WASM tool by name or id.
 func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
 	if r.Profile != "" || r.Tier != "" || len(r.Grant) > 0 {
-		return fault.Invalidf("An installed skill has its own limits, tier and grants: leave --profile, --tier and --grant out.")
+		return fault.Invalidf("An installed WASM tool has its own limits, tier and grants: leave out --profile, --tier and --grant.")
 	}
 	id, err := c.idOf(wasmKind, r.File, false)
 	if fault.Is(err, fault.NotFound) {

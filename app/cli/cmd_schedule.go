@@ -127,10 +127,10 @@ func (f cadenceFlags) cadence() (map[string]any, error) {
 		setIf(p, "timezone", f.TZ)
 		return p, nil
 	case f.TZ != "":
-		return nil, fault.Invalidf("--tz goes with --cron.")
+		return nil, fault.Invalidf("--tz only works with --cron.")
 	case f.Every != 0:
 		if f.Every < 0 || f.Every%time.Second != 0 {
-			return nil, fault.Invalidf("--every is a number of whole seconds.")
+			return nil, fault.Invalidf("--every must be a whole number of seconds.")
 		}
 		return map[string]any{"type": "interval", "everySecs": int64(f.Every / time.Second)}, nil
 	case f.At != "":
@@ -150,7 +150,7 @@ func moment(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fault.Invalidf("%q is not a time such as 2026-03-01T09:00:00Z or '2026-03-01 09:00'.", text)
+	return time.Time{}, fault.Invalidf("%q isn't a time such as 2026-03-01T09:00:00Z or '2026-03-01 09:00'.", text)
 }
 
 type scheduleNextCmd struct {

@@ -158,7 +158,7 @@ type scheduleCancelCmd struct {
 func (s *scheduleCancelCmd) Run(c *command) error {
 	id, err := uuid.Parse(s.RunID)
 	if err != nil {
-		return fault.Invalidf("%q is not the id of a run; `helix schedule history` lists them.", s.RunID)
+		return fault.Invalidf("%q isn't the ID of a run. `helix schedule history` lists them.", s.RunID)
 	}
 	return show(c, "schedules.cancel_run", map[string]any{"runId": id}, func(r scheduler.Run) { c.say("%s: %s.", plain(r.ScheduleName), r.Status) })
 }

@@ -57,7 +57,7 @@ func (c *command) skillFile(name string) (json.RawMessage, error) {
 		return nil, fault.Invalidf("Couldn't read %s.", name).WithCause(err)
 	}
 	if !json.Valid(b) {
-		return nil, fault.Invalidf("%s is not JSON.", map[bool]string{true: "Standard input", false: filepath.Base(name)}[name == "-"])
+		return nil, fault.Invalidf("%s isn't valid JSON.", map[bool]string{true: "Standard input", false: filepath.Base(name)}[name == "-"])
 	}
 	var shared struct {
 		Format string          `json:"format"`
@@ -251,7 +251,7 @@ func (c *command) shareFile(name string) (json.RawMessage, error) {
 		return nil, fault.Invalidf("Couldn't read %s.", name).WithCause(err)
 	}
 	if !json.Valid(b) {
-		return nil, fault.Invalidf("%s is not JSON.", filepath.Base(name))
+		return nil, fault.Invalidf("%s isn't valid JSON.", filepath.Base(name))
 	}
 	return b, nil
 }

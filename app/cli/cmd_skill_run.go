@@ -58,10 +58,10 @@ type skillWait struct {
 func (r *skillRunCmd) Run(c *command) error {
 	c.runsCode = true
 	if (r.From != "" || r.Mocks != "") && !r.DryRun {
-		return fault.Invalidf("--from and --mocks are for --dry-run.")
+		return fault.Invalidf("--from and --mocks only work with --dry-run.")
 	}
 	if r.Async && r.DryRun {
-		return fault.Invalidf("A dry run can't be left running.")
+		return fault.Invalidf("A dry run can't run in the background.")
 	}
 	p := map[string]any{}
 	input, err := c.input(r.Input)
@@ -93,7 +93,7 @@ func (r *skillRunCmd) name(c *command, p map[string]any) error {
 			return err
 		}
 		if r.Version != "" {
-			return fault.Invalidf("A file has one version only: leave --version out.")
+			return fault.Invalidf("A file has only one version: leave out --version.")
 		}
 		p["skill"] = skill
 		return nil
@@ -155,7 +155,7 @@ func (c *command) versionID(skill any, label string) (string, error) {
 			return v.VersionID, nil
 		}
 	}
-	return "", fault.NotFoundf("The skill has no version %s.", label)
+	return "", fault.NotFoundf("The skill doesn't have a version %s.", label)
 }
 
 // live starts the run and follows it. Ctrl-C cancels it.
@@ -247,7 +247,7 @@ func (c *command) followRun(id string, events <-chan struct{}, alone bool) (*ski
 			waits = time.Time{}
 		}
 		if alone && !waits.IsZero() && time.Since(waits) > aloneWait {
-			return nil, nil, fault.Unavailablef("The run %s is waiting for its time. It continues when Helix runs: `helix serve`.", id)
+			return nil, nil, fault.Unavailablef("The run %s is waiting for its time. It continues while Helix is running: `helix serve`.", id)
 		}
 		if len(page.Events) > 0 && seq < page.LastSeq {
 			continue

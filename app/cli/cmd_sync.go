@@ -210,7 +210,7 @@ func (s *syncResolveCmd) Run(c *command) error {
 	p := cloudsync.ResolveParams{ConflictID: s.ID, Choice: s.Keep}
 	if s.Keep == "merged" {
 		if s.Value != "-" {
-			return fault.Invalidf("Give the merged value on standard input with --value -.")
+			return fault.Invalidf("Provide the merged value on standard input with --value -.")
 		}
 		text, err := c.secretInput("-", "", "")
 		if err != nil {

@@ -61,7 +61,7 @@ func (s *synthesisRunCmd) Run(c *command) error {
 		return err
 	}
 	if s.UserID != "me" && s.UserID != session.User.ID.String() {
-		return fault.Deniedf("This is the id of another user. Yours is %s.", session.User.ID)
+		return fault.Deniedf("This is another user's ID. Yours is %s.", session.User.ID)
 	}
 	p := map[string]any{"synthesisType": s.Type, "limit": s.Limit, "confidence": s.Confidence, "engine": s.Engine, "dryRun": s.DryRun, "waitMs": 0}
 	span := map[string]any{}
@@ -230,7 +230,7 @@ func parseDay(text string) (time.Time, error) {
 	}
 	t, err := time.ParseInLocation(time.DateOnly, text, time.Local)
 	if err != nil {
-		return t, fault.Invalidf("%q is not a day such as 2026-01-31 or a time of RFC 3339.", text)
+		return t, fault.Invalidf("%q isn't a day such as 2026-01-31 or an RFC 3339 time.", text)
 	}
 	return t, nil
 }

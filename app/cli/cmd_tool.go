@@ -133,7 +133,7 @@ func source(path string) (code, language string, err error) {
 	case ".js", ".mjs":
 		language = "javascript"
 	default:
-		return "", "", fault.Invalidf("%s is neither .ts nor .js.", filepath.Base(path))
+		return "", "", fault.Invalidf("%s isn't a .ts or .js file.", filepath.Base(path))
 	}
 	return string(b), language, nil
 }

@@ -128,7 +128,7 @@ func (t *toolTestCmd) Run(c *command) error {
 		return err
 	}
 	if len(got.Tool.Samples) == 0 {
-		return fault.NotFoundf("This tool has no stored samples. Save one in its editor.")
+		return fault.NotFoundf("This tool doesn't have any saved samples. Save one in its editor.")
 	}
 	type sampleResult struct {
 		Name            string          `json:"name"`
@@ -261,7 +261,7 @@ func (i *toolImportCmd) Run(c *command) error {
 	p := map[string]any{"onConflict": i.OnConflict, "dryRun": true}
 	if b, err := os.ReadFile(i.Source); err == nil {
 		if !json.Valid(b) {
-			return fault.Invalidf("%s is not JSON.", filepath.Base(i.Source))
+			return fault.Invalidf("%s isn't valid JSON.", filepath.Base(i.Source))
 		}
 		p["bundle"] = json.RawMessage(b)
 	} else {

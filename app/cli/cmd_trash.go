@@ -84,7 +84,7 @@ func (t *trashRefs) find(c *command) ([]trash.Item, error) {
 			for i, it := range found {
 				ids[i] = it.Kind + " " + it.ID.String()
 			}
-			return nil, fault.Conflictf("%d items in the trash are named %q. Use an id: %s.", len(found), ref, strings.Join(ids, ", "))
+			return nil, fault.Conflictf("%d items in the trash are named %q. Use an ID: %s.", len(found), ref, strings.Join(ids, ", "))
 		}
 	}
 	return out, nil

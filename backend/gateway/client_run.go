@@ -180,7 +180,7 @@ func (c *Client) settle() {
 	}
 }
 
-var errUnsure = fault.Unavailablef("The connection to Helix was lost during this call. Check whether it was done before you repeat it.")
+var errUnsure = fault.Unavailablef("The connection to Helix was lost during this call. Check whether it took effect before you repeat it.")
 
 // repeat opens the way for new calls and sends again what is left. Which methods only read
 // is asked once, before anybody else uses the pipe.

@@ -195,7 +195,7 @@ func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*sto
 	}
 }
 
-var errLowSpace error = fault.Limitf("The disk is nearly full. The import continues when there is space.")
+var errLowSpace error = fault.Limitf("The disk is nearly full. The import continues once there is space.")
 
 // importMessage says why an import failed, for a person.
 func importMessage(err error) string {

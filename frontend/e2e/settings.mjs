@@ -14,10 +14,10 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   const field = page.getByLabel("Keep runs for");
   await field.fill("0");
   await field.press("Enter");
-  await page.getByText(/cannot be 0/).waitFor();
+  await page.getByText(/can't be 0/).waitFor();
   await field.fill("45");
   await field.press("Enter");
-  await page.getByText(/cannot be 0/).waitFor({ state: "detached" });
+  await page.getByText(/can't be 0/).waitFor({ state: "detached" });
   const keys = (await rpc("config.get", {})).sources;
   const changed = Object.keys(keys).filter((k) => keys[k] === "file");
   check(changed.length === 1, "one setting comes from the file");
