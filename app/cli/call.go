@@ -145,7 +145,7 @@ func rowsOf[T any](c *command, method, field string, p map[string]any) (all []T,
 
 // deleteCmd deletes a thing of the kind of the command that holds it.
 type deleteCmd struct {
-	Name string `arg:"" help:"Id or name."`
+	Name string `arg:"" help:"ID or name."`
 	Yes  bool   `short:"y" help:"Don't ask for confirmation."`
 }
 
@@ -178,7 +178,7 @@ func (d *deleteCmd) Run(c *command, ctx *kong.Context) error {
 
 // restoreNamedCmd restores a deleted thing of the kind of the command that holds it.
 type restoreNamedCmd struct {
-	Name string `arg:"" help:"Id or name."`
+	Name string `arg:"" help:"ID or name."`
 }
 
 func (r *restoreNamedCmd) Run(c *command, ctx *kong.Context) error {

@@ -144,7 +144,7 @@ func TestCommandsReachAChat(t *testing.T) {
 	x := inShell(t, fullScreen, dir, "chat")
 	x.expect("Choose a model")
 	chatModel(t, dir)
-	x.expect("Ask something")
+	x.expect("Ask a question")
 	x.press("\x04")
 	x.expect("restored 0")
 }

@@ -126,9 +126,9 @@ func (s *memorySearchCmd) Run(c *command) error {
 	return show(c, method, p, func(r search.Result) {
 		switch r.Degraded {
 		case "no_vectors":
-			c.say("Keyword search only: the sentence encoder is not in this build.")
+			c.say("Keyword search only: this build doesn't include the sentence encoder.")
 		case "reindexing":
-			c.say("Semantic search is not complete yet. See `helix memory stats`.")
+			c.say("Semantic search isn't complete yet. See `helix memory stats`.")
 		}
 		if len(r.Results) == 0 {
 			c.say("No results.")
@@ -312,7 +312,7 @@ func (c *command) text(arg string) (string, error) {
 		return arg, nil
 	}
 	if isTerminal(c.env.Stdin) {
-		c.say("(end with Enter, then Ctrl-D)")
+		c.say("(press Enter, then Ctrl-D to finish)")
 	}
 	b, err := io.ReadAll(io.LimitReader(c.env.Stdin, maxMemoryInput))
 	if err != nil {
@@ -364,7 +364,7 @@ func (l *memoryListCmd) Run(c *command) error {
 }
 
 type memoryShowCmd struct {
-	Ref    string `arg:"" help:"Id of a memory, conversation or document; ID#N is position N in it."`
+	Ref    string `arg:"" help:"ID of a memory, conversation or document; ID#N is position N in it."`
 	Around int    `default:"3" help:"With ID#N: how many neighbors on each side."`
 }
 

@@ -13,7 +13,7 @@ import (
 
 type memoryLocomoCmd struct {
 	Dir     string `arg:"" type:"existingdir" help:"Folder with the conversations in JSON."`
-	Tune    bool   `help:"Also choose settings by leaving one conversation out at a time."`
+	Tune    bool   `help:"Also choose settings by leaving out one conversation at a time."`
 	Weights string `help:"Weights of keywords, meaning and neighbors, such as 1,0.4,0.5." placeholder:"W,M,N"`
 }
 

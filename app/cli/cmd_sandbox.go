@@ -81,7 +81,7 @@ func (s *sandboxStatusCmd) Run(c *command) error {
 			"state", state, "engine", strings.TrimSpace(r.Engine.Name+" "+r.Engine.Version), "sha256", r.Engine.SHA256,
 			"cpu", map[string]string{"thread": "measured by the system, per run", "fuel": "estimated from the work done"}[r.CPUMeter],
 			"memory", map[string]string{"cow": "copy-on-write memory for each run", "copy": "a full memory copy for each run"}[r.Snapshot],
-			"pool", fmt.Sprintf("%d prepared, %d running, %d waiting, %d discarded", r.Pool.Idle, r.Pool.Busy, r.Pool.Queued, r.Pool.Discarded),
+			"pool", fmt.Sprintf("%d ready, %d running, %d waiting, %d discarded", r.Pool.Idle, r.Pool.Busy, r.Pool.Queued, r.Pool.Discarded),
 			"cache", cache, "third-party modules", r.Isolation+" (at least "+r.MinIsolation+")",
 		)
 		fmt.Fprintln(c.env.Stdout)
@@ -112,7 +112,7 @@ func (s *sandboxStatusCmd) Run(c *command) error {
 }
 
 type sandboxRunCmd struct {
-	File    string   `arg:"" help:"A .js, .ts or .wasm file, or the name or id of an installed WASM tool."`
+	File    string   `arg:"" help:"A .js, .ts or .wasm file, or the name or ID of an installed WASM tool."`
 	Input   string   `help:"JSON, @file or -." aliases:"params" placeholder:"JSON"`
 	Profile string   `help:"strict, standard, permissive or wasm."`
 	Grant   []string `help:"Capability to allow, such as network:https(api.example.com); may be repeated. Needs a terminal and is recorded." placeholder:"CAP" sep:"none"`

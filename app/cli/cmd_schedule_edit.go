@@ -14,8 +14,8 @@ import (
 type scheduleFields struct {
 	cadenceFlags
 	Description string        `help:"Description."`
-	Skill       string        `xor:"target" help:"Id or name of a skill to run."`
-	Tool        string        `xor:"target" help:"Id or name of a tool to run."`
+	Skill       string        `xor:"target" help:"ID or name of a skill to run."`
+	Tool        string        `xor:"target" help:"ID or name of a tool to run."`
 	Synthesis   string        `xor:"target" help:"Kind of memory synthesis." placeholder:"KIND"`
 	Decay       bool          `xor:"target" help:"Run memory decay."`
 	Agent       string        `xor:"target" help:"A task for the agent." placeholder:"TEXT"`

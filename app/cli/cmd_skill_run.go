@@ -15,10 +15,10 @@ import (
 )
 
 type skillRunCmd struct {
-	Skill   string `arg:"" help:"Id, name, or a skill file."`
+	Skill   string `arg:"" help:"ID, name, or a skill file."`
 	Input   string `help:"JSON, @file or -." placeholder:"JSON"`
 	Version string `help:"Run this version of a saved skill." placeholder:"V"`
-	Async   bool   `help:"Print the run's id and don't wait."`
+	Async   bool   `help:"Print the run's ID and don't wait."`
 	DryRun  bool   `help:"Dry run: simulate the steps without side effects."`
 	From    string `help:"With --dry-run: use the recorded results of this run." placeholder:"EXEC"`
 	Mocks   string `help:"With --dry-run: mocks by step path, as JSON, @file or -." placeholder:"@FILE"`
@@ -356,7 +356,7 @@ func (c *command) ended(e *skillExecution, raw json.RawMessage) error {
 				c.say("Answer it with: helix approvals decide %s --approve", w.ApprovalID)
 			}
 		}
-		fmt.Fprintf(c.env.Stderr, "helix: The run %s waits for you (%s). It stays as it is.\n", e.ExecutionID, e.WaitReason)
+		fmt.Fprintf(c.env.Stderr, "helix: The run %s is waiting for you (%s). Nothing else happens until you answer.\n", e.ExecutionID, e.WaitReason)
 		return failed{ExitCode(fault.Denied)}
 	}
 	kind, message := fault.Internal, "The run failed."

@@ -105,7 +105,7 @@ func (l *toolListCmd) Run(c *command) error {
 }
 
 type toolRef struct {
-	Tool string `arg:"" help:"Id or name." param:"toolId" ref:"tool"`
+	Tool string `arg:"" help:"ID or name." param:"toolId" ref:"tool"`
 }
 
 // with resolves the tool, calls a method with its id and extra params and prints JSON.

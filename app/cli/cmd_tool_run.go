@@ -16,7 +16,7 @@ import (
 )
 
 type toolRunCmd struct {
-	Tool    string `arg:"" help:"Id, name, or a .ts or .js file, which runs as a draft."`
+	Tool    string `arg:"" help:"ID, name, or a .ts or .js file, which runs as a draft."`
 	Input   string `help:"JSON object, @file or -." aliases:"params" placeholder:"JSON"`
 	Version string `help:"Run this version of a stored tool."`
 }
@@ -244,7 +244,7 @@ func (e *toolExportCmd) Run(c *command) error {
 
 type toolImportCmd struct {
 	Source     string `arg:"" help:"File, https address or helix:// link."`
-	Yes        bool   `help:"Add the tools after the review without asking."`
+	Yes        bool   `help:"Add the tools after the review, without asking."`
 	OnConflict string `default:"rename" enum:"rename,replace,skip" help:"If a name is taken (${enum})."`
 }
 
@@ -333,7 +333,7 @@ type toolSecretCmd struct {
 type toolSecretSetCmd struct {
 	Name string   `arg:""`
 	Host []string `required:"" help:"Allowed host; may be repeated."`
-	Tool []string `help:"Only this tool or skill may use it; may be repeated. Default: any that you allow."`
+	Tool []string `help:"Only this tool or skill can use it; may be repeated. Default: any you allow."`
 }
 
 func (s *toolSecretSetCmd) Run(c *command) error {
