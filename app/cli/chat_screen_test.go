@@ -191,7 +191,7 @@ func TestDumbTerminalGetsLines(t *testing.T) {
 	dir := t.TempDir()
 	chatModel(t, dir)
 	x := inShell(t, `TERM=dumb exec "$HELIX"`, dir, "chat")
-	x.expect("Helix. /help")
+	x.expect("Helix. Type /help")
 	x.write("/quit")
 	if err := <-x.done; err != nil || strings.Contains(x.text(), "\x1b[") {
 		t.Errorf("%v: %q", err, x.text())

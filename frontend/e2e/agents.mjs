@@ -62,7 +62,7 @@ async function skillOfRun({ page, looks, check, rpc }) {
   const pane = page.getByRole("complementary", { name: "Inspector" });
   await pane.getByRole("tab", { name: "Log" }).click();
   await pane.getByRole("button", { name: "Create a skill" }).click();
-  await pane.getByText(/^A dry run gave each step/).waitFor();
+  await pane.getByText(/^In a dry run, every step/).waitFor();
   await looks("skill-of-run");
   const { skills } = await rpc("skills.list_composite", {});
   check(skills.length === 1 && !skills[0].isEnabled, "the draft is disabled");

@@ -95,7 +95,7 @@ async function answer({ page, rpc, check }) {
   await panel(page).getByRole("button", { name: "That's right" }).click();
   await panel(page).getByText("You confirmed this.").waitFor();
   check((await rpc("memory.get_pattern", { id })).userConfirmed === true, "it is confirmed");
-  await panel(page).getByRole("button", { name: "Note…" }).click();
+  await panel(page).getByRole("button", { name: "Edit note…" }).click();
   await panel(page).getByRole("textbox", { name: "Note" }).fill("Since the summer");
   await panel(page).getByRole("button", { name: "Save note" }).click();
   await panel(page).getByText("Since the summer").waitFor();
@@ -205,7 +205,7 @@ async function analyses({ page, rpc, looks, check }) {
   await page.getByRole("tab", { name: "Analyses" }).click();
   const card = page.getByRole("article", { name: "Plans and wishes" });
   await card.getByRole("button", { name: "Run" }).click();
-  await card.getByText("Last:").waitFor();
+  await card.getByText("Last run:").waitFor();
   check((await rpc("memory.synthesis_history", { type: "prospective_self" })).total === 1, "the analysis ran once");
   await card.getByText("Takes about 1.0 s").waitFor();
   await page.getByRole("cell", { name: "Stayed on this computer" }).first().waitFor();

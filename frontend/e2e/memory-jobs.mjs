@@ -268,7 +268,7 @@ async function noModel({ browser, helix, check }) {
     await banner.getByText("The sentence encoder is damaged.").waitFor();
     await box(page).fill("cherry jam");
     await rows(page).getByRole("option", { name: /cherry jam/ }).first().waitFor();
-    await page.getByText(/\d+ hits? in .*keywords only/).waitFor();
+    await page.getByText(/\d+ results? in .*keywords only/).waitFor();
     await looks("no-model");
     await page.getByLabel("Search by: words and meaning").click();
     check((await page.getByRole("option", { name: /^meaning/ }).getAttribute("data-disabled")) !== null, "search by meaning cannot be chosen");

@@ -235,7 +235,7 @@ async function search({ page, rpc, check, looks }) {
   await page.keyboard.type("trattoria lucia");
   const first = rows(page).getByRole("option").first();
   await first.locator("mark").getByText("Lucia").first().waitFor();
-  await page.getByText(/\d+ hits? in/).waitFor();
+  await page.getByText(/\d+ results? in/).waitFor();
   await looks("search");
   // Older answers never overtake: only what was typed last is shown.
   await box(page).fill("bicycle");

@@ -53,7 +53,7 @@ async function create({ page, rpc, check, looks }) {
   await sheet(page).getByLabel("Kind", { exact: true }).click();
   await page.getByRole("option", { name: "Agent turn" }).click();
   await sheet(page).getByLabel(/What to do/).fill("Sum up the new files.");
-  await sheet(page).getByText("It may read.", { exact: false }).waitFor();
+  await sheet(page).getByText("It can read.", { exact: false }).waitFor();
   await sheet(page).getByLabel("Kind", { exact: true }).click();
   await page.getByRole("option", { name: "Tool", exact: true }).click();
   await sheet(page).getByLabel("Tool", { exact: true }).fill("hel");

@@ -131,7 +131,7 @@ export const en = {
   welcome: "Welcome to Helix",
   welcomePage: "Welcome page",
   welcomeWords: "start first begin help tour",
-  welcomeText: "Helix is a private assistant that lives on your own computer. It runs your tools safely, chains them into skills and finds what you've said and written.",
+  welcomeText: "Helix is a private assistant on your own computer. It runs your tools safely, chains them into skills and finds what you've said and written.",
   welcomeBegin: "Get started",
   welcomeChat: "Have a language model? Ask for anything in Chat:",
   welcomePalette: (keys: string) => `Press ${keys} to find anything in Helix.`,
