@@ -210,7 +210,7 @@ func (s *shell) servePage(ctx context.Context, p gateway.Pipe) error {
 		return be.Gateway.Serve(ctx, p, identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientWindow, Label: "window", Pipe: "bridge"})
 	case s.remote != nil:
 		if err := relay(ctx, p, s.remote); err != nil {
-			return refuse(ctx, p, fault.Unavailablef("The running Helix does not answer any more. Close this window and open Helix again."))
+			return refuse(ctx, p, fault.Unavailablef("Helix is no longer responding. Close this window and open Helix again."))
 		}
 		return nil
 	}

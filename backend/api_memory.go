@@ -159,7 +159,7 @@ func (b *Backend) undoMemory(ctx context.Context, p memory.UndoParams) (memory.C
 func mayImport(ctx context.Context, path string, untrusted *bool) error {
 	id, _ := identity.From(ctx)
 	if path != "" && !strings.HasPrefix(path, picks.Prefix) && !id.Scopes.Has(identity.Admin) {
-		return fault.Deniedf("A file can be imported by the person only. Send the texts with memory.upsert_chunks or memory.add_batch instead.")
+		return fault.Deniedf("Only a person can import a file. Send the texts with memory.upsert_chunks or memory.add_batch instead.")
 	}
 	if untrusted != nil && !*untrusted && !id.MayApprove() {
 		return fault.Deniedf("Only a person can mark a source as trusted. Nothing was imported.")
@@ -188,7 +188,7 @@ func (b *Backend) watchAdd(ctx context.Context, p memory.WatchAddParams) (memory
 		return memory.WatchedFolder{}, err
 	}
 	if b.Picks.Name(p.Path) != "" {
-		return memory.WatchedFolder{}, fault.InvalidField("path", fault.CodeInvalid, "This is a copy that was uploaded. Give the path of the folder on the computer that runs Helix.")
+		return memory.WatchedFolder{}, fault.InvalidField("path", fault.CodeInvalid, "This is an uploaded copy. Provide the path of the folder on the computer that runs Helix.")
 	}
 	return pathParam(b, false, func(p *memory.WatchAddParams) *string { return &p.Path }, b.Memory.WatchAdd)(ctx, p)
 }

@@ -22,7 +22,7 @@ func (b *Backend) PauseBackground(ctx context.Context, p PauseBackgroundParams) 
 	var until time.Time
 	switch {
 	case p.Resume && p.For != "":
-		return pause.State{}, fault.Invalidf("Give for or resume, not both.")
+		return pause.State{}, fault.Invalidf("Provide for or resume, not both.")
 	case p.Resume:
 		if _, err := b.Scheduler.ResumeAll(ctx, struct{}{}); err != nil {
 			return pause.State{}, err
@@ -35,7 +35,7 @@ func (b *Backend) PauseBackground(ctx context.Context, p PauseBackgroundParams) 
 		y, m, d := now.Date()
 		until = time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
 	case p.For != "" && p.For != "forever":
-		return pause.State{}, fault.Invalidf("for: %.32q is not one of 1h, tomorrow and forever.", p.For)
+		return pause.State{}, fault.Invalidf("for: must be 1h, tomorrow or forever, not %.32q.", p.For)
 	}
 	var end *time.Time
 	if !until.IsZero() {

@@ -55,7 +55,7 @@ func (b *Backend) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (Execu
 		}
 	}
 	if p.TimeoutMs != 0 {
-		return ExecuteSkillResult{}, fault.Invalidf("timeoutMs is for WASM tools. A skill has overallTimeoutMs.")
+		return ExecuteSkillResult{}, fault.Invalidf("timeoutMs is for WASM tools. For a skill, use overallTimeoutMs.")
 	}
 	r, err := b.Skills.ExecuteComposite(ctx, skills.ExecuteParams{
 		SkillID: p.SkillID, Skill: p.Skill, Input: p.Input, Version: p.Version, Async: p.Async, WaitMs: p.WaitMs, RequestID: p.RequestID,

@@ -22,7 +22,7 @@ import (
 func (*grammar) Run(c *command, k *kong.Context) error {
 	node := k.Selected()
 	if node == nil { // only flags
-		return fault.Invalidf("Name a command. See `helix help`.")
+		return fault.Invalidf("Enter a command. See `helix help`.")
 	}
 	method := node.Tag.Get("call")
 	if method == "" {
@@ -119,7 +119,7 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	case 1:
 		return ids[0], nil
 	}
-	return "", fault.Conflictf("%d %ss are named %q. Use an id: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
+	return "", fault.Conflictf("%d %ss are named %q. Use an ID: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
 }
 
 // rowsOf calls a method with a paged result until it has all rows.
@@ -145,7 +145,7 @@ func rowsOf[T any](c *command, method, field string, p map[string]any) (all []T,
 
 // deleteCmd deletes an item of the kind of its parent command.
 type deleteCmd struct {
-	Name string `arg:"" help:"Id or name."`
+	Name string `arg:"" help:"ID or name."`
 	Yes  bool   `short:"y" help:"Don't ask for confirmation."`
 }
 
@@ -178,7 +178,7 @@ func (d *deleteCmd) Run(c *command, ctx *kong.Context) error {
 
 // restoreNamedCmd restores a deleted item of the kind of its parent command.
 type restoreNamedCmd struct {
-	Name string `arg:"" help:"Id or name."`
+	Name string `arg:"" help:"ID or name."`
 }
 
 func (r *restoreNamedCmd) Run(c *command, ctx *kong.Context) error {

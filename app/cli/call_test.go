@@ -81,7 +81,7 @@ func TestMemoryRestoreTakesTheBeginningOfTheText(t *testing.T) {
 		ref    string
 		code   int
 		stderr string
-	}{{"the spare key", 0, "1 restored"}, {"The spare key", 3, "No deleted memory begins"}, {"nothing", 3, "--trash"}} {
+	}{{"the spare key", 0, "1 restored"}, {"The spare key", 3, "No deleted memory starts"}, {"nothing", 3, "--trash"}} {
 		if r := helix(t, data, "", "memory", "restore", c.ref); r.code != c.code || !strings.Contains(r.stderr, c.stderr) {
 			t.Errorf("%s: %+v", c.ref, r)
 		}
@@ -95,7 +95,7 @@ func TestMemoryRestoreTakesTheBeginningOfTheText(t *testing.T) {
 			t.Fatal(r)
 		}
 	}
-	if r := helix(t, data, "", "memory", "restore", "The spare tire"); r.code != 7 || !strings.Contains(r.stderr, "Use an id") {
+	if r := helix(t, data, "", "memory", "restore", "The spare tire"); r.code != 7 || !strings.Contains(r.stderr, "Use an ID") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -144,7 +144,7 @@ func TestCommandsReachAChat(t *testing.T) {
 	x := inShell(t, fullScreen, dir, "chat")
 	x.expect("Choose a model")
 	chatModel(t, dir)
-	x.expect("Ask something")
+	x.expect("Ask a question")
 	x.press("\x04")
 	x.expect("restored 0")
 }
@@ -191,7 +191,7 @@ func TestDumbTerminalGetsLines(t *testing.T) {
 	dir := t.TempDir()
 	chatModel(t, dir)
 	x := inShell(t, `TERM=dumb exec "$HELIX"`, dir, "chat")
-	x.expect("Helix. /help")
+	x.expect("Helix. Type /help")
 	x.write("/quit")
 	if err := <-x.done; err != nil || strings.Contains(x.text(), "\x1b[") {
 		t.Errorf("%v: %q", err, x.text())

@@ -53,30 +53,30 @@ type grammar struct {
 	Token  tokenCmd  `cmd:"" group:"advanced" help:"Manage access tokens for other programs."`
 	Config configCmd `cmd:"" group:"advanced" help:"Read and change settings."`
 
-	Providers providersCmd `cmd:"" group:"advanced" aliases:"provider" help:"Manage the services of language models."`
-	Catalog   catalogCmd   `cmd:"" group:"advanced" help:"See what is known about models."`
+	Providers providersCmd `cmd:"" group:"advanced" aliases:"provider" help:"Manage language model providers."`
+	Catalog   catalogCmd   `cmd:"" group:"advanced" help:"See details about models."`
 	Tokens    tokensCmd    `cmd:"" group:"advanced" help:"Estimate the tokens of a text."`
 
-	Chat        chatCmd        `cmd:"" group:"work" aliases:"chats" help:"Talk to a model that can use your tools, and read earlier chats."`
-	Eval        evalCmd        `cmd:"" group:"advanced" help:"Check the agent with scenarios."`
-	Agent       agentCmd       `cmd:"" group:"work" help:"See what the agent may call and what it has spent."`
+	Chat        chatCmd        `cmd:"" group:"work" aliases:"chats" help:"Chat with a model that can use your tools, and read earlier chats."`
+	Eval        evalCmd        `cmd:"" group:"advanced" help:"Test the agent with scenarios."`
+	Agent       agentCmd       `cmd:"" group:"work" help:"See what the agent can call and what it has spent."`
 	Call        callCmd        `cmd:"" group:"work" help:"Call a tool, a skill or a built-in by name; --list shows them all."`
 	Tool        toolCmd        `cmd:"" group:"work" aliases:"tools" help:"Write, run and share tools."`
 	Skill       skillCmd       `cmd:"" group:"work" aliases:"skills" help:"Run, check and share skills."`
 	Schedule    scheduleCmd    `cmd:"" group:"work" aliases:"schedules" help:"Manage schedules and see their runs."`
 	Memory      memoryCmd      `cmd:"" group:"work" aliases:"memories" help:"Import, search and edit memories."`
 	Synthesis   synthesisCmd   `cmd:"" group:"work" aliases:"memory-synthesis" help:"Find patterns in your memories, with evidence."`
-	Psychology  psychologyCmd  `cmd:"" group:"work" help:"See and keep the seven layers of your inner map."`
+	Psychology  psychologyCmd  `cmd:"" group:"work" help:"View and edit the seven layers of your inner map."`
 	Decay       decayCmd       `cmd:"" group:"work" aliases:"psychology-decay" help:"See how memories fade, and why."`
 	Sandbox     sandboxCmd     `cmd:"" group:"safety" help:"Run untrusted code with hard limits."`
 	Audit       auditCmd       `cmd:"" group:"safety" help:"View and verify the activity log."`
 	Approvals   approvalsCmd   `cmd:"" group:"safety" aliases:"approval" help:"Answer permission requests."`
 	Permissions permissionsCmd `cmd:"" group:"safety" aliases:"permission" help:"List and revoke permissions."`
 
-	Backup  backupCmd  `cmd:"" group:"data" aliases:"backups" help:"Make, list and verify backups."`
+	Backup  backupCmd  `cmd:"" group:"data" aliases:"backups" help:"Create, list and verify backups."`
 	Restore restoreCmd `cmd:"" group:"data" help:"Restore a backup. The current data is kept aside."`
-	Sync    syncCmd    `cmd:"" group:"data" help:"Keep your devices the same through your own database."`
-	Trash   trashCmd   `cmd:"" group:"data" help:"List, restore and permanently delete what was deleted."`
+	Sync    syncCmd    `cmd:"" group:"data" help:"Sync your devices through your own database."`
+	Trash   trashCmd   `cmd:"" group:"data" help:"List, restore or permanently delete items in the trash."`
 	Export  exportCmd  `cmd:"" group:"data" help:"Export all data in open formats."`
 	Import  importCmd  `cmd:"" group:"data" help:"Import an export of Helix."`
 	DB      dbCmd      `cmd:"" group:"data" name:"db" help:"Check, migrate, roll back, salvage and prune the database."`
@@ -102,7 +102,7 @@ var groups = []kong.Group{
 type Globals struct {
 	DataDir   string        `help:"Data folder. Default: the system's standard locations." placeholder:"DIR" type:"path"`
 	JSON      bool          `name:"json" help:"Print JSON."`
-	Quiet     bool          `short:"q" help:"Print no progress or messages."`
+	Quiet     bool          `short:"q" help:"Don't print progress or messages."`
 	Timeout   time.Duration `default:"60s" help:"Time limit of the command."`
 	URL       string        `name:"url" help:"URL of the Helix to use instead of the local one." placeholder:"URL"`
 	TokenFile string        `help:"File with the token for --url." placeholder:"FILE" type:"path"`

@@ -31,7 +31,7 @@ func (t *agentTreeCmd) Run(c *command) error {
 type agentPersonasCmd struct {
 	List   personaListCmd   `cmd:"" default:"withargs" help:"List agents."`
 	Show   personaShowCmd   `cmd:"" help:"Print the instructions of an agent."`
-	Set    personaSetCmd    `cmd:"" help:"Make an agent, or change its files. Edits count from the next chat."`
+	Set    personaSetCmd    `cmd:"" help:"Create an agent, or change its files. Edits apply from the next chat."`
 	Remove personaRemoveCmd `cmd:"" help:"Remove an agent with its files."`
 }
 
@@ -48,7 +48,7 @@ func (*personaListCmd) Run(c *command) error {
 }
 
 type personaShowCmd struct {
-	Name string `arg:"" optional:"" help:"Name of the agent. Default: what you tell all of them."`
+	Name string `arg:"" optional:"" help:"Name of the agent. Default: the instructions for all agents."`
 }
 
 func (p *personaShowCmd) Run(c *command) error {
@@ -66,7 +66,7 @@ func (p *personaShowCmd) Run(c *command) error {
 }
 
 type personaSetCmd struct {
-	Name     string  `arg:"" optional:"" help:"Name of the agent. Default: what you tell all of them."`
+	Name     string  `arg:"" optional:"" help:"Name of the agent. Default: the instructions for all agents."`
 	Settings *string `placeholder:"FILE" type:"path" help:"Contents of agent.toml."`
 	System   *string `placeholder:"FILE" type:"path" help:"Contents of SYSTEM.md."`
 	Soul     *string `placeholder:"FILE" type:"path" help:"Contents of SOUL.md."`
@@ -102,15 +102,15 @@ func (p *personaRemoveCmd) Run(c *command) error {
 type agentSkillsCmd struct {
 	List    skillDocsListCmd    `cmd:"" default:"withargs" help:"List documents with their problems."`
 	Add     skillDocsAddCmd     `cmd:"" help:"Copy a document from a folder, zip file or SKILL.md; it waits to be enabled."`
-	Show    skillDocsShowCmd    `cmd:"" help:"Print a document, and its hash to enable it by."`
-	Enable  skillDocsEnableCmd  `cmd:"" help:"Let agents use a document as you have read it."`
+	Show    skillDocsShowCmd    `cmd:"" help:"Print a document, with the hash needed to enable it."`
+	Enable  skillDocsEnableCmd  `cmd:"" help:"Let agents use a document, exactly as you reviewed it."`
 	Disable skillDocsDisableCmd `cmd:"" help:"Stop agents from using a document."`
 	Remove  skillDocsRemoveCmd  `cmd:"" help:"Remove a document that was added."`
 	Trust   skillDocsTrustCmd   `cmd:"" help:"Use the documents of a project's folder in its chats."`
 }
 
 type skillDocsListCmd struct {
-	Project string `placeholder:"DIR" type:"path" help:"Also those of this project."`
+	Project string `placeholder:"DIR" type:"path" help:"Include those of this project."`
 }
 
 func (l *skillDocsListCmd) Run(c *command) error {
@@ -139,7 +139,7 @@ func (a *skillDocsAddCmd) Run(c *command) error {
 }
 
 type skillDocID struct {
-	ID string `arg:"" help:"Id or name of the document."`
+	ID string `arg:"" help:"ID or name of the document."`
 }
 
 // find returns the named document.
@@ -153,7 +153,7 @@ func (i skillDocID) find(c *command) (agent.SkillDocument, error) {
 			return s, nil
 		}
 	}
-	return agent.SkillDocument{}, fault.NotFoundf("There is no skill document %q.", i.ID)
+	return agent.SkillDocument{}, fault.NotFoundf("No skill document is named %q.", i.ID)
 }
 
 type skillDocsShowCmd struct{ skillDocID }
@@ -174,7 +174,7 @@ func (s *skillDocsShowCmd) Run(c *command) error {
 
 type skillDocsEnableCmd struct {
 	skillDocID
-	Hash string `required:"" placeholder:"HASH" help:"What show printed: the text that you have read."`
+	Hash string `required:"" placeholder:"HASH" help:"The hash printed by show, for the text you reviewed."`
 }
 
 func (s *skillDocsEnableCmd) Run(c *command) error { return s.set(c, true, s.Hash) }
@@ -193,7 +193,7 @@ func (i skillDocID) set(c *command, enabled bool, hash string) error {
 
 type skillDocsRemoveCmd struct {
 	skillDocID
-	Undo bool `help:"Bring it back; give its id."`
+	Undo bool `help:"Restore the document with this ID."`
 }
 
 func (s *skillDocsRemoveCmd) Run(c *command) error {
@@ -208,7 +208,7 @@ func (s *skillDocsRemoveCmd) Run(c *command) error {
 	}
 	return show(c, "agent.remove_skill", p, func(agent.SkillsResult) {
 		if !s.Undo {
-			c.say("Bring it back with: helix agent skills remove --undo %s", p.ID)
+			c.say("Restore it with: helix agent skills remove --undo %s", p.ID)
 		}
 	})
 }
@@ -224,8 +224,8 @@ func (s *skillDocsTrustCmd) Run(c *command) error {
 }
 
 type agentToSkillCmd struct {
-	Turns []string `arg:"" help:"Ids of turns of one chat."`
-	Name  string   `help:"Name of the skill. Default: of what was asked."`
+	Turns []string `arg:"" help:"IDs of turns of one chat."`
+	Name  string   `help:"Name of the skill. Default: taken from the request."`
 }
 
 func (t *agentToSkillCmd) Run(c *command) error {
@@ -233,7 +233,7 @@ func (t *agentToSkillCmd) Run(c *command) error {
 	for _, text := range t.Turns {
 		id, err := uuid.Parse(text)
 		if err != nil {
-			return fault.Invalidf("%q is not the id of a turn.", text)
+			return fault.Invalidf("%q isn't the ID of a turn.", text)
 		}
 		p.TurnIDs = append(p.TurnIDs, id)
 	}
@@ -251,6 +251,6 @@ func (t *agentToSkillCmd) Run(c *command) error {
 		if r.Check.Problem != "" {
 			c.say("%s", r.Check.Problem)
 		}
-		c.say("It is disabled. Read it with: helix skill show %s", r.Skill.ID)
+		c.say("It is disabled until you review it: helix skill show %s", r.Skill.ID)
 	})
 }

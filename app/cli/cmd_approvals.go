@@ -10,7 +10,7 @@ import (
 )
 
 type approvalsCmd struct {
-	List   approvalsListCmd   `cmd:"" default:"withargs" help:"List requests that wait for an answer."`
+	List   approvalsListCmd   `cmd:"" default:"withargs" help:"List requests waiting for an answer."`
 	Show   approvalsShowCmd   `cmd:"" help:"Show one request in full."`
 	Decide approvalsDecideCmd `cmd:"" help:"Approve or deny; needs a terminal."`
 	Watch  approvalsWatchCmd  `cmd:"" help:"Print each new request until interrupted."`
@@ -158,12 +158,12 @@ func (w *approvalsWatchCmd) Run(c *command) error {
 type permissionsCmd struct {
 	List    permissionsListCmd    `cmd:"" default:"withargs" help:"List grants and denials."`
 	Revoke  permissionsRevokeCmd  `cmd:"" help:"Revoke a grant; runs that use it stop."`
-	Preview permissionsPreviewCmd `cmd:"" help:"Show what a tool may do, without running it."`
+	Preview permissionsPreviewCmd `cmd:"" help:"Show what a tool can do, without running it."`
 }
 
 type permissionsListCmd struct {
 	State   string `help:"active, suspended, revoked or expired."`
-	Subject string `help:"Only of this subject id."`
+	Subject string `help:"Only for this subject ID."`
 }
 
 func (l *permissionsListCmd) Run(c *command) error {
@@ -193,7 +193,7 @@ func (l *permissionsListCmd) Run(c *command) error {
 }
 
 type permissionsRevokeCmd struct {
-	ID string `arg:"" help:"Id of a grant."`
+	ID string `arg:"" help:"ID of a grant."`
 }
 
 func (r *permissionsRevokeCmd) Run(c *command) error {

@@ -19,9 +19,9 @@ import (
 type auditCmd struct {
 	Key    auditKeyCmd    `cmd:"" help:"Print this device's public key, for verifying its exports."`
 	List   auditListCmd   `cmd:"" help:"Show the newest entries."`
-	Verify auditVerifyCmd `cmd:"" help:"Check the chain and its signatures: exit 0 intact, 1 broken, 6 cannot read."`
+	Verify auditVerifyCmd `cmd:"" help:"Check the chain and its signatures: exit 0 if intact, 1 if broken, 6 if unreadable."`
 	Accept auditAcceptCmd `cmd:"" help:"Accept an alarm about the end of the log, so that verify no longer reports it. This is recorded."`
-	Export auditExportCmd `cmd:"" help:"Export the log as JSON lines, which audit verify --file can check."`
+	Export auditExportCmd `cmd:"" help:"Export the log as JSON lines that audit verify --file can check."`
 }
 
 type auditListCmd struct {
@@ -60,7 +60,7 @@ func (l *auditListCmd) Run(c *command) error {
 }
 
 type auditVerifyCmd struct {
-	File      string `help:"Check an export instead of this installation's log. Helix need not run." type:"path" placeholder:"EXPORT"`
+	File      string `help:"Check an export instead of this installation's log. Works without a running Helix." type:"path" placeholder:"EXPORT"`
 	PublicKey string `help:"File with the device's public key: hex or PEM." type:"path" placeholder:"FILE"`
 	From      int64  `help:"First entry."`
 	To        int64  `help:"Last entry."`
@@ -116,7 +116,7 @@ func (v *auditVerifyCmd) keys(c *command) ([]ed25519.PublicKey, error) {
 	}
 	head, err := audit.ReadHead(filepath.Join(backend.StateDir(c.DataDir), "audit-head"))
 	if err != nil {
-		c.say("This computer has no signing key yet. Give the signer's key with --public-key.")
+		c.say("This computer has no signing key yet. Provide the signer's key with --public-key.")
 		return nil, nil
 	}
 	return []ed25519.PublicKey{head.Key()}, nil
@@ -137,7 +137,7 @@ func (c *command) verdict(r audit.Report, raw json.RawMessage) error {
 		} else {
 			fmt.Fprintln(c.env.Stdout, "The log is NOT intact.", r.Message, "Nothing was repaired.")
 			if r.Alarm {
-				fmt.Fprintf(c.env.Stdout, "If you know why, take notice of it: helix audit accept %s\n", r.Problem)
+				fmt.Fprintf(c.env.Stdout, "If you know why, accept it with: helix audit accept %s\n", r.Problem)
 			}
 		}
 		for _, k := range sortedKeys(generic) {
@@ -162,7 +162,7 @@ func readPublicKey(path string) (ed25519.PublicKey, error) {
 	}
 	k, err := hex.DecodeString(strings.TrimSpace(string(b)))
 	if err != nil || len(k) != ed25519.PublicKeySize {
-		return nil, fault.Invalidf("The key file holds no Ed25519 public key in hex or PEM.")
+		return nil, fault.Invalidf("The key file doesn't contain an Ed25519 public key in hex or PEM.")
 	}
 	return k, nil
 }

@@ -10,10 +10,10 @@ import (
 )
 
 type callCmd struct {
-	Name    string `arg:"" optional:"" help:"Name or id, with the kind if ambiguous, such as tool:NAME or skill:ID."`
+	Name    string `arg:"" optional:"" help:"Name or ID, with the kind if ambiguous, such as tool:NAME or skill:ID."`
 	Input   string `help:"JSON, @file or -. Default: {}." placeholder:"JSON"`
 	Version string `help:"Call this version."`
-	List    bool   `help:"List everything that can be called, or what matches NAME."`
+	List    bool   `help:"List everything that can be called, or only what matches NAME."`
 }
 
 func (r *callCmd) Run(c *command) error {

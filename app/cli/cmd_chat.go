@@ -18,31 +18,31 @@ import (
 )
 
 type chatCmd struct {
-	Send    chatSendCmd    `cmd:"" default:"withargs" help:"Talk to Helix in the terminal; with -p, send one text and print the answer."`
+	Send    chatSendCmd    `cmd:"" default:"withargs" help:"Chat with Helix in the terminal; with -p, send one message and print the answer."`
 	List    chatListCmd    `cmd:"" help:"List chats."`
 	Show    chatShowCmd    `cmd:"" help:"Print a chat."`
-	Search  chatSearchCmd  `cmd:"" help:"Find words in chats."`
+	Search  chatSearchCmd  `cmd:"" help:"Search the text of chats."`
 	Rename  chatRenameCmd  `cmd:"" help:"Give a chat a title."`
 	Delete  chatDeleteCmd  `cmd:"" help:"Move a chat to the trash."`
-	Restore chatRestoreCmd `cmd:"" help:"Bring a chat back from the trash."`
+	Restore chatRestoreCmd `cmd:"" help:"Restore a chat from the trash."`
 	Fork    chatForkCmd    `cmd:"" help:"Continue in a copy."`
 	Export  chatExportCmd  `cmd:"" help:"Save a chat as a file."`
-	Import  chatImportCmd  `cmd:"" help:"Make a chat of a file that was exported as JSON lines."`
-	Context chatContextCmd `cmd:"" help:"Show what the next request holds."`
+	Import  chatImportCmd  `cmd:"" help:"Import a chat that was exported as JSON lines."`
+	Context chatContextCmd `cmd:"" help:"Show what the next request contains."`
 	Cost    chatCostCmd    `cmd:"" help:"Show what a chat has cost."`
-	Replay  chatReplayCmd  `cmd:"" help:"Check that the log of a chat gives the requests that were sent."`
+	Replay  chatReplayCmd  `cmd:"" help:"Check that replaying a chat's log gives the requests that were sent."`
 }
 
 type chatSendCmd struct {
-	Prompt   string   `short:"p" placeholder:"TEXT" help:"The text; - reads standard input. Without it, the chat opens on the whole screen, or, without a terminal, answers each line of standard input."`
+	Prompt   string   `short:"p" placeholder:"TEXT" help:"The text; - reads standard input. Without it, the chat opens full screen, or, without a terminal, answers each line of standard input."`
 	Session  string   `placeholder:"ID" help:"Continue this chat. Default: a new one."`
 	Agent    string   `placeholder:"NAME" help:"Who answers; for a new chat. Default: helix."`
 	Model    string   `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
-	Attach   []string `placeholder:"FILE" sep:"none" type:"existingfile" help:"Send this file with the text: an image, a PDF or a text. It can be given four times."`
-	Mode     string   `default:"ask" enum:"ask,read,work" help:"What tools may do without a question (${enum}); for a new chat."`
-	MaxCost  float64  `placeholder:"USD" help:"The most that the turn may cost."`
-	MaxTurns int      `placeholder:"N" help:"The most steps of the turn."`
-	Plain    bool     `help:"Talk line by line instead of on the whole screen."`
+	Attach   []string `placeholder:"FILE" sep:"none" type:"existingfile" help:"Send this file with the text: an image, a PDF or a text file. Can be repeated up to four times."`
+	Mode     string   `default:"ask" enum:"ask,read,work" help:"What tools can do without asking (${enum}); for a new chat."`
+	MaxCost  float64  `placeholder:"USD" help:"Maximum cost of the turn."`
+	MaxTurns int      `placeholder:"N" help:"Maximum number of steps in the turn."`
+	Plain    bool     `help:"Chat line by line instead of full screen."`
 }
 
 func (s *chatSendCmd) Run(c *command) error {
@@ -53,7 +53,7 @@ func (s *chatSendCmd) Run(c *command) error {
 	var err error
 	if s.Session != "" {
 		if p.SessionID, err = uuid.Parse(s.Session); err != nil {
-			return fault.Invalidf("--session: %q is not the id of a chat.", s.Session)
+			return fault.Invalidf("--session: %q isn't the ID of a chat.", s.Session)
 		}
 	}
 	for _, path := range s.Attach {
@@ -110,7 +110,7 @@ func (c *command) followTurn(session, turn uuid.UUID) error {
 		switch {
 		case t.State == agent.Waiting && len(t.Approvals) > 0:
 			for _, id := range t.Approvals {
-				c.say("The chat waits for an answer: helix approvals decide %s --approve", id)
+				c.say("The chat is waiting for an answer: helix approvals decide %s --approve", id)
 			}
 			return failed{ExitCode(fault.Denied)}
 		case t.FinishedAt == nil:
@@ -171,7 +171,7 @@ func (c *command) answers(session, turn uuid.UUID) (texts []string, err error) {
 
 type chatListCmd struct {
 	Query    string `arg:"" optional:"" help:"Part of the title."`
-	Archived bool   `help:"Also archived ones."`
+	Archived bool   `help:"Include archived chats."`
 	Trash    bool   `help:"Show the trash."`
 	Limit    int    `default:"50"`
 	Offset   int    `default:"0"`
@@ -189,7 +189,7 @@ func (l *chatListCmd) Run(c *command) error {
 }
 
 type chatID struct {
-	ID string `arg:"" help:"Id of the chat."`
+	ID string `arg:"" help:"ID of the chat."`
 }
 
 func (i chatID) params() map[string]any { return map[string]any{"sessionId": i.ID} }
@@ -222,7 +222,7 @@ func (s *chatShowCmd) Run(c *command) error {
 }
 
 type chatSearchCmd struct {
-	Query string `arg:"" help:"Words, or their beginnings."`
+	Query string `arg:"" help:"Words, or the beginnings of words."`
 	Limit int    `default:"20"`
 }
 
@@ -263,7 +263,7 @@ func (c *command) chatChanged(method string, p map[string]any) error {
 
 type chatForkCmd struct {
 	chatID
-	At int64 `placeholder:"SEQ" help:"The copy ends with the turn of this message. Default: the last turn."`
+	At int64 `placeholder:"SEQ" help:"End the copy with the turn of this message. Default: the last turn."`
 }
 
 func (f *chatForkCmd) Run(c *command) error {
@@ -348,14 +348,14 @@ func (r *chatReplayCmd) Run(c *command) error {
 }
 
 type agentCmd struct {
-	Status agentStatusCmd `cmd:"" default:"withargs" help:"Show whether the agent can work, and what it does."`
-	Tools  agentToolsCmd  `cmd:"" help:"List what the model may call."`
+	Status agentStatusCmd `cmd:"" default:"withargs" help:"Show whether the agent is ready, and what it is doing."`
+	Tools  agentToolsCmd  `cmd:"" help:"List what the model can call."`
 	Budget agentBudgetCmd `cmd:"" help:"Show the budgets, or set one."`
-	Ledger agentLedgerCmd `cmd:"" help:"List calls of models with what they cost."`
-	Tree   agentTreeCmd   `cmd:"" help:"Show the subagents of a chat and what they do."`
+	Ledger agentLedgerCmd `cmd:"" help:"List model calls with their cost."`
+	Tree   agentTreeCmd   `cmd:"" help:"Show the subagents of a chat and what they're doing."`
 
 	Personas agentPersonasCmd `cmd:"" aliases:"persona" help:"Show and change the instructions of agents."`
-	ToSkill  agentToSkillCmd  `cmd:"" help:"Make a disabled skill of what turns of a chat did."`
+	ToSkill  agentToSkillCmd  `cmd:"" help:"Create a disabled skill from what turns of a chat did."`
 	Skills   agentSkillsCmd   `cmd:"" help:"List SKILL.md documents, and allow or add them."`
 }
 
@@ -382,14 +382,14 @@ func (*agentToolsCmd) Run(c *command) error {
 type agentBudgetCmd struct {
 	Scope  string  `arg:"" optional:"" help:"day, month, provider, session or agent."`
 	Amount float64 `arg:"" optional:"" default:"-1" help:"Dollars; 0 removes the limit."`
-	Key    string  `help:"Name of the provider or agent, or id of the chat."`
+	Key    string  `help:"Name of the provider or agent, or ID of the chat."`
 }
 
 func (b *agentBudgetCmd) Run(c *command) error {
 	method, p := "agent.budgets", map[string]any{}
 	switch {
 	case b.Scope != "" && b.Amount < 0:
-		return fault.Invalidf("Give an amount in dollars, or 0 to remove the limit.")
+		return fault.Invalidf("Enter an amount in dollars, or 0 to remove the limit.")
 	case b.Scope != "":
 		method = "agent.set_budget"
 		p = map[string]any{"scope": b.Scope, "key": b.Key}

@@ -91,7 +91,7 @@ func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 	if set.SessionID != uuid.Nil {
 		c.say("Continue this chat with: helix chat --session %s", set.SessionID)
 		if active && own {
-			c.say("Its turn continues when Helix runs again.")
+			c.say("Its turn continues the next time Helix runs.")
 		}
 	}
 	return err
@@ -145,7 +145,7 @@ func chatByLine(c *command, set tui.Settings) error {
 	defer func() { stop(); <-ended }()
 	go t.readLines(ctx)
 	if t.person {
-		c.say("Helix. /help shows what you can do, /quit leaves.")
+		c.say("Helix. Type /help for help, /quit to leave.")
 	}
 	for {
 		t.prompt()
@@ -185,7 +185,7 @@ func (t *lineChat) readLines(ctx context.Context) {
 			}
 		}
 		if err := in.Err(); err != nil {
-			t.c.say("The input can't be read further: %s. A line has at most 1 MiB.", err)
+			t.c.say("Couldn't read more input: %s. A line can have at most 1 MiB.", err)
 		}
 	}()
 	for {
@@ -240,7 +240,7 @@ func (t *lineChat) handle(line string) (quit bool, err error) {
 	}
 	if out.Sent != nil {
 		if len(t.waiting) > 0 && t.person {
-			t.c.say("Waits for its turn.")
+			t.c.say("Queued.")
 		}
 		t.waiting = append(t.waiting, agent.TurnParams{SessionID: t.set.SessionID, TurnID: &turn})
 	}
@@ -297,7 +297,7 @@ func (t *lineChat) follow() (quit bool, err error) {
 				return false, t.report(a.err)
 			case a.turn.State == agent.Waiting && len(a.turn.Approvals) > 0:
 				if !t.person {
-					t.c.say("The chat waits for an answer: helix approvals decide %s --approve", a.turn.Approvals[0])
+					t.c.say("The chat is waiting for an answer: helix approvals decide %s --approve", a.turn.Approvals[0])
 					return false, failed{ExitCode(fault.Denied)}
 				}
 				if quit, err := t.decide(a.turn.Approvals[0]); quit || err != nil {
@@ -332,7 +332,7 @@ func (t *lineChat) showEvent(turn uuid.UUID, e gateway.Event) {
 	rest, continues := strings.CutPrefix(text, t.shown)
 	if !continues {
 		if t.endLine(); restarted {
-			t.c.say("The answer starts again.")
+			t.c.say("The answer was restarted.")
 		}
 		rest = text
 	}

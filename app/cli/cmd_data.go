@@ -10,9 +10,9 @@ import (
 )
 
 type backupCmd struct {
-	Create backupCreateCmd `cmd:"" help:"Make a backup. Helix keeps working."`
+	Create backupCreateCmd `cmd:"" help:"Create a backup while Helix keeps running."`
 	List   backupListCmd   `cmd:"" help:"List backups."`
-	Verify backupVerifyCmd `cmd:"" help:"Read a backup and check every byte."`
+	Verify backupVerifyCmd `cmd:"" help:"Read a backup and verify every byte."`
 }
 
 type backupCreateCmd struct {
@@ -63,7 +63,7 @@ func (b *backupListCmd) Run(c *command) error {
 		}
 	}) {
 		if len(r.Backups) == 0 {
-			c.say("No backups yet. Make one with `helix backup create`.")
+			c.say("No backups yet. Create one with `helix backup create`.")
 			return
 		}
 		rows := [][]string{}
@@ -191,7 +191,7 @@ type dbCmd struct {
 	Rollback dbRollbackCmd `cmd:"" help:"Go back to the copy made before a migration."`
 	Salvage  dbSalvageCmd  `cmd:"" help:"Copy the readable rows of a damaged database into a new one."`
 	StartNew dbStartNewCmd `cmd:"" help:"Start with an empty database when the current one is missing or damaged."`
-	Prune    dbPruneCmd    `cmd:"" help:"Remove history that is past its retention."`
+	Prune    dbPruneCmd    `cmd:"" help:"Remove history that has passed its retention time."`
 }
 
 type dbCheckCmd struct {
@@ -247,7 +247,7 @@ func (d *dbSalvageCmd) Run(c *command) error {
 		}
 		c.table([]string{"TABLE", "KEPT", "LOST"}, rows)
 		if r.LostPages > 0 {
-			c.say("%d pages of the file couldn't be read. They may have held more rows.", r.LostPages)
+			c.say("%d pages of the file couldn't be read. They may have contained more rows.", r.LostPages)
 		}
 		c.say("The damaged files are kept in %s.", r.KeptPath)
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 type decayCmd struct {
-	Run      decayRunCmd      `cmd:"" default:"withargs" help:"Evaluate how far memories and entries have faded, once or by a schedule."`
+	Run      decayRunCmd      `cmd:"" default:"withargs" help:"Evaluate how far memories and entries have faded, once or on a schedule."`
 	Forecast decayForecastCmd `cmd:"" help:"Show how a memory, an entry or a layer will fade."`
-	Fading   decayFadingCmd   `cmd:"" help:"List what fades soon, and planned reviews."`
-	Plan     decayPlanCmd     `cmd:"" help:"Plan days on which a memory or an entry is reviewed."`
+	Fading   decayFadingCmd   `cmd:"" help:"List what will fade soon, and planned reviews."`
+	Plan     decayPlanCmd     `cmd:"" help:"Plan days to review a memory or an entry."`
 	History  decayHistoryCmd  `cmd:"" help:"List what crossed a threshold."`
-	Restore  decayRestoreCmd  `cmd:"" help:"Bring back what decay moved to the trash."`
+	Restore  decayRestoreCmd  `cmd:"" help:"Restore what decay moved to the trash."`
 }
 
 type decayRunCmd struct {
@@ -39,7 +39,7 @@ func (d *decayRunCmd) Run(c *command) error {
 		if !ok {
 			return fault.Invalidf("--schedule: this never happens again.")
 		}
-		c.say("next evaluation at %s, Ctrl-C stops", due.At.Local().Format(time.DateTime))
+		c.say("next evaluation at %s; press Ctrl-C to stop", due.At.Local().Format(time.DateTime))
 		select {
 		case <-c.ctx.Done():
 			return nil
@@ -66,15 +66,15 @@ func (d *decayRunCmd) evaluate(c *command) error {
 		fmt.Fprintf(c.env.Stdout, "%d memories and entries, %d %s, %d below 0.3, %d to the trash\n", r.Items, r.Changed, verb, r.Fading, len(r.Trashed))
 	})
 	if fault.Is(err, fault.Conflict) {
-		c.say("A decay run is already under way.")
+		c.say("A decay run is already in progress.")
 		return nil
 	}
 	return err
 }
 
 type decayRestoreCmd struct {
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of memories or entries."`
-	Of  string   `name:"run" placeholder:"ID" help:"Everything that this run moved to the trash."`
+	IDs []string `arg:"" optional:"" name:"id" help:"IDs of memories or entries."`
+	Of  string   `name:"run" placeholder:"ID" help:"Everything this run moved to the trash."`
 }
 
 func (d *decayRestoreCmd) Run(c *command) error {
@@ -89,12 +89,12 @@ func (d *decayRestoreCmd) Run(c *command) error {
 }
 
 type decayForecastCmd struct {
-	ID     string `arg:"" optional:"" help:"Id of a memory or an entry."`
-	Layer  int    `placeholder:"N" help:"A layer, 1 to 7, in place of an id."`
+	ID     string `arg:"" optional:"" help:"ID of a memory or an entry."`
+	Layer  int    `placeholder:"N" help:"A layer, 1 to 7, instead of an ID."`
 	Days   int    `default:"90" help:"How far to look ahead, at most 731."`
 	Points int    `default:"10" help:"How many values, 2 to 500."`
-	Pinned bool   `help:"As if it were pinned."`
-	Tier   string `default:"" enum:",critical,high,medium,low" placeholder:"TIER" help:"As if its salience were this."`
+	Pinned bool   `help:"Forecast as if it were pinned."`
+	Tier   string `default:"" enum:",critical,high,medium,low" placeholder:"TIER" help:"Forecast as if its salience were this."`
 }
 
 func (d *decayForecastCmd) Run(c *command) error {
@@ -125,8 +125,8 @@ func (d *decayForecastCmd) Run(c *command) error {
 }
 
 type decayPlanCmd struct {
-	ID   string   `arg:"" help:"Id of a memory or an entry."`
-	Days []string `arg:"" optional:"" help:"Days such as 2026-06-01. They replace the days planned before. Without any, no review is planned."`
+	ID   string   `arg:"" help:"ID of a memory or an entry."`
+	Days []string `arg:"" optional:"" help:"Days such as 2026-06-01. They replace the reviews planned before. Without any days, all planned reviews are removed."`
 }
 
 func (d *decayPlanCmd) Run(c *command) error {
@@ -134,7 +134,7 @@ func (d *decayPlanCmd) Run(c *command) error {
 	for i, day := range d.Days {
 		t, err := time.Parse(time.DateOnly, day)
 		if err != nil {
-			return fault.Invalidf("%q is not a day such as 2026-06-01.", day)
+			return fault.Invalidf("%q isn't a day such as 2026-06-01.", day)
 		}
 		at[i] = t.Add(12 * time.Hour)
 	}

@@ -16,7 +16,7 @@ import (
 
 type evalCmd struct {
 	List   evalListCmd   `cmd:"" default:"withargs" help:"List the scenarios."`
-	Run    evalRunCmd    `cmd:"" help:"Run scenarios and check what the agent does. Without --live no service is called."`
+	Run    evalRunCmd    `cmd:"" help:"Run scenarios and check what the agent does. Without --live, no service is called."`
 	Record evalRecordCmd `cmd:"" help:"Print a chat as a scenario."`
 }
 
@@ -35,10 +35,10 @@ func (*evalListCmd) Run(c *command) error {
 type evalRunCmd struct {
 	Filter   string   `arg:"" optional:"" help:"Part of the names. Default: all."`
 	File     []string `placeholder:"FILE" help:"Run the scenario of a file instead."`
-	Live     string   `placeholder:"ROLE" help:"Ask the models of a role instead of the scripts."`
-	MaxCost  string   `placeholder:"USD" help:"With --live: what all calls together may cost."`
+	Live     string   `placeholder:"ROLE" help:"Use the models of a role instead of the scripts."`
+	MaxCost  string   `placeholder:"USD" help:"With --live: maximum total cost of all calls."`
 	JUnit    string   `name:"junit" placeholder:"FILE" help:"Also write a JUnit report."`
-	Baseline string   `placeholder:"FILE" help:"Compare with the results in a file, which is written if there is none."`
+	Baseline string   `placeholder:"FILE" help:"Compare with the results in a file, which is created if it doesn't exist."`
 }
 
 // Run exits with 1 if a scenario failed or was worse than the baseline.

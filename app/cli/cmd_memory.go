@@ -89,7 +89,7 @@ func period(text string) (from, until time.Time, err error) {
 	}
 	t, err := moment(text)
 	if err != nil {
-		return t, t, fault.Invalidf("%q is not a day or time such as 2023-05-01, 2023-05 or 2023-05-01T09:00:00Z.", text)
+		return t, t, fault.Invalidf("%q isn't a day or time such as 2023-05-01, 2023-05 or 2023-05-01T09:00:00Z.", text)
 	}
 	return t, t.Add(time.Microsecond), nil // the finest resolution
 }
@@ -105,7 +105,7 @@ type memorySearchCmd struct {
 
 func (s *memorySearchCmd) Run(c *command) error {
 	if s.K == 0 { // the backend has a default
-		return fault.Invalidf("-k is 1 to 100.")
+		return fault.Invalidf("-k must be 1 to 100.")
 	}
 	p := map[string]any{"query": strings.Join(s.Query, " "), "limit": s.K, "mode": s.Mode}
 	filters, err := s.filters()
@@ -126,9 +126,9 @@ func (s *memorySearchCmd) Run(c *command) error {
 	return show(c, method, p, func(r search.Result) {
 		switch r.Degraded {
 		case "no_vectors":
-			c.say("Keyword search only: the sentence encoder is not in this build.")
+			c.say("Keyword search only: this build doesn't include the sentence encoder.")
 		case "reindexing":
-			c.say("Semantic search is not complete yet. See `helix memory stats`.")
+			c.say("Semantic search isn't complete yet. See `helix memory stats`.")
 		}
 		if len(r.Results) == 0 {
 			c.say("No results.")
@@ -313,7 +313,7 @@ func (c *command) text(arg string) (string, error) {
 		return arg, nil
 	}
 	if isTerminal(c.env.Stdin) {
-		c.say("(end with Enter, then Ctrl-D)")
+		c.say("(press Enter, then Ctrl-D to finish)")
 	}
 	b, err := io.ReadAll(io.LimitReader(c.env.Stdin, maxMemoryInput))
 	if err != nil {
@@ -365,7 +365,7 @@ func (l *memoryListCmd) Run(c *command) error {
 }
 
 type memoryShowCmd struct {
-	Ref    string `arg:"" help:"Id of a memory, conversation or document; ID#N is position N in it."`
+	Ref    string `arg:"" help:"ID of a memory, conversation or document; ID#N is position N in it."`
 	Around int    `default:"3" help:"With ID#N: how many neighbors on each side."`
 }
 
@@ -374,7 +374,7 @@ func (s *memoryShowCmd) Run(c *command) error {
 	if ok {
 		seq, err := strconv.ParseInt(place, 10, 64)
 		if err != nil || seq < 0 {
-			return fault.Invalidf("%q is not a place such as ID#12.", s.Ref)
+			return fault.Invalidf("%q isn't a location such as ID#12.", s.Ref)
 		}
 		return c.showPlace(id, &seq, s.Around)
 	}

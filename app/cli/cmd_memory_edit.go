@@ -121,9 +121,9 @@ func (c *command) editText(text string) (changed, file string, err error) {
 }
 
 type memoryDeleteCmd struct {
-	IDs          []string `arg:"" name:"id" help:"Ids, up to 1,000."`
-	Conversation bool     `xor:"what" help:"The ids are of conversations."`
-	Document     bool     `xor:"what" help:"The ids are of documents."`
+	IDs          []string `arg:"" name:"id" help:"IDs, up to 1,000."`
+	Conversation bool     `xor:"what" help:"The IDs are conversations."`
+	Document     bool     `xor:"what" help:"The IDs are documents."`
 	Purge        bool     `xor:"what" help:"Delete permanently. This can't be undone."`
 	Yes          bool     `short:"y" help:"Don't ask for confirmation."`
 }
@@ -144,7 +144,7 @@ func (r *memoryDeleteCmd) Run(c *command) error {
 	}
 	for _, id := range r.IDs {
 		if _, err := uuid.Parse(id); err != nil {
-			return fault.Invalidf("%q is not an id.", id)
+			return fault.Invalidf("%q isn't an ID.", id)
 		}
 		if err := show(c, method, map[string]any{field: id}, c.printCount); err != nil {
 			return err
@@ -156,12 +156,12 @@ func (r *memoryDeleteCmd) Run(c *command) error {
 func (c *command) printCount(r memory.CountResult) {
 	c.say("%d in the trash.", r.Count)
 	if r.UndoToken != "" {
-		c.say("Within ten minutes: helix memory undo %s", r.UndoToken)
+		c.say("Undo within ten minutes: helix memory undo %s", r.UndoToken)
 	}
 }
 
 type memoryRestoreCmd struct {
-	Refs []string `arg:"" name:"memory" help:"Ids, or how the texts of deleted memories begin."`
+	Refs []string `arg:"" name:"memory" help:"IDs, or the beginnings of deleted memories."`
 }
 
 func (r *memoryRestoreCmd) Run(c *command) error {
@@ -185,18 +185,18 @@ func (r *memoryRestoreCmd) Run(c *command) error {
 		}
 		switch len(found) {
 		case 0:
-			return fault.NotFoundf("No deleted memory begins with %q. List them with: helix memory list --trash", ref)
+			return fault.NotFoundf("No deleted memory starts with %q. List them with: helix memory list --trash", ref)
 		case 1:
 			ids[i] = found[0]
 		default:
-			return fault.Conflictf("%d deleted memories begin with %q. Use an id: %s.", len(found), ref, strings.Join(found, ", "))
+			return fault.Conflictf("%d deleted memories start with %q. Use an ID: %s.", len(found), ref, strings.Join(found, ", "))
 		}
 	}
 	return show(c, "memory.restore", map[string]any{"ids": ids}, func(r memory.CountResult) { c.say("%d restored.", r.Count) })
 }
 
 type memoryUndoCmd struct {
-	Token string `arg:"" help:"Token that the action printed."`
+	Token string `arg:"" help:"Token printed by the action."`
 }
 
 func (u *memoryUndoCmd) Run(c *command) error {

@@ -109,7 +109,7 @@ func (c *command) blob(id string) (io.ReadCloser, error) {
 	resp, err := client.Do(req)
 	if err != nil {
 		cancel()
-		return nil, fault.Unavailablef("Helix does not answer.").WithCause(err)
+		return nil, fault.Unavailablef("Helix isn't responding.").WithCause(err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()

@@ -20,7 +20,7 @@ type memoryImportCmd struct {
 	Tag     []string `help:"Tag all items; may be repeated." sep:"none"`
 	Layer   *int     `help:"Layer of all items, 1 to 7."`
 	Type    string   `help:"episodic, semantic or procedural."`
-	Trust   bool     `help:"Mark it all as your own text. Otherwise it is untrusted: quoted to the agent."`
+	Trust   bool     `help:"Mark everything as your own text. Otherwise it is untrusted: quoted to the agent."`
 	DryRun  bool     `help:"Show what would be imported, without changes."`
 	Large   bool     `name:"allow-large" help:"Allow archives that unpack to far more than their size."`
 	NoEmbed bool     `help:"If Helix isn't running: don't wait for semantic indexing."`
@@ -34,7 +34,7 @@ func (i *memoryImportCmd) Run(c *command) error {
 		setIf(p, "type", i.Type)
 		if i.Layer != nil {
 			if *i.Layer == 0 { // 0 means none in the backend
-				return fault.Invalidf("Layer 0 does not exist: layers go from 1 to 7.")
+				return fault.Invalidf("Layer 0 doesn't exist: layers go from 1 to 7.")
 			}
 			p["layer"] = *i.Layer
 		}

@@ -13,7 +13,7 @@ import (
 
 type memoryLocomoCmd struct {
 	Dir     string `arg:"" type:"existingdir" help:"Folder with the conversations in JSON."`
-	Tune    bool   `help:"Also choose settings by leaving one conversation out at a time."`
+	Tune    bool   `help:"Also choose settings by leaving out one conversation at a time."`
 	Weights string `help:"Weights of keywords, meaning and neighbors, such as 1,0.4,0.5." placeholder:"W,M,N"`
 }
 
@@ -21,7 +21,7 @@ type memoryLocomoCmd struct {
 func (m *memoryLocomoCmd) Run(c *command) error {
 	w, ok := config.Numbers(m.Weights, 3, 10)
 	if !ok {
-		return fault.Invalidf("--weights are three numbers from 0 to 10, such as 1,0.4,0.5.")
+		return fault.Invalidf("--weights must be three numbers from 0 to 10, such as 1,0.4,0.5.")
 	}
 	o := locomo.Options{Tune: m.Tune, Weights: search.Weights{Keyword: w[0], Vector: w[1], Window: w[2]}, Logger: slog.New(slog.DiscardHandler)}
 	if model, err := embed.Open(); err != nil {

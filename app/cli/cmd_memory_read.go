@@ -56,13 +56,13 @@ func (m *memoryConversationsCmd) Run(c *command) error {
 func (f pageFlags) place(ref string) (map[string]any, error) {
 	id, place, at := strings.Cut(ref, "#")
 	if _, err := uuid.Parse(id); err != nil {
-		return nil, fault.Invalidf("%q is not an id.", id)
+		return nil, fault.Invalidf("%q isn't an ID.", id)
 	}
 	p := map[string]any{"id": id, "limit": f.Limit, "offset": f.Offset}
 	if at {
 		seq, err := strconv.ParseInt(place, 10, 64)
 		if err != nil || seq < 0 {
-			return nil, fault.Invalidf("%q is not a place such as ID#12.", ref)
+			return nil, fault.Invalidf("%q isn't a location such as ID#12.", ref)
 		}
 		p["aroundSeq"] = seq
 	}
@@ -152,7 +152,7 @@ func (c *command) showPlace(id string, seq *int64, around int) error {
 	if err := show(c, "memory.document", p, c.printDocument); !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	return fault.NotFoundf("No memory, conversation or document has the id %s.", id)
+	return fault.NotFoundf("No memory, conversation or document has the ID %s.", id)
 }
 
 type memoryStatsCmd struct{}

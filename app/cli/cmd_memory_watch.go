@@ -13,7 +13,7 @@ type memoryWatchCmd struct {
 	Add    memoryWatchAddCmd    `cmd:"" help:"Watch a folder of notes: import it now, and again when it changes."`
 	List   memoryWatchListCmd   `cmd:"" help:"List watched folders, their state and last import."`
 	Remove memoryWatchRemoveCmd `cmd:"" aliases:"rm,delete" help:"Stop watching a folder. What was imported stays."`
-	Pause  memoryWatchPauseCmd  `cmd:"" help:"Stop importing the changes of a folder until it is resumed."`
+	Pause  memoryWatchPauseCmd  `cmd:"" help:"Pause importing changes from a folder until it is resumed."`
 	Resume memoryWatchResumeCmd `cmd:"" help:"Continue watching a folder, and retry what failed."`
 }
 
@@ -42,7 +42,7 @@ type memoryWatchListCmd struct{}
 func (*memoryWatchListCmd) Run(c *command) error {
 	return show(c, "memory.watch_list", struct{}{}, func(r memory.WatchListResult) {
 		if len(r.Folders) == 0 {
-			c.say("No folder is watched. Add one with `helix memory watch add DIR`.")
+			c.say("No watched folders. Add one with `helix memory watch add DIR`.")
 			return
 		}
 		rows := [][]string{}
@@ -89,7 +89,7 @@ func (c *command) changeWatch(method, dir, done string) error {
 	}
 	i := slices.IndexFunc(all.Folders, func(w memory.WatchedFolder) bool { return w.Path == filepath.Clean(dir) })
 	if i < 0 {
-		return fault.NotFoundf("%s is not watched. See `helix memory watch list`.", dir)
+		return fault.NotFoundf("%s isn't being watched. See `helix memory watch list`.", dir)
 	}
 	return show(c, method, memory.WatchParams{WatchID: all.Folders[i].WatchID}, func(w memory.WatchedFolder) { c.say("%s %s.", done, plain(w.Path)) })
 }

@@ -9,11 +9,11 @@ import (
 )
 
 type synthesisPeopleCmd struct {
-	List    peopleListCmd    `cmd:"" default:"withargs" help:"List the people of your texts."`
-	Merge   peopleMergeCmd   `cmd:"" help:"Make one person of several."`
-	Split   peopleSplitCmd   `cmd:"" help:"Say that aliases of a person mean somebody else."`
-	Rename  peopleRenameCmd  `cmd:"" help:"Change how a person is called."`
-	Dismiss peopleDismissCmd `cmd:"" help:"Say that names are not of people, but of companies, places or pets."`
+	List    peopleListCmd    `cmd:"" default:"withargs" help:"List the people in your texts."`
+	Merge   peopleMergeCmd   `cmd:"" help:"Merge several people into one."`
+	Split   peopleSplitCmd   `cmd:"" help:"Split off other names of a person as someone else."`
+	Rename  peopleRenameCmd  `cmd:"" help:"Change a person's name."`
+	Dismiss peopleDismissCmd `cmd:"" help:"Mark names as not people, such as companies, places or pets."`
 }
 
 type peopleListCmd struct {
@@ -27,10 +27,10 @@ func (p *peopleListCmd) Run(c *command) error {
 	setIf(params, "query", p.Query)
 	return show(c, "memory.list_people", params, func(r synthesis.PeopleResult) {
 		if len(r.Dismissed) > 0 {
-			defer c.say("Not people: %s. To bring one back: helix synthesis people dismiss --restore NAME", plain(strings.Join(r.Dismissed, ", ")))
+			defer c.say("Not people: %s. To restore one: helix synthesis people dismiss --restore NAME", plain(strings.Join(r.Dismissed, ", ")))
 		}
 		if len(r.People) == 0 {
-			c.say("No people yet. Import conversations, or add memories that name somebody.")
+			c.say("No people yet. Import conversations, or add memories that mention someone.")
 			return
 		}
 		rows := [][]string{}
@@ -42,7 +42,7 @@ func (p *peopleListCmd) Run(c *command) error {
 }
 
 type peopleMergeCmd struct {
-	Names []string `arg:"" help:"Two names or more, as the list shows them."`
+	Names []string `arg:"" help:"At least two names, as listed."`
 	Name  string   `help:"Name of the result. Default: the first one."`
 }
 
@@ -51,38 +51,38 @@ func (p *peopleMergeCmd) Run(c *command) error {
 	setIf(params, "name", p.Name)
 	return show(c, "memory.merge_people", params, func(r synthesis.MergePeopleResult) {
 		c.printPerson(r.Person)
-		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
+		c.say("Patterns are updated by the next synthesis. Undo within ten minutes: helix memory undo %s", r.UndoToken)
 	})
 }
 
 type peopleSplitCmd struct {
 	Person  string   `arg:"" help:"Name of the person."`
-	Aliases []string `arg:"" help:"Those of their names that mean someone else."`
+	Aliases []string `arg:"" help:"The names that belong to someone else."`
 }
 
 func (p *peopleSplitCmd) Run(c *command) error {
 	return show(c, "memory.split_person", map[string]any{"name": p.Person, "aliases": p.Aliases}, func(r synthesis.SplitPersonResult) {
 		c.printPerson(r.Person)
 		c.printPerson(r.Split)
-		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
+		c.say("Patterns are updated by the next synthesis. Undo within ten minutes: helix memory undo %s", r.UndoToken)
 	})
 }
 
 type peopleRenameCmd struct {
-	Person string `arg:"" help:"Name of the person, as the list shows it."`
+	Person string `arg:"" help:"Name of the person, as listed."`
 	To     string `arg:"" help:"The new name."`
 }
 
 func (p *peopleRenameCmd) Run(c *command) error {
 	return show(c, "memory.rename_person", map[string]any{"name": p.Person, "to": p.To}, func(r synthesis.RenamePersonResult) {
 		c.printPerson(r.Person)
-		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
+		c.say("Patterns are updated by the next synthesis. Undo within ten minutes: helix memory undo %s", r.UndoToken)
 	})
 }
 
 type peopleDismissCmd struct {
-	Names   []string `arg:"" help:"Names, as the list shows them."`
-	Restore bool     `help:"They are people after all."`
+	Names   []string `arg:"" help:"Names, as listed."`
+	Restore bool     `help:"Restore these names as people."`
 }
 
 func (p *peopleDismissCmd) Run(c *command) error {
@@ -92,7 +92,7 @@ func (p *peopleDismissCmd) Run(c *command) error {
 			what = "People again"
 		}
 		fmt.Fprintf(c.env.Stdout, "%s: %s\n", what, plain(strings.Join(r.Names, ", ")))
-		c.say("Patterns follow with the next synthesis. Within ten minutes: helix memory undo %s", r.UndoToken)
+		c.say("Patterns are updated by the next synthesis. Undo within ten minutes: helix memory undo %s", r.UndoToken)
 	})
 }
 

@@ -18,10 +18,10 @@ type providersCmd struct {
 	Remove  providersRemoveCmd `cmd:"" help:"Remove a provider and its key."`
 	Enable  providersOnCmd     `cmd:"" help:"Enable a provider."`
 	Disable providersOffCmd    `cmd:"" help:"Disable a provider."`
-	Test    providersTestCmd   `cmd:"" help:"Try a provider step by step."`
+	Test    providersTestCmd   `cmd:"" help:"Test a provider step by step."`
 	Detect  providersDetectCmd `cmd:"" help:"Find model servers on this computer."`
 	Models  providersModelsCmd `cmd:"" help:"List models."`
-	Roles   providersRolesCmd  `cmd:"" help:"Show which models are used for what."`
+	Roles   providersRolesCmd  `cmd:"" help:"Show which models are used for which role."`
 	Role    providersRoleCmd   `cmd:"" help:"Choose the models of a role."`
 }
 
@@ -52,9 +52,9 @@ func (c *command) printProvider(p providers.View) {
 type providersAddCmd struct {
 	Name    string `arg:"" help:"Name of the provider: a-z, 0-9, _ and -."`
 	Type    string `required:"" enum:"openai,openai_responses,anthropic,gemini,scripted" help:"Kind of service (${enum})."`
-	BaseURL string `name:"base-url" placeholder:"URL" help:"Address, if it is not the kind's own."`
-	KeyEnv  string `placeholder:"VARIABLE" help:"Variable that holds the key."`
-	Private bool   `name:"private-network" help:"Also reach an address of your private network, such as 192.168.1.5, without https."`
+	BaseURL string `name:"base-url" placeholder:"URL" help:"Address, if it isn't the default for the kind."`
+	KeyEnv  string `placeholder:"VARIABLE" help:"Environment variable with the key."`
+	Private bool   `name:"private-network" help:"Allow an address on your private network, such as 192.168.1.5, even without https."`
 	Key     string `enum:",-" default:"" placeholder:"-" help:"- reads the key from standard input."`
 }
 
@@ -105,8 +105,8 @@ func (c *command) enableProvider(name string, on bool) error {
 
 type providersTestCmd struct {
 	Name  string `arg:"" help:"Name of the provider."`
-	Model string `help:"Model that is asked with --call."`
-	Call  bool   `help:"Send one short message, which costs money."`
+	Model string `help:"Model to call with --call."`
+	Call  bool   `help:"Also send one short message. This costs money."`
 }
 
 func (p *providersTestCmd) Run(c *command) error {
@@ -153,7 +153,7 @@ type providersDetectCmd struct{}
 func (*providersDetectCmd) Run(c *command) error {
 	return show(c, "providers.detect", nil, func(r providers.DetectResult) {
 		if len(r.Found) == 0 {
-			c.say("No model server answers on this computer.")
+			c.say("No model server responded on this computer.")
 			return
 		}
 		rows := [][]string{}
@@ -166,8 +166,8 @@ func (*providersDetectCmd) Run(c *command) error {
 
 type providersModelsCmd struct {
 	Query      string `arg:"" optional:"" help:"Text in the name."`
-	Provider   string `help:"Only of this provider."`
-	Capability string `default:"" enum:",tools,images,files,reasoning,structured" placeholder:"WHAT" help:"Only those that can do this (tools, images, files, reasoning, structured)."`
+	Provider   string `help:"Only from this provider."`
+	Capability string `default:"" enum:",tools,images,files,reasoning,structured" placeholder:"WHAT" help:"Only models with this capability (tools, images, files, reasoning, structured)."`
 	Limit      int    `default:"50"`
 	Offset     int    `default:"0"`
 }
@@ -226,9 +226,9 @@ func (p *providersRoleCmd) Run(c *command) error {
 }
 
 type catalogCmd struct {
-	Show   catalogShowCmd   `cmd:"" default:"withargs" help:"Show what is known about models."`
-	Fetch  catalogFetchCmd  `cmd:"" help:"Fetch the public catalogue of models."`
-	Verify catalogVerifyCmd `cmd:"" help:"Compare the catalogue with the one of this version."`
+	Show   catalogShowCmd   `cmd:"" default:"withargs" help:"Show details about models."`
+	Fetch  catalogFetchCmd  `cmd:"" help:"Fetch the public model catalog."`
+	Verify catalogVerifyCmd `cmd:"" help:"Compare the catalog with the one built into this version."`
 }
 
 type catalogShowCmd struct {

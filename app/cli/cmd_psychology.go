@@ -9,8 +9,8 @@ import (
 
 type psychologyCmd struct {
 	Show   psychologyShowCmd   `cmd:"" help:"Show the seven layers, or the entries of one."`
-	Export psychologyExportCmd `cmd:"" help:"Write the files of psychology."`
-	Import psychologyImportCmd `cmd:"" help:"Read the files of psychology."`
+	Export psychologyExportCmd `cmd:"" help:"Export psychology files."`
+	Import psychologyImportCmd `cmd:"" help:"Import psychology files."`
 	Soul   psychologySoulCmd   `cmd:"" help:"Show the soul, the text that says how Helix should work with you."`
 }
 
@@ -42,7 +42,7 @@ func (p *psychologyShowCmd) Run(c *command) error {
 }
 
 type psychologyExportCmd struct {
-	Dir string `arg:"" optional:"" type:"path" help:"A folder below that of your own files. Default: that folder itself."`
+	Dir string `arg:"" optional:"" type:"path" help:"A folder inside the folder of your own files. Default: that folder itself."`
 }
 
 func (p *psychologyExportCmd) Run(c *command) error {
@@ -52,7 +52,7 @@ func (p *psychologyExportCmd) Run(c *command) error {
 }
 
 type psychologyImportCmd struct {
-	Dir string `arg:"" name:"path" optional:"" type:"path" help:"A folder with an export, or a packed one. Default: the folder of your own files."`
+	Dir string `arg:"" name:"path" optional:"" type:"path" help:"A folder or archive with an export. Default: the folder of your own files."`
 }
 
 func (p *psychologyImportCmd) Run(c *command) error {

@@ -47,7 +47,7 @@ type tokenCmd struct {
 	Create tokenCreateCmd `cmd:"" help:"Create a token. It is printed once."`
 	List   tokenListCmd   `cmd:"" help:"List tokens."`
 	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token and end its sessions."`
-	Rotate tokenRotateCmd `cmd:"" help:"Replace the token of the command line."`
+	Rotate tokenRotateCmd `cmd:"" help:"Replace the command line's token."`
 }
 
 type tokenCreateCmd struct {
@@ -63,7 +63,7 @@ func (t *tokenCreateCmd) Run(c *command) error {
 	}
 	return show(c, "tokens.create", p, func(r struct{ ID, Token string }) {
 		fmt.Fprintln(c.env.Stdout, r.Token)
-		c.say("Token %s created. It is not shown again.", r.ID)
+		c.say("Token %s created. It won't be shown again.", r.ID)
 	})
 }
 
@@ -81,7 +81,7 @@ func (t *tokenListCmd) Run(c *command) error {
 		}
 	}) {
 		if len(r.Tokens) == 0 {
-			c.say("No extra tokens. The command line on this computer needs none.")
+			c.say("No extra tokens. The command line on this computer doesn't need one.")
 			return
 		}
 		rows := [][]string{}
@@ -103,7 +103,7 @@ func (t *tokenListCmd) Run(c *command) error {
 }
 
 type tokenRevokeCmd struct {
-	ID string `arg:"" help:"Id from token list."`
+	ID string `arg:"" help:"ID from token list."`
 }
 
 func (t *tokenRevokeCmd) Run(c *command) error {

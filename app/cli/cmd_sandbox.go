@@ -81,7 +81,7 @@ func (s *sandboxStatusCmd) Run(c *command) error {
 			"state", state, "engine", strings.TrimSpace(r.Engine.Name+" "+r.Engine.Version), "sha256", r.Engine.SHA256,
 			"cpu", map[string]string{"thread": "measured by the system, per run", "fuel": "estimated from the work done"}[r.CPUMeter],
 			"memory", map[string]string{"cow": "copy-on-write memory for each run", "copy": "a full memory copy for each run"}[r.Snapshot],
-			"pool", fmt.Sprintf("%d prepared, %d running, %d waiting, %d discarded", r.Pool.Idle, r.Pool.Busy, r.Pool.Queued, r.Pool.Discarded),
+			"pool", fmt.Sprintf("%d ready, %d running, %d waiting, %d discarded", r.Pool.Idle, r.Pool.Busy, r.Pool.Queued, r.Pool.Discarded),
 			"cache", cache, "third-party modules", r.Isolation+" (at least "+r.MinIsolation+")",
 		)
 		fmt.Fprintln(c.env.Stdout)
@@ -112,7 +112,7 @@ func (s *sandboxStatusCmd) Run(c *command) error {
 }
 
 type sandboxRunCmd struct {
-	File    string   `arg:"" help:"A .js, .ts or .wasm file, or the name or id of an installed WASM tool."`
+	File    string   `arg:"" help:"A .js, .ts or .wasm file, or the name or ID of an installed WASM tool."`
 	Input   string   `help:"JSON, @file or -." aliases:"params" placeholder:"JSON"`
 	Profile string   `help:"strict, standard, permissive or wasm."`
 	Grant   []string `help:"Capability to allow, such as network:https(api.example.com); may be repeated. Needs a terminal and is recorded." placeholder:"CAP" sep:"none"`
@@ -152,7 +152,7 @@ func (r *sandboxRunCmd) Run(c *command) error {
 	}
 	kind := map[string]string{".js": "javascript", ".mjs": "javascript", ".ts": "typescript", ".wasm": "wasm"}[strings.ToLower(filepath.Ext(r.File))]
 	if kind == "" {
-		return fault.Invalidf("%s is neither a .js, .ts nor .wasm file.", filepath.Base(r.File))
+		return fault.Invalidf("%s isn't a .js, .ts or .wasm file.", filepath.Base(r.File))
 	}
 	if (len(r.Grant) > 0 || r.Tier == "t0" && kind == "wasm") && !isTerminal(c.env.Stdin) {
 		return fault.Deniedf("Only a person at a terminal can allow this.")
@@ -177,7 +177,7 @@ func (r *sandboxRunCmd) Run(c *command) error {
 // installed runs an installed WASM tool by name or id.
 func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
 	if r.Profile != "" || r.Tier != "" || len(r.Grant) > 0 {
-		return fault.Invalidf("An installed skill has its own limits, tier and grants: leave --profile, --tier and --grant out.")
+		return fault.Invalidf("An installed WASM tool has its own limits, tier and grants: leave out --profile, --tier and --grant.")
 	}
 	id, err := c.idOf(wasmKind, r.File, false)
 	if fault.Is(err, fault.NotFound) {

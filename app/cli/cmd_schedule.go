@@ -23,7 +23,7 @@ type scheduleCmd struct {
 	ResumeAll scheduleResumeAllCmd `cmd:"" help:"Resume all schedules."`
 	Run       scheduleRunCmd       `cmd:"" help:"Run it now and wait. The schedule doesn't change."`
 	History   scheduleHistoryCmd   `cmd:"" help:"List runs, with missed ones and reasons."`
-	Next      scheduleNextCmd      `cmd:"" help:"Preview run times. Helix need not run."`
+	Next      scheduleNextCmd      `cmd:"" help:"Preview run times. Works without a running Helix."`
 	Cancel    scheduleCancelCmd    `cmd:"" help:"Stop a run."`
 }
 
@@ -79,7 +79,7 @@ func lastRun(r *scheduler.Run) string {
 
 // scheduleRef identifies a schedule.
 type scheduleRef struct {
-	Schedule string `arg:"" help:"Id or name."`
+	Schedule string `arg:"" help:"ID or name."`
 }
 
 // find resolves an id or a unique name of a schedule.
@@ -116,7 +116,7 @@ type cadenceFlags struct {
 	Cron  string        `xor:"cadence" help:"Five cron fields, or six with seconds first." placeholder:"\"0 9 * * 1-5\""`
 	Every time.Duration `xor:"cadence" help:"An interval, such as 1h."`
 	At    string        `xor:"cadence" help:"One time: 2026-03-01T09:00:00Z, or '2026-03-01 09:00' by this computer's clock."`
-	TZ    string        `name:"tz" help:"Time zone of --cron, such as Europe/Berlin; default the system's."`
+	TZ    string        `name:"tz" help:"Time zone for --cron, such as Europe/Berlin. Default: the system's."`
 }
 
 // cadence returns the flags as JSON; nil: none was given.
@@ -127,10 +127,10 @@ func (f cadenceFlags) cadence() (map[string]any, error) {
 		setIf(p, "timezone", f.TZ)
 		return p, nil
 	case f.TZ != "":
-		return nil, fault.Invalidf("--tz goes with --cron.")
+		return nil, fault.Invalidf("--tz only works with --cron.")
 	case f.Every != 0:
 		if f.Every < 0 || f.Every%time.Second != 0 {
-			return nil, fault.Invalidf("--every is a number of whole seconds.")
+			return nil, fault.Invalidf("--every must be a whole number of seconds.")
 		}
 		return map[string]any{"type": "interval", "everySecs": int64(f.Every / time.Second)}, nil
 	case f.At != "":
@@ -150,7 +150,7 @@ func moment(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fault.Invalidf("%q is not a time such as 2026-03-01T09:00:00Z or '2026-03-01 09:00'.", text)
+	return time.Time{}, fault.Invalidf("%q isn't a time such as 2026-03-01T09:00:00Z or '2026-03-01 09:00'.", text)
 }
 
 type scheduleNextCmd struct {

@@ -14,8 +14,8 @@ import (
 type scheduleFields struct {
 	cadenceFlags
 	Description string        `help:"Description."`
-	Skill       string        `xor:"target" help:"Id or name of a skill to run."`
-	Tool        string        `xor:"target" help:"Id or name of a tool to run."`
+	Skill       string        `xor:"target" help:"ID or name of a skill to run."`
+	Tool        string        `xor:"target" help:"ID or name of a tool to run."`
 	Synthesis   string        `xor:"target" help:"Kind of memory synthesis." placeholder:"KIND"`
 	Decay       bool          `xor:"target" help:"Run memory decay."`
 	Agent       string        `xor:"target" help:"A task for the agent." placeholder:"TEXT"`
@@ -66,7 +66,7 @@ func (f *scheduleFields) put(c *command, p map[string]any) error {
 		}
 		task := map[string]any{}
 		if err := json.Unmarshal(input, &task); err != nil {
-			return fault.Invalidf("The input of a task for the agent is a JSON object.")
+			return fault.Invalidf("The input of an agent task must be a JSON object.")
 		}
 		task["prompt"] = f.Agent
 		if input, err = json.Marshal(task); err != nil {
@@ -143,7 +143,7 @@ func (s *scheduleEditCmd) Run(c *command) error {
 		return err
 	}
 	if len(patch) == 0 {
-		return fault.Invalidf("Give something to change, such as --cron.")
+		return fault.Invalidf("Set something to change, such as --cron.")
 	}
 	was, err := s.find(c)
 	if err != nil {

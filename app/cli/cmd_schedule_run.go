@@ -14,7 +14,7 @@ import (
 type scheduleRunCmd struct {
 	scheduleRef
 	Input  string `help:"Input instead of the schedule's: a JSON object, @file or -." placeholder:"JSON"`
-	NoWait bool   `help:"Don't wait for it to finish. Without a running Helix it begins when one starts."`
+	NoWait bool   `help:"Don't wait for it to finish. If Helix isn't running, it starts when Helix does."`
 }
 
 func (r *scheduleRunCmd) Run(c *command) error {
@@ -100,7 +100,7 @@ func (c *command) awaitRun(schedule, id uuid.UUID) (scheduler.Run, error) {
 }
 
 type scheduleHistoryCmd struct {
-	Schedule string `arg:"" optional:"" help:"Id or name; default all."`
+	Schedule string `arg:"" optional:"" help:"ID or name; default all."`
 	Status   string `help:"Only runs in this state, such as missed."`
 	Limit    int    `default:"20"`
 	Cursor   string `help:"Continue from this cursor."`
@@ -152,13 +152,13 @@ func (h *scheduleHistoryCmd) Run(c *command) error {
 }
 
 type scheduleCancelCmd struct {
-	RunID string `arg:"" name:"run" help:"Id of the run."`
+	RunID string `arg:"" name:"run" help:"ID of the run."`
 }
 
 func (s *scheduleCancelCmd) Run(c *command) error {
 	id, err := uuid.Parse(s.RunID)
 	if err != nil {
-		return fault.Invalidf("%q is not the id of a run; `helix schedule history` lists them.", s.RunID)
+		return fault.Invalidf("%q isn't the ID of a run. `helix schedule history` lists them.", s.RunID)
 	}
 	return show(c, "schedules.cancel_run", map[string]any{"runId": id}, func(r scheduler.Run) { c.say("%s: %s.", plain(r.ScheduleName), r.Status) })
 }

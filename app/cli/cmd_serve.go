@@ -48,7 +48,7 @@ func (s *serveCmd) Run(c *command) error {
 		o.Flags["gateway.addr"] = "127.0.0.1:0"
 	}
 	o.Progress = func(step string, done, total int64) {
-		c.say("Updating the database: %s (%d of %d). Your data was copied first.", step, done, total)
+		c.say("Updating the database: %s (%d of %d). Your data was backed up first.", step, done, total)
 	}
 	be, err := c.openBackend(c.ctx, o)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *serveCmd) Run(c *command) error {
 	select {
 	case err = <-ended:
 	case <-c.ctx.Done():
-		c.say("Stopping; running work has up to 8 seconds.")
+		c.say("Stopping. Running work has up to 8 seconds to finish.")
 		stop, done := context.WithTimeout(context.Background(), 12*time.Second)
 		defer done()
 		err = be.Stop(stop)
@@ -84,7 +84,7 @@ func (s *serveCmd) printLink(c *command, be *backend.Backend) {
 		return
 	}
 	fmt.Fprintf(c.env.Stdout, "\nOpen this in a browser on this computer within a minute; it works once:\n\n  %s\n\n", t.URL)
-	fmt.Fprintln(c.env.Stdout, "Later: `helix ui` makes a new one. Ctrl-C stops Helix.")
+	fmt.Fprintln(c.env.Stdout, "To create a new link later, run `helix ui`. Press Ctrl-C to stop Helix.")
 }
 
 type statusCmd struct{}

@@ -19,7 +19,7 @@ type skillCmd struct {
 	Validate skillValidateCmd `cmd:"" help:"Check a skill file."`
 	List     skillListCmd     `cmd:"" help:"List skills."`
 	Show     struct {
-		Skill string `arg:"" help:"Id or name." param:"skillId" ref:"skill"`
+		Skill string `arg:"" help:"ID or name." param:"skillId" ref:"skill"`
 	} `cmd:"" help:"Show one skill in full." call:"skills.get_metadata"`
 	Delete  deleteCmd       `cmd:"" aliases:"rm,remove" help:"Delete a skill; restore brings it back for 30 days."`
 	Restore restoreNamedCmd `cmd:"" help:"Restore a deleted skill."`
@@ -57,7 +57,7 @@ func (c *command) skillFile(name string) (json.RawMessage, error) {
 		return nil, fault.Invalidf("Couldn't read %s.", name).WithCause(err)
 	}
 	if !json.Valid(b) {
-		return nil, fault.Invalidf("%s is not JSON.", map[bool]string{true: "Standard input", false: filepath.Base(name)}[name == "-"])
+		return nil, fault.Invalidf("%s isn't valid JSON.", map[bool]string{true: "Standard input", false: filepath.Base(name)}[name == "-"])
 	}
 	var shared struct {
 		Format string          `json:"format"`
@@ -157,9 +157,9 @@ func (l *skillListCmd) Run(c *command) error {
 }
 
 type skillExportCmd struct {
-	Skill     string `arg:"" help:"Id or name."`
+	Skill     string `arg:"" help:"ID or name."`
 	Output    string `short:"o" type:"path" help:"Default: standard output." placeholder:"FILE"`
-	WithTools bool   `help:"Include the tools that it calls."`
+	WithTools bool   `help:"Include the tools it calls."`
 }
 
 func (e *skillExportCmd) Run(c *command) error {
@@ -178,14 +178,14 @@ func (e *skillExportCmd) Run(c *command) error {
 	if err := os.WriteFile(e.Output, append(r.File, '\n'), 0o600); err != nil {
 		return fault.Invalidf("Couldn't write %s.", e.Output).WithCause(err)
 	}
-	c.say("Written to %s.", e.Output)
+	c.say("Wrote %s.", e.Output)
 	return nil
 }
 
 type skillImportCmd struct {
 	File       string `arg:"" help:"A share file, or - for standard input." `
 	OnConflict string `default:"rename" enum:"rename,newVersion,skip" help:"If the name is taken (${enum})."`
-	Yes        bool   `help:"Add the skill after the review without asking."`
+	Yes        bool   `help:"Add the skill after the review, without asking."`
 }
 
 type skillImport struct {
@@ -213,7 +213,7 @@ func (i *skillImportCmd) Run(c *command) error {
 	}
 	c.reviewed(&r)
 	if r.Action == "skipped" {
-		c.say("A skill with that name exists, so nothing is added.")
+		c.say("A skill with that name already exists, so nothing was added.")
 		return c.ifJSON(raw)
 	}
 	if err := c.confirm(i.Yes, "Add this skill, disabled?"); err != nil {
@@ -251,7 +251,7 @@ func (c *command) shareFile(name string) (json.RawMessage, error) {
 		return nil, fault.Invalidf("Couldn't read %s.", name).WithCause(err)
 	}
 	if !json.Valid(b) {
-		return nil, fault.Invalidf("%s is not JSON.", filepath.Base(name))
+		return nil, fault.Invalidf("%s isn't valid JSON.", filepath.Base(name))
 	}
 	return b, nil
 }
@@ -278,7 +278,7 @@ func (c *command) reviewed(r *skillImport) {
 }
 
 type skillHistoryCmd struct {
-	Skill  string `arg:"" optional:"" help:"Id or name; default: all skills."`
+	Skill  string `arg:"" optional:"" help:"ID or name; default: all skills."`
 	Status string `default:"" enum:",queued,running,waiting,completed,failed,cancelled" placeholder:"STATUS" help:"Only runs in this state."`
 	Limit  int    `default:"50"`
 }
@@ -322,7 +322,7 @@ func (h *skillHistoryCmd) Run(c *command) error {
 }
 
 type skillCancelCmd struct {
-	Execution string `arg:"" help:"Id of the run."`
+	Execution string `arg:"" help:"ID of the run."`
 }
 
 func (k *skillCancelCmd) Run(c *command) error {

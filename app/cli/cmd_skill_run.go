@@ -15,10 +15,10 @@ import (
 )
 
 type skillRunCmd struct {
-	Skill   string `arg:"" help:"Id, name, or a skill file."`
+	Skill   string `arg:"" help:"ID, name, or a skill file."`
 	Input   string `help:"JSON, @file or -." placeholder:"JSON"`
 	Version string `help:"Run this version of a saved skill." placeholder:"V"`
-	Async   bool   `help:"Print the run's id and don't wait."`
+	Async   bool   `help:"Print the run's ID and don't wait."`
 	DryRun  bool   `help:"Dry run: simulate the steps without side effects."`
 	From    string `help:"With --dry-run: use the recorded results of this run." placeholder:"EXEC"`
 	Mocks   string `help:"With --dry-run: mocks by step path, as JSON, @file or -." placeholder:"@FILE"`
@@ -58,10 +58,10 @@ type skillWait struct {
 func (r *skillRunCmd) Run(c *command) error {
 	c.runsCode = true
 	if (r.From != "" || r.Mocks != "") && !r.DryRun {
-		return fault.Invalidf("--from and --mocks are for --dry-run.")
+		return fault.Invalidf("--from and --mocks only work with --dry-run.")
 	}
 	if r.Async && r.DryRun {
-		return fault.Invalidf("A dry run can't be left running.")
+		return fault.Invalidf("A dry run can't run in the background.")
 	}
 	p := map[string]any{}
 	input, err := c.input(r.Input)
@@ -93,7 +93,7 @@ func (r *skillRunCmd) name(c *command, p map[string]any) error {
 			return err
 		}
 		if r.Version != "" {
-			return fault.Invalidf("A file has one version only: leave --version out.")
+			return fault.Invalidf("A file has only one version: leave out --version.")
 		}
 		p["skill"] = skill
 		return nil
@@ -155,7 +155,7 @@ func (c *command) versionID(skill any, label string) (string, error) {
 			return v.VersionID, nil
 		}
 	}
-	return "", fault.NotFoundf("The skill has no version %s.", label)
+	return "", fault.NotFoundf("The skill doesn't have a version %s.", label)
 }
 
 // live starts the run and follows it. Ctrl-C cancels it.
@@ -247,7 +247,7 @@ func (c *command) followRun(id string, events <-chan struct{}, alone bool) (*ski
 			waits = time.Time{}
 		}
 		if alone && !waits.IsZero() && time.Since(waits) > aloneWait {
-			return nil, nil, fault.Unavailablef("The run %s is waiting for its time. It continues when Helix runs: `helix serve`.", id)
+			return nil, nil, fault.Unavailablef("The run %s is waiting for its time. It continues while Helix is running: `helix serve`.", id)
 		}
 		if len(page.Events) > 0 && seq < page.LastSeq {
 			continue
@@ -356,7 +356,7 @@ func (c *command) ended(e *skillExecution, raw json.RawMessage) error {
 				c.say("Answer it with: helix approvals decide %s --approve", w.ApprovalID)
 			}
 		}
-		fmt.Fprintf(c.env.Stderr, "helix: The run %s waits for you (%s). It stays as it is.\n", e.ExecutionID, e.WaitReason)
+		fmt.Fprintf(c.env.Stderr, "helix: The run %s is waiting for you (%s). Nothing else happens until you answer.\n", e.ExecutionID, e.WaitReason)
 		return failed{ExitCode(fault.Denied)}
 	}
 	kind, message := fault.Internal, "The run failed."

@@ -16,26 +16,26 @@ import (
 )
 
 type syncCmd struct {
-	Status      syncStatusCmd      `cmd:"" default:"withargs" help:"Show how sync stands."`
+	Status      syncStatusCmd      `cmd:"" default:"withargs" help:"Show the sync status."`
 	Setup       syncSetupCmd       `cmd:"" help:"Make a PostgreSQL database your hub and connect this device."`
-	Invite      syncInviteCmd      `cmd:"" help:"Make a link with which one more device can join."`
+	Invite      syncInviteCmd      `cmd:"" help:"Create a link that lets one more device join."`
 	Enroll      syncEnrollCmd      `cmd:"" help:"Join with a link from another device, or with a recovery code."`
-	Recovery    syncRecoveryCmd    `cmd:"" name:"recovery-code" help:"Print a new recovery code, with which a device can join when no other is left."`
-	RotateKey   syncRotateKeyCmd   `cmd:"" help:"Encrypt with a new key from now on, and what is on the hub again."`
-	Now         syncNowCmd         `cmd:"" help:"Exchange changes now."`
-	Pause       syncPauseCmd       `cmd:"" help:"Stop exchanging changes until resumed."`
-	Resume      syncResumeCmd      `cmd:"" help:"Resume exchanging changes."`
+	Recovery    syncRecoveryCmd    `cmd:"" name:"recovery-code" help:"Print a new recovery code, which lets a device join when no other is left."`
+	RotateKey   syncRotateKeyCmd   `cmd:"" help:"Encrypt everything on the hub with a new key."`
+	Now         syncNowCmd         `cmd:"" help:"Sync now."`
+	Pause       syncPauseCmd       `cmd:"" help:"Pause syncing until resumed."`
+	Resume      syncResumeCmd      `cmd:"" help:"Resume syncing."`
 	Conflicts   syncConflictsCmd   `cmd:"" help:"List what two devices changed at the same time."`
 	Resolve     syncResolveCmd     `cmd:"" help:"Decide a conflict."`
-	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what could not be synced, and try it again."`
+	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what couldn't be synced, and retry it."`
 	Devices     syncDevicesCmd     `cmd:"" help:"List your devices."`
 	Revoke      syncRevokeCmd      `cmd:"" help:"End a device's access to the hub."`
-	Selftest    syncSelftestCmd    `cmd:"" help:"Prove that the hub keeps users apart, even against a modified client."`
+	Selftest    syncSelftestCmd    `cmd:"" help:"Verify that the hub keeps users apart, even against a modified client."`
 	Disconnect  syncDisconnectCmd  `cmd:"" help:"Leave the hub. Everything on this device is kept."`
 }
 
 type syncStatusCmd struct {
-	Check bool `help:"Exit with 7 when there are open conflicts or items that could not be synced, with 6 when the hub cannot be reached."`
+	Check bool `help:"Exit with 7 if there are open conflicts or items that couldn't be synced, or with 6 if the hub can't be reached."`
 }
 
 func (s *syncStatusCmd) Run(c *command) error {
@@ -151,7 +151,7 @@ func (r *syncRotateKeyCmd) Run(c *command) error {
 }
 
 type syncInviteCmd struct {
-	Name string `arg:"" optional:"" help:"Name of the device to come."`
+	Name string `arg:"" optional:"" help:"Name of the new device."`
 }
 
 func (i *syncInviteCmd) Run(c *command) error {
@@ -175,7 +175,7 @@ func (e *syncEnrollCmd) Run(c *command) error {
 		}
 	}
 	return show(c, "sync.enroll", cloudsync.EnrollParams{Code: link, Name: e.Name}, func(r cloudsync.SetupResult) {
-		c.say("Connected as device %d. Exchange changes with: helix sync now", r.Site)
+		c.say("Connected as device %d. Sync now with: helix sync now", r.Site)
 	})
 }
 
@@ -185,7 +185,7 @@ func (*syncNowCmd) Run(c *command) error {
 	return show(c, "sync.coordinate", cloudsync.CoordinateParams{}, func(r cloudsync.CoordinateResult) {
 		c.say("%d sent, %d received, %d merged, %d new conflicts.", r.Pushed, r.Pulled, r.Merged, r.Conflicts)
 		if r.DeadLetters > 0 {
-			c.say("%d items could not be synced. See: helix sync dead-letters", r.DeadLetters)
+			c.say("%d items couldn't be synced. See: helix sync dead-letters", r.DeadLetters)
 		}
 	})
 }
@@ -203,7 +203,7 @@ func (*syncResumeCmd) Run(c *command) error {
 }
 
 type syncConflictsCmd struct {
-	Status string `default:"open" enum:"open,resolved,auto,all" help:"Which conflicts (${enum}). In an auto conflict the later write won."`
+	Status string `default:"open" enum:"open,resolved,auto,all" help:"Which conflicts (${enum}). In an auto conflict, the later write won."`
 	Limit  int    `default:"50"`
 	Offset int    `default:"0"`
 }
@@ -233,7 +233,7 @@ func clipText(s string) string {
 }
 
 type syncResolveCmd struct {
-	ID    uuid.UUID `arg:"" name:"conflict" help:"Id of the conflict."`
+	ID    uuid.UUID `arg:"" name:"conflict" help:"ID of the conflict."`
 	Keep  string    `required:"" enum:"mine,theirs,merged" help:"Which version to keep (${enum})."`
 	Value string    `placeholder:"-" help:"With --keep merged: read the merged value from standard input."`
 }
@@ -242,7 +242,7 @@ func (s *syncResolveCmd) Run(c *command) error {
 	p := cloudsync.ResolveParams{ConflictID: s.ID, Choice: s.Keep}
 	if s.Keep == "merged" {
 		if s.Value != "-" {
-			return fault.Invalidf("Give the merged value on standard input with --value -.")
+			return fault.Invalidf("Provide the merged value on standard input with --value -.")
 		}
 		text, err := c.secretInput("-", "", "")
 		if err != nil {
@@ -259,7 +259,7 @@ func (s *syncResolveCmd) Run(c *command) error {
 
 type syncDeadLettersCmd struct {
 	List  syncDeadListCmd  `cmd:"" default:"1" help:"List them."`
-	Retry syncDeadRetryCmd `cmd:"" help:"Try one again with the next exchange."`
+	Retry syncDeadRetryCmd `cmd:"" help:"Retry one with the next sync."`
 }
 
 type syncDeadListCmd struct{}
@@ -279,11 +279,11 @@ func (*syncDeadListCmd) Run(c *command) error {
 }
 
 type syncDeadRetryCmd struct {
-	ID uuid.UUID `arg:"" name:"item" help:"Id of the item."`
+	ID uuid.UUID `arg:"" name:"item" help:"ID of the item."`
 }
 
 func (r *syncDeadRetryCmd) Run(c *command) error {
-	return show(c, "sync.retry_dead_letter", cloudsync.RetryParams{ID: r.ID}, func(json.RawMessage) { c.say("It is sent again with the next exchange.") })
+	return show(c, "sync.retry_dead_letter", cloudsync.RetryParams{ID: r.ID}, func(json.RawMessage) { c.say("It will be sent again with the next sync.") })
 }
 
 type syncDevicesCmd struct{}
@@ -312,7 +312,7 @@ func (*syncDevicesCmd) Run(c *command) error {
 }
 
 type syncRevokeCmd struct {
-	ID  uuid.UUID `arg:"" name:"device" help:"Id of the device."`
+	ID  uuid.UUID `arg:"" name:"device" help:"ID of the device."`
 	Yes bool      `short:"y" help:"Don't ask for confirmation."`
 }
 
@@ -320,7 +320,7 @@ func (r *syncRevokeCmd) Run(c *command) error {
 	if err := c.confirm(r.Yes, "End the access of device "+r.ID.String()+"?"); err != nil {
 		return err
 	}
-	return show(c, "sync.revoke_device", cloudsync.RevokeParams{ID: r.ID}, func(json.RawMessage) { c.say("Its access has ended. What it has stays on it.") })
+	return show(c, "sync.revoke_device", cloudsync.RevokeParams{ID: r.ID}, func(json.RawMessage) { c.say("Its access has ended. The data already on it stays there.") })
 }
 
 type syncSelftestCmd struct {

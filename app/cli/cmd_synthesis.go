@@ -15,29 +15,29 @@ import (
 )
 
 type synthesisCmd struct {
-	Run      synthesisRunCmd      `cmd:"" default:"withargs" help:"Look for patterns in memories and conversations."`
-	Status   synthesisStatusCmd   `cmd:"" help:"Show how a job stands."`
+	Run      synthesisRunCmd      `cmd:"" default:"withargs" help:"Find patterns in memories and conversations."`
+	Status   synthesisStatusCmd   `cmd:"" help:"Show the progress of a job."`
 	History  synthesisHistoryCmd  `cmd:"" help:"List jobs."`
-	Patterns synthesisPatternsCmd `cmd:"" help:"List the patterns that were found, or show one."`
+	Patterns synthesisPatternsCmd `cmd:"" help:"List the patterns found, or show one."`
 	Feedback synthesisFeedbackCmd `cmd:"" help:"Confirm or reject a pattern."`
-	People   synthesisPeopleCmd   `cmd:"" help:"List the people of your texts, and say which names mean the same one."`
+	People   synthesisPeopleCmd   `cmd:"" help:"List the people in your texts, and merge, split or rename them."`
 }
 
 type synthesisRunCmd struct {
-	UserID     string  `name:"user-id" short:"u" required:"" placeholder:"UUID" help:"Your user id, or me."`
-	Limit      int     `short:"l" default:"100" help:"How many of the newest texts are read, 1 to 10000."`
-	Confidence float64 `short:"c" default:"0.7" help:"Least confidence of a pattern, 0 to 1."`
+	UserID     string  `name:"user-id" short:"u" required:"" placeholder:"UUID" help:"Your user ID, or me."`
+	Limit      int     `short:"l" default:"100" help:"How many of the newest texts to read, 1 to 10000."`
+	Confidence float64 `short:"c" default:"0.7" help:"Minimum confidence of a pattern, 0 to 1."`
 	Type       string  `default:"full_synthesis" help:"full_synthesis, emotional_patterns, relational_memory, prospective_self or narrative_coherence."`
-	Engine     string  `default:"local" enum:"local,llm" help:"local opens no network connection; llm asks the language model of the role synthesis, after you have read what is sent."`
-	Since      string  `placeholder:"TIME" help:"Only texts from this time on, as 2026-01-31 or RFC 3339."`
+	Engine     string  `default:"local" enum:"local,llm" help:"local opens no network connection; llm asks the language model of the role synthesis after you review what is sent."`
+	Since      string  `placeholder:"TIME" help:"Only texts from this time on, such as 2026-01-31, or in RFC 3339."`
 	Until      string  `placeholder:"TIME" help:"Only texts before this time."`
-	Themes     int     `placeholder:"N" help:"Divide all texts into N topics, 2 to 100, in place of finding out how many there are."`
+	Themes     int     `placeholder:"N" help:"Divide all texts into N topics, 2 to 100, instead of detecting how many there are."`
 	DryRun     bool    `help:"Show what would be found, without changes."`
 
 	Preview bool     `help:"llm: show exactly what would be sent, and send nothing."`
-	Approve string   `placeholder:"HASH" help:"llm: send the text whose preview had this hash, without a question."`
-	Hide    []string `placeholder:"NAME" help:"llm: a name that is masked before texts are sent. Repeatable."`
-	Samples int      `default:"1" help:"llm: how often the model is asked, 1 or 3."`
+	Approve string   `placeholder:"HASH" help:"llm: send the text whose preview had this hash, without asking."`
+	Hide    []string `placeholder:"NAME" help:"llm: a name to mask before texts are sent; may be repeated."`
+	Samples int      `default:"1" help:"llm: how many times to ask the model, 1 or 3."`
 }
 
 func (s *synthesisRunCmd) Run(c *command) error {
@@ -61,7 +61,7 @@ func (s *synthesisRunCmd) Run(c *command) error {
 		return err
 	}
 	if s.UserID != "me" && s.UserID != session.User.ID.String() {
-		return fault.Deniedf("This is the id of another user. Yours is %s.", session.User.ID)
+		return fault.Deniedf("This is another user's ID. Yours is %s.", session.User.ID)
 	}
 	p := map[string]any{"synthesisType": s.Type, "limit": s.Limit, "confidence": s.Confidence, "engine": s.Engine, "dryRun": s.DryRun, "waitMs": 0}
 	span := map[string]any{}
@@ -230,13 +230,13 @@ func parseDay(text string) (time.Time, error) {
 	}
 	t, err := time.ParseInLocation(time.DateOnly, text, time.Local)
 	if err != nil {
-		return t, fault.Invalidf("%q is not a day such as 2026-01-31 or a time of RFC 3339.", text)
+		return t, fault.Invalidf("%q isn't a day such as 2026-01-31 or an RFC 3339 time.", text)
 	}
 	return t, nil
 }
 
 type synthesisStatusCmd struct {
-	Job string `arg:"" help:"Id of the job."`
+	Job string `arg:"" help:"ID of the job."`
 }
 
 func (s *synthesisStatusCmd) Run(c *command) error {
@@ -310,9 +310,9 @@ func (s *synthesisPatternsCmd) Run(c *command) error {
 }
 
 type synthesisFeedbackCmd struct {
-	ID      string `arg:"" help:"Id of the pattern."`
+	ID      string `arg:"" help:"ID of the pattern."`
 	Verdict string `arg:"" enum:"confirm,reject,clear" help:"confirm, reject or clear."`
-	Note    string `help:"A note that is shown with it."`
+	Note    string `help:"A note to show with it."`
 }
 
 func (s *synthesisFeedbackCmd) Run(c *command) error {

@@ -105,7 +105,7 @@ func (l *toolListCmd) Run(c *command) error {
 }
 
 type toolRef struct {
-	Tool string `arg:"" help:"Id or name." param:"toolId" ref:"tool"`
+	Tool string `arg:"" help:"ID or name." param:"toolId" ref:"tool"`
 }
 
 // with resolves the tool, calls a method with its id and extra params and prints JSON.
@@ -133,7 +133,7 @@ func source(path string) (code, language string, err error) {
 	case ".js", ".mjs":
 		language = "javascript"
 	default:
-		return "", "", fault.Invalidf("%s is neither .ts nor .js.", filepath.Base(path))
+		return "", "", fault.Invalidf("%s isn't a .ts or .js file.", filepath.Base(path))
 	}
 	return string(b), language, nil
 }

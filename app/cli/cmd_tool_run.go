@@ -16,7 +16,7 @@ import (
 )
 
 type toolRunCmd struct {
-	Tool    string `arg:"" help:"Id, name, or a .ts or .js file, which runs as a draft."`
+	Tool    string `arg:"" help:"ID, name, or a .ts or .js file, which runs as a draft."`
 	Input   string `help:"JSON object, @file or -." aliases:"params" placeholder:"JSON"`
 	Version string `help:"Run this version of a stored tool."`
 }
@@ -128,7 +128,7 @@ func (t *toolTestCmd) Run(c *command) error {
 		return err
 	}
 	if len(got.Tool.Samples) == 0 {
-		return fault.NotFoundf("This tool has no stored samples. Save one in its editor.")
+		return fault.NotFoundf("This tool doesn't have any saved samples. Save one in its editor.")
 	}
 	type sampleResult struct {
 		Name            string          `json:"name"`
@@ -244,7 +244,7 @@ func (e *toolExportCmd) Run(c *command) error {
 
 type toolImportCmd struct {
 	Source     string `arg:"" help:"File, https address or helix:// link."`
-	Yes        bool   `help:"Add the tools after the review without asking."`
+	Yes        bool   `help:"Add the tools after the review, without asking."`
 	OnConflict string `default:"rename" enum:"rename,replace,skip" help:"If a name is taken (${enum})."`
 }
 
@@ -261,7 +261,7 @@ func (i *toolImportCmd) Run(c *command) error {
 	p := map[string]any{"onConflict": i.OnConflict, "dryRun": true}
 	if b, err := os.ReadFile(i.Source); err == nil {
 		if !json.Valid(b) {
-			return fault.Invalidf("%s is not JSON.", filepath.Base(i.Source))
+			return fault.Invalidf("%s isn't valid JSON.", filepath.Base(i.Source))
 		}
 		p["bundle"] = json.RawMessage(b)
 	} else {
@@ -333,7 +333,7 @@ type toolSecretCmd struct {
 type toolSecretSetCmd struct {
 	Name string   `arg:""`
 	Host []string `required:"" help:"Allowed host; may be repeated."`
-	Tool []string `help:"Only this tool or skill may use it; may be repeated. Default: any that you allow."`
+	Tool []string `help:"Only this tool or skill can use it; may be repeated. Default: any you allow."`
 }
 
 func (s *toolSecretSetCmd) Run(c *command) error {

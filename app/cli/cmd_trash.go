@@ -14,10 +14,10 @@ import (
 )
 
 type trashCmd struct {
-	List    trashListCmd    `cmd:"" default:"withargs" help:"List what was deleted, the latest first."`
+	List    trashListCmd    `cmd:"" default:"withargs" help:"List deleted items, newest first."`
 	Restore trashRestoreCmd `cmd:"" help:"Restore items from the trash."`
-	Purge   trashPurgeCmd   `cmd:"" help:"Delete items of the trash permanently."`
-	Empty   trashEmptyCmd   `cmd:"" help:"Delete everything in the trash permanently."`
+	Purge   trashPurgeCmd   `cmd:"" help:"Permanently delete items in the trash."`
+	Empty   trashEmptyCmd   `cmd:"" help:"Permanently delete everything in the trash."`
 }
 
 type trashFilter struct {
@@ -51,7 +51,7 @@ func (l *trashListCmd) Run(c *command) error {
 
 // trashRefs are items in the trash, by id or by unique name.
 type trashRefs struct {
-	Refs []string `arg:"" name:"item" help:"Ids, or names."`
+	Refs []string `arg:"" name:"item" help:"IDs, or names."`
 	trashFilter
 }
 
@@ -84,7 +84,7 @@ func (t *trashRefs) find(c *command) ([]trash.Item, error) {
 			for i, it := range found {
 				ids[i] = it.Kind + " " + it.ID.String()
 			}
-			return nil, fault.Conflictf("%d items in the trash are named %q. Use an id: %s.", len(found), ref, strings.Join(ids, ", "))
+			return nil, fault.Conflictf("%d items in the trash are named %q. Use an ID: %s.", len(found), ref, strings.Join(ids, ", "))
 		}
 	}
 	return out, nil

@@ -144,7 +144,7 @@ func (c *command) input(arg string) (json.RawMessage, error) {
 		return nil, fault.Invalidf("Couldn't read %s.", arg).WithCause(err)
 	}
 	if !json.Valid(b) {
-		return nil, fault.Invalidf("%s is not valid JSON.", what(arg))
+		return nil, fault.Invalidf("%s isn't valid JSON.", what(arg))
 	}
 	return b, nil
 }

@@ -96,7 +96,7 @@ func Append(tx *storage.Tx, e Entry) error {
 func appendEntry(tx *storage.Tx, e Entry) (int64, error) {
 	dev := tx.Device().ID
 	if dev == uuid.Nil {
-		return 0, fault.Unavailablef("The audit log cannot be written because the key of this device is locked.")
+		return 0, fault.Unavailablef("The audit log can't be written because this device's key is locked.")
 	}
 	if err := e.fill(tx); err != nil {
 		return 0, err

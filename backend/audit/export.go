@@ -307,7 +307,7 @@ func (s *Service) trusted(ctx context.Context) ([]ed25519.PublicKey, error) {
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
 	var res ExportResult
 	if !filepath.IsAbs(p.Path) {
-		return res, fault.Invalidf("Give the full path of the file to write.")
+		return res, fault.Invalidf("Provide the full path of the file to write.")
 	}
 	if _, err := os.Lstat(p.Path); err == nil {
 		return res, fault.Conflictf("A file with this name already exists. Choose another.")
@@ -335,7 +335,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	}
 	f, err := os.CreateTemp(filepath.Dir(p.Path), ".audit-export-*") // mode 0600
 	if err != nil {
-		return res, fault.Invalidf("The file cannot be written there.").WithCause(err)
+		return res, fault.Invalidf("Couldn't write the file there.").WithCause(err)
 	}
 	defer func() {
 		if err != nil {
@@ -353,7 +353,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	if err = os.Link(f.Name(), p.Path); err == nil {
 		_ = os.Remove(f.Name())
 	} else if err = os.Rename(f.Name(), p.Path); err != nil {
-		return ExportResult{}, fault.Invalidf("The file cannot be written there.").WithCause(err)
+		return ExportResult{}, fault.Invalidf("Couldn't write the file there.").WithCause(err)
 	}
 	syncDir(filepath.Dir(p.Path))
 	res.Path = p.Path

@@ -32,10 +32,10 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 		return res, err
 	}
 	if p.Before < 0 {
-		return res, fault.InvalidField("before", fault.CodeRange, "before is %d; it must not be negative.", p.Before)
+		return res, fault.InvalidField("before", fault.CodeRange, "before is %d; it can't be negative.", p.Before)
 	}
 	if len(p.Actions) > 32 || len(p.Text) > 200 {
-		return res, fault.Invalidf("A list takes at most 32 actions and 200 bytes of text.")
+		return res, fault.Invalidf("A list can have at most 32 actions and 200 bytes of text.")
 	}
 	user := identity.UserID(ctx)
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {

@@ -156,7 +156,7 @@ func (s *Service) pruneSegments(ctx context.Context, cutoff int64) (more bool, e
 // and the chain can still be verified. Erasing is itself recorded.
 func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult, error) {
 	if (p.SubjectID == "") == (p.Before == nil) {
-		return EraseResult{}, fault.Invalidf("Give either subjectId or before.")
+		return EraseResult{}, fault.Invalidf("Provide either subjectId or before.")
 	}
 	if len(p.SubjectID) > maxName {
 		return EraseResult{}, fault.Invalidf("subjectId is longer than %d bytes.", maxName)

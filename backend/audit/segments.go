@@ -170,7 +170,7 @@ func (s *Service) closeOne(ctx context.Context) error {
 		seg = segment{}
 		dev := tx.Device()
 		if dev.ID == uuid.Nil {
-			return fault.Unavailablef("The audit log cannot be signed because the key of this device is locked.")
+			return fault.Unavailablef("The audit log can't be signed because this device's key is locked.")
 		}
 		last, err := lastSegment(tx, dev.ID)
 		if err != nil {

@@ -163,7 +163,7 @@ func (s *Service) Accept(ctx context.Context, p AcceptParams) (AcceptResult, err
 			return err
 		}
 		if st.Count == 0 {
-			return fault.NotFoundf("The log has no alarm of this kind to accept. Problems with entries or signatures cannot be accepted.")
+			return fault.NotFoundf("The log has no alarm of this kind to accept. Problems with entries or signatures can't be accepted.")
 		}
 		res.Seq = st.Through
 		return Append(tx, Entry{Action: Accepted, SubjectKind: "head", SubjectID: p.Problem, Details: st})

@@ -35,7 +35,7 @@ func VerifyAgainst(r io.Reader, keys []ed25519.PublicKey, head *Head) (Report, e
 		return Report{}, err
 	}
 	if !bytes.HasPrefix(first, []byte(`{"t":"`)) && !bytes.Contains(first, []byte(formatName)) {
-		return Report{}, fault.Invalidf("This file is not an audit export.")
+		return Report{}, fault.Invalidf("This file isn't an audit export.")
 	}
 	var h header
 	line, whole := bytes.CutSuffix(first, []byte("\n"))

@@ -245,5 +245,5 @@ func CheckInput(ctx context.Context, i Info, input json.RawMessage) error {
 	if where == "" {
 		where = "the whole"
 	}
-	return fault.Invalidf("The input is not valid: %s: %s.", where, list[0].Message).WithDetails(Refusal{Reason: ReasonInput, Problems: list})
+	return fault.Invalidf("The input isn't valid: %s: %s.", where, list[0].Message).WithDetails(Refusal{Reason: ReasonInput, Problems: list})
 }

@@ -142,7 +142,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 func (r *Registry) Call(ctx context.Context, ref Ref, q Request) (out Result, err error) {
 	p := r.Provider(ref.Kind)
 	if p == nil {
-		return Result{}, fault.Unavailablef("This version of Helix has no callables of kind %s.", ref.Kind)
+		return Result{}, fault.Unavailablef("This version of Helix doesn't have callables of the kind %s.", ref.Kind)
 	}
 	defer func() {
 		if x := recover(); x != nil {
@@ -156,7 +156,7 @@ func (r *Registry) Call(ctx context.Context, ref Ref, q Request) (out Result, er
 func (r *Registry) Rights(ctx context.Context, i Info, input json.RawMessage) (permission.PreviewResult, error) {
 	p := r.Provider(i.Kind)
 	if p == nil {
-		return permission.PreviewResult{}, fault.Unavailablef("This version of Helix has no callables of kind %s.", i.Kind)
+		return permission.PreviewResult{}, fault.Unavailablef("This version of Helix doesn't have callables of the kind %s.", i.Kind)
 	}
 	return p.Rights(ctx, i, input)
 }
@@ -281,7 +281,7 @@ func (r *Registry) findBlocked(ctx context.Context, list []Info) error {
 // CallByName calls anything that the user can call, by its id or its name, and returns when it has ended.
 func (r *Registry) CallByName(ctx context.Context, p CallParams) (CallResult, error) {
 	if p.ID == "" && p.Name == "" || p.TimeoutMs < 0 || len(p.Key) > maxKey {
-		return CallResult{}, fault.Invalidf("Give the id or the name of what to call, a timeout above 0 and a key of at most %d bytes.", maxKey)
+		return CallResult{}, fault.Invalidf("Provide the ID or the name of what to call, a timeout above 0 and a key of at most %d bytes.", maxKey)
 	}
 	i, err := r.One(ctx, p.Kind, p.ID, p.Name)
 	if fault.Is(err, fault.NotFound) && p.ID == "" { // people may also give an id as the name

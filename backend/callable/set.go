@@ -136,7 +136,7 @@ func Typed[P any](run func(ctx context.Context, r Request, in P) (any, error)) f
 	return func(ctx context.Context, r Request) (any, error) {
 		var in P
 		if err := json.Unmarshal(r.Input, &in); err != nil {
-			return nil, fault.Invalidf("The input is not valid for this callable.").WithCause(err)
+			return nil, fault.Invalidf("The input isn't valid for this callable.").WithCause(err)
 		}
 		return run(ctx, r, in)
 	}

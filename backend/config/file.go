@@ -93,7 +93,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 		select {
 		case <-ctx.Done():
 			_ = f.Close()
-			return nil, fault.Unavailablef("Another program is writing this file. Please try again.").WithCause(ctx.Err())
+			return nil, fault.Unavailablef("Another program is writing this file. Try again in a moment.").WithCause(ctx.Err())
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

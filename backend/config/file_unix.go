@@ -20,7 +20,7 @@ func closeFolder(dir string, mine bool) error {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if me := os.Geteuid(); ok && me != 0 && int(sys.Uid) != me {
 		if mine {
-			return fault.Deniedf("The folder %s belongs to another user, so Helix does not use it. Remove it, or set XDG_RUNTIME_DIR to a folder of your own.", dir)
+			return fault.Deniedf("The folder %s belongs to another user, so Helix won't use it. Remove it, or set XDG_RUNTIME_DIR to a folder of your own.", dir)
 		}
 		return nil
 	}

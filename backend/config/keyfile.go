@@ -82,7 +82,7 @@ func (r *Root) readKeyFile() (key []byte, safe bool, err error) {
 	}
 	key, err = aead.Open(nil, sealed[:12], sealed[12:], []byte(keyFileAAD))
 	if err != nil {
-		return nil, false, fault.Deniedf("The passphrase does not open the key file.")
+		return nil, false, fault.Deniedf("Wrong passphrase for the key file.")
 	}
 	if len(key) != keySize {
 		return damaged(nil)

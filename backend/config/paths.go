@@ -52,7 +52,7 @@ func (m Machine) filled() Machine {
 func FindPaths(m Machine, dataDir string) (Paths, error) {
 	m = m.filled()
 	if m.Home == "" && dataDir == "" {
-		return Paths{}, fault.Invalidf("There is no home folder. Set HOME or use --data-dir.")
+		return Paths{}, fault.Invalidf("Couldn't find your home folder. Set HOME or use --data-dir.")
 	}
 	join := func(elem ...string) string { return joinFor(m.OS, elem...) }
 	// The base directory specification requires that a relative XDG path is ignored.

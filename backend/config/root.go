@@ -271,7 +271,7 @@ func (r *Root) Create(ctx context.Context) ([]byte, error) {
 // Replace stores key in place of the current one.
 func (r *Root) Replace(ctx context.Context, key []byte) error {
 	if len(key) != keySize {
-		return fault.Invalidf("A root key has %d bytes.", keySize)
+		return fault.Invalidf("A root key must have %d bytes.", keySize)
 	}
 	return r.store(ctx, slices.Clone(key), true)
 }
@@ -321,9 +321,9 @@ func (r *Root) MoveToKeyring(ctx context.Context) error {
 	cancel()
 	switch {
 	case err == nil && was.RootKey != hex.EncodeToString(r.file):
-		return fault.Conflictf("The keyring already holds another key of Helix. Nothing was changed.")
+		return fault.Conflictf("The keyring already contains another Helix key. Nothing was changed.")
 	case err != nil && !errors.Is(err, errNoItem):
-		return fault.Unavailablef("The keyring did not answer. Nothing was changed.").WithCause(err)
+		return fault.Unavailablef("The keyring didn't respond. Nothing was changed.").WithCause(err)
 	}
 	it := item{V: 1, RootKey: hex.EncodeToString(r.file), GatewayToken: r.token}
 	if it.GatewayToken == "" {

@@ -80,7 +80,7 @@ type SetResult struct {
 func (s *Service) Set(ctx context.Context, p SetParams) (SetResult, error) {
 	r := SetResult{Applied: []string{}, Restart: []string{}}
 	if len(p.Values) == 0 {
-		return r, fault.Invalidf("Give at least one setting.")
+		return r, fault.Invalidf("Provide at least one setting.")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,11 +96,11 @@ func (s *Service) Set(ctx context.Context, p SetParams) (SetResult, error) {
 			return r, unknownKey(key)
 		}
 		if seen[set.Key] {
-			return r, fault.Invalidf("%s is named twice.", set.Key)
+			return r, fault.Invalidf("%s is listed twice.", set.Key)
 		}
 		seen[set.Key] = true
 		if from := sources[set.Key]; from == FromEnv || from == FromDotenv || from == FromFlag {
-			return r, fault.Conflictf("%s is set by %s and cannot be changed here.", set.Key, sourceWords[from]).
+			return r, fault.Conflictf("%s is set by %s and can't be changed here.", set.Key, sourceWords[from]).
 				WithDetails(map[string]any{"key": set.Key, "source": from})
 		}
 		e := edit{key: set.Key}

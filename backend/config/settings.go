@@ -196,7 +196,7 @@ func (s Setting) Accept(v any) (any, error) {
 }
 
 func (s Setting) invalid(v any) error {
-	return fault.Invalidf("%s cannot be %s: it must be %s.", s.Key, shown(v), s.Range()).
+	return fault.Invalidf("%s can't be %s: it must be %s.", s.Key, shown(v), s.Range()).
 		WithDetails(map[string]any{"key": s.Key, "value": v, "range": s.Range()})
 }
 

@@ -11,7 +11,7 @@ import (
 // is kept and the error says so.
 func (r *Root) StoreToken(ctx context.Context, token string) error {
 	if decodeKey(token) == nil {
-		return fault.Invalidf("A root token has 64 hexadecimal characters.")
+		return fault.Invalidf("A root token must have 64 hexadecimal characters.")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -41,7 +41,7 @@ func TestWriteReadEditDeleteUndo(t *testing.T) {
 	}
 
 	e.fails(fault.Conflict, "file.edit", in{"path": path, "old": "two", "new": "2", "hash": "00"})
-	if err := e.fails(fault.Invalid, "file.edit", in{"path": path, "old": "four", "new": "4", "hash": made["hash"]}); !strings.Contains(fault.As(err).Message, "is not in") {
+	if err := e.fails(fault.Invalid, "file.edit", in{"path": path, "old": "four", "new": "4", "hash": made["hash"]}); !strings.Contains(fault.As(err).Message, "isn't in") {
 		t.Error(err)
 	}
 	e.fails(fault.Invalid, "file.edit", in{"path": path, "old": "e", "new": "E", "hash": made["hash"]}) // occurs three times

@@ -38,11 +38,11 @@ type place struct {
 func parsePath(text string) (place, error) {
 	switch {
 	case text == "" || len(text) > maxPath || !utf8.ValidString(text):
-		return place{}, fault.Invalidf("A path has 1 to %d bytes of UTF-8.", maxPath)
+		return place{}, fault.Invalidf("A path must have 1 to %d bytes of UTF-8.", maxPath)
 	case strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError
 	}):
-		return place{}, fault.Invalidf("The path has characters that cannot be shown.")
+		return place{}, fault.Invalidf("The path contains characters that can't be displayed.")
 	}
 	slashed := filepath.ToSlash(text)
 	if slices.Contains(strings.Split(slashed, "/"), "..") {
@@ -56,7 +56,7 @@ func parsePath(text string) (place, error) {
 	}
 	home := slashed == "~" || strings.HasPrefix(slashed, "~/")
 	if !home && !filepath.IsAbs(text) {
-		return place{}, fault.Invalidf("Write a path such as /shared/notes.txt, /tmp/notes.txt, /vault/notes.txt, or an absolute path of this computer.")
+		return place{}, fault.Invalidf("Use a path such as /shared/notes.txt, /tmp/notes.txt or /vault/notes.txt, or an absolute path on this computer.")
 	}
 	return place{text: path.Clean(slashed)}, nil
 }

@@ -133,7 +133,7 @@ func (s *Service) Load(ctx context.Context, r callable.Request, path string, mos
 	case info.IsDir():
 		return nil, fault.Invalidf("%s is a folder.", at.text)
 	case info.Size() > most:
-		return nil, fault.Limitf("%s has more than %d MB.", at.text, most>>20)
+		return nil, fault.Limitf("%s is larger than %d MB.", at.text, most>>20)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, most))
 	if err != nil {
@@ -279,7 +279,7 @@ type visit struct {
 
 func (s *Service) visit(ctx context.Context, c *callable.Request, text, name string, recursive bool) (*visit, error) {
 	if _, err := path.Match(name, ""); err != nil {
-		return nil, fault.Invalidf("The name pattern %.64q cannot be read.", name)
+		return nil, fault.Invalidf("The name pattern %.64q isn't valid.", name)
 	}
 	r, err := s.read(ctx, c, text, true, permission.ReadOnly)
 	if err != nil {
@@ -387,7 +387,7 @@ func (s *Service) searchFiles(ctx context.Context, c callable.Request, in struct
 	}
 	re, err := regexp.Compile(query)
 	if err != nil {
-		return nil, fault.Invalidf("The regular expression cannot be read: %s.", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, fault.Invalidf("The regular expression isn't valid: %s.", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	v, err := s.visit(ctx, &c, cmp.Or(in.Path, "/"+shared), in.Name, true)
 	if err != nil {

@@ -247,7 +247,7 @@ func (s *Service) restore(ctx context.Context, state undoState) (Undone, error) 
 		return Undone{}, err
 	}
 	if there, err := a.same(ctx, c); err != nil || !there {
-		return Undone{}, errors.Join(err, fault.Conflictf("%s was changed since. It was left as it is.", p.text))
+		return Undone{}, errors.Join(err, fault.Conflictf("%s has changed since then, so it was left as it is.", p.text))
 	}
 	dir := path.Join(trashName, state.Change)
 	if c.Before == "" {

@@ -122,7 +122,7 @@ func (h *hold) result(id uuid.UUID, state, token string) map[string]any {
 
 // held returns the content held for an operation of the user in ctx.
 func (s *Service) held(ctx context.Context, id string) (h hold, op uuid.UUID, err error) {
-	gone := fault.NotFoundf("Operation not found. It ends after a day. Start again with from and to.")
+	gone := fault.NotFoundf("Operation not found. Operations expire after a day. Start again with from and to.")
 	if op, err = uuid.Parse(id); err != nil {
 		return h, op, gone
 	}

@@ -178,7 +178,7 @@ func (s *Service) searchWeb(ctx context.Context, c *callable.Request, query stri
 	if s.o.Search == brave || s.o.Search == tavily {
 		var err error
 		if key, err = s.o.Secret(ctx, "search."+s.o.Search); err != nil {
-			return nil, fault.Unavailablef("The key of the search engine is missing. Set the secret search.%s.", s.o.Search).WithCause(err)
+			return nil, fault.Unavailablef("The search engine's key is missing. Set the secret search.%s.", s.o.Search).WithCause(err)
 		}
 	}
 	switch s.o.Search {
@@ -203,7 +203,7 @@ func (s *Service) searchWeb(ctx context.Context, c *callable.Request, query stri
 		Web     struct{ Results []engineHit }
 	}
 	if err := json.Unmarshal(resp.Body, &got); err != nil {
-		return nil, fault.Unavailablef("The search engine's answer cannot be read. For SearXNG, allow the format json in its settings.").WithCause(err)
+		return nil, fault.Unavailablef("Couldn't read the search engine's response. For SearXNG, allow the format json in its settings.").WithCause(err)
 	}
 	out := []found{}
 	for _, h := range append(got.Results, got.Web.Results...) {

@@ -39,7 +39,7 @@ func (s *Service) workspace(ctx context.Context) (workspace, error) {
 	dir := filepath.Join(s.o.Dir, w.user.String())
 	for _, a := range areas {
 		if err := os.MkdirAll(filepath.Join(dir, a), 0o700); err != nil {
-			return w, fault.Unavailablef("Couldn't make the workspace.").WithCause(err)
+			return w, fault.Unavailablef("Couldn't create the workspace.").WithCause(err)
 		}
 	}
 	var err error
@@ -221,5 +221,5 @@ func fileError(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return refusedPath("The system doesn't allow Helix to change this file.")
 	}
-	return fault.Unavailablef("The file cannot be changed. Nothing was changed.").WithCause(err)
+	return fault.Unavailablef("Couldn't change the file. Nothing was changed.").WithCause(err)
 }

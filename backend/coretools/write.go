@@ -80,9 +80,9 @@ func (s *Service) writeTool() callable.Func {
 
 func errChanged(p place, hash string) error {
 	if hash == "" {
-		return fault.NotFoundf("There is no file %s.", p.text)
+		return fault.NotFoundf("File %s not found.", p.text)
 	}
-	return fault.Conflictf("%s has other content than was read. Nothing was changed. Read it again.", p.text).WithDetails(map[string]string{"hash": hash})
+	return fault.Conflictf("%s has changed since it was read. Nothing was changed. Read it again.", p.text).WithDetails(map[string]string{"hash": hash})
 }
 
 func (s *Service) editTool() callable.Func {
@@ -107,16 +107,16 @@ func (s *Service) editTool() callable.Func {
 			case hash != in.Hash:
 				return nil, errChanged(p, hash)
 			case len(text) > maxWrite:
-				return nil, fault.Limitf("%s has more than %d bytes, so it cannot be edited.", p.text, maxWrite)
+				return nil, fault.Limitf("%s is larger than %d bytes, so it can't be edited.", p.text, maxWrite)
 			case !utf8.Valid(text):
-				return nil, fault.Invalidf("%s is not text in UTF-8, so it cannot be edited.", p.text)
+				return nil, fault.Invalidf("%s isn't UTF-8 text, so it can't be edited.", p.text)
 			}
 			switch n := bytes.Count(text, []byte(in.Old)); n {
 			case 0:
-				return nil, fault.Invalidf("The old text is not in %s. Nothing was changed. Read it again and copy the text exactly.", p.text)
+				return nil, fault.Invalidf("The old text isn't in %s. Nothing was changed. Read it again and copy the text exactly.", p.text)
 			case 1:
 			default:
-				return nil, fault.Invalidf("The old text is in %s %d times. Nothing was changed. Give more of what stands around it.", p.text, n)
+				return nil, fault.Invalidf("The old text appears in %s %d times. Nothing was changed. Include more of the surrounding text.", p.text, n)
 			}
 			before, _, _ := bytes.Cut(text, []byte(in.Old))
 			out.Line = 1 + bytes.Count(before, []byte("\n"))
@@ -160,7 +160,7 @@ func (s *Service) put(ctx context.Context, c *callable.Request, p place, most in
 		return nil, err
 	}
 	if len(made) > most {
-		return nil, fault.Limitf("A file that is written has at most %d bytes.", most)
+		return nil, fault.Limitf("A written file can have at most %d bytes.", most)
 	}
 	sum := sha256.Sum256(made)
 	out.Bytes, out.Hash = int64(len(made)), hex.EncodeToString(sum[:])
@@ -233,7 +233,7 @@ func (s *Service) remove(ctx context.Context, a *area, p place, id string, recur
 		_, err = dir.Readdirnames(1)
 		dir.Close()
 		if !errors.Is(err, io.EOF) {
-			return nil, fault.Invalidf("%s is not empty. Set recursive to delete it with everything below.", p.text)
+			return nil, fault.Invalidf("%s isn't empty. Set recursive to delete it with everything in it.", p.text)
 		}
 	}
 	dir, err := a.keep(id, change{Path: p.rel, Before: "-"}, nil)

@@ -290,7 +290,7 @@ func TestAllocations(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine over a large file")
 	t.Parallel()
-	const message = "The sentence encoder is not in this build. Run make models."
+	const message = "This build doesn't include the sentence encoder. Run make models."
 	check := func(name string, dir fs.FS) {
 		t.Helper()
 		m, err := open(dir)

@@ -84,7 +84,7 @@ func open(dir fs.FS) (*Model, error) {
 }
 
 func unavailable(err error) error {
-	return fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
+	return fault.Unavailablef("This build doesn't include the sentence encoder. Run make models.").WithCause(err)
 }
 
 // load reads the model, and returns the hash that weights.bin must have. It does not verify the

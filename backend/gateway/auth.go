@@ -321,4 +321,4 @@ func grant(asked []string, have Scope) (Scope, error) {
 	return want & have.Closed(), nil
 }
 
-var errNoDB = fault.Unavailablef("This gateway keeps no tokens.")
+var errNoDB = fault.Unavailablef("This gateway doesn't store tokens.")

@@ -75,7 +75,7 @@ func (b *Bridge) Send(session, frame string) error {
 		return nil
 	}
 	if len(frame) > b.max {
-		return fault.Limitf("A frame has at most %d MiB.", b.max>>20)
+		return fault.Limitf("A frame can have at most %d MiB.", b.max>>20)
 	}
 	select {
 	case p.in <- []byte(frame):

@@ -52,13 +52,13 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 		return nil, unauthenticated()
 	}
 	if ending {
-		return nil, fault.Unavailablef("This session is being closed. Connect again.")
+		return nil, fault.Unavailablef("This session is closing. Connect again.")
 	}
 	if m == nil {
 		return nil, noMethod(r.method)
 	}
 	if !scopes.Has(m.scope) {
-		return nil, fault.Deniedf("This session may not do that: it needs the scope %q.", scopeName(m.scope)).
+		return nil, fault.Deniedf("This session can't do that: it needs the scope %q.", scopeName(m.scope)).
 			WithDetails(map[string]any{"need": scopeName(m.scope), "have": scopes.Names()})
 	}
 	if m.scope&Approve != 0 && !id.Person() {
@@ -206,7 +206,7 @@ func (c *call) invoke(ctx context.Context, p any) (frame, result []byte, err err
 		return nil, nil, fault.Internalf(err, "Helix has an internal error. The log has the details.")
 	}
 	if len(frame) > c.ss.srv.o.Limits.MaxPayload {
-		return nil, nil, fault.Limitf("The result is larger than %d MiB. Ask for less at once with limit and offset.", c.ss.srv.o.Limits.MaxPayload>>20)
+		return nil, nil, fault.Limitf("The result is larger than %d MiB. Use limit and offset to get less at a time.", c.ss.srv.o.Limits.MaxPayload>>20)
 	}
 	return frame, result, nil
 }

@@ -131,7 +131,7 @@ func dialWS(ctx context.Context, url string, head http.Header) (*wsPipe, error) 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fault.Unavailablef("Helix does not answer.").WithCause(err)
+		return nil, fault.Unavailablef("Helix isn't responding.").WithCause(err)
 	}
 	c.SetReadLimit(32 << 20)
 	return &wsPipe{c: c, out: out}, nil

@@ -180,7 +180,7 @@ func (c *Client) settle() {
 	}
 }
 
-var errUnsure = fault.Unavailablef("The connection to Helix was lost during this call. Check whether it was done before you repeat it.")
+var errUnsure = fault.Unavailablef("The connection to Helix was lost during this call. Check whether it took effect before you repeat it.")
 
 // repeat lets new calls through and resends the remaining ones. Which methods only read is
 // requested once, before anything else uses the pipe.

@@ -91,7 +91,7 @@ func (s *Server) Connect(ctx context.Context, p ConnectParams) (Hello, error) {
 	cred, greeted := ss.cred, ss.greeted
 	ss.mu.Unlock()
 	if greeted && ss.pipe != nil {
-		return Hello{}, fault.Conflictf("This session is connected already.")
+		return Hello{}, fault.Conflictf("This session is already connected.")
 	}
 	given := cred
 	if p.Auth != nil && p.Auth.Token != "" {

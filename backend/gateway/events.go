@@ -360,7 +360,7 @@ func (s *Server) Resume(ctx context.Context, p ResumeParams) (ResumeResult, erro
 		return ResumeResult{}, err
 	}
 	if ss.sub.count() == 0 {
-		return ResumeResult{}, fault.Invalidf("Name the topics to resume.")
+		return ResumeResult{}, fault.Invalidf("List the topics to resume.")
 	}
 	if p.Epoch != s.epoch || p.AfterSeq > h.seq || p.AfterSeq+1 < h.oldest() {
 		h.live[ss] = struct{}{}

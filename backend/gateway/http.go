@@ -218,7 +218,7 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 	}
 	if rt.scope != None {
 		if !cred.scopes.Has(rt.scope) {
-			return fault.Deniedf("This token may not do that: it needs the scope %q.", scopeName(rt.scope))
+			return fault.Deniedf("This token can't do that: it needs the scope %q.", scopeName(rt.scope))
 		}
 		if h.s.stopping.Load() {
 			return fault.Unavailablef("Helix is stopping.")
@@ -265,7 +265,7 @@ func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, rt *route) er
 		return unauthenticated()
 	}
 	if !id.Scopes.Has(rt.scope) {
-		return fault.Deniedf("This caller may not do that: it needs the scope %q.", scopeName(rt.scope))
+		return fault.Deniedf("This caller can't do that: it needs the scope %q.", scopeName(rt.scope))
 	}
 	if h.s.stopping.Load() {
 		return fault.Unavailablef("Helix is stopping.")
@@ -378,7 +378,7 @@ func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, cred *credenti
 	if err != nil {
 		var tooBig *http.MaxBytesError
 		if errors.As(err, &tooBig) {
-			we, _ := toWire(fault.Limitf("A frame has at most %d bytes.", tooBig.Limit))
+			we, _ := toWire(fault.Limitf("A frame can have at most %d bytes.", tooBig.Limit))
 			we.status = http.StatusRequestEntityTooLarge
 			return s.writeFrame(w, we.status, errorFrame(nullID, we))
 		}

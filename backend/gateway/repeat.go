@@ -37,7 +37,7 @@ type repeatKey struct{ user, key uuid.UUID }
 // call can be retried.
 func (s *Server) once(ctx context.Context, user, key uuid.UUID, m *method, params any, fn func() ([]byte, error)) ([]byte, error) {
 	if s.o.DB == nil {
-		return nil, fault.Unavailablef("This gateway does not keep answers for repeated calls.")
+		return nil, fault.Unavailablef("This gateway doesn't store results for repeated calls.")
 	}
 	canonical, err := json.Marshal(params)
 	if err != nil {
@@ -87,11 +87,11 @@ func (s *Server) beginOnce(ctx context.Context, k repeatKey, method string, hash
 		case err != nil:
 			return err
 		case oldMethod != method || string(oldHash) != string(hash[:]):
-			return fault.Conflictf("This key was used for another call.")
+			return fault.Conflictf("This key was already used for another call.")
 		case response == nil:
-			return fault.Conflictf("Helix stopped while it worked on this call. Check whether it was done before you repeat it with a new key.")
+			return fault.Conflictf("Helix stopped during this call. Check whether it took effect before you repeat it with a new key.")
 		case len(response) == 0:
-			return fault.Conflictf("This call was done. Its answer was not kept.")
+			return fault.Conflictf("This call already completed. Its result wasn't kept.")
 		default:
 			stored, found = response, true
 			return nil

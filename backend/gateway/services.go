@@ -289,7 +289,7 @@ func (r *Services) Start(ctx context.Context, p ServiceParams) (ServiceList, err
 	for _, s := range found {
 		if s.external != nil {
 			if err := s.external.Start(context.WithoutCancel(ctx)); err != nil {
-				return ServiceList{}, fault.Unavailablef("The service did not start.").WithCause(err)
+				return ServiceList{}, fault.Unavailablef("The service didn't start.").WithCause(err)
 			}
 			continue
 		}
@@ -351,7 +351,7 @@ func (r *Services) Restart(ctx context.Context, p ServiceParams) (ServiceList, e
 			Restart(ctx context.Context) error
 		}); ok {
 			if err := x.Restart(context.WithoutCancel(ctx)); err != nil {
-				return ServiceList{}, fault.Unavailablef("The service did not start again.").WithCause(err)
+				return ServiceList{}, fault.Unavailablef("The service didn't restart.").WithCause(err)
 			}
 			continue
 		}

@@ -68,7 +68,7 @@ func sessionOf(ctx context.Context) (*session, error) {
 	if ss, ok := ctx.Value(sessionKey{}).(*session); ok {
 		return ss, nil
 	}
-	return nil, fault.Unavailablef("This can only be called by a client.")
+	return nil, fault.Unavailablef("Only a client can call this.")
 }
 
 func (s *Server) newSession(ctx context.Context, p Pipe, kind, peer string) *session {

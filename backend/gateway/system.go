@@ -71,7 +71,7 @@ func (s *Server) SystemStatus(ctx context.Context, _ struct{}) (SystemStatus, er
 // SystemStop ends the program gracefully: running calls get some seconds to finish.
 func (s *Server) SystemStop(context.Context, struct{}) (struct{}, error) {
 	if s.o.Stop == nil {
-		return struct{}{}, fault.Unavailablef("This process cannot be stopped from here.")
+		return struct{}{}, fault.Unavailablef("This process can't be stopped from here.")
 	}
 	time.AfterFunc(50*time.Millisecond, s.o.Stop) // after the response is sent
 	return struct{}{}, nil

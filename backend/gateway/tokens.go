@@ -245,7 +245,7 @@ func (s *Server) TokensRevoke(ctx context.Context, p TokenIDParams) (struct{}, e
 // the store.
 func (s *Server) TokensRotateRoot(ctx context.Context, _ struct{}) (struct{}, error) {
 	if s.o.RotateRoot == nil {
-		return struct{}{}, fault.Unavailablef("This gateway cannot replace its root token.")
+		return struct{}{}, fault.Unavailablef("This gateway can't replace its root token.")
 	}
 	if identity.UserID(ctx) != s.o.User().ID {
 		return struct{}{}, fault.Deniedf("Only the owner of this installation can replace its root token.")

@@ -108,7 +108,7 @@ func (u *Upload) parts(r *http.Request, boundary, part string, max int64) error 
 		u.Fields[p.FormName()] = string(b)
 	}
 	if !found {
-		return fault.Invalidf("The body has no part %q.", part)
+		return fault.Invalidf("The body is missing the part %q.", part)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func storePart(ctx context.Context, root *os.Root, p *multipart.Part, max int64)
 	_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
 	name := params["filename"] // FileName would return only its last element
 	if err != nil || !uploadPath(name) {
-		return 0, fault.Invalidf("%q is not the path of a file in the folder. Nothing was kept.", name)
+		return 0, fault.Invalidf("%q isn't the path of a file in the folder. Nothing was kept.", name)
 	}
 	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return 0, storeError(name, err)
@@ -200,10 +200,10 @@ func storePart(ctx context.Context, root *os.Root, p *multipart.Part, max int64)
 // client's error.
 func storeError(name string, err error) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
-		return fault.Invalidf("The folder has %q twice. Nothing was kept.", name).WithCause(err)
+		return fault.Invalidf("The folder contains %q twice. Nothing was kept.", name).WithCause(err)
 	}
 	if errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EINVAL) {
-		return fault.Invalidf("%q is not the path of a file in the folder. Nothing was kept.", name).WithCause(err)
+		return fault.Invalidf("%q isn't the path of a file in the folder. Nothing was kept.", name).WithCause(err)
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.Limitf("The disk is full, so the upload was discarded. Free some space, then send it again.").WithCause(err)
@@ -234,7 +234,7 @@ func badUpload(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fault.Invalidf("The body is not what its Content-Type says.").WithCause(err)
+	return fault.Invalidf("The body doesn't match its Content-Type.").WithCause(err)
 }
 
 // store copies at most max bytes.

@@ -29,7 +29,7 @@ var namePattern = regexp.MustCompile(`^[\p{L}\p{M}\p{N}_.-]([\p{L}\p{M}\p{N} _.-
 func CheckName(noun, name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > MaxName || !namePattern.MatchString(name) {
-		return "", fault.Invalidf("A %s's name has 1 to 64 letters, digits, spaces or the signs _ - and a dot.", noun)
+		return "", fault.Invalidf("A %s's name must have 1 to 64 letters, digits, spaces, underscores, hyphens or dots.", noun)
 	}
 	return name, nil
 }
@@ -37,10 +37,10 @@ func CheckName(noun, name string) (string, error) {
 // CheckText rejects control characters in a one-line text, and a text longer than limit.
 func CheckText(what, s string, limit int) error {
 	if n := utf8.RuneCountInString(s); n > limit {
-		return fault.Invalidf("The %s has %d characters; at most %d are allowed.", what, n, limit)
+		return fault.Invalidf("The %s has %d characters; the limit is %d.", what, n, limit)
 	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
-		return fault.Invalidf("The %s has characters that cannot be shown.", what)
+		return fault.Invalidf("The %s contains characters that can't be displayed.", what)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func CheckEnum[T interface {
 	Enum() []string
 }](what string, v T) error {
 	if v != "" && !slices.Contains(v.Enum(), string(v)) {
-		return fault.Invalidf("%q is not a %s; it is one of %s.", Shorten(string(v), 40), what, strings.Join(v.Enum(), ", "))
+		return fault.Invalidf("%q isn't a %s. Use one of %s.", Shorten(string(v), 40), what, strings.Join(v.Enum(), ", "))
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func CheckEnum[T interface {
 // CheckVersion rejects a label that is not a semantic version.
 func CheckVersion(v string) error {
 	if !IsVersion(v) {
-		return fault.Invalidf("%q is not a semantic version such as 1.2.3.", Shorten(v, 64))
+		return fault.Invalidf("%q isn't a semantic version such as 1.2.3.", Shorten(v, 64))
 	}
 	return nil
 }

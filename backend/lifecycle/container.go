@@ -52,7 +52,7 @@ type SealSignature struct {
 // without a format, such as files of older programs; the caller decides whether to accept those.
 func (c Container) Read(raw []byte) (text []byte, headed bool, err error) {
 	if len(raw) > c.MaxBytes {
-		return nil, false, &ContainerError{"", fault.Limitf("The file has %d bytes; at most %d are allowed.", len(raw), c.MaxBytes)}
+		return nil, false, &ContainerError{"", fault.Limitf("The file has %d bytes; the limit is %d.", len(raw), c.MaxBytes)}
 	}
 	text = raw
 	if c.Sealed {
@@ -61,7 +61,7 @@ func (c Container) Read(raw []byte) (text []byte, headed bool, err error) {
 		_, err = jcs.Decode(raw, c.MaxDepth, 0)
 	}
 	if err != nil { // including a duplicate member
-		return nil, false, &ContainerError{"", fault.Invalidf("The file cannot be read: %s.", err).WithCause(err)}
+		return nil, false, &ContainerError{"", fault.Invalidf("Couldn't read the file: %s.", err).WithCause(err)}
 	}
 	var h struct {
 		Format        string `json:"format"`
@@ -70,11 +70,11 @@ func (c Container) Read(raw []byte) (text []byte, headed bool, err error) {
 	err = json.Unmarshal(text, &h)
 	switch {
 	case err != nil:
-		return nil, false, &ContainerError{"", fault.Invalidf("The file cannot be read: it is not a %s file.", c.Format).WithCause(err)}
+		return nil, false, &ContainerError{"", fault.Invalidf("Couldn't read the file: it isn't a %s file.", c.Format).WithCause(err)}
 	case h.Format == "":
 		return text, false, nil
 	case h.Format != c.Format:
-		return nil, false, &ContainerError{"format", fault.Invalidf("%q is not the format %s.", Cut(h.Format, 40), c.Format)}
+		return nil, false, &ContainerError{"format", fault.Invalidf("The format must be %[2]s, not %[1]q.", Cut(h.Format, 40), c.Format)}
 	case h.FormatVersion != c.Version:
 		return nil, false, &ContainerError{"formatVersion", fault.Invalidf("The file has format version %d; this version of Helix reads %d. A newer Helix may read it.", h.FormatVersion, c.Version)}
 	case !c.Sealed:
@@ -84,14 +84,14 @@ func (c Container) Read(raw []byte) (text []byte, headed bool, err error) {
 		SHA256 string `json:"sha256"`
 	}
 	if err := json.Unmarshal(text, &seal); err != nil {
-		return nil, false, &ContainerError{"sha256", fault.Invalidf("The file cannot be read: its sum is not a text.").WithCause(err)}
+		return nil, false, &ContainerError{"sha256", fault.Invalidf("Couldn't read the file: its checksum isn't a string.").WithCause(err)}
 	}
 	sum, err := sealSum(text)
 	if err != nil {
 		return nil, false, &ContainerError{"", err}
 	}
 	if seal.SHA256 != sum {
-		return nil, false, &ContainerError{"sha256", fault.Invalidf("The file was changed or damaged: its checksum does not match. Nothing was imported.")}
+		return nil, false, &ContainerError{"sha256", fault.Invalidf("The file was changed or damaged: its checksum doesn't match. Nothing was imported.")}
 	}
 	return text, true, nil
 }
@@ -153,7 +153,7 @@ func (c Container) Signer(s Seal) (*BundleSignature, SignatureState, error) {
 	key, kerr := base64.StdEncoding.DecodeString(s.Signature.DeviceKey)
 	sig, serr := base64.StdEncoding.DecodeString(s.Signature.Sig)
 	if kerr != nil || serr != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, c.signed(s.SHA256), sig) {
-		return nil, SignatureInvalid, fault.Invalidf("The signature does not match the file: the file was changed, or signed with another key. Nothing was imported.")
+		return nil, SignatureInvalid, fault.Invalidf("The signature doesn't match the file: the file was changed or signed with another key. Nothing was imported.")
 	}
 	return &BundleSignature{PublicKey: s.Signature.DeviceKey, Signature: s.Signature.Sig}, SignatureUnknown, nil
 }

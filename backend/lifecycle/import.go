@@ -113,7 +113,7 @@ func Import(reviews []Review, put func(i int, r *Review) error) error {
 	for i := range reviews {
 		r := &reviews[i]
 		if r.Signature.State == SignatureInvalid {
-			return fault.Invalidf("The signature of %q does not match it. To import it as unsigned, remove the signature from the file first. Nothing was imported.", r.Name).
+			return fault.Invalidf("The signature of %q doesn't match its content. To import it as unsigned, remove the signature from the file first. Nothing was imported.", r.Name).
 				WithDetails(BundleProblem{i, "signature"})
 		}
 		if r.Action == Leave {

@@ -118,7 +118,7 @@ func (k *Kind) CheckName(tx *storage.Tx, it Item, details func(other Item) any) 
 	if err != nil || other == nil {
 		return err
 	}
-	return fault.Conflictf("A %s named %q exists already (version %s).", k.title(), other.Name, other.Version).WithDetails(details(*other))
+	return fault.Conflictf("A %s named %q already exists (version %s).", k.title(), other.Name, other.Version).WithDetails(details(*other))
 }
 
 // FreeName returns the name, or the name with a number, so that no other definition of the user has

@@ -307,7 +307,7 @@ func Signers(tx *storage.Tx, db *storage.DB) ([]Signer, error) {
 // SetTrust sets the name of a key and whether its signatures are trusted.
 func SetTrust(tx *storage.Tx, user uuid.UUID, key ed25519.PublicKey, name string, trusted bool) (*Signer, error) {
 	if key.Equal(tx.Device().PublicKey) {
-		return nil, fault.Invalidf("This is the key of this device; it is always trusted here.")
+		return nil, fault.Invalidf("This is this device's own key, which is always trusted here.")
 	}
 	if err := addKey(tx, user, key, name); err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func (k *Kind) Trash(db *storage.DB, name, open string) trash.Kind {
 					return err
 				}
 				if busy {
-					return fault.Conflictf("A run of this %s has not ended. Cancel it, then delete the %s permanently.", k.Noun, k.Noun)
+					return fault.Conflictf("A run of this %s hasn't ended. Cancel it, then delete the %s permanently.", k.Noun, k.Noun)
 				}
 			}
 			_, err := tx.Exec(`DELETE FROM `+k.Table+` WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL`, id, identity.UserID(tx.Context()))

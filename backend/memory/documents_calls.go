@@ -72,12 +72,12 @@ func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
 	case len(d.mime) > 255:
 		return nil, fault.Invalidf("source.mime: longer than 255 bytes.")
 	case (p.Text == nil) == (p.Chunks == nil):
-		return nil, fault.Invalidf("Give either chunks or text.")
+		return nil, fault.Invalidf("Provide either chunks or text.")
 	}
 	if h := p.Source.ContentHash; h != "" {
 		b, err := hex.DecodeString(h)
 		if err != nil || len(b) != len(d.hash) {
-			return nil, fault.Invalidf("source.contentHash: give a SHA-256 as 64 hexadecimal digits.")
+			return nil, fault.Invalidf("source.contentHash: must be a SHA-256 of 64 hexadecimal digits.")
 		}
 		copy(d.hash[:], b)
 	}
@@ -104,7 +104,7 @@ func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
 // takeChunks validates the chunks that the caller has cut and sets the parts of d.
 func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
 	if len(chunks) == 0 || len(chunks) > chunksMax {
-		return fault.Invalidf("chunks: give 1 to %d.", chunksMax)
+		return fault.Invalidf("chunks: must have 1 to %d entries.", chunksMax)
 	}
 	seen, sum := map[int64]bool{}, 0
 	for i, c := range chunks {
@@ -122,7 +122,7 @@ func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
 			return fault.Invalidf("chunks[%d].heading: longer than %d characters.", i, titleMax)
 		case c.StartOffset != nil && *c.StartOffset < 0, c.EndOffset != nil && *c.EndOffset < 0,
 			c.StartOffset != nil && c.EndOffset != nil && *c.EndOffset < *c.StartOffset:
-			return fault.Invalidf("chunks[%d]: offsets run from startOffset to endOffset.", i)
+			return fault.Invalidf("chunks[%d]: startOffset must not be after endOffset.", i)
 		case len(c.Metadata) > 0 && string(c.Metadata) != "null" && !isObject(c.Metadata):
 			return fault.Invalidf("chunks[%d].metadata: must be an object.", i)
 		case sum > documentMax:

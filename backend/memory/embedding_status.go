@@ -250,7 +250,7 @@ func (s *Service) Reembed(ctx context.Context, p ReembedParams) (EmbeddingStatus
 		return EmbeddingStatus{}, meaning{s}.unavailable()
 	}
 	if p.Pause != nil && (p.Failed || p.ModelID != "") || p.Failed && p.ModelID != "" {
-		return EmbeddingStatus{}, fault.Invalidf("Give one of modelId, pause and failed.")
+		return EmbeddingStatus{}, fault.Invalidf("Provide one of modelId, pause or failed.")
 	}
 	var now plan
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {

@@ -78,7 +78,7 @@ func TestPauseOutlivesARestart(t *testing.T) {
 	must(b2.Reembed(b.ctx, ReembedParams{Pause: ptr(false)}))(t)
 	b2.settled(t)
 	_, err := b2.Reembed(b.ctx, ReembedParams{Pause: ptr(true), Failed: true})
-	wantKind(t, err, fault.Invalid, "Give one of")
+	wantKind(t, err, fault.Invalid, "Provide one of")
 }
 
 // Jobs left by a process are done by the next.
@@ -181,7 +181,7 @@ func TestReembedRefuses(t *testing.T) {
 	_, err := b.Reembed(b.ctx, ReembedParams{ModelID: "other@2"})
 	wantKind(t, err, fault.Invalid, `Model "other@2" is not available here.`)
 	_, err = b.Reembed(b.ctx, ReembedParams{ModelID: "words@1", Failed: true})
-	wantKind(t, err, fault.Invalid, "Give one of")
+	wantKind(t, err, fault.Invalid, "Provide one of")
 }
 
 // embedQuery returns the vector of a query for the active index.

@@ -118,7 +118,7 @@ func (s *Service) openImport(o *importOptions, from importer.Position) (r *impor
 		data, ok := f.(io.ReaderAt)
 		if err != nil || !ok {
 			_ = f.Close()
-			return nil, nil, fault.Unavailablef("The stored file cannot be read.").WithCause(err)
+			return nil, nil, fault.Unavailablef("Couldn't read the stored file.").WithCause(err)
 		}
 		src = importer.Source{Data: data, Size: size, Name: o.Name}
 		done = func() { _ = f.Close() }

@@ -196,7 +196,7 @@ func (s *Service) writeWithRetry(ctx context.Context, job *importJob, fn func(*s
 	}
 }
 
-var errLowSpace error = fault.Limitf("The disk is nearly full. The import continues when there is space.")
+var errLowSpace error = fault.Limitf("The disk is nearly full. The import continues once there is space.")
 
 // importMessage returns the user-facing reason why an import failed.
 func importMessage(err error) string {

@@ -61,7 +61,7 @@ func (m meaning) unavailable() error {
 	case m.s.o.Why != "":
 		return fault.Unavailablef("%s", m.s.o.Why)
 	}
-	return fault.Unavailablef("Semantic search is not available here.")
+	return fault.Unavailablef("Semantic search isn't available here.")
 }
 
 // Queue requests the vector of a newly numbered item from each model in use. A stored vector of the
@@ -119,7 +119,7 @@ func (s *Service) embedFor(ctx context.Context, g *generation, text string) ([]f
 		return nil, fault.Internalf(errors.New("no vector for a query"), "The sentence encoder did not answer.")
 	}
 	if err := vector.Check(vecs[0], g.dims); err != nil {
-		return nil, fault.Unavailablef("The sentence encoder cannot read this query.").WithCause(err)
+		return nil, fault.Unavailablef("The sentence encoder couldn't read this query.").WithCause(err)
 	}
 	e.queries.put(key, vecs[0])
 	return vecs[0], nil

@@ -63,7 +63,7 @@ func (s *Service) emptyLog(ctx context.Context) error {
 			return err
 		}
 		if try == wipeTries {
-			return fault.Unavailablef("A long read keeps former texts in the log of writes.")
+			return fault.Unavailablef("Earlier texts can't be removed from the write-ahead log while a long read is running.")
 		}
 		timer := time.NewTimer(time.Duration(try) * 100 * time.Millisecond)
 		select {

@@ -116,11 +116,11 @@ func (s *Service) WatchAdd(ctx context.Context, p WatchAddParams) (WatchedFolder
 			return err
 		}
 		if len(there) >= maxWatched {
-			return fault.Limitf("%d folders are watched; more are not possible. Remove one first.", len(there))
+			return fault.Limitf("You can watch at most %d folders. Remove one first.", len(there))
 		}
 		for _, other := range there {
 			if within(o.Path, other) || within(other, o.Path) {
-				return fault.Conflictf("%s is watched already. Remove it first.", other)
+				return fault.Conflictf("%s is already being watched. Remove it first.", other)
 			}
 		}
 		if _, err := tx.Exec(`INSERT INTO watched_folders (id, user_id, path, options, created_at) VALUES (?, ?, ?, ?, ?)`, id, user, o.Path, json.RawMessage(options), tx.Now); err != nil {

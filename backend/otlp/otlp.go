@@ -156,7 +156,7 @@ func (e *Exporter) post(ctx context.Context, path string, body object, lost int6
 		var r *safehttp.Response
 		r, err = e.o.HTTP.Do(ctx, safehttp.Request{Method: "POST", URL: e.o.Endpoint + path, Header: map[string][]string{"Content-Type": {"application/json"}}, Body: b.Bytes(), Timeout: sendLimit, SensitiveBody: true})
 		if err == nil && r.Status >= 300 {
-			err = fault.Unavailablef("The collector answered with status %d.", r.Status)
+			err = fault.Unavailablef("The collector responded with status %d.", r.Status)
 		}
 	}
 	if err != nil {

@@ -45,19 +45,19 @@ func (s *Service) AnswerApproval(ctx context.Context, p AnswerParams) (AnswerRes
 		return res, err
 	}
 	if !who.MayApprove() {
-		return res, fault.Deniedf("This session may not answer approvals.").WithDetails(map[string]string{"scope": "approve"})
+		return res, fault.Deniedf("This session can't answer approvals.").WithDetails(map[string]string{"scope": "approve"})
 	}
 	if p.Decision != "approve" && p.Decision != "deny" {
-		return res, fault.Invalidf("The decision is approve or deny.")
+		return res, fault.Invalidf("The decision must be approve or deny.")
 	}
 	if len(p.Note) > 1000 {
-		return res, fault.Invalidf("A note has at most 1,000 bytes.")
+		return res, fault.Invalidf("A note can have at most 1,000 bytes.")
 	}
 	if p.Scope == "" {
 		p.Scope = "once"
 	}
 	if !slices.Contains([]string{"once", "run", "session", "always"}, p.Scope) {
-		return res, fault.Invalidf("The scope is once, run, session or always.")
+		return res, fault.Invalidf("The scope must be once, run, session or always.")
 	}
 	ap, raw, err := s.loadApproval(ctx, who.User, p.ID)
 	if err != nil {
@@ -236,20 +236,20 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 	if p.Decision == "deny" {
 		out.record["remember"] = p.Remember
 		if p.Remember && len(ap.Requested) == 0 {
-			return nil, fault.Invalidf("No capability here can be denied permanently. Deny it once, or disable the %s.", kindWord(ap.Subject.Kind))
+			return nil, fault.Invalidf("None of these capabilities can be denied permanently. Deny it once, or disable the %s.", kindWord(ap.Subject.Kind))
 		}
 		return out, nil
 	}
 	if !slices.Contains(ap.Scopes, p.Scope) {
-		return nil, fault.Invalidf("A draft is allowed once or for one run. Save it first to allow more.")
+		return nil, fault.Invalidf("A draft can only be allowed once or for one run. Save it first to allow more.")
 	}
 	if info.State != Active && ap.Kind != "definition" {
-		return nil, fault.Conflictf("%s is not active any more, so nothing was allowed.", subjectWords(ap.Subject.Kind, ap.Subject.Name)).WithDetails(Stale{Status: ap.Status})
+		return nil, fault.Conflictf("%s is no longer active, so nothing was allowed.", subjectWords(ap.Subject.Kind, ap.Subject.Name)).WithDetails(Stale{Status: ap.Status})
 	}
 	var expires time.Time
 	if p.ExpiresAt != nil {
 		if p.Scope != "always" {
-			return nil, fault.Invalidf("Only the scope always takes an expiry.")
+			return nil, fault.Invalidf("Only the scope always can have an expiry.")
 		}
 		if expires = *p.ExpiresAt; !expires.After(s.now()) {
 			return nil, fault.Invalidf("The expiry is in the past.")
@@ -306,7 +306,7 @@ func (s *Service) chosen(p *AnswerParams, ap *Approval, out *answerPlan) ([]Item
 		it.Resource = pattern
 		i := slices.IndexFunc(ap.Requested, func(r Item) bool { return r.Capability == it.Capability && Covers(it.Capability, r.Resource, pattern) })
 		if i < 0 && (ap.Kind != "definition" || it.Allow) {
-			return nil, fault.Invalidf("%s was not requested, so it can't be answered here.", FormatCapability(it.Capability, clip(it.Resource, 80)))
+			return nil, fault.Invalidf("%s wasn't requested, so it can't be answered here.", FormatCapability(it.Capability, clip(it.Resource, 80)))
 		}
 		listed = append(listed, it)
 		if it.Allow {

@@ -34,7 +34,7 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 		return nil, fault.Deniedf("Nobody is signed in, so nothing is allowed.")
 	}
 	if caller != nil && caller.user != id.User {
-		return nil, fault.Deniedf("A run can't use permissions of another user.")
+		return nil, fault.Deniedf("A run can't use another user's permissions.")
 	}
 	if caller != nil {
 		if err := caller.Err(); err != nil {
@@ -46,7 +46,7 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 		return nil, err
 	}
 	if info.State != Active {
-		return nil, fault.Deniedf("%s is not active, so it does not run.", subjectWords(sub.Kind, info.Name)).WithDetails(Refusal{Reason: ReasonInactive})
+		return nil, fault.Deniedf("%s isn't active, so it can't run.", subjectWords(sub.Kind, info.Name)).WithDetails(Refusal{Reason: ReasonInactive})
 	}
 	sh, _, err := s.grantsOf(ctx, id.User, sub, true)
 	if err != nil {

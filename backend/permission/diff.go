@@ -75,7 +75,7 @@ func Compare(before, after json.RawMessage) (changes []DiffChange, caps DiffCapa
 func definition(tx *storage.Tx, user uuid.UUID, kind, id, hash string) (doc json.RawMessage, err error) {
 	h, err := hex.DecodeString(hash)
 	if err != nil || len(h) != 32 {
-		return nil, fault.Invalidf("A definition hash has 64 hexadecimal digits.")
+		return nil, fault.Invalidf("A definition hash must have 64 hexadecimal digits.")
 	}
 	var d []byte
 	err = tx.QueryRow(`SELECT document FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND hash = ?`, user, kind, id, h).Scan(&d)

@@ -112,7 +112,7 @@ func (s *Service) ListApprovals(ctx context.Context, p ListApprovalsParams) (Lis
 	case "pending", "approved", "denied", "expired", "superseded":
 		where, args = where+" AND status = ?", append(args, p.Status)
 	default:
-		return res, fault.Invalidf("The status is pending, approved, denied, expired, superseded or all.")
+		return res, fault.Invalidf("The status must be pending, approved, denied, expired, superseded or all.")
 	}
 	if p.SubjectID != "" {
 		where, args = where+" AND subject_id = ?", append(args, p.SubjectID)
@@ -256,7 +256,7 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if p.State != "" {
 		cond, ok := stateWhere[p.State]
 		if !ok {
-			return res, fault.Invalidf("The state is active, suspended, revoked or expired.")
+			return res, fault.Invalidf("The state must be active, suspended, revoked or expired.")
 		}
 		where, args = where+" AND "+cond, append(args, s.now())
 	}

@@ -69,7 +69,7 @@ func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, 
 		stepped = true
 	}
 	if len(steps) > maxSteps {
-		return res, fault.Limitf("A preview shows at most %d steps.", maxSteps)
+		return res, fault.Limitf("A preview can show at most %d steps.", maxSteps)
 	}
 	caller, _ := identity.From(ctx)
 	pv := previewer{s: s, user: user, session: caller.Session, res: &res, union: map[PreviewCapability]bool{}, infos: map[SubjectRef]SubjectInfo{{Kind: root.Kind, ID: root.ID}: info}}

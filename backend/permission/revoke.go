@@ -35,7 +35,7 @@ func (s *Service) Revoke(ctx context.Context, p RevokeParams) (RevokeResult, err
 		}
 	}
 	if user == uuid.Nil || given != 1 {
-		return RevokeResult{}, fault.Invalidf("Give exactly one of grantId, subjectId, all, undoToken and denialId.")
+		return RevokeResult{}, fault.Invalidf("Provide exactly one of grantId, subjectId, all, undoToken or denialId.")
 	}
 	switch {
 	case p.UndoToken != "":
@@ -125,7 +125,7 @@ func (s *Service) undoRevoke(ctx context.Context, user uuid.UUID, token string) 
 	}
 	s.mu.Unlock()
 	if !ok {
-		return RevokeResult{}, fault.Conflictf("It is too late to undo this. The permissions can be requested again.")
+		return RevokeResult{}, fault.Conflictf("It's too late to undo this. The permissions can be requested again.")
 	}
 	var res RevokeResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {

@@ -65,7 +65,7 @@ func (s *Service) restore(user uuid.UUID, saved *savedAuthority) (*Authority, er
 		return nil, nil
 	}
 	if saved.User != user {
-		return nil, fault.Deniedf("A run can't use permissions of another user.")
+		return nil, fault.Deniedf("A run can't use another user's permissions.")
 	}
 	parent, err := s.restore(user, saved.Parent)
 	if err != nil {

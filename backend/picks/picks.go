@@ -145,7 +145,7 @@ func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, e
 	id, _ := identity.From(ctx)
 	if !strings.HasPrefix(path, Prefix) {
 		if id.Pipe == "bridge" && path != "" && (write || filepath.Dir(filepath.Clean(path)) != p.backups) {
-			return "", fault.Deniedf("Choose the file in the dialog; the window cannot name a path itself.")
+			return "", fault.Deniedf("Choose the file in the dialog. The window can't set a path itself.")
 		}
 		path, err := p.Expand(path)
 		if err == nil && path != "" && !filepath.IsAbs(path) {
@@ -176,7 +176,7 @@ func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, e
 	}
 	real, err := filepath.EvalSymlinks(k.path)
 	if err != nil {
-		return "", fault.NotFoundf("The chosen folder is gone.").WithCause(err)
+		return "", fault.NotFoundf("The chosen folder no longer exists.").WithCause(err)
 	}
 	full := filepath.Join(real, rest)
 	dir, err := filepath.EvalSymlinks(filepath.Dir(full))

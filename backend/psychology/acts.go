@@ -22,7 +22,7 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, plan 
 	seen := map[uuid.UUID]bool{}
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { again := seen[id]; seen[id] = true; return again })
 	if len(ids) == 0 || len(ids) > maxIDs {
-		return out, fault.InvalidField("ids", fault.CodeRange, "Give 1 to %d ids.", maxIDs)
+		return out, fault.InvalidField("ids", fault.CodeRange, "Provide 1 to %d IDs.", maxIDs)
 	}
 	known := map[uuid.UUID]bool{}
 	var tokens []string
@@ -115,7 +115,7 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, plan 
 func (s *Service) Reinforce(ctx context.Context, p ReinforceParams) (ItemsResult, error) {
 	gain, ok := gains[p.Kind]
 	if !ok {
-		return ItemsResult{}, fault.InvalidField("kind", fault.CodeInvalid, "The kind is review, confirm, edit or use, not %q.", p.Kind)
+		return ItemsResult{}, fault.InvalidField("kind", fault.CodeInvalid, "The kind must be review, confirm, edit or use, not %q.", p.Kind)
 	}
 	if p.Strength != nil {
 		if !(*p.Strength >= 0 && *p.Strength <= 1) {
@@ -157,7 +157,7 @@ func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
 // SetSalience sets the tier of entries or memories. Only a person can set critical.
 func (s *Service) SetSalience(ctx context.Context, p SalienceParams) (ItemsResult, error) {
 	if _, ok := tierPace[p.Tier]; !ok {
-		return ItemsResult{}, fault.InvalidField("tier", fault.CodeInvalid, "The tier is critical, high, medium or low, not %q.", p.Tier)
+		return ItemsResult{}, fault.InvalidField("tier", fault.CodeInvalid, "The tier must be critical, high, medium or low, not %q.", p.Tier)
 	}
 	if caller, _ := identity.From(ctx); p.Tier == "critical" && !caller.Person() {
 		return ItemsResult{}, fault.Deniedf("Only a person can mark something as critical. Nothing was changed.")

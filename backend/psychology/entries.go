@@ -199,7 +199,7 @@ func (s *Service) upsert(tx *storage.Tx, p UpsertParams, origin string, pattern 
 			return out, err
 		}
 		if len(found) < len(ids) {
-			return out, fault.InvalidField("memoryIds", fault.CodeInvalid, "%d of the memories don't exist.", len(ids)-len(found))
+			return out, fault.InvalidField("memoryIds", fault.CodeInvalid, "%d of these memories don't exist.", len(ids)-len(found))
 		}
 	}
 	list, err := json.Marshal(append([]uuid.UUID{}, ids...))
@@ -245,7 +245,7 @@ func (s *Service) upsert(tx *storage.Tx, p UpsertParams, origin string, pattern 
 			return out, err
 		}
 		if n >= maxEntries {
-			return out, fault.Limitf("There are %d entries, the most that are possible. Delete some first.", n)
+			return out, fault.Limitf("You can have at most %d entries. Delete some first.", n)
 		}
 		data := p.Data
 		if p.Kind == "person" {

@@ -215,7 +215,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (Counts, error) {
 	if p.BlobID != "" {
 		sum, err := hex.DecodeString(p.BlobID)
 		if err != nil || len(sum) != 32 {
-			return Counts{}, fault.InvalidField("blobId", fault.CodeInvalid, "This is not the id of a stored file.")
+			return Counts{}, fault.InvalidField("blobId", fault.CodeInvalid, "This isn't the ID of a stored file.")
 		}
 		f, err := s.db.Blobs().Open(storage.Ref{SHA256: [32]byte(sum)})
 		if err != nil {
@@ -247,7 +247,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (Counts, error) {
 func (s *Service) ImportFolder(ctx context.Context, dir string) (Counts, error) {
 	r, err := os.OpenRoot(dir)
 	if err != nil {
-		return Counts{}, fault.Unavailablef("The folder can't be read. Nothing was imported.").WithCause(err)
+		return Counts{}, fault.Unavailablef("Couldn't read the folder. Nothing was imported.").WithCause(err)
 	}
 	defer r.Close()
 	return s.importFiles(ctx, func(name string) ([]byte, error) { return readSmall(r, name, maxFile) })
@@ -256,11 +256,11 @@ func (s *Service) ImportFolder(ctx context.Context, dir string) (Counts, error) 
 // ImportZip is Import from the content of a packed file.
 func (s *Service) ImportZip(ctx context.Context, packed []byte) (Counts, error) {
 	if len(packed) > maxFile {
-		return Counts{}, fault.Limitf("The file has more than %d MiB.", maxFile>>20)
+		return Counts{}, fault.Limitf("The file is larger than %d MiB.", maxFile>>20)
 	}
 	z, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
 	if err != nil {
-		return Counts{}, fault.Invalidf("This is no export of psychology.").WithCause(err)
+		return Counts{}, fault.Invalidf("This isn't a psychology export.").WithCause(err)
 	}
 	return s.importFiles(ctx, func(name string) ([]byte, error) {
 		f, err := z.Open(name)
@@ -270,7 +270,7 @@ func (s *Service) ImportZip(ctx context.Context, packed []byte) (Counts, error) 
 		defer f.Close()
 		b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 		if err == nil && len(b) > maxFile {
-			err = fault.Limitf("%s has more than %d MiB.", name, maxFile>>20)
+			err = fault.Limitf("%s is larger than %d MiB.", name, maxFile>>20)
 		}
 		return b, err
 	})
@@ -289,7 +289,7 @@ func (s *Service) importFiles(ctx context.Context, read func(name string) ([]byt
 		n.Files++
 		var d document
 		if err := json.Unmarshal(b, &d); err != nil || d.Version != 1 {
-			return n, fault.Invalidf("%s can't be read. Nothing was imported.", name).WithCause(err)
+			return n, fault.Invalidf("Couldn't read %s. Nothing was imported.", name).WithCause(err)
 		}
 		for i, e := range d.Entries {
 			if err := s.checkFileEntry(ctx, e); err != nil {
@@ -305,10 +305,10 @@ func (s *Service) importFiles(ctx context.Context, read func(name string) ([]byt
 		all.Interactions = append(all.Interactions, d.Interactions...)
 	}
 	if n.Files == 0 {
-		return n, fault.NotFoundf("There are no files of psychology in this place.")
+		return n, fault.NotFoundf("There are no psychology files here.")
 	}
 	if len(all.Entries) > maxEntries {
-		return n, fault.Limitf("The files hold %d entries; at most %d are possible. Nothing was imported.", len(all.Entries), maxEntries)
+		return n, fault.Limitf("The files contain %d entries; the limit is %d. Nothing was imported.", len(all.Entries), maxEntries)
 	}
 	return n, s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
@@ -344,7 +344,7 @@ func (s *Service) importFiles(ctx context.Context, read func(name string) ([]byt
 				return err
 			}
 			if k, err := r.RowsAffected(); err != nil || k == 0 {
-				return errors.Join(err, fault.Conflictf("The entry %s is another one here. Nothing was imported.", e.ID))
+				return errors.Join(err, fault.Conflictf("The ID %s belongs to a different entry here. Nothing was imported.", e.ID))
 			}
 			n.Entries++
 		}
@@ -399,11 +399,11 @@ func (s *Service) checkFileEntry(ctx context.Context, e fileEntry) error {
 	_, tier := tierPace[e.SalienceTier]
 	switch {
 	case e.ID == uuid.Nil || e.CreatedAt.IsZero():
-		return fault.Invalidf("The id or the date is missing.")
+		return fault.Invalidf("The ID or the date is missing.")
 	case !tier, !(e.InitialStrength >= 0 && e.InitialStrength <= 1), e.Retention != nil && !(*e.Retention >= 0 && *e.Retention <= 1), e.ReinforcementCount < 0 || e.ReinforcementCount > 1e9:
 		return fault.Invalidf("A value is out of range.")
 	case !slices.Contains([]string{"person", "synthesis", "import"}, e.Origin):
-		return fault.Invalidf("The origin %q is not known.", e.Origin)
+		return fault.Invalidf("Unknown origin %q.", e.Origin)
 	}
 	return kind.checkData(ctx, e.Data)
 }

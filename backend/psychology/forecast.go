@@ -18,7 +18,7 @@ func (s *Service) find(tx *storage.Tx, conf Settings, id *uuid.UUID, layer int) 
 	ctx := tx.Context()
 	switch {
 	case (id == nil) == (layer == 0):
-		return x, it, fault.Invalidf("Give an id or the number of a layer.")
+		return x, it, fault.Invalidf("Provide an ID or a layer number.")
 	case layer != 0:
 		if err := checkLayer(layer); err != nil {
 			return x, it, err
@@ -34,7 +34,7 @@ func (s *Service) find(tx *storage.Tx, conf Settings, id *uuid.UUID, layer int) 
 	if len(found) == 0 {
 		r, err := s.one(tx, conf, *id)
 		if fault.Is(err, fault.NotFound) {
-			err = fault.NotFoundf("There is no memory or entry with this id.")
+			err = fault.NotFoundf("No memory or entry has this ID.")
 		}
 		if err != nil {
 			return x, it, err
@@ -73,7 +73,7 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 		p.Points = 60
 	}
 	if p.Points < 2 || p.Points > 500 {
-		return out, fault.Limitf("A forecast has 2 to 500 points.")
+		return out, fault.Limitf("A forecast must have 2 to 500 points.")
 	}
 	return out, s.db.Read(ctx, func(tx *storage.Tx) error {
 		from := tx.Now
@@ -84,7 +84,7 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 			return fault.InvalidField("to", fault.CodeInvalid, "The end of a forecast must be after its start.")
 		}
 		if to.Sub(from) > longest {
-			return fault.Limitf("A forecast covers at most two years.")
+			return fault.Limitf("A forecast can cover at most two years.")
 		}
 		conf, err := settings(tx, identity.UserID(ctx))
 		if err != nil {
@@ -100,7 +100,7 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 			set(&x.pinned, w.Pinned)
 			if w.Tier != "" {
 				if _, ok := tierPace[w.Tier]; !ok {
-					return fault.InvalidField("whatIf/tier", fault.CodeInvalid, "The tier is critical, high, medium or low, not %q.", w.Tier)
+					return fault.InvalidField("whatIf/tier", fault.CodeInvalid, "The tier must be critical, high, medium or low, not %q.", w.Tier)
 				}
 				x.tier = w.Tier
 			}

@@ -92,21 +92,21 @@ func (s *Service) kindOf(layer int, kind string) (Kind, error) {
 			names = append(names, k.Kind)
 		}
 	}
-	return Kind{}, fault.InvalidField("kind", fault.CodeInvalid, "Layer %d has entries of the kinds %v, not %q.", layer, names, kind)
+	return Kind{}, fault.InvalidField("kind", fault.CodeInvalid, "Layer %d can have entries of the kinds %v, not %q.", layer, names, kind)
 }
 
 // checkData validates the data of an entry.
 func (k Kind) checkData(ctx context.Context, data json.RawMessage) error {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(data, &parts); err == nil && len(data)-len(parts["earlier"]) > maxData || len(data) > 3*maxData {
-		return fault.Limitf("An entry has at most %d KiB.", maxData>>10)
+		return fault.Limitf("An entry can have at most %d KiB.", maxData>>10)
 	}
 	v, err := jcs.Decode(data, 16, 0)
 	if err != nil {
-		return fault.InvalidField("data", fault.CodeInvalid, "The data of an entry is a JSON object.")
+		return fault.InvalidField("data", fault.CodeInvalid, "The data of an entry must be a JSON object.")
 	}
 	if _, ok := v.(map[string]any); !ok {
-		return fault.InvalidField("data", fault.CodeInvalid, "The data of an entry is a JSON object.")
+		return fault.InvalidField("data", fault.CodeInvalid, "The data of an entry must be a JSON object.")
 	}
 	if k.check == nil { // any object is valid
 		return nil
@@ -127,7 +127,7 @@ func fieldName(pointer string) string {
 
 func checkLayer(n int) error {
 	if n < 1 || n > 7 {
-		return fault.InvalidField("layerNumber", fault.CodeRange, "Layers are 1 to 7.")
+		return fault.InvalidField("layerNumber", fault.CodeRange, "The layer must be 1 to 7.")
 	}
 	return nil
 }

@@ -42,13 +42,13 @@ type plannedUndo struct {
 // nothing. It can be undone.
 func (s *Service) PlanReviews(ctx context.Context, p PlanReviewsParams) (out PlanReviewsResult, err error) {
 	if len(p.At) > maxReviews {
-		return out, fault.InvalidField("at", fault.CodeRange, "At most %d reviews of one item can be planned.", maxReviews)
+		return out, fault.InvalidField("at", fault.CodeRange, "You can plan at most %d reviews of one item.", maxReviews)
 	}
 	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
 		for _, at := range p.At {
 			if !at.After(tx.Now) || at.Sub(tx.Now) > longest {
-				return fault.InvalidField("at", fault.CodeRange, "A review is planned for a day of the next two years.")
+				return fault.InvalidField("at", fault.CodeRange, "A review must be planned for a day in the next two years.")
 			}
 		}
 		conf, err := settings(tx, user)

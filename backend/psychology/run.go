@@ -45,7 +45,7 @@ func (s *Service) DecayRun(ctx context.Context, p RunParams) (RunResult, error) 
 	s.mu.Lock()
 	if s.running[user] {
 		s.mu.Unlock()
-		return RunResult{}, fault.Conflictf("A decay run is already under way.")
+		return RunResult{}, fault.Conflictf("A decay run is already in progress.")
 	}
 	s.running[user] = true
 	s.mu.Unlock()
@@ -329,7 +329,7 @@ func (s *Service) RestoreFromDecay(ctx context.Context, p RestoreParams) (out Un
 		}
 	}
 	if len(ids) == 0 || p.RunID == nil && len(ids) > maxIDs {
-		return out, fault.InvalidField("ids", fault.CodeRange, "Give 1 to %d ids, or a run that moved something to the trash.", maxIDs)
+		return out, fault.InvalidField("ids", fault.CodeRange, "Provide 1 to %d IDs, or a run that moved something to the trash.", maxIDs)
 	}
 	var rest []uuid.UUID
 	var tokens []string

@@ -149,7 +149,7 @@ func (s *Service) Settings(ctx context.Context, _ struct{}) (out Settings, err e
 func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Settings, err error) {
 	for l := range p.Layers {
 		if n, err := strconv.Atoi(l); err != nil || checkLayer(n) != nil {
-			return out, fault.InvalidField("layers", fault.CodeRange, "Layers are 1 to 7.")
+			return out, fault.InvalidField("layers", fault.CodeRange, "Layers must be 1 to 7.")
 		}
 	}
 	if r := p.Rate; r != nil && !(*r >= 0.8 && *r <= 0.99) {
@@ -162,7 +162,7 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 		return out, fault.InvalidField("hardGraceDays", fault.CodeRange, "hardGraceDays must be between 1 and 365.")
 	}
 	if m := p.Mode; m != nil && *m != "soft" && *m != "hard" {
-		return out, fault.InvalidField("mode", fault.CodeInvalid, "The mode is soft or hard, not %q.", *m)
+		return out, fault.InvalidField("mode", fault.CodeInvalid, "The mode must be soft or hard, not %q.", *m)
 	}
 	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)

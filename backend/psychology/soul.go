@@ -82,7 +82,7 @@ func (s *Service) ownsFiles(ctx context.Context) bool {
 }
 
 func errNotOwner() error {
-	return fault.Deniedf("The folder of files belongs to another user of this device.")
+	return fault.Deniedf("The psychology folder belongs to another user of this device.")
 }
 
 // UpdateSoul replaces the soul. Only a person in a session of their own may do that.
@@ -97,7 +97,7 @@ func (s *Service) UpdateSoul(ctx context.Context, p UpdateSoulParams) (out Soul,
 		}))
 	}
 	if len(p.Text) > maxSoul || !utf8.ValidString(p.Text) {
-		return out, fault.InvalidField("text", fault.CodeInvalid, "The soul is UTF-8 text of at most 64 KiB. The old text was kept.")
+		return out, fault.InvalidField("text", fault.CodeInvalid, "The soul must be UTF-8 text of at most 64 KiB. The old text was kept.")
 	}
 	if err := s.syncSoulFile(ctx); err != nil {
 		return out, err
@@ -245,7 +245,7 @@ func readSmall(r *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() || st.Size() > limit {
-		return nil, fault.Limitf("%s is no file of at most %d KiB.", name, limit>>10)
+		return nil, fault.Limitf("%s isn't a file of at most %d KiB.", name, limit>>10)
 	}
 	return r.ReadFile(filepath.FromSlash(name))
 }

@@ -213,16 +213,16 @@ func trustOf(e Entry) *TrustState {
 // corrects an earlier one, and trust is recomputed from the corrected log.
 func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (out InteractionResult, err error) {
 	if _, ok := tierTrust[p.SalienceTier]; !ok {
-		return out, fault.InvalidField("salienceTier", fault.CodeInvalid, "The tier is critical, high, medium or low, not %q.", p.SalienceTier)
+		return out, fault.InvalidField("salienceTier", fault.CodeInvalid, "The tier must be critical, high, medium or low, not %q.", p.SalienceTier)
 	}
 	if p.Dimension != "" && !slices.ContainsFunc(trustDimensions, func(d trustDimension) bool { return d.name == p.Dimension }) {
-		return out, fault.InvalidField("dimension", fault.CodeInvalid, "%q is no dimension of trust.", p.Dimension)
+		return out, fault.InvalidField("dimension", fault.CodeInvalid, "%q isn't a dimension of trust.", p.Dimension)
 	}
 	if e := p.Evidence; e != nil && !(*e >= -1 && *e <= 1) {
 		return out, fault.InvalidField("evidence", fault.CodeRange, "evidence must be between -1 and 1, or null when the outcome is not known.")
 	}
 	if len(p.Note) > maxNote {
-		return out, fault.InvalidField("note", fault.CodeRange, "A note has at most 4,000 bytes.")
+		return out, fault.InvalidField("note", fault.CodeRange, "A note can have at most 4,000 bytes.")
 	}
 	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
@@ -238,7 +238,7 @@ func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (o
 			return err
 		}
 		if person.Problem != "" {
-			return fault.Conflictf("The entry of this person can't be read. Repair it first. Nothing was changed.")
+			return fault.Conflictf("Couldn't read this person's entry. Repair it first. Nothing was changed.")
 		}
 		if p.At.IsZero() {
 			p.At = tx.Now

@@ -72,7 +72,7 @@ func (s *Service) proposal(ctx context.Context, id uuid.UUID) (p synthesis.Patte
 	case err != nil:
 		return p, err
 	case s.o.Patterns == nil || !conf.Enabled || !conf.Proposals:
-		return p, fault.Unavailablef("Proposals are off. Turn them on in the settings of psychology.")
+		return p, fault.Unavailablef("Proposals are off. Turn them on in Psychology settings.")
 	}
 	return s.o.Patterns.Pattern(ctx, synthesis.PatternParams{ID: id})
 }
@@ -86,7 +86,7 @@ func (s *Service) AcceptProposal(ctx context.Context, p ProposalParams) (out Ent
 	}
 	to, ok := proposed[pattern.Type]
 	if !ok {
-		return out, fault.Invalidf("Patterns of the type %s don't become entries.", pattern.Type)
+		return out, fault.Invalidf("Patterns of the type %s can't become entries.", pattern.Type)
 	}
 	data, title, err := proposedData(pattern, to.kind)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Service) AcceptProposal(ctx context.Context, p ProposalParams) (out Ent
 		}
 		for _, e := range there {
 			if e.PatternID != nil && *e.PatternID == p.PatternID {
-				return fault.Conflictf("This proposal was accepted already.").WithDetails(e)
+				return fault.Conflictf("This proposal was already accepted.").WithDetails(e)
 			}
 		}
 		for _, e := range there {

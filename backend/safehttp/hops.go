@@ -25,11 +25,11 @@ func cleanHeader(h http.Header) (http.Header, error) {
 	out := make(http.Header, len(h))
 	for k, values := range h {
 		if !httpguts.ValidHeaderFieldName(k) {
-			return nil, fault.Invalidf("%q is not a header name.", k)
+			return nil, fault.Invalidf("%q isn't a valid header name.", k)
 		}
 		for _, v := range values {
 			if !httpguts.ValidHeaderFieldValue(v) {
-				return nil, fault.Invalidf("The value of header %s holds characters that are not allowed.", k)
+				return nil, fault.Invalidf("The value of header %s contains characters that aren't allowed.", k)
 			}
 		}
 		if name := textproto.CanonicalMIMEHeaderKey(k); !slices.Contains(connectionHeaders, name) {
@@ -45,7 +45,7 @@ func cleanMethod(m string) (string, error) {
 	}
 	m = strings.ToUpper(m)
 	if !httpguts.ValidHeaderFieldName(m) || m == http.MethodConnect || m == http.MethodTrace {
-		return "", fault.Invalidf("%q is not a usable method.", m)
+		return "", fault.Invalidf("%q isn't a supported method.", m)
 	}
 	return m, nil
 }
@@ -63,7 +63,7 @@ func redirect(from *url.URL, resp *http.Response) (*url.URL, error) {
 	}
 	u, err := from.Parse(to)
 	if err != nil {
-		return nil, fault.Unavailablef("%s redirects to something that is not a URL.", from.Hostname()).WithCause(err)
+		return nil, fault.Unavailablef("%s redirects to something that isn't a URL.", from.Hostname()).WithCause(err)
 	}
 	if u.Fragment == "" {
 		u.Fragment = from.Fragment

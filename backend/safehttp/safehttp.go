@@ -223,7 +223,7 @@ func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, fail
 	}
 	u, err := url.Parse(r.URL)
 	if err != nil {
-		return nil, nil, fault.Invalidf("The URL cannot be read.").WithCause(err)
+		return nil, nil, fault.Invalidf("The URL isn't valid.").WithCause(err)
 	}
 	if r.AllowPrivate {
 		ctx = context.WithValue(ctx, privateKey{}, u.Scheme)
@@ -250,13 +250,13 @@ func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, fail
 			return nil, nil, fault.Limitf("%s redirects more than %d times.", u.Hostname(), max(c.o.MaxRedirects, 0))
 		}
 		if stream != nil {
-			return nil, nil, fault.Deniedf("%s redirects a request whose body is sent once.", u.Hostname()).WithCause(ErrRedirect)
+			return nil, nil, fault.Deniedf("%s redirects a request whose body can only be sent once.", u.Hostname()).WithCause(ErrRedirect)
 		}
 		header = header.Clone() // the transport may still read the header of the last hop
 		method, body = redirectedMethod(method, body, resp.StatusCode, header)
 		if !sameHost(u, next) {
 			if r.AllowPrivate {
-				return nil, nil, fault.Deniedf("%s redirects to another host, and private addresses were allowed for this one alone.", u.Hostname()).WithCause(ErrRedirect)
+				return nil, nil, fault.Deniedf("%s redirects to another host, but private addresses were only allowed for this one.", u.Hostname()).WithCause(ErrRedirect)
 			}
 			header = forOtherHost(header, r.Sensitive)
 			if r.SensitiveBody && body != nil {
@@ -280,7 +280,7 @@ func (c *Client) send(ctx context.Context, method string, u *url.URL, header htt
 	target.Fragment, target.RawFragment = "", ""
 	req, err := http.NewRequestWithContext(ctx, method, "", body)
 	if err != nil {
-		return nil, fault.Invalidf("The request cannot be sent.").WithCause(err)
+		return nil, fault.Invalidf("Couldn't send the request.").WithCause(err)
 	}
 	req.URL, req.Host, req.Header = &target, target.Host, header // exactly the URL that was checked
 	if ctx.Value(privateKey{}) != nil {
@@ -296,7 +296,7 @@ func (c *Client) checkURL(ctx context.Context, u *url.URL) (context.Context, err
 		return nil, fault.Invalidf("The URL has no host.")
 	}
 	if u.User != nil {
-		return nil, fault.Invalidf("The URL holds a user name or password, which is not allowed.")
+		return nil, fault.Invalidf("The URL contains a user name or password, which isn't allowed.")
 	}
 	port, err := portOf(u)
 	if err != nil {
@@ -309,11 +309,11 @@ func (c *Client) checkURL(ctx context.Context, u *url.URL) (context.Context, err
 	}
 	local := isLoopbackName(host)
 	if local && !c.loopbackAllowed(port) {
-		return nil, fault.Deniedf("Port %d of this computer may not be reached.", port).WithCause(ErrAddress)
+		return nil, fault.Deniedf("Connections to port %d on this computer aren't allowed.", port).WithCause(ErrAddress)
 	}
 	private := ctx.Value(privateKey{}) == "http" // whether the address is one, dialing shows
 	if u.Scheme != "https" && !(u.Scheme == "http" && (local || private)) {
-		return nil, fault.Deniedf("Only https addresses may be reached, not %s.", schemeName(u)).WithCause(ErrScheme)
+		return nil, fault.Deniedf("Only https addresses are allowed, not %s.", schemeName(u)).WithCause(ErrScheme)
 	}
 	return context.WithValue(ctx, loopbackKey{}, local), nil
 }
@@ -359,7 +359,7 @@ func (c *Client) read(u *url.URL, resp *http.Response) (*Response, error) {
 		return nil, err
 	}
 	if int64(len(b)) > c.o.MaxBody {
-		return nil, fault.Limitf("The answer of %s is larger than %d bytes.", u.Hostname(), c.o.MaxBody)
+		return nil, fault.Limitf("The response from %s is larger than %d bytes.", u.Hostname(), c.o.MaxBody)
 	}
 	return &Response{Status: resp.StatusCode, URL: u.String(), Header: resp.Header, Body: b}, nil
 }
@@ -372,13 +372,13 @@ func failure(parent context.Context, u *url.URL, err error, exceeded string, lim
 	case errors.As(err, &f):
 		return f
 	case errors.Is(err, ErrAddress):
-		return fault.Deniedf("The address of %s may not be reached.", u.Hostname()).WithCause(err)
+		return fault.Deniedf("Connections to the address of %s aren't allowed.", u.Hostname()).WithCause(err)
 	case parent.Err() != nil:
 		return fault.As(parent.Err())
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return fault.New(fault.Timeout, "%s %s %s.", u.Hostname(), exceeded, limit).WithCause(err)
 	}
-	return fault.Unavailablef("%s could not be reached.", u.Hostname()).WithCause(err)
+	return fault.Unavailablef("Couldn't reach %s.", u.Hostname()).WithCause(err)
 }
 
 func isTimeout(err error) bool {

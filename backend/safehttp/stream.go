@@ -163,7 +163,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	if b.left >= 0 {
 		if int64(n) > b.left {
 			n, b.left = int(b.left), 0
-			return n, fault.Limitf("The answer of %s is larger than allowed.", b.host)
+			return n, fault.Limitf("The response from %s is larger than allowed.", b.host)
 		}
 		b.left -= int64(n)
 	}

@@ -211,7 +211,7 @@ func (r *control) ask(op string, req json.RawMessage) (resp json.RawMessage, err
 		}
 	}()
 	if r.c.Host == nil {
-		return nil, fault.Deniedf("This run may not use %s.", op).WithDetails(Refusal{Reason: ReasonCapability})
+		return nil, fault.Deniedf("This run isn't allowed to use %s.", op).WithDetails(Refusal{Reason: ReasonCapability})
 	}
 	if err := r.ctx.Err(); err != nil {
 		return nil, err

@@ -231,7 +231,7 @@ func (h *remoteHost) Call(ctx context.Context, op string, req json.RawMessage) (
 		return nil, fault.Limitf("The request is too large.")
 	}
 	if !json.Valid(req) {
-		return nil, fault.Invalidf("The request is not valid JSON.")
+		return nil, fault.Invalidf("The request isn't valid JSON.")
 	}
 	ch := make(chan reply, 1)
 	h.mu.Lock()
@@ -241,7 +241,7 @@ func (h *remoteHost) Call(ctx context.Context, op string, req json.RawMessage) (
 	err := h.out.Write(worker.FromChild{Call: &worker.Call{ID: id, Op: op}}, req)
 	h.mu.Unlock()
 	if err != nil {
-		return nil, fault.Unavailablef("The host does not answer.").WithCause(err)
+		return nil, fault.Unavailablef("The host isn't responding.").WithCause(err)
 	}
 	select {
 	case <-ctx.Done():

@@ -52,7 +52,7 @@ func (w *moduleRun) helixCall(m guestMemory, p []uint64) errno {
 func splitRequest(b []byte) (op string, req json.RawMessage, err error) {
 	var o map[string]json.RawMessage
 	if !utf8.Valid(b) || json.Unmarshal(b, &o) != nil || o == nil {
-		return "", nil, fault.Invalidf("The request is not a JSON object.")
+		return "", nil, fault.Invalidf("The request isn't a JSON object.")
 	}
 	if json.Unmarshal(o["op"], &op) != nil || op == "" {
 		return "", nil, fault.Invalidf(`The request has no "op".`)
@@ -62,7 +62,7 @@ func splitRequest(b []byte) (op string, req json.RawMessage, err error) {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(o); err != nil {
-		return "", nil, fault.Invalidf("The request is not a JSON object.")
+		return "", nil, fault.Invalidf("The request isn't a JSON object.")
 	}
 	return op, bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
@@ -73,7 +73,7 @@ func (w *moduleRun) helixLog(req json.RawMessage) (json.RawMessage, error) {
 		Fields         json.RawMessage
 	}
 	if json.Unmarshal(req, &l) != nil {
-		return nil, fault.Invalidf("The arguments of log are not valid.")
+		return nil, fault.Invalidf("The arguments of log aren't valid.")
 	}
 	w.flushErrors()
 	w.logs.add(l.Level, l.Message, string(l.Fields))

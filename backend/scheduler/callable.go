@@ -31,11 +31,11 @@ func (t target) find(ctx context.Context, what Target) (callable.Info, error) {
 	case err != nil:
 		return callable.Info{}, err
 	case len(found) == 0 && id == "" && what.Name == "":
-		return callable.Info{}, fault.Invalidf("Give the id or the name of the %s.", t.kind)
+		return callable.Info{}, fault.Invalidf("Provide the ID or the name of the %s.", t.kind)
 	case len(found) == 0 || found[0].Blocked == callable.ReasonForeign:
 		return callable.Info{}, fault.NotFoundf("No such %s.", t.kind).WithDetails(callable.Refusal{Reason: callable.ReasonGone})
 	case len(found) > 1:
-		return callable.Info{}, fault.Conflictf("Several are named %q. Choose one.", what.Name)
+		return callable.Info{}, fault.Conflictf("More than one is named %q. Choose one.", what.Name)
 	}
 	return found[0], nil
 }
@@ -67,7 +67,7 @@ func (t target) Check(ctx context.Context, what Target) (Target, error) {
 			return what, err
 		}
 		if len(found) == 0 {
-			return what, fault.NotFoundf("The %s %q has no version %s.", t.kind, i.Name, what.Version)
+			return what, fault.NotFoundf("The %s %q doesn't have a version %s.", t.kind, i.Name, what.Version)
 		}
 		i = found[0]
 	}

@@ -75,7 +75,7 @@ func unavailableKind(name string) error {
 			return fault.Unavailablef("%s", k.Reason)
 		}
 	}
-	return fault.Invalidf("The kind of a target is skill, tool, synthesis, decay or agent, not %q.", name)
+	return fault.Invalidf("The kind of a target must be skill, tool, synthesis, decay or agent, not %q.", name)
 }
 
 // ofDatabase reports whether an error is one of the database, such as a full disk. The due time

@@ -96,7 +96,7 @@ func strict(raw json.RawMessage, v any, where string) error {
 		if _, err = d.Token(); errors.Is(err, io.EOF) {
 			return nil
 		}
-		return fault.InvalidField(where, fault.CodeSyntax, "%s: one JSON object is expected", where)
+		return fault.InvalidField(where, fault.CodeSyntax, "%s: must be a single JSON object", where)
 	}
 	var typ *json.UnmarshalTypeError
 	var at *time.ParseError
@@ -104,7 +104,7 @@ func strict(raw json.RawMessage, v any, where string) error {
 	case errors.As(err, &typ):
 		return fault.InvalidField(strings.TrimSuffix(where+"."+typ.Field, "."), fault.CodeType, "%s: %s cannot be a %s", where, typ.Field, typ.Value)
 	case errors.As(err, &at):
-		return fault.InvalidField(where, fault.CodeSyntax, "%s: a time looks like 2026-03-01T09:00:00Z", where)
+		return fault.InvalidField(where, fault.CodeSyntax, "%s: use a time such as 2026-03-01T09:00:00Z", where)
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok { // encoding/json has no type for it
 		return fault.InvalidField(where+"."+strings.Trim(name, `"`), fault.CodeUnknownField, "%s: unknown field %s", where, name)
@@ -227,7 +227,7 @@ func (s *Service) fillCondition(c *sched, text string) error {
 		return fault.InvalidField("notifyWhen", fault.CodeTooLong, "notifyWhen: at most %d bytes", maxCondition)
 	}
 	if s.o.Condition == nil {
-		return fault.Unavailablef("Conditions of notifications are not available in this build.")
+		return fault.Unavailablef("Notification conditions aren't available in this build.")
 	}
 	if _, err := s.o.Condition(c.NotifyWhen); err != nil {
 		return fault.InvalidField("notifyWhen", fault.CodeSyntax, "notifyWhen: %s", fault.As(err).Message)
@@ -261,7 +261,7 @@ func (c *sched) checkNext(now time.Time) error {
 	}
 	switch {
 	case c.MaxRuns != nil && c.RunCount >= *c.MaxRuns:
-		return fault.InvalidField("maxRuns", fault.CodeRange, "maxRuns: it has run %d times already", c.RunCount)
+		return fault.InvalidField("maxRuns", fault.CodeRange, "maxRuns: it has already run %d times", c.RunCount)
 	case c.Cadence.Type == cadence.Once && !c.Cadence.At.After(now):
 		return fault.InvalidField("cadence.at", fault.CodePast, "time has passed")
 	case c.EndsAt != nil || c.StartsAt != nil:
@@ -284,9 +284,9 @@ func (s *Service) fillTarget(ctx context.Context, c *sched, t Target) error {
 	}
 	switch {
 	case t.Kind == "":
-		return fault.InvalidField("target.kind", fault.CodeMissing, "target: its kind is required")
+		return fault.InvalidField("target.kind", fault.CodeMissing, "target: kind is required")
 	case len(t.Input) > maxInput:
-		return fault.Limitf("The input of a schedule has at most %d kB.", maxInput>>10).WithDetails(fault.Field("target.input", fault.CodeTooLong))
+		return fault.Limitf("The input of a schedule can have at most %d kB.", maxInput>>10).WithDetails(fault.Field("target.input", fault.CodeTooLong))
 	case !json.Valid(t.Input) || t.Input[0] != '{':
 		return fault.InvalidField("target.input", fault.CodeType, "target: input must be a JSON object")
 	}
@@ -323,7 +323,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) 
 			return err
 		}
 		if n >= s.o.MaxPerUser {
-			return fault.Limitf("%d schedules at most", s.o.MaxPerUser)
+			return fault.Limitf("You can have at most %d schedules. Delete some first.", s.o.MaxPerUser)
 		}
 		if err := s.insertSched(tx, c); err != nil {
 			return err

@@ -339,7 +339,7 @@ func (s *Service) TakeOver(ctx context.Context, p ScheduleParams) (Schedule, err
 		mono, wall := s.clock.Mono(), s.now()
 		g, err := s.o.Leases.TakeOver(ctx, p.ScheduleID, s.device())
 		if err != nil {
-			return Schedule{}, fault.Unavailablef("The hub does not answer, so another device may still be running it. Nothing was changed.").WithCause(err)
+			return Schedule{}, fault.Unavailablef("The hub isn't responding, so another device may still be running it. Nothing was changed.").WithCause(err)
 		}
 		s.mu.Lock()
 		s.held[p.ScheduleID] = holding{user: c.user}

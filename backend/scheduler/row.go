@@ -151,7 +151,7 @@ func (s *Service) own(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
 func (s *Service) ownUsable(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
 	c, err := s.own(tx, user, id)
 	if err == nil && c.NeedsNewer {
-		return nil, fault.Unavailablef("This schedule needs a newer version of Helix. It was not changed.")
+		return nil, fault.Unavailablef("This schedule needs a newer version of Helix. Nothing was changed.")
 	}
 	return c, err
 }

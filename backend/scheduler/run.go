@@ -20,7 +20,7 @@ func (s *Service) RunNow(ctx context.Context, p RunNowParams) (RunNowResult, err
 		return RunNowResult{}, err
 	}
 	if c.NeedsNewer {
-		return RunNowResult{}, fault.Unavailablef("This schedule needs a newer version of Helix. It was not changed.")
+		return RunNowResult{}, fault.Unavailablef("This schedule needs a newer version of Helix. Nothing was changed.")
 	}
 	input := c.Target.Input
 	if len(p.Input) > 0 && string(p.Input) != "null" {
@@ -160,7 +160,7 @@ func (s *Service) CancelRun(ctx context.Context, p RunParams) (Run, error) {
 			}
 			return s.complete(tx, c, now)
 		case !isOpen(r.Status):
-			return fault.Conflictf("The run is over.")
+			return fault.Conflictf("The run has already ended.")
 		case r.TargetRunID == nil:
 			if err := s.closeRun(tx, r, "cancelled", "person", now); err != nil {
 				return err

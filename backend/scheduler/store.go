@@ -164,10 +164,10 @@ func (c *sched) params() CreateParams {
 func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(p.Patch, &fields); err != nil || fields == nil {
-		return Schedule{}, fault.Invalidf("patch: one JSON object is expected")
+		return Schedule{}, fault.Invalidf("patch: must be a single JSON object")
 	}
 	if _, ok := fields["paused"]; ok {
-		return Schedule{}, fault.Invalidf("patch: pause and resume with schedules.pause and schedules.resume")
+		return Schedule{}, fault.Invalidf("patch: use schedules.pause and schedules.resume to pause and resume")
 	}
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { _, ok := fields[n]; return ok })
@@ -177,7 +177,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) 
 		return Schedule{}, err
 	}
 	if was.NeedsNewer {
-		return Schedule{}, fault.Unavailablef("This schedule needs a newer version of Helix. It was not changed.")
+		return Schedule{}, fault.Unavailablef("This schedule needs a newer version of Helix. Nothing was changed.")
 	}
 	in, now := was.params(), s.now()
 	if in.Target, err = patchTarget(was.Target, fields["target"]); err != nil {
@@ -187,7 +187,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) 
 	rest := mustJSON(fields)
 	for _, zero := range []string{"retry", "budget", "placement", "graceSecs", "autoDisableAfter", "notifyAfterFailures"} {
 		if string(fields[zero]) == "null" {
-			return Schedule{}, fault.InvalidField(zero, fault.CodeMissing, "%s: cannot be null", zero)
+			return Schedule{}, fault.InvalidField(zero, fault.CodeMissing, "%s: can't be null", zero)
 		}
 	}
 	if err := strict(rest, &in, "patch"); err != nil {
@@ -268,7 +268,7 @@ func (s *Service) Pause(ctx context.Context, p ScheduleParams) (Schedule, error)
 			if c.Status == "paused" {
 				return nil
 			}
-			return fault.Conflictf("The schedule is %s and does not fire.", c.Status)
+			return fault.Conflictf("The schedule is %s and can't run.", c.Status)
 		}
 		if paused, err := pausedAll(tx, c.user); err != nil {
 			return err
@@ -315,7 +315,7 @@ func (s *Service) Delete(ctx context.Context, p ScheduleParams) (DeleteResult, e
 			return err
 		}
 		if c.System {
-			return fault.Deniedf("This schedule is built in. It can be paused but not deleted.")
+			return fault.Deniedf("Built-in schedules can't be deleted. You can pause this one instead.")
 		}
 		if err := s.dropWaiting(tx, c, "deleted", now); err != nil {
 			return err
@@ -353,7 +353,7 @@ func (s *Service) Restore(ctx context.Context, p ScheduleParams) (Schedule, erro
 			return err
 		}
 		if n >= s.o.MaxPerUser {
-			return fault.Limitf("%d schedules at most", s.o.MaxPerUser)
+			return fault.Limitf("You can have at most %d schedules. Delete some first.", s.o.MaxPerUser)
 		}
 		if _, err := tx.Exec(`UPDATE schedules SET deleted_at = NULL, updated_at = ? WHERE id = ?`, now, p.ScheduleID); err != nil {
 			return err

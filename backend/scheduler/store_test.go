@@ -95,7 +95,7 @@ func TestRefusals(t *testing.T) {
 	var last Schedule
 	for i := range 3 {
 		s, err := m.s.Create(m.ctx, in)
-		if i < 2 && err != nil || i == 2 && (!fault.Is(err, fault.Limit) || !strings.Contains(err.Error(), "2 schedules at most")) {
+		if i < 2 && err != nil || i == 2 && (!fault.Is(err, fault.Limit) || !strings.Contains(err.Error(), "at most 2 schedules")) {
 			t.Errorf("schedule %d: %v", i, err)
 		}
 		if i < 2 {

@@ -26,7 +26,7 @@ func (s *Service) Trash() trash.Kind {
 				return err
 			}
 			if busy {
-				return fault.Conflictf("A run of this schedule has not ended. Cancel it, then delete the schedule permanently.")
+				return fault.Conflictf("A run of this schedule hasn't ended. Cancel it, then delete the schedule permanently.")
 			}
 			_, err := tx.Exec(`DELETE FROM schedules WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL`, id, identity.UserID(tx.Context()))
 			return err

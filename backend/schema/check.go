@@ -351,7 +351,7 @@ func (c *checker) eval(f *frame, v any, quiet, needed bool) (rest, bool) {
 		return e.rest, *s.Bool
 	}
 	if f.depth > maxFrames {
-		panic(stop{fault.Limitf("The schema needs too much work to check this value: it is nested too deep.")})
+		panic(stop{fault.Limitf("The schema needs too much work to check this value: it is nested too deeply.")})
 	}
 	for up := f; up.same; {
 		c.spend(1)

@@ -173,7 +173,7 @@ func CheckJSON(ctx context.Context, raw, value json.RawMessage) ([]Finding, erro
 	}
 	v, size, err := jcs.DecodeSized(value, maxValueDepth, 0)
 	if err != nil {
-		return nil, fault.Invalidf("The value cannot be used: %s.", text(err))
+		return nil, fault.Invalidf("The value can't be used: %s.", text(err))
 	}
 	return s.CheckSized(ctx, v, size)
 }

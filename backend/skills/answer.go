@@ -28,7 +28,7 @@ type answer struct {
 }
 
 func errNotAsked() error {
-	return fault.Conflictf("The run no longer asks this.")
+	return fault.Conflictf("The run is no longer asking this.")
 }
 
 // Cancel cancels a run. The request is recorded before the run is stopped. For a run that has ended
@@ -102,7 +102,7 @@ func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error)
 		return s.execution(ctx, row.id, true)
 	}
 	if len(p.Data) > machine.MaxOutput || len(p.Output) > machine.MaxOutput {
-		return Execution{}, fault.Limitf("An answer has at most 1 MiB.")
+		return Execution{}, fault.Limitf("An answer can have at most 1 MiB.")
 	}
 	for _, raw := range []json.RawMessage{p.Data, p.Output} {
 		if len(raw) > 0 && !json.Valid(raw) {
@@ -198,7 +198,7 @@ func (s *Service) fits(ctx context.Context, q machine.RequestData, a machine.Ans
 	}
 	switch {
 	case len(allowed) == 0:
-		return fault.Conflictf("The run waits for a time, not for an answer.")
+		return fault.Conflictf("The run is waiting for a time, not for an answer.")
 	case !found:
 		return fault.Invalidf("decision is %q; it must be one of %v.", a.Decision, allowed)
 	}

@@ -65,7 +65,7 @@ func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }
 // decodeInput decodes the input of a built-in, which was already validated against its schema.
 func decodeInput(input json.RawMessage, into any) error {
 	if err := json.Unmarshal(input, into); err != nil {
-		return fault.Invalidf("The input is not valid for this step.").WithCause(err)
+		return fault.Invalidf("The input isn't valid for this step.").WithCause(err)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func timeNow(o *BuiltinOptions) callable.Func {
 			}
 			zone, err := time.LoadLocation(in.Timezone)
 			if err != nil || strings.EqualFold(in.Timezone, "local") {
-				return nil, fault.Invalidf("%.64q is not a time zone; write one such as Europe/Berlin.", in.Timezone)
+				return nil, fault.Invalidf("%.64q isn't a time zone. Use a name such as Europe/Berlin.", in.Timezone)
 			}
 			t := o.Now().In(zone)
 			return map[string]any{
@@ -145,7 +145,7 @@ func waitTime(input json.RawMessage, at time.Time) (time.Duration, error) {
 	case in.Until != nil:
 		d = in.Until.Sub(at)
 	default:
-		return 0, fault.Invalidf("Say how long to wait: ms, seconds or until.")
+		return 0, fault.Invalidf("Set how long to wait: ms, seconds or until.")
 	}
 	if d > maxWait {
 		return 0, errLongWait()
@@ -153,7 +153,7 @@ func waitTime(input json.RawMessage, at time.Time) (time.Duration, error) {
 	return max(0, d), nil
 }
 
-func errLongWait() error { return fault.Invalidf("A step waits for at most 24 hours.") }
+func errLongWait() error { return fault.Invalidf("A step can wait at most 24 hours.") }
 
 // Limits of a notification; longer texts are truncated.
 const (
@@ -173,7 +173,7 @@ func notify(o *BuiltinOptions) callable.Func {
 		},
 		Run: callable.Typed(func(ctx context.Context, c callable.Request, in struct{ Title, Body, Level string }) (any, error) {
 			if o.Notify == nil {
-				return nil, fault.Unavailablef("Notifications are not available here.")
+				return nil, fault.Unavailablef("Notifications aren't available here.")
 			}
 			if in.Level == "" {
 				in.Level = "info"
@@ -221,7 +221,7 @@ func jsonValidate() callable.Func {
 				return nil, err
 			}
 			if in.Strict && len(found) > 0 {
-				return nil, fault.Invalidf("The value does not match the schema: %s %s.", found[0].Path, found[0].Message)
+				return nil, fault.Invalidf("The value doesn't match the schema: %s %s.", found[0].Path, found[0].Message)
 			}
 			if found == nil {
 				found = []schema.Finding{}

@@ -87,7 +87,7 @@ func (w *web) run(ctx context.Context, c callable.Request, in httpInput) (any, e
 func (in *httpInput) request(c *callable.Request) (*safehttp.Request, error) {
 	u, err := url.Parse(in.URL)
 	if err != nil || u.Host == "" {
-		return nil, fault.Invalidf("%.100q is not an address.", in.URL)
+		return nil, fault.Invalidf("%.100q isn't a valid address.", in.URL)
 	}
 	if len(in.Query) > 0 {
 		q := u.Query()
@@ -96,7 +96,7 @@ func (in *httpInput) request(c *callable.Request) (*safehttp.Request, error) {
 			if !ok {
 				b, err := json.Marshal(v)
 				if err != nil {
-					return nil, fault.Invalidf("The query value %.64q cannot be sent.", k)
+					return nil, fault.Invalidf("The query value %.64q can't be sent.", k)
 				}
 				text = string(b)
 			}
@@ -110,7 +110,7 @@ func (in *httpInput) request(c *callable.Request) (*safehttp.Request, error) {
 	}
 	switch {
 	case in.Body != nil && in.JSON != nil:
-		return nil, fault.Invalidf("Give body or json, not both.")
+		return nil, fault.Invalidf("Provide body or json, not both.")
 	case in.JSON != nil:
 		r.Body = in.JSON
 		if r.Header.Get("Content-Type") == "" {

@@ -264,7 +264,7 @@ func (p provider) Enqueue(tx *storage.Tx, ref callable.Ref, r callable.Request) 
 	params := map[string]json.RawMessage{}
 	if len(r.Input) > 0 {
 		if err := json.Unmarshal(r.Input, &params); err != nil {
-			return uuid.Nil, fault.Invalidf("The input of a step is an object.")
+			return uuid.Nil, fault.Invalidf("The input of a step must be an object.")
 		}
 	}
 	limit := min(max(r.Timeout, time.Second), time.Hour).Milliseconds()

@@ -21,7 +21,7 @@ const (
 func (s *Service) Evaluate(ctx context.Context, p EvaluateParams) (EvaluateResult, error) {
 	out := EvaluateResult{Value: json.RawMessage("null"), Matches: []Match{}}
 	if (p.ExecutionID == nil) == (len(p.Document) == 0) {
-		return out, fault.Invalidf("Give document or executionId.")
+		return out, fault.Invalidf("Provide document or executionId.")
 	}
 	text := p.Document
 	if p.ExecutionID != nil {
@@ -31,18 +31,18 @@ func (s *Service) Evaluate(ctx context.Context, p EvaluateParams) (EvaluateResul
 		}
 	}
 	if len(text) > s.limits.Document {
-		return out, fault.Limitf("The document has %d bytes; %d are allowed.", len(text), s.limits.Document)
+		return out, fault.Limitf("The document has %d bytes; the limit is %d.", len(text), s.limits.Document)
 	}
 	doc, err := expr.Decode(text)
 	if err != nil {
-		return out, fault.Invalidf("The document is not JSON.")
+		return out, fault.Invalidf("The document isn't valid JSON.")
 	}
 	if len(p.Expression) > maxValue {
-		return out, fault.Limitf("The expression has %d bytes; %d are allowed.", len(p.Expression), maxValue)
+		return out, fault.Limitf("The expression has %d bytes; the limit is %d.", len(p.Expression), maxValue)
 	}
 	given, err := expr.Decode(p.Expression)
 	if err != nil {
-		return out, fault.Invalidf("The expression is not JSON; a path is written as a text.")
+		return out, fault.Invalidf("The expression isn't valid JSON. Write a path as a string.")
 	}
 	var v any
 	switch p.As {
@@ -68,7 +68,7 @@ func (s *Service) Evaluate(ctx context.Context, p EvaluateParams) (EvaluateResul
 func asText(v any, what string) (string, error) {
 	s, ok := v.(string)
 	if !ok {
-		return "", fault.Invalidf("A %s is a text.", what)
+		return "", fault.Invalidf("A %s must be a string.", what)
 	}
 	return s, nil
 }

@@ -252,7 +252,7 @@ func (s *Service) documentOf(ctx context.Context, id uuid.UUID) (json.RawMessage
 			return err
 		}
 		if st == nil {
-			return fault.NotFoundf("The run has not begun, or its journal is on another device.")
+			return fault.NotFoundf("The run hasn't started, or its journal is on another device.")
 		}
 		out, err = jcs.Marshal(st.Document())
 		return err

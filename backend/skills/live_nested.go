@@ -105,7 +105,7 @@ func (r *live) child(ctx context.Context, c *machine.Call, id uuid.UUID) (*live,
 	t := r.made.Tools[c.Step.StepID]
 	switch {
 	case r.row.depth+2 > definition.MaxCalls:
-		return nil, nil, fault.Limitf("skills call skills more than %d deep", definition.MaxCalls)
+		return nil, nil, fault.Limitf("skills call one another more than %d levels deep", definition.MaxCalls)
 	case slices.Contains(r.made.Above, t.ID):
 		return nil, nil, fault.Invalidf("the skill %q calls itself", t.Name)
 	}
@@ -123,7 +123,7 @@ func (r *live) child(ctx context.Context, c *machine.Call, id uuid.UUID) (*live,
 	})
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return nil, nil, fault.NotFoundf("tool %q no longer exists, or not as it was when the run began", t.Name)
+		return nil, nil, fault.NotFoundf("tool %q no longer exists, or has changed since the run started", t.Name)
 	case err != nil:
 		return nil, nil, err
 	case !skill.enabled:

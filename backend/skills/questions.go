@@ -122,7 +122,7 @@ func details(about json.RawMessage) json.RawMessage {
 func (s *Service) AnswerQuestion(ctx context.Context, a permission.Answered) error {
 	path, iteration, ok := strings.Cut(a.Ref, "\x00")
 	if !ok {
-		return fault.Invalidf("The question belongs to no step.")
+		return fault.Invalidf("The question doesn't belong to a step.")
 	}
 	p := AnswerParams{ExecutionID: a.Run, StepPath: path, Iteration: iteration, Decision: a.Choice}
 	if a.Choice == machine.Done {

@@ -119,7 +119,7 @@ func (s *Service) rehearsed(ctx context.Context, p DryRunParams) (skill *row, er
 		}
 	}
 	if n != 1 {
-		return nil, fault.Invalidf("Give exactly one of skillId, skill and versionId.")
+		return nil, fault.Invalidf("Provide exactly one of skillId, skill or versionId.")
 	}
 	if len(p.Skill) > 0 {
 		skill, _, err = s.readDraft(ctx, p.Skill)
@@ -157,17 +157,17 @@ func (m *Mock) check(path string) error {
 		}
 	}
 	if n != 1 {
-		return fault.Invalidf("The mock of %q needs one of output, error and sequence.", path)
+		return fault.Invalidf("The mock for %q needs one of output, error or sequence.", path)
 	}
 	if len(m.Output) > 0 && !json.Valid(m.Output) {
-		return fault.Invalidf("The mock of %q is not JSON.", path)
+		return fault.Invalidf("The mock for %q isn't valid JSON.", path)
 	}
 	if err := jcs.CheckNumbers(m.Output); err != nil {
-		return fault.Invalidf("The mock of %q cannot be used: %s.", path, fault.As(err).Message)
+		return fault.Invalidf("The mock for %q can't be used: %s.", path, fault.As(err).Message)
 	}
 	for i := range m.Sequence {
 		if len(m.Sequence[i].Sequence) > 0 {
-			return fault.Invalidf("The mock of %q has a sequence inside of its sequence.", path)
+			return fault.Invalidf("The mock for %q has a sequence inside its sequence.", path)
 		}
 		if err := m.Sequence[i].check(path); err != nil {
 			return err

@@ -32,7 +32,7 @@ func (s *Service) Replay(ctx context.Context, p RunParams) (ReplayResult, error)
 		return ReplayResult{}, err
 	}
 	if len(events) == 0 {
-		return ReplayResult{}, fault.NotFoundf("The run has not begun, or its journal is on another device.")
+		return ReplayResult{}, fault.NotFoundf("The run hasn't started, or its journal is on another device.")
 	}
 	var made created
 	if err := json.Unmarshal(events[0].Data, &made); err != nil {

@@ -123,11 +123,11 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 		r, ok := results[def.StepID]
 		switch {
 		case !ok:
-			return nil, nil, fault.Invalidf("The step %q did not run, so it has no output to reuse. Restart from it or from an earlier step.", def.StepID)
+			return nil, nil, fault.Invalidf("The step %q didn't run, so it has no output to reuse. Restart from it or from an earlier step.", def.StepID)
 		case r.OutputMissing != "":
 			return nil, nil, fault.Unavailablef("The output of the step %q is missing, so it can't be reused. Restart from that step or an earlier one.", def.StepID)
 		case r.Status != machine.Completed && r.Status != machine.Skipped:
-			return nil, nil, fault.Invalidf("The step %q did not complete, so it has no output to reuse. Restart from it or from an earlier step.", def.StepID)
+			return nil, nil, fault.Invalidf("The step %q didn't complete, so it has no output to reuse. Restart from it or from an earlier step.", def.StepID)
 		}
 		if !sameStep(old[def.StepID], def) {
 			warnings = append(warnings, fmt.Sprintf("The step %q has changed since; its earlier result is reused.", def.StepID))

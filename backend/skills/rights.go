@@ -55,7 +55,7 @@ func (s *Service) PreviewRights(ctx context.Context, p PreviewRightsParams) (Rig
 	return s.rights(ctx, c, body, p.Unattended)
 }
 
-func errWhich() error { return fault.Invalidf("Give skillId or skill.") }
+func errWhich() error { return fault.Invalidf("Provide skillId or skill.") }
 
 // visible loads a skill of the caller, or a public one.
 func (s *Service) visible(ctx context.Context, id uuid.UUID) (r *row, err error) {
@@ -218,7 +218,7 @@ func (l *rightsPreview) steps(prefix string, steps []definition.Step, depth int)
 
 func (l *rightsPreview) call(path string, st *definition.Step, depth int) error {
 	if len(l.out.Steps) >= maxRightsSteps {
-		return fault.Limitf("The skill and those that it calls have more than %d steps.", maxRightsSteps)
+		return fault.Limitf("The skill and the skills it calls have more than %d steps.", maxRightsSteps)
 	}
 	found, err := l.find(st)
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (Execut
 
 func (s *Service) execute(ctx context.Context, p ExecuteParams, by beginning) (ExecuteResult, error) {
 	if len(p.RequestID) > 200 {
-		return ExecuteResult{}, fault.Invalidf("requestId has more than 200 characters.")
+		return ExecuteResult{}, fault.Invalidf("requestId can have at most 200 characters.")
 	}
 	wait := defaultWait
 	if p.WaitMs > 0 {
@@ -127,7 +127,7 @@ func (s *Service) requested(ctx context.Context, request string) (id uuid.UUID, 
 // chosen returns the skill that a call names or contains.
 func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage, version string) (skill *row, warnings []string, err error) {
 	if (id == nil) == (len(raw) == 0) {
-		return nil, nil, fault.Invalidf("Give exactly one of skillId and skill.")
+		return nil, nil, fault.Invalidf("Provide either skillId or skill.")
 	}
 	if id != nil {
 		err = s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -199,11 +199,11 @@ func (s *Service) checkInput(ctx context.Context, body *definition.Body, input j
 		input = json.RawMessage("{}")
 	}
 	if len(input) > s.limits.Input {
-		return nil, fault.Limitf("The input has %d bytes; %d are allowed.", len(input), s.limits.Input)
+		return nil, fault.Limitf("The input has %d bytes; the limit is %d.", len(input), s.limits.Input)
 	}
 	v, err := expr.Decode(input)
 	if err != nil {
-		return nil, fault.Invalidf("The input cannot be used: %s.", fault.As(err).Message)
+		return nil, fault.Invalidf("The input can't be used: %s.", fault.As(err).Message)
 	}
 	if len(body.InputSchema) > 0 && string(body.InputSchema) != "null" {
 		if err := checkValue(ctx, &s.schemas, body.InputSchema, v, "input"); err != nil {

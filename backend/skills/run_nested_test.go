@@ -110,7 +110,7 @@ func TestRunNestedDepthAndCycle(t *testing.T) {
 	}
 	rebind("d4", `[`+call("n", "d2", "")+`]`)
 	out, err = b.s.ExecuteComposite(b.ctx, ExecuteParams{SkillID: &d1.SkillID})
-	if err != nil || out.Success || !strings.Contains(out.Error.Message, "skills call skills") && !strings.Contains(out.Error.Message, "calls itself") {
+	if err != nil || out.Success || !strings.Contains(out.Error.Message, "skills call one another") && !strings.Contains(out.Error.Message, "calls itself") {
 		t.Fatalf("%+v %v", out, err)
 	}
 	rebind("d3", `[`+call("n", "d2", "")+`]`)

@@ -201,8 +201,8 @@ func TestRunBadInput(t *testing.T) {
 		kind fault.Kind
 		text string
 	}{
-		"neither":      {ExecuteParams{}, fault.Invalid, "skillId and skill"},
-		"both":         {ExecuteParams{SkillID: &id, Skill: one}, fault.Invalid, "skillId and skill"},
+		"neither":      {ExecuteParams{}, fault.Invalid, "skillId or skill"},
+		"both":         {ExecuteParams{SkillID: &id, Skill: one}, fault.Invalid, "skillId or skill"},
 		"unknown":      {ExecuteParams{SkillID: &id}, fault.NotFound, "Skill not found"},
 		"no steps":     {ExecuteParams{Skill: json.RawMessage(`{"name":"s","steps":null}`)}, fault.Invalid, "problem"},
 		"input schema": {ExecuteParams{Skill: json.RawMessage(`{"name":"s","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}},"steps":[` + step("a", "ok", "") + `]}`), Input: json.RawMessage(`{"x":1}`)}, fault.Invalid, "input/x: expected string"},

@@ -52,7 +52,7 @@ func (s *Service) restoreCaller(ctx context.Context, raw json.RawMessage) (*perm
 		return nil, c.Budget, err
 	}
 	if s.o.Gate == nil {
-		return nil, c.Budget, fault.Unavailablef("The permissions of the run's caller are not available, so the run does not continue.")
+		return nil, c.Budget, fault.Unavailablef("The run can't continue: the permissions of its caller aren't available.")
 	}
 	a, err := s.o.Gate.Restore(ctx, c.Authority)
 	return a, c.Budget, err

@@ -69,7 +69,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	if p.IncludeTools && len(ids) > 0 {
 		sharer, ok := s.o.Callables.Provider(callable.Tool).(callable.Portable)
 		if !ok {
-			return ExportResult{}, fault.Unavailablef("Tools cannot be put into a share file here; export the skill without them.")
+			return ExportResult{}, fault.Unavailablef("Tools can't be included in a share file here. Export the skill without them.")
 		}
 		if f.Tools, err = sharer.Export(ctx, ids); err != nil {
 			return ExportResult{}, err
@@ -163,10 +163,10 @@ func readShare(raw json.RawMessage) (*shareFile, error) {
 	}
 	f := &shareFile{}
 	if err := json.Unmarshal(text, f); err != nil || !headed {
-		return nil, fault.Invalidf("This file is not a Helix skill.")
+		return nil, fault.Invalidf("This file isn't a Helix skill.")
 	}
 	if len(f.Tools) > maxShareTool {
-		return nil, fault.Limitf("The file has %d tools; %d are allowed.", len(f.Tools), maxShareTool)
+		return nil, fault.Limitf("The file has %d tools; the limit is %d.", len(f.Tools), maxShareTool)
 	}
 	return f, nil
 }

@@ -189,11 +189,11 @@ func named(raw json.RawMessage) (map[string]json.RawMessage, uuid.UUID, error) {
 	}
 	var text string
 	if json.Unmarshal(fields["skillId"], &text) != nil {
-		return nil, uuid.Nil, fault.Invalidf("Give skill.skillId: which skill to change.")
+		return nil, uuid.Nil, fault.Invalidf("Provide skill.skillId, the skill to change.")
 	}
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return nil, uuid.Nil, fault.Invalidf("skill.skillId is not an id.")
+		return nil, uuid.Nil, fault.Invalidf("skill.skillId isn't a valid ID.")
 	}
 	return fields, id, nil
 }
@@ -243,7 +243,7 @@ func (s *Service) read(ctx context.Context, raw json.RawMessage) (*definition.Re
 
 func checkNote(note string) error {
 	if n := len([]rune(note)); n > 500 {
-		return fault.Invalidf("note has %d characters; 500 are allowed.", n)
+		return fault.Invalidf("The note has %d characters; the limit is 500.", n)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ type Current struct {
 }
 
 func staleError(r *row) error {
-	return fault.Conflictf("The skill has changed and is at version %s now. Reload it and decide again.", r.version).
+	return fault.Conflictf("The skill has changed and is now at version %s. Reload it, then save again.", r.version).
 		WithDetails(Current{r.id, r.version, r.head})
 }
 

@@ -113,7 +113,7 @@ func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (Searc
 		return out, err
 	}
 	if len(p.Tags) > definition.MaxTags {
-		return out, fault.Invalidf("tags has %d entries; %d are allowed.", len(p.Tags), definition.MaxTags)
+		return out, fault.Invalidf("tags has %d entries; the limit is %d.", len(p.Tags), definition.MaxTags)
 	}
 	var f lifecycle.Filter
 	f.Text(p.Query, "name", "description", "tags")

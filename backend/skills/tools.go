@@ -49,7 +49,7 @@ func (s *Service) Callables() []callable.Func {
 				return nil, err
 			}
 			if !checked.Valid {
-				return nil, fault.Invalidf("The skill has errors, so it was not saved:%s", listed(checked.Errors))
+				return nil, fault.Invalidf("The skill wasn't saved because it has errors:%s", listed(checked.Errors))
 			}
 			m, err := s.CreateComposite(ctx, SaveParams{Skill: text, Note: "Written by the agent"})
 			if err != nil {

@@ -160,7 +160,7 @@ func (s *Service) backup(ctx context.Context, p BackupParams, prefix string) (re
 		need += dirSize(s.db.blobs.dir)
 	}
 	if room.Free < need+1<<20 {
-		return res, fault.Limitf("The backup needs %d MB and there are %d MB free. Nothing was changed.", need>>20, room.Free>>20)
+		return res, fault.Limitf("The backup needs %d MB, but only %d MB are free. Nothing was changed.", need>>20, room.Free>>20)
 	}
 	rep := s.progress(ctx, "backup")
 	rep.step("prepare", 0, need)
@@ -218,7 +218,7 @@ func (s *Service) backupTarget(p, prefix string) (string, error) {
 		return freshName(s.o.BackupDir, prefix, time.Now(), ".zip"), nil
 	}
 	if !filepath.IsAbs(p) {
-		return "", fault.Invalidf("The path of the backup must be absolute.")
+		return "", fault.Invalidf("The backup path must be absolute.")
 	}
 	fi, err := os.Stat(p)
 	switch {
@@ -227,7 +227,7 @@ func (s *Service) backupTarget(p, prefix string) (string, error) {
 	case err == nil:
 		return "", fault.Conflictf("A file with that name already exists. Nothing was changed.")
 	case !errors.Is(err, fs.ErrNotExist):
-		return "", fault.Invalidf("The path of the backup cannot be used.").WithCause(err)
+		return "", fault.Invalidf("Couldn't use this backup path.").WithCause(err)
 	}
 	if !exists(filepath.Dir(p)) {
 		return "", fault.Invalidf("The folder for the backup does not exist.")

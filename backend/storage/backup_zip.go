@@ -183,7 +183,7 @@ func openBackup(file string) (_ *backupReader, err error) {
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, fault.NotFoundf("Backup not found.")
 		}
-		return nil, fault.Invalidf("The backup cannot be read.").WithCause(err)
+		return nil, fault.Invalidf("Couldn't read the backup.").WithCause(err)
 	}
 	b := &backupReader{f: f, entries: map[string]*zip.File{}}
 	defer func() {

@@ -112,7 +112,7 @@ func (b *Blobs) PutBytes(ctx context.Context, p []byte) (Ref, error) {
 func (b *Blobs) Open(ref Ref) (io.ReadSeekCloser, error) {
 	f, err := os.Open(b.path(ref.SHA256))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.NotFoundf("The file that belongs to this entry is not on this device.")
+		return nil, fault.NotFoundf("The file for this entry isn't on this device.")
 	}
 	if err != nil {
 		return nil, blobError(err)

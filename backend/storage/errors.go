@@ -106,7 +106,7 @@ func codeSQLite(err error) *fault.Error {
 	case sqlite3.SQLITE_IOERR:
 		return fault.Unavailablef(msgDisk).WithCause(err)
 	case sqlite3.SQLITE_TOOBIG:
-		return fault.Limitf("A value is too big to store. Nothing was changed.").WithCause(err)
+		return fault.Limitf("A value is too large to store. Nothing was changed.").WithCause(err)
 	case sqlite3.SQLITE_CONSTRAINT:
 		return constraintError(code, err)
 	}
@@ -124,13 +124,13 @@ func constraintError(code int, err error) *fault.Error {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID:
 		f = fault.Conflictf("%s has a value that is already in use. Nothing was changed.", what)
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-		f = fault.Conflictf("Something this refers to no longer exists, or is still in use. Nothing was changed.")
+		f = fault.Conflictf("Something this depends on no longer exists or is still in use. Nothing was changed.")
 	case sqlite3.SQLITE_CONSTRAINT_TRIGGER:
-		f = fault.Conflictf("This change is not allowed here. Nothing was changed.")
+		f = fault.Conflictf("This change isn't allowed. Nothing was changed.")
 	case sqlite3.SQLITE_CONSTRAINT_NOTNULL:
 		f = fault.Invalidf("%s is missing. Nothing was changed.", what)
 	default: // CHECK, DATATYPE
-		f = fault.Invalidf("%s has a value that is not allowed. Nothing was changed.", what)
+		f = fault.Invalidf("%s has an invalid value. Nothing was changed.", what)
 	}
 	if field != "" {
 		f.Details = fault.Field(field, fault.CodeConstraint)

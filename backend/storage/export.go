@@ -120,16 +120,16 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (_ ExportResult, e
 
 func emptyTarget(dir string) error {
 	if !filepath.IsAbs(dir) {
-		return fault.Invalidf("The folder for the export must be an absolute path.")
+		return fault.Invalidf("The export folder must be an absolute path.")
 	}
 	es, err := readDirIf(dir)
 	switch {
 	case err != nil:
-		return fault.Invalidf("The folder for the export cannot be used.").WithCause(err)
+		return fault.Invalidf("Couldn't use this export folder.").WithCause(err)
 	case len(es) > 0:
-		return fault.Conflictf("The folder for the export is not empty. Nothing was changed.")
+		return fault.Conflictf("The export folder isn't empty. Nothing was changed.")
 	case !exists(filepath.Dir(dir)):
-		return fault.Invalidf("The folder above the export does not exist.")
+		return fault.Invalidf("The parent of the export folder doesn't exist.")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (e *exporter) all(tx *Tx, only []string) error {
 	}
 	for _, n := range only {
 		if !slices.ContainsFunc(ts, func(t exportTable) bool { return t.name == n }) {
-			return fault.Invalidf("No table %q to export.", n)
+			return fault.Invalidf("There's no table %q to export.", n)
 		}
 	}
 	f := exportFormat{Format: 1, AppVersion: e.s.version(), CreatedAt: tx.Now, Rows: e.r.Rows}
@@ -300,7 +300,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (_ ImportResult, e
 	defer func() { done(err) }()
 	var f exportFormat
 	if err := readJSONFile(filepath.Join(p.Dir, "export.json"), &f); err != nil || !filepath.IsAbs(p.Dir) {
-		return r, fault.Invalidf("The folder does not hold an export of Helix.").WithCause(err)
+		return r, fault.Invalidf("This folder isn't a Helix export.").WithCause(err)
 	}
 	if f.Format != 1 {
 		return r, fault.Invalidf("The export has format %d; this Helix reads format 1.", f.Format)
@@ -342,7 +342,7 @@ func (s *Service) importBlobs(ctx context.Context, dir string) error {
 			return err
 		}
 		if ref.String() != e.Name() {
-			return fault.Invalidf("The file blobs/%s does not have the content of its name.", e.Name())
+			return fault.Invalidf("The content of blobs/%s doesn't match its name.", e.Name())
 		}
 	}
 	return nil

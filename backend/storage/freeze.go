@@ -69,7 +69,7 @@ func (db *DB) freeze(ctx context.Context) (_ *frozen, err error) {
 			return nil, ctx.Err()
 		}
 	}
-	return nil, fault.Unavailablef("A long read keeps the backup from starting. Try again in a moment.")
+	return nil, fault.Unavailablef("The backup can't start while a long read is running. Try again in a moment.")
 }
 
 // begin moves the rest of the WAL while writers are blocked, and starts the read.

@@ -48,7 +48,7 @@ func ParseRecoveryCode(code string) ([]byte, error) {
 			digits = append(digits, '1')
 		case strings.ContainsRune(" -–—_.,:\t\r\n\u00a0", c):
 		default:
-			return nil, fault.Invalidf("A recovery code has only the digits 0 to 9 and the letters A to F.")
+			return nil, fault.Invalidf("A recovery code contains only the digits 0 to 9 and the letters A to F.")
 		}
 		if len(digits) > recoveryGroups*4 {
 			break

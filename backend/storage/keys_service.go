@@ -182,7 +182,7 @@ func (k *Keys) ImportRecovery(ctx context.Context, p ImportRecoveryParams) (Keys
 		return KeysStatus{}, err
 	}
 	if r == nil {
-		return KeysStatus{}, fault.Deniedf("This recovery code belongs to other data.")
+		return KeysStatus{}, fault.Deniedf("This recovery code is for different data.")
 	}
 	use := root
 	if have := k.root.Candidates(); k.root.Place(root) == "none" && len(have) > 0 {

@@ -45,7 +45,7 @@ func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if readOnlyFolder(err) { // the lock file of a used folder exists, and read access is enough to lock it
 		if f, err = os.Open(path); err != nil {
-			return nil, fault.Unavailablef("The data folder %s is read-only, and Helix was never used in it. Choose another with --data-dir, or make it writable.", filepath.Dir(path)).WithCause(err)
+			return nil, fault.Unavailablef("The data folder %s is read-only and has no Helix data yet. Choose another with --data-dir, or make it writable.", filepath.Dir(path)).WithCause(err)
 		}
 	}
 	if err != nil {

@@ -83,7 +83,7 @@ func (s *Service) StartNew(ctx context.Context, _ struct{}) (_ StartNewResult, e
 	s.db.rescue.Wait()
 	st := s.db.Recovery()
 	if st == nil || st.Reason == "held" {
-		return r, fault.Conflictf("The database can be opened, so Helix does not start with an empty one. Nothing was changed.")
+		return r, fault.Conflictf("The database opens normally, so Helix won't replace it with an empty one. Nothing was changed.")
 	}
 	dir := filepath.Dir(s.db.path)
 	replaced := freshName(dir, "replaced-", time.Now(), "")

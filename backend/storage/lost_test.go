@@ -91,7 +91,7 @@ func TestLostDatabaseIsNotAFirstStart(t *testing.T) {
 			}
 			if l.reason == "missing" {
 				_, err = h.s.Salvage(h.ctx, SalvageParams{AcceptLoss: true})
-				wantKind(t, err, fault.Conflict, "holds no data to salvage")
+				wantKind(t, err, fault.Conflict, "has no data to salvage")
 			}
 			h.db.rescue.Wait()
 			if content(t, h.db.path) != before {

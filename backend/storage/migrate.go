@@ -122,7 +122,7 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 			return err
 		}
 		if need := size/10*22 + 1<<20; room.Free < need {
-			return fault.Limitf("Helix needs %d MB of free disk space to update its data, and there are %d MB. Nothing was changed.", need>>20, room.Free>>20).
+			return fault.Limitf("Helix needs %d MB of free disk space to update its data, but only %d MB are free. Nothing was changed.", need>>20, room.Free>>20).
 				WithDetails(map[string]int64{"neededBytes": need, "freeBytes": room.Free})
 		}
 		p("check", 0, size)

@@ -31,7 +31,7 @@ func refuseNetworkFS(dir string, allowed bool) error {
 	if err != nil || kind == "" || allowed {
 		return nil //nolint:nilerr // a file system of unknown type is assumed to be local
 	}
-	return fault.Invalidf("The data folder is on a network file system (%s), where SQLite cannot keep data safe. Choose a local folder, or set storage.allow_network_fs=true.", kind).
+	return fault.Invalidf("The data folder is on a network file system (%s), where SQLite can't keep data safe. Choose a local folder, or set storage.allow_network_fs=true.", kind).
 		WithDetails(map[string]string{"fileSystem": kind})
 }
 

@@ -265,7 +265,7 @@ func TestHeldStateTransitions(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	_, err := h.s.Salvage(h.ctx, SalvageParams{AcceptLoss: true})
-	wantKind(t, err, fault.Conflict, "not damaged")
+	wantKind(t, err, fault.Conflict, "isn't damaged")
 	m, err := h.s.Migrate(h.ctx, struct{}{})
 	if err != nil || m.From != m.To {
 		t.Fatalf("%+v, %v", m, err)

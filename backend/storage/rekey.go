@@ -37,7 +37,7 @@ var signedTables = []string{"audit_log"}
 // which also writes an audit entry.
 func (tx *Tx) Rekey(from, to uuid.UUID) error {
 	if from == to || to == uuid.Nil {
-		return fault.Invalidf("The new id of a user must be another one.")
+		return fault.Invalidf("The user's new ID must differ from the current one.")
 	}
 	var known bool
 	if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM users WHERE id = ? AND hub_user_id IS NULL)`, from).Scan(&known); err != nil {

@@ -33,7 +33,7 @@ func (s *Service) Rollback(ctx context.Context, p RollbackParams) (_ RestoreResu
 		return r, err
 	}
 	if need := fileSize(snapshot) + 1<<20; room.Free < need {
-		return r, fault.Limitf("Going back needs %d MB and there are %d MB free. Nothing was changed.", need>>20, room.Free>>20)
+		return r, fault.Limitf("Rolling back needs %d MB, but only %d MB are free. Nothing was changed.", need>>20, room.Free>>20)
 	}
 	st := &staged{dir: freshName(dataDir, "staging-", time.Now(), "")}
 	defer st.drop()
@@ -46,7 +46,7 @@ func (s *Service) Rollback(ctx context.Context, p RollbackParams) (_ RestoreResu
 		return r, fullDisk(err)
 	}
 	if want, err := os.ReadFile(snapshot + ".sha256"); err == nil && !strings.HasPrefix(string(want), hex.EncodeToString(h.Sum(nil))) {
-		return r, fault.Invalidf("The snapshot does not have the content that was saved. Nothing was changed.")
+		return r, fault.Invalidf("The snapshot doesn't match what was saved. Nothing was changed.")
 	}
 	s.progress(ctx, "rollback").step("check", 0, 1)
 	if st.schema, err = s.checkStaged(ctx, st.db()); err != nil {

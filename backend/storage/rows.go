@@ -73,7 +73,7 @@ func CheckPage(limit, offset *int, def, most int) error {
 		return fault.InvalidField("limit", fault.CodeRange, "limit is %d; it must be 1 to %d.", *limit, most)
 	}
 	if offset != nil && *offset < 0 {
-		return fault.InvalidField("offset", fault.CodeRange, "offset is %d; it must not be negative.", *offset)
+		return fault.InvalidField("offset", fault.CodeRange, "offset is %d; it can't be negative.", *offset)
 	}
 	return nil
 }

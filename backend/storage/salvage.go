@@ -29,10 +29,10 @@ func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult
 	s.db.rescue.Wait() // until the copies are complete
 	st := s.db.Recovery()
 	if st != nil && st.Reason == "missing" {
-		return r, fault.Conflictf("The database holds no data to salvage. Restore a backup, or start with no data.")
+		return r, fault.Conflictf("The database has no data to salvage. Restore a backup, or start with no data.")
 	}
 	if st == nil || st.Reason != "corrupt" {
-		return r, fault.Conflictf("The data is not damaged, so there is nothing to salvage.")
+		return r, fault.Conflictf("The data isn't damaged, so there's nothing to salvage.")
 	}
 	dataDir := filepath.Dir(s.db.path)
 	r.KeptPath = st.KeptPath
@@ -42,7 +42,7 @@ func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult
 		}
 	}
 	if room, err := diskSpace(dataDir); err == nil && room.Free < 2*dirSize(r.KeptPath)+1<<20 {
-		return r, fault.Limitf("Salvage needs %d MB and there are %d MB free. Nothing was changed.", 2*dirSize(r.KeptPath)>>20, room.Free>>20)
+		return r, fault.Limitf("Salvaging needs %d MB, but only %d MB are free. Nothing was changed.", 2*dirSize(r.KeptPath)>>20, room.Free>>20)
 	}
 	stage := freshName(dataDir, "staging-", time.Now(), "")
 	defer os.RemoveAll(stage) //nolint:errcheck // the next start removes it too

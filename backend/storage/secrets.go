@@ -112,11 +112,11 @@ func (s *Secrets) SetTx(tx *Tx, name string, value []byte) error {
 	me := identity.UserID(tx.Context())
 	switch {
 	case !secretName.MatchString(name):
-		return fault.Invalidf("A secret's name begins with a letter or digit and has at most 100 of A-Z a-z 0-9 _ . : / -.")
+		return fault.Invalidf("A secret's name must start with a letter or digit and can have at most 100 characters from A-Z a-z 0-9 _ . : / -.")
 	case len(value) == 0 || len(value) > maxSecret:
-		return fault.Invalidf("A secret has 1 to %d bytes.", maxSecret)
+		return fault.Invalidf("A secret must have 1 to %d bytes.", maxSecret)
 	case me == uuid.Nil:
-		return fault.Deniedf("A secret belongs to a user.")
+		return fault.Deniedf("A secret must belong to a user.")
 	}
 	var id uuid.UUID
 	var old []byte

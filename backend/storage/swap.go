@@ -137,7 +137,7 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 			db.gate.close(recoveryFault(was))
 		}
 		reopen()
-		return fault.Unavailablef("Something is still reading the data. Nothing was changed; try again.").WithCause(err)
+		return fault.Unavailablef("Something is still reading the data. Nothing was changed. Try again in a moment.").WithCause(err)
 	}
 	inside := db.gate.insider(db.withMigrations(context.WithoutCancel(ctx)))
 	var err error

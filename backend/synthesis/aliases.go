@@ -271,7 +271,7 @@ func (s *Service) MergePeople(ctx context.Context, p MergePeopleParams) (out Mer
 		add(x)
 	}
 	if len(chosen) < 2 {
-		return out, fault.InvalidField("names", fault.CodeInvalid, "Name two people or more to merge.")
+		return out, fault.InvalidField("names", fault.CodeInvalid, "Choose at least two people to merge.")
 	}
 	out.Person, out.UndoToken, err = s.oneName(ctx, r, chosen, cmp.Or(strings.TrimSpace(p.Name), chosen[0].Name))
 	return out, err
@@ -280,10 +280,10 @@ func (s *Service) MergePeople(ctx context.Context, p MergePeopleParams) (out Mer
 // oneName merges the chosen people under a name that no other person has.
 func (s *Service) oneName(ctx context.Context, r *roster, chosen []Person, name string) (now Person, token string, err error) {
 	if utf8.RuneCountInString(name) > maxPersonName {
-		return now, "", fault.InvalidField("name", fault.CodeRange, "A name has at most %d characters.", maxPersonName)
+		return now, "", fault.InvalidField("name", fault.CodeRange, "A name can have at most %d characters.", maxPersonName)
 	}
 	if other, err := r.named(name); err == nil && !slices.ContainsFunc(chosen, func(x Person) bool { return x.ID == other.ID }) {
-		return now, "", fault.Conflictf("Somebody else is called %q. Merge them too, or choose another name.", name)
+		return now, "", fault.Conflictf("Someone else is already called %q. Merge them too, or choose another name.", name)
 	}
 	change := []Alias{{name, name}}
 	for _, x := range chosen {
@@ -315,12 +315,12 @@ func (s *Service) SplitPerson(ctx context.Context, p SplitPersonParams) (out Spl
 	for _, alias := range p.Aliases {
 		i := slices.IndexFunc(stay, func(n string) bool { return strings.EqualFold(n, strings.TrimSpace(alias)) })
 		if i < 0 {
-			return out, fault.NotFoundf("%q is not an alias of %s.", alias, was.Name)
+			return out, fault.NotFoundf("%q isn't another name of %s.", alias, was.Name)
 		}
 		leave, stay = append(leave, stay[i]), slices.Delete(stay, i, i+1)
 	}
 	if len(leave) == 0 || len(stay) == 0 {
-		return out, fault.InvalidField("aliases", fault.CodeInvalid, "Name at least one alias that leaves, and let one name stay.")
+		return out, fault.InvalidField("aliases", fault.CodeInvalid, "Choose at least one name to split off, and keep at least one.")
 	}
 	var change []Alias
 	for _, alias := range stay {

@@ -33,12 +33,12 @@ func (s *Service) ask(w *work, p Preview, denied error) (*uuid.UUID, error) {
 	if p.PriceUnknown {
 		about["costUsd"] = nil
 	}
-	message := "Helix looks for patterns in them with this model. E-mail addresses, numbers and secrets are masked. Only this text is sent, once."
+	message := "Helix uses this model to look for patterns in them. Email addresses, numbers and secrets are masked. Only this text is sent, once."
 	switch text := p.ExactText; {
 	case s.o.Private: // questions are not encrypted
-		message += " The whole text is shown by `helix synthesis --engine llm --preview` and in Insights."
+		message += " To see the full text, run `helix synthesis --engine llm --preview` or open Insights."
 	case len(text) > maxShown:
-		message += " Below is its beginning; Insights shows all of it."
+		message += " This is the beginning; Insights shows the full text."
 		text = strings.ToValidUTF8(text[:maxShown], "")
 		fallthrough
 	default:
@@ -68,7 +68,7 @@ func (s *Service) ask(w *work, p Preview, denied error) (*uuid.UUID, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &id, fault.Deniedf("Nothing was sent. The question whether it may be waits in Approvals.")
+	return &id, fault.Deniedf("Nothing was sent yet. Approve it in Approvals first.")
 }
 
 // closeOlderTx closes the questions of earlier jobs of the same kind, so that a schedule has at

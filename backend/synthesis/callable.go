@@ -40,10 +40,10 @@ var offered = []struct {
 }
 
 const callableInput = `{"type":"object","additionalProperties":false,"properties":{
-	"limit":{"type":"integer","minimum":1,"maximum":10000,"description":"How many of the newest texts are read. Default: 10000."},
-	"confidence":{"type":"number","minimum":0,"maximum":1,"description":"Least confidence of a pattern. Default: 0.7."},
+	"limit":{"type":"integer","minimum":1,"maximum":10000,"description":"How many of the newest texts to read. Default: 10000."},
+	"confidence":{"type":"number","minimum":0,"maximum":1,"description":"Minimum confidence of a pattern. Default: 0.7."},
 	"engine":{"enum":["local","llm"],"description":"llm asks a language model, once you have approved the text. Default: local."},
-	"days":{"type":"integer","minimum":1,"maximum":36500,"description":"Only texts of the last days."}}}`
+	"days":{"type":"integer","minimum":1,"maximum":36500,"description":"Only texts from this many past days."}}}`
 
 // Provider provides synthesis as callables, for steps, schedules and helix call.
 type Provider struct {
@@ -95,7 +95,7 @@ func offeredParams(name string, input json.RawMessage, now time.Time) (p Synthes
 		return o.name == name
 	})
 	if i < 0 {
-		return p, fault.NotFoundf("No such synthesis.")
+		return p, fault.NotFoundf("Synthesis not found.")
 	}
 	in := struct {
 		Limit      int
@@ -105,7 +105,7 @@ func offeredParams(name string, input json.RawMessage, now time.Time) (p Synthes
 	}{Limit: maxTexts, Days: offered[i].days}
 	if len(input) > 0 {
 		if err := json.Unmarshal(input, &in); err != nil {
-			return p, fault.Invalidf("The input of a synthesis cannot be read.").WithCause(err)
+			return p, fault.Invalidf("Couldn't read the input of the synthesis.").WithCause(err)
 		}
 	}
 	p = SynthesizeParams{SynthesisType: offered[i].typ, Limit: in.Limit, Confidence: in.Confidence, Engine: in.Engine}

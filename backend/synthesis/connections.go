@@ -101,13 +101,13 @@ func (a *analysis) connections() {
 				spoken++
 			}
 		}
-		unit := "on %d of %d days with one of them"
+		unit := "on %d of %d days with either of them"
 		switch spoken {
 		case 0:
 		case n:
-			unit = "in %d of %d conversations with one of them"
+			unit = "in %d of %d conversations with either of them"
 		default:
-			unit = "in %d of %d conversations and days with one of them"
+			unit = "in %d of %d conversations and days with either of them"
 		}
 		either := c.nx + c.ny - n
 		expected := float64(c.nx) * float64(c.ny) / float64(c.all)
@@ -115,7 +115,7 @@ func (a *analysis) connections() {
 		mood, _ := a.meanValence(members)
 		a.add(finding{
 			typ: "topic_connection", subject: strings.Join(sorted(x.key, y.key), " + "), subjects: []string{x.name, y.name}, members: members,
-			description: fmt.Sprintf("*%s* is often together with *%s*: "+unit+", where chance would give %.1f%s", x.name, y.name, n, either, expected, a.mood(members)),
+			description: fmt.Sprintf("*%s* and *%s* often come up together: "+unit+"; chance alone would give about %.1f%s", x.name, y.name, n, either, expected, a.mood(members)),
 			confidence:  connectionsRight * (1 - q),
 			parts:       map[string]float64{"together": float64(n), "expected": expected, "share": share, "p": q, "topics": min(x.confidence, y.confidence), "mood": mood - a.usual}, series: a.moods(members),
 		})

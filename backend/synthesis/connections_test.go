@@ -59,9 +59,9 @@ func TestTopicsOnTheSameDaysAreConnected(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		p := got[0]
-		unit := "on 9 of 10 days with one of them"
+		unit := "on 9 of 10 days with either of them"
 		if spoken {
-			unit = "in 9 of 10 conversations with one of them"
+			unit = "in 9 of 10 conversations with either of them"
 		}
 		if p.Layer != 2 || p.PatternType != "emotional_topic_connection" || len(p.Evidence) != 18 || p.Confidence < 0.9 || !strings.Contains(p.Description, unit) || !strings.Contains(p.Subjects[0]+p.Subjects[1], "guitar") {
 			t.Errorf("%+v", p)

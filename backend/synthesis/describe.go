@@ -28,7 +28,7 @@ func (a *analysis) mood(members []int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; mean mood %+.2f (your usual %+.2f)", m, a.usual)
+	return fmt.Sprintf("; average mood %+.2f, compared with %+.2f overall", m, a.usual)
 }
 
 // number describes how many texts of which kinds there are.

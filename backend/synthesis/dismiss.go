@@ -33,7 +33,7 @@ func (s *Service) RenamePerson(ctx context.Context, p RenamePersonParams) (out R
 	}
 	to := strings.TrimSpace(p.To)
 	if to == "" || to == was.Name {
-		return out, fault.InvalidField("to", fault.CodeInvalid, "Give %s another name.", was.Name)
+		return out, fault.InvalidField("to", fault.CodeInvalid, "Choose another name for %s.", was.Name)
 	}
 	out.Person, out.UndoToken, err = s.oneName(ctx, r, []Person{was}, to)
 	return out, err
@@ -57,7 +57,7 @@ type DismissPeopleResult struct {
 // synthesis, and later runs preserve it. It can be undone, and reverted at any time with Restore.
 func (s *Service) DismissPeople(ctx context.Context, p DismissPeopleParams) (out DismissPeopleResult, err error) {
 	if len(p.Names) == 0 || len(p.Names) > maxHidden {
-		return out, fault.InvalidField("names", fault.CodeRange, "Give 1 to %d names.", maxHidden)
+		return out, fault.InvalidField("names", fault.CodeRange, "Provide 1 to %d names.", maxHidden)
 	}
 	r, err := s.people(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) DismissPeople(ctx context.Context, p DismissPeopleParams) (out
 			list := r.dismissed()
 			i := slices.IndexFunc(list, func(d string) bool { return strings.EqualFold(d, strings.TrimSpace(name)) })
 			if i < 0 {
-				return out, fault.NotFoundf("%q was not dismissed.", name)
+				return out, fault.NotFoundf("%q wasn't dismissed.", name)
 			}
 			set(list[i], list[i])
 			continue
@@ -84,7 +84,7 @@ func (s *Service) DismissPeople(ctx context.Context, p DismissPeopleParams) (out
 			return out, err
 		}
 		if who.Messages > 0 {
-			return out, fault.InvalidField("names", fault.CodeInvalid, "%s wrote messages, and is not dismissed.", who.Name)
+			return out, fault.InvalidField("names", fault.CodeInvalid, "%s wrote messages, so they can't be dismissed.", who.Name)
 		}
 		for _, n := range append([]string{who.Name}, who.Aliases...) {
 			set(n, "")

@@ -39,7 +39,7 @@ func (a *analysis) score() {
 		s.known = s.valence >= -1 && s.valence <= 1 // false for NaN
 	}
 	if lexicon > 0 {
-		a.out.Warnings = append(a.out.Warnings, fmt.Sprintf("The mood of %s was read from their words alone: they are not embedded yet.", count(lexicon, "text", "texts")))
+		a.out.Warnings = append(a.out.Warnings, fmt.Sprintf("The mood of %s was estimated from single words, because they aren't indexed for semantic search yet.", count(lexicon, "text", "texts")))
 	}
 	all := make([]int, len(a.in.Texts))
 	for i := range all {
@@ -86,8 +86,8 @@ func (a *analysis) emotional() {
 			profile.DominantEmotions = append(profile.DominantEmotions, s.name)
 		}
 	}
-	a.prevailing("emotional_positive", "good", pos)
-	a.prevailing("emotional_negative", "low", neg)
+	a.prevailing("emotional_positive", "positive", pos)
+	a.prevailing("emotional_negative", "negative", neg)
 	profile.EmotionalTriggers = a.triggers(all)
 	a.recoveries(all)
 	a.intensity(all)
@@ -107,8 +107,8 @@ func (a *analysis) prevailing(typ, word string, members []int) {
 	mood, _ := a.meanValence(members)
 	a.add(finding{
 		typ: typ, core: "all", members: members, weights: strength,
-		description: fmt.Sprintf("%s in a %s mood%s %s%s", a.number(members), word, about(a.terms(members, 3)),
-			a.span(a.in.Texts[members[0]].At, a.in.Texts[members[len(members)-1]].At), a.mood(members)),
+		description: fmt.Sprintf("%s%s, written %s, sound %s%s", a.number(members), about(a.terms(members, 3)),
+			a.span(a.in.Texts[members[0]].At, a.in.Texts[members[len(members)-1]].At), word, a.mood(members)),
 		confidence: (1 - math.Exp(-n/4)) * min(1, low/0.6), parts: map[string]float64{"size": n, "lowerBound": low, "mood": mood}, series: a.moods(members),
 	})
 }
@@ -155,15 +155,19 @@ func (a *analysis) triggers(all []int) []string {
 		if q > significant || math.Abs(t.d) < triggerEffect {
 			continue
 		}
-		direction := "better"
+		direction, tone := "better", "happier"
 		if t.d < 0 {
-			direction = "lower"
+			direction, tone = "lower", "less happy"
 		}
 		names = append(names, t.name)
+		text := fmt.Sprintf("Texts about *%s* tend to sound %s", t.name, tone)
+		if a.writers(t.members) == "You" {
+			text = fmt.Sprintf("You tend to sound %s when you write about *%s*", tone, t.name)
+		}
 		m := mean(t.in)
 		a.add(finding{
 			typ: "emotional_trigger", subject: t.key, core: direction, subjects: []string{t.name}, members: t.members,
-			description: fmt.Sprintf("*%s* is often together with a %s mood: %s with a mean of %+.2f (your usual %+.2f)", t.name, direction, a.number(t.members), m, a.usual),
+			description: fmt.Sprintf("%s: %s average %+.2f; the overall average is %+.2f", text, a.number(t.members), m, a.usual),
 			confidence:  0.55 + 0.25*min(1, math.Abs(t.d)/1.2) + 0.18*(1-math.Exp(-float64(len(t.in))/10)),
 			parts:       map[string]float64{"effect": t.d, "p": q, "size": float64(len(t.in)), "mood": m - a.usual}, series: a.moods(t.members),
 		})
@@ -214,7 +218,7 @@ func (a *analysis) recoveries(all []int) {
 	share := float64(len(back)) / float64(len(low))
 	a.add(finding{
 		typ: "emotional_regulation", core: "72h", members: members,
-		description: fmt.Sprintf("After %d of %d low moments your mood came back at least half-way within 72 hours; on average to %+.2f (your usual %+.2f)", len(back), len(low), mean(after), a.usual),
+		description: fmt.Sprintf("After %d of %d low moments, your mood recovered at least halfway within 72 hours, on average to %+.2f; the overall average is %+.2f", len(back), len(low), mean(after), a.usual),
 		confidence:  wilson(len(back), len(low)) * (1 - math.Exp(-float64(len(low))/2)), parts: map[string]float64{"share": share, "size": float64(len(low)), "next": effect, "p": p}, series: a.moods(members),
 	})
 }
@@ -266,7 +270,7 @@ func (a *analysis) intensity(all []int) {
 		}
 		a.add(finding{
 			typ: "intensity_pattern", core: parts[i].name, members: members[i],
-			description: fmt.Sprintf("What you write %s is stronger in feeling than at other times: %s", parts[i].name, a.number(members[i])),
+			description: fmt.Sprintf("You write with stronger feelings %s than at other times: %s", parts[i].name, a.number(members[i])),
 			confidence:  0.6 + 0.35*min(1, d[i]), parts: map[string]float64{"effect": d[i], "p": q, "size": float64(len(members[i]))}, series: a.moods(members[i]),
 		})
 	}

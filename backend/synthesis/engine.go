@@ -141,7 +141,7 @@ func newAnalysis(ctx context.Context, in Input) *analysis {
 }
 
 func tooFew(n int) string {
-	return fmt.Sprintf("Texts found: %d. At least %d are needed.", n, leastTexts)
+	return fmt.Sprintf("Found %s; patterns need at least %d.", count(n, "text", "texts"), leastTexts)
 }
 
 type analysis struct {
@@ -244,7 +244,7 @@ func (a *analysis) finish() {
 	first, last := a.in.Texts[0].At, a.in.Texts[len(a.in.Texts)-1].At
 	a.out.Summary = fmt.Sprintf("%s in %s %s.", count(sure, "pattern", "patterns"), count(len(a.in.Texts), "text", "texts"), a.span(first, last))
 	if sure == 0 && len(a.in.Texts) < 30 {
-		a.out.Summary += " Patterns usually show from about 30 texts on."
+		a.out.Summary += " Patterns usually appear from about 30 texts."
 	}
 }
 

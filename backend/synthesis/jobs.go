@@ -74,7 +74,7 @@ func (p *SynthesizeParams) check() (err error) {
 		return fault.InvalidField("timeRange", fault.CodeInvalid, "The start of the time range must be before its end.")
 	}
 	if len(p.Conversations) > maxConversations {
-		return fault.InvalidField("conversations", fault.CodeRange, "At most 1,000 conversations at a time.")
+		return fault.InvalidField("conversations", fault.CodeRange, "You can analyze at most 1,000 conversations at a time.")
 	}
 	if p.Themes != 0 && (p.Themes < 2 || p.Themes > maxThemes) {
 		return fault.InvalidField("themes", fault.CodeRange, "themes is %d; it must be 2 to %d.", p.Themes, maxThemes)
@@ -84,13 +84,13 @@ func (p *SynthesizeParams) check() (err error) {
 		field := fmt.Sprintf("conversations/%d", i)
 		switch {
 		case c.ID == "":
-			return fault.InvalidField(field+"/id", fault.CodeInvalid, "Conversation %d has no id.", i)
+			return fault.InvalidField(field+"/id", fault.CodeInvalid, "Conversation %d doesn't have an ID.", i)
 		case seen[c.ID]:
-			return fault.InvalidField(field+"/id", fault.CodeInvalid, "Conversation %d has the id of another one.", i)
+			return fault.InvalidField(field+"/id", fault.CodeInvalid, "Conversation %d has the same ID as another one.", i)
 		case len(c.Text) > maxConversation:
 			return fault.InvalidField(field+"/text", fault.CodeRange, "Conversation %d is longer than 256 KiB.", i)
 		case c.Timestamp.IsZero() || c.Timestamp.Year() < 1900 || c.Timestamp.Year() > 2200:
-			return fault.InvalidField(field+"/timestamp", fault.CodeInvalid, "Conversation %d has no valid timestamp.", i)
+			return fault.InvalidField(field+"/timestamp", fault.CodeInvalid, "Conversation %d doesn't have a valid timestamp.", i)
 		}
 		seen[c.ID] = true
 	}
@@ -99,13 +99,13 @@ func (p *SynthesizeParams) check() (err error) {
 		p.Engine = "local"
 	case "llm":
 		if p.Samples != 0 && p.Samples != 1 && p.Samples != 3 {
-			return fault.InvalidField("samples", fault.CodeRange, "samples is 1 or 3, not %d.", p.Samples)
+			return fault.InvalidField("samples", fault.CodeRange, "samples must be 1 or 3, not %d.", p.Samples)
 		}
 		if len(p.HideNames) > maxHidden {
-			return fault.InvalidField("hideNames", fault.CodeRange, "At most %d names can be hidden.", maxHidden)
+			return fault.InvalidField("hideNames", fault.CodeRange, "You can hide at most %d names.", maxHidden)
 		}
 	default:
-		return fault.InvalidField("engine", fault.CodeInvalid, "The engine is local or llm, not %q.", p.Engine)
+		return fault.InvalidField("engine", fault.CodeInvalid, "The engine must be local or llm, not %q.", p.Engine)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (Synthesiz
 		return SynthesizeResult{}, err
 	}
 	if who, _ := identity.From(ctx); p.Approved != "" && !who.Scopes.Has(identity.Approve) {
-		return SynthesizeResult{}, fault.Deniedf("Only you can approve that texts leave this computer.")
+		return SynthesizeResult{}, fault.Deniedf("Only you can approve sending texts from this computer.")
 	}
 	if err := s.ready(ctx, p.Engine); err != nil {
 		return SynthesizeResult{}, err
@@ -184,7 +184,7 @@ func (s *Service) ready(ctx context.Context, name string) error {
 		return nil
 	}
 	if s.o.Model == nil {
-		return fault.Unavailablef("Set up a provider first.")
+		return fault.Unavailablef("Set up a model provider first.")
 	}
 	_, err := s.o.Model.Destination(ctx)
 	return err

@@ -137,7 +137,7 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("%d jobs were stored", n)
 	}
 	empty := f.run(t, SynthesizeParams{})
-	if len(empty.Analysis.Patterns) != 0 || !strings.Contains(empty.Analysis.Summary, "At least 3") {
+	if len(empty.Analysis.Patterns) != 0 || !strings.Contains(empty.Analysis.Summary, "at least 3") {
 		t.Errorf("%+v", empty.Analysis)
 	}
 	for alias, want := range map[string]string{"relational_dynamics": Relational, "narrative_themes": Narrative} {
@@ -232,6 +232,32 @@ func canonical(a *Analysis) Analysis {
 		out.Patterns = append(out.Patterns, p)
 	}
 	return out
+}
+
+func TestRewordedRecommendationKeepsItsStatus(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	f.remember(t, time.Hour, goal, "dinner was good", "The train was late again")
+	f.run(t, SynthesizeParams{})
+	list, err := f.Recommendations(f.ctx, RecommendationsParams{})
+	if err != nil || len(list.Recommendations) != 1 {
+		t.Fatal(list, err)
+	}
+	was := list.Recommendations[0]
+	if _, err := f.UpdateRecommendation(f.ctx, RecommendationParams{ID: was.ID, Status: "working_on"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.db.Write(f.ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE synthesis_recommendations SET recommendation = ?`, adviceTable["goal"][0].first)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f.run(t, SynthesizeParams{})
+	list, err = f.Recommendations(f.ctx, RecommendationsParams{})
+	if err != nil || len(list.Recommendations) != 1 || list.Recommendations[0].Recommendation != was.Recommendation || list.Recommendations[0].Status != "working_on" || list.Recommendations[0].ID != was.ID {
+		t.Errorf("%+v, %v; was %+v", list.Recommendations, err, was)
+	}
 }
 
 func TestFeedbackOutlivesRuns(t *testing.T) {

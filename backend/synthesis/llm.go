@@ -241,9 +241,9 @@ func (e llm) Analyze(ctx context.Context, in Input, progress func(stage string, 
 	}
 	if p := m.preview(); p.LeavesMachine && in.Approved != p.Hash {
 		if in.Approved != "" {
-			return out, fault.Conflictf("The texts, the model or what is masked have changed since you read the preview. Nothing was sent. Read it again.")
+			return out, fault.Conflictf("The texts, the model or what is masked has changed since you read the preview. Nothing was sent. Read it again.")
 		}
-		return out, fault.Deniedf("Nothing was sent: you have not approved the text yet.").WithDetails(notApproved{p})
+		return out, fault.Deniedf("Nothing was sent: you haven't approved the text yet.").WithDetails(notApproved{p})
 	}
 	out.Model, out.Warnings = m.to.Model, m.warnings
 	if in.Zone == nil {
@@ -261,7 +261,7 @@ func (e llm) Analyze(ctx context.Context, in Input, progress func(stage string, 
 			}
 			var answer answered
 			if err := json.Unmarshal(raw, &answer); err != nil {
-				return a.out, fault.Invalidf("The answer of the model can't be read.").WithCause(err)
+				return a.out, fault.Invalidf("Couldn't read the model's answer.").WithCause(err)
 			}
 			list, why := m.accept(answer, in)
 			a.out.Warnings = append(a.out.Warnings, why...)
@@ -288,13 +288,13 @@ func (m *message) accept(answer answered, in Input) (out []finding, why []string
 	run := in.detectors()
 	for i, p := range answer.Patterns {
 		reject := func(format string, args ...any) {
-			why = append(why, fmt.Sprintf("A pattern of the model was rejected (%d): ", i+1)+fmt.Sprintf(format, args...))
+			why = append(why, fmt.Sprintf("A pattern from the model was rejected (%d): ", i+1)+fmt.Sprintf(format, args...))
 		}
 		kind, known := patternKinds[p.Type]
 		f := finding{typ: p.Type, core: "llm", layer: p.Layer, description: m.mask.restore(excerpt(strings.Join(strings.Fields(p.Description), " "), maxDescription))}
 		switch {
 		case !known || !run[kind.detector]:
-			reject("%q is not a type that was asked for.", excerpt(p.Type, 40))
+			reject("%q isn't one of the requested types.", excerpt(p.Type, 40))
 			continue
 		case p.Layer < 1 || p.Layer > 7:
 			reject("layer %d does not exist.", p.Layer)
@@ -311,15 +311,15 @@ func (m *message) accept(answer answered, in Input) (out []finding, why []string
 			t := m.texts[ev.ID]
 			switch {
 			case t == nil:
-				bad = fmt.Sprintf("it names a text that was not sent, %q.", excerpt(ev.ID, 40))
+				bad = fmt.Sprintf("it cites a text that wasn't sent, %q.", excerpt(ev.ID, 40))
 			case strings.TrimSpace(ev.Quote) == "" || !strings.Contains(t.shown, ev.Quote):
-				bad = fmt.Sprintf("it quotes words that do not stand in the text, %q.", excerpt(ev.Quote, 60))
+				bad = fmt.Sprintf("it quotes words that aren't in the text, %q.", excerpt(ev.Quote, 60))
 			case !slices.Contains(f.members, t.index):
 				f.members = append(f.members, t.index)
 			}
 		}
 		if len(f.members) == 0 && bad == "" {
-			bad = "it names no text."
+			bad = "it doesn't cite any text."
 		}
 		if bad != "" {
 			reject("%s", bad)

@@ -47,7 +47,7 @@ func (a *analysis) theme(g group, weeks int) {
 	mood, _ := a.meanValence(g.members)
 	a.add(finding{
 		typ: "narrative_theme", core: g.key, subjects: g.terms, members: g.members, weights: g.weights,
-		description: fmt.Sprintf("*%s* comes back in %d different weeks %s: %s%s", g.name, weeks, a.span(first, last), a.number(g.members), a.mood(g.members)),
+		description: fmt.Sprintf("*%s* came up in %d different weeks %s: %s%s", g.name, weeks, a.span(first, last), a.number(g.members), a.mood(g.members)),
 		confidence:  g.confidence * (1 + 0.25*(1-math.Exp(-float64(weeks-2)/4))), // recurrence is less likely by chance
 		parts:       map[string]float64{"cluster": g.confidence, "weeks": float64(weeks), "mood": mood - a.usual}, series: a.perMonth(g.members),
 	})
@@ -90,7 +90,7 @@ func (a *analysis) growth(list []themeTrend) {
 		n := len(r.members)
 		a.add(finding{
 			typ: "growth_theme", core: r.key, subjects: r.terms, members: r.members,
-			description: fmt.Sprintf("The mood of *%s* rose %s: by about %+.2f in %d days", r.name, a.span(a.in.Texts[r.members[0]].At, a.in.Texts[r.members[n-1]].At), r.slope*r.days, int(r.days)),
+			description: fmt.Sprintf("Texts about *%s* became more positive %s: their mood rose by about %.2f in %d days", r.name, a.span(a.in.Texts[r.members[0]].At, a.in.Texts[r.members[n-1]].At), r.slope*r.days, int(r.days)),
 			confidence:  (1 - 2*p) * (0.7 + 0.3*(1-math.Exp(-float64(n)/15))), parts: map[string]float64{"slopePerDay": r.slope, "p": p, "size": float64(n)}, series: a.moods(r.members),
 		})
 	}
@@ -112,7 +112,7 @@ func (a *analysis) shift(g group) {
 	}
 	a.add(finding{
 		typ: "identity_development", core: g.key + " " + word, subjects: g.terms, members: g.members,
-		description: fmt.Sprintf("From %s on you wrote %s about *%s*: %.0f %% of texts before, %.0f %% after", a.in.Texts[at].At.In(a.in.Zone).Format("2 January 2006"), word, g.name, 100*before, 100*after),
+		description: fmt.Sprintf("From %s on, you wrote %s about *%s*: %.0f%% of texts before, %.0f%% after", a.in.Texts[at].At.In(a.in.Zone).Format("2 January 2006"), word, g.name, 100*before, 100*after),
 		confidence:  min(0.95, (1-p)*(0.6+min(0.35, math.Abs(after-before)))*(0.5+g.confidence/2)), parts: map[string]float64{"before": before, "after": after, "p": p}, series: a.perMonth(g.members),
 	})
 }
@@ -138,7 +138,7 @@ func (a *analysis) moodShift() {
 	members := known[max(0, at-25):min(len(known), at+25)]
 	a.add(finding{
 		typ: "sense_making", core: "mood " + word, members: members,
-		description: fmt.Sprintf("Your mood %s around %s: mean %+.2f before, %+.2f after", word, a.in.Texts[known[at]].At.In(a.in.Zone).Format("2 January 2006"), before, after),
+		description: fmt.Sprintf("Your mood %s around %s: it averaged %+.2f before and %+.2f after", word, a.in.Texts[known[at]].At.In(a.in.Zone).Format("2 January 2006"), before, after),
 		confidence:  min(0.95, (1-p)*(0.7+min(0.25, math.Abs(after-before)))), parts: map[string]float64{"before": before, "after": after, "p": p}, series: a.perMonthMood(known),
 	})
 }

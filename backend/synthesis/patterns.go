@@ -132,13 +132,13 @@ func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResul
 	out.Limit, out.Offset = p.Limit, p.Offset
 	order, ok := patternOrders[p.Sort]
 	if !ok {
-		return out, fault.InvalidField("sort", fault.CodeInvalid, "The order is confidence, salience or recent, not %q.", p.Sort)
+		return out, fault.InvalidField("sort", fault.CodeInvalid, "The order must be confidence, salience or recent, not %q.", p.Sort)
 	}
 	where, args := []string{"user_id = ? AND deleted_at IS NULL"}, []any{identity.UserID(ctx)}
 	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
 	if p.Layer != 0 {
 		if p.Layer < 1 || p.Layer > 7 {
-			return out, fault.InvalidField("layer", fault.CodeRange, "Layers are 1 to 7.")
+			return out, fault.InvalidField("layer", fault.CodeRange, "The layer must be 1 to 7.")
 		}
 		add("layer = ?", p.Layer)
 	}
@@ -155,7 +155,7 @@ func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResul
 	case "active", "stale", "rejected", "superseded":
 		add("status = ?", p.Status)
 	default:
-		return out, fault.InvalidField("status", fault.CodeInvalid, "The status is active, stale, rejected or superseded, not %q.", p.Status)
+		return out, fault.InvalidField("status", fault.CodeInvalid, "The status must be active, stale, rejected or superseded, not %q.", p.Status)
 	}
 	if math.IsNaN(p.MinConfidence) || p.MinConfidence < 0 || p.MinConfidence > 1 {
 		return out, fault.InvalidField("minConfidence", fault.CodeRange, "minConfidence must be between 0 and 1.")
@@ -240,7 +240,7 @@ type verdict struct {
 // confidence; reject hides it and similar ones in the future; clear undoes both.
 func (s *Service) Feedback(ctx context.Context, p FeedbackParams) (FeedbackResult, error) {
 	if p.Note != nil && utf8.RuneCountInString(*p.Note) > maxNote {
-		return FeedbackResult{}, fault.InvalidField("note", fault.CodeRange, "A note has at most 2,000 characters.")
+		return FeedbackResult{}, fault.InvalidField("note", fault.CodeRange, "A note can have at most 2,000 characters.")
 	}
 	yes, no := true, false
 	out := FeedbackResult{UndoToken: UndoPrefix + rand.Text()}
@@ -262,7 +262,7 @@ func (s *Service) Feedback(ctx context.Context, p FeedbackParams) (FeedbackResul
 				now.Status = "active"
 			}
 		default:
-			return fault.InvalidField("verdict", fault.CodeInvalid, "The verdict is confirm, reject or clear, not %q.", p.Verdict)
+			return fault.InvalidField("verdict", fault.CodeInvalid, "The verdict must be confirm, reject or clear, not %q.", p.Verdict)
 		}
 		if p.Note != nil {
 			now.Notes = *p.Note
@@ -358,13 +358,13 @@ func (s *Service) Recommendations(ctx context.Context, p RecommendationsParams) 
 	where, args := `r.user_id = ? AND r.deleted_at IS NULL AND p.status IN ('active', 'stale')`, []any{identity.UserID(ctx)}
 	if p.Status != "" {
 		if !slices.Contains(recommendationStatuses, p.Status) {
-			return out, fault.InvalidField("status", fault.CodeInvalid, "The status is pending, acknowledged, working_on or completed, not %q.", p.Status)
+			return out, fault.InvalidField("status", fault.CodeInvalid, "The status must be pending, acknowledged, working_on or completed, not %q.", p.Status)
 		}
 		where, args = where+" AND r.status = ?", append(args, p.Status)
 	}
 	if p.Priority != "" {
 		if !slices.Contains([]string{"low", "medium", "high"}, p.Priority) {
-			return out, fault.InvalidField("priority", fault.CodeInvalid, "The priority is low, medium or high, not %q.", p.Priority)
+			return out, fault.InvalidField("priority", fault.CodeInvalid, "The priority must be low, medium or high, not %q.", p.Priority)
 		}
 		where, args = where+" AND r.priority = ?", append(args, p.Priority)
 	}
@@ -394,7 +394,7 @@ func (s *Service) scanRecommendation(r storage.Row) (x Recommendation, err error
 // UpdateRecommendation sets the status of a recommendation.
 func (s *Service) UpdateRecommendation(ctx context.Context, p RecommendationParams) (out Recommendation, err error) {
 	if !slices.Contains(recommendationStatuses, p.Status) {
-		return out, fault.InvalidField("status", fault.CodeInvalid, "The status is pending, acknowledged, working_on or completed, not %q.", p.Status)
+		return out, fault.InvalidField("status", fault.CodeInvalid, "The status must be pending, acknowledged, working_on or completed, not %q.", p.Status)
 	}
 	return out, s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)

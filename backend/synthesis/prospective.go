@@ -328,10 +328,14 @@ func (a *analysis) outcome(g []statement) string {
 var firstPerson = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(i|we|my|our|i've|ich|wir)(?:$|[^\p{L}])`)
 
 var stateWords = map[string]string{
-	"open": "", "moved": "; it came up again later", "reached": "; a later text says that it was done", "dropped": "; a later text says that it was given up",
+	"open": "", "moved": "; it came up again later", "reached": "; a later text says it was done", "dropped": "; a later text says it was given up",
 }
 
-var statementWords = map[string]string{"goal": "a plan", "aspiration": "a wish", "fear": "a worry", "possible_self": "who to become", "value": "what matters"}
+// statementWords name what a statement is about: one of the person's own, and somebody else's.
+var statementWords = map[string][2]string{
+	"goal": {"a plan", "a plan"}, "aspiration": {"a wish", "a wish"}, "fear": {"a worry", "a worry"},
+	"possible_self": {"who you want to become", "who they want to become"}, "value": {"what matters to you", "what matters to them"},
+}
 
 func (a *analysis) statementFinding(g []statement, state string) finding {
 	var members []int
@@ -347,17 +351,17 @@ func (a *analysis) statementFinding(g []statement, state string) finding {
 		}
 	}
 	first := a.in.Texts[members[0]]
-	who := a.author(members[0])
+	who, what := a.author(members[0]), statementWords[g[0].typ][1]
 	if who == "you" {
-		who = "You"
+		what = statementWords[g[0].typ][0]
 	}
-	times := ""
+	wrote := fmt.Sprintf("On %s %s wrote about %s", first.At.In(a.in.Zone).Format("2 January 2006"), who, what)
 	if n := len(members); n > 1 {
-		times = fmt.Sprintf(" and %s up to %s", count(n-1, "more time", "more times"), a.in.Texts[members[n-1]].At.In(a.in.Zone).Format("2 January 2006"))
+		wrote = fmt.Sprintf("%s wrote about %s in %s %s", title(who), what, a.number(members), a.span(first.At, a.in.Texts[members[n-1]].At))
 	}
 	when := ""
 	if due, ok := dueDate(g[0].object+" "+first.Body, first.At.In(a.in.Zone)); ok && g[0].typ == "goal" {
-		when = ", meant for " + due
+		when = ", planned for " + due
 	}
 	mood, _ := a.meanValence(members)
 	key := slices.Clone(g[0].stems)
@@ -365,7 +369,7 @@ func (a *analysis) statementFinding(g []statement, state string) finding {
 	parts := map[string]float64{"wording": g[0].sure, "mentions": float64(len(members)), "mood": mood - a.usual}
 	return finding{
 		typ: g[0].typ, subject: strings.ToLower(first.Speaker) + ":" + strings.Join(key, " "), subjects: []string{g[0].object}, members: members,
-		description: fmt.Sprintf("%s wrote on %s%s of %s: *%s*%s%s", who, first.At.In(a.in.Zone).Format("2 January 2006"), times, statementWords[g[0].typ], g[0].object, when, stateWords[state]),
+		description: fmt.Sprintf("%s: *%s*%s%s", wrote, g[0].object, when, stateWords[state]),
 		confidence:  min(0.97, 1-miss) * (1 - 0.02*math.Max(0, float64(2-len(g[0].stems)))), parts: parts, series: a.moods(members),
 	}
 }

@@ -36,9 +36,9 @@ func (a *analysis) relational() {
 			a.relationship(p, days)
 		}
 		support := a.cue(p, supportCue, "support", "support or help", leastCues)
-		conflict := a.cue(p, conflictCue, "conflict", "an argument or hurt", leastCues)
+		conflict := a.cue(p, conflictCue, "conflict", "arguments or hurt feelings", leastCues)
 		a.cue(p, trustCue, "trust", "trust", leastCues)
-		if n := a.cue(p, closeCue, "attachment", "missing, closeness or distance", leastAttachment); n >= leastAttachment {
+		if n := a.cue(p, closeCue, "attachment", "closeness, distance or missing someone", leastAttachment); n >= leastAttachment {
 			out.AttachmentPatterns = append(out.AttachmentPatterns, p.name)
 		}
 		if support+conflict >= leastCues {
@@ -81,9 +81,9 @@ func (a *analysis) relationship(p person, days int) {
 	slope, pv := trend(at, moods)
 	direction := ""
 	if pv <= growthP && slope != 0 && at[len(at)-1] > 0 {
-		direction = "; the mood rose over this time"
+		direction = "; mood rose over this time"
 		if slope < 0 {
-			direction = "; the mood fell over this time"
+			direction = "; mood fell over this time"
 		}
 	}
 	name := "*" + p.name + "*"
@@ -91,13 +91,9 @@ func (a *analysis) relationship(p person, days int) {
 		name += " (" + p.relation + ")"
 	}
 	first, last := a.in.Texts[p.mentions[0]].At, a.in.Texts[p.mentions[len(p.mentions)-1]].At
-	text := fmt.Sprintf("%s is mentioned in %s on %d days %s%s%s", name, a.number(p.mentions), days, a.span(first, last), a.mood(p.mentions), direction)
+	text := fmt.Sprintf("%s was mentioned in %s on %d days %s%s%s", name, a.number(p.mentions), days, a.span(first, last), a.mood(p.mentions), direction)
 	if who := a.writers(p.mentions); who != "" {
-		verb := "mentions"
-		if who == "You" {
-			verb = "mention"
-		}
-		text = fmt.Sprintf("%s %s %s in %s on %d days %s%s%s", who, verb, name, a.number(p.mentions), days, a.span(first, last), a.mood(p.mentions), direction)
+		text = fmt.Sprintf("%s mentioned %s in %s on %d days %s%s%s", who, name, a.number(p.mentions), days, a.span(first, last), a.mood(p.mentions), direction)
 	}
 	a.add(finding{
 		typ: "relationship", subject: p.key, subjects: []string{p.name}, members: p.mentions, description: text,
@@ -119,9 +115,9 @@ func (a *analysis) cue(p person, cue *regexp.Regexp, typ, word string, least int
 	slices.Sort(members)
 	mood, _ := a.meanValence(members)
 	when := a.span(a.in.Texts[members[0]].At, a.in.Texts[members[len(members)-1]].At)
-	text := fmt.Sprintf("%s mention %s together with *%s* %s", a.number(members), word, p.name, when)
+	text := fmt.Sprintf("%s mention *%s* in connection with %s %s", a.number(members), p.name, word, when)
 	if who := a.writers(members); who != "" {
-		text = fmt.Sprintf("%s wrote of %s together with *%s* in %s %s", who, word, p.name, a.number(members), when)
+		text = fmt.Sprintf("%s mentioned *%s* in connection with %s in %s %s", who, p.name, word, a.number(members), when)
 	}
 	n := float64(len(members))
 	// The scale is verified by the calibration error on the synthetic benchmark, as for all detectors.

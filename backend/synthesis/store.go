@@ -274,7 +274,7 @@ func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input
 }
 
 func (s *Service) writeRecommendation(tx *storage.Tx, user uuid.UUID, r *Recommendation) error {
-	r.ID = uuid.NewSHA1(s.db.IDSpace(user), []byte("recommendation "+r.PatternID.String()+" "+r.Recommendation))
+	r.ID = uuid.NewSHA1(s.db.IDSpace(user), []byte("recommendation "+r.PatternID.String()+" "+r.first))
 	row := s.texts("synthesis_recommendations", r.ID)
 	text := row.seal("recommendation", r.Recommendation)
 	if row.err != nil {
@@ -285,8 +285,17 @@ func (s *Service) writeRecommendation(tx *storage.Tx, user uuid.UUID, r *Recomme
 		r.ID, user, r.PatternID, text, r.Category, r.Priority, tx.Now, tx.Now); err != nil {
 		return err
 	}
-	return tx.QueryRow(`SELECT status, created_at, updated_at FROM synthesis_recommendations WHERE id = ?`, r.ID).
-		Scan(&r.Status, storage.Time(&r.CreatedAt), storage.Time(&r.UpdatedAt))
+	var stored []byte
+	if err := tx.QueryRow(`SELECT recommendation, status, created_at, updated_at FROM synthesis_recommendations WHERE id = ?`, r.ID).
+		Scan(&stored, &r.Status, storage.Time(&r.CreatedAt), storage.Time(&r.UpdatedAt)); err != nil {
+		return err
+	}
+	if row.open("recommendation", stored) == r.Recommendation || row.err != nil {
+		return row.err
+	}
+	r.UpdatedAt = tx.Now
+	_, err := tx.Exec(`UPDATE synthesis_recommendations SET recommendation = ?, updated_at = ? WHERE id = ?`, text, tx.Now, r.ID)
+	return err
 }
 
 func micros(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -73,7 +73,7 @@ func parsePatternType(name string) (string, error) {
 			return typ, nil
 		}
 	}
-	return "", fault.InvalidField("patternType", fault.CodeInvalid, "%q is not a type of pattern.", name)
+	return "", fault.InvalidField("patternType", fault.CodeInvalid, "%q isn't a pattern type.", name)
 }
 
 func parseType(field, name string) (string, error) {
@@ -83,7 +83,7 @@ func parseType(field, name string) (string, error) {
 	if slices.Contains(Types(), name) {
 		return name, nil
 	}
-	return "", fault.InvalidField(field, fault.CodeInvalid, "The type of a synthesis is one of %v, not %q.", Types(), name)
+	return "", fault.InvalidField(field, fault.CodeInvalid, "The synthesis type must be one of %v, not %q.", Types(), name)
 }
 
 // Memory is the source of texts.

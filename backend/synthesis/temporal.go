@@ -50,9 +50,9 @@ func (a *analysis) temporal() {
 		}
 		span := last.Sub(first).Hours() / 24
 		terms, have := a.burstTerms(members, 3)
-		what := a.number(members) + about(terms) + " " + a.span(first, last)
+		what := "More texts than usual " + a.span(first, last) + ": " + a.number(members) + about(terms)
 		if 2*have < len(members) && have > 0 {
-			what = fmt.Sprintf("%s %s, %d of them%s", a.number(members), a.span(first, last), have, about(terms))
+			what = fmt.Sprintf("More texts than usual %s: %s, %d of them%s", a.span(first, last), a.number(members), have, about(terms))
 		}
 		a.add(finding{
 			typ: "temporal_cluster", core: texts[w.from].ID, members: members,
@@ -96,7 +96,7 @@ func (a *analysis) rhythms() {
 		members := a.members(func(at time.Time) bool { return int(at.Weekday()) == wAt })
 		a.add(finding{
 			typ: "temporal_cluster", subject: "weekday", core: time.Weekday(wAt).String(), members: members,
-			description: fmt.Sprintf("%d of the %d days on which you wrote were %ss", weekdays[wAt], len(days), time.Weekday(wAt)),
+			description: fmt.Sprintf("You often write on %ss: %d of the %d days you wrote on", time.Weekday(wAt), weekdays[wAt], len(days)),
 			confidence:  rhythmConfidence(p[0], wShare*7), parts: map[string]float64{"share": wShare, "p": p[0], "days": float64(len(days))},
 		})
 	}
@@ -105,7 +105,7 @@ func (a *analysis) rhythms() {
 		members := a.members(func(at time.Time) bool { return (at.Hour()-hAt+24)%24 < span })
 		a.add(finding{
 			typ: "temporal_cluster", subject: "hours", core: fmt.Sprint(hAt), members: members,
-			description: fmt.Sprintf("%.0f %% of the hours in which you wrote were between %02d:00 and %02d:00", 100*hShare, hAt, to),
+			description: fmt.Sprintf("You often write between %02d:00 and %02d:00: %.0f%% of the hours you wrote in", hAt, to, 100*hShare),
 			confidence:  rhythmConfidence(p[1], hShare*24/hoursOfRhythm), parts: map[string]float64{"share": hShare, "p": p[1], "days": float64(len(days))},
 		})
 	}

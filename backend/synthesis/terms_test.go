@@ -34,7 +34,7 @@ func TestBurstsAreNamedByWhatTellsThemApart(t *testing.T) {
 	if i < 0 {
 		t.Fatal(a.out.Patterns)
 	}
-	if d := a.out.Patterns[i].Description; !strings.HasPrefix(d, "10 memories on 22 May 2026, 4 of them about *pottery kiln*") {
+	if d := a.out.Patterns[i].Description; !strings.HasPrefix(d, "More texts than usual on 22 May 2026: 10 memories, 4 of them about *pottery kiln*") {
 		t.Error(d)
 	}
 }

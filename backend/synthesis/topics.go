@@ -72,7 +72,7 @@ func (a *analysis) cluster() error {
 		vectors, texts = append(vectors, t.Vector), append(texts, i)
 	}
 	if a.groups.skipped > 0 {
-		a.out.Warnings = append(a.out.Warnings, fmt.Sprintf("%s left out of the topics: not embedded yet, or by another model.", count(a.groups.skipped, "text was", "texts were")))
+		a.out.Warnings = append(a.out.Warnings, fmt.Sprintf("%s left out of the topics: not indexed for semantic search yet, or indexed by another model.", count(a.groups.skipped, "text was", "texts were")))
 	}
 	if len(vectors) < minPoints {
 		return nil

@@ -234,6 +234,7 @@ type Recommendation struct {
 	ID             uuid.UUID `json:"id,omitzero"`
 	PatternID      uuid.UUID `json:"patternId,omitzero"`
 	Recommendation string    `json:"recommendation"`
+	first          string    // its first wording: a better one later is still the same recommendation
 	Category       string    `json:"category"` // psychological, behavioral, relational, growth
 	Priority       string    `json:"priority"` // low, medium, high
 	Status         string    `json:"status"`   // pending, acknowledged, working_on, completed

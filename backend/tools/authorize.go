@@ -37,7 +37,7 @@ func nameable(w permission.Want) bool {
 func (e *execution) authorize(ctx context.Context) error {
 	for _, w := range e.wants {
 		if !profileAllows(e.tool.SandboxProfile, w.Capability) {
-			return fault.Deniedf("The profile %s never allows %s. Change the tool's profile, or take the capability out.", e.tool.SandboxProfile, w.Capability).
+			return fault.Deniedf("The profile %s never allows %s. Change the tool's profile, or remove the capability.", e.tool.SandboxProfile, w.Capability).
 				WithDetails(Denial{Reason: "profile", Capability: string(w.Capability), Resource: w.Resource, Action: "tools.update"})
 		}
 	}

@@ -125,7 +125,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		return out, err
 	}
 	if n := len(lifecycle.Text(out.Bundle)); n > maxBundle {
-		return ExportResult{}, fault.Limitf("The bundle would have %d bytes; at most %d are allowed. Export fewer tools, or without their history.", n, maxBundle)
+		return ExportResult{}, fault.Limitf("The bundle would have %d bytes; the limit is %d. Export fewer tools, or leave out their history.", n, maxBundle)
 	}
 	if p.Path != "" {
 		if err := writeBundle(p.Path, out.Bundle); err != nil {

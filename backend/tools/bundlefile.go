@@ -15,10 +15,10 @@ import (
 // any other work is done.
 func mayWriteFile(ctx context.Context, path string) error {
 	if id, _ := identity.From(ctx); !id.Scopes.Has(identity.Admin) {
-		return fault.Deniedf("Writing a file needs the admin scope. Leave path out and keep the answer.")
+		return fault.Deniedf("Writing a file needs the admin scope. Leave out path and use the response instead.")
 	}
 	if !filepath.IsAbs(path) {
-		return fault.Invalidf("Give the full path of the file to write.")
+		return fault.Invalidf("Provide the full path of the file to write.")
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return fault.Conflictf("A file with this name already exists. Choose another.")
@@ -34,7 +34,7 @@ func writeBundle(path string, b Bundle) (err error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".tools-export-*") // mode 0600
 	if err != nil {
-		return fault.Invalidf("The file cannot be written there.").WithCause(err)
+		return fault.Invalidf("Couldn't write the file there.").WithCause(err)
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // fails after success
 	_, err = f.Write(append(text, '\n'))
@@ -48,7 +48,7 @@ func writeBundle(path string, b Bundle) (err error) {
 		return fault.Conflictf("A file with this name already exists. Choose another.")
 	}
 	if err = os.Rename(f.Name(), path); err != nil {
-		return fault.Invalidf("The file cannot be written there.").WithCause(err)
+		return fault.Invalidf("Couldn't write the file there.").WithCause(err)
 	}
 	return nil
 }

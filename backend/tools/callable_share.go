@@ -48,7 +48,7 @@ func (r *toolProvider) Import(ctx context.Context, raw []json.RawMessage, commit
 		return out, nil
 	}
 	if len(raw) > maxBundleTools {
-		return nil, fault.Limitf("A share file holds at most %d tools.", maxBundleTools)
+		return nil, fault.Limitf("A share file can contain at most %d tools.", maxBundleTools)
 	}
 	list, err := r.s.checker().readBundle(ctx, bundleOf(raw))
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *toolProvider) Import(ctx context.Context, raw []json.RawMessage, commit
 	}
 	for i, v := range reviews {
 		if v.Signature.State == lifecycle.SignatureInvalid {
-			return nil, fault.Invalidf("The signature of the tool %q does not match it.", list[i].Name)
+			return nil, fault.Invalidf("The signature of the tool %q doesn't match its content.", list[i].Name)
 		}
 		out[i] = callable.Imported{Name: list[i].Name, As: v.Name, New: v.Action == lifecycle.Create, Warnings: v.Warnings}
 	}

@@ -37,7 +37,7 @@ func checkIcon(s string) error {
 		return err
 	}
 	if strings.ContainsAny(s, `/\<>&"'`) || strings.Contains(s, "..") {
-		return fault.Invalidf("The icon is a short name or one sign, not a path or markup.")
+		return fault.Invalidf("The icon must be a short name or a single character, not a path or markup.")
 	}
 	return nil
 }
@@ -56,14 +56,14 @@ func cleanTags(tags []string) ([]string, error) {
 		out = append(out, t)
 	}
 	if len(out) > maxTags {
-		return nil, fault.Invalidf("A tool has at most %d tags.", maxTags)
+		return nil, fault.Invalidf("A tool can have at most %d tags.", maxTags)
 	}
 	return out, nil
 }
 
 func checkSamples(list []Sample) ([]Sample, error) {
 	if len(list) > maxSamples {
-		return nil, fault.Invalidf("A tool has at most %d samples.", maxSamples)
+		return nil, fault.Invalidf("A tool can have at most %d samples.", maxSamples)
 	}
 	size := 0
 	out := []Sample{}
@@ -81,7 +81,7 @@ func checkSamples(list []Sample) ([]Sample, error) {
 		out = append(out, s)
 	}
 	if size > 256<<10 {
-		return nil, fault.Invalidf("The samples of a tool hold at most 256 KiB.")
+		return nil, fault.Invalidf("A tool's samples can have at most 256 KiB in total.")
 	}
 	return out, nil
 }
@@ -328,5 +328,5 @@ func saveError(v Validation) error {
 	if n := len(v.Errors) - 1; n > 0 {
 		more = fmt.Sprintf(" %d more problems were found.", n)
 	}
-	return fault.Invalidf("The tool was not saved: %s%s%s", p.Message, where, more).WithDetails(v)
+	return fault.Invalidf("The tool wasn't saved: %s%s%s", p.Message, where, more).WithDetails(v)
 }

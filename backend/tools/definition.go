@@ -52,7 +52,7 @@ func (d definition) normalize() definition {
 func (d definition) sum() ([32]byte, error) {
 	h, err := jcs.Hash(lifecycle.HashTag, d.normalize())
 	if err != nil {
-		return h, fault.Invalidf("The definition cannot be hashed: %s", fault.As(err).Message).WithCause(err)
+		return h, fault.Invalidf("Couldn't hash the definition: %s", fault.As(err).Message).WithCause(err)
 	}
 	return h, nil
 }

@@ -125,21 +125,21 @@ func (s *Service) ExecuteFor(ctx context.Context, c Caller, p ExecuteParams) (Ex
 func checkCall(p *ExecuteParams) error {
 	switch {
 	case p.ToolID == nil && strings.TrimSpace(p.Code) == "":
-		return fault.Invalidf("Give toolId or code.")
+		return fault.Invalidf("Provide toolId or code.")
 	case p.ToolID != nil && (p.Code != "" || p.Draft != nil || p.Metadata != nil || p.Language != ""):
-		return fault.Invalidf("With toolId the code and everything about it come from the store: leave code, language, draft and metadata out.")
+		return fault.Invalidf("With toolId, everything comes from the stored tool: leave out code, language, draft and metadata.")
 	case p.ToolID == nil && p.Version != "":
-		return fault.Invalidf("A draft has no versions.")
+		return fault.Invalidf("A draft doesn't have versions.")
 	case p.TimeoutMs < 0:
-		return fault.Invalidf("timeoutMs must not be negative.")
+		return fault.Invalidf("timeoutMs can't be negative.")
 	case len(p.IdempotencyKey) > 128:
-		return fault.Invalidf("An idempotency key has at most 128 bytes.")
+		return fault.Invalidf("An idempotency key can have at most 128 bytes.")
 	}
 	if err := lifecycle.CheckEnum("language", p.Language); err != nil {
 		return err
 	}
 	if len(p.Params) > 4<<20 {
-		return fault.Invalidf("The parameters have more than 4 MiB.")
+		return fault.Invalidf("The parameters are larger than 4 MiB.")
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (e *execution) carryOut(ctx context.Context, perform func() error) error {
 // prepare finds the tool and creates the execution, without any effect.
 func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*execution, error) {
 	if s.box == nil {
-		return nil, fault.Unavailablef("The sandbox is not available, so no tool can run. Settings › Sandbox says why.")
+		return nil, fault.Unavailablef("The sandbox isn't available, so no tool can run. Settings › Sandbox shows why.")
 	}
 	e := s.newExecution(ctx, c, p.Interactive)
 	if p.ToolID == nil {
@@ -389,7 +389,7 @@ func (e *execution) admit(ctx context.Context) error {
 			msg = "was imported and its signer is not trusted here. Trust the signer or this version before its first run."
 		}
 	case permission.ReasonCallerLacks:
-		return fault.Deniedf("The caller has no permission to run %q.", e.tool.Name).WithDetails(den)
+		return fault.Deniedf("The caller doesn't have permission to run %q.", e.tool.Name).WithDetails(den)
 	}
 	return fault.Deniedf("The %s %q %s", e.noun(), e.tool.Name, msg).WithDetails(den)
 }
@@ -415,7 +415,7 @@ func idOrNil(id uuid.UUID) *uuid.UUID {
 func (e *execution) checkParams(ctx context.Context, params json.RawMessage) error {
 	sch, err := e.s.schemas.Compile(e.tool.Parameters)
 	if err != nil {
-		return fault.Invalidf("The tool's schema cannot be used: %s", err)
+		return fault.Invalidf("The tool's schema can't be used: %s", err)
 	}
 	e.params, err = apply(ctx, sch, params)
 	if err != nil {

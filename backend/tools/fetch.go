@@ -90,19 +90,19 @@ func (h *host) fetch(ctx context.Context, c *call, p sandbox.FetchRequest) (sand
 	var out sandbox.FetchResponse
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Host == "" {
-		return out, fault.Invalidf("%q is not an address that can be fetched.", lifecycle.Shorten(h.scrub(p.URL), 100))
+		return out, fault.Invalidf("%q isn't an address that can be fetched.", lifecycle.Shorten(h.scrub(p.URL), 100))
 	}
 	body := []byte(nil)
 	switch {
 	case p.BodyBase64 != nil:
 		if body, err = base64.StdEncoding.DecodeString(*p.BodyBase64); err != nil {
-			return out, fault.Invalidf("The request body is not base64.")
+			return out, fault.Invalidf("The request body isn't valid base64.")
 		}
 	case p.Body != nil:
 		body = []byte(*p.Body)
 	}
 	if len(body) > maxRequestBody {
-		return out, fault.Limitf("The request body has more than 1 MiB.")
+		return out, fault.Limitf("The request body is larger than 1 MiB.")
 	}
 	r := safehttp.Request{Method: p.Method, Header: http.Header{}, Timeout: duration.Of(p.TimeoutMs, time.Millisecond)}
 	used, err := h.fillRequest(ctx, u, p.Headers, body, &r)
@@ -161,7 +161,7 @@ func (h *host) fillRequest(ctx context.Context, u *url.URL, headers map[string]s
 	filled.RawQuery = query
 	r.URL = filled.String()
 	if strings.Contains(u.Path+u.Host+u.Fragment, placeholderPrefix) {
-		return nil, fault.Invalidf("A secret can stand in headers, query and body of a request, not in its path.")
+		return nil, fault.Invalidf("A secret can be used in the headers, query and body of a request, but not in its path.")
 	}
 	for k, v := range headers {
 		text, err := fill(v, nil)

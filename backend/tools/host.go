@@ -113,7 +113,7 @@ func (h *host) dispatch(ctx context.Context, c *call, req json.RawMessage) (json
 func decodeCall[P, R any](ctx context.Context, c *call, req json.RawMessage, fn func(context.Context, *call, P) (R, error)) (json.RawMessage, error) {
 	var p P
 	if err := json.Unmarshal(req, &p); err != nil {
-		return nil, fault.Invalidf("The arguments of %s are not valid.", c.op)
+		return nil, fault.Invalidf("The arguments of %s aren't valid.", c.op)
 	}
 	r, err := fn(ctx, c, p)
 	if err != nil {
@@ -270,7 +270,7 @@ func (h *host) tool(ctx context.Context, c *call, p sandbox.ToolRequest) (sandbo
 		}
 	}
 	if e.depth() >= maxDepth {
-		return sandbox.ToolResponse{}, fault.Limitf("Tools can call one another at most %d deep.", maxDepth)
+		return sandbox.ToolResponse{}, fault.Limitf("Tools can call one another at most %d levels deep.", maxDepth)
 	}
 	r, err := e.s.ExecuteFor(ctx, Caller{Kind: e.noun(), Authority: e.auth, RunID: e.id, outer: e}, ExecuteParams{ToolID: &inner.ID, Params: p.Params})
 	if err != nil {

@@ -96,7 +96,7 @@ func (h *host) writeText(ctx context.Context, c *call, p sandbox.WriteRequest) (
 		return struct{}{}, refusedPath(p.Path, "A tool writes only below its own folder: give a path such as notes/today.txt.")
 	}
 	if e.folder() == "" {
-		return struct{}{}, fault.Unavailablef("An unsaved tool has no folder to write to. Save it first.")
+		return struct{}{}, fault.Unavailablef("An unsaved tool doesn't have a folder to write to. Save it first.")
 	}
 	if err := os.MkdirAll(e.folder(), 0o700); err != nil {
 		return struct{}{}, fault.Internalf(err, "The tool's folder cannot be made.")

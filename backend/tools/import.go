@@ -90,7 +90,7 @@ func (s *Service) readSource(ctx context.Context, p ImportParams) (list []candid
 		}
 	}
 	if n != 1 {
-		return nil, "", "", fault.Invalidf("Give exactly one of bundle, url and shareId.")
+		return nil, "", "", fault.Invalidf("Provide exactly one of bundle, url or shareId.")
 	}
 	switch {
 	case p.ShareID != nil:
@@ -118,14 +118,14 @@ func (s *Service) readSource(ctx context.Context, p ImportParams) (list []candid
 func (s *Service) download(ctx context.Context, address string) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, fault.Invalidf("Tools are imported from an https address or a helix:// link.")
+		return nil, fault.Invalidf("Tools can be imported from an https address or a helix:// link.")
 	}
 	r, err := s.direct.Do(ctx, safehttp.Request{URL: address, Header: http.Header{"Accept": {"application/json"}}})
 	if err != nil {
 		return nil, err
 	}
 	if r.Status != http.StatusOK {
-		return nil, fault.Unavailablef("The address answered with status %d.", r.Status)
+		return nil, fault.Unavailablef("The address responded with status %d.", r.Status)
 	}
 	return r.Body, nil
 }

@@ -220,7 +220,7 @@ func (s *Service) Get(ctx context.Context, p GetParams) (ToolResult, error) {
 			return t, err
 		}
 		if !t.Mine {
-			return nil, fault.NotFoundf("The tool has no such version.")
+			return nil, fault.NotFoundf("The tool doesn't have this version.")
 		}
 		v, err := loadVersion(tx, t.ID, p.Version)
 		if err != nil {

@@ -194,7 +194,7 @@ func (e *execution) begin(ctx context.Context) (warning string, err error) {
 		return "", err
 	}
 	if len(e.wants) > 0 {
-		return "", fault.Unavailablef("The audit log cannot be written, so a tool that asks for capabilities does not run.").WithCause(err)
+		return "", fault.Unavailablef("Couldn't write the audit log, so tools that ask for capabilities can't run.").WithCause(err)
 	}
 	e.s.log.Error("record the start of a tool run", "run", e.id, "error", err)
 	return "The start of this run could not be recorded.", nil

@@ -471,7 +471,7 @@ func TestStateAndFiles(t *testing.T) {
 	if r := do(`{"op":"set","k":"a","v":{"x":[1]}}`); !r.Success {
 		t.Fatalf("%+v", r)
 	}
-	if r := do(`{"op":"set","k":"a","v":"` + strings.Repeat("x", 3000) + `"}`); r.Success || !strings.Contains(r.Error, "2048 are allowed") {
+	if r := do(`{"op":"set","k":"a","v":"` + strings.Repeat("x", 3000) + `"}`); r.Success || !strings.Contains(r.Error, "the limit is 2048") {
 		t.Fatalf("over quota: %+v", r)
 	}
 	if r := do(`{"op":"get","k":"a"}`); string(r.Output) != `{"x":[1]}` {

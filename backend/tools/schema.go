@@ -54,5 +54,5 @@ func paramFault(list []ParamError) error {
 	if where == "" {
 		where = "the parameters"
 	}
-	return fault.Invalidf("The parameters do not match the tool's schema: %s: %s.", where, list[0].Message).WithDetails(ParamErrors{Errors: list})
+	return fault.Invalidf("The parameters don't match the tool's schema: %s: %s.", where, list[0].Message).WithDetails(ParamErrors{Errors: list})
 }

@@ -69,10 +69,10 @@ var secretName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, error) {
 	none := struct{}{}
 	if !secretName.MatchString(p.Name) {
-		return none, fault.Invalidf("A secret's name has 1 to 64 letters, digits or the signs _ - and a dot.")
+		return none, fault.Invalidf("A secret's name must have 1 to 64 letters, digits, underscores, hyphens or dots.")
 	}
 	if len(p.Value) < minSecret || len(p.Value) > maxSecret {
-		return none, fault.Invalidf("A secret has %d to %d bytes.", minSecret, maxSecret)
+		return none, fault.Invalidf("A secret must have %d to %d bytes.", minSecret, maxSecret)
 	}
 	hosts, err := checkHosts(p.Hosts)
 	if err != nil {
@@ -128,7 +128,7 @@ func secretID(tx *storage.Tx, user uuid.UUID, name string) (id uuid.UUID, err er
 func checkHosts(hosts []string) ([]string, error) {
 	out := []string{}
 	if len(hosts) == 0 || len(hosts) > maxSecretHosts {
-		return nil, fault.Invalidf("Name 1 to %d hosts to which the secret may be sent.", maxSecretHosts)
+		return nil, fault.Invalidf("List 1 to %d hosts that the secret can be sent to.", maxSecretHosts)
 	}
 	for _, h := range hosts {
 		n, err := permission.Normalize(permission.NetworkHTTPS, h)
@@ -270,7 +270,7 @@ func (e *execution) checkSecrets(ctx context.Context) error {
 // secret returns a placeholder. The value stays in the host.
 func (h *host) secret(ctx context.Context, c *call, p sandbox.NameRequest) (sandbox.SecretResponse, error) {
 	if !secretName.MatchString(p.Name) {
-		return sandbox.SecretResponse{}, fault.Invalidf("This is not the name of a secret.")
+		return sandbox.SecretResponse{}, fault.Invalidf("This isn't a valid secret name.")
 	}
 	if err := c.allow(ctx, permission.Secret, p.Name, audit.ResourceAccess); err != nil {
 		return sandbox.SecretResponse{}, err

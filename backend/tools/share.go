@@ -101,7 +101,7 @@ const noHub = "No hub is connected, so this link opens on this device only. To s
 func parseShareURL(text string) (uuid.UUID, error) {
 	m := shareURL.FindStringSubmatch(text)
 	if m == nil {
-		return uuid.Nil, fault.Invalidf("This is not a link to a shared tool.")
+		return uuid.Nil, fault.Invalidf("This isn't a link to a shared tool.")
 	}
 	return uuid.Parse(m[1])
 }
@@ -110,7 +110,7 @@ func parseShareURL(text string) (uuid.UUID, error) {
 func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error) {
 	var out ShareResult
 	if p.Access == "" {
-		return out, fault.Invalidf("Say who may open it: access link or public.")
+		return out, fault.Invalidf("Set who can open it: access must be link or public.")
 	}
 	if err := lifecycle.CheckEnum("kind of access", p.Access); err != nil {
 		return out, err
@@ -125,7 +125,7 @@ func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error)
 			return err
 		}
 		if p.ExpiresAt != nil && !p.ExpiresAt.After(tx.Now) {
-			return fault.Invalidf("The share would have expired already.")
+			return fault.Invalidf("The share would already have expired.")
 		}
 		if p.Version == "" {
 			p.Version = t.Version
@@ -198,7 +198,7 @@ func (s *Service) ResolveShare(ctx context.Context, p ResolveShareParams) (Resol
 	var out ResolveShareResult
 	switch {
 	case (p.ShareID == nil) == (p.URL == ""):
-		return out, fault.Invalidf("Give shareId or url.")
+		return out, fault.Invalidf("Provide shareId or url.")
 	case p.ShareID != nil:
 		out.ShareID = *p.ShareID
 	default:
@@ -228,7 +228,7 @@ func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]
 		err := tx.QueryRow(`SELECT custom_tool_id, version, definition_hash, expires_at, revoked_at FROM custom_tool_shares WHERE id = ?`, id).
 			Scan(&tool, &version, &hash, storage.TimePtr(&expires), storage.TimePtr(&revoked))
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.Unavailablef("This share is not on this device, and no hub is connected to look it up. Try again with a hub, or ask for the tool as a file and import that.")
+			return fault.Unavailablef("This share isn't on this device, and no hub is connected to look it up. Connect a hub and try again, or ask for the tool as a file and import that.")
 		}
 		if err != nil {
 			return err

@@ -74,7 +74,7 @@ func quotaOf(caps []string) (int64, string) {
 func (e *execution) quota() int64 { q, _ := quotaOf(e.tool.Capabilities); return q }
 
 func quotaError(need, quota int64) error {
-	return fault.Limitf("The tool's state would have %d bytes; %d are allowed. Nothing was changed.", need, quota).
+	return fault.Limitf("The tool's state would have %d bytes; the limit is %d. Nothing was changed.", need, quota).
 		WithDetails(map[string]int64{"need": need, "quota": quota})
 }
 
@@ -100,7 +100,7 @@ func (h *host) allowState(ctx context.Context, c *call) error {
 
 func checkKey(key string) error {
 	if key == "" || len(key) > maxStateKey || strings.ContainsRune(key, 0) {
-		return fault.Invalidf("A state key has 1 to %d bytes.", maxStateKey)
+		return fault.Invalidf("A state key must have 1 to %d bytes.", maxStateKey)
 	}
 	return nil
 }
@@ -396,7 +396,7 @@ func (s *Service) StateRestore(ctx context.Context, p StateRestoreParams) (State
 	}
 	s.mu.Unlock()
 	if cl == nil {
-		return out, fault.NotFoundf("Nothing left to undo.")
+		return out, fault.NotFoundf("There's nothing left to undo.")
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := ownTool(tx, cl.tool)

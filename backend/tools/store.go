@@ -179,7 +179,7 @@ func scanVersion(row storage.Row) (*storedVersion, error) {
 	err := row.Scan(&v.Version, &hash, &v.def.Language, &v.def.Code, &parameters, storage.JSON(&v.def.Capabilities), &v.def.SandboxProfile,
 		&limits, &v.def.Description, &v.Note, &v.Author, storage.Time(&v.CreatedAt))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.NotFoundf("The tool has no such version.")
+		return nil, fault.NotFoundf("The tool doesn't have this version.")
 	}
 	if err != nil {
 		return nil, err

@@ -176,7 +176,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 			if err := s.complete(tx, now); err != nil {
 				return err
 			}
-			return fault.Conflictf("The tool is at version %s now, not %s. Your changes were not saved; compare and save again.", now.Version, lifecycle.Shorten(p.BaseVersion, 64)).
+			return fault.Conflictf("The tool is now at version %s, not %s. Your changes weren't saved. Compare the two, then save again.", now.Version, lifecycle.Shorten(p.BaseVersion, 64)).
 				WithDetails(VersionConflict{p.BaseVersion, *now})
 		}
 		if ex.hash != now.hash {
@@ -213,7 +213,7 @@ func (s *Service) commitDefinition(tx *storage.Tx, old, t *Tool, hash [32]byte, 
 		if used, err := s.kind.HasVersion(tx, t.ID, t.Version); err != nil {
 			return nil, err
 		} else if used {
-			return nil, fault.Conflictf("The tool has a version %s already.", t.Version)
+			return nil, fault.Conflictf("The tool already has a version %s.", t.Version)
 		}
 	} else if changed {
 		if t.Version, err = s.kind.NextVersion(tx, old.item(), ""); err != nil {

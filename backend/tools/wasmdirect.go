@@ -49,7 +49,7 @@ type RunCodeParams struct {
 // and every grant. Only a session that may approve can call it.
 func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (ExecuteSkillResult, error) {
 	if len(p.Input) > maxInput {
-		return ExecuteSkillResult{}, fault.Invalidf("The input has more than 4 MiB.")
+		return ExecuteSkillResult{}, fault.Invalidf("The input is larger than 4 MiB.")
 	}
 	if err := lifecycle.CheckText("name", p.Name, maxAuthor); err != nil {
 		return ExecuteSkillResult{}, err
@@ -58,7 +58,7 @@ func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (ExecuteSkillRes
 		p.Name = "Unsaved code"
 	}
 	if s.box == nil {
-		return ExecuteSkillResult{}, fault.Unavailablef("The sandbox is not available, so nothing can run. Settings › Sandbox says why.")
+		return ExecuteSkillResult{}, fault.Unavailablef("The sandbox isn't available, so nothing can run. Settings › Sandbox shows why.")
 	}
 	e := s.newExecution(ctx, Caller{}, true)
 	e.draft = true
@@ -87,7 +87,7 @@ func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.
 	e.stored = e.params
 	if p.Kind != CodeWasm {
 		if len(p.Wasm) > 0 || p.BlobSHA256 != "" {
-			return nil, fault.Invalidf("wasm and blobSha256 belong to kind wasm.")
+			return nil, fault.Invalidf("wasm and blobSha256 are only for kind wasm.")
 		}
 		err := e.makeDraft(ctx, ExecuteParams{
 			Code: p.Code, Language: Language(p.Kind), Metadata: &RunMetadata{Name: p.Name},
@@ -101,7 +101,7 @@ func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.
 		return e.compileTool, nil
 	}
 	if p.Code != "" {
-		return nil, fault.Invalidf("A module is given in wasm or blobSha256, not in code.")
+		return nil, fault.Invalidf("Provide a module in wasm or blobSha256, not in code.")
 	}
 	wasm, err := e.s.wasm.Module(ctx, p.Wasm, p.BlobSHA256)
 	if err != nil {
@@ -138,7 +138,7 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 		return fault.Invalidf("Unknown profile %q. Choose strict, standard, permissive or wasm.", lifecycle.Shorten(profile, 40))
 	}
 	if p.TimeoutMs < 0 {
-		return fault.Invalidf("timeoutMs must not be negative.")
+		return fault.Invalidf("timeoutMs can't be negative.")
 	}
 	e.limits = l.Lower(sandbox.Limits{Wall: duration.Of(p.TimeoutMs, time.Millisecond)})
 	switch p.Tier {

@@ -28,9 +28,9 @@ func (s *Service) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (Execu
 func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillParams) (ExecuteSkillResult, error) {
 	switch {
 	case p.TimeoutMs < 0:
-		return ExecuteSkillResult{}, fault.Invalidf("timeoutMs must not be negative.")
+		return ExecuteSkillResult{}, fault.Invalidf("timeoutMs can't be negative.")
 	case len(p.Input) > maxInput:
-		return ExecuteSkillResult{}, fault.Invalidf("The input has more than 4 MiB.")
+		return ExecuteSkillResult{}, fault.Invalidf("The input is larger than 4 MiB.")
 	}
 	e, err := s.prepareSkill(ctx, c, p)
 	if err != nil {
@@ -49,7 +49,7 @@ const maxInput = 4 << 20
 // prepareSkill finds the WASM tool and creates the execution, without any effect.
 func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillParams) (*execution, error) {
 	if s.box == nil {
-		return nil, fault.Unavailablef("The sandbox is not available, so no skill can run. Settings › Sandbox says why.")
+		return nil, fault.Unavailablef("The sandbox isn't available, so no WASM tool can run. Settings › Sandbox shows why.")
 	}
 	e := s.newExecution(ctx, c, p.Interactive)
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {

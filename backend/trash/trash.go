@@ -222,7 +222,7 @@ func check(tx *storage.Tx, k Kind, id uuid.UUID) error {
 	var found bool
 	err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM (`+k.Rows+`) WHERE id = ?2)`, identity.UserID(tx.Context()), id).Scan(&found)
 	if err == nil && !found {
-		err = fault.NotFoundf("This item is not in the trash. It may have been restored or deleted permanently.")
+		err = fault.NotFoundf("This item isn't in the trash. It may have been restored or deleted permanently.")
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func (s *Service) Restore(ctx context.Context, p ItemsParams) (RestoreResult, er
 // items fail, the first failure is returned as the error.
 func (s *Service) each(items []Ref, failed *[]Failure, act func(Kind, Ref) error) error {
 	if len(items) == 0 || len(items) > maxItems {
-		return fault.InvalidField("items", fault.CodeRange, "Give 1 to %d items.", maxItems)
+		return fault.InvalidField("items", fault.CodeRange, "Provide 1 to %d items.", maxItems)
 	}
 	for _, ref := range items {
 		k, err := s.kind(ref.Kind)
@@ -285,7 +285,7 @@ func all(n int, failed []Failure) error {
 func (s *Service) Purge(ctx context.Context, p ItemsParams) (PurgeResult, error) {
 	out := PurgeResult{Counts: []Count{}, Failed: []Failure{}}
 	if len(p.Items) == 0 || len(p.Items) > maxItems {
-		return out, fault.InvalidField("items", fault.CodeRange, "Give 1 to %d items.", maxItems)
+		return out, fault.InvalidField("items", fault.CodeRange, "Provide 1 to %d items.", maxItems)
 	}
 	err := s.purge(ctx, p.Items, &out)
 	if err == nil {

@@ -108,7 +108,7 @@ type Index struct {
 // empty one; Stats().Rebuilt is the reason.
 func Open(dir string, dims int, modelID string) (*Index, error) {
 	if dims < 1 || dims > maxDims || len(modelID) > maxModelID {
-		return nil, fault.Invalidf("Vectors have 1 to %d values and a model name of at most %d bytes.", maxDims, maxModelID)
+		return nil, fault.Invalidf("Vectors must have 1 to %d values and a model name of at most %d bytes.", maxDims, maxModelID)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, ioFault(err)
@@ -299,12 +299,12 @@ func (ix *Index) Close() error {
 // Check returns the reason why vec cannot be added to an index of dims values, or nil.
 func Check(vec []float32, dims int) error {
 	if len(vec) != dims {
-		return fault.Invalidf("A vector of %d values does not fit an index of %d.", len(vec), dims)
+		return fault.Invalidf("A vector of %d values doesn't fit an index of %d.", len(vec), dims)
 	}
 	zero := true
 	for _, x := range vec {
 		if x-x != 0 { // NaN or infinite
-			return fault.Invalidf("A vector holds a value that is not a finite number.")
+			return fault.Invalidf("A vector contains a value that isn't a finite number.")
 		}
 		zero = zero && x == 0
 	}

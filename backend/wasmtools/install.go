@@ -48,7 +48,7 @@ func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWas
 		return CreateWasmResult{}, err
 	}
 	if id, _ := identity.From(ctx); w.Origin == WasmLocal && !id.MayApprove() {
-		return CreateWasmResult{}, fault.Deniedf("A module runs in process only when a person says that it is their own: that needs the scope approve.")
+		return CreateWasmResult{}, fault.Deniedf("Only a person can mark a module as their own so that it runs in process. That needs the scope approve.")
 	}
 	wasm, err := s.Module(ctx, p.Wasm, p.BlobSHA256)
 	if err != nil {
@@ -140,13 +140,13 @@ func (w *WasmSkill) check() (err error) {
 func (s *Service) Module(ctx context.Context, wasm []byte, blob string) ([]byte, error) {
 	switch {
 	case len(wasm) > 0 && blob != "":
-		return nil, fault.Invalidf("Give wasm or blobSha256, not both.")
+		return nil, fault.Invalidf("Provide wasm or blobSha256, not both.")
 	case len(wasm) > maxWasm:
-		return nil, fault.Limitf("The module has %d bytes; at most %d MiB are allowed.", len(wasm), maxWasm>>20)
+		return nil, fault.Limitf("The module has %d bytes; the limit is %d MiB.", len(wasm), maxWasm>>20)
 	case len(wasm) > 0:
 		return wasm, nil
 	case blob == "":
-		return nil, fault.Invalidf("Give the module in wasm, or blobSha256.")
+		return nil, fault.Invalidf("Provide the module in wasm or blobSha256.")
 	}
 	text := strings.TrimPrefix(strings.ToLower(blob), addressPrefix)
 	raw, err := hex.DecodeString(text)
@@ -188,7 +188,7 @@ func (s *Service) Read(ctx context.Context, ref storage.Ref) ([]byte, error) {
 		return nil, fmt.Errorf("read module %s: %w", ref, err)
 	}
 	if len(b) > maxWasm {
-		return nil, fault.Limitf("The module has more than %d MiB.", maxWasm>>20)
+		return nil, fault.Limitf("The module is larger than %d MiB.", maxWasm>>20)
 	}
 	return b, ctx.Err()
 }
@@ -220,7 +220,7 @@ func (s *Service) Examine(ctx context.Context, w *WasmSkill, wasm []byte) (WasmR
 	sum := sha256.Sum256(wasm)
 	w.WasmBytecode, w.WasmSize = addressPrefix+hex.EncodeToString(sum[:]), int64(len(wasm))
 	if s.box == nil {
-		return r, fault.Unavailablef("The sandbox is not available, so no module can be checked. Settings › Sandbox says why.")
+		return r, fault.Unavailablef("The sandbox isn't available, so modules can't be checked. Settings › Sandbox shows why.")
 	}
 	m, err := s.box.CompileWASM(ctx, wasm)
 	if err != nil {
@@ -310,5 +310,5 @@ func InstallError(r WasmReport) error {
 	if n := len(r.Errors) - 1; n > 0 {
 		more = fmt.Sprintf(" %d more problems were found.", n)
 	}
-	return fault.Invalidf("The module was not installed: %s%s", r.Errors[0].Message, more).WithDetails(r)
+	return fault.Invalidf("The module wasn't installed: %s%s", r.Errors[0].Message, more).WithDetails(r)
 }

@@ -55,7 +55,7 @@ func (w *WasmSkill) Document() json.RawMessage { return lifecycle.Text(w.definit
 func (w *WasmSkill) rehash() error {
 	h, err := jcs.Hash(lifecycle.HashTag, w.definition())
 	if err != nil {
-		return fault.Invalidf("The definition cannot be hashed: %s", fault.As(err).Message).WithCause(err)
+		return fault.Invalidf("Couldn't hash the definition: %s", fault.As(err).Message).WithCause(err)
 	}
 	w.Hash, w.DefinitionHash = h, hex.EncodeToString(h[:])
 	return nil

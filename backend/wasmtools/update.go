@@ -84,7 +84,7 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 			if err := s.completeSkill(tx, now); err != nil {
 				return err
 			}
-			return fault.Conflictf("The skill has changed and is at version %s now. Your changes were not saved. Review it, then save again.", now.Version).
+			return fault.Conflictf("The WASM tool has changed and is now at version %s. Your changes weren't saved. Review it, then save again.", now.Version).
 				WithDetails(WasmConflict{lifecycle.Shorten(p.BaseVersion, 64), *now})
 		}
 		if w.WasmBytecode != now.WasmBytecode && w.Version == now.Version {

@@ -101,7 +101,7 @@ func (u *uploads) add(user uuid.UUID, p *UploadWasmParams) (id uuid.UUID, data [
 	}
 	if len(x.data)+len(p.Data) > maxWasm {
 		delete(u.open, id)
-		return id, nil, fault.Limitf("The module has more than %d MiB.", maxWasm>>20)
+		return id, nil, fault.Limitf("The module is larger than %d MiB.", maxWasm>>20)
 	}
 	x.data = append(x.data, p.Data...)
 	if p.Done {
@@ -114,7 +114,7 @@ func (u *uploads) add(user uuid.UUID, p *UploadWasmParams) (id uuid.UUID, data [
 // in the blob store with the last part. A blob that no WASM tool refers to is deleted after a day.
 func (s *Service) UploadWasm(ctx context.Context, p UploadWasmParams) (UploadWasmResult, error) {
 	if len(p.Data) > maxUploadPart {
-		return UploadWasmResult{}, fault.Limitf("A part has at most %d MiB.", maxUploadPart>>20)
+		return UploadWasmResult{}, fault.Limitf("A part can have at most %d MiB.", maxUploadPart>>20)
 	}
 	user := identity.UserID(ctx)
 	id, data, err := s.uploads.add(user, &p)

@@ -48,7 +48,7 @@ async function subagents({ page, go, looks, check }, model) {
   await pane.getByRole("link", { name: brief.goal }).waitFor();
   await looks("tree");
   await pane.getByRole("tab", { name: "Cost" }).click();
-  await pane.getByText("Subagents, beside that").waitFor();
+  await pane.getByText("Subagents, in addition").waitFor();
   const chat = page.url();
   await said(page).getByRole("link", { name: brief.goal }).click();
   await said(page).getByText("They are big.txt").waitFor();
@@ -61,8 +61,8 @@ async function subagents({ page, go, looks, check }, model) {
 async function skillOfRun({ page, looks, check, rpc }) {
   const pane = page.getByRole("complementary", { name: "Inspector" });
   await pane.getByRole("tab", { name: "Log" }).click();
-  await pane.getByRole("button", { name: "Make a skill" }).click();
-  await pane.getByText(/^A dry run gave each step/).waitFor();
+  await pane.getByRole("button", { name: "Create a skill" }).click();
+  await pane.getByText(/^In a dry run, every step/).waitFor();
   await looks("skill-of-run");
   const { skills } = await rpc("skills.list_composite", {});
   check(skills.length === 1 && !skills[0].isEnabled, "the draft is disabled");

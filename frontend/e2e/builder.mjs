@@ -377,15 +377,15 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.getByRole("button", { name: "Add a step at the end" }).click();
   await pick(/^Transform/);
   await inspector(page).getByRole("textbox", { name: "Value" }).fill("$.ask");
-  await inspector(page).getByText("may be skipped, and then has no output").first().waitFor();
+  await inspector(page).getByText("may be skipped, in which case it has no output").first().waitFor();
   await data(page).getByText("optional").first().waitFor();
   await looks("absent");
-  await inspector(page).getByRole("button", { name: "Give a default" }).click();
+  await inspector(page).getByRole("button", { name: "Set a default" }).click();
   await page.getByText("No problems").waitFor();
   // References are updated when you rename it.
   await page.getByRole("button", { name: "Show all" }).click();
   await node(page, "repeater").click();
-  await inspector(page).getByRole("textbox", { name: "Id" }).fill("say-it");
+  await inspector(page).getByRole("textbox", { name: "ID" }).fill("say-it");
   await page.keyboard.press("Enter");
   await node(page, "say-it").waitFor();
   await page.getByText("No problems").waitFor();

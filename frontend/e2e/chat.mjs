@@ -53,8 +53,8 @@ async function setUp({ page, go, looks, rpc }, model) {
 
 async function talk({ page, go, looks, rpc, check }, model) {
   await go("chat");
-  await page.getByText("Ask something, or give Helix a job.").waitFor();
-  await page.getByRole("list", { name: "Suggestions to begin with" }).getByRole("button").nth(2).waitFor();
+  await page.getByText("Ask a question or give Helix a task.").waitFor();
+  await page.getByRole("list", { name: "Suggestions to get started" }).getByRole("button").nth(2).waitFor();
   await looks("empty");
   model.say({ text: "Here is **a list**:\n\n- one\n- two\n\n```js\nconst x = 1;\n```\n\nAnd an ![image](https://example.com/x.png) that is not loaded. Grüße aus Köln 🙂.", hold: true });
   await box(page).fill("What can you do?");
@@ -164,7 +164,7 @@ async function find({ page, looks, check }) {
   await page.getByRole("searchbox", { name: "Words in messages" }).waitFor({ state: "detached" });
   await page.keyboard.press("Control+Shift+f");
   await page.getByRole("searchbox", { name: "Words in messages" }).fill("Hamburg everywhere");
-  await page.getByText("No messages have these words.").waitFor();
+  await page.getByText("No messages contain these words.").waitFor();
   check((await page.getByRole("list", { name: "Words in messages" }).count()) === 0, "no hits");
   await page.getByRole("button", { name: "Close search" }).click();
 }
@@ -222,7 +222,7 @@ async function inspector({ page, looks, check }) {
     await looks(`inspector-${tab.trim().toLowerCase()}`);
   }
   await pane.getByRole("tab", { name: "Log" }).click();
-  await pane.getByRole("button", { name: "Check by replay" }).click();
+  await pane.getByRole("button", { name: "Verify by replay" }).click();
   await pane.getByText(/^Identical: \d+ requests/).waitFor();
   await pane.getByRole("tab", { name: "Tools" }).click();
   check((await pane.getByText("file_write", { exact: true }).count()) === 1, "tools are listed");
@@ -234,7 +234,7 @@ async function budget({ page, go, rpc, looks, check }, model) {
   const calls = model.requests.length;
   await box(page).fill("More");
   await page.keyboard.press("Enter");
-  await said(page).getByText("The budget is spent.", { exact: false }).first().waitFor();
+  await said(page).getByText("The budget is used up.", { exact: false }).first().waitFor();
   check(model.requests.length === calls, "no call is made");
   await looks("budget");
   await said(page).getByRole("button", { name: "Raise budget" }).click();
@@ -253,7 +253,7 @@ async function budget({ page, go, rpc, looks, check }, model) {
   const id = sessions.find((s) => s.title === "What can you do?").id;
   model.say({ text: "", calls: [{ name: "file_list", args: {} }] });
   await rpc("chat.send", { sessionId: id, text: "Look around", budget: { maxTurns: 1 } });
-  await said(page).getByText("All steps of this turn are used.").waitFor();
+  await said(page).getByText("This turn reached its step limit.").waitFor();
   model.say("Now I am done.");
   await said(page).getByRole("button", { name: "Continue with 10 more steps" }).click();
   await said(page).getByText("Now I am done.").waitFor();
@@ -305,7 +305,7 @@ async function long({ page, rpc, check, shot }) {
   check((await said(page).locator("article").count()) < 60, "only what is seen is drawn");
   console.log(`chat: ${frames.length} frames, p50 ${frames[Math.floor(frames.length / 2)]?.toFixed(1)} ms, p95 ${frames[Math.floor(frames.length * 0.95)]?.toFixed(1)} ms`);
   await shot("long");
-  await page.getByRole("button", { name: "Go to the newest message" }).click();
+  await page.getByRole("button", { name: "Jump to the newest message" }).click();
   await said(page).getByText(`You said: Number ${last}`, { exact: true }).waitFor();
 }
 
@@ -349,8 +349,8 @@ async function files({ page, looks, check, rpc }, model) {
   await looks("picture");
   await list.getByRole("button", { name: "Remove red.png" }).click();
   const before = (await rpc("chat.list")).total;
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "More actions of chats" }).click().then(() => page.getByRole("menuitem", { name: "Export to import again" }).click())]);
-  await page.getByLabel("File of a chat").setInputFiles({ name: "chat.jsonl", mimeType: "text/plain", buffer: await readFile(await download.path()) });
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "More chat actions" }).click().then(() => page.getByRole("menuitem", { name: "Export for re-import" }).click())]);
+  await page.getByLabel("Chat file").setInputFiles({ name: "chat.jsonl", mimeType: "text/plain", buffer: await readFile(await download.path()) });
   await said(page).getByText("I have read them.").waitFor();
   await page.getByText("Imported", { exact: true }).first().waitFor();
   check((await rpc("chat.list")).total === before + 1, "the import is a chat of its own");

@@ -327,7 +327,7 @@ async function versions({ page, rpc, looks, check }) {
   await versions.getByRole("option", { name: /Version 1\.0\.0/ }).click();
   await inspector(page).getByText("This is the first version.").waitFor();
   await inspector(page).getByRole("button", { name: "Roll back to 1.0.0" }).click();
-  await toast(page, "Word digest is as in 1.0.0 again").waitFor();
+  await toast(page, "Rolled back Word digest to 1.0.0").waitFor();
   await versions.getByRole("option", { name: /Version 1\.0\.2, current/ }).waitFor();
   const now = (await rpc("skills.get_metadata", { skillId: digest.skillId }));
   check(now.version === "1.0.2" && now.definitionHash === digest.definitionHash, "a new version with the old definition");
@@ -394,10 +394,10 @@ async function sharing({ page, helix, rpc, looks, check }) {
   await page.keyboard.press("i");
   const broken = path.join(helix.dir, "broken.json");
   await writeFile(broken, "not json");
-  await sheet(page).getByLabel("File of the skill").setInputFiles(broken);
+  await sheet(page).getByLabel("Skill file").setInputFiles(broken);
   await sheet(page).getByText("is not JSON", { exact: false }).waitFor();
   await looks("import-refused");
-  await sheet(page).getByLabel("File of the skill").setInputFiles(saved);
+  await sheet(page).getByLabel("Skill file").setInputFiles(saved);
   await sheet(page).getByRole("heading", { name: "Word digest" }).waitFor();
   await sheet(page).getByText(/^Signed with a key that you trust|^Signed with a key that this/).waitFor();
   await looks("import");

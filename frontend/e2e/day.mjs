@@ -38,7 +38,7 @@ async function walk({ page, go, helix, rpc, check }, model) {
   };
 
   await go("chat");
-  await page.getByText("Ask something, or give Helix a job.").waitFor();
+  await page.getByText("Ask a question or give Helix a task.").waitFor();
   await page.getByRole("textbox", { name: "Message", exact: true }).fill("Read this folder, find the three largest files, write a skill that does it, schedule it, and leave a report.");
   await page.keyboard.press("Enter");
 

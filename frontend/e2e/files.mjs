@@ -101,7 +101,7 @@ async function watched({ page, dir, rpc, check, looks }) {
   await page.keyboard.press("Control+i");
   await sheet(page).getByLabel("File or folder on the computer that runs Helix").fill(notes);
   await page.keyboard.press("Enter");
-  await sheet(page).getByRole("switch", { name: "Import again when its notes change" }).click();
+  await sheet(page).getByRole("switch", { name: "Import again when notes change" }).click();
   await looks("watch");
   await sheet(page).getByRole("button", { name: "Import and watch" }).click();
   const row = sheet(page).getByRole("list", { name: "Watched folders" }).getByRole("listitem").filter({ hasText: "Garden" });

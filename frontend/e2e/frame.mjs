@@ -57,7 +57,7 @@ export default async function ({ page, context, helix, go, shot, axe, looks, che
   const other = await context.browser().newContext({ viewport: { width: 1200, height: 800 } });
   const stranger = await other.newPage();
   await stranger.goto(helix.url);
-  await stranger.getByRole("heading", { name: "This page needs a ticket" }).waitFor();
+  await stranger.getByRole("heading", { name: "This page needs a sign-in link" }).waitFor();
   const link = await helix.ticket();
   await stranger.evaluate((to) => (location.href = to), link); // pasted: only the fragment changes, nothing is reloaded by hand
   await stranger.getByRole("navigation", { name: "Screens" }).waitFor();

@@ -38,7 +38,7 @@ function notes() {
 
 async function empty({ page, go, looks, check }) {
   await go("insights");
-  await page.getByText("Not enough yet: 0 of about 30 memories").waitFor();
+  await page.getByText("Not enough memories yet: 0 of about 30").waitFor();
   await page.getByRole("button", { name: "Import conversations…" }).click();
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
@@ -64,7 +64,7 @@ async function read({ page, rpc, check, looks }) {
   await rows(page).getByRole("option", { name: /run a marathon in Hamburg/ }).click();
   await panel(page).getByRole("heading", { name: "Plan" }).waitFor();
   await panel(page).getByText("I plan to run a marathon in Hamburg in October.").waitFor();
-  await panel(page).getByText("Clearness of the wording").waitFor();
+  await panel(page).getByText("Clarity").waitFor();
   await panel(page).getByText("Stayed on this computer").waitFor();
   await looks("pattern");
   // Enter goes from the row to its evidence, and from there to Memory.
@@ -79,7 +79,7 @@ async function read({ page, rpc, check, looks }) {
   const state = panel(page).getByRole("combobox", { name: "State" });
   if ((await state.count()) > 0) {
     await state.click();
-    await page.getByRole("option", { name: "working on it" }).click();
+    await page.getByRole("option", { name: "Working on it" }).click();
     await until(async () => (await rpc("memory.list_recommendations", { status: "working_on" })).total === 1, "the recommendation is in progress");
   } else check(false, "the plan has a recommendation");
 }
@@ -95,7 +95,7 @@ async function answer({ page, rpc, check }) {
   await panel(page).getByRole("button", { name: "That's right" }).click();
   await panel(page).getByText("You confirmed this.").waitFor();
   check((await rpc("memory.get_pattern", { id })).userConfirmed === true, "it is confirmed");
-  await panel(page).getByRole("button", { name: "Note…" }).click();
+  await panel(page).getByRole("button", { name: "Edit note…" }).click();
   await panel(page).getByRole("textbox", { name: "Note" }).fill("Since the summer");
   await panel(page).getByRole("button", { name: "Save note" }).click();
   await panel(page).getByText("Since the summer").waitFor();
@@ -104,7 +104,7 @@ async function answer({ page, rpc, check }) {
 async function again({ page, rpc, check }) {
   const before = await rpc("memory.list_patterns", { limit: 1 });
   await page.getByRole("button", { name: "Find patterns" }).first().click();
-  await toast(page, "Nothing new was found").waitFor();
+  await toast(page, "Nothing new found").waitFor();
   const after = await rpc("memory.list_patterns", { limit: 1 });
   check(after.total === before.total, `a second run adds nothing: ${before.total}, then ${after.total}`);
   await page.getByRole("searchbox").fill("northern");
@@ -116,7 +116,7 @@ async function map({ page, looks, check }) {
   await page.getByRole("tab", { name: "Map" }).click();
   const plane = page.getByRole("application", { name: /Map of 3\d texts/ });
   await plane.waitFor();
-  const list = page.getByRole("listbox", { name: "Texts of the map" });
+  const list = page.getByRole("listbox", { name: "Texts on the map" });
   await list.getByRole("option").first().waitFor();
   const all = Number((await page.getByRole("status").getByText(/^\d+ texts$/).innerText()).split(" ")[0]);
   check(all >= 35, `each text is listed: ${all}`);
@@ -186,10 +186,10 @@ async function people({ page, rpc, looks, check }) {
     await page.getByRole("menuitem", { name: item }).click();
   };
   await choose("Ben", "Not a person");
-  await table.getByRole("button", { name: "Ben is a person after all" }).waitFor();
+  await table.getByRole("button", { name: "Restore Ben as a person" }).waitFor();
   check(!(await names()).includes("Ben"), "Ben is not a person");
   await looks("people-dismissed");
-  await table.getByRole("button", { name: "Ben is a person after all" }).click();
+  await table.getByRole("button", { name: "Restore Ben as a person" }).click();
   await table.getByRole("checkbox", { name: "Choose Ben", exact: true }).waitFor();
   await choose("Ben", "Rename…");
   const rename = page.getByRole("dialog", { name: "Rename Ben" });
@@ -205,7 +205,7 @@ async function analyses({ page, rpc, looks, check }) {
   await page.getByRole("tab", { name: "Analyses" }).click();
   const card = page.getByRole("article", { name: "Plans and wishes" });
   await card.getByRole("button", { name: "Run" }).click();
-  await card.getByText("Last:").waitFor();
+  await card.getByText("Last run:").waitFor();
   check((await rpc("memory.synthesis_history", { type: "prospective_self" })).total === 1, "the analysis ran once");
   await card.getByText("Takes about 1.0 s").waitFor();
   await page.getByRole("cell", { name: "Stayed on this computer" }).first().waitFor();
@@ -221,8 +221,8 @@ async function analyses({ page, rpc, looks, check }) {
 /** An analysis by a language model: none yet, one on this computer, one elsewhere that is not sent. */
 async function withModel({ page, go, rpc, looks, check }) {
   const card = page.getByRole("article", { name: "Plans and wishes" });
-  const dialog = page.getByRole("dialog", { name: "Plans and wishes, with a language model" });
-  const text = dialog.getByLabel("The text that is sent");
+  const dialog = page.getByRole("dialog", { name: "Plans and wishes, using a language model" });
+  const text = dialog.getByLabel("Text to send");
   await card.getByRole("button", { name: "With a model…" }).click();
   await dialog.getByText("Choose a model first").waitFor();
   await looks("no-model");
@@ -233,7 +233,7 @@ async function withModel({ page, go, rpc, looks, check }) {
     await rpc("providers.set", { name: "suite", entry: { type: "openai", baseUrl: model.url } });
     await rpc("providers.set_role", { role: "synthesis", chain: ["suite/one"] });
     await card.getByRole("button", { name: "With a model…" }).click();
-    await dialog.getByRole("combobox", { name: "Texts of" }).click();
+    await dialog.getByRole("combobox", { name: "Texts from" }).click();
     await page.getByRole("option", { name: "all time" }).click();
     await dialog.getByRole("status").getByText("on this computer").waitFor();
     await text.getByText("northern lights").waitFor();
@@ -254,7 +254,7 @@ async function withModel({ page, go, rpc, looks, check }) {
     await rpc("providers.set", { name: "far", apiKey: "suite-key-0123456789", entry: { type: "openai", baseUrl: "https://models.example.com", skipCatalogValidation: true } });
     await rpc("providers.set_role", { role: "synthesis", chain: ["far/one"] });
     await card.getByRole("button", { name: "With a model…" }).click();
-    await dialog.getByText("this computer, to far/one").waitFor();
+    await dialog.getByText("this computer and goes to far/one").waitFor();
     await dialog.getByRole("button", { name: "Send this text" }).waitFor();
     await looks("model-elsewhere");
     await dialog.getByRole("button", { name: "Cancel" }).click();

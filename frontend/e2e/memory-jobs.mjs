@@ -99,7 +99,7 @@ async function stopped({ page, rpc, dir, check, looks, shot }) {
   await writeFile(file, lines(10_000, n));
   const before = (await rpc("memory.stats")).memories;
   await start(page, file);
-  await sheet(page).getByRole("progressbar", { name: "Progress of the import" }).waitFor();
+  await sheet(page).getByRole("progressbar", { name: "Import progress" }).waitFor();
   await sheet(page).getByRole("status").getByText(/[1-9][\d,]* records? read/).waitFor();
   await shot("importing");
   // It goes on in the background, and the same sheet is there again.
@@ -138,7 +138,7 @@ async function stoppedBelow({ page, rpc, go, dir, check, shot }) {
   await shot("importing-below");
   await status(page).getByRole("button", { name: /^Cancel: Importing more\.jsonl/ }).click();
   await toast(page, "Stopped the import of more.jsonl").waitFor();
-  await page.getByRole("region", { name: "Messages" }).getByText(/[\d,]+ added.*What was added stays\./).first().waitFor();
+  await page.getByRole("region", { name: "Messages" }).getByText(/[\d,]+ added.*What was already added stays\./).first().waitFor();
   await status(page).getByRole("button", { name: /^Cancel: Importing/ }).waitFor({ state: "detached" });
   const [last] = (await rpc("memory.imports", { limit: 1 })).jobs;
   check(last.status === "cancelled" && last.added < 40_000, "it was stopped");
@@ -268,7 +268,7 @@ async function noModel({ browser, helix, check }) {
     await banner.getByText("The sentence encoder is damaged.").waitFor();
     await box(page).fill("cherry jam");
     await rows(page).getByRole("option", { name: /cherry jam/ }).first().waitFor();
-    await page.getByText(/\d+ hits? in .*keywords only/).waitFor();
+    await page.getByText(/\d+ results? in .*keywords only/).waitFor();
     await looks("no-model");
     await page.getByLabel("Search by: words and meaning").click();
     check((await page.getByRole("option", { name: /^meaning/ }).getAttribute("data-disabled")) !== null, "search by meaning cannot be chosen");

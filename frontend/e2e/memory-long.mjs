@@ -46,7 +46,7 @@ export default async function (t) {
   let best = Infinity;
   for (const [words, found] of [["lantern day 4712", /4712/], ["heron of day 735", /735/], ["quarry 2004", /2004/]]) {
     const at = await watch(t, `search for ${words}`, () => typed(page, words, found));
-    console.log(`memory: from the last key to what was found ${at} ms among ${wanted}; ${await page.getByText(/hits? in /).innerText()}`);
+    console.log(`memory: from the last key to what was found ${at} ms among ${wanted}; ${await page.getByText(/results? in /).innerText()}`);
     best = Math.min(best, at);
     await box(page).fill("");
     await rows(page).getByRole("option", { name: new RegExp(`^Memory, Note ${wanted - 1}:`) }).waitFor();

@@ -35,7 +35,7 @@ export const rows = (page, name = "Memories") => page.getByRole("listbox", { nam
 export const box = (page) => page.getByRole("searchbox", { name: "Search memories" });
 export const toast = (page, text) => page.getByRole("region", { name: "Messages" }).getByText(text, { exact: false }).first();
 export const tab = (page, name) => page.getByRole("tablist", { name: "Memory views" }).getByRole("tab", { name });
-export const part = (page, name) => page.getByRole("tablist", { name: "Parts of the memory" }).getByRole("tab", { name });
+export const part = (page, name) => page.getByRole("tablist", { name: "Memory views" }).getByRole("tab", { name });
 export const body = (page) => page.getByRole("heading", { name: "Memory", level: 1 }).click();
 
 const talks = [
@@ -129,7 +129,7 @@ async function chatgpt({ page, rpc, files, check, looks }) {
   await look(page, files.chat);
   await sheet(page).getByText("nothing new in it").waitFor();
   await sheet(page).getByRole("button", { name: /^Import \d+ items?$/ }).click();
-  await sheet(page).getByText("All of it was already imported.").waitFor();
+  await sheet(page).getByText("Everything was already imported.").waitFor();
   await sheet(page).getByRole("button", { name: "Done" }).click();
   check((await rpc("memory.stats")).turns === 100, "importing twice adds nothing");
 }
@@ -160,7 +160,7 @@ async function broken({ page, files, looks, check }) {
   await sheet(page).getByText("JSON lines").first().waitFor();
   await sheet(page).getByRole("button", { name: /^Import \d+ items?/ }).click();
   await sheet(page).getByText("Imported lines.jsonl").waitFor();
-  const errors = sheet(page).getByRole("list", { name: "Errors of the import" }).getByRole("listitem");
+  const errors = sheet(page).getByRole("list", { name: "Import errors" }).getByRole("listitem");
   await errors.first().waitFor();
   check((await errors.count()) === 1 && /line 2/.test(await errors.first().innerText()), "the bad line is named");
   await looks("import-errors");
@@ -235,7 +235,7 @@ async function search({ page, rpc, check, looks }) {
   await page.keyboard.type("trattoria lucia");
   const first = rows(page).getByRole("option").first();
   await first.locator("mark").getByText("Lucia").first().waitFor();
-  await page.getByText(/\d+ hits? in/).waitFor();
+  await page.getByText(/\d+ results? in/).waitFor();
   await looks("search");
   // Older answers never overtake: only what was typed last is shown.
   await box(page).fill("bicycle");

@@ -89,7 +89,7 @@ async function forecast({ page, rpc, looks, check }) {
   await until(async () => (await panel(page).getByRole("row").count()) === 240, "the table has all values");
   // What is only tried out is not stored.
   await panel(page).getByRole("button", { name: "Pin" }).last().click();
-  await panel(page).getByText("It doesn't fall below 0.7 within 90 days.").waitFor();
+  await panel(page).getByText("It won't fall below 0.7 in the next 90 days.").waitFor();
   check((await rpc("psychology.get_layer", { layerNumber: 4 })).entries[0].pinned === false, "trying out changes nothing");
   await panel(page).getByRole("button", { name: "Apply" }).click();
   await until(async () => (await rpc("psychology.get_layer", { layerNumber: 4 })).entries[0].pinned, "it is pinned");

@@ -53,7 +53,7 @@ async function create({ page, rpc, check, looks }) {
   await sheet(page).getByLabel("Kind", { exact: true }).click();
   await page.getByRole("option", { name: "Agent turn" }).click();
   await sheet(page).getByLabel(/What to do/).fill("Sum up the new files.");
-  await sheet(page).getByText("It may read.", { exact: false }).waitFor();
+  await sheet(page).getByText("It can read.", { exact: false }).waitFor();
   await sheet(page).getByLabel("Kind", { exact: true }).click();
   await page.getByRole("option", { name: "Tool", exact: true }).click();
   await sheet(page).getByLabel("Tool", { exact: true }).fill("hel");
@@ -109,7 +109,7 @@ async function create({ page, rpc, check, looks }) {
   await cron.fill("0 9 * * 1-5");
   await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
   // The rule for missed runs is told by its own times.
-  await sheet(page).getByText(/Only the latest, .*09:00, runs at once/).waitFor();
+  await sheet(page).getByText(/Only the latest, .*09:00, runs immediately/).waitFor();
   await sheet(page).getByLabel("If the computer was asleep or Helix was closed").click();
   await page.getByRole("option", { name: /Skip missed runs/ }).click();
   await sheet(page).getByText("No catch-up runs").waitFor();
@@ -225,7 +225,7 @@ async function denied({ page, helix, rpc, check, looks, go }) {
   check(await prompt.getByRole("radio", { name: /Always/ }).isChecked(), "what helps an unattended run is proposed");
   await looks("answer");
   await prompt.getByRole("button", { name: "Allow", exact: true }).click();
-  await toast(page, "Weather may do this now").waitFor();
+  await toast(page, "Weather is now allowed to do this").waitFor();
   await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Run now" }).click();
   await until(async () => {
     const { runs } = await rpc("schedules.runs", { limit: 5 });

@@ -3,7 +3,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   await go("settings");
   const pages = ["App", "Appearance", "Gateway", "Data", "Keys", "Sandbox", "All settings"];
   for (const name of pages) {
-    await page.getByRole("navigation", { name: "Pages of settings" }).getByRole("link", { name, exact: true }).click();
+    await page.getByRole("navigation", { name: "Settings pages" }).getByRole("link", { name, exact: true }).click();
     await page.getByRole("region", { name, exact: true }).waitFor();
     await page.getByRole("status", { name: /^Loading/ }).first().waitFor({ state: "detached" });
     await looks(name.toLowerCase().replace(" ", "-"));
@@ -14,15 +14,15 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   const field = page.getByLabel("Keep runs for");
   await field.fill("0");
   await field.press("Enter");
-  await page.getByText(/cannot be 0/).waitFor();
+  await page.getByText(/can't be 0/).waitFor();
   await field.fill("45");
   await field.press("Enter");
-  await page.getByText(/cannot be 0/).waitFor({ state: "detached" });
+  await page.getByText(/can't be 0/).waitFor({ state: "detached" });
   const keys = (await rpc("config.get", {})).sources;
   const changed = Object.keys(keys).filter((k) => keys[k] === "file");
   check(changed.length === 1, "one setting comes from the file");
-  await page.getByRole("button", { name: /Back to the default/ }).click();
-  await page.getByRole("button", { name: /Back to the default/ }).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: /Reset to the default/ }).click();
+  await page.getByRole("button", { name: /Reset to the default/ }).waitFor({ state: "detached" });
 
   // Dark, by choice.
   await go("settings/appearance");
@@ -63,7 +63,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   }
   check(await verified.first().isVisible(), "the backup is verified");
   await page.getByRole("button", { name: "Restore…" }).first().click();
-  await page.getByText(/It holds [\d,]+ rows?/).waitFor();
+  await page.getByText(/It contains [\d,]+ rows?/).waitFor();
   await looks("restore");
   await page.keyboard.press("Escape");
   // The same file, sent from this computer.
@@ -73,7 +73,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   const chooser = page.waitForEvent("filechooser");
   await page.getByRole("dialog").getByRole("button", { name: "Choose a file…" }).click();
   await (await chooser).setFiles(backup.path);
-  await page.getByText(/It holds [\d,]+ rows?/).waitFor();
+  await page.getByText(/It contains [\d,]+ rows?/).waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Check now" }).click();
   await page.getByText("No problems found.").waitFor();
@@ -95,7 +95,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   await fields.nth(0).fill(groups[asked[0] - 1]);
   await looks("recovery");
   await code.getByRole("button", { name: "I have written it down" }).click();
-  await page.getByText("The recovery code is confirmed").waitFor();
+  await page.getByText("Recovery code confirmed").waitFor();
 
   // A secret: kept, never shown, deleted, taken back.
   await page.getByRole("button", { name: "Add secret" }).click();

@@ -206,7 +206,7 @@ async function second({ page, check, looks }, { greet }) {
     return d;
   }, data);
   await list(page).dispatchEvent("dragover", { dataTransfer: files });
-  await page.getByText("Drop a file of tools or a .wasm module here").waitFor();
+  await page.getByText("Drop a tools file or a .wasm module here").waitFor();
   await list(page).dispatchEvent("drop", { dataTransfer: files });
   // Some megabytes are compiled before anything is shown.
   await sheet(page).getByText("Where it will run").waitFor();

@@ -53,7 +53,7 @@ async function goneOnceUsed({ page, check }) {
 }
 
 async function buildASkill({ page, rpc, check }) {
-  await page.getByRole("button", { name: "Open it" }).click();
+  await page.getByRole("button", { name: "Open a skill" }).click();
   await until(async () => /skills\/[^/]+\/edit/.test(page.url()), "the builder is open");
   check((await rpc("skills.list_composite", {})).total === 1, "a skill is there");
 }

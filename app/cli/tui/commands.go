@@ -187,7 +187,7 @@ func Attach(call func(method string, params, result any) error, path string) (re
 	case err != nil:
 		return ref, fault.NotFoundf("Couldn't open %s.", path).WithCause(err)
 	case !info.Mode().IsRegular():
-		return ref, fault.Invalidf("%s is not a file.", path)
+		return ref, fault.Invalidf("%s isn't a file.", path)
 	case info.Size() > maxAttachment:
 		return ref, fault.Invalidf("%s is larger than %d MB.", path, maxAttachment>>20)
 	}

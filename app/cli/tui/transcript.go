@@ -326,7 +326,7 @@ func (m *Model) welcome() (out []string) {
 	case m.chat.Session.ID != uuid.Nil && (m.read || m.conn == nil):
 		say(m.st.faint.Render("Reading the chat…"))
 	default:
-		say(m.st.bold.Render("Ask something, or give Helix a job."))
+		say(m.st.bold.Render("Ask a question or give Helix a task."))
 		say("")
 		say(m.st.faint.Render("/sessions continues an earlier chat, /help shows what you can do."))
 	}

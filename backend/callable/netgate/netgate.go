@@ -64,7 +64,7 @@ func reaches(u *url.URL) (permission.Capability, string, error) {
 		return permission.NetworkLocalhost, cmp.Or(port, "80"), nil
 	}
 	if u.Scheme != "https" {
-		return "", "", fault.Deniedf("Only https addresses can be asked, and http on this computer.").WithDetails(callable.Refusal{Reason: permission.ReasonNever})
+		return "", "", fault.Deniedf("Only https addresses are allowed, and http on this computer.").WithDetails(callable.Refusal{Reason: permission.ReasonNever})
 	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -105,7 +105,7 @@ func (g *Gate) Rights(ctx context.Context, input json.RawMessage) (permission.Pr
 	}
 	u, err := url.Parse(*in.URL)
 	if err != nil {
-		return permission.PreviewResult{}, fault.Invalidf("The address cannot be read.")
+		return permission.PreviewResult{}, fault.Invalidf("The address isn't valid.")
 	}
 	capability, resource, err := reaches(u)
 	if err != nil {

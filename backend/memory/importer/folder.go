@@ -65,7 +65,7 @@ func (f *Folder) Hash(i int) (sum [32]byte, err error) {
 	defer r.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, r); err != nil {
-		return sum, fault.Unavailablef("%s cannot be read.", f.Files[i].Name).WithCause(err)
+		return sum, fault.Unavailablef("Couldn't read %s.", f.Files[i].Name).WithCause(err)
 	}
 	return [32]byte(h.Sum(nil)), nil
 }

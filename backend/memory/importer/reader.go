@@ -115,11 +115,11 @@ func done(e entry, from Position) bool {
 func unknown(t *tree, format string) error {
 	switch {
 	case t.one:
-		return fault.Invalidf("Couldn't detect the format of this file. Choose it.")
+		return fault.Invalidf("Couldn't detect the format of this file. Choose one.")
 	case format == Auto:
-		return fault.Invalidf("Nothing here that Helix can import.")
+		return fault.Invalidf("There's nothing here that Helix can import.")
 	}
-	return fault.Invalidf("No %s file found here.", format)
+	return fault.Invalidf("Couldn't find a %s file here.", format)
 }
 
 // Format returns the format, detected or as requested.

@@ -69,7 +69,7 @@ func salvageZip(data io.ReaderAt, name, print string, sum *sizing, done func() e
 		}
 	}
 	if len(t.entries) == 0 {
-		return nil, fault.Invalidf("The archive %s is damaged and nothing in it can be read.", name)
+		return nil, fault.Invalidf("The archive %s is damaged, and nothing in it can be read.", name)
 	}
 	t.sort()
 	return t, nil

@@ -78,9 +78,9 @@ func openError(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.NotFoundf("File or folder not found.").WithCause(err)
 	case errors.Is(err, fs.ErrPermission):
-		return fault.Deniedf("Helix may not read this file or folder.").WithCause(err)
+		return fault.Deniedf("Helix isn't allowed to read this file or folder.").WithCause(err)
 	}
-	return fault.Unavailablef("The file cannot be read.").WithCause(err)
+	return fault.Unavailablef("Couldn't read the file.").WithCause(err)
 }
 
 // dataTree returns the tree of a single file or of the files of an archive.
@@ -154,7 +154,7 @@ func (s *sizing) add(name string, size int64) error {
 // count counts a file regardless of its name.
 func (s *sizing) count(size int64) error {
 	if size > MaxFile {
-		return fault.Limitf("The archive has a file that is larger than 4 GiB when it is unpacked. Nothing was imported.")
+		return fault.Limitf("The archive contains a file that is larger than 4 GiB when unpacked. Nothing was imported.")
 	}
 	left := s.left()
 	s.unpacked, s.files = s.unpacked+size, s.files+1
@@ -164,12 +164,12 @@ func (s *sizing) count(size int64) error {
 	if s.allowed {
 		return errInflated()
 	}
-	return fault.Limitf("The archive has %s and would unpack to at least %s. Nothing was imported. Import it only if you know what is in it.", bytesText(s.packed), bytesText(s.unpacked)).
+	return fault.Limitf("The archive has %s and would unpack to at least %s. Nothing was imported. Import it only if you know what's in it.", bytesText(s.packed), bytesText(s.unpacked)).
 		WithDetails(Large{Code: CodeLarge, PackedBytes: s.packed, UnpackedBytes: s.unpacked, Files: s.files})
 }
 
 func errInflated() error {
-	return fault.Limitf("The archive is larger than 8 GiB when it is unpacked. Nothing was imported.")
+	return fault.Limitf("The archive is larger than 8 GiB when unpacked. Nothing was imported.")
 }
 
 // bytesText formats a size for people.

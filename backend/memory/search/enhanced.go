@@ -24,10 +24,10 @@ func (x *Index) SearchEnhanced(ctx context.Context, p EnhancedParams) (EnhancedR
 		reach = *p.Expand
 	}
 	if reach < 0 || reach > maxExpand {
-		return EnhancedResult{}, fault.Invalidf("expand is 0 to 3")
+		return EnhancedResult{}, fault.Invalidf("expand must be 0 to 3")
 	}
 	if !slices.Contains([]string{"", groupConversation, groupSource, groupDay}, p.GroupBy) {
-		return EnhancedResult{}, fault.Invalidf("groupBy is conversation, source or day")
+		return EnhancedResult{}, fault.Invalidf("groupBy must be conversation, source or day")
 	}
 	q.explain, q.facets = p.Explain == nil || *p.Explain, p.Facets
 	a, err := x.answer(ctx, q)

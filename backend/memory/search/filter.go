@@ -17,7 +17,7 @@ func (f *Filters) Check() error {
 	}
 	for i, l := range f.Layers {
 		if l < 1 || l > 7 {
-			return fault.Invalidf("filters.layers[%d]: a layer is 1 to 7", i)
+			return fault.Invalidf("filters.layers[%d]: must be 1 to 7", i)
 		}
 	}
 	for _, list := range []struct {
@@ -32,13 +32,13 @@ func (f *Filters) Check() error {
 		}
 	}
 	if f.MinSalience != nil && (*f.MinSalience < 0 || *f.MinSalience > 100) {
-		return fault.Invalidf("filters.minSalience is 0 to 100")
+		return fault.Invalidf("filters.minSalience must be 0 to 100")
 	}
 	if f.MinRetention != nil && (*f.MinRetention < 0 || *f.MinRetention > 1) {
-		return fault.Invalidf("filters.minRetention is 0 to 1")
+		return fault.Invalidf("filters.minRetention must be 0 to 1")
 	}
 	if f.From != nil && f.To != nil && f.To.Before(*f.From) {
-		return fault.Invalidf("filters.to is before filters.from")
+		return fault.Invalidf("filters.to must not be before filters.from")
 	}
 	return nil
 }

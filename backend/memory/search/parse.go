@@ -53,13 +53,13 @@ func parse(p Params, t *Tuning) (*query, error) {
 		return nil, fault.Invalidf("The query is longer than 8 KiB.")
 	}
 	if q.limit < 1 || q.limit > maxHits {
-		return nil, fault.Invalidf("limit is 1 to 100")
+		return nil, fault.Invalidf("limit must be 1 to 100")
 	}
 	if !slices.Contains([]string{ModeHybrid, ModeKeyword, ModeVector}, q.mode) {
-		return nil, fault.Invalidf("mode is hybrid, keyword or vector")
+		return nil, fault.Invalidf("mode must be hybrid, keyword or vector")
 	}
 	if math.IsNaN(p.MinScore) || p.MinScore < 0 {
-		return nil, fault.Invalidf("minScore is 0 or more")
+		return nil, fault.Invalidf("minScore must be 0 or more")
 	}
 	if p.MMR != nil {
 		q.lambda = 0.7
@@ -67,7 +67,7 @@ func parse(p Params, t *Tuning) (*query, error) {
 			q.lambda = *p.MMR.Lambda
 		}
 		if !(q.lambda >= 0 && q.lambda <= 1) {
-			return nil, fault.Invalidf("mmr.lambda is 0 to 1")
+			return nil, fault.Invalidf("mmr.lambda must be 0 to 1")
 		}
 	}
 	if err := q.filters.Check(); err != nil {

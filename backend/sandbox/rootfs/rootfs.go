@@ -105,7 +105,7 @@ func (f *FS) Read(path string, max int64) ([]byte, error) {
 		return nil, pathError(err)
 	}
 	if int64(len(b)) > max {
-		return nil, fault.Limitf("The file has more than %d bytes.", max)
+		return nil, fault.Limitf("The file is larger than %d bytes.", max)
 	}
 	return b, nil
 }
@@ -265,13 +265,13 @@ func (f *FS) checkAbove(path string, info fs.FileInfo) error {
 func pathError(err error) error {
 	switch {
 	case errors.Is(err, ErrNotReal):
-		return fault.Deniedf("The path is not absolute.").WithCause(err)
+		return fault.Deniedf("The path isn't absolute.").WithCause(err)
 	case errors.Is(err, ErrLink):
 		return fault.Deniedf("The path contains a symbolic link that was added after it was allowed.").WithCause(err)
 	case errors.Is(err, ErrNotRegular):
 		return fault.Deniedf("Only regular files and folders can be read.").WithCause(err)
 	case errors.Is(err, ErrForbidden):
-		return fault.Deniedf("This is in a folder that no tool may read.").WithCause(err)
+		return fault.Deniedf("This is in a folder that tools can't read.").WithCause(err)
 	case errors.Is(err, ErrMoved):
 		return fault.Deniedf("The file was replaced while it was being opened.").WithCause(err)
 	case errors.Is(err, fs.ErrNotExist):

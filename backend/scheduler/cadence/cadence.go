@@ -85,10 +85,10 @@ func New(s Spec, created time.Time, least time.Duration) (*Cadence, error) {
 		return c, c.readCron(created, least)
 	case Interval:
 		if s.EverySecs <= 0 || s.EverySecs > maxEvery {
-			return nil, fault.InvalidField("everySecs", fault.CodeRange, "An interval has everySecs, a number of seconds above 0.")
+			return nil, fault.InvalidField("everySecs", fault.CodeRange, "An interval needs everySecs, a number of seconds above 0.")
 		}
 		if every := duration.Of(s.EverySecs, time.Second); every < least {
-			return nil, fault.InvalidField("everySecs", fault.CodeRange, "shortest interval is %d s", int64(least/time.Second))
+			return nil, fault.InvalidField("everySecs", fault.CodeRange, "the shortest interval is %d s", int64(least/time.Second))
 		}
 		anchor := created
 		if s.Anchor != nil {
@@ -103,7 +103,7 @@ func New(s Spec, created time.Time, least time.Duration) (*Cadence, error) {
 		c.at = s.At.Truncate(time.Second)
 		return c, nil
 	}
-	return nil, fault.InvalidField("type", fault.CodeUnknownValue, "The type of a cadence is cron, interval or once, not %q.", s.Type)
+	return nil, fault.InvalidField("type", fault.CodeUnknownValue, "The type of a cadence must be cron, interval or once, not %q.", s.Type)
 }
 
 func (c *Cadence) readCron(created time.Time, least time.Duration) error {
@@ -118,7 +118,7 @@ func (c *Cadence) readCron(created time.Time, least time.Duration) error {
 		return fault.InvalidField("expression", CodeNever, "this date never occurs")
 	}
 	if c.cron.seconds && c.cron.closest() < int64(least/time.Second) {
-		return fault.InvalidField("expression", fault.CodeRange, "shortest interval is %d s", int64(least/time.Second))
+		return fault.InvalidField("expression", fault.CodeRange, "the shortest interval is %d s", int64(least/time.Second))
 	}
 	return nil
 }

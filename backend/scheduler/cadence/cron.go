@@ -72,7 +72,7 @@ func parseCron(text string) (*cron, error) {
 		parts = append([]string{"0"}, parts...)
 	case 6:
 	default:
-		return nil, fault.InvalidField("expression", fault.CodeSyntax, "A cron expression has 5 fields, or 6 with seconds first; this one has %d.", len(parts))
+		return nil, fault.InvalidField("expression", fault.CodeSyntax, "A cron expression needs 5 fields, or 6 with seconds first; this one has %d.", len(parts))
 	}
 	sets := [...]*uint64{&c.second, &c.minute, &c.hour, &c.day, &c.month, &c.weekday}
 	for i, p := range parts {

@@ -22,7 +22,7 @@ func Zone(name string) (*time.Location, error) {
 	if guess := abbreviations[strings.ToUpper(name)]; guess != "" {
 		return nil, fault.InvalidField("timezone", fault.CodeUnknownValue, "unknown time zone %s; did you mean %s?", name, guess)
 	}
-	return nil, fault.InvalidField("timezone", fault.CodeUnknownValue, "unknown time zone %q; write a name such as Europe/Berlin or UTC", name)
+	return nil, fault.InvalidField("timezone", fault.CodeUnknownValue, "unknown time zone %q; use a name such as Europe/Berlin or UTC", name)
 }
 
 // abbreviations maps common abbreviations to the zone that is usually meant.

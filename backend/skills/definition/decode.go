@@ -471,7 +471,7 @@ func fromFields(m map[string]any) (string, error) {
 			out = "(search(" + path + ", " + expr.Quote(regexp.QuoteMeta(s)) + ") || " + out + ")"
 		}
 	default:
-		return "", fault.Invalidf("The operator of a condition is equals, gt, lt, exists or contains, not %q.", op)
+		return "", fault.Invalidf("The operator of a condition must be equals, gt, lt, exists or contains, not %q.", op)
 	}
 	_, err := expr.ParseCondition(out)
 	return out, err
@@ -488,7 +488,7 @@ func literalText(v any) (string, error) {
 	case json.Number:
 		return v.String(), nil
 	}
-	return "", fault.Invalidf("The value of a condition is a text, a number, true, false or null.")
+	return "", fault.Invalidf("The value of a condition must be text, a number, true, false or null.")
 }
 
 func message(err error) string { return fault.As(err).Message }

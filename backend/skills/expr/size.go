@@ -36,7 +36,7 @@ func (m *Meter) take(n int) error {
 
 func (m *Meter) full() error {
 	m.left = -1
-	return fault.Limitf("The value has more than %s.", bytesText(m.most))
+	return fault.Limitf("The value is larger than %s.", bytesText(m.most))
 }
 
 func bytesText(n int) string {

@@ -31,7 +31,7 @@ describe("capabilities", () => {
     ["network:https", "Enter a host"],
     ["network:https(a*.com)", "star"],
     ["network:localhost(70000)", "65535"],
-    ["network:localhost", "Give a port"],
+    ["network:localhost", "Enter a port"],
     ["filesystem:read(../x)", "Start with"],
     ["filesystem:read(/a/../b)", "“..”"],
     ["filesystem:read(/**)", "all files"],

@@ -57,7 +57,7 @@ export default {
   brokenAt: (n) => `Das Protokoll ist bei Eintrag ${number(n)} nicht unversehrt.`,
   brokenHelp: (why) => `${why} Nichts wurde repariert. Exportieren Sie das Protokoll, bevor Sie fortfahren, damit es untersucht werden kann.`.trim(),
   showEntry: "Eintrag anzeigen",
-  accept: "Hinnehmen",
+  accept: "Akzeptieren",
   acceptTip: "Der Alarm bleibt im Protokoll, wird aber nicht mehr gemeldet",
   export: "Exportieren…",
   exportCommand: "Protokoll exportieren…",
@@ -172,7 +172,7 @@ export default {
     "audit.resumed": () => "Die Aufzeichnung wurde fortgesetzt",
     "audit.pruned": () => "Alte Einträge wurden aus dem Protokoll entfernt",
     "audit.alarm": () => "Das Ende des Protokolls passte nicht zu seiner Kopfdatei",
-    "audit.accepted": () => "Ein Alarm des Protokolls wurde hingenommen",
+    "audit.accepted": () => "Ein Alarm des Protokolls wurde akzeptiert",
     "audit.replaced": () => "Wiederhergestellte Daten haben das Protokoll ersetzt",
   },
   changes: {

@@ -39,7 +39,7 @@ describe("files of a message", () => {
     const { screen, told } = setUp(sends);
     await screen.attach([file("big.txt", 10_000_001), ...["1", "2", "3", "4", "5"].map((n) => file(n))]);
     expect(screen.composer.draft.files.map((f) => f.name)).toEqual(["1", "2", "3", "4"]);
-    expect(told).toEqual([expect.stringContaining("big.txt"), expect.stringContaining("5 is one too many")]);
+    expect(told).toEqual([expect.stringContaining("big.txt"), expect.stringContaining("Couldn't attach 5: a message can have at most")]);
   });
 
   it("that fail or are canceled leave the draft as it was", async () => {

@@ -418,7 +418,7 @@ describe("links between documents", () => {
     await screen.openLink("Ada");
     expect(nav.path.slice(0, 2)).toEqual(["memory", "documents"]);
     await screen.openLink("Olaf");
-    expect(said).toEqual(["There is no document named “Olaf”"]);
+    expect(said).toEqual(["No document is named “Olaf”"]);
   });
 });
 

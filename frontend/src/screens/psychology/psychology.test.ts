@@ -73,7 +73,7 @@ describe("proposals", () => {
 
   it("are sentences of the catalogue, for each type", () => {
     for (const type of proposable) expect(sentenceOf(pattern({ type })), type).not.toContain("memories mention");
-    expect(sentenceOf(pattern())).toMatch(/^Support or help together with Anna in 2 texts, .*2026$/);
+    expect(sentenceOf(pattern())).toMatch(/^Support or help in connection with Anna: 2 texts \(.*2026\)$/);
     expect(sentenceOf(pattern({ type: "identity_development", confidenceParts: { before: 0.25, after: 0.5 } }))).toBe("You wrote more about Anna: 25% of texts before, 50% after");
   });
 

@@ -49,8 +49,8 @@ export const en = {
   saved: (name: string) => `Saved ${name}`,
   created: (name: string) => `Created ${name}`,
   createdPaused: "It is paused.",
-  takenOver: (name: string) => `${name} runs on this device now`,
-  allowed: (name: string) => `${name} may do this now`,
+  takenOver: (name: string) => `${name} now runs on this device`,
+  allowed: (name: string) => `${name} is now allowed to do this`,
   notSaved: "Your changes weren't saved",
   notCreated: "The schedule wasn't created",
   cannotResume: (name: string) => `Couldn't resume ${name}`,
@@ -67,7 +67,7 @@ export const en = {
   noRequest: "This run has no open request",
   noRequestHelp: "It was answered or has expired. See Approvals for open requests.",
   approvals: "Approvals",
-  needsNewer: "It needs a newer version of Helix",
+  needsNewer: "Requires a newer version of Helix",
   builtInDelete: "Built-in schedules can't be deleted",
 
   // Before there is one
@@ -88,7 +88,7 @@ export const en = {
   failuresInARow: "Failures in a row",
   whenResumed: (when: string) => `${when}, when the schedules are resumed`,
   held: "on hold",
-  noNext: "no next time",
+  noNext: "no upcoming runs",
   rowStates: { paused: "paused", completed: "done", disabled: "off" },
   neverRun: "never run",
   here: "this device",
@@ -126,7 +126,7 @@ export const en = {
   parts: "Parts of the schedule",
   overview: "Overview",
   allRuns: "All runs",
-  newerTitle: "It needs a newer version of Helix.",
+  newerTitle: "This schedule requires a newer version of Helix.",
   newerText: "It is shown as stored. It doesn't run and can't be changed.",
   disabledTitle: "Helix disabled this schedule.",
   waitingTitle: "A run is waiting for your answer.",
@@ -178,7 +178,7 @@ export const en = {
   notifications: { always: "after each run", conditional: "only when the condition is met", never: "never" },
 
   // Runs
-  noRunsText: "Every scheduled time is listed here, with its result or the reason it didn't run.",
+  noRunsText: "Every scheduled time appears here, with its result or the reason it didn't run.",
   filterRuns: "Filter runs",
   result: "Result",
   when: "When",
@@ -239,7 +239,7 @@ export const en = {
 
   // States and targets
   badges: {
-    newer: "Needs a newer Helix",
+    newer: "Requires newer Helix",
     newerWhy: "It was created by a newer version of Helix. It doesn't run and can't be changed here.",
     paused: "Paused",
     pausedWhy: "It doesn't run until you resume it. Runs missed in the meantime are skipped.",
@@ -280,7 +280,7 @@ export const en = {
 
   // The form
   editTitle: (name: string) => `Edit ${name}`,
-  editText: "Changes apply from now on. Earlier times are not run.",
+  editText: "Changes apply from now on. Past times aren't run.",
   newTitle: "New schedule",
   newText: "Helix runs this at the set times while it is open on this device.",
   changedElsewhere: "This was changed elsewhere in the meantime.",
@@ -328,11 +328,11 @@ export const en = {
     maxRun: { label: "Time limit (minutes)", hint: "The run is canceled after this" },
     disableAfter: { label: "Disable after failures", hint: "In a row. 0 means never." },
     notifyAfter: { label: "Notify after failures", hint: "In a row. 0 means never." },
-    maxRuns: { label: "Stop after runs", hint: "Empty: never" },
+    maxRuns: { label: "Stop after runs", hint: "Leave empty to keep running" },
     jitter: { label: "Random delay (seconds)", hint: "Starts up to this much later, to even out the load" },
   },
-  notBefore: { label: "Not before", hint: "Empty: from now on" },
-  notAfter: { label: "Not after", hint: "Empty: without an end" },
+  notBefore: { label: "Not before", hint: "Leave empty to start now" },
+  notAfter: { label: "Not after", hint: "Leave empty for no end" },
   description: "Description",
   otherMayRun: "Allow another device to run it (requires a hub)",
   copyOf: (name: string) => `${name} copy`,
@@ -421,7 +421,7 @@ export const en = {
   checkingRights: "Checking permissions",
   unattendedYes: (needsNone: boolean) => `Can run unattended: yes. ${needsNone ? "It needs no permissions." : "It has all the permissions it needs."}`,
   unattendedNo: (step: string, reason: string) => `Can run unattended: no. It will be denied${step === "" ? "" : ` at step “${step}”`}.${reason === "" ? "" : ` ${reason}`}`,
-  unattendedAgent: "It may read. For what changes something, let the agent do it once in Chat and choose Always; otherwise the run fails and the question waits in Approvals.",
+  unattendedAgent: "It can read. To let it make changes, have the agent do it once in Chat and choose Always. Otherwise the run fails and the question waits in Approvals.",
   unattendedHelp: "Nobody is there to answer when it runs. Run it once yourself and choose Always for what it needs.",
   clockGap: (time: string) => `clock change: runs at ${time}`,
   clockFirst: "clock change: occurs twice, runs the first time",
@@ -432,12 +432,12 @@ export const en = {
   sleeps: (times: readonly string[]) => (times.length === 1 ? `If the computer sleeps at ${times[0]} and wakes a little later.` : `If the computer sleeps through ${listing(times)} and wakes a little later.`),
   noCatchUp: (n: number) => `No catch-up runs: ${n === 1 ? "it is" : `all ${n} are`} listed as missed.`,
   allLate: (span: string) => `All are more than ${span} late by then.`,
-  runsAtOnce: "It runs at once.",
-  onlyLatest: (time: string, lost: number) => `Only the latest, ${time}, runs at once; the other ${choose(lost, { one: "one is", other: `${lost} are` })} listed as missed.`,
-  oneRuns: (time: string) => `${time} runs at once`,
-  manyRun: (n: number) => `${runs(n)} come one after the other, the oldest first`,
+  runsAtOnce: "It runs immediately.",
+  onlyLatest: (time: string, lost: number) => `Only the latest, ${time}, runs immediately; the other ${choose(lost, { one: "one is", other: `${lost} are` })} listed as missed.`,
+  oneRuns: (time: string) => `${time} runs immediately`,
+  manyRun: (n: number) => `${runs(n)} follow one after another, oldest first`,
   othersLate: (n: number, span: string) => `; ${choose(n, { one: "the other one is", other: `the other ${n} are` })} more than ${span} late and listed as missed`,
-  atMostRun: (n: number) => `At most ${n} are run.`,
+  atMostRun: (n: number) => `At most ${n} run.`,
 
   // Notices
   notices: (n: number) => `${number(n)} notices from schedules`,

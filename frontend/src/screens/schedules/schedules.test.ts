@@ -168,7 +168,7 @@ describe("what can be done", () => {
     expect([screen.prompt.asked?.id, screen.prompt.scope]).toEqual(["a2", "always"]);
     screen.prompt.armed = true;
     await screen.prompt.approve();
-    expect(said).toContain("Morning report may do this now");
+    expect(said).toContain("Morning report is now allowed to do this");
     t.again();
     await until(() => rpc.sent("schedules.run_now").length === 1);
     screen.stop();

@@ -61,14 +61,14 @@ describe("what is missed", () => {
 
   it("is explained on the schedule's own times", () => {
     expect(missedExample(daily, "skip", 86_400)).toContain("all 3 are listed as missed");
-    expect(missedExample(daily, "once", 86_400)).toContain("Only the latest, Wed 4 Mar 09:00, runs at once; the other 2 are listed as missed.");
-    expect(missedExample(daily, "all", 7 * 86_400)).toContain("3 runs come one after the other");
-    expect(missedExample(daily, "all", 90_000)).toContain("2 runs come one after the other, the oldest first; the other one is more than 25 hours late");
+    expect(missedExample(daily, "once", 86_400)).toContain("Only the latest, Wed 4 Mar 09:00, runs immediately; the other 2 are listed as missed.");
+    expect(missedExample(daily, "all", 7 * 86_400)).toContain("3 runs follow one after another");
+    expect(missedExample(daily, "all", 90_000)).toContain("2 runs follow one after another, oldest first; the other one is more than 25 hours late");
     expect(missedExample(daily, "all", 60)).toContain("No catch-up runs");
   });
 
   it("has an example for a single time, and none without any", () => {
-    expect(missedExample(daily.slice(0, 1), "once", 86_400)).toContain("It runs at once.");
+    expect(missedExample(daily.slice(0, 1), "once", 86_400)).toContain("It runs immediately.");
     expect(missedExample([], "once", 86_400)).toBe("");
   });
 });

@@ -182,7 +182,7 @@ describe("DataState", () => {
     await s.load();
     expect(s.total).toBe(1000);
     expect(s.parts.map((p) => Math.round(p.share * 100))).toEqual([30, 10, 0, 60]);
-    expect(s.pruneText).toBe("With these values 12 rows (3.0 KiB) would be removed now: 12 in custom_tool_usage.");
+    expect(s.pruneText).toBe("With these values, 12 rows (3.0 KiB) would be removed now: 12 in custom_tool_usage.");
   });
 
   it("counts again when a retention setting changes", async () => {

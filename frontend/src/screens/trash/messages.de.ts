@@ -15,7 +15,7 @@ export default {
     noMatch: "Keine passenden Einträge",
   },
   count: (n) => items(n),
-  openTrash: { tools: "Papierkorb der Werkzeuge", skills: "Papierkorb der Skills", schedules: "Papierkorb der Zeitpläne", memory: "Papierkorb der Erinnerungen", chats: "Papierkorb der Chats" },
+  openTrash: { tools: "Gelöschte Werkzeuge", skills: "Gelöschte Skills", schedules: "Gelöschte Zeitpläne", memory: "Gelöschte Erinnerungen", chats: "Gelöschte Chats" },
   words: "gelöscht wiederherstellen deleted restore",
   show: "Zeigen",
   groups: { "": "alles", tools: "Werkzeuge", skills: "Skills", schedules: "Zeitpläne", memory: "Erinnerungen", chats: "Chats" },
@@ -41,8 +41,8 @@ export default {
   selectedCount: (n) => `${number(n)} ausgewählt`,
   props: { deleted: "Gelöscht", by: "Gelöscht", kept: "Aufbewahrt bis" },
   about: {
-    tool: "Seine Berechtigungen kommen nicht mit zurück.",
-    wasm: "Seine Berechtigungen kommen nicht mit zurück.",
+    tool: "Seine Berechtigungen werden nicht wiederhergestellt.",
+    wasm: "Seine Berechtigungen werden nicht wiederhergestellt.",
     skill: "Er kommt mit seinen Versionen und Läufen zurück, ohne seine Berechtigungen.",
     schedule: "Er läuft nach dem Wiederherstellen zur nächsten Zeit weiter.",
     memory: "Sie kommt mit ihren Tags und ihrem Platz in der Suche zurück.",
@@ -58,7 +58,7 @@ export default {
   clearSelection: "Auswahl aufheben",
   purge: "Endgültig löschen…",
   empty: "Papierkorb leeren…",
-  emptyFiltered: (what) => `Papierkorb leeren: ${what}…`,
+  emptyFiltered: (what) => `Alle endgültig löschen: ${what}…`,
   nothing: "Der Papierkorb ist leer",
   nothingText: "Gelöschte Werkzeuge, Skills, Zeitpläne, Erinnerungen und Chats bleiben eine Weile hier und können wiederhergestellt werden.",
 

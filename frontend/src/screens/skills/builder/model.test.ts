@@ -44,7 +44,7 @@ describe("paths", () => {
     expect(shapeProblem([])).not.toBe("");
     expect(shapeProblem({ steps: [{ show: "x" }] })).toBe("steps[0].show must be a list.");
     expect(shapeProblem({ steps: [{ inputMapping: "x" }] })).toBe("steps[0].inputMapping must be an object.");
-    expect(shapeProblem({ steps: [{ cases: [{ steps: [] }] }] })).toContain("when must be a text");
+    expect(shapeProblem({ steps: [{ cases: [{ steps: [] }] }] })).toContain("when must be text");
     expect([isShort({ stepId: "a", toolName: "x" } as Step), isShort(t("a"))]).toEqual([true, false]);
     expect(shapeProblem(forked())).toBe("");
   });

@@ -44,7 +44,7 @@ export function byStep(diff: VersionDiff): StepChange[] {
   return out;
 }
 
-/** `steps[2].cases[0].steps[1]` in a readable form: `3 › arm 1 › 2`. */
+/** `steps[2].cases[0].steps[1]` in a readable form: `3 › case 1 › 2`. */
 export function place(path: string): string {
   const words: string[] = [];
   for (const [, name, index] of path.matchAll(/(\w+)(?:\[(\d+)\])?/g)) {

@@ -210,7 +210,7 @@ describe("versions", () => {
     expect(rpc.sent("skills.diff_versions").at(-1)).toEqual({ from: "v3", to: "v1" });
     await screen.rollback(meta(), version());
     expect(rpc.sent("skills.rollback")[0]).toEqual({ skillId: "s1", versionId: "v1" });
-    expect(said.at(-1)).toBe("Digest is as in 1.0.0 again");
+    expect(said.at(-1)).toBe("Rolled back Digest to 1.0.0");
     await undo();
     expect(rpc.sent("skills.rollback")[1]).toEqual({ skillId: "s1", versionId: "v2" });
     screen.stop();
@@ -228,7 +228,7 @@ describe("versions", () => {
       rights: { added: [], removed: [] },
     });
     expect(changes.map((c) => [c.stepId, c.kind, c.words])).toEqual([
-      ["n", "added", "added at place 3 › arm 1 › 2"],
+      ["n", "added", "added at place 3 › case 1 › 2"],
       ["a", "changed", "changed, and moved to place 2"],
       ["b", "moved", "moved from place 2 to place 1 › else › 3"],
     ]);
