@@ -56,6 +56,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	if !b.o.Once {
 		b.Services.Add("skills", b.whenHealthy(b.Skills.Run), nil)
 		b.Services.Add("agent", b.whenHealthy(b.Agent.Run), nil)
+		b.Services.Add("voice-pipeline", b.whenHealthy(b.Voice.Run), nil)
 		b.Services.Add("sync-coordinator", b.whenHealthy(b.Sync.Run), nil)
 		b.Services.Add("memory-synthesis", b.whenHealthy(b.Synthesis.Run), nil)
 		if conf.SchedulerEnabled {
@@ -206,7 +207,7 @@ func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
 // openTrash puts what the domains have deleted into one trash, which keeps it as long as retention does.
 func (b *Backend) openTrash() {
 	kinds := append(b.Tools.Trash(), b.Skills.Trash(), b.Scheduler.Trash())
-	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash())
+	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash(), b.Voice.Trash())
 	b.Trash = trash.New(b.DB, b.DB.TrashAge, kinds...)
 }
 
