@@ -47,7 +47,7 @@ func (d *device) insertRandom(tx *storage.Tx, t table, r source) (uuid.UUID, err
 	switch t.Table {
 	case "psychology_layers":
 		id = uuid.NewSHA1(uuid.NameSpaceOID, []byte(jsonText(v.Values["layer_number"])))
-	case "psychology_settings", "soul_documents":
+	case "psychology_settings", "soul_documents", "voice_settings":
 		id = uuid.NewSHA1(uuid.NameSpaceOID, []byte(t.Table))
 	case "schedule_runs":
 		v.Values["status"] = "success"

@@ -69,6 +69,9 @@ func (p *PocketSphinx) Transcribe(ctx context.Context, a Audio, o Options) (t Tr
 	if len(parts) == 0 {
 		return t, nil
 	}
+	if _, err := os.Stat(a.Path); err != nil { // the program would skip it
+		return t, fmt.Errorf("recording for the recognizer: %w", err)
+	}
 	dir, err := os.MkdirTemp("", "helix-sphinx-")
 	if err != nil {
 		return t, fmt.Errorf("folder for the recognizer: %w", err)

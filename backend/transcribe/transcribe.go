@@ -87,7 +87,10 @@ type details struct {
 	Cause Cause `json:"cause"`
 }
 
-func failure(c Cause, e *fault.Error) *fault.Error { return e.WithDetails(details{c}) }
+// DetailsOf are the details of an error from which CauseOf reads c.
+func DetailsOf(c Cause) any { return details{c} }
+
+func failure(c Cause, e *fault.Error) *fault.Error { return e.WithDetails(DetailsOf(c)) }
 
 // language is the part of a language tag before the region, in lower case.
 func language(tag string) string {

@@ -202,6 +202,7 @@ func as(ctx context.Context, user uuid.UUID) context.Context {
 
 // do carries out a claimed job and stores what came of it.
 func (s *Service) do(ctx context.Context, j *job) {
+	s.crashPoint("claimed")
 	ctx = as(ctx, j.user)
 	run, cancel := context.WithDeadline(ctx, j.lease)
 	defer cancel()
