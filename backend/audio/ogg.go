@@ -7,7 +7,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/jfreymuth/oggvorbis"
+	vorbisdec "github.com/jfreymuth/vorbis"
 )
 
 // oggPage is one page of an Ogg file (RFC 3533).
@@ -107,99 +107,61 @@ var oggTable = func() (t [256]uint32) {
 	return t
 }()
 
-// openOgg opens the sound of an Ogg file, of which the first page names the codec.
+// openOgg opens the first sound of an Ogg file.
 func openOgg(r *bufio.Reader) (decoder, error) {
-	b, _ := r.Peek(27 + 255 + 8)
-	switch {
-	case bytes.Contains(b, []byte("OpusHead")):
-		return openOggOpus(bufio.NewReaderSize(r, 128<<10)) // a page has to fit in
-	case bytes.Contains(b, []byte("\x01vorbis")):
-		return openVorbis(r)
-	}
-	return nil, errors.New("neither Opus nor Vorbis")
-}
-
-// vorbis reads Ogg/Vorbis.
-type vorbis struct {
-	r   *oggvorbis.Reader
-	out []float32
-}
-
-func openVorbis(r *bufio.Reader) (decoder, error) {
-	d, err := oggvorbis.NewReader(struct{ io.Reader }{r})
-	if err != nil {
-		return nil, err
-	}
-	if d.Channels() < 1 {
-		return nil, errors.New("no channels")
-	}
-	return &vorbis{d, make([]float32, max(1, block/d.Channels())*d.Channels())}, nil
-}
-
-func (v *vorbis) info() Info {
-	return Info{Format: "ogg", Codec: "vorbis", SampleRate: v.r.SampleRate(), Channels: v.r.Channels()}
-}
-
-func (v *vorbis) lost() int64 { return 0 }
-
-func (v *vorbis) next() ([]float32, error) {
-	n, err := v.r.Read(v.out)
-	if n > 0 {
-		return v.out[:n], nil
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
-	}
-	return nil, err
-}
-
-// oggOpus gives the packets of an Ogg/Opus file (RFC 7845).
-type oggOpus struct {
-	o       oggReader
-	serial  uint32
-	seq     uint32
-	started bool
-	packets [][]byte // of the current page
-	part    []byte   // of a packet that the next page continues
-	dropped bool     // the beginning of the packet that continues is lost
-	origin  int64    // granule position of the first sample
-	origins bool
-	end     int64 // granule position of the end; -1: not known yet
-	ended   bool
-}
-
-func openOggOpus(r *bufio.Reader) (decoder, error) {
-	o := &oggOpus{o: oggReader{r: r}, end: -1}
-	head, err := o.header()
-	if err != nil {
-		return nil, err
-	}
-	return newOpus("ogg", head, o)
-}
-
-// header reads the first packet of the first Opus stream and skips the second, the comments.
-func (o *oggOpus) header() ([]byte, error) {
+	o := &oggPackets{o: oggReader{r: bufio.NewReaderSize(r, 128<<10)}, end: -1} // a page has to fit in
 	for {
 		p, err := o.o.next()
 		if err != nil {
-			return nil, errors.New("no Opus header")
+			return nil, errors.New("neither Opus nor Vorbis")
 		}
-		if p.flags&oggFirst != 0 && bytes.HasPrefix(p.body, []byte("OpusHead")) {
-			head := bytes.Clone(p.body)
-			o.serial, o.seq = p.serial, p.seq
-			for len(o.packets) == 0 {
-				if err := o.page(); err != nil {
-					return head, nil //nolint:nilerr // a file without sound; the decoder finds its end
-				}
+		if p.flags&oggFirst == 0 {
+			continue
+		}
+		o.serial, o.seq = p.serial, p.seq
+		switch head := bytes.Clone(p.body); {
+		case bytes.HasPrefix(head, []byte("OpusHead")):
+			o.frames = packetFrames
+			if _, err := o.header(); err != nil { // comments
+				return nil, err
 			}
-			o.packets = o.packets[1:]
-			return head, nil
+			return newOpus("ogg", head, o)
+		case bytes.HasPrefix(head, []byte("\x01vorbis")):
+			return openVorbis(head, o)
 		}
 	}
 }
 
+// oggPackets gives the packets of one stream of an Ogg file.
+type oggPackets struct {
+	o       oggReader
+	serial  uint32
+	seq     uint32
+	frames  func(packet []byte) int // nil: packets do not tell how long they are
+	sound   bool                    // the headers were read
+	packets [][]byte                // of the pages that were read
+	part    []byte                  // of a packet that the next page continues
+	dropped bool                    // the beginning of the packet that continues is lost
+	origin  int64                   // granule position of the first sample
+	placed  bool                    // origin is known
+	end     int64                   // granule position of the end; -1: not known yet
+	ended   bool
+}
+
+// header reads one packet of the headers.
+func (o *oggPackets) header() ([]byte, error) {
+	for len(o.packets) == 0 {
+		if err := o.page(); err != nil {
+			return nil, errors.New("the headers are cut off")
+		}
+	}
+	p := o.packets[0]
+	o.packets = o.packets[1:]
+	return p, nil
+}
+
 // page reads the next page of the stream and adds the packets that end on it.
-func (o *oggOpus) page() error {
+func (o *oggPackets) page() error {
 	p, err := o.o.next()
 	if err != nil {
 		return err
@@ -215,7 +177,7 @@ func (o *oggOpus) page() error {
 		o.part, o.dropped = nil, false
 	}
 	body := p.body
-	var total int64
+	total, found := int64(0), false
 	for _, l := range p.lacing {
 		o.part = append(o.part, body[:l]...)
 		body = body[l:]
@@ -226,15 +188,17 @@ func (o *oggOpus) page() error {
 			continue
 		}
 		if !o.dropped && len(o.part) > 0 {
-			o.packets = append(o.packets, o.part)
-			total += int64(packetFrames(o.part))
+			o.packets, found = append(o.packets, o.part), true
+			if o.frames != nil {
+				total += int64(o.frames(o.part))
+			}
 		}
 		o.part, o.dropped = nil, false
 	}
-	if p.granule >= 0 && o.started && len(o.packets) > 0 {
-		if !o.origins { // a recording that was cut out of a longer one begins later than 0
-			o.origins = true
-			if p.flags&oggLast == 0 {
+	if o.sound && found && p.granule >= 0 {
+		if !o.placed { // a recording that was cut out of a longer one begins later than 0
+			o.placed = true
+			if o.frames != nil && p.flags&oggLast == 0 {
 				o.origin = max(0, p.granule-total)
 			}
 		}
@@ -246,8 +210,8 @@ func (o *oggOpus) page() error {
 	return nil
 }
 
-func (o *oggOpus) next() (packet []byte, end int64, err error) {
-	o.started = true
+func (o *oggPackets) next() (packet []byte, end int64, err error) {
+	o.sound = true
 	for len(o.packets) == 0 {
 		if o.ended {
 			return nil, 0, io.EOF
@@ -262,4 +226,63 @@ func (o *oggOpus) next() (packet []byte, end int64, err error) {
 		return packet, o.end - o.origin, nil
 	}
 	return packet, -1, nil
+}
+
+// vorbis reads Ogg/Vorbis.
+type vorbis struct {
+	in     *oggPackets
+	d      vorbisdec.Decoder
+	buf    []float32
+	at     int64
+	last   int // frames of the packet before
+	missed int64
+}
+
+func openVorbis(head []byte, in *oggPackets) (decoder, error) {
+	v := &vorbis{in: in}
+	for _, next := range []func() ([]byte, error){func() ([]byte, error) { return head, nil }, in.header, in.header} {
+		p, err := next()
+		if err != nil {
+			return nil, err
+		}
+		if err := v.d.ReadHeader(p); err != nil {
+			return nil, err
+		}
+	}
+	if v.d.Channels() < 1 {
+		return nil, errors.New("no channels")
+	}
+	v.buf = make([]float32, v.d.BufferSize())
+	return v, nil
+}
+
+func (v *vorbis) info() Info {
+	return Info{Format: "ogg", Codec: "vorbis", SampleRate: v.d.SampleRate(), Channels: v.d.Channels()}
+}
+
+func (v *vorbis) lost() int64 { return v.missed }
+
+func (v *vorbis) next() ([]float32, error) {
+	p, end, err := v.in.next()
+	if err != nil {
+		return nil, err
+	}
+	channels := v.d.Channels()
+	var out []float32
+	if err := guard(func() (err error) {
+		out, err = v.d.DecodeInto(p, v.buf)
+		return err
+	}); err != nil {
+		out = v.buf[:v.last*channels] // keeps the time right, about
+		clear(out)
+		v.missed += int64(v.last)
+	}
+	n := len(out) / channels
+	v.last = n
+	to := n
+	if end >= 0 {
+		to = max(0, int(min(int64(n), end-v.at)))
+	}
+	v.at += int64(n)
+	return out[:to*channels], nil
 }
