@@ -112,6 +112,6 @@ func (s *Service) Engines(ctx context.Context, _ struct{}) (EnginesResult, error
 
 // note puts an act on a recording on record.
 func note(tx *storage.Tx, user, recording uuid.UUID, action string, detail map[string]any) error {
-	_, err := tx.Exec(`INSERT INTO voice_memo_audit (id, user_id, recording_id, action, detail, created_at) VALUES (?, ?, ?, ?, ?, ?)`, storage.NewID(), user, recording, action, toJSON(detail), tx.Now)
+	_, err := tx.Exec(`INSERT INTO voice_memo_audit (id, user_id, recording_id, action, detail, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)`, storage.NewID(), user, recording, action, toJSON(detail), tx.Now)
 	return err
 }

@@ -157,6 +157,8 @@ CREATE TABLE voice_memo_audit (
     action       TEXT NOT NULL,
     detail       TEXT NOT NULL CHECK (json_valid(detail)),
     created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
     sync_meta    BLOB
 ) STRICT;
 CREATE INDEX voice_memo_audit_recording ON voice_memo_audit (user_id, recording_id);

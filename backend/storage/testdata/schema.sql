@@ -1427,6 +1427,8 @@ CREATE TABLE voice_memo_audit (
     action       TEXT NOT NULL,
     detail       TEXT NOT NULL CHECK (json_valid(detail)),
     created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
     sync_meta    BLOB
 ) STRICT;
 
