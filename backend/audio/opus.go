@@ -39,7 +39,7 @@ func newOpus(format string, head []byte, in packets) (decoder, error) {
 	}
 	channels := int(head[9])
 	if head[18] != 0 || channels < 1 || channels > 2 {
-		return nil, errors.New("Opus with more than two channels")
+		return nil, errors.New("more than two channels of Opus")
 	}
 	d, err := opus.NewDecoderWithOutput(opusRate, channels)
 	if err != nil {

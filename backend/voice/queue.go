@@ -243,7 +243,7 @@ func (s *Service) finish(tx *storage.Tx, j *job, r result) error {
 	if _, err := tx.Exec(`UPDATE voice_recordings SET duration_ms = ?, lost_ms = ?, updated_at = ? WHERE id = ?`, r.durationMs, r.lostMs, tx.Now, j.recording); err != nil {
 		return err
 	}
-	if _, err := s.addTranscript(tx, j.user, j.recording, j.engine, r.Transcript, nil); err != nil {
+	if err := s.addTranscript(tx, j.user, j.recording, j.engine, r.Transcript, nil); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(`UPDATE voice_processing_queue SET status = 'completed', lease_until = NULL, error_kind = '', error_message = '', updated_at = ? WHERE id = ?`, tx.Now, j.id); err != nil {

@@ -25,27 +25,27 @@ const (
 )
 
 // addTranscript stores a version of the text of a recording and makes it the current one.
-func (s *Service) addTranscript(tx *storage.Tx, user, recording uuid.UUID, engine string, t transcribe.Transcript, edited *time.Time) (id uuid.UUID, err error) {
-	id = storage.NewID()
+func (s *Service) addTranscript(tx *storage.Tx, user, recording uuid.UUID, engine string, t transcribe.Transcript, edited *time.Time) error {
+	id := storage.NewID()
 	keys := s.db.Keys()
 	text, err := keys.SealText(s.o.Private, "voice_transcripts", "text", id, t.Text)
 	if err != nil {
-		return id, err
+		return err
 	}
 	words, err := keys.SealText(s.o.Private, "voice_transcripts", "words", id, toJSON(t.Words))
 	if err != nil {
-		return id, err
+		return err
 	}
 	var confidence any
 	if t.Confidence > 0 {
 		confidence = t.Confidence
 	}
 	if _, err := tx.Exec(`UPDATE voice_transcripts SET is_current = 0, updated_at = ? WHERE recording_id = ? AND user_id = ? AND is_current = 1`, tx.Now, recording, user); err != nil {
-		return id, err
+		return err
 	}
 	_, err = tx.Exec(`INSERT INTO voice_transcripts (id, user_id, recording_id, engine, model, language_code, text, confidence, words, is_current, edited_at, created_at, updated_at)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, ?11)`, id, user, recording, engine, t.Model, t.Language, text, confidence, words, edited, tx.Now)
-	return id, err
+	return err
 }
 
 // GetTranscript returns the current text of a recording, its words with their times, and all versions.
@@ -104,7 +104,7 @@ func (s *Service) EditTranscript(ctx context.Context, p EditParams) (out Transcr
 		}
 		t := transcribe.Transcript{Text: strings.TrimSpace(p.Text), Language: old.Language, Words: align(old.Words, strings.Fields(p.Text))}
 		user := identity.UserID(ctx)
-		if _, err := s.addTranscript(tx, user, p.RecordingID, person, t, &tx.Now); err != nil {
+		if err := s.addTranscript(tx, user, p.RecordingID, person, t, &tx.Now); err != nil {
 			return err
 		}
 		if err := note(tx, user, p.RecordingID, "edited", map[string]any{}); err != nil {
