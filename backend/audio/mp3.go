@@ -69,8 +69,13 @@ func openMP3(r *bufio.Reader) (decoder, error) {
 	if err := m.readTag(r); err != nil {
 		return nil, err
 	}
+	in := io.Reader(struct{ io.Reader }{r}) // no Seeker: the decoder would read the whole file for its length
+	b, _ := r.Peek(4)
+	if h, ok := parseMP3Header(b); ok && h.rate == flatRate && h.samples == 576 {
+		in = &mp3Frames{r: r}
+	}
 	var err error
-	if m.d, err = mp3.NewDecoder(struct{ io.Reader }{r}); err != nil { // no Seeker: the decoder would read the whole file for its length
+	if m.d, err = mp3.NewDecoder(in); err != nil {
 		return nil, err
 	}
 	m.rate = m.d.SampleRate()
