@@ -7350,7 +7350,7 @@ export interface TrashFailure {
   /** not_found, conflict, limit … */
   reason: string;
   message: string;
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
@@ -7365,7 +7365,7 @@ export interface TrashItem {
   purgeAt: string;
   /** who deleted it: window, browser, terminal, token, agent, skill, schedule or program; absent: unknown */
   by?: string;
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
@@ -7404,7 +7404,7 @@ export interface TrashPurgeResult {
 
 /** Ref names an item in the trash. */
 export interface TrashRef {
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
