@@ -38,6 +38,7 @@ async function setup(all: Deleted[] = every) {
     "memory.delete_conversation": () => ({ count: 1 }),
     "memory.delete_document": () => ({ count: 1 }),
     "chat.delete": () => ({ session: {} }) as never,
+    "voice.delete_memo": () => ({ session: {} }) as never,
   });
   const s = new TrashScreen(rpc, {
     ok: (title) => said.push(title),
@@ -58,7 +59,7 @@ beforeEach(() => nav.go("trash"));
 describe("the trash", () => {
   it("narrows to the group that the address names, and counts the groups", async () => {
     const { s, rpc } = await setup();
-    expect([s.countOf(""), s.countOf("tools"), s.countOf("memory")]).toEqual([8, 2, 3]);
+    expect([s.countOf(""), s.countOf("tools"), s.countOf("memory")]).toEqual([9, 2, 3]);
     nav.go("trash/memory");
     s.follow(nav.rest[0]);
     await s.list.page.reload();
@@ -82,9 +83,9 @@ describe("the trash", () => {
     for (const x of every) s.marks.toggle(x.id);
     expect(s.targets(every[0]!)).toHaveLength(9);
     await s.restore(s.marked);
-    expect([said, s.marks.size, s.list.rows]).toEqual([["Restored 8 items"], 0, []]);
+    expect([said, s.marks.size, s.list.rows]).toEqual([["Restored 9 items"], 0, []]);
     await undo();
-    expect(rpc.calls.map((c) => c.method).filter((m) => /delete/.test(m)).sort()).toEqual(["chat.delete", "memory.delete", "memory.delete_conversation", "memory.delete_document", "schedules.delete", "skills.delete_composite", "skills.delete_wasm", "tools.delete"]);
+    expect(rpc.calls.map((c) => c.method).filter((m) => /delete/.test(m)).sort()).toEqual(["chat.delete", "memory.delete", "memory.delete_conversation", "memory.delete_document", "schedules.delete", "skills.delete_composite", "skills.delete_wasm", "tools.delete", "voice.delete_memo"]);
     expect(rpc.sent("memory.delete")).toEqual([{ ids: ["m1"] }]);
   });
 
