@@ -36,6 +36,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerEval(b, a)
 	registerTrash(b, a)
 	registerSync(b, a)
+	registerVoice(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

@@ -44,6 +44,7 @@ import (
 	"helix/backend/synthesis"
 	"helix/backend/tools"
 	"helix/backend/trash"
+	"helix/backend/voice"
 	"helix/backend/wasmtools"
 )
 
@@ -109,6 +110,7 @@ type Backend struct {
 	Ledger     *agent.Ledger // costs of model calls
 	Agent      *agent.Service
 	Eval       *eval.Service
+	Voice      *voice.Service
 	Trash      *trash.Service
 	Sync       *cloudsync.Service
 	Gateway    *gateway.Server
@@ -264,13 +266,14 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		return err
 	}
 	b.openAgent(ctx, paths, conf)
+	b.openVoice(paths, conf)
 	b.openTrash()
 	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{Logger: b.log, Version: Version, Private: conf.StoragePrivate})
 	b.closing("sync", b.Sync.Close)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

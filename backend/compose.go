@@ -45,6 +45,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, Limits: gateway.Limits{MaxPayload: int(conf.GatewayMaxPayload), CallDeadline: conf.GatewayCallTimeout, CostlyRate: float64(conf.GatewayCostlyRate)},
 	})
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
+	b.Gateway.Route("POST", "/transcribe", gateway.Write, true, b.serveTranscribe)
 	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.Post)
 	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.Delete)
 	if !b.o.Once {
@@ -56,6 +57,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	if !b.o.Once {
 		b.Services.Add("skills", b.whenHealthy(b.Skills.Run), nil)
 		b.Services.Add("agent", b.whenHealthy(b.Agent.Run), nil)
+		b.Services.Add("voice-pipeline", b.whenHealthy(b.Voice.Run), nil)
 		b.Services.Add("sync-coordinator", b.whenHealthy(b.Sync.Run), nil)
 		b.Services.Add("memory-synthesis", b.whenHealthy(b.Synthesis.Run), nil)
 		if conf.SchedulerEnabled {
@@ -207,7 +209,7 @@ func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
 // says.
 func (b *Backend) openTrash() {
 	kinds := append(b.Tools.Trash(), b.Skills.Trash(), b.Scheduler.Trash())
-	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash())
+	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash(), b.Voice.Trash())
 	b.Trash = trash.New(b.DB, b.DB.TrashAge, kinds...)
 }
 

@@ -89,6 +89,9 @@ var levels = map[string]int{
 	"backend/skills":                       domain,
 	"backend/scheduler":                    domain,
 	"backend/cloudsync":                    domain,
+	"backend/audio":                        engine,
+	"backend/transcribe":                   engine,
+	"backend/voice":                        domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,
@@ -219,6 +222,12 @@ var sideways = map[string]map[string]string{
 	"backend/psychology": {
 		"backend/memory":    "reads and writes the retention of memories through memory.DecayingTx and RetainTx",
 		"backend/synthesis": "patterns become entries",
+	},
+	"backend/audio": {
+		"backend/kernel": "the inner loop of the resampler",
+	},
+	"backend/transcribe": {
+		"backend/audio": "where somebody speaks",
 	},
 	"backend/cluster": {
 		"backend/kernel": "its loops are those of the kernel",

@@ -68,6 +68,7 @@ type grammar struct {
 	Synthesis   synthesisCmd   `cmd:"" group:"work" aliases:"memory-synthesis" help:"Find patterns in your memories, with evidence."`
 	Psychology  psychologyCmd  `cmd:"" group:"work" help:"View and edit the seven layers of your inner map."`
 	Decay       decayCmd       `cmd:"" group:"work" aliases:"psychology-decay" help:"See how memories fade, and why."`
+	Voice       voiceCmd       `cmd:"" group:"work" help:"Transcribe recordings, and find what was said."`
 	Sandbox     sandboxCmd     `cmd:"" group:"safety" help:"Run untrusted code with hard limits."`
 	Audit       auditCmd       `cmd:"" group:"safety" help:"View and verify the activity log."`
 	Approvals   approvalsCmd   `cmd:"" group:"safety" aliases:"approval" help:"Answer permission requests."`

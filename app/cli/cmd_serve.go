@@ -18,24 +18,25 @@ import (
 type serveCmd struct {
 	Addr        string `help:"Loopback address to listen on; port 0 takes any free one." placeholder:"HOST:PORT"`
 	SandboxPort int    `help:"Also serve POST /execute on this loopback port."`
-	VoicePort   int    `hidden:""` // no effect until there is a voice service
+	VoicePort   int    `help:"Also serve POST /transcribe on this loopback port."`
 	SyncPort    int    `hidden:""` // no effect until there is a sync relay
 	OnlyPorts   bool   `hidden:"" help:"Use any free port."`
 	Link        *bool  `negatable:"" help:"Print a one-time link that opens Helix in a browser. Default: in a terminal."`
 }
 
-// extra returns the ports to open besides the gateway's, and prints which flags have no effect.
+// extra returns the ports to open besides the gateway's, and prints which flag has no effect.
 func (s *serveCmd) extra(c *command) []gateway.Extra {
-	if s.VoicePort != 0 {
-		c.say("--voice-port has no effect: this version of Helix has no voice service.")
-	}
 	if s.SyncPort != 0 {
 		c.say("--sync-port has no effect: this version of Helix has no sync relay.")
 	}
-	if s.SandboxPort == 0 {
-		return nil
+	var out []gateway.Extra
+	if s.SandboxPort != 0 {
+		out = append(out, gateway.Extra{Port: s.SandboxPort, Routes: map[string]string{"/execute": "/execute"}})
 	}
-	return []gateway.Extra{{Port: s.SandboxPort, Routes: map[string]string{"/execute": "/execute"}}}
+	if s.VoicePort != 0 {
+		out = append(out, gateway.Extra{Port: s.VoicePort, Routes: map[string]string{"/transcribe": "/transcribe"}})
+	}
+	return out
 }
 
 func (s *serveCmd) Run(c *command) error {

@@ -21,7 +21,7 @@ type trashCmd struct {
 }
 
 type trashFilter struct {
-	Kind []string `enum:"tool,wasm,skill,schedule,memory,conversation,document,chat" placeholder:"KIND" help:"Only this kind (${enum}); may be repeated."`
+	Kind []string `enum:"tool,wasm,skill,schedule,memory,conversation,document,chat,memo" placeholder:"KIND" help:"Only this kind (${enum}); may be repeated."`
 }
 
 type trashListCmd struct {

@@ -17,7 +17,7 @@ func naturalID(r source, t table) (uuid.UUID, bool) {
 	switch t.Table {
 	case "psychology_layers":
 		return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, t.Table, r.IntN(7))), true
-	case "psychology_settings", "soul_documents":
+	case "psychology_settings", "soul_documents", "voice_settings":
 		return uuid.NewSHA1(uuid.NameSpaceOID, []byte(t.Table)), true
 	}
 	return uuid.Nil, false

@@ -47,4 +47,7 @@ var Sealed = []SealedColumn{
 	{Table: "synthesis_recommendations", Column: "recommendation", Private: true},
 	{Table: "tool_secrets", Column: "value"},
 	{Table: "trust_interactions", Column: "note"},
+	{Table: "voice_memos", Column: "title", Private: true},
+	{Table: "voice_transcripts", Column: "text", Private: true},
+	{Table: "voice_transcripts", Column: "words", Private: true},
 }

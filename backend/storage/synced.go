@@ -665,6 +665,67 @@ var Synced = []SyncedTable{
 			{No: 9, Name: "after", Merge: Immutable},
 		},
 	},
+	{
+		Table: "voice_memo_audit", Policy: AppendRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "recording_id", Merge: Immutable},
+			{No: 2, Name: "action", Merge: Immutable},
+			{No: 3, Name: "detail", Merge: Immutable},
+		},
+	},
+	{
+		Table: "voice_memos", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "recording_id", Merge: Immutable},
+			{No: 2, Name: "title", Merge: LWW, Sensitive: true},
+			{No: 3, Name: "tags", Merge: ORSet},
+			{No: 4, Name: "transcription_status", Merge: LWW},
+			{No: 5, Name: "transcription_error", Merge: LWW},
+			{No: 6, Name: "recorded_at", Merge: LWW},
+		},
+	},
+	{
+		// The sound itself stays on the device that has it.
+		Table: "voice_recordings", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "device_id", Merge: Immutable},
+			{No: 2, Name: "source", Merge: Immutable},
+			{No: 3, Name: "audio_sha256", Merge: Derived, Blob: true},
+			{No: 4, Name: "audio_size", Merge: Immutable},
+			{No: 5, Name: "format", Merge: Immutable},
+			{No: 6, Name: "codec", Merge: Immutable},
+			{No: 7, Name: "sample_rate", Merge: Immutable},
+			{No: 8, Name: "channels", Merge: Immutable},
+			{No: 9, Name: "duration_ms", Merge: LWW},
+			{No: 10, Name: "lost_ms", Merge: LWW},
+			{No: 11, Name: "recorded_at", Merge: LWW},
+		},
+	},
+	{
+		Table: "voice_settings", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "provider", Merge: LWW},
+			{No: 2, Name: "model", Merge: LWW},
+			{No: 3, Name: "language", Merge: LWW},
+			{No: 4, Name: "local_engine", Merge: LWW},
+			{No: 5, Name: "fallback", Merge: LWW},
+		},
+	},
+	{
+		// A version is written once; an edit makes another one.
+		Table: "voice_transcripts", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "recording_id", Merge: Immutable},
+			{No: 2, Name: "engine", Merge: Immutable},
+			{No: 3, Name: "model", Merge: Immutable},
+			{No: 4, Name: "language_code", Merge: Immutable},
+			{No: 5, Name: "text", Merge: Immutable, Sensitive: true},
+			{No: 6, Name: "confidence", Merge: Immutable},
+			{No: 7, Name: "words", Merge: Immutable, Sensitive: true},
+			{No: 8, Name: "is_current", Merge: LWW},
+			{No: 9, Name: "edited_at", Merge: Immutable},
+		},
+	},
 }
 
 // LocalOnly lists the tables with a user_id that never leave this device, sorted.
@@ -708,6 +769,7 @@ var LocalOnly = []string{
 	"skill_state",
 	"sync_local",
 	"tool_secrets",
-	"watched_files", // paths of this device
+	"voice_processing_queue", // recordings of this device
+	"watched_files",          // paths of this device
 	"watched_folders",
 }

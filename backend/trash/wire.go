@@ -10,7 +10,7 @@ import (
 
 // Ref identifies an item in the trash.
 type Ref struct {
-	Kind string    `json:"kind"` // tool, wasm, skill, schedule, memory, conversation, document or chat
+	Kind string    `json:"kind"` // tool, wasm, skill, schedule, memory, conversation, document, chat or memo
 	ID   uuid.UUID `json:"id"`
 }
 

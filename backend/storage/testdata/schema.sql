@@ -1420,6 +1420,121 @@ CREATE TABLE vector_meta (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE voice_memo_audit (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    recording_id BLOB NOT NULL CHECK (length(recording_id) = 16),
+    action       TEXT NOT NULL,
+    detail       TEXT NOT NULL CHECK (json_valid(detail)),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
+    sync_meta    BLOB
+) STRICT;
+
+CREATE TABLE voice_memos (
+    id                   BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id              BLOB NOT NULL CHECK (length(user_id) = 16),
+    recording_id         BLOB NOT NULL CHECK (length(recording_id) = 16),
+    title                ANY NOT NULL,
+    tags                 TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tags)),
+    transcription_status TEXT NOT NULL CHECK (transcription_status IN ('pending', 'processing', 'completed', 'failed')),
+    transcription_error  TEXT NOT NULL DEFAULT '',
+    recorded_at          INTEGER NOT NULL,
+    created_at           INTEGER NOT NULL,
+    updated_at           INTEGER NOT NULL,
+    deleted_at           INTEGER,
+    sync_meta            BLOB
+) STRICT;
+
+CREATE TABLE voice_processing_queue (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    recording_id    BLOB NOT NULL CHECK (length(recording_id) = 16),
+    task            TEXT NOT NULL CHECK (task = 'transcribe'),
+    engine          TEXT NOT NULL,
+    model           TEXT NOT NULL,
+    language        TEXT NOT NULL,
+    status          TEXT NOT NULL CHECK (status IN ('pending', 'processing', 'completed', 'failed')),
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    max_attempts    INTEGER NOT NULL DEFAULT 3,
+    next_attempt_at INTEGER NOT NULL,
+    lease_until     INTEGER,
+    error_kind      TEXT NOT NULL DEFAULT '',
+    error_message   TEXT NOT NULL DEFAULT '',
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE voice_recordings (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    device_id    BLOB NOT NULL CHECK (length(device_id) = 16),
+    source       TEXT NOT NULL CHECK (source IN ('capture', 'upload', 'voicemail', 'command')),
+    audio_sha256 TEXT CHECK (audio_sha256 GLOB 'sha256:*'), -- NULL: the sound is on another device
+    audio_size   INTEGER NOT NULL,
+    format       TEXT NOT NULL,
+    codec        TEXT NOT NULL,
+    sample_rate  INTEGER NOT NULL,
+    channels     INTEGER NOT NULL,
+    duration_ms  INTEGER, -- NULL: it was not decoded yet
+    lost_ms      INTEGER NOT NULL DEFAULT 0, -- of it could not be decoded
+    recorded_at  INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
+    sync_meta    BLOB
+) STRICT;
+
+CREATE TABLE voice_settings (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL UNIQUE CHECK (length(user_id) = 16),
+    provider     TEXT NOT NULL CHECK (provider IN ('local', 'deepgram')),
+    model        TEXT NOT NULL,
+    language     TEXT NOT NULL,
+    local_engine TEXT NOT NULL,
+    fallback     TEXT NOT NULL CHECK (fallback IN ('queue', 'local')),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
+    sync_meta    BLOB
+) STRICT;
+
+CREATE TABLE voice_transcript_items (
+    item          INTEGER PRIMARY KEY, -- the row in voice_transcripts_fts
+    transcript_id BLOB NOT NULL UNIQUE CHECK (length(transcript_id) = 16)
+) STRICT;
+
+CREATE TABLE voice_transcripts (
+    id            BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id       BLOB NOT NULL CHECK (length(user_id) = 16),
+    recording_id  BLOB NOT NULL CHECK (length(recording_id) = 16),
+    engine        TEXT NOT NULL, -- person: it was edited
+    model         TEXT NOT NULL,
+    language_code TEXT NOT NULL,
+    text          ANY NOT NULL,
+    confidence    REAL,
+    words         ANY NOT NULL, -- JSON
+    is_current    INTEGER NOT NULL CHECK (is_current IN (0, 1)),
+    edited_at     INTEGER,
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL,
+    deleted_at    INTEGER,
+    sync_meta     BLOB
+) STRICT;
+
+CREATE VIRTUAL TABLE voice_transcripts_fts USING fts5 (text, title, tags, tokenize = 'unicode61 remove_diacritics 2');
+
+CREATE TABLE 'voice_transcripts_fts_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+
+CREATE TABLE 'voice_transcripts_fts_content'(id INTEGER PRIMARY KEY, c0, c1, c2);
+
+CREATE TABLE 'voice_transcripts_fts_data'(id INTEGER PRIMARY KEY, block BLOB);
+
+CREATE TABLE 'voice_transcripts_fts_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
+
+CREATE TABLE 'voice_transcripts_fts_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+
 CREATE TABLE watched_files (
     folder_id  BLOB NOT NULL REFERENCES watched_folders (id) ON DELETE CASCADE,
     name       TEXT NOT NULL,
@@ -1749,6 +1864,34 @@ CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHER
 
 CREATE INDEX trust_interactions_person ON trust_interactions (user_id, person_id, at, id);
 
+CREATE INDEX voice_memo_audit_recording ON voice_memo_audit (user_id, recording_id);
+
+CREATE INDEX voice_memos_deleted ON voice_memos (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX voice_memos_recorded ON voice_memos (user_id, recorded_at DESC);
+
+CREATE INDEX voice_memos_recording ON voice_memos (recording_id);
+
+CREATE INDEX voice_memos_status ON voice_memos (user_id, transcription_status);
+
+CREATE INDEX voice_processing_queue_due ON voice_processing_queue (status, next_attempt_at);
+
+CREATE UNIQUE INDEX voice_processing_queue_open ON voice_processing_queue (recording_id, engine) WHERE status IN ('pending', 'processing');
+
+CREATE INDEX voice_processing_queue_recording ON voice_processing_queue (recording_id);
+
+CREATE INDEX voice_processing_queue_user ON voice_processing_queue (user_id, status);
+
+CREATE INDEX voice_recordings_audio ON voice_recordings (user_id, audio_sha256);
+
+CREATE INDEX voice_recordings_deleted ON voice_recordings (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX voice_transcripts_deleted ON voice_transcripts (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX voice_transcripts_recording ON voice_transcripts (recording_id);
+
+CREATE INDEX voice_transcripts_user ON voice_transcripts (user_id);
+
 CREATE INDEX watched_files_user ON watched_files (user_id);
 
 CREATE UNIQUE INDEX watched_folders_path ON watched_folders (user_id, path);
@@ -1844,5 +1987,38 @@ WHEN OLD.status <> 'running' AND
     OR OLD.user_id <> NEW.user_id AND NOT EXISTS (SELECT 1 FROM users WHERE id = OLD.user_id AND hub_user_id = NEW.user_id))
 BEGIN
     SELECT RAISE(ABORT, 'a finished execution cannot change');
+END;
+
+CREATE TRIGGER voice_memos_added AFTER INSERT ON voice_memos BEGIN
+    UPDATE voice_transcripts_fts SET title = iif(typeof(NEW.title) = 'text', NEW.title, ''), tags = NEW.tags
+        WHERE rowid IN (SELECT i.item FROM voice_transcripts t JOIN voice_transcript_items i ON i.transcript_id = t.id WHERE t.recording_id = NEW.recording_id);
+END;
+
+CREATE TRIGGER voice_memos_changed AFTER UPDATE OF title, tags ON voice_memos BEGIN
+    UPDATE voice_transcripts_fts SET title = iif(typeof(NEW.title) = 'text', NEW.title, ''), tags = NEW.tags
+        WHERE rowid IN (SELECT i.item FROM voice_transcripts t JOIN voice_transcript_items i ON i.transcript_id = t.id WHERE t.recording_id = NEW.recording_id);
+END;
+
+CREATE TRIGGER voice_transcripts_added AFTER INSERT ON voice_transcripts WHEN NEW.is_current = 1 AND typeof(NEW.text) = 'text' BEGIN
+    INSERT INTO voice_transcript_items (transcript_id) VALUES (NEW.id);
+    INSERT INTO voice_transcripts_fts (rowid, text, title, tags)
+        SELECT i.item, NEW.text, coalesce((SELECT m.title FROM voice_memos m WHERE m.recording_id = NEW.recording_id AND typeof(m.title) = 'text'), ''),
+            coalesce((SELECT m.tags FROM voice_memos m WHERE m.recording_id = NEW.recording_id), '')
+        FROM voice_transcript_items i WHERE i.transcript_id = NEW.id;
+END;
+
+CREATE TRIGGER voice_transcripts_changed AFTER UPDATE OF text, is_current ON voice_transcripts BEGIN
+    DELETE FROM voice_transcripts_fts WHERE rowid = (SELECT item FROM voice_transcript_items WHERE transcript_id = NEW.id);
+    DELETE FROM voice_transcript_items WHERE transcript_id = NEW.id;
+    INSERT INTO voice_transcript_items (transcript_id) SELECT NEW.id WHERE NEW.is_current = 1 AND typeof(NEW.text) = 'text';
+    INSERT INTO voice_transcripts_fts (rowid, text, title, tags)
+        SELECT i.item, NEW.text, coalesce((SELECT m.title FROM voice_memos m WHERE m.recording_id = NEW.recording_id AND typeof(m.title) = 'text'), ''),
+            coalesce((SELECT m.tags FROM voice_memos m WHERE m.recording_id = NEW.recording_id), '')
+        FROM voice_transcript_items i WHERE i.transcript_id = NEW.id;
+END;
+
+CREATE TRIGGER voice_transcripts_removed AFTER DELETE ON voice_transcripts BEGIN
+    DELETE FROM voice_transcripts_fts WHERE rowid = (SELECT item FROM voice_transcript_items WHERE transcript_id = OLD.id);
+    DELETE FROM voice_transcript_items WHERE transcript_id = OLD.id;
 END;
 

@@ -942,6 +942,12 @@ export interface AgentWaitParams {
   waitMs?: number;
 }
 
+/** Span is a part of a recording. */
+export interface AudioSpan {
+  startMs: number;
+  endMs: number;
+}
+
 /** AcceptParams names the problem of a Report that came from an alarm or from the head file. */
 export interface AuditAcceptParams {
   problem: string;
@@ -7315,6 +7321,31 @@ export interface ToolsVersionsResult {
 /** Visibility is who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
+/** Info describes an engine, and whether it can be used now. */
+export interface TranscribeInfo {
+  id: string;
+  name: string;
+  /** the audio stays on this device */
+  local: boolean;
+  streaming: boolean;
+  wordTimes: boolean;
+  /** empty: the service decides */
+  languages: string[];
+  models: string[];
+  available: boolean;
+  /** why it is not available, and what to do */
+  reason?: string;
+}
+
+/** Word is a word with its place in the recording. */
+export interface TranscribeWord {
+  w: string;
+  startMs: number;
+  endMs: number;
+  /** 0 to 1; 0: the engine gives none */
+  confidence?: number;
+}
+
 /** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
 export type TrashChanged = Record<string, never>;
 
@@ -7335,7 +7366,7 @@ export interface TrashFailure {
   /** not_found, conflict, limit … */
   reason: string;
   message: string;
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
@@ -7350,7 +7381,7 @@ export interface TrashItem {
   purgeAt: string;
   /** who deleted it: window, browser, terminal, token, agent, skill, schedule or program; absent: unknown */
   by?: string;
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
@@ -7389,7 +7420,7 @@ export interface TrashPurgeResult {
 
 /** Ref identifies an item in the trash. */
 export interface TrashRef {
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
@@ -7398,6 +7429,306 @@ export interface TrashRef {
 export interface TrashRestoreResult {
   restored: TrashRef[];
   failed: TrashFailure[];
+}
+
+/** AudioURLParams name a recording. */
+export interface VoiceAudioURLParams {
+  recordingId: string;
+}
+
+/** EditParams change the text of a recording. */
+export interface VoiceEditParams {
+  recordingId: string;
+  text: string;
+}
+
+/** EnginesResult lists engines. */
+export interface VoiceEnginesResult {
+  engines: TranscribeInfo[];
+}
+
+/** Hit is a transcript that has all words. StartMs and EndMs are where the first of them is said; -1: in the title or tags only, or the engine gave no times. */
+export interface VoiceHit {
+  recordingId: string;
+  memoId?: string;
+  title: string;
+  snippet: string;
+  startMs: number;
+  endMs: number;
+  matches: AudioSpan[];
+  /** larger is better */
+  score: number;
+  recordedAt: string;
+}
+
+/** Job is an entry of the queue. */
+export interface VoiceJob {
+  id: string;
+  recordingId: string;
+  memoId?: string;
+  title: string;
+  task: string;
+  engine: string;
+  status: string;
+  attempts: number;
+  maxAttempts: number;
+  /** of a pending job */
+  nextAttemptAt?: string;
+  errorKind?: string;
+  error?: string;
+  createdAt: string;
+  updatedAt: string;
+}
+
+/** JobParams name a job. */
+export interface VoiceJobParams {
+  jobId: string;
+}
+
+/** ListParams filter memos. */
+export interface VoiceListParams {
+  /** words of the text, title or tags */
+  query?: string;
+  /** all of these */
+  tags?: string[];
+  from?: string;
+  to?: string;
+  status?: string;
+  /** Limit is 1 to 200; default 50. */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is a page of memos, the latest first. */
+export interface VoiceListResult {
+  memos: VoiceMemo[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** Memo is a recording with its text. */
+export interface VoiceMemo {
+  id: string;
+  recordingId: string;
+  title: string;
+  tags: string[];
+  /** pending, processing, completed or failed */
+  status: string;
+  error?: string;
+  /** of the current transcript; in lists its beginning */
+  text: string;
+  language?: string;
+  format: string;
+  /** bytes */
+  size: number;
+  durationMs?: number;
+  /** of the sound could not be decoded */
+  lostMs?: number;
+  /** the sound is on this device */
+  hasAudio: boolean;
+  recordedAt: string;
+  updatedAt: string;
+}
+
+/** MemoParams name a memo. */
+export interface VoiceMemoParams {
+  memoId: string;
+}
+
+/** ProcessParams are a recording to transcribe while the caller waits: one that is stored, or its bytes or file. */
+export interface VoiceProcessParams {
+  recordingId?: string;
+  /** at most 10 MiB when decoded */
+  audioBase64?: string;
+  /** a file, or the token of an upload */
+  path?: string;
+  title?: string;
+  /** keep neither the sound nor the text */
+  discard?: boolean;
+  engine?: string;
+  language?: string;
+  model?: string;
+}
+
+/** ProcessResult is what was heard, or why it was not transcribed. What was stored stays. */
+export interface VoiceProcessResult {
+  success: boolean;
+  recordingId?: string;
+  memoId?: string;
+  /** completed, pending or failed */
+  status: string;
+  transcript: string;
+  confidence?: number;
+  words: TranscribeWord[];
+  engine?: string;
+  language?: string;
+  durationMs?: number;
+  lostMs?: number;
+  error?: string;
+  errorKind?: string;
+}
+
+/** QueueChanged is published when the queue has changed. */
+export interface VoiceQueueChanged {
+  pending: number;
+  processing: number;
+  failed: number;
+}
+
+/** QueueResult lists the jobs that are not completed, the oldest first. */
+export interface VoiceQueueResult {
+  jobs: VoiceJob[];
+  pending: number;
+  processing: number;
+  failed: number;
+}
+
+/** RecordingParams name a recording. */
+export interface VoiceRecordingParams {
+  recordingId: string;
+}
+
+/** SearchParams look for words in transcripts. */
+export interface VoiceSearchParams {
+  query: string;
+  from?: string;
+  to?: string;
+  /** all of these */
+  tags?: string[];
+  /** Limit is 1 to 100; default 20. */
+  limit?: number;
+  offset?: number;
+}
+
+/** SearchResult is a page of hits, the best first. */
+export interface VoiceSearchResult {
+  results: VoiceHit[];
+  total: number;
+}
+
+/** Settings say how recordings of the caller are transcribed. */
+export interface VoiceSettings {
+  /** local or deepgram; only the second sends sound to a service */
+  provider: string;
+  /** of Deepgram */
+  model: string;
+  /** BCP 47, such as en-US */
+  language: string;
+  /** id of an engine */
+  localEngine: string;
+  /** queue: wait for the service; local: use the local engine when it fails */
+  fallback: string;
+}
+
+/** SettingsParams change settings. Fields that are left out stay. */
+export interface VoiceSettingsParams {
+  provider?: string;
+  model?: string;
+  language?: string;
+  localEngine?: string;
+  fallback?: string;
+}
+
+/** TranscribeParams ask for another transcript. */
+export interface VoiceTranscribeParams {
+  recordingId: string;
+  engine?: string;
+  language?: string;
+  model?: string;
+}
+
+/** TranscribeResult names the job. */
+export interface VoiceTranscribeResult {
+  jobId: string;
+  status: string;
+}
+
+/** Transcribed is published when the transcription of a recording has changed its state. */
+export interface VoiceTranscribed {
+  recordingId: string;
+  status: string;
+}
+
+/** Transcript is the current text of a recording with its words, and its versions, the latest first. */
+export interface VoiceTranscript {
+  recordingId: string;
+  text: string;
+  words: TranscribeWord[];
+  engine: string;
+  model?: string;
+  language?: string;
+  confidence?: number;
+  versions: VoiceVersion[];
+}
+
+/** UpdateParams change a memo. Fields that are left out stay. */
+export interface VoiceUpdateParams {
+  memoId: string;
+  title?: string;
+  tags?: string[];
+}
+
+/** UploadParams are a recording that exists already: its bytes, a blob that belongs to the caller, or a file. */
+export interface VoiceUploadParams {
+  /** at most 10 MiB when decoded */
+  audioBase64?: string;
+  blobSha256?: string;
+  /** a file, or the token of an upload */
+  path?: string;
+  title?: string;
+  /** at most 5 */
+  tags?: string[];
+  /** default: now */
+  recordedAt?: string;
+  /** default: that of the settings */
+  engine?: string;
+  /** default: that of the settings */
+  language?: string;
+  model?: string;
+}
+
+/** UploadResult names what was stored. Its transcript follows. */
+export interface VoiceUploadResult {
+  memoId: string;
+  recordingId: string;
+  /** pending */
+  status: string;
+}
+
+/** Version is one transcript of a recording. */
+export interface VoiceVersion {
+  id: string;
+  /** person: somebody edited it */
+  engine: string;
+  model?: string;
+  language?: string;
+  text: string;
+  current: boolean;
+  createdAt: string;
+}
+
+/** Waveform has the lowest, highest and root mean square sample of each bucket. Full scale is 127 for Min and Max and 255 for RMS. */
+export interface VoiceWaveform {
+  buckets: number;
+  durationMs: number;
+  /** int8, in base64 */
+  min: string;
+  /** int8, in base64 */
+  max: string;
+  /** uint8, in base64 */
+  rms: string;
+  silences: number[][];
+}
+
+/** WaveformParams choose a part of a recording. */
+export interface VoiceWaveformParams {
+  recordingId: string;
+  fromMs?: number;
+  /** 0: the end */
+  toMs?: number;
+  /** Buckets is 1 to 4000; default 1000. */
+  buckets?: number;
 }
 
 /** ClearedCache describes what was removed with the cache. */
@@ -8433,6 +8764,44 @@ export interface Methods {
   "trash.purge": { params: TrashItemsParams; result: TrashPurgeResult };
   /** Restores items. If the name of an item has been taken meanwhile a number is appended. Items that cannot be restored are listed with the reason; if none can, the call fails. */
   "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
+  /** Signs an address for the sound of a recording. */
+  "voice.audio_url": { params: VoiceAudioURLParams; result: GatewayBlobURL };
+  /** Moves a memo to the trash, with its sound and its transcripts. */
+  "voice.delete_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Stores a corrected text as a new version. Words that did not change keep their times, and new ones share the time of those that they replace. */
+  "voice.edit_transcript": { params: VoiceEditParams; result: VoiceTranscript };
+  /** Lists the engines, and whether they can be used. */
+  "voice.engines": { params: Record<string, never>; result: VoiceEnginesResult };
+  /** Returns a memo with its whole text. */
+  "voice.get_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Returns the caller's settings. */
+  "voice.get_settings": { params: Record<string, never>; result: VoiceSettings };
+  /** Returns the current text of a recording, its words with their times, and all versions. */
+  "voice.get_transcript": { params: VoiceRecordingParams; result: VoiceTranscript };
+  /** Lists memos, the latest first. */
+  "voice.list_memos": { params: VoiceListParams; result: VoiceListResult };
+  /** Transcribes a recording while the caller waits. Unless it is to be discarded it is stored first, and its job stays in the queue when the caller goes away. */
+  "voice.process": { params: VoiceProcessParams; result: VoiceProcessResult };
+  /** Lists the jobs that wait, run or failed. */
+  "voice.queue": { params: Record<string, never>; result: VoiceQueueResult };
+  /** Brings a memo back from the trash. */
+  "voice.restore_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Makes a job that failed or waits due now. */
+  "voice.retry": { params: VoiceJobParams; result: VoiceTranscribeResult };
+  /** Finds recordings whose text, title or tags have all words, and where they are said. */
+  "voice.search_transcripts": { params: VoiceSearchParams; result: VoiceSearchResult };
+  /** Takes a job out of the queue. The recording stays without the transcript. */
+  "voice.skip": { params: VoiceJobParams; result: VoiceTranscribeResult };
+  /** Makes another transcript of a recording; the earlier ones stay. */
+  "voice.transcribe": { params: VoiceTranscribeParams; result: VoiceTranscribeResult };
+  /** Changes the title or the tags of a memo. */
+  "voice.update_memo": { params: VoiceUpdateParams; result: VoiceMemo };
+  /** Changes settings. They hold for what is transcribed from then on. */
+  "voice.update_settings": { params: VoiceSettingsParams; result: VoiceSettings };
+  /** Stores a recording as a memo and has it transcribed. A file that can't be decoded is kept, with the reason. */
+  "voice.upload_memo": { params: VoiceUploadParams; result: VoiceUploadResult };
+  /** Draws a recording or a part of it. */
+  "voice.waveform": { params: VoiceWaveformParams; result: VoiceWaveform };
   /** Returns the workspace of the caller. */
   "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
   /** Undoes one change to a file, using the token that the call returned. If the file has changed since, the error is a Conflict and the file is not touched. */
@@ -8559,6 +8928,10 @@ export interface Events {
   "tools.suspended": ToolsSuspended;
   /** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
   "trash.changed": TrashChanged;
+  /** QueueChanged is published when the queue has changed. */
+  "voice.queue": VoiceQueueChanged;
+  /** Transcribed is published when the transcription of a recording has changed its state. */
+  "voice.transcript": VoiceTranscribed;
 }
 
 /** A scope that a session may hold. */
@@ -8939,6 +9312,25 @@ export const METHODS = [
   { name: "trash.list", scope: "read", costly: false },
   { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "trash.restore", scope: "write", costly: false },
+  { name: "voice.audio_url", scope: "read", costly: false },
+  { name: "voice.delete_memo", scope: "write", costly: false },
+  { name: "voice.edit_transcript", scope: "write", costly: false },
+  { name: "voice.engines", scope: "read", costly: false },
+  { name: "voice.get_memo", scope: "read", costly: false },
+  { name: "voice.get_settings", scope: "read", costly: false },
+  { name: "voice.get_transcript", scope: "read", costly: false },
+  { name: "voice.list_memos", scope: "read", costly: false },
+  { name: "voice.process", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "voice.queue", scope: "read", costly: false },
+  { name: "voice.restore_memo", scope: "write", costly: false },
+  { name: "voice.retry", scope: "write", costly: false },
+  { name: "voice.search_transcripts", scope: "read", costly: false },
+  { name: "voice.skip", scope: "write", costly: false },
+  { name: "voice.transcribe", scope: "write", costly: true },
+  { name: "voice.update_memo", scope: "write", costly: false },
+  { name: "voice.update_settings", scope: "write", costly: false },
+  { name: "voice.upload_memo", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "voice.waveform", scope: "read", costly: true, deadlineMs: 240000 },
   { name: "workspace.status", scope: "read", costly: false },
   { name: "workspace.undo", scope: "write", costly: false },
 ] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
@@ -9007,4 +9399,6 @@ export const EVENTS = [
   "tools.execution",
   "tools.suspended",
   "trash.changed",
+  "voice.queue",
+  "voice.transcript",
 ] as const satisfies readonly (keyof Events)[];

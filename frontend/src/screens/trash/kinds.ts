@@ -1,3 +1,4 @@
+import AudioLines from "@lucide/svelte/icons/audio-lines";
 import Blocks from "@lucide/svelte/icons/blocks";
 import BookOpen from "@lucide/svelte/icons/book-open";
 import Brain from "@lucide/svelte/icons/brain";
@@ -14,7 +15,7 @@ export type Kind = keyof typeof en.kinds;
 /** The kinds of one screen together, as choices of the filter. */
 export type Group = Exclude<keyof typeof en.groups, "">;
 
-export const groups: Readonly<Record<Group, readonly Kind[]>> = { tools: ["tool", "wasm"], skills: ["skill"], schedules: ["schedule"], memory: ["memory", "conversation", "document"], chats: ["chat"] };
+export const groups: Readonly<Record<Group, readonly Kind[]>> = { tools: ["tool", "wasm"], skills: ["skill"], schedules: ["schedule"], memory: ["memory", "conversation", "document"], chats: ["chat"], memos: ["memo"] };
 export const groupNames = Object.keys(groups) as readonly Group[];
 
 interface KindDef {
@@ -32,4 +33,5 @@ export const kinds: Readonly<Record<Kind, KindDef>> = {
   conversation: { icon: BookOpen, remove: (rpc, id) => rpc.call("memory.delete_conversation", { id }) },
   document: { icon: FileText, remove: (rpc, documentId) => rpc.call("memory.delete_document", { documentId }) },
   chat: { icon: MessageSquare, remove: (rpc, sessionId) => rpc.call("chat.delete", { sessionId }) },
+  memo: { icon: AudioLines, remove: (rpc, memoId) => rpc.call("voice.delete_memo", { memoId }) },
 };

@@ -1,0 +1,205 @@
+// Package audio turns recordings into samples: it recognizes a format by its content, decodes it in
+// a stream, mixes it to one channel and brings it to 16 kHz, and it finds peaks and speech. It holds
+// no state and owns no tables; memory does not grow with the length of a recording.
+package audio
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"helix/backend/fault"
+)
+
+// Rate is the sample rate that recognizers get, in hertz.
+const Rate = 16000
+
+const (
+	minRate, maxRate = 8000, 192_000
+	maxChannels      = 64
+	// MaxDuration is the longest recording that is decoded.
+	MaxDuration = 4 * time.Hour
+	block       = 4096 // frames that a decoder gives at a time, about
+)
+
+// Source gives samples of one channel, from -1 to 1. Read fills a part of p; it returns io.EOF with
+// no samples at the end.
+type Source interface {
+	Read(p []float32) (int, error)
+}
+
+// Info describes what a recording is stored as.
+type Info struct {
+	Format     string // wav, flac, mp3, ogg or webm
+	Codec      string // pcm, float, flac, mp3, vorbis or opus
+	SampleRate int
+	Channels   int
+}
+
+// decoder gives interleaved frames, valid until the next call, and io.EOF at the end. An empty block
+// is no end.
+type decoder interface {
+	info() Info
+	next() ([]float32, error)
+	// lost is how many frames could not be decoded so far.
+	lost() int64
+}
+
+// Stream is a recording that is being decoded, mixed to one channel in its own sample rate. It is
+// not safe for concurrent use.
+type Stream struct {
+	Info
+	dec    decoder
+	mono   []float32 // decoded and not read yet
+	frames int64
+	cut    error // why decoding ended early
+	err    error
+}
+
+// Open recognizes the format of r by its first bytes and begins to decode it. A format that is not
+// supported is Unavailable or Invalid, a damaged beginning Invalid.
+func Open(r io.Reader) (*Stream, error) {
+	br := bufio.NewReaderSize(r, 64<<10)
+	format, err := sniff(br)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{}
+	if err := guard(func() (err error) {
+		s.dec, err = open(format, br)
+		return err
+	}); err != nil {
+		return nil, damaged(format, err)
+	}
+	s.Info = s.dec.info()
+	return s, s.Info.check()
+}
+
+func (i Info) check() error {
+	switch {
+	case i.SampleRate < minRate || i.SampleRate > maxRate:
+		return fault.InvalidField("sampleRate", fault.CodeRange, "The sample rate is %d Hz; it must be %d to %d.", i.SampleRate, minRate, maxRate)
+	case i.Channels < 1 || i.Channels > maxChannels:
+		return fault.InvalidField("channels", fault.CodeRange, "The recording has %d channels; it must have 1 to %d.", i.Channels, maxChannels)
+	}
+	return nil
+}
+
+func open(format string, r *bufio.Reader) (decoder, error) {
+	switch format {
+	case "wav":
+		return openWAV(r)
+	case "flac":
+		return openFLAC(r)
+	case "mp3":
+		return openMP3(r)
+	case "webm":
+		return openWebM(r)
+	}
+	return openOgg(r)
+}
+
+// guard turns a panic of a decoder that others wrote into an error: a damaged file must not end the
+// program.
+func guard(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("decoder: %v", v)
+		}
+	}()
+	return fn()
+}
+
+func damaged(format string, err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return err
+	}
+	return fault.Invalidf("This %s file is damaged: nothing in it could be decoded.", format).WithCause(err)
+}
+
+// Read implements Source. A recording whose rest is damaged ends there; Lost and Damage then say so.
+func (s *Stream) Read(p []float32) (int, error) {
+	for len(s.mono) == 0 {
+		if s.err != nil {
+			return 0, s.err
+		}
+		s.fill()
+	}
+	n := copy(p, s.mono)
+	s.mono = s.mono[n:]
+	return n, nil
+}
+
+// fill decodes the next block, or sets err.
+func (s *Stream) fill() {
+	var in []float32
+	err := guard(func() (err error) {
+		in, err = s.dec.next()
+		return err
+	})
+	switch {
+	case errors.Is(err, io.EOF):
+		s.err = io.EOF
+	case err != nil && s.frames == 0:
+		s.err = damaged(s.Format, err)
+	case err != nil:
+		s.err, s.cut = io.EOF, err
+	}
+	if s.err != nil {
+		return
+	}
+	n := len(in) / s.Channels
+	s.frames += int64(n)
+	if s.frames > int64(MaxDuration/time.Second)*int64(s.SampleRate) {
+		s.err = fault.Limitf("The recording is longer than %d hours.", int(MaxDuration.Hours()))
+		return
+	}
+	s.mono, s.err = mix(in[:n:n], in, s.Channels)
+}
+
+// mix writes the mean of the channels into out.
+func mix(out, in []float32, channels int) ([]float32, error) {
+	scale := 1 / float32(channels)
+	for i := range out {
+		sum := in[i*channels]
+		for _, v := range in[i*channels+1 : (i+1)*channels] {
+			sum += v
+		}
+		sum *= scale
+		if bad := sum - sum; bad != 0 { //nolint:staticcheck // not zero for NaN and infinity
+			return nil, fault.InvalidField("samples", fault.CodeInvalid, "The recording has samples that are not numbers.")
+		}
+		out[i] = sum
+	}
+	return out, nil
+}
+
+// Damage says why decoding ended before the end of the recording; nil when it did not.
+func (s *Stream) Damage() error { return s.cut }
+
+// Lost is how much of what was read could not be decoded and is silent or missing.
+func (s *Stream) Lost() time.Duration { return Duration(s.dec.lost(), s.SampleRate) }
+
+// Duration is how long n samples last.
+func Duration(n int64, rate int) time.Duration {
+	return time.Duration(float64(n) / float64(rate) * float64(time.Second))
+}
+
+// Speech opens a recording and brings it to Rate.
+func Speech(r io.Reader) (*Stream, Source, error) {
+	s, err := Open(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	src, err := Resample(s, s.SampleRate, Rate)
+	return s, src, err
+}
+
+// PCM16 rounds a sample to 16 bits; what is louder than full scale is clipped.
+func PCM16(x float32) int16 {
+	return int16(math.RoundToEven(float64(max(-1, min(1, x))) * math.MaxInt16))
+}

@@ -1,0 +1,179 @@
+package audio
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/hajimehoshi/go-mp3"
+)
+
+// mp3DecoderDelay is how many samples the filter banks of every MP3 decoder come late.
+const mp3DecoderDelay = 529
+
+// mp3Header is what is needed of the header of a frame of layer III.
+type mp3Header struct {
+	size     int // bytes of the frame
+	samples  int // of a channel
+	rate     int
+	sideInfo int // bytes of side information
+}
+
+func parseMP3Header(b []byte) (h mp3Header, ok bool) {
+	if len(b) < 4 || b[0] != 0xFF || b[1]&0xE0 != 0xE0 || b[1]>>1&3 != 1 {
+		return h, false
+	}
+	version, bitrate, rate := b[1]>>3&3, int(b[2]>>4), int(b[2]>>2&3)
+	if version == 1 || bitrate == 0 || bitrate == 15 || rate == 3 {
+		return h, false
+	}
+	kbits := [15]int{0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320}[bitrate]
+	h.rate = [3]int{44100, 48000, 32000}[rate]
+	h.samples, h.sideInfo = 1152, 32
+	mono := b[3]>>6 == 3
+	if mono {
+		h.sideInfo = 17
+	}
+	if version != 3 { // MPEG-2 and 2.5
+		kbits = [15]int{0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160}[bitrate]
+		h.rate >>= 1
+		h.samples, h.sideInfo = 576, 17
+		if mono {
+			h.sideInfo = 9
+		}
+		if version == 0 {
+			h.rate >>= 1
+		}
+	}
+	h.size = h.samples/8*kbits*1000/h.rate + int(b[2]>>1&1)
+	return h, true
+}
+
+// mp3Decoder reads MP3 and drops what encoders add at both ends, as their tag says.
+type mp3Decoder struct {
+	d    *mp3.Decoder
+	rate int
+	skip int64 // frames that are still to be dropped
+	left int64 // frames that are still to come; -1: until the end of the file
+	raw  []byte
+	out  []float32
+}
+
+func openMP3(r *bufio.Reader) (decoder, error) {
+	if err := skipID3(r); err != nil {
+		return nil, err
+	}
+	m := &mp3Decoder{left: -1}
+	if err := m.readTag(r); err != nil {
+		return nil, err
+	}
+	in := io.Reader(struct{ io.Reader }{r}) // no Seeker: the decoder would read the whole file for its length
+	b, _ := r.Peek(4)
+	if h, ok := parseMP3Header(b); ok && h.rate == flatRate && h.samples == 576 {
+		in = &mp3Frames{r: r}
+	}
+	var err error
+	if m.d, err = mp3.NewDecoder(in); err != nil {
+		return nil, err
+	}
+	m.rate = m.d.SampleRate()
+	m.raw, m.out = make([]byte, 4*block), make([]float32, 2*block)
+	return m, nil
+}
+
+// skipID3 skips tags of ID3v2, which may hold pictures.
+func skipID3(r *bufio.Reader) error {
+	for {
+		b, _ := r.Peek(10)
+		if len(b) < 10 || string(b[:3]) != "ID3" {
+			break
+		}
+		size := int(b[6]&0x7F)<<21 | int(b[7]&0x7F)<<14 | int(b[8]&0x7F)<<7 | int(b[9]&0x7F) + 10
+		if _, err := r.Discard(size); err != nil {
+			return err
+		}
+	}
+	for {
+		b, err := r.Peek(1)
+		if err != nil || b[0] != 0 {
+			return err
+		}
+		r.Discard(1) //nolint:errcheck // it was peeked
+	}
+}
+
+// readTag reads and removes the Xing or Info frame, which holds no sound, and takes the delay and
+// padding of the encoder from its LAME part.
+func (m *mp3Decoder) readTag(r *bufio.Reader) error {
+	b, _ := r.Peek(4096)
+	h, ok := parseMP3Header(b)
+	at := 4 + h.sideInfo
+	if !ok || h.size > len(b) || at+8 > h.size {
+		return nil
+	}
+	tag := b[at:h.size]
+	if !bytes.HasPrefix(tag, []byte("Xing")) && !bytes.HasPrefix(tag, []byte("Info")) {
+		return nil
+	}
+	flags := binary.BigEndian.Uint32(tag[4:])
+	tag = tag[8:]
+	var frames int64
+	for _, part := range []struct {
+		flag uint32
+		size int
+	}{{1, 4}, {2, 4}, {4, 100}, {8, 4}} {
+		if flags&part.flag == 0 {
+			continue
+		}
+		if len(tag) < part.size {
+			return nil
+		}
+		if part.flag == 1 {
+			frames = int64(binary.BigEndian.Uint32(tag))
+		}
+		tag = tag[part.size:]
+	}
+	if len(tag) >= 24 && tag[0] != 0 {
+		delay, padding := int64(tag[21])<<4|int64(tag[22])>>4, int64(tag[22]&0xF)<<8|int64(tag[23])
+		m.skip = delay + mp3DecoderDelay
+		if total := frames*int64(h.samples) - delay - padding; frames > 0 && total > 0 {
+			m.left = total
+		}
+	}
+	_, err := r.Discard(h.size)
+	return err
+}
+
+func (m *mp3Decoder) info() Info {
+	return Info{Format: "mp3", Codec: "mp3", SampleRate: m.rate, Channels: 2}
+}
+
+func (m *mp3Decoder) lost() int64 { return max(0, m.left) }
+
+func (m *mp3Decoder) next() ([]float32, error) {
+	if m.left == 0 {
+		return nil, io.EOF
+	}
+	n, err := io.ReadFull(m.d, m.raw)
+	n /= 4
+	if n == 0 {
+		if errors.Is(err, io.ErrUnexpectedEOF) || err == nil {
+			err = io.EOF
+		}
+		return nil, err
+	}
+	from := int(min(m.skip, int64(n)))
+	m.skip -= int64(from)
+	to := n
+	if m.left >= 0 {
+		to = int(min(int64(n), int64(from)+m.left))
+		m.left -= int64(to - from)
+	}
+	out := m.out[:2*(to-from)]
+	for i := range out {
+		out[i] = float32(int16(binary.LittleEndian.Uint16(m.raw[4*from+2*i:]))) / (1 << 15)
+	}
+	return out, nil
+}

@@ -1,0 +1,155 @@
+package voice
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+	"helix/backend/transcribe"
+)
+
+// Process transcribes a recording while the caller waits. Unless it is to be discarded it is stored
+// first, and its job stays in the queue when the caller goes away.
+func (s *Service) Process(ctx context.Context, p ProcessParams) (ProcessResult, error) {
+	if p.RecordingID != nil {
+		if p.AudioBase64 != "" || p.Path != "" || p.Discard {
+			return ProcessResult{}, fault.Invalidf("recordingId stands alone: leave audioBase64, path and discard out.")
+		}
+		r, err := s.Transcribe(ctx, TranscribeParams{RecordingID: *p.RecordingID, Engine: p.Engine, Language: p.Language, Model: p.Model})
+		if err != nil {
+			return ProcessResult{}, err
+		}
+		return s.await(ctx, r.JobID, *p.RecordingID)
+	}
+	f, err := s.open(ctx, p.AudioBase64, "", p.Path)
+	if err != nil {
+		return ProcessResult{}, err
+	}
+	defer f.Close()
+	if p.Discard {
+		return s.discard(ctx, f, p)
+	}
+	return s.Keep(ctx, f, UploadParams{Title: p.Title, Engine: p.Engine, Language: p.Language, Model: p.Model}, nil)
+}
+
+// Keep stores a recording, calls stored, and waits for its transcript until ctx ends. What can't be
+// transcribed now is a result with its reason, not an error.
+func (s *Service) Keep(ctx context.Context, r io.Reader, p UploadParams, stored func(UploadResult)) (ProcessResult, error) {
+	m, job, err := s.store(ctx, r, p)
+	if err != nil {
+		return ProcessResult{}, err
+	}
+	if stored != nil {
+		stored(UploadResult{m.ID, m.RecordingID, m.Status})
+	}
+	return s.await(ctx, job, m.RecordingID)
+}
+
+// await waits until a job is over or will be tried later. Without a worker it does the job itself.
+func (s *Service) await(ctx context.Context, id, recording uuid.UUID) (ProcessResult, error) {
+	changed := make(chan struct{}, 1)
+	user := identity.UserID(ctx)
+	defer bus.Subscribe(s.o.Bus, func(u uuid.UUID, e Transcribed) {
+		if u == user && e.RecordingID == recording {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	})()
+	if !s.running.Load() {
+		j, _, err := s.claim(ctx, false, id)
+		if err != nil {
+			return ProcessResult{}, err
+		}
+		if j != nil {
+			s.do(ctx, j)
+		}
+	}
+	for {
+		out, over, err := s.outcome(context.WithoutCancel(ctx), id, recording)
+		if err != nil || over {
+			return out, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return out, nil // stored, and transcribed later
+		}
+	}
+}
+
+// outcome reads how a job stands. It is over too when it waits for another attempt.
+func (s *Service) outcome(ctx context.Context, id, recording uuid.UUID) (out ProcessResult, over bool, err error) {
+	out = ProcessResult{RecordingID: &recording, Words: []transcribe.Word{}}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		m, err := s.memoOf(tx, recording)
+		if err != nil || m == nil {
+			return errors.Join(err, fault.NotFoundf("The recording was deleted."))
+		}
+		out.MemoID, out.LostMs = &m.ID, m.LostMs
+		if m.DurationMs != nil {
+			out.DurationMs = *m.DurationMs
+		}
+		if err := tx.QueryRow(`SELECT status, engine, error_kind, error_message FROM voice_processing_queue WHERE id = ? AND user_id = ?`, id, identity.UserID(ctx)).Scan(&out.Status, &out.Engine, &out.ErrorKind, &out.Error); err != nil {
+			return err
+		}
+		over = out.Status == completed || out.Status == failedState || out.Status == pending && out.ErrorKind != ""
+		if out.Status == processing {
+			out.Status = pending
+		}
+		if out.Status != completed {
+			return nil
+		}
+		t, err := s.transcript(tx, recording)
+		out.Success, out.Transcript, out.Confidence, out.Words, out.Engine, out.Language = true, t.Text, t.Confidence, t.Words, t.Engine, t.Language
+		return err
+	})
+	return out, over, err
+}
+
+// discard transcribes a recording and keeps nothing of it.
+func (s *Service) discard(ctx context.Context, r io.Reader, p ProcessParams) (out ProcessResult, err error) {
+	if err := s.checkChoice(p.Engine, p.Language, p.Model); err != nil {
+		return out, err
+	}
+	var conf Settings
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		conf, err = settings(tx, identity.UserID(ctx))
+		return err
+	}); err != nil {
+		return out, err
+	}
+	if err := os.MkdirAll(s.tempDir(), 0o700); err != nil {
+		return out, err
+	}
+	f, err := os.CreateTemp(s.tempDir(), "*.audio")
+	if err != nil {
+		return out, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if _, err := io.Copy(f, &limited{r: r, left: maxAudio}); err != nil {
+		return out, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return out, err
+	}
+	q := TranscribeParams{Engine: p.Engine, Language: p.Language, Model: p.Model}
+	choice(conf, &q)
+	limit, cancel := context.WithTimeout(ctx, leaseBlind)
+	defer cancel()
+	res, err := s.recognize(limit, f, q.Engine, transcribe.Options{Language: q.Language, Model: q.Model}, nil)
+	if err != nil {
+		return out, err
+	}
+	return ProcessResult{Success: true, Status: completed, Transcript: strings.TrimSpace(res.Text), Confidence: res.Confidence, Words: res.Words, Engine: q.Engine, Language: res.Language, DurationMs: res.durationMs, LostMs: res.lostMs}, nil
+}

@@ -1,0 +1,417 @@
+package voice
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+	"helix/backend/transcribe"
+)
+
+const (
+	firstRetry  = 2 * time.Second
+	offlineWait = 30 * time.Second // until a service is asked again that could not be reached
+	missingWait = 10 * time.Minute // until it is looked whether an engine is there now
+	leaseBase   = time.Minute      // to which twice the length of a recording is added
+	leaseBlind  = 2 * (4 * time.Hour)
+	idleWait    = time.Hour
+)
+
+// job is a job that was claimed.
+type job struct {
+	id, user, recording     uuid.UUID
+	engine, model, language string
+	attempts, max           int
+	audio                   string // sha256 of the sound
+	lease                   time.Time
+}
+
+// checkChoice refuses an engine, language or model that can't be.
+func (s *Service) checkChoice(engine, language, model string) error {
+	switch {
+	case engine != "" && s.engine(engine) == nil:
+		return fault.InvalidField("engine", fault.CodeRange, "There is no engine %.40q. List them with: helix voice models", engine)
+	case language != "" && !languageTag.MatchString(language):
+		return fault.InvalidField("language", fault.CodeInvalid, "language must be a tag such as en-US.")
+	case len(model) > 64:
+		return fault.InvalidField("model", fault.CodeRange, "model has at most 64 characters.")
+	}
+	return nil
+}
+
+// choice completes what p leaves open by the settings.
+func choice(c Settings, p *TranscribeParams) {
+	p.Engine = cmp.Or(p.Engine, c.engine())
+	p.Language = cmp.Or(p.Language, c.Language)
+	if p.Engine == "deepgram" {
+		p.Model = cmp.Or(p.Model, c.Model)
+	}
+}
+
+// enqueue adds a job for a recording; bad is why it can't be decoded, and then the job has failed. A job
+// that waits already is returned.
+func (s *Service) enqueue(tx *storage.Tx, user uuid.UUID, p TranscribeParams, bad error) (id uuid.UUID, err error) {
+	conf, err := settings(tx, user)
+	if err != nil {
+		return id, err
+	}
+	choice(conf, &p)
+	err = tx.QueryRow(`SELECT id FROM voice_processing_queue WHERE recording_id = ? AND engine = ? AND status IN ('pending', 'processing')`, p.RecordingID, p.Engine).Scan(&id)
+	if err == nil || !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	status, kind, message := pending, "", ""
+	if bad != nil {
+		status, kind, message = failedState, string(fault.KindOf(bad)), fault.As(bad).Message
+	}
+	id = storage.NewID()
+	_, err = tx.Exec(`INSERT INTO voice_processing_queue (id, user_id, recording_id, task, engine, model, language, status, next_attempt_at, error_kind, error_message, created_at, updated_at)
+		VALUES (?1, ?2, ?3, 'transcribe', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?8, ?8)`, id, user, p.RecordingID, p.Engine, p.Model, p.Language, status, tx.Now, kind, message)
+	s.queueChanged(tx, user)
+	return id, err
+}
+
+// wakeUp makes the workers look for jobs.
+func (s *Service) wakeUp() {
+	for _, c := range s.wake {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// work does due jobs of local engines, or of services, until ctx ends.
+func (s *Service) work(ctx context.Context, local bool) {
+	wake := s.wake[0]
+	if !local {
+		wake = s.wake[1]
+	}
+	for ctx.Err() == nil {
+		j, next, err := s.claim(ctx, local, uuid.Nil)
+		if err != nil && ctx.Err() == nil {
+			s.o.Logger.Error("voice queue", "err", err)
+			next = time.Now().Add(offlineWait)
+		}
+		if j != nil {
+			s.do(ctx, j)
+			continue
+		}
+		wait := time.NewTimer(min(idleWait, max(0, time.Until(next))))
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		case <-wait.C:
+		}
+		wait.Stop()
+	}
+}
+
+// claim takes the job that has been due longest, or the given one; nil: none is due before next.
+func (s *Service) claim(ctx context.Context, local bool, id uuid.UUID) (j *job, next time.Time, err error) {
+	engines := []string{}
+	for _, e := range s.o.Engines {
+		if i := e.Info(ctx); i.Local == local || id != uuid.Nil {
+			engines = append(engines, i.ID)
+		}
+	}
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		var c job
+		var at int64
+		err := tx.QueryRow(`SELECT q.id, q.user_id, q.recording_id, q.engine, q.model, q.language, q.attempts, q.max_attempts, q.next_attempt_at, r.audio_sha256, coalesce(r.duration_ms, -1)
+			FROM voice_processing_queue q JOIN voice_recordings r ON r.id = q.recording_id
+			WHERE (q.status = 'pending' OR q.status = 'processing' AND q.lease_until < ?1) AND r.deleted_at IS NULL AND r.audio_sha256 IS NOT NULL
+				AND q.engine IN (SELECT value FROM json_each(?2)) AND (?3 IS NULL OR q.id = ?3)
+			ORDER BY q.next_attempt_at LIMIT 1`, tx.Now, toJSON(engines), id).
+			Scan(&c.id, &c.user, &c.recording, &c.engine, &c.model, &c.language, &c.attempts, &c.max, &at, &c.audio, &leaseScanner{&c.lease, tx.Now})
+		if errors.Is(err, sql.ErrNoRows) {
+			next = tx.Now.Add(idleWait)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if next = time.UnixMicro(at); id == uuid.Nil && next.After(tx.Now) {
+			return nil
+		}
+		c.attempts++
+		if _, err := tx.Exec(`UPDATE voice_processing_queue SET status = 'processing', attempts = ?, lease_until = ?, updated_at = ? WHERE id = ?`, c.attempts, c.lease, tx.Now, c.id); err != nil {
+			return err
+		}
+		if err := s.setStatus(tx, c.user, c.recording, processing, ""); err != nil {
+			return err
+		}
+		j = &c
+		return nil
+	})
+	return j, next, err
+}
+
+// leaseScanner reads the length of a recording as the end of a lease on it.
+type leaseScanner struct {
+	to  *time.Time
+	now time.Time
+}
+
+// Scan implements sql.Scanner.
+func (l *leaseScanner) Scan(v any) error {
+	lease := leaseBlind
+	if ms, ok := v.(int64); ok && ms >= 0 {
+		lease = 2*time.Duration(ms)*time.Millisecond + leaseBase
+	}
+	*l.to = l.now.Add(lease)
+	return nil
+}
+
+// setStatus sets how the transcription of a recording stands, and tells who listens.
+func (s *Service) setStatus(tx *storage.Tx, user, recording uuid.UUID, status, message string) error {
+	_, err := tx.Exec(`UPDATE voice_memos SET transcription_status = ?, transcription_error = ?, updated_at = ? WHERE recording_id = ? AND user_id = ?`, status, message, tx.Now, recording, user)
+	tx.AfterCommit(func() { bus.Publish(s.o.Bus, user, Transcribed{recording, status}) })
+	s.queueChanged(tx, user)
+	return err
+}
+
+func (s *Service) queueChanged(tx *storage.Tx, user uuid.UUID) {
+	var q QueueChanged
+	count := func() error {
+		return tx.QueryRow(`SELECT count(*) FILTER (WHERE q.status = 'pending'), count(*) FILTER (WHERE q.status = 'processing'), count(*) FILTER (WHERE q.status = 'failed')
+			FROM voice_processing_queue q JOIN voice_recordings r ON r.id = q.recording_id AND r.deleted_at IS NULL WHERE q.user_id = ?`, user).Scan(&q.Pending, &q.Processing, &q.Failed)
+	}
+	tx.AfterCommit(func() {
+		if err := s.db.Read(context.Background(), func(r *storage.Tx) error { tx = r; return count() }); err != nil {
+			s.o.Logger.Warn("count the voice queue", "err", err)
+			return
+		}
+		bus.Publish(s.o.Bus, user, q)
+	})
+}
+
+// as is ctx for work in the background for a user.
+func as(ctx context.Context, user uuid.UUID) context.Context {
+	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "voice", Pipe: "background"})
+}
+
+// do carries out a claimed job and stores what came of it.
+func (s *Service) do(ctx context.Context, j *job) {
+	s.crashPoint("claimed")
+	ctx = as(ctx, j.user)
+	run, cancel := context.WithDeadline(ctx, j.lease)
+	defer cancel()
+	var r result
+	err := fault.Catch(func() (err error) {
+		r, err = s.transcribe(run, j)
+		return err
+	})
+	s.crashPoint("transcribed")
+	ended := context.WithoutCancel(ctx) // what was done is kept also while Helix stops
+	if err == nil {
+		err = s.db.Write(ended, func(tx *storage.Tx) error { return s.finish(tx, j, r) })
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err() // the program stops; this was no attempt
+		}
+		if err := s.db.Write(ended, func(tx *storage.Tx) error { return s.fail(tx, j, err) }); err != nil {
+			s.o.Logger.Error("store the end of a transcription", "err", err) // the lease or the next start makes it due again
+		}
+	}
+	s.crashPoint("finished")
+	if err != nil {
+		s.wakeUp() // it may be due on the other engine
+	}
+}
+
+// finish stores a transcript, the state of the memo and the end of the job.
+func (s *Service) finish(tx *storage.Tx, j *job, r result) error {
+	var there bool
+	if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM voice_recordings WHERE id = ? AND deleted_at IS NULL)`, j.recording).Scan(&there); err != nil {
+		return err
+	}
+	if !there { // it was deleted meanwhile; the job waits in case it comes back
+		_, err := tx.Exec(`UPDATE voice_processing_queue SET status = 'pending', lease_until = NULL, attempts = 0, updated_at = ?1 WHERE id = ?2`, tx.Now, j.id)
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE voice_recordings SET duration_ms = ?, lost_ms = ?, updated_at = ? WHERE id = ?`, r.durationMs, r.lostMs, tx.Now, j.recording); err != nil {
+		return err
+	}
+	if err := s.addTranscript(tx, j.user, j.recording, j.engine, r.Transcript, nil); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE voice_processing_queue SET status = 'completed', lease_until = NULL, error_kind = '', error_message = '', updated_at = ? WHERE id = ?`, tx.Now, j.id); err != nil {
+		return err
+	}
+	if err := note(tx, j.user, j.recording, "transcribed", map[string]any{"engine": j.engine, "words": len(r.Words)}); err != nil {
+		return err
+	}
+	return s.setStatus(tx, j.user, j.recording, completed, "")
+}
+
+// fail stores why a job did not succeed, and when it is tried again.
+func (s *Service) fail(tx *storage.Tx, j *job, failed error) error {
+	f := fault.As(failed)
+	if f.Kind == fault.Internal {
+		s.o.Logger.Error("transcribe", "recording", j.recording, "err", failed)
+	}
+	cause := transcribe.CauseOf(failed)
+	conf, err := settings(tx, j.user)
+	if err != nil {
+		return err
+	}
+	status, kind, message, engine, attempts, next := pending, string(cause), f.Message, j.engine, j.attempts, tx.Now
+	e := s.engine(j.engine)
+	switch {
+	case errors.Is(failed, context.Canceled):
+		attempts, kind, message = j.attempts-1, "", ""
+	case errors.Is(failed, errDecode):
+		status, kind = failedState, string(f.Kind) // it will not decode another time either
+	case conf.Fallback == "local" && e != nil && !e.Info(tx.Context()).Local && s.engine(conf.LocalEngine) != nil:
+		engine, attempts = conf.LocalEngine, 0
+	case cause == transcribe.Offline:
+		attempts, next = j.attempts-1, tx.Now.Add(jitter(offlineWait))
+	case cause == transcribe.RateLimit:
+		attempts, next = j.attempts-1, tx.Now.Add(cmp.Or(f.RetryAfter, time.Second))
+	case cause == transcribe.Missing:
+		attempts, next = j.attempts-1, tx.Now.Add(missingWait)
+	case cause == transcribe.Refused || j.attempts >= j.max:
+		status = failedState
+	default:
+		next = tx.Now.Add(jitter(firstRetry << (2 * (j.attempts - 1))))
+	}
+	if _, err := tx.Exec(`UPDATE voice_processing_queue SET status = ?, engine = ?, attempts = ?, next_attempt_at = ?, lease_until = NULL, error_kind = ?, error_message = ?, updated_at = ? WHERE id = ?`,
+		status, engine, max(0, attempts), next, kind, message, tx.Now, j.id); err != nil {
+		return err
+	}
+	if status == failedState {
+		if err := note(tx, j.user, j.recording, "failed", map[string]any{"engine": j.engine, "kind": kind}); err != nil {
+			return err
+		}
+	}
+	return s.setStatus(tx, j.user, j.recording, status, message)
+}
+
+// jitter is d, a fifth more or less, so that devices do not ask all at once.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+// Transcribe makes another transcript of a recording; the earlier ones stay.
+func (s *Service) Transcribe(ctx context.Context, p TranscribeParams) (out TranscribeResult, err error) {
+	if err := s.checkChoice(p.Engine, p.Language, p.Model); err != nil {
+		return out, err
+	}
+	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+		r, err := s.recording(tx, p.RecordingID)
+		if err != nil {
+			return err
+		}
+		if r.audio == "" {
+			return errElsewhere
+		}
+		if out.JobID, err = s.enqueue(tx, identity.UserID(ctx), p, nil); err != nil {
+			return err
+		}
+		out.Status = pending
+		return s.setStatus(tx, identity.UserID(ctx), p.RecordingID, pending, "")
+	})
+	if err == nil {
+		s.wakeUp()
+	}
+	return out, err
+}
+
+// Queue lists the jobs that wait, run or failed.
+func (s *Service) Queue(ctx context.Context, _ struct{}) (out QueueResult, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		out.Jobs, err = storage.Collect(tx.Select(`SELECT q.id, q.recording_id, coalesce(m.id, zeroblob(16)), coalesce(m.title, ''), q.task, q.engine, q.status, q.attempts, q.max_attempts, q.next_attempt_at, q.error_kind, q.error_message, q.created_at, q.updated_at
+			FROM voice_processing_queue q JOIN voice_recordings r ON r.id = q.recording_id AND r.deleted_at IS NULL LEFT JOIN voice_memos m ON m.recording_id = q.recording_id
+			WHERE q.user_id = ? AND q.status <> 'completed' ORDER BY q.created_at, q.id`, identity.UserID(ctx)), func(row storage.Row) (j Job, err error) {
+			var memo uuid.UUID
+			var title []byte
+			var next time.Time
+			if err := row.Scan(&j.ID, &j.RecordingID, &memo, &title, &j.Task, &j.Engine, &j.Status, &j.Attempts, &j.MaxAttempts, storage.Time(&next), &j.ErrorKind, &j.Error, storage.Time(&j.CreatedAt), storage.Time(&j.UpdatedAt)); err != nil {
+				return j, err
+			}
+			if memo != uuid.Nil {
+				j.MemoID = &memo
+			}
+			switch j.Status {
+			case pending:
+				out.Pending++
+				j.NextAttempt = &next
+			case processing:
+				out.Processing++
+			default:
+				out.Failed++
+			}
+			j.Title, err = s.db.Keys().OpenText("voice_memos", "title", memo, title)
+			return j, err
+		})
+		return err
+	})
+	return out, err
+}
+
+// Retry makes a job that failed or waits due now.
+func (s *Service) Retry(ctx context.Context, p JobParams) (TranscribeResult, error) {
+	out := TranscribeResult{JobID: p.JobID, Status: pending}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		recording, err := s.jobOf(tx, p.JobID, `'failed', 'pending'`, "This job runs already or is completed.")
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE OR IGNORE voice_processing_queue SET status = 'pending', attempts = 0, next_attempt_at = ?1, error_kind = '', error_message = '', updated_at = ?1 WHERE id = ?2`, tx.Now, p.JobID); err != nil {
+			return err
+		}
+		return s.setStatus(tx, identity.UserID(ctx), recording, pending, "")
+	})
+	if err == nil {
+		s.wakeUp()
+	}
+	return out, err
+}
+
+// Skip takes a job out of the queue. The recording stays without the transcript.
+func (s *Service) Skip(ctx context.Context, p JobParams) (TranscribeResult, error) {
+	out := TranscribeResult{JobID: p.JobID, Status: failedState}
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		recording, err := s.jobOf(tx, p.JobID, `'failed', 'pending'`, "This job runs already or is completed.")
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`DELETE FROM voice_processing_queue WHERE id = ?`, p.JobID); err != nil {
+			return err
+		}
+		var has bool
+		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM voice_transcripts WHERE recording_id = ? AND deleted_at IS NULL)`, recording).Scan(&has); err != nil {
+			return err
+		}
+		message := "Transcription was skipped."
+		if has {
+			out.Status, message = completed, ""
+		}
+		return s.setStatus(tx, identity.UserID(ctx), recording, out.Status, message)
+	})
+	return out, err
+}
+
+// jobOf finds the recording of a job of the caller that is in one of the states.
+func (s *Service) jobOf(tx *storage.Tx, id uuid.UUID, states, otherwise string) (recording uuid.UUID, err error) {
+	var fits bool
+	err = tx.QueryRow(`SELECT recording_id, status IN (`+states+`) FROM voice_processing_queue WHERE id = ? AND user_id = ?`, id, identity.UserID(tx.Context())).Scan(&recording, &fits)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = fault.NotFoundf("Job not found.")
+	case err == nil && !fits:
+		err = fault.Conflictf("%s", otherwise)
+	}
+	return recording, err
+}

@@ -1,0 +1,117 @@
+// Package voice keeps recordings and makes them searchable text. Sound is stored before anything else
+// is done with it; transcription is a durable queue of jobs that any engine of package transcribe can
+// do. It owns the tables voice_*.
+package voice
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/storage"
+	"helix/backend/transcribe"
+)
+
+// Options configure a Service. Bus is required.
+type Options struct {
+	Logger  *slog.Logger
+	Bus     *bus.Bus
+	Engines []transcribe.Engine
+	Private bool   // texts are sealed, and no index holds their words
+	Dir     string // folder for what can be made again; "": the system's for temporary files
+}
+
+// Service keeps the recordings of all users of this device. It is safe for concurrent use.
+type Service struct {
+	db *storage.DB
+	o  Options
+
+	running atomic.Bool // Run does the jobs
+	local   sync.Mutex  // held by the one local engine that runs
+	wake    [2]chan struct{}
+
+	crashPoint func(step string) // called between steps; tests end the process there
+}
+
+// New makes the service.
+func New(db *storage.DB, o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Dir == "" {
+		o.Dir = filepath.Join(os.TempDir(), "helix-voice")
+	}
+	return &Service{db: db, o: o, wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, crashPoint: func(string) {}}
+}
+
+// Run does the jobs of the queue until ctx ends: those of local engines one at a time, and beside them
+// those of services.
+func (s *Service) Run(ctx context.Context) error {
+	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	s.running.Store(true)
+	defer s.running.Store(false)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, local := range []bool{true, false} {
+		g.Go(func() error { return fault.Catch(func() error { s.work(ctx, local); return nil }) })
+	}
+	return g.Wait()
+}
+
+// recover makes the jobs of a process that was killed due again and removes what it left. With private
+// storage it takes words of sealed texts out of the index file.
+func (s *Service) recover(ctx context.Context) error {
+	if err := os.RemoveAll(s.tempDir()); err != nil {
+		s.o.Logger.Warn("remove decoded recordings", "err", err)
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		if _, err := tx.Exec(`UPDATE voice_memos SET transcription_status = 'pending', updated_at = ?1 WHERE transcription_status = 'processing'
+			AND recording_id IN (SELECT recording_id FROM voice_processing_queue WHERE status = 'processing')`, tx.Now); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE voice_processing_queue SET status = 'pending', lease_until = NULL, next_attempt_at = ?1, updated_at = ?1 WHERE status = 'processing'`, tx.Now); err != nil {
+			return err
+		}
+		if !s.o.Private {
+			return nil
+		}
+		_, err := tx.Exec(`INSERT INTO voice_transcripts_fts (voice_transcripts_fts) SELECT 'rebuild' WHERE (SELECT count(*) FROM voice_transcripts_fts_data) > 2`)
+		return err
+	})
+}
+
+func (s *Service) tempDir() string { return filepath.Join(s.o.Dir, "decoded") }
+
+// engine finds an engine by its id; nil: there is none.
+func (s *Service) engine(id string) transcribe.Engine {
+	for _, e := range s.o.Engines {
+		if e.Info(context.Background()).ID == id {
+			return e
+		}
+	}
+	return nil
+}
+
+// Engines lists the engines, and whether they can be used.
+func (s *Service) Engines(ctx context.Context, _ struct{}) (EnginesResult, error) {
+	out := EnginesResult{Engines: []transcribe.Info{}}
+	for _, e := range s.o.Engines {
+		out.Engines = append(out.Engines, e.Info(ctx))
+	}
+	return out, nil
+}
+
+// note puts an act on a recording on record.
+func note(tx *storage.Tx, user, recording uuid.UUID, action string, detail map[string]any) error {
+	_, err := tx.Exec(`INSERT INTO voice_memo_audit (id, user_id, recording_id, action, detail, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)`, storage.NewID(), user, recording, action, toJSON(detail), tx.Now)
+	return err
+}
