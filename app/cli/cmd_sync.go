@@ -25,8 +25,12 @@ type syncCmd struct {
 	Resume      syncResumeCmd      `cmd:"" help:"Resume exchanging changes."`
 	Conflicts   syncConflictsCmd   `cmd:"" help:"List what two devices changed at the same time."`
 	Resolve     syncResolveCmd     `cmd:"" help:"Decide a conflict."`
-	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what could not be synced, and try it again."`
+	Undo        syncUndoCmd        `cmd:"" help:"Take back a resolution, within ten minutes."`
+	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what could not be synced, try it again or discard it."`
+	Trash       trashListCmd       `cmd:"" help:"List what was deleted, the latest first."`
+	Restore     trashRestoreCmd    `cmd:"" help:"Restore items from the trash, on all devices."`
 	Devices     syncDevicesCmd     `cmd:"" help:"List your devices."`
+	Rename      syncRenameCmd      `cmd:"" help:"Give a device another name."`
 	Revoke      syncRevokeCmd      `cmd:"" help:"End a device's access to the hub."`
 	Selftest    syncSelftestCmd    `cmd:"" help:"Prove that the hub keeps users apart, even against a modified client."`
 	Disconnect  syncDisconnectCmd  `cmd:"" help:"Leave the hub. Everything on this device is kept."`
@@ -202,7 +206,7 @@ func clipText(s string) string {
 
 type syncResolveCmd struct {
 	ID    uuid.UUID `arg:"" name:"conflict" help:"Id of the conflict."`
-	Keep  string    `required:"" enum:"mine,theirs,merged" help:"Which version to keep (${enum})."`
+	Keep  string    `required:"" enum:"mine,theirs,both,merged" help:"Which version to keep (${enum}). With both, a second item gets theirs."`
 	Value string    `placeholder:"-" help:"With --keep merged: read the merged value from standard input."`
 }
 
@@ -222,12 +226,27 @@ func (s *syncResolveCmd) Run(c *command) error {
 			}
 		}
 	}
-	return show(c, "sync.resolve", p, func(cloudsync.ResolveResult) { c.say("Resolved.") })
+	return show(c, "sync.resolve", p, func(r cloudsync.ResolveResult) {
+		c.say("Resolved.")
+		if r.NewRowID != nil {
+			c.say("The second item is %s.", r.NewRowID)
+		}
+		c.say("Take it back within ten minutes with: helix sync undo %s", r.UndoToken)
+	})
+}
+
+type syncUndoCmd struct {
+	Token string `arg:"" help:"What helix sync resolve printed."`
+}
+
+func (u *syncUndoCmd) Run(c *command) error {
+	return show(c, "sync.undo_resolve", cloudsync.UndoResolveParams{UndoToken: u.Token}, func(cloudsync.ResolveResult) { c.say("The conflict is open again.") })
 }
 
 type syncDeadLettersCmd struct {
-	List  syncDeadListCmd  `cmd:"" default:"1" help:"List them."`
-	Retry syncDeadRetryCmd `cmd:"" help:"Try one again with the next exchange."`
+	List    syncDeadListCmd    `cmd:"" default:"1" help:"List them."`
+	Retry   syncDeadRetryCmd   `cmd:"" help:"Try one again with the next exchange."`
+	Discard syncDeadDiscardCmd `cmd:"" help:"Write one to a file and give it up."`
 }
 
 type syncDeadListCmd struct{}
@@ -254,6 +273,14 @@ func (r *syncDeadRetryCmd) Run(c *command) error {
 	return show(c, "sync.retry_dead_letter", cloudsync.RetryParams{ID: r.ID}, func(json.RawMessage) { c.say("It is sent again with the next exchange.") })
 }
 
+type syncDeadDiscardCmd struct {
+	ID uuid.UUID `arg:"" name:"item" help:"Id of the item."`
+}
+
+func (d *syncDeadDiscardCmd) Run(c *command) error {
+	return show(c, "sync.discard_dead_letter", cloudsync.RetryParams{ID: d.ID}, func(r cloudsync.DiscardResult) { c.say("Discarded. A copy is in %s.", r.Path) })
+}
+
 type syncDevicesCmd struct{}
 
 func (*syncDevicesCmd) Run(c *command) error {
@@ -277,6 +304,15 @@ func (*syncDevicesCmd) Run(c *command) error {
 		}
 		c.table([]string{"ID", "NAME", "PLATFORM", "LAST SEEN", "STATE"}, rows)
 	})
+}
+
+type syncRenameCmd struct {
+	ID   uuid.UUID `arg:"" name:"device" help:"Id of the device."`
+	Name string    `arg:"" help:"Its new name."`
+}
+
+func (r *syncRenameCmd) Run(c *command) error {
+	return show(c, "sync.rename_device", cloudsync.RenameParams{ID: r.ID, Name: r.Name}, func(json.RawMessage) { c.say("Renamed.") })
 }
 
 type syncRevokeCmd struct {

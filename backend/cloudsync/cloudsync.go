@@ -27,6 +27,8 @@ type Options struct {
 	Private bool
 	// Platform is web, desktop, ios, android or cli; "": desktop.
 	Platform string
+	// Exports is the folder for items that a person discards; "": none can be.
+	Exports string
 }
 
 // Service syncs one database. Everything that goes wrong is a state that Status reports.
@@ -47,6 +49,7 @@ type Service struct {
 	err    *fault.Error
 	head   int64
 	offset time.Duration
+	noted  time.Time // when wrote last told
 }
 
 // New returns the sync of db. It opens nothing.
@@ -185,17 +188,24 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 	return s.conn, l, nil
 }
 
-func (s *Service) loadKey(ctx context.Context, l local) error {
-	s.cipher = Cipher{}
+func (s *Service) loadKey(ctx context.Context, l local) (err error) {
+	s.cipher, err = s.readKey(ctx, l)
+	return err
+}
+
+// readKey gives the cipher of this person's data; the zero value when it is not encrypted.
+func (s *Service) readKey(ctx context.Context, l local) (Cipher, error) {
 	if !l.hub.Private {
-		return nil
+		return Cipher{}, nil
 	}
 	key, err := s.secrets.Value(s.asUser(ctx), keySecret)
-	if err != nil {
-		return err
+	if fault.Is(err, fault.NotFound) {
+		return Cipher{}, fault.Deniedf("The key to your synced data is not on this device. Disconnect, then enter a code from another device.").WithCause(err).WithDetails(problemDetails{ProblemKey})
 	}
-	s.cipher, err = newCipher(key, l.keyVersion)
-	return err
+	if err != nil {
+		return Cipher{}, err
+	}
+	return newCipher(key, l.keyVersion)
 }
 
 // hello tells the hub where this device stands, and learns the hub's clock.
@@ -215,7 +225,7 @@ func (s *Service) hello(ctx context.Context, l *local) error {
 		s.head, s.offset = int64(g.Head), offset
 		s.mu.Unlock()
 		if g.MinRead > SchemaVersion {
-			return fault.Unavailablef("The hub needs a newer version of Helix. Update Helix on this device; its changes are kept until then.")
+			return fault.Unavailablef("The hub needs a newer version of Helix. Update Helix on this device; its changes are kept until then.").WithDetails(problemDetails{ProblemSchema})
 		}
 		if int64(g.LastCtr) <= l.ctr && g.Site == l.site && g.Epoch == l.epoch {
 			return s.db.Write(ctx, func(tx *storage.Tx) error {

@@ -78,11 +78,11 @@ func hubError(host string, err error) error {
 	case err == nil, errors.As(err, &coded), errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
-		return fault.Deniedf("The hub %s refused this device: it was removed or its invitation has expired. Data on this device is kept.", host).WithCause(err)
+		return fault.Deniedf("The hub %s refused this device: it was removed or its invitation has expired. Data on this device is kept.", host).WithCause(err).WithDetails(problemDetails{ProblemRemoved})
 	case errors.As(err, &pg) && (pg.Code == "3F000" || pg.Code == "42883"):
 		return fault.Unavailablef("This project has no Helix schema. Its owner must run `helix sync setup`.").WithCause(err)
 	case errors.As(err, &pg) && pg.Code == noAccess:
-		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err)
+		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err).WithDetails(problemDetails{ProblemRemoved})
 	case errors.As(err, &pg):
 		return fault.Unavailablef("The hub %s reported an error: %s (%s).", host, pg.Message, pg.Code).WithCause(err)
 	}

@@ -31,7 +31,7 @@ func (s *Service) Run(ctx context.Context) error {
 		default:
 		}
 	}
-	defer bus.Subscribe(s.db.Bus(), func(uuid.UUID, storage.CapturedRows) { nudge() })()
+	defer bus.Subscribe(s.db.Bus(), func(uuid.UUID, storage.CapturedRows) { nudge(); s.wrote() })()
 	defer bus.Subscribe(s.db.Bus(), func(uuid.UUID, connectionChanged) { nudge() })()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { s.exchangeLoop(ctx, wake); return nil })

@@ -40,6 +40,8 @@ type SetupResult struct {
 	// Migrations is how many were applied.
 	Migrations int  `json:"migrations"`
 	Encrypted  bool `json:"encrypted"`
+	// Checks is how many checks of the self-test the hub passed.
+	Checks int `json:"checks"`
 }
 
 // Setup makes a database the hub of this person, or brings its schema up to date, proves with the
@@ -48,18 +50,18 @@ func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error)
 	return s.setup(ctx, p, true)
 }
 
-// verified fails when the self-test does.
-func verified(ctx context.Context, c *pgx.ConnConfig) error {
+// verified fails when the self-test does, and says how many checks it has.
+func verified(ctx context.Context, c *pgx.ConnConfig) (passed int, err error) {
 	r, err := selftest(ctx, c)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, x := range r.Checks {
 		if !x.OK {
-			return fault.Unavailablef("The hub does not keep users apart: %d of %d checks failed, such as %q. Nothing was connected.", r.Failed, len(r.Checks), x.Name)
+			return 0, fault.Unavailablef("The hub does not keep users apart: %d of %d checks failed, such as %q. Nothing was connected.", r.Failed, len(r.Checks), x.Name)
 		}
 	}
-	return nil
+	return r.Passed, nil
 }
 
 func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r SetupResult, err error) {
@@ -75,7 +77,7 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 			return hubError(c.Host, err)
 		}
 		if verify {
-			if err := verified(ctx, c); err != nil {
+			if r.Checks, err = verified(ctx, c); err != nil {
 				return err
 			}
 		}
