@@ -24,7 +24,8 @@ type ConflictsParams struct {
 	Offset    int    `json:"offset,omitempty"`
 }
 
-// ConflictInfo is one conflict. Mine and theirs are meant as the device saw it that merged the two.
+// ConflictInfo is one conflict. Mine is what this device wrote; when it wrote neither, it is what the
+// device wrote that merged the two.
 type ConflictInfo struct {
 	ID        uuid.UUID `json:"id"`
 	TableName string    `json:"tableName"`
@@ -111,12 +112,22 @@ type conflict struct {
 	ConflictInfo
 	of           table     // the table of the item; its Table is "" when this version does not know it
 	item         *localRow // nil: it is gone
-	local, other Dot
+	mine, theirs Dot
 	resolvedBy   int64 // site
+	// swapped says that the stored conflict has the two sides the other way around.
+	swapped bool
+}
+
+// side turns mine into theirs, and the other way around, where the sides are swapped.
+func (c conflict) side(name string) string {
+	if other := map[string]string{"mine": "theirs", "theirs": "mine"}[name]; c.swapped && other != "" {
+		return other
+	}
+	return name
 }
 
 func (c conflict) info(names map[int64]string) ConflictInfo {
-	c.MineDevice, c.TheirsDevice = names[c.local.Site()], names[c.other.Site()]
+	c.MineDevice, c.TheirsDevice = names[c.mine.Site()], names[c.theirs.Site()]
 	return c.ConflictInfo
 }
 
@@ -146,7 +157,15 @@ func (s *Service) conflict(tx *storage.Tx, id uuid.UUID) (c conflict, err error)
 	for name, into := range map[string]*json.RawMessage{"base": &c.Base, "local_value": &c.Mine, "remote_value": &c.Theirs} {
 		*into = rawValue(text(name), c.Field)
 	}
-	c.local, c.other = Dot(number("local_dot")), Dot(number("remote_dot"))
+	c.mine, c.theirs = Dot(number("local_dot")), Dot(number("remote_dot"))
+	l, err := readLocal(tx)
+	if err != nil {
+		return c, err
+	}
+	if c.swapped = c.theirs.Site() == l.site && c.mine.Site() != l.site; c.swapped {
+		c.Mine, c.Theirs, c.MineAt, c.TheirsAt, c.mine, c.theirs = c.Theirs, c.Mine, c.TheirsAt, c.MineAt, c.theirs, c.mine
+		c.Resolution = c.side(c.Resolution)
+	}
 	status, _ := t.column("status")
 	c.resolvedBy = r.Meta.Stamps[status.No].Dot.Site()
 	if b, ok := r.Values["row_id"].([]byte); ok {

@@ -88,7 +88,7 @@ func (s *Service) Resolve(ctx context.Context, p ResolveParams) (r ResolveResult
 			if err := s.setValues(tx, c, values); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(`UPDATE sync_conflicts SET status = 'resolved', resolution = ?, resolved_at = ?, updated_at = ? WHERE id = ?`, p.Choice, tx.Now, tx.Now, c.ID); err != nil {
+			if _, err := tx.Exec(`UPDATE sync_conflicts SET status = 'resolved', resolution = ?, resolved_at = ?, updated_at = ? WHERE id = ?`, c.side(p.Choice), tx.Now, tx.Now, c.ID); err != nil {
 				return err
 			}
 			r.RowID = c.RowID
@@ -274,7 +274,7 @@ func (s *Service) keepBoth(tx *storage.Tx, c conflict) (*uuid.UUID, error) {
 		case col.Name == "head_version_id": // the history stays with the item
 			v.Values[col.Name] = nil
 		case col.Name == "name":
-			if v.Values["name"], err = copyName(tx, c, names[c.other.Site()]); err != nil {
+			if v.Values["name"], err = copyName(tx, c, names[c.theirs.Site()]); err != nil {
 				return nil, err
 			}
 		}

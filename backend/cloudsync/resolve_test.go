@@ -40,8 +40,12 @@ func TestConflictNamesDevicesTimesAndWhatIsShown(t *testing.T) {
 	must[struct{}](t)(a.Rename(a.ctx, RenameParams{ID: devices[1].ID, Name: "laptop"}))
 	begin := time.Now().Add(-time.Second)
 	_, c := conflicted(t, a, b, "the key is blue", "the key is green")
-	// b merged the two, so what b wrote is mine.
-	if string(c.Mine) != `"the key is green"` || c.MineDevice != "laptop" || c.TheirsDevice != "first" || c.FieldType != "text" || c.Suggested == "" || !c.CanKeepBoth {
+	must[DevicesResult](t)(b.Devices(b.ctx, struct{}{})) // which learns the new name
+	// Mine is what the device wrote that asks, whichever merged the two.
+	if other := b.oneConflict(); string(other.Mine) != string(c.Theirs) || string(other.Theirs) != string(c.Mine) || other.MineDevice != "laptop" {
+		t.Errorf("%+v", other)
+	}
+	if string(c.Mine) != `"the key is blue"` || c.MineDevice != "first" || c.TheirsDevice != "laptop" || c.FieldType != "text" || c.Suggested == "" || !c.CanKeepBoth {
 		t.Errorf("%+v", c)
 	}
 	for _, at := range []*time.Time{c.MineAt, c.TheirsAt} {
@@ -74,7 +78,10 @@ func TestKeepBothMakesASecondItemOnAllDevices(t *testing.T) {
 	settleAll(a, b)
 	same(t, a, b)
 	b.noDeadLetters()
-	for want, row := range map[string]uuid.UUID{"the key is green5home": id, "the key is blue0home": *r.NewRowID} {
+	if got := must[ConflictsResult](t)(b.Service.Conflicts(b.ctx, ConflictsParams{Status: "resolved"})); got.Conflicts[0].Resolution != "both" {
+		t.Errorf("%+v", got)
+	}
+	for want, row := range map[string]uuid.UUID{"the key is blue5home": id, "the key is green0home": *r.NewRowID} {
 		if got := one[string](b, `SELECT content || access_count || (SELECT group_concat(tag) FROM memory_tags WHERE memory_id = id) FROM memories WHERE id = ?`, row); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -99,10 +106,10 @@ func TestDefinitionsOfAToolCanBothBeKept(t *testing.T) {
 	b.exec(`UPDATE custom_tools SET code = 'three', definition_hash = ?, updated_at = 2 WHERE id = ?`, hash("three"), id)
 	settleAll(a, b)
 	c := a.oneConflict()
-	if c.FieldType != "definition" || !strings.Contains(string(c.Mine), `"code":"three"`) {
+	if c.FieldType != "definition" || !strings.Contains(string(c.Mine), `"code":"two"`) {
 		t.Fatalf("%+v %s", c, c.Mine)
 	}
-	for choice, want := range map[string]string{"theirs": "two", "mine": "three"} {
+	for choice, want := range map[string]string{"theirs": "three", "mine": "two"} {
 		r := must[ResolveResult](t)(a.Resolve(a.ctx, ResolveParams{ConflictID: c.ID, Choice: choice}))
 		if got := one[string](a, `SELECT code FROM custom_tools WHERE id = ? AND definition_hash = ?`, id, hash(want)); got != want {
 			t.Errorf("%s: %q", choice, got)
@@ -113,7 +120,7 @@ func TestDefinitionsOfAToolCanBothBeKept(t *testing.T) {
 	settleAll(a, b)
 	same(t, a, b)
 	b.noDeadLetters()
-	if got := one[string](b, `SELECT name || code FROM custom_tools WHERE id = ?`, *r.NewRowID); !strings.HasSuffix(got, "n (copy from first)two") {
+	if got := one[string](b, `SELECT name || code FROM custom_tools WHERE id = ?`, *r.NewRowID); !strings.HasSuffix(got, "n (copy from " + c.TheirsDevice + ")three") {
 		t.Errorf("%q", got)
 	}
 }
@@ -148,13 +155,13 @@ func TestDeleteAgainstEditCanBeDeletedAfterAll(t *testing.T) {
 	b.edit(id, "the key is green")
 	settleAll(a, b)
 	c := a.oneConflict()
-	if c.FieldType != "deleted" || c.Suggested != "mine" || c.CanKeepBoth {
+	if c.FieldType != "deleted" || c.Suggested != "theirs" || c.CanKeepBoth {
 		t.Errorf("%+v", c)
 	}
 	if _, err := a.Resolve(a.ctx, ResolveParams{ConflictID: c.ID, Choice: "both"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
-	must[ResolveResult](t)(a.Resolve(a.ctx, ResolveParams{ConflictID: c.ID, Choice: "theirs"}))
+	must[ResolveResult](t)(a.Resolve(a.ctx, ResolveParams{ConflictID: c.ID, Choice: "mine"}))
 	settleAll(a, b)
 	same(t, a, b)
 	if n := one[int](b, `SELECT count(*) FROM memories WHERE deleted_at IS NULL`); n != 0 {
