@@ -25,7 +25,7 @@ type syncCmd struct {
 	Resume      syncResumeCmd      `cmd:"" help:"Resume exchanging changes."`
 	Conflicts   syncConflictsCmd   `cmd:"" help:"List what two devices changed at the same time."`
 	Resolve     syncResolveCmd     `cmd:"" help:"Decide a conflict."`
-	Undo        syncUndoCmd        `cmd:"" help:"Take back a resolution, within ten minutes."`
+	Undo        syncUndoCmd        `cmd:"" help:"Undo a resolution, within ten minutes."`
 	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what could not be synced, try it again or discard it."`
 	Trash       trashListCmd       `cmd:"" help:"List what was deleted, the latest first."`
 	Restore     trashRestoreCmd    `cmd:"" help:"Restore items from the trash, on all devices."`
@@ -231,7 +231,7 @@ func (s *syncResolveCmd) Run(c *command) error {
 		if r.NewRowID != nil {
 			c.say("The second item is %s.", r.NewRowID)
 		}
-		c.say("Take it back within ten minutes with: helix sync undo %s", r.UndoToken)
+		c.say("Undo it within ten minutes with: helix sync undo %s", r.UndoToken)
 	})
 }
 
