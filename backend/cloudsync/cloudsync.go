@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"helix/backend/fault"
@@ -29,6 +30,8 @@ type Options struct {
 	Platform string
 	// Exports is the folder for items that a person discards; "": none can be.
 	Exports string
+	// ChangedUser is called after joining a hub has given the local user another id; nil: nobody asks.
+	ChangedUser func(from, to uuid.UUID)
 }
 
 // Service syncs one database. Everything that goes wrong is a state that Status reports.

@@ -120,7 +120,7 @@ func TestDefinitionsOfAToolCanBothBeKept(t *testing.T) {
 	settleAll(a, b)
 	same(t, a, b)
 	b.noDeadLetters()
-	if got := one[string](b, `SELECT name || code FROM custom_tools WHERE id = ?`, *r.NewRowID); !strings.HasSuffix(got, "n (copy from " + c.TheirsDevice + ")three") {
+	if got := one[string](b, `SELECT name || code FROM custom_tools WHERE id = ?`, *r.NewRowID); !strings.HasSuffix(got, "n (copy from "+c.TheirsDevice+")three") {
 		t.Errorf("%q", got)
 	}
 }

@@ -247,6 +247,9 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 			if err := audit.Rekey(tx, from, d.UserID); err != nil {
 				return err
 			}
+			if s.o.ChangedUser != nil {
+				tx.AfterCommit(func() { s.o.ChangedUser(from, d.UserID) })
+			}
 		}
 		if err := forgetHub(tx); err != nil {
 			return err

@@ -24,6 +24,9 @@ export default async function (t) {
     await devices(both);
     await problems(both);
     t.complaints.push(...other.complaints);
+  } catch (e) {
+    await other?.shot("failed", process.env.HELIX_SHOTS ?? "../build/bin/failed").catch(() => {});
+    throw e;
   } finally {
     await other?.close().catch(() => {});
     await helix?.stop();
@@ -104,10 +107,10 @@ async function join({ a, b }) {
 
   await b.go("sync");
   await b.page.getByRole("button", { name: "Enter a code" }).click();
-  await dialog(b.page).getByLabel("Code").fill("helix-sync:nothing");
+  await dialog(b.page).getByRole("textbox", { name: "Code" }).fill("helix-sync:nothing");
   await dialog(b.page).getByRole("button", { name: "Join" }).click();
   await dialog(b.page).getByText(/not a link/).waitFor();
-  await dialog(b.page).getByLabel("Code").fill(code);
+  await dialog(b.page).getByRole("textbox", { name: "Code" }).fill(code);
   await dialog(b.page).getByLabel("Name of this device").fill("laptop");
   await b.looks("code");
   await dialog(b.page).getByRole("button", { name: "Join" }).click();
