@@ -163,9 +163,13 @@ var errNotEnrolled = fault.Unavailablef("This device isn't connected to a hub. R
 
 // open gives a connection that has said hello. A copy of this device's data folder that is in
 // use elsewhere, and a restored backup, show by their counters: then the device registers again.
-func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
-	l, err := s.local(ctx)
-	if err != nil {
+func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
+	defer func() {
+		if err != nil {
+			s.noteError(err)
+		}
+	}()
+	if l, err = s.local(ctx); err != nil {
 		return nil, l, err
 	}
 	if l.hub == nil {
@@ -174,7 +178,8 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 	if err := s.loadKey(ctx, l); err != nil {
 		return nil, l, err
 	}
-	if s.conn == nil || s.conn.IsClosed() {
+	fresh := s.conn == nil || s.conn.IsClosed()
+	if fresh {
 		s.setState(Connecting, nil)
 		password, err := s.secrets.Value(s.asUser(ctx), passwordSecret)
 		if err != nil {
@@ -187,6 +192,9 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 	}
 	if err := s.hello(ctx, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
+	}
+	if fresh {
+		s.setState(Live, nil)
 	}
 	return s.conn, l, nil
 }

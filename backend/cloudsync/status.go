@@ -185,18 +185,25 @@ func (s *Service) ended(ctx context.Context, err error, r Round) {
 	if r.DeadLetters > 0 {
 		bus.Publish(s.db.Bus(), s.db.LocalUser().ID, DeadLettersChanged{})
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		s.setState(Live, nil)
+	} else {
+		s.noteError(err)
+	}
+	if moved {
+		s.tell()
+	}
+}
+
+// noteError turns an error of the hub into a state.
+func (s *Service) noteError(err error) {
+	switch {
 	case errors.Is(err, context.Canceled):
 		s.setState(Offline, nil)
 	case fault.As(err).Kind == fault.Unavailable:
 		s.setState(Offline, fault.As(err))
 	default:
 		s.setState(Failed, fault.As(err))
-	}
-	if moved {
-		s.tell()
 	}
 }
 

@@ -59,8 +59,11 @@ export async function startPostgres() {
   };
   process.once("exit", () => child?.kill("SIGKILL"));
   await start();
+  const dsn = `postgres://postgres@127.0.0.1:${port}/postgres?sslmode=disable`;
   return {
-    dsn: `postgres://postgres@127.0.0.1:${port}/postgres?sslmode=disable`,
+    dsn,
+    /** Runs a statement as the administrator. */
+    sql: (text) => run(path.join(bin, "psql"), ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", text, dsn]),
     pause: end,
     resume: start,
     stop: async () => {
