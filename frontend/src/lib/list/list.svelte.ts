@@ -162,11 +162,11 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     this.select(next === undefined ? null : this.id(next), "replace");
   }
 
-  /** Shows a hidden row again where the backend lists it now. */
-  async unhide(id: string): Promise<void> {
+  /** Shows hidden rows again where the backend lists them now. */
+  async unhide(...ids: readonly string[]): Promise<void> {
     await this.page.reload();
     const hidden = new Set(this.#hidden);
-    hidden.delete(id);
+    for (const id of ids) hidden.delete(id);
     this.#hidden = hidden;
   }
 

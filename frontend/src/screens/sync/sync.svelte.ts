@@ -5,7 +5,7 @@ import { Load, nav, type Notify } from "../../lib/ui/state";
 import { Connecting } from "./connecting.svelte";
 import { t } from "./messages";
 import type { SyncStatus } from "./status.svelte";
-import { views, type Choice, type Conflict, type DeadLetter, type Device, type Status, type View } from "./types";
+import { views, type Choice, type Conflict, type DeadLetter, type Device, type View } from "./types";
 import { mergeable, textOf } from "./words";
 
 export type Messages = Pick<Notify, "error" | "ok" | "undo"> & { deferred(d: { title: string; text?: string; commit(): Promise<unknown> | void; revert(): void }): unknown };
@@ -116,7 +116,7 @@ export class SyncScreen {
         if (conflicts.length === 1) break;
       }
     }
-    for (const c of conflicts) await this.list.unhide(c.id);
+    await this.list.unhide(...conflicts.map((c) => c.id));
     void this.status.load();
     if (failed !== undefined) this.#notify.error(failed, t.resolveFailed(conflicts.length - tokens.length));
     if (tokens.length === 0) return false;
@@ -222,7 +222,4 @@ export class SyncScreen {
   }
 
   readonly name = (c: Conflict): string => c.title || t.untitled;
-  statusOf(): Status | undefined {
-    return this.status.data;
-  }
 }
