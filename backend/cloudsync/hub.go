@@ -83,6 +83,8 @@ func hubError(host string, err error) error {
 		return fault.Unavailablef("This project has no Helix schema. Its owner must run `helix sync setup`.").WithCause(err)
 	case errors.As(err, &pg) && pg.Code == noAccess:
 		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err).WithDetails(problemDetails{ProblemRemoved})
+	case errors.As(err, &pg) && strings.HasPrefix(pg.Code, "57P"):
+		return fault.Unavailablef("Couldn't reach the hub %s: the database was stopped or is starting.", host).WithCause(err)
 	case errors.As(err, &pg):
 		return fault.Unavailablef("The hub %s reported an error: %s (%s).", host, pg.Message, pg.Code).WithCause(err)
 	}

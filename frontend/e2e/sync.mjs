@@ -252,11 +252,12 @@ async function deletion({ a, b }) {
   await item(page, /old bicycle/).click();
   await panel(page).getByText("One device deleted this").waitFor();
   await a.looks("deletion");
-  await panel(page).getByRole("button", { name: "Keep mine" }).click();
-  await until(async () => (await conflicts(a)) === 0, "resolved");
+  await panel(page).getByRole("button", { name: "Delete after all" }).click();
+  await toast(page, "Deleted: The old bicycle is in the yard.").waitFor();
   await settle(a, b);
   await until(async () => (await b.rpc("sync.trash", { kinds: ["memory"] })).items.some((m) => m.id === id), "deleted on both, and in the trash");
-  await page.getByRole("link", { name: "Trash" }).last().click();
+  await page.getByRole("button", { name: "More of sync" }).click();
+  await page.getByRole("menuitem", { name: "Open Trash" }).click();
   await page.getByRole("listbox", { name: "Trash" }).getByText(/old bicycle/).waitFor();
 }
 

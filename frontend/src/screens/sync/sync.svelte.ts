@@ -1,12 +1,13 @@
 /** State of the Sync screen, without a DOM. */
 import { ListState, route } from "../../lib/list/state";
 import type { Rpc } from "../../lib/rpc";
+import { asError } from "../../lib/rpc/errors";
 import { Load, nav, type Notify } from "../../lib/ui/state";
 import { Connecting } from "./connecting.svelte";
 import { t } from "./messages";
 import type { SyncStatus } from "./status.svelte";
 import { views, type Choice, type Conflict, type DeadLetter, type Device, type View } from "./types";
-import { mergeable, textOf } from "./words";
+import { mergeable, resolvedText, textOf } from "./words";
 
 export type Messages = Pick<Notify, "error" | "ok" | "undo"> & { deferred(d: { title: string; text?: string; commit(): Promise<unknown> | void; revert(): void }): unknown };
 
@@ -75,7 +76,9 @@ export class SyncScreen {
       await act();
       return true;
     } catch (e) {
-      this.#notify.error(e, failed);
+      await this.status.load();
+      // What the banner says needs no message beside it.
+      if (nav.screen !== "sync" || asError(e).message !== this.status.data?.error) this.#notify.error(e, failed);
       return false;
     } finally {
       this.busy = false;
@@ -127,7 +130,7 @@ export class SyncScreen {
       if (conflicts.length === 1) this.list.select(conflicts[0]!.id, "replace");
     };
     this.#undo.push(undo);
-    this.#notify.undo(conflicts.length === 1 ? t.resolved(choice, this.name(conflicts[0]!)) : t.resolvedMany(tokens.length), undo);
+    this.#notify.undo(conflicts.length === 1 ? resolvedText(conflicts[0]!, choice, this.name(conflicts[0]!)) : t.resolvedMany(tokens.length), undo);
     return true;
   }
 

@@ -2,7 +2,7 @@ import { lookup } from "../../lib/i18n";
 import { common } from "../../lib/i18n/common";
 import { format } from "../../lib/ui/state";
 import { t } from "./messages";
-import type { Conflict, Status } from "./types";
+import type { Choice, Conflict, Status } from "./types";
 
 /** Parts of a definition that say nothing to a person. */
 const internal = /(_hash|_id|_size)$/;
@@ -35,10 +35,15 @@ function pretty(value: unknown): string {
 /** Whether the two values can be joined by hand. */
 export const mergeable = (c: Conflict): boolean => c.fieldType === "text" || c.fieldType === "json";
 
+/** What one side of a conflict about a deletion means: whether the item is deleted. */
+const deletes = (c: Conflict, choice: Choice): boolean => (choice === "mine" ? c.mine : c.theirs) !== null;
+export const choiceLabel = (c: Conflict, choice: Choice): string => (c.fieldType === "deleted" ? (deletes(c, choice) ? t.deleteIt : t.keepIt) : t.keep[choice]);
+export const resolvedText = (c: Conflict, choice: Choice, name: string): string => (c.fieldType === "deleted" ? (deletes(c, choice) ? t.wasDeleted(name) : t.wasKept(name)) : t.resolved(choice, name));
+
 /** Seconds while they matter, then as everywhere. */
 const ago = (when: string, now: number): string => {
   const s = Math.max(0, Math.round((now - Date.parse(when)) / 1000));
-  return s < 60 ? common.ago(common.seconds(String(s))) : format.ago(when, now);
+  return s < 2 ? common.justNow : s < 60 ? common.ago(common.seconds(String(s))) : format.ago(when, now);
 };
 
 /** "Up to date · 3 devices · last change 4 s ago" */
