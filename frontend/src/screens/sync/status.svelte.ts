@@ -21,6 +21,10 @@ export class SyncStatus {
   get connected(): boolean {
     return this.data !== undefined && this.data.state !== "off";
   }
+  /** An error keeps it from syncing, which the banner tells. */
+  get stopped(): boolean {
+    return this.data?.error !== undefined;
+  }
   /** What a person has to decide. */
   get open(): number {
     return this.data ? this.data.conflicts + this.data.failedCount : 0;

@@ -1,7 +1,6 @@
 /** State of the Sync screen, without a DOM. */
 import { ListState, route } from "../../lib/list/state";
 import type { Rpc } from "../../lib/rpc";
-import { asError } from "../../lib/rpc/errors";
 import { Load, nav, type Notify } from "../../lib/ui/state";
 import { Connecting } from "./connecting.svelte";
 import { t } from "./messages";
@@ -78,7 +77,7 @@ export class SyncScreen {
     } catch (e) {
       await this.status.load();
       // What the banner says needs no message beside it.
-      if (nav.screen !== "sync" || asError(e).message !== this.status.data?.error) this.#notify.error(e, failed);
+      if (nav.screen !== "sync" || !this.status.stopped) this.#notify.error(e, failed);
       return false;
     } finally {
       this.busy = false;
