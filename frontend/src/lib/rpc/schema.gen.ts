@@ -1298,7 +1298,7 @@ export interface CloudsyncApplied {
   rows: number;
 }
 
-/** ConflictInfo is one conflict. Mine and theirs are meant as the device saw it that merged the two. */
+/** ConflictInfo is one conflict. Mine is what this device wrote; when it wrote neither, it is what the device wrote that merged the two. */
 export interface CloudsyncConflictInfo {
   id: string;
   tableName: string;
@@ -8333,7 +8333,7 @@ export interface Methods {
   "sync.invite": { params: CloudsyncInviteParams; result: CloudsyncInviteResult };
   /** Stops exchanging until Resume. */
   "sync.pause": { params: Record<string, never>; result: CloudsyncStatusResult };
-  /** Another name of trash.purge. Removes items of the trash permanently. Items that can't be removed are listed with the reason; when none can, the call fails. */
+  /** Another name of trash.purge. Permanently deletes items in the trash. Items that cannot be deleted are listed with the reason; if none can, the call fails. */
   "sync.purge": { params: TrashItemsParams; result: TrashPurgeResult };
   /** Gives a device of this person another name, on all devices. */
   "sync.rename_device": { params: CloudsyncRenameParams; result: Record<string, never> };
@@ -8341,7 +8341,7 @@ export interface Methods {
   "sync.resolve": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
   /** Another name of sync.resolve. Writes the chosen value and closes the conflict, on all devices. */
   "sync.resolve_conflict": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
-  /** Another name of trash.restore. Brings items back. One whose name was taken meanwhile gets a number. Items that can't be restored are listed with the reason; when none can, the call fails. */
+  /** Another name of trash.restore. Restores items. If the name of an item has been taken meanwhile a number is appended. Items that cannot be restored are listed with the reason; if none can, the call fails. */
   "sync.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Ends a pause. */
   "sync.resume": { params: Record<string, never>; result: CloudsyncStatusResult };
@@ -8355,7 +8355,7 @@ export interface Methods {
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
   /** Says how sync stands. It never calls the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
-  /** Another name of trash.list. Shows what is in the trash, the latest first. */
+  /** Another name of trash.list. Lists the items in the trash, latest first. */
   "sync.trash": { params: TrashListParams; result: TrashListResult };
   /** Opens a conflict again and gives the item back what it had. It refuses when the item has changed since. */
   "sync.undo_resolve": { params: CloudsyncUndoResolveParams; result: CloudsyncResolveResult };
