@@ -48,7 +48,12 @@ export class SyncScreen {
   }
 
   start(): void {
-    this.list.start(this.#rpc, ["sync.conflict"], this.#rpc.on("sync.dead_letter", () => void this.readLetters()));
+    this.list.start(
+      this.#rpc,
+      ["sync.conflict"],
+      this.#rpc.on("sync.dead_letter", () => void this.readLetters()),
+      this.#rpc.onReload(() => this.view === "devices" && void this.readDevices()),
+    );
     void this.list.page.reload();
     void this.readLetters();
     void this.readDevices();
@@ -61,6 +66,7 @@ export class SyncScreen {
   async readDevices(): Promise<void> {
     if (!this.status.connected) return this.devices.clear();
     await this.devices.run(async (signal) => (await this.#rpc.call("sync.devices", {}, { signal })).devices);
+    void this.status.load();
     if (this.list.rows.some((c) => c.mineDevice === "" || c.theirsDevice === "")) await this.list.page.reload();
   }
 
