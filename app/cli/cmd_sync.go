@@ -27,8 +27,12 @@ type syncCmd struct {
 	Resume      syncResumeCmd      `cmd:"" help:"Resume syncing."`
 	Conflicts   syncConflictsCmd   `cmd:"" help:"List what two devices changed at the same time."`
 	Resolve     syncResolveCmd     `cmd:"" help:"Decide a conflict."`
-	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what couldn't be synced, and retry it."`
+	Undo        syncUndoCmd        `cmd:"" help:"Undo a resolution, within ten minutes."`
+	DeadLetters syncDeadLettersCmd `cmd:"" help:"List what couldn't be synced, retry it or discard it."`
+	Trash       trashListCmd       `cmd:"" help:"List what was deleted, the latest first."`
+	Restore     trashRestoreCmd    `cmd:"" help:"Restore items from the trash, on all devices."`
 	Devices     syncDevicesCmd     `cmd:"" help:"List your devices."`
+	Rename      syncRenameCmd      `cmd:"" help:"Rename a device."`
 	Revoke      syncRevokeCmd      `cmd:"" help:"End a device's access to the hub."`
 	Selftest    syncSelftestCmd    `cmd:"" help:"Verify that the hub keeps users apart, even against a modified client."`
 	Disconnect  syncDisconnectCmd  `cmd:"" help:"Leave the hub. Everything on this device is kept."`
@@ -234,7 +238,7 @@ func clipText(s string) string {
 
 type syncResolveCmd struct {
 	ID    uuid.UUID `arg:"" name:"conflict" help:"ID of the conflict."`
-	Keep  string    `required:"" enum:"mine,theirs,merged" help:"Which version to keep (${enum})."`
+	Keep  string    `required:"" enum:"mine,theirs,both,merged" help:"Which version to keep (${enum}). With both, theirs becomes a second item."`
 	Value string    `placeholder:"-" help:"With --keep merged: read the merged value from standard input."`
 }
 
@@ -254,12 +258,27 @@ func (s *syncResolveCmd) Run(c *command) error {
 			}
 		}
 	}
-	return show(c, "sync.resolve", p, func(cloudsync.ResolveResult) { c.say("Resolved.") })
+	return show(c, "sync.resolve", p, func(r cloudsync.ResolveResult) {
+		c.say("Resolved.")
+		if r.NewRowID != nil {
+			c.say("The second item is %s.", r.NewRowID)
+		}
+		c.say("Undo it within ten minutes with: helix sync undo %s", r.UndoToken)
+	})
+}
+
+type syncUndoCmd struct {
+	Token string `arg:"" help:"What helix sync resolve printed."`
+}
+
+func (u *syncUndoCmd) Run(c *command) error {
+	return show(c, "sync.undo_resolve", cloudsync.UndoResolveParams{UndoToken: u.Token}, func(cloudsync.ResolveResult) { c.say("The conflict is open again.") })
 }
 
 type syncDeadLettersCmd struct {
-	List  syncDeadListCmd  `cmd:"" default:"1" help:"List them."`
-	Retry syncDeadRetryCmd `cmd:"" help:"Retry one with the next sync."`
+	List    syncDeadListCmd    `cmd:"" default:"1" help:"List them."`
+	Retry   syncDeadRetryCmd   `cmd:"" help:"Retry one with the next sync."`
+	Discard syncDeadDiscardCmd `cmd:"" help:"Save one to a file and stop trying to sync it."`
 }
 
 type syncDeadListCmd struct{}
@@ -286,6 +305,14 @@ func (r *syncDeadRetryCmd) Run(c *command) error {
 	return show(c, "sync.retry_dead_letter", cloudsync.RetryParams{ID: r.ID}, func(json.RawMessage) { c.say("It will be sent again with the next sync.") })
 }
 
+type syncDeadDiscardCmd struct {
+	ID uuid.UUID `arg:"" name:"item" help:"ID of the item."`
+}
+
+func (d *syncDeadDiscardCmd) Run(c *command) error {
+	return show(c, "sync.discard_dead_letter", cloudsync.RetryParams{ID: d.ID}, func(r cloudsync.DiscardResult) { c.say("Discarded. A copy is in %s.", r.Path) })
+}
+
 type syncDevicesCmd struct{}
 
 func (*syncDevicesCmd) Run(c *command) error {
@@ -309,6 +336,15 @@ func (*syncDevicesCmd) Run(c *command) error {
 		}
 		c.table([]string{"ID", "NAME", "PLATFORM", "LAST SEEN", "STATE"}, rows)
 	})
+}
+
+type syncRenameCmd struct {
+	ID   uuid.UUID `arg:"" name:"device" help:"ID of the device."`
+	Name string    `arg:"" help:"Its new name."`
+}
+
+func (r *syncRenameCmd) Run(c *command) error {
+	return show(c, "sync.rename_device", cloudsync.RenameParams{ID: r.ID, Name: r.Name}, func(json.RawMessage) { c.say("Renamed.") })
 }
 
 type syncRevokeCmd struct {

@@ -28,6 +28,10 @@ type Options struct {
 	Private bool
 	// Platform is web, desktop, ios, android or cli; "": desktop.
 	Platform string
+	// Exports is the folder for items that a person discards; "": none can be.
+	Exports string
+	// ChangedUser is called after joining a hub has given the local user another id; nil: nobody asks.
+	ChangedUser func(from, to uuid.UUID)
 }
 
 // Service syncs one database. Everything that goes wrong is a state that Status reports.
@@ -48,6 +52,7 @@ type Service struct {
 	err    *fault.Error
 	head   int64
 	offset time.Duration
+	noted  time.Time // when wrote last told
 }
 
 // New returns the sync of db. It opens nothing.
@@ -159,9 +164,13 @@ var errNotEnrolled = fault.Unavailablef("This device isn't connected to a hub. R
 
 // open gives a connection that has said hello. A copy of this device's data folder that is in
 // use elsewhere, and a restored backup, show by their counters: then the device registers again.
-func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
-	l, err := s.local(ctx)
-	if err != nil {
+func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
+	defer func() {
+		if err != nil {
+			s.noteError(err)
+		}
+	}()
+	if l, err = s.local(ctx); err != nil {
 		return nil, l, err
 	}
 	if l.hub == nil {
@@ -170,7 +179,8 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 	if err := s.loadKey(ctx, l); err != nil {
 		return nil, l, err
 	}
-	if s.conn == nil || s.conn.IsClosed() {
+	fresh := s.conn == nil || s.conn.IsClosed()
+	if fresh {
 		s.setState(Connecting, nil)
 		password, err := s.secrets.Value(s.asUser(ctx), passwordSecret)
 		if err != nil {
@@ -190,20 +200,30 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 	if err := s.exchangeKeys(ctx, s.conn, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
 	}
+	if fresh {
+		s.setState(Live, nil)
+	}
 	return s.conn, l, nil
 }
 
-func (s *Service) loadKey(ctx context.Context, l local) error {
-	s.cipher = Cipher{}
+func (s *Service) loadKey(ctx context.Context, l local) (err error) {
+	s.cipher, err = s.readKey(ctx, l)
+	return err
+}
+
+// readKey gives the cipher of this person's data; the zero value when it is not encrypted.
+func (s *Service) readKey(ctx context.Context, l local) (Cipher, error) {
 	if !l.hub.Private {
-		return nil
+		return Cipher{}, nil
 	}
 	ring, err := s.ring(ctx, l)
-	if err != nil {
-		return err
+	if fault.Is(err, fault.NotFound) {
+		return Cipher{}, fault.Deniedf("The key to your synced data is not on this device. Disconnect, then enter a code from another device.").WithCause(err).WithDetails(problemDetails{ProblemKey})
 	}
-	s.cipher, err = ring.cipher(l.keyVersion)
-	return err
+	if err != nil {
+		return Cipher{}, err
+	}
+	return ring.cipher(l.keyVersion)
 }
 
 // hello tells the hub where this device stands, and learns the hub's clock.
@@ -232,7 +252,7 @@ func (s *Service) hello(ctx context.Context, l *local) error {
 		s.head, s.offset = int64(g.Head), offset
 		s.mu.Unlock()
 		if g.MinRead > SchemaVersion {
-			return fault.Unavailablef("The hub needs a newer version of Helix. Update Helix on this device; its changes are kept until then.")
+			return fault.Unavailablef("The hub needs a newer version of Helix. Update Helix on this device; its changes are kept until then.").WithDetails(problemDetails{ProblemSchema})
 		}
 		if g.Known && g.Site == l.site {
 			l.greeting = g

@@ -2,16 +2,13 @@ package cloudsync
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -27,7 +24,8 @@ type ConflictsParams struct {
 	Offset    int    `json:"offset,omitempty"`
 }
 
-// ConflictInfo is one conflict.
+// ConflictInfo is one conflict. Mine is what this device wrote; when it wrote neither, it is what the
+// device wrote that merged the two.
 type ConflictInfo struct {
 	ID        uuid.UUID `json:"id"`
 	TableName string    `json:"tableName"`
@@ -36,13 +34,25 @@ type ConflictInfo struct {
 	Kind      string    `json:"kind"`
 	Strategy  string    `json:"strategy"`
 	// Field is the column, or definition: all columns that the definition hash is of.
-	Field      string          `json:"field"`
-	Base       json.RawMessage `json:"base"`
-	Mine       json.RawMessage `json:"mine"`
-	Theirs     json.RawMessage `json:"theirs"`
-	Status     string          `json:"status"`
-	Resolution string          `json:"resolution,omitempty"`
-	CreatedAt  time.Time       `json:"createdAt"`
+	Field string `json:"field"`
+	// FieldType is text, json, number, boolean, time, definition (an object of columns) or deleted.
+	FieldType string          `json:"fieldType"`
+	Base      json.RawMessage `json:"base"`
+	Mine      json.RawMessage `json:"mine"`
+	Theirs    json.RawMessage `json:"theirs"`
+	// MineDevice and TheirsDevice are the names of the devices that wrote the two, "" when a name
+	// is not known here.
+	MineDevice   string     `json:"mineDevice"`
+	TheirsDevice string     `json:"theirsDevice"`
+	MineAt       *time.Time `json:"mineAt"`
+	TheirsAt     *time.Time `json:"theirsAt"`
+	// Suggested is the side whose value the row has now: mine, theirs, or "" when it has another.
+	Suggested string `json:"suggested"`
+	// CanKeepBoth says whether the choice both is possible: a second row is made.
+	CanKeepBoth bool      `json:"canKeepBoth"`
+	Status      string    `json:"status"`
+	Resolution  string    `json:"resolution,omitempty"`
+	CreatedAt   time.Time `json:"createdAt"`
 }
 
 // ConflictsResult is one page, the latest first.
@@ -78,12 +88,16 @@ func (s *Service) Conflicts(ctx context.Context, p ConflictsParams) (r Conflicts
 			if err != nil {
 				return err
 			}
+			names, err := deviceNames(tx)
+			if err != nil {
+				return err
+			}
 			for _, id := range ids {
 				c, err := s.conflict(tx, id)
 				if err != nil {
 					return err
 				}
-				r.Conflicts = append(r.Conflicts, c)
+				r.Conflicts = append(r.Conflicts, c.info(names))
 			}
 			return nil
 		})
@@ -93,8 +107,32 @@ func (s *Service) Conflicts(ctx context.Context, p ConflictsParams) (r Conflicts
 
 var errNoConflict = fault.NotFoundf("Conflict not found.")
 
+// conflict is a row of sync_conflicts with what it is about.
+type conflict struct {
+	ConflictInfo
+	of           table     // the table of the item; its Table is "" when this version does not know it
+	item         *localRow // nil: it is gone
+	mine, theirs Dot
+	resolvedBy   int64 // site
+	// swapped says that the stored conflict has the two sides the other way around.
+	swapped bool
+}
+
+// side turns mine into theirs, and the other way around, where the sides are swapped.
+func (c conflict) side(name string) string {
+	if other := map[string]string{"mine": "theirs", "theirs": "mine"}[name]; c.swapped && other != "" {
+		return other
+	}
+	return name
+}
+
+func (c conflict) info(names map[int64]string) ConflictInfo {
+	c.MineDevice, c.TheirsDevice = names[c.mine.Site()], names[c.theirs.Site()]
+	return c.ConflictInfo
+}
+
 // conflict reads one conflict of the caller.
-func (s *Service) conflict(tx *storage.Tx, id uuid.UUID) (c ConflictInfo, err error) {
+func (s *Service) conflict(tx *storage.Tx, id uuid.UUID) (c conflict, err error) {
 	t, _ := s.table("sync_conflicts")
 	r, err := t.readRow(tx, id)
 	if err != nil {
@@ -104,210 +142,140 @@ func (s *Service) conflict(tx *storage.Tx, id uuid.UUID) (c ConflictInfo, err er
 		return c, errNoConflict
 	}
 	text := func(name string) string { s, _ := r.Values[name].(string); return s }
-	raw := func(name string) json.RawMessage {
-		if t := text(name); json.Valid([]byte(t)) {
-			return json.RawMessage(t)
+	number := func(name string) int64 { n, _ := r.Values[name].(int64); return n }
+	at := func(name string) *time.Time {
+		if number(name) == 0 {
+			return nil
 		}
-		return json.RawMessage("null")
+		v := time.UnixMicro(number(name)).UTC()
+		return &v
 	}
-	c = ConflictInfo{
+	c.ConflictInfo = ConflictInfo{
 		ID: id, TableName: text("table_name"), Field: text("field"), Kind: text("kind"), Strategy: text("strategy"), Status: text("status"), Resolution: text("resolution"),
-		Base: raw("base"), Mine: raw("local_value"), Theirs: raw("remote_value"), CreatedAt: time.UnixMicro(r.Created).UTC(),
+		MineAt: at("local_at"), TheirsAt: at("remote_at"), CreatedAt: time.UnixMicro(r.Created).UTC(),
 	}
+	for name, into := range map[string]*json.RawMessage{"base": &c.Base, "local_value": &c.Mine, "remote_value": &c.Theirs} {
+		*into = rawValue(text(name), c.Field)
+	}
+	c.mine, c.theirs = Dot(number("local_dot")), Dot(number("remote_dot"))
+	l, err := readLocal(tx)
+	if err != nil {
+		return c, err
+	}
+	if c.swapped = c.theirs.Site() == l.site && c.mine.Site() != l.site; c.swapped {
+		c.Mine, c.Theirs, c.MineAt, c.TheirsAt, c.mine, c.theirs = c.Theirs, c.Mine, c.TheirsAt, c.MineAt, c.theirs, c.mine
+		c.Resolution = c.side(c.Resolution)
+	}
+	status, _ := t.column("status")
+	c.resolvedBy = r.Meta.Stamps[status.No].Dot.Site()
 	if b, ok := r.Values["row_id"].([]byte); ok {
 		copy(c.RowID[:], b)
 	}
-	if of, ok := s.table(c.TableName); ok {
-		c.Title, err = of.title(tx, c.RowID)
+	var known bool
+	if c.of, known = s.table(c.TableName); !known {
+		return c, nil
 	}
-	return c, err
+	if c.item, err = c.of.readRow(tx, c.RowID); err != nil || c.item == nil {
+		return c, err
+	}
+	c.Title = c.of.title(c.item)
+	c.FieldType = c.of.fieldType(c.Field)
+	c.CanKeepBoth = c.of.canKeepBoth(c.Field) && !c.item.deleted()
+	if c.Status != "resolved" {
+		c.Suggested = c.suggested()
+	}
+	return c, nil
+}
+
+// rawValue is a value as sync_conflicts keeps it. A definition is a JSON object in a text.
+func rawValue(text, field string) json.RawMessage {
+	var inner string
+	if field == unit && json.Unmarshal([]byte(text), &inner) == nil {
+		text = inner
+	}
+	if !json.Valid([]byte(text)) {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(text)
+}
+
+// suggested is the side that the row has now.
+func (c conflict) suggested() string {
+	for _, side := range []string{"mine", "theirs"} {
+		values, err := c.values(map[string]json.RawMessage{"mine": c.Mine, "theirs": c.Theirs}[side])
+		if err != nil {
+			continue
+		}
+		same := true
+		for name, v := range values {
+			if name == deletedAt {
+				same = same && (v == nil) == (c.item.Values[name] == nil)
+			} else {
+				same = same && equal(v, c.item.Values[name])
+			}
+		}
+		if same {
+			return side
+		}
+	}
+	return ""
+}
+
+func (t table) fieldType(field string) string {
+	col, ok := t.column(field)
+	switch {
+	case field == unit:
+		return unit
+	case field == deletedAt:
+		return "deleted"
+	case !ok:
+		return "text"
+	case col.Merge == storage.ManualMerge && col.Hub == "text", col.Merge == storage.ORSet:
+		return "json"
+	}
+	switch col.Hub {
+	case "boolean":
+		return "boolean"
+	case "timestamptz":
+		return "time"
+	case "bigint", "double precision":
+		return "number"
+	}
+	return "text"
+}
+
+// canKeepBoth reports whether a second row may hold the other value of a field: something that a
+// person writes, in a row that stands for itself. The id of other rows is made of what they are about.
+func (t table) canKeepBoth(field string) bool {
+	col, ok := t.column(field)
+	written := field == unit || ok && (col.Merge == storage.Text3 || col.Merge == storage.ManualMerge)
+	named := slices.ContainsFunc(t.columns, func(c storage.SyncedColumn) bool { return c.Name == "name" })
+	return written && t.Policy == storage.MergeRows && (named || t.Table == "memories")
 }
 
 // title is what a person calls a row.
-func (t table) title(tx *storage.Tx, id uuid.UUID) (string, error) {
-	r, err := t.readRow(tx, id)
-	if err != nil || r == nil {
-		return "", err
-	}
+func (t table) title(r *localRow) string {
 	for _, name := range []string{"name", "title", "content", "text", "description", "layer_name", "alias"} {
 		if s, _ := r.Values[name].(string); strings.TrimSpace(s) != "" {
 			if words := []rune(strings.Join(strings.Fields(s), " ")); len(words) > 60 {
-				return string(words[:60]) + "…", nil
+				return string(words[:60]) + "…"
 			}
-			return s, nil
+			return s
 		}
 	}
-	return "", nil
+	return ""
 }
 
-// ResolveParams decide a conflict.
-type ResolveParams struct {
-	ConflictID uuid.UUID `json:"conflictId"`
-	// Choice is mine, theirs or merged. Of a row that was deleted on one device and edited on
-	// another, mine and theirs are what the two did.
-	Choice string `json:"choice"`
-	// Value is the merged value; only for merged.
-	Value json.RawMessage `json:"value,omitempty"`
-}
-
-// ResolveResult names the row that was written.
-type ResolveResult struct {
-	RowID uuid.UUID `json:"rowId"`
-}
-
-// Resolve writes the chosen value and closes the conflict, on all devices.
-func (s *Service) Resolve(ctx context.Context, p ResolveParams) (r ResolveResult, err error) {
-	switch {
-	case p.Choice != "mine" && p.Choice != "theirs" && p.Choice != "merged":
-		return r, fault.InvalidField("choice", fault.CodeInvalid, "choice: %.32q is not one of mine, theirs and merged.", p.Choice)
-	case (p.Choice == "merged") != (len(p.Value) > 0):
-		return r, fault.InvalidField("value", fault.CodeInvalid, "Give value with the choice merged, and only then.")
-	}
-	err = s.loaded(ctx, func() error {
-		return s.db.Write(ctx, func(tx *storage.Tx) error {
-			c, err := s.conflict(tx, p.ConflictID)
-			if err != nil {
-				return err
-			}
-			if c.Status == "resolved" {
-				return fault.Conflictf("This conflict is already resolved.")
-			}
-			value := map[string]json.RawMessage{"mine": c.Mine, "theirs": c.Theirs, "merged": p.Value}[p.Choice]
-			if err := s.setField(tx, c, value); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(`UPDATE sync_conflicts SET status = 'resolved', resolution = ?, resolved_at = ?, updated_at = ? WHERE id = ?`, p.Choice, tx.Now, tx.Now, c.ID); err != nil {
-				return err
-			}
-			r.RowID = c.RowID
-			tx.AfterCommit(func() { bus.Publish(tx.Bus(), identity.UserID(ctx), ConflictsChanged{}) })
-			return nil
-		})
-	})
-	return r, err
-}
-
-// setField writes the value of a conflict into its row, as an edit of this device.
-func (s *Service) setField(tx *storage.Tx, c ConflictInfo, value json.RawMessage) error {
-	t, ok := s.table(c.TableName)
-	if !ok {
-		return fault.Invalidf("This version of Helix does not know %s.", c.TableName)
-	}
-	r, err := t.readRow(tx, c.RowID)
-	if err != nil {
-		return err
-	}
-	if r == nil || r.user != identity.UserID(tx.Context()) {
-		return fault.NotFoundf("The item of this conflict is gone.")
-	}
-	fields := map[string]any{c.Field: nil}
-	if c.Field == unit {
-		fields, err = readObject(value)
-	} else {
-		var v map[string]any
-		v, err = readObject(fmt.Appendf(nil, `{"v":%s}`, value))
-		fields[c.Field] = v["v"]
-	}
-	if err != nil {
-		return fault.InvalidField("value", fault.CodeInvalid, "value is not a value of %s.", c.Field)
-	}
-	for name, v := range fields {
-		col, ok := t.column(name)
-		if !ok || col.Child != "" {
-			return fault.InvalidField("value", fault.CodeInvalid, "%s has no field %.64q.", c.TableName, name)
-		}
-		x, err := localValue(col, v)
-		if err != nil {
-			return fault.InvalidField("value", fault.CodeInvalid, "value is not a value of %s.", name)
-		}
-		set := map[string]any{name: x}
-		if text, ok := x.(string); ok {
-			for _, h := range t.columns {
-				if h.HashOf == name {
-					set[h.Name] = hashOf(h, text)
-				}
-			}
-		}
-		for name, x := range set {
-			col, _ := t.column(name)
-			if x, err = tx.SealedValue(t.Table, col, c.RowID, x, s.o.Private); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(`UPDATE `+t.Table+` SET `+name+` = ?, updated_at = ? WHERE id = ?`, x, tx.Now, c.RowID); err != nil {
-				return err
-			}
+// written says which version of a row wrote a field last, and when in microseconds.
+func (t table) written(v Version, field string) (Dot, int64) {
+	var last Stamp
+	for _, c := range append(slices.Clone(t.columns), deletedColumn) {
+		if c.Name == field || field == unit && c.Merge == storage.ManualMerge || field == deletedAt && !v.deleted() {
+			last = later(last, v.Meta.Stamps[c.No])
 		}
 	}
-	return nil
-}
-
-// DeadLetterInfo is one item that could not be synced.
-type DeadLetterInfo struct {
-	ID        uuid.UUID `json:"id"`
-	Direction string    `json:"direction"` // out: the hub refused it; in: this device could not store it
-	TableName string    `json:"tableName"`
-	RowID     uuid.UUID `json:"rowId"`
-	Title     string    `json:"title"`
-	SQLState  string    `json:"sqlState,omitempty"`
-	Message   string    `json:"message"`
-	Attempts  int       `json:"attempts"`
-	CreatedAt time.Time `json:"createdAt"`
-}
-
-// DeadLettersResult lists them, the oldest first.
-type DeadLettersResult struct {
-	DeadLetters []DeadLetterInfo `json:"deadLetters"`
-}
-
-// DeadLetters lists what could not be synced and why.
-func (s *Service) DeadLetters(ctx context.Context, _ struct{}) (r DeadLettersResult, err error) {
-	err = s.loaded(ctx, func() error {
-		return s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-			r.DeadLetters, err = storage.Collect(tx.Select(`SELECT op_id, direction, tbl, row_id, sqlstate, message, attempts, created_at FROM sync_dead_letter ORDER BY created_at, op_id LIMIT 1000`), func(row storage.Row) (d DeadLetterInfo, err error) {
-				err = row.Scan(&d.ID, &d.Direction, &d.TableName, &d.RowID, &d.SQLState, &d.Message, &d.Attempts, storage.Time(&d.CreatedAt))
-				return d, err
-			})
-			for i := range r.DeadLetters {
-				d := &r.DeadLetters[i]
-				if t, ok := s.table(d.TableName); ok && err == nil {
-					d.Title, err = t.title(tx, d.RowID)
-				}
-			}
-			return err
-		})
-	})
-	return r, err
-}
-
-// RetryParams name a dead letter.
-type RetryParams struct {
-	ID uuid.UUID `json:"id"`
-}
-
-// RetryDeadLetter has an item that the hub refused sent again with the next exchange. What this
-// device could not store is tried again by itself.
-func (s *Service) RetryDeadLetter(ctx context.Context, p RetryParams) (struct{}, error) {
-	return struct{}{}, s.loaded(ctx, func() error {
-		return s.db.Write(ctx, func(tx *storage.Tx) error {
-			var k rowKey
-			var direction string
-			err := tx.QueryRow(`SELECT direction, tbl, row_id FROM sync_dead_letter WHERE op_id = ?`, p.ID).Scan(&direction, &k.table, &k.id)
-			if errors.Is(err, sql.ErrNoRows) {
-				return fault.NotFoundf("No such item.")
-			}
-			if err != nil || direction == "in" {
-				return err
-			}
-			o, err := outboxOf(tx, k)
-			if err != nil {
-				return err
-			}
-			t, ok := s.table(k.table)
-			if o == nil || !ok {
-				_, err := tx.Exec(`DELETE FROM sync_dead_letter WHERE op_id = ?`, p.ID)
-				return err
-			}
-			return t.retry(tx, k, *o)
-		})
-	})
+	if last.Dot == 0 {
+		last.Dot = v.Meta.Dot
+	}
+	return last.Dot, last.HLC >> 16 * 1000
 }

@@ -96,7 +96,7 @@ func TestConflictKeepsBothValuesUntilResolved(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	_, err := a.Resolve(a.ctx, ResolveParams{ConflictID: c.ID, Choice: "both"})
+	_, err := a.Resolve(a.ctx, ResolveParams{ConflictID: c.ID, Choice: "neither"})
 	if !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}

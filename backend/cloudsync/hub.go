@@ -81,13 +81,15 @@ func hubError(host string, err error) error {
 	case err == nil, errors.As(err, &coded), errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
-		return fault.Deniedf("The hub %s refused this device: it was removed or its invitation has expired. Data on this device is kept.", host).WithCause(err)
+		return fault.Deniedf("The hub %s refused this device: it was removed or its invitation has expired. Data on this device is kept.", host).WithCause(err).WithDetails(problemDetails{ProblemRemoved})
 	case errors.As(err, &pg) && (pg.Code == "3F000" || pg.Code == "42883"):
 		return fault.Unavailablef("This project has no Helix schema. Its owner must run `helix sync setup`.").WithCause(err)
 	case errors.As(err, &pg) && pg.Code == noAccess:
-		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err)
+		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err).WithDetails(problemDetails{ProblemRemoved})
 	case errors.As(err, &pg) && pg.Code == copyActive:
 		return fault.Unavailablef("A copy of this device is connected to the hub %s. The next exchange registers this one again.", host).WithCause(err)
+	case errors.As(err, &pg) && strings.HasPrefix(pg.Code, "57P"):
+		return fault.Unavailablef("Couldn't reach the hub %s: the database was stopped or is starting.", host).WithCause(err)
 	case errors.As(err, &pg):
 		return fault.Unavailablef("The hub %s reported an error: %s (%s).", host, pg.Message, pg.Code).WithCause(err)
 	}

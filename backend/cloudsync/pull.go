@@ -169,7 +169,8 @@ type applier struct {
 type found struct {
 	rowKey
 	Conflict
-	mine, theirs Dot
+	mine, theirs     Dot
+	mineAt, theirsAt int64 // when the two were written, in microseconds; 0: unknown
 }
 
 // waiting are the rows that could not be stored before.
@@ -360,7 +361,10 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 		return err
 	}
 	for _, c := range conflicts {
-		a.conflicts = append(a.conflicts, found{k, c, dot, theirs.Meta.Dot})
+		f := found{rowKey: k, Conflict: c}
+		f.mine, f.mineAt = t.written(local, c.Field)
+		f.theirs, f.theirsAt = t.written(theirs, c.Field)
+		a.conflicts = append(a.conflicts, f)
 	}
 	a.r.Merged++
 	*a.applied = append(*a.applied, k)
@@ -421,9 +425,9 @@ func (a *applier) storeConflicts() error {
 			}
 			values = append(values, x)
 		}
-		if _, err := a.tx.Exec(`INSERT INTO sync_conflicts (id, user_id, table_name, row_id, field, kind, strategy, base, local_value, remote_value, local_dot, remote_dot, status, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			id, a.l.user, f.table, f.id, f.Field, f.Kind, f.Strategy, values[0], values[1], values[2], int64(f.mine), int64(f.theirs), status, a.tx.Now, a.tx.Now); err != nil {
+		if _, err := a.tx.Exec(`INSERT INTO sync_conflicts (id, user_id, table_name, row_id, field, kind, strategy, base, local_value, remote_value, local_dot, remote_dot, local_at, remote_at, status, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			id, a.l.user, f.table, f.id, f.Field, f.Kind, f.Strategy, values[0], values[1], values[2], int64(f.mine), int64(f.theirs), f.mineAt, f.theirsAt, status, a.tx.Now, a.tx.Now); err != nil {
 			return err
 		}
 	}

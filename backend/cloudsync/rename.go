@@ -125,6 +125,9 @@ func (a *applier) renamed(t table, k rowKey, base Version, name, free string, p 
 			return err
 		}
 	}
-	a.conflicts = append(a.conflicts, found{k, Conflict{Field: "name", Kind: "version_mismatch", Strategy: "automatic", Base: name, Mine: free, Theirs: name}, newDot(a.l.site, a.l.ctr+1), base.Meta.Dot})
+	a.conflicts = append(a.conflicts, found{
+		rowKey: k, Conflict: Conflict{Field: "name", Kind: "version_mismatch", Strategy: "automatic", Base: name, Mine: free, Theirs: name},
+		mine: newDot(a.l.site, a.l.ctr+1), theirs: base.Meta.Dot, mineAt: a.tx.Now.UnixMicro(),
+	})
 	return relog(a.tx, k, op, p.stamps)
 }

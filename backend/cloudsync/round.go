@@ -60,7 +60,7 @@ func (s *Service) Coordinate(ctx context.Context, p CoordinateParams) (Coordinat
 // exchange is one round with the hub. Its error is also what Status shows from then on.
 func (s *Service) exchange(ctx context.Context, action string) (r Round, err error) {
 	err = s.exclusive(ctx, func() (err error) {
-		defer func() { s.ended(err) }()
+		defer func() { s.ended(ctx, err, r) }()
 		c, l, err := s.open(ctx)
 		if err != nil {
 			return err
@@ -117,6 +117,9 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 		} else if n == 0 {
 			break
 		}
+	}
+	if err := s.learnDevices(ctx, c); err != nil {
+		return err
 	}
 	if err := s.pruneHub(ctx, c); err != nil {
 		return err

@@ -31,11 +31,18 @@ func (s *Service) Run(ctx context.Context) error {
 		default:
 		}
 	}
-	defer bus.Subscribe(s.db.Bus(), func(uuid.UUID, storage.CapturedRows) { nudge() })()
-	defer bus.Subscribe(s.db.Bus(), func(uuid.UUID, connectionChanged) { nudge() })()
+	defer bus.Subscribe(s.db.Bus(), func(uuid.UUID, storage.CapturedRows) { nudge(); s.wrote() })()
+	connected := make(chan struct{}, 1)
+	defer bus.Subscribe(s.db.Bus(), func(uuid.UUID, connectionChanged) {
+		nudge()
+		select {
+		case connected <- struct{}{}:
+		default:
+		}
+	})()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { s.exchangeLoop(ctx, wake); return nil })
-	g.Go(func() error { s.listenLoop(ctx, nudge); return nil })
+	g.Go(func() error { s.listenLoop(ctx, nudge, connected); return nil })
 	return g.Wait()
 }
 
@@ -101,8 +108,9 @@ func backoff(failures int) time.Duration {
 	return max(most/10, time.Duration(float64(most)*rand.Float64())) //nolint:gosec // no secret
 }
 
-// listenLoop holds a second connection on which the hub says that its feed has grown.
-func (s *Service) listenLoop(ctx context.Context, nudge func()) {
+// listenLoop holds a second connection on which the hub says that its feed has grown. A hub that was
+// just connected is listened to at once.
+func (s *Service) listenLoop(ctx context.Context, nudge func(), connected <-chan struct{}) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if s.active(ctx) {
 			begin := time.Now()
@@ -115,6 +123,8 @@ func (s *Service) listenLoop(ctx context.Context, nudge func()) {
 		}
 		select {
 		case <-ctx.Done():
+		case <-connected:
+			failures = 0
 		case <-time.After(max(backoff(failures), retryFirst)):
 		}
 	}

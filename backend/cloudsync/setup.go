@@ -42,6 +42,8 @@ type SetupResult struct {
 	Encrypted  bool `json:"encrypted"`
 	// RecoveryCode joins a device when no other is left. It is shown once; only the first device gets it.
 	RecoveryCode string `json:"recoveryCode,omitempty"`
+	// Checks is how many checks of the self-test the hub passed.
+	Checks int `json:"checks"`
 }
 
 // Setup makes a database the hub of this person, or brings its schema up to date, proves with the
@@ -56,18 +58,18 @@ func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error)
 	return r, err
 }
 
-// verified fails when the self-test does.
-func verified(ctx context.Context, c *pgx.ConnConfig) error {
+// verified fails when the self-test does, and says how many checks it has.
+func verified(ctx context.Context, c *pgx.ConnConfig) (passed int, err error) {
 	r, err := selftest(ctx, c)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, x := range r.Checks {
 		if !x.OK {
-			return fault.Unavailablef("The hub does not keep users apart: %d of %d checks failed, such as %q. Nothing was connected.", r.Failed, len(r.Checks), x.Name)
+			return 0, fault.Unavailablef("The hub does not keep users apart: %d of %d checks failed, such as %q. Nothing was connected.", r.Failed, len(r.Checks), x.Name)
 		}
 	}
-	return nil
+	return r.Passed, nil
 }
 
 func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r SetupResult, err error) {
@@ -83,7 +85,7 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 			return hubError(c.Host, err)
 		}
 		if verify {
-			if err := verified(ctx, c); err != nil {
+			if r.Checks, err = verified(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -254,6 +256,9 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 		if d.UserID != from {
 			if err := audit.Rekey(tx, from, d.UserID); err != nil {
 				return err
+			}
+			if s.o.ChangedUser != nil {
+				tx.AfterCommit(func() { s.o.ChangedUser(from, d.UserID) })
 			}
 		}
 		l, err := readLocal(tx)

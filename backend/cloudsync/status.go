@@ -33,6 +33,24 @@ type StatusChanged struct {
 	Error string `json:"error,omitempty"`
 }
 
+// Problem is something that a person has to do something about.
+type Problem string
+
+// The problems.
+const (
+	ProblemClock   Problem = "clock"   // this device's clock is off by more than five minutes
+	ProblemKey     Problem = "key"     // the key of the encrypted data is not here
+	ProblemSchema  Problem = "schema"  // the hub needs a newer version of Helix
+	ProblemRemoved Problem = "removed" // another device has removed this one
+)
+
+// problemDetails are the details of an error that is a problem.
+type problemDetails struct {
+	Problem Problem `json:"problem"`
+}
+
+const maxClockOffset = 5 * time.Minute
+
 // HubInfo describes the hub.
 type HubInfo struct {
 	Host          string `json:"host"`
@@ -49,6 +67,10 @@ type StatusResult struct {
 	FailedCount  int        `json:"failedCount"`
 	Conflicts    int        `json:"conflicts"`
 	LastSyncTime *time.Time `json:"lastSyncTime"`
+	// LastChange is when something was last sent or received.
+	LastChange *time.Time `json:"lastChange"`
+	// Devices is how many devices this person has, as far as this one has heard.
+	Devices int `json:"devices"`
 	// Cursor and Head are places in the hub's feed, as decimal strings.
 	Cursor        string   `json:"cursor"`
 	Head          string   `json:"head"`
@@ -57,6 +79,7 @@ type StatusResult struct {
 	Device        string   `json:"device,omitempty"`
 	Site          int64    `json:"site,omitempty"`
 	Error         string   `json:"error,omitempty"`
+	Problem       Problem  `json:"problem,omitempty"`
 }
 
 // Status says how sync stands. It never calls the hub.
@@ -65,6 +88,12 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) 
 	r := StatusResult{State: s.state, Head: strconv.FormatInt(s.head, 10), ClockOffsetMS: s.offset.Milliseconds()}
 	if s.err != nil {
 		r.Error = s.err.Message
+		if d, ok := s.err.Details.(problemDetails); ok {
+			r.Problem = d.Problem
+		}
+	}
+	if r.Problem == "" && s.offset.Abs() > maxClockOffset {
+		r.Problem = ProblemClock
 	}
 	s.mu.Unlock()
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -73,7 +102,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) 
 			return err
 		}
 		if l.hub == nil {
-			r.State = Off
+			r.State, r.Error, r.Problem = Off, "", ""
 			return nil
 		}
 		r.Hub = &HubInfo{Host: l.hub.Host, SchemaVersion: SchemaVersion, Encrypted: l.hub.Private}
@@ -85,16 +114,20 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) 
 			r.State = Offline
 		}
 		var cursor int64
-		var at time.Time
-		if err := tx.QueryRow(`SELECT seq, synced_at FROM sync_cursor`).Scan(&cursor, storage.Time(&at)); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		var at, changed time.Time
+		if err := tx.QueryRow(`SELECT seq, synced_at, changed_at FROM sync_cursor`).Scan(&cursor, storage.Time(&at), storage.Time(&changed)); err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		r.Cursor = strconv.FormatInt(cursor, 10)
 		if !at.IsZero() {
 			r.LastSyncTime = &at
 		}
+		if !changed.IsZero() {
+			r.LastChange = &changed
+		}
 		return tx.QueryRow(`SELECT (SELECT count(*) FROM sync_outbox WHERE parked = 0) + (SELECT count(*) FROM (SELECT DISTINCT tbl, row_id FROM change_log)),
-			(SELECT count(*) FROM sync_dead_letter), (SELECT count(*) FROM sync_conflicts WHERE user_id = ? AND status = 'open' AND deleted_at IS NULL)`, l.user).Scan(&r.QueueLength, &r.FailedCount, &r.Conflicts)
+			(SELECT count(*) FROM sync_dead_letter), (SELECT count(*) FROM sync_conflicts WHERE user_id = ? AND status = 'open' AND deleted_at IS NULL),
+			(SELECT count(*) FROM sync_devices WHERE removed = 0)`, l.user).Scan(&r.QueueLength, &r.FailedCount, &r.Conflicts, &r.Devices)
 	})
 	r.IsOnline = r.State == Live || r.State == Initial
 	r.IsSyncing = r.State == Initial || r.State == Connecting
@@ -106,21 +139,65 @@ func (s *Service) setState(st State, err *fault.Error) {
 	changed := s.state != st || (s.err == nil) != (err == nil) || err != nil && s.err.Message != err.Message
 	s.state, s.err = st, err
 	s.mu.Unlock()
-	if !changed {
-		return
+	if changed {
+		s.tell()
 	}
-	e := StatusChanged{State: st}
-	if err != nil {
-		e.Error = err.Message
+}
+
+// tell publishes the state.
+func (s *Service) tell() {
+	s.mu.Lock()
+	e := StatusChanged{State: s.state}
+	if s.err != nil {
+		e.Error = s.err.Message
 	}
+	s.mu.Unlock()
 	bus.Publish(s.db.Bus(), s.db.LocalUser().ID, e)
 }
 
+// tellEvery is how often it is told that more waits to be sent.
+const tellEvery = time.Second
+
+// wrote tells that there is more to send, now and then, while nothing is sent.
+func (s *Service) wrote() {
+	s.mu.Lock()
+	due := s.state != Live && time.Since(s.noted) > tellEvery
+	if due {
+		s.noted = time.Now()
+	}
+	s.mu.Unlock()
+	if due {
+		s.tell()
+	}
+}
+
 // ended turns the end of a round into a state.
-func (s *Service) ended(err error) {
-	switch {
-	case err == nil:
+func (s *Service) ended(ctx context.Context, err error, r Round) {
+	moved := r.Pushed+r.Pulled+r.Merged > 0
+	if moved {
+		if err := s.db.Write(context.WithoutCancel(ctx), func(tx *storage.Tx) error {
+			_, err := tx.Exec(`UPDATE sync_cursor SET changed_at = ?`, tx.Now)
+			return err
+		}); err != nil {
+			s.o.Logger.Warn("store when something was synced", "err", err)
+		}
+	}
+	if r.DeadLetters > 0 {
+		bus.Publish(s.db.Bus(), s.db.LocalUser().ID, DeadLettersChanged{})
+	}
+	if err == nil {
 		s.setState(Live, nil)
+	} else {
+		s.noteError(err)
+	}
+	if moved {
+		s.tell()
+	}
+}
+
+// noteError turns an error of the hub into a state.
+func (s *Service) noteError(err error) {
+	switch {
 	case errors.Is(err, context.Canceled):
 		s.setState(Offline, nil)
 	case fault.As(err).Kind == fault.Unavailable:

@@ -529,3 +529,36 @@ func TestFailedServiceIsStartedAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestTokensFollowTheUserToAnotherID joins a hub, as it were: who has a token goes on with it.
+func TestTokensFollowTheUserToAnotherID(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	from, to := f.o.User().ID, uuid.MustParse("0190a000-0000-7000-8000-0000000000ff")
+	var m struct{ Result struct{ URL string } }
+	if err := json.Unmarshal([]byte(f.memory(t, f.owner()).ask(`{"jsonrpc":"2.0","id":1,"method":"sessions.ticket"}`)), &m); err != nil {
+		t.Fatal(err)
+	}
+	_, token := f.redeem(t, m.Result.URL)
+	who := func(token string) string {
+		t.Helper()
+		_, got := f.post(t, token, `{"jsonrpc":"2.0","id":1,"method":"session.get"}`)
+		return got
+	}
+	for _, tok := range []string{token, rootToken} {
+		if got := who(tok); !strings.Contains(got, from.String()) {
+			t.Fatal(got)
+		}
+	}
+	open := f.connected(t)
+	f.ChangeUser(uuid.New(), User{ID: uuid.New()}) // of somebody else
+	f.ChangeUser(from, User{ID: to, DisplayName: "Ada"})
+	if code := open.closeCode(); code != 1012 {
+		t.Errorf("close code %d", code)
+	}
+	for _, tok := range []string{token, rootToken} {
+		if got := who(tok); !strings.Contains(got, to.String()) || strings.Contains(got, from.String()) {
+			t.Errorf("%s", got)
+		}
+	}
+}

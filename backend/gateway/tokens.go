@@ -327,6 +327,30 @@ func (s *Server) EndSessions() {
 	s.closeSessions(func(*session) bool { return true }, 1012, "the data was replaced", func(*session) time.Duration { return answerAll })
 }
 
+// ChangeUser gives the tokens and the browser sessions of user from to user to, which is the same
+// person under another id. Open connections end, and the same token opens the next one.
+func (s *Server) ChangeUser(from uuid.UUID, to User) {
+	s.auth.mu.Lock()
+	if root := s.auth.root; root != nil && root.user.ID == from {
+		next := *root
+		next.user = to
+		s.auth.root = &next
+	}
+	for h, c := range s.auth.byHash {
+		if c.user.ID == from {
+			next := *c
+			next.user = to
+			s.auth.byHash[h] = &next
+		}
+	}
+	s.auth.mu.Unlock()
+	s.closeSessions(func(ss *session) bool {
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		return ss.id.User == from
+	}, 1012, "the user has another id", func(*session) time.Duration { return answerAll })
+}
+
 // storeUse writes last_used_at; losing it does no harm.
 func (a *authority) storeUse(ctx context.Context, id uuid.UUID) {
 	if a.srv.o.DB == nil {

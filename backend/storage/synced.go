@@ -629,6 +629,8 @@ var Synced = []SyncedTable{
 			{No: 11, Name: "status", Merge: DenyWins},
 			{No: 12, Name: "resolution", Merge: LWW},
 			{No: 13, Name: "resolved_at", Merge: Max},
+			{No: 14, Name: "local_at", Merge: Immutable},
+			{No: 15, Name: "remote_at", Merge: Immutable},
 		},
 	},
 	{

@@ -938,6 +938,8 @@ alter table public.sync_conflicts add column if not exists "remote_dot" bigint;
 alter table public.sync_conflicts add column if not exists "status" text;
 alter table public.sync_conflicts add column if not exists "resolution" text;
 alter table public.sync_conflicts add column if not exists "resolved_at" timestamptz;
+alter table public.sync_conflicts add column if not exists "local_at" timestamptz;
+alter table public.sync_conflicts add column if not exists "remote_at" timestamptz;
 alter table public.sync_conflicts enable row level security;
 alter table public.sync_conflicts force row level security;
 drop policy if exists select_own on public.sync_conflicts;

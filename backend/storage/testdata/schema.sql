@@ -1290,7 +1290,7 @@ CREATE TABLE sync_conflicts (
     updated_at    INTEGER NOT NULL,
     deleted_at    INTEGER,
     sync_meta     BLOB
-) STRICT;
+, local_at INTEGER, remote_at INTEGER) STRICT;
 
 CREATE TABLE sync_cursor (
     one       INTEGER PRIMARY KEY CHECK (one = 1),
@@ -1299,7 +1299,7 @@ CREATE TABLE sync_cursor (
     pulled    INTEGER NOT NULL DEFAULT 0,
     pushed    INTEGER NOT NULL DEFAULT 0,
     synced_at INTEGER
-, copying INTEGER NOT NULL DEFAULT 0 CHECK (copying IN (0, 1)), pruned_at INTEGER) STRICT;
+, changed_at INTEGER, copying INTEGER NOT NULL DEFAULT 0 CHECK (copying IN (0, 1)), pruned_at INTEGER) STRICT;
 
 CREATE TABLE sync_dead_letter (
     op_id      BLOB PRIMARY KEY CHECK (length(op_id) = 16),
@@ -1313,6 +1313,12 @@ CREATE TABLE sync_dead_letter (
     created_at INTEGER NOT NULL,
     UNIQUE (direction, tbl, row_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sync_devices (
+    site    INTEGER PRIMARY KEY,
+    name    TEXT NOT NULL,
+    removed INTEGER NOT NULL DEFAULT 0 CHECK (removed IN (0, 1))
+) STRICT;
 
 CREATE TABLE sync_local (
     one         INTEGER PRIMARY KEY CHECK (one = 1),

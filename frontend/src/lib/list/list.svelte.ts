@@ -165,11 +165,11 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     this.select(next === undefined ? null : this.id(next), "replace");
   }
 
-  /** Shows a hidden row again at its current position in the backend's list. */
-  async unhide(id: string): Promise<void> {
+  /** Shows hidden rows again at their current positions in the backend's list. */
+  async unhide(...ids: readonly string[]): Promise<void> {
     await this.page.reload();
     const hidden = new Set(this.#hidden);
-    hidden.delete(id);
+    for (const id of ids) hidden.delete(id);
     this.#hidden = hidden;
   }
 

@@ -54,6 +54,8 @@ export interface ClientOptions {
 }
 
 const maxWaiting = 256;
+/** Rows that arrive together from other devices cause one reload. */
+const deltaMs = 50;
 /** After this time without frames, a pipe with pending calls is probed, and given up after that much more. */
 const silence = { ask: 15_000, giveUp: 10_000, every: 5_000 };
 const noAnswer =
@@ -73,6 +75,7 @@ export class RpcClient implements Rpc {
   #waiting: Pending[] = [];
   #listeners = new Map<string, Set<(data: never, meta: EventMeta) => void>>();
   #reloads = new Set<() => void>();
+  #delta: ReturnType<typeof setTimeout> | undefined;
   #next = 1;
   #epoch: string | undefined;
   #seq = 0;
@@ -351,6 +354,11 @@ export class RpcClient implements Rpc {
     if (seq > 0) {
       if (seq <= this.#seq) return;
       this.#seq = seq;
+    }
+    // Rows of other devices may be of any screen.
+    if (name === "sync.delta") {
+      clearTimeout(this.#delta);
+      this.#delta = setTimeout(() => this.#reload(), deltaMs);
     }
     const set = this.#listeners.get(name);
     if (!set) return;

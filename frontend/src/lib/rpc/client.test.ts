@@ -177,6 +177,16 @@ describe("RpcClient", () => {
     expect(seen).toHaveLength(1);
   });
 
+  it("asks screens once to read again when rows of other devices came", async () => {
+    const { pipe, client } = await connected();
+    let reloads = 0;
+    client.onReload(() => reloads++);
+    for (const seq of [1, 2, 3]) pipe.event("sync.delta", seq, { rows: 1 });
+    expect(reloads).toBe(0);
+    await vi.advanceTimersByTimeAsync(60);
+    expect(reloads).toBe(1);
+  });
+
   it("stops trying when the session is not accepted", async () => {
     const { pipe, client } = await connected();
     pipe.signedOut = true;

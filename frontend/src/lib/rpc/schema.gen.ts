@@ -1304,7 +1304,7 @@ export interface CloudsyncApplied {
   rows: number;
 }
 
-/** ConflictInfo is one conflict. */
+/** ConflictInfo is one conflict. Mine is what this device wrote; when it wrote neither, it is what the device wrote that merged the two. */
 export interface CloudsyncConflictInfo {
   id: string;
   tableName: string;
@@ -1315,9 +1315,20 @@ export interface CloudsyncConflictInfo {
   strategy: string;
   /** Field is the column, or definition: all columns that the definition hash is of. */
   field: string;
+  /** FieldType is text, json, number, boolean, time, definition (an object of columns) or deleted. */
+  fieldType: string;
   base: unknown;
   mine: unknown;
   theirs: unknown;
+  /** MineDevice and TheirsDevice are the names of the devices that wrote the two, "" when a name is not known here. */
+  mineDevice: string;
+  theirsDevice: string;
+  mineAt?: string | null;
+  theirsAt?: string | null;
+  /** Suggested is the side whose value the row has now: mine, theirs, or "" when it has another. */
+  suggested: string;
+  /** CanKeepBoth says whether the choice both is possible: a second row is made. */
+  canKeepBoth: boolean;
   status: string;
   resolution?: string;
   createdAt: string;
@@ -1373,6 +1384,9 @@ export interface CloudsyncDeadLetterInfo {
   createdAt: string;
 }
 
+/** DeadLettersChanged is published when an item could not be synced, or is tried again or discarded. */
+export type CloudsyncDeadLettersChanged = Record<string, never>;
+
 /** DeadLettersResult lists them, the oldest first. */
 export interface CloudsyncDeadLettersResult {
   deadLetters: CloudsyncDeadLetterInfo[];
@@ -1395,6 +1409,12 @@ export interface CloudsyncDeviceInfo {
 /** DevicesResult lists devices, the oldest first. */
 export interface CloudsyncDevicesResult {
   devices: CloudsyncDeviceInfo[];
+}
+
+/** DiscardResult says where the discarded item was written. */
+export interface CloudsyncDiscardResult {
+  /** on the computer that runs Helix */
+  path: string;
 }
 
 /** EnrollParams hold the link of an invitation or a recovery code. */
@@ -1426,10 +1446,16 @@ export interface CloudsyncRecoveryResult {
   code: string;
 }
 
+/** RenameParams give a device another name. */
+export interface CloudsyncRenameParams {
+  id: string;
+  name: string;
+}
+
 /** ResolveParams decide a conflict. */
 export interface CloudsyncResolveParams {
   conflictId: string;
-  /** Choice is mine, theirs or merged. Of a row that was deleted on one device and edited on another, mine and theirs are what the two did. */
+  /** Choice is mine, theirs, both or merged. Of a row that was deleted on one device and edited on another, mine and theirs are what the two did. With both the row keeps mine, and a second row gets theirs. */
   choice: string;
   /** Value is the merged value; only for merged. */
   value?: unknown;
@@ -1438,6 +1464,10 @@ export interface CloudsyncResolveParams {
 /** ResolveResult names the row that was written. */
 export interface CloudsyncResolveResult {
   rowId: string;
+  /** NewRowID is the second row of the choice both. */
+  newRowId?: string;
+  /** UndoToken takes the resolution back with sync.undo_resolve, for ten minutes. */
+  undoToken: string;
 }
 
 /** RetryParams name a dead letter. */
@@ -1497,6 +1527,8 @@ export interface CloudsyncSetupResult {
   encrypted: boolean;
   /** RecoveryCode joins a device when no other is left. It is shown once; only the first device gets it. */
   recoveryCode?: string;
+  /** Checks is how many checks of the self-test the hub passed. */
+  checks: number;
 }
 
 /** StatusChanged is published when the state or the error changes. */
@@ -1514,6 +1546,10 @@ export interface CloudsyncStatusResult {
   failedCount: number;
   conflicts: number;
   lastSyncTime?: string | null;
+  /** LastChange is when something was last sent or received. */
+  lastChange?: string | null;
+  /** Devices is how many devices this person has, as far as this one has heard. */
+  devices: number;
   /** Cursor and Head are places in the hub's feed, as decimal strings. */
   cursor: string;
   head: string;
@@ -1522,6 +1558,12 @@ export interface CloudsyncStatusResult {
   device?: string;
   site?: number;
   error?: string;
+  problem?: string;
+}
+
+/** UndoResolveParams hold the token of a resolution. */
+export interface CloudsyncUndoResolveParams {
+  undoToken: string;
 }
 
 /** Changed is published when settings have changed. */
@@ -8628,6 +8670,8 @@ export interface Methods {
   "sync.dead_letters": { params: Record<string, never>; result: CloudsyncDeadLettersResult };
   /** Lists the devices of this person at the hub. */
   "sync.devices": { params: Record<string, never>; result: CloudsyncDevicesResult };
+  /** Gives up an item that could not be synced, after it has written it to a file. An item of this device stays here and is sent again when it changes; of one of another device, the next change of it comes. */
+  "sync.discard_dead_letter": { params: CloudsyncRetryParams; result: CloudsyncDiscardResult };
   /** Ends the connection to the hub and keeps every row on this device. */
   "sync.disconnect": { params: Record<string, never>; result: Record<string, never> };
   /** Makes this installation a device of the person who made the link or the recovery code. What it has already becomes theirs and is merged with what the hub has. */
@@ -8638,10 +8682,16 @@ export interface Methods {
   "sync.invite": { params: CloudsyncInviteParams; result: CloudsyncInviteResult };
   /** Stops exchanging until Resume. */
   "sync.pause": { params: Record<string, never>; result: CloudsyncStatusResult };
+  /** Another name of trash.purge. Permanently deletes items in the trash. Items that cannot be deleted are listed with the reason; if none can, the call fails. */
+  "sync.purge": { params: TrashItemsParams; result: TrashPurgeResult };
+  /** Gives a device of this person another name, on all devices. */
+  "sync.rename_device": { params: CloudsyncRenameParams; result: Record<string, never> };
   /** Writes the chosen value and closes the conflict, on all devices. */
   "sync.resolve": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
   /** Another name of sync.resolve. Writes the chosen value and closes the conflict, on all devices. */
   "sync.resolve_conflict": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
+  /** Another name of trash.restore. Restores items. If the name of an item has been taken meanwhile a number is appended. Items that cannot be restored are listed with the reason; if none can, the call fails. */
+  "sync.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Ends a pause. */
   "sync.resume": { params: Record<string, never>; result: CloudsyncStatusResult };
   /** Has an item that the hub refused sent again with the next exchange. What this device could not store is tried again by itself. */
@@ -8656,6 +8706,10 @@ export interface Methods {
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
   /** Says how sync stands. It never calls the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
+  /** Another name of trash.list. Lists the items in the trash, latest first. */
+  "sync.trash": { params: TrashListParams; result: TrashListResult };
+  /** Opens a conflict again and gives the item back what it had. It refuses when the item has changed since. */
+  "sync.undo_resolve": { params: CloudsyncUndoResolveParams; result: CloudsyncResolveResult };
   /** Returns version, uptime, memory and what is degraded. */
   "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
   /** Ends the program gracefully: running calls get some seconds to finish. */
@@ -8912,6 +8966,8 @@ export interface Events {
   "storage.recovery": StorageRecovery;
   /** ConflictsChanged is published when conflicts came or were resolved. */
   "sync.conflict": CloudsyncConflictsChanged;
+  /** DeadLettersChanged is published when an item could not be synced, or is tried again or discarded. */
+  "sync.dead_letter": CloudsyncDeadLettersChanged;
   /** Applied is published when rows of other devices were stored. */
   "sync.delta": CloudsyncApplied;
   /** StatusChanged is published when the state or the error changes. */
@@ -9244,13 +9300,17 @@ export const METHODS = [
   { name: "sync.coordinate", scope: "write", costly: false, deadlineMs: 3600000 },
   { name: "sync.dead_letters", scope: "read", costly: false },
   { name: "sync.devices", scope: "read", costly: false },
+  { name: "sync.discard_dead_letter", scope: "write", costly: false },
   { name: "sync.disconnect", scope: "admin", costly: false },
   { name: "sync.enroll", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.export_recovery", scope: "admin", costly: false },
   { name: "sync.invite", scope: "admin", costly: false },
   { name: "sync.pause", scope: "write", costly: false },
+  { name: "sync.purge", scope: "admin", costly: false, aliasOf: "trash.purge", deadlineMs: 3600000 },
+  { name: "sync.rename_device", scope: "admin", costly: false },
   { name: "sync.resolve", scope: "write", costly: false },
   { name: "sync.resolve_conflict", scope: "write", costly: false, aliasOf: "sync.resolve" },
+  { name: "sync.restore", scope: "write", costly: false, aliasOf: "trash.restore" },
   { name: "sync.resume", scope: "write", costly: false },
   { name: "sync.retry_dead_letter", scope: "write", costly: false },
   { name: "sync.revoke_device", scope: "admin", costly: false },
@@ -9258,6 +9318,8 @@ export const METHODS = [
   { name: "sync.selftest", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.setup", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.status", scope: "read", costly: false },
+  { name: "sync.trash", scope: "read", costly: false, aliasOf: "trash.list" },
+  { name: "sync.undo_resolve", scope: "write", costly: false },
   { name: "system.status", scope: "read", costly: false },
   { name: "system.stop", scope: "admin", costly: false },
   { name: "tokens.create", scope: "admin", costly: false },
@@ -9391,6 +9453,7 @@ export const EVENTS = [
   "storage.low_space",
   "storage.recovery",
   "sync.conflict",
+  "sync.dead_letter",
   "sync.delta",
   "sync.status",
   "system.stopping",

@@ -10,9 +10,30 @@ export interface DiffRow {
 const maxCells = 4_000_000;
 
 /** Compares two texts line by line (longest common subsequence). Very large middles are shown as replaced. */
-export function diffLines(a: string, b: string): DiffRow[] {
-  const x = a === "" ? [] : a.split("\n");
-  const y = b === "" ? [] : b.split("\n");
+export const diffLines = (a: string, b: string): DiffRow[] => diffParts(a === "" ? [] : a.split("\n"), b === "" ? [] : b.split("\n"));
+
+/** A stretch of a text, and whether the text that it was compared with lacks it. */
+export interface Stretch {
+  text: string;
+  changed: boolean;
+}
+
+const words = (text: string): string[] => text.match(/\s+|[^\s]+/g) ?? [];
+
+/** Compares two texts word by word: the stretches of `text`, those marked that `other` does not have. */
+export function diffWords(other: string, text: string): Stretch[] {
+  const out: Stretch[] = [];
+  for (const r of diffParts(words(other), words(text))) {
+    if (r.rightNo === 0) continue;
+    const changed = r.kind !== "same";
+    const last = out.at(-1);
+    if (last?.changed === changed) last.text += r.right;
+    else out.push({ text: r.right, changed });
+  }
+  return out;
+}
+
+function diffParts(x: readonly string[], y: readonly string[]): DiffRow[] {
   let head = 0;
   while (head < x.length && head < y.length && x[head] === y[head]) head++;
   let tail = 0;
@@ -29,8 +50,8 @@ export function diffLines(a: string, b: string): DiffRow[] {
 }
 
 function middle(
-  x: string[],
-  y: string[],
+  x: readonly string[],
+  y: readonly string[],
   from: number,
   xEnd: number,
   yEnd: number,

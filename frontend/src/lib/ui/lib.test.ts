@@ -1,10 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { RpcError } from "../rpc/errors";
 import { parseFragment } from "../rpc/session";
-import { diffLines, fold } from "./diff";
+import { diffLines, diffWords, fold } from "./diff";
 import { ago, age, bytes, dayName, duration, visible } from "./format";
 import { Load } from "./load.svelte";
 import { Paged } from "./paged.svelte";
+
+describe("diffWords", () => {
+  it("marks the words that the other text does not have", () => {
+    expect(diffWords("on Monday at ten", "on Friday at ten o'clock")).toEqual([
+      { text: "on ", changed: false },
+      { text: "Friday", changed: true },
+      { text: " at ten", changed: false },
+      { text: " o'clock", changed: true },
+    ]);
+    expect(diffWords("a b", "")).toEqual([]);
+    expect(diffWords("same\ntext", "same\ntext")).toEqual([{ text: "same\ntext", changed: false }]);
+  });
+});
 
 describe("diffLines", () => {
   it("pairs changed lines and numbers both sides", () => {

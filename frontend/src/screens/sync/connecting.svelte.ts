@@ -1,0 +1,78 @@
+/** Connecting this device to a hub, and inviting others. */
+import { asError } from "../../lib/rpc/errors";
+import type { Result, Rpc } from "../../lib/rpc";
+import type { SyncStatus } from "./status.svelte";
+
+export type Way = "hub" | "code";
+export type Step = "address" | "encryption" | "working" | "done";
+
+export class Connecting {
+  way = $state<Way | null>(null);
+  step = $state<Step>("address");
+  /** The connection string or the code. It is cleared as soon as it was sent. */
+  secret = $state("");
+  name = $state("");
+  encrypt = $state(true);
+  error = $state("");
+  result = $state.raw<Result<"sync.setup"> | null>(null);
+  invitation = $state.raw<Result<"sync.invite"> | null>(null);
+  inviting = $state(false);
+  inviteBusy = $state(false);
+  readonly #rpc: Rpc;
+  readonly #status: SyncStatus;
+
+  constructor(rpc: Rpc, status: SyncStatus) {
+    this.#rpc = rpc;
+    this.#status = status;
+  }
+
+  begin(way: Way): void {
+    this.way = way;
+    this.step = "address";
+    this.secret = this.error = "";
+    this.result = null;
+  }
+  /** Leaves the wizard. What was connected goes on by itself. */
+  close(): void {
+    this.way = null;
+    this.secret = "";
+  }
+
+  /** Goes to the next step, or connects. */
+  async next(): Promise<void> {
+    this.error = "";
+    if (this.way === "hub" && this.step === "address") {
+      this.step = "encryption";
+      return;
+    }
+    this.step = "working";
+    const secret = this.secret.trim();
+    const name = this.name.trim() === "" ? {} : { name: this.name.trim() };
+    try {
+      this.result = this.way === "hub" ? await this.#rpc.call("sync.setup", { adminDsn: secret, encrypt: this.encrypt, ...name }) : await this.#rpc.call("sync.enroll", { code: secret, ...name });
+      this.secret = "";
+      this.step = "done";
+    } catch (e) {
+      this.step = "address";
+      this.error = asError(e).message;
+    }
+    await this.#status.load();
+  }
+
+  /** Makes a code for one more device. */
+  async invite(name: string): Promise<void> {
+    this.inviteBusy = true;
+    this.error = "";
+    try {
+      this.invitation = await this.#rpc.call("sync.invite", name.trim() === "" ? {} : { name: name.trim() });
+    } catch (e) {
+      this.error = asError(e).message;
+    }
+    this.inviteBusy = false;
+  }
+  openInvite(): void {
+    this.invitation = null;
+    this.error = "";
+    this.inviting = true;
+  }
+}

@@ -1,0 +1,58 @@
+/** How sync stands, for the status bar, the rail and the screen. */
+import { Load } from "../../lib/ui/load.svelte";
+import type { EventName, Rpc } from "../../lib/rpc";
+import type { Status } from "./types";
+
+const events: readonly EventName[] = ["sync.status", "sync.conflict", "sync.dead_letter", "sync.delta"];
+/** While nothing is sent, what waits is counted once a second at most. */
+const soonMs = 100;
+const waitingMs = 1000;
+
+export class SyncStatus {
+  readonly read = new Load<Status>();
+  #rpc: Rpc | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the first copy was first seen, for the job in the status bar. */
+  #began = 0;
+
+  get data(): Status | undefined {
+    return this.read.data;
+  }
+  get connected(): boolean {
+    return this.data !== undefined && this.data.state !== "off";
+  }
+  /** An error keeps it from syncing, which the banner tells. */
+  get stopped(): boolean {
+    return this.data?.error !== undefined;
+  }
+  /** What a person has to decide. */
+  get open(): number {
+    return this.data ? this.data.conflicts + this.data.failedCount : 0;
+  }
+  get began(): number {
+    return this.data?.state === "initial" ? (this.#began ||= Date.now()) : (this.#began = 0);
+  }
+
+  start(rpc: Rpc): void {
+    if (this.#rpc) return;
+    this.#rpc = rpc;
+    for (const e of events) rpc.on(e, () => this.soon());
+    rpc.onReload(() => void this.load());
+    void this.load();
+  }
+
+  load(): Promise<void> {
+    const rpc = this.#rpc;
+    return rpc ? this.read.run((signal) => rpc.call("sync.status", {}, { signal })) : Promise.resolve();
+  }
+
+  soon(): void {
+    this.#timer ??= setTimeout(
+      () => {
+        this.#timer = undefined;
+        void this.load();
+      },
+      this.data?.isOnline === false ? waitingMs : soonMs,
+    );
+  }
+}

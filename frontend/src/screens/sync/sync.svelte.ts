@@ -1,0 +1,233 @@
+/** State of the Sync screen, without a DOM. */
+import { ListState, route } from "../../lib/list/state";
+import type { Rpc } from "../../lib/rpc";
+import { Load, nav, type Notify } from "../../lib/ui/state";
+import { Connecting } from "./connecting.svelte";
+import { t } from "./messages";
+import type { SyncStatus } from "./status.svelte";
+import { views, type Choice, type Conflict, type DeadLetter, type Device, type View } from "./types";
+import { mergeable, resolvedText, textOf } from "./words";
+
+export type Messages = Pick<Notify, "error" | "ok" | "undo"> & { deferred(d: { title: string; text?: string; commit(): Promise<unknown> | void; revert(): void }): unknown };
+
+/** As many as one page of conflicts takes. */
+const pageSize = 200;
+
+export class SyncScreen {
+  readonly list: ListState<Conflict, { status: string }>;
+  readonly devices = new Load<readonly Device[]>();
+  readonly letters = new Load<readonly DeadLetter[]>();
+  readonly connecting: Connecting;
+  readonly status: SyncStatus;
+  busy = $state(false);
+  /** The text that is merged by hand, of the conflict that is open; null: none. */
+  merged = $state<string | null>(null);
+  mergeError = $state("");
+  /** The device whose access is about to end. */
+  leaving = $state.raw<ReadonlySet<string>>(new Set());
+  disconnecting = $state(false);
+  readonly #rpc: Rpc;
+  readonly #notify: Messages;
+  /** Resolutions that U takes back, the latest last. */
+  #undo: (() => Promise<void>)[] = [];
+
+  constructor(rpc: Rpc, notify: Messages, status: SyncStatus) {
+    this.#rpc = rpc;
+    this.#notify = notify;
+    this.status = status;
+    this.connecting = new Connecting(rpc, status);
+    this.list = new ListState<Conflict, { status: string }>({
+      id: (c) => c.id,
+      route: route("sync", views.slice(1)),
+      filters: { status: "" },
+      read: async ({ filters, offset, limit, signal }) => {
+        const r = await rpc.call("sync.conflicts", { offset, limit, ...(filters.status === "" ? {} : { status: filters.status }) }, { signal });
+        return { items: r.conflicts, total: r.total };
+      },
+    });
+  }
+
+  start(): void {
+    this.list.start(
+      this.#rpc,
+      ["sync.conflict"],
+      this.#rpc.on("sync.dead_letter", () => void this.readLetters()),
+      this.#rpc.onReload(() => this.view === "devices" && void this.readDevices()),
+    );
+    void this.list.page.reload();
+    void this.readLetters();
+    void this.readDevices();
+  }
+
+  readLetters(): Promise<void> {
+    return this.letters.run(async (signal) => (await this.#rpc.call("sync.dead_letters", {}, { signal })).deadLetters);
+  }
+  /** Reads the devices from the hub, and the conflicts again where that brings new names. */
+  async readDevices(): Promise<void> {
+    if (!this.status.connected) return this.devices.clear();
+    await this.devices.run(async (signal) => (await this.#rpc.call("sync.devices", {}, { signal })).devices);
+    void this.status.load();
+    if (this.list.rows.some((c) => c.mineDevice === "" || c.theirsDevice === "")) await this.list.page.reload();
+  }
+
+  /** What the address names. */
+  get view(): View {
+    return views.find((v) => v === nav.rest[0]) ?? "conflicts";
+  }
+
+  async #act(act: () => Promise<unknown>, failed: string): Promise<boolean> {
+    this.busy = true;
+    try {
+      await act();
+      return true;
+    } catch (e) {
+      await this.status.load();
+      // What the banner says needs no message beside it.
+      if (nav.screen !== "sync" || !this.status.stopped) this.#notify.error(e, failed);
+      return false;
+    } finally {
+      this.busy = false;
+      void this.status.load();
+    }
+  }
+
+  async syncNow(): Promise<void> {
+    await this.#act(async () => {
+      const r = await this.#rpc.call("sync.coordinate", {});
+      this.#notify.ok(t.exchanged(r.pushed, r.pulled + r.merged));
+      void this.readDevices();
+    }, t.syncFailed);
+  }
+  async setPaused(on: boolean): Promise<void> {
+    await this.#act(() => this.#rpc.call(on ? "sync.pause" : "sync.resume", {}), on ? t.pauseFailed : t.resumeFailed);
+  }
+  async disconnect(): Promise<void> {
+    if (!(await this.#act(() => this.#rpc.call("sync.disconnect", {}), t.disconnectFailed))) return;
+    this.disconnecting = false;
+    this.#undo = [];
+    nav.go("sync", "replace");
+    this.devices.clear();
+    this.#notify.ok(t.disconnected);
+  }
+
+  /** Resolves conflicts in one way; Undo opens them again. */
+  async resolve(conflicts: readonly Conflict[], choice: Choice, value?: unknown): Promise<boolean> {
+    const tokens: string[] = [];
+    this.merged = null;
+    for (const c of conflicts) this.list.hide(c.id);
+    let failed: unknown;
+    for (const c of conflicts) {
+      try {
+        tokens.push((await this.#rpc.call("sync.resolve", { conflictId: c.id, choice, ...(choice === "merged" ? { value } : {}) })).undoToken);
+      } catch (e) {
+        failed = e;
+        if (conflicts.length === 1) break;
+      }
+    }
+    await this.list.unhide(...conflicts.map((c) => c.id));
+    void this.status.load();
+    if (failed !== undefined) this.#notify.error(failed, t.resolveFailed(conflicts.length - tokens.length));
+    if (tokens.length === 0) return false;
+    const undo = async (): Promise<void> => {
+      this.#undo = this.#undo.filter((u) => u !== undo);
+      for (const undoToken of [...tokens].reverse()) await this.#rpc.call("sync.undo_resolve", { undoToken });
+      await this.list.page.reload();
+      if (conflicts.length === 1) this.list.select(conflicts[0]!.id, "replace");
+    };
+    this.#undo.push(undo);
+    this.#notify.undo(conflicts.length === 1 ? resolvedText(conflicts[0]!, choice, this.name(conflicts[0]!)) : t.resolvedMany(tokens.length), undo);
+    return true;
+  }
+
+  /** Takes the latest resolution back. The backend keeps it for ten minutes, the message shows for ten seconds. */
+  async undoLast(): Promise<void> {
+    const undo = this.#undo.at(-1);
+    if (undo === undefined) return;
+    try {
+      await undo();
+      this.#notify.ok(t.reopened);
+    } catch (e) {
+      this.#notify.error(e, t.undoFailed);
+    }
+  }
+  get undoable(): boolean {
+    return this.#undo.length > 0;
+  }
+
+  /** Resolves all conflicts of a table in one way. */
+  async resolveTable(tableName: string, choice: Choice): Promise<void> {
+    const all: Conflict[] = [];
+    try {
+      for (let total = 1; all.length < total; ) {
+        const r = await this.#rpc.call("sync.conflicts", { tableName, limit: pageSize, offset: all.length });
+        total = r.conflicts.length === 0 ? 0 : r.total;
+        all.push(...r.conflicts);
+      }
+    } catch (e) {
+      return this.#notify.error(e, t.resolveFailed(1));
+    }
+    await this.resolve(choice === "both" ? all.filter((c) => c.canKeepBoth) : all, choice);
+  }
+
+  /** Starts a text of one's own, from what is shown now. */
+  edit(c: Conflict): void {
+    this.mergeError = "";
+    this.merged = textOf(c, c.suggested === "theirs" ? c.theirs : c.mine);
+  }
+  async saveMerged(c: Conflict): Promise<void> {
+    const text = this.merged;
+    if (text === null || !mergeable(c)) return;
+    if (c.fieldType === "json") {
+      try {
+        JSON.parse(text);
+      } catch {
+        this.mergeError = t.notJson;
+        return;
+      }
+    }
+    if (!(await this.resolve([c], "merged", text))) this.merged = text;
+  }
+
+  async retry(d: DeadLetter): Promise<void> {
+    const ok = await this.#act(async () => {
+      await this.#rpc.call("sync.retry_dead_letter", { id: d.id });
+      await this.#rpc.call("sync.coordinate", {});
+    }, t.retryFailed);
+    await this.readLetters();
+    if (ok && !this.letters.data?.some((x) => x.rowId === d.rowId)) this.#notify.ok(t.nowSynced);
+  }
+  async discard(d: DeadLetter): Promise<void> {
+    await this.#act(async () => {
+      const { path } = await this.#rpc.call("sync.discard_dead_letter", { id: d.id });
+      this.#notify.ok(t.discarded, t.copyIn(path));
+    }, t.discardFailed);
+    await this.readLetters();
+  }
+
+  async rename(d: Device, name: string): Promise<boolean> {
+    const ok = await this.#act(() => this.#rpc.call("sync.rename_device", { id: d.id, name }), t.renameFailed);
+    await this.readDevices();
+    return ok;
+  }
+  /** Ends a device's access in ten seconds, unless the person changes their mind. */
+  revoke(d: Device): void {
+    const put = (on: boolean): void => {
+      const ids = new Set(this.leaving);
+      if (on) ids.add(d.id);
+      else ids.delete(d.id);
+      this.leaving = ids;
+    };
+    put(true);
+    this.#notify.deferred({
+      title: t.removing(d.name || t.noName),
+      commit: async () => {
+        await this.#rpc.call("sync.revoke_device", { id: d.id });
+        await this.readDevices();
+        put(false);
+      },
+      revert: () => put(false),
+    });
+  }
+
+  readonly name = (c: Conflict): string => c.title || t.untitled;
+}

@@ -1,0 +1,66 @@
+import { lookup } from "../../lib/i18n";
+import { common } from "../../lib/i18n/common";
+import { format } from "../../lib/ui/state";
+import { t } from "./messages";
+import type { Choice, Conflict, Status } from "./types";
+
+/** Parts of a definition that say nothing to a person. */
+const internal = /(_hash|_id|_size)$/;
+
+/** A value of a conflict as a text that can be read and compared. */
+export function textOf(c: Conflict, value: unknown): string {
+  if (c.fieldType === "deleted") return value === null ? t.edited : t.deleted(format.moment(String(value)));
+  if (value === null || value === undefined) return "";
+  if (c.fieldType === "definition")
+    return Object.entries(value as Record<string, unknown>)
+      .filter(([name]) => !internal.test(name))
+      .map(([name, v]) => `${lookup(t.fields, name)}:\n${pretty(v)}`)
+      .join("\n\n");
+  if (c.fieldType === "time") return format.moment(String(value));
+  if (typeof value === "boolean") return value ? common.yes : common.no;
+  return pretty(value);
+}
+
+/** JSON in a text with its lines, other texts as they are. */
+function pretty(value: unknown): string {
+  if (typeof value !== "string") return JSON.stringify(value, null, 2);
+  if (!/^[[{]/.test(value)) return value;
+  try {
+    return JSON.stringify(JSON.parse(value), null, 2);
+  } catch {
+    return value;
+  }
+}
+
+/** Whether the two values can be joined by hand. */
+export const mergeable = (c: Conflict): boolean => c.fieldType === "text" || c.fieldType === "json";
+
+/** What one side of a conflict about a deletion means: whether the item is deleted. */
+const deletes = (c: Conflict, choice: Choice): boolean => (choice === "mine" ? c.mine : c.theirs) !== null;
+export const choiceLabel = (c: Conflict, choice: Choice): string => (c.fieldType === "deleted" ? (deletes(c, choice) ? t.deleteIt : t.keepIt) : t.keep[choice]);
+export const resolvedText = (c: Conflict, choice: Choice, name: string): string => (c.fieldType === "deleted" ? (deletes(c, choice) ? t.wasDeleted(name) : t.wasKept(name)) : t.resolved(choice, name));
+
+/** Seconds while they matter, then as everywhere. */
+const ago = (when: string, now: number): string => {
+  const s = Math.max(0, Math.round((now - Date.parse(when)) / 1000));
+  return s < 2 ? common.justNow : s < 60 ? common.ago(common.seconds(String(s))) : format.ago(when, now);
+};
+
+/** "Up to date · 3 devices · last change 4 s ago" */
+export function stateText(s: Status, now: number): string {
+  const waits = s.queueLength > 0 ? t.waiting(s.queueLength) : "";
+  const head: Record<string, string> = {
+    connecting: t.connecting,
+    initial: t.firstCopy,
+    live: waits || t.upToDate,
+    polling: waits || t.upToDate,
+    offline: t.offline,
+    paused: t.paused,
+    error: t.stopped,
+  };
+  const online = s.state === "live" || s.state === "polling";
+  return [head[s.state] ?? s.state, online || s.state === "connecting" ? "" : waits, s.devices > 0 ? t.deviceCount(s.devices) : "", s.lastChange ? t.lastChange(ago(s.lastChange, now)) : ""].filter(Boolean).join(" · ");
+}
+
+export const stateTone = (s: Status): "ok" | "warn" | "danger" | "neutral" =>
+  s.state === "error" || s.problem ? "danger" : s.state === "offline" ? "warn" : s.state === "paused" ? "neutral" : s.queueLength > 0 || s.state !== "live" ? "warn" : "ok";
