@@ -26,5 +26,6 @@ func registerSync(b *Backend, a *gateway.API) {
 
 	gateway.Forward[cloudsync.StatusChanged](a, "sync.status")
 	gateway.Forward[cloudsync.Applied](a, "sync.delta")
+	gateway.Forward[cloudsync.Progress](a, "sync.progress")
 	gateway.Forward[cloudsync.ConflictsChanged](a, "sync.conflict")
 }

@@ -39,14 +39,17 @@ type Service struct {
 	conn   *pgx.Conn     // guarded by turn
 	cipher Cipher        // guarded by turn
 
+	copyRows int // of one transaction of the first copy
+
 	loading sync.Mutex
 	tables  []table // set by loadTables, then constant
 
-	mu     sync.Mutex // guards what follows
-	state  State
-	err    *fault.Error
-	head   int64
-	offset time.Duration
+	mu      sync.Mutex // guards what follows
+	state   State
+	err     *fault.Error
+	head    int64
+	offset  time.Duration
+	initial *Progress // of the first copy; nil: none is under way
 }
 
 // New returns the sync of db. It opens nothing.
@@ -57,7 +60,7 @@ func New(db *storage.DB, secrets *storage.Secrets, o Options) *Service {
 	if o.Platform == "" {
 		o.Platform = "desktop"
 	}
-	return &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1)}
+	return &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1), copyRows: copyRows}
 }
 
 // Close ends the connection to the hub.

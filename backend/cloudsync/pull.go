@@ -30,18 +30,17 @@ type remote struct {
 // transaction. It ends when there is nothing more.
 func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 	for {
-		var after int64
-		if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-			err := tx.QueryRow(`SELECT seq FROM sync_cursor`).Scan(&after)
-			if errors.Is(err, sql.ErrNoRows) {
-				return nil
-			}
-			return err
-		}); err != nil {
+		after, err := s.cursor(ctx)
+		if err != nil {
 			return err
 		}
 		if after == 0 {
-			s.setState(Initial, nil)
+			if err := s.initialCopy(ctx, c, r); err != nil {
+				return err
+			}
+			if after, err = s.cursor(ctx); err != nil {
+				return err
+			}
 		}
 		page, end, err := fetchPage(ctx, c, after)
 		if err != nil {
@@ -59,6 +58,18 @@ func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 			return nil
 		}
 	}
+}
+
+// cursor is up to where the feed is stored.
+func (s *Service) cursor(ctx context.Context) (after int64, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		err := tx.QueryRow(`SELECT seq FROM sync_cursor`).Scan(&after)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return after, err
 }
 
 func fetchPage(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {

@@ -205,6 +205,9 @@ func (s *Service) registerAgain(ctx context.Context, l *local) error {
 		if _, err := tx.Exec(`UPDATE sync_cursor SET seq = 0`); err != nil { // what it knows may be of a later time
 			return err
 		}
+		if _, err := tx.Exec(`DELETE FROM sync_progress`); err != nil {
+			return err
+		}
 		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?`, d.Site, storage.NewID())
 		return err
 	}); err != nil {

@@ -1,4 +1,4 @@
-// Package hubtest runs a real PostgreSQL for tests. Only tests import it.
+// Package hubtest runs a real PostgreSQL for tests and benchmarks. Nothing else imports it.
 package hubtest
 
 import (
@@ -40,7 +40,7 @@ func Stop(code int) int {
 	if shared.s == nil {
 		return code
 	}
-	if err := shared.s.stop(); err != nil {
+	if err := shared.s.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop PostgreSQL:", err)
 		return max(code, 1)
 	}
@@ -65,12 +65,12 @@ func Copy(t testing.TB, dsn string) string {
 
 func create(t testing.TB, how string) string {
 	t.Helper()
-	shared.once.Do(func() { shared.s, shared.err = start(testkit.FreePort(t)) })
+	shared.once.Do(func() { shared.s, shared.err = Start(testkit.FreePort(t)) })
 	if shared.err != nil {
 		t.Fatalf("PostgreSQL (Debian package postgresql): %v", shared.err)
 	}
 	s := shared.s
-	c, err := pgx.Connect(t.Context(), s.dsn("postgres"))
+	c, err := pgx.Connect(t.Context(), s.DSN("postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +79,11 @@ func create(t testing.TB, how string) string {
 	if _, err := c.Exec(t.Context(), "create database "+name+how); err != nil {
 		t.Fatal(err)
 	}
-	return s.dsn(name)
+	return s.DSN(name)
 }
 
-func (s *Server) dsn(database string) string {
+// DSN is the connection string of the administrator for one database.
+func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
@@ -96,7 +97,9 @@ func programs() (string, error) {
 	return filepath.Dir(all[len(all)-1]), nil
 }
 
-func start(port int) (*Server, error) {
+// Start runs a server on a port of loopback. It stores nothing durably unless settings, such as
+// fsync=on, say otherwise.
+func Start(port int, settings ...string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
@@ -118,24 +121,28 @@ func start(port int) (*Server, error) {
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(hba), 0o644); err != nil { //nolint:gosec // the server reads it as another user
 		return nil, err
 	}
-	s.cmd = command(filepath.Join(bin, "postgres"), "-D", data, "-p", fmt.Sprint(port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=60", "-c", "shared_buffers=32MB", "-c", "log_min_messages=fatal")
+	args := []string{"-D", data, "-p", fmt.Sprint(port)}
+	for _, x := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "max_connections=60", "shared_buffers=32MB", "log_min_messages=fatal"}, settings...) {
+		args = append(args, "-c", x)
+	}
+	s.cmd = command(filepath.Join(bin, "postgres"), args...)
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(30 * time.Second); ; {
-		c, err := pgx.Connect(context.Background(), s.dsn("postgres"))
+		c, err := pgx.Connect(context.Background(), s.DSN("postgres"))
 		if err == nil {
 			return s, c.Close(context.Background())
 		}
 		if time.Now().After(end) {
-			return nil, errors.Join(err, s.stop())
+			return nil, errors.Join(err, s.Stop())
 		}
 		time.Sleep(50 * time.Millisecond) // until the server listens
 	}
 }
 
-// stop ends the server at once.
-func (s *Server) stop() error {
+// Stop ends the server at once and removes what it stored.
+func (s *Server) Stop() error {
 	err := s.cmd.Process.Signal(os.Interrupt) // a fast shutdown
 	_ = s.cmd.Wait()                          // says that a signal ended it
 	return errors.Join(err, os.RemoveAll(s.dir))

@@ -1347,6 +1347,14 @@ CREATE TABLE sync_outbox (
     UNIQUE (tbl, row_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE sync_progress (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    tbl     TEXT NOT NULL DEFAULT '', -- the table that is being copied; '': none yet
+    last_id BLOB CHECK (length(last_id) = 16), -- its last row that is stored; NULL: none
+    h0      INTEGER NOT NULL, -- the feed goes on from here
+    rows    INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
 CREATE TABLE synthesis_recommendations (
     id             BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of the pattern and the text
     user_id        BLOB NOT NULL CHECK (length(user_id) = 16),
