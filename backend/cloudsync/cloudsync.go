@@ -38,6 +38,7 @@ type Service struct {
 	turn   chan struct{} // held by whoever talks to the hub
 	conn   *pgx.Conn     // guarded by turn
 	cipher Cipher        // guarded by turn
+	staged staged        // guarded by turn
 
 	copyRows int // of one transaction of the first copy
 

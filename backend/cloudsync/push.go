@@ -31,6 +31,9 @@ func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 		if err != nil || l.hub == nil {
 			return err
 		}
+		if n, err = s.packageFresh(tx, &l); err != nil || n > 0 {
+			return err // the others have the next turn
+		}
 		changes, order, err := readPending(tx, packagedEntries)
 		if err != nil {
 			return err
@@ -51,8 +54,12 @@ func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 
 func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bool, error) {
 	forget := func() error {
-		_, err := tx.Exec(`DELETE FROM change_log WHERE tbl = ? AND row_id = ? AND seq <= ?`, k.table, k.id, p.last)
-		return err
+		for _, seq := range p.seqs {
+			if _, err := tx.Exec(`DELETE FROM change_log WHERE seq = ?`, seq); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	t, ok := s.table(k.table)
 	if !ok {
@@ -173,6 +180,9 @@ type answer struct {
 
 // send pushes rows in one transaction of the hub.
 func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (answers []answer, err error) {
+	if len(batch) > callRows {
+		return s.stage(ctx, c, batch)
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	tx, err := c.Begin(ctx)
@@ -272,9 +282,14 @@ func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *R
 // acknowledge stores what the hub said of a batch.
 func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answer, r *Round, stale *bool) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		for i, x := range batch {
+		done, rest, err := s.acknowledgeMany(tx, batch, answers)
+		if err != nil {
+			return err
+		}
+		r.Pushed += done
+		for _, i := range rest {
+			x := batch[i]
 			t, _ := s.table(x.table)
-			var err error
 			switch answers[i].result {
 			case "applied", "duplicate":
 				r.Pushed++
@@ -294,7 +309,7 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answe
 				return err
 			}
 		}
-		_, err := tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, r.Pushed)
+		_, err = tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, r.Pushed)
 		return err
 	})
 }
@@ -319,8 +334,12 @@ func (t table) acknowledged(tx *storage.Tx, k rowKey, o outboxRow) error {
 
 // unpackage makes a packaged version a change again; no stamp of it is later than most.
 func (t table) unpackage(tx *storage.Tx, k rowKey, o outboxRow, most int64) error {
+	meta, err := decodeMeta(o.rawMeta)
+	if err != nil {
+		return err
+	}
 	stamps := map[int]int64{}
-	for no, s := range o.meta.Stamps {
+	for no, s := range meta.Stamps {
 		if s.Dot == o.dot {
 			stamps[no] = min(s.HLC, most)
 		}

@@ -88,7 +88,7 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, action string, r 
 	if action == "pull" {
 		return nil
 	}
-	for range maxTurns {
+	for turns := 0; turns < maxTurns; {
 		n, err := s.packageChanges(ctx)
 		if err != nil {
 			return err
@@ -98,6 +98,7 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, action string, r 
 			return err
 		}
 		if stale {
+			turns++
 			if err := s.pull(ctx, c, r); err != nil {
 				return err
 			}

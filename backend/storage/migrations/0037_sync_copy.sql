@@ -7,3 +7,6 @@ CREATE TABLE sync_progress (
     h0      INTEGER NOT NULL, -- the feed goes on from here
     rows    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+
+-- The order of sending, without reading and sorting the payloads of all that waits.
+CREATE INDEX sync_outbox_order ON sync_outbox (txn, dot) WHERE parked = 0;

@@ -1747,6 +1747,8 @@ CREATE INDEX sync_conflicts_open ON sync_conflicts (user_id, status, created_at)
 
 CREATE INDEX sync_local_user ON sync_local (user_id);
 
+CREATE INDEX sync_outbox_order ON sync_outbox (txn, dot) WHERE parked = 0;
+
 CREATE UNIQUE INDEX synthesis_recommendations_key ON synthesis_recommendations (user_id, pattern_id, recommendation);
 
 CREATE INDEX synthesis_recommendations_pattern ON synthesis_recommendations (pattern_id);
