@@ -40,6 +40,8 @@ type Service struct {
 	cipher Cipher        // guarded by turn
 	staged staged        // guarded by turn
 
+	greeted time.Time // of conn, guarded by turn
+
 	copyRows int // of one transaction of the first copy
 
 	loading sync.Mutex
@@ -50,6 +52,7 @@ type Service struct {
 	err     *fault.Error
 	head    int64
 	offset  time.Duration
+	missed  bool      // the feed may have grown unheard
 	initial *Progress // of the first copy; nil: none is under way
 }
 
@@ -186,6 +189,7 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 	if err := s.hello(ctx, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
 	}
+	s.greeted = time.Now()
 	return s.conn, l, nil
 }
 

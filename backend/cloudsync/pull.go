@@ -75,12 +75,18 @@ func (s *Service) cursor(ctx context.Context) (after int64, err error) {
 func fetchPage(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	end = after
-	rows, err := c.Query(ctx, `select seq, coalesce(table_name, ''), row_id, coalesce(dot, 0), coalesce(hlc, 0), row from sync.pull($1, $2) order by seq`, after, pageRows)
+	rows, err := c.Query(ctx, pullQuery, after, pageRows)
 	if err != nil {
 		return nil, 0, err
 	}
+	return readPage(rows, after)
+}
+
+const pullQuery = `select seq, coalesce(table_name, ''), row_id, coalesce(dot, 0), coalesce(hlc, 0), row from sync.pull($1, $2) order by seq`
+
+func readPage(rows pgx.Rows, after int64) (page []remote, end int64, err error) {
 	defer rows.Close()
+	end = after
 	for rows.Next() {
 		var x remote
 		var id *uuid.UUID

@@ -178,48 +178,26 @@ type answer struct {
 	dot    int64
 }
 
-// send pushes rows in one transaction of the hub.
-func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (answers []answer, err error) {
+// send pushes rows in one transaction of the hub. It answers the head of the feed before, too.
+func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (before int64, answers []answer, err error) {
 	if len(batch) > callRows {
 		return s.stage(ctx, c, batch)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	tx, err := c.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to undo
-	if _, err := tx.Exec(ctx, `select sync.lock()`); err != nil {
-		return nil, err
-	}
-	for part := range slices.Chunk(batch, callRows) {
-		text, err := pushText(part)
-		if err != nil {
-			return nil, err
+	return s.callPush(ctx, c, batch, 0)
+}
+
+// readAnswers reads what sync.push says of each row.
+func readAnswers(rows pgx.Rows, answers []answer) error {
+	var n int
+	var a answer
+	_, err := pgx.ForEachRow(rows, []any{&n, &a.result, &a.dot}, func() error {
+		if n < 1 || n > len(answers) {
+			return fmt.Errorf("the hub answered for row %d of %d", n, len(answers))
 		}
-		rows, err := tx.Query(ctx, `select n, result, coalesce(dot, 0) from sync.push($1::jsonb)`, text)
-		if err != nil {
-			return nil, err
-		}
-		got := make([]answer, len(part))
-		for rows.Next() {
-			var n int
-			var a answer
-			if err := rows.Scan(&n, &a.result, &a.dot); err != nil {
-				return nil, err
-			}
-			if n < 1 || n > len(got) {
-				return nil, fmt.Errorf("the hub answered for row %d of %d", n, len(got))
-			}
-			got[n-1] = a
-		}
-		if err := rows.Err(); err != nil {
-			return nil, err
-		}
-		answers = append(answers, got...)
-	}
-	return answers, tx.Commit(ctx)
+		answers[n-1] = a
+		return nil
+	})
+	return err
 }
 
 // pushText is the argument of sync.push.
@@ -262,10 +240,13 @@ func (s *Service) push(ctx context.Context, c *pgx.Conn, r *Round) (stale bool, 
 }
 
 func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *Round, stale *bool) error {
-	answers, err := s.send(ctx, c, batch)
+	before, answers, err := s.send(ctx, c, batch)
 	switch {
 	case err == nil:
-		return s.acknowledge(ctx, batch, answers, r, stale)
+		if err := s.acknowledge(ctx, batch, answers, r, stale); err != nil {
+			return err
+		}
+		return s.passOwn(ctx, before, answers)
 	case retryable(err):
 		return err
 	case len(batch) == 1:

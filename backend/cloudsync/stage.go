@@ -19,7 +19,7 @@ var stageHead = []string{"id", "dot", "prev_dot", "hlc", "sync_meta", "schema_ve
 
 // stage sends rows through staging tables: COPY, then one sync.merge a table. It is send for more
 // rows than sync.push takes in one call.
-func (s *Service) stage(ctx context.Context, c *pgx.Conn, batch []sent) ([]answer, error) {
+func (s *Service) stage(ctx context.Context, c *pgx.Conn, batch []sent) (before int64, answers []answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	places := map[rowKey]int{}
@@ -32,10 +32,10 @@ func (s *Service) stage(ctx context.Context, c *pgx.Conn, batch []sent) ([]answe
 	}
 	columns, err := s.stageTables(ctx, c, tables)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if _, err := c.Exec(ctx, `begin`); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	committed := false
 	defer func() {
@@ -53,35 +53,35 @@ func (s *Service) stage(ctx context.Context, c *pgx.Conn, batch []sent) ([]answe
 		}
 		text, err := stageText(columns[t], rest[:n])
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		if _, err := c.PgConn().CopyFrom(ctx, bytes.NewReader(text), fmt.Sprintf(`copy pg_temp.stage_%s ("%s") from stdin`, t, strings.Join(slices.Concat(stageHead, columns[t]), `", "`))); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		merges.Queue(`select $1, row_id, result, coalesce(dot, 0) from sync.merge($1)`, t)
 		rest = rest[n:]
 	}
 	merges.Queue(`commit`)
-	answers, err := merged(c.SendBatch(ctx, &merges), tables, places)
+	before, answers, err = merged(c.SendBatch(ctx, &merges), tables, places)
 	committed = err == nil
-	return answers, err
+	return before, answers, err
 }
 
 // merged reads the answers to sync.lock, a sync.merge for each table, and commit.
-func merged(results pgx.BatchResults, tables []string, places map[rowKey]int) (answers []answer, err error) {
+func merged(results pgx.BatchResults, tables []string, places map[rowKey]int) (before int64, answers []answer, err error) {
 	defer func() {
 		if e := results.Close(); err == nil {
 			err = e
 		}
 	}()
-	if _, err := results.Exec(); err != nil {
-		return nil, err
+	if err := results.QueryRow().Scan(&before); err != nil {
+		return 0, nil, err
 	}
 	answers = make([]answer, len(places))
 	for range tables {
 		rows, err := results.Query()
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		var k rowKey
 		var a answer
@@ -93,11 +93,11 @@ func merged(results pgx.BatchResults, tables []string, places map[rowKey]int) (a
 			answers[i] = a
 			return nil
 		}); err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 	}
 	_, err = results.Exec()
-	return answers, err
+	return before, answers, err
 }
 
 // stageTables makes the staging tables of this connection. It answers the columns of each besides

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	bulkRows, bulkSize = 30_000, 400
-	pouchDocs          = 10_000
-	rounds             = 3
+	bulkSize  = 400 // bytes of a text
+	pouchDocs = 10_000
+	rounds    = 3
 )
 
 // push: what a device changed while it was away goes out: packaged, sent, committed and acknowledged.
@@ -28,18 +28,18 @@ func (b *bench) push() {
 		for _, encrypt := range []bool{true, false} {
 			dsn := b.hub()
 			d := b.first(dsn, encrypt)
-			d.fill(bulkRows, bulkSize)
+			d.fill(b.rows, bulkSize)
 			var pushed int
-			rate := bulkRows / took(func() { pushed = d.now("push").Pushed })
-			if pushed < bulkRows {
-				check(fmt.Errorf("%d of %d rows were pushed", pushed, bulkRows))
+			rate := float64(b.rows) / took(func() { pushed = d.now("push").Pushed })
+			if pushed < b.rows {
+				check(fmt.Errorf("%d of %d rows were pushed", pushed, b.rows))
 			}
 			if encrypt {
 				ours = append(ours, rate)
 			} else {
 				plain = append(plain, rate)
 			}
-			limit = append(limit, b.copyLimit(dsn, bulkRows, bulkSize))
+			limit = append(limit, b.copyLimit(dsn, b.rows, bulkSize))
 			d.close()
 		}
 	}
@@ -58,14 +58,14 @@ func (b *bench) firstCopy() {
 			name = "initial copy, encrypted"
 		}
 		a := b.first(b.hub(), encrypt)
-		a.fill(bulkRows, bulkSize)
+		a.fill(b.rows, bulkSize)
 		a.now("push")
 		var ours, limit []float64
 		for range rounds {
 			d := b.second(a)
-			ours = append(ours, bulkRows/took(func() { d.now("pull") }))
-			if n := d.count(`SELECT count(*) FROM memories`); n != bulkRows {
-				check(fmt.Errorf("%d of %d rows came", n, bulkRows))
+			ours = append(ours, float64(b.rows)/took(func() { d.now("pull") }))
+			if n := d.count(`SELECT count(*) FROM memories`); n != b.rows {
+				check(fmt.Errorf("%d of %d rows came", n, b.rows))
 			}
 			limit = append(limit, b.upsertLimit(d, "memories"))
 			d.close()
@@ -74,6 +74,10 @@ func (b *bench) firstCopy() {
 		figures.Print(name, median(ours), "rows/s", median(ours)/b.pouch().pull, "PouchDB")
 		a.close()
 	}
+}
+
+// large: everything of a person with 100,000 rows.
+func (b *bench) large() {
 	a := b.first(b.hub(), true)
 	a.fill(100_000, bulkSize)
 	a.now("push")

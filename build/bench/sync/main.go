@@ -26,6 +26,7 @@ type bench struct {
 	ctx  context.Context
 	dir  string
 	full bool
+	rows int
 	pg   *hubtest.Server
 	hubs int
 	peer *pouch // started by the first measure that needs it
@@ -33,6 +34,7 @@ type bench struct {
 
 func main() {
 	full := flag.Bool("full", os.Getenv("HELIX_BENCH_FULL") == "1", "a million rows for the memory of a first copy")
+	rows := flag.Int("rows", 30_000, "rows of the push and of the first copy")
 	only := flag.String("only", "", "run the measures whose name contains this")
 	profile := flag.String("profile", "", "write a CPU profile to this `file`")
 	flag.Parse()
@@ -47,7 +49,7 @@ func main() {
 	pg, err := hubtest.Start(freePort(), "fsync=on", "shared_buffers=256MB", "max_wal_size=4GB", "jit=off")
 	check(err)
 	defer func() { check(pg.Stop()) }()
-	b := &bench{ctx: context.Background(), dir: dir, full: *full, pg: pg}
+	b := &bench{ctx: context.Background(), dir: dir, full: *full, rows: *rows, pg: pg}
 	defer b.stopPeer()
 	if *profile != "" {
 		f, err := os.Create(*profile)
@@ -59,7 +61,7 @@ func main() {
 		name string
 		fn   func()
 	}{
-		{"push", b.push}, {"copy", b.firstCopy}, {"delta", b.delta}, {"trips", b.trips}, {"memory", b.memory},
+		{"push", b.push}, {"copy", b.firstCopy}, {"large", b.large}, {"delta", b.delta}, {"trips", b.trips}, {"memory", b.memory},
 	} {
 		if strings.Contains(m.name, *only) {
 			m.fn()

@@ -40,3 +40,17 @@ end $$;
 revoke execute on function sync.merge(text) from public;
 grant execute on function sync.merge(text) to helix_device;
 -- +goose StatementEnd
+
+-- +goose StatementBegin
+-- expect fails when the hub has more versions of the calling device than it has packaged: its data
+-- folder was copied or restored.
+create function sync.expect(p_ctr bigint) returns void
+language plpgsql stable security definer set search_path = '' as $$
+begin
+    if exists (select 1 from public.sync_state where user_id = app.uid() and device_id = app.device_id() and last_ctr > p_ctr) then
+        raise exception 'this device was copied or restored' using errcode = 'HX002';
+    end if;
+end $$;
+revoke execute on function sync.expect(bigint) from public;
+grant execute on function sync.expect(bigint) to helix_device;
+-- +goose StatementEnd
