@@ -45,6 +45,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, Limits: gateway.Limits{MaxPayload: int(conf.GatewayMaxPayload), CallDeadline: conf.GatewayCallTimeout, CostlyRate: float64(conf.GatewayCostlyRate)},
 	})
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
+	b.Gateway.RouteSocket("/sync", gateway.Write, b.Sync.ServeRelay)
 	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.Post)
 	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.Delete)
 	if !b.o.Once {

@@ -19,7 +19,7 @@ type serveCmd struct {
 	Addr        string `help:"Loopback address to listen on; port 0 takes any free one." placeholder:"HOST:PORT"`
 	SandboxPort int    `help:"Also serve POST /execute on this loopback port."`
 	VoicePort   int    `hidden:""` // no effect until there is a voice service
-	SyncPort    int    `hidden:""` // no effect until there is a sync relay
+	SyncPort    int    `help:"Also serve the sync relay, /sync and /ws, on this loopback port."`
 	OnlyPorts   bool   `hidden:"" help:"Use any free port."`
 	Link        *bool  `negatable:"" help:"Print a one-time link that opens Helix in a browser. Default: in a terminal."`
 }
@@ -29,13 +29,14 @@ func (s *serveCmd) extra(c *command) []gateway.Extra {
 	if s.VoicePort != 0 {
 		c.say("--voice-port has no effect: this version of Helix has no voice service.")
 	}
+	var ports []gateway.Extra
+	if s.SandboxPort != 0 {
+		ports = append(ports, gateway.Extra{Port: s.SandboxPort, Routes: map[string]string{"/execute": "/execute"}})
+	}
 	if s.SyncPort != 0 {
-		c.say("--sync-port has no effect: this version of Helix has no sync relay.")
+		ports = append(ports, gateway.Extra{Port: s.SyncPort, Routes: map[string]string{"/sync": "/sync", "/ws": "/sync"}})
 	}
-	if s.SandboxPort == 0 {
-		return nil
-	}
-	return []gateway.Extra{{Port: s.SandboxPort, Routes: map[string]string{"/execute": "/execute"}}}
+	return ports
 }
 
 func (s *serveCmd) Run(c *command) error {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"helix/backend/fault"
@@ -42,6 +43,8 @@ type Service struct {
 
 	greeted time.Time // of conn, guarded by turn
 
+	relay relay
+
 	copyRows int // of one transaction of the first copy
 
 	loading sync.Mutex
@@ -64,11 +67,14 @@ func New(db *storage.DB, secrets *storage.Secrets, o Options) *Service {
 	if o.Platform == "" {
 		o.Platform = "desktop"
 	}
-	return &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1), copyRows: copyRows}
+	s := &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1), copyRows: copyRows}
+	s.relay = relay{s: s, wake: make(chan struct{}, 1), sockets: map[*relaySocket]bool{}, last: map[uuid.UUID]int64{}}
+	return s
 }
 
 // Close ends the connection to the hub.
 func (s *Service) Close() error {
+	s.relay.pump.Wait() // its sockets ended with their requests
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	return s.hangUp()

@@ -29,7 +29,7 @@ var copyHead = []storage.SyncedColumn{
 	{SyncedField: storage.SyncedField{Name: "id"}, Hub: "uuid"}, {SyncedField: storage.SyncedField{Name: "dot"}, Hub: "bigint"},
 	{SyncedField: storage.SyncedField{Name: "hlc"}, Hub: "bigint"}, {SyncedField: storage.SyncedField{Name: "sync_meta"}, Hub: "bytea"},
 	{SyncedField: storage.SyncedField{Name: "created_at"}, Hub: "timestamptz"}, {SyncedField: storage.SyncedField{Name: "updated_at"}, Hub: "timestamptz"},
-	{SyncedField: storage.SyncedField{Name: deletedAt}, Hub: "timestamptz"},
+	{SyncedField: storage.SyncedField{Name: deletedAt}, Hub: "timestamptz"}, {SyncedField: storage.SyncedField{Name: "hub_device_id"}, Hub: "uuid"},
 }
 
 func newTableCopy(t table, c Cipher, hub []string) tableCopy {
@@ -60,6 +60,7 @@ func (x tableCopy) query() string {
 // copied is one row of a copy.
 type copied struct {
 	id     uuid.UUID
+	writer uuid.UUID
 	hlc    int64
 	raw    []byte // the tuple; values share it
 	values []any  // in the order of names; user_id is filled in later
@@ -166,6 +167,8 @@ func (d *decoder) tuple(raw []byte) error {
 		return errCopy
 	}
 	copy(row.id[:], id)
+	writer, _ := head[7].([]byte)
+	copy(row.writer[:], writer)
 	row.hlc, _ = head[2].(int64)
 	meta, _ := head[3].([]byte)
 	row.odd = !validMeta(meta)

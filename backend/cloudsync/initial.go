@@ -226,6 +226,14 @@ func (k *copier) store(ctx context.Context, x tableCopy, batch []copied) error {
 		if err := a.storeConflicts(); err != nil {
 			return err
 		}
+		writers := make(map[rowKey]uuid.UUID, len(batch))
+		for _, row := range batch {
+			key := rowKey{x.Table, row.id}
+			applied, writers[key] = append(applied, key), row.writer
+		}
+		if err := k.s.relayApplied(tx, applied, func(key rowKey) uuid.UUID { return writers[key] }); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(`UPDATE sync_local SET hlc_high = max(hlc_high, ?)`, high); err != nil {
 			return err
 		}

@@ -144,6 +144,9 @@ func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Ro
 		if err := a.storeConflicts(); err != nil {
 			return err
 		}
+		if err := s.relayApplied(tx, applied, writerIn(page)); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(`UPDATE sync_local SET hlc_high = max(hlc_high, ?)`, high); err != nil {
 			return err
 		}

@@ -31,6 +31,9 @@ func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 		if err != nil || l.hub == nil {
 			return err
 		}
+		if err := s.relayNote(tx); err != nil {
+			return err
+		}
 		if n, err = s.packageFresh(tx, &l); err != nil || n > 0 {
 			return err // the others have the next turn
 		}

@@ -951,6 +951,26 @@ CREATE TABLE recall_log (
     at         INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE relay_clients (
+    device_id BLOB PRIMARY KEY CHECK (length(device_id) = 16),
+    token_id  BLOB NOT NULL UNIQUE CHECK (length(token_id) = 16)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE relay_rows (
+    seq       INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id   BLOB NOT NULL CHECK (length(user_id) = 16),
+    tbl       TEXT NOT NULL,
+    row_id    BLOB NOT NULL CHECK (length(row_id) = 16),
+    clocks    TEXT NOT NULL CHECK (json_valid(clocks)),
+    device_id BLOB NOT NULL CHECK (length(device_id) = 16), -- who made the change
+    UNIQUE (tbl, row_id)
+) STRICT;
+
+CREATE TABLE relay_state (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    seen_seq INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE rpc_idempotency (
     user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
     key         BLOB NOT NULL CHECK (length(key) = 16),
@@ -1676,6 +1696,8 @@ CREATE INDEX psychology_entries_retention ON psychology_entries (user_id, retent
 CREATE UNIQUE INDEX recall_log_item ON recall_log (user_id, kind, item_id, session_id);
 
 CREATE INDEX recall_log_user ON recall_log (user_id, at DESC);
+
+CREATE INDEX relay_rows_user ON relay_rows (user_id, seq);
 
 CREATE INDEX rpc_idempotency_created ON rpc_idempotency (created_at);
 
