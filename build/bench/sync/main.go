@@ -61,7 +61,7 @@ func main() {
 		name string
 		fn   func()
 	}{
-		{"push", b.push}, {"copy", b.firstCopy}, {"large", b.large}, {"delta", b.delta}, {"trips", b.trips}, {"memory", b.memory},
+		{"push", b.push}, {"copy", b.firstCopy}, {"large", b.large}, {"delta", b.delta}, {"trips", b.trips}, {"relay", b.relay}, {"memory", b.memory},
 	} {
 		if strings.Contains(m.name, *only) {
 			m.fn()

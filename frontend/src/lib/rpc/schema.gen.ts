@@ -1415,6 +1415,15 @@ export interface CloudsyncInviteResult {
   expiresAt: string;
 }
 
+/** Progress says how far the first copy is. */
+export interface CloudsyncProgress {
+  table: string;
+  rows: number;
+  of: number;
+  bytesPerSecond: number;
+  etaMs: number;
+}
+
 /** ResolveParams decide a conflict. */
 export interface CloudsyncResolveParams {
   conflictId: string;
@@ -1488,6 +1497,8 @@ export interface CloudsyncStatusChanged {
 /** StatusResult is the state of sync. */
 export interface CloudsyncStatusResult {
   state: string;
+  /** Initial says how far the first copy is, while there is one. */
+  initial?: CloudsyncProgress;
   isOnline: boolean;
   isSyncing: boolean;
   queueLength: number;
@@ -8525,6 +8536,8 @@ export interface Events {
   "sync.conflict": CloudsyncConflictsChanged;
   /** Applied is published when rows of other devices were stored. */
   "sync.delta": CloudsyncApplied;
+  /** Progress says how far the first copy is. */
+  "sync.progress": CloudsyncProgress;
   /** StatusChanged is published when the state or the error changes. */
   "sync.status": CloudsyncStatusChanged;
   /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
@@ -8978,6 +8991,7 @@ export const EVENTS = [
   "storage.recovery",
   "sync.conflict",
   "sync.delta",
+  "sync.progress",
   "sync.status",
   "system.stopping",
   "tokens.changed",
