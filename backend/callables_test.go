@@ -18,6 +18,7 @@ import (
 	"helix/backend/callable/callabletest"
 	"helix/backend/fault"
 	"helix/backend/permission"
+	"helix/backend/psychology"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
 	"helix/backend/skills/machine"
@@ -151,6 +152,33 @@ func TestStepsCreateAndFindMemories(t *testing.T) {
 	out, err := c.Skills.ExecuteComposite(c.ctx, skills.ExecuteParams{SkillID: &m.SkillID})
 	if err != nil || string(out.FinalOutput) != `"The kettle is blue."` {
 		t.Fatalf("%s %+v, %v", out.FinalOutput, out.Error, err)
+	}
+}
+
+// How far a person is trusted, up to the last stage, changes no permission decision.
+func TestTrustStageChangesNoPermission(t *testing.T) {
+	t.Parallel()
+	c := newChain(t)
+	alpha := c.asker("alpha")
+	s := c.session(t)
+	decisions := func() string {
+		var p permission.PreviewResult
+		s.call("permissions.preview", permission.PreviewParams{Subject: permission.PreviewSubject{Kind: "tool", ID: alpha.ID.String()}}, &p)
+		_, err := c.Tools.Execute(c.ctx, tools.ExecuteParams{ToolID: &alpha.ID})
+		return fmt.Sprintf("%+v %v", p, fault.As(err).Kind)
+	}
+	before := decisions()
+	var person psychology.Entry
+	s.call("psychology.upsert_entry", psychology.UpsertParams{LayerNumber: 3, Kind: "person", Data: json.RawMessage(`{"name":"Ada"}`)}, &person)
+	var r psychology.InteractionResult
+	for range 200 {
+		s.call("psychology.record_interaction", psychology.InteractionParams{PersonID: person.ID, SalienceTier: "critical", Evidence: new(1.0)}, &r)
+	}
+	if r.Stage != "primary_attachment" {
+		t.Fatalf("%+v", r)
+	}
+	if after := decisions(); after != before || !strings.Contains(before, "denied") {
+		t.Errorf("before %s\nafter  %s", before, after)
 	}
 }
 

@@ -70,6 +70,7 @@ func start(t *testing.T) *Backend {
 
 func startWith(t *testing.T, o Options) *Backend {
 	t.Helper()
+	warmEngine(t, o.DataDir)
 	b, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

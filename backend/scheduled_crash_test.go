@@ -3,12 +3,10 @@ package backend
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -66,10 +64,7 @@ func TestScheduledToolAsksAfterCrash(t *testing.T) {
 		t.Skip("a killed process cannot be told from a failed one here")
 	}
 	dir := t.TempDir()
-	cache := filepath.Join(dir, "cache", "engine")
-	if err := errors.Join(os.MkdirAll(cache, 0o700), os.CopyFS(cache, os.DirFS(warm(t))), private(cache)); err != nil {
-		t.Fatal(err)
-	}
+	warmEngine(t, dir)
 	var asked atomic.Int64
 	first := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -42,15 +42,7 @@ type chain struct {
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
-	dir := t.TempDir()
-	cache := filepath.Join(dir, "cache", "engine")
-	if err := os.MkdirAll(cache, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.CopyFS(cache, os.DirFS(warm(t))), private(cache)); err != nil {
-		t.Fatal(err)
-	}
-	c := &chain{Backend: startWith(t, testOptions(dir)), t: t}
+	c := &chain{Backend: start(t), t: t}
 	c.ctx = c.as(c.LocalUser())
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
@@ -66,26 +58,34 @@ func newChain(t *testing.T) *chain {
 	return c
 }
 
-// private makes the folders below dir the user's own: others are not trusted with machine code.
+// private lets nobody else read or write what is below dir: it is machine code.
 func private(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			err = os.Chmod(path, 0o700)
+		if err != nil {
+			return err
 		}
-		return err
+		if d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return os.Chmod(path, 0o600)
 	})
 }
 
+// warmed is the folder with the compiled engine. TestMain removes it.
 var warmed struct {
 	sync.Once
 	dir string
 	err error
 }
 
-// warm is a folder with the compiled engine, which takes seconds with the race detector and is
-// the same for every backend here. TestMain removes it.
-func warm(t *testing.T) string {
+// warmEngine puts the compiled engine into a data folder that has none yet: compiling takes seconds
+// and gives the same code for every backend here.
+func warmEngine(t *testing.T, dataDir string) {
 	t.Helper()
+	cache := filepath.Join(dataDir, "cache", "engine")
+	if _, err := os.Stat(cache); err == nil {
+		return
+	}
 	warmed.Do(func() {
 		if warmed.dir, warmed.err = os.MkdirTemp("", "helix-engine-*"); warmed.err != nil {
 			return
@@ -98,7 +98,9 @@ func warm(t *testing.T) string {
 	if warmed.err != nil {
 		t.Fatal(warmed.err)
 	}
-	return warmed.dir
+	if err := errors.Join(os.MkdirAll(cache, 0o700), os.CopyFS(cache, os.DirFS(warmed.dir)), private(cache)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // tool makes a tool; caps may be left out.

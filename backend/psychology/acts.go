@@ -14,9 +14,10 @@ import (
 	"helix/backend/storage"
 )
 
-// act changes entries of the caller with fn, and memories with of, and returns all of them and a
-// token that takes the act back.
-func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn func(*storage.Tx, Settings, entryRow) (bool, error), of func([]uuid.UUID) (memory.ItemsResult, error)) (out ItemsResult, err error) {
+// act changes entries of the caller and, with of, memories. It returns all of them and a token that
+// undoes the act. plan gives the change that it makes to an entry, nil for none. The audit log
+// records what is about to change before anything does.
+func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, plan func(*storage.Tx, Settings, entryRow) func() error, of func([]uuid.UUID) (memory.ItemsResult, error)) (out ItemsResult, err error) {
 	out.Items = []Item{}
 	seen := map[uuid.UUID]bool{}
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { again := seen[id]; seen[id] = true; return again })
@@ -34,6 +35,7 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn fu
 		var undo []entryUndo
 		var touched []uuid.UUID
 		var inLayers []int
+		var changes []func() error
 		for _, id := range ids {
 			r, err := s.one(tx, conf, id)
 			if fault.Is(err, fault.NotFound) {
@@ -43,21 +45,18 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn fu
 				return err
 			}
 			known[id] = true
-			changed, err := fn(tx, conf, r)
-			if err != nil {
-				return err
-			}
-			if changed {
-				undo = append(undo, undoOf(r))
-				out.changed++
+			if change := plan(tx, conf, r); change != nil {
+				undo, changes = append(undo, undoOf(r)), append(changes, change)
 				touched, inLayers = append(touched, id), append(inLayers, r.LayerNumber)
 			}
-			if now, err := s.one(tx, conf, id); err == nil {
-				out.Items = append(out.Items, itemOfEntry(now.Entry))
+		}
+		rest := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return known[id] })
+		if subjects := append(slices.Clone(touched), rest...); len(subjects) > 0 {
+			if err := audit.Append(tx, audit.Entry{Action: "psychology." + action, SubjectKind: "psychology", SubjectID: subjects[0].String(), Details: map[string]any{"entries": len(touched), "memories": len(rest)}}); err != nil {
+				return err
 			}
 		}
-		if len(known) < len(ids) {
-			rest := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return known[id] })
+		if len(rest) > 0 {
 			found, err := s.memory.DecayingTx(ctx, tx, uuid.Nil, len(rest), rest...)
 			if err != nil {
 				return err
@@ -73,11 +72,22 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, fn fu
 				return err
 			}
 		}
+		for _, change := range changes {
+			if err := change(); err != nil {
+				return err
+			}
+		}
+		out.changed = len(changes)
+		for _, id := range ids {
+			if !known[id] {
+				continue
+			}
+			if now, err := s.one(tx, conf, id); err == nil {
+				out.Items = append(out.Items, itemOfEntry(now.Entry))
+			}
+		}
 		if len(undo) == 0 {
 			return nil
-		}
-		if err := audit.Append(tx, audit.Entry{Action: "psychology." + action, SubjectKind: "psychology", SubjectID: touched[0].String(), Details: map[string]any{"entries": len(touched)}}); err != nil {
-			return err
 		}
 		token, err := tx.KeepUndo(user, undoAct, undo)
 		tokens = append(tokens, undoPrefix+token)
@@ -113,11 +123,11 @@ func (s *Service) Reinforce(ctx context.Context, p ReinforceParams) (ItemsResult
 		}
 		gain = *p.Strength
 	}
-	return s.act(ctx, p.IDs, "reinforce", func(tx *storage.Tx, conf Settings, e entryRow) (bool, error) {
+	return s.act(ctx, p.IDs, "reinforce", func(tx *storage.Tx, conf Settings, e entryRow) func() error {
 		if p.Kind == "use" && e.LastReinforcedAt != nil && tx.Now.Sub(*e.LastReinforcedAt) < useEvery {
-			return false, nil
+			return nil
 		}
-		return true, s.reinforce(tx, conf, e, gain)
+		return func() error { return s.reinforce(tx, conf, e, gain) }
 	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
 		return s.memory.Reinforce(ctx, ids, gain, p.Kind == "use")
 	})
@@ -125,17 +135,19 @@ func (s *Service) Reinforce(ctx context.Context, p ReinforceParams) (ItemsResult
 
 // Pin makes entries or memories keep the retention that they have; unpinned, they fade from there.
 func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
-	return s.act(ctx, p.IDs, "pin", func(tx *storage.Tx, conf Settings, e entryRow) (bool, error) {
+	return s.act(ctx, p.IDs, "pin", func(tx *storage.Tx, conf Settings, e entryRow) func() error {
 		if e.Pinned == p.On {
-			return false, nil
+			return nil
 		}
 		now := conf.retention(e.item(), tx.Now)
 		set := `pinned = 1, retention = ?1, decayed_at = ?2`
 		if !p.On {
 			set = `pinned = 0, retention = ?1, decayed_at = ?2, initial_strength = ?1, last_reinforced_at = ?2`
 		}
-		_, err := tx.Exec(`UPDATE psychology_entries SET `+set+`, updated_at = ?2, version = version + 1 WHERE id = ?3`, now, tx.Now, e.ID)
-		return true, err
+		return func() error {
+			_, err := tx.Exec(`UPDATE psychology_entries SET `+set+`, updated_at = ?2, version = version + 1 WHERE id = ?3`, now, tx.Now, e.ID)
+			return err
+		}
 	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
 		return s.memory.Pin(ctx, memory.PinParams{IDs: texts(ids), On: &p.On})
 	})
@@ -149,12 +161,14 @@ func (s *Service) SetSalience(ctx context.Context, p SalienceParams) (ItemsResul
 	if caller, _ := identity.From(ctx); p.Tier == "critical" && !caller.Person() {
 		return ItemsResult{}, fault.Deniedf("Only a person can mark something as critical. Nothing was changed.")
 	}
-	return s.act(ctx, p.IDs, "set_salience", func(tx *storage.Tx, _ Settings, e entryRow) (bool, error) {
+	return s.act(ctx, p.IDs, "set_salience", func(tx *storage.Tx, _ Settings, e entryRow) func() error {
 		if e.SalienceTier == p.Tier {
-			return false, nil
+			return nil
 		}
-		_, err := tx.Exec(`UPDATE psychology_entries SET salience_tier = ?, updated_at = ?, version = version + 1 WHERE id = ?`, p.Tier, tx.Now, e.ID)
-		return true, err
+		return func() error {
+			_, err := tx.Exec(`UPDATE psychology_entries SET salience_tier = ?, updated_at = ?, version = version + 1 WHERE id = ?`, p.Tier, tx.Now, e.ID)
+			return err
+		}
 	}, func(ids []uuid.UUID) (memory.ItemsResult, error) {
 		return s.memory.SetSalience(ctx, memory.SalienceParams{IDs: texts(ids), Tier: p.Tier})
 	})
@@ -170,9 +184,11 @@ func texts(ids []uuid.UUID) (out []string) {
 // DeleteEntry moves entries to the trash, from where Undo and restore_from_decay bring them back
 // for 30 days.
 func (s *Service) DeleteEntry(ctx context.Context, p IDsParams) (out UndoResult, err error) {
-	r, err := s.act(ctx, p.IDs, "delete", func(tx *storage.Tx, _ Settings, e entryRow) (bool, error) {
-		_, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = ?1, updated_at = ?1, version = version + 1 WHERE id = ?2`, tx.Now, e.ID)
-		return true, err
+	r, err := s.act(ctx, p.IDs, "delete", func(tx *storage.Tx, _ Settings, e entryRow) func() error {
+		return func() error {
+			_, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = ?1, updated_at = ?1, version = version + 1 WHERE id = ?2`, tx.Now, e.ID)
+			return err
+		}
 	}, nil)
 	return UndoResult{r.changed, r.UndoToken}, err
 }

@@ -815,3 +815,23 @@ func TestRunThatFailsInABatch(t *testing.T) {
 		t.Errorf("%d memories after a run that ends", n)
 	}
 }
+
+// The audit log records what is about to change before the change, of entries and of memories.
+func TestTheAuditEntryComesBeforeTheChange(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.entry(f.ctx, 4, "goal", `{"title":"Run ten kilometers"}`, 48)
+	m := f.old(f.ctx, 48, "medium", 1)
+	f.exec(`CREATE TABLE seen (what TEXT, entries INTEGER)`)
+	for _, table := range []string{"psychology_entries", "memories"} {
+		f.exec(`CREATE TRIGGER seen_` + table + ` AFTER UPDATE OF last_reinforced_at ON ` + table + ` BEGIN
+			INSERT INTO seen VALUES ('` + table + `', (SELECT count(*) FROM audit_log WHERE action = 'psychology.reinforce')); END`)
+	}
+	must(f.Reinforce(f.ctx, ReinforceParams{IDs: []uuid.UUID{e.ID, m}, Kind: "confirm"}))(t)
+	var got string
+	if err := f.db.Read(f.ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT coalesce(group_concat(what || ' ' || entries, ', ' ORDER BY what), '') FROM seen`).Scan(&got)
+	}); err != nil || got != "memories 1, psychology_entries 1" {
+		t.Errorf("at the changes the log had: %s, %v", got, err)
+	}
+}
