@@ -14,6 +14,8 @@ func registerSync(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "sync.enroll", gateway.Admin, s.Enroll, gateway.Secret(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "sync.devices", gateway.Read, s.Devices)
 	gateway.Handle(a, "sync.revoke_device", gateway.Admin, s.Revoke)
+	gateway.Handle(a, "sync.presence", gateway.Read, s.Presence)
+	gateway.Handle(a, "sync.statistics", gateway.Read, s.Statistics)
 	gateway.Handle(a, "sync.pause", gateway.Write, s.Pause)
 	gateway.Handle(a, "sync.resume", gateway.Write, s.Resume)
 	gateway.Handle(a, "sync.disconnect", gateway.Admin, s.Disconnect)

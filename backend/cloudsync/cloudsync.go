@@ -42,6 +42,8 @@ type Service struct {
 	staged staged        // guarded by turn
 
 	greeted time.Time // of conn, guarded by turn
+	counts  counts    // guarded by turn
+	traffic traffic
 
 	relay relay
 
@@ -187,6 +189,7 @@ func (s *Service) open(ctx context.Context) (*pgx.Conn, local, error) {
 		if err != nil {
 			return nil, l, err
 		}
+		l.hub.traffic = &s.traffic
 		if s.conn, err = l.hub.connect(ctx, string(password)); err != nil {
 			s.conn = nil
 			return nil, l, hubError(l.hub.Host, err)

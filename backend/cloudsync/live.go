@@ -22,6 +22,7 @@ func (s *Service) live(ctx context.Context) (done bool) {
 			return nil
 		}
 		var r Round
+		defer func() { s.counts.add(r) }()
 		if done, err = s.liveOn(ctx, c, &r); err != nil || ctx.Err() != nil {
 			done = false
 		}

@@ -65,7 +65,11 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 		if err != nil {
 			return err
 		}
-		if err = s.exchangeOn(ctx, c, action, &r); err != nil {
+		if err = s.exchangeOn(ctx, c, action, &r); err == nil {
+			s.counts.add(r)
+			err = s.heartbeat(ctx, c)
+		}
+		if err != nil {
 			if c.IsClosed() {
 				s.conn = nil
 			}

@@ -54,3 +54,60 @@ end $$;
 revoke execute on function sync.expect(bigint) from public;
 grant execute on function sync.expect(bigint) to helix_device;
 -- +goose StatementEnd
+
+-- +goose StatementBegin
+create table public.sync_presence (
+    user_id   uuid not null references app.hub_user on delete cascade,
+    device_id uuid not null,
+    platform  text not null,
+    state     text not null check (state in ('online', 'idle', 'offline')),
+    last_seen timestamptz not null default now(),
+    primary key (user_id, device_id)
+);
+create table public.sync_statistics (
+    user_id      uuid not null references app.hub_user on delete cascade,
+    device_id    uuid not null,
+    day          date not null,
+    pushed       bigint not null default 0,
+    pulled       bigint not null default 0,
+    merged       bigint not null default 0,
+    conflicts    bigint not null default 0,
+    dead_letters bigint not null default 0,
+    bytes_up     bigint not null default 0,
+    bytes_down   bigint not null default 0,
+    primary key (user_id, device_id, day)
+);
+do $$
+declare t regclass;
+begin
+    foreach t in array array['public.sync_presence', 'public.sync_statistics']::regclass[] loop
+        execute format('alter table %s enable row level security', t);
+        execute format('alter table %s force row level security', t);
+        execute format('create policy owner_all on %s to helix_owner using (true) with check (true)', t);
+        execute format('create policy own_select on %s for select to helix_device using (user_id = (select app.uid()))', t);
+        execute format('grant select on %s to helix_device', t);
+    end loop;
+end $$;
+
+-- heartbeat says that the calling device is there, and adds to its counts of today.
+create function sync.heartbeat(p_platform text, p_state text, p_counts jsonb) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+    me uuid := app.uid();
+    dev uuid := app.device_id();
+    c public.sync_statistics;
+begin
+    if me is null then
+        raise exception 'this device has no access' using errcode = 'HX001';
+    end if;
+    insert into public.sync_presence (user_id, device_id, platform, state) values (me, dev, left(p_platform, 20), p_state)
+        on conflict (user_id, device_id) do update set platform = excluded.platform, state = excluded.state, last_seen = now();
+    c := jsonb_populate_record(null::public.sync_statistics, p_counts);
+    insert into public.sync_statistics as s (user_id, device_id, day, pushed, pulled, merged, conflicts, dead_letters, bytes_up, bytes_down)
+        values (me, dev, (now() at time zone 'utc')::date, coalesce(c.pushed, 0), coalesce(c.pulled, 0), coalesce(c.merged, 0), coalesce(c.conflicts, 0), coalesce(c.dead_letters, 0), coalesce(c.bytes_up, 0), coalesce(c.bytes_down, 0))
+        on conflict (user_id, device_id, day) do update set pushed = s.pushed + excluded.pushed, pulled = s.pulled + excluded.pulled, merged = s.merged + excluded.merged,
+            conflicts = s.conflicts + excluded.conflicts, dead_letters = s.dead_letters + excluded.dead_letters, bytes_up = s.bytes_up + excluded.bytes_up, bytes_down = s.bytes_down + excluded.bytes_down;
+end $$;
+revoke execute on function sync.heartbeat(text, text, jsonb) from public;
+grant execute on function sync.heartbeat(text, text, jsonb) to helix_device;
+-- +goose StatementEnd
