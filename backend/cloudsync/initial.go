@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	copyRows      = 5000    // of one transaction
-	copyBytes     = 4 << 20 // of one transaction, so that long texts do not fill memory
-	copyStatement = 25      // rows of one statement
+	copyRows      = 2000     // of one transaction; more are not faster and take more memory
+	copyBytes     = 4 << 20  // of one transaction, so that long texts do not fill memory
+	copyCache     = 16 << 10 // KiB of pages that SQLite keeps meanwhile
+	copyStatement = 25       // rows of one statement
 )
 
 // Progress says how far the first copy is.
@@ -81,6 +82,11 @@ func (s *Service) initialCopy(ctx context.Context, c *pgx.Conn, r *Round) error 
 	}
 	k := copier{s: s, place: place, of: of, r: r, began: time.Now(), first: place.rows}
 	defer s.setProgress(nil)
+	restore, err := s.limitCache(ctx)
+	if err != nil {
+		return err
+	}
+	defer restore()
 	for _, x := range plan {
 		if err := k.table(ctx, c, x); err != nil {
 			return err
@@ -93,6 +99,27 @@ func (s *Service) initialCopy(ctx context.Context, c *pgx.Conn, r *Round) error 
 		_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET seq = max(seq, excluded.seq)`, place.h0)
 		return err
 	})
+}
+
+// limitCache keeps the writer from filling its cache with rows that nobody needs soon. It answers how to
+// undo that.
+func (s *Service) limitCache(ctx context.Context) (restore func(), err error) {
+	set := func(ctx context.Context, size int) (was int, err error) {
+		err = s.db.Write(ctx, func(tx *storage.Tx) error {
+			if err := tx.QueryRow(`PRAGMA cache_size`).Scan(&was); err != nil {
+				return err
+			}
+			_, err := tx.Exec(fmt.Sprintf(`PRAGMA cache_size = %d`, size))
+			return err
+		})
+		return was, err
+	}
+	was, err := set(ctx, -copyCache)
+	return func() {
+		if _, err := set(context.WithoutCancel(ctx), was); err != nil {
+			s.o.Logger.Warn("restore the size of the cache", "err", err)
+		}
+	}, err
 }
 
 // copyPlan is what is left to copy: the tables that the hub has rows of, parents first, each with the

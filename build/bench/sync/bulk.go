@@ -90,7 +90,7 @@ func (b *bench) large() {
 // memory: a first copy in a process of its own, whose resident memory is read before and at its
 // highest.
 func (b *bench) memory() {
-	sizes := []int{50_000, 200_000}
+	sizes := []int{b.rows, 4 * b.rows}
 	if b.full {
 		sizes = []int{100_000, 1_000_000}
 	}

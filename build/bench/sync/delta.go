@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func (b *bench) trips() {
 			late.Store(int64(away))
 		}
 	})
-	figures.Print("round trips of a hop", (median(x[n:])-median(x[:n]))/float64(away.Milliseconds()), "round trips", 0, "")
+	figures.Print("round trips of a hop", math.Round((median(x[n:])-median(x[:n]))/float64(away.Milliseconds())), "round trips", 0, "")
 }
 
 // hops measures n deltas in milliseconds; before each it calls begin with its number.

@@ -1353,6 +1353,20 @@ export interface CloudsyncCoordinateResult {
   deadLetters: number;
 }
 
+/** DayStatistics is what one device exchanged on one day, in UTC. */
+export interface CloudsyncDayStatistics {
+  day: string;
+  deviceId: string;
+  name: string;
+  pushed: number;
+  pulled: number;
+  merged: number;
+  conflicts: number;
+  deadLetters: number;
+  bytesUp: number;
+  bytesDown: number;
+}
+
 /** DeadLetterInfo is one item that could not be synced. */
 export interface CloudsyncDeadLetterInfo {
   id: string;
@@ -1386,6 +1400,16 @@ export interface CloudsyncDeviceInfo {
   revokedAt?: string;
 }
 
+/** DevicePresence says whether a device is there. */
+export interface CloudsyncDevicePresence {
+  deviceId: string;
+  name: string;
+  platform: string;
+  /** State is online, idle (nothing was changed on it for ten minutes) or offline (the hub has not heard from it for three minutes). */
+  state: string;
+  lastSeen: string;
+}
+
 /** DevicesResult lists devices, the oldest first. */
 export interface CloudsyncDevicesResult {
   devices: CloudsyncDeviceInfo[];
@@ -1413,6 +1437,11 @@ export interface CloudsyncInviteParams {
 export interface CloudsyncInviteResult {
   link: string;
   expiresAt: string;
+}
+
+/** PresenceResult lists the devices that the hub has heard from. */
+export interface CloudsyncPresenceResult {
+  devices: CloudsyncDevicePresence[];
 }
 
 /** Progress says how far the first copy is. */
@@ -1486,6 +1515,17 @@ export interface CloudsyncSetupResult {
   /** Migrations is how many were applied. */
   migrations: number;
   encrypted: boolean;
+}
+
+/** StatisticsParams choose the days. */
+export interface CloudsyncStatisticsParams {
+  /** Days is how many, up to today; 1 to 366, default 30. */
+  days?: number;
+}
+
+/** StatisticsResult lists days, the newest first. */
+export interface CloudsyncStatisticsResult {
+  days: CloudsyncDayStatistics[];
 }
 
 /** StatusChanged is published when the state or the error changes. */
@@ -8300,6 +8340,8 @@ export interface Methods {
   "sync.invite": { params: CloudsyncInviteParams; result: CloudsyncInviteResult };
   /** Stops exchanging until Resume. */
   "sync.pause": { params: Record<string, never>; result: CloudsyncStatusResult };
+  /** Says which devices of this person are there. */
+  "sync.presence": { params: Record<string, never>; result: CloudsyncPresenceResult };
   /** Writes the chosen value and closes the conflict, on all devices. */
   "sync.resolve": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
   /** Another name of sync.resolve. Writes the chosen value and closes the conflict, on all devices. */
@@ -8314,6 +8356,8 @@ export interface Methods {
   "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
   /** Makes a database the hub of this person, or brings its schema up to date, proves with the self-test that it keeps users apart, and connects this device. */
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
+  /** Says what the devices of this person exchanged with the hub. */
+  "sync.statistics": { params: CloudsyncStatisticsParams; result: CloudsyncStatisticsResult };
   /** Says how sync stands. It never calls the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
   /** Reports version, uptime, memory and what is degraded. */
@@ -8868,6 +8912,7 @@ export const METHODS = [
   { name: "sync.enroll", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.invite", scope: "admin", costly: false },
   { name: "sync.pause", scope: "write", costly: false },
+  { name: "sync.presence", scope: "read", costly: false },
   { name: "sync.resolve", scope: "write", costly: false },
   { name: "sync.resolve_conflict", scope: "write", costly: false, aliasOf: "sync.resolve" },
   { name: "sync.resume", scope: "write", costly: false },
@@ -8875,6 +8920,7 @@ export const METHODS = [
   { name: "sync.revoke_device", scope: "admin", costly: false },
   { name: "sync.selftest", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.setup", scope: "admin", costly: false, deadlineMs: 240000 },
+  { name: "sync.statistics", scope: "read", costly: false },
   { name: "sync.status", scope: "read", costly: false },
   { name: "system.status", scope: "read", costly: false },
   { name: "system.stop", scope: "admin", costly: false },
