@@ -10,6 +10,6 @@ import (
 )
 
 func main() {
-	worker := sandbox.ServeWorker() // ends the program when it is the sandbox's child
+	worker := sandbox.ServeWorker() // does not return in the sandbox's child process
 	os.Exit(app.Main(os.Args[1:], frontend.Dist, worker))
 }

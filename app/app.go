@@ -1,5 +1,5 @@
-// Package app is what a person starts: a Wails window over the embedded backend. It holds
-// no feature of its own. Only the root package imports it.
+// Package app is the desktop program: a Wails window with an embedded backend. It has no features
+// of its own. Only the root package imports it.
 package app
 
 import (
@@ -30,7 +30,7 @@ import (
 	"helix/backend/identity"
 )
 
-// stopLimit is how long an orderly stop may take before what is left is abandoned.
+// stopLimit is how long an orderly shutdown may take before the rest is abandoned.
 const stopLimit = 10 * time.Second
 
 type flags struct {
@@ -54,8 +54,8 @@ func parseFlags(args []string) (f flags, err error) {
 	return f, nil
 }
 
-// Main runs the desktop program and returns its exit code: 0 done or handed over to the
-// running Helix, 1 failed, 2 usage.
+// Main runs the desktop program and returns its exit code: 0 done or handed over to the running
+// Helix, 1 failed, 2 usage error.
 func Main(args []string, dist fs.FS, worker []string) int {
 	f, err := parseFlags(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -85,7 +85,7 @@ func Main(args []string, dist fs.FS, worker []string) int {
 		return 1
 	}
 	if s.place.NoDMABuf {
-		_ = os.Setenv("WEBKIT_DISABLE_DMABUF_RENDERER", "1") // remembered from a start that stayed blank
+		_ = os.Setenv("WEBKIT_DISABLE_DMABUF_RENDERER", "1") // remembered from a start whose page stayed blank
 	}
 	return s.run()
 }
@@ -94,7 +94,7 @@ func Main(args []string, dist fs.FS, worker []string) int {
 type shell struct {
 	flags     flags
 	web       fs.FS
-	worker    []string // starts the sandbox's child
+	worker    []string // command that starts the sandbox's child
 	statePath string
 
 	ctx    context.Context // Wails' own; valid from startup on
@@ -104,10 +104,10 @@ type shell struct {
 
 	mu       sync.Mutex
 	be       *backend.Backend
-	remote   gatewayDialer // set instead of be when a headless backend already runs
+	remote   gatewayDialer // set instead of be if a headless backend is already running
 	failure  *fault.Error
 	ready    chan struct{} // closed when be, remote or failure is set
-	stopped  chan struct{} // closed when the window goes
+	stopped  chan struct{} // closed when the window closes
 	stopOnce sync.Once
 	place    place
 
@@ -143,8 +143,8 @@ func (s *shell) run() int {
 	return 0
 }
 
-// gpu is the drawing policy of app.gpu. Auto is off: with software drawing the page always
-// appears, while WebKit's accelerated one stays blank on some drivers.
+// gpu returns the drawing policy for app.gpu. Auto is off: with software drawing the page always
+// appears, while accelerated drawing in WebKit stays blank on some drivers.
 func (s *shell) gpu() linux.WebviewGpuPolicy {
 	if backend.Setting(backend.Options{DataDir: s.flags.dataDir}, "app.gpu") == "on" {
 		return linux.WebviewGpuPolicyAlways
@@ -152,7 +152,7 @@ func (s *shell) gpu() linux.WebviewGpuPolicy {
 	return linux.WebviewGpuPolicyNever
 }
 
-// startup begins the backend beside the window, so that the frame is there at once.
+// startup opens the backend in the background, so that the window appears at once.
 func (s *shell) startup(ctx context.Context) {
 	s.ctx = ctx
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -185,8 +185,8 @@ func (s *shell) startBackend(ctx context.Context) {
 	}
 }
 
-// updating shows the page how far the update of the data is. The page can ask nothing before the
-// backend is there, so the window says it.
+// updating shows the page the progress of a migration. The page cannot call the backend before it
+// is open, so the window reports it.
 func (s *shell) updating(step string, done, total int64) {
 	runtime.EventsEmit(s.ctx, "backend.updating", step, done, total)
 }
@@ -197,8 +197,8 @@ func (s *shell) backend() *backend.Backend {
 	return s.be
 }
 
-// servePage runs the session of one loaded page: it waits for the backend, or says why
-// there is none.
+// servePage runs the session of one loaded page. It waits for the backend, or reports why it did
+// not start.
 func (s *shell) servePage(ctx context.Context, p gateway.Pipe) error {
 	select {
 	case <-s.ready:
@@ -224,7 +224,7 @@ func (s *shell) show() {
 	runtime.WindowUnminimise(s.ctx)
 }
 
-// activate shows the window and hands links to the page.
+// activate shows the window and passes links to the page.
 func (s *shell) activate(args []string) {
 	s.work.Go(func() {
 		<-s.painted
@@ -249,8 +249,8 @@ func (s *shell) pageReady() {
 	})
 }
 
-// watchPaint starts the program again once, with the plain renderer, when the page stays
-// blank: on some graphics drivers WebKit's default one shows nothing.
+// watchPaint restarts the program once, with software drawing, if the page stays blank: with some
+// graphics drivers WebKit's default renderer shows nothing.
 func (s *shell) watchPaint(ctx context.Context) {
 	select {
 	case <-s.painted:
@@ -312,13 +312,13 @@ func (s *shell) savePlace() {
 	}
 }
 
-// beforeClose lets the window go: without a tray, closing it is quitting.
+// beforeClose allows the window to close: without a tray, closing it quits the program.
 func (s *shell) beforeClose(context.Context) (prevent bool) {
 	s.savePlace()
 	return false
 }
 
-// shutdown stops the backend in good order and names what did not end in time.
+// shutdown stops the backend in an orderly way and logs what did not end in time.
 func (s *shell) shutdown(context.Context) {
 	s.stopOnce.Do(func() { close(s.stopped) })
 	s.bridge.pages.Close()

@@ -13,17 +13,17 @@ import (
 	"helix/backend/gateway"
 )
 
-// Bridge is the one struct that the page can call. Each exported method is callable from
-// JavaScript, so it has exactly the ones of the desktop contract.
+// Bridge is the only struct that the page can call. Each exported method is callable from
+// JavaScript, so it has exactly those of the desktop contract.
 type Bridge struct {
 	shell *shell
 	pages *gateway.Bridge
 }
 
-// Open begins the session of a freshly loaded page and ends the former page's session.
+// Open starts the session of a newly loaded page and ends the session of the previous page.
 func (b *Bridge) Open() string { return b.pages.Open() }
 
-// Send takes one JSON-RPC frame of the session. Frames of an ended session are dropped.
+// Send passes on one JSON-RPC frame of the session. Frames of an ended session are dropped.
 func (b *Bridge) Send(session, frame string) error { return b.pages.Send(session, frame) }
 
 // FileDialog describes a native file dialog.
@@ -40,10 +40,10 @@ type FileFilter struct {
 	Pattern string `json:"pattern"`
 }
 
-// PickedFile is what the person chose. The page hands Token to methods that take a path;
-// it is valid for ten minutes and only for reading or writing, as picked. In a window of a backend
-// in another process Token is the path: that backend runs on this computer as the same person,
-// and the window's session has all rights there.
+// PickedFile is a file that the person chose. The page passes Token to methods that take a path; it
+// is valid for ten minutes, and only for reading or writing, as chosen. In the window of a backend
+// in another process, Token is the path: that backend runs on this computer as the same person, and
+// the window's session has all scopes there.
 type PickedFile struct {
 	Path  string `json:"path"`
 	Name  string `json:"name"`
@@ -59,7 +59,8 @@ func (d FileDialog) filters() []runtime.FileFilter {
 	return out
 }
 
-// OpenFiles asks for one or more files to read. A cancelled dialog gives an empty list.
+// OpenFiles shows a dialog to choose one or more files to read. If it is canceled, the list is
+// empty.
 func (b *Bridge) OpenFiles(o FileDialog) ([]PickedFile, error) {
 	opts := runtime.OpenDialogOptions{Title: o.Title, Filters: o.filters()}
 	var paths []string
@@ -79,7 +80,7 @@ func (b *Bridge) OpenFiles(o FileDialog) ([]PickedFile, error) {
 	return out, err
 }
 
-// OpenFolder asks for a folder to write into. A cancelled dialog gives an empty token.
+// OpenFolder shows a dialog to choose a folder to write to. If it is canceled, the token is empty.
 func (b *Bridge) OpenFolder(o FileDialog) (PickedFile, error) {
 	p, err := runtime.OpenDirectoryDialog(b.shell.ctx, runtime.OpenDialogOptions{Title: o.Title, CanCreateDirectories: true})
 	if err != nil || p == "" {
@@ -88,7 +89,7 @@ func (b *Bridge) OpenFolder(o FileDialog) (PickedFile, error) {
 	return b.picked(p, true), nil
 }
 
-// SaveFile asks where to save. A cancelled dialog gives an empty token.
+// SaveFile shows a dialog to choose where to save. If it is canceled, the token is empty.
 func (b *Bridge) SaveFile(o FileDialog) (PickedFile, error) {
 	p, err := runtime.SaveFileDialog(b.shell.ctx, runtime.SaveDialogOptions{Title: o.Title, DefaultFilename: o.Name, Filters: o.filters(), CanCreateDirectories: true})
 	if err != nil || p == "" {
@@ -117,7 +118,7 @@ type Notice struct {
 	Body  string `json:"body"`
 }
 
-// Notify shows a system notification where the desktop has such a service.
+// Notify shows a system notification, if the desktop has such a service.
 func (b *Bridge) Notify(n Notice) error {
 	if !runtime.IsNotificationAvailable(b.shell.ctx) {
 		return nil
@@ -125,7 +126,7 @@ func (b *Bridge) Notify(n Notice) error {
 	return runtime.SendNotification(b.shell.ctx, runtime.NotificationOptions{ID: n.ID, Title: n.Title, Body: n.Body})
 }
 
-// Window acts on the window: show, hide, minimise, toggleMaximise, reload.
+// Window changes the window: show, hide, minimise, toggleMaximise, reload.
 func (b *Bridge) Window(action string) error {
 	ctx := b.shell.ctx
 	switch action {
@@ -145,16 +146,16 @@ func (b *Bridge) Window(action string) error {
 	return nil
 }
 
-// Ready tells that the page has painted.
+// Ready reports that the page has been painted.
 func (b *Bridge) Ready() { b.shell.pageReady() }
 
-// refuse answers every call of a page with the reason why the backend did not start, until
-// the page is gone.
+// refuse answers every call of a page with the reason why the backend did not start, until the page
+// is closed.
 func refuse(ctx context.Context, p gateway.Pipe, why *fault.Error) error {
 	for {
 		frame, err := p.Read(ctx)
 		if err != nil {
-			return nil // the page is gone
+			return nil // the page is closed
 		}
 		var call struct {
 			ID json.RawMessage `json:"id"`

@@ -9,7 +9,7 @@ import (
 	"helix/backend/gateway"
 )
 
-// A window whose backend is another process hands out the path itself, which that backend takes.
+// The window of a backend in another process returns the path itself, which that backend accepts.
 func TestPickedFileOfAWindowWithoutItsOwnBackend(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "chats.zip")

@@ -10,8 +10,8 @@ import (
 
 const isLinux = runtime.GOOS == "linux"
 
-// appMenu is the menu bar of macOS; without its Edit roles, copy and paste do not work in
-// the web view there. Windows and Linux have no menu bar.
+// appMenu returns the menu bar for macOS; without its Edit roles, copy and paste do not work in the
+// web view there. Windows and Linux have no menu bar.
 func appMenu(s *shell) *menu.Menu {
 	if runtime.GOOS != "darwin" {
 		return nil

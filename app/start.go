@@ -16,20 +16,20 @@ import (
 	"helix/backend/gateway"
 )
 
-// hasDisplay reports whether a window can be shown at all.
+// hasDisplay reports whether a window can be shown.
 func hasDisplay() bool {
 	return runtime.GOOS != "linux" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 }
 
-// handOver asks the Helix that already uses the data folder to show itself. A headless one
-// cannot: then this window becomes its client. done means that this process is finished.
+// handOver asks the Helix that is using the data folder to show its window. A headless one cannot;
+// then this window becomes its client. done reports that this process can exit.
 func (s *shell) handOver() (done bool, code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	other, err := backend.Running(ctx, backend.Options{DataDir: s.flags.dataDir})
 	switch {
 	case err == nil && other == nil:
-		return false, 0 // nobody is there
+		return false, 0 // no Helix is running
 	case err != nil:
 		fmt.Fprintln(os.Stderr, fault.As(err).Message)
 		return true, 1
@@ -55,7 +55,7 @@ func (s *shell) handOver() (done bool, code int) {
 	return true, 1
 }
 
-// relay copies frames between the page and a backend in another process until one ends.
+// relay copies frames between the page and a backend in another process until either ends.
 func relay(ctx context.Context, page gateway.Pipe, dial gatewayDialer) error {
 	far, err := dial(ctx)
 	if err != nil {

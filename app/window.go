@@ -8,25 +8,26 @@ import (
 	"path/filepath"
 )
 
-// Default and least size of the window, in device-independent pixels.
+// Default and minimum size of the window, in device-independent pixels.
 const (
 	defaultWidth, defaultHeight = 1200, 800
 	minWidth, minHeight         = 800, 600
 )
 
-// place is where the window was when it was last seen; the file is <state>/window.json.
+// place is the last position of the window; the file is <state>/window.json.
 type place struct {
 	X         int  `json:"x"`
 	Y         int  `json:"y"`
 	W         int  `json:"w"`
 	H         int  `json:"h"`
 	Maximised bool `json:"maximised"`
-	Known     bool `json:"-"` // X and Y were read and may be used
-	// NoDMABuf is remembered when the page did not come up with WebKit's default renderer.
+	Known     bool `json:"-"` // X and Y are known and may be used
+	// NoDMABuf is set if the page did not appear with WebKit's default renderer.
 	NoDMABuf bool `json:"noDmabuf,omitempty"`
 }
 
-// loadPlace reads the file. A missing, broken or absurd one gives the default place.
+// loadPlace reads the file. If it is missing, invalid or implausible, it returns the default
+// position.
 func loadPlace(path string) place {
 	def := place{W: defaultWidth, H: defaultHeight}
 	b, err := os.ReadFile(path)
@@ -46,7 +47,7 @@ func loadPlace(path string) place {
 	return p
 }
 
-// save writes the file in one step, so that a crash leaves the old or the new one.
+// save writes the file atomically.
 func (p place) save(path string) error {
 	b, err := json.Marshal(p)
 	if err != nil {
@@ -65,11 +66,11 @@ func (p place) save(path string) error {
 	return nil
 }
 
-// screen is one display; the zero position is the primary one's corner.
+// screen is the size of one display.
 type screen struct{ W, H int }
 
-// visible reports whether at least 100×50 pixels of the title bar would be on one of the
-// screens, taken side by side as Wails reports them.
+// visible reports whether at least 100×50 pixels of the title bar would be on one of the screens.
+// Wails reports only their sizes, so they are assumed to be side by side.
 func (p place) visible(screens []screen) bool {
 	if !p.Known || len(screens) == 0 {
 		return false
@@ -82,5 +83,5 @@ func (p place) visible(screens []screen) bool {
 	return p.X+p.W >= 100 && p.X <= width-100 && p.Y >= 0 && p.Y <= height-50
 }
 
-// frontendFS is the built interface inside the embedded folder.
+// frontendFS returns the built interface in the embedded folder.
 func frontendFS(dist fs.FS) (fs.FS, error) { return fs.Sub(dist, "dist") }

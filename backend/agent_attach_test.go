@@ -26,7 +26,7 @@ import (
 	"helix/backend/storage"
 )
 
-// picture is a small PNG file; another shade is another file.
+// picture returns a small PNG file; another shade is another file.
 func picture(t *testing.T, shade uint8) []byte {
 	t.Helper()
 	img := image.NewGray(image.Rect(0, 0, 2, 2))
@@ -45,13 +45,15 @@ func (c *chatter) attach(name string, data []byte) agent.AttachmentRef {
 	return agent.AttachmentRef{Blob: out.Blob, Name: out.Name}
 }
 
-// useModel makes a model of the catalog answer that has the capabilities, at the emulated service of a wire.
+// useModel starts an emulated service of the wire and makes a catalog model with the capabilities
+// that takes accepts answer through it.
 func (c *chatter) useModel(wire string, takes func(providers.Caps) bool, replies ...providers.ScriptedReply) {
 	c.t.Helper()
 	c.serve(providerstest.Options{Wire: wire, Replies: replies}, takes)
 }
 
-// serve makes a model of the catalog answer that has the capabilities, at an emulated service.
+// serve starts an emulated service and makes a catalog model with the capabilities that takes
+// accepts answer through it.
 func (c *chatter) serve(o providerstest.Options, takes func(providers.Caps) bool) {
 	c.t.Helper()
 	wire := cmp.Or(o.Wire, providers.WireChat)
@@ -74,8 +76,9 @@ func (c *chatter) serve(o providerstest.Options, takes func(providers.Caps) bool
 	}
 }
 
-// Each wire sends an image as it is, and a text file as data from outside with its secrets removed; what was
-// attached is in the transcript, stays in later requests, and the log gives the same requests again.
+// Each wire sends an image unchanged, and a text file as untrusted data without secrets; an
+// attachment is in the transcript, stays in later requests, and the log reproduces the same
+// requests.
 func TestAttachmentsReachTheModel(t *testing.T) {
 	t.Parallel()
 	for _, wire := range []string{providers.WireChat, providers.WireResponses, providers.WireAnthropic, providers.WireGemini} {
@@ -110,8 +113,8 @@ func TestAttachmentsReachTheModel(t *testing.T) {
 	}
 }
 
-// A file that can't go along is refused by its name, and nothing is sent: too many, too large, a type that no
-// model or this model doesn't take, somebody else's.
+// A file that cannot be attached is rejected by name, and nothing is sent: too many, too large, a
+// type that no model or this model does not support, another user's file.
 func TestAttachmentsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()))
@@ -164,8 +167,9 @@ func TestAttachmentsAreRefused(t *testing.T) {
 	}
 }
 
-// What a message brought belongs to its chat: it is kept as long as the chat, found by its name, readable
-// beyond its beginning, and goes with the chat. A file that was never sent goes after a week.
+// An attachment belongs to its chat: it is kept as long as the chat, found by its name, readable
+// beyond its beginning, and deleted with the chat. A file that was never sent is deleted after a
+// week.
 func TestAttachmentsLiveWithTheirChat(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcde\n", 2000) + "THE END"
@@ -215,7 +219,8 @@ func TestAttachmentsLiveWithTheirChat(t *testing.T) {
 	}
 }
 
-// Files of inputs that are put into a turn that runs, or answered together, reach the model with their marks.
+// Files of inputs that are added to a running turn, or answered together, reach the model with
+// their marks.
 func TestAttachmentsOfJoinedInputs(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{agent.QueueCollect, agent.QueueSteer} {
@@ -284,7 +289,8 @@ func storageSum(t *testing.T, text string) (sum [32]byte) {
 	return [32]byte(raw)
 }
 
-// The model saves an attachment into the workspace when it may, and shows a file of the workspace to the person.
+// The model saves an attachment in the workspace if it may, and shows a file of the workspace to
+// the person.
 func TestFilesAreExchangedWithTheWorkspace(t *testing.T) {
 	t.Parallel()
 	photo := picture(t, 9)
@@ -299,7 +305,7 @@ func TestFilesAreExchangedWithTheWorkspace(t *testing.T) {
 	var sent agent.SendResult
 	c.call("chat.send", agent.SendParams{SessionID: s.ID, Text: "Save it", Attachments: []agent.AttachmentRef{ref}}, &sent)
 	turn := c.until(sent.TurnID)
-	if turn.State != agent.Waiting || len(turn.Approvals) != 1 { // a file from outside, and a tool that can send
+	if turn.State != agent.Waiting || len(turn.Approvals) != 1 { // an untrusted file, and a tool that can send
 		t.Fatalf("%+v %+v", turn, c.results(s.ID))
 	}
 	c.approve(turn.Approvals[0], "once")
@@ -324,7 +330,7 @@ func TestFilesAreExchangedWithTheWorkspace(t *testing.T) {
 	c.replays(s.ID, 3)
 }
 
-// approve answers a question with yes.
+// approve approves a question.
 func (c *chatter) approve(id uuid.UUID, scope string) {
 	c.t.Helper()
 	var asked permission.GetApprovalResult

@@ -19,7 +19,7 @@ import (
 	"helix/backend/storage"
 )
 
-// exported is the text of an export.
+// exported returns the text of an export.
 func (c *chatter) exported(session uuid.UUID, format string) (text, blob string) {
 	c.t.Helper()
 	var out agent.ExportResult
@@ -36,9 +36,10 @@ func (c *chatter) exported(session uuid.UUID, format string) (text, blob string)
 	return string(raw), out.Blob
 }
 
-// A chat with calls, files, a repeated answer and a stop goes through a file: the copy shows the same, sends the
-// same to the model, and gives the same file again. It holds no right, and counts as text from outside.
-func TestChatGoesThroughAFile(t *testing.T) {
+// A chat with calls, files, a retried answer and a stop is exported and imported: the copy shows
+// the same, sends the same to the model, and produces the same file. It has no permissions, and
+// counts as untrusted.
+func TestChatExportAndImport(t *testing.T) {
 	t.Parallel()
 	photo := picture(t, 50)
 	c := newChatter(t, testOptions(t.TempDir()))
@@ -88,7 +89,8 @@ func TestChatGoesThroughAFile(t *testing.T) {
 			t.Errorf("message %d: %s %v %s, want %s %v %s", i, b.Role, b.Hidden, shape(b.Parts), a.Role, a.Hidden, shape(a.Parts))
 		}
 	}
-	// After the first way through a file, texts of the person are those of an import; from then on nothing changes.
+	// After the first export, the person's texts are those of an import; from then on nothing
+	// changes.
 	once, blob := c.exported(m.ID, agent.FormatLines)
 	var again agent.SessionResult
 	c.call("chat.import", agent.ImportParams{Blob: blob}, &again)
@@ -120,14 +122,15 @@ func TestChatGoesThroughAFile(t *testing.T) {
 	}
 }
 
-// shape is what parts say without what a file does not carry: ids, and what the tools of this Helix are called.
+// shape returns the content of parts without what a file does not contain: ids, and the names of
+// the tools of this Helix.
 func shape(parts []agent.Part) string {
 	out := []agent.Part{}
 	for _, p := range parts {
 		p.CallID, p.Title, p.Tier, p.ApprovalID, p.UndoToken, p.Untrusted = "", "", "", nil, "", false
 		if p.Kind == agent.PartToolResult {
 			p.Tool, p.Bytes = "", 0
-			if !strings.HasPrefix(p.Text, "«data") { // what was not quoted is now
+			if !strings.HasPrefix(p.Text, "«data") { // texts that were not quoted are quoted now
 				p.Text = ""
 			}
 		}
@@ -137,13 +140,13 @@ func shape(parts []agent.Part) string {
 	return string(raw)
 }
 
-// neutral is an export without ids and times.
+// neutral returns an export without ids and times.
 func neutral(text string) string {
 	text = regexp.MustCompile(`"at":"[^"]*"`).ReplaceAllString(text, `"at":""`)
 	return regexp.MustCompile(`"callId":"[^"]*"`).ReplaceAllString(text, `"callId":""`)
 }
 
-// A file that is not whole makes no chat at all; the files of others and of the computer are not read.
+// An incomplete file creates no chat at all; files of other users and of the computer are not read.
 func TestImportIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "Hello."}, providers.ScriptedReply{Text: "Hello."})

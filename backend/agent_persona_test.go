@@ -15,7 +15,7 @@ import (
 	"helix/backend/providers"
 )
 
-// The precedence that is shown is the one that is used, and an edit counts from the next chat.
+// The displayed precedence is the one that is used, and an edit applies from the next chat.
 func TestPersonaTextsInTheirPrecedence(t *testing.T) {
 	t.Parallel()
 	said := providers.ScriptedReply{Text: "Aye."}
@@ -70,7 +70,7 @@ func TestPersonaTextsInTheirPrecedence(t *testing.T) {
 	}
 }
 
-// Only a person changes a persona, and what can't be used is named.
+// Only a person can change a persona, and unusable settings are reported.
 func TestPersonasThatAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()))

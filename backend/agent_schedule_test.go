@@ -63,8 +63,8 @@ func (c *chatter) runNow(s scheduler.Schedule) scheduler.Run {
 	return list.Runs[0]
 }
 
-// A schedule gives the agent a task. The run shows the answer and what it cost; its notification is
-// what the agent asked for, and its chat is in the archive.
+// A schedule gives the agent a task. The run shows the answer and its cost; its notification is
+// what the agent requested, and its chat is in the archive.
 func TestScheduledAgent(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), calls("schedule_notify", `{"title":"Rain","body":"Take an umbrella."}`), providers.ScriptedReply{Text: "[NOTIFY] It will rain."},
@@ -99,7 +99,7 @@ func TestScheduledAgent(t *testing.T) {
 	}
 }
 
-// Nobody is there to allow what a scheduled turn wants: its run fails, and the question waits.
+// No one is present to allow what a scheduled turn requests: its run fails, and the question waits.
 func TestScheduledAgentAsksNobody(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), calls("file_write", `{"path":"/shared/note.txt","text":"hello"}`), providers.ScriptedReply{Text: "I may not."})
@@ -114,7 +114,7 @@ func TestScheduledAgentAsksNobody(t *testing.T) {
 	}
 }
 
-// A scheduled turn that goes on and on stops at the budget of its schedule: 10 steps by default.
+// A scheduled turn that does not end stops at the budget of its schedule: 10 steps by default.
 func TestScheduledAgentStopsAtItsBudget(t *testing.T) {
 	t.Parallel()
 	var replies []providers.ScriptedReply
@@ -144,8 +144,8 @@ func TestAgentIsCallable(t *testing.T) {
 	}
 }
 
-// What a schedule has enqueued is there after a stop before its start, starts once however often it
-// is asked for, and can be canceled before.
+// A queued scheduled turn survives a stop before its start, starts only once, and can be canceled
+// before.
 func TestScheduledAgentStartsOnce(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t.TempDir())
@@ -182,9 +182,9 @@ func TestScheduledAgentStartsOnce(t *testing.T) {
 	}
 }
 
-// A day's work: look into a folder, find the three largest files, write a skill that does it and
+// A realistic task: list a folder, find the three largest files, write a skill that does it and
 // schedule it. Helix is stopped while the second question waits; the person answers after the next
-// start, enables the skill and resumes the schedule, which then gives the three files.
+// start, enables the skill and resumes the schedule, which then returns the three files.
 func TestChatWritesAndSchedulesSkill(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t.TempDir())
@@ -243,8 +243,8 @@ func TestChatWritesAndSchedulesSkill(t *testing.T) {
 	}
 }
 
-// A step of a skill asks a model: a person allows it once, the input is data without secrets, an
-// answer that breaks the schema is corrected or refused, and the budgets hold.
+// A step of a skill calls a model: a person allows it once, the input is data without secrets, an
+// answer that violates the schema is corrected or rejected, and the budgets apply.
 func TestStepAsksModel(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "```json\n{\"mood\":7}\n```"}, providers.ScriptedReply{Text: `{"mood":"calm"}`},
@@ -303,7 +303,7 @@ func TestStepAsksModel(t *testing.T) {
 	}
 }
 
-// The tools of a turn get no more rights than its caller holds, and nobody is asked for them.
+// The tools of a turn get no more permissions than its caller has, and no one is asked for them.
 func TestAgentKeepsRightsOfCaller(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), calls("schedule_delete", `{"scheduleId":"018f3c5e-0000-7000-8000-000000000000"}`), calls("file_list", `{"path":"/vault"}`), providers.ScriptedReply{Text: "Done."})
@@ -327,8 +327,8 @@ func TestAgentKeepsRightsOfCaller(t *testing.T) {
 	}
 }
 
-// The engine llm of synthesis asks the model of its role on the person's account. A model elsewhere is
-// asked only after a person has answered the question in Approvals; a schedule ends refused.
+// The engine llm of synthesis calls the model of its role at the person's expense. A remote model
+// is called only after a person has answered the question in Approvals; a schedule ends denied.
 func TestSynthesisAsksModel(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: `{"patterns":[{"type":"goal","layer":4,"description":"You want a garden.","subjects":["Garden"],"confidence":0.9,
@@ -376,8 +376,8 @@ func TestSynthesisAsksModel(t *testing.T) {
 	}
 }
 
-// What a person approved for one model goes to no other: not to the next of the role when the first fails,
-// and not to the same name at another address.
+// What a person approved for one model is not sent to another: neither to the next of the role if
+// the first fails, nor to the same name at another address.
 func TestSynthesisAsksOnlyTheModelShown(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: `{"patterns":[]}`})

@@ -42,8 +42,8 @@ func (c *chatter) writeSkill(name, text string) {
 	}
 }
 
-// A document stands in the index, is loaded by its name, and gives no right. Once its text has changed it
-// is not loaded until the person has accepted the difference.
+// A document is in the index, is loaded by its name, and grants nothing. After its text has changed
+// it is not loaded until the person has accepted the changes.
 func TestSkillDocumentIsPinnedToItsText(t *testing.T) {
 	t.Parallel()
 	use := calls("skill_use", `{"name":"reports"}`)
@@ -61,7 +61,7 @@ func TestSkillDocumentIsPinnedToItsText(t *testing.T) {
 	if second := string(c.srv.Requests()[1].Body); !strings.Contains(second, "FIRST STEP") {
 		t.Errorf("its text was not loaded: %s", second)
 	}
-	if turn.State != agent.Waiting { // allowed-tools is a wish
+	if turn.State != agent.Waiting { // allowed-tools grants nothing
 		t.Fatalf("%+v %+v", turn, c.results(s.ID))
 	}
 	c.call("chat.cancel", agent.TurnParams{SessionID: s.ID}, nil)
@@ -90,8 +90,8 @@ func TestSkillDocumentIsPinnedToItsText(t *testing.T) {
 	c.replays(s.ID, 6)
 }
 
-// A document that a model made is not used before a person has enabled it; the model can't change or
-// remove one.
+// A document created by a model is not used before a person has enabled it; the model cannot change
+// or remove one.
 func TestSkillMadeByModelWaitsForPerson(t *testing.T) {
 	t.Parallel()
 	make := calls("skill_create", `{"name":"reports","description":"How to report","body":"DO THIS"}`)
@@ -139,7 +139,8 @@ func TestSkillMadeByModelWaitsForPerson(t *testing.T) {
 	}
 }
 
-// Zip files and folders are added as they are, inactive, and nothing is written beside the folder of the document.
+// Zip files and folders are added unchanged and inactive, and nothing is written outside the folder
+// of the document.
 func TestSkillsAreAdded(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()))
@@ -187,7 +188,8 @@ func TestSkillsAreAdded(t *testing.T) {
 	}
 }
 
-// Documents of a project are used in its chats once the person trusts the folder, and come before their own.
+// Documents of a project are used in its chats once the person trusts the folder, and take
+// precedence over their own.
 func TestSkillsOfTrustedProjects(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "Hm."}, providers.ScriptedReply{Text: "Hm."})
@@ -215,9 +217,9 @@ func TestSkillsOfTrustedProjects(t *testing.T) {
 	}
 }
 
-// Documents of a project are shown as inactive until the person trusts it, and again once the trust is taken
-// back; a document of the same name in the person's own folder is used meanwhile. .claude/skills counts when
-// it is switched on.
+// Documents of a project are shown as inactive until the person trusts it, and again after the
+// trust is revoked; a document of the same name in the person's own folder is used meanwhile.
+// .claude/skills is included if it is enabled.
 func TestTrustOfAProjectIsListedAndRevoked(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "Hm."})
@@ -278,7 +280,7 @@ func TestTrustOfAProjectIsListedAndRevoked(t *testing.T) {
 	}
 }
 
-// A document that requires what is not there says so and is not used; it is used once it is there.
+// A document with missing requirements reports that and is not used; it is used once they exist.
 func TestSkillRequirements(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), calls("skill_use", `{"name":"reports"}`), providers.ScriptedReply{Text: "Hm."})

@@ -21,7 +21,7 @@ func (c *chatter) tree(session uuid.UUID) []agent.TreeNode {
 	return out.Nodes
 }
 
-// results are what the model read of its calls in a session.
+// results returns the results of its calls that the model read in a session.
 func (c *chatter) results(session uuid.UUID) (out []agent.Part) {
 	c.t.Helper()
 	for _, m := range c.messages(session) {
@@ -34,7 +34,7 @@ func (c *chatter) results(session uuid.UUID) (out []agent.Part) {
 	return out
 }
 
-// offered are the tools of a request.
+// offered returns the names of the tools in a request.
 func (c *chatter) offered(request int) (names []string) {
 	c.t.Helper()
 	var q struct {
@@ -49,8 +49,8 @@ func (c *chatter) offered(request int) (names []string) {
 	return names
 }
 
-// A subagent knows the brief and nothing else, has the tools that it was given and no others, and its cost
-// counts in the turn that started it.
+// A subagent sees only the brief, has only the tools that it was given, and its cost is charged to
+// the turn that started it.
 func TestSubagentWorksWithWhatItWasGiven(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()),
@@ -95,7 +95,8 @@ func TestSubagentWorksWithWhatItWasGiven(t *testing.T) {
 	c.replays(nodes[0].SessionID, 2)
 }
 
-// What can't be delegated is a result that says why: a tool that is not held, a level too deep, a schema that is none.
+// An invalid delegation results in an explanation: a tool that is not available, nested too deeply,
+// an invalid schema.
 func TestBriefsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct{ brief, want string }{
@@ -132,7 +133,7 @@ func TestBriefsThatAreRefused(t *testing.T) {
 	})
 }
 
-// A result that breaks the format that was asked for counts as failed; one in a code fence does not.
+// A result that violates the requested format counts as failed; one in a code fence does not.
 func TestSubagentResultIsChecked(t *testing.T) {
 	t.Parallel()
 	for said, status := range map[string]string{`{"n":1}`: "Completed", "```json\n{\"n\":1}\n```": "Completed", `{"n":"one"}`: "Failed", "It is one.": "Failed"} {
@@ -147,7 +148,7 @@ func TestSubagentResultIsChecked(t *testing.T) {
 	}
 }
 
-// A subagent spends the money and tokens of those above it: what it may take is what they have left.
+// A subagent spends the money and tokens of its ancestors: its limit is what they have left.
 func TestSubagentSpendsItsParentsBudget(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()),
@@ -161,7 +162,7 @@ func TestSubagentSpendsItsParentsBudget(t *testing.T) {
 	if len(got) != 2 || !strings.Contains(got[0].Text, "BudgetExhausted") || !strings.Contains(got[1].Text, "BudgetExhausted") || c.tree(s.ID)[0].Steps != 0 {
 		t.Errorf("%+v", got)
 	}
-	tokens := int64(100_000) // enough for the first call, not for a second one as well
+	tokens := int64(100_000) // enough for the first call, but not for a second
 	var sent agent.SendResult
 	few := newChatter(t, testOptions(t.TempDir()), calls("delegate_to_agent", `{"goal":"`+strings.Repeat("word ", 300)+`","available_tools":["file_list"]}`), providers.ScriptedReply{Text: "Never."}, providers.ScriptedReply{Text: "Never."})
 	f := few.create(agent.CreateParams{Budget: &agent.Budget{MaxTokens: tokens}})
@@ -226,7 +227,7 @@ func TestCancelReachesTheLeaves(t *testing.T) {
 	}
 }
 
-// A detached subagent reports when it has ended, as data, and the chat answers to that.
+// A detached subagent reports when it has ended, as data, and the chat answers the report.
 func TestDetachedSubagentReports(t *testing.T) {
 	t.Parallel()
 	c := &chatter{b: startWith(t, testOptions(t.TempDir()))}

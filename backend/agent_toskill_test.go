@@ -17,8 +17,9 @@ import (
 	"helix/backend/skills"
 )
 
-// A run becomes a disabled draft whose rehearsal gives each step what its call was given: values from earlier
-// results and from the person are taken from there, what the model composed stays as it is.
+// A run becomes a disabled draft in whose dry run each step gets the arguments of its call: values
+// from earlier results and from the person are taken from there, text composed by the model is
+// kept.
 func TestRunsBecomeSkills(t *testing.T) {
 	t.Parallel()
 	type run struct {
@@ -49,7 +50,7 @@ func TestRunsBecomeSkills(t *testing.T) {
 		{"Chain", []providers.ScriptedReply{write("/shared/r10.txt", "chained"), read("/shared/r10.txt"), write("/shared/r10b.txt", "other words")}, "Done.", 2, nil, []string{"path", "text", "path", "text"}},
 		{"List them", []providers.ScriptedReply{list, write("/shared/r11.txt", "list made")}, "Done.", 1, nil, []string{"path", "text"}},
 	}
-	for n := len(runs); n < 20; n++ { // what the person names is an input, however it is written
+	for n := len(runs); n < 20; n++ { // values from the person are inputs, however they are written
 		word := fmt.Sprintf("Größe-%d", 1000+n)
 		runs = append(runs, run{fmt.Sprintf("Keep «%s» in a file", word), []providers.ScriptedReply{write(fmt.Sprintf("/shared/r%d.txt", n), word)}, "Done.", 1, []string{"text=$.input.text"}, []string{"path"}})
 	}
@@ -93,7 +94,7 @@ func TestRunsBecomeSkills(t *testing.T) {
 	}
 }
 
-// A run that did nothing that could be repeated gives no skill, and names of skills stay unique.
+// A run without repeatable calls produces no skill, and names of skills stay unique.
 func TestRunsThatAreNoSkills(t *testing.T) {
 	t.Parallel()
 	write := calls("file_write", `{"path":"/shared/x.txt","text":"hello there"}`)

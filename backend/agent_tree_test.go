@@ -15,8 +15,8 @@ import (
 	"helix/backend/providers/providerstest"
 )
 
-// grower answers as a model that delegates at random: some of its tools, some that it has not, budgets that are
-// larger than its own, side by side and one below the other.
+// grower answers like a model that delegates at random: some of its tools, some that it does not
+// have, budgets larger than its own, in parallel and nested.
 type grower struct {
 	mu  sync.Mutex
 	rnd *rand.Rand
@@ -49,7 +49,7 @@ func (g *grower) answer(body []byte) providers.ScriptedReply {
 	for i := range 1 + g.rnd.IntN(3) {
 		call := providers.ScriptedCall{ID: fmt.Sprint("c", step, i), Name: "delegate_to_agent"}
 		switch g.rnd.IntN(8) {
-		case 0: // a tool that it may not have
+		case 0: // a tool that it does not have
 			call.Name, call.Args = "file_list", json.RawMessage(`{"path":"/shared"}`)
 		case 1:
 			call.Name, call.Args = "time_now", json.RawMessage(`{}`)
@@ -74,7 +74,7 @@ func (g *grower) answer(body []byte) providers.ScriptedReply {
 	return out
 }
 
-// sessionRights are what the log of a session says that it holds.
+// sessionRights are the permissions of a session according to its log.
 type sessionRights struct {
 	Kind, Agent, Mode, Role, ProjectDir string
 	Limited, Private, Untrusted         bool
@@ -91,9 +91,10 @@ type sessionRights struct {
 	}
 }
 
-// In no tree, however it grows, does a subagent hold a tool, a mode or a mark of trust that its parent does not;
-// make a call of another tool; or spend, with those below it, more than any turn above it was given. What is not
-// used goes back, and the tree stays within its depth and number.
+// In any tree, a subagent never has a tool, a mode or a mark of trust that its parent does not
+// have; never calls another tool; and never spends, together with its descendants, more than the
+// limit of any turn above it. Unused budget is returned, and the tree stays within its depth and
+// number.
 func TestBudgetsAndRightsNeverGrowInAnyTree(t *testing.T) {
 	t.Parallel()
 	deepest, nodes, exhausted := 0, 0, 0

@@ -2,7 +2,7 @@ package backend
 
 import (
 	"context"
-	_ "embed" // the generated document
+	_ "embed" // the generated OpenRPC document
 	"time"
 
 	"helix/backend/config"
@@ -16,12 +16,12 @@ import (
 var openRPC []byte
 
 const (
-	hour     = time.Hour       // of long work, which reports progress and can be canceled
-	runLimit = 4 * time.Minute // a run's own limit is at most 60 s, waiting for an approval 120 s
+	hour     = time.Hour       // for long work, which reports progress and can be canceled
+	runLimit = 4 * time.Minute // a run takes at most 60 s, an approval 120 s
 )
 
-// Register fills a with everything the outside can call or hear: one line a method, one
-// line an event. It works on an empty Backend too, which is how the generator reads it.
+// Register fills a with all methods that clients can call and all events that they can receive, one
+// per line. It also works on an empty Backend, which is how the generator reads the table.
 func Register(b *Backend, a *gateway.API) {
 	registerGateway(b, a)
 	registerStorage(b, a)
@@ -125,7 +125,7 @@ func registerTrash(b *Backend, a *gateway.API) {
 	gateway.Forward[trash.Changed](a, "trash.changed")
 }
 
-// pathParam makes fn resolve one path parameter before it runs.
+// pathParam wraps fn so that one path parameter is resolved before it runs.
 func pathParam[P, R any](b *Backend, write bool, field func(*P) *string, fn func(context.Context, P) (R, error)) func(context.Context, P) (R, error) {
 	return func(ctx context.Context, p P) (R, error) {
 		f := field(&p)
@@ -139,8 +139,8 @@ func pathParam[P, R any](b *Backend, write bool, field func(*P) *string, fn func
 	}
 }
 
-// uploadOnce removes the upload that a call of fn has taken: of tells its token, and whether the call
-// takes it rather than looking at it.
+// uploadOnce wraps fn so that the upload is removed after a call has used it. of returns its token,
+// and whether the call uses it up or only reads it.
 func uploadOnce[P, R any](b *Backend, of func(P) (token string, takes bool), fn func(context.Context, P) (R, error)) func(context.Context, P) (R, error) {
 	return func(ctx context.Context, p P) (R, error) {
 		r, err := fn(ctx, p)

@@ -137,13 +137,14 @@ func registerPsychology(b *Backend, a *gateway.API) {
 	gateway.Forward[psychology.Done](a, "psychology.decay_done")
 }
 
-// runSynthesis is psychology.run_synthesis: memory.synthesize of everything by default.
+// runSynthesis is psychology.run_synthesis: memory.synthesize with everything as the default.
 func (b *Backend) runSynthesis(ctx context.Context, p synthesis.SynthesizeParams) (synthesis.SynthesizeResult, error) {
 	p.SynthesisType = cmp.Or(p.SynthesisType, "full_synthesis")
 	return b.Synthesis.Synthesize(ctx, p)
 }
 
-// undoMemory is memory.undo: it takes acts on memories back, feedback on patterns and corrections of people.
+// undoMemory is memory.undo: it undoes actions on memories, feedback on patterns and corrections of
+// people.
 func (b *Backend) undoMemory(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
 	if strings.HasPrefix(p.UndoToken, synthesis.UndoPrefix) {
 		return b.Synthesis.Undo(ctx, p)
@@ -151,9 +152,10 @@ func (b *Backend) undoMemory(ctx context.Context, p memory.UndoParams) (memory.C
 	return b.Memory.Undo(ctx, p)
 }
 
-// mayImport refuses what only the person may import. A file of the person's becomes readable for
-// everything that may search, so whoever has fewer rights than the person names none: the window
-// gives what was chosen in the dialog, the browser uploads it, other programs send texts.
+// mayImport refuses imports that only the person may make. An imported file becomes readable for
+// every caller that may search, so callers with fewer permissions than the person must not name
+// files: the window passes what was chosen in the dialog, the browser uploads it, other programs
+// send texts.
 func mayImport(ctx context.Context, path string, untrusted *bool) error {
 	id, _ := identity.From(ctx)
 	if path != "" && !strings.HasPrefix(path, picks.Prefix) && !id.Scopes.Has(identity.Admin) {
@@ -180,7 +182,7 @@ func importPath[R any](b *Backend, fn func(context.Context, memory.ImportParams)
 	}
 }
 
-// watchAdd is memory.watch_add for a folder of this computer that the person names or has chosen.
+// watchAdd is memory.watch_add for a folder of this computer that the person named or chose.
 func (b *Backend) watchAdd(ctx context.Context, p memory.WatchAddParams) (memory.WatchedFolder, error) {
 	if err := mayImport(ctx, p.Path, p.Untrusted); err != nil {
 		return memory.WatchedFolder{}, err

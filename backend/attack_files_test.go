@@ -22,8 +22,8 @@ import (
 	"helix/backend/tools"
 )
 
-// checkModes looks at the mode of everything that Helix has written: only the user may
-// enter and read.
+// checkModes checks the mode of every file and folder that Helix has written: only the user may
+// access them.
 func (a *attacked) checkModes(t *testing.T) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -51,11 +51,11 @@ func (a *attacked) checkModes(t *testing.T) {
 	}
 }
 
-// planted are values that must not be found anywhere but where they are kept.
+// planted are values that must not be found anywhere except in their stores.
 type planted struct{ stored, secret, recovery, passphrase, token, ticket string }
 
-// leaveTraces does what writes files, with planted secrets, below a.dir/out and in the
-// data folder.
+// leaveTraces performs operations that write files, with planted secrets, below a.dir/out and in
+// the data folder.
 func (a *attacked) leaveTraces(t *testing.T) planted {
 	t.Helper()
 	p := planted{stored: "stored+value/7f3a91==", secret: "tool&secret=55d1c0ffee", passphrase: "correct-horse-battery-9"}
@@ -114,8 +114,8 @@ func (a *attacked) leaveTraces(t *testing.T) planted {
 	return p
 }
 
-// TestSecretsStayWhereTheyAreKept looks for planted secrets in everything that was written
-// and in everything that the methods tell, and at the mode of every file.
+// TestSecretsStayWhereTheyAreKept searches everything that was written and everything that the
+// methods return for planted secrets, and checks the mode of every file.
 func TestSecretsStayWhereTheyAreKept(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
@@ -152,7 +152,7 @@ func TestSecretsStayWhereTheyAreKept(t *testing.T) {
 			}
 			where := strings.TrimPrefix(path, a.dir)
 			switch d.Name() {
-			case "gateway-token", "root.key": // where it is kept when there is no keyring
+			case "gateway-token", "root.key": // the store if there is no keyring
 				return nil
 			}
 			b, err := os.ReadFile(path)
@@ -199,16 +199,17 @@ func TestSecretsStayWhereTheyAreKept(t *testing.T) {
 		}
 		look(m.name, r)
 	}
-	if err := a.Close(); err != nil { // the WAL goes into the database, the log ends
+	if err := a.Close(); err != nil { // the WAL is moved into the database, the log is closed
 		t.Fatal(err)
 	}
 	walk()
 }
 
-// repeatable asks for the answer to be kept, so that the call can be repeated.
+// repeatable returns metadata that makes the server store the answer, so that the call can be
+// repeated.
 func repeatable() map[string]any { return map[string]any{"idempotencyKey": uuid.NewString()} }
 
-// unhex are the bytes that a text of hex digits stands for; none for another text.
+// unhex decodes a text of hex digits; it returns nothing for other texts.
 func unhex(s string) []byte {
 	b, err := hex.DecodeString(s)
 	if err != nil {
@@ -238,7 +239,7 @@ func field(t *testing.T, obj json.RawMessage, name string) string {
 	return s
 }
 
-// call makes one call with the root token over POST /rpc. The error holds the whole answer.
+// call makes one call with the root token over POST /rpc. The error contains the whole response.
 func (a *attacked) call(method string, params map[string]any, result any) error {
 	if a.root == "" {
 		return errors.New("no root token")
@@ -269,7 +270,7 @@ func (a *attacked) call(method string, params map[string]any, result any) error 
 	return json.Unmarshal(r.Result, result)
 }
 
-// tool makes a tool and returns its id.
+// tool creates a tool and returns its id.
 func (a *attacked) tool(t *testing.T, p tools.CreateParams) uuid.UUID {
 	t.Helper()
 	r, err := a.Tools.Create(a.as(a.LocalUser()), p)
@@ -292,19 +293,19 @@ func (a *attacked) run(t *testing.T, tool uuid.UUID, params any) tools.ExecuteRe
 	return r
 }
 
-// allowAll runs a tool until it asks for nothing new, and grants what it asks for.
+// allowAll runs a tool until it requests nothing new, and grants all requests.
 func (a *attacked) allowAll(t *testing.T, tool uuid.UUID) {
 	t.Helper()
 	ctx := a.as(a.LocalUser())
 	for range 10 {
-		_, _ = a.Tools.Execute(ctx, tools.ExecuteParams{ToolID: &tool}) // what it asks for is what counts
+		_, _ = a.Tools.Execute(ctx, tools.ExecuteParams{ToolID: &tool}) // only its requests matter
 		if a.allowPending(t, tool) == 0 {
 			return
 		}
 	}
 }
 
-// allowPending grants for good what a tool has asked for.
+// allowPending permanently grants what a tool has requested.
 func (a *attacked) allowPending(t *testing.T, tool uuid.UUID) int {
 	t.Helper()
 	ctx := a.as(a.LocalUser())

@@ -10,9 +10,8 @@ import (
 	"helix/backend/tools"
 )
 
-// TestSessionRightsEndWithTheSession allows something for one session over a real socket:
-// another session of the same person does not have it, and when the socket is gone so is
-// the right.
+// TestSessionRightsEndWithTheSession grants something for one session over a real socket: another
+// session of the same person does not have it, and it ends when the socket is closed.
 func TestSessionRightsEndWithTheSession(t *testing.T) {
 	t.Parallel()
 	a := attack(t)

@@ -24,7 +24,7 @@ import (
 	"helix/backend/tools"
 )
 
-// attacked is a whole backend over a real socket, as a stranger finds it.
+// attacked is a complete backend over a real socket, as seen by an attacker.
 type attacked struct {
 	*Backend
 	dir   string
@@ -33,7 +33,7 @@ type attacked struct {
 	root  string            // the root token
 }
 
-// attack starts a backend with its extra ports and its real log file.
+// attack starts a backend with its additional ports and its real log file.
 func attack(t *testing.T) *attacked {
 	t.Helper()
 	a := &attacked{dir: t.TempDir(), ports: map[string]string{}}
@@ -54,14 +54,14 @@ func attack(t *testing.T) *attacked {
 	return a
 }
 
-// one is a request of its own connection.
+// one is a request on a connection of its own.
 type one struct {
 	method, addr, path, body string
 	head                     http.Header
 	host                     string // Host header; "": addr
 }
 
-// raw sends r and returns status and everything that came back, headers too.
+// raw sends r and returns the status and the whole response, including headers.
 func (r one) raw(t *testing.T) (int, string) {
 	t.Helper()
 	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", r.addr)
@@ -122,11 +122,11 @@ func with(h http.Header, kv ...string) http.Header {
 	return out
 }
 
-// state is everything that a request could have changed.
+// state returns everything that a request could have changed.
 func (a *attacked) state(t *testing.T) string {
 	t.Helper()
 	rows := gatewaytest.CountRows(t, a.DB, a.LocalUser())
-	delete(rows, "audit_log") // wrong tokens are written down
+	delete(rows, "audit_log") // wrong tokens are recorded
 	b, err := json.Marshal(rows)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,8 @@ func (a *attacked) state(t *testing.T) string {
 
 const secretWord = "Kirschblütenfest"
 
-// routes are all addresses with a request that does or tells something when it is let in.
+// routes returns all paths with a request that would have an effect or return something if it were
+// accepted.
 func (a *attacked) routes() []one {
 	const rpc = `{"jsonrpc":"2.0","id":1,"method":"tools.create","params":{"name":"Planted","code":"return 1"}}`
 	ws := header("Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
@@ -172,7 +173,7 @@ func (a *attacked) routes() []one {
 	return list
 }
 
-// open are the addresses that need no token; foreign pages must not reach them either.
+// open returns the paths that need no token; pages of other origins must not reach them either.
 func (a *attacked) open() []one {
 	list := []one{}
 	for _, addr := range append([]string{a.main}, a.ports["/execute"], a.ports["/transcribe"], a.ports["/ws"]) {
@@ -182,7 +183,7 @@ func (a *attacked) open() []one {
 		one{method: "OPTIONS", addr: a.main, path: "/rpc", head: header("Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")})
 }
 
-// reveals names what an answer must not hold.
+// reveals returns what a response must not contain.
 func (a *attacked) reveals(answer string) string {
 	for _, s := range []string{secretWord, a.root, a.dir, a.LocalUser().String(), a.DB.Device().ID.String(), a.DB.LocalUser().DisplayName + `"`, "goroutine", ".go:", "SELECT "} {
 		if s != "" && s != `"` && strings.Contains(answer, s) {
@@ -192,9 +193,9 @@ func (a *attacked) reveals(answer string) string {
 	return ""
 }
 
-// TestCrossOriginRequestsAreRefused sends to every address of every port what a foreign page,
-// a rebound name and a program without a good token can send. All is refused, nothing
-// changes and no answer tells anything.
+// TestCrossOriginRequestsAreRefused sends to every path of every port what a page of another
+// origin, a rebound name and a program without a valid token can send. Everything is refused,
+// nothing changes and no response reveals anything.
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
@@ -208,7 +209,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	}
 	var soon time.Time
 	var expired gateway.NewToken
-	for life := 50 * time.Millisecond; ; life *= 2 { // a token that has expired already is not made
+	for life := 50 * time.Millisecond; ; life *= 2 { // a token that has already expired cannot be created
 		soon = time.Now().Add(life)
 		if expired, err = a.Gateway.TokensCreate(ctx, gateway.TokenParams{Name: "expired", Scopes: []string{"admin"}, ExpiresAt: &soon}); err == nil {
 			break
@@ -283,7 +284,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 			change(&r)
 			status, answer := r.raw(t)
 			if strings.HasPrefix(r.path, "/sync") && strings.Contains(answer, "<title>Helix</title>") {
-				continue // the relay is absent; the page that the interface would show instead holds nothing
+				continue // the relay is absent; the page that is shown instead contains nothing
 			}
 			if status == http.StatusSwitchingProtocols && r.head.Get("Authorization") == "" {
 				continue // a socket may open and must then connect; see below
@@ -305,10 +306,10 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// InstanceID is the id of this start, which /healthz tells to programs of this computer.
+// InstanceID returns the id of this start, which /healthz reports to programs on this computer.
 func (a *attacked) InstanceID() string { return a.Gateway.InstanceID().String() }
 
-// everyMethodBeforeConnect opens a socket without a token and calls the whole table.
+// everyMethodBeforeConnect opens a socket without a token and calls every method.
 func (a *attacked) everyMethodBeforeConnect(t *testing.T) {
 	t.Helper()
 	c, _, err := websocket.Dial(t.Context(), "ws://"+a.main+"/ws", &websocket.DialOptions{Subprotocols: []string{gateway.Subprotocol}})
@@ -346,8 +347,8 @@ func (a *attacked) everyMethodBeforeConnect(t *testing.T) {
 	}
 }
 
-// TestWrongTokensCountAcrossConnections tries tokens on new connections and over every way
-// in: after five the peer is refused unseen, for ever longer, while the owner gets in.
+// TestWrongTokensCountAcrossConnections tries tokens on new connections and over every transport:
+// after five the peer is locked out for increasing times, while the owner can still connect.
 func TestWrongTokensCountAcrossConnections(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
@@ -376,8 +377,8 @@ func TestWrongTokensCountAcrossConnections(t *testing.T) {
 	}
 }
 
-// TestNothingListensOnTheNetwork dials every port on every other address of this computer,
-// and asks for such an address.
+// TestNothingListensOnTheNetwork dials every port on every other address of this computer, and
+// tries to configure such an address.
 func TestNothingListensOnTheNetwork(t *testing.T) {
 	t.Parallel()
 	a := attack(t)

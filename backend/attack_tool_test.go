@@ -22,8 +22,8 @@ import (
 	"helix/backend/tools"
 )
 
-// tries runs a tool that tries each of params.all with the statement in code, which may use
-// x, and returns what each attempt gave: "got …" or "refused …".
+// tries runs a tool that tries each of params.all with the statement in code, which may use x, and
+// returns the result of each attempt: "got …" or "refused …".
 func (a *attacked) tries(t *testing.T, name, code string, capabilities []string, tree string, all []string) map[string]string {
 	t.Helper()
 	tool := a.tool(t, tools.CreateParams{Name: name, SandboxProfile: "permissive", Capabilities: capabilities, Code: `
@@ -34,7 +34,7 @@ func (a *attacked) tries(t *testing.T, name, code string, capabilities []string,
 		}
 		return out;`})
 	a.allowAll(t, tool)
-	if tree != "" { // as if the person had allowed the folder and not the file that was asked for
+	if tree != "" { // as if the person had allowed the folder and not only the requested file
 		a.run(t, tool, map[string]any{"all": all[len(all)-1:]})
 		a.allowPending(t, tool)
 		if err := a.DB.Write(a.as(a.LocalUser()), func(tx *storage.Tx) error {
@@ -52,7 +52,7 @@ func (a *attacked) tries(t *testing.T, name, code string, capabilities []string,
 	return out
 }
 
-// TestHostileTools lets tools try to get out of the sandbox, all at once over one backend.
+// TestHostileTools runs tools that try to escape the sandbox, all at once on one backend.
 func TestHostileTools(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
@@ -67,7 +67,7 @@ func TestHostileTools(t *testing.T) {
 	}
 }
 
-// toolsCannotReadHelix grants the folder above everything that Helix keeps, and reads.
+// toolsCannotReadHelix grants the parent of all Helix folders, and reads.
 func toolsCannotReadHelix(t *testing.T, a *attacked) {
 	if runtime.GOOS == "windows" {
 		t.Skip("paths of another kind")
@@ -115,7 +115,7 @@ func toolsCannotReadHelix(t *testing.T, a *attacked) {
 			t.Errorf("wrote %q: %s", path, answer)
 		}
 	}
-	// Not even by a grant of its own.
+	// Not even with a grant of its own.
 	_, err = a.Tools.Create(a.as(a.LocalUser()), tools.CreateParams{Name: "Own", Code: "return helix.fs.readText('" + data + "/helix.db')", Capabilities: []string{"filesystem:read(" + data + "/**)"}})
 	if err == nil {
 		l, err := a.Tools.List(a.as(a.LocalUser()), tools.ListParams{Query: "Own"})
@@ -129,8 +129,8 @@ func toolsCannotReadHelix(t *testing.T, a *attacked) {
 	}
 }
 
-// toolsCannotReachHelix fetches the gateway's own ports by every name of this computer,
-// directly and through redirects of a server that it may talk to.
+// toolsCannotReachHelix fetches the gateway's own ports with every name of this computer, directly
+// and through redirects of an allowed server.
 func toolsCannotReachHelix(t *testing.T, a *attacked) {
 	_, own, _ := net.SplitHostPort(a.main)                //nolint:errcheck // an address of a listener
 	_, extra, _ := net.SplitHostPort(a.ports["/execute"]) //nolint:errcheck // the same
@@ -147,7 +147,7 @@ func toolsCannotReachHelix(t *testing.T, a *attacked) {
 			w.WriteHeader(http.StatusTemporaryRedirect)
 			return
 		}
-		_, _ = w.Write([]byte("friend")) // the tool has gone
+		_, _ = w.Write([]byte("friend")) // the tool is gone
 	}))
 	t.Cleanup(friend.Close)
 	friendURL, err := url.Parse(friend.URL)
@@ -184,7 +184,7 @@ func toolsCannotReachHelix(t *testing.T, a *attacked) {
 			}
 		}
 	}
-	for _, port := range []string{own, extra} { // not even by a grant
+	for _, port := range []string{own, extra} { // not even with a grant
 		id := a.tool(t, tools.CreateParams{Name: "Asks for " + port, Code: "return (await helix.fetch('http://127.0.0.1:" + port + "/healthz')).status", Capabilities: []string{"network:localhost(" + port + ")"}})
 		a.allowAll(t, id)
 		if _, err := a.Tools.Execute(a.as(a.LocalUser()), tools.ExecuteParams{ToolID: &id}); !fault.Is(err, fault.Denied) {
@@ -196,7 +196,7 @@ func toolsCannotReachHelix(t *testing.T, a *attacked) {
 	}
 }
 
-// toolsCannotAnswerApprovals has a tool try every way to allow itself something.
+// toolsCannotAnswerApprovals runs a tool that tries every way to grant itself something.
 func toolsCannotAnswerApprovals(t *testing.T, a *attacked) {
 	ctx := a.as(a.LocalUser())
 	const reply = `{"jsonrpc":"2.0","id":1,"method":"approvals.decide","params":{"decision":"approve"}}`
@@ -248,8 +248,8 @@ func toolsCannotAnswerApprovals(t *testing.T, a *attacked) {
 	}
 }
 
-// runsDoNotSeeOneAnother pollutes everything that a run can reach and looks for it in
-// the next runs, of the same and of another tool.
+// runsDoNotSeeOneAnother modifies everything that a run can reach and checks for it in the next
+// runs, of the same and of another tool.
 func runsDoNotSeeOneAnother(t *testing.T, a *attacked) {
 	dirty := a.tool(t, tools.CreateParams{Name: "Dirty", Code: `
 		globalThis.leak = "` + secretWord + `"; globalThis.helix = null; globalThis.console = null;
@@ -277,8 +277,8 @@ func runsDoNotSeeOneAnother(t *testing.T, a *attacked) {
 	}
 }
 
-// stateStaysWithinItsQuota writes over the quota one by one, at once, and with keys and
-// files of every size.
+// stateStaysWithinItsQuota exceeds the quota one by one, at once, and with keys and files of every
+// size.
 func stateStaysWithinItsQuota(t *testing.T, a *attacked) {
 	tool := a.tool(t, tools.CreateParams{Name: "Hoarder", SandboxProfile: "permissive", Capabilities: []string{"state(4KiB)"}, Code: `
 		let ok = 0, no = 0;
@@ -314,8 +314,8 @@ func stateStaysWithinItsQuota(t *testing.T, a *attacked) {
 	}
 }
 
-// namesAreData gives tools and their reasons names with control, bidirectional and HTML
-// characters: they are refused, or shown as symbols in the questions.
+// namesAreData gives tools and their reasons names with control, bidirectional and HTML characters:
+// they are rejected, or shown as symbols in the questions.
 func namesAreData(t *testing.T, a *attacked) {
 	ctx := a.as(a.LocalUser())
 	for _, name := range []string{"a\x00b", "a\nb", "a\u202eb", "a\u2066b", "<img src=x onerror=alert(1)>", "a\x1b[31mb", "../x", "a/b", "a\u200bb", "a\ufeffb", strings.Repeat("a", 65), " ", "a\u0301\u0301\u0301<", "\U000e0041"} {
@@ -350,7 +350,7 @@ func namesAreData(t *testing.T, a *attacked) {
 	}
 }
 
-// unprintable is a text within v that holds control or invisible characters.
+// unprintable returns a text within v that contains control or invisible characters.
 func unprintable(v any) string {
 	switch v := v.(type) {
 	case string:

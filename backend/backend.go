@@ -1,6 +1,6 @@
-// Package backend puts the parts of Helix together: Open builds every service, Run runs
-// the background ones, Close takes them down. It is the only composition root; the window,
-// the command line and the tests all start here.
+// Package backend connects the parts of Helix: Open creates every service, Run runs the background
+// services, Close shuts them down. It is the only composition root; the window, the command line
+// and the tests all start here.
 package backend
 
 import (
@@ -55,40 +55,40 @@ var (
 
 // Options configure Open. The zero value opens this machine's installation.
 type Options struct {
-	DataDir string              // keeps all folders under one; "": the system's places
-	EnvFile string              // one more .env file
+	DataDir string              // puts all folders below this one; "": the system's default locations
+	EnvFile string              // an additional .env file
 	Environ func(string) string // nil: os.Getenv
 	Flags   map[string]string   // settings from the command line, by key
 	Keyring config.Keyring      // nil: the system's
 	Logger  *slog.Logger        // nil: a log file in the state folder, warnings to Stderr too
-	LogTo   slog.Level          // least level that also goes to standard error; default info
+	LogTo   slog.Level          // lowest level that also goes to standard error; default info
 	Web     fs.FS               // the built interface; nil: none
-	Worker  []string            // what sandbox.ServeWorker returned; nil: no code runs in a child process
+	Worker  []string            // the result of sandbox.ServeWorker; nil: no code runs in a child process
 
 	Listen bool // serve HTTP and WebSocket on loopback
-	// Once is for a single command in a process of its own: what was interrupted is not
-	// continued and schedules do not fire, because the process ends in a moment.
+	// Once is for a process that runs a single command: interrupted work is not continued and
+	// schedules do not fire, because the process ends soon.
 	Once bool
-	// OnceMemory has such a process import and embed all the same, while the command waits.
+	// OnceMemory makes such a process import and embed nevertheless, while the command waits.
 	OnceMemory bool
 	// OnceSandbox prepares the sandbox of such a process while the database opens, for a command
-	// that runs code; else the first run prepares it.
+	// that runs code; otherwise the first run prepares it.
 	OnceSandbox bool
 	Extra       []gateway.Extra
 	// Activate shows the window and follows links; nil in a program without a window.
 	Activate func(ctx context.Context, args []string) error
-	// ReleaseHold lets this version migrate again after a rollback.
+	// ReleaseHold allows this version to migrate again after a rollback.
 	ReleaseHold bool
-	// Progress hears about a migration while Open runs.
+	// Progress reports the progress of a migration during Open.
 	Progress func(step string, done, total int64)
 }
 
-// Backend is one running Helix over one data folder.
+// Backend is one running Helix with one data folder.
 type Backend struct {
 	Config     *config.Service
 	Root       *config.Root
 	Bus        *bus.Bus
-	Pause      *pause.Pause // holds background work back
+	Pause      *pause.Pause // pauses background work
 	DB         *storage.DB
 	Keys       *storage.Keys
 	Secrets    *storage.Secrets
@@ -106,33 +106,33 @@ type Backend struct {
 	Synthesis  *synthesis.Service
 	Psychology *psychology.Service
 	Providers  *providers.Service
-	Ledger     *agent.Ledger // what calls of models cost
+	Ledger     *agent.Ledger // costs of model calls
 	Agent      *agent.Service
 	Eval       *eval.Service
 	Trash      *trash.Service
 	Sync       *cloudsync.Service
 	Gateway    *gateway.Server
-	Services   *gateway.Services // those that a person can stop and start
+	Services   *gateway.Services // those that a person can start and stop
 	Picks      *picks.Picks
 	API        *gateway.API // the method table that Gateway serves
 
-	embedder  memory.Embedder                               // nil without an encoder
-	scrub     func(ctx context.Context, text string) string // without the secrets of the user in ctx
+	embedder  memory.Embedder                               // nil without a sentence encoder
+	scrub     func(ctx context.Context, text string) string // removes the secrets of the user in ctx
 	telemetry *otlp.Exporter                                // nil: off
-	encoder   string                                        // why there is no sentence encoder; "": there is one
+	encoder   string                                        // why there is no sentence encoder; "" if there is one
 	downloads *storage.Downloads
 	uploads   *picks.Uploads
 
-	core      *gateway.Services // what runs as long as the backend does, with Services among it
+	core      *gateway.Services // services that run as long as the backend, including Services
 	builtins  *callable.Set
-	assistant *callable.Set     // tools for agents alone
-	subjects  callable.Subjects // of built-ins, for permission
+	assistant *callable.Set     // tools for agents only
+	subjects  callable.Subjects // of built-ins, for permission checks
 
 	log     *slog.Logger
 	o       Options
 	mu      sync.Mutex
-	stop    context.CancelFunc // ends Run; nil before
-	stopped bool               // Stop or Close was called; Run does not begin any more
+	stop    context.CancelFunc // ends Run; nil before Run
+	stopped bool               // Stop or Close was called, so Run must not start
 	ended   chan struct{}      // closed when Run has returned
 	closers []closer           // in order of opening
 	once    sync.Once
@@ -144,9 +144,9 @@ type closer struct {
 	close func() error
 }
 
-// Open builds every service and starts nothing. It fails with Conflict when another Helix
-// uses the folder. What may be missing, such as a keyring, engine artefacts or a readable
-// database, is a state that system.status reports.
+// Open creates every service and starts nothing. It fails with Conflict if another Helix is using
+// the folder. A missing keyring, missing engine artefacts or an unreadable database is not an
+// error; system.status reports it.
 func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	b := &Backend{o: o, Bus: bus.New(), ended: make(chan struct{})}
 	defer func() {
@@ -159,7 +159,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 		return nil, err
 	}
 	paths, conf := b.Config.Paths(), b.Config.Current()
-	home, _ := os.UserHomeDir() // without one, ~ stands for nothing
+	home, _ := os.UserHomeDir() // without one, ~ is not expanded
 	b.Picks = picks.New(filepath.Join(paths.Data, "backups"), home)
 	if b.log = o.Logger; b.log == nil {
 		b.log = b.openLog(paths.State, conf)
@@ -173,7 +173,7 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	}
 	b.closing("lock", func() error { release(); return nil })
 
-	// The engine is prepared while the database opens: neither needs the other.
+	// The engine is prepared while the database opens, because they are independent.
 	engine := sync.OnceValues(func() (*sandbox.Engine, error) {
 		return sandbox.Open(ctx, sandbox.Options{CacheDir: filepath.Join(paths.Cache, "engine"), MinIsolation: conf.SandboxMinIsolation, WorkerCommand: o.Worker, Lazy: o.Once && !o.OnceSandbox})
 	})
@@ -247,7 +247,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	if b.Sandbox, err = engine(); err != nil && b.Sandbox == nil {
 		return fmt.Errorf("open the sandbox: %w", err)
 	} else if err != nil {
-		b.log.Warn("tools cannot run", "err", err) // a state: system.status says so too
+		b.log.Warn("tools cannot run", "err", err) // not an error: system.status reports it too
 	}
 	b.closing("sandbox", b.Sandbox.Close)
 	b.WasmTools = wasmtools.New(b.DB, b.Permission, b.Sandbox, conf.SandboxMinIsolation)
@@ -283,8 +283,8 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 
 func auditHead(p config.Paths) string { return filepath.Join(p.State, "audit-head") }
 
-// subjectName is what a subject of the log is called, also in the trash; "" when it is gone or not the
-// caller's.
+// subjectName returns the name of a subject in the audit log, even if it is in the trash; "" if it
+// no longer exists or is not the caller's.
 func (b *Backend) subjectName(ctx context.Context, kind, id string) string {
 	name := b.currentName(ctx, kind, id)
 	key, err := uuid.Parse(id)
@@ -330,11 +330,11 @@ func (b *Backend) storagePolicy() storage.Policy {
 	return p
 }
 
-// nobody stands for the person while a damaged database cannot tell who that is: sessions
-// need a user, and no row belongs to this one.
+// nobody is the user while a damaged database cannot be read: sessions need a user, and no row
+// belongs to this one.
 var nobody = uuid.MustParse("00000000-0000-8000-8000-000000000001")
 
-// LocalUser is the person whose data this is.
+// LocalUser returns the person whose data this is.
 func (b *Backend) LocalUser() uuid.UUID {
 	if id := b.DB.LocalUser().ID; id != uuid.Nil {
 		return id
@@ -342,8 +342,8 @@ func (b *Backend) LocalUser() uuid.UUID {
 	return nobody
 }
 
-// Run runs the background services until ctx ends or the backend is stopped. It returns nil
-// on a clean stop. A backend runs once.
+// Run runs the background services until ctx ends or the backend is stopped. It returns nil on a
+// clean stop. It may be called only once.
 func (b *Backend) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -361,8 +361,8 @@ func (b *Backend) Run(ctx context.Context) error {
 	return b.core.Run(ctx)
 }
 
-// whenHealthy delays run until the database is usable: in recovery mode its work could only
-// fail, and it begins when a backup or a salvage has been put in place.
+// whenHealthy delays run until the database is usable: in recovery mode its work could only fail,
+// so it starts after a backup or a salvage has been put in place.
 func (b *Backend) whenHealthy(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		again := make(chan struct{}, 1)
@@ -384,8 +384,8 @@ func (b *Backend) whenHealthy(run func(context.Context) error) func(context.Cont
 	}
 }
 
-// requestStop ends Run; whoever called Run then closes the backend. It reports whether
-// there is a Run to wait for.
+// requestStop ends Run; the caller of Run then closes the backend. It reports whether Run was
+// running.
 func (b *Backend) requestStop() (running bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -397,8 +397,8 @@ func (b *Backend) requestStop() (running bool) {
 	return true
 }
 
-// Stop ends Run and closes everything; what has not ended when ctx does is named in the
-// error and left behind.
+// Stop ends Run and closes everything. The error names what has not ended when ctx does; it is
+// abandoned.
 func (b *Backend) Stop(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- b.Close() }()
@@ -410,8 +410,8 @@ func (b *Backend) Stop(ctx context.Context) error {
 	}
 }
 
-// Close stops Run, waits for it and closes what Open opened, in reverse order. It may be
-// called twice and on a backend that never ran.
+// Close stops Run, waits for it and closes what Open opened, in reverse order. It may be called
+// twice, and also if Run was never called.
 func (b *Backend) Close() error {
 	b.once.Do(func() {
 		if b.requestStop() {
@@ -427,7 +427,7 @@ func (b *Backend) Close() error {
 }
 
 // openLog writes to <state>/helix.log and repeats records of level o.LogTo or higher on
-// standard error. When the file cannot be written, logging goes on without it.
+// standard error. If the file cannot be written, logging continues without it.
 func (b *Backend) openLog(dir string, conf config.Config) *slog.Logger {
 	file := logfile.New(filepath.Join(dir, "helix.log"), conf.HistoryLogMaxAge)
 	b.closing("log", file.Close)

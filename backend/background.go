@@ -9,14 +9,14 @@ import (
 	"helix/backend/scheduler"
 )
 
-// PauseBackgroundParams say how long background work pauses, or that it resumes.
+// PauseBackgroundParams set how long background work is paused, or resume it.
 type PauseBackgroundParams struct {
 	For    string `json:"for,omitempty"` // 1h, tomorrow or forever, which is until it is resumed; "": forever
 	Resume bool   `json:"resume,omitempty"`
 }
 
 // PauseBackground pauses schedules, embeddings, automatic backups and pruning, or resumes them.
-// What runs already and what the person starts goes on. A pause outlives a restart.
+// Running work, and work that the person starts, continues. A pause survives a restart.
 func (b *Backend) PauseBackground(ctx context.Context, p PauseBackgroundParams) (pause.State, error) {
 	now := time.Now()
 	var until time.Time

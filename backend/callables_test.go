@@ -27,7 +27,7 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// noAuthority is the authority of a run of a tool without rights.
+// noAuthority returns the authority of a run of a tool without permissions.
 func (c *chain) noAuthority() *permission.Authority {
 	c.t.Helper()
 	poor := c.tool("poor", "export default () => 1")
@@ -43,7 +43,7 @@ func (c *chain) noAuthority() *permission.Authority {
 	return auth
 }
 
-// allowed makes a tool that asks the server, and allows it to.
+// allowed creates a tool that calls the server, and grants that.
 func (c *chain) allowed(name string) tools.Tool {
 	c.t.Helper()
 	made := c.asker(name)
@@ -54,7 +54,7 @@ func (c *chain) allowed(name string) tools.Tool {
 	return made
 }
 
-// TestProvidersConform runs the conformance suite over every provider of a whole backend.
+// TestProvidersConform runs the conformance suite on every provider of a complete backend.
 func TestProvidersConform(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -143,7 +143,7 @@ func TestProvidersConform(t *testing.T) {
 	})
 }
 
-// A step remembers something and a later run finds it.
+// A step stores a memory and a later run finds it.
 func TestStepsCreateAndFindMemories(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -155,7 +155,7 @@ func TestStepsCreateAndFindMemories(t *testing.T) {
 	}
 }
 
-// How far a person is trusted, up to the last stage, changes no permission decision.
+// The trust in a person, up to the last stage, does not affect permission decisions.
 func TestTrustStageChangesNoPermission(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -182,7 +182,7 @@ func TestTrustStageChangesNoPermission(t *testing.T) {
 	}
 }
 
-// permissions.preview says of a skill what its steps need, and permissions.diff what changed.
+// permissions.preview returns what the steps of a skill need, and permissions.diff what changed.
 func TestPermissionsOfASkill(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -214,8 +214,8 @@ func TestPermissionsOfASkill(t *testing.T) {
 
 const killedDir = "HELIX_TEST_KILLED_DIR"
 
-// A run that another program began goes on after a kill with no more rights than that program
-// held: its row keeps them.
+// A run that another program started continues after a kill with the permissions that the program
+// had: its row stores them.
 func TestAuthoritySurvivesKill(t *testing.T) {
 	if dir := os.Getenv(killedDir); dir != "" {
 		beginNarrowRuns(t, dir)
@@ -254,16 +254,16 @@ func TestAuthoritySurvivesKill(t *testing.T) {
 		if _, err := c.Skills.Answer(c.ctx, skills.AnswerParams{ExecutionID: run, StepPath: "ok", Decision: machine.Approve}); err != nil {
 			t.Fatal(err)
 		}
-		// The address that the tool asks answers nothing, so that the user's own run fails in
-		// another way.
+		// The server that the tool calls does not respond, so the user's own run fails in another
+		// way.
 		if x := c.ended(run); (failure(x.Error).Kind == "denied") != (name != "own") {
 			t.Errorf("%s: %s %+v", name, x.Status, failure(x.Error))
 		}
 	}
 }
 
-// TestRestartKeepsNarrowedAuthority: a run that a caller without rights began has none after the
-// user restarted it.
+// TestRestartKeepsNarrowedAuthority checks that a run started by a caller without permissions still
+// has none after the user restarted it.
 func TestRestartKeepsNarrowedAuthority(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -290,7 +290,7 @@ func TestRestartKeepsNarrowedAuthority(t *testing.T) {
 	}
 }
 
-// beginNarrowRuns begins runs for a caller that holds nothing, and one for the user, until it is
+// beginNarrowRuns starts runs for a caller without permissions, and one for the user, until it is
 // killed.
 func beginNarrowRuns(t *testing.T, dir string) {
 	c := &chain{Backend: startWith(t, testOptions(dir)), t: t, port: "9"}

@@ -47,8 +47,8 @@ func (p *bridgePage) Write(_ context.Context, frame []byte) error {
 
 type caller func(method string, params map[string]any, result any) error
 
-// everyClient opens a session of each kind over each way in that it has. All of them claim to
-// be the command line and ask for every scope.
+// everyClient opens a session of each kind over each of its transports. All of them claim to be the
+// command line and request every scope.
 func everyClient(t *testing.T, a *attacked) map[string]caller {
 	t.Helper()
 	o := gateway.ClientOptions{Client: gateway.ClientInfo{ID: "helix-cli", Mode: "cli"}, Scopes: []string{"admin", "write", "approve", "read"}}
@@ -108,7 +108,7 @@ func everyClient(t *testing.T, a *attacked) map[string]caller {
 	return all
 }
 
-// redeem turns a ticket into the token of a browser session.
+// redeem exchanges a ticket for the token of a browser session.
 func redeem(t *testing.T, a *attacked, made gateway.Ticket) string {
 	t.Helper()
 	u, err := url.Parse(made.URL)
@@ -127,13 +127,13 @@ func redeem(t *testing.T, a *attacked, made gateway.Ticket) string {
 	return m.Token
 }
 
-// refused reports whether a call was denied, over either way that answers come in.
+// refused reports whether a call was denied, over either transport.
 func refused(err error) bool {
 	return fault.Is(err, fault.Denied) || err != nil && strings.Contains(err.Error(), `"code":"DENIED"`)
 }
 
-// TestOnlyPeopleDoWhatIsKeptForPeople tries what is kept for people as every kind of client
-// over every way in.
+// TestOnlyPeopleDoWhatIsKeptForPeople tries actions reserved for people as every kind of client
+// over every transport.
 func TestOnlyPeopleDoWhatIsKeptForPeople(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
@@ -226,9 +226,9 @@ func TestOnlyPeopleDoWhatIsKeptForPeople(t *testing.T) {
 	}
 }
 
-// TestTokenIsNamedByTheAuditLog runs a tool, asks for a skill over POST /execute and makes
-// another token as the holder of a token, directly and through a ticket: the audit log says
-// which token it was, and revoking the token ends what its tickets opened.
+// TestTokenIsNamedByTheAuditLog runs a tool, requests a skill over POST /execute and creates
+// another token as the holder of a token, directly and through a ticket: the audit log names the
+// token, and revoking the token ends the sessions of its tickets.
 func TestTokenIsNamedByTheAuditLog(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
@@ -249,7 +249,7 @@ func TestTokenIsNamedByTheAuditLog(t *testing.T) {
 		return &browser
 	}
 	browser := opened(&direct)
-	again := opened(browser) // a browser that the browser let in
+	again := opened(browser) // a browser session created by the browser session
 	token := audit.WireActor{Kind: audit.TokenActor, ID: made.ID.String(), Name: "Backup script"}
 	for i, by := range []*attacked{&direct, browser, again} {
 		tool := a.tool(t, tools.CreateParams{Name: fmt.Sprintf("Seven %d", i), Code: "return 7"})
@@ -300,7 +300,7 @@ func TestTokenIsNamedByTheAuditLog(t *testing.T) {
 }
 
 // TestConnectWithAnotherToken opens the socket with one token and connects with another: the
-// session is the second one's in every respect.
+// session belongs to the second one in every respect.
 func TestConnectWithAnotherToken(t *testing.T) {
 	t.Parallel()
 	a := attack(t)
@@ -327,8 +327,8 @@ func TestConnectWithAnotherToken(t *testing.T) {
 	}
 }
 
-// TestAnswerWithATokenIsNamed answers the approval step of a run with a token, through
-// Approvals and in the run itself: the audit log names the token.
+// TestAnswerWithATokenIsNamed answers the approval step of a run with a token, through Approvals
+// and in the run itself: the audit log names the token.
 func TestAnswerWithATokenIsNamed(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)

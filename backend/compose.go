@@ -22,7 +22,7 @@ import (
 	"helix/backend/trash"
 )
 
-// openGateway builds the table and the server; nothing listens yet.
+// openGateway creates the method table and the server; nothing listens yet.
 func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf config.Config) error {
 	token, source, err := b.Root.Token(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	return nil
 }
 
-// sandboxPort is the extra port that serves POST /execute alone; 0: none.
+// sandboxPort returns the additional port that serves only POST /execute; 0: none.
 func (b *Backend) sandboxPort() int {
 	for _, e := range b.o.Extra {
 		if _, ok := e.Routes["/execute"]; ok {
@@ -96,10 +96,10 @@ func (b *Backend) user() gateway.User {
 
 func endpointFile(p config.Paths) string { return filepath.Join(p.Runtime, "endpoint.json") }
 
-// inRecovery are the prefixes and names that answer while the database is damaged.
+// inRecovery are the prefixes and names of methods that work while the database is damaged.
 var inRecovery = []string{"storage.", "system.", "keys.", "rpc.", "session", "events.", "config.get", "config.schema", "connect", "app.activate", "services.list"}
 
-// gate refuses what needs a whole database while there is none.
+// gate refuses methods that need an intact database while it is damaged.
 func (b *Backend) gate(method string) error {
 	st := b.DB.Recovery()
 	if st == nil {
@@ -120,7 +120,7 @@ func (b *Backend) ready() string {
 	return ""
 }
 
-// status fills what the gateway cannot know itself.
+// status fills in what the gateway does not know.
 func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 	s.DataDir = b.Config.Paths().Data
 	s.Recovery = b.DB.Recovery() != nil
@@ -162,7 +162,7 @@ func (b *Backend) status(ctx context.Context, s *gateway.SystemStatus) error {
 	return nil
 }
 
-// recoveryHint names the ways out of recovery mode.
+// recoveryHint returns a hint how to leave recovery mode.
 func recoveryHint(reason string) string {
 	switch reason {
 	case "held":
@@ -190,12 +190,12 @@ func (b *Backend) auditAccess(ctx context.Context, e gateway.AuditEvent) {
 	}
 }
 
-// sessionEnded ends the rights that were given for one session.
+// sessionEnded revokes the permissions that were granted for the session.
 func (b *Backend) sessionEnded(ctx context.Context, id identity.Identity) {
 	if b.DB.Recovery() != nil {
 		return
 	}
-	if err := b.Permission.EndSession(ctx, id.Session); err != nil { // while stopping, the database may be closed already
+	if err := b.Permission.EndSession(ctx, id.Session); err != nil { // while stopping, the database may already be closed
 		b.log.Debug("grants of an ended session stay until the next start", "err", err)
 	}
 }
@@ -204,15 +204,16 @@ func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
 	return audit.Append(tx, accessEntry(e))
 }
 
-// openTrash puts what the domains have deleted into one trash, which keeps it as long as retention does.
+// openTrash creates the trash for deleted items of all domains. Items are kept as long as retention
+// says.
 func (b *Backend) openTrash() {
 	kinds := append(b.Tools.Trash(), b.Skills.Trash(), b.Scheduler.Trash())
 	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash())
 	b.Trash = trash.New(b.DB, b.DB.TrashAge, kinds...)
 }
 
-// ownPort reports whether a port of this computer is one that Helix itself listens on: no
-// tool may reach them, whatever it was granted.
+// ownPort reports whether Helix itself listens on a port of this computer: no tool may reach these
+// ports, regardless of its grants.
 func (b *Backend) ownPort(port int) bool {
 	if u, err := url.Parse(b.Gateway.URL()); err == nil && u.Port() == strconv.Itoa(port) {
 		return true

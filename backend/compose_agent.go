@@ -30,7 +30,7 @@ import (
 	"helix/backend/synthesis"
 )
 
-// openAgent builds the conversations over models, callables, rights and memory.
+// openAgent creates the agent service on top of models, callables, permissions and memory.
 func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config.Config) {
 	b.scrub = b.newScrubbers(paths).text
 	telemetry := b.openTelemetry(conf)
@@ -53,14 +53,14 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	b.closing("agent", b.Agent.Close)
 	b.Eval = eval.New(b.DB, b.Providers, Version)
 	b.closing("evaluations", b.Eval.Close)
-	if b.DB.Recovery() == nil { // before memory removes what is left of plain texts from the files
+	if b.DB.Recovery() == nil { // before memory removes plain text remains from the files
 		if err := b.Agent.CheckWords(ctx); err != nil {
 			b.log.Warn("chats may not be found by their words", "err", err)
 		}
 	}
 }
 
-// agentSoul is what agents may know of the person's soul.
+// agentSoul returns the part of the person's soul file that agents may read.
 func (b *Backend) agentSoul(ctx context.Context) (string, error) {
 	settings, err := b.Psychology.Settings(ctx, struct{}{})
 	if err != nil || !settings.Enabled || !settings.AgentMayRead {
@@ -73,10 +73,10 @@ func (b *Backend) agentSoul(ctx context.Context) (string, error) {
 	return soul.Text, nil
 }
 
-// agentMemory lends the agent the person's memory.
+// agentMemory gives the agent access to the person's memory.
 type agentMemory struct{ s *memory.Service }
 
-// source is the name of chats among the sources of conversations.
+// source is the name of chats as a source of conversations.
 const source = "agent"
 
 const (
@@ -102,7 +102,7 @@ func (m agentMemory) Recall(ctx context.Context, session uuid.UUID, text string)
 			break
 		}
 		if slices.ContainsFunc(h.Evidence, func(e search.Evidence) bool { return e.ConversationID != nil && *e.ConversationID == own }) {
-			continue // it stands in the history
+			continue // it is already in the history
 		}
 		line := fmt.Sprintf("- %s", strings.ReplaceAll(h.Snippet, "\n", " "))
 		if h.OccurredAt != nil {
@@ -127,7 +127,7 @@ func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID
 	return err
 }
 
-// agentSkills keeps and rehearses the skills that are made of runs.
+// agentSkills stores and dry-runs the skills that are created from runs.
 type agentSkills struct{ b *Backend }
 
 // SaveDraft implements agent.Skills. Names are unique, so a taken one gets a number.
@@ -183,7 +183,7 @@ func (x agentSkills) Rehearse(ctx context.Context, id uuid.UUID, input json.RawM
 	return inputs, problem, nil
 }
 
-// patternModel lends synthesis the model of its role.
+// patternModel gives synthesis access to the model of its role.
 type patternModel struct{ b *Backend }
 
 // Destination implements synthesis.Model.
@@ -209,7 +209,7 @@ func (m patternModel) Ask(ctx context.Context, to synthesis.Destination, rules, 
 // Scrub implements synthesis.Model.
 func (m patternModel) Scrub(ctx context.Context, text string) string { return m.b.scrub(ctx, text) }
 
-// exportChat is chat.export; its file can then be fetched.
+// exportChat is chat.export; its file can then be downloaded.
 func (b *Backend) exportChat(ctx context.Context, p agent.ExportParams) (agent.ExportResult, error) {
 	r, err := b.Agent.Export(ctx, p)
 	if err == nil {
@@ -222,8 +222,8 @@ func (b *Backend) exportChat(ctx context.Context, p agent.ExportParams) (agent.E
 	return r, err
 }
 
-// attach is chat.attach. A path is the token of what was sent or chosen: no file of this computer is
-// attached because somebody names it.
+// attach is chat.attach. A path must be the token of an uploaded or chosen file: naming a file of
+// this computer is not enough to attach it.
 func (b *Backend) attach(ctx context.Context, p agent.AttachParams) (agent.AttachResult, error) {
 	if p.Path != "" && !strings.HasPrefix(p.Path, picks.Prefix) {
 		return agent.AttachResult{}, fault.InvalidField("path", fault.CodeInvalid, "This is not the token of an upload. Send the content as base64.")
@@ -232,8 +232,8 @@ func (b *Backend) attach(ctx context.Context, p agent.AttachParams) (agent.Attac
 	return pathParam(b, false, func(p *agent.AttachParams) *string { return &p.Path }, b.Agent.Attach)(ctx, p)
 }
 
-// importChat is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets
-// ids of its own and holds no rights; what it says counts as text from outside.
+// importChat is chat.import. It creates a chat from an export in JSON lines, completely or not at
+// all. The chat gets new ids and has no permissions; its texts are untrusted.
 func (b *Backend) importChat(ctx context.Context, p agent.ImportParams) (agent.SessionResult, error) {
 	who, _ := identity.From(ctx)
 	switch {

@@ -8,10 +8,10 @@ import (
 	"helix/backend/coretools"
 )
 
-// workspaces is the folder of the users' workspaces.
+// workspaces returns the folder of the users' workspaces.
 func workspaces(paths config.Paths) string { return filepath.Join(paths.Data, "workspaces") }
 
-// openCoreTools builds the tools for files and the web, and makes them built-ins.
+// openCoreTools creates the tools for files and the web, and registers them as built-ins.
 func (b *Backend) openCoreTools(paths config.Paths, conf config.Config, own []string) {
 	b.CoreTools = coretools.New(coretools.Options{
 		DB: b.DB, Gate: b.callGate(), Dir: workspaces(paths), Own: own, Logger: b.log,

@@ -25,8 +25,8 @@ import (
 	"helix/backend/synthesis"
 )
 
-// openMemory builds the memory over the sentence encoder of this build. Without one, search
-// goes by words and system.status says why.
+// openMemory creates the memory with the sentence encoder of this build. Without an encoder, search
+// uses only words and system.status says why.
 func (b *Backend) openMemory(conf config.Config) {
 	paths := b.Config.Paths()
 	o := memory.Options{
@@ -54,7 +54,7 @@ func (b *Backend) openMemory(conf config.Config) {
 	b.closing("memory", b.Memory.Close)
 }
 
-// exportMemory is memory.export; its file can then be fetched.
+// exportMemory is memory.export; its file can then be downloaded.
 func (b *Backend) exportMemory(ctx context.Context, p memory.ExportParams) (memory.ExportResult, error) {
 	r, err := b.Memory.Export(ctx, p)
 	if err == nil {
@@ -67,7 +67,7 @@ func (b *Backend) exportMemory(ctx context.Context, p memory.ExportParams) (memo
 	return r, err
 }
 
-// openSynthesis builds the search for patterns over the memory, and makes it callable.
+// openSynthesis creates the search for patterns in the memory, and makes it callable.
 func (b *Backend) openSynthesis(conf config.Config) {
 	b.Synthesis = synthesis.New(b.DB, b.Memory, synthesis.Options{
 		Logger: b.log, Embedder: b.embedder, Schedule: b.scheduleSynthesis, Model: patternModel{b}, Private: conf.StoragePrivate, Gate: b.Permission,
@@ -78,7 +78,7 @@ func (b *Backend) openSynthesis(conf config.Config) {
 	b.closing("synthesis", b.Synthesis.Close)
 }
 
-// scheduleSynthesis makes the schedule of a synthesis, or changes the one there is.
+// scheduleSynthesis creates the schedule of a synthesis, or changes the existing one.
 func (b *Backend) scheduleSynthesis(ctx context.Context, p synthesis.ScheduleParams) (out synthesis.ScheduleResult, err error) {
 	spec, err := json.Marshal(cadence.Spec{Type: cadence.Cron, Expression: p.Cron, Timezone: p.Zone})
 	if err != nil {
@@ -115,7 +115,8 @@ func (b *Backend) scheduleSynthesis(ctx context.Context, p synthesis.SchedulePar
 // decaySchedule is the name of the built-in schedule that evaluates decay.
 const decaySchedule = "Memory decay"
 
-// openPsychology builds the layers and the decay of memories; the scheduler evaluates it every hour.
+// openPsychology creates the layers and the decay of memories, which the scheduler evaluates every
+// hour.
 func (b *Backend) openPsychology() {
 	b.Psychology = psychology.New(b.DB, b.Memory, psychology.Options{Logger: b.log, Patterns: b.Synthesis, Dir: b.Config.Paths().User, Owner: b.LocalUser, NextRun: b.nextDecay})
 	decay := callable.NewJob("decay", decaySchedule, func(ctx context.Context) (any, error) {
@@ -125,7 +126,7 @@ func (b *Backend) openPsychology() {
 	b.closing("decay", func() error { decay.Close(); return nil })
 }
 
-// nextDecay is when the scheduler evaluates decay next; nil while it is paused.
+// nextDecay returns when the scheduler evaluates decay next; nil while it is paused.
 func (b *Backend) nextDecay(ctx context.Context) *time.Time {
 	list, err := b.Scheduler.List(ctx, scheduler.ListParams{Kind: "decay", Limit: 1})
 	if err != nil || len(list.Schedules) == 0 {
@@ -134,7 +135,7 @@ func (b *Backend) nextDecay(ctx context.Context) *time.Time {
 	return list.Schedules[0].NextRunAt
 }
 
-// exportPsychology is psychology.export; a packed file can then be fetched.
+// exportPsychology is psychology.export; an archive can then be downloaded.
 func (b *Backend) exportPsychology(ctx context.Context, p psychology.ExportParams) (r psychology.ExportResult, err error) {
 	if p.Path, err = b.Picks.Expand(p.Path); err != nil {
 		return r, err
@@ -146,8 +147,8 @@ func (b *Backend) exportPsychology(ctx context.Context, p psychology.ExportParam
 	return r, err
 }
 
-// importPsychology is psychology.import; a file or folder that was chosen or uploaded, or that the
-// person names, is read from where it is.
+// importPsychology is psychology.import; a file or folder that the person chose, uploaded or named
+// is read where it is.
 func (b *Backend) importPsychology(ctx context.Context, p psychology.ImportParams) (psychology.Counts, error) {
 	path, err := b.Picks.Expand(p.Path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"helix/backend/safehttp"
 )
 
-// openProviders builds the door to language models. It makes no call by itself.
+// openProviders creates the access to language models. It makes no calls by itself.
 func (b *Backend) openProviders() (err error) {
 	client := safehttp.New(safehttp.Options{
 		AllowLoopback: func(int) bool { return true }, DenyPorts: b.ownPort, // model servers of this computer
@@ -25,18 +25,19 @@ func (b *Backend) openProviders() (err error) {
 	return err
 }
 
-// variable returns a variable that a provider names, also one that Helix itself doesn't know.
+// variable returns an environment variable that a provider names, even if Helix itself does not
+// know it.
 func (b *Backend) variable(name string) (string, bool) {
 	if v, _ := b.Config.Env(name); v != "" {
 		return v, true
 	}
-	if b.o.Environ != nil { // only what the caller of Open gave
+	if b.o.Environ != nil { // only what the caller of Open passed
 		return "", false
 	}
 	return os.LookupEnv(name)
 }
 
-// callRecord takes each call of a model from the budgets, and puts it on record with what it cost.
+// callRecord charges each model call to the budgets, and records it with its cost.
 type callRecord struct{ b *Backend }
 
 // Reserve implements providers.Meter.

@@ -15,7 +15,7 @@ import (
 	"helix/backend/storage"
 )
 
-// scrubbers remove from text the secrets of the user in ctx and the host paths of their workspace.
+// scrubbers remove the secrets of the user in ctx and the host paths of their workspace from text.
 type scrubbers struct {
 	db        *storage.DB
 	tools     func(ctx context.Context) (map[string]string, error)
@@ -26,7 +26,7 @@ type scrubbers struct {
 	user map[uuid.UUID]scrubber
 }
 
-// scrubber is that of one user, with a digest of the rows that it was made from.
+// scrubber is the one of a user, with a digest of the rows that it was created from.
 type scrubber struct {
 	*scrub.Scrubber
 	of [sha256.Size]byte
@@ -36,8 +36,8 @@ func (b *Backend) newScrubbers(paths config.Paths) *scrubbers {
 	return &scrubbers{db: b.DB, tools: b.Tools.SecretValues, providers: b.Providers, dir: workspaces(paths), user: map[uuid.UUID]scrubber{}}
 }
 
-// text returns text without secrets. A secret that can't be read while its key is locked can't be
-// in use either; the published forms of keys are removed in any case.
+// text returns text without secrets. A secret that cannot be read while its key is locked cannot be
+// in use either; the published formats of keys are removed in any case.
 func (c *scrubbers) text(ctx context.Context, text string) string {
 	if text == "" {
 		return text
@@ -88,7 +88,7 @@ func (c *scrubbers) text(ctx context.Context, text string) string {
 	return have.String(text)
 }
 
-// resolved follows links in a path that may not exist yet.
+// resolved resolves links in a path that may not exist yet.
 func resolved(dir string) string {
 	if at, err := filepath.EvalSymlinks(dir); err == nil {
 		return at

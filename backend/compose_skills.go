@@ -18,7 +18,8 @@ import (
 	"helix/backend/skills/machine"
 )
 
-// openSkills fills the registry of callables and builds the skills and the scheduler over it.
+// openSkills fills the registry of callables, and creates the skills and the scheduler on top of
+// it.
 func (b *Backend) openSkills(conf config.Config) {
 	b.Callables = callable.NewRegistry(b.Permission)
 	b.Callables.Add(b.Tools.Callables())
@@ -46,7 +47,7 @@ func (b *Backend) openSkills(conf config.Config) {
 	})
 }
 
-// callGate decides what built-ins may reach.
+// callGate returns the gate that determines what built-ins may reach.
 func (b *Backend) callGate() callable.Gate {
 	return callable.Gate{Permission: b.Permission, Record: b.Audit.Record, Logger: b.log}
 }
@@ -71,26 +72,27 @@ func (b *Backend) openScheduler() {
 	})
 }
 
-// notifyUser shows the notice of a step to the user's clients. That a step asked for it is on
-// record in the run's journal; a client that was away for a moment gets it when it resumes.
+// notifyUser shows the notification of a step in the user's clients. The request is recorded in the
+// run's journal; a client that was disconnected for a moment receives the notification when it
+// resumes.
 func (b *Backend) notifyUser(ctx context.Context, n skills.Notification) error {
 	bus.Publish(b.Bus, identity.UserID(ctx), n)
 	return nil
 }
 
-// asLocalUser is the context of work that a system schedule does.
+// asLocalUser returns the context for the work of a system schedule.
 func (b *Backend) asLocalUser(ctx context.Context) context.Context {
 	return identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "scheduler", Pipe: "schedule"})
 }
 
-// cleanUp applies the retention settings to all histories and says what left.
+// cleanUp applies the retention settings to all histories and returns what was removed.
 func (b *Backend) cleanUp(ctx context.Context) (any, error) {
 	ctx = b.asLocalUser(ctx)
 	done, err := b.Storage.PruneAll(ctx)
 	return done, errors.Join(err, b.Agent.ForgetPurged(ctx), b.Audit.Prune(ctx))
 }
 
-// skillName is what a skill of the caller is called, "" when it is gone.
+// skillName returns the name of a skill of the caller, "" if it no longer exists.
 func (b *Backend) skillName(ctx context.Context, id string) string {
 	key, err := uuid.Parse(id)
 	if err != nil {

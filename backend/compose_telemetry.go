@@ -12,11 +12,11 @@ import (
 	"helix/backend/safehttp"
 )
 
-// otelEndpoint is the variable that programs with OpenTelemetry share.
+// otelEndpoint is the standard OpenTelemetry variable.
 const otelEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
-// openTelemetry sends what turns take to the collector of the settings; nil: there is none, and nothing
-// is sent.
+// openTelemetry returns the telemetry that sends data about turns to the configured collector; nil:
+// there is none, and nothing is sent.
 func (b *Backend) openTelemetry(conf config.Config) *agent.Telemetry {
 	endpoint := conf.TelemetryEndpoint
 	if endpoint == "" {
@@ -25,7 +25,7 @@ func (b *Backend) openTelemetry(conf config.Config) *agent.Telemetry {
 	if endpoint == "" {
 		return nil
 	}
-	// The person named this address, on this computer or elsewhere.
+	// The person configured this address, which may be on this computer or elsewhere.
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {
 		b.log.Warn("the address of the telemetry collector can't be read", "endpoint", endpoint)

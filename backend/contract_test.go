@@ -62,7 +62,7 @@ func testOptions(dir string) Options {
 	}
 }
 
-// start runs a whole backend over a temporary folder.
+// start runs a complete backend with a temporary folder.
 func start(t *testing.T) *Backend {
 	t.Helper()
 	return startWith(t, testOptions(t.TempDir()))
@@ -95,7 +95,7 @@ func (b *Backend) as(user uuid.UUID) context.Context {
 	return identity.With(context.Background(), identity.Identity{User: user, Scopes: identity.Admin.Closed(), Session: uuid.New(), Client: identity.ClientWindow, Label: "test", Pipe: "memory"})
 }
 
-// target offers the whole method table to the contract suite.
+// target prepares a backend for the contract suite.
 func target(t *testing.T) *gatewaytest.Target {
 	t.Helper()
 	b := start(t)
@@ -167,11 +167,11 @@ func target(t *testing.T) *gatewaytest.Target {
 			return ids, []string{word}
 		},
 		Count:   func(t *testing.T, user uuid.UUID) map[string]int { return gatewaytest.CountRows(t, b.DB, user) },
-		MayGrow: []string{"audit_log", "audit_segments", "schedule_runs"}, // by what the suite itself does, and by the clean-up of the night
+		MayGrow: []string{"audit_log", "audit_segments", "schedule_runs"}, // by the suite itself, and by the nightly clean-up
 	}
 }
 
-// compositeRows makes a composite skill with a run that has ended and one that waits for a
+// compositeRows creates a composite skill with a run that has ended and one that waits for a
 // person, and a schedule that has run.
 func compositeRows(t *testing.T, b *Backend, word string, tool uuid.UUID) (ids []uuid.UUID) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Steps write a file, read it and find it; the person sees the workspace and takes the file back.
+// Steps write a file, read it and find it; the person sees the workspace and undoes the change.
 func TestStepsWriteAndReadFiles(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -45,7 +45,7 @@ func TestStepsWriteAndReadFiles(t *testing.T) {
 	}
 }
 
-// A step that reads a file outside needs the right to; nobody waits in an unattended run.
+// A step that reads a file outside needs a permission; an unattended run does not wait.
 func TestStepsReadOnlyWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)

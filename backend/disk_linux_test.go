@@ -16,7 +16,7 @@ import (
 	"helix/backend/storage"
 )
 
-// smallDisk mounts a disk of size MiB over a new folder, which needs root.
+// smallDisk mounts a disk of size MiB on a new folder, which requires root.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func smallDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// used makes a data folder with one memory in it, after a clean stop.
+// used creates a data folder with one memory in it, after a clean stop.
 func used(t *testing.T, dir string) {
 	t.Helper()
 	b, ended := startIn(t, dir)
@@ -60,8 +60,8 @@ func fill(t *testing.T, dir string) (ballast string) {
 	return ballast
 }
 
-// readable checks a backend that came up for reading only: memories can be read, writes are
-// refused with reason, and system.status says why.
+// readable checks a backend that started read-only: memories can be read, writes are refused with
+// reason, and system.status reports why.
 func readable(t *testing.T, b *Backend, kind fault.Kind, reason string) {
 	t.Helper()
 	s := b.session(t)
@@ -108,7 +108,7 @@ func TestStartInAReadOnlyFolderNamesIt(t *testing.T) {
 	readable(t, b, fault.Unavailable, "read-only")
 }
 
-// A WAL with committed changes that is damaged starts recovery mode, and the endpoint is up.
+// A damaged WAL with committed changes starts recovery mode, and the endpoint works.
 func TestStartWithADamagedWALIsRecoveryMode(t *testing.T) {
 	t.Parallel()
 	from, dir := t.TempDir(), t.TempDir()
@@ -135,7 +135,7 @@ func TestStartWithADamagedWALIsRecoveryMode(t *testing.T) {
 	degraded(t, s, "database", "damaged")
 }
 
-// A deleted database beside the head of the audit log is no first start.
+// If the head of the audit log exists, a deleted database is not a first start.
 func TestDeletedDatabaseIsNoticedByTheAuditHead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -144,7 +144,7 @@ func TestDeletedDatabaseIsNoticedByTheAuditHead(t *testing.T) {
 	if err := errors.Join(b.Close(), <-ended); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(auditHead(paths), nil, 0o600); err != nil { // as the first segment makes it
+	if err := os.WriteFile(auditHead(paths), nil, 0o600); err != nil { // as after the first segment
 		t.Fatal(err)
 	}
 	if err := os.Remove(paths.Database()); err != nil {

@@ -34,7 +34,8 @@ func sameValue(t *testing.T, got, want string) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Every skill, path, template and condition of docs/skills.md does what the page says.
+// TestSkillsDocumentation checks that every skill, path, template and condition in docs/skills.md
+// works as documented.
 func TestSkillsDocumentation(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "skills.md"))
@@ -109,8 +110,8 @@ func TestSkillsDocumentation(t *testing.T) {
 	documentedBuiltins(t, c, string(text))
 }
 
-// documentedBuiltins compares the page's table with what is registered: no name and no field
-// is left out, none is made up.
+// documentedBuiltins compares the page's table with the registered built-ins: no name and no field
+// may be missing or unknown.
 func documentedBuiltins(t *testing.T, c *chain, text string) {
 	t.Helper()
 	_, text, _ = strings.Cut(text, "| built-in | takes | gives |")

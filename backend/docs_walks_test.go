@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestWalksInTheMapAreThere reads the walks of ARCHITECTURE.md: each station is a file and a
-// function in it, and no walk has more than five.
-func TestWalksInTheMapAreThere(t *testing.T) {
+// TestArchitectureWalkthroughsMatchTheSource reads the walkthroughs in ARCHITECTURE.md: each station
+// must name a file and a function in it, and no walkthrough may have more than five stations.
+func TestArchitectureWalkthroughsMatchTheSource(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../ARCHITECTURE.md")
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 	"helix/backend/sandbox"
 )
 
-// Finding is one thing that Doctor looked at.
+// Finding is the result of one check of Doctor.
 type Finding struct {
 	Check, Note, Hint string
 	OK                bool
-	Failed            bool // Helix, or tools, cannot run before it is fixed
+	Failed            bool // Helix, or tools, cannot run until it is fixed
 }
 
-// Local is ctx with the identity of the person whose data this is and all rights: for code
-// that runs in the same process as the backend.
+// Local returns ctx with the identity of the local user and all scopes, for code that runs in the
+// same process as the backend.
 func (b *Backend) Local(ctx context.Context) context.Context {
 	return identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Label: "local", Pipe: "memory"})
 }
 
-// ConfigFile is the path of config.toml.
+// ConfigFile returns the path of config.toml.
 func ConfigFile(o Options) (string, error) {
 	p, err := config.FindPaths(config.Machine{Env: o.Environ}, o.DataDir)
 	if err != nil {
@@ -36,8 +36,8 @@ func ConfigFile(o Options) (string, error) {
 	return p.ConfigFile(), nil
 }
 
-// Doctor checks the installation without opening the database, so that it also works
-// beside a running Helix and on a damaged one.
+// Doctor checks the installation without opening the database, so that it also works next to a
+// running Helix and with a damaged database.
 func Doctor(ctx context.Context, o Options) []Finding {
 	out := []Finding{}
 	fail := func(check, hint, note string, args ...any) {

@@ -14,11 +14,11 @@ import (
 	"helix/backend/tools"
 )
 
-// executeBody is the largest body of POST /execute.
+// executeBody is the maximum size in bytes of the body of POST /execute.
 const executeBody = 4 << 20
 
-// executeAnswer is the body of every answer of POST /execute that the address itself gives;
-// what is refused before, such as a wrong token, has the common form of the gateway.
+// executeAnswer is the body of every response of POST /execute itself; requests that are refused
+// before, for example because of a wrong token, get the common form of the gateway.
 type executeAnswer struct {
 	Success    bool            `json:"success"`
 	Output     json.RawMessage `json:"output,omitempty"`
@@ -26,8 +26,8 @@ type executeAnswer struct {
 	ErrorClass string          `json:"error_class,omitempty"`
 }
 
-// serveExecute answers POST /execute: {"skill_id": uuid, "input": any} runs a WASM tool of
-// the token's user. A client that goes away cancels the run.
+// serveExecute handles POST /execute: {"skill_id": uuid, "input": any} runs a WASM tool of the
+// token's user. If the client disconnects, the run is canceled.
 func (b *Backend) serveExecute(w http.ResponseWriter, r *http.Request) error {
 	status, a := b.execute(w, r)
 	body, err := json.Marshal(a)
@@ -75,7 +75,7 @@ func (b *Backend) execute(w http.ResponseWriter, r *http.Request) (int, executeA
 	return http.StatusOK, executeAnswer{Success: true, Output: res.Output}
 }
 
-// readExecute reads the body strictly: one JSON object with the two known members.
+// readExecute decodes the body strictly: one JSON object with the two known members.
 func readExecute(body []byte) (p tools.ExecuteSkillParams, err error) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil || members == nil {
@@ -103,7 +103,7 @@ func readExecute(body []byte) (p tools.ExecuteSkillParams, err error) {
 	return p, nil
 }
 
-// executeStatus is the HTTP status of a call that never became a result.
+// executeStatus returns the HTTP status of a call that produced no result.
 func executeStatus(err error) int {
 	var e *sandbox.Error
 	var d sandbox.LimitDetail
@@ -128,8 +128,7 @@ func executeStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// executeClass names why a skill did not start, in the words of a run's error classes where
-// they fit.
+// executeClass returns why a skill did not start, as an error class of runs where one fits.
 func executeClass(err error) string {
 	switch k := fault.As(err).Kind; k {
 	case fault.Invalid:

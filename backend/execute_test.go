@@ -35,10 +35,10 @@ func wasmFile(t *testing.T, name string) []byte {
 	return b
 }
 
-// executor is a backend with the extra port of POST /execute and a few skills.
+// executor is a backend with the additional port of POST /execute and a few skills.
 type executor struct {
 	*Backend
-	urls  []string // of the main server and of the port that serves /execute alone
+	urls  []string // of the main server and of the port that serves only /execute
 	token string
 	ids   map[string]uuid.UUID
 }
@@ -69,7 +69,7 @@ func newExecutor(t *testing.T) *executor {
 	return e
 }
 
-// post sends a body and returns status, header and text of the answer.
+// post sends a body and returns status, header and text of the response.
 func (e *executor) post(t *testing.T, url, body string, head http.Header) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/execute", strings.NewReader(body))
@@ -146,7 +146,7 @@ func TestPostExecute(t *testing.T) {
 			name, body string
 			status     int
 			class      string
-			text       string // part of the answer
+			text       string // part of the response
 		}{
 			{"input and output", e.body("echo", `{"a":[1,2,{"b":"ü"}]}`), 200, "", `{"success":true,"output":{"a":[1,2,{"b":"ü"}]}}`},
 			{"no input", e.body("echo", ""), 200, "", `"output":{}`},
@@ -225,7 +225,7 @@ func (e *executor) get(t *testing.T, url string) (int, string) {
 	return r.StatusCode, string(b)
 }
 
-// Only this computer reaches the listeners: an address of another interface answers nothing.
+// Only this computer can reach the listeners: addresses of other interfaces do not respond.
 func TestExecuteIsClosedToOtherComputers(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)
@@ -254,7 +254,7 @@ func TestExecuteIsClosedToOtherComputers(t *testing.T) {
 	}
 }
 
-// A client that goes away cancels its run.
+// If the client disconnects, its run is canceled.
 func TestExecuteEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)
@@ -294,7 +294,7 @@ func TestExecuteEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// The status of a call that never became a result.
+// The status of a call that produced no result.
 func TestExecuteStatus(t *testing.T) {
 	t.Parallel()
 	queue := &sandbox.Error{Class: sandbox.ClassUnavailable, Message: "full", Details: sandbox.LimitDetail{Limit: sandbox.LimitQueue, Max: 256, Value: 256}}
@@ -334,9 +334,9 @@ func FuzzReadExecute(f *testing.F) {
 	})
 }
 
-// What a module writes to its standard output is its result and never reaches the program's
-// own; it runs alone, since it exchanges that.
-func TestGuestOutputStaysInside(t *testing.T) { //nolint:paralleltest // as said
+// What a module writes to its standard output is its result and never reaches the program's own;
+// the test is not parallel, because it replaces that.
+func TestGuestOutputStaysInside(t *testing.T) { //nolint:paralleltest // see above
 	e := newExecutor(t)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -356,8 +356,8 @@ func TestGuestOutputStaysInside(t *testing.T) { //nolint:paralleltest // as said
 	}
 }
 
-// The state of the sandbox is told with the bounds of each profile, and whoever clears the
-// cache is not the only one to hear of it.
+// The state of the sandbox is reported with the limits of each profile, and clearing the cache
+// notifies all clients.
 func TestSandboxStatus(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t.TempDir())
@@ -382,7 +382,7 @@ func TestSandboxStatus(t *testing.T) {
 	if err != nil || r.Modules != s.Cache.Modules || r.Bytes == 0 {
 		t.Errorf("%+v %v", r, err)
 	}
-	for e := range heard { // an earlier state may be told first
+	for e := range heard { // an earlier state may be reported first
 		if e.Status.Cache.Modules == 0 {
 			break
 		}
@@ -390,7 +390,7 @@ func TestSandboxStatus(t *testing.T) {
 	if s, err = b.WasmTools.SandboxStatus(ctx, struct{}{}); err != nil || s.Cache.Modules != 0 {
 		t.Errorf("%+v %v", s.Cache, err)
 	}
-	// What was cleared is made again when it is needed.
+	// Cleared code is compiled again on demand.
 	if x, err := b.Tools.RunCode(ctx, tools.RunCodeParams{Kind: tools.CodeJavaScript, Code: "return 1"}); err != nil || string(x.Output) != "1" {
 		t.Errorf("%+v %v", x, err)
 	}

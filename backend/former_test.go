@@ -24,7 +24,7 @@ import (
 	"helix/backend/storage"
 )
 
-// formerOptions gives options over a copy of what the former version left behind; see
+// formerOptions returns options with a copy of the data of the former version; see
 // testdata/former/README.md.
 func formerOptions(t *testing.T) Options {
 	t.Helper()
@@ -50,7 +50,7 @@ func formerOptions(t *testing.T) Options {
 	return o
 }
 
-// contents gives each row of each table as text, with the columns that columns names for the
+// contents returns each row of each table as text, with the columns that columns lists for the
 // table, or all of them.
 func contents(t *testing.T, db interface {
 	Query(string, ...any) (*sql.Rows, error)
@@ -101,7 +101,7 @@ func formerContents(t *testing.T, path string) (map[string]map[string]int, map[s
 	return contents(t, db, nil)
 }
 
-// keepsAll compares the data of b, which has been opened and does not run yet, with former.
+// keepsAll compares the data of b, which is open but not running yet, with former.
 func (b *Backend) keepsAll(t *testing.T, former map[string]map[string]int, columns map[string]string, endedRuns int) {
 	t.Helper()
 	var now map[string]map[string]int
@@ -114,7 +114,8 @@ func (b *Backend) keepsAll(t *testing.T, former map[string]map[string]int, colum
 	compareKept(t, b.withSystemIDs(former), now, endedRuns)
 }
 
-// withSystemIDs is former with the ids that the system schedules have on all devices now.
+// withSystemIDs returns former with the current ids of the system schedules, which are the same on
+// all devices.
 func (b *Backend) withSystemIDs(former map[string]map[string]int) map[string]map[string]int {
 	id := func(space uuid.UUID, key string) string {
 		id := uuid.NewSHA1(space, []byte("schedule "+key))
@@ -134,9 +135,8 @@ func (b *Backend) withSystemIDs(former map[string]map[string]int) map[string]map
 	return out
 }
 
-// compareKept looks for each row of former in now. data_keys counts the use of keys, meta says
-// how the last process ended, and sync_local is about the device. A restore ends so many runs
-// that were going on.
+// compareKept looks for each row of former in now. data_keys counts the use of keys, meta says how
+// the last process ended, and sync_local is about the device. A restore ends endedRuns active runs.
 func compareKept(t *testing.T, former, now map[string]map[string]int, endedRuns int) {
 	t.Helper()
 	const runs = "composite_skill_executions"
@@ -158,8 +158,8 @@ func compareKept(t *testing.T, former, now map[string]map[string]int, endedRuns 
 	}
 }
 
-// worksOn goes through what the former version left in b, which does not run yet, and then
-// runs it and, unless a restore ended it, answers the question of the run that waits.
+// worksOn checks the data of the former version in b, which is not running yet, and then runs b
+// and, unless a restore ended it, answers the question of the waiting run.
 func (b *Backend) worksOn(t *testing.T, restored bool) {
 	t.Helper()
 	ctx := b.as(b.LocalUser())
@@ -235,7 +235,7 @@ func (b *Backend) worksOn(t *testing.T, restored bool) {
 		t.Fatalf("restored %t, the run that waits %s, failed runs %d", restored, waits, failed)
 	}
 
-	// Questions have a time to end, which may have come since the data was made.
+	// Questions expire, which may have happened since the data was created.
 	if err := b.DB.Write(ctx, func(tx *storage.Tx) error {
 		later := tx.Now.Add(time.Hour)
 		if _, err := tx.Exec(`UPDATE composite_skill_executions SET wake_at = ? WHERE status = 'waiting'`, later); err != nil {
@@ -315,7 +315,7 @@ func TestFormerVersionMigratesAllData(t *testing.T) {
 	b.worksOn(t, false)
 }
 
-// A device that enrolls gives all its data to the user of the hub.
+// A device that enrolls transfers all its data to the user of the hub.
 func TestFormerVersionRekeysAllData(t *testing.T) {
 	t.Parallel()
 	b, err := Open(t.Context(), formerOptions(t))
@@ -373,7 +373,7 @@ func TestFormerVersionRekeysAllData(t *testing.T) {
 	}
 	b.worksOn(t, false)
 
-	// What is erased and exported is what the user did under either id.
+	// Erasing and exporting cover the user's actions under either id.
 	ctx := b.as(to)
 	old := time.Now()
 	if res, err := b.Audit.EraseDetails(ctx, audit.EraseParams{Before: &old}); err != nil || res.Erased < 20 {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// readGlossary returns the words that docs/glossary.md rules out, each with the term to use.
+// readGlossary returns the words that docs/glossary.md forbids, each with the term to use.
 func readGlossary(t *testing.T) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile("../docs/glossary.md")
@@ -37,7 +37,8 @@ func readGlossary(t *testing.T) map[string]string {
 	return not
 }
 
-// TestTextsKeepToTheGlossary searches what people read for words that the glossary rules out.
+// TestTextsKeepToTheGlossary searches the texts that people read for words that the glossary
+// forbids.
 func TestTextsKeepToTheGlossary(t *testing.T) {
 	t.Parallel()
 	not := readGlossary(t)
@@ -51,7 +52,7 @@ func TestTextsKeepToTheGlossary(t *testing.T) {
 			}
 		}
 	})
-	slices.Reverse(words) // of two that begin alike the longer one is reported
+	slices.Reverse(words) // of two with the same beginning, the longer one is reported
 	banned := regexp.MustCompile(`(?i)\b(` + strings.Join(words, "|") + `)\b`)
 	texts := 0
 	check := func(where, text string) {
@@ -80,8 +81,8 @@ func TestTextsKeepToTheGlossary(t *testing.T) {
 	}
 }
 
-// goTexts yields the sentences in Go code that reach people: string literals of several words
-// outside of SQL, tests and generated files.
+// goTexts calls check with the sentences in Go code that reach people: string literals of several
+// words outside SQL, tests and generated files.
 func goTexts(t *testing.T, check func(where, text string)) {
 	fset := token.NewFileSet()
 	for _, dir := range []string{".", "../app"} {
@@ -128,7 +129,7 @@ var (
 	markup       = regexp.MustCompile(`>([^<>{}]*[A-Za-z][^<>{}]*)<`)
 )
 
-// frontendTexts yields the quoted strings and the text between tags of the interface.
+// frontendTexts calls check with the quoted strings and the text between tags of the interface.
 func frontendTexts(t *testing.T, check func(where, text string)) {
 	walk(t, "../frontend/src", func(path string) {
 		svelte := strings.HasSuffix(path, ".svelte")

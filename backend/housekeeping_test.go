@@ -17,7 +17,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Every blob that a row of the caller refers to has an address; one of somebody else has not.
+// Every blob that a row of the caller refers to has a URL; another user's blob does not.
 func TestBlobAddressesFollowTheRows(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -73,7 +73,7 @@ func insertModule(t *testing.T, b *Backend, user uuid.UUID, text string) storage
 	return ref
 }
 
-// TestPausedBackgroundWorkStaysPaused pauses, starts the program again and resumes.
+// TestPausedBackgroundWorkStaysPaused pauses, restarts the program and resumes.
 func TestPausedBackgroundWorkStaysPaused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Levels of the program; an import must point to a lower level.
+// Layers of the program; an import must point to a lower layer.
 const (
 	foundation = iota + 1
 	engine
@@ -24,7 +24,7 @@ const (
 	entry
 )
 
-// levels places each package. A new package needs a line here.
+// levels is the layer of each package. A new package needs a line here.
 var levels = map[string]int{
 	"backend/duration":                     foundation,
 	"backend/lru":                          foundation,
@@ -106,7 +106,7 @@ var levels = map[string]int{
 	"":                                     entry,
 }
 
-// sideways lists the imports within one level, each with its reason.
+// sideways lists the imports within one layer, each with its reason.
 var sideways = map[string]map[string]string{
 	"app/cli": {
 		"app/cli/tui": "helix chat shows it, and shares its fold of events with the line mode",
@@ -281,7 +281,7 @@ var sideways = map[string]map[string]string{
 	},
 }
 
-// onlyIn names packages of others that a single place may import.
+// onlyIn lists external packages that only one place may import.
 var onlyIn = map[string][]string{
 	"github.com/wailsapp/wails/v2":          {"app"},
 	"helix/frontend":                        {"", "app/cmd/helix"},
@@ -303,8 +303,8 @@ type listed struct {
 	GoFiles    []string
 }
 
-// list reads every package of the module under each system, so that files behind a build
-// tag are seen too.
+// list reads every package of the module for each system, so that files behind a build tag are
+// included.
 func list(t *testing.T) map[string]*listed {
 	t.Helper()
 	all := map[string]*listed{}

@@ -18,7 +18,7 @@ import (
 	"helix/backend/storage"
 )
 
-// overSocket calls memory over a socket.
+// overSocket returns a pipe that calls the memory methods over a socket.
 func overSocket(t *testing.T, b *Backend) *memoryPipe {
 	t.Helper()
 	return &memoryPipe{Backend: b, t: t, name: "socket", do: b.session(t).try, called: map[string]bool{}}
@@ -33,7 +33,7 @@ var dayTurns = []string{
 	"I hope her first week as a nurse goes well.",
 }
 
-// meaning asks by meaning alone, in words that are not in the text.
+// meaning searches by meaning only, with words that are not in the text.
 func (p *memoryPipe) meaning(query string) []search.Hit {
 	p.t.Helper()
 	var r search.Result
@@ -48,7 +48,7 @@ func has(hits []search.Hit, text string) bool {
 	return slices.ContainsFunc(hits, func(h search.Hit) bool { return strings.Contains(h.Snippet, text) })
 }
 
-// A day with memory: a history is imported, found in other words, corrected, and is all there
+// A day with memory: a history is imported, found with other words, corrected, and is complete
 // after a restart, after the loss of the vector files, and in a restored backup.
 func TestMemoryDayOfUse(t *testing.T) {
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestMemoryDayOfUse(t *testing.T) {
 	})
 }
 
-// What came from an export of another installation is found there like anywhere else.
+// An import from an export of another installation can be found like anything else.
 func TestMemoryFromAnExport(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "export")
@@ -159,7 +159,7 @@ func TestMemoryFromAnExport(t *testing.T) {
 	}
 }
 
-// Another program with fewer rights than the person cannot have files read into memory.
+// Another program with fewer permissions than the person cannot import files.
 func TestMemoryImportPaths(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -180,7 +180,7 @@ func TestMemoryImportPaths(t *testing.T) {
 		}
 	}
 	helper.call("memory.add", memory.AddParams{Content: "A text of its own."}, nil)
-	// Nor can it say that what it brings is the person's own.
+	// Nor can it declare that its texts are the person's own.
 	own := false
 	for _, method := range []string{"memory.import", "memory.import_preview"} {
 		if err := helper.try(method, memory.ImportParams{BlobID: strings.Repeat("0", 64), Untrusted: &own}, nil); !fault.Is(err, fault.Denied) {
@@ -195,8 +195,8 @@ func TestMemoryImportPaths(t *testing.T) {
 	}
 }
 
-// What is remembered stands in the database and in files that the person asked for, and
-// nowhere else: no log, no audit entry, no vector file tells a word of it.
+// Remembered texts are in the database and in files that the person requested, and nowhere else: no
+// log, no audit entry and no vector file contains a word.
 func TestMemoryTextStaysInTheDatabase(t *testing.T) {
 	t.Parallel()
 	a := attack(t)

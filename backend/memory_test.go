@@ -23,7 +23,7 @@ import (
 	"helix/backend/memory/search"
 )
 
-// memoryPipe is a way to call the methods of memory.
+// memoryPipe is a transport for calling the memory methods.
 type memoryPipe struct {
 	*Backend
 	t      *testing.T
@@ -40,7 +40,7 @@ func (p *memoryPipe) call(method string, params, result any) {
 	}
 }
 
-// memoryPipes are the ways in: a socket, single requests, and the bridge of the window.
+// memoryPipes returns the transports: a socket, single requests, and the bridge of the window.
 func memoryPipes(t *testing.T, b *Backend) []*memoryPipe {
 	t.Helper()
 	socket := b.session(t)
@@ -97,7 +97,7 @@ func memoryPipes(t *testing.T, b *Backend) []*memoryPipe {
 	}
 }
 
-// talk writes a conversation as ChatGPT exports it: turns in order, user first.
+// talk returns a conversation in the format of a ChatGPT export: turns in order, user first.
 func talk(t *testing.T, title string, turns ...string) string {
 	t.Helper()
 	mapping := map[string]any{"root": map[string]any{"id": "root", "children": []string{"m0"}}}
@@ -122,7 +122,7 @@ func talk(t *testing.T, title string, turns ...string) string {
 	return file
 }
 
-// importFile imports a file and waits until everything of it is stored.
+// importFile imports a file and waits until all of it is stored.
 func (p *memoryPipe) importFile(params memory.ImportParams) memory.ImportStatus {
 	p.t.Helper()
 	var job memory.JobResult
@@ -141,8 +141,8 @@ func (p *memoryPipe) importFile(params memory.ImportParams) memory.ImportStatus 
 	}
 }
 
-// embedded waits until everything has its vector and search says so, which may be a moment
-// later. It reports false where the build has no sentence encoder.
+// embedded waits until everything has its vector and search reports that, which may be a moment
+// later. It returns false if the build has no sentence encoder.
 func (p *memoryPipe) embedded() bool {
 	p.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -163,7 +163,7 @@ func (p *memoryPipe) embedded() bool {
 	}
 }
 
-// shows reports whether a result is of the kind and has the text.
+// shows reports whether a result is of the kind and contains the text.
 func shows(hits []search.Hit, kind, text string) bool {
 	return slices.ContainsFunc(hits, func(h search.Hit) bool { return h.Kind == kind && strings.Contains(h.Snippet, text) })
 }
@@ -182,8 +182,8 @@ func (p *memoryPipe) search(method, query string) []search.Hit {
 	return r.Results
 }
 
-// memoryRows makes a memory with a past, a conversation, a document and an import, and waits
-// until nothing is done with them in the background.
+// memoryRows creates a memory with a history, a conversation, a document and an import, and waits
+// until the background work on them is complete.
 func memoryRows(t *testing.T, b *Backend, word string) (ids []uuid.UUID) {
 	t.Helper()
 	p := overSocket(t, b)
@@ -205,7 +205,7 @@ func memoryRows(t *testing.T, b *Backend, word string) (ids []uuid.UUID) {
 	return []uuid.UUID{job.JobID, hits[0].ID, *hits[0].Evidence[0].ConversationID, made.Item.ID, up.DocumentID}
 }
 
-// Every method and alias of memory does its work over each way in.
+// Every method and alias of memory works over each transport.
 func TestMemoryOverEachPipe(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -220,7 +220,7 @@ func TestMemoryOverEachPipe(t *testing.T) {
 	}
 }
 
-// life uses every method once, on texts of its own.
+// life calls every method once, with its own texts.
 func (p *memoryPipe) life() {
 	t := p.t
 	t.Helper()
@@ -277,7 +277,7 @@ func (p *memoryPipe) life() {
 	p.export(word)
 }
 
-// watch uses the methods of watched folders once.
+// watch calls the methods of watched folders once.
 func (p *memoryPipe) watch() {
 	t := p.t
 	t.Helper()
@@ -390,7 +390,7 @@ func (p *memoryPipe) items(word string) {
 	}
 }
 
-// readers looks around what was found, and takes its conversation away and back.
+// readers reads the context of a hit, and deletes and restores its conversation.
 func (p *memoryPipe) readers(h search.Hit, word string) {
 	t := p.t
 	t.Helper()
@@ -429,7 +429,7 @@ func (p *memoryPipe) readers(h search.Hit, word string) {
 	}
 }
 
-// documents stores a text, changes it and takes it away and back.
+// documents stores a text, changes it, deletes and restores it.
 func (p *memoryPipe) documents(word string) {
 	t := p.t
 	t.Helper()
@@ -459,7 +459,7 @@ func (p *memoryPipe) documents(word string) {
 	}
 }
 
-// export fetches the file of an export: its owner can, with the address, and nobody by its name.
+// export downloads the file of an export: its owner can with the URL, and no one with its name.
 func (p *memoryPipe) export(word string) {
 	t := p.t
 	t.Helper()
@@ -491,7 +491,8 @@ func (p *memoryPipe) export(word string) {
 	}
 }
 
-// TestProgramCannotStoreWhatItRecalled searches and writes back over the gateway as a program.
+// TestProgramCannotStoreWhatItRecalled searches and stores the result over the gateway as a
+// program.
 func TestProgramCannotStoreWhatItRecalled(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// proseReaders names the files that may read an error's text, each with its reason.
+// proseReaders lists the files that may read an error's text, each with its reason.
 var proseReaders = map[string]string{
 	"backend/sandbox/jsrun.go":       "wazero has no type for a panic that it recovered",
 	"backend/sandbox/module_run.go":  "wazero gives the cause of a trap and the stack as one text",
@@ -24,9 +24,8 @@ var proseReaders = map[string]string{
 	"frontend/src/lib/run/schema.ts": "JSON.parse tells the position of an error only in its message",
 }
 
-// TestNoProgramReadsProse finds decisions made on the text of an error: what has to be decided
-// belongs in its kind, code, field path or ids. It also finds records joined by the time at which
-// they happened.
+// TestNoProgramReadsProse finds decisions based on the text of an error: use its kind, code, field
+// path or ids instead. It also finds records that are joined by their time.
 func TestNoProgramReadsProse(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "-C", "..", "ls-files", "backend/*.go", "app/*.go", "build/*.go", "main.go", "frontend/src/*.ts", "frontend/src/*.svelte").Output()
@@ -64,7 +63,7 @@ func TestNoProgramReadsProse(t *testing.T) {
 }
 
 var (
-	// Trimming punctuation changes how a text looks and decides nothing.
+	// Trimming punctuation only changes how a text looks.
 	readsText = regexp.MustCompile(`^(strings|bytes)\.(Contains|ContainsAny|HasPrefix|HasSuffix|EqualFold|Index|LastIndex|Cut|CutPrefix|CutSuffix|Split|SplitN|Fields)$|\.(MatchString|FindString\w*|FindAllString\w*)$`)
 
 	scriptReads = []*regexp.Regexp{
@@ -94,8 +93,8 @@ func proseInScript(text string) (lines []int) {
 	return lines
 }
 
-// proseInGo finds texts of errors, also under another name in the same function, that are searched
-// or compared with a text.
+// proseInGo finds error texts, even under another name in the same function, that are searched or
+// compared with a text.
 func proseInGo(t *testing.T, name string, text []byte) (lines []int) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -153,7 +152,7 @@ func proseInGo(t *testing.T, name string, text []byte) (lines []int) {
 	return lines
 }
 
-// isCallOf reports whether f is called without arguments within e, as the method of an error is.
+// isCallOf reports whether f is called without arguments within e, like the method of an error.
 func isCallOf(e ast.Expr, f *ast.SelectorExpr) (yes bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		c, ok := n.(*ast.CallExpr)
@@ -163,7 +162,7 @@ func isCallOf(e ast.Expr, f *ast.SelectorExpr) (yes bool) {
 	return yes
 }
 
-// isString reports whether e is what an error says, or made of it by a function of strings.
+// isString reports whether e is an error text, or derived from one by a function of strings.
 func isString(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.SelectorExpr:

@@ -19,7 +19,7 @@ import (
 	"helix/backend/tools"
 )
 
-// remote is a session of its own with b, by the root token or by another.
+// remote is a separate session with b, with the root token or another one.
 type remote struct {
 	t *testing.T
 	c *gateway.Client
@@ -66,17 +66,17 @@ func (r *remote) call(method string, params, result any) {
 
 type none = struct{}
 
-// world is what a person has at the moment of the backup, and what has become of it since.
+// world is the state at the time of the backup, and the changes since.
 type world struct {
-	file   string    // that the tool may read
-	reader uuid.UUID // a tool with a right, taken back after the backup
-	asker  uuid.UUID // a tool whose right was given after the backup
+	file   string    // the file that the tool may read
+	reader uuid.UUID // a tool whose permission was revoked after the backup
+	asker  uuid.UUID // a tool whose permission was granted after the backup
 	token  string    // of another program
-	late   string    // a token made after the backup
+	late   string    // a token created after the backup
 	backup string
 }
 
-// makeWorld fills b over RPC, makes a backup, and changes everything after it.
+// makeWorld fills b over RPC, creates a backup, and changes everything afterwards.
 func makeWorld(t *testing.T, b *Backend) *world {
 	t.Helper()
 	w := &world{file: filepath.Join(t.TempDir(), "note.txt"), backup: filepath.Join(t.TempDir(), "a.zip")}
@@ -105,20 +105,20 @@ func makeWorld(t *testing.T, b *Backend) *world {
 	r.call("tokens.create", gateway.TokenParams{Name: "late", Scopes: []string{"read"}}, &tok)
 	w.late = tok.Token
 	r.call("config.set", config.SetParams{Values: map[string]any{"history.max_rows": 7000}}, nil)
-	if err := b.Audit.Sign(t.Context()); err != nil { // the head outside the database is ahead of the backup now
+	if err := b.Audit.Sign(t.Context()); err != nil { // now the head outside the database is ahead of the backup
 		t.Fatal(err)
 	}
 	return w
 }
 
-// tool makes a tool that wants to read the file.
+// tool creates a tool that reads the file.
 func (w *world) tool(r *remote, name string) uuid.UUID {
 	var made tools.CreateResult
 	r.call("tools.create", tools.CreateParams{Name: name, Code: "return await helix.fs.readText(params.p)", Capabilities: []string{"filesystem:read(" + w.file + ")"}}, &made)
 	return made.Tool.ID
 }
 
-// allow gives a tool its right, by answering the question of its first run.
+// allow grants a tool its permission, by answering the question of its first run.
 func (w *world) allow(r *remote, tool uuid.UUID) {
 	r.t.Helper()
 	if err := w.run(r, tool); !fault.Is(err, fault.Denied) {
@@ -144,7 +144,7 @@ func (w *world) run(r *remote, tool uuid.UUID) error {
 	return err
 }
 
-// isRestored asks a new session for everything that a cache could have kept.
+// isRestored checks everything that a cache could have kept, in a new session.
 func (w *world) isRestored(t *testing.T, b *Backend) {
 	t.Helper()
 	r := b.session(t)
@@ -202,8 +202,7 @@ func (w *world) isRestored(t *testing.T, b *Backend) {
 	}
 }
 
-// A restore takes the place of the data under a running program: nothing may go on
-// answering from what was there before.
+// A restore replaces the data of a running program: nothing may continue to return the old data.
 func TestRestoreWhileRunning(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -215,7 +214,7 @@ func TestRestoreWhileRunning(t *testing.T) {
 		default:
 		}
 	})()
-	inside := b.as(b.LocalUser()) // as a schedule calls, without a session that ends
+	inside := b.as(b.LocalUser()) // like a schedule, without a session that ends
 	direct := func() error {
 		_, err := b.Tools.Execute(inside, tools.ExecuteParams{ToolID: &w.asker, Params: raw(t, map[string]any{"p": w.file})})
 		return err
@@ -226,7 +225,7 @@ func TestRestoreWhileRunning(t *testing.T) {
 	r := b.session(t)
 	var res storage.RestoreResult
 	err := r.try("storage.restore", storage.RestoreParams{Path: w.backup}, &res)
-	if err != nil && !fault.Is(err, fault.Unavailable) { // the session that asked ends, too
+	if err != nil && !fault.Is(err, fault.Unavailable) { // the session of the caller ends, too
 		t.Fatal(err)
 	}
 	<-replaced
@@ -236,7 +235,7 @@ func TestRestoreWhileRunning(t *testing.T) {
 	w.isRestored(t, b)
 }
 
-// A damaged file at start, then a restore out of recovery mode, then everything answers.
+// A damaged file at start, then a restore in recovery mode, then everything works.
 func TestRestoreOutOfRecovery(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -277,7 +276,7 @@ func TestRestoreOutOfRecovery(t *testing.T) {
 	w.isRestored(t, b)
 }
 
-// startIn is start over a folder that stays.
+// startIn is start with a given folder.
 func startIn(t *testing.T, dir string) (*Backend, chan error) {
 	t.Helper()
 	b, err := Open(t.Context(), testOptions(dir))
@@ -292,7 +291,7 @@ func startIn(t *testing.T, dir string) (*Backend, chan error) {
 	return b, ended
 }
 
-// waitFor waits for what happens after a session has been told to go.
+// waitFor waits for effects that follow after a session was ended.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -11,14 +11,14 @@ import (
 	"helix/backend/gateway"
 )
 
-// Other is a backend in another process of the same person.
+// Other is a backend of the same person in another process.
 type Other struct {
 	gateway.Endpoint
 	token string
 }
 
-// Running looks for a live backend on the data folder of o; nil means that there is none.
-// An endpoint file that a dead process left behind counts as none.
+// Running looks for a live backend for the data folder of o; nil means that there is none. It
+// ignores an endpoint file that a dead process left behind.
 func Running(ctx context.Context, o Options) (*Other, error) {
 	conf, err := config.Load(config.Options{DataDir: o.DataDir, EnvFile: o.EnvFile, Environ: o.Environ})
 	if err != nil {
@@ -42,13 +42,13 @@ func Running(ctx context.Context, o Options) (*Other, error) {
 	return &Other{Endpoint: ep, token: token}, nil
 }
 
-// ClientOptions are what gateway.Dial needs to reach it with all rights.
+// ClientOptions returns the options for gateway.Dial to reach it with all scopes.
 func (o *Other) ClientOptions(client string) gateway.ClientOptions {
 	return gateway.ClientOptions{URL: o.URL, Token: o.token, Client: gateway.ClientInfo{ID: client, Version: Version}, Scopes: []string{"admin"}}
 }
 
-// Setting is the value of one text setting, without opening anything; "" when it cannot be
-// read. The window needs a few before the backend is there.
+// Setting returns the value of one text setting, without opening the backend; "" if it cannot be
+// read. The window needs a few settings before the backend is open.
 func Setting(o Options, key string) string {
 	conf, err := config.Load(config.Options{DataDir: o.DataDir, Environ: o.Environ})
 	if err != nil {
@@ -62,7 +62,7 @@ func Setting(o Options, key string) string {
 	return text
 }
 
-// StateDir is the folder for logs and the window's place, without opening anything.
+// StateDir returns the folder for logs and the window's position, without opening the backend.
 func StateDir(dataDir string) string {
 	p, err := config.FindPaths(config.Machine{}, dataDir)
 	if err != nil {

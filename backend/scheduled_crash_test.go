@@ -23,8 +23,8 @@ import (
 
 const scheduledCrashEnv = "HELIX_SCHEDULED_CRASH" // folder and port, with a space between
 
-// TestScheduledCrashProcess is the process that TestScheduledToolAsksAfterCrash kills; alone it
-// does nothing.
+// TestScheduledCrashProcess is the process that TestScheduledToolAsksAfterCrash kills; on its own
+// it does nothing.
 func TestScheduledCrashProcess(t *testing.T) {
 	dir, port, ok := strings.Cut(os.Getenv(scheduledCrashEnv), " ")
 	if !ok {
@@ -39,7 +39,7 @@ func TestScheduledCrashProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the first one is refused, and asks for the right
+	for range 2 { // the first one is refused, and requests the permission
 		if _, err := c.Scheduler.RunNow(c.ctx, scheduler.RunNowParams{ScheduleID: s.ScheduleID}); err != nil {
 			t.Fatal(err)
 		}
@@ -52,8 +52,8 @@ func TestScheduledCrashProcess(t *testing.T) {
 	}
 }
 
-// TestScheduledToolAsksAfterCrash: the process is killed while a scheduled tool changes something
-// outside. The next start asks a person in a notice, runs the next time all the same, and the
+// TestScheduledToolAsksAfterCrash kills the process while a scheduled tool changes something
+// outside. The next start notifies and asks a person, runs the next due time nevertheless, and the
 // answer settles the run.
 func TestScheduledToolAsksAfterCrash(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestScheduledToolAsksAfterCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(func(r scheduler.Run) bool { return r.RunID == next.RunID && r.Status == "success" })
-	// It is the only question of its run, so that its step need not be named.
+	// It is the only question of its run, so its step need not be specified.
 	if _, err := c.Skills.Answer(c.ctx, skills.AnswerParams{ExecutionID: *asks.TargetRunID, Decision: machine.Done, Output: json.RawMessage(`{"n":8}`)}); err != nil {
 		t.Fatal(err)
 	}

@@ -20,22 +20,22 @@ type ExecuteSkillParams struct {
 	Input   json.RawMessage `json:"input,omitempty"` // default {}
 
 	Version   string `json:"version,omitempty"`   // of a composite skill
-	Async     bool   `json:"async,omitempty"`     // of a composite skill: answer at once
+	Async     bool   `json:"async,omitempty"`     // of a composite skill: return at once
 	WaitMs    int64  `json:"waitMs,omitempty"`    // of a composite skill: how long to wait for the end, default 120000
-	RequestID string `json:"requestId,omitempty"` // of a composite skill: the same id gives the same run
+	RequestID string `json:"requestId,omitempty"` // of a composite skill: the same id returns the same run
 
 	TimeoutMs   int64 `json:"timeoutMs,omitempty"`   // of a WASM tool: lowers its time limit
 	Interactive bool  `json:"interactive,omitempty"` // of a WASM tool: wait up to 120 s for an approval
 }
 
-// ExecuteSkillResult is what the kind of the skill answers: the result of
-// skills.execute_composite, or that of sandbox.run.
+// ExecuteSkillResult is the result of skills.execute_composite or of sandbox.run, depending on the
+// kind of the skill.
 type ExecuteSkillResult struct {
 	wasm      *tools.ExecuteSkillResult
 	composite *skills.ExecuteResult
 }
 
-// MarshalJSON writes the one that is there.
+// MarshalJSON encodes the one that is set.
 func (r ExecuteSkillResult) MarshalJSON() ([]byte, error) {
 	if r.wasm != nil {
 		return json.Marshal(r.wasm)
@@ -63,8 +63,8 @@ func (b *Backend) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (Execu
 	return ExecuteSkillResult{composite: &r}, err
 }
 
-// isWasm says whose an id is. One that nobody has counts as a WASM tool's: that domain puts
-// on record who asked for it.
+// isWasm reports whether an id belongs to a WASM tool. An unknown id counts as one, because that
+// domain records who asked for it.
 func (b *Backend) isWasm(ctx context.Context, id uuid.UUID) (bool, error) {
 	wasm, err := b.Tools.IsWasm(ctx, id)
 	if err != nil || wasm {
@@ -85,13 +85,14 @@ func (b *Backend) executeWasm(ctx context.Context, p ExecuteSkillParams) (Execut
 	return ExecuteSkillResult{wasm: &r}, err
 }
 
-// CancelSkillResult is how the run stands after it.
+// CancelSkillResult is the state of the run after the call.
 type CancelSkillResult struct {
 	Status   skills.Status `json:"status"`
-	Canceled bool          `json:"canceled"` // it was running and is ending now, or had been canceled before
+	Canceled bool          `json:"canceled"` // it was running and is ending now, or was already canceled
 }
 
-// CancelSkill stops a run of a skill of either kind. A run that has ended answers its status.
+// CancelSkill stops a run of a skill of either kind. For a run that has ended it returns the
+// status.
 func (b *Backend) CancelSkill(ctx context.Context, p skills.CancelParams) (CancelSkillResult, error) {
 	r, err := b.Skills.Cancel(ctx, p)
 	if !fault.Is(err, fault.NotFound) {

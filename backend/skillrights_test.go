@@ -14,8 +14,8 @@ import (
 	"helix/backend/skills"
 )
 
-// TestRightsOfRequests: what the step http.request needs shows before it runs, and what was
-// granted to it is no question any more.
+// TestRightsOfRequests checks that the permissions of the step http.request are shown before it
+// runs, and that granted ones are no longer asked for.
 func TestRightsOfRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -15,7 +15,7 @@ import (
 	"helix/backend/storage"
 )
 
-// waiting gives the questions that are open about a run.
+// waiting returns the open questions of a run.
 func (c *chain) waiting(run uuid.UUID) []permission.Approval {
 	c.t.Helper()
 	list, err := c.Permission.ListApprovals(c.ctx, permission.ListApprovalsParams{})

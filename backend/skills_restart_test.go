@@ -18,7 +18,7 @@ const asks = `{"name":"Asks","steps":[
 	{"stepId":"ask","toolType":"approval","title":"Go on?"},
 	{"stepId":"two","toolType":"transform","value":"$.one"}]}`
 
-// A run that waits for a person is there after a restart, and goes on with the answer.
+// A run that waits for a person survives a restart, and continues with the answer.
 func TestSkillSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	o := testOptions(t.TempDir())
@@ -72,7 +72,7 @@ func TestSkillServices(t *testing.T) {
 	}
 }
 
-// whenFree calls a method again while the backend starts and its first housekeeping goes on.
+// whenFree retries a method while the backend starts and does its first housekeeping.
 func (r *remote) whenFree(method string, params any) {
 	r.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -88,8 +88,8 @@ func (r *remote) whenFree(method string, params any) {
 	}
 }
 
-// A run that was going on when a backup was made does not go on in the restored data: what it
-// did after the backup would be done twice.
+// A run that was active when a backup was made does not continue in the restored data: what it did
+// after the backup would be repeated.
 func TestSkillRestoredDataEndsItsRuns(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -115,7 +115,7 @@ func TestSkillRestoredDataEndsItsRuns(t *testing.T) {
 	if f := failure(x.Error); x.Status != machine.Failed || f.Kind != "canceled" || f.Message == "" {
 		t.Errorf("the run of the backup: %s %+v", x.Status, f)
 	}
-	tick := time.NewTicker(10 * time.Millisecond) // the service hears of the restore and lets go, without an event
+	tick := time.NewTicker(10 * time.Millisecond) // the service drops its state after the restore, without an event
 	defer tick.Stop()
 	for began := time.Now(); ; <-tick.C {
 		x, err := c.Skills.GetExecution(c.ctx, skills.RunParams{ExecutionID: late.ExecutionID})

@@ -30,7 +30,7 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// chain is a running backend with a counting server that tools can ask.
+// chain is a running backend with a counting server that tools can call.
 type chain struct {
 	*Backend
 	ctx    context.Context
@@ -58,7 +58,7 @@ func newChain(t *testing.T) *chain {
 	return c
 }
 
-// private lets nobody else read or write what is below dir: it is machine code.
+// private makes what is below dir private: machine code in folders of others is not trusted.
 func private(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
@@ -78,8 +78,8 @@ var warmed struct {
 	err error
 }
 
-// warmEngine puts the compiled engine into a data folder that has none yet: compiling takes seconds
-// and gives the same code for every backend here.
+// warmEngine copies the compiled engine to a data folder that has none yet: compiling takes seconds
+// and the result is the same for every backend here.
 func warmEngine(t *testing.T, dataDir string) {
 	t.Helper()
 	cache := filepath.Join(dataDir, "cache", "engine")
@@ -103,7 +103,7 @@ func warmEngine(t *testing.T, dataDir string) {
 	}
 }
 
-// tool makes a tool; caps may be left out.
+// tool creates a tool; caps may be omitted.
 func (c *chain) tool(name, code string, caps ...string) tools.Tool {
 	c.t.Helper()
 	made, err := c.Tools.Create(c.ctx, tools.CreateParams{Name: name, Code: code, Capabilities: caps})
@@ -113,13 +113,13 @@ func (c *chain) tool(name, code string, caps ...string) tools.Tool {
 	return made.Tool
 }
 
-// asker makes a tool that asks the server, which it has to be allowed.
+// asker creates a tool that calls the server, which needs a permission.
 func (c *chain) asker(name string) tools.Tool {
 	c.t.Helper()
 	return c.tool(name, `export default async (p, helix) => (await helix.fetch("http://localhost:`+c.port+`/`+name+`")).json()`, "network:localhost("+c.port+")")
 }
 
-// save keeps a skill with these steps, given as JSON.
+// save saves a skill with the given steps in JSON.
 func (c *chain) save(name, steps string) skills.Meta {
 	c.t.Helper()
 	m, err := c.Skills.CreateComposite(c.ctx, skills.SaveParams{Skill: json.RawMessage(`{"name":"` + name + `","steps":` + steps + `}`)})
@@ -142,7 +142,7 @@ func (c *chain) run(m skills.Meta) skills.ExecuteResult {
 	return r
 }
 
-// grant answers the one open question.
+// answer answers the only open question.
 func (c *chain) answer(decision, scope string) permission.Approval {
 	c.t.Helper()
 	list, err := c.Permission.ListApprovals(c.ctx, permission.ListApprovalsParams{})
@@ -156,10 +156,10 @@ func (c *chain) answer(decision, scope string) permission.Approval {
 	return a
 }
 
-// patience bounds each wait of these tests; it is only reached when something is broken.
+// patience limits each wait of these tests; it is only reached if something is broken.
 const patience = 5 * time.Minute
 
-// ended waits until a run has ended and gives it.
+// ended waits until a run has ended and returns it.
 func (c *chain) ended(id uuid.UUID) skills.Execution {
 	c.t.Helper()
 	return c.until(id, func(x *skills.Execution) bool {
@@ -201,8 +201,8 @@ func failure(x *machine.Failure) machine.Failure {
 	return *x
 }
 
-// A tool is found by its name and by its id, a step's output reaches the next one, and a
-// replay gives the same events.
+// A tool is found by its name and by its id, a step's output reaches the next one, and a replay
+// produces the same events.
 func TestSkillByNameAndID(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -233,7 +233,7 @@ func TestSkillByNameAndID(t *testing.T) {
 	}
 }
 
-// Errors of tools arrive in the kinds that retries know.
+// Errors of tools have the kinds that retries are based on.
 func TestSkillToolErrors(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -258,8 +258,8 @@ func TestSkillToolErrors(t *testing.T) {
 	}
 }
 
-// A tool that ran into its own time limit may have done what it was called for: it is not
-// tried again. One that only computes is.
+// A tool that reached its own time limit may have had its effect, so it is not retried. One that
+// only computes is.
 func TestSkillTimeoutLeavesDoubt(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -280,7 +280,7 @@ func TestSkillTimeoutLeavesDoubt(t *testing.T) {
 	}
 	c.answer("approve", "always")
 	x := c.ended(r.ExecutionID)
-	if s := x.StepResults[0]; failure(x.Error).Kind != "timeout" || !s.Unknown || s.Attempts != 2 { // the first was refused before it began
+	if s := x.StepResults[0]; failure(x.Error).Kind != "timeout" || !s.Unknown || s.Attempts != 2 { // the first was refused before it started
 		t.Errorf("with an effect: %+v %+v", s, x.Error)
 	}
 	r = c.run(c.save("Thinks", `[{"stepId":"s","toolName":"Thinker",`+retry+`}]`))
@@ -289,7 +289,7 @@ func TestSkillTimeoutLeavesDoubt(t *testing.T) {
 	}
 }
 
-// A deleted tool, a changed one and one that was changed while the run was going on.
+// A deleted tool, a changed one and one that was changed during the run.
 func TestRunFailsWhenToolWasDeletedOrChanged(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -334,8 +334,8 @@ func TestRunFailsWhenToolWasDeletedOrChanged(t *testing.T) {
 	}
 }
 
-// A step has what its own tool was granted and nothing of another one's; a skill inside a
-// skill has no more.
+// A step has the grants of its own tool and none of another one; a skill inside a skill has no
+// more.
 func TestSkillRightsAreTheTools(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -376,7 +376,7 @@ func TestSkillRightsAreTheTools(t *testing.T) {
 	}
 }
 
-// What a caller lends bounds a call, whatever the tool itself was granted.
+// The authority of the caller limits a call, whatever was granted to the tool itself.
 func TestSkillCallerLendsNoMore(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -416,8 +416,8 @@ func TestSkillCallerLendsNoMore(t *testing.T) {
 	}
 }
 
-// Nobody waits for a person who is not there: a scheduled run ends denied at once, leaves the
-// question, and runs once it is answered.
+// A scheduled run does not wait for an absent person: it ends denied at once, leaves the question,
+// and runs once it is answered.
 func TestSkillUnattended(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -549,7 +549,8 @@ func TestScheduledToolAndCleanup(t *testing.T) {
 	}
 }
 
-// http.request asks for the host that it is about to reach, sends its key and is on record.
+// http.request requests permission for the host that it is about to reach, sends its key and is
+// recorded.
 func TestSkillHTTPRequest(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -637,7 +638,7 @@ func TestSkillExecuteServesBothKinds(t *testing.T) {
 	}
 }
 
-// An MCP step says that there is no MCP here, and is no other error.
+// An MCP step reports that MCP is not available, and no other error.
 func TestSkillMCP(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -650,7 +651,7 @@ func TestSkillMCP(t *testing.T) {
 	}
 }
 
-// A notice of a step reaches the user's clients and nobody else's.
+// A notification of a step reaches the user's clients and no one else's.
 func TestSkillNotify(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -674,8 +675,7 @@ func TestSkillNotify(t *testing.T) {
 	}
 }
 
-// A number that takes a hundred million digits to write out is refused wherever it comes in,
-// and no run keeps it.
+// A number with a hundred million digits is rejected wherever it arrives, and no run stores it.
 func TestHugeNumbersAreRefusedEverywhere(t *testing.T) {
 	t.Parallel()
 	const huge = `{"n":1e100000000}`

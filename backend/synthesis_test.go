@@ -13,7 +13,7 @@ import (
 	"helix/backend/synthesis"
 )
 
-// patterns uses every method of synthesis once.
+// patterns calls every method of synthesis once.
 func (p *memoryPipe) patterns() {
 	t := p.t
 	t.Helper()
@@ -63,7 +63,7 @@ func (p *memoryPipe) patterns() {
 	p.call("memory.update_recommendation", synthesis.RecommendationParams{ID: advice.Recommendations[0].ID, Status: "acknowledged"}, nil)
 	var m synthesis.MapResult
 	p.call("memory.cluster_map", synthesis.MapParams{}, &m)
-	for _, on := range []bool{true, false} { // made, then changed
+	for _, on := range []bool{true, false} { // created, then changed
 		var s synthesis.ScheduleResult
 		p.call("memory.synthesis_schedule", synthesis.ScheduleParams{SynthesisType: typ, Cron: "0 20 * * *", Zone: "Europe/Berlin", Enabled: on}, &s)
 		if s.Enabled != on || on && (s.NextRun == nil || s.NextRun.Before(time.Now())) {
@@ -79,7 +79,7 @@ func (p *memoryPipe) patterns() {
 	p.layers(one.ID)
 }
 
-// people merges two people that texts name, and parts them again.
+// people merges two people in the texts, and splits them again.
 func (p *memoryPipe) people() {
 	t := p.t
 	t.Helper()
@@ -124,7 +124,7 @@ func (p *memoryPipe) people() {
 	}
 }
 
-// layers uses every method of psychology once.
+// layers calls every method of psychology once.
 func (p *memoryPipe) layers(pattern uuid.UUID) {
 	t := p.t
 	t.Helper()

@@ -16,8 +16,8 @@ import (
 	"helix/backend/tools"
 )
 
-// TestShareWithTools: a skill goes to another installation with its tools, runs there once
-// both were enabled, and makes the same file again.
+// TestShareWithTools shares a skill with its tools with another installation, where it runs after
+// both were enabled, and exports the same file again.
 func TestShareWithTools(t *testing.T) {
 	t.Parallel()
 	here, there := start(t), start(t)
@@ -85,7 +85,7 @@ func TestShareWithTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// somebody else's tools are asked about when they run first
+	// untrusted tools ask when they first run
 	asked := 0
 	for limit, ended := time.After(patience), false; !ended; {
 		select {
@@ -119,7 +119,7 @@ func TestShareWithTools(t *testing.T) {
 	}
 }
 
-// plainFile is a share file without its signature.
+// plainFile returns a share file without its signature.
 func plainFile(t *testing.T, file json.RawMessage) string {
 	t.Helper()
 	var m map[string]json.RawMessage

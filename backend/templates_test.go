@@ -12,8 +12,8 @@ import (
 	"helix/backend/skills"
 )
 
-// TestTemplatesRun: what Helix offers to start from runs on a fresh installation, with its
-// sample and without any right.
+// TestTemplatesRun checks that every template runs on a fresh installation, with its sample and
+// without any permission.
 func TestTemplatesRun(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -11,9 +11,9 @@ import (
 	"helix/backend/tools"
 )
 
-// Texts holds the names and descriptions that the backend ships and answers in English, by key:
-// templates, built-in schedules and steps, settings. The interface is generated from it, so
-// that a text without a translation fails its type check.
+// Texts returns the English names and descriptions that are part of the backend, by key: templates,
+// built-in schedules and steps, settings. The type of the interface's translations is generated
+// from it, so that a text without a translation fails the type check.
 func Texts() (map[string]string, error) {
 	out := scheduler.Texts()
 	maps.Copy(out, psychology.Texts())

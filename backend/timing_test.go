@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// timed names the tests that may compare how long something took, each with its reason.
+// timed lists the tests that may compare durations, each with its reason.
 var timed = map[string]string{
 	"app/cli/turn_test.go":              "in a bubble, where only waiting moves the clock",
 	"backend/config/root_test.go":       "in a bubble, where the clock stands still but for waiting",
@@ -23,10 +23,10 @@ var timed = map[string]string{
 	"frontend/e2e/memory-long.mjs":      "the pace of a wheel, as a hand turns it",
 }
 
-// TestNoTestMeasuresTime: a test says what happens, never that it happens soon. A slow or busy
-// machine is not a fault of Helix, and how fast Helix is, make bench-* measures beside its
-// peers. A test may want at least the time that it asked something to wait for, and may give
-// up waiting for what never comes.
+// TestNoTestMeasuresTime checks that tests never require something to be fast. A slow or busy
+// machine is not a bug in Helix; make bench-* measures the speed of Helix and its peers. A test may
+// require at least the time that it told something to wait, and may stop waiting for something that
+// never happens.
 func TestNoTestMeasuresTime(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "-C", "..", "ls-files", "*_test.go", "frontend/e2e/*.mjs", "frontend/src/*.test.ts").Output()
@@ -61,7 +61,7 @@ func TestNoTestMeasuresTime(t *testing.T) {
 	}
 }
 
-// timesInGo finds comparisons that want something to take at most so long.
+// timesInGo finds comparisons that require an upper limit of a duration.
 func timesInGo(t *testing.T, name string, text []byte) (found []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -70,7 +70,7 @@ func timesInGo(t *testing.T, name string, text []byte) (found []string) {
 		t.Fatal(err)
 	}
 	for _, d := range file.Decls {
-		measured := map[string]bool{} // variables that hold how long something took
+		measured := map[string]bool{} // variables that hold a duration
 		took := func(e ast.Expr) (yes bool) {
 			ast.Inspect(e, func(n ast.Node) bool {
 				switch n := n.(type) {
@@ -121,14 +121,14 @@ func selected(e *ast.SelectorExpr) string {
 	return e.Sel.Name
 }
 
-// isPatience reports whether a bound only ends a wait that is in vain.
+// isPatience reports whether a limit only ends a wait for something that never happens.
 func isPatience(e ast.Expr) bool {
 	x, ok := e.(*ast.Ident)
 	return ok && x.Name == "patience"
 }
 
 var (
-	usage       = regexp.MustCompile(`^(u|a|o|.*\.?[uU]sage)\.([wW]all|[cC][pP][uU])$`) // what the meter of a run says
+	usage       = regexp.MustCompile(`^(u|a|o|.*\.?[uU]sage)\.([wW]all|[cC][pP][uU])$`) // the usage reported by a run
 	scriptTimes = regexp.MustCompile(`check\(.*(\.p50|\.p95|\.worst|\.task|limits\.|performance\.now)|expect\((performance|Date)\.now\(\) - .*toBeLess`)
 	scriptSleep = regexp.MustCompile(`waitForTimeout\(`)
 	scriptTimed = regexp.MustCompile(`if \((timed|process\.env\.HELIX_TIMED)\b`)

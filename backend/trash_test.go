@@ -24,7 +24,7 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// deletable are one item of each kind of the local user, named after their kinds.
+// deletable has one item of each kind of the local user, named after their kinds.
 type deletable struct {
 	*chatter
 	ids map[string]uuid.UUID
@@ -32,7 +32,7 @@ type deletable struct {
 
 var trashKinds = []string{"tool", "wasm", "skill", "schedule", "memory", "conversation", "document", "chat"}
 
-// newDeletable makes one item of each kind and moves all of them to the trash, in this order.
+// newDeletable creates one item of each kind and moves all of them to the trash, in this order.
 func newDeletable(t *testing.T) *deletable {
 	t.Helper()
 	d := &deletable{newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "Rhubarb."}), map[string]uuid.UUID{}}
@@ -69,14 +69,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// row is the id of the only row of a table.
+// row returns the id of the only row of a table.
 func (d *deletable) row(table string) (id uuid.UUID) {
 	d.t.Helper()
 	must(d.t, d.b.DB.Read(d.t.Context(), func(tx *storage.Tx) error { return tx.QueryRow(`SELECT id FROM ` + table).Scan(&id) }))
 	return id
 }
 
-// rows counts the rows of a table.
+// rows returns the number of rows of a table.
 func (d *deletable) rows(table string) (n int) {
 	d.t.Helper()
 	must(d.t, d.b.DB.Read(d.t.Context(), func(tx *storage.Tx) error { return tx.QueryRow(`SELECT count(*) FROM ` + table).Scan(&n) }))
@@ -101,7 +101,7 @@ func (d *deletable) delete(kind string) {
 
 func (d *deletable) ref(kind string) trash.Ref { return trash.Ref{Kind: kind, ID: d.ids[kind]} }
 
-// kinds lists the kinds in the trash, the latest first.
+// kinds returns the kinds in the trash, latest first.
 func (d *deletable) kinds(p trash.ListParams) (out []string) {
 	d.t.Helper()
 	var list trash.ListResult
@@ -165,7 +165,7 @@ func TestTrashHoldsEveryKind(t *testing.T) {
 	}
 }
 
-// names are what tools, WASM tools and skills are called.
+// names returns the names of tools, WASM tools and skills.
 func (d *deletable) names() (out []string) {
 	d.t.Helper()
 	for _, table := range []string{"custom_tools", "skills", "composite_skills"} {
@@ -257,7 +257,7 @@ func TestPurgeTakesOnlyWhatIsInTheTrash(t *testing.T) {
 	}
 }
 
-// remoteWith is a session with a created token of these scopes.
+// remoteWith returns a session with a created token of these scopes.
 func (d *deletable) remoteWith(scopes ...string) (*remote, error) {
 	d.t.Helper()
 	var made gateway.NewToken
@@ -311,7 +311,7 @@ func TestRetentionPurgesDeletedChatsAlone(t *testing.T) {
 	}
 }
 
-// A deletion that the agent or a skill makes is shown as theirs.
+// A deletion by the agent or a skill is shown as theirs.
 func TestTrashSaysWhoDeleted(t *testing.T) {
 	t.Parallel()
 	d := newDeletable(t)
@@ -327,7 +327,7 @@ func TestTrashSaysWhoDeleted(t *testing.T) {
 	}
 }
 
-// The log still says what was deleted, as long as it is in the trash.
+// The log still names a deleted item as long as it is in the trash.
 func TestLogNamesWhatIsInTheTrash(t *testing.T) {
 	t.Parallel()
 	d := newDeletable(t)

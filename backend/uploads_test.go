@@ -30,7 +30,7 @@ import (
 	"helix/backend/storage"
 )
 
-// uploaded is the answer of POST /upload.
+// uploaded is the response of POST /upload.
 type uploaded struct {
 	Token, Name string
 	Size        int64
@@ -40,7 +40,7 @@ type uploaded struct {
 type uploader struct {
 	*Backend
 	t     *testing.T
-	token string // of a session that may read and write
+	token string // of a session with the scopes read and write
 }
 
 func newUploader(t *testing.T) *uploader {
@@ -103,7 +103,7 @@ func (u *uploader) send(name, text string) uploaded {
 	return a
 }
 
-// files are what is in the folder of uploads.
+// files returns the content of the uploads folder.
 func (u *uploader) files() []string {
 	u.t.Helper()
 	entries, err := os.ReadDir(filepath.Join(u.Config.Paths().Cache, "uploads"))
@@ -117,7 +117,7 @@ func (u *uploader) files() []string {
 	return names
 }
 
-// browser is a session over the socket with the token of the browser.
+// browser returns a session over the socket with the token of the browser.
 func (u *uploader) browser() *remote {
 	u.t.Helper()
 	c, err := gateway.Dial(u.t.Context(), gateway.ClientOptions{URL: u.Gateway.URL(), Token: u.token, Scopes: []string{"read", "write", "approve"}, Client: gateway.ClientInfo{ID: "browser"}})
@@ -143,9 +143,9 @@ func (u *uploader) imported(r *remote, token string) memory.ImportStatus {
 	}
 }
 
-// TestUploadedFileIsImported sends a file, looks inside and imports it with the rights of a browser
-// session, which may name no path. The same file once more brings nothing new, though it lies
-// somewhere else. What was read is gone.
+// TestUploadedFileIsImported uploads a file, previews and imports it with the permissions of a
+// browser session, which may not specify paths. Importing the same file again adds nothing, though
+// it has another path. Uploads are removed after their import.
 func TestUploadedFileIsImported(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
@@ -180,7 +180,7 @@ func TestUploadedFileIsImported(t *testing.T) {
 	}
 }
 
-// sendFolder sends a folder; name "" is of files without one in common.
+// sendFolder uploads a folder; with the name "" the files have no common folder.
 func (u *uploader) sendFolder(name string, files map[string]string) uploaded {
 	u.t.Helper()
 	var body bytes.Buffer
@@ -204,8 +204,9 @@ func (u *uploader) sendFolder(name string, files map[string]string) uploaded {
 	return a
 }
 
-// TestUploadedFolderIsImported sends a folder of notes twice: the second time one note changed, one is
-// gone and one is new. Both uploads lie in other places, and are removed after their import.
+// TestUploadedFolderIsImported uploads a folder of notes twice: the second time one note changed,
+// one is deleted and one is new. The uploads have different paths, and are removed after their
+// import.
 func TestUploadedFolderIsImported(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
@@ -235,7 +236,7 @@ func TestUploadedFolderIsImported(t *testing.T) {
 	}
 }
 
-// TestUploadedFilesWithoutFolderAreKnownByTheirNames sends several files at once, and one of them
+// TestUploadedFilesWithoutFolderAreKnownByTheirNames uploads several files at once, and one of them
 // alone afterwards.
 func TestUploadedFilesWithoutFolderAreKnownByTheirNames(t *testing.T) {
 	t.Parallel()
@@ -252,7 +253,8 @@ func TestUploadedFilesWithoutFolderAreKnownByTheirNames(t *testing.T) {
 	}
 }
 
-// TestUploadedPsychologyIsImported sends an export as a folder and as a file, both without a path.
+// TestUploadedPsychologyIsImported uploads an export as a folder and as a file, both without a
+// path.
 func TestUploadedPsychologyIsImported(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
@@ -277,8 +279,8 @@ func TestUploadedPsychologyIsImported(t *testing.T) {
 	}
 }
 
-// TestOnlyThePersonHasAFolderWatched: a path is named with all rights only, and an uploaded copy is not
-// the folder itself.
+// TestOnlyThePersonHasAFolderWatched checks that only a session with all scopes may specify a path,
+// and that an uploaded copy does not count as the folder itself.
 func TestOnlyThePersonHasAFolderWatched(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
@@ -299,8 +301,8 @@ func TestOnlyThePersonHasAFolderWatched(t *testing.T) {
 
 const uploadKilledDir = "HELIX_TEST_UPLOAD_KILLED_DIR"
 
-// TestKillBetweenUploadAndImportLeavesNothing kills a process that has received a folder, before
-// anybody imported it. The next start removes the folder.
+// TestKillBetweenUploadAndImportLeavesNothing kills a process that has received a folder, before it
+// is imported. The next start removes the folder.
 func TestKillBetweenUploadAndImportLeavesNothing(t *testing.T) {
 	if dir := os.Getenv(uploadKilledDir); dir != "" {
 		u := &uploader{Backend: startWith(t, testOptions(dir)), t: t}
@@ -338,7 +340,7 @@ func TestKillBetweenUploadAndImportLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestUploadedBackupIsRestored checks and restores a backup that was uploaded.
+// TestUploadedBackupIsRestored verifies and restores an uploaded backup.
 func TestUploadedBackupIsRestored(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
@@ -365,7 +367,7 @@ func TestUploadedBackupIsRestored(t *testing.T) {
 	}
 }
 
-// TestUploadRefusals sends what must be refused: nothing is kept of it.
+// TestUploadRefusals sends uploads that must be refused: nothing is stored.
 func TestUploadRefusals(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
@@ -399,7 +401,7 @@ func TestUploadRefusals(t *testing.T) {
 	}
 }
 
-// TestUploadTokenBelongsToItsUser uses and deletes the upload of somebody else.
+// TestUploadTokenBelongsToItsUser uses and deletes another user's upload.
 func TestUploadTokenBelongsToItsUser(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)

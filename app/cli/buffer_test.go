@@ -31,7 +31,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// wait returns the first match of re, or "" when none comes.
+// wait returns the first match of re, or "" if there is none.
 func (b *lockedBuffer) wait(t *testing.T, re *regexp.Regexp) string {
 	t.Helper()
 	limit := time.After(5 * time.Minute)

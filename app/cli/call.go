@@ -14,14 +14,14 @@ import (
 	"helix/backend/fault"
 )
 
-// Run carries out the commands that are one call and its result as JSON. The tags of such a
-// command say it all: `call` names the method, `with` holds parameters that are always the same,
-// and each argument and flag that was given is a parameter, called as `param` says or else as
-// itself. With `ref:"tool"`, or another of kinds, it may also be a name. It is called after the Run of commands
-// that have one, and does nothing then.
+// Run executes commands that make a single call and print its result as JSON. They are declared by
+// their tags: `call` is the method, `with` contains constant parameters, and each argument and flag
+// that was given is a parameter, named by `param` or like itself. With `ref:"tool"`, or another of
+// kinds, its value may also be a name. Run is also called after the Run of other commands, and does
+// nothing then.
 func (*grammar) Run(c *command, k *kong.Context) error {
 	node := k.Selected()
-	if node == nil { // flags alone
+	if node == nil { // only flags
 		return fault.Invalidf("Name a command. See `helix help`.")
 	}
 	method := node.Tag.Get("call")
@@ -64,13 +64,13 @@ func (c *command) raw(method string, params any) error {
 	return c.printJSON(raw)
 }
 
-// kind is one sort of thing that people name, list, delete and restore: the methods that do it
-// and the parameter that takes the id.
+// kind is one kind of item that can be named, listed, deleted and restored, with the methods for it
+// and the name of the id parameter.
 type kind struct {
 	noun, list, rows, delete, restore, id string
-	// step is the type of the steps of skills that call it.
+	// step is the type of the skill steps that call it.
 	step string
-	// asks has delete ask even when nothing depends on it.
+	// asks makes delete ask for confirmation even if nothing depends on the item.
 	asks bool
 }
 
@@ -81,16 +81,16 @@ var (
 	scheduleKind = kind{"schedule", "schedules.list", "schedules", "schedules.delete", "schedules.restore", "scheduleId", "", true}
 )
 
-// kinds are by the name of the command that holds their verbs.
+// kinds are by the name of the command that contains their verbs.
 var kinds = map[string]kind{"tool": toolKind, "skill": skillKind, "schedule": scheduleKind}
 
 func (c *command) toolID(ref string) (string, error)  { return c.idOf(toolKind, ref, false) }
 func (c *command) skillID(ref string) (string, error) { return c.idOf(skillKind, ref, false) }
 
-// named is the row of a list that idOf reads.
+// named is a row of a list as read by idOf.
 type named struct{ ID, SkillID, ScheduleID, Name string }
 
-// idOf accepts an id, or a name that only one has, among the deleted ones if they are meant.
+// idOf returns the id for an id or a unique name; with deleted, it searches the deleted items.
 func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	if _, err := uuid.Parse(ref); err == nil {
 		return ref, nil
@@ -122,7 +122,7 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	return "", fault.Conflictf("%d %ss are named %q. Use an id: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
 }
 
-// rowsOf calls a method that lists by pages until it has every row.
+// rowsOf calls a method with a paged result until it has all rows.
 func rowsOf[T any](c *command, method, field string, p map[string]any) (all []T, err error) {
 	p["limit"] = 100
 	for {
@@ -143,7 +143,7 @@ func rowsOf[T any](c *command, method, field string, p map[string]any) (all []T,
 	}
 }
 
-// deleteCmd deletes a thing of the kind of the command that holds it.
+// deleteCmd deletes an item of the kind of its parent command.
 type deleteCmd struct {
 	Name string `arg:"" help:"Id or name."`
 	Yes  bool   `short:"y" help:"Don't ask for confirmation."`
@@ -176,7 +176,7 @@ func (d *deleteCmd) Run(c *command, ctx *kong.Context) error {
 	})
 }
 
-// restoreNamedCmd restores a deleted thing of the kind of the command that holds it.
+// restoreNamedCmd restores a deleted item of the kind of its parent command.
 type restoreNamedCmd struct {
 	Name string `arg:"" help:"Id or name."`
 }
@@ -190,7 +190,7 @@ func (r *restoreNamedCmd) Run(c *command, ctx *kong.Context) error {
 	return show(c, k.restore, map[string]any{k.id: id}, func(json.RawMessage) { c.say("Restored.") })
 }
 
-// dependents names the schedules that run a thing and the skills that call it.
+// dependents returns the names of the schedules that run an item and of the skills that call it.
 func (c *command) dependents(k kind, id string) (out []string, err error) {
 	if k.step == "" {
 		return nil, nil
@@ -236,7 +236,7 @@ func (c *command) dependents(k kind, id string) (out []string, err error) {
 	return out, nil
 }
 
-// anyStep reports whether one of the steps, at any depth, is one that match accepts.
+// anyStep reports whether match accepts one of the steps, at any depth.
 func anyStep(steps any, match func(map[string]any) bool) bool {
 	list, _ := steps.([]any)
 	return slices.ContainsFunc(list, func(e any) bool {

@@ -48,10 +48,10 @@ func TestDeleteNamesDependentsAndRestoreTakesNames(t *testing.T) {
 		do(0, c.kind, "show", c.name)
 		do(3, c.kind, "restore", c.name)
 	}
-	do(0, "skill", "delete", "Outer") // nothing needs it
+	do(0, "skill", "delete", "Outer") // nothing depends on it
 	do(0, "skill", "restore", "outer")
 
-	// Two deleted schedules of a name are told apart by their ids.
+	// Two deleted schedules with the same name are distinguished by their ids.
 	do(0, "schedule", "remove", "Nightly", "--yes")
 	do(0, "schedule", "create", "--name", "Nightly", "--tool", "counter", "--every", "1h")
 	do(0, "schedule", "delete", "Nightly", "--yes")
@@ -124,7 +124,7 @@ func TestErrorsOfDraftsAreNamed(t *testing.T) {
 	}
 }
 
-// TestJSONParses runs every command that needs nothing but a data folder with --json.
+// TestJSONParses runs every command that needs only a data folder with --json.
 func TestJSONParses(t *testing.T) {
 	t.Parallel()
 	file, data := skillFiles(t, skillTexts), t.TempDir()

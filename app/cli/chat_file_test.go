@@ -9,8 +9,8 @@ import (
 	"helix/backend/providers"
 )
 
-// A file goes with a text from the command line and from a line of the chat; the chat goes through a file of
-// JSON lines.
+// A file is attached to a text from the command line and from a line of the chat; the chat is
+// exported and imported as JSON lines.
 func TestChatWithFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

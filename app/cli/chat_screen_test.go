@@ -20,7 +20,7 @@ import (
 	"helix/backend/providers/providerstest"
 )
 
-// panicCommand has this test program show a chat that panics at the first input.
+// panicCommand makes this test program show a chat that panics at the first input.
 const panicCommand = "panic-in-chat"
 
 func runPanic() int {
@@ -43,11 +43,11 @@ func (nowhere) Follow(ctx context.Context, _ []string, _ func(gateway.Event), _ 
 
 func (nowhere) Close() error { return nil }
 
-// fullScreen is the chat on the whole screen, between two readings of the settings of the terminal.
+// fullScreen runs the full-screen chat between two readings of the terminal settings.
 const fullScreen = `stty cols 80 rows 24; before=$(stty -g); sh -c 'echo "pid $$ "; exec "$HELIX"'; code=$?; test "$before" = "$(stty -g)" && echo "restored $code"`
 
-// On the whole screen a text is sent, a tool asks and is allowed with a key, a turn is stopped, and
-// the terminal is as it was in the end.
+// On the full screen a text is sent, a tool asks and is allowed with a key, a turn is stopped, and
+// in the end the terminal is restored.
 func TestChatOnTheWholeScreen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,10 +67,10 @@ func TestChatOnTheWholeScreen(t *testing.T) {
 	x.expect("y once, n deny, v view")
 	x.press("y")
 	x.expect("Written.")
-	// A frame holds only the cells that changed, so Helix itself says when the turn has ended.
+	// A frame contains only the changed cells, so ask Helix itself when the turn has ended.
 	for !strings.Contains(helix(t, dir, "", "--json", "agent", "status").stdout, `"idle":true`) {
 	}
-	for len(step) > 0 { // from here on the model is silent
+	for len(step) > 0 { // from here on the model does not answer
 		<-step
 	}
 	x.press("And now\r")
@@ -89,8 +89,8 @@ func TestChatOnTheWholeScreen(t *testing.T) {
 	}
 }
 
-// The chat finds Helix again after it was killed in the middle of an answer, at another port, and the
-// answer that is made anew is there once.
+// The chat reconnects to Helix after a kill in the middle of an answer, at another port, and the
+// new answer is shown once.
 func TestChatFindsHelixAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -137,7 +137,7 @@ func TestChatFindsHelixAgain(t *testing.T) {
 	}
 }
 
-// While a chat has opened the data folder itself, other commands reach it.
+// While a chat has opened the data folder itself, other commands can connect to it.
 func TestCommandsReachAChat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -149,7 +149,7 @@ func TestCommandsReachAChat(t *testing.T) {
 	x.expect("restored 0")
 }
 
-// Whatever ends the interface, the terminal is as it was.
+// The terminal is restored, whatever ends the interface.
 func TestTerminalIsRestored(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(x *terminal, pid int){
@@ -185,7 +185,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	}
 }
 
-// A terminal that can't be painted on gets the chat line by line.
+// A terminal without cursor control gets the chat line by line.
 func TestDumbTerminalGetsLines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

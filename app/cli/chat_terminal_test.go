@@ -15,7 +15,7 @@ import (
 	"helix/backend/providers/providerstest"
 )
 
-// chatModel sets up a model of the role chat that gives these replies.
+// chatModel sets up a model for the role chat with the given replies.
 func chatModel(t *testing.T, dir string, replies ...providers.ScriptedReply) *providerstest.Server {
 	t.Helper()
 	srv := providerstest.New(t, providerstest.Options{Replies: replies})
@@ -23,7 +23,7 @@ func chatModel(t *testing.T, dir string, replies ...providers.ScriptedReply) *pr
 	return srv
 }
 
-// useModel has the role chat use a server.
+// useModel makes the role chat use a server.
 func useModel(t *testing.T, dir string, srv *providerstest.Server) {
 	t.Helper()
 	entry := srv.Entry()
@@ -54,7 +54,7 @@ func TestChatOfLines(t *testing.T) {
 	}
 }
 
-// terminal is a command in a terminal of its own.
+// terminal is a command in a separate terminal.
 type terminal struct {
 	t    *testing.T
 	in   io.Writer
@@ -70,7 +70,7 @@ func inTerminal(t *testing.T, dir string, args ...string) *terminal {
 	return inShell(t, os.Args[0], dir, args...)
 }
 
-// inShell runs a script in a terminal of its own; $HELIX in it is the command.
+// inShell runs a script in a separate terminal; $HELIX in it is the command.
 func inShell(t *testing.T, shell, dir string, args ...string) *terminal {
 	t.Helper()
 	script, err := exec.LookPath("script")
@@ -111,10 +111,10 @@ func inShell(t *testing.T, shell, dir string, args ...string) *terminal {
 	return x
 }
 
-// expect waits until the terminal shows text after what was expected before.
+// expect waits until the terminal shows text after the previously expected text.
 func (x *terminal) expect(text string) {
 	x.t.Helper()
-	deadline := time.NewTimer(2 * time.Minute) // a test that hangs says where
+	deadline := time.NewTimer(2 * time.Minute) // a hanging test reports where
 	defer deadline.Stop()
 	for {
 		x.mu.Lock()
@@ -132,7 +132,7 @@ func (x *terminal) expect(text string) {
 	}
 }
 
-// text is all that the terminal showed.
+// text returns everything that the terminal showed.
 func (x *terminal) text() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -163,7 +163,7 @@ func (x *terminal) write(line string) {
 	x.press(line + "\n")
 }
 
-// In a terminal the answer streams, tools ask there, and commands are understood.
+// In a terminal the answer streams, tools ask there, and commands work.
 func TestChatInTerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

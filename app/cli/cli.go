@@ -1,5 +1,5 @@
-// Package cli is the command line of Helix: a client of the running backend, or, when none
-// runs, of a backend that it opens in its own process for one command. Only a main package
+// Package cli is the command line of Helix: a client of the running backend, or, if none is
+// running, of a backend that it opens in its own process for one command. Only a main package
 // imports it.
 package cli
 
@@ -26,15 +26,14 @@ import (
 	"helix/backend/fault"
 )
 
-// Env is what a command sees of the world. The zero Stdin, Stdout and Stderr are the
-// process's own.
+// Env is the environment of a command. If nil, Stdin, Stdout and Stderr are those of the process.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Web            fs.FS          // the web interface that `serve` offers; nil: none
 	Keyring        config.Keyring // nil: the system's
-	Worker         []string       // what sandbox.ServeWorker returned
-	// Open shows a file in the browser; nil: with the system's opener.
+	Worker         []string       // the result of sandbox.ServeWorker
+	// Open opens a file in the browser; nil: with the system's opener.
 	Open func(ctx context.Context, file string) error
 }
 
@@ -111,9 +110,9 @@ type Globals struct {
 	LogLevel  string        `default:"warn" enum:"debug,info,warn,error" help:"Log level on standard error (${enum})."`
 }
 
-// Main runs one command and returns the exit code of gateway.md: 0 done, 1 internal or the
-// thing that was run failed, 2 usage or invalid, 3 not found, 4 denied, 5 timeout or limit,
-// 6 unavailable, 7 conflict, 130 canceled.
+// Main runs one command and returns the exit code of gateway.md: 0 done, 1 internal error or a
+// failed run, 2 wrong usage or input, 3 not found, 4 denied, 5 timeout or limit, 6 unavailable, 7
+// conflict, 130 canceled.
 func Main(ctx context.Context, args []string, env Env) int {
 	if env.Stdin == nil {
 		env.Stdin = os.Stdin
@@ -168,7 +167,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 
 type exited struct{}
 
-// parse turns kong's exit on --help, which must not end a test's process, into a return.
+// parse turns kong's exit on --help into a return, since an exit would end the process of a test.
 func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -180,7 +179,7 @@ func parse(p *kong.Kong, args []string) (k *kong.Context, err error) {
 	return p.Parse(args)
 }
 
-// commandOf names the command that an error of parsing is about, as far as it was read.
+// commandOf returns the command that a parse error is about, as far as it was parsed.
 func commandOf(err error) string {
 	name := "helix"
 	var at *kong.ParseError
@@ -194,7 +193,7 @@ func commandOf(err error) string {
 	return name
 }
 
-// chatWith is the command for a text that was written behind `helix chat`; "" for anything else.
+// chatWith returns the command for a text given to `helix chat`; "" for anything else.
 func chatWith(args []string) string {
 	if len(args) < 2 || args[0] != "chat" || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") }) {
 		return ""
@@ -236,25 +235,25 @@ func expandAliases(root *kong.Node, args []string) []string {
 	return out
 }
 
-// command is the state of one run of the program.
+// command is the state of one invocation of the program.
 type command struct {
 	Globals
 	env     Env
 	ctx     context.Context
 	conn    caller
 	grammar *kong.Application
-	// background has a backend that is opened for this command do background work too, such
-	// as starting what schedules name.
+	// background makes a backend that is opened for this command also do background work, such as
+	// starting scheduled runs.
 	background bool
-	// listens has it answer other programs besides, for a command that holds the data folder long.
+	// listens makes it also serve other programs, for a command that uses the data folder for long.
 	listens bool
-	// memoryWork has it import and embed besides.
+	// memoryWork makes it also import and embed.
 	memoryWork bool
-	// runsCode has it prepare the sandbox while it opens.
+	// runsCode makes it prepare the sandbox while it opens.
 	runsCode bool
 }
 
-// failed ends a command with an exit code after it has said everything itself.
+// failed ends a command with an exit code after it has printed all messages itself.
 type failed struct{ code int }
 
 func (f failed) Error() string { return fmt.Sprintf("exit %d", f.code) }
@@ -299,7 +298,7 @@ func (c *command) report(err error) int {
 		case err != nil:
 		case json.Unmarshal(b, &draft) == nil && len(draft.Errors) > 0:
 			for _, d := range draft.Errors {
-				if d.Line == 0 { // of an input or a skill; the message names the first
+				if d.Line == 0 { // in an input or a skill; the message names the first
 					if len(draft.Errors) > 1 {
 						fmt.Fprintf(c.env.Stderr, "  %s: %s\n", first(plain(d.Path), "the whole"), plain(d.Message))
 					}

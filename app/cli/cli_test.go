@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { os.Exit(hubtest.Stop(code)) }))
 }
 
-// Only a terminal is one: /dev/null is a character device too, and nobody sits there.
+// Only a terminal counts: /dev/null is a character device too.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open(os.DevNull)
@@ -55,7 +55,7 @@ type result struct {
 	stdout, stderr string
 }
 
-// helix runs one command in this process over its own data folder.
+// helix runs one command in this process with its own data folder.
 func helix(t *testing.T, dir, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -100,7 +100,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// fixture is a WASM module of package tools.
+// fixture returns the path of a WASM module of package tools.
 func fixture(name string) string {
 	return filepath.Join("..", "..", "backend", "tools", "testdata", "wasm", name+".wasm")
 }
@@ -218,7 +218,7 @@ func TestServe(t *testing.T) {
 			t.Fatalf("create: %+v", r)
 		}
 	}
-	// The same command gives the same answer against the running backend and alone.
+	// The same command prints the same against the running backend and on its own.
 	for _, args := range [][]string{{"tool", "run", "counter", "--params", `{"text":"x y"}`}, {"tool", "list", "--query", "zzz", "--json"}, {"tool", "run", "nobody"}, {"approvals", "list"}, {"config", "get", "app.theme"}} {
 		if a, b := helix(t, dir, "", args...), helix(t, alone, "", args...); a != b {
 			t.Errorf("%v: running %+v, alone %+v", args, a, b)
@@ -236,7 +236,7 @@ func TestServe(t *testing.T) {
 	if second != ExitCode(fault.Conflict) {
 		t.Errorf("a second backend over the folder: exit %d", second)
 	}
-	// The secret of the backend is in none of the files that a program may read to find it.
+	// The secret of the backend is not in any file that a program may read to find it.
 	b, err := os.ReadFile(filepath.Join(dir, "run", "endpoint.json"))
 	if err != nil || regexp.MustCompile(`[0-9a-f]{64}`).Match(b) {
 		t.Errorf("endpoint file: %s, %v", b, err)

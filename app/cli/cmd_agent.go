@@ -142,7 +142,7 @@ type skillDocID struct {
 	ID string `arg:"" help:"Id or name of the document."`
 }
 
-// find gives the document that was named.
+// find returns the named document.
 func (i skillDocID) find(c *command) (agent.SkillDocument, error) {
 	var r agent.SkillsResult
 	if _, err := c.call("agent.skills", agent.SkillsParams{}, &r); err != nil {

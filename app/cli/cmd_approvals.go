@@ -39,7 +39,7 @@ type approval struct {
 	ExpiresAt time.Time
 }
 
-// wants says what is asked: the capabilities, or a question with its choices.
+// wants returns what is asked: the capabilities, or a question with its choices.
 func (a approval) wants() string {
 	if a.Question != nil {
 		ids := []string{}

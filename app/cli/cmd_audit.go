@@ -85,7 +85,7 @@ func (v *auditVerifyCmd) Run(c *command) error {
 	return c.verdict(r, raw)
 }
 
-// offline verifies an export file with nothing but the file and a key.
+// offline verifies an export using only the file and a key.
 func (v *auditVerifyCmd) offline(c *command) error {
 	keys, err := v.keys(c)
 	if err != nil {
@@ -107,8 +107,8 @@ func (v *auditVerifyCmd) offline(c *command) error {
 	return c.verdict(r, raw)
 }
 
-// keys are the public keys to trust: the given one, else this installation's own, which
-// the newest signed head beside the database names.
+// keys returns the public keys to trust: the given one, else this installation's own, which is in
+// the newest signed head next to the database.
 func (v *auditVerifyCmd) keys(c *command) ([]ed25519.PublicKey, error) {
 	if v.PublicKey != "" {
 		k, err := readPublicKey(v.PublicKey)

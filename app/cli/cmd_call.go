@@ -43,7 +43,7 @@ func (r *callCmd) Run(c *command) error {
 	return c.printJSON(out.Output)
 }
 
-// refused says how to answer the question that a refused call left.
+// refused prints how to answer the approval of a refused call.
 func (c *command) refused(err error) error {
 	var waiting struct{ PendingApprovalID string }
 	b, jerr := json.Marshal(fault.As(err).Details)

@@ -19,7 +19,7 @@ import (
 	"helix/backend/skills"
 )
 
-// greeter is a whole provider.
+// greeter is a complete provider.
 type greeter struct{}
 
 var hello = callable.Info{Ref: callable.Ref{Kind: "greeter", ID: "hello"}, Name: "hello", Description: "Greets.", Hash: "1", Effects: callable.Effects{ReadOnly: true}}
@@ -45,8 +45,8 @@ func (greeter) Rights(context.Context, callable.Info, json.RawMessage) (permissi
 	return permission.NewPreview(), nil
 }
 
-// A provider that is added to the registry is at once usable in a skill, in a schedule and from
-// the command line.
+// A provider that is added to the registry can immediately be used in a skill, in a schedule and
+// from the command line.
 func TestOneProviderServesEveryCaller(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -81,7 +81,7 @@ func (s *chatSendCmd) Run(c *command) error {
 	}
 	var sent agent.SendResult
 	if _, err := c.call("chat.send", p, &sent); err != nil {
-		if s.Session == "" { // an empty chat is of no use
+		if s.Session == "" { // an empty chat is useless
 			_, _ = c.call("chat.delete", agent.SessionParams{SessionID: p.SessionID}, nil)
 		}
 		return err
@@ -92,8 +92,8 @@ func (s *chatSendCmd) Run(c *command) error {
 	return c.followTurn(p.SessionID, sent.TurnID)
 }
 
-// followTurn waits for the end of a turn and prints its answer. A turn that waits for a person is
-// left waiting: it continues once the question is answered.
+// followTurn waits until a turn ends and prints its answer. It does not wait for a turn that waits
+// for a person: the turn continues once the question is answered.
 func (c *command) followTurn(session, turn uuid.UUID) error {
 	var got agent.TurnResult
 	steps := 0
@@ -128,7 +128,7 @@ func (c *command) followTurn(session, turn uuid.UUID) error {
 	}
 }
 
-// turnError is why a turn gave no answer; nil: it did.
+// turnError returns why a turn has no answer, or nil if it has one.
 func turnError(t agent.Turn) error {
 	message := "The turn ended with an error."
 	if t.Error != nil {
@@ -148,7 +148,7 @@ func turnError(t agent.Turn) error {
 	return fault.Internalf(nil, "%s", message)
 }
 
-// printAnswer prints what the model said in a turn.
+// printAnswer prints the model's answer in a turn.
 func (c *command) printAnswer(session, turn uuid.UUID) error {
 	texts, err := c.answers(session, turn)
 	for _, text := range texts {
@@ -157,7 +157,7 @@ func (c *command) printAnswer(session, turn uuid.UUID) error {
 	return err
 }
 
-// answers are the texts of the answers in a turn.
+// answers returns the texts of the answers in a turn.
 func (c *command) answers(session, turn uuid.UUID) (texts []string, err error) {
 	var page agent.MessagesResult
 	_, err = c.call("chat.messages", agent.MessagesParams{SessionID: session, Limit: 200}, &page)

@@ -19,7 +19,7 @@ import (
 	"helix/backend/storage"
 )
 
-// chatConnectLimit is how long connecting may take before the chat is given up.
+// chatConnectLimit is the time limit for connecting.
 const chatConnectLimit = 10 * time.Second
 
 // chatConn is a connection of the chat to a backend.
@@ -28,15 +28,16 @@ type chatConn struct {
 	close func() error
 }
 
-// Follow begins where the connection did, so that nothing is missed in between.
+// Follow starts at the time of the connection, so that nothing is missed in between.
 func (c chatConn) Follow(ctx context.Context, topics []string, fn func(gateway.Event), gap func()) error {
 	return c.Client.Follow(ctx, topics, int64(min(c.Hello().Seq, 1<<62)), fn, gap)
 }
 
 func (c chatConn) Close() error { return c.close() }
 
-// dialChat connects as connect does, but to a connection that ends when it is lost: Helix may be
-// found elsewhere then. Only with open does it open a backend when none runs; own says that it did.
+// dialChat connects as connect does, but the connection ends when it is lost, because Helix may
+// then be at another address. Only with open does it open a backend if none is running; own reports
+// that it did.
 func (c *command) dialChat(ctx context.Context, open bool) (conn tui.Conn, own bool, err error) {
 	err = c.waitTurn(ctx, func() error {
 		opts, err := c.remote(ctx)
@@ -65,14 +66,14 @@ func (c *command) dialChat(ctx context.Context, open bool) (conn tui.Conn, own b
 	return conn, own, err
 }
 
-// inTerminal talks with a person: on the whole screen of a terminal that can show it, else line by
+// inTerminal chats with a person: on the full screen of a terminal that supports it, else line by
 // line.
 func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 	set := tui.Settings{SessionID: p.SessionID, Model: p.Model, Mode: s.Mode, Budget: p.Budget, Files: p.Attachments}
 	if s.Plain || c.JSON || c.Quiet || !isTerminal(c.env.Stdin) || !isTerminal(c.env.Stdout) || os.Getenv("TERM") == "dumb" {
 		return chatByLine(c, set)
 	}
-	c.LogLevel = "error+100" // the log goes to its file alone: the screen is taken
+	c.LogLevel = "error+100" // log only to the file, since the screen is in use
 	c.background, c.listens = true, true
 	ctx, cancel := context.WithTimeout(c.ctx, chatConnectLimit)
 	conn, own, err := c.dialChat(ctx, true)
@@ -96,21 +97,21 @@ func (s *chatSendCmd) inTerminal(c *command, p agent.SendParams) error {
 	return err
 }
 
-// pasted is how long lines of one paste may be apart.
+// pasted is the maximum interval between lines of one paste.
 const pasted = 40 * time.Millisecond
 
-// lineChat is a chat line by line. Without a terminal it answers each line of standard input.
+// lineChat is a chat line by line. Without a terminal it processes each line of standard input.
 type lineChat struct {
 	c       *command
 	conn    tui.Conn
 	set     tui.Settings
-	person  bool // sits at a terminal
+	person  bool // is at a terminal
 	lines   chan string
 	events  chan gateway.Event
 	waiting []agent.TurnParams // turns that were sent and have not ended, the running one first
 	chat    tui.Chat           // of the running turn
 	tools   map[string]string  // names of its calls
-	shown   string             // of the answer that streams
+	shown   string             // of the streaming answer
 }
 
 func chatByLine(c *command, set tui.Settings) error {
@@ -137,9 +138,9 @@ func chatByLine(c *command, set tui.Settings) error {
 		_ = t.conn.Follow(ctx, tui.Topics(), func(e gateway.Event) {
 			select {
 			case t.events <- e:
-			default: // the end of the turn brings the whole
+			default: // the end of the turn brings the complete answer
 			}
-		}, nil) // without them the answer comes as a whole
+		}, nil) // without them the answer is shown at the end
 	}()
 	defer func() { stop(); <-ended }()
 	go t.readLines(ctx)
@@ -168,7 +169,7 @@ func chatByLine(c *command, set tui.Settings) error {
 	}
 }
 
-// readLines passes on the lines of the input; those of a paste come as one.
+// readLines passes on the lines of the input; the lines of a paste are joined.
 func (t *lineChat) readLines(ctx context.Context) {
 	defer close(t.lines)
 	raw := make(chan string)
@@ -216,7 +217,7 @@ func (t *lineChat) prompt() {
 	}
 }
 
-// handle carries out an input.
+// handle executes an input.
 func (t *lineChat) handle(line string) (quit bool, err error) {
 	if line = strings.TrimSpace(line); line == "" {
 		return false, nil
@@ -246,7 +247,7 @@ func (t *lineChat) handle(line string) (quit bool, err error) {
 	return out.Quit, nil
 }
 
-// report shows an error and continues, unless nobody would see it.
+// report prints an error and continues, unless no person is there to see it.
 func (t *lineChat) report(err error) error {
 	if err == nil || !t.person {
 		return err
@@ -255,7 +256,7 @@ func (t *lineChat) report(err error) error {
 	return nil
 }
 
-// follow shows the running turn until it ends, and handles what is typed meanwhile.
+// follow shows the running turn until it ends, and handles input meanwhile.
 func (t *lineChat) follow() (quit bool, err error) {
 	running := t.waiting[0]
 	turn := *running.TurnID
@@ -318,7 +319,7 @@ func (t *lineChat) follow() (quit bool, err error) {
 	}
 }
 
-// showEvent shows what an event says of the turn.
+// showEvent prints an event of the turn.
 func (t *lineChat) showEvent(turn uuid.UUID, e gateway.Event) {
 	if !t.person {
 		return
@@ -352,23 +353,23 @@ func (t *lineChat) showEvent(turn uuid.UUID, e gateway.Event) {
 	case "chat.tool_finished":
 		t.c.say("· %s: %s", plain(t.tools[x.CallID]), plain(x.Status))
 	case "chat.notice":
-		if x.Kind != "approval" { // that is asked here
+		if x.Kind != "approval" { // decide shows approvals
 			t.endLine()
 			t.c.say("%s", plain(x.Text))
 		}
 	}
 }
 
-// endLine ends the line that the answer is in.
+// endLine ends the line of a partial answer.
 func (t *lineChat) endLine() {
 	if t.shown != "" && !strings.HasSuffix(t.shown, "\n") {
 		fmt.Fprintln(t.c.env.Stdout)
 	}
 }
 
-// finish shows the rest of the answer and how the turn ended.
+// finish prints the rest of the answer and how the turn ended.
 func (t *lineChat) finish(turn agent.Turn) error {
-	for more := true; more; { // what came before the end
+	for more := true; more; { // events before the end
 		select {
 		case e := <-t.events:
 			t.showEvent(turn.TurnID, e)
@@ -411,7 +412,7 @@ func (t *lineChat) finish(turn agent.Turn) error {
 	return nil
 }
 
-// decide asks the person a question of Approvals.
+// decide asks the person to answer an approval.
 func (t *lineChat) decide(id uuid.UUID) (quit bool, err error) {
 	ctx, cancel := context.WithTimeout(t.c.ctx, t.c.Timeout)
 	q, err := tui.Ask(ctx, t.conn, id)

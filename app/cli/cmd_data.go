@@ -82,7 +82,7 @@ func (b *backupVerifyCmd) Run(c *command) error {
 	return c.problems("storage.verify_backup", map[string]any{"path": b.Path}, "The backup is complete and unchanged.")
 }
 
-// problems calls a method that answers {ok, problems[]} and exits 1 when it is not ok.
+// problems calls a method that returns {ok, problems[]} and exits with 1 if ok is false.
 func (c *command) problems(method string, params any, good string) error {
 	var r struct {
 		OK       bool

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// database finds the database below a data folder.
+// database returns the path of the database in a data folder.
 func database(t *testing.T, dir string) string {
 	t.Helper()
 	found := ""

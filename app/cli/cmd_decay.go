@@ -48,12 +48,12 @@ func (d *decayRunCmd) Run(c *command) error {
 		if err := d.evaluate(c); c.ctx.Err() != nil {
 			return nil
 		} else if err != nil {
-			c.say("%s", fault.As(err).Message) // the next one may work
+			c.say("%s", fault.As(err).Message) // a later one may succeed
 		}
 	}
 }
 
-// evaluate makes one run. Another one that is under way does the same work.
+// evaluate runs the evaluation once. If another one is running, it does the same work.
 func (d *decayRunCmd) evaluate(c *command) error {
 	err := show(c, "psychology.decay_run", map[string]any{"dryRun": d.DryRun}, func(r psychology.RunResult) {
 		for _, s := range r.Skipped {

@@ -35,7 +35,7 @@ func TestDecayCommands(t *testing.T) {
 			t.Errorf("helix %s: exit %d, want %d: %s%s", c.args, r.code, c.code, r.stdout, r.stderr)
 		}
 	}
-	// By a schedule it goes on until it is stopped, and that is no failure.
+	// With a schedule it continues until it is stopped, which is not a failure.
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	out, errs := &stopAt{text: "memories and entries", stop: stop}, &bytes.Buffer{}

@@ -41,7 +41,7 @@ type evalRunCmd struct {
 	Baseline string   `placeholder:"FILE" help:"Compare with the results in a file, which is written if there is none."`
 }
 
-// Run exits with 1 when a scenario failed or did worse than the baseline.
+// Run exits with 1 if a scenario failed or was worse than the baseline.
 func (r *evalRunCmd) Run(c *command) error {
 	p := eval.RunParams{Filter: r.Filter}
 	for _, name := range r.File {
@@ -122,7 +122,7 @@ func (c *command) printEval(out eval.Result, worse []string) {
 	}
 }
 
-// compareWith compares results with those of a file, which it writes if there is none.
+// compareWith compares results with those in a file, or writes the file if it does not exist.
 func compareWith(file string, results []eval.Outcome) ([]string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,7 +16,7 @@ type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command, or environment or exit-codes."`
 }
 
-// topics are pages of the help that are about no command.
+// topics are help pages that do not belong to a command.
 var topics = map[string]func() (title string, rows [][2]string){
 	"environment": func() (string, [][2]string) { return "Environment", environment() },
 	"exit-codes":  func() (string, [][2]string) { return "Exit status", exitCodes() },
@@ -41,13 +41,12 @@ func (h *helpCmd) Run(c *command) error {
 	return writeHelp(c.env.Stdout, c.grammar.Node, n)
 }
 
-// exampleLines has one command line each. A test parses them.
+// exampleLines has one command line per line. A test parses them.
 //
 //go:embed examples.txt
 var exampleLines string
 
-// examplesOf returns the examples of one command: lines in which it is the command that the
-// words lead to.
+// examplesOf returns the examples of one command.
 func examplesOf(root, n *kong.Node) (out []string) {
 	for line := range strings.Lines(exampleLines) {
 		_, words, _ := strings.Cut(line, "helix ")
@@ -58,7 +57,7 @@ func examplesOf(root, n *kong.Node) (out []string) {
 	return out
 }
 
-// find returns the command that the first words lead to.
+// find returns the command that the first words identify.
 func find(n *kong.Node, words []string) *kong.Node {
 	for _, w := range words {
 		c := child(n, w)
@@ -82,7 +81,7 @@ func child(n *kong.Node, name string) *kong.Node {
 // exitStatus is shown in the help and in the manual page.
 const exitStatus = "0 done, 1 failed, 2 wrong usage or input, 3 not found, 4 denied, 5 timeout or limit, 6 Helix or a part of it is not available, 7 conflict, 130 canceled."
 
-// exitCodes lists them one by one.
+// exitCodes returns them as rows.
 func exitCodes() (rows [][2]string) {
 	for _, s := range strings.Split(strings.TrimSuffix(exitStatus, "."), ", ") {
 		code, meaning, _ := strings.Cut(s, " ")
@@ -91,7 +90,7 @@ func exitCodes() (rows [][2]string) {
 	return rows
 }
 
-// printHelp is what --help does: it prints the help of the command before it, or of the program.
+// printHelp implements --help: it prints the help of the command before it, or of the program.
 func printHelp(_ kong.HelpOptions, k *kong.Context) error {
 	n := k.Selected()
 	if n == nil {
@@ -157,7 +156,7 @@ func synopsis(n *kong.Node) string {
 	return out + " [flags]"
 }
 
-// fullName is the command with its parents, without their aliases.
+// fullName returns the command with its parents, without their aliases.
 func fullName(n *kong.Node) string {
 	if n.Parent == nil {
 		return n.Name
@@ -165,7 +164,7 @@ func fullName(n *kong.Node) string {
 	return fullName(n.Parent) + " " + n.Name
 }
 
-// commandRows lists the commands of n in a group; "" is every group.
+// commandRows returns the commands of n in a group; "" means every group.
 func commandRows(n *kong.Node, group string) (rows [][2]string) {
 	for _, c := range n.Children {
 		if !c.Hidden && (group == "" || c.Group != nil && c.Group.Key == group) {
@@ -192,10 +191,11 @@ func flagRows(flags []*kong.Flag) (rows [][2]string) {
 	return rows
 }
 
-// helpWidth is that of a common terminal; helpColumn is where explanations begin at the latest.
+// helpWidth is the width of a common terminal; helpColumn is the rightmost column at which
+// explanations begin.
 const helpWidth, helpColumn = 80, 30
 
-// section prints a title and rows of a name and its explanation, or nothing without rows.
+// section prints a title and rows of names and explanations, or nothing if there are no rows.
 func section(b *strings.Builder, title string, rows [][2]string) {
 	if len(rows) == 0 {
 		return
@@ -216,7 +216,7 @@ func section(b *strings.Builder, title string, rows [][2]string) {
 	}
 }
 
-// wrap breaks a text into lines that begin at the column indent.
+// wrap breaks a text into lines indented to the column indent.
 func wrap(text string, indent int) string {
 	var b strings.Builder
 	at := indent
@@ -240,11 +240,11 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish,powershell" help:"bash, zsh, fish or powershell."`
 }
 
-// completeWord is the command by which the scripts ask for candidates: the words of the command
-// line follow, the last of them unfinished.
+// completeWord is the command with which the scripts request candidates; the words of the command
+// line follow, the last of them incomplete.
 const completeWord = "__complete"
 
-// completions are the scripts by shell. Where there is no candidate the shell offers files.
+// completions are the scripts by shell. If there is no candidate, the shell offers files.
 var completions = map[string]string{
 	"bash": `_helix() {
 	local IFS=$'\n'
@@ -282,7 +282,7 @@ func (s *completionCmd) Run(c *command) error {
 	return err
 }
 
-// complete prints the candidates for the last of the words, one a line.
+// complete prints the candidates for the last of the words, one per line.
 func complete(w io.Writer, n *kong.Node, words []string) {
 	last, value := "", (*kong.Flag)(nil)
 	if len(words) > 0 {
@@ -332,7 +332,7 @@ func complete(w io.Writer, n *kong.Node, words []string) {
 	}
 }
 
-// findFlag finds the flag that a word such as --name, --name=value or -n sets.
+// findFlag returns the flag that a word such as --name, --name=value or -n sets.
 func findFlag(path []*kong.Node, word string) *kong.Flag {
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	for _, n := range path {

@@ -12,8 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// TestEveryCommandHasAnExampleThatParses parses each example of the help, as a shell would
-// split it.
+// TestEveryCommandHasAnExampleThatParses parses each example in the help, as a shell would split
+// it.
 func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 	t.Parallel()
 	parser := func() *kong.Kong {
@@ -38,7 +38,7 @@ func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 	}
 }
 
-// split has the shell split a line, without running anything of it.
+// split splits a line with the shell, without running anything.
 func split(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", "for a in "+line+`; do printf '%s\0' "$a"; done`).Output()
@@ -70,7 +70,7 @@ func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {
 	}
 }
 
-// TestCompletionScripts has each shell that is installed read its script.
+// TestCompletionScripts checks the syntax of each script with its shell, if installed.
 func TestCompletionScripts(t *testing.T) {
 	t.Parallel()
 	for shell, check := range map[string][]string{"bash": {"-n"}, "zsh": {"-n"}, "fish": {"--no-execute"}, "powershell": nil} {
@@ -90,8 +90,8 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// TestShellsComplete runs each script in its shell, as far as that is installed, with a helix
-// that runs this test's program.
+// TestShellsComplete runs each script in its shell, if installed, with a helix that runs this
+// test's program.
 func TestShellsComplete(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,7 +147,7 @@ func TestManPageNamesEveryCommand(t *testing.T) {
 	}
 }
 
-// TestManualHasAPageForEachCommand writes all pages and has groff read them.
+// TestManualHasAPageForEachCommand writes all pages and checks them with groff.
 func TestManualHasAPageForEachCommand(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "man1")

@@ -13,7 +13,7 @@ import (
 	"helix/backend/fault"
 )
 
-// environment lists the variables that are not settings, and how those of settings are called.
+// environment returns the variables that are not settings, and how those of settings are named.
 func environment() (rows [][2]string) {
 	keys := []string{}
 	for _, v := range config.Variables() {
@@ -37,7 +37,7 @@ type manCmd struct {
 	Dir     string   `type:"path" placeholder:"DIR" help:"Write a page for each command to this folder, such as ~/.local/share/man/man1."`
 }
 
-// Run prints a page, as man-pages(7) lays it out, or writes them all.
+// Run prints a page in the layout of man-pages(7), or writes all pages.
 func (m *manCmd) Run(c *command) error {
 	root := c.grammar.Node
 	if m.Dir != "" {
@@ -59,7 +59,7 @@ func (m *manCmd) Run(c *command) error {
 	return nil
 }
 
-// writeManual writes helix.1 and a page for each command to dir.
+// writeManual writes helix.1 and one page per command to dir.
 func (c *command) writeManual(dir string) error {
 	root := c.grammar.Node
 	err := os.MkdirAll(dir, 0o755)
@@ -78,11 +78,11 @@ func (c *command) writeManual(dir string) error {
 	return nil
 }
 
-// pageName is helix-memory-search for `helix memory search`.
+// pageName returns helix-memory-search for `helix memory search`.
 func pageName(n *kong.Node) string { return strings.ReplaceAll(fullName(n), " ", "-") }
 
-// manual is the page of a command. deep: with everything about the commands in it; else they are
-// listed, because each has its own page.
+// manual returns the page of a command. With deep, it contains the pages of its subcommands;
+// otherwise they are only listed, because each has its own page.
 func manual(root, n *kong.Node, deep bool) string {
 	var b strings.Builder
 	name, help := roff(pageName(n)), n.Help
@@ -110,7 +110,7 @@ func manual(root, n *kong.Node, deep bool) string {
 	if n == root {
 		b.WriteString(".SH ENVIRONMENT\n")
 		rows := environment()
-		manRows(&b, rows[:len(rows)-1]) // the last one stands for what follows
+		manRows(&b, rows[:len(rows)-1]) // the last row describes the settings, which follow
 		for _, v := range config.Variables() {
 			if v.Key != "" {
 				manRows(&b, [][2]string{{v.Name, v.Help + " Setting " + v.Key + "."}})
@@ -165,7 +165,7 @@ func manRows(b *strings.Builder, rows [][2]string) {
 	}
 }
 
-// roff escapes what groff reads as a request or an escape.
+// roff escapes what groff would interpret as a request or an escape.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...").Replace(s)
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {

@@ -36,7 +36,7 @@ type memoryCmd struct {
 	BenchLocomo   memoryLocomoCmd        `cmd:"" name:"bench-locomo" help:"Measure search quality on the LoCoMo conversations."`
 }
 
-// memoryFilterFlags choose what is searched, listed or exported.
+// memoryFilterFlags select what is searched, listed or exported.
 type memoryFilterFlags struct {
 	From   string   `help:"Earliest date or time, such as 2023-05-01 or 2023-05." placeholder:"WHEN"`
 	To     string   `help:"Latest date or time." placeholder:"WHEN"`
@@ -77,7 +77,7 @@ func (f memoryFilterFlags) filters() (map[string]any, error) {
 	return p, nil
 }
 
-// period reads a day, month, year or moment by this computer's clock, and the end of it.
+// period parses a day, month, year or moment in local time, and returns its start and end.
 func period(text string) (from, until time.Time, err error) {
 	for _, l := range []struct {
 		layout              string
@@ -91,7 +91,7 @@ func period(text string) (from, until time.Time, err error) {
 	if err != nil {
 		return t, t, fault.Invalidf("%q is not a day or time such as 2023-05-01, 2023-05 or 2023-05-01T09:00:00Z.", text)
 	}
-	return t, t.Add(time.Microsecond), nil // the finest time there is
+	return t, t.Add(time.Microsecond), nil // the finest resolution
 }
 
 type memorySearchCmd struct {
@@ -104,7 +104,7 @@ type memorySearchCmd struct {
 }
 
 func (s *memorySearchCmd) Run(c *command) error {
-	if s.K == 0 { // the backend has a default for it
+	if s.K == 0 { // the backend has a default
 		return fault.Invalidf("-k is 1 to 100.")
 	}
 	p := map[string]any{"query": strings.Join(s.Query, " "), "limit": s.K, "mode": s.Mode}
@@ -122,7 +122,7 @@ func (s *memorySearchCmd) Run(c *command) error {
 	if s.Explain {
 		method = "memory.search_enhanced"
 	}
-	c.memoryWork = true // what was stored a moment ago becomes findable by meaning
+	c.memoryWork = true // makes recently stored texts searchable by meaning
 	return show(c, method, p, func(r search.Result) {
 		switch r.Degraded {
 		case "no_vectors":
@@ -140,7 +140,7 @@ func (s *memorySearchCmd) Run(c *command) error {
 	})
 }
 
-// printHit prints one result: where it is from, its words, and the reference for `show`.
+// printHit prints one result: its source, its text, and the reference for `show`.
 func (c *command) printHit(n int, h search.Hit, explain bool) {
 	head := []string{h.Kind, memoryTime(h.OccurredAt, h.CreatedAt), h.Source}
 	for _, more := range []string{h.Speaker, cut(h.Title, 60)} {
@@ -166,7 +166,7 @@ func (c *command) printHit(n int, h search.Hit, explain bool) {
 	}
 }
 
-// printContext prints what stands around a hit, in order, with the hit in its place.
+// printContext prints the context of a hit, in order, with the hit at its position.
 func (c *command) printContext(h search.Hit) {
 	at := int64(-1)
 	if len(h.Evidence) > 0 && h.Evidence[0].Seq != nil {
@@ -194,7 +194,8 @@ func (c *command) printContext(h search.Hit) {
 	}
 }
 
-// memoryReference is what `memory show` takes: a memory's id, or an id and the place in it.
+// memoryReference returns the argument for `memory show`: a memory's id, or an id and a position in
+// it.
 func memoryReference(h search.Hit) string {
 	ref := h.ID.String()
 	for _, e := range h.Evidence {
@@ -242,7 +243,7 @@ func why(h search.Hit) string {
 	return strings.Join(out, ", ")
 }
 
-// memoryTime is when something happened, else when it was stored.
+// memoryTime returns when something happened, or else when it was stored.
 func memoryTime(at *time.Time, created time.Time) string {
 	if at == nil {
 		at = &created
@@ -304,9 +305,9 @@ func (a *memoryAddCmd) Run(c *command) error {
 	return nil
 }
 
-const maxMemoryInput = 1 << 20 // what is longer than a memory may be is rejected by the backend, in words
+const maxMemoryInput = 1 << 20 // the backend rejects larger memories with an explanation
 
-// text is an argument, or standard input for "-" and "".
+// text returns the argument, or standard input for "-" and "".
 func (c *command) text(arg string) (string, error) {
 	if arg != "" && arg != "-" {
 		return arg, nil
@@ -318,7 +319,7 @@ func (c *command) text(arg string) (string, error) {
 	if err != nil {
 		return "", fault.Invalidf("Couldn't read standard input.").WithCause(err)
 	}
-	return strings.TrimRight(strings.TrimPrefix(string(b), "\ufeff"), "\r\n"), nil // a byte order mark is not of the text
+	return strings.TrimRight(strings.TrimPrefix(string(b), "\ufeff"), "\r\n"), nil // a byte order mark is not part of the text
 }
 
 type memoryListCmd struct {
@@ -403,7 +404,7 @@ func yes(b bool) string {
 	return ""
 }
 
-// printText prints a text of several lines, safe for a terminal.
+// printText prints a text of several lines, made safe for a terminal.
 func (c *command) printText(text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		fmt.Fprintln(c.env.Stdout, plain(strings.TrimRight(line, "\r")))

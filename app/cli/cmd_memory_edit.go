@@ -91,7 +91,7 @@ func (e *memoryEditCmd) Run(c *command) error {
 	return os.Remove(file)
 }
 
-// editText lets the person change a text in their editor. The file stays until it is saved.
+// editText lets the person change a text in their editor. The file is kept until the text is saved.
 func (c *command) editText(text string) (changed, file string, err error) {
 	f, err := os.CreateTemp("", "helix-memory-*.md")
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *command) editText(text string) (changed, file string, err error) {
 	}
 	out := string(b)
 	if !strings.HasSuffix(text, "\n") {
-		out = strings.TrimRight(out, "\n") // editors end the last line
+		out = strings.TrimRight(out, "\n") // editors add a line end
 	}
 	return out, f.Name(), nil
 }

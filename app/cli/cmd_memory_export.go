@@ -48,8 +48,8 @@ func (e *memoryExportCmd) Run(c *command) (err error) {
 	return nil
 }
 
-// saveFile writes a file whole or not at all: what stood there before stays until the new one is
-// complete. What is no ordinary file, such as a pipe, is written as it comes.
+// saveFile writes a file completely or not at all: the existing file is kept until the new one is
+// complete. If path is not a regular file, such as a pipe, it is written directly.
 func saveFile(path string, from io.Reader) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -63,7 +63,7 @@ func saveFile(path string, from io.Reader) (err error) {
 		_, err = io.Copy(to, from)
 		return errors.Join(err, to.Close())
 	}
-	to, err := os.CreateTemp(filepath.Dir(path), ".helix-export-*") // made with mode 0600
+	to, err := os.CreateTemp(filepath.Dir(path), ".helix-export-*") // created with mode 0600
 	if err != nil {
 		return unwritable(err)
 	}
@@ -85,8 +85,8 @@ func saveFile(path string, from io.Reader) (err error) {
 	return nil
 }
 
-// blob reads a stored file: from the folder of a backend of our own, else from the address
-// that the running one signs.
+// blob opens a stored file: in the folder of our own backend, or with a URL signed by the running
+// one.
 func (c *command) blob(id string) (io.ReadCloser, error) {
 	if o, ok := c.conn.(*own); ok {
 		sum, err := hex.DecodeString(id)
@@ -119,7 +119,7 @@ func (c *command) blob(id string) (io.ReadCloser, error) {
 	return download{resp.Body, cancel}, nil
 }
 
-// download ends its request when it is closed.
+// download cancels its request when it is closed.
 type download struct {
 	io.ReadCloser
 	cancel context.CancelFunc
@@ -130,7 +130,7 @@ func (d download) Close() error {
 	return d.ReadCloser.Close()
 }
 
-// saveBlob writes a file of the backend to a path, or to standard output.
+// saveBlob saves a file of the backend at a path, or writes it to standard output.
 func (c *command) saveBlob(blob, output string) error {
 	from, err := c.blob(blob)
 	if err != nil {

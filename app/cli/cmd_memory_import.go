@@ -33,7 +33,7 @@ func (i *memoryImportCmd) Run(c *command) error {
 		p := map[string]any{"path": path, "format": i.Format}
 		setIf(p, "type", i.Type)
 		if i.Layer != nil {
-			if *i.Layer == 0 { // the backend takes it for none
+			if *i.Layer == 0 { // 0 means none in the backend
 				return fault.Invalidf("Layer 0 does not exist: layers go from 1 to 7.")
 			}
 			p["layer"] = *i.Layer
@@ -72,7 +72,7 @@ func (i *memoryImportCmd) Run(c *command) error {
 	return nil
 }
 
-// importOne imports a file or a folder, or shows what is in it.
+// importOne imports a file or a folder, or shows its content.
 func (c *command) importOne(path string, p map[string]any, dry bool) (exit int, err error) {
 	if dry {
 		if err := c.previewImport(path, p); err != nil {
@@ -83,7 +83,7 @@ func (c *command) importOne(path string, p map[string]any, dry bool) (exit int, 
 	return c.runImport(path, p)
 }
 
-// largeArchive is the question of an import that stopped before it unpacked an archive.
+// largeArchive returns the question of an import that stopped before unpacking a large archive.
 func largeArchive(err error) (question string, large bool) {
 	f := fault.As(err)
 	if f == nil || f.Kind != fault.Limit {
@@ -97,7 +97,7 @@ func largeArchive(err error) (question string, large bool) {
 	return f.Message, true
 }
 
-// previewImport tells what a file holds.
+// previewImport prints what a file contains.
 func (c *command) previewImport(path string, p map[string]any) error {
 	var r memory.PreviewResult
 	if _, err := c.call("memory.import_preview", p, &r); err != nil {
@@ -127,7 +127,7 @@ func (c *command) previewImport(path string, p map[string]any) error {
 	return nil
 }
 
-// runImport starts an import, follows it and prints what it came to. Ctrl-C cancels it.
+// runImport starts an import, follows it and prints its result. Ctrl-C cancels it.
 func (c *command) runImport(path string, p map[string]any) (exit int, err error) {
 	var job memory.JobResult
 	if _, err := c.call("memory.import", p, &job); err != nil {
@@ -186,7 +186,7 @@ func counted(st memory.ImportStatus) string {
 	return out + "."
 }
 
-// followImport waits for the end of an import and shows how far it is.
+// followImport waits until an import ends and shows its progress.
 func (c *command) followImport(path string, job uuid.UUID) (st memory.ImportStatus, raw json.RawMessage, err error) {
 	bar := c.bar(path)
 	defer bar.end()
@@ -209,7 +209,7 @@ func (c *command) followImport(path string, job uuid.UUID) (st memory.ImportStat
 	}
 }
 
-// cancelImport ends an import after Ctrl-C and says what was kept.
+// cancelImport cancels an import after Ctrl-C and prints what was kept.
 func (c *command) cancelImport(job uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
 	defer cancel()
@@ -222,7 +222,7 @@ func (c *command) cancelImport(job uuid.UUID) error {
 	return failed{ExitCode(fault.Canceled)}
 }
 
-// bar shows progress on standard error: in place on a terminal, else a line each tenth.
+// bar shows progress on standard error: in place on a terminal, otherwise one line per 10 %.
 type bar struct {
 	c    *command
 	name string
@@ -295,7 +295,7 @@ func (r *memoryReembedCmd) Run(c *command) error {
 	}
 	method := "memory.reembed"
 	if !r.All && len(p) == 0 {
-		method, p = "memory.embedding_status", map[string]any{} // what is missing is worked off anyway
+		method, p = "memory.embedding_status", map[string]any{} // missing ones are embedded anyway
 	}
 	var st memory.EmbeddingStatus
 	raw, err := c.call(method, p, &st)
@@ -345,8 +345,8 @@ func embedded(st memory.EmbeddingStatus) string {
 	return out + "."
 }
 
-// awaitEmbedding waits until everything has its vector. With ownOnly it does so only in a
-// process that was opened for this command: a running Helix goes on by itself.
+// awaitEmbedding waits until everything has its vector. With ownOnly it does so only in a process
+// that was opened for this command: a running Helix continues by itself.
 func (c *command) awaitEmbedding(ownOnly bool) error {
 	if _, alone := c.conn.(*own); ownOnly && !alone {
 		return nil
@@ -379,7 +379,7 @@ func (c *command) awaitEmbedding(ownOnly bool) error {
 	}
 }
 
-// settle gives a process of its own a moment to make what was stored findable by meaning.
+// settle gives our own process a moment to make stored texts searchable by meaning.
 func (c *command) settle(limit time.Duration) {
 	if _, alone := c.conn.(*own); !alone {
 		return

@@ -17,7 +17,7 @@ type memoryLocomoCmd struct {
 	Weights string `help:"Weights of keywords, meaning and neighbors, such as 1,0.4,0.5." placeholder:"W,M,N"`
 }
 
-// Run needs neither a running Helix nor its data: it works in a temporary folder.
+// Run works in a temporary folder; it needs neither a running Helix nor its data.
 func (m *memoryLocomoCmd) Run(c *command) error {
 	w, ok := config.Numbers(m.Weights, 3, 10)
 	if !ok {

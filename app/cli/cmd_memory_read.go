@@ -12,7 +12,7 @@ import (
 	"helix/backend/memory/search"
 )
 
-// pageFlags are those of lists.
+// pageFlags are the flags of paged lists.
 type pageFlags struct {
 	Query  string `help:"Words in the title."`
 	Trash  bool   `help:"Show the trash."`
@@ -52,7 +52,7 @@ func (m *memoryConversationsCmd) Run(c *command) error {
 	})
 }
 
-// place is the request for a page of one conversation or document.
+// place returns the request for a page of one conversation or document.
 func (f pageFlags) place(ref string) (map[string]any, error) {
 	id, place, at := strings.Cut(ref, "#")
 	if _, err := uuid.Parse(id); err != nil {
@@ -134,7 +134,7 @@ func (c *command) printDocument(r memory.DocumentView) {
 	}
 }
 
-// showPlace shows a conversation or a document, around a place when there is one.
+// showPlace prints a conversation or a document, around a position if one is given.
 func (c *command) showPlace(id string, seq *int64, around int) error {
 	f := pageFlags{Limit: 50}
 	ref := id

@@ -22,7 +22,7 @@ import (
 	"helix/backend/memory/search"
 )
 
-// TestMemoryCommands keeps, finds, changes and removes memories without a running Helix.
+// TestMemoryCommands adds, finds, changes and deletes memories without a running Helix.
 func TestMemoryCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -151,7 +151,7 @@ func TestMemoryCommands(t *testing.T) {
 	do(2, "bench-locomo", dir, "--weights", "1,2")
 }
 
-// Ctrl-C ends an import; what it has stored is kept, and the same command brings the rest.
+// Ctrl-C ends an import; what it has stored is kept, and the same command imports the rest.
 func TestMemoryImportCanceled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -192,7 +192,7 @@ func TestMemoryImportCanceled(t *testing.T) {
 	}
 }
 
-// A file that is already imported stays as it is until the new one is complete.
+// An existing file is not changed until the new one is complete.
 func TestSaveFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -81,7 +81,7 @@ func (r *memoryWatchResumeCmd) Run(c *command) error {
 	return c.changeWatch("memory.watch_resume", r.Dir, "Watching")
 }
 
-// changeWatch calls a method with the watched folder that has a path.
+// changeWatch calls a method for the watched folder with a path.
 func (c *command) changeWatch(method, dir, done string) error {
 	var all memory.WatchListResult
 	if _, err := c.call("memory.watch_list", struct{}{}, &all); err != nil {

@@ -130,7 +130,7 @@ func (p *providersTestCmd) Run(c *command) error {
 	})
 }
 
-// shown is show for a command whose answer decides the exit code.
+// shown is show for a command whose result determines the exit code.
 func shown[T any](c *command, method string, params any, render func(T), code func(T) int) error {
 	var out T
 	raw, err := c.call(method, params, &out)

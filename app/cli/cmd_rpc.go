@@ -140,7 +140,7 @@ func (g *configGetCmd) Run(c *command) error {
 	})
 }
 
-// bare prints a JSON string without its quotes, anything else as it is.
+// bare returns a JSON string without its quotes, and anything else unchanged.
 func bare(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -49,7 +49,7 @@ type tierStatus struct {
 	Reasons   []string
 }
 
-// tierWords say what a tier is and what weakens it, for a person.
+// tierWords explain a tier, and what weakens it, to people.
 var tierWords = map[string]string{
 	"t0":                   "inside Helix: your own tools, and modules signed by a trusted key",
 	"t1":                   "in a separate, restricted process: third-party modules",
@@ -174,7 +174,7 @@ func (r *sandboxRunCmd) Run(c *command) error {
 	return c.finishSandbox("sandbox.run", p)
 }
 
-// installed runs a WASM tool by name or id.
+// installed runs an installed WASM tool by name or id.
 func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
 	if r.Profile != "" || r.Tier != "" || len(r.Grant) > 0 {
 		return fault.Invalidf("An installed skill has its own limits, tier and grants: leave --profile, --tier and --grant out.")
@@ -193,10 +193,10 @@ func (r *sandboxRunCmd) installed(c *command, input json.RawMessage) error {
 	return c.finishSandbox("skills.execute", p)
 }
 
-// uploadPart is how much of a module goes into one call.
+// uploadPart is the maximum size in bytes of a module in one call.
 const uploadPart = 6 << 20
 
-// module puts a module into params: in the call itself, or uploaded in parts before it.
+// module adds a module to params: inline, or uploaded in parts before the call.
 func (c *command) module(p map[string]any, wasm []byte) error {
 	if len(wasm) <= uploadPart {
 		p["wasm"] = wasm
@@ -218,8 +218,8 @@ func (c *command) module(p map[string]any, wasm []byte) error {
 	}
 }
 
-// finishSandbox runs and exits by what the run came to: its output goes to standard output,
-// its log, its figures and errors to standard error.
+// finishSandbox makes a run and exits with its outcome: its output goes to standard output, its
+// log, usage and errors to standard error.
 func (c *command) finishSandbox(method string, p map[string]any) error {
 	var res sandboxRun
 	raw, err := c.call(method, p, &res)

@@ -77,12 +77,12 @@ func lastRun(r *scheduler.Run) string {
 	return r.Status + " " + ago(r.DueAt)
 }
 
-// scheduleRef names a schedule.
+// scheduleRef identifies a schedule.
 type scheduleRef struct {
 	Schedule string `arg:"" help:"Id or name."`
 }
 
-// find resolves an id, or a name that only one schedule has.
+// find resolves an id or a unique name of a schedule.
 func (r scheduleRef) find(c *command) (s scheduler.Schedule, err error) {
 	id, err := c.idOf(scheduleKind, r.Schedule, false)
 	if err == nil {
@@ -91,7 +91,7 @@ func (r scheduleRef) find(c *command) (s scheduler.Schedule, err error) {
 	return s, err
 }
 
-// with calls a method on the schedule and prints what it came to.
+// with calls a method on the schedule and prints the result.
 func (r scheduleRef) with(c *command, method string, say func(scheduler.Schedule)) error {
 	s, err := r.find(c)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *scheduleShowCmd) Run(c *command) error {
 	})
 }
 
-// cadenceFlags say when something is due.
+// cadenceFlags set when a schedule is due.
 type cadenceFlags struct {
 	Cron  string        `xor:"cadence" help:"Five cron fields, or six with seconds first." placeholder:"\"0 9 * * 1-5\""`
 	Every time.Duration `xor:"cadence" help:"An interval, such as 1h."`
@@ -119,7 +119,7 @@ type cadenceFlags struct {
 	TZ    string        `name:"tz" help:"Time zone of --cron, such as Europe/Berlin; default the system's."`
 }
 
-// cadence is the flags as JSON; nil: none was given.
+// cadence returns the flags as JSON; nil: none was given.
 func (f cadenceFlags) cadence() (map[string]any, error) {
 	switch {
 	case f.Cron != "":
@@ -140,7 +140,7 @@ func (f cadenceFlags) cadence() (map[string]any, error) {
 	return nil, nil
 }
 
-// moment reads a time with or without a zone.
+// moment parses a time with or without a time zone.
 func moment(text string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil

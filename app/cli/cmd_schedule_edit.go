@@ -10,7 +10,7 @@ import (
 	"helix/backend/scheduler"
 )
 
-// scheduleFields are what create and edit can set.
+// scheduleFields are the fields that create and edit can set.
 type scheduleFields struct {
 	cadenceFlags
 	Description string        `help:"Description."`
@@ -31,7 +31,7 @@ type scheduleFields struct {
 	MaxRuns     int64         `help:"Stop after this many runs."`
 }
 
-// put adds the given ones to p.
+// put adds the given fields to p.
 func (f *scheduleFields) put(c *command, p map[string]any) error {
 	spec, err := f.cadence()
 	if err != nil {

@@ -73,7 +73,7 @@ func (r *scheduleRunCmd) Run(c *command) error {
 	return failed{1}
 }
 
-// awaitRun asks for a run until it is over, or waits for a person.
+// awaitRun polls a run until it has ended or waits for a person.
 func (c *command) awaitRun(schedule, id uuid.UUID) (scheduler.Run, error) {
 	limit := time.NewTimer(c.Timeout)
 	defer limit.Stop()

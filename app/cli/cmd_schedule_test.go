@@ -43,7 +43,7 @@ func TestScheduleNext(t *testing.T) {
 	}
 }
 
-// TestScheduleCommands makes a schedule of a real tool, runs it and looks back.
+// TestScheduleCommands creates a schedule for a real tool, runs it and lists its runs.
 func TestScheduleCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

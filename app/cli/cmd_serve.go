@@ -24,7 +24,7 @@ type serveCmd struct {
 	Link        *bool  `negatable:"" help:"Print a one-time link that opens Helix in a browser. Default: in a terminal."`
 }
 
-// extra lists the ports to open besides the gateway's, and says which flags have no effect.
+// extra returns the ports to open besides the gateway's, and prints which flags have no effect.
 func (s *serveCmd) extra(c *command) []gateway.Extra {
 	if s.VoicePort != 0 {
 		c.say("--voice-port has no effect: this version of Helix has no voice service.")
@@ -206,7 +206,8 @@ type doctorCmd struct{}
 type finding struct {
 	Check string `json:"check"`
 	OK    bool   `json:"ok"`
-	// Failed: Helix, or tools, cannot run before it is fixed. Other findings are warnings.
+	// Failed reports that Helix, or tools, cannot run until it is fixed. Other findings are
+	// warnings.
 	Failed bool   `json:"failed,omitempty"`
 	Note   string `json:"note"`
 	Hint   string `json:"hint,omitempty"`

@@ -37,10 +37,10 @@ type skillRow struct {
 	LastExecuted                        *time.Time
 }
 
-// maxSkillFile is more than a definition may have: the backend says the bound.
+// maxSkillFile is larger than a definition may be: the backend enforces the limit.
 const maxSkillFile = 8 << 20
 
-// skillFile reads a definition from a file or from standard input. A share file counts as the
+// skillFile reads a definition from a file or from standard input. For a share file it returns the
 // skill in it.
 func (c *command) skillFile(name string) (json.RawMessage, error) {
 	var b []byte
@@ -71,7 +71,7 @@ func (c *command) skillFile(name string) (json.RawMessage, error) {
 
 type problem struct{ Path, Code, Message, StepID string }
 
-// skillProblems prints what is wrong, one line each, to standard error.
+// skillProblems prints the problems, one per line, to standard error.
 func (c *command) skillProblems(kind string, list []problem) {
 	for _, p := range list {
 		where := first(p.Path, "skill")
@@ -171,7 +171,7 @@ func (e *skillExportCmd) Run(c *command) error {
 	if _, err := c.call("skills.export", map[string]any{"skillId": id, "includeTools": e.WithTools}, &r); err != nil {
 		return err
 	}
-	if e.Output == "" { // exactly as it is: its checksum is over these bytes
+	if e.Output == "" { // unchanged, because its checksum covers these bytes
 		_, err := fmt.Fprintln(c.env.Stdout, string(r.File))
 		return err
 	}
@@ -238,7 +238,7 @@ func (c *command) ifJSON(raw json.RawMessage) error {
 	return c.printJSON(raw)
 }
 
-// shareFile reads a share file as it is.
+// shareFile reads a share file unchanged.
 func (c *command) shareFile(name string) (json.RawMessage, error) {
 	if name == "-" {
 		return c.input("-")
@@ -256,7 +256,7 @@ func (c *command) shareFile(name string) (json.RawMessage, error) {
 	return b, nil
 }
 
-// reviewed prints what an import would bring.
+// reviewed prints what an import would add.
 func (c *command) reviewed(r *skillImport) {
 	signer := r.Signer
 	if r.Signer != "unsigned" && !r.Trusted {

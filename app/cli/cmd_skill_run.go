@@ -26,7 +26,7 @@ type skillRunCmd struct {
 
 type skillFailure struct{ Kind, Message string }
 
-// skillExecution is the part of a run that the command line looks at.
+// skillExecution is the part of a run that the command line uses.
 type skillExecution struct {
 	ExecutionID, SkillName, Status, WaitReason, Trigger string
 	Success                                             bool
@@ -81,7 +81,7 @@ func (r *skillRunCmd) Run(c *command) error {
 	return r.live(c, p)
 }
 
-// name puts the skill into p: the id of a saved one, or a definition from a file.
+// name adds the skill to p: the id of a saved one, or a definition from a file.
 func (r *skillRunCmd) name(c *command, p map[string]any) error {
 	if _, err := uuid.Parse(r.Skill); err == nil {
 		p["skillId"] = r.Skill
@@ -106,7 +106,7 @@ func (r *skillRunCmd) name(c *command, p map[string]any) error {
 	return err
 }
 
-// rehearse runs the skill without any effect and tells what each step would have done.
+// rehearse makes a dry run and prints what each step would have done.
 func (r *skillRunCmd) rehearse(c *command, p map[string]any) error {
 	mocks, err := c.input(r.Mocks)
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *skillRunCmd) live(c *command, p map[string]any) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = c.conn.Events(follow, []string{"skills.run_event"}, -1, func(event) error { // without it the ticker looks
+		_ = c.conn.Events(follow, []string{"skills.run_event"}, -1, func(event) error { // without it the ticker polls
 			select {
 			case events <- struct{}{}:
 			default:
@@ -207,8 +207,8 @@ func (r *skillRunCmd) live(c *command, p map[string]any) error {
 	return c.ended(e, raw)
 }
 
-// aloneWait is how long a run may wait for its timer in a process that was opened for one
-// command: longer ones leave its memory and go on in a running Helix.
+// aloneWait is how long a run may wait for its timer in a process that was opened for one command.
+// Runs that wait longer leave the process and continue in a running Helix.
 const aloneWait = 50 * time.Second
 
 // followRun prints the run's events until it has ended or waits for a person.
@@ -283,7 +283,7 @@ func stepName(path, iteration string) string {
 	return plain(path)
 }
 
-// progress prints one event in words.
+// progress prints one event.
 func (c *command) progress(e *runEvent) {
 	step, d := stepName(e.StepPath, e.Iteration), &e.Data
 	switch e.Type {
@@ -328,7 +328,7 @@ func (c *command) cancelRun(id string) error {
 	return failed{ExitCode(fault.Canceled)}
 }
 
-// ended prints how the run ended, or why it waits, and gives the exit code.
+// ended prints how the run ended, or what it waits for, and returns the exit code.
 func (c *command) ended(e *skillExecution, raw json.RawMessage) error {
 	if c.JSON {
 		if err := c.printJSON(raw); err != nil {
@@ -371,8 +371,8 @@ func (c *command) ended(e *skillExecution, raw json.RawMessage) error {
 	return failed{1}
 }
 
-// invalidSkill prints the problems of a definition that cannot run: those that the error has, or
-// those of the draft that the saved skill id is.
+// invalidSkill prints the problems of a definition that cannot run: those in the error, or those of
+// the saved draft with the given id.
 func (c *command) invalidSkill(err error, id any) error {
 	var d struct{ Errors []problem }
 	e := fault.As(err)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// skillFiles writes skills into files and gives a function that names them.
+// skillFiles writes skills to files and returns a function that returns their paths.
 func skillFiles(t *testing.T, files map[string]string) func(name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func TestSkillCommands(t *testing.T) {
 	}
 }
 
-// A saved skill goes to a file and comes back, with its tool, into another installation.
+// A saved skill is exported and imported, with its tool, into another installation.
 func TestSkillShare(t *testing.T) {
 	t.Parallel()
 	file, from, to := skillFiles(t, skillTexts), t.TempDir(), t.TempDir()
@@ -138,7 +138,7 @@ func TestSkillShare(t *testing.T) {
 	}
 }
 
-// Against a running backend, Ctrl-C cancels the run and --async leaves it there.
+// Against a running backend, Ctrl-C cancels the run and --async leaves it running.
 func TestSkillCtrlC(t *testing.T) {
 	t.Parallel()
 	file, dir := skillFiles(t, skillTexts), t.TempDir()

@@ -88,7 +88,7 @@ type syncSetupCmd struct {
 	Name         string `help:"Name of this device. Default: the name of the computer."`
 }
 
-// secretInput reads a value that must not be an argument, where others would see it.
+// secretInput reads a value that must not be an argument, which other programs could see.
 func (c *command) secretInput(given, name, variable string) (string, error) {
 	switch {
 	case given == "-":

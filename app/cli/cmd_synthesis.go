@@ -118,8 +118,8 @@ func (s *synthesisRunCmd) Run(c *command) error {
 	return c.printSynthesis(job, raw)
 }
 
-// previewSynthesis shows what a synthesis sends and, unless only is set, asks whether it may. It returns
-// the hash that approves the text, or "" when nothing leaves this computer.
+// previewSynthesis shows what a synthesis sends and, unless only is set, asks for confirmation. It
+// returns the hash that approves the text, or "" if nothing leaves this computer.
 func (c *command) previewSynthesis(p map[string]any, only bool) (string, error) {
 	var pre synthesis.Preview
 	raw, err := c.call("memory.synthesis_preview", p, &pre)
@@ -173,7 +173,7 @@ func (c *command) followSynthesis(id uuid.UUID) (job synthesis.Job, raw json.Raw
 	}
 }
 
-// printSynthesis prints the patterns that the job found and what became of them.
+// printSynthesis prints the patterns that the job found and their outcomes.
 func (c *command) printSynthesis(job synthesis.Job, raw json.RawMessage) error {
 	list := job.Insights.Found
 	if !job.Insights.DryRun {
@@ -223,7 +223,7 @@ func (c *command) printPatternLine(p synthesis.Pattern) {
 	fmt.Fprintf(c.env.Stdout, "%.2f  %-20s  %s\n", p.Confidence, p.Type, plain(strings.ReplaceAll(p.Description, "*", "")))
 }
 
-// parseDay reads a day, from its beginning here, or a time of RFC 3339.
+// parseDay parses a day, as its start in local time, or an RFC 3339 time.
 func parseDay(text string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil

@@ -121,7 +121,7 @@ func (t toolRef) with(c *command, method string, extra map[string]any) error {
 	return c.raw(method, p)
 }
 
-// source is a tool's code with its language, taken from the file's ending.
+// source returns a tool's code with its language, based on the file extension.
 func source(path string) (code, language string, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

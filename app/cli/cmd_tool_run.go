@@ -53,8 +53,8 @@ func (r *toolRunCmd) Run(c *command) error {
 	return c.finishRun(p)
 }
 
-// finishRun executes and exits by what the run came to: its output goes to standard output,
-// its log and errors to standard error.
+// finishRun makes a run and exits with its outcome: its output goes to standard output, its log and
+// errors to standard error.
 func (c *command) finishRun(p map[string]any) error {
 	var res toolRun
 	raw, err := c.call("tools.execute_custom", p, &res)
@@ -89,7 +89,7 @@ func (c *command) finishRun(p map[string]any) error {
 	return failed{classExit(res.ErrorClass)}
 }
 
-// classExit maps a sandbox error class to an exit code, as its kind would.
+// classExit maps a sandbox error class to an exit code, according to its kind.
 func classExit(class string) int {
 	switch class {
 	case "compile", "missing_export", "input":
@@ -290,7 +290,7 @@ func (i *toolImportCmd) Run(c *command) error {
 		return err
 	}
 	p["dryRun"] = false
-	// The commit names what was reviewed, so a source that changed meanwhile is rejected.
+	// The commit contains what was reviewed, so a source that changed meanwhile is rejected.
 	var reviewed struct {
 		Items []struct{ DefinitionHash string }
 	}

@@ -49,13 +49,13 @@ func (l *trashListCmd) Run(c *command) error {
 	})
 }
 
-// trashRefs are items in the trash by id, or by a name that only one has.
+// trashRefs are items in the trash, by id or by unique name.
 type trashRefs struct {
 	Refs []string `arg:"" name:"item" help:"Ids, or names."`
 	trashFilter
 }
 
-// find looks the items up in the trash.
+// find finds the items in the trash.
 func (t *trashRefs) find(c *command) ([]trash.Item, error) {
 	p := map[string]any{}
 	if len(t.Kind) > 0 {
@@ -161,13 +161,13 @@ func (e *trashEmptyCmd) Run(c *command) error {
 	return show(c, "trash.empty", trash.EmptyParams{Kinds: e.Kind}, c.printPurged)
 }
 
-// kindNames are a kind for one item and for several.
+// kindNames are the singular and the plural of a kind.
 var kindNames = map[string][2]string{
 	"tool": {"tool", "tools"}, "wasm": {"WASM tool", "WASM tools"}, "skill": {"skill", "skills"}, "schedule": {"schedule", "schedules"},
 	"memory": {"memory", "memories"}, "conversation": {"conversation", "conversations"}, "document": {"document", "documents"}, "chat": {"chat", "chats"},
 }
 
-// countsOf says how many items of which kinds there are, such as "2 tools, 1 chat".
+// countsOf returns how many items of each kind there are, such as "2 tools, 1 chat".
 func countsOf(r trash.ListResult, kinds []string) string {
 	var parts []string
 	for _, n := range r.Counts {

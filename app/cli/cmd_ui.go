@@ -52,8 +52,8 @@ func (u *uiCmd) Run(c *command) error {
 	return errors.Join(err, opened)
 }
 
-// redirect leads a browser tab to link. The link holds the ticket, and arguments of a
-// process are seen by everybody on this computer; a file of mode 0600 is not.
+// redirect returns a page that redirects a browser tab to link. The link contains the ticket, and
+// everyone on this computer can see the arguments of a process, but not read a file of mode 0600.
 func redirect(link string) string {
 	script, _ := json.Marshal(link) // a string; < and & are escaped
 	return fmt.Sprintf(`<!doctype html>
@@ -65,8 +65,8 @@ func redirect(link string) string {
 `, script, html.EscapeString(link))
 }
 
-// openLink opens t in the browser by way of a private file and waits until the tab is
-// signed in or the ticket has expired. The file is gone when it returns.
+// openLink opens t in the browser through a private file, and waits until the tab is signed in or
+// the ticket has expired. The file is removed before it returns.
 func (c *command) openLink(t ticket) error {
 	conf, err := config.Load(config.Options{DataDir: c.DataDir, EnvFile: c.EnvFile})
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *command) openLink(t ticket) error {
 	}
 	folder := conf.Paths().Runtime
 	removeLinks(folder)
-	f, err := os.CreateTemp(folder, "open-*.html") // made with mode 0600
+	f, err := os.CreateTemp(folder, "open-*.html") // created with mode 0600
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (c *command) openLink(t ticket) error {
 	}
 }
 
-// browserSince reports whether a browser has signed in after began.
+// browserSince reports whether a browser has signed in since began.
 func (c *command) browserSince(began time.Time) bool {
 	var list struct {
 		Sessions []struct {
@@ -130,7 +130,7 @@ func (c *command) browserSince(began time.Time) bool {
 	return false
 }
 
-// removeLinks removes files that a killed command left behind; their tickets are dead.
+// removeLinks removes files that a killed command left behind, whose tickets have expired.
 func removeLinks(folder string) {
 	old, _ := filepath.Glob(filepath.Join(folder, "open-*.html")) //nolint:errcheck // a constant pattern
 	for _, file := range old {
@@ -154,7 +154,7 @@ func openBrowser(ctx context.Context, file string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	select { // an opener that finds no browser says so at once; one that is the browser stays
+	select { // an opener that finds no browser exits at once; one that is the browser keeps running
 	case err := <-ended:
 		return err
 	case <-time.After(2 * time.Second):

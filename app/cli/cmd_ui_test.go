@@ -18,8 +18,8 @@ import (
 	"helix/backend/gateway"
 )
 
-// TestUIKeepsTheTicketPrivate plays the browser: what it is given is a path, the link is in
-// a file that only its owner may read, the link signs in once, and the file goes away.
+// TestUIKeepsTheTicketPrivate acts as the browser: it gets a path, the link is in a file that only
+// its owner may read, the link signs in once, and the file is removed.
 func TestUIKeepsTheTicketPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

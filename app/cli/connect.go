@@ -16,14 +16,14 @@ import (
 	"helix/backend/identity"
 )
 
-// caller is a connection to a backend: one that runs, or one opened for this command.
+// caller is a connection to a backend: a running one, or one opened for this command.
 type caller interface {
 	Call(ctx context.Context, method string, params, result any) error
 	Events(ctx context.Context, topics []string, after int64, fn func(event) error) error
 	Close() error
 }
 
-// event is one event as it is printed.
+// event is one event in its printed form.
 type event struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
@@ -37,8 +37,8 @@ func (c *command) options() backend.Options {
 	return backend.Options{DataDir: c.DataDir, EnvFile: c.EnvFile, LogTo: level, Keyring: c.env.Keyring, Worker: c.env.Worker}
 }
 
-// connect reaches the running backend, else opens one in this process when the data folder is
-// free. The backend that appears while it waits for that is reached too.
+// connect connects to the running backend, or opens one in this process if the data folder is free.
+// If a backend starts while connect waits for the folder, it connects to that.
 func (c *command) connect() error {
 	if c.conn != nil {
 		return nil
@@ -67,7 +67,7 @@ func (c *command) connect() error {
 	})
 }
 
-// remote says how to reach a backend that runs already; nil when none does.
+// remote returns how to reach a running backend; nil if there is none.
 func (c *command) remote(ctx context.Context) (*gateway.ClientOptions, error) {
 	if c.URL != "" {
 		o := gateway.ClientOptions{URL: c.URL, Client: gateway.ClientInfo{ID: "helix-cli", Version: backend.Version, Mode: "cli"}, Scopes: []string{"admin", "write", "approve", "read"}}
@@ -98,7 +98,7 @@ func (c *command) close() {
 	}
 }
 
-// remote is a session on a running backend.
+// remote is a session with a running backend.
 type remote struct{ client *gateway.Client }
 
 func (r *remote) Call(ctx context.Context, method string, params, result any) error {
@@ -111,7 +111,7 @@ func (r *remote) Events(ctx context.Context, topics []string, after int64, fn fu
 	return follow(ctx, r.client, topics, after, fn)
 }
 
-// own is a backend opened in this process, spoken to over a pipe in memory.
+// own is a backend in this process, connected by a pipe in memory.
 type own struct {
 	client *gateway.Client
 	be     *backend.Backend
@@ -126,7 +126,7 @@ func (c *command) open(ctx context.Context) (_ *own, err error) {
 		opts.Listen, opts.Web, opts.Flags = true, c.env.Web, map[string]string{"gateway.enabled": "true", "gateway.addr": "127.0.0.1:0"}
 	}
 	if opts.Once && !opts.OnceMemory {
-		// The heap of one command is small and ends with it; collecting it took a fifth of the
+		// The heap of one command is small and ends with it; collecting garbage took a fifth of the
 		// time of `helix tool list`.
 		debug.SetGCPercent(400)
 	}
@@ -137,10 +137,10 @@ func (c *command) open(ctx context.Context) (_ *own, err error) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	o := &own{be: be, cancel: cancel}
 	server, client := gateway.MemoryPipe()
-	o.done.Go(func() { _ = be.Run(run) }) // its end is this command's end
+	o.done.Go(func() { _ = be.Run(run) }) // it ends with this command
 	o.done.Go(func() {
 		id := identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Label: "helix-cli", Pipe: "memory"}
-		_ = be.Gateway.Serve(run, server, id) // as above
+		_ = be.Gateway.Serve(run, server, id) // it ends with this command
 	})
 	o.client, err = gateway.DialOver(ctx, client, gateway.ClientOptions{Client: gateway.ClientInfo{ID: "helix-cli", Version: backend.Version, Mode: "cli"}, Scopes: []string{"admin", "write", "approve", "read"}})
 	if err != nil {

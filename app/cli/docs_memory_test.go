@@ -19,8 +19,8 @@ var (
 	docWords    = regexp.MustCompile(`"[^"]*"|\S+`)
 )
 
-// Every command of docs/memory.md runs and prints what the page says, and the page names every
-// method.
+// TestMemoryDocumentation runs every command in docs/memory.md, checks the documented output, and
+// that the page lists every method.
 func TestMemoryDocumentation(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "memory.md"))
@@ -57,7 +57,7 @@ func TestMemoryDocumentation(t *testing.T) {
 			t.Logf("not looked for by meaning: %v", err)
 			continue
 		}
-		for range 50 { // each command embeds some more of what waits, as far as the machine gets
+		for range 50 { // each command embeds some more of the waiting texts, depending on the machine
 			if block[2] != "meaning" || strings.Contains(printed, block[3]) {
 				break
 			}

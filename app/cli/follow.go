@@ -8,7 +8,7 @@ import (
 	"helix/backend/gateway"
 )
 
-// follow prints events of the topics until ctx ends; after ≥ 0 replays what came since.
+// follow prints events of the topics until ctx ends; after ≥ 0 first replays the events after it.
 func follow(ctx context.Context, c *gateway.Client, topics []string, after int64, fn func(event) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -18,7 +18,7 @@ func follow(ctx context.Context, c *gateway.Client, topics []string, after int64
 			err = fn(event{Method: e.Name, Params: params})
 		}
 		if err != nil {
-			cancel(err) // standard output is gone
+			cancel(err) // standard output is closed
 		}
 	}, nil)
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 	"helix/backend/fault"
 )
 
-// printJSON prints v, indented on a terminal and in one line elsewhere.
+// printJSON prints v, indented on a terminal and on one line otherwise.
 func (c *command) printJSON(v any) error {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
@@ -36,7 +36,7 @@ func (c *command) printJSON(v any) error {
 	return err
 }
 
-// table prints rows under a header; text that others wrote is made safe for a terminal.
+// table prints rows below a header; untrusted text is made safe for a terminal.
 func (c *command) table(header []string, rows [][]string) {
 	w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(header, "\t"))
@@ -46,10 +46,10 @@ func (c *command) table(header []string, rows [][]string) {
 		}
 		fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
-	_ = w.Flush() // standard output is gone: nothing left to tell
+	_ = w.Flush() // standard output is closed
 }
 
-// fields prints aligned "name: value" lines in the given order, leaving out empty values.
+// fields prints aligned "name: value" lines in the given order, without empty values.
 func (c *command) fields(kv ...string) {
 	w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)
 	for i := 0; i+1 < len(kv); i += 2 {
@@ -57,7 +57,7 @@ func (c *command) fields(kv ...string) {
 			fmt.Fprintf(w, "%s:\t%s\n", kv[i], plain(kv[i+1]))
 		}
 	}
-	_ = w.Flush() // as above
+	_ = w.Flush() // standard output is closed
 }
 
 // plain replaces control characters, which could move a terminal's cursor, and line ends.
@@ -121,12 +121,12 @@ func span(d time.Duration) string {
 
 func isTerminal(v any) bool {
 	f, ok := v.(*os.File)
-	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd())) // not any character device: /dev/null is one
+	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd())) // not every character device is a terminal: /dev/null is not
 }
 
 const maxInput = 16 << 20
 
-// input reads an argument that is JSON text, "-" for standard input or "@file".
+// input reads an argument that is JSON text, "-" for standard input, or "@file".
 func (c *command) input(arg string) (json.RawMessage, error) {
 	var b []byte
 	var err error
@@ -159,7 +159,8 @@ func what(arg string) string {
 	return "The argument"
 }
 
-// confirm asks on a terminal; elsewhere it refuses, so that a script must pass --yes.
+// confirm asks for confirmation on a terminal; otherwise it refuses, so that a script must pass
+// --yes.
 func (c *command) confirm(yes bool, question string) error {
 	if yes {
 		return nil

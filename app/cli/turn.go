@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	turnNotice = 2 * time.Second  // then the person learns why nothing happens
+	turnNotice = 2 * time.Second  // then the user is told why nothing happens
 	turnLimit  = 30 * time.Second // for one holder of the data folder
 	turnPoll   = 50 * time.Millisecond
 )
 
 // waitTurn calls try until the data folder is free. Commands without a running Helix open the
-// folder one at a time, so several that start together take turns. It gives up when one process
-// has held the folder for turnLimit; a queue that moves is waited for until ctx ends.
+// folder one at a time, so several that start together wait for each other. It gives up when a
+// single process has held the folder for turnLimit; as long as the holder changes, it waits until
+// ctx ends.
 func (c *command) waitTurn(ctx context.Context, try func() error) error {
 	start, noticed := time.Now(), false
 	holder, since := 0, start
@@ -40,7 +41,7 @@ func (c *command) waitTurn(ctx context.Context, try func() error) error {
 			return errNoTurn(holder, err)
 		}
 		select {
-		case <-time.After(turnPoll + rand.N(turnPoll)): // so that those who wait do not try in step
+		case <-time.After(turnPoll + rand.N(turnPoll)): // so that waiting processes do not retry in step
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return errNoTurn(holder, err)
@@ -61,14 +62,14 @@ func pidNote(pid int) string {
 	return fmt.Sprintf(" (pid %d)", pid)
 }
 
-// lockHolder is the process that the error of a held lock names, 0 when it names none.
+// lockHolder returns the process that the error of a held lock names, 0 if it names none.
 func lockHolder(err error) int {
 	d, _ := fault.As(err).Details.(map[string]int)
 	return d["pid"]
 }
 
-// openBackend opens the data folder in this process once it is free. A Helix that begins to
-// answer requests in the meantime is a Conflict: it owns the folder from then on.
+// openBackend opens the data folder in this process once it is free. If a Helix starts serving
+// requests meanwhile, it is a Conflict, because that Helix now owns the folder.
 func (c *command) openBackend(ctx context.Context, o backend.Options) (be *backend.Backend, err error) {
 	err = c.waitTurn(ctx, func() error {
 		other, err := backend.Running(ctx, c.options())

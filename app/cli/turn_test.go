@@ -22,11 +22,11 @@ import (
 	"helix/backend/storage"
 )
 
-// commandEnv has this test program be the helix program: it holds the arguments as JSON.
+// commandEnv makes this test program the helix program: it contains the arguments as JSON.
 const commandEnv = "HELIX_TEST_COMMAND"
 
-// runAsCommand runs the command of commandEnv, if there is one, and ends the process. "-" is the
-// command of the process's arguments.
+// runAsCommand runs the command in commandEnv, if there is one, and exits. "-" means the arguments
+// of the process.
 func runAsCommand() {
 	var args []string
 	text := os.Getenv(commandEnv)
@@ -44,7 +44,7 @@ func runAsCommand() {
 	os.Exit(Main(context.Background(), args, Env{Keyring: noKeyring{}, Worker: worker}))
 }
 
-// process is a helix command in a process of its own, not yet started.
+// process returns a helix command in a separate process, not yet started.
 func process(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(append([]string{"--data-dir", dir, "--timeout", "10m"}, args...))
@@ -83,7 +83,7 @@ func TestConcurrentCommandsTakeTurns(t *testing.T) {
 	}
 }
 
-// The process that has the folder begins to serve while a command waits for its end.
+// The process that holds the folder starts serving while a command waits for it to end.
 func TestWaitingCommandUsesANewServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func TestWaitForTheFolderIsBounded(t *testing.T) {
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d) is still using", os.Getpid())) {
 			t.Errorf("after the wait: %v", err)
 		}
-		// On the clock of the bubble, which only waiting moves.
+		// On the bubble's clock, which only advances while waiting.
 		if waited := time.Since(start); waited < turnLimit || waited > turnLimit+2*turnPoll {
 			t.Errorf("waited %s", waited)
 		}
@@ -153,7 +153,7 @@ func TestWaitForTheFolderIsBounded(t *testing.T) {
 			t.Errorf("after %d tries, %d lines: %s", silent, n, errs.String())
 		}
 
-		// Each holder has its own time: a queue that moves is waited for.
+		// Each holder has its own time limit: as long as the holder changes, the command waits.
 		tries := 0
 		err = c.waitTurn(t.Context(), func() error {
 			if tries++; tries > 2000 {

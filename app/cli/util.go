@@ -12,7 +12,7 @@ import (
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// setIf puts v under key unless it is empty.
+// setIf sets key to v unless v is empty.
 func setIf(m map[string]any, key, v string) {
 	if v != "" {
 		m[key] = v
@@ -29,8 +29,8 @@ func first(ss ...string) string {
 	return ""
 }
 
-// secret reads one value from standard input: never from an argument, which other programs
-// of this computer can see.
+// secret reads one value from standard input, never from an argument, which other programs on this
+// computer can see.
 func (c *command) secret(prompt string) (string, error) {
 	if isTerminal(c.env.Stdin) {
 		c.say("%s(end with Enter, then Ctrl-D)", prompt)

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// builder opens a skill of 120 steps on the canvas: it goes on drawing while the canvas is moved
-// and the selection walks. The time between frames is printed; HELIX_TIMED=1, for a machine that
-// does nothing else, insists on 32 ms for half of them.
+// builder opens a skill of 120 steps on the canvas: it keeps drawing while the canvas is moved and
+// the selection changes. The time between frames is printed; HELIX_TIMED=1, for an otherwise idle
+// machine, requires 32 ms for half of them.
 func (w *window) builder(t *testing.T) {
 	const most = 32
 	steps := make([]map[string]any, 120)

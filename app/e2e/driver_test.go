@@ -19,7 +19,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// program is the path of the built window program.
+// program returns the path of the built window program.
 func program(t *testing.T) string {
 	t.Helper()
 	p := os.Getenv("HELIX_WINDOW")
@@ -29,11 +29,11 @@ func program(t *testing.T) string {
 	return p
 }
 
-// patience bounds what has no event to wait for; it only has to pass before the test binary is
-// stopped, so that the failure says what was waited for.
+// patience is the time limit for waits without an event; it must only end before the test binary is
+// stopped, so that the failure reports what was waited for.
 const patience = 2 * time.Minute
 
-// eventually polls until fn gives no error; it fails the test with the last one.
+// eventually polls until fn returns no error; it fails the test with the last one.
 func eventually(t *testing.T, what string, fn func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -51,7 +51,7 @@ func eventually(t *testing.T, what string, fn func() error) {
 	}
 }
 
-// desktop is an X server of its own with a window manager and a session bus.
+// desktop is a separate X server with a window manager and a session bus.
 type desktop struct{ env []string }
 
 var startDesktop = sync.OnceValues(func() (*desktop, error) {
@@ -143,7 +143,7 @@ type window struct {
 	driver  *exec.Cmd
 }
 
-// launch starts the program with a fresh or given data folder and waits for its page.
+// launch starts the program with a new or given data folder and waits for its page.
 func launch(t *testing.T, dataDir string, args ...string) *window {
 	t.Helper()
 	d, err := startDesktop()
@@ -181,7 +181,7 @@ func launch(t *testing.T, dataDir string, args ...string) *window {
 	}
 	w.base = root + "/session/" + s.SessionID
 	t.Cleanup(func() {
-		_, _ = request("DELETE", w.base, nil) // "no such window" is how a closed one answers
+		_, _ = request("DELETE", w.base, nil) // a closed window answers "no such window"
 		_ = w.driver.Process.Kill()
 	})
 	return w
@@ -220,7 +220,7 @@ func request(method, url string, body any) (json.RawMessage, error) {
 	return out.Value, nil
 }
 
-// js runs a script in the page and decodes what it returns into out.
+// js runs a script in the page and decodes its result into out.
 func (w *window) js(out any, script string, args ...any) error {
 	if args == nil {
 		args = []any{}
@@ -266,9 +266,9 @@ func (w *window) click(css string) {
 	})
 }
 
-// screenshot stores what the display shows, window frame included, when HELIX_SHOTS names a
-// folder. It asks the X server: WebKit's own screenshot waits for a next frame, which an
-// idle page never draws.
+// screenshot saves the display, including the window frame, if HELIX_SHOTS is set to a folder. It
+// uses the X server: WebKit's own screenshot waits for a next frame, which an idle page never
+// draws.
 func (w *window) screenshot(name string) {
 	w.t.Helper()
 	dir := os.Getenv("HELIX_SHOTS")

@@ -20,7 +20,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// headless is the backend without a window: the path in HELIX_BIN, or what make builds.
+// headless returns the path of the backend without a window: HELIX_BIN, or the one that make
+// builds.
 func headless(t *testing.T) string {
 	t.Helper()
 	p := os.Getenv("HELIX_BIN")
@@ -45,10 +46,10 @@ type served struct {
 	env   []string
 	pid   int
 	url   string
-	extra []string // addresses of the extra ports
+	extra []string // addresses of the additional ports
 }
 
-// serve starts the backend over a temporary folder, without a keyring, with its extra port.
+// serve starts the backend with a temporary folder, without a keyring, with its additional port.
 func serve(t *testing.T) *served {
 	t.Helper()
 	s := &served{t: t, bin: headless(t), dir: t.TempDir()}
@@ -90,8 +91,8 @@ func (s *served) helix(args ...string) string {
 	return string(out)
 }
 
-// attempts is a page that tries everything that a page can send to each of the bases and
-// tells what came of it: every value that is not "blocked" is a leak or an effect.
+// attempts is a page that tries everything that a page can send to each of the bases and reports
+// the results: every value that is not "blocked" is a leak or an effect.
 const attempts = `<!doctype html><meta charset=utf-8><title>A page of a stranger</title><body><script>
 const bases = BASES, hosts = HOSTS, out = {};
 const create = (name) => JSON.stringify({jsonrpc: "2.0", id: 1, method: "tools.create", params: {name, code: "return 1"}});
@@ -145,14 +146,14 @@ async function all(b) {
 })();
 </script>`
 
-// stranger serves the page and hears what it reports.
+// stranger serves the page and receives its report.
 type stranger struct {
 	*httptest.Server
 	page   string
 	report chan report
 }
 
-// report is what a page under the name host got, by base and attempt.
+// report contains the results of the page under the name host, by base and attempt.
 type report struct {
 	host string
 	got  map[string]map[string]string
@@ -170,13 +171,13 @@ func newStranger(t *testing.T) *stranger {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte(s.page)) // the page has gone
+		_, _ = w.Write([]byte(s.page)) // the page is gone
 	}))
 	t.Cleanup(s.Close)
 	return s
 }
 
-// careless is a server that lets every page in: what the page tries must work there, else
+// careless is a server that accepts every page: the page's attempts must succeed there, otherwise
 // the test would prove nothing.
 func careless(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -198,8 +199,8 @@ func careless(t *testing.T) *httptest.Server {
 	return s
 }
 
-// chromium opens address in a browser of its own until done is closed or the time is over,
-// and returns what it printed.
+// chromium opens address in a separate browser until done is closed or the time is over, and
+// returns its output.
 func chromium(t *testing.T, done <-chan struct{}, address string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -208,7 +209,7 @@ func chromium(t *testing.T, done <-chan struct{}, address string, args ...string
 		"--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,LocalNetworkAccessChecks", "--user-data-dir=" + t.TempDir(),
 		"--host-resolver-rules=MAP rebound.example 127.0.0.1, MAP evil.example 127.0.0.1"}, append(args, address)...)...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) } // it and its children
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) } // the process and its children
 	c.WaitDelay = 10 * time.Second
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
@@ -230,8 +231,8 @@ func chromium(t *testing.T, done <-chan struct{}, address string, args ...string
 	return out.String()
 }
 
-// TestCrossOriginPagesAreRefused opens a page of another port and of other names in a real
-// browser while the backend runs. Nothing that it tries is readable or has an effect.
+// TestCrossOriginPagesAreRefused opens a page from another port and from other names in a real
+// browser while the backend runs. None of its attempts returns anything or has an effect.
 func TestCrossOriginPagesAreRefused(t *testing.T) {
 	s := serve(t)
 	s.helix("tool", "list")
@@ -284,7 +285,7 @@ func TestCrossOriginPagesAreRefused(t *testing.T) {
 	}
 }
 
-// asset is the address of the interface's own script.
+// asset returns the address of the interface's own script.
 func (s *served) asset() string {
 	s.t.Helper()
 	resp, err := http.Get(s.url + "/") //nolint:noctx // a short call
@@ -304,8 +305,8 @@ func (s *served) asset() string {
 	return strings.TrimPrefix(path, ".")
 }
 
-// TestReboundNameSeesNoInterface opens Helix's own port under a name that was bound to this
-// computer afterwards: the page is a refusal, and the interface does not start.
+// TestReboundNameSeesNoInterface opens Helix's own port under a name that was later bound to this
+// computer: the page is refused, and the interface does not start.
 func TestReboundNameSeesNoInterface(t *testing.T) {
 	s := serve(t)
 	for _, host := range []string{"rebound.example", "127.0.0.1"} {
@@ -320,8 +321,8 @@ func TestReboundNameSeesNoInterface(t *testing.T) {
 	}
 }
 
-// TestTokenIsInNoProcessList reads the arguments and the environment of the running backend
-// as another program of the computer may, and the files that lead to it.
+// TestTokenIsInNoProcessList reads the arguments and the environment of the running backend as
+// another program on the computer can, and the files that lead to it.
 func TestTokenIsInNoProcessList(t *testing.T) {
 	s := serve(t)
 	b, err := os.ReadFile(filepath.Join(s.dir, "state", "gateway-token"))

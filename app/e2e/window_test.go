@@ -32,7 +32,7 @@ func alive(pid int) bool {
 	return err == nil
 }
 
-// pid is the process of the program that runs over this window's data folder.
+// pid returns the process of the program that uses this window's data folder.
 func (w *window) pid() int {
 	w.t.Helper()
 	out, err := exec.Command("pgrep", "-f", "--", "--data-dir "+w.dataDir).Output()
@@ -94,7 +94,7 @@ func (w *window) call(out any, method string, params any) {
 	}
 }
 
-// reload loads the page again, as the palette's Reload does.
+// reload reloads the page, like the palette's Reload.
 func (w *window) reload() {
 	w.t.Helper()
 	if _, err := request("POST", w.base+"/refresh", nil); err != nil {
@@ -106,8 +106,8 @@ var screens = []struct{ hash, text string }{
 	{"#/tools", "Tools"}, {"#/skills", "Build a skill"}, {"#/schedules", "New schedule"}, {"#/approvals", "Waiting"}, {"#/activity", "Activity"}, {"#/settings", "Settings"},
 }
 
-// TestWindow walks through the real window in one process: starting it anew for each part
-// would take most of the time.
+// TestWindow tests the real window in one process: restarting it for each part would take most of
+// the time.
 func TestWindow(t *testing.T) {
 	dir := t.TempDir()
 	w := launch(t, dir)
@@ -139,8 +139,8 @@ func TestWindow(t *testing.T) {
 		if !run.Success || run.Output.String() != "42" {
 			t.Fatalf("the tool gave %+v", run)
 		}
-		// The test took over the page's session; a reload gives the page a new one, and the
-		// list shows what was made meanwhile.
+		// The test took over the page's session; after a reload the page has a new one, and the
+		// list shows what was created meanwhile.
 		w.reload()
 		if err := w.js(nil, "location.hash = '#/tools'"); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// TestDamagedDatabase shows that a start-up failure is said in the window.
+// TestDamagedDatabase checks that a start-up failure is shown in the window.
 func TestDamagedDatabase(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o700); err != nil {
@@ -199,7 +199,7 @@ func TestDamagedDatabase(t *testing.T) {
 	w.screenshot("recovery")
 }
 
-// TestNoDisplay runs the program where no window can be shown.
+// TestNoDisplay runs the program without a display.
 func TestNoDisplay(t *testing.T) {
 	c := exec.Command(program(t), "--data-dir", t.TempDir())
 	c.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}

@@ -1,7 +1,7 @@
-// Package audit records what was asked, decided and done so that an edit is detectable
-// later, offline: one hash chain a device, signed in segments by the device key. Append
-// writes an entry in the transaction of the act it describes. Everything above the
-// foundation may import it, and permission.
+// Package audit records what was requested, decided and done so that later changes to the log are
+// detectable, even offline: one hash chain per device, signed in segments by the device key. Append
+// writes an entry in the transaction of the action it describes. Permission and everything above
+// the foundation may import it.
 package audit
 
 import (
@@ -17,8 +17,8 @@ import (
 	"helix/backend/storage"
 )
 
-// The actions of a run, and of the parts of Helix that this package knows. Other domains
-// name their own in the same manner: noun, point, verb.
+// The actions of runs, and of the parts of Helix that this package knows. Other domains define
+// their own in the same form: noun, period, verb.
 const (
 	Start           = "start"
 	PermissionCheck = "permission_check"
@@ -39,14 +39,14 @@ const (
 	DataExport        = "data.export"
 	SegmentClosed     = "audit.segment"
 	Pruned            = "audit.pruned"
-	Alarm             = "audit.alarm"    // the head file did not fit the log
-	Accepted          = "audit.accepted" // somebody took notice of an alarm
-	LogReplaced       = "audit.replaced" // a restored database brought its own log
+	Alarm             = "audit.alarm"    // the head file did not match the log
+	Accepted          = "audit.accepted" // a person acknowledged an alarm
+	LogReplaced       = "audit.replaced" // a restored database has a log of its own
 	KeyChanged        = "auth.device_key"
-	UserRekeyed       = "user.rekeyed" // the subject is an id that the user had before
+	UserRekeyed       = "user.rekeyed" // the subject is the user's former id
 )
 
-// The outcomes this package and permission write; domains may add others.
+// The outcomes that this package and permission write. Domains may add others.
 const (
 	OK      = "ok"
 	Denied  = "denied"
@@ -54,23 +54,24 @@ const (
 	Pending = "pending"
 )
 
-// TokenActor is the kind of an actor who came in with a created token; the id is the token's.
+// TokenActor is the kind of an actor who authenticated with a created token. The actor id
+// is that of the token.
 const TokenActor = "token"
 
-// Entry is one thing that happened.
+// Entry is one event in the log.
 type Entry struct {
-	User        uuid.UUID // whose log; zero: the caller of the transaction, else the local user
+	User        uuid.UUID // owner of the entry; zero: the caller of the transaction, else the local user
 	ActorKind   string    // user, token, tool, skill, agent, schedule, system …; "" with ActorID "": the caller
 	ActorID     string
 	Action      string // required
-	SubjectKind string // what it was done to or by
+	SubjectKind string // what the action was performed on or by
 	SubjectID   string
 	Outcome     string    // "" is OK
-	RunID       uuid.UUID // the run it belongs to, or zero
-	Details     any       // JSON, redacted, at most 8 KiB of it is kept; nil: none
+	RunID       uuid.UUID // zero: none
+	Details     any       // JSON, redacted and truncated to 8 KiB; nil: none
 }
 
-// Appended is the event of one committed entry.
+// Appended is published for each committed entry.
 type Appended struct {
 	Seq     int64       `json:"seq"`
 	Action  string      `json:"action"`
@@ -80,13 +81,13 @@ type Appended struct {
 
 const maxName = 256 // bytes of a kind or an id
 
-// Append writes e as the next entry of this device's chain, in tx: the entry and the act
-// stand or fall together. Secret values in the details are replaced before they are hashed.
-// An act outside the database needs two entries, Start committed before it and Complete or
-// Error after it; Service.Record commits one on its own.
+// Append writes e as the next entry of this device's chain, in tx, so that the entry is committed
+// together with the action. Secret values in the details are replaced before hashing. An action
+// outside the database needs two entries: Start, committed before it, and Complete or Error after
+// it; Service.Record commits entries in a transaction of their own.
 //
-// It is Unavailable while this installation has no device key (locked or in recovery mode),
-// and Invalid for an entry without action or with a name above 256 bytes.
+// The error is Unavailable while this installation has no device key (locked or in recovery mode),
+// and Invalid for an entry without an action or with a name above 256 bytes.
 func Append(tx *storage.Tx, e Entry) error {
 	_, err := appendEntry(tx, e)
 	return err
@@ -129,8 +130,7 @@ func appendEntry(tx *storage.Tx, e Entry) (int64, error) {
 		}
 	}
 	if err := insert(h); err != nil {
-		// A savepoint that was rolled back leaves the cached head ahead of the table, which
-		// then refuses the gap.
+		// After a savepoint was rolled back, the cached head is ahead of the table, which rejects the gap.
 		now, err2 := loadHead(tx, dev)
 		if err2 != nil || !cached || now.hash == h.hash {
 			return 0, err
@@ -151,8 +151,8 @@ func appendEntry(tx *storage.Tx, e Entry) (int64, error) {
 	return r.Seq, nil
 }
 
-// Rekey is storage's, with an entry that says which user became which. The entries written
-// before keep the id that is under their hash, and are the user's all the same.
+// Rekey is storage.Rekey with an entry that records the change of the user's id. Earlier entries
+// keep the old id, which their hash covers, but still belong to the user.
 func Rekey(tx *storage.Tx, from, to uuid.UUID) error {
 	if err := tx.Rekey(from, to); err != nil {
 		return err
@@ -160,7 +160,7 @@ func Rekey(tx *storage.Tx, from, to uuid.UUID) error {
 	return Append(tx, Entry{User: to, Action: UserRekeyed, SubjectKind: "user", SubjectID: from.String(), Details: map[string]any{"from": from, "to": to}})
 }
 
-// insert writes r behind h.
+// insert inserts r after h.
 func (r *row) insert(tx *storage.Tx, h head) error {
 	r.Seq, r.Prev, r.At = h.seq+1, h.hash, max(tx.Now.UnixMicro(), h.at)
 	r.Hash = r.sum()
@@ -183,13 +183,13 @@ func (e *Entry) fill(tx *storage.Tx) error {
 	if e.ActorKind == "" && e.ActorID == "" {
 		if e.ActorKind = "system"; ok {
 			e.ActorKind, e.ActorID = "user", id.User.String()
-			if id.Token != uuid.Nil { // several may hold tokens of one user
+			if id.Token != uuid.Nil { // several programs may have tokens of one user
 				e.ActorKind, e.ActorID = TokenActor, id.Token.String()
 			}
 		}
 	}
 	if e.ActorKind == "user" && e.ActorID == e.User.String() {
-		e.ActorID = "" // the row says whose it is; the id says where the person was
+		e.ActorID = "" // the user is in the row; the id is that of the client
 		if ok && id.User == e.User && id.Token == uuid.Nil && id.Client != identity.ClientProgram {
 			e.ActorID = id.Client.String()
 		}
@@ -213,11 +213,11 @@ func (e *Entry) fill(tx *storage.Tx) error {
 	return nil
 }
 
-// head is where the next entry goes.
+// head is the end of the chain.
 type head struct {
-	seq  int64    // of the newest entry, 0 when there is none
+	seq  int64    // of the newest entry; 0 if there is none
 	at   int64    // its time in microseconds
-	hash [32]byte // what the next entry of this device chains to
+	hash [32]byte // hash to which this device's next entry is chained
 }
 
 func loadHead(tx *storage.Tx, dev uuid.UUID) (head, error) {
@@ -229,8 +229,8 @@ func loadHead(tx *storage.Tx, dev uuid.UUID) (head, error) {
 		return h, nil
 	}
 	if err == nil && newest != dev {
-		// The newest entry is another device's: this file came back from there. Our chain goes
-		// on where it ended, or starts.
+		// The newest entry is from another device, from which this file was restored. Our chain
+		// continues where it ended, or starts.
 		err = tx.QueryRow(`SELECT hash FROM audit_log WHERE device_id = ? ORDER BY seq DESC LIMIT 1`, dev).Scan(&own)
 		if errors.Is(err, sql.ErrNoRows) {
 			return h, nil
@@ -240,11 +240,11 @@ func loadHead(tx *storage.Tx, dev uuid.UUID) (head, error) {
 	return h, err
 }
 
-// localUser is the user of this installation, for entries of background work.
+// localUser returns the user of this installation, for entries of background work.
 func localUser(tx *storage.Tx) (u uuid.UUID, err error) {
 	err = tx.QueryRow(`SELECT user_id FROM sync_local`).Scan(&u)
 	return u, err
 }
 
-// timeOf turns microseconds into a time on the wire.
+// timeOf converts microseconds to a time on the wire.
 func timeOf(us int64) time.Time { return time.UnixMicro(us).UTC() }

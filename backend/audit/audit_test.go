@@ -86,7 +86,7 @@ func (e *env) export() []byte {
 
 func (e *env) keys() []ed25519.PublicKey { return []ed25519.PublicKey{e.db.Device().PublicKey} }
 
-// tamper changes the log the way somebody with the file would: without the triggers.
+// tamper changes the log like someone with access to the file: without the triggers.
 func (e *env) tamper(statements ...string) {
 	e.t.Helper()
 	err := e.db.Write(context.Background(), func(tx *storage.Tx) error {
@@ -147,7 +147,7 @@ func TestAppendChainsAndPublishes(t *testing.T) {
 	}
 }
 
-// TestEntriesNameTheClient: what a person did says where, and the id stays the user's.
+// TestEntriesNameTheClient checks that entries of a person contain the client, and the user's id.
 func TestEntriesNameTheClient(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -169,7 +169,7 @@ func TestEntriesNameTheClient(t *testing.T) {
 	}
 }
 
-// TestHeadCacheFollowsTheDatabase rolls a savepoint back under the cached end of the chain.
+// TestHeadCacheFollowsTheDatabase rolls back a savepoint, so that the cached end of the chain is wrong.
 func TestHeadCacheFollowsTheDatabase(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -218,7 +218,7 @@ func TestEntryIsChecked(t *testing.T) {
 		}
 	}
 	if err := e.s.Writable(e.ctx); err != nil {
-		t.Fatal(err) // a wrong entry does not make the log unwritable
+		t.Fatal(err) // an invalid entry does not make the log unwritable
 	}
 	e.append(Entry{Action: "a", SubjectID: "tab\tand\u0085\x00", Details: strings.Repeat("é\n\"", 9000)}, Entry{Action: "b", Details: json.RawMessage(strings.Repeat("[", 2000) + strings.Repeat("]", 2000))})
 	l, err := e.s.List(e.ctx, ListParams{})
@@ -236,8 +236,8 @@ func TestEntryIsChecked(t *testing.T) {
 	}
 }
 
-// TestTriggers: neither entries nor segments change in place, and only whole signed segments
-// may leave.
+// TestTriggers checks that neither entries nor segments can be changed in place, and only whole
+// signed segments can be deleted.
 func TestTriggers(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -305,8 +305,8 @@ func TestVerifyFindsTampering(t *testing.T) {
 	}
 }
 
-// TestForgedChain rebuilds the chain after a change, as one without the device key could:
-// only the signatures show it.
+// TestForgedChain rebuilds the chain after a change, which is possible without the device key: only
+// the signatures reveal it.
 func TestForgedChain(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -337,7 +337,7 @@ func TestForgedChain(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &h); err != nil {
 		t.Fatal(err)
 	}
-	h.Statements = nil // they name the hash before them
+	h.Statements = nil // they contain the previous hash
 	head, _ := json.Marshal(h)
 	lines[0] = string(head)
 	r, err := Verify(strings.NewReader(reseal(lines)), e.keys())

@@ -19,7 +19,7 @@ func BenchmarkAppend(b *testing.B) {
 	ctx := storagetest.Ctx(b, db)
 	run := uuid.New()
 	b.ReportAllocs()
-	for b.Loop() { // one operation is 100 entries in one transaction
+	for b.Loop() { // 100 entries in one transaction
 		if err := db.Write(ctx, func(tx *storage.Tx) error {
 			for i := range 100 {
 				if err := Append(tx, Entry{Action: NetworkCall, SubjectKind: "tool", SubjectID: "0190f1c2-7b7c-7000-8000-000000000000", RunID: run,

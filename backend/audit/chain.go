@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// row is one line of audit_log.
+// row is a row of audit_log.
 type row struct {
 	Seq         int64
 	ID          uuid.UUID
@@ -30,13 +30,13 @@ type row struct {
 	Hash        [32]byte
 }
 
-// genesis is what the first entry of a device chains to.
+// genesis returns the hash to which the first entry of a device is chained.
 func genesis(device uuid.UUID) [32]byte {
 	return sha256.Sum256(append([]byte("helix-audit-genesis"), device[:]...))
 }
 
-// sum is the hash that r must carry: the tag, each field behind its length (4 bytes, big
-// endian) in the order of the table, then the hash of the entry before.
+// sum returns the hash that r must have: of the tag, each field prefixed with its length (4 bytes,
+// big endian) in the order of the table, and the hash of the previous entry.
 func (r *row) sum() [32]byte {
 	var buf [1024]byte
 	b := r.appendHashed(buf[:0])
@@ -70,11 +70,11 @@ func prefixInt(b []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, 8), uint64(n))
 }
 
-// hashDetails is the details_hash of a text; no details hash like the empty text.
+// hashDetails returns the details_hash of a text. Missing details have the hash of the empty text.
 func hashDetails(details []byte) [32]byte { return sha256.Sum256(details) }
 
-// merkle computes an RFC 6962 tree head over leaves that arrive one by one, in memory that
-// grows with the logarithm of their number.
+// merkle computes an RFC 6962 tree head over leaves added one by one. Its memory grows with the
+// logarithm of their number.
 type merkle struct {
 	n     uint64
 	stack [][32]byte // roots of the complete subtrees, largest first
@@ -84,12 +84,12 @@ func (m *merkle) reset() { m.n, m.stack = 0, m.stack[:0] }
 
 // add appends one leaf.
 func (m *merkle) add(leaf [32]byte) {
-	var buf [33]byte // a zero byte marks leaves, a one marks nodes
+	var buf [33]byte // prefix 0 for leaves, 1 for nodes
 	copy(buf[1:], leaf[:])
 	m.push(sha256.Sum256(buf[:]))
 }
 
-// push appends the hash of one leaf.
+// push adds the hash of one leaf.
 func (m *merkle) push(h [32]byte) {
 	for n := m.n; n&1 == 1; n >>= 1 {
 		h = node(m.stack[len(m.stack)-1], h)
@@ -99,7 +99,7 @@ func (m *merkle) push(h [32]byte) {
 	m.n++
 }
 
-// root is the tree head over what was added; of nothing it is the hash of nothing.
+// root returns the tree head over the added leaves; without leaves, the hash of nothing.
 func (m *merkle) root() [32]byte {
 	if m.n == 0 {
 		return sha256.Sum256(nil)
@@ -119,7 +119,7 @@ func node(l, r [32]byte) [32]byte {
 	return sha256.Sum256(buf[:])
 }
 
-// segment is one line of audit_segments.
+// segment is a row of audit_segments.
 type segment struct {
 	Device    uuid.UUID
 	No        int64
@@ -134,7 +134,7 @@ type segment struct {
 	SignedAt  int64 // microseconds
 }
 
-// message is what the device key signs.
+// message returns what the device key signs.
 func (s *segment) message() []byte {
 	b := prefix(nil, []byte("helix-audit-seg-v1"))
 	b = prefix(b, s.Device[:])
@@ -151,7 +151,7 @@ func (s *segment) valid() bool {
 	return s.Count == s.Last-s.First+1 && len(s.Key) == ed25519.PublicKeySize && ed25519.Verify(s.Key, s.message(), s.Signature)
 }
 
-// plain makes a name fit for a log line: valid UTF-8 without control characters.
+// plain makes a name suitable for a log line: valid UTF-8 without control characters.
 func plain(s string) string {
 	clean := true
 	for i := 0; i < len(s); i++ {

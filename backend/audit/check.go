@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// checker follows one log entry by entry, in memory that does not grow with it. It is fed
-// in order: the entries of a segment, then the segment.
+// checker verifies one log entry by entry, in constant memory. The input must be in order: the
+// entries of a segment, then the segment.
 type checker struct {
 	keys    map[string]bool // trusted public keys
 	ranged  bool            // the log begins and ends anywhere
@@ -26,11 +26,11 @@ type checker struct {
 
 	started   bool
 	seq       int64
-	held      *heldEntry       // an entry after a gap: the next one tells a gap from a swap
-	prunedSeq int64            // the last entry of the segments whose entries were not there
-	lacking   int64            // details that were missing before statements were made
-	stated    bool             // a mark held a statement
-	alarms    map[string]int64 // the newest of each kind
+	held      *heldEntry       // an entry after a gap: the next one distinguishes a gap from a swap
+	prunedSeq int64            // last entry of the segments without entries
+	lacking   int64            // last entry whose details may be missing without a statement
+	stated    bool             // a mark contained a statement
+	alarms    map[string]int64 // latest of each kind
 }
 
 // chain is the state of one device.
@@ -44,20 +44,20 @@ type chain struct {
 	last      int64 // its last entry
 	segments  int64 // number of the last segment
 	lastHash  [32]byte
-	pruned    int64 // last segment whose entries were not there
+	pruned    int64 // number of the last segment without entries
 	prunedSeq int64
-	// What entries of an earlier version say was pruned. They count when they were signed
-	// before statements were made: later, anybody could have written them.
-	mayPrune, saidPruned int64
+	// Entries that an earlier version recorded as pruned. This counts only if it was signed before
+	// the first statement, because after that anyone could have written it.
+	mayPrune, legacyPruned int64
 }
 
 type heldEntry struct{ expected, found int64 }
 
-// verdict is what one entry looked like on its own.
+// verdict is the result of checking one entry by itself.
 type verdict struct {
-	own     bool // its content could be checked
-	mine    bool // it counts in the report
-	bad     bool // a field is not of the kind or size that it was written with
+	own     bool // its content is known
+	mine    bool // it is counted in the report
+	bad     bool // a field does not have its original type or size
 	sum     [32]byte
 	erased  bool
 	details bool   // the details match their hash
@@ -86,7 +86,7 @@ func (c *checker) chain(device uuid.UUID) *chain {
 	return ch
 }
 
-// problem records the first problem; unknown_key yields to any other.
+// problem records the first problem. It replaces unknown_key, but nothing else.
 func (c *checker) problem(kind string, seq int64, expected, found string) {
 	c.rep.OK = false
 	if c.bad || c.rep.Problem != "" && kind == ProblemUnknownKey {
@@ -146,8 +146,8 @@ func (c *checker) entry(r *row, v *verdict) {
 	c.meaning(ch, r, v)
 }
 
-// place checks that r follows the entry before, whatever device wrote it: the log begins with
-// entry 1 or behind segments whose entries left, or anywhere in a part.
+// place checks that r follows the previous entry of any device. The log begins with entry 1 or
+// after segments with pruned entries; a part begins anywhere.
 func (c *checker) place(r *row) bool {
 	if c.held != nil {
 		kind := ProblemGap
@@ -181,11 +181,11 @@ func (c *checker) gap(kind string) {
 	c.problem(kind, c.held.expected, strconv.FormatInt(c.held.expected, 10), strconv.FormatInt(c.held.found, 10))
 }
 
-// missing checks that something says why the details of r are not there.
+// missing checks that something accounts for the missing details of r.
 func (c *checker) missing(r *row) {
 	e := c.excuses
 	switch {
-	case bearsStatement(r): // never erased, and without it nothing would be missing
+	case bearsStatement(r): // never erased, because everything missing is accounted for by it
 	case e.details(r), !e.complete:
 		return
 	case e.start != nil && r.Seq <= e.start.Through:
@@ -196,15 +196,15 @@ func (c *checker) missing(r *row) {
 	c.problem(ProblemDetails, r.Seq, "details, or an entry that says that they were erased", "none")
 }
 
-// meaning acts on the entries that speak about the log itself.
+// meaning handles entries about the log itself.
 func (c *checker) meaning(ch *chain, r *row, v *verdict) {
 	if !v.own {
 		return
 	}
 	switch r.Action {
-	case Pruned: // of an earlier version; a statement says it now
+	case Pruned: // of an earlier version, replaced by statements
 		if n, err := strconv.ParseInt(r.SubjectID, 10, 64); err == nil && r.SubjectKind == "segment" {
-			ch.saidPruned = max(ch.saidPruned, n)
+			ch.legacyPruned = max(ch.legacyPruned, n)
 		}
 	case Alarm:
 		c.alarms[r.SubjectID] = r.Seq
@@ -257,7 +257,7 @@ func (c *checker) segment(s *segment) {
 		return
 	}
 	switch {
-	case ch.open.n == 0 && !ch.started: // its entries left
+	case ch.open.n == 0 && !ch.started: // its entries were pruned
 		ch.pruned, ch.prunedSeq = s.No, s.Last
 		if c.started { // entries of another device came before
 			c.problem(ProblemGap, s.First, "entries "+fmt.Sprint(s.First, " to ", s.Last), "none")
@@ -281,14 +281,14 @@ func (c *checker) segment(s *segment) {
 		return
 	}
 	if c.excuses.first == 0 || s.Last < c.excuses.first {
-		ch.mayPrune = ch.saidPruned
+		ch.mayPrune = ch.legacyPruned
 	}
 	ch.open.reset()
 	ch.segments, ch.lastHash = s.No, s.LastHash
 	c.rep.SignedThrough = max(c.rep.SignedThrough, s.Last)
 }
 
-// finish closes the report; h is the newest signed head that is known from elsewhere, or nil.
+// finish completes the report. h is the newest signed head known from elsewhere, or nil.
 func (c *checker) finish(h *Head) Report {
 	if c.held != nil {
 		c.gap(ProblemGap)
@@ -326,7 +326,7 @@ func (c *checker) finish(h *Head) Report {
 	return c.rep
 }
 
-// alarm reports what was found when somebody looked at the head file.
+// alarm reports a problem found by an earlier check of the head file.
 func (c *checker) alarm(code string, seq int64) {
 	was := c.bad
 	if _, known := sentences[code]; !known {

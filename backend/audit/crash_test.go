@@ -22,7 +22,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// crashChild runs until it is killed: start, act outside the database, complete.
+// crashChild runs until it is killed: start, action outside the database, complete.
 func crashChild(dir string) {
 	key, err := os.ReadFile(filepath.Join(dir, "key"))
 	if err != nil {
@@ -53,8 +53,8 @@ func crashChild(dir string) {
 	}
 }
 
-// TestKill kills the process between any two steps: each act has a start, what was cut off
-// is closed at the next start, nothing acknowledged is lost and the chain holds.
+// TestKill kills the process between any two steps: each action has a start, interrupted ones are
+// closed at the next start, no acknowledged entry is lost and the chain is valid.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -166,8 +166,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestDiskFull: with no room the act is refused and reads go on; with room again the chain
-// is whole.
+// TestDiskFull checks that without space the action is refused and reads continue; once there is
+// space again the chain is complete.
 func TestDiskFull(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limit(1) // SQLite takes the present size
+	limit(1) // SQLite raises it to the current size
 	var err error
 	for _, pad := range []int{1000, 0} { // a small entry may fit where a large one did not
 		err = nil
@@ -221,14 +221,14 @@ func TestRetention(t *testing.T) {
 	if err := e.s.Sign(e.ctx); err != nil {
 		t.Fatal(err)
 	}
-	e.many(3) // not signed: stays whatever its age
+	e.many(3) // unsigned: kept whatever its age
 	before := e.verify()
 	now = now.AddDate(0, 0, 91)
 	if err := e.s.Prune(e.ctx); err != nil {
 		t.Fatal(err)
 	}
 	r := e.verify()
-	if !r.OK || r.Erased != 53 || r.Entries != before.Entries+1 { // the entry that says so
+	if !r.OK || r.Erased != 53 || r.Entries != before.Entries+1 { // plus the entry that records it
 		t.Fatalf("%+v", r)
 	}
 	now = now.AddDate(0, 0, 400)
@@ -243,7 +243,7 @@ func TestRetention(t *testing.T) {
 	if r, err := VerifyAgainst(bytesReader(b), e.keys(), nil); err != nil || !r.OK || r.PrunedThrough != before.SignedThrough {
 		t.Fatalf("%+v %v", r, err)
 	}
-	// One more segment taken away by hand is not covered by the entry that says what left.
+	// The deletion of one more segment is not covered by the entry about the pruned ones.
 	if err := e.s.Sign(e.ctx); err != nil {
 		t.Fatal(err)
 	}

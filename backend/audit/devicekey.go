@@ -9,14 +9,14 @@ import (
 	"helix/backend/fault"
 )
 
-// DeviceKeyResult names the key that signs this device's part of the log.
+// DeviceKeyResult is the key that signs this device's part of the log.
 type DeviceKeyResult struct {
 	DeviceID  uuid.UUID `json:"deviceId"`
 	PublicKey string    `json:"publicKey"` // Ed25519, 64 hexadecimal characters
 }
 
-// DeviceKey tells this device's public key. Whoever has it, and got it another way than the
-// exported log, can verify an export without Helix's data.
+// DeviceKey returns this device's public key. With this key, obtained independently of the exported
+// log, an export can be verified without Helix's data.
 func (s *Service) DeviceKey(context.Context, struct{}) (DeviceKeyResult, error) {
 	d := s.db.Device()
 	if d.ID == uuid.Nil {

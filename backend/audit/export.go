@@ -23,15 +23,15 @@ import (
 	"helix/backend/storage"
 )
 
-const readBatch = 5000 // entries that one read transaction loads, so that none is long
+const readBatch = 5000 // entries per read transaction, so that none takes long
 
-// part is what an export or a verification covers.
+// part is the range of an export or a verification.
 type part struct {
 	lo, hi int64
 	ranged bool
 }
 
-// partOf turns times into whole segments.
+// partOf converts times to whole segments.
 func partOf(tx *storage.Tx, from, to *time.Time) (p part, err error) {
 	if p.lo, p.hi, err = seqRange(tx, from, to); err != nil || from == nil && to == nil {
 		return p, err
@@ -52,8 +52,8 @@ func partOf(tx *storage.Tx, from, to *time.Time) (p part, err error) {
 
 const segmentColumns = `SELECT device_id, no, first_seq, last_seq, count, first_prev, last_hash, root, public_key, signature, signed_at FROM audit_segments`
 
-// scanSegment reads a segment; one whose fields are not of the kind and size that they were
-// written with has no signature.
+// scanSegment reads a segment. If a field does not have its original type and size, the
+// signature is empty.
 func scanSegment(rows storage.Row) (g segment, err error) {
 	var dev, fp, lh, root []byte
 	var key []byte
@@ -71,7 +71,7 @@ func scanSegment(rows storage.Row) (g segment, err error) {
 	return g, nil
 }
 
-// segmentNo is one segment, nil when there is none.
+// segmentNo returns one segment, or nil if it does not exist.
 func segmentNo(tx *storage.Tx, dev uuid.UUID, no int64) (*segment, error) {
 	rows, err := tx.Query(segmentColumns+` WHERE device_id = ? AND no = ?`, dev, no)
 	if err != nil {
@@ -85,13 +85,13 @@ func segmentNo(tx *storage.Tx, dev uuid.UUID, no int64) (*segment, error) {
 	return &g, err
 }
 
-// fill copies a field and reports whether it had the size that it must have.
+// fill copies a field and reports whether it has the required size.
 func fill(dst, src []byte) bool {
 	clear(dst)
 	return copy(dst, src) == len(dst) && len(src) == len(dst)
 }
 
-// segments lists the signed segments of a part in order.
+// segments returns the signed segments of a part in order.
 func segments(tx *storage.Tx, p part) (out []segment, err error) {
 	err = tx.Select(segmentColumns + ` ORDER BY last_seq, device_id, no`).Each(func(row storage.Row) error {
 		g, err := scanSegment(row)
@@ -106,28 +106,28 @@ func segments(tx *storage.Tx, p part) (out []segment, err error) {
 	return out, err
 }
 
-// snapshot is what a verification or an export starts from, all of it from one moment.
+// snapshot is the input of a verification or an export, read at one moment.
 type snapshot struct {
 	part
 	segs    []segment
 	keys    []ed25519.PublicKey
 	said    []statement
 	isNew   bool
-	own     []uuid.UUID // the caller's ids: entries keep the one of their time
-	live    head        // the end that this process wrote
-	extra   bool        // there are rows beside the log
+	own     []uuid.UUID // the caller's ids: entries keep the id of their time
+	live    head        // the end written by this process
+	extra   bool        // there are rows outside of the log
 	found   headState
-	adopted bool // the head file may belong to the log that was here before
+	adopted bool // the head file may belong to the previous log
 }
 
-// takeSnapshot takes a snapshot while no segment is closed.
+// takeSnapshot takes a snapshot while no segment is being closed.
 func (s *Service) takeSnapshot(ctx context.Context, from, to *time.Time) (p snapshot, err error) {
 	s.closing.Lock()
 	defer s.closing.Unlock()
 	if p.keys, err = s.trusted(ctx); err != nil {
 		return p, err
 	}
-	if err := s.learnModern(ctx, p.keys); err != nil {
+	if err := s.findStatement(ctx, p.keys); err != nil {
 		return p, err
 	}
 	s.mu.Lock()
@@ -152,8 +152,8 @@ func (s *Service) takeSnapshot(ctx context.Context, from, to *time.Time) (p snap
 		if p.isNew, err = tx.LogIsNew(p.keys); err != nil {
 			return err
 		}
-		// Rows outside of the chain. Those without a number can only be in a table that was made
-		// again, and finding them reads it whole.
+		// Rows outside of the chain. Rows without a number can exist only in a table that was
+		// recreated; finding them requires a full scan.
 		stray := `SELECT EXISTS (SELECT 1 FROM audit_pruning)
 			OR EXISTS (SELECT 1 FROM audit_details WHERE seq < (SELECT coalesce(min(seq), 1) FROM audit_log))
 			OR EXISTS (SELECT 1 FROM audit_details WHERE seq > (SELECT coalesce(max(seq), 0) FROM audit_log))`
@@ -172,10 +172,10 @@ func (s *Service) takeSnapshot(ctx context.Context, from, to *time.Time) (p snap
 	})
 }
 
-// walk calls entry for each entry of a part, and segment behind its last entry.
+// walk calls entry for each entry of a part, and segment after its last entry.
 func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*row, []byte, bool) error, seg func(*segment) error) error {
 	next := 0
-	flush := func(before int64) error { // segments whose entries ended before this one
+	flush := func(before int64) error { // segments that ended before this entry
 		for next < len(segs) && segs[next].Last < before {
 			if err := seg(&segs[next]); err != nil {
 				return err
@@ -189,8 +189,8 @@ func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*
 	for first := true; more; first = false {
 		n := 0
 		err := s.db.Read(ctx, func(tx *storage.Tx) error {
-			// The last entry of the batch before comes again, so that a second one of its number
-			// does not slip through between two batches.
+			// Read the last entry of the previous batch again, so that a duplicate of its number is
+			// not missed between two batches.
 			rows, err := tx.Query(`SELECT l.seq, l.id, l.user_id, l.device_id, l.at, l.actor_kind, l.actor_id, l.action, l.subject_kind, l.subject_id, l.outcome, l.run_id, l.details_hash, l.prev_hash, l.hash, d.details
 				FROM audit_log l LEFT JOIN audit_details d ON d.seq = l.seq WHERE l.seq BETWEEN ? AND ? ORDER BY l.seq LIMIT ?`, last, p.hi, readBatch)
 			if err != nil {
@@ -234,8 +234,8 @@ func (s *Service) walk(ctx context.Context, p part, segs []segment, entry func(*
 	return flush(1<<63 - 1)
 }
 
-// Verify checks the log of this device against its keys and its newest signed head: every
-// entry of every user and device. The report counts the caller's own.
+// Verify verifies the log of this device, all entries of all users and devices, with its keys and
+// its newest signed head. The report counts only the caller's entries.
 func (s *Service) Verify(ctx context.Context, p VerifyParams) (Report, error) {
 	s.reading.RLock()
 	defer s.reading.RUnlock()
@@ -274,11 +274,11 @@ func (s *Service) verify(ctx context.Context, snap snapshot) (Report, error) {
 	return c.rep, nil
 }
 
-// ends checks what is known about the end of the log from elsewhere.
+// ends checks the end of the log against what is known from elsewhere.
 func (s *Service) ends(c *checker, snap snapshot, cut bool) {
 	last := max(c.seq, c.prunedSeq)
 	switch {
-	case c.held != nil: // finish says so
+	case c.held != nil: // reported by finish
 	case cut, last < snap.live.seq:
 		c.problem(ProblemTruncated, last+1, "entries up to "+strconv.FormatInt(snap.live.seq, 10)+", as they were written", "entries up to "+strconv.FormatInt(last, 10))
 	case last == 0 && !snap.isNew && s.db.Device().ID != uuid.Nil && !snap.adopted:
@@ -295,15 +295,15 @@ func (s *Service) ends(c *checker, snap snapshot, cut bool) {
 	}
 }
 
-// trusted are the keys of this installation, present and retired.
+// trusted returns the current and former keys of this installation.
 func (s *Service) trusted(ctx context.Context) ([]ed25519.PublicKey, error) {
 	return s.db.DeviceKeys(ctx)
 }
 
-// Export writes the log to a new file of mode 0600 that Verify can check without Helix. What
-// is not signed yet is signed first, and then the export as a whole, so that it needs the key
-// of the device. The log itself is verified, and what is wrong with it is in the export. Only the caller's entries are in
-// it; those of other users are links without content.
+// Export writes the log to a new file of mode 0600, which Verify can check without Helix. It first
+// signs all unsigned entries, and then the export as a whole, so it needs the device key. The log
+// is verified too, and any problem is recorded in the export. Only the caller's entries are
+// included; those of other users appear as links without content.
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
 	var res ExportResult
 	if !filepath.IsAbs(p.Path) {
@@ -349,7 +349,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	if err = errors.Join(f.Sync(), f.Close()); err != nil {
 		return ExportResult{}, fault.Unavailablef("Couldn't write the export. No partial file was left.").WithCause(err)
 	}
-	// A link refuses to replace a file that appeared meanwhile; some file systems have none.
+	// Link fails if the file exists by now. Some file systems do not support links.
 	if err = os.Link(f.Name(), p.Path); err == nil {
 		_ = os.Remove(f.Name())
 	} else if err = os.Rename(f.Name(), p.Path); err != nil {
@@ -411,8 +411,8 @@ func (s *Service) export(ctx context.Context, dst io.Writer, snap snapshot, prob
 	return entries, count, err
 }
 
-// header names the devices of a part and the keys that signed it, and has the statements that
-// matter to the caller's entries.
+// header returns the header with the devices of a part, the keys that signed it, and the statements
+// relevant to the caller's entries.
 func (s *Service) header(ctx context.Context, snap snapshot) (header, error) {
 	segs := snap.segs
 	h := header{T: "header", Format: formatName, Version: formatVersion, ExportedAt: time.Now().UTC().Format(time.RFC3339), Part: snap.ranged, Devices: []deviceKey{},

@@ -20,11 +20,10 @@ import (
 	"helix/backend/testkit"
 )
 
-// reseal writes the lines again with a trailer that fits, but without its signature: what a
-// forger can always do.
+// reseal writes the lines again with a matching trailer, but without its signature, as any forger can.
 func reseal(lines []string) string { return resealBy(lines, nil, nil) }
 
-// resealBy is reseal by whoever has the key.
+// resealBy is reseal by someone who has the key.
 func resealBy(lines []string, key ed25519.PublicKey, sign func([]byte) ([]byte, error)) string {
 	body := strings.Join(lines[:len(lines)-1], "\n") + "\n"
 	var n, g int64
@@ -60,7 +59,7 @@ func sample(t *testing.T) (*env, []byte) {
 	return e, e.export()
 }
 
-// TestEachByte flips one bit of each byte of an export: every one is detected.
+// TestEachByte flips one bit of each byte of an export: every change is detected.
 func TestEachByte(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -79,7 +78,7 @@ func TestEachByte(t *testing.T) {
 	}
 }
 
-// TestForgedLines changes the export and makes its trailer fit again.
+// TestForgedLines changes the export and updates its trailer.
 func TestForgedLines(t *testing.T) {
 	t.Parallel()
 	e, b := sample(t)
@@ -200,7 +199,7 @@ func TestNotAnExport(t *testing.T) {
 	}
 }
 
-// TestKeyChange: an entry signed by both keys carries the trust over.
+// TestKeyChange checks that an entry signed by both keys transfers trust.
 func TestKeyChange(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -297,7 +296,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := Verify(bytes.NewReader(b), key)
 		if err == nil && r.OK && r.SignedThrough > 0 && !bytes.Equal(b, good) && !bytes.Contains(b, []byte(`"details":null`)) {
-			// The signed entries must still be the ones that were signed.
+			// The signed entries must still be unchanged.
 			if r.SignedThrough != 4 {
 				t.Fatalf("%+v", r)
 			}

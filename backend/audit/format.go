@@ -11,10 +11,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// The export is JSON lines with their members in one fixed order, so that equal logs have
-// equal bytes and a reader need not be general. The order of lines: header; per device its
-// entries, each segment right behind its last entry; trailer with the SHA-256 of all lines
-// before it.
+// The export is JSON lines with their members in a fixed order, so that equal logs have equal bytes
+// and the parser can be simple. The order of lines: header; per device its entries, each segment
+// directly after its last entry; trailer with the SHA-256 of all preceding lines.
 
 const (
 	headerStart  = `{"t":"header",`
@@ -24,7 +23,7 @@ const (
 	trailerStart = `{"t":"end",`
 	formatName   = "helix-audit"
 
-	formatVersion = 2 // 1 had no statements and no signature over the whole
+	formatVersion = 2 // version 1 had neither statements nor a signature over the whole
 )
 
 // header is the first line.
@@ -33,10 +32,10 @@ type header struct {
 	Format     string      `json:"format"`
 	Version    int         `json:"version"`
 	ExportedAt string      `json:"exportedAt"`
-	Part       bool        `json:"part"` // limited to a time
+	Part       bool        `json:"part"` // limited to a period
 	Devices    []deviceKey `json:"devices"`
-	Statements []statement `json:"statements,omitempty"` // what excuses what is missing
-	Problem    string      `json:"problem,omitempty"`    // of the log itself, when the export was made
+	Statements []statement `json:"statements,omitempty"` // account for missing data
+	Problem    string      `json:"problem,omitempty"`    // of the log itself, at the time of the export
 }
 
 type deviceKey struct {
@@ -50,12 +49,12 @@ type trailer struct {
 	Entries  int64  `json:"entries"`
 	Segments int64  `json:"segments"`
 	SHA256   string `json:"sha256"`
-	// The device signs the export as a whole; version 1 had no such signature.
+	// The device signs the export as a whole. Version 1 had no such signature.
 	PublicKey string `json:"publicKey,omitempty"`
 	Signature string `json:"signature,omitempty"`
 }
 
-// message is what the device key signs.
+// message returns what the device key signs.
 func (t *trailer) message() []byte {
 	b := prefix(nil, []byte("helix-audit-export-v1"))
 	return prefix(prefixInt(prefixInt(b, t.Entries), t.Segments), []byte(t.SHA256))
@@ -87,7 +86,7 @@ func appendUUID(b []byte, id uuid.UUID) []byte {
 	return b
 }
 
-// appendEntryLine writes one entry; details is the stored text, nil when there is none.
+// appendEntryLine appends the line of one entry. details is the stored text, or nil.
 func appendEntryLine(b []byte, r *row, details []byte) []byte {
 	b = strconv.AppendInt(append(b, entryStart...), r.Seq, 10)
 	b = appendUUID(append(b, `,"id":"`...), r.ID)
@@ -114,7 +113,7 @@ func appendEntryLine(b []byte, r *row, details []byte) []byte {
 	return append(append(b, details...), '}')
 }
 
-// appendOtherLine writes the place of another user's entry in the chain and nothing else.
+// appendOtherLine appends only the position of another user's entry in the chain.
 func appendOtherLine(b []byte, r *row) []byte {
 	b = strconv.AppendInt(append(b, otherStart...), r.Seq, 10)
 	b = appendUUID(append(b, `,"device":"`...), r.Device)
@@ -145,8 +144,7 @@ func appendSegmentLine(b []byte, s *segment) []byte {
 
 var errFormat = errors.New("audit: not a line of an export")
 
-// reader takes a line apart in the order it was written; after the first mismatch it only
-// reports bad.
+// reader parses a line in the order in which it was written. After the first mismatch bad is set.
 type reader struct {
 	b     []byte
 	bad   bool
@@ -174,7 +172,7 @@ func (p *reader) int() (n int64) {
 	return n
 }
 
-// hexValue maps lower-case hexadecimal digits to their values and everything else to 0xff.
+// hexValue maps lower-case hexadecimal digits to their values, and everything else to 0xff.
 var hexValue = func() (t [256]byte) {
 	for i := range t {
 		t[i] = 0xff
@@ -218,7 +216,7 @@ func (p *reader) uuid() (id uuid.UUID) {
 	return id
 }
 
-// names keeps the strings that were met last, because a log repeats few of them.
+// names caches recent strings, because a log contains few distinct ones.
 type names [256]string
 
 func (n *names) of(b []byte) string {
@@ -232,7 +230,7 @@ func (n *names) of(b []byte) string {
 	return *slot
 }
 
-// str reads a string that was written by appendJSONString; any other spelling is bad.
+// str parses a string written by appendJSONString. Any other spelling sets bad.
 func (p *reader) str() string {
 	if len(p.b) == 0 || p.b[0] != '"' {
 		p.bad = true
@@ -274,7 +272,7 @@ func (p *reader) escaped() string {
 	return ""
 }
 
-// parseEntry reads an entry line; details alias line and are nil for null.
+// parseEntry parses an entry line. details refers to line and is nil for null.
 func parseEntry(line []byte, r *row, n *names) (details []byte, err error) {
 	p := reader{b: line, names: n}
 	p.lit(entryStart)
@@ -364,7 +362,7 @@ func parseSegment(line []byte, s *segment) error {
 	return nil
 }
 
-// parseStrict reads a header or trailer that must have exactly the bytes it was written with.
+// parseStrict parses a header or trailer, which must have exactly the bytes that were written.
 func parseStrict(line []byte, v any) error {
 	if err := json.Unmarshal(line, v); err != nil {
 		return errFormat

@@ -31,18 +31,17 @@ type SignedSegment struct {
 	SignedAt  int64  `json:"signedAt"` // microseconds since 1970
 }
 
-// Head is what is kept outside the database: the newest signed segment of a device. It has a
-// signature of its own, because a segment that stands in the log could be made into an older
-// head by anybody.
+// Head is the newest signed segment of a device, stored outside the database. It has a signature of
+// its own, because otherwise anyone could turn a segment from the log into an older head.
 type Head struct {
 	Device uuid.UUID `json:"deviceId"`
 	SignedSegment
-	// Pending is the segment that was about to be committed when the file was written: the log
-	// ends with it or with the one before.
+	// Pending is the segment that was about to be committed when the file was written. The log ends
+	// with it or with the previous one.
 	Pending *SignedSegment `json:"pending,omitempty"`
-	// Replacing says that another database was about to be put in place.
+	// Replacing means that the database was about to be replaced.
 	Replacing     bool   `json:"replacing,omitempty"`
-	HeadSignature string `json:"headSignature,omitempty"` // none: written by an earlier version
+	HeadSignature string `json:"headSignature,omitempty"` // empty: written by an earlier version
 }
 
 func (s *segment) signed() SignedSegment {
@@ -52,7 +51,7 @@ func (s *segment) signed() SignedSegment {
 
 func (s *segment) head() Head { return Head{Device: s.Device}.with(s) }
 
-// with is h at a segment; nil is before the first.
+// with returns h with a segment; nil stands for the state before the first.
 func (h Head) with(s *segment) Head {
 	if s != nil {
 		h.SignedSegment = s.signed()
@@ -60,7 +59,7 @@ func (h Head) with(s *segment) Head {
 	return h
 }
 
-// Key is the public key that signed the head.
+// Key returns the public key that signed the head.
 func (h Head) Key() ed25519.PublicKey {
 	from := h.SignedSegment
 	if h.Pending != nil {
@@ -70,7 +69,7 @@ func (h Head) Key() ed25519.PublicKey {
 	return b
 }
 
-// segment is the segment that was signed, nil when it is none.
+// segment returns the signed segment, or nil if it is malformed.
 func (g SignedSegment) segment(device uuid.UUID) *segment {
 	seg := &segment{Device: device, No: g.No, First: g.FirstSeq, Last: g.LastSeq, Count: g.LastSeq - g.FirstSeq + 1, SignedAt: g.SignedAt}
 	for _, f := range []struct {
@@ -104,7 +103,7 @@ func (h Head) message() []byte {
 	return append(b, strconv.FormatBool(h.Replacing)...)
 }
 
-// Valid reports whether the head carries good signatures by its own key.
+// Valid reports whether the head has valid signatures by its own key.
 func (h Head) Valid() bool {
 	if h.No != 0 && h.SignedSegment.segment(h.Device) == nil || h.No == 0 && h.SignedSegment != (SignedSegment{}) {
 		return false
@@ -121,8 +120,8 @@ func (h Head) Valid() bool {
 
 var errEmptyHead = errors.New("audit: the head file is empty")
 
-// ReadHead reads a head file. A missing one is NotFound, one without a good signature
-// Invalid.
+// ReadHead reads a head file. The error is NotFound if it is missing and Invalid if it has
+// no valid signature.
 func ReadHead(path string) (Head, error) {
 	var h Head
 	b, err := os.ReadFile(path)
@@ -143,9 +142,8 @@ func ReadHead(path string) (Head, error) {
 	return h, nil
 }
 
-// putHead signs a head and replaces the file with it: temp file, fsync, rename, fsync of the
-// folder. after says that it is written behind a commit, when a replacement of the database
-// may have begun.
+// putHead signs a head and replaces the file with it: temporary file, fsync, rename, fsync of the folder.
+// after means that it is called after a commit, when a replacement of the database may have begun.
 func (s *Service) putHead(h Head, after bool) (err error) {
 	if s.o.HeadFile == "" {
 		return nil
@@ -157,7 +155,7 @@ func (s *Service) putHead(h Head, after bool) (err error) {
 	}
 	h.Replacing = s.replacing
 	if h.No == 0 && h.Pending == nil {
-		return nil // nothing was signed
+		return nil // nothing has been signed
 	}
 	sig, err := s.db.Sign(h.message())
 	if err != nil {
@@ -196,7 +194,7 @@ func writeFile(path string, b []byte) (err error) {
 	return nil
 }
 
-// syncDir makes a rename durable where the system can; Windows cannot open folders.
+// syncDir makes a rename durable if the system supports it; Windows cannot open folders.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()
@@ -204,7 +202,7 @@ func syncDir(dir string) {
 	}
 }
 
-// lastSegment is the newest segment of a device, nil when there is none.
+// lastSegment returns the newest segment of a device, or nil.
 func lastSegment(tx *storage.Tx, dev uuid.UUID) (*segment, error) {
 	rows, err := tx.Query(segmentColumns+` WHERE device_id = ? ORDER BY no DESC LIMIT 1`, dev)
 	if err != nil {
@@ -218,12 +216,12 @@ func lastSegment(tx *storage.Tx, dev uuid.UUID) (*segment, error) {
 	return &g, err
 }
 
-// headState is what the head file says about the log.
+// headState is the result of comparing the head file with the log.
 type headState struct {
-	problem string // "" is none
-	head    *Head  // when it could be read
-	settle  bool   // it is right, and says more than is needed now
-	replace bool   // another database was being put in place when the process ended
+	problem string // "": none
+	head    *Head  // if it could be read
+	settle  bool   // it matches, but contains more than is needed now
+	replace bool   // the database was being replaced when the process ended
 }
 
 // checkHead compares the head file with the newest segment of this device.
@@ -252,7 +250,7 @@ func (s *Service) checkHead(tx *storage.Tx, keys []ed25519.PublicKey, last *segm
 	if h.Pending != nil {
 		newest = *h.Pending
 	}
-	var kept SignedSegment // what the log has at that place
+	var kept SignedSegment // the segment in the log at that position
 	if last != nil {
 		g, err := segmentNo(tx, h.Device, newest.No)
 		if err != nil {
@@ -266,14 +264,15 @@ func (s *Service) checkHead(tx *storage.Tx, keys []ed25519.PublicKey, last *segm
 	switch {
 	case last == nil && h.No == 0, last != nil && last.signed() == h.SignedSegment, last != nil && last.signed() == newest:
 		st.settle = h.Pending != nil || h.Replacing || earlier
-		if earlier && s.modern.Load() > 0 {
+		if earlier && s.statementSeq.Load() > 0 {
 			st.problem = ProblemHeadOld
 		}
 	case h.Replacing:
 		st.replace = true
 	case kept == newest && kept.No > 0:
-		// An earlier version wrote the file after the commit only, so a crash could leave it behind.
-		if st.settle = earlier && s.modern.Load() == 0; !st.settle {
+		// An earlier version wrote the file only after the commit, so it could be out of
+		// date after a crash.
+		if st.settle = earlier && s.statementSeq.Load() == 0; !st.settle {
 			st.problem = ProblemHeadOld
 		}
 	default:
@@ -282,8 +281,8 @@ func (s *Service) checkHead(tx *storage.Tx, keys []ed25519.PublicKey, last *segm
 	return st, nil
 }
 
-// noteHead puts on record that the head file does not fit the log, or that another database
-// was put in place and the log of that one is the log from now on.
+// noteHead records that the head file does not match the log, or that the database was replaced and
+// the log of the new one is now valid.
 func (s *Service) noteHead(tx *storage.Tx, found headState, adopt bool) error {
 	if s.o.HeadFile == "" || !adopt && !found.replace && found.problem == "" {
 		return nil
@@ -302,8 +301,8 @@ func (s *Service) noteHead(tx *storage.Tx, found headState, adopt bool) error {
 	return err
 }
 
-// replacingSoon writes into the head file that another database is about to be put in place,
-// so that a crash right behind that does not look like a log that was cut off.
+// replacingSoon records in the head file that the database is about to be replaced, so that after a
+// crash the log does not appear truncated.
 func (s *Service) replacingSoon() {
 	ctx := context.Background()
 	keys, err := s.db.DeviceKeys(ctx)

@@ -19,7 +19,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// again is a new start over the same database and head file.
+// again starts another service on the same database and head file.
 func (e *env) again() *env {
 	return &env{e.t, e.db, New(e.db, e.s.o), e.ctx}
 }
@@ -40,9 +40,9 @@ func withHead(t *testing.T) *env {
 	return e
 }
 
-// TestCrashAroundTheHead: the process may end before or after the commit that the head file
-// announces. Neither is an alarm, at once or after the next start; what was committed before
-// may not be missing in either case.
+// TestCrashAroundTheHead ends the process before or after the commit that the head file announces.
+// Neither raises an alarm, immediately or after the next start; in either case earlier commits must
+// not be missing.
 func TestCrashAroundTheHead(t *testing.T) {
 	t.Parallel()
 	e := withHead(t)
@@ -61,7 +61,7 @@ func TestCrashAroundTheHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	pending := e.head()
-	if r := e.verify(); !r.OK { // committed, and then the process ended
+	if r := e.verify(); !r.OK { // committed, then the process ended
 		t.Fatalf("after the commit: %+v", r)
 	}
 	e = e.again()
@@ -71,7 +71,7 @@ func TestCrashAroundTheHead(t *testing.T) {
 	if r := e.verify(); !r.OK || !bytes.Equal(after[:20], e.head()[:20]) || strings.Contains(string(e.head()), "pending") {
 		t.Fatalf("after the next start: %+v %s", r, e.head())
 	}
-	// The commit never came: its rows are not there.
+	// The commit did not happen: its rows do not exist.
 	e.tamper(`DELETE FROM audit_segments WHERE no = 2`)
 	e.putHead(pending)
 	e = e.again()
@@ -84,8 +84,8 @@ func TestCrashAroundTheHead(t *testing.T) {
 	}
 }
 
-// TestAlarm: a head file that does not fit goes on record before a new one takes its place,
-// verification goes on reporting it, and accepting it is an entry.
+// TestAlarm checks that a mismatching head file is recorded before it is replaced, verification
+// keeps reporting it, and accepting it is recorded.
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -143,9 +143,9 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// TestForgedExcuse: entries behind the last segment can be written by anybody who has the
-// file. Those that would excuse something are worth nothing without the device's signature.
-func TestForgedExcuse(t *testing.T) {
+// TestForgedStatement checks that entries after the last segment, which anyone with access to the file
+// can write, excuse nothing without the device's signature.
+func TestForgedStatement(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entry Entry
@@ -178,7 +178,7 @@ func TestForgedExcuse(t *testing.T) {
 	}
 }
 
-// TestLiveEnd: what this process wrote is known to it before it is signed.
+// TestLiveEnd checks that the process knows its own entries before they are signed.
 func TestLiveEnd(t *testing.T) {
 	t.Parallel()
 	e := withHead(t)
@@ -189,8 +189,8 @@ func TestLiveEnd(t *testing.T) {
 	}
 }
 
-// TestNewDatabase: nothing is wrong with a log that was not begun, nor with one whose process
-// ended before its first segment.
+// TestNewDatabase checks that an empty log is valid, and so is one whose process ended before its
+// first segment.
 func TestNewDatabase(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{HeadFile: filepath.Join(t.TempDir(), "audit-head")})
@@ -211,8 +211,8 @@ func TestNewDatabase(t *testing.T) {
 	}
 }
 
-// TestEarlierVersion: a log and a head file of the version before are intact, and what was
-// missing in them then is counted; more than that is reported from then on.
+// TestEarlierVersion checks that a log and a head file of the previous version are valid. What was
+// missing at the upgrade is counted; anything else is reported.
 func TestEarlierVersion(t *testing.T) {
 	t.Parallel()
 	e := withHead(t)
@@ -220,11 +220,11 @@ func TestEarlierVersion(t *testing.T) {
 	if err := e.s.Sign(e.ctx); err != nil {
 		t.Fatal(err)
 	}
-	// The first mark had no details, the head no signature of its own, and nothing says that a
-	// database is new.
+	// In that version the first mark had no details, the head had no signature of its own, and
+	// nothing recorded that a database is new.
 	e.tamper(`DELETE FROM audit_segments`, `DELETE FROM audit_log WHERE seq >= 4`, `DELETE FROM audit_details WHERE seq >= 4`)
 	e = e.again()
-	e.s.modern.Store(1) // makes marks without statements
+	e.s.statementSeq.Store(1) // write marks without statements
 	e.s.o.HeadFile = ""
 	e.many(6)
 	if err := e.s.Sign(e.ctx); err != nil {
@@ -265,8 +265,8 @@ func TestEarlierVersion(t *testing.T) {
 	}
 }
 
-// TestReplaced: a database that was put in place brings its own log, whatever the head file
-// said, also when the process ended in between; an entry says so.
+// TestReplaced checks that a replacing database has its own log, whatever the head file contains,
+// even if the process ended in between; an entry records it.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -293,7 +293,7 @@ func TestReplaced(t *testing.T) {
 			if err != nil || len(l.Entries) == 0 {
 				t.Fatalf("%+v %v", l, err)
 			}
-			// It excuses this one replacement only.
+			// It excuses only this replacement.
 			e.tamper(`DELETE FROM audit_log WHERE seq > 4`, `DELETE FROM audit_details WHERE seq > 4`, `DELETE FROM audit_segments WHERE no > 1`)
 			if r := e.again().verify(); r.Problem != ProblemTruncated {
 				t.Fatalf("cut again: %+v", r)
@@ -302,7 +302,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestKeysRotated: another key for sealed values changes nothing about the log.
+// TestKeysRotated checks that changing the key for sealed values does not affect the log.
 func TestKeysRotated(t *testing.T) {
 	t.Parallel()
 	sp := makeSpecimen(t)
@@ -329,9 +329,9 @@ func (sp *specimen) ctx(db *storage.DB) context.Context {
 	return identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin, Client: identity.ClientWindow})
 }
 
-// TestExportTamperings: each member and each line of an export, changed, removed, moved,
-// doubled and cut, is reported although the last line was made to fit again; so is a log that
-// was altered before it was exported.
+// TestExportTamperings changes, removes, moves, duplicates and truncates each member and each line
+// of an export: every change is reported even if the last line matches; so is a log that was
+// changed before the export.
 func TestExportTamperings(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -404,7 +404,8 @@ func TestExportTamperings(t *testing.T) {
 	t.Logf("%d alterations of %d lines", n, len(lines))
 }
 
-// TestRetentionReportsRemovedRows: the sweep names what it erased, once, and a second sweep says nothing.
+// TestRetentionReportsRemovedRows checks that the sweep records once what it erased, and a second
+// sweep records nothing.
 func TestRetentionReportsRemovedRows(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	pageBudget  = 15 * time.Millisecond // a list page stops looking after it
-	firstWindow = 1000                  // entries that a page looks through at first
+	pageBudget  = 15 * time.Millisecond // time after which a list page stops searching
+	firstWindow = 1000                  // entries in the first search window
 	maxWindow   = 1 << 20
 )
 
 const logColumns = `l.seq, l.id, l.at, l.action, l.actor_kind, l.actor_id, l.subject_kind, l.subject_id, l.outcome, l.run_id, l.hash`
 
-// List lists entries, newest first. It looks through the log in windows, so any filter
-// answers in bounded time; Next then leads on.
+// List lists entries, newest first. It searches the log in windows, so that any filter returns in
+// limited time; Next then continues the search.
 func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	res := ListResult{Entries: []LogEntry{}}
 	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
@@ -93,14 +93,14 @@ func (s *Service) list(tx *storage.Tx, p *ListParams, q *listQuery, res *ListRes
 	return nil
 }
 
-// listQuery is a filter as SQL, with the index that narrows most.
+// listQuery is a filter in SQL, with the most selective index.
 type listQuery struct {
 	user uuid.UUID
 	sql  string
 	args []any
 }
 
-// ownEntries is the condition that an entry l is one of the user's, and its arguments. Entries
+// ownEntries returns the condition that an entry l belongs to the user, and its arguments. Entries
 // keep the id that the user had when they were written.
 func ownEntries(tx *storage.Tx, user uuid.UUID) (string, []any, error) {
 	ids, err := tx.UserIDs(user)
@@ -193,8 +193,7 @@ func signedThrough(tx *storage.Tx) (n int64, err error) {
 	return n, err
 }
 
-// seqRange turns times into entries: the time of entries never goes back, so halving finds
-// the ends.
+// seqRange converts times to sequence numbers by binary search, since the times of entries never decrease.
 func seqRange(tx *storage.Tx, from, to *time.Time) (lo, hi int64, err error) {
 	if err := tx.QueryRow(`SELECT coalesce((SELECT min(seq) FROM audit_log), 1), coalesce((SELECT max(seq) FROM audit_log), 0)`).Scan(&lo, &hi); err != nil || lo > hi {
 		return lo, hi, err
@@ -214,7 +213,7 @@ func seqRange(tx *storage.Tx, from, to *time.Time) (lo, hi int64, err error) {
 	return lo, hi, nil
 }
 
-// firstAt is the first entry in lo..hi at or after a time, hi+1 when there is none.
+// firstAt returns the first entry in lo..hi at or after a time, or hi+1 if there is none.
 func firstAt(tx *storage.Tx, lo, hi, at int64) (int64, error) {
 	for lo <= hi {
 		mid := lo + (hi-lo)/2
@@ -255,7 +254,7 @@ func (s *Service) nameAll(ctx context.Context, es []LogEntry) {
 	}
 }
 
-// Get is one entry with its place in the chain.
+// Get returns one entry with its position in the chain.
 func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 	var res GetResult
 	user := identity.UserID(ctx)
@@ -308,7 +307,7 @@ func (s *Service) Get(ctx context.Context, p GetParams) (GetResult, error) {
 	return res, err
 }
 
-// Entries is the auditLog of a run's result: its entries in order, at most 1,000.
+// Entries returns the audit log of a run: its entries in order, at most 1,000.
 func (s *Service) Entries(ctx context.Context, runID uuid.UUID) ([]WireEntry, error) {
 	out := []WireEntry{}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {

@@ -19,27 +19,27 @@ import (
 const (
 	maxDetails = 8 << 10 // bytes of an entry's details
 	maxDepth   = 200     // SQLite's JSON functions take up to 1,000
-	minSecret  = 4       // shorter values would blank ordinary words
-	minPart    = 6       // a piece of a secret at the edge of a text counts from here on
+	minSecret  = 4       // shorter values would mask ordinary words
+	minPart    = 6       // minimum length of a part of a secret at the edge of a text
 )
 
-// Redactor replaces secret values in text. The zero value knows only the patterns. It is
-// safe for concurrent use.
+// Redactor replaces secret values in text. The zero value uses only the patterns. It is safe for
+// concurrent use.
 type Redactor struct {
 	mu    sync.RWMutex
-	known map[string]int // value → how often added
+	known map[string]int // value → number of calls of Add
 	forms []form
-	first [256]bool // bytes a form starts with
+	first [256]bool // first bytes of all forms
 }
 
-// form is one way a known value may be written.
+// form is one encoding of a known value.
 type form struct {
 	text string
-	edge bool // also blank a part of it at the edge of a text
+	edge bool // also match a part of it at the edge of a text
 }
 
-// Add makes value known, in plain, base64, hexadecimal, URL-encoded and JSON-escaped form,
-// until the returned function is called. Values shorter than 4 bytes are not kept.
+// Add registers a value to be replaced in plain, base64, hexadecimal, URL-encoded and JSON-escaped
+// form, until forget is called. Values shorter than 4 bytes are ignored.
 func (r *Redactor) Add(value string) (forget func()) {
 	if len(value) < minSecret {
 		return func() {}
@@ -78,15 +78,15 @@ func (r *Redactor) rebuild() {
 	}
 }
 
-// encodings lists how v may appear in a text; the first is v itself.
+// encodings returns the forms in which v may appear in a text; the first is v itself.
 func encodings(v string) []string {
 	out := []string{v, url.QueryEscape(v), url.PathEscape(v), hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v)))}
 	out = append(out, strings.ToLower(out[1]), percentAll(v), strings.ToLower(percentAll(v)))
 	if j, err := json.Marshal(v); err == nil {
 		out = append(out, string(j[1:len(j)-1]))
 	}
-	// Inside a longer base64 text the value starts at one of three bit offsets; the characters
-	// that it alone decides are the same each time.
+	// In a longer base64 text the value begins at one of three bit offsets. The characters that
+	// depend only on the value are the same each time.
 	for off := range 3 {
 		pad := append(make([]byte, off), v...)
 		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -110,13 +110,13 @@ func percentAll(v string) string {
 	return b.String()
 }
 
-// String replaces known values, then whatever looks like a credential.
+// String replaces known values, then everything that looks like a credential.
 func (r *Redactor) String(s string) string {
 	return redactPatterns(r.knownIn(s))
 }
 
-// knownIn replaces known values, also a long part of one at either end: text that arrives
-// in pieces is cut anywhere.
+// knownIn replaces known values, including a long part of one at either end, because text that
+// arrives in chunks can be cut anywhere.
 func (r *Redactor) knownIn(s string) string {
 	if r == nil || s == "" {
 		return s
@@ -158,10 +158,10 @@ func (r *Redactor) empty() bool {
 	return len(r.forms) == 0
 }
 
-// mask stands where a secret was.
+// mask replaces a secret.
 const mask = "‹redacted›"
 
-// reSecret finds credentials by their look. Digests (plain hexadecimal) are not secrets.
+// reSecret matches credentials by their form. Digests (plain hexadecimal) are not secrets.
 var reSecret = []*regexp.Regexp{
 	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
 	regexp.MustCompile(`\b(?:sk|pk|rk)[-_](?:[a-z]+[-_])*[A-Za-z0-9_-]{16,}`),
@@ -172,15 +172,15 @@ var reSecret = []*regexp.Regexp{
 	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`),
 }
 
-// reAfter finds a word that announces a credential; group 1 stays.
+// reAfter matches a word that precedes a credential; group 1 is kept.
 var reAfter = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b((?:bearer|basic|token)\s+|token["']?\s*[=:]\s*["']?)[A-Za-z0-9._~+/=-]{8,}`),
 	regexp.MustCompile(`(?i)((?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|client[_-]?secret)["']?\s*[=:]\s*["']?)[^\s"'&,;‹]{3,}`),
 	regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(?:@)`),
 }
 
-// hints are the words, in lower case, of which every pattern and every telling member name
-// needs one. They are grouped by their first letter.
+// hints are lower-case words of which every match of a pattern, and every name of a secret member,
+// contains one. They are grouped by their first letter.
 var hints = [256][]string{
 	'a': {"akia", "asia", "aiza", "apikey", "api_key", "api-key", "accesskey", "access_key", "access-key", "authorization"},
 	'b': {"bearer", "basic"},
@@ -195,7 +195,7 @@ var hints = [256][]string{
 	':': {"://"},
 }
 
-// suspicious says cheaply whether any pattern could match.
+// suspicious is a fast check whether any pattern could match.
 func suspicious[T string | []byte](s T) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -239,7 +239,7 @@ func redactPatterns(s string) string {
 	return s
 }
 
-// secretField says whether a member of this name holds a credential whatever its value.
+// secretField reports whether a member with this name contains a credential, whatever its value.
 func secretField(name string) bool {
 	if len(name) < 4 || len(name) > 40 {
 		return false
@@ -263,8 +263,8 @@ func secretField(name string) bool {
 	return false
 }
 
-// encodeDetails is the JSON that is stored and hashed: redacted, on one line, at most
-// maxDetails bytes. nil details give nil.
+// encodeDetails returns the JSON that is stored and hashed: redacted, on one line, at most
+// maxDetails bytes. It returns nil for nil.
 func encodeDetails(v any, r *Redactor) ([]byte, error) {
 	if v == nil {
 		return nil, nil
@@ -283,8 +283,8 @@ func encodeDetails(v any, r *Redactor) ([]byte, error) {
 	return b, nil
 }
 
-// depth is how deep a JSON text nests; brackets inside strings count too, which only makes
-// it larger.
+// depth returns the nesting depth of a JSON text. Brackets inside strings are counted too, so the
+// result may be too large.
 func depth(b []byte) (deepest int) {
 	n := 0
 	for _, c := range b {
@@ -299,7 +299,7 @@ func depth(b []byte) (deepest int) {
 	return deepest
 }
 
-// truncate keeps the head of a text that is too long, as a string inside valid JSON.
+// truncate returns the beginning of a text that is too long, as a string in valid JSON.
 func truncate(b []byte) []byte {
 	for n := min(len(b)-1, maxDetails-256); ; n /= 2 {
 		cut := n
@@ -317,16 +317,16 @@ func truncate(b []byte) []byte {
 	}
 }
 
-// leaf is one string value in a JSON text, quotes included.
+// leaf is one string value in a JSON text, including quotes.
 type leaf struct {
 	from, to int
 	key      bool
-	secret   bool // the value of a member with a telling name
+	secret   bool // the name of the member indicates a secret
 	text     string
 	changed  bool
 }
 
-// scrub redacts the strings of one compact JSON text.
+// scrub redacts the strings of a compact JSON text.
 func scrub(b []byte, r *Redactor) []byte {
 	if r.empty() && !suspicious(b) {
 		return b
@@ -393,8 +393,7 @@ func scrub(b []byte, r *Redactor) []byte {
 	return scrubNumbers(append(out, b[last:]...), r)
 }
 
-// scrubSplit blanks known values that are spread over neighbouring strings, as the chunks of
-// a stream are.
+// scrubSplit masks known values that are split across adjacent strings, such as the chunks of a stream.
 func scrubSplit(leaves []leaf, r *Redactor) (changed bool) {
 	var all strings.Builder
 	starts := make([]int, 0, len(leaves))
@@ -437,7 +436,7 @@ func scrubSplit(leaves []leaf, r *Redactor) (changed bool) {
 	return changed
 }
 
-// scrubNumbers blanks known values that are numbers, such as a PIN.
+// scrubNumbers masks known values that are numbers, such as a PIN.
 func scrubNumbers(b []byte, r *Redactor) []byte {
 	if r.empty() {
 		return b
@@ -458,7 +457,7 @@ func scrubNumbers(b []byte, r *Redactor) []byte {
 	return b
 }
 
-// appendJSONString appends s as JSON, escaped the way the export needs it.
+// appendJSONString appends s as JSON, with the escapes that the export requires.
 func appendJSONString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); i++ {

@@ -16,8 +16,8 @@ import (
 
 func bytesReader(b []byte) *bytes.Reader { return bytes.NewReader(b) }
 
-// TestPlantedSecrets: known values never reach the details, the export or a redacted error,
-// however they are written.
+// TestPlantedSecrets checks that known values never reach the details, the export or a redacted
+// error, in any encoding.
 func TestPlantedSecrets(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -47,7 +47,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	flat := func(s string) string { // what somebody would do to put pieces together
+	flat := func(s string) string { // how someone would join the parts
 		return strings.NewReplacer(`","`, "", `\"`, `"`, " … ", "").Replace(s)
 	}
 	for _, text := range []string{stored, export, flat(stored), e.s.Redact("could not use " + secret)} {
@@ -106,15 +106,15 @@ func TestKnownNumber(t *testing.T) {
 	t.Parallel()
 	var r Redactor
 	r.Add("48151623")
-	r.Add("abc") // too short to be kept
+	r.Add("abc") // too short to be registered
 	out, err := encodeDetails(map[string]any{"pin": 48151623, "list": []int{1, 48151623}, "t": "abc 48151623"}, &r)
 	if err != nil || strings.Contains(string(out), "48151623") || !json.Valid(out) || !strings.Contains(string(out), "abc") {
 		t.Fatalf("%s %v", out, err)
 	}
 }
 
-// FuzzRedact: whatever surrounds a known value, it does not come through, and the result is
-// JSON of bounded size.
+// FuzzRedact checks that a known value never passes, whatever surrounds it, and that the result is
+// JSON of limited size.
 func FuzzRedact(f *testing.F) {
 	f.Add("before ", " after")
 	f.Add("\"\\", "\u2028é")
@@ -212,7 +212,7 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
-// TestMerkle holds the published vectors of RFC 6962 tree heads.
+// TestMerkle uses the published test vectors of RFC 6962 tree heads.
 func TestMerkle(t *testing.T) {
 	t.Parallel()
 	leaves := []string{"", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"}

@@ -6,7 +6,7 @@ import (
 	"helix/backend/storage"
 )
 
-// noteOpened remembers where the log ended when the file was opened.
+// noteOpened stores the end of the log when the file was opened.
 func (s *Service) noteOpened() error {
 	return s.db.Read(context.Background(), func(tx *storage.Tx) error {
 		var seq int64
@@ -16,13 +16,12 @@ func (s *Service) noteOpened() error {
 	})
 }
 
-// replaced follows the database when a restore, rollback or salvage has put another file in
-// its place. The log of that file ends where it ends: an entry says that it took the place of
-// another, and the head file follows it. The same file opened again keeps the head that is
-// known, which it must still reach.
+// replaced handles the replacement of the database by a restore, rollback or salvage. The log of
+// the new file remains as it is: an entry records the replacement, and the head file is updated. If
+// the same file was opened again, the known head is kept, and the log must still contain it.
 func (s *Service) replaced(same bool) {
 	s.forgetHead()
-	s.modern.Store(0)
+	s.statementSeq.Store(0)
 	if !same {
 		s.adopt.Store(true)
 	}

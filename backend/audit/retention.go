@@ -14,10 +14,10 @@ import (
 	"helix/backend/storage"
 )
 
-const closedKey = "audit.closed_through" // in meta: starts up to here have an end
+const closedKey = "audit.closed_through" // in meta: every start up to here has an end
 
-// CloseInterrupted writes an error "interrupted" for each start that had no end when this
-// service was made. Run calls it; a second call finds nothing.
+// CloseInterrupted writes an error "interrupted" for each start without an end that is older than
+// this service. Run calls it; a second call finds nothing.
 func (s *Service) CloseInterrupted(ctx context.Context) (n int, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		n = 0
@@ -57,8 +57,8 @@ type openStart struct {
 	run      uuid.UUID
 }
 
-// openStarts finds starts of a run and subject that no later complete or error answers. A
-// run may start the same subject several times: the oldest starts are taken as answered.
+// openStarts returns starts of a run and subject without a later complete or error. If a run
+// started the same subject several times, the oldest starts are matched first.
 func openStarts(tx *storage.Tx, from, through int64, dev uuid.UUID) ([]openStart, error) {
 	var out []openStart
 	err := tx.Select(`SELECT s.seq, s.user_id, s.subject_kind, s.subject_id, s.run_id,
@@ -78,12 +78,12 @@ func openStarts(tx *storage.Tx, from, through int64, dev uuid.UUID) ([]openStart
 	return out, err
 }
 
-// Prune removes details and whole signed segments that are older than the settings keep
-// them. What stays verifies; an audit.pruned entry says what left.
+// Prune removes details and whole signed segments that exceed the configured retention. The rest
+// remains verifiable; an audit.pruned entry records what was removed.
 func (s *Service) Prune(ctx context.Context) error {
 	now := s.o.Now()
 	if d := s.o.DetailsDays(); d > 0 {
-		// Whole days, so that at most one entry a day says that details were erased.
+		// Whole days, so that at most one entry per day records erased details.
 		if _, err := s.eraseUntil(ctx, now.AddDate(0, 0, -d).UTC().Truncate(24*time.Hour)); err != nil {
 			return err
 		}
@@ -101,8 +101,8 @@ func (s *Service) Prune(ctx context.Context) error {
 	}
 }
 
-// pruneSegments removes the entries of up to 8 of the oldest segments that ended before
-// cutoff, and says whether there may be more.
+// pruneSegments removes the entries of up to 8 of the oldest segments that ended before cutoff.
+// more means that there may be others.
 func (s *Service) pruneSegments(ctx context.Context, cutoff int64) (more bool, err error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -136,7 +136,7 @@ func (s *Service) pruneSegments(ctx context.Context, cutoff int64) (more bool, e
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil || no == 0 {
 			return err
 		}
-		// The entry comes first: were it missing, what left would look like a theft.
+		// Write the entry first: without it, the pruned entries would look like tampering.
 		if err := Append(tx, Entry{User: s.db.LocalUser().ID, ActorKind: "system", Action: Pruned, SubjectKind: coversEntries, SubjectID: strconv.FormatInt(no, 10),
 			Details: &statement{Covers: coversEntries, Through: through, Count: through - first + 1}}); err != nil {
 			return err
@@ -152,8 +152,8 @@ func (s *Service) pruneSegments(ctx context.Context, cutoff int64) (more bool, e
 	return more, err
 }
 
-// EraseDetails removes the text of entries, of one subject or up to a time; the entries stay
-// and the chain stays provable. Erasing is itself an entry.
+// EraseDetails removes the details of entries, of one subject or up to a time. The entries remain
+// and the chain can still be verified. Erasing is itself recorded.
 func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult, error) {
 	if (p.SubjectID == "") == (p.Before == nil) {
 		return EraseResult{}, fault.Invalidf("Give either subjectId or before.")
@@ -162,7 +162,7 @@ func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult,
 		return EraseResult{}, fault.Invalidf("subjectId is longer than %d bytes.", maxName)
 	}
 	if _, err := s.db.Sign(nil); err != nil {
-		return EraseResult{}, err // without the key nothing could say what was erased
+		return EraseResult{}, err // without the key the erasure could not be recorded
 	}
 	user := identity.UserID(ctx)
 	s.reading.Lock()
@@ -190,7 +190,7 @@ func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult,
 			return err
 		}
 		res.Erased = 0
-		for _, id := range ids { // a statement is about the id that the entries have
+		for _, id := range ids { // a statement contains the id in the entries
 			r, err := tx.Exec(q+`)`, append([]any{id}, more...)...)
 			if err != nil {
 				return err
@@ -210,7 +210,7 @@ func (s *Service) EraseDetails(ctx context.Context, p EraseParams) (EraseResult,
 	return res, s.note(ctx, err)
 }
 
-// lastBefore is the last entry before a time, 0 when there is none.
+// lastBefore returns the last entry before a time, or 0.
 func lastBefore(tx *storage.Tx, t time.Time) (int64, error) {
 	lo, hi, err := seqRange(tx, nil, nil)
 	if err != nil {
@@ -220,8 +220,8 @@ func lastBefore(tx *storage.Tx, t time.Time) (int64, error) {
 	return seq - 1, err
 }
 
-// eraseUntil is retention of details, in steps that keep write transactions short. The entry
-// that says so comes first: were it missing, what left would look like a theft.
+// eraseUntil applies the retention of details, in steps that keep write transactions short. It writes the
+// entry that records this first: without it, the erased details would look like tampering.
 func (s *Service) eraseUntil(ctx context.Context, before time.Time) (total int64, err error) {
 	if _, err := s.db.Sign(nil); err != nil {
 		return 0, nil //nolint:nilerr // locked: the next sweep erases

@@ -15,8 +15,8 @@ import (
 	"helix/backend/storage"
 )
 
-// AppendKeyChange writes the entry that carries trust from the old key of this device to a
-// new one: both sign it. Signing goes on with the new key after it.
+// AppendKeyChange writes the entry that transfers trust from the old key of this device to a new
+// one; both sign it. From then on the new key is used.
 func AppendKeyChange(tx *storage.Tx, old, next ed25519.PublicKey, signOld, signNew func([]byte) ([]byte, error)) error {
 	k := keyChange{Old: old, New: next}
 	dev := tx.Device().ID
@@ -30,11 +30,11 @@ func AppendKeyChange(tx *storage.Tx, old, next ed25519.PublicKey, signOld, signN
 	return Append(tx, Entry{ActorKind: "system", Action: KeyChanged, SubjectKind: "device", SubjectID: dev.String(), Details: k})
 }
 
-// Run signs segments, closes what a crash cut off and removes what is too old, until ctx
-// ends; then it signs what is left.
+// Run signs segments, closes what a crash interrupted and removes what is too old, until ctx ends.
+// Then it signs the rest.
 func (s *Service) Run(ctx context.Context) error {
 	s.closeInterrupted(ctx)
-	if err := s.closeOne(ctx); err != nil && ctx.Err() == nil { // before anything replaces a head that does not fit
+	if err := s.closeOne(ctx); err != nil && ctx.Err() == nil { // before anything replaces a head that does not match
 		s.log.Warn("sign the audit log", "error", err)
 	}
 	sweep := time.NewTicker(time.Hour)
@@ -82,12 +82,12 @@ func (s *Service) closeInterrupted(ctx context.Context) {
 	}
 }
 
-// openSegment is what stands behind the last signed segment of this device.
+// openSegment is the part of the log after the last signed segment of this device.
 type openSegment struct {
-	no      int64 // number that it will get
+	no      int64 // its future number
 	from    int64 // first entry
 	last    int64
-	firstAt int64 // when the first entry was written
+	firstAt int64 // time of the first entry
 	prev    [32]byte
 }
 
@@ -114,7 +114,7 @@ func loadOpen(tx *storage.Tx, dev uuid.UUID) (o openSegment, err error) {
 	return o, tx.QueryRow(`SELECT max(seq) FROM audit_log`).Scan(&o.last)
 }
 
-// closeDue closes the segments that are full or old enough, and says when to look again.
+// closeDue closes the segments that are full or old enough, and returns when to check again.
 func (s *Service) closeDue(ctx context.Context) (time.Duration, error) {
 	for {
 		var o openSegment
@@ -124,7 +124,7 @@ func (s *Service) closeDue(ctx context.Context) (time.Duration, error) {
 		if o.from == 0 {
 			return time.Hour, nil
 		}
-		if n := o.last - o.from + 1; n < int64(s.o.SegmentEntries)-1 { // one place is for the mark
+		if n := o.last - o.from + 1; n < int64(s.o.SegmentEntries)-1 { // one entry is reserved for the mark
 			if age := time.Since(time.UnixMicro(o.firstAt)); age < s.o.SegmentAge {
 				return s.o.SegmentAge - max(age, 0), nil
 			}
@@ -135,8 +135,7 @@ func (s *Service) closeDue(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// Sign signs everything that is not signed yet. It is Unavailable while the device key is
-// locked.
+// Sign signs everything that is unsigned. The error is Unavailable while the device key is locked.
 func (s *Service) Sign(ctx context.Context) error {
 	for {
 		if err := s.closeOne(ctx); err != nil {
@@ -149,12 +148,12 @@ func (s *Service) Sign(ctx context.Context) error {
 	}
 }
 
-// closeOne signs one segment: at most SegmentEntries entries, the last of which says so when
-// the segment reaches the end of the log. Before it replaces the head file it looks whether
-// that still fits the log; what does not goes on record in the segment.
+// closeOne signs one segment of at most SegmentEntries entries. If the segment reaches the end of
+// the log, its last entry is a mark. Before closeOne replaces the head file it checks that it still
+// matches the log; a mismatch is recorded in the segment.
 //
-// The head file says what will be signed before the commit and what was signed after it, so
-// that wherever a crash falls the newest segment is one of the two it names.
+// The head file names what will be signed before the commit, and what was signed after it. So after
+// a crash at any point the newest segment is one of the two.
 func (s *Service) closeOne(ctx context.Context) error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -162,7 +161,7 @@ func (s *Service) closeOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.learnModern(ctx, keys); err != nil {
+	if err := s.findStatement(ctx, keys); err != nil {
 		return err
 	}
 	adopt := s.adopt.Load()
@@ -239,7 +238,7 @@ func (s *Service) closeOne(ctx context.Context) error {
 	return s.putHead(Head{Device: seg.Device}.with(&seg), true)
 }
 
-// fill computes the root over the entries, which must follow one another.
+// fill computes the root over the entries, which must be consecutive.
 func (s *segment) fill(tx *storage.Tx) error {
 	rows, err := tx.Query(`SELECT seq, hash FROM audit_log WHERE seq BETWEEN ? AND ? ORDER BY seq`, s.First, s.Last)
 	if err != nil {

@@ -15,59 +15,59 @@ import (
 	"helix/backend/storage"
 )
 
-// Options configure New; the zero value works.
+// Options configure New. The zero value works.
 type Options struct {
 	Logger *slog.Logger
-	// HeadFile is where the newest signed head is kept beside the database, mode 0600, so that
-	// a log that was cut off at its end shows; "" keeps none.
+	// HeadFile is the file, of mode 0600, that holds the newest signed head outside of the
+	// database, so that truncation of the log is detected; "": none.
 	HeadFile string
-	// SegmentEntries closes a segment, default 1,024; SegmentAge closes it that long after its
-	// first entry, default 60 s.
+	// SegmentEntries is the maximum size of a segment, default 1,024. SegmentAge is the maximum
+	// time from its first entry until it is closed, default 60 s.
 	SegmentEntries int
 	SegmentAge     time.Duration
-	// DetailsDays and EntryDays say how long details and entries stay, read before each sweep.
-	// nil: 90 and 400 days. 0 or less keeps them for ever.
+	// DetailsDays and EntryDays return how long details and entries are kept; they are called
+	// before each sweep. nil: 90 and 400 days. 0 or less: for ever.
 	DetailsDays, EntryDays func() int
-	// Name says what a subject is called, for lists; nil or "" shows the id only.
+	// Name returns the name of a subject, for lists; if it is nil or returns "", only the id is shown.
 	Name func(ctx context.Context, kind, id string) string
-	// Now is the clock of retention, for tests; nil is time.Now.
+	// Now returns the current time for retention, for tests; nil: time.Now.
 	Now func() time.Time
 }
 
-// Service serves the log: lists, verification, export, and in Run signing and retention.
-// There is one a database. Methods are safe for concurrent use.
+// Service manages the log: lists, verification and export, and in Run signing and retention. There
+// is one per database. Its methods are safe for concurrent use.
 type Service struct {
 	db  *storage.DB
 	o   Options
 	log *slog.Logger
 
 	secrets Redactor
-	opened  atomic.Int64 // the last entry when the file was opened: runs open before it were cut off
+	opened  atomic.Int64 // last entry when the file was opened: runs started before it were interrupted
 
 	mu      sync.Mutex
 	cur     head // committed
 	have    bool
-	next    head // of the transaction pending, not committed
+	next    head // of the uncommitted transaction pending
 	pending *storage.Tx
 
-	down     atomic.Pointer[fault.Error] // why the log cannot be written, nil when it can
-	probedAt atomic.Int64
-	wake     chan struct{}
-	again    atomic.Bool  // the file was replaced: look again for what was cut off
-	adopt    atomic.Bool  // the file was replaced: its log goes on where it ends
-	modern   atomic.Int64 // an entry with a statement, 0: none is known
-	closing  sync.Mutex   // one segment is closed at a time
-	reading  sync.RWMutex // nothing is pruned or erased while somebody walks the log
+	down         atomic.Pointer[fault.Error] // why the log cannot be written; nil: it can
+	probedAt     atomic.Int64
+	wake         chan struct{}
+	again        atomic.Bool  // the file was replaced: check again for interrupted runs
+	adopt        atomic.Bool  // the file was replaced: its log is valid as it is
+	statementSeq atomic.Int64 // an entry with a statement; 0: none is known
+	closing      sync.Mutex   // held while a segment is closed
+	reading      sync.RWMutex // held shared while the log is walked; pruning and erasing hold it exclusively
 
-	heading   sync.Mutex // the head file is written by one
-	replacing bool       // guarded by heading: another database is about to be put in place
+	heading   sync.Mutex // held while the head file is written
+	replacing bool       // guarded by heading: the database is about to be replaced
 }
 
-// located asks on the database's bus for the service of that database: Append is a plain
-// function of a transaction, and the bus is what both know.
-type located struct{ s **Service }
+// serviceQuery is published on the database's bus to find the service of that database. Append is a
+// plain function of a transaction, and the bus is what it has in common with the service.
+type serviceQuery struct{ s **Service }
 
-// New returns the service of db. It writes nothing; Run does.
+// New returns a Service on db. It writes nothing; Run does.
 func New(db *storage.DB, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -88,16 +88,16 @@ func New(db *storage.DB, o Options) *Service {
 		o.Now = time.Now
 	}
 	s := &Service{db: db, o: o, log: o.Logger, wake: make(chan struct{}, 1)}
-	bus.Subscribe(db.Bus(), func(_ uuid.UUID, l located) { *l.s = s })
+	bus.Subscribe(db.Bus(), func(_ uuid.UUID, l serviceQuery) { *l.s = s })
 	bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replacing) { s.replacingSoon() })
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, e storage.Replaced) { s.replaced(e.Same) })
 	_ = s.noteOpened()
 	return s
 }
 
-// serviceOf is the service of tx's database, nil when there is none.
+// serviceOf returns the service of tx's database, or nil.
 func serviceOf(tx *storage.Tx) (s *Service) {
-	bus.Publish(tx.Bus(), uuid.Nil, located{&s})
+	bus.Publish(tx.Bus(), uuid.Nil, serviceQuery{&s})
 	return s
 }
 
@@ -108,16 +108,16 @@ func (s *Service) redactor() *Redactor {
 	return &s.secrets
 }
 
-// KnowSecret makes a secret value known: from now on it is replaced wherever it would enter
-// the log, in plain, base64, hexadecimal or URL-encoded form, until forget is called. Call it
-// for each value before anything uses it.
+// KnowSecret registers a secret value. Until forget is called it is replaced wherever it would
+// enter the log, in plain, base64, hexadecimal or URL-encoded form. Call it for each value before
+// anything uses it.
 func (s *Service) KnowSecret(value string) (forget func()) { return s.secrets.Add(value) }
 
-// Redact replaces known secret values and what looks like a credential in a text that is
-// meant for a log, an error or a stored result.
+// Redact replaces known secret values and apparent credentials in a text that is meant for a log,
+// an error or a stored result.
 func (s *Service) Redact(text string) string { return s.secrets.String(text) }
 
-// cachedHead is the end of the chain as tx sees it, without asking the database.
+// cachedHead returns the end of the chain as tx sees it, without querying the database.
 func (s *Service) cachedHead(tx *storage.Tx) (head, bool) {
 	if s == nil {
 		return head{}, false
@@ -127,7 +127,7 @@ func (s *Service) cachedHead(tx *storage.Tx) (head, bool) {
 	if s.pending == tx {
 		return s.next, true
 	}
-	s.pending = nil // the transaction before this one was rolled back
+	s.pending = nil // the previous transaction was rolled back
 	return s.cur, s.have
 }
 
@@ -137,7 +137,7 @@ func (s *Service) forgetHead() {
 	s.have, s.pending = false, nil
 }
 
-// advance moves the head: for tx at once, for everybody when it commits.
+// advance moves the head: for tx immediately, for others when it commits.
 func (s *Service) advance(tx *storage.Tx, h head) {
 	if s == nil {
 		return
@@ -162,10 +162,9 @@ func (s *Service) advance(tx *storage.Tx, h head) {
 	})
 }
 
-// Record commits entries in a transaction of their own: the start of an act outside the
-// database, before it, or its end, after it. When they cannot be written the answer is
-// Unavailable, the act must not happen, and Writable says so to everybody until an entry
-// could be written again.
+// Record commits entries in a transaction of their own: before an action outside the database its
+// start, and after it its end. If they cannot be written, the error is Unavailable, the action must
+// not happen, and Writable returns the error to all callers until an entry can be written again.
 func (s *Service) Record(ctx context.Context, entries ...Entry) error {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		for _, e := range entries {
@@ -178,7 +177,7 @@ func (s *Service) Record(ctx context.Context, entries ...Entry) error {
 	return s.note(ctx, err)
 }
 
-// note remembers whether the log could be written.
+// note records whether the log could be written.
 func (s *Service) note(ctx context.Context, err error) error {
 	if err == nil {
 		if s.down.Swap(nil) != nil {
@@ -196,8 +195,8 @@ func (s *Service) note(ctx context.Context, err error) error {
 	return f
 }
 
-// Writable is nil when the audit log can be written, as far as is known, and Unavailable
-// with the reason otherwise. While it cannot, it tries again at most once a second.
+// Writable returns nil if the audit log is known to be writable, and else Unavailable with the
+// reason. While it is not, Writable tries again at most once a second.
 func (s *Service) Writable(ctx context.Context) error {
 	f := s.down.Load()
 	if f == nil {
@@ -215,8 +214,7 @@ func (s *Service) Writable(ctx context.Context) error {
 	return s.Record(ctx, Entry{User: user, ActorKind: "system", Action: "audit.resumed", Details: map[string]any{"reason": f.Message}})
 }
 
-// Degraded is why the log cannot be written, for the warning that stays visible, and "" when
-// it can.
+// Degraded returns why the log cannot be written, for the persistent warning, or "".
 func (s *Service) Degraded() string {
 	if f := s.down.Load(); f != nil {
 		return f.Message

@@ -13,26 +13,26 @@ import (
 	"helix/backend/storage"
 )
 
-// What a statement excuses.
+// What a statement accounts for.
 const (
-	coversStart   = "start"   // the first: details up to here that were missing before statements were made
+	coversStart   = "start"   // in the first statement: details up to here that were missing before there were statements
 	coversDetails = "details" // details that were erased
-	coversEntries = "entries" // entries that left with their segments
-	coversAlarm   = "alarm"   // an alarm that somebody took notice of
+	coversEntries = "entries" // entries that were pruned with their segments
+	coversAlarm   = "alarm"   // an acknowledged alarm
 )
 
-// statement is the details of an entry that excuses something that is missing or wrong. It is
-// signed by the device on its own: an entry that no segment covers yet could be written by
-// anybody who can write to the file.
+// statement is the details of an entry that accounts for something missing or wrong. The device
+// signs it separately, because anyone who can write to the file could write an entry that no
+// segment covers yet.
 type statement struct {
 	Covers    string            `json:"covers"`
 	Through   int64             `json:"throughSeq"`
 	Count     int64             `json:"count"`
 	User      string            `json:"userId,omitempty"`    // only this user's entries
-	SubjectID string            `json:"subjectId,omitempty"` // only entries about it; the code of an alarm
-	Before    string            `json:"before,omitempty"`    // the time that was asked for
+	SubjectID string            `json:"subjectId,omitempty"` // only entries about it; for an alarm its code
+	Before    string            `json:"before,omitempty"`    // the requested time
 	Device    uuid.UUID         `json:"deviceId"`
-	Seq       int64             `json:"seq"` // the entry it stands in
+	Seq       int64             `json:"seq"` // the entry that contains it
 	Prev      string            `json:"prevHash"`
 	Key       ed25519.PublicKey `json:"publicKey"`
 	Signature []byte            `json:"signature"`
@@ -54,7 +54,7 @@ func (st *statement) valid() bool {
 	return len(st.Key) == ed25519.PublicKeySize && st.Through < st.Seq && ed25519.Verify(st.Key, st.message(), st.Signature)
 }
 
-// sign makes st the statement of the entry behind h, and its text.
+// sign sets the fields of st for the entry after h, signs it and returns its JSON.
 func (st *statement) sign(tx *storage.Tx, h head) (_ []byte, err error) {
 	d := tx.Device()
 	st.Device, st.Key, st.Seq, st.Prev = d.ID, d.PublicKey, h.seq+1, hexOf(h.hash)
@@ -72,15 +72,15 @@ func parseStatement(details []byte) *statement {
 	return &st
 }
 
-// stating lists the actions whose details may be a statement. They are never erased, nor is
-// the change of a key, which later signatures need.
-const stating = `'audit.segment', 'data.erase', 'audit.pruned', 'audit.accepted'`
-const keepsDetails = stating + `, 'auth.device_key'`
+// statementActions lists the actions whose details may be a statement. These are never erased, nor are those
+// of a key change, which later signatures need.
+const statementActions = `'audit.segment', 'data.erase', 'audit.pruned', 'audit.accepted'`
+const keepsDetails = statementActions + `, 'auth.device_key'`
 
-// statements are the ones of the log that one of the keys signed and that stand where they
-// say.
+// statements returns the statements in the log that are signed by one of the keys and are at the
+// position they name.
 func statements(tx *storage.Tx, keys []ed25519.PublicKey) (out []statement, err error) {
-	rows, err := tx.Query(`SELECT l.seq, l.device_id, l.prev_hash, d.details FROM audit_log l INDEXED BY audit_log_action CROSS JOIN audit_details d ON d.seq = l.seq WHERE l.action IN (` + stating + `) ORDER BY l.seq`)
+	rows, err := tx.Query(`SELECT l.seq, l.device_id, l.prev_hash, d.details FROM audit_log l INDEXED BY audit_log_action CROSS JOIN audit_details d ON d.seq = l.seq WHERE l.action IN (` + statementActions + `) ORDER BY l.seq`)
 	if err != nil {
 		return nil, err
 	}
@@ -102,10 +102,10 @@ func statements(tx *storage.Tx, keys []ed25519.PublicKey) (out []statement, err 
 	return out, rows.Err()
 }
 
-// firstStatement is the details of the first mark: from it on nothing is missing without a
-// statement. In a log of an earlier version it counts what was missing then.
+// firstStatement returns the details of the first mark. From then on everything missing needs a
+// statement. In a log of an earlier version it counts what was missing at that time.
 func (s *Service) firstStatement(tx *storage.Tx, through int64) (any, error) {
-	if s.modern.Load() > 0 {
+	if s.statementSeq.Load() > 0 {
 		return nil, nil
 	}
 	st := &statement{Covers: coversStart, Through: through}
@@ -114,28 +114,28 @@ func (s *Service) firstStatement(tx *storage.Tx, through int64) (any, error) {
 	return st, err
 }
 
-// learnModern finds a statement of the log, or that there is none. One that was found before
-// must still be there: a log without any begins with statements anew.
-func (s *Service) learnModern(ctx context.Context, keys []ed25519.PublicKey) error {
+// findStatement sets statementSeq to the position of a statement in the log, or to 0 if there is none. It
+// searches only if the statement found before no longer exists.
+func (s *Service) findStatement(ctx context.Context, keys []ed25519.PublicKey) error {
 	return s.db.Read(ctx, func(tx *storage.Tx) error {
 		var there bool
-		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM audit_details WHERE seq = ?)`, s.modern.Load()).Scan(&there); err != nil || there {
+		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM audit_details WHERE seq = ?)`, s.statementSeq.Load()).Scan(&there); err != nil || there {
 			return err
 		}
 		sts, err := statements(tx, keys)
 		if err != nil {
 			return err
 		}
-		s.modern.Store(0)
+		s.statementSeq.Store(0)
 		if n := len(sts); n > 0 {
-			s.modern.Store(sts[n-1].Seq)
+			s.statementSeq.Store(sts[n-1].Seq)
 		}
 		return nil
 	})
 }
 
-// Accept puts on record that somebody took notice of an alarm: verification no longer reports
-// it. What is wrong with the head file now becomes an alarm first, and a new head is written.
+// Accept acknowledges an alarm, so that verification no longer reports it. A current problem with
+// the head file is first recorded as an alarm, and a new head is written.
 func (s *Service) Accept(ctx context.Context, p AcceptParams) (AcceptResult, error) {
 	if err := s.Sign(ctx); err != nil {
 		return AcceptResult{}, err
@@ -174,8 +174,7 @@ func (s *Service) Accept(ctx context.Context, p AcceptParams) (AcceptResult, err
 	return res, s.Sign(ctx)
 }
 
-// latest leaves out the statements about users other than own and those that a later one of the same
-// kind includes.
+// latest removes statements about users not in own, and those included in a later one of the same kind.
 func latest(sts []statement, own []uuid.UUID) (out []statement) {
 	type key struct{ covers, user, subject string }
 	at := map[key]int{}
@@ -194,19 +193,19 @@ func latest(sts []statement, own []uuid.UUID) (out []statement) {
 	return out
 }
 
-// coverage is what statements excuse, ready to be asked for each entry.
+// coverage is what statements account for, indexed for lookup by entry.
 type coverage struct {
-	all      int64 // details of everybody up to here
+	all      int64 // details of all users up to here
 	byUser   map[uuid.UUID]int64
 	bySubj   map[subjectOf]int64
-	entries  int64 // entries up to here left
+	entries  int64 // entries up to here were pruned
 	alarms   map[string]int64
 	start    *statement
-	first    int64               // the first statement: entries before it are of an earlier version
-	at       map[int64]string    // where each must stand: seq → hash before
-	keys     []ed25519.PublicKey // who signed them
+	first    int64               // the first statement: earlier entries are of an earlier version
+	at       map[int64]string    // required position of each: seq → previous hash
+	keys     []ed25519.PublicKey // that signed them
 	newest   int64
-	complete bool // what no statement excuses is wrong, although there may be no statement
+	complete bool // everything without a statement is a problem, even if there are no statements
 }
 
 type subjectOf struct {
@@ -262,8 +261,8 @@ func (c *coverage) details(r *row) bool {
 	return r.Seq <= c.all || r.Seq <= c.byUser[r.User] || r.Seq <= c.bySubj[subjectOf{r.User, r.SubjectID}]
 }
 
-// bearsStatement reports whether r was written with a statement. Entries of an earlier version
-// bear none: their subject is of another kind, and a mark had no details.
+// bearsStatement reports whether r was written with a statement. Entries of an earlier version have
+// none: their subject is of another kind, or they are marks without details.
 func bearsStatement(r *row) bool {
 	switch r.Action {
 	case SegmentClosed:

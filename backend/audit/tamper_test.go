@@ -20,14 +20,14 @@ import (
 	"helix/backend/testkit"
 )
 
-// A log that was made once and is altered in copies: three segments, two users, erased
-// details, details that retention erased and a segment whose entries left.
+// specimen is a log that is created once and changed in copies: three segments, two users, erased
+// details, details erased by retention and a pruned segment.
 type specimen struct {
 	dir   string
 	root  *storagetest.Root
 	heads map[string][]byte // head files of other times and places
 	older []byte            // the database two segments earlier
-	first int64             // the first entry that is still there
+	first int64             // the first entry that was not pruned
 	last  int64
 }
 
@@ -54,7 +54,7 @@ func makeSpecimen(t *testing.T) *specimen {
 	e.many(16)
 	sign()
 	now = now.AddDate(0, 0, 500)
-	if err := s.Prune(e.ctx); err != nil { // takes the first segments, and says so
+	if err := s.Prune(e.ctx); err != nil { // prunes the first segments and records it
 		t.Fatal(err)
 	}
 	now = now.AddDate(0, 0, -500)
@@ -120,7 +120,7 @@ func (e *env) close() {
 	}
 }
 
-// open opens the log as a start of Helix does, before anything is written.
+// open opens the log like a start of Helix, before anything is written.
 func (sp *specimen) open(t *testing.T) *env {
 	t.Helper()
 	db, err := storage.Open(context.Background(), storage.Options{Path: sp.path("helix.db"), Keys: storage.NewKeys(sp.root)})
@@ -131,7 +131,7 @@ func (sp *specimen) open(t *testing.T) *env {
 	return &env{t, db, New(db, Options{HeadFile: sp.path("audit-head"), SegmentEntries: 8}), storagetest.Ctx(t, db)}
 }
 
-// copyTo is the specimen in another folder.
+// copyTo copies the specimen to another folder.
 func (sp *specimen) copyTo(t *testing.T) *specimen {
 	t.Helper()
 	c := *sp
@@ -148,8 +148,7 @@ func (sp *specimen) copyTo(t *testing.T) *specimen {
 	return &c
 }
 
-// alter changes the file as somebody with a program for databases would: without triggers, and
-// in tables that take anything.
+// alter changes the file like someone with a database tool: without triggers, and without constraints.
 func (sp *specimen) alter(t *testing.T, statements ...string) {
 	t.Helper()
 	if len(statements) == 0 {
@@ -173,12 +172,12 @@ func (sp *specimen) alter(t *testing.T, statements ...string) {
 	}
 }
 
-// tampering is one alteration and the code that must report it; "" is any.
+// tampering is one change and the problem code that must be reported for it; "" is any.
 type tampering struct {
 	name    string
 	problem string
 	sql     []string
-	head    []byte // "" in place of it deletes
+	head    []byte // an empty one deletes it
 	noHead  bool
 	file    []byte // the whole database
 }
@@ -189,10 +188,10 @@ var auditTables = map[string][]string{
 	"audit_segments": {"device_id", "no", "first_seq", "last_seq", "count", "first_prev", "last_hash", "root", "public_key", "signature", "signed_at"},
 }
 
-// notHashed are the columns that verification does not cover, and why. There is none.
+// notHashed lists the columns that verification does not cover, with the reason. There are none.
 var notHashed = map[string]string{}
 
-// strange is another value of the same kind, from elsewhere.
+// strange returns a different value of the same kind.
 func strange(column string) string {
 	switch column {
 	case "seq", "at", "no", "first_seq", "last_seq", "count", "signed_at":
@@ -209,7 +208,7 @@ func strange(column string) string {
 	return `'other'`
 }
 
-// tamperings is the table: every column of every audit table × every change, every row ×
+// tamperings returns the test cases: every column of every audit table × every change, every row ×
 // every move, each table, and the head file.
 func tamperings(sp *specimen) (out []tampering) {
 	key := map[string]string{"audit_log": "seq", "audit_details": "seq", "audit_segments": "no"}
@@ -231,7 +230,7 @@ func tamperings(sp *specimen) (out []tampering) {
 			set("shorter", `CASE typeof(`+c+`) WHEN 'integer' THEN `+c+` - 1 WHEN 'blob' THEN substr(`+c+`, 1, length(`+c+`) - 1) ELSE substr(`+c+`, 2) || '!' END`)
 			set("longer", `CASE typeof(`+c+`) WHEN 'integer' THEN `+c+` + 1 WHEN 'blob' THEN CAST(`+c+` || x'00' AS BLOB) ELSE `+c+` || ' ' END`)
 			set("zero", `CASE typeof(`+c+`) WHEN 'integer' THEN 0 WHEN 'blob' THEN zeroblob(length(`+c+`)) WHEN 'null' THEN zeroblob(16) ELSE '' END || ''`)
-			// The values of two neighbours, where they differ.
+			// Swap the values of two adjacent rows, if they differ.
 			out = append(out, tampering{name: table + "." + c + " swapped", sql: at(
 				`CREATE TEMP TABLE two AS SELECT `+k+` AS k, `+c+` AS v FROM `+table+` WHERE `+k+` IN (SELECT a FROM pin UNION SELECT b FROM pin)`,
 				`UPDATE `+table+` SET `+c+` = (SELECT v FROM two WHERE two.k <> `+table+`.`+k+`) WHERE `+k+` IN (SELECT k FROM two)`)})
@@ -296,8 +295,8 @@ func tamperings(sp *specimen) (out []tampering) {
 	return out
 }
 
-// withoutSignature is the head as an earlier version wrote it, which anybody can make from a
-// segment of the log.
+// withoutSignature returns the head as written by an earlier version, which anyone can create from
+// a segment of the log.
 func withoutSignature(b []byte) []byte {
 	var h Head
 	if err := json.Unmarshal(b, &h); err != nil {
@@ -308,15 +307,15 @@ func withoutSignature(b []byte) []byte {
 	return b
 }
 
-// workshop is a copy of the specimen, open, that is put right again after each alteration.
-type workshop struct {
+// tamperBench is an open copy of the specimen that is restored after each change.
+type tamperBench struct {
 	*env
 	sp *specimen
 }
 
 var looseTables = []string{"audit_log", "audit_details", "audit_segments", "audit_pruning"}
 
-func (sp *specimen) workshop(t *testing.T) *workshop {
+func (sp *specimen) workshop(t *testing.T) *tamperBench {
 	t.Helper()
 	c := sp.copyTo(t)
 	var keep []string
@@ -324,10 +323,10 @@ func (sp *specimen) workshop(t *testing.T) *workshop {
 		keep = append(keep, `CREATE TABLE whole_`+table+` AS SELECT * FROM `+table)
 	}
 	c.alter(t, keep...)
-	return &workshop{c.open(t), c}
+	return &tamperBench{c.open(t), c}
 }
 
-func (w *workshop) exec(statements ...string) {
+func (w *tamperBench) exec(statements ...string) {
 	w.t.Helper()
 	if err := w.db.Write(context.Background(), func(tx *storage.Tx) error {
 		for _, q := range statements {
@@ -341,7 +340,7 @@ func (w *workshop) exec(statements ...string) {
 	}
 }
 
-func (w *workshop) apply(c tampering) {
+func (w *tamperBench) apply(c tampering) {
 	w.t.Helper()
 	w.exec(append(slices.Clone(c.sql), `DROP TABLE IF EXISTS temp.pin`, `DROP TABLE IF EXISTS temp.two`)...)
 	head := w.sp.path("audit-head")
@@ -356,8 +355,8 @@ func (w *workshop) apply(c tampering) {
 	}
 }
 
-// altered reports whether anything differs from the specimen: some alterations change nothing.
-func (w *workshop) altered() bool {
+// altered reports whether anything differs from the specimen, because some changes have no effect.
+func (w *tamperBench) altered() bool {
 	w.t.Helper()
 	head, _ := os.ReadFile(w.sp.path("audit-head"))
 	if !bytes.Equal(head, w.sp.heads["present"]) {
@@ -380,7 +379,7 @@ func (w *workshop) altered() bool {
 	return n > 0
 }
 
-func (w *workshop) repair() {
+func (w *tamperBench) repair() {
 	w.t.Helper()
 	var q []string
 	for _, table := range looseTables {
@@ -392,8 +391,8 @@ func (w *workshop) repair() {
 	}
 }
 
-// TestTamperings: every alteration of the table is reported, with its code and a sentence;
-// the specimen itself is intact.
+// TestTamperings checks that every change is reported, with its code and a sentence, and that the
+// specimen itself is valid.
 func TestTamperings(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -439,7 +438,7 @@ func TestTamperings(t *testing.T) {
 	}
 }
 
-// TestTamperingsTogether makes several alterations at a time, chosen by a seed.
+// TestTamperingsTogether makes several changes at a time, chosen by a seed.
 func TestTamperingsTogether(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")

@@ -16,18 +16,17 @@ import (
 	"helix/backend/fault"
 )
 
-// Verify reads an export and checks all of it: every hash, the chain of each device, the
-// Merkle root and signature of each segment, and that nothing is missing. keys are the
-// device keys that the reader trusts; segments signed by another one are reported as
-// unknown_key, with the chain still checked. It needs no database and no network, reads r
-// once and uses a few MiB whatever its size. What is wrong is in the Report; an error means
-// that r could not be read, or is not an export at all (Invalid).
+// Verify reads an export and verifies all of it: every hash, the chain of each device, the Merkle root and
+// signature of each segment, and that nothing is missing. keys are the trusted device keys; segments
+// signed by another key are reported as unknown_key, and the chain is still verified. It needs no database
+// and no network, reads r once and uses a few MiB whatever its size. Problems are in the Report; an error
+// means that r could not be read or is not an export (Invalid).
 func Verify(r io.Reader, keys []ed25519.PublicKey) (Report, error) {
 	return VerifyAgainst(r, keys, nil)
 }
 
-// VerifyAgainst is Verify that also knows the newest signed head, so that a log whose end
-// was cut off shows as truncated.
+// VerifyAgainst is Verify with a known newest signed head, so that a log whose end was removed is
+// reported as truncated.
 func VerifyAgainst(r io.Reader, keys []ed25519.PublicKey, head *Head) (Report, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	sum := sha256.New()
@@ -68,7 +67,7 @@ func VerifyAgainst(r io.Reader, keys []ed25519.PublicKey, head *Head) (Report, e
 	return c.rep, nil
 }
 
-// readHeader reads the first line, which grows with the number of statements.
+// readHeader reads the first line, whose length depends on the number of statements.
 func readHeader(br *bufio.Reader) ([]byte, error) {
 	var out []byte
 	for len(out) < 16<<20 {
@@ -87,7 +86,7 @@ func readHeader(br *bufio.Reader) ([]byte, error) {
 	return out, nil
 }
 
-// seal checks what the device signed over the whole export.
+// seal checks the device's signature over the whole export.
 func (v *verifier) seal() {
 	switch t := &v.trailer; {
 	case v.header.Version == 1 && v.c.stated:
@@ -114,14 +113,14 @@ type verifier struct {
 	line    int64
 }
 
-// chunk is a piece of the file that ends at the end of a line. Reading, taking apart and
-// checking happen in three stages; only the middle one, which hashes, runs in parallel.
+// chunk is a part of the file that ends at the end of a line. Chunks are read, parsed and checked
+// in three stages. Only parsing, which includes hashing, runs in parallel.
 type chunk struct {
 	buf     []byte
 	n       int
 	recs    []record
 	done    chan struct{}
-	trailer []byte // the last line, when it is in this chunk
+	trailer []byte // the last line, if it is in this chunk
 	sum     [32]byte
 	names   names
 }
@@ -146,7 +145,7 @@ func (v *verifier) run(br *bufio.Reader, sum hash.Hash) error {
 	workers := min(4, max(1, runtime.GOMAXPROCS(0)))
 	free := make(chan *chunk, 2*workers+2)
 	for range cap(free) {
-		free <- &chunk{} // memory comes with the first use
+		free <- &chunk{} // memory is allocated at the first use
 	}
 	todo, inOrder := make(chan *chunk, cap(free)), make(chan *chunk, cap(free))
 	for range workers {
@@ -177,8 +176,8 @@ func (v *verifier) run(br *bufio.Reader, sum hash.Hash) error {
 	return nil
 }
 
-// readChunks cuts the file into chunks of whole lines and hashes all lines before the
-// trailer. A line that is too long becomes a chunk that no parser accepts.
+// readChunks divides the file into chunks of whole lines and hashes all lines before the trailer. A
+// line that is too long becomes a chunk that no parser accepts.
 func readChunks(br *bufio.Reader, sum hash.Hash, free, todo, inOrder chan *chunk) error {
 	var rest []byte
 	for eof := false; !eof; {
@@ -225,7 +224,7 @@ func readChunks(br *bufio.Reader, sum hash.Hash, free, todo, inOrder chan *chunk
 	return nil
 }
 
-// parse takes the lines apart and computes what each entry's hash should be.
+// parse parses the lines and computes the expected hash of each entry.
 func (ch *chunk) parse() {
 	b := ch.buf[:ch.n]
 	for len(b) > 0 {
@@ -258,10 +257,10 @@ func (ch *chunk) parse() {
 	}
 }
 
-// noDetails is the details_hash of an entry that never had any.
+// noDetails is the details_hash of an entry without details.
 var noDetails = hashDetails(nil)
 
-// judge is what an entry looks like on its own.
+// judge checks an entry by itself.
 func judge(r *row, details []byte) verdict {
 	v := verdict{own: true, mine: true, sum: r.sum(), details: true}
 	if details == nil {

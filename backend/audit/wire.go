@@ -7,31 +7,31 @@ import (
 	"github.com/google/uuid"
 )
 
-// WireEntry is an entry in the auditLog of a run's result.
+// WireEntry is an entry in the audit log of a run's result.
 type WireEntry struct {
 	Timestamp time.Time       `json:"timestamp"`
 	TS        int64           `json:"ts"` // milliseconds since 1970
 	Action    string          `json:"action"`
-	Details   json.RawMessage `json:"details"` // null when there are none, or they were erased
+	Details   json.RawMessage `json:"details"` // null if there are none or they were erased
 }
 
-// WireActor is who did it.
+// WireActor is who performed the action.
 type WireActor struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	Name string `json:"name,omitempty"` // of a token: as it was called when it was made
+	Name string `json:"name,omitempty"` // of a token: its name when it was created
 
-	Client string `json:"client,omitempty"` // of a user: window, browser or terminal, where that is known
+	Client string `json:"client,omitempty"` // of a user: window, browser or terminal, if known
 }
 
-// WireSubject is what it was done to, or what did it on the user's behalf.
+// WireSubject is what the action was performed on, or what performed it on the user's behalf.
 type WireSubject struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	Name string `json:"name,omitempty"` // as it is called now, when it still exists
+	Name string `json:"name,omitempty"` // current name, if it still exists
 }
 
-// LogEntry is an entry as Activity shows it.
+// LogEntry is an entry as shown in Activity.
 type LogEntry struct {
 	Seq       int64           `json:"seq"`
 	ID        uuid.UUID       `json:"id"`
@@ -42,12 +42,12 @@ type LogEntry struct {
 	Subject   WireSubject     `json:"subject"`
 	Outcome   string          `json:"outcome"`
 	RunID     *uuid.UUID      `json:"runId,omitempty"`
-	Details   json.RawMessage `json:"details"` // null when there are none, or they were erased
+	Details   json.RawMessage `json:"details"` // null if there are none or they were erased
 	Hash      string          `json:"hash"`    // hexadecimal
-	Signed    bool            `json:"signed"`  // inside a signed segment
+	Signed    bool            `json:"signed"`  // included in a signed segment
 }
 
-// ListParams select entries. Times are inclusive.
+// ListParams filters entries. Times are inclusive.
 type ListParams struct {
 	From      *time.Time `json:"from,omitempty"`
 	To        *time.Time `json:"to,omitempty"`
@@ -55,7 +55,7 @@ type ListParams struct {
 	SubjectID string     `json:"subjectId,omitempty"`
 	RunID     *uuid.UUID `json:"runId,omitempty"`
 	Outcome   string     `json:"outcome,omitempty"`
-	Text      string     `json:"text,omitempty"`   // part of an action, id or detail, in any case
+	Text      string     `json:"text,omitempty"`   // substring of an action, id or detail, ignoring case
 	Limit     int        `json:"limit,omitempty"`  // 1..100, default 50
 	Before    int64      `json:"before,omitempty"` // only entries with a smaller seq
 }
@@ -63,17 +63,17 @@ type ListParams struct {
 // ListResult is one page, newest first.
 type ListResult struct {
 	Entries []LogEntry `json:"entries"`
-	// Next is the before of the next page. It may be there although the page is not full, even
-	// empty: a page looks only as far as it can in 20 ms.
+	// Next is the value of before for the next page. It may be set even if the page is not full or
+	// empty, because the search for a page is limited to 20 ms.
 	Next *int64 `json:"next,omitempty"`
 }
 
-// GetParams name an entry.
+// GetParams identifies an entry.
 type GetParams struct {
 	Seq int64 `json:"seq"`
 }
 
-// Segment is a signed piece of the log.
+// Segment is a signed part of the log.
 type Segment struct {
 	No        int64     `json:"no"`
 	FirstSeq  int64     `json:"firstSeq"`
@@ -83,54 +83,54 @@ type Segment struct {
 	SignedAt  time.Time `json:"signedAt"`
 }
 
-// GetResult is an entry with its place in the chain.
+// GetResult is an entry with its position in the chain.
 type GetResult struct {
 	LogEntry
 	PrevHash    string   `json:"prevHash"`
 	DetailsHash string   `json:"detailsHash"`
-	Erased      bool     `json:"erased"` // there were details, and they were erased
+	Erased      bool     `json:"erased"` // the details were erased
 	Previous    *int64   `json:"previous,omitempty"`
 	Following   *int64   `json:"following,omitempty"`
 	Segment     *Segment `json:"segment,omitempty"`
 }
 
-// VerifyParams limit a verification to the segments that touch a time; absent: everything.
+// VerifyParams limits a verification to the segments that overlap a period; absent: everything.
 type VerifyParams struct {
 	From *time.Time `json:"from,omitempty"`
 	To   *time.Time `json:"to,omitempty"`
 }
 
-// ExportParams say where the export goes and what is in it.
+// ExportParams sets the destination and the content of an export.
 type ExportParams struct {
 	Path string     `json:"path"` // absolute; must not exist
 	From *time.Time `json:"from,omitempty"`
 	To   *time.Time `json:"to,omitempty"`
 }
 
-// ExportResult is what was written.
+// ExportResult describes the written file.
 type ExportResult struct {
 	Path     string `json:"path"`
 	Entries  int64  `json:"entries"`
 	Segments int64  `json:"segments"`
 }
 
-// EraseParams choose whose details go. Exactly one is given.
+// EraseParams selects the details to erase. Exactly one field is set.
 type EraseParams struct {
 	SubjectID string     `json:"subjectId,omitempty"`
 	Before    *time.Time `json:"before,omitempty"`
 }
 
-// EraseResult is what was erased.
+// EraseResult counts what was erased.
 type EraseResult struct {
 	Erased int64 `json:"erased"`
 }
 
-// AcceptParams name the problem of a Report that came from an alarm or from the head file.
+// AcceptParams names the problem of a Report that came from an alarm or from the head file.
 type AcceptParams struct {
 	Problem string `json:"problem"`
 }
 
-// AcceptResult names the newest alarm that was accepted.
+// AcceptResult names the newest accepted alarm.
 type AcceptResult struct {
 	Seq int64 `json:"seq"`
 }
@@ -139,21 +139,21 @@ type AcceptResult struct {
 const (
 	ProblemHash           = "hash"            // something was changed
 	ProblemGap            = "gap"             // an entry or a segment is missing
-	ProblemOrder          = "order"           // entries stand in another order
-	ProblemDuplicate      = "duplicate"       // an entry is there twice
+	ProblemOrder          = "order"           // entries are not in order
+	ProblemDuplicate      = "duplicate"       // an entry occurs twice
 	ProblemSignature      = "signature"       // a segment does not match its signature
-	ProblemTruncated      = "truncated"       // the end was cut off
+	ProblemTruncated      = "truncated"       // the end was removed
 	ProblemUnknownKey     = "unknown_key"     // signed by a key that is not trusted; the chain was checked
-	ProblemDetails        = "details"         // details are missing and no entry says that they were erased
+	ProblemDetails        = "details"         // details are missing without a record that they were erased
 	ProblemExtra          = "extra"           // rows that belong to no entry
-	ProblemHeadMissing    = "head_missing"    // the file that names the end of the log is not there
+	ProblemHeadMissing    = "head_missing"    // the head file is missing
 	ProblemHeadEmpty      = "head_empty"      // it is empty
-	ProblemHeadUnreadable = "head_unreadable" // it is not what was written, or cannot be read
-	ProblemHeadForeign    = "head_foreign"    // it is another device's
+	ProblemHeadUnreadable = "head_unreadable" // it is malformed, or cannot be read
+	ProblemHeadForeign    = "head_foreign"    // it belongs to another device
 	ProblemHeadOld        = "head_old"        // it is an older copy
 )
 
-// sentences say what each problem means.
+// sentences describe the problems.
 var sentences = map[string]string{
 	ProblemHash:           "The content of an entry, its details or the file is not what was recorded.",
 	ProblemGap:            "Entries or signed segments are missing, and no entry records their removal.",
@@ -179,12 +179,12 @@ type Report struct {
 	FirstSeq      int64     `json:"firstSeq"`
 	LastSeq       int64     `json:"lastSeq"`
 	SignedThrough int64     `json:"signedThrough"` // the last entry in a signed segment
-	Unsigned      int64     `json:"unsigned"`      // entries after it
+	Unsigned      int64     `json:"unsigned"`      // number of entries after it
 	Erased        int64     `json:"erased"`        // entries whose details were erased
-	PrunedThrough int64     `json:"prunedThrough"` // entries up to here left by retention
+	PrunedThrough int64     `json:"prunedThrough"` // entries up to here were pruned
 	Problem       string    `json:"problem,omitempty"`
-	Message       string    `json:"message,omitempty"` // what the problem means, as a sentence
-	Alarm         bool      `json:"alarm,omitempty"`   // found earlier, or about the head file: audit.accept ends it
+	Message       string    `json:"message,omitempty"` // description of the problem
+	Alarm         bool      `json:"alarm,omitempty"`   // found earlier, or about the head file; audit.accept acknowledges it
 	FirstBadSeq   *int64    `json:"firstBadSeq,omitempty"`
 	Expected      string    `json:"expected,omitempty"`
 	Found         string    `json:"found,omitempty"`

@@ -1,5 +1,5 @@
-// Package bus carries typed events between services of one process. Publishers do not know
-// who listens; the gateway forwards chosen event types to clients. Everything may import it.
+// Package bus delivers typed events between services of one process. Publishers do not know the
+// subscribers; the gateway forwards selected event types to clients. Any package may import it.
 package bus
 
 import (
@@ -21,9 +21,9 @@ type sub struct{ fn any }
 // New returns an empty bus.
 func New() *Bus { return &Bus{subs: map[reflect.Type][]*sub{}} }
 
-// Publish hands e, which belongs to user, to each subscriber of type E in the order of
-// subscription and returns when all have seen it. Publish after the transaction that made
-// the change has committed (storage.Tx.AfterCommit).
+// Publish calls each subscriber of type E with e, which belongs to user, in the order of
+// subscription, and returns when all have returned. Publish after the transaction that made the
+// change has committed (storage.Tx.AfterCommit).
 func Publish[E any](b *Bus, user uuid.UUID, e E) {
 	b.mu.RLock()
 	subs := b.subs[reflect.TypeFor[E]()]
@@ -34,8 +34,8 @@ func Publish[E any](b *Bus, user uuid.UUID, e E) {
 }
 
 // Subscribe calls fn for each event of type E until cancel is called. fn runs on the
-// publisher's goroutine: it must return quickly and must not block; hand work that takes
-// time to a goroutine of your own. fn may publish, subscribe and cancel.
+// publisher's goroutine: it must return quickly and must not block; start a goroutine for longer
+// work. fn may publish, subscribe and cancel.
 func Subscribe[E any](b *Bus, fn func(user uuid.UUID, e E)) (cancel func()) {
 	t := reflect.TypeFor[E]()
 	s := &sub{fn: fn}

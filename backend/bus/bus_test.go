@@ -25,7 +25,7 @@ func TestDeliversByTypeInOrder(t *testing.T) {
 	Publish(b, u, opened{1})
 	Publish(b, u, closed{9})
 	cancel()
-	cancel() // a second cancel does nothing
+	cancel() // a second cancel has no effect
 	Publish(b, u, opened{2})
 	if want := []int{1, -1, -2}; !slices.Equal(got, want) {
 		t.Fatalf("got %v, want %v", got, want)

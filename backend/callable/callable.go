@@ -1,7 +1,7 @@
-// Package callable is the joint between everything that can be called with JSON (tools, WASM
-// tools, skills, built-ins) and everything that calls (steps of skills, schedules, rights
-// previews, helix call). A domain implements Provider beside its own code and the composition
-// root adds it to the Registry; a caller knows the Registry alone. Anyone above may import it.
+// Package callable connects everything that can be called with JSON (tools, WASM tools, skills,
+// built-ins) with everything that calls it (steps of skills, schedules, permission previews, helix
+// call). A domain implements Provider and the composition root adds it to the Registry; callers
+// depend only on the Registry. Any package above may import it.
 package callable
 
 import (
@@ -19,37 +19,37 @@ import (
 	"helix/backend/storage"
 )
 
-// Kind names a provider. It is also the kind of the subject that permission knows.
+// Kind identifies a provider. It is also the kind of the permission subject.
 type Kind string
 
-// The kinds of this build's providers. Any other name may be added to a Registry.
+// The kinds of this build's providers. A Registry accepts other kinds too.
 const (
 	Tool    Kind = "tool"
 	WASM    Kind = "wasm"
 	Skill   Kind = "skill"
 	Builtin Kind = "builtin"
-	// Assistant is the kind of functions that only agents and people call: no step of a skill does.
+	// Assistant is the kind of functions that only agents and people call, not steps of skills.
 	Assistant Kind = "assistant"
 )
 
-// Ref names one callable.
+// Ref identifies one callable.
 type Ref struct {
 	Kind Kind   `json:"kind"`
 	ID   string `json:"id"`
 }
 
-// String is the ref as people write it, such as tool:018f….
+// String returns the ref in readable form, such as tool:018f….
 func (r Ref) String() string { return string(r.Kind) + ":" + r.ID }
 
-// Effects say what a call may do, as MCP's annotations do.
+// Effects describe what a call may do, like the annotations of MCP.
 type Effects struct {
 	ReadOnly    bool `json:"readOnly"`    // changes nothing outside itself
-	Idempotent  bool `json:"idempotent"`  // calls with the same key act once
+	Idempotent  bool `json:"idempotent"`  // calls with the same key take effect once
 	Destructive bool `json:"destructive"` // may delete or overwrite
-	OpenWorld   bool `json:"openWorld"`   // reaches beyond this computer
+	OpenWorld   bool `json:"openWorld"`   // has effects beyond this computer
 }
 
-// Tier is how much harm a call can do: readOnly or sideEffecting.
+// Tier returns how much harm a call can do: readOnly or sideEffecting.
 func (e Effects) Tier() string {
 	if e.ReadOnly {
 		return "readOnly"
@@ -57,35 +57,35 @@ func (e Effects) Tier() string {
 	return "sideEffecting"
 }
 
-// Info is what a caller, a picker, a model and a permission prompt need to know.
+// Info describes a callable for callers, pickers, models and permission prompts.
 type Info struct {
 	Ref
 	Name         string          `json:"name"`
 	Title        string          `json:"title,omitempty"`
 	Description  string          `json:"description,omitempty"`
 	Hash         string          `json:"hash,omitempty"`    // of its definition
-	Version      string          `json:"version,omitempty"` // "": it has none that can be pinned
+	Version      string          `json:"version,omitempty"` // "": it has no versions that can be pinned
 	Input        json.RawMessage `json:"input,omitempty"`   // JSON Schema 2020-12
 	Output       json.RawMessage `json:"output,omitempty"`
 	Effects      Effects         `json:"effects"`
 	Capabilities []string        `json:"capabilities,omitempty"`
-	Untrusted    bool            `json:"untrusted,omitempty"` // its results hold text from outside
-	Blocked      Reason          `json:"blocked,omitempty"`   // why a call would be refused now; "": it would not
+	Untrusted    bool            `json:"untrusted,omitempty"` // its results contain text from outside
+	Blocked      Reason          `json:"blocked,omitempty"`   // why a call would be refused now; "": it would not be
 }
 
 // Request is one call.
 type Request struct {
 	Input   json.RawMessage // nil: {}
-	Key     string          // the same in all attempts of one call, also after a restart
-	Attempt int             // from 1, when the caller counts them
-	Timeout time.Duration   // 0: what the callable says
-	Hash    string          // the definition that the caller counts on; "": whatever it is now
+	Key     string          // the same for all attempts of one call, even after a restart
+	Attempt int             // from 1, if the caller counts them
+	Timeout time.Duration   // 0: that of the callable
+	Hash    string          // hash of the definition that the caller expects; "": the current one
 	Version string          // pinned version; "": the current one
-	Budget  Budget          // for what spends; zero fields: no limit of the caller's
+	Budget  Budget          // for callables that spend; zero fields: no limit
 	Caller  Caller
 }
 
-// Budget is what a call may spend on models.
+// Budget is what a call may spend on model usage.
 type Budget struct {
 	MaxTurns      int   `json:"maxTurns,omitempty"`
 	MaxCostMicros int64 `json:"maxCostMicros,omitempty"`
@@ -95,16 +95,16 @@ type Budget struct {
 type Caller struct {
 	Kind  string // skill, schedule, agent, voice; "": the person in the context
 	ID    string
-	Label string    // its name, shown in permission prompts
+	Label string    // name shown in permission prompts
 	Run   uuid.UUID // its run
-	Step  string    // the place in its run
-	// Attended says that a person can answer a question; otherwise a missing right is final and
-	// only leaves a pending approval.
+	Step  string    // location in its run
+	// Attended means that a person can answer a question. Otherwise a missing permission fails the
+	// call and only leaves a pending approval.
 	Attended  bool
-	Authority *permission.Authority // what the caller holds; the callee gets no more. nil: the person
+	Authority *permission.Authority // what the caller holds; the callee gets no more. nil: that of the person
 }
 
-// Why says in a permission prompt who asks.
+// Why describes the caller in a permission prompt.
 func (c Caller) Why() string {
 	if c.Kind == "" {
 		return ""
@@ -116,7 +116,7 @@ func (c Caller) Why() string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// Result is what came of a call.
+// Result is the result of a call.
 type Result struct {
 	Output    json.RawMessage `json:"output"` // nil: null
 	Notes     []string        `json:"notes,omitempty"`
@@ -130,92 +130,92 @@ type Usage struct {
 	CostMicros int64 `json:"costMicros,omitempty"`
 }
 
-// Provider finds and calls the callables of one kind. Everything acts for the user in the
-// context. Errors are fault's; one whose Details are a Refusal says that nothing has begun.
+// Provider finds and calls the callables of one kind, on behalf of the user in the context. Errors
+// are fault's; an error with a Refusal as details means that the call did not start.
 type Provider interface {
 	Kind() Kind
-	// Find gives what the user may call by id when it is not empty, else by name: the user's
-	// own first, then public ones; nothing when there is none.
+	// Find returns the callables that the user may call, by id or, if id is empty, by name: the
+	// user's own first, then public ones. It returns nothing if there is none.
 	Find(ctx context.Context, id, name string) ([]Info, error)
-	// List gives everything the user may call.
+	// List returns everything the user may call.
 	List(ctx context.Context) ([]Info, error)
-	// Call returns once the callable has ended.
+	// Call returns when the callable has ended.
 	Call(ctx context.Context, ref Ref, r Request) (Result, error)
-	// Rights says what a call with this input needs and what of it is granted now, without
-	// asking anybody. Of an input that is not known before, members are missing.
+	// Rights returns what a call with this input needs and what of it is granted now, without
+	// asking anyone. Members of the input that are not known in advance are missing.
 	Rights(ctx context.Context, i Info, input json.RawMessage) (permission.PreviewResult, error)
 }
 
-// Starter is a Provider whose runs outlive the process.
+// Starter is a Provider with runs that outlive the process.
 type Starter interface {
-	// Enqueue makes a run in tx, together with what wants it; it does not begin yet. The
-	// transaction's context holds the user.
+	// Enqueue creates a run in tx, so that it is committed together with its cause. The run does
+	// not start yet. The transaction's context holds the user.
 	Enqueue(tx *storage.Tx, ref Ref, r Request) (run uuid.UUID, err error)
-	// Start begins such a run once tx is committed. It returns at once and may be repeated.
+	// Start starts such a run once tx is committed. It returns immediately and may be called again.
 	Start(run uuid.UUID)
-	// State tells how a run stands; NotFound when it is not there.
+	// State returns the state of a run, or a NotFound error.
 	State(ctx context.Context, run uuid.UUID) (State, error)
-	// Cancel asks a run to end and returns at once.
+	// Cancel requests the end of a run and returns immediately.
 	Cancel(ctx context.Context, run uuid.UUID, reason string) error
 }
 
-// State is how a run stands.
+// State is the state of a run.
 type State struct {
 	Status        string // queued, running, waiting, success, failed or cancelled
 	WaitReason    string
 	Output        json.RawMessage
 	ErrorKind     string
 	Error         string
-	Unknown       bool // an effect may have happened: do not try the run again
-	NeedsApproval bool // it failed because a right is missing
+	Unknown       bool // an effect may have happened: the run must not be retried
+	NeedsApproval bool // it failed because a permission is missing
 	Notice        *Notice
 	Usage         Usage
 	StartedAt     time.Time
 	FinishedAt    time.Time
 }
 
-// Notice is what a run asks to show.
+// Notice is a notification that a run requests.
 type Notice struct{ Title, Body, Level string }
 
-// Versioned is a Provider whose callables can be pinned to a version.
+// Versioned is a Provider with callables that can be pinned to a version.
 type Versioned interface {
-	// FindVersion gives a callable as it was at a version; nothing when it had none.
+	// FindVersion returns a callable at a version, or nothing if there is no such version.
 	FindVersion(ctx context.Context, id, version string) ([]Info, error)
 }
 
-// Differ is a Provider that keeps the definitions of its callables itself.
+// Differ is a Provider that stores the definitions of its callables itself.
 type Differ interface {
 	Diff(ctx context.Context, p permission.DiffParams) (permission.DiffResult, error)
 }
 
-// Reason says why a call was refused. Those that permission gives keep its names.
+// Reason is why a call was refused. Reasons of package permission have the same names.
 type Reason string
 
-// The reasons beside those of permission.
+// Reasons in addition to those of permission.
 const (
 	ReasonGone     Reason = "gone"     // there is no such callable
-	ReasonForeign  Reason = "foreign"  // somebody else's: clone it first
-	ReasonDisabled Reason = "disabled" // the user turned it off
+	ReasonForeign  Reason = "foreign"  // it belongs to another user and must be cloned first
+	ReasonDisabled Reason = "disabled" // the user disabled it
 	ReasonDraft    Reason = "draft"    // its definition has errors
-	ReasonInput    Reason = "input"    // the input breaks the schema
+	ReasonInput    Reason = "input"    // the input does not match the schema
 
 	ReasonChanged       Reason = permission.ReasonDefinitionChanged
 	ReasonNeedsApproval Reason = permission.ReasonNeedsApproval
 	ReasonCallerLacks   Reason = permission.ReasonCallerLacks
 )
 
-// Refusal is the detail of an error of a call that was refused before it began: a later attempt
-// is safe.
+// Refusal is the detail of the error of a call that was refused before it started, so that it can
+// be retried safely.
 type Refusal struct {
 	Reason            Reason    `json:"reason"`
-	PendingApprovalID uuid.UUID `json:"pendingApprovalId"` // the question that would lift it, or zero
+	PendingApprovalID uuid.UUID `json:"pendingApprovalId"` // the question that would permit it; zero: none
 	Problems          []Problem `json:"errors,omitempty"`
 }
 
-// Problem is one place where a value breaks a schema.
+// Problem is one location where a value violates a schema.
 type Problem = schema.Finding
 
-// RefusalOf gives why the call that ended with err was refused; false: it was not.
+// RefusalOf returns why the call that failed with err was refused. ok is false if it was not.
 func RefusalOf(err error) (Refusal, bool) {
 	if err == nil {
 		return Refusal{}, false
@@ -224,12 +224,12 @@ func RefusalOf(err error) (Refusal, bool) {
 	return r, ok
 }
 
-// NotFound is the refusal for a callable that is not there.
+// NotFound returns the refusal for a callable that does not exist.
 func NotFound(ref Ref) error {
 	return fault.NotFoundf("No %s is named %q.", ref.Kind, ref.ID).WithDetails(Refusal{Reason: ReasonGone})
 }
 
-// CheckInput refuses an input that breaks the schema of i.
+// CheckInput returns an error for an input that does not match the schema of i.
 func CheckInput(ctx context.Context, i Info, input json.RawMessage) error {
 	if len(i.Input) == 0 || string(i.Input) == "null" {
 		return nil

@@ -13,54 +13,55 @@ import (
 	"helix/backend/storage"
 )
 
-// Gate decides what functions of this program may reach, for their caller and no more than the
-// caller holds, and puts it on record.
+// Gate decides what functions of this program may access, limited to what their caller
+// holds, and records it.
 type Gate struct {
 	Permission *permission.Service
 	Record     func(ctx context.Context, e ...audit.Entry) error
 	Logger     *slog.Logger
 }
 
-// Reach is what a call wants to reach.
+// Reach is what a call requests access to.
 type Reach struct {
 	Name     string // of the callable
 	Subject  permission.Subject
 	Cap      permission.Capability // "": a call of Tier that needs no capability
 	Resource string
-	Ask      string // the pattern that the person is asked for; "": Resource alone
+	Ask      string // the pattern that the person is asked for; "": only Resource
 	Tier     permission.Tier
 	Action   string         // of the audit entry
-	Details  map[string]any // of the audit entry, when the call is allowed
+	Details  map[string]any // of the audit entry, if the call is allowed
 }
 
-// Pass is the right of one call to reach something. Call End when the call has ended.
+// Pass is the permission of one call to access something. Call End when the call has ended.
 type Pass struct {
-	// Path is where the resource of a file capability leads to; see permission.Decision.
+	// Path is the resolved path of the resource of a file capability; see permission.Decision.
 	Path string
 
 	auth *permission.Authority
 	end  func()
 }
 
-// Allows reports whether the call also holds c for another resource, without asking anybody.
+// Allows reports whether the call also holds c for another resource, without asking anyone.
 func (p *Pass) Allows(c permission.Capability, resource string) bool {
 	return p.auth.Allows(c, resource)
 }
 
-// Context is ctx that also ends when the right is taken back; see permission.Authority.
+// Context returns a context that also ends when the permission is revoked; see
+// permission.Authority.
 func (p *Pass) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	return p.auth.Context(ctx)
 }
 
-// End ends the grants that were given for this call alone.
+// End ends the grants given for this call only.
 func (p *Pass) End() { p.end() }
 
-// BuiltinSubject is the subject of a built-in, or of one use of it. Grants are given to it.
+// BuiltinSubject returns the subject of a built-in, or of one use of it, to which grants are given.
 func BuiltinSubject(id string) permission.Subject {
 	return permission.Subject{Kind: string(Builtin), ID: id, DefinitionHash: sha256.Sum256([]byte("helix-builtin-v1\x00" + id))}
 }
 
-// Pass decides whether the call c may reach r. A refusal is Denied with a Refusal.
+// Pass decides whether the call c may access r. The error of a refusal is Denied with a Refusal.
 func (g *Gate) Pass(ctx context.Context, c *Request, r Reach) (*Pass, error) {
 	run := storage.NewID()
 	auth, err := g.Permission.Begin(ctx, c.Caller.Authority, r.Subject, run)
@@ -93,7 +94,7 @@ func (g *Gate) Pass(ctx context.Context, c *Request, r Reach) (*Pass, error) {
 	return pass, nil
 }
 
-// Preview says what a call of i that reaches r needs and whether it is granted. It asks nobody.
+// Preview returns what a call of i that accesses r needs and whether it is granted, without asking anyone.
 func (g *Gate) Preview(ctx context.Context, i Info, r Reach) (permission.PreviewResult, error) {
 	i.Capabilities = []string{permission.FormatCapability(r.Cap, cmp.Or(r.Ask, r.Resource))}
 	out, run := Needs(i), storage.NewID()
@@ -120,7 +121,7 @@ func (g *Gate) record(ctx context.Context, c *Request, r *Reach, outcome string,
 	return g.Record(context.WithoutCancel(ctx), e)
 }
 
-// refused is the error of a decision that is not Allow.
+// refused returns the error for a decision other than Allow.
 func (r *Reach) refused(d permission.Decision) error {
 	what := r.Name
 	if r.Cap != "" {
@@ -138,8 +139,7 @@ func (r *Reach) refused(d permission.Decision) error {
 	return fault.Deniedf("%s", message).WithDetails(Refusal{PendingApprovalID: d.PendingID, Reason: Reason(d.Reason)})
 }
 
-// RefusedAlways returns err as the refusal of a call that has not begun and that no answer of a
-// person allows.
+// RefusedAlways returns err as the refusal of a call that has not started and that no approval can permit.
 func RefusedAlways(err error) error {
 	f := *fault.As(err)
 	switch f.Kind {
@@ -158,7 +158,7 @@ func RefusedAlways(err error) error {
 	return &f
 }
 
-// Subjects tells permission about the subjects of built-ins, by the first word of their ids.
+// Subjects provides the permission subjects of built-ins, keyed by the first word of their ids.
 type Subjects map[string]permission.Source
 
 // Subject implements permission.Source.

@@ -14,8 +14,8 @@ import (
 	"helix/backend/storage"
 )
 
-// Job is a Provider of one piece of housekeeping, and a Starter of its runs. It can be done again
-// at any time, so that a run which a stop interrupted simply begins anew.
+// Job is a Provider of one housekeeping task, and a Starter of its runs. The task can be repeated
+// at any time, so an interrupted run simply starts again.
 type Job struct {
 	info  Info
 	do    func(ctx context.Context) (any, error)
@@ -33,11 +33,11 @@ type jobRun struct {
 	cancel context.CancelFunc
 }
 
-// rememberedRuns is how many runs of a job are remembered after their end.
+// rememberedRuns is the number of finished runs of a job whose state is kept.
 const rememberedRuns = 100
 
-// NewJob returns the job whose kind is kind. do carries it out and gives its output; ended hears
-// of the end of each run.
+// NewJob returns the job with a kind. do performs it and returns its output; ended is called at the
+// end of each run.
 func NewJob(kind Kind, title string, do func(ctx context.Context) (any, error), ended func(run uuid.UUID)) *Job {
 	j := &Job{
 		info: Info{Ref: Ref{kind, string(kind)}, Name: title, Title: title, Effects: Effects{Idempotent: true}, Input: json.RawMessage(`{"type":"object","maxProperties":0}`)},
@@ -56,7 +56,7 @@ func (j *Job) Close() {
 // Kind implements Provider.
 func (j *Job) Kind() Kind { return j.info.Kind }
 
-// Find implements Provider: there is one job of a kind, whatever its name is in a schedule.
+// Find implements Provider. There is one job of each kind, so the name is ignored.
 func (j *Job) Find(_ context.Context, id, name string) ([]Info, error) {
 	if id != "" && id != j.info.ID || id == "" && name != "" && name != j.info.Name && name != j.info.ID {
 		return nil, nil

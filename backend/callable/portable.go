@@ -5,34 +5,33 @@ import (
 	"encoding/json"
 )
 
-// Portable is a Provider whose callables travel in the share files of what calls them.
+// Portable is a Provider whose callables can be included in the share files of their callers.
 type Portable interface {
-	// Export gives the user's own callables of these ids as they travel, in that order. Equal
-	// ones give equal values. One that may not travel is NotFound or Denied.
+	// Export returns the exported form of the user's own callables with these ids, in that order. Equal
+	// callables have equal forms. The error is NotFound or Denied for one that cannot be exported.
 	Export(ctx context.Context, ids []string) ([]json.RawMessage, error)
-	// Import says what becomes of callables that came in a file, one answer each and in their
-	// order; with commit it adds them, private and disabled. One that the user has already, with
-	// that name and definition, is kept; another one of that name makes the new one take a free
-	// name.
+	// Import returns what happens to callables from a file, in their order. With commit it adds
+	// them, private and disabled. A callable that the user already has, with the same name and
+	// definition, is kept; if only the name is the same, the new one gets another name.
 	Import(ctx context.Context, list []json.RawMessage, commit bool) ([]Imported, error)
 }
 
-// Imported says what becomes of one callable of a file.
+// Imported is what happens to one callable of a file.
 type Imported struct {
 	Name     string   // in the file
-	As       string   // here
-	New      bool     // it is, or would be, added
-	Warnings []string // such as that its signature is unknown
+	As       string   // name after the import
+	New      bool     // it was, or would be, added
+	Warnings []string // such as that its signer is unknown
 }
 
-// Maker is a Provider that can make small callables.
+// Maker is a Provider that can create small callables.
 type Maker interface {
-	// Ensure gives the user's enabled callable of that name and definition, and makes it when
-	// there is none. When another one has the name, the new one takes a free name.
+	// Ensure returns the user's enabled callable with that name and definition, and creates it if
+	// necessary. If another callable has the name, the new one gets another name.
 	Ensure(ctx context.Context, d Draft) (Info, error)
 }
 
-// Draft describes a small callable. It asks for no capability.
+// Draft describes a small callable without capabilities.
 type Draft struct {
 	Name        string
 	Description string

@@ -25,13 +25,13 @@ type Registry struct {
 	all   map[Kind]Provider
 }
 
-// NewRegistry returns one without providers. perm answers for subjects that no provider has; it
-// may be nil.
+// NewRegistry returns a Registry without providers. perm handles subjects that no provider
+// has; it may be nil.
 func NewRegistry(perm *permission.Service) *Registry {
 	return &Registry{perm: perm, all: map[Kind]Provider{}}
 }
 
-// Add adds a provider; another one of its kind is replaced.
+// Add adds a provider, replacing any other of its kind.
 func (r *Registry) Add(p Provider) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +41,7 @@ func (r *Registry) Add(p Provider) {
 	r.all[p.Kind()] = p
 }
 
-// Provider gives what serves a kind; nil when nothing does. A nil registry has no providers.
+// Provider returns the provider of a kind, or nil. A nil registry has no providers.
 func (r *Registry) Provider(k Kind) Provider {
 	if r == nil {
 		return nil
@@ -51,7 +51,7 @@ func (r *Registry) Provider(k Kind) Provider {
 	return r.all[k]
 }
 
-// Kinds lists the kinds in the order in which they were added.
+// Kinds returns the kinds in the order in which they were added.
 func (r *Registry) Kinds() []Kind {
 	if r == nil {
 		return nil
@@ -61,8 +61,8 @@ func (r *Registry) Kinds() []Kind {
 	return slices.Clone(r.order)
 }
 
-// Starter gives what starts runs of a kind that outlive the process. What has no such runs of
-// its own runs as a skill of one step. nil: neither is there.
+// Starter returns what starts durable runs of a kind. Callables without durable runs run as a skill
+// of one step. It returns nil if neither is available.
 func (r *Registry) Starter(k Kind) Starter {
 	p := r.Provider(k)
 	if p == nil {
@@ -75,7 +75,7 @@ func (r *Registry) Starter(k Kind) Starter {
 	return s
 }
 
-// Find gives the callables of a kind by id or name; nothing of a kind that nobody serves.
+// Find returns the callables of a kind by id or name, or nothing if the kind has no provider.
 func (r *Registry) Find(ctx context.Context, k Kind, id, name string) ([]Info, error) {
 	p := r.Provider(k)
 	if p == nil {
@@ -84,7 +84,7 @@ func (r *Registry) Find(ctx context.Context, k Kind, id, name string) ([]Info, e
 	return p.Find(ctx, id, name)
 }
 
-// One gives the one callable of an id or a name. With an empty kind every provider is asked.
+// One returns the callable with an id or a name. If the kind is empty it searches all providers.
 func (r *Registry) One(ctx context.Context, k Kind, id, name string) (Info, error) {
 	kinds := []Kind{k}
 	if k == "" {
@@ -98,7 +98,7 @@ func (r *Registry) One(ctx context.Context, k Kind, id, name string) (Info, erro
 		}
 		found = append(found, list...)
 	}
-	if len(found) > 1 { // what the user may call comes before what is only visible
+	if len(found) > 1 { // callables that the user may call take precedence over those that are only visible
 		if own := slices.DeleteFunc(slices.Clone(found), func(i Info) bool { return i.Blocked == ReasonForeign }); len(own) > 0 {
 			found = own
 		}
@@ -122,7 +122,7 @@ func orAny(k Kind) Kind {
 	return k
 }
 
-// List gives everything that the user may call, without the kinds that are not available now.
+// List returns everything that the user may call. Kinds that are currently unavailable are omitted.
 func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	out := []Info{}
 	for _, k := range r.Kinds() {
@@ -138,7 +138,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	return out, nil
 }
 
-// Call calls a callable and returns once it has ended. Its panic is an error of this call.
+// Call calls a callable and returns when it has ended. A panic in it is returned as an error.
 func (r *Registry) Call(ctx context.Context, ref Ref, q Request) (out Result, err error) {
 	p := r.Provider(ref.Kind)
 	if p == nil {
@@ -152,7 +152,7 @@ func (r *Registry) Call(ctx context.Context, ref Ref, q Request) (out Result, er
 	return p.Call(ctx, ref, q)
 }
 
-// Rights says what a call of i needs. Of a kind that nobody serves nothing is known.
+// Rights returns what a call of i needs; nothing if the kind has no provider.
 func (r *Registry) Rights(ctx context.Context, i Info, input json.RawMessage) (permission.PreviewResult, error) {
 	p := r.Provider(i.Kind)
 	if p == nil {
@@ -161,11 +161,11 @@ func (r *Registry) Rights(ctx context.Context, i Info, input json.RawMessage) (p
 	return p.Rights(ctx, i, input)
 }
 
-// Preview tells what a run of a callable would need and which of it is granted. It runs nothing.
+// Preview returns what a run of a callable would need and what of it is granted, without running anything.
 func (r *Registry) Preview(ctx context.Context, p permission.PreviewParams) (permission.PreviewResult, error) {
 	found, err := r.Find(ctx, Kind(p.Subject.Kind), p.Subject.ID, "")
 	if err != nil || len(found) == 0 || found[0].Blocked == ReasonForeign {
-		return r.perm.Preview(ctx, p) // a subject that is no callable, such as one address of a built-in
+		return r.perm.Preview(ctx, p) // a subject that is not a callable, such as one address of a built-in
 	}
 	return r.Rights(ctx, found[0], p.Input)
 }
@@ -178,46 +178,47 @@ func (r *Registry) Diff(ctx context.Context, p permission.DiffParams) (permissio
 	return r.perm.Diff(ctx, p)
 }
 
-// ListParams choose callables.
+// ListParams filters callables.
 type ListParams struct {
 	Kind  Kind   `json:"kind,omitempty"`
-	Query string `json:"query,omitempty"` // part of the name or the description
-	// Limit is how many are listed at most, 1 to 500. Then each is also checked as a call would
-	// check it, so that blocked is complete; without a limit only what is known without that is.
+	Query string `json:"query,omitempty"` // substring of the name or the description
+	// Limit is the maximum number of results, 1 to 500. With a limit each callable is also checked
+	// as for a call, so that blocked is complete; without one, blocked contains only what is known
+	// without this check.
 	Limit int `json:"limit,omitempty"`
 }
 
-// ListResult holds callables by kind and name.
+// ListResult contains callables sorted by kind and name.
 type ListResult struct {
 	Callables []Info `json:"callables"`
 }
 
-// CallParams name a callable and its input.
+// CallParams identifies a callable and contains its input.
 type CallParams struct {
 	Kind      Kind   `json:"kind,omitempty"` // "": any
 	ID        string `json:"id,omitempty"`
-	Name      string `json:"name,omitempty"` // when there is no id
+	Name      string `json:"name,omitempty"` // alternative to id
 	Version   string `json:"version,omitempty"`
-	Hash      string `json:"hash,omitempty"` // refuse another definition
+	Hash      string `json:"hash,omitempty"` // reject any other definition
 	TimeoutMs int64  `json:"timeoutMs,omitempty"`
 	Key       string `json:"idempotencyKey,omitempty"`
-	// Interactive lets a tool wait up to 120 s for an answer to what it asks.
+	// Interactive lets a tool wait up to 120 s for the answer to a question.
 	Interactive bool `json:"interactive,omitempty"`
 
 	Input json.RawMessage `json:"input,omitempty"` // default {}
 }
 
-// CallResult is what came of the call.
+// CallResult is the result of the call.
 type CallResult struct {
 	Ref
 	Name string `json:"name"`
 	Result
 }
 
-// maxListed bounds a list whose entries are checked one by one.
+// maxListed limits a list whose entries are checked one by one.
 const maxListed = 500
 
-// maxKey bounds an idempotency key.
+// maxKey is the maximum length of an idempotency key.
 const maxKey = 128
 
 // ListCallables lists what the user can call: tools, WASM tools, skills and built-ins.
@@ -242,7 +243,7 @@ func (r *Registry) ListCallables(ctx context.Context, p ListParams) (ListResult,
 	return out, r.findBlocked(ctx, out.Callables)
 }
 
-// findBlocked fills in why calls would be refused where the list of a provider did not say.
+// findBlocked sets why calls would be refused, for callables whose provider did not.
 func (r *Registry) findBlocked(ctx context.Context, list []Info) error {
 	suspended := map[string]bool{}
 	for p := (permission.ListParams{State: "suspended", Limit: 100}); r.perm != nil; {
@@ -267,7 +268,7 @@ func (r *Registry) findBlocked(ctx context.Context, list []Info) error {
 		}
 		switch {
 		case len(found) == 0:
-			list[n].Blocked = ReasonGone // since it was listed
+			list[n].Blocked = ReasonGone // deleted since it was listed
 		case found[0].Blocked != "":
 			list[n].Blocked = found[0].Blocked
 		case suspended[i.String()]:
@@ -277,14 +278,13 @@ func (r *Registry) findBlocked(ctx context.Context, list []Info) error {
 	return nil
 }
 
-// CallByName calls anything that the user can call, by its id or its name, and answers once it
-// has ended.
+// CallByName calls anything that the user can call, by its id or its name, and returns when it has ended.
 func (r *Registry) CallByName(ctx context.Context, p CallParams) (CallResult, error) {
 	if p.ID == "" && p.Name == "" || p.TimeoutMs < 0 || len(p.Key) > maxKey {
 		return CallResult{}, fault.Invalidf("Give the id or the name of what to call, a timeout above 0 and a key of at most %d bytes.", maxKey)
 	}
 	i, err := r.One(ctx, p.Kind, p.ID, p.Name)
-	if fault.Is(err, fault.NotFound) && p.ID == "" { // people may also write an id
+	if fault.Is(err, fault.NotFound) && p.ID == "" { // people may also give an id as the name
 		i, err = r.One(ctx, p.Kind, p.Name, "")
 	}
 	if err != nil {

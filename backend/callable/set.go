@@ -17,19 +17,19 @@ import (
 
 // Func is a callable that is a function of this program.
 type Func struct {
-	// Info says what it is. Its Name is its id too; the set fills in Kind, ID and Hash.
+	// Info describes it. Its Name is also its id; the set sets Kind, ID and Hash.
 	Info
-	// Run carries a call out and gives its output, or a Result.
+	// Run performs a call and returns its output, or a Result.
 	Run func(ctx context.Context, r Request) (any, error)
-	// Rights says what a call needs; nil: its Capabilities, and whether they are granted shows
-	// at the call.
+	// Rights returns what a call needs; nil: its Capabilities, whose grants are only
+	// checked during the call.
 	Rights func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error)
-	// Records says that Run puts its effects on record itself.
+	// Records means that Run records its effects itself.
 	Records bool
 }
 
-// Set is a Provider of functions. It checks each input against the schema and the caller's hash
-// against the function, and puts calls that have effects on record before they begin.
+// Set is a Provider of functions. It validates each input against the schema and the caller's hash
+// against the function, and records calls with effects before they start.
 type Set struct {
 	kind   Kind
 	record func(ctx context.Context, e ...audit.Entry) error
@@ -38,8 +38,7 @@ type Set struct {
 	all map[string]Func
 }
 
-// NewSet returns a set of a kind. Without record
-// nothing is put on record.
+// NewSet returns a set of a kind. If record is nil nothing is recorded.
 func NewSet(kind Kind, record func(ctx context.Context, e ...audit.Entry) error) *Set {
 	return &Set{kind: kind, record: record, all: map[string]Func{}}
 }
@@ -49,7 +48,7 @@ func (s *Set) Add(list ...Func) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range list {
-		text, _ := json.Marshal([]any{f.Name, f.Input, f.Output, f.Effects, f.Capabilities}) // made by this program
+		text, _ := json.Marshal([]any{f.Name, f.Input, f.Output, f.Effects, f.Capabilities}) // cannot fail: our own data
 		sum := sha256.Sum256(text)
 		f.Kind, f.ID, f.Hash, f.Description = s.kind, f.Name, hex.EncodeToString(sum[:]), cmp.Or(f.Description, f.Title)
 		s.all[f.Name] = f
@@ -132,7 +131,7 @@ func (s *Set) Call(ctx context.Context, ref Ref, r Request) (Result, error) {
 	return out, nil
 }
 
-// Typed makes the Run of a Func from a function that takes its input as a value.
+// Typed converts a function with a typed input to the Run of a Func.
 func Typed[P any](run func(ctx context.Context, r Request, in P) (any, error)) func(context.Context, Request) (any, error) {
 	return func(ctx context.Context, r Request) (any, error) {
 		var in P
@@ -155,8 +154,8 @@ func (s *Set) Rights(ctx context.Context, i Info, input json.RawMessage) (permis
 	return Needs(f.Info), nil
 }
 
-// Needs is a preview of a call whose grants show only when it is made: all that it needs counts
-// as missing.
+// Needs returns the preview of a call whose grants are only checked during the call: everything
+// that it needs is listed as missing.
 func Needs(i Info) permission.PreviewResult {
 	out := permission.NewPreview()
 	step := permission.PreviewStep{StepID: "run", Subject: permission.SubjectRef{Kind: string(i.Kind), ID: i.ID, Name: i.Name}, Capabilities: []permission.PreviewCapability{}}
@@ -174,7 +173,7 @@ func Needs(i Info) permission.PreviewResult {
 	return out
 }
 
-// Changed is the refusal of a call that counts on a former definition.
+// Changed returns the refusal of a call that expects an earlier definition.
 func Changed(i Info) error {
 	return fault.Deniedf("%q has changed since its caller started. Review the change, then start again.", i.Name).WithDetails(Refusal{Reason: ReasonChanged})
 }

@@ -11,7 +11,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// planted makes groups of vectors around random centers, and noise.
+// planted returns groups of vectors around random centers, and noise.
 func planted(r *rand.Rand, groups, each, noise, dim int, spread float64) (x [][]float32, truth []int) {
 	unit := func() []float32 {
 		v := make([]float32, dim)
@@ -36,7 +36,7 @@ func planted(r *rand.Rand, groups, each, noise, dim int, spread float64) (x [][]
 	return x, truth
 }
 
-// naive is DBSCAN as it is defined.
+// naive implements the definition of DBSCAN.
 func naive(x [][]float32, eps float64, minPts int) []int {
 	p := New(x)
 	n := len(x)
@@ -134,7 +134,7 @@ func TestPlantedGroupsAreFound(t *testing.T) {
 	}
 }
 
-// The order of the points changes only the numbers of the clusters, and threads change nothing.
+// The order of the points changes only the numbers of the clusters, and the number of threads nothing.
 func TestResultsDependOnThePointsAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	x, _ := planted(r, 6, 50, 100, 32, 0.7)
@@ -217,13 +217,13 @@ func TestHDBSCANFindsGroupsOfDifferentDensity(t *testing.T) {
 	}
 }
 
-// reference is HDBSCAN as it is defined: the clusters of a set of points whose spanning tree is given, by
-// cutting its longest edge again and again.
+// reference implements the definition of HDBSCAN: it computes the clusters of points from their
+// spanning tree, by repeatedly removing its longest edge.
 func reference(points []int32, tree []edge, minSize int, birth float64, root bool) (stability float64, chosen [][]int32) {
 	all, alive := points, points
 	for {
 		cut := edge{dist: -1}
-		for _, e := range tree { // in the order of their lengths
+		for _, e := range tree { // by ascending length
 			if slices.Contains(alive, e.i) && slices.Contains(alive, e.j) {
 				cut = e
 			}
@@ -273,7 +273,7 @@ func reference(points []int32, tree []edge, minSize int, birth float64, root boo
 }
 
 // The condensed tree and its clusters equal those of the definition, on random points of different
-// densities, up to the points that lie far out.
+// densities, except for outlying points.
 func TestHDBSCANEqualsItsDefinition(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -380,7 +380,7 @@ func TestKMeans(t *testing.T) {
 	if err != nil || !slices.Equal(again, got) {
 		t.Error("one thread gives something else", err)
 	}
-	// No center is left without points, and each point is with its nearest center.
+	// No center is without points, and each point belongs to its nearest center.
 	for _, k := range []int{1, 30, len(x), 2 * len(x)} {
 		labels, err := p.KMeans(t.Context(), k, 1, 2, nil)
 		if err != nil {
@@ -425,7 +425,7 @@ func TestKMeans(t *testing.T) {
 	}
 }
 
-// adjustedRand is the adjusted Rand index (Hubert and Arabie 1985).
+// adjustedRand returns the adjusted Rand index (Hubert and Arabie 1985).
 func adjustedRand(a, b []int) float64 {
 	both, left, right := map[[2]int]float64{}, map[int]float64{}, map[int]float64{}
 	for i := range a {

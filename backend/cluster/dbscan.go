@@ -9,12 +9,12 @@ import (
 type Graph struct {
 	points *Points
 	eps    float64
-	from   []int // of the neighbors of point i: to[from[i]:from[i+1]]
+	from   []int // the neighbors of point i are to[from[i]:from[i+1]]
 	to     []int32
 }
 
-// Near finds all pairs of points at a distance of at most eps. Its memory grows with the number
-// of such pairs.
+// Near finds all pairs of points at a distance of at most eps. It uses memory proportional to the
+// number of such pairs.
 func (p *Points) Near(ctx context.Context, eps float64) (*Graph, error) {
 	least := float32(1 - eps)
 	type pair struct{ i, j int32 }
@@ -61,10 +61,11 @@ func (p *Points) Near(ctx context.Context, eps float64) (*Graph, error) {
 
 func (g *Graph) near(i int) []int32 { return g.to[g.from[i]:g.from[i+1]] }
 
-// DBSCAN clusters the points of a graph (Ester et al. 1996): a point with minPts points around
-// it, itself included, is the core of a cluster, and near cores share one. Other points belong
-// to the cluster of their nearest core. With in, only the points that it marks exist. Clusters are
-// numbered by their first point; labels[i] is Noise for points in none.
+// DBSCAN clusters the points of a graph (Ester et al. 1996). A point with at least minPts points
+// around it, including itself, is a core of a cluster, and cores near each other belong to the same
+// cluster. Other points belong to the cluster of their nearest core. If in is not nil, points that
+// it does not mark are ignored. Clusters are numbered by their first point; labels[i] is Noise for
+// points in no cluster.
 func (g *Graph) DBSCAN(minPts int, in []bool) (labels []int) {
 	n := g.points.n
 	exists := func(i int) bool { return g.points.valid[i] && (in == nil || in[i]) }
@@ -121,7 +122,7 @@ func (g *Graph) DBSCAN(minPts int, in []bool) (labels []int) {
 	return Number(labels)
 }
 
-// Number renumbers clusters by their first point, in place.
+// Number renumbers clusters in place by their first point.
 func Number(labels []int) []int {
 	to := map[int]int{}
 	for i, l := range labels {

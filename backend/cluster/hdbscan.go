@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// exactUpTo is the number of points up to which HDBSCAN looks at all pairs; above it at the
+// exactUpTo is the number of points up to which HDBSCAN considers all pairs; above it, only the
 // nearest neighbors of each point.
 const (
 	exactUpTo      = 400
@@ -18,11 +18,11 @@ const (
 type Neighbors struct {
 	points *Points
 	k      int
-	id     []int32 // -1: there are fewer
+	id     []int32 // -1: none
 	dist   []float32
 }
 
-// Nearest finds the nearest neighbors of every point: all others of up to 400 points, else 32.
+// Nearest finds the nearest neighbors of every point: all other points if there are at most 400, else 32.
 func (p *Points) Nearest(ctx context.Context) (*Neighbors, error) {
 	k := max(1, p.n-1)
 	if k > exactUpTo {
@@ -55,17 +55,17 @@ func (p *Points) Nearest(ctx context.Context) (*Neighbors, error) {
 	return nb, err
 }
 
-// edge joins two points at a distance.
+// edge connects two points at a distance.
 type edge struct {
 	dist float64
 	i, j int32
 }
 
-// HDBSCAN clusters points of different densities (Campello et al. 2013): it keeps the clusters of
-// at least minSize points that last longest while the density that is asked for rises.
-// minSamples points, the point itself included, make its density. With in, only the points that it marks exist. Labels are
-// as with DBSCAN. Above 400 points the spanning tree is made of the edges to the nearest
-// neighbors alone.
+// HDBSCAN clusters points of different densities (Campello et al. 2013): of the clusters with at
+// least minSize points it selects those that persist longest as the density threshold rises. The
+// density of a point is that of its minSamples nearest points, including itself. If in is not nil,
+// points that it does not mark are ignored. Labels are as in DBSCAN. Above 400 points the spanning
+// tree consists only of edges to the nearest neighbors.
 func (nb *Neighbors) HDBSCAN(minSize, minSamples int, in []bool) []int {
 	labels := make([]int, nb.points.n)
 	var list []int32
@@ -86,8 +86,8 @@ func (nb *Neighbors) HDBSCAN(minSize, minSamples int, in []bool) []int {
 	return Number(labels)
 }
 
-// spanning is a minimum spanning tree under mutual reachability: the larger of the distance and
-// of both distances to the core-th neighbor.
+// spanning returns a minimum spanning tree under mutual reachability: the maximum of the distance
+// and of both distances to the core-th neighbor.
 func (nb *Neighbors) spanning(list []int32, core int, in []bool) []edge {
 	reach := make([]float32, nb.points.n)
 	for _, i := range list {
@@ -104,7 +104,7 @@ func (nb *Neighbors) spanning(list []int32, core int, in []bool) []edge {
 		for x := int(i) * nb.k; x < int(i+1)*nb.k; x++ {
 			j := nb.id[x]
 			if j < 0 || in != nil && !in[j] || j < i && slices.Contains(nb.id[int(j)*nb.k:int(j+1)*nb.k], i) {
-				continue // the last: seen from the other end
+				continue // the last one: the edge in the other direction
 			}
 			edges = append(edges, edge{float64(max(nb.dist[x], reach[i], reach[j], 0)), min(i, j), max(i, j)})
 		}
@@ -126,7 +126,7 @@ func (nb *Neighbors) spanning(list []int32, core int, in []bool) []edge {
 	for _, e := range edges {
 		join(e)
 	}
-	for _, i := range list[1:] { // what no edge joins is as far apart as can be
+	for _, i := range list[1:] { // unconnected parts are at the maximum distance
 		join(edge{2, list[0], i})
 	}
 	return tree
@@ -140,18 +140,18 @@ func find(root []int32, i int32) int32 {
 	return i
 }
 
-// linkTree is the single-linkage tree of a spanning tree, and the condensed tree made of it.
+// linkTree is the single-linkage tree of a spanning tree, with the condensed tree derived from it.
 type linkTree struct {
-	n          int // points; a node from n on is a join of two
+	n          int // number of points; nodes from n on join two nodes
 	one, other []int32
 	dist       []float64
 	size       []int32
 
-	parent    []int // of each cluster; the first is the root
+	parent    []int // of each cluster; the first cluster is the root
 	birth     []float64
 	stability []float64
-	fell      []int     // cluster that each point left, -1: none
-	left      []float64 // the distance at which it did
+	fell      []int     // cluster that each point left; -1: none
+	left      []float64 // the distance at which it left
 }
 
 func newTree(n int, edges []edge) *linkTree {
@@ -176,11 +176,11 @@ func newTree(n int, edges []edge) *linkTree {
 	return t
 }
 
-// lambda is a density: the inverse of a distance.
+// lambda returns the density at a distance, its inverse.
 func lambda(dist float64) float64 { return 1 / max(dist, 1e-6) }
 
-// condense walks the tree from its root: a split into two parts of at least minSize makes two
-// clusters, what is smaller falls out of its cluster.
+// condense walks the tree from its root. A split into two parts of at least minSize creates two
+// clusters; a smaller part falls out of its cluster.
 func (t *linkTree) condense(minSize int) {
 	t.fell, t.left = make([]int, t.n), make([]float64, t.n)
 	for i := range t.fell {
@@ -240,8 +240,8 @@ func (t *linkTree) condense(minSize int) {
 	}
 }
 
-// choose keeps the clusters with the most excess of mass and returns the cluster of each point.
-// The root is none.
+// choose selects the clusters with the greatest excess of mass and returns the cluster of each
+// point. The root is never selected.
 func (t *linkTree) choose() []int {
 	below := make([]float64, len(t.parent))
 	chosen := make([]bool, len(t.parent))
@@ -254,7 +254,7 @@ func (t *linkTree) choose() []int {
 		}
 		below[t.parent[c]] += own
 	}
-	top := make([]int, len(t.parent)) // the chosen cluster that a cluster is in
+	top := make([]int, len(t.parent)) // the selected cluster that contains each cluster
 	top[0] = Noise
 	for c := 1; c < len(t.parent); c++ {
 		switch {
@@ -276,13 +276,13 @@ func (t *linkTree) choose() []int {
 	return labels
 }
 
-// farOut is how many times the interquartile range beyond the upper quartile a value must lie to be
+// farOut is how many interquartile ranges beyond the upper quartile a value must be to be
 // far out (Tukey 1977).
 const farOut = 3
 
-// trim makes noise of the points that left their cluster at a distance far out among those of its
-// points. A cluster that stands alone picks up the nearest points of the noise around it before it joins
-// anything else; they are in it by the definition, with the least membership.
+// trim turns points into noise that left their cluster at a distance far out among its points. An
+// isolated cluster attracts the nearest noise points before it merges with anything else; by
+// definition they belong to it, with the lowest membership.
 func (t *linkTree) trim(labels []int) {
 	of := map[int][]int{}
 	for i, c := range labels {

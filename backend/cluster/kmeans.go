@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 )
 
-// maxRounds bounds the rounds of KMeans after each start.
+// maxRounds is the maximum number of rounds of KMeans after each start.
 const maxRounds = 100
 
-// KMeans divides the points into k clusters with the least sum of squared distances to their means
-// (Lloyd 1982). It starts restarts times from centers chosen by greedy k-means++ (Arthur and
-// Vassilvitskii 2007) and keeps the best. With in, only the points that it marks exist. Of fewer than k
-// points each is a cluster.
+// KMeans divides the points into k clusters so as to minimize the sum of squared distances to the
+// means (Lloyd 1982). It starts restarts times from centers chosen by greedy k-means++ (Arthur and
+// Vassilvitskii 2007) and returns the best result. If in is not nil, points that it does not mark
+// are ignored. If there are fewer than k points, each is a cluster.
 func (p *Points) KMeans(ctx context.Context, k, restarts int, seed uint64, in []bool) ([]int, error) {
 	r := rand.New(rand.NewPCG(seed, uint64(k)))
 	out, least := make([]int, p.n), math.Inf(1)
@@ -47,7 +47,7 @@ func (p *Points) KMeans(ctx context.Context, k, restarts int, seed uint64, in []
 	return Number(out), nil
 }
 
-// subset returns some of the points as points of their own.
+// subset returns a copy of some of the points.
 func (p *Points) subset(ids []int) *Points {
 	q := &Points{n: len(ids), dim: p.dim, x: make([]float32, len(ids)*p.dim)}
 	for a, i := range ids {
@@ -56,11 +56,11 @@ func (p *Points) subset(ids []int) *Points {
 	return q
 }
 
-// chooseCenters chooses k points far apart: each next one is the best of 4 + 2 ln k that were drawn with
-// chances that grow with the distance to the nearest center.
+// chooseCenters chooses k points far apart: each next one is the best of 4 + 2 ln k candidates,
+// drawn with probabilities that increase with the distance to the nearest center.
 func (p *Points) chooseCenters(ctx context.Context, r *rand.Rand, k int, alive []int) (*Points, error) {
 	tries := 4 + 2*int(math.Log(float64(k)))
-	far := make([]float64, p.n) // of a point to its nearest center
+	far := make([]float64, p.n) // distance of each point to its nearest center
 	for i := range far {
 		far[i] = 2
 	}
@@ -113,12 +113,12 @@ func (p *Points) chooseCenters(ctx context.Context, r *rand.Rand, k int, alive [
 	return p.subset(chosen), nil
 }
 
-// lloyd moves centers to the means of their points until no point changes its center. It returns the
-// center of each of alive and the sum of the squared distances to them.
+// lloyd moves centers to the means of their points until no point changes its center. It returns
+// the center of each point in alive and the sum of the squared distances.
 func (p *Points) lloyd(ctx context.Context, centers *Points, alive []int) (labels []int, sum float64, err error) {
 	k := centers.n
-	near, far := make([]int32, p.n), make([]float32, p.n) // the nearest center and the square of its distance
-	square := make([]float32, k)                          // of the length of each center
+	near, far := make([]int32, p.n), make([]float32, p.n) // nearest center and squared distance to it
+	square := make([]float32, k)                          // squared length of each center
 	labels = make([]int, len(alive))
 	for a := range labels {
 		labels[a] = -1
@@ -161,7 +161,7 @@ func (p *Points) lloyd(ctx context.Context, centers *Points, alive []int) (label
 			break
 		}
 		for c := range k {
-			if counts[c] == 0 { // nobody is left: take the point that is worst off
+			if counts[c] == 0 { // empty: take the point farthest from its center
 				worst := alive[0]
 				for _, i := range alive {
 					if far[i] > far[worst] {

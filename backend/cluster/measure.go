@@ -10,7 +10,7 @@ import (
 	"helix/backend/kernel"
 )
 
-// Members lists the points of each cluster.
+// Members returns the points of each cluster.
 func Members(labels []int) (list [][]int) {
 	for i, l := range labels {
 		if l == Noise {
@@ -24,18 +24,18 @@ func Members(labels []int) (list [][]int) {
 	return list
 }
 
-// Quality measures one cluster.
+// Quality is the quality of one cluster.
 type Quality struct {
 	Silhouette float64 // mean over its points, −1 to 1 (Rousseeuw 1987)
-	Cohesion   float64 // mean cosine to the centroid, 1 at most
+	Cohesion   float64 // mean cosine to the centroid, at most 1
 }
 
-// Measure returns the quality of each cluster. The silhouette of a cluster that is alone equals
-// its cohesion; that of a single point is 0. The mean distance of a point to a cluster follows
-// from the cluster's sum, so the time grows with points times clusters.
+// Measure returns the quality of each cluster. If there is only one cluster its silhouette equals
+// its cohesion; the silhouette of a single point is 0. Mean distances to a cluster are computed
+// from its sum, so the time is proportional to points times clusters.
 func (p *Points) Measure(labels []int) []Quality {
 	groups := Members(labels)
-	means := make([]float32, len(groups)*p.dim) // not of unit length
+	means := make([]float32, len(groups)*p.dim) // not normalized
 	norms := make([]float64, len(groups))
 	for g, members := range groups {
 		mean, norm := p.mean(members)
@@ -54,7 +54,7 @@ func (p *Points) Measure(labels []int) []Quality {
 			if len(members) < 2 {
 				continue
 			}
-			a := 1 - (own*n-1)/(n-1) // without the point itself
+			a := 1 - (own*n-1)/(n-1) // excluding the point itself
 			b := math.Inf(1)
 			for h, c := range cos {
 				if h != g {
@@ -72,7 +72,7 @@ func (p *Points) Measure(labels []int) []Quality {
 	return out
 }
 
-// mean is the mean of points, and its length.
+// mean returns the mean of points, and its length.
 func (p *Points) mean(members []int) (mean []float32, norm float64) {
 	sum := make([]float64, p.dim)
 	for _, i := range members {
@@ -89,7 +89,7 @@ func (p *Points) mean(members []int) (mean []float32, norm float64) {
 	return mean, math.Sqrt(norm)
 }
 
-// Baseline is the mean cosine of 2,000 random pairs of different points.
+// Baseline returns the mean cosine of 2,000 random pairs of different points.
 func (p *Points) Baseline(seed uint64) float64 {
 	var list []int
 	for i, ok := range p.valid {
@@ -113,7 +113,7 @@ func (p *Points) Baseline(seed uint64) float64 {
 	return sum / pairs
 }
 
-// Stability is, for each cluster, the mean Jaccard index with its best match in five seeded
+// Stability returns for each cluster the mean Jaccard index with its best match in five seeded
 // subsamples of 80 %, which again clusters (Hennig 2007).
 func Stability(ctx context.Context, labels []int, seed uint64, again func(in []bool) []int) ([]float64, error) {
 	groups := Members(labels)
@@ -153,7 +153,7 @@ func Stability(ctx context.Context, labels []int, seed uint64, again func(in []b
 	return out, nil
 }
 
-// sampled copies at most n of the points, evenly taken, and says which they are.
+// sampled copies at most n of the points, evenly spaced, and returns their indexes.
 func (p *Points) sampled(from []int, n int) (s *Points, of []int) {
 	step := max(1, (len(from)+n-1)/n)
 	s = &Points{dim: p.dim}
@@ -165,7 +165,7 @@ func (p *Points) sampled(from []int, n int) (s *Points, of []int) {
 	return s, of
 }
 
-// KDistance returns the distances of at most sample points, evenly taken, to their k-th nearest
+// KDistance returns the distances of at most sample points, evenly spaced, to their k-th nearest
 // neighbor, in ascending order.
 func (p *Points) KDistance(ctx context.Context, k, sample int) ([]float64, error) {
 	var list []int
@@ -178,7 +178,7 @@ func (p *Points) KDistance(ctx context.Context, k, sample int) ([]float64, error
 		return nil, nil
 	}
 	some, of := p.sampled(list, sample)
-	near := make([][]float32, some.n) // descending cosines of the nearest
+	near := make([][]float32, some.n) // descending cosines of the nearest points
 	if err := some.against(ctx, p, false, func(_, i, rows, j, cols int, cos []float32, ld int) {
 		for r := range rows {
 			best := near[i+r]
@@ -203,7 +203,7 @@ func (p *Points) KDistance(ctx context.Context, k, sample int) ([]float64, error
 	return out, nil
 }
 
-// Knee is the value at the bend of an ascending curve: the one farthest below the line between
+// Knee returns the value at the bend of an ascending curve: the one farthest below the line between
 // its ends (Satopää et al. 2011).
 func Knee(x []float64) float64 {
 	if len(x) == 0 {
@@ -219,7 +219,7 @@ func Knee(x []float64) float64 {
 	return x[at]
 }
 
-// Weights are the cosines of points to their centroid, 0 at least.
+// Weights returns the cosines of points to their centroid, at least 0.
 func (p *Points) Weights(members []int) []float64 {
 	mean, norm := p.mean(members)
 	out := make([]float64, len(members))
@@ -231,7 +231,7 @@ func (p *Points) Weights(members []int) []float64 {
 	return out
 }
 
-// Density counts, for at most sample points, evenly taken, the other points within eps.
+// Density returns, for at most sample points, evenly spaced, the number of other points within eps.
 func (p *Points) Density(ctx context.Context, eps float64, sample int) ([]float64, error) {
 	var list []int
 	for i := 0; i < p.n; i += max(1, (p.n+sample-1)/sample) {

@@ -1,6 +1,5 @@
-// Package cluster groups vectors by cosine distance, which is 1 − cosine. Results depend on the
-// vectors alone: neither the number of threads nor anything random that is not seeded changes a
-// bit of them.
+// Package cluster groups vectors by cosine distance, which is 1 − cosine. Results are bit-for-bit
+// reproducible: they depend neither on the number of threads nor on unseeded randomness.
 package cluster
 
 import (
@@ -13,19 +12,19 @@ import (
 	"helix/backend/kernel"
 )
 
-// Noise is the label of points that are in no cluster.
+// Noise is the label of points in no cluster.
 const Noise = -1
 
 // Points are vectors of unit length.
 type Points struct {
 	n, dim int
-	x      []float32 // row after row
-	packed []float32 // the same for kernel.MatMul: one column for each point
+	x      []float32 // row-major
+	packed []float32 // the same for kernel.MatMul: one column per point
 	valid  []bool
 }
 
-// New copies vectors of one length and brings them to unit length. Those that are zero, or hold
-// a value that is no finite number, are noise in every result.
+// New copies vectors of equal length and normalizes them. Zero vectors and those with a value that
+// is not finite are noise in every result.
 func New(vectors [][]float32) *Points {
 	p := &Points{n: len(vectors), valid: make([]bool, len(vectors))}
 	for _, v := range vectors {
@@ -52,10 +51,10 @@ func New(vectors [][]float32) *Points {
 
 func (p *Points) row(i int) []float32 { return p.x[i*p.dim : (i+1)*p.dim] }
 
-// Cosine is the cosine of two points.
+// Cosine returns the cosine of two points.
 func (p *Points) Cosine(i, j int) float64 { return float64(kernel.Dot(p.row(i), p.row(j))) }
 
-// pack lays the points out as columns for the matrix kernel.
+// pack stores the points as columns for the matrix kernel.
 func (p *Points) pack() {
 	if p.packed != nil {
 		return
@@ -72,21 +71,20 @@ func (p *Points) pack() {
 	}
 }
 
-// Sizes of the tiles in which all pairs are compared: a tile of results stays in the cache.
+// Sizes of the tiles in which all pairs are compared, so that a tile of results fits in the cache.
 const (
 	tileRows = 128
 	tileCols = 512
 )
 
-// pairs visits the cosines of the points with each other. half visits each pair at least once in either
-// order, else all of both are visited.
+// pairs visits the cosines of all pairs of points. If half is set it visits each pair in at least
+// one order, else in both.
 func (p *Points) pairs(ctx context.Context, half bool, visit func(task, i, rows, j, cols int, cos []float32, ld int)) error {
 	return p.against(ctx, p, half, visit)
 }
 
-// against calls visit with tiles of cosines: row r of a tile holds the cosines of point i+r with the
-// points of q from j on. Tiles of one task (the rows from i on) come in order; tasks run at the same
-// time.
+// against calls visit with tiles of cosines: row r of a tile contains the cosines of point i+r with the
+// points of q from j on. Tiles of one task, the rows from i on, come in order; tasks run concurrently.
 func (p *Points) against(ctx context.Context, q *Points, half bool, visit func(task, i, rows, j, cols int, cos []float32, ld int)) error {
 	q.pack()
 	tasks := (p.n + tileRows - 1) / tileRows

@@ -1,16 +1,16 @@
 // Package config finds Helix's folders, reads its settings from config.toml, .env files, the
-// environment and flags, and keeps the root key in the keyring of the system. It knows no
-// domain; every package may be given its values, and backend.Open passes them.
+// environment and flags, and stores the root key in the system's keyring. It does not depend on any
+// domain; backend.Open passes its values to the other packages.
 package config
 
 import (
 	"time"
 )
 
-// Config holds every setting. It is flat and a plain value: copy it freely. The tags are
-// the one declaration of a setting: key is its name in config.toml, unit is how its number
-// is written there, min and max bound it (inclusive), enum lists its words, check names an
-// extra rule, restart marks what is read only at start, and help is one sentence for people.
+// Config holds every setting. It is a flat, plain value that may be copied. The tags are the only
+// declaration of a setting: key is its name in config.toml, unit is the unit of its number there,
+// min and max are its limits (inclusive), enum lists its values, check names an extra rule, restart
+// marks settings that are read only at start, and help is one sentence for people.
 type Config struct {
 	GatewayEnabled     bool          `key:"gateway.enabled" default:"true" restart:"true" help:"Serve programs and browsers on this computer. When off, only the window works."`
 	GatewayAddr        string        `key:"gateway.addr" default:"127.0.0.1:18789" check:"loopback" restart:"true" help:"Address to listen on; it must be a loopback address. When the port is taken, a free one is used."`
@@ -65,13 +65,13 @@ type Config struct {
 	LogLevel string `key:"log.level" default:"info" enum:"debug,info,warn,error" help:"How much is written to the log."`
 }
 
-// Default is the configuration without any file, variable or flag.
+// Default returns the configuration without any file, variable or flag.
 func Default() Config {
 	var c Config
 	for _, s := range settings() {
 		v, err := s.Parse(s.def)
 		if err != nil {
-			panic("config: default of " + s.Key + ": " + err.Error()) // a test covers each
+			panic("config: default of " + s.Key + ": " + err.Error()) // a test covers all of them
 		}
 		s.put(&c, v)
 	}

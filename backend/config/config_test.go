@@ -41,8 +41,8 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Every setting is whole: key, default within its range, help; the list is a golden file, so
-// that a changed default is seen in review.
+// Every setting is complete: key, default within its range, help; the list is a golden file, so
+// that a changed default shows up in review.
 func TestEverySettingHasTagsAndDefault(t *testing.T) {
 	t.Parallel()
 	if n := reflect.TypeFor[Config]().NumField(); n != len(Settings()) {
@@ -108,7 +108,7 @@ func TestParseAndAccept(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		key, text string
-		want      any // nil: refused
+		want      any // nil: rejected
 	}{
 		{"gateway.enabled", "off", false},
 		{"gateway.enabled", "TRUE", true},

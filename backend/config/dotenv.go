@@ -7,16 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// A Line of a .env file: a variable and where it stood.
+// A Line of a .env file: a variable and its position.
 type Line struct {
 	Name, Value string
 	No          int
 }
 
 // ParseDotenv reads KEY=value lines: an optional export, values bare or in single or double
-// quotes, # comments, any line ends, a byte order mark. Double quotes know \n \r \t \" \\ and
-// \$. Nothing is substituted and nothing is run. Lines that are wrong are listed in problems
-// and left out.
+// quotes, # comments, any line ends, a byte order mark. Double quotes support \n \r \t \" \\ and
+// \$. Nothing is substituted or executed. Invalid lines are listed in problems and skipped.
 func ParseDotenv(text []byte) (lines []Line, problems []string) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	s := strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\r", "\n")
@@ -99,7 +98,7 @@ func unquote(v string) (value, why string) {
 		}
 		return "", "the quote is not closed"
 	}
-	for i := range len(v) { // a comment needs space before it: a#b is a value
+	for i := range len(v) { // a comment requires a space before it: a#b is a value
 		if v[i] == '#' && (i == 0 || v[i-1] == ' ' || v[i-1] == '\t') {
 			v = v[:i]
 			break

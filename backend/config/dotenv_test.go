@@ -50,7 +50,7 @@ func FuzzDotenv(f *testing.F) {
 			if !validName(l.Name) || !utf8.ValidString(l.Value) || strings.ContainsRune(l.Value, 0) || l.No < 1 {
 				t.Errorf("line %+v", l)
 			}
-			if !strings.ContainsAny(l.Value, "'\n\r") { // what a person would write back reads the same
+			if !strings.ContainsAny(l.Value, "'\n\r") { // a value that a person would write back is read the same
 				again, p := ParseDotenv([]byte(l.Name + "='" + l.Value + "'"))
 				if len(again) != 1 || again[0].Value != l.Value || len(p) != 0 {
 					t.Errorf("%+v comes back as %+v, %v", l, again, p)

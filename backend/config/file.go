@@ -11,9 +11,9 @@ import (
 	"helix/backend/fault"
 )
 
-// WriteFile replaces the file at path so that a crash leaves the former content or the new
-// one: temp file, fsync, rename, fsync of the folder. The former content is kept once as
-// path.bak. Two writers of one file take turns by a lock file beside it.
+// WriteFile replaces the file at path atomically, so that a crash leaves either the old or the new
+// content: temp file, fsync, rename, fsync of the folder. The previous content is kept as path.bak.
+// A lock file next to it serializes writers of the same file.
 func WriteFile(ctx context.Context, path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -51,7 +51,7 @@ func replaceFile(path string, data []byte) error {
 	return syncDir(dir)
 }
 
-// removeTemps deletes what a writer of path left when it was killed.
+// removeTemps deletes what a killed writer of path left behind.
 func removeTemps(path string) {
 	es, _ := os.ReadDir(filepath.Dir(path))
 	for _, e := range es {
@@ -75,8 +75,8 @@ func writeTemp(path string, data []byte) (name string, err error) {
 	return f.Name(), nil
 }
 
-// lockFile takes the lock file at path and waits up to 5 s for its owner. The system lets go
-// of it when a process dies; the empty file stays, since removing it would race.
+// lockFile acquires the lock file at path, and waits up to 5 s for its owner. The system releases
+// it when a process dies. The empty file is not removed, since that would race.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

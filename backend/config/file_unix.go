@@ -10,12 +10,12 @@ import (
 	"helix/backend/fault"
 )
 
-// closeFolder takes from other users what they may do in dir. With mine, a folder that
-// belongs to another user is refused; else it is left as it is.
+// closeFolder removes other users' permissions for dir. With mine, a folder that belongs to another
+// user is refused; otherwise it is left unchanged.
 func closeFolder(dir string, mine bool) error {
 	st, err := os.Stat(dir)
 	if err != nil {
-		return nil //nolint:nilerr // making it has failed, which is reported
+		return nil //nolint:nilerr // creating it has failed, which is reported
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if me := os.Geteuid(); ok && me != 0 && int(sys.Uid) != me {
@@ -30,7 +30,7 @@ func closeFolder(dir string, mine bool) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// syncDir makes a rename in dir survive power loss.
+// syncDir makes a rename in dir durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -38,12 +38,12 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // the file system has no such call
+		err = nil // the file system does not support it
 	}
 	return errors.Join(err, d.Close())
 }
 
-// tryLock takes the lock of f, which ends with the file; false means somebody else has it.
+// tryLock locks f until it is closed; it returns false if another process holds the lock.
 func tryLock(f *os.File) (bool, error) {
 	for {
 		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {

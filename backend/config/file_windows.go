@@ -13,7 +13,7 @@ func closeFolder(string, bool) error { return nil }
 // syncDir does nothing: NTFS journals renames.
 func syncDir(string) error { return nil }
 
-// tryLock takes the lock of f, which ends with the file; false means somebody else has it.
+// tryLock locks f until it is closed; it returns false if another process holds the lock.
 func tryLock(f *os.File) (bool, error) {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
@@ -22,5 +22,5 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// othersCanRead is false: files inherit the user's own access list.
+// othersCanRead returns false, because files inherit the user's own access list.
 func othersCanRead(string) bool { return false }

@@ -31,8 +31,8 @@ type keyFileV1 struct {
 
 const keyFileAAD = "helix/root.key/v1"
 
-// readKeyFile returns the key of the file. A plain file is wrapped at once when there is a
-// passphrase now.
+// readKeyFile returns the key in the file. A plain file is wrapped at once if there is a passphrase
+// now.
 func (r *Root) readKeyFile() (key []byte, safe bool, err error) {
 	text, err := os.ReadFile(r.keyFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func (r *Root) readKeyFile() (key []byte, safe bool, err error) {
 	if err != nil || len(sealed) < 12+16 {
 		return damaged(err)
 	}
-	// Bounds: a crafted file must not take all memory. 128·N·r bytes are used.
+	// Limits, because a crafted file must not use up the memory. scrypt uses 128·N·r bytes.
 	if f.N > 1<<20 || f.R > 16 || f.P > 4 {
 		return damaged(nil)
 	}
@@ -90,7 +90,7 @@ func (r *Root) readKeyFile() (key []byte, safe bool, err error) {
 	return key, true, nil
 }
 
-// writeKeyFile stores key, wrapped when there is a passphrase.
+// writeKeyFile stores key, wrapped if there is a passphrase.
 func (r *Root) writeKeyFile(ctx context.Context, key []byte) error {
 	f := keyFileV1{V: 1, RootKey: hex.EncodeToString(key)}
 	if r.o.Passphrase != "" {

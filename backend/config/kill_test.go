@@ -20,8 +20,8 @@ func killTexts() []string {
 	return []string{"app.theme = \"light\"\n" + strings.Repeat("# light\n", 4000), "app.theme = \"dark\"\n" + strings.Repeat("# dark\n", 4000)}
 }
 
-// writeForEver never returns. It prints a line after its second write, since
-// the first of a new file leaves no backup.
+// writeForEver never returns. It prints a line after its second write, because the first write of a
+// new file creates no backup.
 func writeForEver(path string) {
 	for i := 0; ; i++ {
 		if err := WriteFile(context.Background(), path, []byte(killTexts()[i%2])); err != nil {
@@ -54,7 +54,7 @@ func TestKilledWriterLeavesValidFile(t *testing.T) {
 		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // the moment of death is the point
+		time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond) // the time of death matters
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		for _, name := range []string{path, path + ".bak"} {

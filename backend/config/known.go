@@ -14,7 +14,7 @@ type Variable struct {
 	Name   string
 	Key    string // the setting it sets, or ""
 	Secret bool
-	Unread bool // kept for a part that this version does not have
+	Unread bool // reserved for a part that this version does not have
 	Help   string
 }
 
@@ -37,10 +37,10 @@ var others = []Variable{
 	{Name: "XAI_API_KEY", Secret: true, Help: "Key of a model provider."},
 }
 
-// envAliases are further variables of a setting, strongest first.
+// envAliases are additional variables of a setting, highest priority first.
 var envAliases = map[string][]string{"log.level": {"HELIX_LOG", "RUST_LOG"}}
 
-// known lists every variable, those of settings first.
+// known returns all variables, those of settings first.
 var known = sync.OnceValue(func() []Variable {
 	var out []Variable
 	for _, s := range settings() {
@@ -51,14 +51,14 @@ var known = sync.OnceValue(func() []Variable {
 	return append(out, others...)
 })
 
-// Variables lists every environment variable that Helix reads.
+// Variables returns every environment variable that Helix reads.
 func Variables() []Variable { return slices.Clone(known()) }
 
 func isKnown(name string) bool {
 	return slices.ContainsFunc(known(), func(v Variable) bool { return v.Name == name })
 }
 
-// Nearest returns the known setting whose key is most like key, or "" when none is close.
+// Nearest returns the known setting whose key is most similar to key, or "" if none is close.
 func Nearest(key string) string {
 	best, at := "", len(key)/3+2
 	for _, s := range settings() {
@@ -66,7 +66,7 @@ func Nearest(key string) string {
 			best, at = s.Key, d
 		}
 	}
-	if best == "" { // the right name under the wrong section, or without one
+	if best == "" { // the right name in the wrong section, or without one
 		_, name, _ := strings.Cut(key, ".")
 		for _, s := range settings() {
 			_, n, _ := strings.Cut(s.Key, ".")
@@ -106,7 +106,7 @@ func unknownKey(key string) error {
 	return fault.Invalidf("%s", msg).WithDetails(map[string]string{"key": key, "nearest": Nearest(key)})
 }
 
-// distance is the Levenshtein distance with neighbours swapped counted once.
+// distance returns the Levenshtein distance, in which a swap of neighbors counts as one edit.
 func distance(a, b string) int {
 	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {
@@ -129,7 +129,7 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// positionOf is where an error of decodeTOML lies; 0, 0 when it does not say.
+// positionOf returns the position of an error of decodeTOML; 0, 0 if unknown.
 func positionOf(err error) (line, column int) {
 	var f *fault.Error
 	if errors.As(err, &f) {

@@ -17,40 +17,40 @@ import (
 
 // Options configure Load. The zero value reads this machine.
 type Options struct {
-	DataDir string              // --data-dir: holds all folders but the user's own
+	DataDir string              // --data-dir: contains all folders except the user's own
 	EnvFile string              // --env-file: read before the other .env files
 	Environ func(string) string // default os.Getenv
 	Flags   map[string]string   // settings given on the command line, by key
 	Machine Machine             // OS, home and user id; for tests
-	Bus     *bus.Bus            // gets Changed; nil: a bus of its own
+	Bus     *bus.Bus            // receives Changed; nil: a new bus
 	Logger  *slog.Logger        // nil: slog.Default()
 }
 
-// Source says where a value came from.
+// Source is where a value came from.
 type Source string
 
-// The sources, weakest first.
+// The sources, lowest priority first.
 const (
 	FromDefault Source = "default"
 	FromFile    Source = "file"        // config.toml
 	FromDotenv  Source = ".env"        // a .env file
-	FromEnv     Source = "environment" // a variable of the process
+	FromEnv     Source = "environment" // an environment variable of the process
 	FromFlag    Source = "flag"
 )
 
-// Problem is something odd about the configuration that did not stop the start.
+// Problem is a problem with the configuration that did not prevent the start.
 type Problem struct {
 	Code    string `json:"code"` // unparsable, unknown_key, bad_value, env_readable, env_line, ignored
 	Key     string `json:"key,omitempty"`
-	Message string `json:"message"`        // for a person
-	Hint    string `json:"hint,omitempty"` // what to do, or the nearest known key
+	Message string `json:"message"`        // for people
+	Hint    string `json:"hint,omitempty"` // how to fix it, or the nearest known key
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
-	// Degraded problems show in the status until they are gone.
+	// Degraded reports that the status shows the problem until it is solved.
 	Degraded bool `json:"degraded,omitempty"`
 }
 
-// Service holds the configuration in force. It is safe for concurrent use.
+// Service holds the current configuration. It is safe for concurrent use.
 type Service struct {
 	o     Options
 	paths Paths
@@ -61,20 +61,20 @@ type Service struct {
 	current  Config
 	sources  map[string]Source
 	problems []Problem
-	entries  map[string]map[string]any // of sections with names of the person's choice
+	entries  map[string]map[string]any // of sections whose entries have names chosen by the user
 	audit    AuditFunc
 }
 
-// environment is what variables and .env files say, by variable.
+// environment is what variables and .env files set, by variable.
 type environment struct {
 	vars     map[string]string
 	from     map[string]Source
 	problems []Problem
 }
 
-// Load finds the folders, makes them and reads the settings: defaults, config.toml, .env
-// files, the environment, flags; the later wins. A config.toml that does not parse gives the
-// defaults and a degraded Problem. A wrong flag is an error.
+// Load finds and creates the folders and reads the settings: defaults, config.toml, .env files, the
+// environment, flags; later ones override earlier ones. If config.toml cannot be parsed, the result
+// is the defaults and a degraded Problem. An invalid flag is an error.
 func Load(o Options) (*Service, error) {
 	if o.Environ == nil {
 		o.Environ = os.Getenv
@@ -111,8 +111,8 @@ func Load(o Options) (*Service, error) {
 	return s, nil
 }
 
-// readEnvironment reads .env of the config folder, then that of the user's own folder,
-// which may be named in the former. The current directory is never looked at.
+// readEnvironment reads .env in the config folder, then that in the user's own folder, which the
+// former may set. The current directory is never used.
 func (s *Service) readEnvironment(m Machine, p Paths) error {
 	s.env = environment{vars: map[string]string{}, from: map[string]Source{}}
 	for _, k := range known() {
@@ -158,7 +158,7 @@ func ignoredKey() Problem {
 	return Problem{Code: "ignored", Key: serviceRoleKey, Message: serviceRoleKey + " is ignored: Helix never uses a key that bypasses row level security.", Hint: "Remove it."}
 }
 
-// read adds the known variables of one file that are not set yet.
+// read adds the known variables of one file that are not yet set.
 func (e *environment) read(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *Service) Reload() []Problem {
 	return slices.Clone(problems)
 }
 
-// sections hold entries with names of the person's choice, which their domain reads and judges.
+// sections contain entries with names chosen by the user; their domain reads and validates them.
 var sections = []string{"providers"}
 
 func (s *Service) evaluate() (Config, map[string]Source, []Problem, map[string]map[string]any) {
@@ -262,8 +262,8 @@ func (s *Service) evaluate() (Config, map[string]Source, []Problem, map[string]m
 	return c, sources, problems, entries
 }
 
-// Section returns what config.toml has in a section of entries, by the rest of the key. The caller must not
-// change it.
+// Section returns the entries of a section in config.toml, by the rest of the key. The caller must
+// not change the result.
 func (s *Service) Section(name string) map[string]any {
 	s.state.RLock()
 	defer s.state.RUnlock()
@@ -281,25 +281,25 @@ func (s *Service) readFile() (map[string]any, error) {
 	return decodeTOML(text)
 }
 
-// Current is the configuration in force.
+// Current returns the current configuration.
 func (s *Service) Current() Config {
 	s.state.RLock()
 	defer s.state.RUnlock()
 	return s.current
 }
 
-// Paths are the folders in force.
+// Paths returns the current folders.
 func (s *Service) Paths() Paths { return s.paths }
 
-// Problems lists what was odd at the last reading.
+// Problems returns the problems found when the configuration was last read.
 func (s *Service) Problems() []Problem {
 	s.state.RLock()
 	defer s.state.RUnlock()
 	return slices.Clone(s.problems)
 }
 
-// Env returns a known variable that is not a setting, such as DEEPGRAM_API_KEY, with where
-// it was set; "" when it is not.
+// Env returns the value and source of a known variable that is not a setting, such as
+// DEEPGRAM_API_KEY; "" if it is not set.
 func (s *Service) Env(name string) (value string, from Source) {
 	return s.env.vars[name], s.env.from[name]
 }

@@ -18,7 +18,7 @@ import (
 	"helix/backend/identity"
 )
 
-// place is one installation in a folder of the test.
+// place is one installation in a temporary folder.
 type place struct {
 	dir string
 	env map[string]string
@@ -56,7 +56,7 @@ func (p *place) load(t *testing.T) *Service {
 
 const configTOML = "d/config/config.toml"
 
-// Each layer wins over those before it; the table adds them one by one.
+// Each layer overrides those before it; the table adds them one by one.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -95,7 +95,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-func TestHostileCurrentDirectoryIsNotRead(t *testing.T) { // not parallel: it changes the directory
+func TestHostileCurrentDirectoryIsNotRead(t *testing.T) { // not parallel, because it changes the directory
 	p := newPlace(t)
 	for _, f := range []string{".env", "config.toml", ".helix/.env", "config/config.toml", "config/.env"} {
 		p.write(t, "cwd/"+f, "HELIX_APP_THEME=\"dark\"\n")
@@ -115,7 +115,7 @@ func TestDotenvRules(t *testing.T) {
 		"\nSUPABASE_SERVICE_ROLE_KEY=hunter2\nPATH=/evil\nHELIX_GATEWAY_ADRR=x\nDEEPGRAM_API_KEY=dg\nRUST_LOG=debug\nnonsense\nHELIX_LOG=warn\n")
 	p.write(t, "mine/.env", "HELIX_SKILLS_MAX_LIVE=7\nDEEPGRAM_API_KEY=other\n")
 	if runtime.GOOS != "windows" {
-		if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // the point of the test
+		if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // this is being tested
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestDotenvRules(t *testing.T) {
 			t.Errorf("%s was taken", name)
 		}
 	}
-	if s.Current().LogLevel != "warn" { // HELIX_LOG before its alias
+	if s.Current().LogLevel != "warn" { // HELIX_LOG takes precedence over its alias
 		t.Errorf("log level %s", s.Current().LogLevel)
 	}
 	codes := []string{}

@@ -20,7 +20,7 @@ type Paths struct {
 	User    string // the user's own files: soul, psychology, skills
 }
 
-// Machine is what FindPaths asks the system; the zero value is this machine.
+// Machine is the system that FindPaths uses; the zero value is this machine.
 type Machine struct {
 	OS   string              // linux, darwin or windows; default runtime.GOOS
 	Env  func(string) string // default os.Getenv
@@ -47,15 +47,15 @@ func (m Machine) filled() Machine {
 	return m
 }
 
-// FindPaths is the table of folders of the manual. dataDir, when not empty, holds
-// everything but the user's own files.
+// FindPaths returns the folders, as documented in the manual. dataDir, if not empty, contains
+// everything except the user's own files.
 func FindPaths(m Machine, dataDir string) (Paths, error) {
 	m = m.filled()
 	if m.Home == "" && dataDir == "" {
 		return Paths{}, fault.Invalidf("There is no home folder. Set HOME or use --data-dir.")
 	}
 	join := func(elem ...string) string { return joinFor(m.OS, elem...) }
-	// A relative XDG path is to be ignored, says the base directory specification.
+	// The base directory specification requires that a relative XDG path is ignored.
 	env := func(name string, or ...string) string {
 		if v := m.Env(name); v != "" && absFor(m.OS, v) {
 			return v
@@ -110,7 +110,7 @@ func FindPaths(m Machine, dataDir string) (Paths, error) {
 	return p, nil
 }
 
-// joinFor is filepath.Join for the system named, whatever this one is.
+// joinFor is filepath.Join for the given system, independent of the current one.
 func joinFor(goos string, elem ...string) string {
 	if goos == runtime.GOOS {
 		return filepath.Join(elem...)
@@ -136,9 +136,9 @@ func absFor(goos, p string) bool {
 	return len(p) > 0 && p[0] == '/'
 }
 
-// Make creates the folders with mode 0700 and closes those that other users could enter.
-// The user's own folder is made only by those who put something there. Denied when the
-// runtime folder belongs to another user: what is there tells where to send the token.
+// Make creates the folders with mode 0700 and removes other users' access. It does not create the
+// user's own folder; that is done on the first write. It returns Denied if the runtime folder
+// belongs to another user, because its content determines where the token is sent.
 func (p Paths) Make() error {
 	var errs []error
 	for _, d := range []string{p.Config, p.Data, p.State, p.Cache, p.Runtime} {
@@ -147,8 +147,8 @@ func (p Paths) Make() error {
 	return errors.Join(errs...)
 }
 
-// ConfigFile is where the settings are: config.toml in the config folder.
+// ConfigFile returns the path of the settings file: config.toml in the config folder.
 func (p Paths) ConfigFile() string { return filepath.Join(p.Config, "config.toml") }
 
-// Database is the database file.
+// Database returns the path of the database file.
 func (p Paths) Database() string { return filepath.Join(p.Data, "helix.db") }

@@ -55,7 +55,7 @@ func TestFoldersOfEachSystem(t *testing.T) {
 	} {
 		c.m.Env = func(k string) string { return c.env[k] }
 		got, err := FindPaths(c.m, "")
-		slash := func(p Paths) Paths { // a foreign system's paths are joined by this one's rules
+		slash := func(p Paths) Paths { // paths of another system are joined with the rules of this one
 			if c.m.OS == runtime.GOOS {
 				return p
 			}
@@ -107,7 +107,7 @@ func TestDataDirHoldsEverything(t *testing.T) {
 
 func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
 
-// TestFoldersAreClosed makes folders that other users could enter before private.
+// TestFoldersAreClosed makes folders private that other users could access before.
 func TestFoldersAreClosed(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -20,8 +20,8 @@ import (
 	"helix/backend/fault"
 )
 
-// Keyring is the part of the system's keyring that Helix uses. Get of an item that is not
-// there returns keyring.ErrNotFound of zalando/go-keyring. A call may block for ever.
+// Keyring is the part of the system's keyring that Helix uses. For a missing item, Get returns
+// keyring.ErrNotFound of zalando/go-keyring. A call may block forever.
 type Keyring interface {
 	Get(service, user string) (string, error)
 	Set(service, user, secret string) error
@@ -32,13 +32,13 @@ type RootOptions struct {
 	Keyring    Keyring       // nil: the system's
 	Item       string        // name of the item under service helix; default root
 	Passphrase string        // wraps the key file; HELIX_KEY_PASSPHRASE
-	Timeout    time.Duration // for all keyring calls of one operation together; default 3 s
+	Timeout    time.Duration // total for all keyring calls of one operation; default 3 s
 	Logger     *slog.Logger  // nil: slog.Default()
 
-	scryptN int // tests only; default 2^17
+	scryptN int // lower in tests; default 2^17
 }
 
-// Places of a key.
+// Where a key can be stored.
 const (
 	PlaceKeyring     = "keyring"
 	PlaceFile        = "file"
@@ -52,16 +52,16 @@ const (
 	keySize        = 32
 )
 
-// Root is the root key and the gateway's token: in one item of the keyring, or, where there
-// is no keyring, in the files <config>/root.key and <state>/gateway-token. It implements
-// storage.Root and is safe for concurrent use.
+// Root is the root key and the gateway's token: in one item of the keyring, or, without a keyring,
+// in the files <config>/root.key and <state>/gateway-token. It implements storage.Root and is safe
+// for concurrent use.
 type Root struct {
 	o     RootOptions
 	paths Paths
 
 	mu       sync.Mutex
-	ring     *item // what the keyring holds; nil when it holds nothing we can use
-	ringErr  error // why not: errNoItem, errBadItem, errSlow or what the system said
+	ring     *item // content of the keyring item; nil if there is none that we can use
+	ringErr  error // why ring is nil: errNoItem, errBadItem, errSlow or the system's error
 	file     []byte
 	fileSafe bool // the key file is wrapped with the passphrase
 	fileErr  error
@@ -81,8 +81,8 @@ var (
 	errSlow    = errors.New("keyring timed out")
 )
 
-// OpenRoot reads what there is, within the time limit, and makes nothing. It fails only
-// when ctx ends; what is missing or wrong is in Problems.
+// OpenRoot reads the existing keys within the time limit, and creates nothing. It fails only when
+// ctx ends; missing or invalid items are reported by Problems.
 func OpenRoot(ctx context.Context, p Paths, o RootOptions) (*Root, error) {
 	if o.Keyring == nil {
 		o.Keyring = systemKeyring{}
@@ -103,9 +103,9 @@ func OpenRoot(ctx context.Context, p Paths, o RootOptions) (*Root, error) {
 	return r, r.Reload(ctx)
 }
 
-// OpenRoot is OpenRoot with the folders and the passphrase of this configuration. A data
-// folder of its own (--data-dir) has a keyring item of its own, named in keyring-item of
-// its config folder, so that two installations do not share a key.
+// OpenRoot is OpenRoot with the folders and the passphrase of this configuration. A separate data
+// folder (--data-dir) has a separate keyring item, named in the file keyring-item of its config
+// folder, so that two installations do not share a key.
 func (s *Service) OpenRoot(ctx context.Context, o RootOptions) (*Root, error) {
 	if o.Passphrase == "" {
 		o.Passphrase, _ = s.Env("HELIX_KEY_PASSPHRASE")
@@ -156,8 +156,8 @@ func (r *Root) Reload(ctx context.Context) error {
 	return nil
 }
 
-// within runs one keyring call and stops waiting when ctx ends. The goroutine of a call that
-// blocks for ever cannot be ended; there is at most one more for each explicit Reload.
+// within runs one keyring call and stops waiting when ctx ends. The goroutine of a call that blocks
+// forever cannot be stopped; each explicit Reload adds at most one.
 func within[T any](ctx context.Context, fn func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -192,7 +192,7 @@ func (r *Root) readRing(ctx context.Context) (*item, error) {
 	return &it, nil
 }
 
-// writeRing stores it and reads it back: some keyrings accept and forget.
+// writeRing stores the item and reads it back, because some keyrings accept it without storing it.
 func (r *Root) writeRing(ctx context.Context, it item) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
 	defer cancel()
@@ -226,11 +226,11 @@ func decodeKey(s string) []byte {
 
 func newSecret() []byte {
 	b := make([]byte, keySize)
-	_, _ = rand.Read(b) // never fails, says its documentation
+	_, _ = rand.Read(b) // never fails, according to its documentation
 	return b
 }
 
-// Candidates are the root keys found, that of the keyring first.
+// Candidates returns the root keys found, that of the keyring first.
 func (r *Root) Candidates() [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,7 +244,7 @@ func (r *Root) Candidates() [][]byte {
 	return out
 }
 
-// Place says where key lives: keyring, file, "file, unprotected" or none.
+// Place returns where key is stored: keyring, file, "file, unprotected" or none.
 func (r *Root) Place(key []byte) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,14 +261,14 @@ func (r *Root) Place(key []byte) string {
 	return PlaceNone
 }
 
-// Create makes a root key and stores it: in the keyring when that answers and holds nothing
+// Create generates a root key and stores it: in the keyring if that is available and holds nothing
 // else, otherwise in the key file.
 func (r *Root) Create(ctx context.Context) ([]byte, error) {
 	key := newSecret()
 	return key, r.store(ctx, key, false)
 }
 
-// Replace stores key in place of the former one.
+// Replace stores key in place of the current one.
 func (r *Root) Replace(ctx context.Context, key []byte) error {
 	if len(key) != keySize {
 		return fault.Invalidf("A root key has %d bytes.", keySize)
@@ -296,7 +296,7 @@ func (r *Root) store(ctx context.Context, key []byte, replace bool) error {
 		r.ring, r.ringErr = nil, err
 	}
 	if r.fileErr != nil && !errors.Is(r.fileErr, fs.ErrNotExist) && !replace {
-		return r.fileErr // a key file that does not open is never written over
+		return r.fileErr // a key file that cannot be opened is never overwritten
 	}
 	if err := r.writeKeyFile(ctx, key); err != nil {
 		return err
@@ -305,8 +305,8 @@ func (r *Root) store(ctx context.Context, key []byte, replace bool) error {
 	return nil
 }
 
-// MoveToKeyring puts the key of the file into the keyring and removes the files. It is
-// Unavailable, and changes nothing, when the keyring does not take it.
+// MoveToKeyring moves the key from the file to the keyring and removes the files. If the keyring
+// refuses it, the call is Unavailable and changes nothing.
 func (r *Root) MoveToKeyring(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,7 +336,7 @@ func (r *Root) MoveToKeyring(ctx context.Context) error {
 	return r.dropFiles()
 }
 
-// dropFiles removes the files once the keyring holds what they held.
+// dropFiles removes the files once the keyring has their content.
 func (r *Root) dropFiles() error {
 	var errs []error
 	for _, f := range []string{r.keyFile(), r.keyFile() + ".bak", r.tokenFile(), r.tokenFile() + ".bak"} {
@@ -348,8 +348,8 @@ func (r *Root) dropFiles() error {
 	return errors.Join(errs...)
 }
 
-// Token returns the gateway's root token, 64 hex characters, and where it is kept: keyring
-// or file. It makes one when there is none.
+// Token returns the gateway's root token, 64 hex characters, and where it is stored: keyring or
+// file. It creates one if there is none.
 func (r *Root) Token(ctx context.Context) (token, source string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -378,7 +378,7 @@ func (r *Root) fileToken(ctx context.Context) (string, string, error) {
 	return r.token, PlaceFile, nil
 }
 
-// Problems says what is wrong with the place of the key, for the status and doctor.
+// Problems returns problems with the storage of the key, for the status and doctor.
 func (r *Root) Problems() []Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,13 +23,13 @@ import (
 	"helix/backend/testkit"
 )
 
-// fakeKeyring stands for the system's, which a test must not touch.
+// fakeKeyring replaces the system's keyring, which a test must not use.
 type fakeKeyring struct {
 	mu    sync.Mutex
 	items map[string]string
-	err   error         // answered by everything
-	block chan struct{} // everything waits for it to be closed
-	deaf  bool          // Set accepts and forgets
+	err   error         // returned by every call
+	block chan struct{} // every call waits until it is closed
+	deaf  bool          // Set accepts without storing
 	gets  int
 }
 
@@ -71,7 +71,7 @@ func (k *fakeKeyring) Set(service, user, secret string) error {
 
 func hanging(t *testing.T) *fakeKeyring {
 	k := &fakeKeyring{block: make(chan struct{})}
-	t.Cleanup(func() { close(k.block) }) // lets the goroutine end, as a real prompt never might
+	t.Cleanup(func() { close(k.block) }) // lets the goroutine end, which a real prompt may never do
 	return k
 }
 
@@ -114,8 +114,8 @@ func codes(r *Root) (out []string) {
 	return out
 }
 
-// wantOnly checks that key is the one candidate and lives in place, and that the next start
-// finds it again.
+// wantOnly checks that key is the only candidate and stored in place, and that the next start finds
+// it again.
 func wantOnly(t *testing.T, p Paths, o RootOptions, key []byte, place string) *Root {
 	t.Helper()
 	r := openRoot(t, p, o)
@@ -190,7 +190,7 @@ func TestKeyringThatIsNotThere(t *testing.T) {
 	}
 }
 
-// keyFallsBackToFile runs in a bubble: its clock stands still but for waiting, so that the
+// keyFallsBackToFile runs in a synctest bubble: its clock advances only while waiting, so that the
 // time limit is measured exactly however busy the machine is.
 func keyFallsBackToFile(t *testing.T, name string, k Keyring, problem string) {
 	p := rootPaths(t)
@@ -234,7 +234,7 @@ func TestKeyFileWithPassphrase(t *testing.T) {
 	p, k := rootPaths(t), &fakeKeyring{err: errors.New("none")}
 	o := testRootOptions(k)
 	key := create(t, openRoot(t, p, o))
-	o.Passphrase = "correct horse" // given later: the plain file is wrapped at once
+	o.Passphrase = "correct horse" // set later: the plain file is wrapped at once
 	wantOnly(t, p, o, key, PlaceFile)
 	files, _ := filepath.Glob(filepath.Join(p.Config, "*"))
 	for _, f := range files {

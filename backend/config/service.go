@@ -20,26 +20,27 @@ type Changed struct {
 	Keys []string `json:"keys"`
 }
 
-// AuditFunc writes the audit entry of a change; an error stops the change.
+// AuditFunc writes the audit entry of a change. If it fails, the change is not made.
 type AuditFunc func(ctx context.Context, keys []string) error
 
-// SetAudit says who keeps the audit of config.set. Call it once, before serving.
+// SetAudit sets the function that writes the audit entries of config.set. Call it once, before
+// serving.
 func (s *Service) SetAudit(fn AuditFunc) { s.audit = fn }
 
-// GetParams choose settings.
+// GetParams select settings.
 type GetParams struct {
 	// Keys to return; none means all.
 	Keys []string `json:"keys,omitempty"`
 }
 
-// GetResult holds values by key.
+// GetResult contains values by key.
 type GetResult struct {
 	Values map[string]any `json:"values"`
-	// Sources says where each value came from: default, file, .env, environment or flag.
+	// Sources is where each value came from: default, file, .env, environment or flag.
 	Sources map[string]Source `json:"sources"`
 }
 
-// Get returns the settings in force and where each came from.
+// Get returns the current settings and where each came from.
 func (s *Service) Get(_ context.Context, p GetParams) (GetResult, error) {
 	r := GetResult{Values: map[string]any{}, Sources: map[string]Source{}}
 	s.state.RLock()
@@ -62,20 +63,20 @@ func (s *Service) Get(_ context.Context, p GetParams) (GetResult, error) {
 
 // SetParams change settings.
 type SetParams struct {
-	// Values by key; null goes back to the default.
+	// Values by key; null resets to the default.
 	Values map[string]any `json:"values"`
 }
 
-// SetResult says what a change did.
+// SetResult describes the effect of a change.
 type SetResult struct {
-	// Applied lists the keys whose value is new, sorted.
+	// Applied lists the keys whose value changed, sorted.
 	Applied []string `json:"applied"`
-	// Restart lists those of them that count from the next start on.
+	// Restart lists those of them that take effect after a restart.
 	Restart []string `json:"restart"`
 }
 
-// Set writes settings to config.toml, all or none. A wrong value or an unknown key is
-// Invalid; a key that a variable or flag decides is Conflict.
+// Set writes settings to config.toml, all or none. An invalid value or an unknown key is Invalid; a
+// key that is overridden by a variable or flag is Conflict.
 func (s *Service) Set(ctx context.Context, p SetParams) (SetResult, error) {
 	r := SetResult{Applied: []string{}, Restart: []string{}}
 	if len(p.Values) == 0 {
@@ -134,7 +135,7 @@ func (s *Service) Set(ctx context.Context, p SetParams) (SetResult, error) {
 
 var sourceWords = map[Source]string{FromEnv: "an environment variable", FromDotenv: "a .env file", FromFlag: "the command line"}
 
-// write edits the file as it is now, which a person may have changed since the start.
+// write edits the current file, which the user may have changed since the start.
 func (s *Service) write(ctx context.Context, edits []edit) error {
 	path := s.paths.ConfigFile()
 	unlock, err := lockFile(ctx, path+".lock")
@@ -161,8 +162,8 @@ func (s *Service) write(ctx context.Context, edits []edit) error {
 	return replaceFile(path, text)
 }
 
-// FileChanged reads config.toml again after something other than Set has replaced it, such
-// as a restore, and publishes Changed, which user did, with the keys whose value is new.
+// FileChanged reads config.toml again after something other than Set has replaced it, such as a
+// restore by user. It publishes Changed with the keys whose value changed.
 func (s *Service) FileChanged(user uuid.UUID) {
 	s.mu.Lock()
 	was := s.Current()
@@ -189,9 +190,8 @@ func equal(a, b any) bool {
 
 func publishTo(ctx context.Context) uuid.UUID { return identity.UserID(ctx) }
 
-// Schema returns a JSON Schema of all settings: an object with one property a key. Beside
-// type, default, minimum, maximum, enum and description a property has x-unit, x-env and
-// x-restart.
+// Schema returns a JSON Schema of all settings: an object with one property per key. Besides type,
+// default, minimum, maximum, enum and description, a property has x-unit, x-env and x-restart.
 func (s *Service) Schema(context.Context, struct{}) (map[string]any, error) {
 	props := map[string]any{}
 	for _, set := range settings() {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// keyringReachable reports whether a session bus is there to ask. Without this look, the
-// D-Bus library would start a bus of its own for each process, which outlives it.
+// keyringReachable reports whether there is a session bus. Without this check, the D-Bus library
+// would start a bus for each process, which outlives the process.
 func keyringReachable() bool {
 	if addr := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); addr != "" {
 		return !strings.HasPrefix(addr, "autolaunch:") && !strings.HasPrefix(addr, "disabled:")

@@ -2,5 +2,5 @@
 
 package config
 
-// keyringReachable is always true: the keyrings of the other systems need no session bus.
+// keyringReachable returns true, because the keyrings of other systems need no session bus.
 func keyringReachable() bool { return true }

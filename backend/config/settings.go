@@ -18,14 +18,14 @@ import (
 	"helix/backend/fault"
 )
 
-// Setting describes one key. Values travel as JSON and TOML do: bool, int64, string or
-// []string; a number is in Unit.
+// Setting describes one key. Values have the types of JSON and TOML: bool, int64, string or
+// []string; the unit of a number is Unit.
 type Setting struct {
 	Key     string
 	Env     string // its environment variable
 	Type    string // boolean, integer, string or array (of strings)
 	Unit    string // bytes, ms, s, h, d, rows, …; "" for none
-	Min     int64  // only when Bounded
+	Min     int64  // only if Bounded
 	Max     int64
 	Bounded bool
 	Enum    []string
@@ -40,7 +40,7 @@ type Setting struct {
 
 var units = map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "h": time.Hour, "d": 24 * time.Hour}
 
-// settings reads the tags of Config once.
+// settings parses the tags of Config once.
 var settings = sync.OnceValue(func() []Setting {
 	t := reflect.TypeFor[Config]()
 	out := make([]Setting, 0, t.NumField())
@@ -80,7 +80,7 @@ var settings = sync.OnceValue(func() []Setting {
 // Settings lists every setting, sorted by key.
 func Settings() []Setting { return slices.Clone(settings()) }
 
-// lookup finds a setting by its key; my.max_size is also found as my.maxSize.
+// lookup returns a setting by its key; my.max_size is also found as my.maxSize.
 func lookup(key string) (Setting, bool) {
 	i := slices.IndexFunc(settings(), func(s Setting) bool { return fold(s.Key) == fold(key) })
 	if i < 0 {
@@ -93,16 +93,16 @@ func fold(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_
 
 var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// EnvName is the environment variable of a key: gateway.addr is HELIX_GATEWAY_ADDR.
+// EnvName returns the environment variable of a key: gateway.addr is HELIX_GATEWAY_ADDR.
 func EnvName(key string) string {
 	return "HELIX_" + strings.ToUpper(strings.ReplaceAll(camel.ReplaceAllString(key, "${1}_${2}"), ".", "_"))
 }
 
-// Default is the value without any file, variable or flag.
+// Default returns the value without any file, variable or flag.
 func (s Setting) Default() any { v, _ := s.Parse(s.def); return v }
 
-// Parse reads the text of a variable or flag. Lists are separated by commas; sizes may end
-// in KiB, MiB or GiB, times in ms, s, m, h or d.
+// Parse parses the text of a variable or flag. Lists are separated by commas; sizes may end in KiB,
+// MiB or GiB, times in ms, s, m, h or d.
 func (s Setting) Parse(text string) (any, error) {
 	text = strings.TrimSpace(text)
 	switch s.Type {
@@ -164,8 +164,8 @@ func (s Setting) parseNumber(text string) (int64, error) {
 	return n * per, nil
 }
 
-// Accept checks a value that came from TOML or JSON and returns it as bool, int64, string
-// or []string. The error is Invalid with details {key, value, range}.
+// Accept checks a value from TOML or JSON and returns it as bool, int64, string or []string. The
+// error is Invalid with details {key, value, range}.
 func (s Setting) Accept(v any) (any, error) {
 	switch s.Type {
 	case "boolean":
@@ -221,7 +221,7 @@ var checkHelp = map[string]string{
 	"weights":   "empty or three numbers from 0 to 10 that are not all 0, such as 1, 0.4, 0.5",
 }
 
-// Range says in words what the setting accepts.
+// Range describes what the setting accepts, for people.
 func (s Setting) Range() string {
 	switch {
 	case s.Enum != nil:
@@ -240,7 +240,7 @@ func (s Setting) Range() string {
 	return "a text"
 }
 
-// checks are the extra rules; the key "" accepts everything.
+// checks are the extra rules; the one with the key "" accepts everything.
 var checks = map[string]func(string) bool{
 	"": func(string) bool { return true },
 	"loopback": func(t string) bool {
@@ -277,8 +277,8 @@ var checks = map[string]func(string) bool{
 	},
 }
 
-// Numbers reads n numbers from 0 to most that are separated by commas, of which one at least is
-// more than 0; an empty text gives n zeros.
+// Numbers parses n comma-separated numbers from 0 to most, at least one of which must be more than
+// 0; an empty text returns n zeros.
 func Numbers(text string, n int, most float64) ([]float64, bool) {
 	out, some := make([]float64, n), false
 	if strings.TrimSpace(text) == "" {
@@ -351,7 +351,7 @@ func (s Setting) put(c *Config, v any) {
 	}
 }
 
-// get is the value of the field as it travels.
+// get returns the value of the field in its JSON and TOML type.
 func (s Setting) get(c *Config) any {
 	f := reflect.ValueOf(c).Elem().Field(s.field)
 	switch f.Kind() {

@@ -7,8 +7,8 @@ import (
 	"helix/backend/fault"
 )
 
-// StoreToken keeps token as the gateway's root token in place of the former one. When the
-// keyring does not take it, the former one stays and the error says so.
+// StoreToken replaces the gateway's root token with token. If the keyring refuses it, the old one
+// is kept and the error says so.
 func (r *Root) StoreToken(ctx context.Context, token string) error {
 	if decodeKey(token) == nil {
 		return fault.Invalidf("A root token has 64 hexadecimal characters.")
@@ -28,7 +28,7 @@ func (r *Root) StoreToken(ctx context.Context, token string) error {
 		return err
 	}
 	r.token = token
-	if err := os.Remove(r.tokenFile() + ".bak"); err != nil && !os.IsNotExist(err) { // the former token must not lie about
+	if err := os.Remove(r.tokenFile() + ".bak"); err != nil && !os.IsNotExist(err) { // remove the old token
 		return err
 	}
 	return nil

@@ -13,8 +13,7 @@ import (
 	"helix/backend/fault"
 )
 
-// decodeTOML returns the values of a config.toml by dotted key. An error says line and
-// column.
+// decodeTOML returns the values of a config.toml by dotted key. An error contains line and column.
 func decodeTOML(text []byte) (map[string]any, error) {
 	tree := map[string]any{}
 	if _, err := toml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, bom))).Decode(&tree); err != nil {
@@ -48,9 +47,8 @@ type edit struct {
 	value any
 }
 
-// editTOML changes single lines and leaves all others, with their comments and order, as
-// they are. The result is read again and compared, so an unusual file gives an error rather
-// than a wrong edit.
+// editTOML changes single lines and leaves all others, including comments and order, unchanged. The
+// result is parsed again and compared, so an unusual file causes an error and not a wrong edit.
 func editTOML(text []byte, edits []edit) ([]byte, error) {
 	want, err := decodeTOML(text)
 	if err != nil {
@@ -95,7 +93,7 @@ func sameValues(a, b map[string]any) bool {
 			}
 			continue
 		}
-		if fmt.Sprint(x) != fmt.Sprint(y) { // NaN equals NaN here, and dates compare as text
+		if fmt.Sprint(x) != fmt.Sprint(y) { // treat NaN as equal to NaN, and compare dates as text
 			return false
 		}
 	}
@@ -139,7 +137,7 @@ func editOne(text []byte, e edit) []byte {
 	if e.value == nil || done {
 		return out.Bytes()
 	}
-	// A new key goes before the first table header: behind it, it would belong to the table.
+	// A new key goes before the first table header; after it, it would belong to the table.
 	body := out.Bytes()
 	line := e.key + " = " + tomlValue(e.value) + eol
 	cut := len(body)
@@ -156,13 +154,13 @@ func editOne(text []byte, e edit) []byte {
 	return append(append(head, line...), body[cut:]...)
 }
 
-// entry is one key of the text with the positions that editing needs.
+// entry is one key of the text with the positions needed for editing.
 type entry struct {
 	key                                     string // dotted, with its table
 	keyStart, valueStart, valueEnd, lineEnd int
 }
 
-// scanTOML finds the key = value pairs at line starts. It trusts that the text parses.
+// scanTOML returns the key = value pairs at line starts. The text must be valid TOML.
 func scanTOML(text []byte) []entry {
 	var out []entry
 	table := ""
@@ -188,7 +186,7 @@ func scanTOML(text []byte) []entry {
 			key, end := scanKey(text, i+1)
 			table = key + "."
 			if double {
-				table = "[[]]." // an array of tables holds none of our settings
+				table = "[[]]." // an array of tables contains none of our settings
 			}
 			i = lineEnd(text, end)
 			continue
@@ -246,7 +244,7 @@ func firstHeader(text []byte) int {
 	return -1
 }
 
-// lineEnd is the position of the line break at or after i, or the end of the text.
+// lineEnd returns the position of the line break at or after i, or the end of the text.
 func lineEnd(text []byte, i int) int {
 	for i < len(text) && text[i] != '\n' {
 		i++
@@ -257,7 +255,7 @@ func lineEnd(text []byte, i int) int {
 	return i
 }
 
-// scanKey reads a dotted key, bare or quoted, and returns it plain with its end.
+// scanKey reads a dotted key, bare or quoted, and returns it unquoted with its end.
 func scanKey(text []byte, i int) (string, int) {
 	var b strings.Builder
 	for i < len(text) {
@@ -350,7 +348,7 @@ func scanString(text []byte, i int) int {
 	return min(i, len(text))
 }
 
-// tomlValue writes an accepted value.
+// tomlValue formats an accepted value.
 func tomlValue(v any) string {
 	switch x := v.(type) {
 	case bool:

@@ -78,7 +78,7 @@ func FuzzEditTOML(f *testing.F) {
 		}
 		after, err := editTOML(text, []edit{e})
 		if err != nil {
-			return // refused: nothing is written
+			return // rejected: nothing is written
 		}
 		got, err := decodeTOML(after)
 		if err != nil {

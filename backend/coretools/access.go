@@ -17,8 +17,8 @@ import (
 	"helix/backend/sandbox/rootfs"
 )
 
-// The subjects that grants to read are given to: one for folders of this computer, and one for
-// the vault of each user, whose id follows.
+// Subjects of the grants to read: one for folders of this computer, and one per user for the vault,
+// with the user's id appended.
 const (
 	filesSubject = "file.read"
 	vaultSubject = "vault"
@@ -26,8 +26,8 @@ const (
 
 func vaultID(user uuid.UUID) string { return vaultSubject + " " + user.String() }
 
-// VaultFolder is the folder that permission knows as $STATE of the subject sub: the vault of a
-// user in the workspaces below root. "" for every other subject.
+// VaultFolder returns the $STATE folder of the subject sub in package permission: the vault of a
+// user in the workspaces below root, and "" for every other subject.
 func VaultFolder(root string, sub permission.Subject) string {
 	text, ok := strings.CutPrefix(sub.ID, vaultSubject+" ")
 	user, err := uuid.Parse(text)
@@ -37,7 +37,7 @@ func VaultFolder(root string, sub permission.Subject) string {
 	return filepath.Join(root, user.String(), vault)
 }
 
-// filesInfo declares all files: which of them may be read is what the grants say.
+// filesInfo declares all files. Grants determine which of them may be read.
 func (s *Service) filesInfo(_ context.Context, id string) (permission.SubjectInfo, error) {
 	wants := []permission.Want{{Capability: permission.FilesystemRead, Resource: "/**"}}
 	if filepath.VolumeName(s.o.Dir) != "" {
@@ -59,24 +59,25 @@ func (s *Service) vaultInfo(ctx context.Context, id string) (permission.SubjectI
 // reading is a file or folder that a call may read.
 type reading struct {
 	place
-	real  string // the path on this computer, with every link followed
+	real  string // resolved path on this computer
 	files *rootfs.FS
-	pass  *callable.Pass // nil: no right is needed
+	pass  *callable.Pass // nil: no permission is needed
 }
 
-// end ends the grants that were given for this call alone.
+// end ends the grants given for this call only.
 func (r *reading) end() {
 	if r.pass != nil {
 		r.pass.End()
 	}
 }
 
-// allows reports whether the call may also read what is at real, below the folder.
+// allows reports whether the call may also read the file at real, below the folder.
 func (r *reading) allows(real string) bool {
 	return r.pass == nil || r.pass.Allows(permission.FilesystemRead, real)
 }
 
-// reach is what reading p needs; tree includes everything below. ok is false when it needs no right.
+// reach returns the permission needed to read p; tree includes everything below. ok is false if
+// none is needed.
 func (s *Service) reach(w workspace, p place, tree bool) (r callable.Reach, ok bool, err error) {
 	r = callable.Reach{Name: filesSubject, Subject: callable.BuiltinSubject(filesSubject), Cap: permission.FilesystemRead, Resource: p.text, Action: audit.ResourceAccess}
 	switch p.area {
@@ -86,7 +87,7 @@ func (s *Service) reach(w workspace, p place, tree bool) (r callable.Reach, ok b
 		r.Subject = callable.BuiltinSubject(vaultID(w.user))
 		r.Resource = strings.TrimSuffix("$STATE/"+p.rel, "/.")
 	default:
-		// The person is asked for what the path leads to.
+		// Ask the person for the resolved path.
 		if r.Resource, err = s.o.Gate.Permission.Locate(r.Subject, r.Cap, p.text); err != nil {
 			return r, true, callable.RefusedAlways(err)
 		}
@@ -100,11 +101,11 @@ func (s *Service) reach(w workspace, p place, tree bool) (r callable.Reach, ok b
 	return r, true, nil
 }
 
-// systemFolders hold what looks like files and is not.
+// systemFolders contain special files.
 var systemFolders = []string{"/proc", "/sys", "/dev"}
 
-// read decides whether the call c, of a tier, may read the path text; with tree also what is below
-// it. End what it returns.
+// read decides whether the call c, of a tier, may read the path text and, with tree, everything
+// below it. The caller must call end on the result.
 func (s *Service) read(ctx context.Context, c *callable.Request, text string, tree bool, tier permission.Tier) (*reading, error) {
 	p, err := parsePath(text)
 	if err != nil {
@@ -133,15 +134,15 @@ func (s *Service) read(ctx context.Context, c *callable.Request, text string, tr
 	return r, nil
 }
 
-// readRights says what a call with this input needs: a path of shared and tmp nothing, another
-// one the right to read it.
+// readRights returns what a call with this input needs: nothing for paths in shared and tmp, and
+// the permission to read for others.
 func (s *Service) readRights(i callable.Info, tree bool) func(context.Context, json.RawMessage) (permission.PreviewResult, error) {
 	i.Kind, i.ID = callable.Builtin, i.Name
 	return func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error) {
 		i := i
 		var in struct{ Path string }
 		if json.Unmarshal(input, &in) != nil || in.Path == "" {
-			return callable.Needs(i), nil // a path that comes from the run's data
+			return callable.Needs(i), nil // the path depends on the run's data
 		}
 		p, err := parsePath(in.Path)
 		if err != nil {

@@ -1,7 +1,6 @@
-// Package coretools is what a model and the steps of skills work with: files in a workspace of
-// the user's own, files elsewhere that the user allowed to be read, and the web. Each tool is a
-// built-in callable. Nothing here runs code or follows a link out of a folder. The composition
-// root imports it.
+// Package coretools provides the tools that models and steps of skills work with: files in the user's
+// workspace, other files that the user permits to read, and the web. Each tool is a built-in callable. The
+// tools run no code and follow no link out of a folder. The composition root imports this package.
 package coretools
 
 import (
@@ -20,43 +19,43 @@ import (
 	"helix/backend/storage"
 )
 
-// Options connect the tools with the rest of Helix.
+// Options are the dependencies of the tools.
 type Options struct {
 	DB   *storage.DB
 	Gate callable.Gate
-	// Dir holds the workspaces, each in a folder named by its user.
+	// Dir contains the workspaces, one folder per user.
 	Dir string
-	// Own lists Helix's own folders, Dir among what they hold; nothing else in them can be read.
+	// Own lists Helix's own folders, including Dir. Nothing in them can be read, except the workspaces.
 	Own      []string
 	TrashAge func() time.Duration // how long deleted files are kept; nil: 30 days
 	Logger   *slog.Logger         // nil: slog.Default
 	Now      func() time.Time     // nil: time.Now
 
-	// HTTP makes the client of the web tools, for tests; nil: safehttp.New.
+	// HTTP creates the client of the web tools, for tests; nil: safehttp.New.
 	HTTP func(safehttp.Options) *safehttp.Client
-	// DenyPort names ports of this computer that belong to Helix; nil: none.
+	// DenyPort reports whether a port of this computer belongs to Helix; nil: none does.
 	DenyPort func(port int) bool
-	// Search is the engine of web.search: brave, tavily or the address of a SearXNG; "": there
-	// is no such tool.
+	// Search is the engine of web.search: brave, tavily or the address of a SearXNG instance; "":
+	// there is no such tool.
 	Search string
-	// Secret gives a secret of the user in the context, such as the key of a search engine.
+	// Secret returns a secret of the user in the context, such as the API key of a search engine.
 	Secret func(ctx context.Context, name string) ([]byte, error)
 }
 
-// Service is the tools of all users. It is safe for concurrent use.
+// Service provides the tools for all users. It is safe for concurrent use.
 type Service struct {
 	o      Options
 	fetch  *web
 	find   *web
 	engine string // address of the search engine
 
-	changing sync.Mutex // one change of files at a time
+	changing sync.Mutex // held while files are changed
 
 	mu     sync.Mutex
 	purged map[uuid.UUID]time.Time
 }
 
-// New returns the tools. Close it when they are no longer used.
+// New returns a Service. Close it when it is no longer used.
 func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -82,7 +81,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Callables are the built-in tools.
+// Callables returns the built-in tools.
 func (s *Service) Callables() []callable.Func {
 	list := []callable.Func{s.readTool(), s.listTool(), s.searchTool(), s.writeTool(), s.editTool(), s.deleteTool(), s.copyTool(), s.fetchTool()}
 	if s.o.Search != "" {
@@ -91,7 +90,7 @@ func (s *Service) Callables() []callable.Func {
 	return list
 }
 
-// Subjects tells permission about what the tools ask for.
+// Subjects returns the permission subjects of the tools.
 func (s *Service) Subjects() callable.Subjects {
 	return callable.Subjects{
 		filesSubject: source(s.filesInfo), vaultSubject: source(s.vaultInfo), copyName: source(s.copyInfo),
@@ -109,18 +108,18 @@ func (f source) Subject(ctx context.Context, _, id string) (permission.SubjectIn
 
 // subjectInfo describes a subject of this package. Its definition is part of this program.
 func subjectInfo(id, name string, declared ...permission.Want) permission.SubjectInfo {
-	doc, _ := json.Marshal(map[string]string{"step": id, "name": name}) // two texts
+	doc, _ := json.Marshal(map[string]string{"step": id, "name": name}) // cannot fail: two strings
 	return permission.SubjectInfo{
 		Name: cmp.Or(name, id), State: permission.Active, DefinitionHash: callable.BuiltinSubject(id).DefinitionHash, Definition: doc, Approved: true, Declared: declared,
 	}
 }
 
-// object is JSON Schema of an object with these properties, which are given as JSON.
+// object returns the JSON Schema of an object with the given properties, as JSON.
 func object(required, properties string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","additionalProperties":false,"required":[` + required + `],"properties":{` + properties + `}}`)
 }
 
-// output is object for a result: later versions may add to it.
+// output returns the object schema of a result, which later versions may extend.
 func output(required, properties string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","required":[` + required + `],"properties":{` + properties + `}}`)
 }

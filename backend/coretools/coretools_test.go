@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
 }
 
-// env is the tools over a real database and permissions. home holds files of the user, data is
-// Helix's own folder.
+// env provides the tools on a real database with permissions. home contains files of the user, data
+// is Helix's own folder.
 type env struct {
 	*testing.T
 	s          *Service
@@ -36,13 +36,13 @@ type env struct {
 	db         *storage.DB
 	ctx        context.Context
 	home, data string
-	now        time.Time // 0: the real one
+	now        time.Time // 0: the real time
 }
 
 func setup(t *testing.T, change ...func(*Options)) *env {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
-	if err == nil && strings.HasPrefix(base, "/tmp/") { // in calls that is the workspace's
+	if err == nil && strings.HasPrefix(base, "/tmp/") { // in calls /tmp is that of the workspace
 		if base, err = os.MkdirTemp("/var/tmp", "helix-coretools-"); err == nil {
 			t.Cleanup(func() { os.RemoveAll(base) })
 		}
@@ -123,7 +123,7 @@ func (e *env) must(name string, v any, change ...func(*callable.Request)) map[st
 	return out
 }
 
-// fails checks that a call ends with an error of a kind.
+// fails checks that a call fails with an error of a kind.
 func (e *env) fails(kind fault.Kind, name string, v any, change ...func(*callable.Request)) error {
 	e.Helper()
 	out, err := e.call(name, v, change...)
@@ -176,7 +176,7 @@ func (e *env) file(path, text string) string {
 	return path
 }
 
-// in is a path of this computer in the user's workspace.
+// in returns a path on this computer in the user's workspace.
 func (e *env) in(parts ...string) string {
 	e.Helper()
 	w, err := e.s.workspace(e.ctx)

@@ -44,7 +44,7 @@ func TestWriteReadEditDeleteUndo(t *testing.T) {
 	if err := e.fails(fault.Invalid, "file.edit", in{"path": path, "old": "four", "new": "4", "hash": made["hash"]}); !strings.Contains(fault.As(err).Message, "is not in") {
 		t.Error(err)
 	}
-	e.fails(fault.Invalid, "file.edit", in{"path": path, "old": "e", "new": "E", "hash": made["hash"]}) // three times
+	e.fails(fault.Invalid, "file.edit", in{"path": path, "old": "e", "new": "E", "hash": made["hash"]}) // occurs three times
 	e.fails(fault.NotFound, "file.edit", in{"path": "/shared/none", "old": "e", "new": "E", "hash": "00"})
 	edited := e.must("file.edit", in{"path": path, "old": "two", "new": "2", "hash": made["hash"]})
 	if edited["line"] != 2.0 || edited["hash"] == made["hash"] {
@@ -58,7 +58,7 @@ func TestWriteReadEditDeleteUndo(t *testing.T) {
 	e.fails(fault.NotFound, "file.read", in{"path": path})
 	e.fails(fault.NotFound, "file.delete", in{"path": path})
 
-	// Changes are undone in the reverse order; out of order nothing happens.
+	// Changes are undone in reverse order; in another order nothing happens.
 	if _, err := e.undo(edited["undoToken"]); !fault.Is(err, fault.Conflict) {
 		t.Errorf("undo of the edit of a deleted file: %v", err)
 	}
@@ -82,7 +82,7 @@ func TestWriteReadEditDeleteUndo(t *testing.T) {
 	}
 }
 
-// A token of another act stays what it is.
+// A token of another action remains valid.
 func TestUndoTakesOnlyItsOwnTokens(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
@@ -110,7 +110,7 @@ func TestUndoTakesOnlyItsOwnTokens(t *testing.T) {
 	}
 }
 
-// An attempt that is made again with its key changes nothing twice, and its token works.
+// An attempt that is repeated with the same key has no second effect, and its token is valid.
 func TestRepeatedCallsActOnce(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
@@ -221,7 +221,7 @@ func TestListFindsTheLargest(t *testing.T) {
 	e.fails(fault.Invalid, "file.list", in{"path": dir, "name": "["})
 }
 
-// What the user refused stays closed inside a folder that was allowed.
+// A denied folder inside an allowed one remains inaccessible.
 func TestRefusedFoldersInsideAllowedOnes(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
@@ -246,13 +246,13 @@ func TestRefusedFoldersInsideAllowedOnes(t *testing.T) {
 	e.fails(fault.Denied, "file.read", in{"path": filepath.Join(e.home, "Docs", "private", "diary.txt")})
 }
 
-// A caller gets no more than it holds itself; its own workspace needs no right.
+// A call gets no more than its caller holds; the user's workspace needs no permission.
 func TestCallerNarrows(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	path := e.file(filepath.Join(e.home, "a.txt"), "x")
 	e.asks("file.read", in{"path": path}, "always")
-	poor, err := e.perm.Begin(e.ctx, nil, callable.BuiltinSubject("file.read"), storage.NewID()) // holds this file alone
+	poor, err := e.perm.Begin(e.ctx, nil, callable.BuiltinSubject("file.read"), storage.NewID()) // holds only this file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func TestSearch(t *testing.T) {
 	e.must("file.search", in{"query": strings.Repeat("(a|b|ab)*", 100) + "c", "regexp": true})
 }
 
-// pathCorpus are paths that no tool may follow, each with the kinds of refusal it may get.
+// pathCorpus returns paths that no tool may follow, each with the possible kinds of refusal.
 func pathCorpus(e *env) []string {
 	own := e.in()
 	return []string{
@@ -384,7 +384,7 @@ func TestPathCorpus(t *testing.T) {
 	if open, err := e.perm.ListApprovals(e.ctx, permission.ListApprovalsParams{}); err != nil || len(open.Approvals) != 0 {
 		t.Errorf("somebody is asked: %+v, %v", open, err)
 	}
-	// Other cases of the areas' names are other folders.
+	// The names of areas are case-sensitive.
 	for _, path := range []string{"/SHARED/a.txt", "/Vault/secret.txt"} {
 		if out, err := e.call("file.write", in{"path": path, "text": "x"}); !fault.Is(err, fault.Denied) {
 			t.Errorf("%s: %v, %v", path, out, err)
@@ -418,7 +418,7 @@ func TestLinks(t *testing.T) {
 	for _, path := range []string{"/shared/up/secret.txt", "/shared/abs/secret.txt", "/shared/home/outside.txt"} {
 		e.fails(fault.Denied, "file.delete", in{"path": path})
 	}
-	e.must("file.delete", in{"path": "/shared/file"}) // the link alone
+	e.must("file.delete", in{"path": "/shared/file"}) // only the link
 	found := e.must("file.search", in{"path": "/shared", "query": "secret"})
 	if len(found["hits"].([]any)) != 0 {
 		t.Errorf("found through a link: %v", found)
@@ -431,7 +431,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s holds %q, %v", path, b, err)
 		}
 	}
-	// An area that was replaced by a link is no area.
+	// An area that was replaced by a link is rejected.
 	area, target := e.in(tmp), e.in(vault)
 	if err := errors.Join(os.RemoveAll(area), os.Symlink(target, area)); err != nil {
 		t.Fatal(err)
@@ -441,7 +441,7 @@ func TestLinks(t *testing.T) {
 	e.never("file.delete", in{"path": "/tmp/secret.txt"})
 }
 
-// A folder that is exchanged for a link during the calls leads nowhere else.
+// A folder that is replaced by a link during calls does not lead anywhere else.
 func TestFolderExchangedForALink(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -456,7 +456,7 @@ func TestFolderExchangedForALink(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			// The calls may put a folder into the place, so each of these may fail.
+			// The calls may recreate the folder, so each of these may fail.
 			_ = os.RemoveAll(d)
 			_ = os.Symlink(target, d)
 			_ = os.RemoveAll(d)
@@ -494,8 +494,8 @@ func TestFolderExchangedForALink(t *testing.T) {
 	}
 }
 
-// The files that say who Helix is and what it may do lie outside the places that tools write to,
-// and no spelling leads there.
+// The files that define Helix's identity and permissions are outside of the places that tools write
+// to, and no path leads there.
 func TestProtectedFiles(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
@@ -515,7 +515,7 @@ func TestProtectedFiles(t *testing.T) {
 	}
 	e.must("file.write", in{"path": "/shared/x", "text": "x"})
 	for _, p := range paths {
-		if err := os.Link(p, e.in(shared, "hard")); err == nil { // a second name of the file is replaced, not written through
+		if err := os.Link(p, e.in(shared, "hard")); err == nil { // a file with a second link is replaced, not written through
 			e.must("file.write", in{"path": "/shared/hard", "text": "bad"})
 			e.must("file.delete", in{"path": "/shared/hard"})
 		}
@@ -600,11 +600,11 @@ func TestVaultNeedsTwoDecisions(t *testing.T) {
 		t.Error(err)
 	}
 	e.fails(fault.NotFound, "file.read", in{"path": "/shared/key.txt"})
-	// The right was for one copy, and the operation is over.
+	// The permission was for one copy, and the operation has ended.
 	e.asks("vault.copyto", second, "once")
 	e.fails(fault.Conflict, "vault.copyto", second)
 	e.asks("vault.copyto", first, "once")
-	// What was allowed to be read with file.read does not lead out of the vault by itself.
+	// The permission to read with file.read does not permit copying out of the vault.
 	if next := e.must("vault.copyto", first); next["operationId"] == held["operationId"] {
 		t.Errorf("%v", next)
 	}

@@ -12,7 +12,7 @@ import (
 	"helix/backend/fault"
 )
 
-// A FIFO nobody writes to and a socket are refused at once, and replaced as a file would be.
+// A FIFO without a writer and a socket are rejected at once, and replaced like a file.
 func TestSpecialFiles(t *testing.T) {
 	t.Parallel()
 	e := setup(t)

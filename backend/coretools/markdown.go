@@ -10,13 +10,13 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// markdown makes Markdown of the readable part of a page at the address base. It has no image and
-// no link that is not http, https or mailto, whatever the page holds: a text that looks like
-// markup is escaped.
+// markdown converts the readable part of a page at the address base to Markdown. The result
+// contains no images and only http, https and mailto links, whatever is on the page: text that
+// looks like markup is escaped.
 func markdown(page, base string) (title, text string) {
 	m := &mdWriter{skipped: []atom.Atom{atom.Nav, atom.Footer}}
 	doc, err := html.Parse(strings.NewReader(page))
-	if err != nil { // nested too deeply
+	if err != nil { // too deeply nested
 		m.text(plainText(page))
 		return "", string(m.out)
 	}
@@ -43,20 +43,20 @@ func markdown(page, base string) (title, text string) {
 		if len(m.out) > 0 {
 			break
 		}
-		if from == doc { // nothing but navigation
+		if from == doc { // only navigation
 			m.skipped = nil
 		}
 	}
 	return title, string(m.out)
 }
 
-// unread are elements whose content is not text of the page.
+// unread lists elements whose content is not text of the page.
 var unread = []atom.Atom{
 	atom.Head, atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object, atom.Embed, atom.Canvas, atom.Audio, atom.Video,
 	atom.Select, atom.Button, atom.Textarea, atom.Input, atom.Dialog, atom.Frameset,
 }
 
-// paragraphs and blocks begin a paragraph and a line.
+// paragraphs and blocks list elements that begin a paragraph or a line.
 var (
 	paragraphs = []atom.Atom{atom.P, atom.Section, atom.Article, atom.Figure, atom.Dl}
 	blocks     = []atom.Atom{
@@ -65,10 +65,10 @@ var (
 	}
 )
 
-// maxPrefix bounds how deep quotes and lists are indented.
+// maxPrefix limits the indentation of quotes and lists.
 const maxPrefix = 40
 
-// mdWriter writes Markdown. Line breaks and spaces wait until a text follows.
+// mdWriter writes Markdown. Line breaks and spaces are written only when text follows.
 type mdWriter struct {
 	base    *url.URL
 	skipped []atom.Atom
@@ -77,11 +77,11 @@ type mdWriter struct {
 	prefix string // of each line: quotes and the indents of lists
 	lines  int    // line breaks before the next text
 	space  bool
-	marked int   // length of out after the last marker of an item or quote
-	lists  []int // number of the last item of each list around; -1: not numbered
+	marked int   // length of out after the last marker of a list item or quote
+	lists  []int // number of the last item of each enclosing list; -1: not numbered
 }
 
-// gap begins a new line with n = 1, a new paragraph with n = 2.
+// gap begins a new line if n is 1 and a new paragraph if n is 2.
 func (m *mdWriter) gap(n int) {
 	m.lines = max(m.lines, n)
 	m.space = m.space && n == 0
@@ -89,7 +89,7 @@ func (m *mdWriter) gap(n int) {
 
 // raw writes markup.
 func (m *mdWriter) raw(text string) {
-	if m.marked == len(m.out) { // an item begins beside its marker
+	if m.marked == len(m.out) { // an item begins next to its marker
 		m.lines = 0
 	}
 	if len(m.out) > 0 {
@@ -106,7 +106,7 @@ func (m *mdWriter) raw(text string) {
 	m.out = append(m.out, text...)
 }
 
-// text writes words of the page, of which none becomes markup.
+// text writes text of the page, escaping markup.
 func (m *mdWriter) text(s string) {
 	for i, word := range strings.Fields(s) {
 		m.space = m.space || i > 0 || strings.TrimLeft(s, " \t\r\n\f") != s
@@ -137,10 +137,10 @@ func (m *mdWriter) children(n *html.Node) {
 	}
 }
 
-// node writes what n shows.
+// node writes the visible content of n.
 func (m *mdWriter) node(n *html.Node) {
 	switch {
-	case len(m.out) > 2*maxPage: // more than is returned
+	case len(m.out) > 2*maxPage: // more than will be returned
 		return
 	case n.Type == html.TextNode:
 		m.text(n.Data)
@@ -220,7 +220,7 @@ func (m *mdWriter) node(n *html.Node) {
 	}
 }
 
-// indented writes the children of n behind a marker, with a prefix for the lines that follow.
+// indented writes the children of n after a marker, with a prefix for the following lines.
 func (m *mdWriter) indented(marker, prefix string, n *html.Node) {
 	if len(m.prefix) > maxPrefix || !hasText(n) {
 		m.children(n)
@@ -236,7 +236,7 @@ func (m *mdWriter) indented(marker, prefix string, n *html.Node) {
 	m.gap(2)
 }
 
-// link writes a link with an absolute address; or its text alone if it has none.
+// link writes a link with an absolute address, or only its text if the address is not allowed.
 func (m *mdWriter) link(n *html.Node) {
 	text, href := collapse(content(n)), strings.TrimSpace(attr(n, "href"))
 	u, err := m.resolve(href)
@@ -244,7 +244,7 @@ func (m *mdWriter) link(n *html.Node) {
 		m.children(n)
 		return
 	}
-	if m.last() == '!' && m.lines == 0 { // else it were an image
+	if m.last() == '!' && m.lines == 0 { // otherwise it would be an image
 		m.space = true
 	}
 	m.raw("[")
@@ -268,7 +268,7 @@ func (m *mdWriter) resolve(href string) (*url.URL, error) {
 	return u, nil
 }
 
-// code writes a block of code as it stands.
+// code writes a block of code verbatim.
 func (m *mdWriter) code(n *html.Node) {
 	text := strings.Trim(content(n), "\r\n")
 	if strings.TrimSpace(text) == "" {
@@ -284,7 +284,7 @@ func (m *mdWriter) code(n *html.Node) {
 	m.gap(2)
 }
 
-// table writes a table of data, which has headers and no table inside; false: it is another one.
+// table writes a data table, which has headers and no nested tables. It returns false for other tables.
 func (m *mdWriter) table(n *html.Node) bool {
 	data := false
 	for d := range n.Descendants() {
@@ -326,7 +326,7 @@ func (m *mdWriter) table(n *html.Node) bool {
 	return true
 }
 
-// hidden reports whether a page does not show an element.
+// hidden reports whether an element is not visible.
 func hidden(n *html.Node) bool {
 	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool {
 		value := strings.ToLower(strings.Join(strings.Fields(a.Val), ""))
@@ -352,7 +352,7 @@ func attr(n *html.Node, key string) string {
 	return ""
 }
 
-// content is the text of n and below, with images as their descriptions.
+// content returns the text of n and its descendants, with images replaced by their descriptions.
 func content(n *html.Node) string {
 	var b strings.Builder
 	var walk func(*html.Node)
@@ -380,7 +380,7 @@ func content(n *html.Node) string {
 
 func collapse(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// plainText is the words of a piece of HTML.
+// plainText returns the text of an HTML fragment.
 func plainText(piece string) string {
 	var b strings.Builder
 	skip := ""
@@ -404,7 +404,7 @@ func plainText(piece string) string {
 	}
 }
 
-// longest is the length of the longest run of c in text.
+// longest returns the length of the longest run of c in text.
 func longest(text string, c byte) int {
 	most, run := 0, 0
 	for i := range len(text) {

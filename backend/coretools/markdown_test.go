@@ -71,7 +71,7 @@ func FuzzMarkdown(f *testing.F) {
 			t.Fatalf("the title has %d bytes", len(title))
 		}
 		if codeMarks.MatchString(page) {
-			return // code stands as it is, between its marks
+			return // code is kept verbatim
 		}
 		if image.MatchString(text) {
 			t.Fatalf("%q became an image:\n%s", page, text)
@@ -81,7 +81,7 @@ func FuzzMarkdown(f *testing.F) {
 				t.Fatalf("%q became a link to %q:\n%s", page, m[1], text)
 			}
 		}
-		// Read as HTML, which Markdown may hold, the text has no element.
+		// Parsed as HTML, which Markdown may contain, the text has no elements.
 		for z := html.NewTokenizer(strings.NewReader(strings.ReplaceAll(text, `\<`, ""))); ; {
 			switch kind := z.Next(); kind {
 			case html.ErrorToken:

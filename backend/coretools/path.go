@@ -13,7 +13,7 @@ import (
 	"helix/backend/permission"
 )
 
-// The areas of a workspace. Calls name them as /shared, /tmp and /vault.
+// The areas of a workspace. In paths they are /shared, /tmp and /vault.
 const (
 	shared = "shared"
 	tmp    = "tmp"
@@ -22,20 +22,19 @@ const (
 
 var areas = []string{shared, tmp, vault}
 
-// trashName is the folder of an area that holds what was deleted and replaced. No path leads
-// into it.
+// trashName is the folder of an area for deleted and replaced files. Paths in calls cannot refer to it.
 const trashName = ".helix-trash"
 
 const maxPath = 4096
 
-// place is what a path in a call names.
+// place is the target of a path in a call.
 type place struct {
-	area string // one of areas; "": somewhere else on this computer
+	area string // one of areas; "": elsewhere on this computer
 	rel  string // below the area, with slashes; "." is the area itself
-	text string // the path in normal form, as results show it
+	text string // normalized path, as in results
 }
 
-// parsePath reads a path of a call. It does not access the file system.
+// parsePath parses a path in a call. It does not access the file system.
 func parsePath(text string) (place, error) {
 	switch {
 	case text == "" || len(text) > maxPath || !utf8.ValidString(text):
@@ -72,7 +71,7 @@ func inArea(area, rel string) (place, error) {
 	return place{area: area, rel: rel, text: path.Join("/", area, rel)}, nil
 }
 
-// join is the place of what is called name in the folder p.
+// join returns the place of the entry name in the folder p.
 func (p place) join(name string) place {
 	p.text = path.Join(p.text, name)
 	if p.area != "" {
@@ -81,7 +80,7 @@ func (p place) join(name string) place {
 	return p
 }
 
-// refusedPath is the refusal of a path that no answer of a person allows.
+// refusedPath returns the refusal of a path that no approval can permit.
 func refusedPath(format string, args ...any) error {
 	return fault.Deniedf(format, args...).WithDetails(callable.Refusal{Reason: permission.ReasonNever})
 }

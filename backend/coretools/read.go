@@ -26,20 +26,20 @@ import (
 	"helix/backend/sandbox/rootfs"
 )
 
-// Bounds of reading, listing and searching.
+// Limits of reading, listing and searching.
 const (
-	maxHashed    = 64 << 20  // bytes of a file that is read to its end
+	maxHashed    = 64 << 20  // bytes of a file that is read completely
 	maxText      = 256 << 10 // bytes of text that one call returns
 	maxLines     = 2000
 	maxFolder    = 20_000 // entries of one folder
-	maxVisited   = 50_000 // entries of a folder and what is below it
+	maxVisited   = 50_000 // entries of a folder and everything below it
 	maxDepth     = 64
 	maxListed    = 1000
 	maxHits      = 200
 	maxSearched  = 4 << 20   // bytes of a file that is searched
 	maxSearchAll = 256 << 20 // bytes of all files that are searched
 	maxLine      = 64 << 10  // bytes of a line that is searched
-	maxShown     = 500       // bytes of a line that is shown
+	maxShown     = 500       // bytes of a line in a result
 	walkTime     = 10 * time.Second
 )
 
@@ -117,7 +117,7 @@ func (s *Service) readFile(ctx context.Context, c callable.Request, in readInput
 	return out, out.fill(ctx, file, from, cmp.Or(in.Lines, maxLines))
 }
 
-// Load reads a file of any type as the call r, if it may and the file has at most most bytes.
+// Load reads a file of any type as the call r, if it is permitted and the file has at most most bytes.
 func (s *Service) Load(ctx context.Context, r callable.Request, path string, most int64) ([]byte, error) {
 	at, err := s.read(ctx, &r, path, false, permission.ReadOnly)
 	if err != nil {
@@ -142,8 +142,8 @@ func (s *Service) Load(ctx context.Context, r callable.Request, path string, mos
 	return data, nil
 }
 
-// fill reads the file and keeps what was asked for: some lines, or what begins at the byte from
-// when that is not negative.
+// fill reads the file and keeps the requested part: some lines or, if from is not negative, the
+// content from that byte on.
 func (t *fileText) fill(ctx context.Context, file io.Reader, from int64, lines int) error {
 	sum := sha256.New()
 	in := bufio.NewReaderSize(io.TeeReader(io.LimitReader(file, maxHashed), sum), 64<<10)
@@ -182,12 +182,12 @@ func (t *fileText) fill(ctx context.Context, file io.Reader, from int64, lines i
 			return fileError(err)
 		}
 	}
-	if at == t.Bytes { // else it is too large, or was written to meanwhile
+	if at == t.Bytes { // otherwise it is too large, or was modified meanwhile
 		t.Hash = sumText(sum)
 	} else {
 		t.TotalLines = 0
 	}
-	for n := 1; n < utf8.UTFMax && n < len(text) && t.NextByte < t.Bytes; n++ { // a character that was cut in two
+	for n := 1; n < utf8.UTFMax && n < len(text) && t.NextByte < t.Bytes; n++ { // a character that was split
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
 			if !utf8.FullRune(tail) {
 				text, t.NextByte = text[:len(text)-n], t.NextByte-int64(n)
@@ -264,16 +264,16 @@ func (s *Service) listFiles(ctx context.Context, c callable.Request, in struct {
 	}, nil
 }
 
-// visit walks over what a call may read.
+// visit walks the files that a call may read.
 type visit struct {
 	*reading
 	ctx       context.Context
-	name      string // pattern of names; "": all
+	name      string // pattern for names; "": all
 	recursive bool
 	until     time.Time
 	visited   int
-	skipped   int   // folders that could not or may not be read
-	truncated bool  // a bound was reached
+	skipped   int   // folders that could not be or must not be read
+	truncated bool  // a limit was reached
 	err       error // why nothing could be read
 }
 
@@ -302,7 +302,7 @@ func (v *visit) stop() bool {
 	return v.err != nil || v.truncated
 }
 
-// all yields every entry that matches, folder by folder.
+// all yields every matching entry, folder by folder.
 func (v *visit) all(yield func(listed) bool) {
 	type folder struct {
 		place
@@ -426,7 +426,7 @@ func (s *Service) searchFiles(ctx context.Context, c callable.Request, in struct
 				continue
 			}
 			from := 0
-			if at[1] > maxShown { // show the hit, not the start of a long line
+			if at[1] > maxShown { // show the match, not the beginning of a long line
 				from = max(0, at[0]-maxShown/2)
 			}
 			hits = append(hits, hit{e.Path, n, strings.ToValidUTF8(string(line[from:min(len(line), from+maxShown)]), "\uFFFD")})

@@ -21,21 +21,21 @@ import (
 	"helix/backend/storage"
 )
 
-// Each change has a folder in the trash of its area: record says what it was, was holds what it
-// replaced or deleted, next the new content until it takes its place.
+// Each change has a folder in the trash of its area: record describes the change, was contains what
+// it replaced or deleted, and next the new content until it is moved to its place.
 const (
 	recordName = "change.json"
 	wasName    = "was"
 	nextName   = "next"
 )
 
-// undoAct is the name of the undo tokens of this package in storage.
+// undoAct is the action name of this package's undo tokens in storage.
 const undoAct = "coretools.file"
 
 // change is the record of one change.
 type change struct {
 	Path   string `json:"path"`   // below the area
-	Before string `json:"before"` // hash of the former content; "": there was none
+	Before string `json:"before"` // hash of the previous content; "": none
 	After  string `json:"after"`  // hash of the new content; "": deleted
 }
 
@@ -57,17 +57,17 @@ func readChange(root *os.Root, id string) (c change, err error) {
 	return c, json.Unmarshal(b, &c)
 }
 
-// changeID names the change that a call makes: the same in each attempt of the call.
+// changeID returns the id of the change that a call makes. It is the same for each attempt of the call.
 func changeID(c *callable.Request) string {
 	if c.Key == "" {
 		return storage.NewID().String()
 	}
-	text, _ := json.Marshal([]any{c.Caller.Run, c.Key, c.Input}) // an id and two texts
+	text, _ := json.Marshal([]any{c.Caller.Run, c.Key, c.Input}) // cannot fail: an id and two strings
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 
-// area is the part of a workspace that calls may write to, while a call changes it.
+// area is the writable part of a workspace, while a call changes it.
 type area struct {
 	*os.Root
 	name  string
@@ -75,7 +75,7 @@ type area struct {
 	files *rootfs.FS
 }
 
-// change opens the area of p for a change. The caller holds s.changing and closes it.
+// change opens the area of p for a change. The caller holds s.changing and must close it.
 func (s *Service) change(ctx context.Context, p place) (*area, error) {
 	w, err := s.workspace(ctx)
 	if err != nil {
@@ -89,8 +89,7 @@ func (s *Service) change(ctx context.Context, p place) (*area, error) {
 	return &area{Root: root, name: p.area, dir: dir, files: rootfs.New(s.o.Own, dir)}, nil
 }
 
-// open opens what is at rel, which is never reached through a link. file is nil when nothing is
-// there.
+// open opens the entry at rel, without following links. file is nil if it does not exist.
 func (a *area) open(rel string) (file *os.File, info fs.FileInfo, err error) {
 	file, info, err = a.files.Open(filepath.Join(a.dir, filepath.FromSlash(rel)))
 	if fault.Is(err, fault.NotFound) {
@@ -99,7 +98,8 @@ func (a *area) open(rel string) (file *os.File, info fs.FileInfo, err error) {
 	return file, info, err
 }
 
-// content reads the file at rel up to limit bytes, and the hash of all of it; "": nothing is there.
+// content returns the first limit bytes of the file at rel, and the hash of the whole file; "" if
+// it does not exist.
 func (a *area) content(ctx context.Context, rel string, limit int64) (text []byte, hash string, err error) {
 	file, info, err := a.open(rel)
 	if err != nil || file == nil {
@@ -122,13 +122,13 @@ func (a *area) content(ctx context.Context, rel string, limit int64) (text []byt
 	return text, sumText(sum), ctx.Err()
 }
 
-// keep puts the record of a change, and its new content, into the trash before it is made.
+// keep stores the record of a change and the new content in the trash before the change is made.
 func (a *area) keep(id string, c change, next []byte) (dir string, err error) {
 	if err := a.MkdirAll(trashName, 0o700); err != nil {
 		return "", fileError(err)
 	}
 	dir = path.Join(trashName, id)
-	if err := a.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) { // an attempt that was interrupted
+	if err := a.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) { // an interrupted attempt
 		dir = path.Join(trashName, storage.NewID().String())
 		err = a.Mkdir(dir, 0o700)
 		if err != nil {
@@ -159,7 +159,7 @@ func (a *area) writeSynced(name string, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// copy makes to a second name of the file from, or a copy where the system has no such names.
+// copy creates a hard link to the file from, or a copy if the system does not support links.
 func (a *area) copy(from, to string) error {
 	if a.Link(from, to) == nil {
 		return nil
@@ -177,7 +177,7 @@ func (a *area) copy(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// move renames, and makes the folder that it leads to.
+// move renames a file and creates the target folder if necessary.
 func (a *area) move(from, to string) error {
 	if dir := path.Dir(to); dir != "." {
 		if err := a.MkdirAll(dir, 0o700); err != nil {
@@ -187,7 +187,7 @@ func (a *area) move(from, to string) error {
 	return fileError(a.Rename(from, to))
 }
 
-// token keeps how to undo the change in dir.
+// token stores the information to undo the change in dir.
 func (s *Service) token(ctx context.Context, area, dir string) (token string, err error) {
 	err = s.o.DB.Write(ctx, func(tx *storage.Tx) error {
 		token, err = tx.KeepUndo(identity.UserID(ctx), undoAct, undoState{area, path.Base(dir)})
@@ -196,26 +196,26 @@ func (s *Service) token(ctx context.Context, area, dir string) (token string, er
 	return token, err
 }
 
-// UndoParams name a change.
+// UndoParams identifies a change.
 type UndoParams struct {
 	Token string `json:"token"`
 }
 
-// Undone is a change that was taken back.
+// Undone is a change that was undone.
 type Undone struct {
 	Path string `json:"path"`
-	// Restored is whether the former file is back; else the file that was made is gone.
+	// Restored is set if the previous file was restored; otherwise the created file was deleted.
 	Restored bool `json:"restored"`
 }
 
-// Undo takes back one change of a file, with the token that the call returned. A file that was
-// changed since is a Conflict and stays as it is.
+// Undo undoes one change to a file, using the token that the call returned. If the file has changed
+// since, the error is a Conflict and the file is not touched.
 func (s *Service) Undo(ctx context.Context, p UndoParams) (out Undone, err error) {
 	user := identity.UserID(ctx)
 	if user == uuid.Nil {
 		return out, fault.Deniedf("Nobody is signed in, so there is no workspace.")
 	}
-	s.changing.Lock() // before the database, as in every change
+	s.changing.Lock() // before the database, as for every change
 	defer s.changing.Unlock()
 	err = s.o.DB.Write(ctx, func(tx *storage.Tx) error {
 		act, text, err := tx.TakeUndo(user, p.Token)
@@ -227,7 +227,7 @@ func (s *Service) Undo(ctx context.Context, p UndoParams) (out Undone, err error
 			return fault.NotFoundf("This can no longer be undone.")
 		}
 		out, err = s.restore(ctx, state)
-		return err // the token stays when nothing was undone
+		return err // the token remains valid if nothing was undone
 	})
 	return out, err
 }
@@ -258,11 +258,11 @@ func (s *Service) restore(ctx context.Context, state undoState) (Undone, error) 
 	if err != nil {
 		return Undone{}, fileError(err)
 	}
-	_ = a.RemoveAll(dir) // an empty record stays until the trash is emptied
+	_ = a.RemoveAll(dir) // an empty record remains until the trash is purged
 	return Undone{Path: p.text, Restored: c.Before != ""}, nil
 }
 
-// same reports whether the area is as the change c left it.
+// same reports whether the area is in the state after the change c.
 func (a *area) same(ctx context.Context, c change) (bool, error) {
 	if c.After == "" {
 		_, err := a.Lstat(c.Path)

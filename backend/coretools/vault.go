@@ -21,11 +21,11 @@ import (
 
 const copyName = "vault.copyto"
 
-// holdsName is the folder of a workspace for what was read of a vault and waits to be written. No
-// path of a call leads there.
+// holdsName is the folder of a workspace for content read from a vault and waiting to be written.
+// Paths in calls cannot refer to it.
 const holdsName = "holds"
 
-// maxHold is the most bytes of a file that is copied.
+// maxHold is the maximum size of a copied file, in bytes.
 const maxHold = maxWrite
 
 // hold is a file of a vault between the two steps of its copy.
@@ -58,7 +58,7 @@ func (s *Service) copyTool() callable.Func {
 	})}
 }
 
-// hold is the first step: it reads the vault and writes nothing that a call can read.
+// hold is the first step. It reads the vault and writes nothing that a call can read.
 func (s *Service) hold(ctx context.Context, c *callable.Request, from, to string) (any, error) {
 	p, err := parsePath(from)
 	if err == nil && p.area != vault {
@@ -120,7 +120,7 @@ func (h *hold) result(id uuid.UUID, state, token string) map[string]any {
 	return out
 }
 
-// held reads what an operation of the user in ctx holds.
+// held returns the content held for an operation of the user in ctx.
 func (s *Service) held(ctx context.Context, id string) (h hold, op uuid.UUID, err error) {
 	gone := fault.NotFoundf("Operation not found. It ends after a day. Start again with from and to.")
 	if op, err = uuid.Parse(id); err != nil {
@@ -142,7 +142,8 @@ func (s *Service) held(ctx context.Context, id string) (h hold, op uuid.UUID, er
 	return h, op, nil
 }
 
-// copyInfo is the subject of one operation: it is decided by itself, whatever was allowed before.
+// copyInfo returns the subject of one operation. It is decided separately, regardless of
+// earlier permissions.
 func (s *Service) copyInfo(ctx context.Context, id string) (permission.SubjectInfo, error) {
 	h, op, err := s.held(ctx, strings.TrimPrefix(id, copyName+" "))
 	if err != nil {
@@ -157,12 +158,12 @@ func (s *Service) copyInfo(ctx context.Context, id string) (permission.SubjectIn
 
 func copySubject(op uuid.UUID, h hold) permission.Subject {
 	sub := callable.BuiltinSubject(copyName + " " + op.String())
-	text, _ := json.Marshal([]any{sub.ID, h.From, h.To, h.Hash}) // texts
+	text, _ := json.Marshal([]any{sub.ID, h.From, h.To, h.Hash}) // cannot fail: strings
 	sub.DefinitionHash = sha256.Sum256(text)
 	return sub
 }
 
-// release is the second step: it writes what the first one read and reads no vault.
+// release is the second step. It writes what the first one has read, and does not read the vault.
 func (s *Service) release(ctx context.Context, c *callable.Request, id string) (any, error) {
 	h, op, err := s.held(ctx, id)
 	if err != nil {
@@ -190,7 +191,7 @@ func (s *Service) release(ctx context.Context, c *callable.Request, id string) (
 		return nil, err
 	}
 	token := out.(*Changed).UndoToken
-	h.Content = nil // another attempt of this call needs the rest
+	h.Content = nil // another attempt of this call needs the other fields
 	if err := s.saveHold(ctx, op, h); err != nil {
 		s.o.Logger.Warn("the content of a finished copy is kept for a day", "err", err)
 	}

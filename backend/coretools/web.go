@@ -23,14 +23,14 @@ import (
 	"helix/backend/safehttp"
 )
 
-// Bounds of the web tools.
+// Limits of the web tools.
 const (
 	maxFetched = 5 << 20
 	maxPage    = 400 << 10 // bytes of text that one call returns
 	webTime    = 30 * time.Second
 )
 
-// web is what one of the web tools sends with.
+// web holds what a web tool sends requests with.
 type web struct {
 	gate   *netgate.Gate
 	client *netgate.Client
@@ -41,7 +41,7 @@ func (s *Service) newWeb(step string) *web {
 	return &web{gate, netgate.NewClient(safehttp.Options{DenyPorts: s.o.DenyPort, MaxBody: maxFetched, Timeout: webTime}, s.o.HTTP, gate.Allow)}
 }
 
-// do sends a request that changes nothing and returns an answer below 400.
+// do sends a request without effects and returns a response with a status below 400.
 func (s *Service) do(ctx context.Context, w *web, c *callable.Request, r safehttp.Request) (*safehttp.Response, error) {
 	resp, err := w.client.Do(ctx, c, r)
 	if err == nil && resp.Status >= http.StatusBadRequest {
@@ -80,7 +80,7 @@ type page struct {
 	Truncated   bool   `json:"truncated"`
 }
 
-// readPage makes readable text of an answer.
+// readPage converts a response to readable text.
 func readPage(resp *safehttp.Response) page {
 	sent := resp.Header.Get("Content-Type")
 	sniffed := http.DetectContentType(resp.Body)
@@ -91,7 +91,7 @@ func readPage(resp *safehttp.Response) page {
 	p := page{URL: resp.URL, ContentType: kind, Bytes: len(resp.Body)}
 	text := strings.HasPrefix(kind, "text/") || kind == "application/json" || kind == "application/xml" || kind == "application/javascript" || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml")
 	switch guess, _, _ := mime.ParseMediaType(sniffed); {
-	case !text || !strings.HasPrefix(guess, "text/") && guess != "application/octet-stream", // whatever its server says
+	case !text || !strings.HasPrefix(guess, "text/") && guess != "application/octet-stream", // regardless of the declared content type
 		guess == "application/octet-stream" && bytes.IndexByte(resp.Body, 0) >= 0 && !strings.Contains(strings.ToLower(sent), "utf-16"):
 		p.Kind, p.ContentType = "other", cmp.Or(kind, guess)
 		if !strings.HasPrefix(guess, "text/") && guess != "application/octet-stream" {
@@ -115,7 +115,7 @@ func readPage(resp *safehttp.Response) page {
 	return p
 }
 
-// cutText shortens text to limit bytes at a character.
+// cutText truncates text to limit bytes at a character boundary.
 func cutText(text string, limit int) (string, bool) {
 	if len(text) <= limit {
 		return text, false
@@ -126,13 +126,13 @@ func cutText(text string, limit int) (string, bool) {
 	return text[:limit], true
 }
 
-// The engines of web.search. The key of one that needs a key is the secret search.NAME.
+// The engines of web.search. The API key of an engine that needs one is the secret search.NAME.
 const (
 	brave  = "brave"
 	tavily = "tavily"
 )
 
-// engineAddress is where the search engine of the settings is asked.
+// engineAddress returns the address of the configured search engine.
 func engineAddress(search string) string {
 	switch search {
 	case brave:
@@ -151,7 +151,7 @@ func (s *Service) webSearchTool() callable.Func {
 			"limit":{"type":"integer","minimum":1,"maximum":20,"description":"Default: 10."}`),
 		Output: output(`"results"`, `"engine":{"type":"string"},"results":{"type":"array","items":{"type":"object","required":["title","url"],"properties":{"title":{"type":"string"},"url":{"type":"string"},"snippet":{"type":"string"}}}}`),
 	}
-	ask, _ := json.Marshal(map[string]string{"url": s.engine}) // a text
+	ask, _ := json.Marshal(map[string]string{"url": s.engine}) // cannot fail: a string
 	return callable.Func{
 		Info: info,
 		Rights: func(ctx context.Context, _ json.RawMessage) (permission.PreviewResult, error) {
@@ -188,7 +188,7 @@ func (s *Service) searchWeb(ctx context.Context, c *callable.Request, query stri
 		r.Sensitive = []string{"X-Subscription-Token"}
 	case tavily:
 		r.Method = http.MethodPost
-		r.Body, _ = json.Marshal(map[string]any{"query": query, "max_results": limit}) // a text and a number
+		r.Body, _ = json.Marshal(map[string]any{"query": query, "max_results": limit}) // cannot fail: a string and a number
 		r.Header.Set("Authorization", "Bearer "+string(key))
 		r.Header.Set("Content-Type", "application/json")
 	default:
@@ -198,7 +198,7 @@ func (s *Service) searchWeb(ctx context.Context, c *callable.Request, query stri
 	if err != nil {
 		return nil, err
 	}
-	var got struct { // SearXNG and Tavily answer results, Brave web.results
+	var got struct { // SearXNG and Tavily return results, Brave web.results
 		Results []engineHit
 		Web     struct{ Results []engineHit }
 	}

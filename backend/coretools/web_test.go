@@ -20,7 +20,7 @@ import (
 	"helix/backend/safehttp/safehttptest"
 )
 
-// serve is a web server on this computer and its address.
+// serve starts a web server on this computer and returns its address.
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	srv := httptest.NewServer(h)
@@ -97,12 +97,12 @@ func TestFetch(t *testing.T) {
 	if err != nil || !out.Untrusted {
 		t.Errorf("%+v, %v", out, err)
 	}
-	// Another port and another tool are another right.
+	// Another port and another tool need another permission.
 	other := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
 	e.fails(fault.Denied, "web.fetch", in{"url": other})
 }
 
-// A redirect to what was not allowed is not followed.
+// A redirect to an address that was not allowed is not followed.
 func TestFetchRedirectsAreDecided(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
@@ -129,12 +129,13 @@ func TestAddressesThatAreNeverFetched(t *testing.T) {
 			t.Errorf("%s: %v, %v %+v", u, out, err, r)
 		}
 	}
-	// Helix's own ports stay closed even when they were allowed.
+	// Helix's own ports cannot be reached even if they were allowed.
 	e.asks("web.fetch", in{"url": "http://localhost:18789/"}, "always")
 	e.fails(fault.Denied, "web.fetch", in{"url": "http://localhost:18789/"})
 }
 
-// A name that was allowed and leads inside, at once or at the second look-up, reaches nothing.
+// A name that was allowed and resolves to an internal address, at once or at the second lookup,
+// reaches nothing.
 func TestAllowedNamesThatLeadInside(t *testing.T) {
 	t.Parallel()
 	dns := safehttptest.NewDNS(t)
@@ -233,7 +234,7 @@ func TestWebSearch(t *testing.T) {
 	})
 }
 
-// Taking a right back ends the request that uses it.
+// Revoking a permission ends the request that uses it.
 func TestFetchEndsWithItsRight(t *testing.T) {
 	t.Parallel()
 	e := setup(t)

@@ -15,22 +15,22 @@ import (
 	"helix/backend/identity"
 )
 
-// workspace is the folder of one user, with every link in its path followed.
+// workspace is the folder of one user, with all links in its path resolved.
 type workspace struct {
 	user uuid.UUID
 	dir  string
 }
 
-// Ages at which files of workspaces are removed automatically, and how often that is checked.
+// Ages at which files in workspaces are deleted automatically, and how often this is checked.
 const (
 	tmpAge    = 7 * day
-	undoAge   = day // a former content; its token ends sooner
+	undoAge   = day // a previous content; its token expires sooner
 	holdAge   = day
 	purgeAge  = time.Hour
-	maxStatus = 1_000_000 // files that a status counts
+	maxStatus = 1_000_000 // maximum number of files counted for a status
 )
 
-// workspace returns the workspace of the user in ctx, which is made on first use.
+// workspace returns the workspace of the user in ctx, which is created on first use.
 func (s *Service) workspace(ctx context.Context) (workspace, error) {
 	w := workspace{user: identity.UserID(ctx)}
 	if w.user == uuid.Nil {
@@ -84,7 +84,7 @@ func (w workspace) open(name string) (*os.Root, error) {
 	return r, nil
 }
 
-// purge removes what is old: temporary files, deleted files, former contents, unfinished copies.
+// purge deletes what is old: temporary files, deleted files, previous contents, unfinished copies.
 func (s *Service) purge(w workspace, now time.Time) {
 	var errs []error
 	old := func(info fs.FileInfo, age time.Duration) bool { return now.Sub(info.ModTime()) > age }
@@ -125,7 +125,7 @@ func (s *Service) purge(w workspace, now time.Time) {
 	}
 }
 
-// entries lists a folder without following links; a folder that is missing is empty.
+// entries lists a folder without following links. A missing folder is empty.
 func entries(root *os.Root, name string) []fs.FileInfo {
 	dir, err := root.Open(name)
 	if err != nil {
@@ -139,13 +139,13 @@ func entries(root *os.Root, name string) []fs.FileInfo {
 	return list
 }
 
-// newest is when the file, or anything in the folder, was last changed.
+// newest returns when the file, or anything in the folder, was last modified.
 func newest(root *os.Root, name string, info fs.FileInfo) time.Time {
 	at := info.ModTime()
 	if info.IsDir() {
 		_ = fs.WalkDir(root.FS(), name, func(_ string, d fs.DirEntry, err error) error {
 			if err != nil {
-				return nil // what cannot be read does not keep the rest
+				return nil // an unreadable entry does not prevent the deletion of the rest
 			}
 			if i, err := d.Info(); err == nil && i.ModTime().After(at) {
 				at = i.ModTime()
@@ -164,7 +164,7 @@ type Area struct {
 	Files int    `json:"files"`
 }
 
-// Status is what a workspace holds. Deleted files that can still be restored do not count.
+// Status describes the content of a workspace. Deleted files that can still be restored are not counted.
 type Status struct {
 	Root  string `json:"root"` // on this computer
 	Areas []Area `json:"areas"`
@@ -208,7 +208,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 	return out, nil
 }
 
-// fileError gives an error of a file operation the form that crosses interfaces.
+// fileError converts an error of a file operation to a fault.
 func fileError(err error) error {
 	var f *fault.Error
 	switch {

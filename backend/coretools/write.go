@@ -15,10 +15,10 @@ import (
 	"helix/backend/fault"
 )
 
-// maxWrite is the most bytes of a file that is written or edited.
+// maxWrite is the maximum size of a file that is written or edited, in bytes.
 const maxWrite = 4 << 20
 
-// maxSave is the most bytes of a file that is saved as it is.
+// maxSave is the maximum size of a file saved by Save, in bytes.
 const maxSave = 10 << 20
 
 const areaSchema = `"path":{"type":"string","minLength":1,"maxLength":4096,"description":"A path below /shared or /tmp."}`
@@ -27,7 +27,7 @@ var changedSchema = output(`"path","changed"`, `"path":{"type":"string"},"change
 	"created":{"type":"boolean"},"bytes":{"type":"integer"},"hash":{"type":"string","description":"SHA-256 of the file now."},
 	"line":{"type":"integer","description":"First line that was edited."},"undoToken":{"type":"string"}`)
 
-// Changed is what a call did to a file.
+// Changed is the effect of a call on a file.
 type Changed struct {
 	Path      string `json:"path"`
 	Changed   bool   `json:"changed"`
@@ -38,7 +38,7 @@ type Changed struct {
 	UndoToken string `json:"undoToken,omitempty"`
 }
 
-// writable reads a path that a call writes to.
+// writable parses a path that a call writes to.
 func writable(text string) (place, error) {
 	p, err := parsePath(text)
 	switch {
@@ -125,8 +125,8 @@ func (s *Service) editTool() callable.Func {
 	})}
 }
 
-// Save writes a file of any type below /shared or /tmp, as the call r. A file that is there is replaced; the
-// undo token of the result restores it.
+// Save writes a file of any type below /shared or /tmp, as the call r. An existing file is
+// replaced; the undo token in the result restores it.
 func (s *Service) Save(ctx context.Context, r callable.Request, path string, data []byte) (any, error) {
 	p, err := writable(path)
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *Service) Save(ctx context.Context, r callable.Request, path string, dat
 	return s.put(ctx, &r, p, maxSave, func([]byte, string, *Changed) ([]byte, error) { return data, nil })
 }
 
-// put replaces the content of the file p with the result of next, at most most bytes. next gets the former
-// content and its hash, "" when the file does not exist.
+// put replaces the content of the file p by the result of next, at most most bytes. next receives
+// the previous content and its hash, which is "" if the file does not exist.
 func (s *Service) put(ctx context.Context, c *callable.Request, p place, most int, next func(text []byte, hash string, out *Changed) ([]byte, error)) (any, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -150,7 +150,7 @@ func (s *Service) put(ctx context.Context, c *callable.Request, p place, most in
 		return nil, err
 	}
 	out := &Changed{Path: p.text, Changed: true}
-	if was, err := readChange(a.Root, changeID(c)); err == nil && was.Path == p.rel && was.After != "" && was.After == hash { // an earlier attempt did it
+	if was, err := readChange(a.Root, changeID(c)); err == nil && was.Path == p.rel && was.After != "" && was.After == hash { // done by an earlier attempt
 		out.Created, out.Bytes, out.Hash = was.Before == "", int64(len(text)), hash
 		out.UndoToken, err = s.token(ctx, a.name, changeID(c))
 		return out, err
@@ -210,14 +210,14 @@ func (s *Service) deleteTool() callable.Func {
 
 func (s *Service) remove(ctx context.Context, a *area, p place, id string, recursive bool) (any, error) {
 	out := &Changed{Path: p.text, Changed: true}
-	if parent, _, err := a.open(path.Dir(p.rel)); err != nil { // on the way is a link
+	if parent, _, err := a.open(path.Dir(p.rel)); err != nil { // a link in the path
 		return nil, err
 	} else if parent != nil {
 		parent.Close()
 	}
 	info, err := a.Lstat(p.rel)
 	if errors.Is(err, fs.ErrNotExist) {
-		if was, rerr := readChange(a.Root, id); rerr == nil && was.Path == p.rel && was.After == "" { // an earlier attempt did it
+		if was, rerr := readChange(a.Root, id); rerr == nil && was.Path == p.rel && was.After == "" { // done by an earlier attempt
 			out.UndoToken, err = s.token(ctx, a.name, id)
 			return out, err
 		}

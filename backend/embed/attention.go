@@ -8,8 +8,8 @@ import (
 
 const heads = 4
 
-// attend is the attention of one window: qkv holds queries, keys and values of n pieces, each
-// width floats; y takes the result.
+// attend computes the attention of one window. qkv holds queries, keys and values of n pieces, each
+// width floats; the result is written to y.
 func attend(s *scratch, qkv, y []float32, n, width int) {
 	size, row := width/heads, 3*width
 	scale := float32(1 / math.Sqrt(float64(size)))
@@ -30,7 +30,7 @@ func attend(s *scratch, qkv, y []float32, n, width int) {
 	}
 }
 
-// packKeys writes the transpose of n rows of size floats, ld apart, in panels.
+// packKeys writes the transpose of n rows of size floats, ld apart, as panels.
 func packKeys(dst, src []float32, n, size, ld int) {
 	const w = kernel.PanelWidth
 	for t := 0; t < n; t += w {
@@ -46,7 +46,7 @@ func packKeys(dst, src []float32, n, size, ld int) {
 	}
 }
 
-// softmax makes v the exponentials of its values times scale, with the sum 1.
+// softmax replaces the values of v by their softmax, with each value multiplied by scale.
 func softmax(v []float32, scale float32) {
 	top := v[0]
 	for _, x := range v[1:] {
@@ -66,14 +66,15 @@ func softmax(v []float32, scale float32) {
 	}
 }
 
-// exp is e to the power of x for x ≤ 0, within 2e-7 of its value; under -87 it is 0. It cuts x
-// into a multiple of ln 2 and a rest, whose power is a polynomial (Cody and Waite 1980).
+// exp returns e to the power of x for x ≤ 0, with a relative error below 2e-7; below -87 it returns
+// 0. It splits x into a multiple of ln 2 and a remainder, whose exponential is approximated by a
+// polynomial (Cody and Waite 1980).
 func exp(x float32) float32 {
 	if !(x > -87) {
 		return 0
 	}
-	const high, low = 0.693359375, -2.12194440e-4 // ln 2, the first with few bits
-	n := int32(x*math.Log2E - 0.5)                // rounds, as x is not positive
+	const high, low = 0.693359375, -2.12194440e-4 // ln 2; high has few bits
+	n := int32(x*math.Log2E - 0.5)                // rounds, because x is not positive
 	f := float32(n)
 	r := x - f*high - f*low
 	p := float32(1.9875691500e-4)

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// BenchmarkEmbed is one sentence of 15 words at a time.
+// BenchmarkEmbed embeds one sentence of 15 words at a time.
 func BenchmarkEmbed(b *testing.B) {
 	m := model(b)
 	text := []string{"We talked about the small restaurant near the river before she moved to the city."}

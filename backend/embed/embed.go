@@ -1,9 +1,8 @@
-// Package embed turns sentences into vectors whose inner product says how near they are in
-// meaning. It runs the Universal Sentence Encoder Lite (Cer et al. 2018) on this machine.
+// Package embed computes vectors of sentences whose inner product measures similarity in meaning.
+// It runs the Universal Sentence Encoder Lite (Cer et al. 2018) on this machine.
 //
-// The weights are in the binary (make models puts them there) and are used where they lie:
-// what is on the heap is the tokenizer and some scratch memory, and it is given back after
-// ten minutes without work.
+// The weights are embedded in the binary (by make models) and used in place. The heap holds only
+// the tokenizer and scratch memory, which are released after ten minutes without work.
 package embed
 
 import (
@@ -20,46 +19,45 @@ var files embed.FS
 const (
 	modelID = "use-lite-512@0.2.0"
 	dims    = 512
-	inner   = 256 // floats of a piece
-	window  = 128 // pieces that the encoder reads at once
+	inner   = 256 // floats per piece
+	window  = 128 // pieces that the encoder processes as one input
 
 	// idle is how long a model keeps its memory without work.
 	idle = 10 * time.Minute
-	// batch is how many pieces go through the layers together: enough that the weights are
-	// read once for several sentences, few enough that a canceled call ends soon.
+	// batch is the number of pieces that pass through the layers together: enough for the weights
+	// to be read once for several sentences, and few enough for a canceled call to end soon.
 	batch = 128
-	// keptRunes is the longest text whose scratch memory is kept: what is beyond is rare.
+	// keptRunes is the length of the longest text whose scratch memory is kept. Longer texts are rare.
 	keptRunes = 1 << 16
 )
 
-// Model is the sentence encoder. It is safe for concurrent use; each call works on one core.
+// Model is the sentence encoder. It is safe for concurrent use; each call uses one core.
 type Model struct {
 	weights *weights
-	check   func() error // that the weights are those of the manifest; computed once
+	check   func() error // verifies the weights against the manifest; computed once
 
 	mu      sync.Mutex
 	words   *tokenizer // nil: released
-	scratch []*scratch // that no call uses; the capacity is how many are kept
-	active  int        // calls that are running
-	leave   bool       // Release was asked for
+	scratch []*scratch // unused; the capacity is the number kept
+	active  int        // calls in progress
+	leave   bool       // Release was called
 	timer   *time.Timer
 }
 
-// Open returns the model that is in the binary. Without one the error is fault.Unavailable. The
-// weights are checked against their hash at the first use; see Check.
+// Open returns the model in the binary. If there is none the error is fault.Unavailable. The
+// weights are verified at the first use; see Check.
 func Open() (*Model, error) { return open(files) }
 
-// Check reports fault.Unavailable when the weights are damaged. Embed calls it.
+// Check returns fault.Unavailable if the weights are damaged. Embed calls it.
 func (m *Model) Check() error { return m.check() }
 
-// ModelID names the model and its version; vectors of different models do not compare.
+// ModelID returns the name and version of the model. Vectors of different models cannot be compared.
 func (m *Model) ModelID() string { return modelID }
 
-// Dims is the length of a vector: 512.
+// Dims returns the length of a vector: 512.
 func (m *Model) Dims() int { return dims }
 
-// Tokens gives the pieces of text as the encoder reads them, by number. Bytes that are not
-// UTF-8 count as U+FFFD.
+// Tokens returns the pieces of text by number, as the encoder reads them. Invalid UTF-8 is read as U+FFFD.
 func (m *Model) Tokens(text string) []int {
 	t, s := m.acquire()
 	defer m.done(s)
@@ -71,12 +69,12 @@ func (m *Model) Tokens(text string) []int {
 	return ids
 }
 
-// Embed gives a vector of length one for each text, in order. A text of more than 128 pieces
-// is the mean of its windows of 128, each weighing as much as it has pieces. The vector of a
-// text is the same, bit by bit, whatever else is in the call or runs beside it. The empty text
-// has a vector too: the one that the encoder gives to a sentence without pieces.
+// Embed returns a vector of length one for each text, in order. For a text of more than 128 pieces
+// it is the mean of the vectors of its windows of 128 pieces, weighted by their number of pieces.
+// The vector of a text is bit-for-bit the same, whatever other texts are in the call or are
+// embedded concurrently. The empty text has a vector too, that of a sentence without pieces.
 //
-// It stops between windows when ctx ends and returns its error.
+// If ctx ends, Embed stops between windows and returns the error of ctx.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -116,9 +114,9 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, error) 
 	return out, nil
 }
 
-// Release gives the memory of the model back, as soon as no call runs; the next call takes
-// what it needs again, in some milliseconds. It happens by itself after ten minutes without a
-// call.
+// Release releases the memory of the model as soon as no call is in progress. The next call
+// allocates it again within a few milliseconds. This also happens automatically after ten minutes
+// without a call.
 func (m *Model) Release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,8 +174,8 @@ func (m *Model) done(s *scratch) {
 	m.release()
 }
 
-// normalize gives v the length one. A window's vector never is zero, and only windows that
-// are each other's opposite could add up to it.
+// normalize scales v to length one. It cannot be zero, because the vector of a window never is, and
+// only windows with opposite vectors could cancel out.
 func normalize(v []float32) {
 	var sum float64
 	for _, x := range v {

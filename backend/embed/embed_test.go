@@ -120,7 +120,7 @@ func TestEmptyText(t *testing.T) {
 	}
 }
 
-// TestWindows checks that a long text is the mean of its windows, each by its pieces.
+// TestWindows checks that a long text is the mean of its windows, weighted by their pieces.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	m := model(t)
@@ -145,7 +145,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// countdown is a context that ends when it is asked for the nth time.
+// countdown is a context that ends at its nth check.
 type countdown struct {
 	context.Context
 	left atomic.Int64
@@ -166,7 +166,7 @@ func TestCanceled(t *testing.T) {
 	if v, err := m.Embed(ctx, []string{"a"}); !errors.Is(err, context.Canceled) || v != nil {
 		t.Errorf("%v, %v", v, err)
 	}
-	// 60 windows, and each of the first steps of it can be the last.
+	// There are 60 windows, and processing may end after each of the first ones.
 	long := strings.Repeat("the river ", 64*60)
 	for steps := range 4 {
 		c := &countdown{Context: context.Background()}
@@ -189,7 +189,7 @@ func TestLongText(t *testing.T) {
 	m := model(t)
 	size := 8 << 10
 	if os.Getenv("HELIX_LONG") != "" {
-		size = 64 << 10 // what memory.add takes at most
+		size = 64 << 10 // maximum size of memory.add
 	}
 	for _, text := range []string{strings.Repeat("lorem ipsum dolor sit amet ", size/27), strings.Repeat("a", size), strings.Repeat("ﷺ", size/50), strings.Repeat("\u0301", size/2)} {
 		if v := embedAll(t, m, text)[0]; math.Abs(dot(v, v)-1) > 1e-6 {
@@ -237,7 +237,7 @@ func TestReleaseWhenIdle(t *testing.T) {
 	})
 }
 
-// TestReleaseWaitsForCalls checks that a call keeps what it uses.
+// TestReleaseWaitsForCalls checks that a call keeps the memory it uses.
 func TestReleaseWaitsForCalls(t *testing.T) {
 	t.Parallel()
 	m := model(t)
@@ -252,8 +252,8 @@ func TestReleaseWaitsForCalls(t *testing.T) {
 	}
 }
 
-// TestNotCopied checks that the weights are used where they lie in the binary: embedded looks
-// into the files of package embed, and a new Go version may build them otherwise.
+// TestNotCopied checks that the weights are used in place: embedded accesses the internals of
+// package embed, which a new version of Go may change.
 func TestNotCopied(t *testing.T) {
 	t.Parallel()
 	m := model(t)
@@ -286,7 +286,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestDamaged opens models that something is wrong with.
+// TestDamaged opens damaged models.
 func TestDamaged(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine over a large file")
 	t.Parallel()
@@ -294,7 +294,7 @@ func TestDamaged(t *testing.T) {
 	check := func(name string, dir fs.FS) {
 		t.Helper()
 		m, err := open(dir)
-		if err == nil { // only the hash of the weights is checked later
+		if err == nil { // only the hash of the weights is verified later
 			_, err = m.Embed(t.Context(), []string{"a"})
 			m = nil
 		}
@@ -361,8 +361,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// FuzzEmbed gives any bytes to the encoder: the vector has the length one, so no component of
-// it is NaN, and it is the same for the same bytes.
+// FuzzEmbed embeds arbitrary bytes: the vector has length one, so no component is NaN, and it is
+// the same for the same bytes.
 func FuzzEmbed(f *testing.F) {
 	for _, s := range []string{"", "a", "\x00\xff\xfe", "\xed\xa0\x80", "日本 😀 \u202e", "a\u0301\u0301", strings.Repeat("ab ", 100)} {
 		f.Add([]byte(s))

@@ -7,33 +7,34 @@ import (
 	"helix/backend/kernel"
 )
 
-// scratch is the memory of one call, kept for the next.
+// scratch is the memory of one call, reused by the next.
 type scratch struct {
 	lattice lattice
-	pieces  []int32 // of the text that is being read
-	rows    int     // pieces that wait for the encoder
+	pieces  []int32 // of the current text
+	rows    int     // pieces waiting for the encoder
 	windows []span
 
 	x, y, wide, widened, scores, packed []float32
 }
 
-// span is a window among the rows of a scratch.
+// span is a window in the rows of a scratch.
 type span struct {
 	from, to int
-	out      []float32 // takes the window's vector
-	weight   float32   // times this
+	out      []float32 // the window's vector is added here
+	weight   float32   // multiplied by this
 }
 
 func (s *scratch) begin() { s.rows, s.windows = 0, s.windows[:0] }
 
-// sized gives the first n floats of b, which grows when it has to.
+// sized returns a slice of the first n floats of b, which it reallocates if necessary.
 func sized(b *[]float32, n int) []float32 {
 	*b = slices.Grow((*b)[:0], n)[:n]
 	return *b
 }
 
-// add puts a window into the first layer's input: twice the vector of each piece plus the
-// signal of its place. Its vector goes to out, by its share of the text's total pieces.
+// add adds a window to the input of the first layer: twice the vector of each piece plus the signal
+// of its position. Its vector will be added to out, weighted by its fraction of total, the number
+// of pieces of the text.
 func (s *scratch) add(w *weights, pieces []int32, out []float32, total int) {
 	if len(pieces) == 0 {
 		copy(out, w.empty[:])
@@ -51,7 +52,7 @@ func (s *scratch) add(w *weights, pieces []int32, out []float32, total int) {
 	s.rows += len(pieces)
 }
 
-// encode runs the rows of s through the layers and adds each window's vector to its text's.
+// encode runs the rows of s through the layers and adds each window's vector to that of its text.
 func (w *weights) encode(s *scratch) {
 	if s.rows == 0 {
 		return
@@ -60,8 +61,8 @@ func (w *weights) encode(s *scratch) {
 	first.down.add(s.x, first.half(s), s.rows)
 	wide := last.half(s)
 
-	// Only the mean over a window's pieces is wanted, and the mean of products with a matrix
-	// is the product of the mean: the last product runs once a window, not once a piece.
+	// Only the mean over a window's pieces is needed, and the mean of products with a matrix equals the
+	// product of the mean. So the last product is computed once per window rather than once per piece.
 	n := len(s.windows)
 	x, f := sized(&s.y, n*dims), sized(&s.packed, n*last.down.in)
 	for i, win := range s.windows {
@@ -118,8 +119,8 @@ func (l *linear) add(y, x []float32, rows int) {
 	kernel.MatMul(y, l.out, x, l.in, l.w, rows, l.in, l.out, false)
 }
 
-// half is a layer of the transformer (Vaswani et al. 2017), with the norms before each part,
-// up to the last product: it leaves what that is added to in s.x and gives what it is of.
+// half computes a layer of the transformer (Vaswani et al. 2017), with the norms before each part, except
+// its last product: it returns the factor of that product and leaves the other summand in s.x.
 func (l *layer) half(s *scratch) []float32 {
 	rows := s.rows
 	y := sized(&s.y, rows*dims)
@@ -141,7 +142,7 @@ func (l *layer) half(s *scratch) []float32 {
 	return wide
 }
 
-// apply sets y to the rows of x with mean 0 and variance 1, scaled and shifted.
+// apply sets y to the rows of x, normalized to mean 0 and variance 1, then scaled and shifted.
 func (l layerNorm) apply(y, x []float32, rows int) {
 	n := len(l.scale)
 	for r := range rows {
@@ -156,8 +157,8 @@ func (l layerNorm) apply(y, x []float32, rows int) {
 	}
 }
 
-// sum adds up the values of v, or with square the squares of their distances to mean, as
-// four sums that do not wait for each other. The length is a multiple of four.
+// sum returns the sum of v or, with square, of the squared distances to mean. It uses four
+// independent accumulators. The length must be a multiple of four.
 func sum(v []float32, mean float32, square bool) float32 {
 	var s0, s1, s2, s3 float32
 	if !square {

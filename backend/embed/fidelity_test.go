@@ -39,7 +39,7 @@ type reference struct {
 	Vector []float32
 }
 
-// references runs the encoder's own JavaScript on the texts; with "tokens" it gives no vectors.
+// references runs the encoder's original JavaScript on the texts; with "tokens" it returns no vectors.
 func references(t testing.TB, texts []string, args ...string) []reference {
 	t.Helper()
 	const modules = "../../build/models"
@@ -76,8 +76,8 @@ func references(t testing.TB, texts []string, args ...string) []reference {
 	return refs
 }
 
-// TestFidelity compares with the reference: the pieces are the same, no vector is further
-// than a cosine of 0.99999 and no component further than 1e-5.
+// TestFidelity compares with the reference: the pieces are equal, every cosine is at least 0.99999
+// and no component differs by more than 1e-5.
 func TestFidelity(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -108,8 +108,8 @@ func TestFidelity(t *testing.T) {
 	t.Logf("%d texts: worst cosine %.9f, largest difference of a component %.2g", len(texts), worst, largest)
 }
 
-// TestFidelityOfTokens compares the pieces of texts put together from what is at the edge of
-// something: characters with and without a piece, marks, compatibility forms, spaces.
+// TestFidelityOfTokens compares the pieces of texts composed of edge cases: characters with and
+// without a piece, marks, compatibility forms, spaces.
 func TestFidelityOfTokens(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -140,7 +140,7 @@ func TestFidelityOfTokens(t *testing.T) {
 	}
 }
 
-// compare gives the cosine of two vectors and the largest difference of a component.
+// compare returns the cosine of two vectors and the largest difference of a component.
 func compare(a, b []float32) (cos, diff float64) {
 	var ab, aa, bb float64
 	for i := range a {

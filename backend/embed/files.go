@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// bytesOf gives the content of a file, and whether it lies in the binary: then it is no copy
-// and must not be written to.
+// bytesOf returns the content of a file. inBinary means that it is not a copy but part of the
+// binary, and must not be modified.
 func bytesOf(dir fs.FS, name string) (b []byte, inBinary bool, err error) {
 	f, err := dir.Open(name)
 	if err != nil {
@@ -21,9 +21,9 @@ func bytesOf(dir fs.FS, name string) (b []byte, inBinary bool, err error) {
 	return b, false, err
 }
 
-// embedded gives the string that an open file of embed.FS reads from. The package only hands
-// out copies, and a copy of the model would cost 28 MB for as long as it is used. Where the
-// file is built otherwise than expected the answer is no, and the copy has to do.
+// embedded returns the string that an open file of embed.FS reads from. The package itself only
+// returns copies, and a copy of the model would take 28 MB. ok is false if the file is implemented
+// differently than expected; the caller then uses a copy.
 func embedded(f fs.File) (string, bool) {
 	v := reflect.ValueOf(f)
 	for _, name := range []string{"f", "data"} {

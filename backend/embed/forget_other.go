@@ -2,5 +2,5 @@
 
 package embed
 
-// forget leaves it to the system to drop pages of the binary that are not used.
+// forget does nothing: the system drops unused pages of the binary by itself.
 func (w *weights) forget() {}

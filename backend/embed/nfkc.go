@@ -8,18 +8,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// joiner is what package norm puts after each 30 marks in a row (its stream-safe text format).
-// The model never saw it there.
+// joiner is what package norm inserts after each 30 consecutive marks (its stream-safe text
+// format). The model was trained without it.
 const joiner = "\u034F"
 
-// nfkc is the normal form NFKC of text, whatever the number of marks in a row.
+// nfkc returns text in the normal form NFKC, however many consecutive marks it has.
 func nfkc(text string) string {
 	out := norm.NFKC.String(text)
 	if !strings.Contains(out, joiner) {
 		return out
 	}
-	// No order and no composition goes over a joiner, so what is between those of the text can
-	// be brought into form by itself, and all the others are to be taken out.
+	// Neither reordering nor composition crosses a joiner. So the parts between the joiners of the
+	// text can be normalized separately, and all other joiners removed.
 	parts := strings.Split(text, joiner)
 	for i, p := range parts {
 		runes := []rune(strings.ReplaceAll(norm.NFKD.String(p), joiner, ""))
@@ -29,7 +29,7 @@ func nfkc(text string) string {
 	return strings.Join(parts, joiner)
 }
 
-// sortMarks brings each run of marks into the canonical order, which norm only does within 30.
+// sortMarks puts each run of marks in canonical order, which norm does only within 30 marks.
 func sortMarks(runes []rune) {
 	class := func(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 	for from := 0; from < len(runes); {

@@ -16,10 +16,10 @@ import (
 	"helix/backend/kernel"
 )
 
-// weights are the parts of the encoder; the large ones are views of the file in the binary.
+// weights are the parameters of the encoder. The large ones are views of the file in the binary.
 type weights struct {
 	embeddings []float32 // twice the vector of each piece
-	timing     []float32 // what is added at each place of a window
+	timing     []float32 // added at each position of a window
 	layers     [2]layer
 	hidden     linear
 	empty      [dims]float32 // the vector of a text without pieces
@@ -35,14 +35,14 @@ type linear struct {
 	in, out int
 }
 
-// layerNorm gives each row the mean 0 and the variance 1, then scales and shifts it.
+// layerNorm normalizes each row to mean 0 and variance 1, then scales and shifts it.
 type layerNorm struct{ scale, shift []float32 }
 
 type layer struct {
 	norm    layerNorm
 	qkv     linear
 	out     linear
-	widen   linear // of the first layer only: brings its input to the width of its output
+	widen   linear // of the first layer only: expands its input to the width of its output
 	ffnNorm layerNorm
 	up      linear
 	down    linear
@@ -87,8 +87,8 @@ func unavailable(err error) error {
 	return fault.Unavailablef("The sentence encoder is not in this build. Run make models.").WithCause(err)
 }
 
-// load reads the model and returns with it the hash that weights.bin must have. The weights are
-// not hashed yet: that takes longer than everything else in a command that embeds nothing.
+// load reads the model, and returns the hash that weights.bin must have. It does not verify the
+// hash, because that takes longer than everything else in a command that embeds nothing.
 func load(dir fs.FS) (_ *weights, sum string, _ error) {
 	doc, err := fs.ReadFile(dir, "model/manifest.json")
 	if err != nil {
@@ -136,7 +136,7 @@ func load(dir fs.FS) (_ *weights, sum string, _ error) {
 	if r.err != nil {
 		return nil, "", r.err
 	}
-	// A sentence without pieces reaches the last layer as zero, so only the bias is left.
+	// A sentence without pieces is zero at the last layer, so only the bias remains.
 	for i, b := range w.hidden.bias {
 		w.empty[i] = float32(math.Tanh(float64(b)))
 	}
@@ -144,7 +144,7 @@ func load(dir fs.FS) (_ *weights, sum string, _ error) {
 	return w, man.Files["weights.bin"].SHA256, nil
 }
 
-// readSized returns the content of a file that has the size in the manifest.
+// readSized returns the content of a file after checking its size against the manifest.
 func readSized(dir fs.FS, name string, man manifest) (b []byte, inBinary bool, err error) {
 	if b, inBinary, err = bytesOf(dir, "model/"+name); err != nil {
 		return nil, false, err
@@ -155,7 +155,6 @@ func readSized(dir fs.FS, name string, man manifest) (b []byte, inBinary bool, e
 	return b, inBinary, nil
 }
 
-// checkHash compares content with its hash in the manifest.
 func checkHash(name string, content []byte, want string) error {
 	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != want {
 		return fmt.Errorf("%s has the hash %x, want %s", name, sum, want)
@@ -163,7 +162,7 @@ func checkHash(name string, content []byte, want string) error {
 	return nil
 }
 
-// reader takes tensors by name and keeps the first thing that is wrong.
+// reader reads tensors by name and keeps the first error.
 type reader struct {
 	tensors map[string][]float32
 	err     error
@@ -185,8 +184,8 @@ func (r *reader) linear(name string, in, out int) linear {
 	return linear{w: r.take(name, kernel.PackedLen(in, out)), bias: r.take(name+" bias", out), in: in, out: out}
 }
 
-// view reads b as little-endian floats: where it lies when the machine is little-endian and b
-// is aligned, else as a copy.
+// view converts b to little-endian floats: without a copy if the machine is little-endian
+// and b is aligned.
 func view(b []byte) []float32 {
 	if len(b) < 4 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// difficult gives 200 texts that a tokenizer or an encoder may get wrong.
+// difficult returns 200 texts that are difficult for a tokenizer or an encoder.
 func difficult() []string {
 	texts := []string{
 		"", " ", "   ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u200b", "\ufeff", "\x00", "a\x00b", "▁", "▁▁a", " a ", "a  b", "a   b    c",
@@ -33,7 +33,7 @@ func difficult() []string {
 	r := rand.New(rand.NewPCG(5, 1))
 	for n := 2; len(texts) < 200; n = n*3/2 + 1 {
 		if n > 700 {
-			n = 100 + r.IntN(60) // around the length of one window
+			n = 100 + r.IntN(60) // about the length of one window
 		}
 		var b strings.Builder
 		for range n {
@@ -44,7 +44,7 @@ func difficult() []string {
 	return texts
 }
 
-// ordinary gives n sentences: of the shared data where it is, else made up from words.
+// ordinary returns n sentences: from the shared data if available, else composed of words.
 func ordinary(t testing.TB, n int) []string {
 	dir := os.Getenv("HELIX_DATA")
 	if dir == "" {

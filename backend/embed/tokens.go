@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	space    = '▁' // what stands for a space, and before the first word
-	unknown  = 0   // the piece of a character that no piece has
-	reserved = 6   // pieces before the first that text can match
+	space    = '▁' // stands for a space, also before the first word
+	unknown  = 0   // the piece of a character without a piece
+	reserved = 6   // number of pieces before the first that can match text
 )
 
 type piece struct {
@@ -25,8 +25,8 @@ type piece struct {
 
 var errVocab = errors.New("vocab.bin breaks off")
 
-// parseVocab reads the pieces that build/models/gen wrote: their number, then for each the
-// score and the text with its length before it.
+// parseVocab parses the pieces written by build/models/gen: their number, then for each its score
+// and its length-prefixed text.
 func parseVocab(b []byte) ([]piece, error) {
 	if len(b) < 4 {
 		return nil, errVocab
@@ -48,19 +48,19 @@ func parseVocab(b []byte) ([]piece, error) {
 	return pieces, nil
 }
 
-// tokenizer cuts text into the pieces with the best sum of scores (Kudo and Richardson 2018,
-// unigram model). It is a trie: a node's edges lie together, in the order of their runes.
+// tokenizer splits text into the pieces with the highest sum of scores (Kudo and Richardson 2018,
+// unigram model). It is a trie: the edges of a node are contiguous and sorted by rune.
 type tokenizer struct {
-	first []int32 // of each node, the number of its first edge; one more at the end
+	first []int32 // index of each node's first edge; one more at the end
 	runes []rune  // of each edge
 	next  []int32 // the node it leads to
-	ends  []int32 // of each node, the piece that ends there, or -1
+	ends  []int32 // piece that ends at each node, or -1
 	score []float64
 	width []int32 // runes in each piece
 }
 
 func newTokenizer(vocab []byte) *tokenizer {
-	pieces, _ := parseVocab(vocab) // Open has read it before
+	pieces, _ := parseVocab(vocab) // Open has parsed it before
 	t := &tokenizer{score: make([]float64, len(pieces)), width: make([]int32, len(pieces))}
 	type word struct {
 		runes []rune
@@ -74,9 +74,9 @@ func newTokenizer(vocab []byte) *tokenizer {
 			words = append(words, word{r, int32(i)})
 		}
 	}
-	// Of pieces with the same text the last counts.
+	// Of several pieces with the same text the last is used.
 	slices.SortFunc(words, func(a, b word) int { return cmp.Or(slices.Compare(a.runes, b.runes), cmp.Compare(a.id, b.id)) })
-	// Breadth first: each node is a range of words with the same beginning of some depth.
+	// Breadth first: each node is a range of words with a common prefix of length depth.
 	type node struct{ from, to, depth int }
 	queue := []node{{0, len(words), 0}}
 	for at := 0; at < len(queue); at++ {
@@ -101,7 +101,7 @@ func newTokenizer(vocab []byte) *tokenizer {
 	return t
 }
 
-// step gives the node after r, or -1.
+// step returns the node after r, or -1.
 func (t *tokenizer) step(node int32, r rune) int32 {
 	from, to := t.first[node], t.first[node+1]
 	for from < to {
@@ -118,14 +118,14 @@ func (t *tokenizer) step(node int32, r rune) int32 {
 	return -1
 }
 
-// lattice is what tokens works on, kept for the next text.
+// lattice is the working memory of tokens, reused for the next text.
 type lattice struct {
 	runes []rune
-	best  []float64 // of each place, the sum of scores of the best way there
-	last  []int32   // of each place, the piece that ends there on that way
+	best  []float64 // highest sum of scores up to each position
+	last  []int32   // last piece on the best path to each position
 }
 
-// reset makes room for a text of n runes at most.
+// reset allocates memory for a text of at most n runes.
 func (l *lattice) reset(n int) {
 	l.runes = slices.Grow(l.runes[:0], n)
 	l.best = slices.Grow(l.best[:0], n+1)[:n+1]
@@ -136,10 +136,10 @@ func (l *lattice) reset(n int) {
 
 // tokens appends the pieces of text to dst. It stops when ctx ends.
 //
-// Three things are as in the implementation that the model is distributed with, because other
-// pieces would be another vector: a character that starts no piece counts as an unknown one of
-// score 0; a place that no piece reaches has the score 0, and is left by an unknown one; and a
-// place of score 0 takes whatever comes next, even if it is worse.
+// Three details follow the implementation that the model is distributed with, because other pieces
+// would yield another vector. A character that begins no piece is an unknown one of score 0. A
+// position that no piece reaches has the score 0 and is followed by an unknown one. A position of
+// score 0 accepts any later path, even one with a lower score.
 func (t *tokenizer) tokens(ctx context.Context, l *lattice, dst []int32, text string) ([]int32, error) {
 	if text == "" {
 		return dst, nil

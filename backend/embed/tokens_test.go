@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// vocabOf writes pieces as build/models/gen does, after the reserved ones.
+// vocabOf encodes pieces like build/models/gen, after the reserved ones.
 func vocabOf(pieces ...piece) []byte {
 	all := slices.Repeat([]piece{{"?", 0}}, reserved)
 	all = append(all, pieces...)
@@ -34,7 +34,7 @@ func TestTokens(t *testing.T) {
 		piece{"▁ab", -5},  // 10: worse than ▁ and ab
 		piece{":", 0},     // 11: no score
 		piece{"xyz", -1},  // 12: no part of it is a piece
-		piece{"b", -9},    // 13: the same text again; the last counts
+		piece{"b", -9},    // 13: duplicate text; the last one is used
 		piece{"日本", -2},   // 14
 		piece{"▁▁", -1.5}, // 15
 	))
@@ -47,14 +47,14 @@ func TestTokens(t *testing.T) {
 		"ab ab":     {6, 9, 6, 9},
 		"xyz":       {6, 0}, // y is not the start of a piece, and unknown ones cost nothing
 		"xy":        {6, 0},
-		"qq":        {6, 0}, // unknown runs join
+		"qq":        {6, 0}, // unknown characters are joined
 		"q q":       {6, 0, 6, 0},
 		"aqqqb":     {6, 7, 0, 13},
 		"a:":        {6, 7, 11},
 		"\xff\xfea": {6, 0, 7},
 		"日本":        {6, 0}, // the same
 		"日本日":       {6, 0},
-		"\u00a0a":   {15, 7}, // a space without a break is one
+		"\u00a0a":   {15, 7}, // a no-break space is a space
 	} {
 		got, err := tok.tokens(context.Background(), &lattice{}, nil, text)
 		if err != nil || !slices.Equal(got, want) {
@@ -63,7 +63,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestVocabBreaksOff(t *testing.T) {
+func TestTruncatedVocabIsAnError(t *testing.T) {
 	t.Parallel()
 	whole := vocabOf(piece{"▁", -1}, piece{"ab", -2})
 	if p, err := parseVocab(whole); err != nil || len(p) != reserved+2 || p[7] != (piece{"ab", -2}) {
@@ -107,8 +107,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// FuzzTokens gives any bytes to the tokenizer: no piece is outside the vocabulary, no two
-// unknown ones follow each other, and no text has more pieces than characters.
+// FuzzTokens tokenizes arbitrary bytes: no piece is outside of the vocabulary, no two unknown ones
+// are adjacent, and no text has more pieces than characters.
 func FuzzTokens(f *testing.F) {
 	for _, s := range difficult()[:120] {
 		f.Add(s)
@@ -128,7 +128,7 @@ func FuzzTokens(f *testing.F) {
 				t.Fatal("two unknown pieces in a row")
 			}
 		}
-		// Compatibility forms of one character have up to 18, and a mark may be put between.
+		// Compatibility forms of one character have up to 18, and a mark may be in between.
 		if limit := 20*utf8.RuneCountInString(text) + 1; len(ids) > limit || (len(ids) == 0) != (text == "") {
 			t.Fatalf("%d pieces of %d bytes", len(ids), len(text))
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// twinFile names the file that TestVectorsForTwin writes to; without it that test is skipped.
+// twinFile names the file that TestVectorsForTwin writes to. If it is not set the test is skipped.
 const twinFile = "HELIX_EMBED_TWIN"
 
 func twinTexts(t testing.TB) []string {
@@ -19,7 +19,7 @@ func twinTexts(t testing.TB) []string {
 	return append(texts, ordinary(t, 160)...)
 }
 
-// TestVectorsForTwin is the half of TestTwin that runs without assembly.
+// TestVectorsForTwin is the part of TestTwin that runs without assembly.
 func TestVectorsForTwin(t *testing.T) {
 	name := os.Getenv(twinFile)
 	if name == "" {
@@ -37,8 +37,8 @@ func TestVectorsForTwin(t *testing.T) {
 	}
 }
 
-// TestTwin compares with the encoder without assembly: no component is further than 1e-5, and
-// the ten nearest of each text are the same, but for those at the same distance.
+// TestTwin compares with the encoder without assembly: no component differs by more than 1e-5, and
+// the ten nearest of each text are equal, except for ties.
 func TestTwin(t *testing.T) {
 	t.Parallel()
 	if testing.Short() || raced {
@@ -80,7 +80,7 @@ func TestTwin(t *testing.T) {
 	t.Logf("%d texts: largest difference of a component %.2g", len(texts), largest)
 }
 
-// nearest gives the ten vectors nearest to that of number i.
+// nearest returns the ten vectors nearest to vector i.
 func nearest(v [][]float32, i int) []int {
 	order := make([]int, len(v))
 	scores := make([]float64, len(v))

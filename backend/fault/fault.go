@@ -1,6 +1,6 @@
-// Package fault defines the one error type that crosses a boundary in Helix: a Kind for
-// machines, a Message that is safe to show to a person, and the cause for the log.
-// Everything may import it; it imports only the standard library.
+// Package fault defines the error type that crosses API boundaries in Helix: a Kind for programs, a
+// Message that is safe to show to people, and the cause for the log. Any package may import it; it
+// imports only the standard library.
 package fault
 
 import (
@@ -17,25 +17,25 @@ type Kind string
 // The kinds. Anything that is not a *Error is Internal, except context errors.
 const (
 	Invalid     Kind = "invalid"     // the request is wrong; repeating it will not help
-	NotFound    Kind = "not_found"   // no such thing, or it belongs to somebody else
-	Conflict    Kind = "conflict"    // the state has moved on; reload and decide again
-	Denied      Kind = "denied"      // not allowed; Details say which right is missing
-	Unavailable Kind = "unavailable" // a part is down or missing; may be repeated later
+	NotFound    Kind = "not_found"   // it does not exist, or belongs to someone else
+	Conflict    Kind = "conflict"    // the state has changed; reload and decide again
+	Denied      Kind = "denied"      // not allowed; Details contain the missing permission
+	Unavailable Kind = "unavailable" // a part is down or missing; may be retried later
 	Timeout     Kind = "timeout"
 	Canceled    Kind = "canceled"
 	Limit       Kind = "limit" // a quota, a rate or a size
 	Internal    Kind = "internal"
 )
 
-// Error is a coded error. Message is one or two sentences for a person: what happened,
-// what was kept, what to do next; it never holds a path, SQL or a secret. Details is
-// marshalled to JSON for programs. Err is the cause and goes only to the log.
+// Error is a coded error. Message is one or two sentences for a person: what happened, what was
+// kept, what to do next; it never contains a path, SQL or a secret. Details is encoded as JSON for
+// programs. Err is the cause and goes only to the log.
 type Error struct {
 	Kind       Kind
 	Message    string
 	Details    any
 	Err        error
-	RetryAfter time.Duration // zero: no advice
+	RetryAfter time.Duration // zero: unknown
 }
 
 // Error returns the message followed by the cause; it is meant for the log.
@@ -55,7 +55,7 @@ func (e *Error) WithDetails(d any) *Error { e.Details = d; return e }
 // WithCause sets the cause and returns e.
 func (e *Error) WithCause(err error) *Error { e.Err = err; return e }
 
-// New makes an Error with a formatted message.
+// New returns an Error with a formatted message.
 func New(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Message: fmt.Sprintf(format, args...)}
 }
@@ -102,7 +102,7 @@ func As(err error) *Error {
 	return &Error{Kind: Internal, Message: "Helix has an internal error. The log has the details.", Err: err}
 }
 
-// KindOf is the Kind of As(err), and "" for nil.
+// KindOf returns the Kind of As(err), and "" for nil.
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
@@ -113,7 +113,7 @@ func KindOf(err error) Kind {
 // Is reports whether err's Kind is k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// Retryable reports whether the same call may succeed later without a change.
+// Retryable reports whether the same call may succeed later without changes.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
 	case Unavailable, Timeout, Limit:

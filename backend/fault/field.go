@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Codes of what is wrong with a field. A package may add its own.
+// Codes of errors about a field. A package may add its own.
 const (
-	CodeInvalid      = "invalid" // only the message says more
+	CodeInvalid      = "invalid" // details are only in the message
 	CodeMissing      = "missing"
 	CodeType         = "wrong_type"
 	CodeSyntax       = "syntax"
@@ -25,13 +25,12 @@ type FieldError struct {
 	Code  string `json:"code"`
 }
 
-// FieldErrors are the Details of an error about several fields.
+// FieldErrors is the Details of an error about several fields.
 type FieldErrors struct {
 	Errors []FieldProblem `json:"errors"`
 }
 
-// FieldProblem is what is wrong with one field. Where the details also name a field, Path is
-// relative to it.
+// FieldProblem is an error in one field. If the details also name a field, Path is relative to it.
 type FieldProblem struct {
 	Path    string `json:"path"`
 	Code    string `json:"code"`
@@ -41,14 +40,14 @@ type FieldProblem struct {
 // Field returns the details of an error about one field.
 func Field(path, code string) FieldError { return FieldError{path, code} }
 
-// InvalidField is Invalidf with the field that is wrong.
+// InvalidField is Invalidf with the invalid field in the details.
 func InvalidField(path, code, format string, args ...any) *Error {
 	return Invalidf(format, args...).WithDetails(Field(path, code))
 }
 
-// In returns err as an error about the field path of the caller's own request: a field that its
-// details name becomes one below path, and its other details stay. What is not the request's fault
-// is returned as it is.
+// In returns err as an error about the field at path of the caller's own request: path becomes the
+// prefix of the field in its details; other details are kept. Errors that the request did not cause
+// are returned unchanged.
 func In(path string, err error) error {
 	if err == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Panic is a recovered panic. It is the cause of the error that Caught makes, so that the log
-// has the stack.
+// Panic is a recovered panic. It is the cause of the error that Caught returns, so that the log
+// contains the stack.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -17,10 +17,10 @@ type Panic struct {
 // Error returns the value of the panic.
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// LogValue has the log show the stack as well.
+// LogValue adds the stack to the log.
 func (p *Panic) LogValue() slog.Value { return slog.StringValue(p.Error() + "\n" + string(p.Stack)) }
 
-// LogValue has the log show the cause, and the stack of a panic.
+// LogValue adds the cause to the log, and the stack of a panic.
 func (e *Error) LogValue() slog.Value {
 	var p *Panic
 	if errors.As(e.Err, &p) {
@@ -29,14 +29,14 @@ func (e *Error) LogValue() slog.Value {
 	return slog.StringValue(e.Error())
 }
 
-// Caught is the error for a recovered panic. Call it in the deferred function that recovers,
-// where the stack still shows the place.
+// Caught returns the error for a recovered panic. Call it in the deferred function that recovers,
+// where the stack still shows the origin.
 func Caught(value any) *Error {
 	return Internalf(&Panic{value, debug.Stack()}, "Helix has an internal error. The log has the details.")
 }
 
-// Catch calls fn and returns its error. A panic in fn becomes an error of kind internal: one
-// item of background work must not end the process and with it all other work.
+// Catch calls fn and returns its error. A panic in fn becomes an error of kind Internal, so that
+// one item of background work cannot crash the process and with it all other work.
 func Catch(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

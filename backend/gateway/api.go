@@ -15,10 +15,10 @@ import (
 	"helix/backend/identity"
 )
 
-// Scope is the right a method asks for; see identity.Scope for their order.
+// Scope is the permission that a method requires; see identity.Scope for their order.
 type Scope = identity.Scope
 
-// The scopes, repeated here so that a method table reads as one language.
+// The scopes, repeated here so that method tables need not import identity.
 const (
 	None    = identity.None
 	Read    = identity.Read
@@ -27,8 +27,8 @@ const (
 	Admin   = identity.Admin
 )
 
-// API is the table of everything the outside can call or hear. Fill it with Handle, Alias
-// and Forward before the server runs; it is read-only from then on.
+// API is the table of all methods that clients can call and all events that they can receive. Fill
+// it with Handle, Alias and Forward before the server runs; it is read-only from then on.
 type API struct {
 	methods map[string]*method
 	events  map[string]*event
@@ -49,7 +49,7 @@ func (a *API) own(name string, t reflect.Type) {
 	a.events[name] = &event{name: name, typ: t}
 }
 
-// method is one line of the table.
+// method is one entry of the table.
 type method struct {
 	name      string
 	aliasOf   string
@@ -63,15 +63,15 @@ type method struct {
 	preset    map[string]string
 	params    reflect.Type
 	result    reflect.Type
-	fn        any // the function as given; its comment becomes the documentation
-	docFn     any // another function with the comment; nil: fn
+	fn        any // the registered function; its comment becomes the documentation
+	docFn     any // the function with the comment; nil: fn
 	pace      *pace
 
 	decode func(raw []byte) (any, error)
 	invoke func(ctx context.Context, params any) (any, error)
 }
 
-// event is one bus event type that clients hear under a name.
+// event is one bus event type that clients receive under a name.
 type event struct {
 	name      string
 	typ       reflect.Type
@@ -80,33 +80,33 @@ type event struct {
 	attach    func(b *bus.Bus, fn func(user uuid.UUID, data any)) (cancel func())
 }
 
-// Option changes one line of the table.
+// Option changes one entry of the table.
 type Option func(*method)
 
-// Costly puts the method under the rate of expensive work: 20 calls a second a user.
+// Costly applies the rate limit for expensive work to the method: 20 calls per second and user.
 func Costly() Option { return func(m *method) { m.costly = true } }
 
 // Deadline replaces the default of 60 s. The caller may shorten it, never lengthen it.
 func Deadline(d time.Duration) Option { return func(m *method) { m.deadline = d } }
 
-// Secret says that the result holds a secret: it is never kept for a repeated call.
+// Secret reports that the result contains a secret, so that it is never stored for repeated calls.
 func Secret() Option { return func(m *method) { m.secret = true } }
 
-// Everyone sends events that belong to no user (published for uuid.Nil) to each user.
-// Without it they reach nobody. It is for events about the program itself.
+// Everyone sends events that belong to no user (published for uuid.Nil) to each user. Without it no
+// one receives them. It is for events about the program itself.
 func Everyone() Option { return func(m *method) { m.everyone = true } }
 
 // Transient keeps an event out of the numbered stream: it has the seq 0, is not replayed, and is
 // dropped without notice when a client is too slow. It is for events that the next one makes
-// worthless, such as progress and levels, which would push others out of the replay buffer.
+// obsolete, such as progress and levels, which would push others out of the replay buffer.
 func Transient() Option { return func(m *method) { m.transient = true } }
 
-// DocumentedBy takes the method's comment from fn instead of the function that is called:
-// for a function that wraps another.
+// DocumentedBy takes the method's comment from fn instead of the registered function, which may be
+// a wrapper.
 func DocumentedBy(fn any) Option { return func(m *method) { m.docFn = fn } }
 
-// Preset fixes one text field of an alias: the field becomes optional, and another value
-// than this one is refused.
+// Preset fixes one text field of an alias: the field becomes optional, and any other value is
+// refused.
 func Preset(field, value string) Option {
 	return func(m *method) {
 		if m.preset == nil {
@@ -123,8 +123,8 @@ var (
 
 // Handle makes fn callable as name for sessions that hold scope. P is a struct; its fields
 // are decoded strictly: unknown, missing and mistyped ones are refused before fn runs.
-// It panics when the name is taken or a type has no place on the wire, so that a mistake
-// in the table shows at the first start.
+// It panics if the name is taken or a type cannot be represented on the wire, so that a mistake in
+// the table shows at the first start.
 func Handle[P, R any](a *API, name string, scope Scope, fn func(context.Context, P) (R, error), opts ...Option) {
 	m := &method{name: name, scope: scope, params: reflect.TypeFor[P](), result: reflect.TypeFor[R](), fn: fn, pace: &pace{}}
 	for _, o := range opts {
@@ -133,8 +133,8 @@ func Handle[P, R any](a *API, name string, scope Scope, fn func(context.Context,
 	if m.params.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("gateway: %s: params must be a struct, not %s", name, m.params))
 	}
-	// connect is the only request whose unknown fields are ignored: a newer client greets
-	// an older server with it.
+	// connect is the only request whose unknown fields are ignored, because a newer client may send
+	// it to an older server.
 	m.lenient = m.lenient || name == "connect"
 	plan := a.types.plan(m.params)
 	m.decode = func(raw []byte) (any, error) {
@@ -147,8 +147,8 @@ func Handle[P, R any](a *API, name string, scope Scope, fn func(context.Context,
 	a.add(m)
 }
 
-// Alias makes target callable under another name with the same types and scope. An alias
-// never means anything else than its target; Preset may fix one of its fields.
+// Alias makes target callable under another name with the same types and scope. An alias always
+// does the same as its target; Preset may fix one of its fields.
 func Alias(a *API, alias, target string, opts ...Option) {
 	t, ok := a.methods[target]
 	if !ok {
@@ -221,7 +221,7 @@ type EventInfo struct {
 	Transient bool // has no seq and is not replayed
 }
 
-// Methods lists the table, aliases included, by name.
+// Methods lists all methods, aliases included, by name.
 func (a *API) Methods() []MethodInfo {
 	out := make([]MethodInfo, 0, len(a.methods))
 	for _, m := range a.methods {

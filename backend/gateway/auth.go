@@ -17,23 +17,23 @@ import (
 	"helix/backend/identity"
 )
 
-// credential is what a session was let in with.
+// credential is what a session was authenticated with.
 type credential struct {
 	client  identity.Client
 	id      uuid.UUID    // of a token or browser session
-	token   SessionToken // the created token, its own or the one that the ticket of a browser session goes back to
-	viaRoot bool         // made by the root token, directly or through a ticket
+	token   SessionToken // the created token: this one, or the one behind the ticket of a browser session
+	viaRoot bool         // from the root token, directly or through a ticket
 	user    User
 	scopes  Scope
 	expires time.Time // zero: never
 	hash    [32]byte
 
 	lastUsed time.Time // guarded by authority.mu
-	stored   time.Time // the last_used_at in the database
+	stored   time.Time // last_used_at in the database
 }
 
-// authority knows every secret that opens a session. Secrets are 32 random bytes in 64 hex
-// characters; only their SHA-256 is kept.
+// authority manages every secret that opens a session. A secret is 32 random bytes as 64 hex
+// characters; only its SHA-256 is stored.
 type authority struct {
 	srv *Server
 
@@ -45,7 +45,7 @@ type authority struct {
 }
 
 type ticket struct {
-	cred    credential // what the browser session will be
+	cred    credential // of the browser session that the ticket opens
 	expires time.Time
 }
 
@@ -73,21 +73,21 @@ func randomKey() (k [32]byte) {
 	return k
 }
 
-// newSecret makes a secret and its hash.
+// newSecret returns a new secret and its hash.
 func newSecret() (text string, hash [32]byte) {
 	k := randomKey()
 	text = hex.EncodeToString(k[:])
 	return text, sha256.Sum256([]byte(text))
 }
 
-// check returns the credential of token. Every refusal is the same; the peer's wrong tokens
-// are counted. A right token opens even while the peer is locked out: peers on loopback
-// share one address, so another local program could else lock the owner out, and 256 random
-// bits are not found by trying.
+// check returns the credential of token. All refusals are the same; the peer's wrong tokens are
+// counted. A correct token is accepted even while the peer is locked out: peers on loopback share
+// one address, so another local program could otherwise lock the owner out, and 256 random bits
+// cannot be guessed.
 func (a *authority) check(ctx context.Context, token, peer string) (*credential, error) {
 	now := time.Now()
 	c := a.find(token, now)
-	if c == nil { // the root token must open also when the database cannot be read
+	if c == nil { // the root token must work even if the database cannot be read
 		if err := a.load(ctx); err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (a *authority) find(token string, now time.Time) *credential {
 	return c
 }
 
-// touch slides a browser session and remembers when a token was last used.
+// touch extends a browser session and records when a token was last used.
 func (a *authority) touch(ctx context.Context, c *credential, now time.Time) {
 	a.mu.Lock()
 	c.lastUsed = now
@@ -148,7 +148,7 @@ func (a *authority) touch(ctx context.Context, c *credential, now time.Time) {
 	}
 }
 
-// makeTicket lets one browser in with scopes.
+// makeTicket returns a new ticket that lets one browser open a session with scopes.
 func (a *authority) makeTicket(by *credential, scopes Scope, now time.Time) (text string, expires time.Time) {
 	text, hash := newSecret()
 	t := &ticket{expires: now.Add(ticketLife), cred: credential{client: identity.ClientBrowser, user: by.user, scopes: scopes, viaRoot: by.viaRoot, token: by.token}}
@@ -168,7 +168,7 @@ func (a *authority) makeTicket(by *credential, scopes Scope, now time.Time) (tex
 	return text, t.expires
 }
 
-// redeem turns a ticket into a browser session, once.
+// redeem exchanges a ticket for a browser session; this works only once.
 func (a *authority) redeem(text, peer string) (token string, expires time.Time, err error) {
 	now := time.Now()
 	hash := sha256.Sum256([]byte(text))
@@ -195,7 +195,7 @@ func (a *authority) redeem(text, peer string) (token string, expires time.Time, 
 	return token, c.expires, nil
 }
 
-// revoke forgets the credentials that match and closes their sessions.
+// revoke removes the matching credentials and closes their sessions.
 func (a *authority) revoke(ctx context.Context, match func(*credential) bool) {
 	a.mu.Lock()
 	for h, c := range a.byHash {
@@ -215,18 +215,18 @@ func (a *authority) revoke(ctx context.Context, match func(*credential) bool) {
 	}, 1008, "the token was revoked")
 }
 
-// How long a session that is being closed may still answer: the call that asked for it is
-// answered first.
+// How long a closing session may still send answers, so that the call that closed it can be
+// answered.
 const (
 	answerOwn  = 900 * time.Millisecond // the caller's own session
-	answerAll  = 10 * time.Second       // when any of them may be the caller's
-	answerNone = 200 * time.Millisecond // what is queued already
+	answerAll  = 10 * time.Second       // if any of them may be the caller's
+	answerNone = 200 * time.Millisecond // for queued answers
 )
 
-// closeWhere closes matching sessions. From now on they accept no calls. The call that ctx
+// closeWhere closes the matching sessions, which accept no calls from then on. The call that ctx
 // belongs to is answered before its session ends; other calls are canceled.
 func (s *Server) closeWhere(ctx context.Context, match func(*session) bool, code int, reason string) {
-	own, _ := sessionOf(ctx) // nil: nobody's
+	own, _ := sessionOf(ctx) // nil: the call has no session
 	s.closeSessions(match, code, reason, func(ss *session) time.Duration {
 		if own != nil && own.conn == ss.conn {
 			return answerOwn
@@ -258,7 +258,8 @@ func (s *Server) closeSessions(match func(*session) bool, code int, reason strin
 	}
 }
 
-// closeQuiet closes the session when nothing of it is unanswered, at the latest at.
+// closeQuiet closes the session as soon as all its calls are answered, at the latest at the time
+// at.
 func (ss *session) closeQuiet(at time.Time, code int, reason string) {
 	time.AfterFunc(10*time.Millisecond, func() {
 		if ss.quiet() || !time.Now().Before(at) {
@@ -269,7 +270,7 @@ func (ss *session) closeQuiet(at time.Time, code int, reason string) {
 	})
 }
 
-// quiet reports whether no call runs and every answer has been written.
+// quiet reports whether no calls are running and every answer has been written.
 func (ss *session) quiet() bool {
 	return len(ss.slots) == 0 && ss.answering.Load() == 0 && (ss.pipe == nil || ss.out.idle())
 }
@@ -290,8 +291,8 @@ func (s *Server) audit(ctx context.Context, e AuditEvent) {
 	s.o.Audit(ctx, e)
 }
 
-// by names the session that did it and the created token that it came in with: a session's id
-// means nothing once it has ended.
+// by sets the session that caused the event and the token that it was opened with, since a session
+// id means nothing after the session has ended.
 func (e *AuditEvent) by(ss *session) {
 	e.Actor = ss.conn.String()
 	if c := ss.credential(); c != nil && c.token.ID != uuid.Nil {
@@ -303,13 +304,12 @@ func (e *AuditEvent) by(ss *session) {
 	}
 }
 
-// identity is the caller of a session that c let in.
+// identity returns the caller of a session that was opened with c.
 func (c *credential) identity(session uuid.UUID, scopes Scope, pipe, label string) identity.Identity {
 	return identity.Identity{User: c.user.ID, Session: session, Scopes: scopes.Closed(), Client: c.client, Token: c.token.ID, Label: label, Pipe: pipe}
 }
 
-// grant is what a session may do: what it asked for of what its credential has. Asking for
-// nothing asks for read.
+// grant returns the requested scopes that the credential has. No requested scopes means read.
 func grant(asked []string, have Scope) (Scope, error) {
 	if len(asked) == 0 {
 		asked = []string{"read"}

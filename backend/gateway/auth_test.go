@@ -19,7 +19,7 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// withDB serves from a real database and its user.
+// withDB makes the server use a real database and its user.
 func withDB(t *testing.T) func(*Options) {
 	t.Helper()
 	db := storagetest.Open(t)
@@ -253,9 +253,9 @@ func TestTicketWorksOnce(t *testing.T) {
 	}
 }
 
-// TestTicketIsRefusedElsewhere brings a good ticket from another page and under a name that
-// was pointed at this computer. The refusal doesn't use the ticket up. A program's token
-// without the admin scope makes none.
+// TestTicketIsRefusedElsewhere sends a valid ticket from another page and under a rebound host
+// name. The refusal does not use up the ticket. A program's token without the admin scope cannot
+// create one.
 func TestTicketIsRefusedElsewhere(t *testing.T) {
 	t.Parallel()
 	f := setup(t, withDB(t))
@@ -303,7 +303,7 @@ func TestTicketsAndBrowserSessionsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 5 { // sliding: each use counts 12 h anew
+		for range 5 { // sliding: each use extends it by 12 h
 			time.Sleep(browserLife - time.Minute)
 			if _, err := s.auth.check(t.Context(), token, "p"); err != nil {
 				t.Fatal(err)
@@ -399,7 +399,7 @@ func TestWrongTokensAreIndistinguishable(t *testing.T) {
 	}
 }
 
-// TestNoSecretLeaves looks for tokens in logs, the endpoint file, answers and errors.
+// TestNoSecretLeaves searches logs, the endpoint file, answers and errors for tokens.
 func TestNoSecretLeaves(t *testing.T) {
 	t.Parallel()
 	endpoint := filepath.Join(t.TempDir(), "run", "endpoint.json")

@@ -20,18 +20,18 @@ import (
 	"helix/backend/identity"
 )
 
-// BlobSource finds blobs. Open answers NotFound unless a row of the user in ctx refers to
-// the blob; contentType is that row's.
+// BlobSource finds blobs. Open returns NotFound unless a row of the user in ctx refers to the blob;
+// contentType is from that row.
 type BlobSource interface {
 	Open(ctx context.Context, sha256 [32]byte) (content io.ReadSeekCloser, contentType string, err error)
 }
 
-// BlobParams name a blob.
+// BlobParams identify a blob.
 type BlobParams struct {
 	SHA256 string `json:"sha256"` // 64 hex characters
 }
 
-// BlobURL is an address that serves the blob without a token until it expires.
+// BlobURL is a URL that serves the blob without a token until it expires.
 type BlobURL struct {
 	URL       string    `json:"url"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -39,8 +39,8 @@ type BlobURL struct {
 
 const blobURLLife = 5 * time.Minute
 
-// BlobsURL signs an address for a blob that belongs to one of the user's rows. It is valid
-// for 5 minutes and until Helix stops.
+// BlobsURL signs a URL for a blob that one of the user's rows refers to. It is valid for 5 minutes,
+// and at most until Helix stops.
 func (s *Server) BlobsURL(ctx context.Context, p BlobParams) (BlobURL, error) {
 	hash, ok := parseSHA(p.SHA256)
 	if !ok {
@@ -57,7 +57,7 @@ func (s *Server) BlobsURL(ctx context.Context, p BlobParams) (BlobURL, error) {
 	if err != nil {
 		return BlobURL{}, err
 	}
-	f.Close() // only its existence was asked
+	f.Close() // only checks that it exists
 	exp := time.Now().Add(blobURLLife).Truncate(time.Second)
 	return BlobURL{URL: base + "/blobs/" + hex.EncodeToString(hash[:]) + "?exp=" + strconv.FormatInt(exp.Unix(), 10) +
 		"&sig=" + s.signBlob(hash, exp.Unix(), identity.UserID(ctx)), ExpiresAt: exp.UTC()}, nil
@@ -73,7 +73,7 @@ func parseSHA(text string) (h [32]byte, ok bool) {
 	return [32]byte(b), true
 }
 
-// signBlob is the user's id followed by an HMAC over it, the hash and the end of validity.
+// signBlob returns the user's id followed by an HMAC over it, the hash and the expiry time.
 func (s *Server) signBlob(hash [32]byte, exp int64, user uuid.UUID) string {
 	mac := hmac.New(sha256.New, s.blobKey[:])
 	mac.Write(hash[:])
@@ -82,7 +82,7 @@ func (s *Server) signBlob(hash [32]byte, exp int64, user uuid.UUID) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(user[:]))
 }
 
-// serveBlob serves a signed address; ranges are supported.
+// serveBlob serves a signed URL; it supports range requests.
 func (s *Server) serveBlob(w http.ResponseWriter, r *http.Request, _ *credential) error {
 	hash, ok := parseSHA(strings.TrimPrefix(r.URL.Path, "/blobs/"))
 	q := r.URL.Query()

@@ -10,8 +10,8 @@ import (
 	"helix/backend/identity"
 )
 
-// Bridge gives one window a session at a time, each bound to one page load. The window's
-// own glue has only to pass frames in and out, so that none of this depends on it.
+// Bridge gives a window one session at a time, each bound to one page load. The window toolkit's
+// code only has to pass frames in and out, so the bridge does not depend on it.
 type Bridge struct {
 	serve func(ctx context.Context, p Pipe) error
 	max   int // bytes of a frame
@@ -24,9 +24,8 @@ type Bridge struct {
 	done bool
 }
 
-// NewBridge returns a bridge whose sessions are id's. emit gets every outgoing frame with
-// the id of its session, and an empty frame when that session has ended; it must not block
-// for long.
+// NewBridge returns a bridge whose sessions are id's. emit receives every outgoing frame with the
+// id of its session, and an empty frame when that session has ended; it must not block for long.
 func (s *Server) NewBridge(id identity.Identity, emit func(session, frame string)) *Bridge {
 	if id.Pipe == "" {
 		id.Pipe = "bridge"
@@ -36,14 +35,14 @@ func (s *Server) NewBridge(id identity.Identity, emit func(session, frame string
 	return b
 }
 
-// NewBridge returns a bridge for a window that is there before its backend: serve is called
-// for each loaded page, may wait until there is something to talk to, and ends with p.
+// NewBridge returns a bridge for a window that is created before its backend. serve is called for
+// each loaded page. It may wait until the backend is ready, and must return when p ends.
 func NewBridge(serve func(ctx context.Context, p Pipe) error, emit func(session, frame string)) *Bridge {
 	return &Bridge{serve: serve, max: 16 << 20, log: slog.Default(), emit: emit}
 }
 
-// Open starts the session of a freshly loaded page and ends the former one. It returns the
-// new session's id.
+// Open starts the session of a newly loaded page and ends the previous one. It returns the id of
+// the new session.
 func (b *Bridge) Open() string {
 	p := &bridgePipe{id: newID().String(), in: make(chan []byte, 256), done: make(chan struct{}), emit: b.emit}
 	b.mu.Lock()
@@ -61,13 +60,13 @@ func (b *Bridge) Open() string {
 			b.log.Warn("bridge session ended", "error", err)
 		}
 		p.end()
-		b.emit(p.id, "") // tells a page that is still there to open a new session
+		b.emit(p.id, "") // tells a page that still exists to open a new session
 	})
 	return p.id
 }
 
-// Send takes one frame of the page that session belongs to. Frames of a former page are
-// dropped without an error: that page is gone and nobody waits for an answer.
+// Send passes on one frame from the page of the given session. Frames of a previous page are
+// dropped without an error, because that page is gone and does not wait for an answer.
 func (b *Bridge) Send(session, frame string) error {
 	b.mu.Lock()
 	p := b.page
@@ -85,7 +84,7 @@ func (b *Bridge) Send(session, frame string) error {
 	return nil
 }
 
-// Close ends the present session and waits for it.
+// Close ends the current session and waits for it.
 func (b *Bridge) Close() {
 	b.mu.Lock()
 	b.done = true
@@ -106,7 +105,7 @@ type bridgePipe struct {
 
 func (p *bridgePipe) end() { p.once.Do(func() { close(p.done) }) }
 
-// Close ends the pipe; a page has no use for a close code.
+// Close ends the pipe; a page does not use the close code.
 func (p *bridgePipe) Close(int, string) { p.end() }
 
 func (p *bridgePipe) Read(ctx context.Context) ([]byte, error) {

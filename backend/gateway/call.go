@@ -16,7 +16,7 @@ import (
 	"helix/backend/identity"
 )
 
-// call is one request that has passed every check up to decoding and holds a slot.
+// call is one request that has passed all checks before decoding and holds a slot.
 type call struct {
 	ss         *session
 	m          *method
@@ -26,14 +26,14 @@ type call struct {
 	prev, next *call // in inFlight
 }
 
-// meta is the reserved params._meta.
+// meta is the content of the reserved params._meta.
 type meta struct {
 	IdempotencyKey *uuid.UUID `json:"idempotencyKey,omitempty"`
 	DeadlineMs     *int64     `json:"deadlineMs,omitempty"`
 }
 
 // admitCall checks the session, the scope and the rate, and takes a slot. A batch waits for
-// its slot; a single call is refused when all are taken.
+// its slot; a single call is refused if all are taken.
 func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 	if r.bad != nil {
 		return nil, r.bad
@@ -97,7 +97,7 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 	}
 	c := &call{ss: ss, m: m, r: r, id: id}
 	c.ctx.base = base
-	if ss.pipe != nil { // ids of POST /rpc are the request's own, not the session's
+	if ss.pipe != nil { // ids on POST /rpc are unique per request only
 		ss.mu.Lock()
 		if _, taken := ss.calls[string(r.id)]; taken {
 			ss.mu.Unlock()
@@ -111,7 +111,7 @@ func (ss *session) admitCall(r *request, wait bool) (*call, error) {
 	return c, nil
 }
 
-// target is the name that an alias stands for, or the name itself.
+// target returns the name that an alias stands for, or the name itself.
 func (m *method) target() string {
 	if m.aliasOf != "" {
 		return m.aliasOf
@@ -119,13 +119,13 @@ func (m *method) target() string {
 	return m.name
 }
 
-// run executes the call and returns its response frame. The slot is free when it returns.
+// run executes the call and returns its response frame. The slot is released when it returns.
 func (c *call) run() []byte {
 	frame, _ := c.runStatus()
 	return frame
 }
 
-// runStatus is run with the HTTP status that fits.
+// runStatus is run that also returns the HTTP status.
 func (c *call) runStatus() (frame []byte, status int) {
 	frame, err := c.execute()
 	c.ctx.cancel(nil)
@@ -146,7 +146,7 @@ func (c *call) runStatus() (frame []byte, status int) {
 // execute decodes, runs and encodes; it returns the response frame.
 func (c *call) execute() (frame []byte, err error) {
 	defer func() {
-		if v := recover(); v != nil { // of decoding; invoke has its own, so that a repeated call gets its answer
+		if v := recover(); v != nil { // from decoding; invoke recovers itself, so that a repeated call gets its answer
 			frame, err = nil, fault.Caught(v)
 		}
 	}()
@@ -158,7 +158,7 @@ func (c *call) execute() (frame []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.m.name != "connect" { // which takes the user from the token alone
+	if c.m.name != "connect" { // which takes the user only from the token
 		if err := sameUser(c.r.params, c.id.User); err != nil {
 			return nil, err
 		}
@@ -196,7 +196,7 @@ func (c *call) invoke(ctx context.Context, p any) (frame, result []byte, err err
 	}()
 	v, err := c.m.invoke(ctx, p)
 	if err != nil {
-		// A handler that gave up because the call ended reports why it ended.
+		// A handler that stopped because the call ended reports why it ended.
 		if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 			return nil, nil, ctx.Err()
 		}
@@ -211,7 +211,7 @@ func (c *call) invoke(ctx context.Context, p any) (frame, result []byte, err err
 	return frame, result, nil
 }
 
-// scopeName is the one right that a method asks for.
+// scopeName returns the name of the scope that a method requires.
 func scopeName(s Scope) string {
 	names := s.Names()
 	if len(names) == 0 {
@@ -220,7 +220,7 @@ func scopeName(s Scope) string {
 	return names[len(names)-1]
 }
 
-// decodeMeta reads params._meta, which is as strict as the params themselves.
+// decodeMeta decodes params._meta as strictly as the params themselves.
 func decodeMeta(params []byte) (m meta, err error) {
 	raw, ok := topField(params, "_meta")
 	if !ok {
@@ -239,8 +239,8 @@ func decodeMeta(params []byte) (m meta, err error) {
 	return m, nil
 }
 
-// sameUser refuses a userId in the params that is not the session's: whose data a call
-// touches is decided by the session alone.
+// sameUser refuses a userId in the params that differs from the session's: only the session
+// determines whose data a call may access.
 func sameUser(params []byte, user uuid.UUID) error {
 	raw, ok := topField(params, "userId")
 	if !ok || string(raw) == "null" {
@@ -248,7 +248,7 @@ func sameUser(params []byte, user uuid.UUID) error {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return nil // the decoder has judged its type
+		return nil // the decoder has checked its type
 	}
 	if id, err := uuid.Parse(text); err != nil || id != user {
 		return fault.Deniedf("This session belongs to another user.")
@@ -256,13 +256,13 @@ func sameUser(params []byte, user uuid.UUID) error {
 	return nil
 }
 
-// topField finds one member of an object that is known to be valid JSON.
+// topField finds a member of an object that is known to be valid JSON.
 func topField(obj []byte, name string) (raw []byte, ok bool) {
 	if len(obj) == 0 || obj[0] != '{' || (!bytes.Contains(obj, []byte(name)) && bytes.IndexByte(obj, '\\') < 0) {
 		return nil, false
 	}
 	s := scanner{b: obj}
-	_ = s.object(1, func(m member) error { // valid already
+	_ = s.object(1, func(m member) error { // already valid
 		if string(m.key) == name {
 			raw, ok = m.raw, true
 		}
@@ -271,23 +271,22 @@ func topField(obj []byte, name string) (raw []byte, ok bool) {
 	return raw, ok
 }
 
-// cancelIDs reads {ids: [...]}; anything else cancels nothing.
+// cancelIDs decodes {ids: [...]}; for anything else it returns no ids.
 func cancelIDs(params []byte) (ids []string) {
 	raw, ok := topField(params, "ids")
 	if !ok || raw[0] != '[' {
 		return nil
 	}
 	s := scanner{b: raw}
-	_ = s.array(1, func(id []byte) error { ids = append(ids, string(id)); return nil }) // valid already
+	_ = s.array(1, func(id []byte) error { ids = append(ids, string(id)); return nil }) // already valid
 	return ids
 }
 
-// inFlight is the list of running calls, so that stopping can wait for them and name those
-// that did not end.
+// inFlight is the list of running calls. Stopping waits for them, and logs those that did not end.
 type inFlight struct {
 	mu    sync.Mutex
 	first *call
-	empty chan struct{} // closed when the list becomes empty; nil when nobody waits
+	empty chan struct{} // closed when the list becomes empty; nil if no one is waiting
 }
 
 func (f *inFlight) add(c *call) {
@@ -318,7 +317,8 @@ func (f *inFlight) done(c *call) {
 	f.mu.Unlock()
 }
 
-// wait returns when nothing runs or after d, with the names of what still does.
+// wait returns when no calls are running or after d, with the names of those that are still
+// running.
 func (f *inFlight) wait(d time.Duration) (left []string) {
 	f.mu.Lock()
 	if f.first == nil {

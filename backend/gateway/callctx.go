@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// callContext is the context of one call. Most calls only look whether it has ended; the
-// timer and the channel that waiting for it needs are made when somebody asks for them.
+// callContext is the context of one call. Most calls only check whether it has ended, so the timer
+// and the channel for waiting are created on demand.
 type callContext struct {
-	base     context.Context // the session's, with its identity
+	base     context.Context // the session's context, with its identity
 	mu       sync.Mutex
 	deadline time.Time // set before the handler runs
-	ended    error     // why it was canceled while nobody waited
+	ended    error     // why it was canceled before full was created
 	full     atomic.Pointer[fullContext]
 }
 
@@ -59,7 +59,7 @@ func (c *callContext) Value(key any) any {
 	return c.base.Value(key)
 }
 
-// complete makes the standard context that does what this one stands for.
+// complete creates a standard context with the same behavior.
 func (c *callContext) complete() *fullContext {
 	if f := c.full.Load(); f != nil {
 		return f
@@ -82,7 +82,7 @@ func (c *callContext) complete() *fullContext {
 	return f
 }
 
-// cancel ends the context; the first cause counts.
+// cancel ends the context; only the first cause is kept.
 func (c *callContext) cancel(cause error) {
 	if cause == nil {
 		cause = context.Canceled

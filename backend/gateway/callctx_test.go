@@ -19,7 +19,7 @@ func newCallContext(base context.Context, within time.Duration) *callContext {
 func TestCallContextEndsLikeAStandardOne(t *testing.T) {
 	t.Parallel()
 	why := errors.New("why")
-	for _, waited := range []bool{false, true} { // whether somebody waits for it before it ends
+	for _, waited := range []bool{false, true} { // whether someone waits for it before it ends
 		synctest.Test(t, func(t *testing.T) {
 			session, closeSession := context.WithCancelCause(identity.With(t.Context(), identity.Identity{Client: identity.ClientWindow, Label: "x"}))
 			begin := func(within time.Duration) *callContext {

@@ -19,20 +19,21 @@ import (
 	"helix/backend/fault"
 )
 
-// ClientOptions say whom to reach and as what. URL (or Pipe) is required.
+// ClientOptions configure a Client. URL or Pipe is required.
 type ClientOptions struct {
 	URL    string     // http://127.0.0.1:18789
-	Token  string     // not needed when the pipe is authenticated
-	Client ClientInfo // how the client calls itself
-	Scopes []string   // rights to ask for; empty: read
+	Token  string     // not needed if the pipe is authenticated
+	Client ClientInfo // how the client identifies itself
+	Scopes []string   // scopes to request; empty: read
 	Locale string
 
-	// Pipe opens the connection instead of URL, also when it reconnects.
+	// Pipe opens the connection instead of URL, and also for reconnects.
 	Pipe func(ctx context.Context) (Pipe, error)
-	// OnState hears true when the session is up and false when it is lost. It must not block.
+	// OnState is called with true when the session is open and with false when it is lost. It must
+	// not block.
 	OnState func(connected bool)
 
-	once bool // one pipe: no reconnecting
+	once bool // a single pipe: do not reconnect
 	wait func(ctx context.Context, attempt int) error
 }
 
@@ -44,8 +45,8 @@ type Event struct {
 	Data json.RawMessage
 }
 
-// Client calls a backend. It reconnects by itself, hears the events that it missed and
-// repeats the calls that are safe to repeat. It is safe for concurrent use.
+// Client calls a backend. It reconnects automatically, receives the events that it missed, and
+// repeats calls that are safe to repeat. It is safe for concurrent use.
 type Client struct {
 	o      ClientOptions
 	ctx    context.Context
@@ -58,7 +59,7 @@ type Client struct {
 	next    uint64
 	calls   map[string]*pending
 	follows map[*follow]bool
-	scopes  map[string]string // method → scope, once it was needed
+	scopes  map[string]string // method → scope, loaded on demand
 	fatal   error
 }
 
@@ -67,7 +68,7 @@ type pending struct {
 	method   string
 	frame    []byte
 	keyed    bool // carries an idempotency key
-	repeated bool // sent on more than one connection; the reader alone uses it
+	repeated bool // sent on more than one connection; used only by the reader
 	done     chan answer
 }
 
@@ -77,8 +78,8 @@ type answer struct {
 	err    error
 }
 
-// Dial connects and returns when the session is open. It does not retry the first time:
-// the error says why. After that the client reconnects until Close.
+// Dial connects and returns when the session is open. It does not retry the first attempt: the
+// error says why it failed. After that the client reconnects until Close.
 func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
 	if o.Pipe == nil {
 		o.Pipe = func(ctx context.Context) (Pipe, error) { return dialWS(ctx, o.URL, nil) }
@@ -86,7 +87,7 @@ func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
 	return dial(ctx, o)
 }
 
-// DialOver opens a session over p alone; when p ends, so does the client.
+// DialOver opens a session over p only; when p ends, so does the client.
 func DialOver(ctx context.Context, p Pipe, o ClientOptions) (*Client, error) {
 	o.once = true
 	o.Pipe = func(context.Context) (Pipe, error) { return p, nil }
@@ -96,14 +97,14 @@ func DialOver(ctx context.Context, p Pipe, o ClientOptions) (*Client, error) {
 // ClientPipe is a pipe to another process.
 type ClientPipe struct{ *wsPipe }
 
-// Close ends the pipe in order.
+// Close ends the pipe with a normal close.
 func (p ClientPipe) Close() error {
 	p.wsPipe.Close(1000, "")
 	return nil
 }
 
-// DialPipe opens a WebSocket that is authenticated with o.Token and speaks no frame on it:
-// what is written to it goes to the server as it is.
+// DialPipe opens a WebSocket that is authenticated with o.Token and sends no frames itself: what is
+// written to it goes to the server unchanged.
 func DialPipe(ctx context.Context, o ClientOptions) (ClientPipe, error) {
 	p, err := dialWS(ctx, o.URL, http.Header{"Authorization": {"Bearer " + o.Token}})
 	return ClientPipe{p}, err
@@ -153,7 +154,7 @@ func dial(ctx context.Context, o ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// open makes a pipe and greets over it.
+// open creates a pipe and connects over it.
 func (c *Client) open(ctx context.Context) (Pipe, Hello, error) {
 	var h Hello
 	p, err := c.o.Pipe(ctx)
@@ -175,7 +176,7 @@ func (c *Client) open(ctx context.Context) (Pipe, Hello, error) {
 	return p, h, nil
 }
 
-// exchange makes one call on a pipe that nobody else reads yet.
+// exchange makes one call on a pipe before the reader uses it.
 func (c *Client) exchange(ctx context.Context, p Pipe, method string, params any) (json.RawMessage, error) {
 	stop := context.AfterFunc(ctx, func() { closePipe(p) })
 	defer stop()
@@ -218,7 +219,7 @@ func closePipe(p Pipe) {
 	case closer:
 		x.Close(1000, "")
 	case interface{ Close() error }:
-		x.Close() //nolint:errcheck // it is given up anyway
+		x.Close() //nolint:errcheck // it is not used anyway
 	}
 }
 
@@ -252,7 +253,7 @@ type inboundError struct {
 	} `json:"data"`
 }
 
-// readFrame takes the members of a frame apart in one pass.
+// readFrame decodes the members of a frame in one pass.
 func readFrame(f []byte) (m inbound, err error) {
 	if !utf8.Valid(f) {
 		return m, fault.Internalf(errUTF8, "Helix sent a frame that is not text.")
@@ -285,14 +286,14 @@ func readFrame(f []byte) (m inbound, err error) {
 	return m, nil
 }
 
-// RemoteError is the cause of an error that came over the wire.
+// RemoteError is the cause of an error that the server sent.
 type RemoteError struct {
 	Code      int    // JSON-RPC
 	DataCode  string // data.code
-	RequestID string // under which the server logged it
+	RequestID string // for finding it in the server's log
 }
 
-// Error names the code and the request.
+// Error contains the code and the request id.
 func (e *RemoteError) Error() string {
 	return fmt.Sprintf("code %d (%s), request %s", e.Code, e.DataCode, e.RequestID)
 }
@@ -310,7 +311,7 @@ func (e *inboundError) fault() error {
 	return f
 }
 
-// Hello is what the server said when the session was last opened.
+// Hello returns the server's answer when the session was last opened.
 func (c *Client) Hello() Hello {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,17 +320,17 @@ func (c *Client) Hello() Hello {
 
 type idempotencyCtx struct{}
 
-// WithIdempotencyKey makes Call send key: however often the call is repeated, it is done
-// once. The client then repeats it by itself after a lost connection.
+// WithIdempotencyKey makes Call send key, so that the call is done only once however often it is
+// repeated. The client then repeats it automatically after a lost connection.
 func WithIdempotencyKey(ctx context.Context, key uuid.UUID) context.Context {
 	return context.WithValue(ctx, idempotencyCtx{}, key)
 }
 
 // Call calls method with params, a struct or map (nil: none), and decodes the result into
 // result unless that is nil. Errors of the server are *fault.Error with a *RemoteError as
-// their cause. When ctx ends the call is canceled on the server too. A call that was under
-// way when the connection was lost ends Unavailable, unless it is safe to repeat: it only
-// reads, or ctx has an idempotency key.
+// their cause. When ctx ends the call is canceled on the server too. A call that was running when
+// the connection was lost is Unavailable, unless it is safe to repeat: it only reads, or ctx has an
+// idempotency key.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	raw, keyed, err := encodeParams(ctx, params)
 	if err != nil {
@@ -347,7 +348,7 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	c.calls[p.id] = p
 	out := c.out
 	c.mu.Unlock()
-	if out != nil { // else it is sent when the session is up again
+	if out != nil { // otherwise it is sent once the session is open again
 		out.send(p.frame)
 	}
 	select {
@@ -393,13 +394,13 @@ func encodeParams(ctx context.Context, params any) (raw []byte, keyed bool, err 
 	return raw, keyed, err
 }
 
-// outboxFor queues what goes out over p; calls made at once share their writes. A failed
-// write closes the pipe, and the reader sees that.
+// outboxFor queues the outgoing frames of p; calls made at the same time share a write. A failed
+// write closes the pipe, which the reader notices.
 func (c *Client) outboxFor(p Pipe) *outbox {
 	return &outbox{pipe: p, share: true, blocked: 30 * time.Second, room: make(chan struct{}, 1), fail: func(error, bool) { closePipe(p) }}
 }
 
-// Close ends the session and every call that is under way.
+// Close ends the session and every running call.
 func (c *Client) Close() error {
 	c.cancel()
 	c.mu.Lock()

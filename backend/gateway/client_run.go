@@ -19,8 +19,8 @@ const (
 	longestWait = 15 * time.Second
 )
 
-// waitBefore is how long to wait before the given attempt, counted from 0: 250 ms growing
-// by 1.7 to 15 s. dice is uniform in [0, 1) and spreads it by 20 % either way.
+// waitBefore returns the delay before the given attempt, counted from 0: 250 ms, growing by 1.7 up
+// to 15 s. dice is uniform in [0, 1) and adds a jitter of 20 % either way.
 func waitBefore(attempt int, dice float64) time.Duration {
 	d := min(float64(firstWait)*math.Pow(waitGrowth, float64(min(attempt, 32))), float64(longestWait))
 	return time.Duration(d * (0.8 + 0.4*dice))
@@ -91,8 +91,8 @@ func (c *Client) readAll(p Pipe, out *outbox) {
 	}
 }
 
-// again sends a repeated call once more when its first form is still running: its answer
-// can be had when that has ended.
+// again resends a repeated call whose first request is still running on the server: its answer will
+// be available when that has ended.
 func (c *Client) again(out *outbox, call *pending, e *inboundError) bool {
 	if !call.repeated || !call.keyed || e.Data.Kind != fault.Conflict || e.Data.RetryAfterMs <= 0 {
 		return false
@@ -143,7 +143,7 @@ func (c *Client) fail(err error) {
 	}
 }
 
-// reconnect opens a new session, resumes the events and repeats what may be repeated. A
+// reconnect opens a new session, resumes the events and repeats the calls that may be repeated. A
 // refused token ends the client.
 func (c *Client) reconnect() (Pipe, *outbox, error) {
 	c.settle()
@@ -168,7 +168,7 @@ func (c *Client) reconnect() (Pipe, *outbox, error) {
 	}
 }
 
-// settle ends the calls that may have been done and must not be repeated.
+// settle fails the calls that may have been executed and must not be repeated.
 func (c *Client) settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +182,8 @@ func (c *Client) settle() {
 
 var errUnsure = fault.Unavailablef("The connection to Helix was lost during this call. Check whether it was done before you repeat it.")
 
-// repeat opens the way for new calls and sends again what is left. Which methods only read
-// is asked once, before anybody else uses the pipe.
+// repeat lets new calls through and resends the remaining ones. Which methods only read is
+// requested once, before anything else uses the pipe.
 func (c *Client) repeat(p Pipe, out *outbox, h Hello) {
 	c.mu.Lock()
 	unknown := false
@@ -217,7 +217,7 @@ func (c *Client) repeat(p Pipe, out *outbox, h Hello) {
 		call.repeated = true
 		frames = append(frames, call.frame)
 	}
-	c.out, c.hello = out, h // a call made from now on sends itself
+	c.out, c.hello = out, h // from now on, new calls send themselves
 	c.mu.Unlock()
 	if c.o.OnState != nil {
 		c.o.OnState(true)
@@ -227,11 +227,11 @@ func (c *Client) repeat(p Pipe, out *outbox, h Hello) {
 	}
 }
 
-// follow is one listener.
+// follow is one subscriber.
 type follow struct {
 	topics []string
 	fn     func(Event)
-	last   uint64 // seq of the newest event that it saw
+	last   uint64 // seq of the newest event that it received
 	epoch  string
 	gap    func()
 	ended  chan error
@@ -253,7 +253,7 @@ func (f *follow) wants(name string) bool {
 	return false
 }
 
-// heard hands a notification to whoever follows it. Doubles are dropped.
+// heard passes a notification to its followers. Duplicates are dropped.
 func (c *Client) heard(m inbound) {
 	var p struct {
 		Seq  uint64          `json:"seq"`
@@ -283,7 +283,7 @@ func (c *Client) heard(m inbound) {
 		if f.wants(m.Method) && (p.Seq == 0 || p.Seq > f.last || m.Method == "system.stopping") {
 			to = append(to, f)
 		}
-		f.last = max(f.last, p.Seq) // the stream is one: what came before this has come
+		f.last = max(f.last, p.Seq) // there is a single stream, so all earlier events have arrived
 	}
 	c.mu.Unlock()
 	for _, f := range to {
@@ -291,10 +291,10 @@ func (c *Client) heard(m inbound) {
 	}
 }
 
-// Follow calls fn for each event of topics, in order and without doubles, until ctx ends
-// (nil) or the session ends for good. after is the seq behind which to begin; a negative
-// one begins now. gap, which may be nil, is called when events are missing: reload what you
-// show. fn runs on the client's reader: it must be quick and must not call the client.
+// Follow calls fn for each event of topics, in order and without duplicates, until ctx ends (nil)
+// or the session ends permanently. after is the seq after which to start; a negative one means now.
+// gap, which may be nil, is called if events are missing: reload what you show. fn runs on the
+// client's reader: it must be quick and must not call the client.
 func (c *Client) Follow(ctx context.Context, topics []string, after int64, fn func(Event), gap func()) error {
 	f := &follow{topics: topics, fn: fn, gap: gap, ended: make(chan error, 1)}
 	c.mu.Lock()
@@ -338,7 +338,7 @@ func (c *Client) Follow(ctx context.Context, topics []string, after int64, fn fu
 	}
 }
 
-// resume brings the followers up to date on a new session, before anything else is sent.
+// resume brings the followers up to date in a new session, before anything else is sent.
 func (c *Client) resume(p Pipe, h Hello) error {
 	c.mu.Lock()
 	var topics []string

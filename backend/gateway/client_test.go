@@ -15,7 +15,7 @@ import (
 	"helix/backend/fault"
 )
 
-// flaky gives a client pipes to f that a test can cut.
+// flaky provides a client with pipes to f that a test can cut.
 type flaky struct {
 	f  *fixture
 	mu sync.Mutex
@@ -173,7 +173,7 @@ func TestClientRepeatsWhatIsSafe(t *testing.T) {
 	}
 }
 
-// TestClientFollowsThroughDisconnects is the client's half of the resume property.
+// TestClientFollowsThroughDisconnects tests the client's part of the resume property.
 func TestClientFollowsThroughDisconnects(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.ReplayEvents = 10_000 })
@@ -184,7 +184,7 @@ func TestClientFollowsThroughDisconnects(t *testing.T) {
 	all := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	f.add(-1) // before: not heard when following from its seq
+	f.add(-1) // published before, so not received when following from its seq
 	var st EventsState
 	if err := c.Call(ctx, "events.subscribe", TopicsParams{[]string{}}, &st); err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestClientFollowsThroughDisconnects(t *testing.T) {
 	}
 }
 
-func TestClientHearsOfAGap(t *testing.T) {
+func TestClientIsToldOfAGap(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.ReplayEvents = 5 })
 	c, _ := flakyClient(t, f)

@@ -14,15 +14,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// codec moves values of one Go type from and to JSON. It means what encoding/json means and
-// hands it whatever is unusual (custom marshalers, embedded structs, base64); the usual
-// shapes it takes itself, because every call passes here twice and the scanner has already
-// checked what encoding/json would check again byte by byte.
+// codec converts values of one Go type from and to JSON. It behaves like encoding/json and
+// delegates unusual types to it (custom marshalers, embedded structs, base64). It handles the usual
+// types itself, because every call passes through it twice and the scanner has already validated
+// what encoding/json would validate again byte by byte.
 type codec struct {
 	typ    reflect.Type
 	read   func(s *scanner, v reflect.Value) error
 	write  func(e *encoder, v reflect.Value) error
-	slow   bool // both are encoding/json's
+	slow   bool // both directions use encoding/json
 	fields []codecField
 	byName map[string]int
 }
@@ -30,14 +30,14 @@ type codec struct {
 // codecField is one field of a struct.
 type codecField struct {
 	name      string
-	key       string // with quotes and colon, as it is written
+	key       string // with quotes and colon, as written
 	index     int
 	codec     *codec
 	omitEmpty bool
 	omitZero  bool
 }
 
-// codecs remembers the codec of each type, as encoding/json does.
+// codecs caches the codec of each type, as encoding/json does.
 var codecs sync.Map // reflect.Type → *codec
 
 func codecOf(t reflect.Type) *codec {
@@ -46,7 +46,7 @@ func codecOf(t reflect.Type) *codec {
 	}
 	b := codecBuilder{}
 	c := b.of(t)
-	for t, c := range b { // all at once: they refer to each other
+	for t, c := range b { // all at once, since they refer to each other
 		codecs.LoadOrStore(t, c)
 	}
 	return c
@@ -64,7 +64,7 @@ func readJSON(raw []byte, dst any) error {
 	return codecOf(v.Type().Elem()).read(s, v.Elem())
 }
 
-// codecBuilder makes the codecs of types that may contain themselves.
+// codecBuilder builds the codecs of types that may be recursive.
 type codecBuilder map[reflect.Type]*codec
 
 func (b codecBuilder) of(t reflect.Type) *codec {
@@ -142,8 +142,7 @@ func (b codecBuilder) fill(c *codec, t reflect.Type) {
 	}
 }
 
-// structFields fills c's fields. It reports false for structs that are left to
-// encoding/json.
+// structFields fills c's fields. It returns false for structs that are left to encoding/json.
 func (b codecBuilder) structFields(c *codec, t reflect.Type) bool {
 	c.byName = map[string]int{}
 	for i := range t.NumField() {
@@ -176,7 +175,7 @@ func (b codecBuilder) structFields(c *codec, t reflect.Type) bool {
 
 func hasWord(list, word string) bool { return slices.Contains(strings.Split(list, ","), word) }
 
-// null takes the cursor over null and reports whether it was there.
+// null moves the cursor past null, and reports whether it was there.
 func (s *scanner) null() bool {
 	if s.peek() != 'n' {
 		return false
@@ -185,7 +184,7 @@ func (s *scanner) null() bool {
 	return true
 }
 
-// take returns the value at the cursor and goes past it.
+// take returns the value at the cursor and moves past it.
 func (s *scanner) take() []byte {
 	start := s.i
 	switch s.peek() {
@@ -224,8 +223,8 @@ func readRaw(s *scanner, v reflect.Value) error {
 	return nil
 }
 
-// text returns the content of the string at the cursor, which was checked before. It is
-// part of the frame unless it had escapes.
+// text returns the content of the string at the cursor, which must have been validated. It is part
+// of the frame unless it contains escapes.
 func (s *scanner) text() ([]byte, error) {
 	if n := bytes.IndexByte(s.b[s.i+1:], '"'); n >= 0 {
 		if t := s.b[s.i+1 : s.i+1+n]; bytes.IndexByte(t, '\\') < 0 {
@@ -336,7 +335,7 @@ func readSlice(s *scanner, v reflect.Value, elem *codec) error {
 	})
 }
 
-// elements calls fn for each element of the array at the cursor; fn takes the value.
+// elements calls fn for each element of the array at the cursor; fn must consume the value.
 func (s *scanner) elements(fn func(i int) error) error {
 	s.i++
 	for i := 0; ; i++ {
@@ -357,7 +356,7 @@ func (s *scanner) elements(fn func(i int) error) error {
 	}
 }
 
-// members calls fn for each key of the object at the cursor; fn takes the value.
+// members calls fn for each key of the object at the cursor; fn must consume the value.
 func (s *scanner) members(fn func(key []byte) error) error {
 	s.i++
 	for {
@@ -417,7 +416,7 @@ func (c *codec) readStruct(s *scanner, v reflect.Value) error {
 	}
 	return s.members(func(key []byte) error {
 		i, ok := c.byName[string(key)]
-		if !ok { // encoding/json accepts another case
+		if !ok { // encoding/json ignores case
 			i = slices.IndexFunc(c.fields, func(f codecField) bool { return strings.EqualFold(f.name, string(key)) })
 			if i < 0 {
 				s.take()

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// codecSample has each shape that the codec treats itself or hands on.
+// codecSample has each shape that the codec handles itself or delegates.
 type codecSample struct {
 	Text    string                 `json:"text"`
 	Named   namedText              `json:"named,omitempty"`
@@ -66,7 +66,7 @@ var codecSamples = []string{
 	`{"next":{"list":[1]}}`, `{"fixed":[1,2,3],"f":1e400}`, `null`, ` { "text" : "spaces" , "list" : [ "a" , "b" ] } `,
 }
 
-func TestCodecMeansWhatEncodingJSONMeans(t *testing.T) {
+func TestCodecMatchesEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, in := range codecSamples {
 		sameAsStandard(t, []byte(in))
@@ -84,7 +84,7 @@ func FuzzCodec(f *testing.F) {
 	})
 }
 
-// sameAsStandard decodes in both ways, then encodes what came out both ways.
+// sameAsStandard decodes with both, then encodes the results with both.
 func sameAsStandard(t *testing.T, in []byte) {
 	t.Helper()
 	var want, got codecSample
@@ -93,7 +93,7 @@ func sameAsStandard(t *testing.T, in []byte) {
 		t.Fatalf("%s: %v, want %v", in, gotErr, wantErr)
 	}
 	if wantErr != nil {
-		return // what was decoded before the error differs: nobody reads it
+		return // what was decoded before the error may differ
 	}
 	if !reflect.DeepEqual(want, got) {
 		t.Fatalf("%s:\n got %+v\nwant %+v", in, got, want)

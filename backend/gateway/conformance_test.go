@@ -87,7 +87,7 @@ func overPipes(t *testing.T, fn func(t *testing.T, f *fixture, w *wire)) {
 	}
 }
 
-// shape is a frame reduced to what the standard says about it.
+// shapeOf reduces a frame to what the standard defines.
 func shapeOf(t *testing.T, frame string) string {
 	t.Helper()
 	var one struct {
@@ -118,8 +118,8 @@ func shapeOf(t *testing.T, frame string) string {
 	return fmt.Sprintf("%s:ok", one.ID)
 }
 
-// TestStandardExamples follows the examples of the JSON-RPC 2.0 standard, with named params
-// only, plus what it leaves to the server.
+// TestStandardExamples runs the examples of the JSON-RPC 2.0 standard, with named params only, and
+// cases that it leaves to the server.
 func TestStandardExamples(t *testing.T) {
 	t.Parallel()
 	echo := func(id string) string {
@@ -159,7 +159,7 @@ func TestStandardExamples(t *testing.T) {
 			if got := shapeOf(t, w.ask(c.send)); got != c.want {
 				t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 			}
-			w.ask(echo("0")) // a good frame: three bad ones in a row would end the session
+			w.ask(echo("0")) // a valid frame, because three invalid ones in a row end the session
 		}
 		// Notifications have no answer, alone or in a batch: the next answer is the echo's.
 		w.send(`{"jsonrpc":"2.0","method":"update","params":{}}`)
@@ -177,7 +177,7 @@ func TestDepthAndEncoding(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"x":` + strings.Repeat("[", n-2) + strings.Repeat("]", n-2) + `}}`
 	}
 	overPipes(t, func(t *testing.T, _ *fixture, w *wire) {
-		if got := shapeOf(t, w.ask(nested(64))); got != "1:-32602" { // read, then refused for its field
+		if got := shapeOf(t, w.ask(nested(64))); got != "1:-32602" { // read, then refused because of its field
 			t.Errorf("depth 64: %s", got)
 		}
 		if got := shapeOf(t, w.ask(nested(65))); got != "1:-32600" { // its id was read before
@@ -201,7 +201,7 @@ func TestThirdBadFrameInARowEndsTheSession(t *testing.T) {
 	w := &wire{t, client}
 	w.ask(`{`)
 	w.ask(`{`)
-	w.ask(`{"jsonrpc":"2.0","id":1,"method":"session.get"}`) // starts the count anew
+	w.ask(`{"jsonrpc":"2.0","id":1,"method":"session.get"}`) // resets the count
 	w.ask(`{`)
 	w.ask(`{`)
 	w.ask(`{`)
@@ -222,7 +222,7 @@ func TestCancel(t *testing.T) {
 		if got := shapeOf(t, w.recv()); got != `"long":-32006` {
 			t.Fatalf("got %s", got)
 		}
-		w.send(`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"ids":["long"]}}`) // finished: does nothing
+		w.send(`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"ids":["long"]}}`) // finished, so it does nothing
 		w.send(`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"ids":7}}`)
 		w.send(`{"jsonrpc":"2.0","method":"rpc.cancel"}`)
 		if got := shapeOf(t, w.ask(`{"jsonrpc":"2.0","id":2,"method":"session.get"}`)); got != "2:ok" {
@@ -246,7 +246,7 @@ func TestIDInUse(t *testing.T) {
 	}
 }
 
-// TestBatchRunsTogether sends 100 entries of which 64 must run at once for any to end.
+// TestBatchRunsTogether sends 100 entries of which 64 must run concurrently for any to end.
 func TestBatchRunsTogether(t *testing.T) {
 	t.Parallel()
 	overPipes(t, func(t *testing.T, f *fixture, w *wire) {
@@ -259,7 +259,7 @@ func TestBatchRunsTogether(t *testing.T) {
 		for range 64 {
 			<-f.began
 		}
-		// The slots are taken: a single call is refused, not queued for ever.
+		// The slots are taken: a single call is refused, not queued.
 		got := w.ask(`{"jsonrpc":"2.0","id":"s","method":"session.get"}`)
 		if shapeOf(t, got) != `"s":-32007` || !strings.Contains(got, "retryAfterMs") {
 			t.Errorf("65th call: %s", got)
@@ -322,7 +322,7 @@ func TestPanicIsInternalAndTheSessionLives(t *testing.T) {
 	})
 }
 
-// jrpcPipe lets an independent JSON-RPC client speak to our server.
+// jrpcPipe connects an independent JSON-RPC client to our server.
 type jrpcPipe struct{ p Pipe }
 
 func (c jrpcPipe) Send(b []byte) error { return c.p.Write(context.Background(), b) }
@@ -335,7 +335,7 @@ func (c jrpcPipe) Recv() ([]byte, error) {
 }
 func (c jrpcPipe) Close() error { c.p.(closer).Close(1000, ""); return nil }
 
-func TestIndependentClientUnderstandsUs(t *testing.T) {
+func TestIndependentClientInteroperates(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	w := f.memory(t, f.owner())

@@ -17,9 +17,9 @@ func newID() uuid.UUID { return storage.NewID() }
 
 func parseScopes(names []string) (Scope, string) { return identity.ParseScopes(names) }
 
-// ClientInfo is how a client calls itself. It is a label for people and never checked.
+// ClientInfo is how a client identifies itself. It is a label for people and never verified.
 type ClientInfo struct {
-	ID          string `json:"id,omitempty"`       // the program, for example helix-cli
+	ID          string `json:"id,omitempty"`       // the program, such as helix-cli
 	Version     string `json:"version,omitempty"`  // of the program
 	Platform    string `json:"platform,omitempty"` // linux, darwin, windows, web
 	Mode        string `json:"mode,omitempty"`     // window, browser, cli, tui, script
@@ -34,35 +34,35 @@ type ConnectAuth struct {
 
 // ConnectParams open a session. Fields that this version does not know are ignored.
 type ConnectParams struct {
-	MinProtocol int          `json:"minProtocol"` // the oldest protocol the client speaks
+	MinProtocol int          `json:"minProtocol"` // the oldest protocol version that the client supports
 	MaxProtocol int          `json:"maxProtocol"` // the newest
 	Client      ClientInfo   `json:"client,omitzero"`
-	Scopes      []string     `json:"scopes,omitempty"` // rights asked for; empty asks for read
-	Auth        *ConnectAuth `json:"auth,omitempty"`   // not needed when the pipe is authenticated
+	Scopes      []string     `json:"scopes,omitempty"` // requested scopes; empty means read
+	Auth        *ConnectAuth `json:"auth,omitempty"`   // not needed if the pipe is authenticated
 	Locale      string       `json:"locale,omitempty"` // BCP 47
 }
 
-// ServerInfo names the program and the connection.
+// ServerInfo describes the program and the connection.
 type ServerInfo struct {
 	Version string    `json:"version"`
 	Commit  string    `json:"commit,omitempty"`
 	ConnID  uuid.UUID `json:"connId"` // also the session's id
 }
 
-// Features lists what this session's server can do.
+// Features lists the methods and events available in this session.
 type Features struct {
 	Methods []string `json:"methods"`
 	Events  []string `json:"events"`
 }
 
-// Policy is what the server holds the client to.
+// Policy lists the limits for the client.
 type Policy struct {
 	MaxPayload       int   `json:"maxPayload"`       // bytes of a frame
 	MaxBufferedBytes int   `json:"maxBufferedBytes"` // of the outgoing queue
 	TickIntervalMs   int64 `json:"tickIntervalMs"`   // between pings
 }
 
-// Hello is the answer to connect.
+// Hello is the response to connect.
 type Hello struct {
 	Type     string     `json:"type"` // always hello-ok
 	Protocol int        `json:"protocol"`
@@ -75,8 +75,8 @@ type Hello struct {
 	Seq      uint64     `json:"seq"`   // of the newest event
 }
 
-// Connect opens the session: it is the first call on a WebSocket, and optional where the
-// pipe is authenticated already. The rights granted are those asked for that the token has.
+// Connect opens the session: it must be the first call on a WebSocket, and is optional if the pipe
+// is already authenticated. The granted scopes are the requested ones that the token has.
 func (s *Server) Connect(ctx context.Context, p ConnectParams) (Hello, error) {
 	ss, err := sessionOf(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Server) Connect(ctx context.Context, p ConnectParams) (Hello, error) {
 		}
 		limit(ss.pipe, s.o.Limits.MaxPayload)
 	}
-	if ss.pipe != nil { // on POST /rpc each request stands alone
+	if ss.pipe != nil { // on POST /rpc each request is independent
 		ss.hold(given, scopes)
 		ss.mu.Lock()
 		ss.greeted = true
@@ -157,13 +157,13 @@ func (s *Server) features() Features {
 	return f
 }
 
-// ClientKind says who is behind a session.
+// ClientKind is the kind of client behind a session.
 type ClientKind string
 
 // Enum lists the kinds.
 func (ClientKind) Enum() []string { return identity.ClientNames() }
 
-// SessionToken names a created token.
+// SessionToken identifies a created token.
 type SessionToken struct {
 	ID   uuid.UUID `json:"id"`
 	Name string    `json:"name"`
@@ -174,13 +174,13 @@ type SessionInfo struct {
 	SessionID   uuid.UUID     `json:"sessionId"`
 	User        User          `json:"user"`
 	Scopes      []string      `json:"scopes"`
-	Client      ClientInfo    `json:"client"`          // what the client says of itself
-	ClientKind  ClientKind    `json:"clientKind"`      // what the gateway knows of it
-	Person      bool          `json:"person"`          // may do what is kept for people
-	Token       *SessionToken `json:"token,omitempty"` // the created token that let it in, also through a ticket
+	Client      ClientInfo    `json:"client"`          // as the client describes itself
+	ClientKind  ClientKind    `json:"clientKind"`      // as determined by the gateway
+	Person      bool          `json:"person"`          // may do what only people may do
+	Token       *SessionToken `json:"token,omitempty"` // the created token behind it, directly or through a ticket
 	Pipe        string        `json:"pipe"`            // bridge, websocket, http, memory
 	ConnectedAt time.Time     `json:"connectedAt"`
-	Current     bool          `json:"current,omitempty"` // the session that asks
+	Current     bool          `json:"current,omitempty"` // the calling session
 }
 
 func (ss *session) info(current *session) SessionInfo {
@@ -205,16 +205,16 @@ func (s *Server) SessionGet(ctx context.Context, _ struct{}) (SessionInfo, error
 	return ss.info(nil), nil
 }
 
-// SessionList lists the user's open sessions, the oldest first.
+// SessionList lists the user's open sessions, oldest first.
 type SessionList struct {
 	Sessions []SessionInfo `json:"sessions"`
 	Total    int           `json:"total"`
 }
 
-// PageParams choose a part of a list.
+// PageParams select a part of a list.
 type PageParams struct {
 	Limit  int `json:"limit,omitempty"`  // 1 to 100; default 50
-	Offset int `json:"offset,omitempty"` // how many to skip
+	Offset int `json:"offset,omitempty"` // number to skip
 }
 
 // slice checks p and returns the bounds within a list of n.
@@ -234,7 +234,7 @@ func (p PageParams) slice(n int) (from, to int, err error) {
 
 // SessionsList lists the user's open sessions.
 func (s *Server) SessionsList(ctx context.Context, p PageParams) (SessionList, error) {
-	own, _ := sessionOf(ctx) // nil marks none as current
+	own, _ := sessionOf(ctx) // nil: none is marked as current
 	all := s.sessionsOf(identity.UserID(ctx))
 	from, to, err := p.slice(len(all))
 	if err != nil {
@@ -266,13 +266,13 @@ func (s *Server) sessionsOf(user uuid.UUID) []*session {
 	return all
 }
 
-// SessionParams name a session.
+// SessionParams identify a session.
 type SessionParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 }
 
-// SessionsClose ends one of the user's sessions. Its running calls are canceled; jobs that
-// have returned an id go on.
+// SessionsClose ends one of the user's sessions. Its running calls are canceled; jobs that have
+// returned an id continue.
 func (s *Server) SessionsClose(ctx context.Context, p SessionParams) (struct{}, error) {
 	for _, ss := range s.sessionsOf(identity.UserID(ctx)) {
 		if ss.conn == p.SessionID {
@@ -283,5 +283,5 @@ func (s *Server) SessionsClose(ctx context.Context, p SessionParams) (struct{}, 
 	return struct{}{}, fault.NotFoundf("Session not found.")
 }
 
-// SessionsChanged says that a session of the user was opened or closed.
+// SessionsChanged reports that a session of the user was opened or closed.
 type SessionsChanged struct{}

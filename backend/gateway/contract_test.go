@@ -18,7 +18,7 @@ import (
 
 const contractToken = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
 
-// thing is one row of the contract table's only domain.
+// thing is one row of the only domain in the contract table.
 type thing struct {
 	ID   uuid.UUID `json:"id"`
 	Name string    `json:"name"`

@@ -134,7 +134,7 @@ func TestTypesThatContainThemselves(t *testing.T) {
 	}
 }
 
-func TestTypesWithNoPlaceOnTheWire(t *testing.T) {
+func TestUnsupportedWireTypes(t *testing.T) {
 	t.Parallel()
 	for name, add := range map[string]func(*API){
 		"func": func(a *API) {
@@ -232,9 +232,9 @@ type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) { return nil, errors.New("not loaded: " + url) }
 
-// TestIdsAreUnpredictable looks for the random source that must not make ids or secrets: it
-// may only give fractions, for the jitter of delays, and a sequence that is the same each time
-// to a measurement or a statistical test.
+// TestIdsAreUnpredictable looks for uses of the random source that must not create ids or secrets.
+// It may only be used for the jitter of delays, and for reproducible sequences in measurements and
+// statistical tests.
 func TestIdsAreUnpredictable(t *testing.T) {
 	t.Parallel()
 	bad := regexp.MustCompile(`"math/rand(/v2)?"`)
@@ -265,8 +265,8 @@ func TestIdsAreUnpredictable(t *testing.T) {
 	}
 }
 
-// TestClientFramesFitTheSchemas validates what the Go client sends, and the notifications
-// that it hears, against the published document.
+// TestClientFramesFitTheSchemas validates what the Go client sends, and the notifications that it
+// receives, against the published document.
 func TestClientFramesFitTheSchemas(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -312,8 +312,8 @@ func TestClientFramesFitTheSchemas(t *testing.T) {
 	}
 }
 
-// TestStringsByWord compares the scanner, which reads eight bytes at a time, with
-// encoding/json for every byte at every place of a word.
+// TestStringsByWord compares the scanner, which reads eight bytes at a time, with encoding/json for
+// every byte at every position in a word.
 func TestStringsByWord(t *testing.T) {
 	t.Parallel()
 	for at := range 24 {
@@ -321,7 +321,7 @@ func TestStringsByWord(t *testing.T) {
 			b := bytes.Repeat([]byte("a"), 24)
 			b[at] = byte(c)
 			text := append(append([]byte{'"'}, b...), '"')
-			want := json.Valid(text) && c < 0x80 // broken UTF-8 is replaced there and refused here
+			want := json.Valid(text) && c < 0x80 // invalid UTF-8 is replaced there and rejected here
 			if got := validate(text) == nil; got != want {
 				t.Fatalf("byte %#x at %d: %v", c, at, got)
 			}

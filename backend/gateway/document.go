@@ -28,11 +28,11 @@ func (s *Server) document() []byte {
 	return s.doc
 }
 
-// Docs are the comments of the source, by "import/path.Type", "import/path.Type.Field",
+// Docs contains the comments of the source, by "import/path.Type", "import/path.Type.Field",
 // "import/path.Func" and "import/path.(*Type).Method". A nil Docs is empty.
 type Docs map[string]string
 
-// Method is the comment of the function behind m, with the function's name taken off.
+// Method returns the comment of the function behind m, without the function's name.
 func (d Docs) Method(m MethodInfo) string {
 	name := FuncName(m.Fn)
 	text := d[name]
@@ -45,10 +45,10 @@ func (d Docs) Method(m MethodInfo) string {
 	return text
 }
 
-// Type is the comment of a named type.
+// Type returns the comment of a named type.
 func (d Docs) Type(t reflect.Type) string { return d[t.PkgPath()+"."+t.Name()] }
 
-// FuncName is the full name of a function or method value, such as
+// FuncName returns the full name of a function or method value, such as
 // helix/backend/tools.(*Service).List.
 func FuncName(fn any) string {
 	f := runtime.FuncForPC(reflect.ValueOf(fn).Pointer())
@@ -58,7 +58,7 @@ func FuncName(fn any) string {
 	return strings.TrimSuffix(f.Name(), "-fm")
 }
 
-// Document builds the OpenRPC document from the table, indented, with the comments of docs.
+// Document returns the OpenRPC document of the table, indented, with the comments of docs.
 func (a *API) Document(docs Docs) []byte {
 	s := a.collect(docs)
 	methods := []any{}
@@ -97,7 +97,7 @@ func (a *API) Document(docs Docs) []byte {
 func (s *schemas) method(m MethodInfo) obj {
 	p := s.types.plan(m.Params)
 	params := []any{}
-	for _, required := range []bool{true, false} { // the standard wants required ones first
+	for _, required := range []bool{true, false} { // the standard requires that required ones come first
 		for _, f := range p.fields {
 			_, fixed := m.Preset[f.name]
 			if (f.optional || fixed) == required {
@@ -133,7 +133,7 @@ func (s *schemas) method(m MethodInfo) obj {
 	return out
 }
 
-// ErrorRow is one line of the error table.
+// ErrorRow is one row of the error table.
 type ErrorRow struct {
 	Kind   string
 	Code   int
@@ -141,7 +141,7 @@ type ErrorRow struct {
 	Status int    // HTTP
 }
 
-// ErrorRows is the table of error codes, as the wire uses them.
+// ErrorRows returns the table of error codes on the wire.
 func ErrorRows() []ErrorRow {
 	rows := []ErrorRow{
 		{"parse", -32700, "INVALID_REQUEST", http.StatusBadRequest},

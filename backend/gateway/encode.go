@@ -15,10 +15,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// encoder appends JSON to b. It writes what encoding/json writes without HTML escapes.
+// encoder appends JSON to b. Its output is that of encoding/json without HTML escapes.
 type encoder struct {
 	b     []byte
-	depth int // of pointers, to end in cycles
+	depth int // of pointers, to detect cycles
 }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
@@ -40,14 +40,14 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 	return b, err
 }
 
-// Write makes the encoder the target of encoding/json.
+// Write makes the encoder an io.Writer for encoding/json.
 func (e *encoder) Write(p []byte) (int, error) {
 	e.b = append(e.b, p...)
 	return len(p), nil
 }
 
 func writeSlow(e *encoder, v reflect.Value) error {
-	if v.CanAddr() && v.Kind() != reflect.Pointer { // methods of the pointer count where encoding/json sees them
+	if v.CanAddr() && v.Kind() != reflect.Pointer { // use methods of the pointer where encoding/json does
 		v = v.Addr()
 	}
 	enc := json.NewEncoder(e)
@@ -103,7 +103,8 @@ func writeInterface(e *encoder, v reflect.Value) error {
 	return codecOf(v.Type()).write(e, v)
 }
 
-// deeper counts a level that a cycle would pass through again and again.
+// deeper counts a nesting level, and returns an error when there are so many that the value must be
+// cyclic.
 func (e *encoder) deeper() error {
 	if e.depth++; e.depth > 1000 {
 		return errCycle
@@ -217,7 +218,7 @@ const hexDigits = "0123456789abcdef"
 func appendString(b []byte, s string) []byte {
 	b = slices.Grow(b, len(s)+2)
 	b = append(b, '"')
-	text := []byte(s) // not copied: it is only read
+	text := []byte(s) // not copied, since it is only read
 	start, i := 0, 0
 	for i < len(text) {
 		for i+8 <= len(text) {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSessionEndIsNotifiedOnce ends a WebSocket session, one of POST /rpc and one that never
-// connected: the first two are told once, with their user and id.
+// connected: the first two are reported once, with their user and id.
 func TestSessionEndIsNotifiedOnce(t *testing.T) {
 	t.Parallel()
 	ended := make(chan identity.Identity, 10)
@@ -66,7 +66,7 @@ func TestSessionEndIsNotifiedOnce(t *testing.T) {
 	}
 }
 
-// sessionIn is the id in an answer of session.get.
+// sessionIn returns the id in a result of session.get.
 func sessionIn(t *testing.T, frame string) uuid.UUID {
 	t.Helper()
 	var r struct {

@@ -15,14 +15,14 @@ import (
 	"helix/backend/fault"
 )
 
-// hub numbers, keeps and hands out the events of one user.
+// hub numbers, stores and sends the events of one user.
 type hub struct {
 	srv  *Server
 	user uuid.UUID
 
 	mu    sync.Mutex
 	seq   uint64
-	kept  []keptEvent // a ring: the oldest is at head
+	kept  []keptEvent // a ring buffer: the oldest is at head
 	head  int
 	n     int
 	bytes int
@@ -35,7 +35,7 @@ type keptEvent struct {
 	frame []byte
 }
 
-// subscription is what a session wants to hear. hub.mu guards it.
+// subscription is the set of topics of a session. hub.mu guards it.
 type subscription struct {
 	exact     map[string]bool
 	prefix    []string // "memory." for memory.*; "" for *
@@ -100,8 +100,8 @@ func (s *Server) hubOf(user uuid.UUID) *hub {
 	return h
 }
 
-// publish gives one bus event to the hub of its user. It runs on the publisher's goroutine
-// and never blocks on a client.
+// publish passes a bus event to the hub of its user. It runs on the publisher's goroutine and never
+// blocks on a client.
 func (s *Server) publish(e *event, user uuid.UUID, data any) {
 	var hubs []*hub
 	switch {
@@ -144,7 +144,7 @@ func (h *hub) publish(topic string, data []byte) {
 	}
 }
 
-// pass hands out a transient event.
+// pass sends a transient event.
 func (h *hub) pass(topic string, data []byte) {
 	frame := eventFrame(topic, 0, time.Now(), data)
 	h.mu.Lock()
@@ -156,7 +156,7 @@ func (h *hub) pass(topic string, data []byte) {
 	}
 }
 
-// retain appends to the ring and drops the oldest beyond the bounds.
+// retain appends to the ring buffer and drops the oldest events beyond the limits.
 func (h *hub) retain(e keptEvent) {
 	l := &h.srv.o.Limits
 	for h.n > 0 && (h.n >= l.ReplayEvents || h.bytes+len(e.frame) > l.ReplayBytes) {
@@ -180,7 +180,7 @@ func (h *hub) retain(e keptEvent) {
 	h.bytes += len(e.frame)
 }
 
-// oldest is the seq of the oldest kept event; seq+1 when none is kept.
+// oldest returns the seq of the oldest stored event, or seq+1 if none is stored.
 func (h *hub) oldest() uint64 {
 	if h.n == 0 {
 		return h.seq + 1
@@ -194,7 +194,7 @@ func (h *hub) leave(ss *session) {
 	h.mu.Unlock()
 }
 
-// eventFrame builds the notification; its shape is the one of every event.
+// eventFrame builds the notification; all events have this form.
 func eventFrame(topic string, seq uint64, at time.Time, data []byte) []byte {
 	b := make([]byte, 0, len(data)+len(topic)+120)
 	b = append(b, `{"jsonrpc":"2.0","method":"`...)
@@ -208,16 +208,16 @@ func eventFrame(topic string, seq uint64, at time.Time, data []byte) []byte {
 	return append(b, "}}"...)
 }
 
-// EventsGap tells a client that was too slow which of its events were dropped. It may ask
-// for them with events.resume while they are still kept, or reload what it shows.
+// EventsGap tells a client that was too slow which events were dropped. It may request them with
+// events.resume while they are still stored, or reload what it shows.
 type EventsGap struct {
 	FromSeq uint64 `json:"fromSeq"`
 	ToSeq   uint64 `json:"toSeq"`
 }
 
-// SystemStopping says that Helix is about to end the session. Running calls have until then.
+// SystemStopping reports that Helix is about to end the session.
 type SystemStopping struct {
-	WithinMs int64 `json:"withinMs"` // after this time what still runs is cut off
+	WithinMs int64 `json:"withinMs"` // running calls are canceled after this time
 }
 
 func (s *Server) gapFrame(from, to uint64) []byte {
@@ -225,19 +225,19 @@ func (s *Server) gapFrame(from, to uint64) []byte {
 	return eventFrame("events.gap", to, time.Now(), data)
 }
 
-// TopicsParams names events: exact names, or a prefix with a star such as memory.*.
+// TopicsParams select events by exact name, or by a prefix with a star such as memory.*.
 type TopicsParams struct {
-	Topics []string `json:"topics"` // at most 64 a session
+	Topics []string `json:"topics"` // at most 64 per session
 }
 
 // EventsState is the position of the event stream. Seq counts per user from 1 within an
-// epoch; a new epoch begins when Helix starts.
+// epoch; a new epoch starts with each start of Helix.
 type EventsState struct {
 	Epoch string `json:"epoch"`
 	Seq   uint64 `json:"seq"`
 }
 
-// streaming returns the session when it can carry events.
+// streaming returns the session if it can receive events.
 func streaming(ctx context.Context) (*session, error) {
 	ss, err := sessionOf(ctx)
 	if err != nil {
@@ -249,8 +249,8 @@ func streaming(ctx context.Context) (*session, error) {
 	return ss, nil
 }
 
-// checkTopics refuses patterns that cannot match, so that a typing error does not look like
-// silence.
+// checkTopics refuses patterns that cannot match, so that a typo is not mistaken for a lack of
+// events.
 func (s *Server) checkTopics(topics []string) error {
 	if len(topics) > maxTopics {
 		return fault.Invalidf("A session can subscribe to at most %d topics.", maxTopics)
@@ -271,8 +271,8 @@ func (s *Server) checkTopics(topics []string) error {
 	return nil
 }
 
-// Subscribe adds topics to what this session hears. Events arrive as notifications in the
-// order of their seq. A session starts with no topics.
+// Subscribe adds topics to this session. Events arrive as notifications in the order of their seq.
+// A session starts with no topics.
 func (s *Server) Subscribe(ctx context.Context, p TopicsParams) (EventsState, error) {
 	ss, err := streaming(ctx)
 	if err != nil {
@@ -293,7 +293,7 @@ func (s *Server) Subscribe(ctx context.Context, p TopicsParams) (EventsState, er
 	return EventsState{s.epoch, h.seq}, nil
 }
 
-// addTopics needs hub.mu.
+// addTopics adds topics; the caller must hold hub.mu.
 func (ss *session) addTopics(topics []string) error {
 	next := subscription{exact: map[string]bool{}, prefix: append([]string(nil), ss.sub.prefix...)}
 	for t := range ss.sub.exact {
@@ -307,7 +307,7 @@ func (ss *session) addTopics(topics []string) error {
 	return nil
 }
 
-// Unsubscribe removes topics exactly as they were subscribed; others are ignored.
+// Unsubscribe removes topics exactly as they were subscribed; unknown ones are ignored.
 func (s *Server) Unsubscribe(ctx context.Context, p TopicsParams) (EventsState, error) {
 	ss, err := streaming(ctx)
 	if err != nil {
@@ -323,14 +323,14 @@ func (s *Server) Unsubscribe(ctx context.Context, p TopicsParams) (EventsState, 
 	return EventsState{s.epoch, h.seq}, nil
 }
 
-// ResumeParams say what the client saw last.
+// ResumeParams identify the last event that the client received.
 type ResumeParams struct {
 	Epoch    string   `json:"epoch"`
-	AfterSeq uint64   `json:"afterSeq"` // 0: from the beginning of the epoch
+	AfterSeq uint64   `json:"afterSeq"` // 0: from the start of the epoch
 	Topics   []string `json:"topics,omitempty"`
 }
 
-// ResumeResult says what was replayed. With gap nothing was: reload what you show.
+// ResumeResult reports what was replayed. If gap is true, nothing was: reload what you show.
 type ResumeResult struct {
 	Epoch    string `json:"epoch"`
 	Seq      uint64 `json:"seq"`
@@ -338,10 +338,10 @@ type ResumeResult struct {
 	Gap      bool   `json:"gap"`
 }
 
-// Resume subscribes to topics, sends every event after afterSeq that is still kept, in
-// order, and then goes on live. The replayed events come before the response. When events
-// are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the
-// session is live all the same.
+// Resume subscribes to topics, sends every stored event after afterSeq, in order, and then
+// continues with live events. The replayed events are sent before the response. If some events are
+// no longer stored, or the epoch has changed, nothing is replayed and gap is true; live events
+// follow nevertheless.
 func (s *Server) Resume(ctx context.Context, p ResumeParams) (ResumeResult, error) {
 	ss, err := streaming(ctx)
 	if err != nil {
@@ -366,7 +366,7 @@ func (s *Server) Resume(ctx context.Context, p ResumeParams) (ResumeResult, erro
 		h.live[ss] = struct{}{}
 		return ResumeResult{Epoch: s.epoch, Seq: h.seq, Gap: true}, nil
 	}
-	delete(h.live, ss) // events reach it through the cursor until it has caught up
+	delete(h.live, ss) // it gets its events from the ring until it has caught up
 	ss.sub.replaying = true
 	defer func() { ss.sub.replaying = false }()
 	ss.out.dropEvents()
@@ -377,14 +377,14 @@ func (s *Server) Resume(ctx context.Context, p ResumeParams) (ResumeResult, erro
 	return ResumeResult{Epoch: s.epoch, Seq: h.seq, Replayed: n}, nil
 }
 
-// replay sends what the ring holds after the cursor as fast as the session's queue takes
-// it. It needs h.mu, gives it up while it waits, and makes the session live before it
-// returns.
+// replay sends the events in the ring after the given seq as fast as the session's queue accepts
+// them. The caller must hold h.mu, which replay releases while it waits. The session is live when
+// it returns.
 func (h *hub) replay(ctx context.Context, ss *session, after uint64) (n int, err error) {
 	for {
 		room, bytes := ss.out.roomFor()
-		if first := h.oldest(); first > after+1 { // overrun while waiting: say what is missing
-			ss.out.replay(h.srv.gapFrame(after+1, first-1)) // in its place between the events
+		if first := h.oldest(); first > after+1 { // events were dropped while waiting: report which
+			ss.out.replay(h.srv.gapFrame(after+1, first-1)) // in its position between the events
 			after = first - 1
 		}
 		for i := h.indexAfter(after); i < h.n; i++ {
@@ -418,7 +418,7 @@ func (h *hub) replay(ctx context.Context, ss *session, after uint64) (n int, err
 	}
 }
 
-// indexAfter is the ring offset of the first event behind after.
+// indexAfter returns the ring offset of the first event after the given seq.
 func (h *hub) indexAfter(after uint64) int {
 	lo, hi := 0, h.n
 	for lo < hi {

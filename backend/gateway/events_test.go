@@ -16,7 +16,7 @@ import (
 	"helix/backend/identity"
 )
 
-// heardEvent is an event as it came.
+// heardEvent is a received event.
 type heardEvent struct {
 	Seq uint64
 	N   int
@@ -61,7 +61,7 @@ func state(t *testing.T, frame string) (s ResumeResult) {
 func TestSubscribeAndUnsubscribe(t *testing.T) {
 	t.Parallel()
 	overPipes(t, func(t *testing.T, f *fixture, w *wire) {
-		f.add(1) // before: not heard
+		f.add(1) // published before, so not received
 		st := state(t, w.ask(`{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["note.*"]}}`))
 		if st.Seq != 1 || st.Epoch != f.epoch {
 			t.Fatalf("state %+v", st)
@@ -95,7 +95,7 @@ func TestEventsNeedAConnection(t *testing.T) {
 	}
 }
 
-// TestEventBeforeItsResponse also covers that the order holds for many calls at once.
+// TestEventBeforeItsResponse also checks the order with many concurrent calls.
 func TestEventBeforeItsResponse(t *testing.T) {
 	t.Parallel()
 	overPipes(t, func(t *testing.T, _ *fixture, w *wire) {
@@ -131,7 +131,7 @@ func TestEventsReachOnlyTheirUser(t *testing.T) {
 	for i := range 20 {
 		f.add(i)
 	}
-	bus.Publish(f.bus, uuid.Nil, noted{99}) // belongs to nobody: reaches nobody
+	bus.Publish(f.bus, uuid.Nil, noted{99}) // belongs to no user, so no one receives it
 	var m struct{ Result EventsState }
 	got := b.ask(`{"jsonrpc":"2.0","id":2,"method":"events.unsubscribe","params":{"topics":[]}}`)
 	for strings.Contains(got, "sessions.changed") {
@@ -172,8 +172,8 @@ func TestResumeRefusals(t *testing.T) {
 	}
 }
 
-// TestResumeProperty disconnects at random; what the client heard in the end equals what was
-// published, in order and without doubles.
+// TestResumeProperty disconnects at random; in the end the client has received what was published,
+// in order and without duplicates.
 func TestResumeProperty(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.QueueEvents = 8; o.Limits.ReplayEvents = 10_000 })
@@ -200,7 +200,7 @@ func TestResumeProperty(t *testing.T) {
 				t.Fatalf("gap: %s", frame)
 			}
 			if strings.Contains(frame, "events.gap") {
-				break // the queue of 8 was full: resume from the last that came
+				break // the queue of 8 was full: resume after the last received event
 			}
 			var m struct {
 				Method string
@@ -272,7 +272,7 @@ func TestSlowClientLosesOnlyItsOwn(t *testing.T) {
 	if n != total {
 		t.Fatalf("the fast client heard %d events", n)
 	}
-	// The stalled one gets what was queued, then one gap that tells exactly what is missing.
+	// The stalled one receives what was queued, then one gap that reports exactly what is missing.
 	next := 0
 	for {
 		frame := slow.recv()
@@ -294,7 +294,7 @@ func TestSlowClientLosesOnlyItsOwn(t *testing.T) {
 	if next > 100+16+2*maxWrite {
 		t.Fatalf("%d events were held for the stalled client", next)
 	}
-	// What was dropped is still in the replay buffer.
+	// The dropped events are still in the replay buffer.
 	slow.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"events.resume","params":{"epoch":%q,"afterSeq":%d}}`, f.epoch, next))
 	for ; next < total; next++ {
 		if got := slow.event(); got.N != next {
@@ -306,7 +306,7 @@ func TestSlowClientLosesOnlyItsOwn(t *testing.T) {
 	}
 }
 
-// TestTransientEventsAreNotNumberedNorReplayed sends one between two that are.
+// TestTransientEventsAreNotNumberedNorReplayed sends a transient event between two others.
 func TestTransientEventsAreNotNumberedNorReplayed(t *testing.T) {
 	t.Parallel()
 	overPipes(t, func(t *testing.T, f *fixture, w *wire) {
@@ -393,8 +393,8 @@ func TestTopicMatching(t *testing.T) {
 	}
 }
 
-// TestOverrunDuringReplay lets the replay buffer move on while a client is too slow to take
-// what it asked for: what it missed is told, nothing is skipped in silence.
+// TestOverrunDuringReplay overruns the replay buffer while a client is too slow to receive what it
+// requested: missed events are reported, nothing is skipped silently.
 func TestOverrunDuringReplay(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.QueueEvents = 4; o.Limits.ReplayEvents = 60 })
@@ -403,7 +403,7 @@ func TestOverrunDuringReplay(t *testing.T) {
 	}
 	w := f.memory(t, f.owner())
 	w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"events.resume","params":{"epoch":%q,"afterSeq":0,"topics":["note.added"]}}`, f.epoch))
-	first := w.recv() // the replay has begun
+	first := w.recv() // the replay has started
 	if !strings.Contains(first, `"seq":1,`) {
 		t.Fatal(first)
 	}

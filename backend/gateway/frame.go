@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// maxBatch is how many entries a batch may have.
+// maxBatch is the maximum number of entries in a batch.
 const maxBatch = 100
 
-// request is one decoded frame or one entry of a batch. A request with bad set is answered
-// with that error and goes no further.
+// request is one decoded frame or one entry of a batch. A request with bad set is answered with
+// that error and not processed further.
 type request struct {
 	id     json.RawMessage // nil for a notification
 	method string
-	params []byte // nil when absent
+	params []byte // nil if absent
 	bad    *wireError
 }
 
-// parseFrame checks a frame and splits it into requests. An error means that the frame as
-// a whole cannot be read.
+// parseFrame checks a frame and splits it into requests. An error means that the frame as a whole
+// is invalid.
 func parseFrame(b []byte) (reqs []request, batch bool, err error) {
 	if !utf8.Valid(b) {
 		return nil, false, errUTF8
@@ -32,7 +32,7 @@ func parseFrame(b []byte) (reqs []request, batch bool, err error) {
 		reqs = make([]request, 1)
 		r := &reqs[0]
 		if err := r.read(s, 1); errors.Is(err, errDepth) && len(r.id) > 0 && validID(r.id) {
-			r.bad = badRequest(err.Error()) // whoever waits for this id hears why it was refused
+			r.bad = badRequest(err.Error()) // the error is sent under this id
 			return reqs, false, nil
 		} else if err != nil {
 			return nil, false, err
@@ -42,11 +42,12 @@ func parseFrame(b []byte) (reqs []request, batch bool, err error) {
 		n := 0
 		err := s.array(1, func(raw []byte) error {
 			if n++; n > maxBatch {
-				return nil // counted and refused below
+				return nil // counted, and refused below
 			}
 			r := request{}
 			if raw[0] == '{' {
-				// The element is known to be good; a depth of 1 cannot exceed the bound again.
+				// The element is known to be valid; with a depth of 1 it cannot exceed the limit
+				// again.
 				if err := r.read(&scanner{b: raw}, 1); err != nil {
 					return err
 				}
@@ -81,7 +82,7 @@ var nullID = json.RawMessage("null")
 
 var errNotVersion2 = badRequest(`"jsonrpc" must be "2.0"`)
 
-// read takes the members of one request object.
+// read decodes the members of one request object.
 func (r *request) read(s *scanner, depth int) error {
 	var version, idBad, methodBad, paramsBad, hasMethod bool
 	err := s.object(depth, func(m member) error {
@@ -144,7 +145,7 @@ func validID(raw []byte) bool {
 	return true
 }
 
-// isFrameError tells what the peer sent wrong from a pipe that broke.
+// isFrameError reports whether err is an invalid frame of the peer, and not a broken pipe.
 func isFrameError(err error) bool {
 	for _, e := range []error{errSyntax, errUTF8, errDepth, errDuplicate, errBinary} {
 		if errors.Is(err, e) {

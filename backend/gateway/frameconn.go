@@ -9,27 +9,26 @@ import (
 	"sync"
 )
 
-// frameConn is the connection under a WebSocket. Text messages are written to it directly,
-// many with one system call; the library would take three locks and one call for each. What
-// the library still writes are control frames, each in a single Write, so that both can
-// share the connection.
+// frameConn is the connection under a WebSocket. Text messages are written to it directly, many
+// with one system call; the library would need three locks and one system call for each. The
+// library only writes control frames, each in a single Write, so both can share the connection.
 type frameConn struct {
 	net.Conn
 	client bool   // clients mask what they send
-	empty  func() // called before a read that may block; nil: nothing
+	empty  func() // called before a read that may block; may be nil
 
-	mu   sync.Mutex // of writing
+	mu   sync.Mutex // guards writing
 	keys [256]byte  // random bytes for masks; the last left of them are unused
 	left int
 
-	in   []byte // read ahead; lent by readAhead, nil when empty
-	rest []byte // the part of in that nobody has taken
-	more bool   // the last read filled its buffer: more is probably there
+	in   []byte // read-ahead buffer, lent by readAhead; nil if empty
+	rest []byte // the part of in that has not been consumed
+	more bool   // the last read filled its buffer, so there is probably more
 }
 
 const (
-	gatherMax = 64 << 10 // written at once at most, but for a large message of ours
-	largeText = 32 << 10 // from here on a message is not copied
+	gatherMax = 64 << 10 // maximum size of one write, except for a larger message of ours
+	largeText = 32 << 10 // messages from this size are not copied
 	aheadSize = 16 << 10
 )
 
@@ -38,8 +37,8 @@ var (
 	readAhead = sync.Pool{New: func() any { b := make([]byte, aheadSize); return &b }}
 )
 
-// Read implements net.Conn. While much comes in, it reads more than the library asks for.
-// An idle connection keeps no buffer.
+// Read implements net.Conn. Under load it reads more than the library requests. An idle connection
+// has no buffer.
 func (f *frameConn) Read(p []byte) (int, error) {
 	if len(f.rest) == 0 {
 		if f.empty != nil {
@@ -69,7 +68,7 @@ func (f *frameConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements net.Conn for what the library sends.
+// Write implements net.Conn for the library's writes.
 func (f *frameConn) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +115,7 @@ func (f *frameConn) writeTexts(texts [][]byte) (err error) {
 			}
 			n := min(len(t), gatherMax-len(b))
 			if n < len(t) {
-				n &^= 7 // the mask goes on where it began
+				n &^= 7 // the mask continues where it began
 			}
 			at := len(b)
 			b = append(b, t[:n]...)
@@ -130,8 +129,8 @@ func (f *frameConn) writeTexts(texts [][]byte) (err error) {
 	return err
 }
 
-// appendTextHeader appends the head of an unfragmented text message of n bytes (RFC 6455,
-// section 5.2), without the mask's key.
+// appendTextHeader appends the header of an unfragmented text message of n bytes (RFC 6455, section
+// 5.2), without the masking key.
 func appendTextHeader(b []byte, n int, masked bool) []byte {
 	var bit byte
 	if masked {
@@ -146,7 +145,7 @@ func appendTextHeader(b []byte, n int, masked bool) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0x81, bit|127), uint64(n))
 }
 
-// nextKey returns a mask that nobody can foresee, as the protocol wants it.
+// nextKey returns an unpredictable masking key, as the protocol requires.
 func (f *frameConn) nextKey() (k [4]byte) {
 	if f.left < 4 {
 		rand.Read(f.keys[:]) // never fails
@@ -157,7 +156,7 @@ func (f *frameConn) nextKey() (k [4]byte) {
 	return k
 }
 
-// mask applies the eight bytes of key to b again and again.
+// mask XORs b with the repeated eight bytes of key.
 func mask(b []byte, key uint64) {
 	for len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^key)
@@ -168,7 +167,7 @@ func mask(b []byte, key uint64) {
 	}
 }
 
-// frameWriter hands the WebSocket library a frameConn.
+// frameWriter makes the WebSocket library use a frameConn.
 type frameWriter struct {
 	http.ResponseWriter
 	conn *frameConn

@@ -1,6 +1,6 @@
 // Package gateway serves typed Go functions as JSON-RPC 2.0 over any frame pipe: the
-// window's bridge, WebSocket, HTTP and memory. It owns sessions, scopes, tokens, events and
-// the Go client. It knows no domain; rights and audit reach it as functions in Options.
+// window's bridge, WebSocket, HTTP and memory. It implements sessions, scopes, tokens, events and
+// the Go client. It does not depend on any domain; permissions and audit are functions in Options.
 package gateway
 
 import (
@@ -21,7 +21,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Protocol is the version of the wire that this package speaks.
+// Protocol is the version of the protocol that this package implements.
 const Protocol = 1
 
 // Subprotocol is the WebSocket subprotocol.
@@ -33,20 +33,20 @@ type User struct {
 	DisplayName string    `json:"displayName"`
 }
 
-// Options configure New. The zero value serves in-process pipes for the nil user.
+// Options configure New. The zero value serves in-process pipes for uuid.Nil as the user.
 type Options struct {
-	DB     *storage.DB  // tokens and repeated calls; nil: neither
-	Bus    *bus.Bus     // where events come from; nil: a new one
+	DB     *storage.DB  // for tokens and repeated calls; nil: neither
+	Bus    *bus.Bus     // the source of events; nil: a new bus
 	Logger *slog.Logger // nil: slog.Default()
-	// User is the local user; tokens without an owner of their own are this user's. It is
-	// asked each time, because restoring a backup can change it. nil: the nil user.
+	// User returns the local user, who owns tokens without an owner. It is called each time,
+	// because restoring a backup can change the user. nil: the user is uuid.Nil.
 	User func() User
 
 	Web     fs.FS    // the web UI; nil: none
 	Addr    string   // loopback host:port; "": 127.0.0.1:18789; port 0: any
 	NoHTTP  bool     // only the bridge and in-process pipes
-	Extra   []Extra  // more loopback ports with some of the routes
-	Origins []string // origins allowed besides our own and the window's
+	Extra   []Extra  // additional loopback ports with some of the routes
+	Origins []string // additional allowed origins, besides our own and the window's
 
 	RootToken    string                                        // 64 hex characters; "": no root token
 	TokenSource  string                                        // keyring or file, for the endpoint file
@@ -60,61 +60,61 @@ type Options struct {
 	Gate     func(method string) error                        // refuses methods, for example in recovery mode
 	Ready    func() string                                    // "", starting or recovery; nil: ""
 	Audit    func(ctx context.Context, e AuditEvent)          // nil: nothing is recorded
-	AuditTx  func(tx *storage.Tx, e AuditEvent) error         // the same, inside the change's own transaction
-	Status   func(ctx context.Context, s *SystemStatus) error // fills what the gateway cannot know
+	AuditTx  func(tx *storage.Tx, e AuditEvent) error         // like Audit, within the change's transaction
+	Status   func(ctx context.Context, s *SystemStatus) error // fills in what the gateway does not know
 	Stop     func()                                           // ends the program; nil: system.stop is unavailable
 	Activate func(ctx context.Context, args []string) error   // shows the window; nil: app.activate is unavailable
 	Services *Services                                        // nil: an empty registry
-	Pause    *pause.Pause                                     // what system.status shows of it; nil: nothing is paused
-	// SessionEnded hears once of each session of a user that has ended, after its last call;
-	// nil: nobody does. The context carries the session's identity and is not canceled.
+	Pause    *pause.Pause                                     // for system.status; nil: nothing is paused
+	// SessionEnded is called once for each session of a user after it has ended and its last call
+	// has returned; may be nil. The context carries the session's identity and is not canceled.
 	SessionEnded func(ctx context.Context, id identity.Identity)
 	Limits       Limits
 }
 
-// Extra is one more loopback port that serves some routes under names of its own.
+// Extra is an additional loopback port that serves some routes under other paths.
 type Extra struct {
 	Port   int
 	Routes map[string]string // path on this port → path of the route, for example "/ws" → "/sync"
 }
 
-// AuditEvent is something about access that belongs in the audit log.
+// AuditEvent is an access event for the audit log.
 type AuditEvent struct {
 	User    uuid.UUID
 	Actor   string // session id, or "" before authentication
 	Action  string // token.created, token.revoked, root.rotated, lockout.began, …
-	Subject string // what it was done to
+	Subject string // the affected object
 	Outcome string // ok or denied
 	Details map[string]any
 }
 
-// Limits bound what clients can take. Zero fields have the defaults in brackets.
+// Limits limit what clients can use. Zero fields have the defaults in brackets.
 type Limits struct {
 	PreAuthFrame    int           // bytes of a frame before authentication [64 KiB]
 	MaxPayload      int           // bytes of a frame after it, in and out [16 MiB]
 	AuthTime        time.Duration // [5 s]
-	Unauthenticated int           // sockets that have not authenticated; one more ends the oldest [32]
+	Unauthenticated int           // sockets that have not authenticated; one more closes the oldest [32]
 	SessionsPerUser int           // [64]
-	InFlight        int           // calls a session [64]
-	QueueBytes      int           // outgoing queue a session [4 MiB]
+	InFlight        int           // calls per session [64]
+	QueueBytes      int           // outgoing queue per session [4 MiB]
 	QueueEvents     int           // [1024]
-	ReplayBytes     int           // replay buffer a user [4 MiB]
+	ReplayBytes     int           // replay buffer per user [4 MiB]
 	ReplayEvents    int           // [4096]
 	Tick            time.Duration // between pings [15 s]
 	PongWithin      time.Duration // [10 s]
 	CallDeadline    time.Duration // [60 s]
-	WriteRate       float64       // writing calls a second a session [2000]
+	WriteRate       float64       // writing calls per second and session [2000]
 	WriteBurst      float64       // [twice the rate]
-	CostlyRate      float64       // costly calls a second a user [20]
+	CostlyRate      float64       // costly calls per second and user [20]
 	CostlyBurst     float64       // [twice the rate]
-	HeaderTime      time.Duration // for the head of an HTTP request [5 s]
+	HeaderTime      time.Duration // for the header of an HTTP request [5 s]
 	HeaderBytes     int           // [16 KiB]
-	Idle            time.Duration // of a kept HTTP connection [120 s]
+	Idle            time.Duration // of a kept-alive HTTP connection [120 s]
 	WriteBlocked    time.Duration // [30 s]
-	StopWait        time.Duration // for running calls when stopping; the rest of a stop has two seconds more [8 s]
+	StopWait        time.Duration // for running calls when stopping; the rest of a stop may take 2 s more [8 s]
 	TicketsPerMin   float64       // [10]
-	EndpointRetry   time.Duration // before an endpoint file that could not be written is tried again [5 s]
-	WrongTokens     int           // a peer may present in a minute before it has to wait [5]
+	EndpointRetry   time.Duration // delay before a failed write of the endpoint file is retried [5 s]
+	WrongTokens     int           // per peer and minute before it is locked out [5]
 }
 
 func (l *Limits) defaults() {
@@ -152,8 +152,8 @@ func def[T comparable](p *T, v T) {
 	}
 }
 
-// Server serves one API. Its exported methods with a context and one struct are the RPC
-// methods of the gateway itself; register them like any other.
+// Server serves one API. Its exported methods with a context and one struct are the RPC methods of
+// the gateway itself; register them like those of any domain.
 type Server struct {
 	api   *API
 	o     Options
@@ -169,7 +169,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	sessions map[uuid.UUID]*session
-	waiting  []*session // sockets that have not authenticated, the oldest first
+	waiting  []*session // sockets that have not authenticated, oldest first
 	perUser  map[uuid.UUID]int
 	https    map[string]*session // the standing session of each credential on POST /rpc
 	hubs     map[uuid.UUID]*hub
@@ -188,7 +188,7 @@ type Server struct {
 	doc      []byte
 }
 
-// New prepares a server for a. Lines may still be added to a until the first session.
+// New returns a server for a. Entries may be added to a until the first session.
 func New(a *API, o Options) *Server {
 	o.Limits.defaults()
 	if o.User == nil {
@@ -223,13 +223,13 @@ func New(a *API, o Options) *Server {
 	return s
 }
 
-// Bus is where the events that clients hear come from.
+// Bus returns the bus with the events that clients receive.
 func (s *Server) Bus() *bus.Bus { return s.bus }
 
-// InstanceID names this start of the program; the endpoint file and /healthz carry it.
+// InstanceID identifies this start of the program; the endpoint file and /healthz contain it.
 func (s *Server) InstanceID() uuid.UUID { return s.inst }
 
-// attach begins to forward events. Later lines of the table are not seen.
+// attach starts forwarding events. Entries added to the table later are ignored.
 func (s *Server) attach() {
 	s.attachOnce.Do(func() {
 		for _, e := range s.api.events {

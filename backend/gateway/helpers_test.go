@@ -24,13 +24,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("modernc.org/libc.init.0.func1"))
 }
 
-// patience bounds what has no other end. It only has to pass before the test binary is
-// stopped, so that the failure says what was waited for.
+// patience is the time limit for waits without another one. It must only end before the test binary
+// is stopped, so that the failure reports what was waited for.
 const patience = 5 * time.Minute
 
 const rootToken = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-// EchoParams and the rest are the table that the tests of this package serve.
+// EchoParams and the following types are the table that the tests of this package serve.
 type EchoParams struct {
 	Text   string     `json:"text"`
 	Count  int        `json:"count,omitempty"`
@@ -57,7 +57,7 @@ type fixture struct {
 	bus   *bus.Bus
 	log   *lockedBuffer
 	block chan struct{} // wait.block returns when it is closed
-	began chan struct{} // gets a token when wait.block begins
+	began chan struct{} // receives a token when wait.block starts
 }
 
 func table(f *fixture) *API {
@@ -111,7 +111,7 @@ func table(f *fixture) *API {
 	return a
 }
 
-// lockedBuffer lets several goroutines log into one buffer.
+// lockedBuffer is a buffer that several goroutines can log to.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -125,14 +125,14 @@ func (l *lockedBuffer) Write(b []byte) (int, error) {
 
 func testLogger(f *fixture) *slog.Logger { return slog.New(slog.NewTextHandler(f.log, nil)) }
 
-// logText is what was logged so far.
+// logText returns what has been logged so far.
 func (f *fixture) logText() string {
 	f.log.mu.Lock()
 	defer f.log.mu.Unlock()
 	return f.log.b.String()
 }
 
-// registerGateway puts the gateway's own methods into a, as backend/api.go does.
+// registerGateway adds the gateway's own methods to a, as backend/api.go does.
 func registerGateway(a *API, s func() *Server) {
 	Handle(a, "session.get", Read, func(ctx context.Context, p struct{}) (SessionInfo, error) { return s().SessionGet(ctx, p) })
 	Handle(a, "sessions.list", Admin, func(ctx context.Context, p PageParams) (SessionList, error) { return s().SessionsList(ctx, p) })
@@ -155,13 +155,13 @@ func registerGateway(a *API, s func() *Server) {
 	Alias(a, "start_memory_synthesis", "services.start", Preset("name", "memory-synthesis"))
 }
 
-// setup starts a server on a free port and ends it with the test.
+// setup starts a server on a free port and stops it at the end of the test.
 func setup(t *testing.T, change ...func(*Options)) *fixture {
 	t.Helper()
 	return setupWith(t, func(*Server) {}, change...)
 }
 
-// setupWith is setup with routes that exist before the ports open.
+// setupWith is setup with routes that are added before the ports open.
 func setupWith(t *testing.T, routes func(*Server), change ...func(*Options)) *fixture {
 	t.Helper()
 	f := &fixture{bus: bus.New(), log: &lockedBuffer{}, block: make(chan struct{}), began: make(chan struct{}, 1000)}
@@ -191,7 +191,7 @@ func setupWith(t *testing.T, routes func(*Server), change ...func(*Options)) *fi
 	return f
 }
 
-// wire is a raw client: it sends frames and reads what comes.
+// wire is a raw client: it sends frames and reads responses.
 type wire struct {
 	t *testing.T
 	p Pipe
@@ -208,7 +208,7 @@ func (f *fixture) dial(t *testing.T, head http.Header) *wire {
 	return &wire{t, p}
 }
 
-// bearer is the header that carries a token.
+// bearer returns the header with a token.
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
 func (w *wire) send(frame string) {

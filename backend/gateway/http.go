@@ -18,15 +18,15 @@ import (
 	"helix/backend/identity"
 )
 
-// route is one HTTP address. serve is called when every check before decoding has passed;
-// an error that it returns is answered in the common form.
+// route is one HTTP address. serve is called after all checks before decoding have passed; an error
+// that it returns is sent in the common form.
 type route struct {
 	method string
 	path   string
 	auth   authKind
 	scope  Scope
 	costly bool
-	own    Authenticator // checks the caller in place of a bearer token
+	own    Authenticator // authenticates the caller instead of a bearer token
 	serve  func(w http.ResponseWriter, r *http.Request, cred *credential) error
 }
 
@@ -39,15 +39,15 @@ const (
 	ticketAuth // a bearer token, or a ticket in the query
 )
 
-// errAnswered says that the route has written its answer, good or bad.
+// errAnswered means that the route has already written its response.
 var errAnswered = errors.New("answered")
 
-// Route adds an HTTP address of a domain, such as POST /execute, before the server runs. h
-// is called with the caller's identity in the request's context, after Host, Origin, token,
-// scope and rate were checked. An error that h returns before it wrote anything is answered
-// as JSON in the common form. The address is absent until it is added.
+// Route adds an HTTP route of a domain, such as POST /execute; call it before the server runs. h is
+// called with the caller's identity in the request's context, after Host, Origin, token, scope and
+// rate were checked. An error that h returns before it wrote anything is sent as JSON in the common
+// form.
 //
-// One address may have several methods. A path that ends in a slash stands for all below it.
+// A path may have several methods. A path that ends in a slash matches all paths below it.
 func (s *Server) Route(method, path string, scope Scope, costly bool, h func(w http.ResponseWriter, r *http.Request) error) {
 	s.addRoute(route{method: method, path: path, auth: needAuth, scope: scope, costly: costly,
 		serve: func(w http.ResponseWriter, r *http.Request, cred *credential) error {
@@ -56,12 +56,12 @@ func (s *Server) Route(method, path string, scope Scope, costly bool, h func(w h
 		}})
 }
 
-// Authenticator says who sends a request, or why it is refused.
+// Authenticator returns who sends a request, or why it is refused.
 type Authenticator func(r *http.Request) (identity.Identity, error)
 
-// RouteOwn is Route for an address that does not take the gateway's tokens: auth decides, after
-// Host and Origin were checked. The identity that it answers needs the scope and is in the
-// context of h.
+// RouteOwn is Route for a path that does not use the gateway's tokens: auth authenticates the
+// caller, after Host and Origin were checked. The identity that it returns must have the scope, and
+// is in the context of h.
 func (s *Server) RouteOwn(method, path string, scope Scope, costly bool, auth Authenticator, h func(w http.ResponseWriter, r *http.Request) error) {
 	s.addRoute(route{method: method, path: path, scope: scope, costly: costly, own: auth,
 		serve: func(w http.ResponseWriter, r *http.Request, _ *credential) error { return h(w, r) }})
@@ -90,7 +90,7 @@ func (s *Server) builtinRoutes() map[string][]route {
 	return m
 }
 
-// handler serves one listener: the main one, or an extra one with some of the routes.
+// handler serves one listener: the main one, or an additional one with some of the routes.
 type handler struct {
 	s      *Server
 	port   string
@@ -117,8 +117,8 @@ func (s *Server) newHandler(addr net.Addr, extra *Extra) *handler {
 	return h
 }
 
-// ServeHTTP checks in this order: Host, Origin, Sec-Fetch-Site, token, scope, rate. Only
-// then a route looks at the request.
+// ServeHTTP checks in this order: Host, Origin, Sec-Fetch-Site, token, scope, rate. Only then does
+// a route process the request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -154,7 +154,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowed reports whether the request comes from this computer and no foreign page.
+// allowed reports whether the request is from this computer and not from a page of another origin.
 func (h *handler) allowed(r *http.Request) bool {
 	if !slices.Contains(h.hosts, strings.ToLower(r.Host)) {
 		return false
@@ -171,10 +171,10 @@ func (h *handler) allowed(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") != "cross-site" || h.visit(r)
 }
 
-// visit reports whether a browser tab goes to the front page, which a page elsewhere may
-// send it to: `helix ui` opens the browser with a private file that does. The page holds
-// nothing; its ticket is in the fragment, which only the tab sees. Frames, scripts, images
-// and requests of other pages stay refused, and so does every other address.
+// visit reports whether a browser tab navigates to the front page, which pages of other origins may
+// cause: `helix ui` opens the browser with a private file that does. The page contains nothing
+// private; its ticket is in the fragment, which only the tab sees. Frames, scripts, images and
+// requests of other pages are still refused, and so is every other path.
 func (h *handler) visit(r *http.Request) bool {
 	_, origin := r.Header["Origin"]
 	return !h.extra && r.URL.Path == "/" && r.URL.RawQuery == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !origin &&
@@ -242,7 +242,7 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 	return rt.serve(w, r, cred)
 }
 
-// routesAt are the methods of an address; nil: there is no such address. The longest prefix counts.
+// routesAt returns the routes of a path by method; nil if there are none. The longest prefix wins.
 func (h *handler) routesAt(path string) []route {
 	for at := path; ; {
 		if all := h.routes[at]; all != nil {
@@ -256,7 +256,7 @@ func (h *handler) routesAt(path string) []route {
 	}
 }
 
-// serveOwn answers an address that checks its callers itself.
+// serveOwn serves a path that authenticates its callers itself.
 func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, rt *route) error {
 	id, err := rt.own(r)
 	if err != nil {
@@ -279,8 +279,8 @@ func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, rt *route) er
 	return rt.serve(w, r.WithContext(identity.With(r.Context(), id)), nil)
 }
 
-// authenticate reads the bearer token. A token that is given must be right even where none
-// is needed.
+// authenticate reads the bearer token. A token that is sent must be correct even if none is
+// required.
 func (h *handler) authenticate(r *http.Request, kind authKind) (*credential, error) {
 	if kind == noAuth {
 		return nil, nil
@@ -299,7 +299,7 @@ func (h *handler) authenticate(r *http.Request, kind authKind) (*credential, err
 	return h.s.auth.check(r.Context(), strings.TrimSpace(token), peerOf(r))
 }
 
-// fail answers err as JSON: {"error": {code, message, data}}.
+// fail sends err as JSON: {"error": {code, message, data}}.
 func (h *handler) fail(w http.ResponseWriter, err error) {
 	we, internal := toWire(err)
 	if internal {
@@ -329,7 +329,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	return errAnswered
 }
 
-// peerOf is the address that wrong tokens are counted under.
+// peerOf returns the address under which wrong tokens are counted.
 func peerOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -338,8 +338,8 @@ func peerOf(r *http.Request) string {
 	return host
 }
 
-// httpSession returns the standing session of a credential on POST /rpc, so that its calls
-// share one set of limits and it can be listed and closed.
+// httpSession returns the permanent session of a credential on POST /rpc, so that its calls share
+// one set of limits, and it can be listed and closed.
 func (s *Server) httpSession(cred *credential, r *http.Request) (*session, error) {
 	key := cred.client.String() + ":" + cred.id.String()
 	now := time.Now()
@@ -370,8 +370,8 @@ func (s *Server) httpSession(cred *credential, r *http.Request) (*session, error
 	return ss, nil
 }
 
-// serveRPC answers one object or one batch. A single error has its HTTP status; a batch is
-// 200 and its entries tell; notifications alone are 204.
+// serveRPC answers one request object or one batch. A single error has its HTTP status; a batch is
+// 200, with the errors in its entries; only notifications are 204.
 func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, cred *credential) error {
 	ss, err := s.httpSession(cred, r)
 	if err != nil {
@@ -393,7 +393,7 @@ func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, cred *credenti
 		we := ss.logged("", parseError(err))
 		return s.writeFrame(w, we.status, errorFrame(nullID, we))
 	}
-	// The client going away cancels the calls, like closing any other session.
+	// If the client disconnects, the calls are canceled, as when any other session closes.
 	own, release := ss.detached(r.Context())
 	defer release()
 	if batch {
@@ -449,7 +449,7 @@ func (s *Server) serveTicket(w http.ResponseWriter, r *http.Request, _ *credenti
 	return writeJSON(w, http.StatusOK, map[string]any{"token": token, "expiresAt": expires.UTC()})
 }
 
-// serveHealth tells whether the program answers. It holds nothing about the user.
+// serveHealth reports that the program is running. The response contains nothing about the user.
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request, _ *credential) error {
 	state, status := s.health(), http.StatusOK
 	if state != "ok" {
@@ -476,11 +476,11 @@ func (s *Server) serveDocument(w http.ResponseWriter, _ *http.Request, _ *creden
 	return errAnswered
 }
 
-// callCtx is the parent of sessions that came in over a listener: it outlives Run's context
-// so that calls may finish while the program stops.
+// callCtx returns the parent context of sessions from a listener: it outlives Run's context, so
+// that calls may finish while the program stops.
 func (s *Server) callCtx() context.Context { return context.Background() }
 
-// detached is ss with calls that also end when ctx does.
+// detached returns a copy of ss whose calls also end when ctx does.
 func (ss *session) detached(ctx context.Context) (own *session, release func()) {
 	own = &session{srv: ss.srv, conn: ss.conn, kind: ss.kind, peer: ss.peer, since: ss.since, slots: ss.slots, writes: ss.writes,
 		batch: ss.batch, hub: ss.hub, cred: ss.cred, id: ss.id, client: ss.client}

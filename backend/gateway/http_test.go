@@ -49,7 +49,7 @@ func (f *fixture) get(t *testing.T, method, url string, head http.Header, body i
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// freePorts finds three ports that are free now.
+// freePorts returns three ports that are currently free.
 func freePorts(t *testing.T) (ports []int) {
 	t.Helper()
 	for range 3 {
@@ -81,7 +81,7 @@ func withExtras(t *testing.T) (*fixture, []string) {
 	return f, urls
 }
 
-// TestGuardOnEveryRoute tries what a foreign page, a rebound name and a program without a
+// TestGuardOnEveryRoute tries what a page of another origin, a rebound name and a program without a
 // token can do: nothing, on any route of any port.
 func TestGuardOnEveryRoute(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestGuardOnEveryRoute(t *testing.T) {
 		}
 		for why, head := range refused {
 			head = head.Clone()
-			head.Set("Authorization", "Bearer "+rootToken) // the right token does not help
+			head.Set("Authorization", "Bearer "+rootToken) // the correct token does not help
 			if status, h, body := f.get(t, r.method, r.url, head, nil); status != 403 || h.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("%s %s with %s: %d %s", r.method, r.url, why, status, body)
 			}
@@ -248,7 +248,7 @@ func TestRPCOverHTTP(t *testing.T) {
 	if status, body := f.post(t, rootToken, strings.Repeat(" ", f.o.Limits.MaxPayload+1)); status != 413 || shapeOf(t, body) != "null:-32007" {
 		t.Errorf("over the cap: %d %.100s", status, body)
 	}
-	// connect on POST /rpc greets and changes nothing: each request stands alone.
+	// connect on POST /rpc returns a greeting and changes nothing: each request is independent.
 	if _, body := f.post(t, rootToken, `{"jsonrpc":"2.0","id":1,"method":"session.get"}`); !strings.Contains(body, `"admin"`) || !strings.Contains(body, `"pipe":"http"`) {
 		t.Errorf("scopes: %s", body)
 	}
@@ -332,7 +332,7 @@ func TestBlobURLs(t *testing.T) {
 	}
 }
 
-// TestRouteMethodsAndPrefixes serves several methods at one address, and all addresses below one.
+// TestRouteMethodsAndPrefixes serves several methods at one path, and all paths below one.
 func TestRouteMethodsAndPrefixes(t *testing.T) {
 	t.Parallel()
 	say := func(what string) func(http.ResponseWriter, *http.Request) error {
@@ -371,8 +371,8 @@ func TestRouteMethodsAndPrefixes(t *testing.T) {
 	}
 }
 
-// TestRouteWithItsOwnAuthentication has a route check a signature: the gateway's token opens
-// nothing there, and the signature nothing elsewhere.
+// TestRouteWithItsOwnAuthentication has a route that checks a signature: the gateway's token is not
+// accepted there, and the signature nowhere else.
 func TestRouteWithItsOwnAuthentication(t *testing.T) {
 	t.Parallel()
 	user := uuid.New()
@@ -495,7 +495,7 @@ func TestUploadTooLarge(t *testing.T) {
 		req.Header.Set("Content-Type", contentType)
 		resp, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
-			return 413 // the server may answer and close while we still write
+			return 413 // the server may respond and close while we are still writing
 		}
 		defer resp.Body.Close()
 		return resp.StatusCode
@@ -558,9 +558,10 @@ func TestRoutePanicsAndErrors(t *testing.T) {
 	}
 }
 
-// TestOnlyATabMayComeFromElsewhere sends what a browser sends when another page, or the
-// file of `helix ui`, leads here. A tab gets the front page; everything else is refused.
-func TestOnlyATabMayComeFromElsewhere(t *testing.T) {
+// TestCrossOriginRequestsAreRejectedExceptTopLevelNavigation sends the requests that a browser sends
+// when another page, or the file of `helix ui`, links to the gateway. A navigation in a tab gets the
+// front page; everything else is refused.
+func TestCrossOriginRequestsAreRejectedExceptTopLevelNavigation(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) {
 		o.Web = fstest.MapFS{"index.html": {Data: []byte("<title>Helix</title>")}, "assets/a.js": {Data: []byte("1")}}

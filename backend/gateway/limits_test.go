@@ -91,8 +91,8 @@ func TestSilentSocketIsClosed(t *testing.T) {
 	}
 }
 
-// TestUnauthenticatedSocketsAreFew lets a program without a token open socket after socket:
-// the oldest of them end, and everybody else gets in.
+// TestUnauthenticatedSocketsAreFew opens many sockets without a token: the oldest are closed, and
+// everyone else can still connect.
 func TestUnauthenticatedSocketsAreFew(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.AuthTime = time.Minute })
@@ -167,7 +167,7 @@ func TestRates(t *testing.T) {
 	if limited < 15 || limited > 20 {
 		t.Errorf("%d of 30 were limited, want about 20", limited)
 	}
-	for i := range 100 { // reads have no rate
+	for i := range 100 { // reads have no rate limit
 		if got := w.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session.get"}`, i)); strings.Contains(got, "error") {
 			t.Fatal(got)
 		}
@@ -197,7 +197,7 @@ func TestBuckets(t *testing.T) {
 		t.Fatal("a clock that goes back gives tokens")
 	}
 	k := keyed[int]{rate: 1, burst: 1}
-	for i := range 5000 { // keys that are full again are forgotten
+	for i := range 5000 { // keys that are full again are dropped
 		k.take(i, now.Add(time.Duration(i)*time.Second))
 	}
 	if len(k.m) > 1100 {
@@ -246,7 +246,7 @@ func TestResultTooLarge(t *testing.T) {
 	}
 }
 
-// TestBlockedCallsDoNotDelayHealth fills every slot of a session and asks for /healthz.
+// TestBlockedCallsDoNotDelayHealth occupies every slot of a session and requests /healthz.
 func TestBlockedCallsDoNotDelayHealth(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -257,7 +257,7 @@ func TestBlockedCallsDoNotDelayHealth(t *testing.T) {
 	for range 64 {
 		<-f.began
 	}
-	if status, _, _ := f.get(t, "GET", f.URL()+"/healthz", nil, nil); status != 200 { // while all of them wait
+	if status, _, _ := f.get(t, "GET", f.URL()+"/healthz", nil, nil); status != 200 { // while all of them are waiting
 		t.Fatal(status)
 	}
 	close(f.block)
@@ -311,8 +311,8 @@ func TestPings(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.Tick = 200 * time.Millisecond; o.Limits.PongWithin = 3 * time.Second })
 	w := f.connected(t)
-	// A client that reads answers pings; one that does not is closed. The close is seen
-	// once it reads again.
+	// A client that reads responds to pings; one that does not is closed. It notices the close once
+	// it reads again.
 	for {
 		f.mu.Lock()
 		n := len(f.sessions)
@@ -321,7 +321,7 @@ func TestPings(t *testing.T) {
 			break
 		}
 		runtime.Gosched()
-		time.Sleep(5 * time.Millisecond) // polls for what has no event
+		time.Sleep(5 * time.Millisecond) // polls, because there is no event
 	}
 	_ = w
 	w = f.connected(t)
@@ -334,7 +334,7 @@ func TestPings(t *testing.T) {
 	}
 }
 
-// TestThousandConnections leaves no goroutine (goleak looks at the end) and little memory.
+// TestThousandConnections must leave no goroutine (checked by goleak at the end) and little memory.
 func TestThousandConnections(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *Options) { o.Limits.SessionsPerUser = 2000 })
@@ -355,7 +355,7 @@ func TestThousandConnections(t *testing.T) {
 	wg.Wait()
 }
 
-// decodeResult is for tests that look into one result.
+// decodeResult is for tests that check one result.
 func decodeResult[T any](t *testing.T, frame string) (v T) {
 	t.Helper()
 	var m struct{ Result *T }

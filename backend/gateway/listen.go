@@ -20,19 +20,19 @@ import (
 type listeners struct {
 	mu       sync.Mutex
 	main     *http.Server
-	addr     net.Addr // of the main listener; nil when closed
+	addr     net.Addr // of the main listener; nil if closed
 	ln       net.Listener
 	extra    []*http.Server
-	hidden   error         // why there is no endpoint file; nil when there is
-	again    chan struct{} // has a token when Run should write it again
-	degraded string        // why the main port is not the one that was asked for
+	hidden   error         // why there is no endpoint file; nil if there is one
+	again    chan struct{} // signals that Run should write it again
+	degraded string        // why the main port is not the configured one
 	since    time.Time
 	restarts int
 	wg       sync.WaitGroup
 }
 
-// Endpoint is the content of the endpoint file, by which other programs of the user find
-// the running backend. It holds no secret.
+// Endpoint is the content of the endpoint file, with which other programs of the user find the
+// running backend. It contains no secrets.
 type Endpoint struct {
 	URL         string    `json:"url"`
 	PID         int       `json:"pid"`
@@ -42,7 +42,7 @@ type Endpoint struct {
 	TokenSource string    `json:"tokenSource"` // keyring or file
 }
 
-// ReadEndpoint reads the endpoint file. Alive says whether the process still serves it.
+// ReadEndpoint reads the endpoint file. Use Alive to find out whether the backend is still running.
 func ReadEndpoint(path string) (Endpoint, error) {
 	var e Endpoint
 	b, err := os.ReadFile(path)
@@ -55,7 +55,7 @@ func ReadEndpoint(path string) (Endpoint, error) {
 	return e, nil
 }
 
-// Alive reports whether the instance that wrote the endpoint file still answers there.
+// Alive reports whether the instance that wrote the endpoint file is still reachable there.
 func (e Endpoint) Alive(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -74,8 +74,8 @@ func (e Endpoint) Alive(ctx context.Context) bool {
 	return json.NewDecoder(resp.Body).Decode(&health) == nil && health.InstanceID == e.InstanceID
 }
 
-// URL is the address of the main listener, such as http://127.0.0.1:18789, or "" while it
-// is closed.
+// URL returns the address of the main listener, such as http://127.0.0.1:18789, or "" while it is
+// closed.
 func (s *Server) URL() string {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
@@ -89,10 +89,10 @@ func (s *Server) urlLocked() string {
 	return "http://" + s.net.addr.String()
 }
 
-// Listen opens the ports and writes the endpoint file. A file that cannot be written is noted
-// in system.status and does not stop it. Run does it when nobody has; calling
-// it first tells the address before Run blocks. A taken port is replaced by a free one and
-// noted in system.status.
+// Listen opens the ports and writes the endpoint file. If the file cannot be written, system.status
+// reports that, and Listen succeeds. Run calls Listen if that has not been done; call it first to
+// learn the address before Run blocks. A port that is in use is replaced by a free one, which
+// system.status reports too.
 func (s *Server) Listen(ctx context.Context) error {
 	s.attach()
 	if s.o.NoHTTP {
@@ -136,7 +136,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// bind opens the address asked for, or any free port of the same host.
+// bind opens the configured address, or any free port of the same host.
 func (s *Server) bind(ctx context.Context) (net.Listener, error) {
 	host, port, _ := net.SplitHostPort(s.o.Addr) // checkLoopback has parsed it
 	s.net.degraded = ""
@@ -165,8 +165,8 @@ func (s *Server) serveOn(ln net.Listener, extra *Extra) *http.Server {
 	return srv
 }
 
-// announceLocked writes the endpoint file. Without it other programs do not find this one,
-// but it serves all the same: a full disk ends nothing. Run tries again.
+// announceLocked writes the endpoint file. Without it other programs do not find this one, but the
+// server works, so a full disk is not fatal. Run tries again.
 func (s *Server) announceLocked() {
 	err := s.writeEndpoint()
 	switch {
@@ -184,7 +184,7 @@ func (s *Server) announceLocked() {
 	}
 }
 
-// announceAgain writes the endpoint file when that failed before.
+// announceAgain writes the endpoint file if that failed before.
 func (s *Server) announceAgain() {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *Server) announceAgain() {
 	}
 }
 
-// writeEndpoint replaces the endpoint file in one step.
+// writeEndpoint replaces the endpoint file atomically.
 func (s *Server) writeEndpoint() error {
 	if s.o.EndpointFile == "" {
 		return nil
@@ -207,7 +207,7 @@ func (s *Server) writeEndpoint() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".endpoint-*") // made with mode 0600
+	f, err := os.CreateTemp(dir, ".endpoint-*") // created with mode 0600
 	if err != nil {
 		return err
 	}
@@ -224,16 +224,15 @@ func (s *Server) writeEndpoint() error {
 		return err
 	}
 	if st, err := os.Stat(s.o.EndpointFile + ".spare"); err != nil || st.Size() != spareSize {
-		_ = os.WriteFile(s.o.EndpointFile+".spare", make([]byte, spareSize), 0o600) // only a full disk needs it
+		_ = os.WriteFile(s.o.EndpointFile+".spare", make([]byte, spareSize), 0o600) // only needed if the disk is full
 	}
 	return nil
 }
 
-// spareSize is what the spare endpoint file occupies, at least as much as its content needs.
+// spareSize is the size in bytes of the spare endpoint file, at least that of its content.
 const spareSize = 4 << 10
 
-// spare writes b over the spare file that an earlier start left, which needs no room on a
-// full disk.
+// spare overwrites the spare file of an earlier start, which needs no space on a full disk.
 func spare(path string, b []byte) error {
 	f, err := os.OpenFile(path+".spare", os.O_WRONLY, 0)
 	if err != nil {
@@ -243,15 +242,15 @@ func spare(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeEndpoint removes the file if it is still ours.
+// removeEndpoint removes the file if this instance wrote it.
 func (s *Server) removeEndpoint() {
 	if e, err := ReadEndpoint(s.o.EndpointFile); err == nil && e.InstanceID == s.inst.String() {
-		os.Remove(s.o.EndpointFile) //nolint:errcheck // a stale file is recognised by its instance id
+		os.Remove(s.o.EndpointFile) //nolint:errcheck // a stale file is recognized by its instance id
 	}
 }
 
-// restartListener rebinds the main port, ends the WebSocket sessions on it and writes the
-// endpoint file anew. Sessions of the bridge are not touched.
+// restartListener rebinds the main port, ends the WebSocket sessions on it and rewrites the
+// endpoint file. Sessions of the bridge are not affected.
 func (s *Server) restartListener(ctx context.Context) error {
 	old := s.detachMain()
 	s.net.mu.Lock()
@@ -268,7 +267,7 @@ func (s *Server) stopListener() {
 	s.closeNetSessions(old)
 }
 
-// detachMain frees the main port at once; requests that it took go on.
+// detachMain closes the main port at once; requests that were accepted on it continue.
 func (s *Server) detachMain() *http.Server {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
@@ -280,8 +279,8 @@ func (s *Server) detachMain() *http.Server {
 	return old
 }
 
-// closeNetSessions ends what came in over old, after the call that asked for it has been
-// answered: it may have come in over old itself.
+// closeNetSessions closes the sessions of old, after the call that requested it has been answered,
+// because that may have come in over old itself.
 func (s *Server) closeNetSessions(old *http.Server) {
 	s.closeSessions(func(ss *session) bool { return ss.kind == "websocket" }, 1012, "the gateway restarts", func(*session) time.Duration { return answerOwn })
 	if old == nil {
@@ -291,13 +290,13 @@ func (s *Server) closeNetSessions(old *http.Server) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if old.Shutdown(ctx) != nil {
-			old.Close() //nolint:errcheck // what is left is cut off
+			old.Close() //nolint:errcheck // the remaining ones are cut off
 		}
 	})
 }
 
-// Run serves until ctx ends, then stops in order: new sessions are refused, clients hear
-// system.stopping, running calls get 10 s, sessions close with 1001.
+// Run serves until ctx ends, then stops in this order: new sessions are refused, clients receive
+// system.stopping, running calls get Limits.StopWait, sessions close with 1001.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
@@ -345,7 +344,7 @@ func (s *Server) shutdown() {
 		s.log.Warn("calls did not end in time", slog.Any("methods", left))
 	}
 	var closing sync.WaitGroup
-	for _, ss := range open { // at the same time: each may be one that reads nothing
+	for _, ss := range open { // concurrently, since each may be one that reads nothing
 		closing.Go(func() {
 			ss.out.flush(time.Second)
 			ss.close(1001, "Helix is stopping")

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// outbox is what waits to be written to one session. Responses are never dropped; events
-// are, when too many wait, and the client is told which. There is no writer goroutine while
-// nothing waits: a response is written by the call that made it, an event by a goroutine
-// that lives as long as there is something to write.
+// outbox is the outgoing queue of one session. Responses are never dropped. Events are dropped if
+// there are too many, and the client is told which. There is no writer goroutine while the queue is
+// empty: a response is written by the goroutine of its call, an event by a goroutine that lives
+// until the queue is empty.
 type outbox struct {
 	pipe      Pipe
 	maxEvents int
 	maxBytes  int
-	blocked   time.Duration // a single write that takes longer ends the session
+	blocked   time.Duration // a single write that takes longer closes the session
 	fail      func(err error, stalled bool)
 	makeGap   func(from, to uint64) []byte
-	share     bool          // wait a moment for others before writing
-	recycle   bool          // responses are nobody else's: their memory is used again
-	room      chan struct{} // gets a token when something was written
+	share     bool          // wait a moment for other senders before writing
+	recycle   bool          // responses are not shared, so their memory can be reused
+	room      chan struct{} // signaled when something was written
 	mu        sync.Mutex
 	q         []outItem
 	bytes     int
@@ -29,8 +29,8 @@ type outbox struct {
 	gapTo     uint64
 	writing   bool
 	closed    bool
-	stall     *time.Timer // the writer's
-	frames    [][]byte    // the writer's
+	stall     *time.Timer // used only by the writer
+	frames    [][]byte    // used only by the writer
 }
 
 type outItem struct {
@@ -38,10 +38,10 @@ type outItem struct {
 	event bool
 }
 
-// maxWrite bounds what one turn of the writer takes from the queue.
+// maxWrite limits how many frames the writer takes from the queue at once.
 const maxWrite = 64 // one bit each in drain
 
-// send queues a response and writes it unless somebody else is writing.
+// send queues a response, and writes it unless another goroutine is writing.
 func (o *outbox) send(frame []byte) {
 	if frame == nil { // a batch of notifications has no answer
 		return
@@ -51,14 +51,14 @@ func (o *outbox) send(frame []byte) {
 	}
 }
 
-// Bounds of what later collects before it asks for a writer.
+// Limits on what later collects before it requests a writer.
 const (
 	laterFrames = 16
 	laterBytes  = 16 << 10
 )
 
-// later queues a response without writing it and reports whether somebody should call drain
-// now; else flushLater does, soon.
+// later queues a response without writing it, and reports whether the caller should call drain now;
+// otherwise flushLater does so soon.
 func (o *outbox) later(frame []byte) (writer bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -73,8 +73,8 @@ func (o *outbox) later(frame []byte) (writer bool) {
 	return true
 }
 
-// flushLater reports whether something waits that nobody writes; the caller has to call
-// drain then.
+// flushLater reports whether frames are queued that no one is writing; the caller must then call
+// drain.
 func (o *outbox) flushLater() (writer bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,7 +85,7 @@ func (o *outbox) flushLater() (writer bool) {
 	return true
 }
 
-// push appends and reports whether the caller has become the writer.
+// push appends to the queue and reports whether the caller is now the writer.
 func (o *outbox) push(it outItem) (writer bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,7 +105,7 @@ func (o *outbox) appendLocked(it outItem) {
 	}
 }
 
-// event queues an event, or drops and counts it when the queue is full. It never blocks.
+// event queues an event, or drops and counts it if the queue is full. It never blocks.
 func (o *outbox) event(seq uint64, frame []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +122,7 @@ func (o *outbox) event(seq uint64, frame []byte) {
 	o.eventLocked(frame)
 }
 
-// transient queues an event that may get lost.
+// transient queues an event that may be dropped.
 func (o *outbox) transient(frame []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,12 +131,12 @@ func (o *outbox) transient(frame []byte) {
 	}
 }
 
-// fullLocked reports whether an event has no place in the queue.
+// fullLocked reports whether the queue has no room for an event.
 func (o *outbox) fullLocked(frame []byte) bool {
 	return o.gapFrom != 0 || o.events >= o.maxEvents || o.bytes+len(frame) > o.maxBytes
 }
 
-// eventLocked queues an event and has it written.
+// eventLocked queues an event and starts writing.
 func (o *outbox) eventLocked(frame []byte) {
 	o.appendLocked(outItem{frame, true})
 	if !o.writing {
@@ -145,14 +145,14 @@ func (o *outbox) eventLocked(frame []byte) {
 	}
 }
 
-// roomFor reports how many more events fit now.
+// roomFor returns how many more events fit now.
 func (o *outbox) roomFor() (events, bytes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.maxEvents - o.events, o.maxBytes - o.bytes
 }
 
-// dropEvents forgets the queued events and the gap: a resume will send them again.
+// dropEvents discards the queued events and the gap: a resume will send them again.
 func (o *outbox) dropEvents() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,7 +168,7 @@ func (o *outbox) dropEvents() {
 	o.q, o.gapFrom, o.gapTo = kept, 0, 0
 }
 
-// close drops what waits. Later frames are ignored.
+// close discards the queue. Later frames are ignored.
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed, o.q, o.bytes, o.events = true, nil, 0, 0
@@ -184,7 +184,7 @@ func (o *outbox) idle() bool {
 
 func (o *outbox) drain() {
 	if o.share {
-		runtime.Gosched() // others that are about to send share the write
+		runtime.Gosched() // let others that are about to send share the write
 	}
 	for {
 		o.mu.Lock()
@@ -251,7 +251,7 @@ func (o *outbox) drain() {
 }
 
 func (o *outbox) write(frames [][]byte) error {
-	ctx := context.Background() // ended by closing the pipe
+	ctx := context.Background() // the write ends when the pipe is closed
 	if b, ok := o.pipe.(batchWriter); ok && len(frames) > 1 {
 		return b.WriteBatch(ctx, frames)
 	}
@@ -263,7 +263,7 @@ func (o *outbox) write(frames [][]byte) error {
 	return nil
 }
 
-// replay queues an event without looking at the bounds: the caller has asked for room.
+// replay queues an event without checking the limits: the caller must have called roomFor.
 func (o *outbox) replay(frame []byte) {
 	if o.push(outItem{frame, true}) {
 		go o.drain()
@@ -287,14 +287,14 @@ func (o *outbox) dropped(from, to uint64) {
 	}
 }
 
-// flush waits until everything queued is written, for at most d.
+// flush waits until the queue has been written, for at most d.
 func (o *outbox) flush(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for !o.idle() {
 		select {
 		case <-o.room:
-		case <-time.After(5 * time.Millisecond): // the writer gives its token before it goes idle
+		case <-time.After(5 * time.Millisecond): // the writer signals room before it becomes idle
 		case <-t.C:
 			return
 		}

@@ -15,10 +15,10 @@ import (
 	"helix/backend/jcs"
 )
 
-// decodeParams decodes raw into dst, which plan describes. raw comes from a frame that
-// parseFrame accepted, so it is valid JSON without doubled keys. Field names must match
-// exactly (encoding/json would ignore case), required ones must be there, and each value
-// must have its type; the error names the field. `_meta` is the wire's own and skipped.
+// decodeParams decodes raw into dst, which plan describes. raw is from a frame that parseFrame
+// accepted, so it is valid JSON without duplicate keys. Field names must match exactly
+// (encoding/json would ignore case), required fields must exist, and each value must have the right
+// type; the error names the field. `_meta` is reserved for the protocol and skipped.
 func decodeParams(raw []byte, p *plan, lenient bool, dst any) error {
 	if len(raw) == 0 {
 		raw = []byte("{}")
@@ -41,7 +41,7 @@ func decodeParams(raw []byte, p *plan, lenient bool, dst any) error {
 	return nil
 }
 
-// place names a value inside params without building a string until an error needs one.
+// place is the path of a value in params; it is converted to a string only for an error.
 type place struct {
 	up   *place
 	name string
@@ -81,7 +81,7 @@ func jsonKind(c byte) string {
 	return "a number"
 }
 
-// check walks the value at the cursor against p. The JSON itself is known to be good.
+// check checks the value at the cursor against p. The JSON is known to be valid.
 func (s *scanner) check(p *plan, at place, lenient, top bool) error {
 	c := s.peek()
 	if c == 'n' && !top {
@@ -172,7 +172,7 @@ func (s *scanner) checkStruct(p *plan, at place, lenient, top bool) error {
 	return nil
 }
 
-// want names what p accepts.
+// want describes what p accepts.
 func (p *plan) want() string {
 	switch p.shape {
 	case uuidShape:
@@ -223,7 +223,7 @@ func checkText(p *plan, raw []byte, at place) error {
 	return nil
 }
 
-// probe lets the type's own decoder judge the value, so that the error can name the field.
+// probe decodes the value with the type's own decoder, so that the error can name the field.
 func probe(p *plan, raw []byte, at place) error {
 	if err := json.Unmarshal(raw, reflect.New(p.typ).Interface()); err != nil {
 		return badParams("field %q: not a valid %s", at.String(), strings.ToLower(p.typ.Name()))
@@ -242,8 +242,8 @@ func unknownField(p *plan, name string, at place) error {
 	return badParams("unknown field %q", full)
 }
 
-// nearest finds the field whose name differs from name only in case and underscores, else
-// the one within two edits.
+// nearest returns the field whose name differs from name only in case and underscores, else one
+// within two edits.
 func nearest(name string, p *plan) string {
 	if len(name) > 64 {
 		return ""
@@ -261,7 +261,7 @@ func nearest(name string, p *plan) string {
 	return best
 }
 
-// editDistance is Levenshtein's.
+// editDistance returns the Levenshtein distance.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -281,7 +281,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// applyPreset puts the fixed fields of an alias into raw.
+// applyPreset sets the fixed fields of an alias in raw.
 func applyPreset(raw []byte, preset map[string]string) ([]byte, error) {
 	var obj map[string]json.RawMessage
 	if len(raw) == 0 {

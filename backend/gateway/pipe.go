@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Pipe carries frames, one JSON text each, between a session and its client. One goroutine
-// reads; one at a time writes. Read returns io.EOF when the peer has gone. A pipe may also
-// have Close(code int, reason string), which gets a WebSocket close code.
+// Pipe carries frames, one JSON text each, between a session and its client. Only one goroutine may
+// read at a time, and only one may write. Read returns io.EOF when the peer has closed the pipe. A
+// pipe may also have a method Close(code int, reason string), whose code is a WebSocket close code.
 type Pipe interface {
 	Read(ctx context.Context) ([]byte, error)
 	Write(ctx context.Context, frame []byte) error
 }
 
-// optional methods of a Pipe
+// Optional methods of a Pipe.
 type (
 	closer      interface{ Close(code int, reason string) }
 	readLimiter interface{ SetReadLimit(n int64) }
@@ -26,8 +26,8 @@ type (
 	}
 )
 
-// MemoryPipe returns the two ends of a pipe inside this process; what one writes the other
-// reads, in order. Up to 16 frames wait in each direction. Closing either end ends both.
+// MemoryPipe returns the two ends of a pipe within this process: what one end writes, the other
+// reads, in order. Up to 16 frames are buffered in each direction. Closing either end closes both.
 func MemoryPipe() (server, client *MemoryEnd) {
 	a, b := make(chan []byte, 16), make(chan []byte, 16)
 	done := &ending{ch: make(chan struct{})}
@@ -70,7 +70,7 @@ func (e *MemoryEnd) Read(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// Write hands frame to the other end; it waits while 16 frames are unread.
+// Write sends frame to the other end; it blocks while 16 frames are unread.
 func (e *MemoryEnd) Write(ctx context.Context, frame []byte) error {
 	select {
 	case <-e.done.ch:
@@ -87,7 +87,7 @@ func (e *MemoryEnd) Write(ctx context.Context, frame []byte) error {
 	}
 }
 
-// Close ends the pipe. The first call decides the code and reason that CloseCode returns.
+// Close closes the pipe. The first call sets the code and reason that CloseCode returns.
 func (e *MemoryEnd) Close(code int, reason string) {
 	e.done.once.Do(func() {
 		e.done.code, e.done.reason = code, reason
@@ -95,7 +95,7 @@ func (e *MemoryEnd) Close(code int, reason string) {
 	})
 }
 
-// CloseCode waits until the pipe is closed and returns why.
+// CloseCode waits until the pipe is closed and returns the code and reason.
 func (e *MemoryEnd) CloseCode(ctx context.Context) (int, string) {
 	select {
 	case <-e.done.ch:

@@ -2,8 +2,8 @@ package gateway
 
 import "sync"
 
-// Small frames come and go with every call; their memory is used again. A frame may be
-// recycled by the one who knows that nobody else looks at it any more.
+// The memory of small frames, which come and go with every call, is reused. Only recycle a frame
+// that nothing else refers to any more.
 
 const smallFrame = 1024
 
@@ -14,7 +14,7 @@ var (
 	scanners    = sync.Pool{New: func() any { return &scanner{keys: make([][]byte, 0, 16)} }}
 )
 
-// newFrame returns an empty frame that holds small messages without growing.
+// newFrame returns an empty frame with capacity for small messages.
 func newFrame(size int) []byte {
 	if size > smallFrame {
 		return make([]byte, 0, size)
@@ -22,15 +22,15 @@ func newFrame(size int) []byte {
 	return smallFrames.Get().(*smallBuffer)[:0]
 }
 
-// recycle gives the memory of a frame back that newFrame made and that did not grow. Others
-// are left to the garbage collector.
+// recycle makes the memory of a frame available again if newFrame allocated it and it did not grow.
+// Others are left to the garbage collector.
 func recycle(frame []byte) {
 	if cap(frame) == smallFrame {
 		smallFrames.Put((*smallBuffer)(frame[:smallFrame]))
 	}
 }
 
-// scan lends a scanner for b. It must go back with done.
+// scan returns a scanner for b from a pool. Return it with done.
 func scan(b []byte) *scanner {
 	s := scanners.Get().(*scanner)
 	s.b, s.i = b, 0

@@ -8,7 +8,7 @@ import (
 // bucket is a token bucket. The zero value is not usable; call newBucket.
 type bucket struct {
 	mu    sync.Mutex
-	rate  float64 // tokens a second
+	rate  float64 // tokens per second
 	burst float64
 	have  float64
 	at    time.Time
@@ -18,7 +18,7 @@ func newBucket(rate, burst float64) *bucket {
 	return &bucket{rate: rate, burst: burst, have: burst}
 }
 
-// take removes one token. When there is none it reports how long until there will be.
+// take removes one token. If there is none, it returns how long until there will be one.
 func (b *bucket) take(now time.Time) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,14 +35,14 @@ func (b *bucket) take(now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// full reports whether nothing would be lost by forgetting the bucket.
+// full reports whether the bucket can be dropped without losing state.
 func (b *bucket) full(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.have+now.Sub(b.at).Seconds()*b.rate >= b.burst
 }
 
-// keyed is one bucket a key. Keys that are full again are forgotten.
+// keyed has one bucket per key. Buckets that are full again are dropped.
 type keyed[K comparable] struct {
 	rate, burst float64
 	mu          sync.Mutex
@@ -70,11 +70,11 @@ func (k *keyed[K]) take(key K, now time.Time) (time.Duration, bool) {
 	return b.take(now)
 }
 
-// lockouts counts wrong tokens by peer: after five in a minute the peer's wrong tokens are
-// refused unseen for 30 s, then 60 s, up to 15 min. A right token does not clear the count,
-// and neither does a new connection.
+// lockouts counts wrong tokens by peer: after five in a minute, further wrong tokens of the peer
+// are refused without checking for 30 s, then 60 s, up to 15 min. Neither a correct token nor a new
+// connection resets the count.
 type lockouts struct {
-	perMinute int // wrong tokens that begin a lockout
+	perMinute int // wrong tokens that start a lockout
 	mu        sync.Mutex
 	peers     map[string]*peerRecord
 }
@@ -90,7 +90,7 @@ const (
 	longestLockout = 15 * time.Minute
 )
 
-// locked reports how long peer stays locked out.
+// locked returns how much longer peer is locked out.
 func (l *lockouts) locked(peer string, now time.Time) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *lockouts) locked(peer string, now time.Time) (time.Duration, bool) {
 	return r.until.Sub(now), true
 }
 
-// wrong records a wrong token and reports whether it began a lockout.
+// wrong records a wrong token. If that starts a lockout, it returns its duration.
 func (l *lockouts) wrong(peer string, now time.Time) (began time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *lockouts) wrong(peer string, now time.Time) (began time.Duration) {
 	return r.penalty
 }
 
-// forget drops peers that have been quiet for an hour, so that the map stays small.
+// forget drops peers without wrong tokens for an hour, to keep the map small.
 func (l *lockouts) forget(now time.Time) {
 	if len(l.peers) < 256 {
 		return

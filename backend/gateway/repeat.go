@@ -19,10 +19,10 @@ import (
 const (
 	keptCalls    = 10_000
 	keptFor      = 24 * time.Hour
-	keptResponse = 1 << 20 // a larger result is not kept for repeats
+	keptResponse = 1 << 20 // larger results are not stored for repeats
 )
 
-// repeats knows which idempotency keys are being worked on.
+// repeats tracks the idempotency keys that are in use.
 type repeats struct {
 	mu      sync.Mutex
 	running map[repeatKey]bool
@@ -31,10 +31,10 @@ type repeats struct {
 
 type repeatKey struct{ user, key uuid.UUID }
 
-// once runs fn at most once for (user, key) and gives later calls the same answer. Before
-// fn runs, a row without a response is written; so a repeat after a crash learns that the
-// outcome is unknown instead of doing the work twice. An error takes the row away again:
-// a call that failed may be tried anew.
+// once runs fn at most once for (user, key), and returns the same answer to later calls. Before fn
+// runs, a row without a response is written, so a repeat after a crash reports that the outcome is
+// unknown instead of doing the work twice. If fn fails, the row is removed again, so that a failed
+// call can be retried.
 func (s *Server) once(ctx context.Context, user, key uuid.UUID, m *method, params any, fn func() ([]byte, error)) ([]byte, error) {
 	if s.o.DB == nil {
 		return nil, fault.Unavailablef("This gateway does not keep answers for repeated calls.")
@@ -66,14 +66,15 @@ func (s *Server) once(ctx context.Context, user, key uuid.UUID, m *method, param
 		return stored, err
 	}
 	result, err := fn()
-	// The answer is kept even when the client has gone: that is what repeats are for.
+	// The answer is stored even if the client is gone, because that is when it will repeat the
+	// call.
 	if kept := s.endOnce(context.WithoutCancel(ctx), k, m, result, err); kept != nil {
 		s.log.Error("answer not kept for repeats", slog.String("method", m.name), slog.Any("error", kept))
 	}
 	return result, err
 }
 
-// beginOnce returns the stored answer, or makes the row.
+// beginOnce returns the stored answer, or creates the row.
 func (s *Server) beginOnce(ctx context.Context, k repeatKey, method string, hash [32]byte, clean bool) (stored []byte, found bool, err error) {
 	err = s.o.DB.Write(ctx, func(tx *storage.Tx) error {
 		var oldMethod string
@@ -118,7 +119,7 @@ func (s *Server) endOnce(ctx context.Context, k repeatKey, m *method, result []b
 			_, err := tx.Exec(`DELETE FROM rpc_idempotency WHERE user_id = ? AND key = ?`, k.user, k.key)
 			return err
 		}
-		kept := []byte{} // done, not kept
+		kept := []byte{} // done, without a stored response
 		if !m.secret && len(result) <= keptResponse {
 			kept = s.sealResponse(k, result)
 		}
@@ -127,7 +128,7 @@ func (s *Server) endOnce(ctx context.Context, k repeatKey, m *method, result []b
 	})
 }
 
-// pruneRepeats keeps the table within its age and size.
+// pruneRepeats limits the age and size of the table.
 func pruneRepeats(tx *storage.Tx) error {
 	if _, err := tx.Exec(`DELETE FROM rpc_idempotency WHERE created_at < ?`, tx.Now.Add(-keptFor)); err != nil {
 		return err
@@ -136,8 +137,8 @@ func pruneRepeats(tx *storage.Tx) error {
 	return err
 }
 
-// sealResponse seals what is kept: it holds whatever the method returned. Without a key
-// nothing is kept but the fact that the call was done.
+// sealResponse encrypts the stored response, which can contain anything that the method returned.
+// Without a key, only the fact that the call was done is stored.
 func (s *Server) sealResponse(k repeatKey, plain []byte) []byte {
 	if s.o.DB.Keys() == nil {
 		return []byte{}

@@ -58,11 +58,11 @@ func TestSameKeyRunsOnce(t *testing.T) {
 	if got := shapeOf(t, b.ask(countCall(2, key, 6, ""))); got != "2:-32004" {
 		t.Errorf("other params: %s", got)
 	}
-	// Key order and white space of the params do not make another call.
+	// Key order and white space of the params do not make it another call.
 	if got := b.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"count.up","params":{ "_meta":{"idempotencyKey":%q}, "fail":"" , "n" : 5}}`, key)); got != first {
 		t.Errorf("reordered: %s", got)
 	}
-	// An error is not kept: the call may be tried anew.
+	// An error is not stored: the call may be retried.
 	key = uuid.New()
 	a.ask(countCall(3, key, 1, "unavailable"))
 	if got := shapeOf(t, a.ask(countCall(4, key, 1, "unavailable"))); got != "4:-32000" || runs.Load() != 3 {
@@ -90,7 +90,7 @@ func TestSameKeyFromTwoSocketsAtOnce(t *testing.T) {
 		wg.Go(func() { answers <- w.ask(countCall(1, key, 1, "")) })
 	}
 	conflicts := 0
-	for range 7 { // all but the one that runs
+	for range 7 { // all but the running one
 		got := <-answers
 		if shapeOf(t, got) != "1:-32004" || !strings.Contains(got, "retryAfterMs") {
 			t.Fatalf("while it runs: %s", got)
@@ -117,7 +117,7 @@ func TestAnswerIsKeptWhenTheConnectionDies(t *testing.T) {
 	w := &wire{t, client}
 	w.send(countCall(1, key, 9, ""))
 	for runs.Load() == 0 {
-		time.Sleep(time.Millisecond) // the call has no event that tells it began
+		time.Sleep(time.Millisecond) // there is no event for the start of a call
 	}
 	client.Close(1000, "")
 	close(hold)
@@ -137,7 +137,7 @@ func TestInterruptedCallIsNotDoneTwice(t *testing.T) {
 	key := uuid.New()
 	w := f.memory(t, f.owner())
 	w.ask(countCall(1, key, 1, ""))
-	// As the program would leave it when it died during the call.
+	// The state after the program died during the call.
 	err := f.o.DB.Write(t.Context(), func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE rpc_idempotency SET response = NULL WHERE key = ?`, key)
 		return err

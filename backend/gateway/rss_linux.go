@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// residentBytes reads the resident size of the process; other is used when it cannot.
+// residentBytes returns the resident size of the process, or other if it cannot be read.
 func residentBytes(other int64) int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

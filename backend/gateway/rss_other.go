@@ -2,6 +2,6 @@
 
 package gateway
 
-// residentBytes is what the Go runtime took from the system: close enough where reading the
-// resident size needs cgo or a system call of its own.
+// residentBytes returns other, the memory that the Go runtime took from the system. That is close
+// enough where reading the resident size needs cgo or a system call.
 func residentBytes(other int64) int64 { return other }

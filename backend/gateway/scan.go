@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep a frame may nest; 65 is refused.
+// maxDepth is the maximum nesting depth of a frame.
 const maxDepth = 64
 
-// Errors of the frame scanner. All of them answer as a parse error.
+// Errors of the frame scanner. All of them are sent as a parse error.
 var (
 	errSyntax    = errors.New("the frame is not valid JSON")
 	errUTF8      = errors.New("the frame is not valid UTF-8")
@@ -20,13 +20,12 @@ var (
 	errBinary    = errors.New("frames are text, not binary")
 )
 
-// scanner walks JSON in place. encoding/json would accept what the wire refuses: keys that
-// occur twice (the last wins), any depth and broken UTF-8 (replaced), so each frame is
-// checked here first.
+// scanner walks JSON in place. encoding/json would accept what the protocol forbids: duplicate keys
+// (the last wins), any depth and invalid UTF-8 (replaced). So each frame is checked here first.
 type scanner struct {
 	b    []byte
 	i    int
-	keys [][]byte // keys of the objects that are open, innermost last
+	keys [][]byte // keys of the open objects, innermost last
 }
 
 // member is one field of an object: key without quotes and escapes, value as written.
@@ -35,7 +34,7 @@ type member struct {
 	raw []byte
 }
 
-// validate checks the whole of b.
+// validate checks all of b.
 func validate(b []byte) error {
 	if !utf8.Valid(b) {
 		return errUTF8
@@ -91,7 +90,7 @@ func (s *scanner) value(depth int) error {
 	}
 }
 
-// object reads an object; each member goes to fn when it is given.
+// object reads an object and calls fn, if not nil, for each member.
 func (s *scanner) object(depth int, fn func(member) error) error {
 	if depth > maxDepth {
 		return errDepth
@@ -164,7 +163,7 @@ func (s *scanner) object(depth int, fn func(member) error) error {
 	}
 }
 
-// array reads an array; each element goes to fn when it is given.
+// array reads an array and calls fn, if not nil, for each element.
 func (s *scanner) array(depth int, fn func(raw []byte) error) error {
 	if depth > maxDepth {
 		return errDepth
@@ -199,7 +198,7 @@ func (s *scanner) array(depth int, fn func(raw []byte) error) error {
 	}
 }
 
-// str reads a string and returns it with its quotes.
+// str reads a string and returns it including its quotes.
 func (s *scanner) str() ([]byte, error) {
 	start := s.i
 	s.i++
@@ -241,15 +240,15 @@ func (s *scanner) str() ([]byte, error) {
 	return nil, errSyntax
 }
 
-// plainText reports whether none of the eight bytes of w is a quote, a backslash or a
-// control character, by the usual test for a zero byte in a word.
+// plainText reports whether none of the eight bytes of w is a quote, a backslash or a control
+// character, with the usual test for a zero byte in a word.
 func plainText(w uint64) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote, slash := w^(ones*'"'), w^(ones*'\\')
 	return ((quote-ones)&^quote|(slash-ones)&^slash|(w-ones*0x20)&^w)&highs == 0
 }
 
-// unquote strips the quotes and, when there are any, the escapes.
+// unquote removes the quotes and resolves escapes.
 func unquote(q []byte) ([]byte, error) {
 	in := q[1 : len(q)-1]
 	if bytes.IndexByte(in, '\\') < 0 {

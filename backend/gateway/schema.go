@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// TypeName is the name of a Go type outside of Go: its package and its name, without
-// saying the package twice, such as ToolsListParams. It is empty for unnamed types and for
-// those that become a plain JSON type.
+// TypeName returns the name of a Go type outside Go: its package and name, without repeating the
+// package, such as ToolsListParams. It is empty for unnamed types and for those that become a plain
+// JSON type.
 func TypeName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -48,7 +48,7 @@ type schemas struct {
 
 type obj = map[string]any
 
-// of returns the schema of t; structs are a reference into components.
+// of returns the schema of t; for a struct it is a reference to components.
 func (s *schemas) of(t reflect.Type) any {
 	p := s.types.plan(t)
 	if p.enum != nil {
@@ -85,7 +85,7 @@ func (s *schemas) of(t reflect.Type) any {
 	return obj{} // anything
 }
 
-// named makes a reference to the schema of a named type, building it at the first use.
+// named returns a reference to the schema of a named type, which it builds on first use.
 func (s *schemas) named(p *plan, build func() any) any {
 	name := TypeName(p.typ)
 	if name == "" {
@@ -132,7 +132,7 @@ func (s *schemas) field(f *field) any {
 		return schema
 	}
 	o := schema.(obj)
-	if o["$ref"] != nil { // draft 7 ignores what stands beside a reference
+	if o["$ref"] != nil { // draft 7 ignores members next to a reference
 		o = obj{"allOf": []any{schema}}
 	}
 	o["description"] = d
@@ -188,7 +188,7 @@ func (a *API) ShapeOf(t reflect.Type, docs Docs) Shape {
 	return Shape{Kind: "string"}
 }
 
-// Named lists the named structs and enums that the table uses, by their wire name.
+// Named returns the named structs and enums that the table uses, by their wire name.
 func (a *API) Named() map[string]reflect.Type {
 	s := a.collect(nil)
 	return s.from

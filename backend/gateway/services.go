@@ -16,15 +16,14 @@ import (
 	"helix/backend/fault"
 )
 
-// Services runs the named background services and knows the real state of each. Add them
-// before Run.
+// Services runs the named background services and tracks the state of each. Add them before Run.
 type Services struct {
 	bus *bus.Bus
 	log *slog.Logger
 
 	mu   sync.Mutex
 	all  []*service
-	ctx  context.Context // of Run; nil before and after
+	ctx  context.Context // of Run; nil before and afterwards
 	work sync.WaitGroup
 }
 
@@ -34,8 +33,8 @@ type service struct {
 	run      func(ctx context.Context) error
 	port     func() int
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed when the service has ended; nil: it is not on
-	again    chan struct{} // starts it again at once
+	ended    chan struct{} // closed when the service has ended; nil: it is not running
+	again    chan struct{} // restarts it at once
 	state    string
 	err      error
 	since    time.Time
@@ -43,18 +42,18 @@ type service struct {
 	external ServiceControl
 }
 
-// ServiceControl is a service that keeps its own state, such as the gateway's listener.
+// ServiceControl is a service that manages its own state, such as the gateway's listener.
 type ServiceControl interface {
 	State() (running bool, since time.Time, restarts int, port int, err error)
 	Start(ctx context.Context) error
 	Stop()
 }
 
-// NewServices returns an empty registry that tells of changes on b.
+// NewServices returns an empty registry that publishes changes on b.
 func NewServices(b *bus.Bus, log *slog.Logger) *Services { return &Services{bus: b, log: log} }
 
-// Add registers a service. run blocks until ctx ends and returns nil on a clean stop; a nil
-// port means that it has none.
+// Add registers a service. run must block until ctx ends and return nil on a clean stop. port
+// returns the port of the service; nil means that it has none.
 func (r *Services) Add(name string, run func(ctx context.Context) error, port func() int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,8 +66,8 @@ func (r *Services) addExternal(name string, c ServiceControl) {
 	r.all = append(r.all, &service{name: name, external: c})
 }
 
-// Run starts every service and blocks until ctx ends and all have stopped. A service that
-// fails ends no other, and is started again.
+// Run starts every service and blocks until ctx ends and all have stopped. A failed service does
+// not end the others, and is restarted.
 func (r *Services) Run(ctx context.Context) error {
 	r.mu.Lock()
 	r.ctx = ctx
@@ -86,15 +85,15 @@ func (r *Services) Run(ctx context.Context) error {
 	return nil
 }
 
-// The delay before a service that failed is started again. It doubles up to the longest one, and
-// begins anew once the service has run for that long.
+// The delay before a failed service is restarted. It doubles up to the longest one, and is reset
+// once the service has run for that long.
 const (
 	firstRestart = time.Second
 	lastRestart  = time.Minute
 )
 
-// startLocked starts s unless it runs; one that waits to be started again starts now. It needs
-// r.mu.
+// startLocked starts s unless it is running; one that is waiting for its restart starts now. The
+// caller must hold r.mu.
 func (r *Services) startLocked(s *service) {
 	if s.ended != nil {
 		if s.state == "failed" {
@@ -126,9 +125,9 @@ func (r *Services) startLocked(s *service) {
 	go r.changed(s.name)
 }
 
-// supervise runs s until it ends without an error or ctx ends. When it fails or panics, neither
-// the process nor another service ends: it is started again after a while, and until then its
-// state is failed.
+// supervise runs s until it ends without an error or ctx ends. If it fails or panics, neither the
+// process nor another service ends: it is restarted after a delay, and until then its state is
+// failed.
 func (r *Services) supervise(ctx context.Context, s *service) error {
 	for delay := firstRestart; ; delay = min(2*delay, lastRestart) {
 		begun := time.Now()
@@ -163,7 +162,7 @@ func (r *Services) supervise(ctx context.Context, s *service) error {
 	}
 }
 
-// retriedLocked says that a service which failed runs again. It needs r.mu.
+// retriedLocked records that a failed service is running again. The caller must hold r.mu.
 func (r *Services) retriedLocked(s *service) {
 	if s.state == "failed" {
 		s.state, s.err, s.since = "running", nil, time.Now()
@@ -171,7 +170,7 @@ func (r *Services) retriedLocked(s *service) {
 	}
 }
 
-// Degraded names the services that have failed.
+// Degraded returns the services that have failed.
 func (r *Services) Degraded() []Degraded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +186,7 @@ func (r *Services) Degraded() []Degraded {
 	return out
 }
 
-// ServicesChanged says that a service started, stopped or failed.
+// ServicesChanged reports that a service started, stopped or failed.
 type ServicesChanged struct {
 	Name string `json:"name"`
 }
@@ -198,32 +197,32 @@ func (r *Services) changed(name string) {
 	}
 }
 
-// ServiceParams name a service.
+// ServiceParams identify a service.
 type ServiceParams struct {
 	// One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline,
 	// sync-coordinator, skills, scheduler, agent and gateway, or * for all but the gateway.
 	Name string `json:"name"`
 }
 
-// ServiceState is what one service does right now.
+// ServiceState is the current state of one service.
 type ServiceState struct {
 	Name     string     `json:"name"`
 	State    string     `json:"state"` // running, stopping, stopped, failed
 	Running  bool       `json:"running"`
 	Port     int        `json:"port,omitempty"`
-	PID      int        `json:"pid"` // of the backend: services share its process
+	PID      int        `json:"pid"` // of the backend, since services share its process
 	Since    *time.Time `json:"since,omitempty"`
 	Restarts int        `json:"restarts"`
 	Error    string     `json:"error,omitempty"`
 }
 
-// ServiceList holds the services of this build.
+// ServiceList lists the services of this build.
 type ServiceList struct {
 	Services []ServiceState `json:"services"`
 	Total    int            `json:"total"`
 }
 
-// List reports the real state of each service of this build.
+// List returns the current state of each service of this build.
 func (r *Services) List(context.Context, struct{}) (ServiceList, error) {
 	r.mu.Lock()
 	all := slices.Clone(r.all)
@@ -265,7 +264,7 @@ func (r *Services) stateOf(s *service) ServiceState {
 	return st
 }
 
-// find returns the services that name means.
+// find returns the services that name refers to.
 func (r *Services) find(name string) ([]*service, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -281,7 +280,7 @@ func (r *Services) find(name string) ([]*service, error) {
 	return found, nil
 }
 
-// Start starts a service; starting a running one changes nothing.
+// Start starts a service; starting a running one has no effect.
 func (r *Services) Start(ctx context.Context, p ServiceParams) (ServiceList, error) {
 	found, err := r.find(p.Name)
 	if err != nil {
@@ -305,7 +304,7 @@ func (r *Services) Start(ctx context.Context, p ServiceParams) (ServiceList, err
 	return r.states(found), nil
 }
 
-// Stop ends a service and waits until it has ended; stopping a stopped one changes nothing.
+// Stop stops a service and waits until it has ended; stopping a stopped one has no effect.
 func (r *Services) Stop(ctx context.Context, p ServiceParams) (ServiceList, error) {
 	found, err := r.find(p.Name)
 	if err != nil {

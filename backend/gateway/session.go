@@ -19,7 +19,7 @@ import (
 	"helix/backend/storage"
 )
 
-// session is one client on one pipe, or the standing session of a credential on POST /rpc.
+// session is one client on one pipe, or the permanent session of a credential on POST /rpc.
 type session struct {
 	srv    *Server
 	conn   uuid.UUID
@@ -30,26 +30,26 @@ type session struct {
 	ctx    context.Context // of every call
 	cancel context.CancelCauseFunc
 	out    outbox
-	slots  chan struct{} // one token a running call
+	slots  chan struct{} // one token per running call
 	writes *bucket
-	batch  chan struct{} // one token a batch that is being answered
+	batch  chan struct{} // one token per batch being answered
 	work   sync.WaitGroup
 
 	mu      sync.Mutex
 	cred    *credential // nil until authenticated
 	id      identity.Identity
-	base    context.Context // ctx with id; nil: made at the next call
+	base    context.Context // ctx with id; nil: created at the next call
 	client  ClientInfo
 	greeted bool // connect has succeeded
 	calls   map[string]*call
 	closed  bool
-	ending  bool // accepts no calls any more
+	ending  bool // accepts no more calls
 
 	hub *hub
 	sub subscription // guarded by hub.mu
 
-	turn turn // whose turn it is to read
-	bad  int  // frames in a row that were not JSON; the reader's
+	turn turn // which goroutine reads
+	bad  int  // consecutive frames that were not JSON; used by the reader
 
 	answering atomic.Int32 // calls whose answer is not queued yet
 
@@ -63,7 +63,7 @@ var (
 
 type sessionKey struct{}
 
-// sessionOf returns the session that ctx's call came in on.
+// sessionOf returns the session of the call that ctx belongs to.
 func sessionOf(ctx context.Context) (*session, error) {
 	if ss, ok := ctx.Value(sessionKey{}).(*session); ok {
 		return ss, nil
@@ -88,9 +88,9 @@ func (s *Server) newSession(ctx context.Context, p Pipe, kind, peer string) *ses
 	return ss
 }
 
-// Serve runs one session over p until the pipe or ctx ends. With a user in id the session
-// is that user's from the start and holds id.Scopes; else the client must connect first,
-// with a token. It returns nil when the peer closed in order.
+// Serve runs one session over p until the pipe or ctx ends. If id has a user, the session belongs
+// to that user from the start and has id.Scopes; otherwise the client must connect first, with a
+// token. It returns nil after a normal close by the peer.
 func (s *Server) Serve(ctx context.Context, p Pipe, id identity.Identity) error {
 	if s.stopping.Load() {
 		return fault.Unavailablef("Helix is stopping.")
@@ -121,7 +121,7 @@ func (s *Server) displayName(user uuid.UUID) string {
 	return ""
 }
 
-// serve reads frames until the pipe ends, then waits for what the session started.
+// serve reads frames until the pipe ends, then waits for everything that the session started.
 func (s *Server) serve(ss *session) error {
 	s.mu.Lock()
 	s.sessions[ss.conn] = ss
@@ -159,7 +159,7 @@ func limit(p Pipe, n int) {
 	}
 }
 
-// keepAlive pings every tick and closes the session when no answer comes.
+// keepAlive pings at every tick and closes the session if there is no answer.
 func (s *Server) keepAlive(ss *session, p pinger) (stop func()) {
 	var mu sync.Mutex
 	var t *time.Timer
@@ -176,7 +176,7 @@ func (s *Server) keepAlive(ss *session, p pinger) (stop func()) {
 			ss.close(1011, "no answer to a ping")
 		default:
 			if c := ss.credential(); c != nil && c.client == identity.ClientBrowser {
-				s.auth.touch(ss.ctx, c, time.Now()) // an open page keeps its session
+				s.auth.touch(ss.ctx, c, time.Now()) // an open page keeps its session alive
 			}
 			t.Reset(s.o.Limits.Tick)
 		}
@@ -189,14 +189,14 @@ func (s *Server) keepAlive(ss *session, p pinger) (stop func()) {
 	}
 }
 
-// sessionEnded tells that ss is over and nothing of it runs any more.
+// sessionEnded reports that ss has ended and nothing in it is running any more.
 func (s *Server) sessionEnded(ss *session) {
 	if id := ss.identity(); s.o.SessionEnded != nil && id.User != uuid.Nil {
 		s.o.SessionEnded(identity.With(context.WithoutCancel(ss.ctx), id), id)
 	}
 }
 
-// forget takes the session out of every register.
+// forget removes the session from all registries.
 func (s *Server) forget(ss *session) {
 	if ss.hub != nil {
 		ss.hub.leave(ss)
@@ -215,7 +215,7 @@ func (s *Server) forget(ss *session) {
 	}
 }
 
-// admit makes the session the credential's.
+// admit authenticates the session with c.
 func (ss *session) admit(c *credential) error {
 	s := ss.srv
 	s.mu.Lock()
@@ -234,8 +234,8 @@ func (ss *session) admit(c *credential) error {
 	return nil
 }
 
-// hold makes c what the session was let in with, for its first token and for one that it
-// connects with later.
+// hold records c as the credential of the session, for its first token and for one that it connects
+// with later.
 func (ss *session) hold(c *credential, scopes Scope) {
 	ss.mu.Lock()
 	former := ss.cred
@@ -249,9 +249,9 @@ func (ss *session) hold(c *credential, scopes Scope) {
 	}
 }
 
-// wait counts the session among those that have not authenticated. When there are too many
-// the oldest ends: an honest client greets at once, so whoever waited longest is the one to
-// go, and nobody who fills the places keeps others out.
+// wait adds the session to those that have not authenticated. If there are too many, the oldest is
+// closed: an honest client connects at once, so whoever has waited longest is the least likely to
+// be one, and a client that occupies the places cannot keep others out.
 func (ss *session) wait() {
 	s := ss.srv
 	s.mu.Lock()
@@ -263,11 +263,11 @@ func (ss *session) wait() {
 	}
 	s.mu.Unlock()
 	if oldest != nil {
-		oldest.close(1006, "") // at once: a farewell would hold the connection for seconds
+		oldest.close(1006, "") // at once: a close handshake would hold the connection for seconds
 	}
 }
 
-// leaveWaiting takes the session out of those that have not authenticated.
+// leaveWaiting removes the session from those that have not authenticated.
 func (ss *session) leaveWaiting() {
 	s := ss.srv
 	s.mu.Lock()
@@ -293,7 +293,7 @@ func (ss *session) identity() identity.Identity {
 	return ss.id
 }
 
-// close ends the session: in-flight calls are canceled and the pipe is closed with code.
+// close ends the session: running calls are canceled, and the pipe is closed with code.
 func (ss *session) close(code int, reason string) {
 	ss.mu.Lock()
 	if ss.closed {
@@ -309,13 +309,13 @@ func (ss *session) close(code int, reason string) {
 	}
 }
 
-// readFrames reads until the pipe ends. over is false when another goroutine reads on.
+// readFrames reads until the pipe ends. over is false if another goroutine continues to read.
 func (ss *session) readFrames() (err error, over bool) { //nolint:revive // the error is the result
 	for {
 		frame, err := ss.pipe.Read(ss.ctx)
 		var reqs []request
 		var batch bool
-		if err == nil && len(frame) > ss.frameLimit() { // for pipes that have no limit of their own
+		if err == nil && len(frame) > ss.frameLimit() { // for pipes without a limit of their own
 			ss.close(1009, "the frame is too large")
 			return nil, true
 		}
@@ -328,7 +328,7 @@ func (ss *session) readFrames() (err error, over bool) { //nolint:revive // the 
 			}
 			ss.out.send(errorFrame(nullID, ss.logged("", parseError(err))))
 			if ss.bad++; ss.bad == 3 {
-				ss.out.flush(time.Second) // closing drops what waits
+				ss.out.flush(time.Second) // closing discards the queue
 				ss.close(1007, "three frames in a row were not JSON")
 				return nil, true
 			}
@@ -352,8 +352,8 @@ func (ss *session) frameLimit() int {
 	return ss.srv.o.Limits.PreAuthFrame
 }
 
-// handle answers one request that is not part of a batch and came in frame. It reports
-// whether the caller still is the one who reads.
+// handle processes one request that is not part of a batch and came in frame. It reports whether
+// the caller is still the reader.
 func (ss *session) handle(r *request, frame []byte) bool {
 	if r.bad == nil && r.id == nil {
 		ss.notified(r)
@@ -364,7 +364,7 @@ func (ss *session) handle(r *request, frame []byte) bool {
 		ss.reply(errorFrame(r.id, ss.logged(r.method, err)))
 		return true
 	}
-	if c.m.name == "connect" { // in order: what follows it relies on it
+	if c.m.name == "connect" { // in order, because the following requests depend on it
 		ss.reply(c.run())
 		return true
 	}
@@ -379,7 +379,7 @@ func (ss *session) handle(r *request, frame []byte) bool {
 		began := time.Now()
 		answer := c.run()
 		c.m.pace.took(time.Since(began))
-		if ss.turn.inline { // the frame is ours
+		if ss.turn.inline { // we own the frame
 			recycle(frame)
 		}
 		ss.out.send(answer)
@@ -387,7 +387,7 @@ func (ss *session) handle(r *request, frame []byte) bool {
 	return true
 }
 
-// reply sends what the reader itself has to say.
+// reply sends a response of the reader itself.
 func (ss *session) reply(frame []byte) {
 	if !ss.turn.inline {
 		ss.out.send(frame)
@@ -396,9 +396,9 @@ func (ss *session) reply(frame []byte) {
 	}
 }
 
-// handleBatch answers the entries together, in their order. They run concurrently.
+// handleBatch answers the entries of a batch together, in their order. They run concurrently.
 func (ss *session) handleBatch(reqs []request) {
-	if !ss.authenticated() { // at most connect can succeed here; no need for goroutines
+	if !ss.authenticated() { // at most connect can succeed here, so no goroutines are needed
 		ss.out.send(joinBatch(ss.answerBatch(reqs)))
 		return
 	}
@@ -425,7 +425,7 @@ func (ss *session) handleBatch(reqs []request) {
 	}()
 }
 
-// answerBatch runs the entries, each when a slot is free, and returns the responses.
+// answerBatch runs the entries, each once a slot is free, and returns the responses.
 func (ss *session) answerBatch(reqs []request) [][]byte {
 	answers := make([][]byte, len(reqs))
 	var wg sync.WaitGroup
@@ -474,7 +474,7 @@ func joinBatch(answers [][]byte) []byte {
 	return append(out, ']')
 }
 
-// notified handles a notification. Only rpc.cancel means anything from a client.
+// notified handles a notification. rpc.cancel is the only one that clients can send.
 func (ss *session) notified(r *request) {
 	if r.method != "rpc.cancel" {
 		return
@@ -489,7 +489,7 @@ func (ss *session) notified(r *request) {
 	}
 }
 
-// logged turns err into its wire form and logs what the wire does not show.
+// logged converts err to its wire form and logs what the client does not see.
 func (ss *session) logged(method string, err error) *wireError {
 	w, internal := toWire(err)
 	if internal {

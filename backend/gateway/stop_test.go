@@ -27,7 +27,7 @@ func identityOf(s *Server) identity.Identity {
 	return identity.Identity{User: newID(), Scopes: Admin, Client: identity.ClientWindow}
 }
 
-// runUntil starts a server by itself and returns how to stop it.
+// runUntil starts a server separately and returns a function that stops it.
 func runUntil(t *testing.T, change ...func(*Options)) (*fixture, func() error) {
 	t.Helper()
 	f := &fixture{bus: bus.New(), log: &lockedBuffer{}, block: make(chan struct{}), began: make(chan struct{}, 100)}
@@ -156,7 +156,7 @@ func TestOnlyLoopback(t *testing.T) {
 	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "loopback") {
 		t.Fatalf("started on all interfaces: %v", err)
 	}
-	// What is open does not answer on the machine's other addresses.
+	// The ports must not respond on the machine's other addresses.
 	f := setup(t)
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(f.URL(), "http://"))
 	addrs, err := net.InterfaceAddrs()
@@ -226,7 +226,7 @@ func TestEndpointOfADeadProcessIsReplaced(t *testing.T) {
 	if info, err := os.Stat(endpoint); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v %v", info, err)
 	}
-	// Another instance has replaced it: it is not ours to remove.
+	// Another instance has replaced it, so it must not be removed.
 	other, err := json.Marshal(Endpoint{InstanceID: "newer"})
 	if err != nil {
 		t.Fatal(err)
@@ -397,8 +397,8 @@ func TestSessionsCloseAndList(t *testing.T) {
 	}
 }
 
-// TestTheCallThatEndsAllSessionsIsAnswered replaces the data in a call that goes on for a
-// while: its own answer arrives, on a socket and over HTTP, and nothing new is accepted.
+// TestTheCallThatEndsAllSessionsIsAnswered replaces the data in a call that takes a while: its own
+// answer arrives, on a socket and over HTTP, and no new calls are accepted.
 func TestTheCallThatEndsAllSessionsIsAnswered(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -437,12 +437,12 @@ func TestTheCallThatEndsAllSessionsIsAnswered(t *testing.T) {
 	}
 }
 
-// TestEndpointFileThatCannotBeWritten takes the folder away: the gateway serves, says what
-// is wrong, and writes the file when it can.
+// TestEndpointFileThatCannotBeWritten removes the folder: the gateway works, reports the problem,
+// and writes the file when it can.
 func TestEndpointFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "run")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil { // where the folder should be
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // in place of the folder
 		t.Fatal(err)
 	}
 	f := setup(t, func(o *Options) {
@@ -456,7 +456,7 @@ func TestEndpointFileThatCannotBeWritten(t *testing.T) {
 	if st := status(); len(st.Degraded) != 1 || st.Degraded[0].Area != "gateway" || st.Degraded[0].Hint == "" {
 		t.Fatalf("%+v", st.Degraded)
 	}
-	time.Sleep(100 * time.Millisecond) // several tries
+	time.Sleep(100 * time.Millisecond) // several attempts
 	if n := strings.Count(f.logText(), "endpoint file not written"); n != 1 {
 		t.Errorf("warned %d times", n)
 	}
@@ -473,8 +473,8 @@ func TestEndpointFileThatCannotBeWritten(t *testing.T) {
 
 var _ http.Handler = (*handler)(nil)
 
-// TestFailedServiceIsStartedAgain: a service that fails or panics ends neither its group nor
-// the others, shows as degraded, and comes back by itself.
+// TestFailedServiceIsStartedAgain checks that a service that fails or panics ends neither its group
+// nor the others, is reported as degraded, and is restarted.
 func TestFailedServiceIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -523,7 +523,7 @@ func TestFailedServiceIsStartedAgain(t *testing.T) {
 		}
 		fail <- func() error { panic("again") }
 		synctest.Wait()
-		cancel() // while it waits to be started again
+		cancel() // while it waits for its restart
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}

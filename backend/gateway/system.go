@@ -15,14 +15,14 @@ import (
 
 var metaPlan = newTypes().plan(reflect.TypeFor[meta]())
 
-// Degraded is one part that works less than it should.
+// Degraded is one part of the program that does not fully work.
 type Degraded struct {
 	Area   string `json:"area"`
 	Reason string `json:"reason"`
-	Hint   string `json:"hint,omitempty"` // what to do about it
+	Hint   string `json:"hint,omitempty"` // how to fix it
 }
 
-// MemoryUse is what the process takes.
+// MemoryUse is the memory that the process uses.
 type MemoryUse struct {
 	RSSBytes  int64 `json:"rssBytes"`
 	HeapBytes int64 `json:"heapBytes"`
@@ -40,11 +40,11 @@ type SystemStatus struct {
 	Recovery      bool       `json:"recovery"`
 	Degraded      []Degraded `json:"degraded"`
 	Memory        MemoryUse  `json:"memory"`
-	// Background says whether background work is paused, and by what.
+	// Background reports whether background work is paused, and why.
 	Background pause.State `json:"background"`
 }
 
-// SystemStatus reports version, uptime, memory and what is degraded.
+// SystemStatus returns version, uptime, memory and what is degraded.
 func (s *Server) SystemStatus(ctx context.Context, _ struct{}) (SystemStatus, error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -68,21 +68,21 @@ func (s *Server) SystemStatus(ctx context.Context, _ struct{}) (SystemStatus, er
 	return st, nil
 }
 
-// SystemStop ends the program in order: running calls get 10 s.
+// SystemStop ends the program gracefully: running calls get some seconds to finish.
 func (s *Server) SystemStop(context.Context, struct{}) (struct{}, error) {
 	if s.o.Stop == nil {
 		return struct{}{}, fault.Unavailablef("This process cannot be stopped from here.")
 	}
-	time.AfterFunc(50*time.Millisecond, s.o.Stop) // the response leaves first
+	time.AfterFunc(50*time.Millisecond, s.o.Stop) // after the response is sent
 	return struct{}{}, nil
 }
 
-// ActivateParams are the arguments of a second start.
+// ActivateParams are the arguments of a second start of the program.
 type ActivateParams struct {
-	Args []string `json:"args"` // may hold a helix:// link
+	Args []string `json:"args"` // may contain a helix:// link
 }
 
-// Activate shows the window and opens the link among the arguments.
+// Activate shows the window and opens the link in the arguments.
 func (s *Server) Activate(ctx context.Context, p ActivateParams) (struct{}, error) {
 	if s.o.Activate == nil {
 		return struct{}{}, fault.Unavailablef("This backend has no window.")

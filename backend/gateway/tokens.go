@@ -24,11 +24,11 @@ type TicketParams struct {
 
 // Ticket opens the web UI once.
 type Ticket struct {
-	URL       string    `json:"url"` // the ticket is in the fragment, which no server sees
+	URL       string    `json:"url"` // the ticket is in the fragment, which is not sent to servers
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// SessionsTicket makes an address that lets one browser in, once, within a minute.
+// SessionsTicket returns a URL that lets one browser sign in, once, within a minute.
 func (s *Server) SessionsTicket(ctx context.Context, p TicketParams) (Ticket, error) {
 	by, err := callerCredential(ctx)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *Server) SessionsTicket(ctx context.Context, p TicketParams) (Ticket, er
 	return Ticket{URL: link, ExpiresAt: expires.UTC()}, nil
 }
 
-// callerCredential is what the call's session was opened with. Code of this process that
-// calls with an identity and no session acts for the root token.
+// callerCredential returns the credential of the call's session. Code in this process that calls
+// with an identity and no session acts with the root token.
 func callerCredential(ctx context.Context) (*credential, error) {
 	if ss, err := sessionOf(ctx); err == nil {
 		return ss.credential(), nil
@@ -79,13 +79,13 @@ type TokenParams struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 }
 
-// NewToken holds the secret of a new token; it is shown this once.
+// NewToken contains the secret of a new token, which is shown only once.
 type NewToken struct {
 	ID    uuid.UUID `json:"id"`
 	Token string    `json:"token"`
 }
 
-// TokensCreate makes a token for another program. Only its hash is kept.
+// TokensCreate creates a token for another program. Only its hash is stored.
 func (s *Server) TokensCreate(ctx context.Context, p TokenParams) (NewToken, error) {
 	p.Name = strings.TrimSpace(p.Name)
 	if p.Name == "" || len(p.Name) > 100 {
@@ -132,7 +132,7 @@ func (s *Server) TokensCreate(ctx context.Context, p TokenParams) (NewToken, err
 	return NewToken{ID: c.id, Token: text}, nil
 }
 
-// TokensChanged says that the user's list of tokens is another one now.
+// TokensChanged reports that the user's list of tokens changed.
 type TokensChanged struct{}
 
 // TokenInfo describes a token without its secret.
@@ -141,24 +141,24 @@ type TokenInfo struct {
 	Name       string     `json:"name"`
 	Scopes     []string   `json:"scopes"`
 	CreatedAt  time.Time  `json:"createdAt"`
-	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"` // to the minute
+	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"` // with a resolution of one minute
 	ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
 	RevokedAt  *time.Time `json:"revokedAt,omitempty"`
 }
 
-// TokenList holds the user's tokens, the newest first.
+// TokenList lists the user's tokens, newest first.
 type TokenList struct {
 	Tokens []TokenInfo `json:"tokens"`
 	Total  int         `json:"total"`
 }
 
-// TokenListParams choose which tokens to list.
+// TokenListParams select which tokens to list.
 type TokenListParams struct {
 	PageParams
-	Revoked bool `json:"revoked,omitempty"` // also those that were revoked
+	Revoked bool `json:"revoked,omitempty"` // include revoked tokens
 }
 
-// TokensList lists the user's tokens. The root token is not among them.
+// TokensList lists the user's tokens. The root token is not included.
 func (s *Server) TokensList(ctx context.Context, p TokenListParams) (TokenList, error) {
 	out := TokenList{Tokens: []TokenInfo{}}
 	if s.o.DB == nil {
@@ -195,7 +195,8 @@ func (s *Server) TokensList(ctx context.Context, p TokenListParams) (TokenList, 
 	return out, err
 }
 
-// TokenName is what the user called one of the tokens, revoked ones too; "" when there is none.
+// TokenName returns the name of one of the user's tokens, even if it is revoked; "" if there is
+// none.
 func (s *Server) TokenName(ctx context.Context, id string) (name string) {
 	token, err := uuid.Parse(id)
 	if err != nil || s.o.DB == nil {
@@ -207,12 +208,12 @@ func (s *Server) TokenName(ctx context.Context, id string) (name string) {
 	return name
 }
 
-// TokenIDParams name a token.
+// TokenIDParams identify a token.
 type TokenIDParams struct {
 	ID uuid.UUID `json:"id"`
 }
 
-// TokensRevoke ends a token for good and closes its sessions within a second.
+// TokensRevoke revokes a token permanently and closes its sessions within a second.
 func (s *Server) TokensRevoke(ctx context.Context, p TokenIDParams) (struct{}, error) {
 	if s.o.DB == nil {
 		return struct{}{}, errNoDB
@@ -239,9 +240,9 @@ func (s *Server) TokensRevoke(ctx context.Context, p TokenIDParams) (struct{}, e
 	return struct{}{}, nil
 }
 
-// TokensRotateRoot replaces the root token where it is kept and closes every session that
-// the old one opened, also through a ticket. The new one is not returned: the command line
-// reads it from where it is kept.
+// TokensRotateRoot replaces the root token in its store and closes every session that the old one
+// opened, directly or through a ticket. The new one is not returned: the command line reads it from
+// the store.
 func (s *Server) TokensRotateRoot(ctx context.Context, _ struct{}) (struct{}, error) {
 	if s.o.RotateRoot == nil {
 		return struct{}{}, fault.Unavailablef("This gateway cannot replace its root token.")
@@ -272,7 +273,7 @@ func (s *Server) auditTx(ctx context.Context, tx *storage.Tx, e AuditEvent) erro
 	return s.o.AuditTx(tx, e)
 }
 
-// load reads the tokens once.
+// load loads the tokens, once.
 func (a *authority) load(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -304,10 +305,10 @@ func (a *authority) load(ctx context.Context) error {
 	return err
 }
 
-// EndSessions ends every session and reads the tokens anew before the next one: for when
-// the database was replaced. What came from the root token, also through a ticket, belongs
-// from now on to the user that the new database names. The sessions accept no calls any
-// more; the one that replaced the data is still answered.
+// EndSessions ends every session and makes the next one load the tokens again. Call it after the
+// database was replaced. Credentials that came from the root token, directly or through a ticket,
+// belong to the local user of the new database from then on. The sessions accept no more calls; the
+// call that replaced the data is still answered.
 func (s *Server) EndSessions() {
 	user := s.o.User()
 	s.auth.mu.Lock()
@@ -326,7 +327,7 @@ func (s *Server) EndSessions() {
 	s.closeSessions(func(*session) bool { return true }, 1012, "the data was replaced", func(*session) time.Duration { return answerAll })
 }
 
-// storeUse writes last_used_at; losing it costs nothing.
+// storeUse writes last_used_at; losing it does no harm.
 func (a *authority) storeUse(ctx context.Context, id uuid.UUID) {
 	if a.srv.o.DB == nil {
 		return

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// A call that ends at once costs less than the goroutine it would get, so the goroutine
-// that reads the frames of a WebSocket runs quick calls itself. Their responses are
-// collected and written together when no more frames wait. When a call takes longer than
-// takeOverAfter after all, another goroutine goes on reading, and the first one ends with
-// its call: one slow call delays what follows it by less than a millisecond.
+// A very short call costs less than starting a goroutine for it, so the goroutine that reads the
+// frames of a WebSocket runs quick calls itself. Their responses are collected and written together
+// when no more frames are waiting. If a call takes longer than takeOverAfter after all, another
+// goroutine continues reading, and the first one ends with its call: one slow call delays the
+// following ones by less than a millisecond.
 
 const (
-	quickCall     = 30 * time.Microsecond // what the calls of a quick method take on average
+	quickCall     = 30 * time.Microsecond // average duration of the calls of a quick method
 	takeOverAfter = 200 * time.Microsecond
 	paceSamples   = 8
 )
 
-// pace is how long the calls of a method took of late.
+// pace is how long recent calls of a method took.
 type pace struct {
 	mean    atomic.Int64 // nanoseconds; a moving average
 	samples atomic.Int32 // up to paceSamples
@@ -28,7 +28,7 @@ func (p *pace) quick() bool {
 	return p.samples.Load() >= paceSamples && p.mean.Load() <= int64(quickCall)
 }
 
-// took records one call. A single outlier says more about the machine than the method.
+// took records one call. A single outlier is more likely due to the machine than to the method.
 func (p *pace) took(d time.Duration) {
 	d = min(d, 8*quickCall)
 	mean := p.mean.Load()
@@ -38,18 +38,18 @@ func (p *pace) took(d time.Duration) {
 	p.mean.Store(mean + (int64(d)-mean)/8)
 }
 
-// stuck records a call that had to be taken over: the next ones get goroutines again.
+// stuck records a call that had to be taken over, so that the next ones get goroutines again.
 func (p *pace) stuck() { p.mean.Store(int64(4 * quickCall)) }
 
-// turn says which goroutine reads. n is odd while the reader runs a call; whoever moves it
-// on to even is the reader from then on.
+// turn determines which goroutine reads. n is odd while the reader runs a call; whoever increments
+// it to even is the reader from then on.
 type turn struct {
 	inline bool // quick calls may run on the reader
 	n      atomic.Uint64
-	call   atomic.Pointer[call] // the one that runs
+	call   atomic.Pointer[call] // the running one
 	armed  atomic.Bool
 	guard  *time.Timer
-	seen   uint64 // what guard saw last; the guard's own
+	seen   uint64 // what guard saw last; used only by guard
 	ended  chan error
 }
 
@@ -68,7 +68,7 @@ func (ss *session) collect(f *frameConn) {
 	t.guard.Stop()
 }
 
-// read reads frames until the pipe ends, whoever does it by then.
+// read reads frames until the pipe ends, even if other goroutines take over.
 func (ss *session) read() error {
 	err, over := ss.readFrames()
 	if !over {
@@ -77,7 +77,8 @@ func (ss *session) read() error {
 	return err
 }
 
-// runInline runs c, which came in the frame req, on the reader. It reports whether the caller still is the reader.
+// runInline runs c, which came in the frame req, on the reader. It reports whether the caller is
+// still the reader.
 func (ss *session) runInline(c *call, req []byte) bool {
 	t := &ss.turn
 	ss.answering.Add(1)
@@ -106,8 +107,8 @@ func (ss *session) runInline(c *call, req []byte) bool {
 	return false
 }
 
-// watch runs on the guard's goroutine while calls run inline. When it meets the same call
-// twice it becomes the reader.
+// watch runs on the guard's goroutine while calls run inline. If it sees the same call twice, it
+// becomes the reader.
 func (ss *session) watch() {
 	t := &ss.turn
 	n := t.n.Load()
@@ -120,7 +121,7 @@ func (ss *session) watch() {
 	case n%2 == 1 && n == t.seen:
 		c := t.call.Load()
 		if !t.n.CompareAndSwap(n, n+1) {
-			break // it has ended just now
+			break // it has just ended
 		}
 		ss.work.Add(1) // the session waits for ended before it waits for its work
 		defer ss.work.Done()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestSlowCallsOfAQuickMethodDelayNobody makes a method known as quick, so that its calls
-// run on the reader, and then lets some of them block: what follows is answered at once,
-// the blocked ones can be canceled, and they answer when they end.
+// TestSlowCallsOfAQuickMethodDelayNobody marks a method as quick, so that its calls run on the
+// reader, and then makes some of them block: the following calls are answered at once, the blocked
+// ones can be canceled, and they are answered when they end.
 func TestSlowCallsOfAQuickMethodDelayNobody(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -33,7 +33,7 @@ func TestSlowCallsOfAQuickMethodDelayNobody(t *testing.T) {
 	}
 	for range 20 {
 		quick(40)
-		f.api.methods["wait.maybe"].pace.mean.Store(0) // whatever this machine took
+		f.api.methods["wait.maybe"].pace.mean.Store(0) // regardless of how long it took on this machine
 	}
 	for id := range 3 { // the first blocks the reader, the next ones find a slow method or a new reader
 		w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait.maybe","params":{"wait":true}}`, id))
@@ -53,8 +53,8 @@ func TestSlowCallsOfAQuickMethodDelayNobody(t *testing.T) {
 	quick(5)
 }
 
-// TestSessionEndsWithABlockedReader closes a session whose reader runs a call: the call is
-// canceled and the session is gone.
+// TestSessionEndsWithABlockedReader closes a session whose reader runs a call: the call is canceled
+// and the session ends.
 func TestSessionEndsWithABlockedReader(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -13,21 +13,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// BigInt is a counter that may pass 2^53, beyond which JavaScript loses digits. It travels
-// as a string.
+// BigInt is a counter that may exceed 2^53, above which JavaScript loses digits. It is sent as a
+// string.
 type BigInt int64
 
-// MarshalText writes the decimal digits.
+// MarshalText returns the decimal digits.
 func (n BigInt) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(n), 10), nil }
 
-// UnmarshalText reads decimal digits.
+// UnmarshalText parses decimal digits.
 func (n *BigInt) UnmarshalText(b []byte) error {
 	v, err := strconv.ParseInt(string(b), 10, 64)
 	*n = BigInt(v)
 	return err
 }
 
-// shape is what a Go type looks like in JSON.
+// shape is how a Go type is represented in JSON.
 type shape uint8
 
 const (
@@ -66,11 +66,11 @@ type field struct {
 	owner    reflect.Type // the struct that declares it: an embedded one keeps its comment
 	optional bool
 	null     bool // a pointer that is written as null
-	index    int  // position among the required fields, -1 when optional
+	index    int  // position among the required fields; -1: optional
 	plan     *plan
 }
 
-// types prepares each Go type once. It is filled while the table is built, by one goroutine.
+// types prepares each Go type once. One goroutine fills it while the table is built.
 type types struct{ plans map[reflect.Type]*plan }
 
 func newTypes() *types { return &types{plans: map[reflect.Type]*plan{}} }
@@ -86,7 +86,7 @@ var (
 	textMarshal   = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// plan returns the plan of t. It panics for types that have no place on the wire.
+// plan returns the plan of t. It panics for types that cannot be represented on the wire.
 func (ts *types) plan(t reflect.Type) *plan {
 	if p := ts.plans[t]; p != nil {
 		return p
@@ -94,7 +94,7 @@ func (ts *types) plan(t reflect.Type) *plan {
 	p := &plan{typ: t}
 	if t.Kind() == reflect.Pointer {
 		inner := ts.plan(t.Elem())
-		if !inner.done { // a type that contains itself: share its plan, which is complete soon
+		if !inner.done { // a recursive type: share its plan, which will soon be complete
 			return inner
 		}
 		*p = *inner
@@ -102,7 +102,7 @@ func (ts *types) plan(t reflect.Type) *plan {
 		ts.plans[t] = p
 		return p
 	}
-	ts.plans[t] = p // before going deeper: types may contain themselves
+	ts.plans[t] = p // before going deeper, because types may be recursive
 	defer func() { p.done = true }()
 	p.enum = enumOf(t)
 	ptr := reflect.PointerTo(t)
@@ -171,8 +171,8 @@ func (ts *types) byKind(p *plan, t reflect.Type) {
 	}
 }
 
-// structFields lists the JSON fields of t in order; the fields of embedded structs count as
-// its own unless it has one of that name.
+// structFields lists the JSON fields of t in order; the fields of embedded structs are included
+// unless it has one of that name.
 func (ts *types) structFields(t reflect.Type) []*field {
 	var own, embedded []*field
 	for i := range t.NumField() {

@@ -22,8 +22,8 @@ import (
 type Upload struct {
 	File        *os.File // positioned at its start
 	Size        int64
-	Name        string            // as the client called it; only for showing
-	ContentType string            // as the client called it; not checked
+	Name        string            // as sent by the client; only for display
+	ContentType string            // as sent by the client; not verified
 	Fields      map[string]string // the other parts, each at most 64 KiB
 }
 
@@ -38,9 +38,9 @@ const (
 )
 
 // ReceiveUpload streams the request's body to a temporary file in dir ("": os.TempDir()): the part
-// named part of a multipart body, or the whole of any other body. More than max bytes is
-// Limit with the HTTP status 413; what is malformed is Invalid. Whatever fails, no file is
-// left. The caller closes the upload.
+// named part of a multipart body, or the whole of any other body. More than max bytes is Limit with
+// the HTTP status 413; a malformed body is Invalid. After an error no file is left. The caller must
+// close the upload.
 func ReceiveUpload(w http.ResponseWriter, r *http.Request, part string, max int64, dir string) (_ *Upload, err error) {
 	if r.ContentLength > max+maxField*maxFields {
 		return nil, tooLarge(max)
@@ -113,7 +113,7 @@ func (u *Upload) parts(r *http.Request, boundary, part string, max int64) error 
 	return nil
 }
 
-// Folder is a multipart body whose parts were streamed to the files of a folder.
+// Folder is a multipart body whose parts were streamed to files in a folder.
 type Folder struct {
 	Dir   string
 	Size  int64
@@ -126,9 +126,9 @@ const (
 )
 
 // ReceiveFolder streams the parts of a multipart body to a new folder in dir. The file name of each
-// part is its path below the folder, with slashes. A path that points outside, has an empty or
-// hidden name in it, or occurs twice is Invalid; more than max bytes or maxFiles files are Limit.
-// Whatever fails, nothing is left. The caller removes the folder.
+// part is its path below the folder, with slashes. A path that points outside, contains an empty or
+// hidden name, or occurs twice is Invalid; more than max bytes or maxFiles files are Limit. After
+// an error nothing is left. The caller must remove the folder.
 func ReceiveFolder(w http.ResponseWriter, r *http.Request, max int64, maxFiles int, dir string) (_ *Folder, err error) {
 	if r.ContentLength > max+int64(maxFiles)*maxField {
 		return nil, tooLarge(max)
@@ -181,7 +181,7 @@ func ReceiveFolder(w http.ResponseWriter, r *http.Request, max int64, maxFiles i
 // storePart streams a part to the file that it names.
 func storePart(ctx context.Context, root *os.Root, p *multipart.Part, max int64) (int64, error) {
 	_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
-	name := params["filename"] // FileName would leave its last part only
+	name := params["filename"] // FileName would return only its last element
 	if err != nil || !uploadPath(name) {
 		return 0, fault.Invalidf("%q is not the path of a file in the folder. Nothing was kept.", name)
 	}
@@ -196,7 +196,8 @@ func storePart(ctx context.Context, root *os.Root, p *multipart.Part, max int64)
 	return n, errors.Join(err, f.Close())
 }
 
-// storeError says why a file of a folder cannot be made: a path that is there already is the client's error.
+// storeError returns why a file of a folder cannot be created: a path that already exists is the
+// client's error.
 func storeError(name string, err error) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) {
 		return fault.Invalidf("The folder has %q twice. Nothing was kept.", name).WithCause(err)
@@ -210,7 +211,7 @@ func storeError(name string, err error) error {
 	return fault.Internalf(err, "The upload could not be stored.")
 }
 
-// uploadPath reports whether name is a path with slashes below a folder, on every system.
+// uploadPath reports whether name is a slash-separated path below a folder, valid on every system.
 func uploadPath(name string) bool {
 	return fs.ValidPath(name) && filepath.IsLocal(name) && name != "." && len(name) <= maxPath && strings.Count(name, "/") <= maxFolders &&
 		!strings.HasPrefix(name, ".") && !strings.Contains(name, "/.") && !strings.ContainsAny(name, "\\:\x00\r\n")
@@ -220,7 +221,7 @@ func tooLarge(max int64) error {
 	return &statusError{fault.Limitf("The upload is larger than %d MiB.", max>>20), http.StatusRequestEntityTooLarge}
 }
 
-// statusError narrows the HTTP status of an error.
+// statusError sets the HTTP status of an error.
 type statusError struct {
 	err    error
 	status int

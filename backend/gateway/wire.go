@@ -11,8 +11,8 @@ import (
 	"helix/backend/storage"
 )
 
-// wireError is an error as the wire shows it. Handlers return *fault.Error; only the
-// protocol itself makes the others (parse, request, method, params, unauthenticated).
+// wireError is an error in its wire form. Handlers return *fault.Error; only the protocol layer
+// creates the others (parse, request, method, params, unauthenticated).
 type wireError struct {
 	Code    int
 	Message string
@@ -50,15 +50,15 @@ func badParams(format string, args ...any) *wireError {
 	return protocolError(-32602, http.StatusBadRequest, format, args...)
 }
 
-// unauthenticated is the one answer to a missing, wrong, expired or revoked token: nobody
-// learns which of these it was.
+// unauthenticated returns the error for a missing, wrong, expired or revoked token. It does not
+// reveal which of these it was.
 func unauthenticated() *wireError {
 	return &wireError{Code: -32001, status: http.StatusUnauthorized, Message: "This needs a valid token.",
 		Data: errorData{Kind: fault.Denied, Code: "UNAUTHORIZED"}}
 }
 
-// toWire maps an error to what the wire shows. It is the only place where a Kind becomes a
-// code. internal says that the cause belongs in the log.
+// toWire converts an error to its wire form. It is the only place where a Kind becomes a code.
+// internal reports that the cause belongs in the log.
 func toWire(err error) (w *wireError, internal bool) {
 	if errors.As(err, &w) {
 		c := *w
@@ -96,7 +96,7 @@ func kindCode(k fault.Kind) (code int, name string, status int) {
 	return -32603, "INTERNAL_ERROR", http.StatusInternalServerError
 }
 
-// limited is a Limit error that says when to come back.
+// limited returns a Limit error that says when to retry.
 func limited(after time.Duration, format string, args ...any) *fault.Error {
 	e := fault.Limitf(format, args...)
 	e.RetryAfter = max(after, time.Millisecond)
@@ -111,8 +111,8 @@ func marshal(v any) ([]byte, error) {
 	return appendJSON(make([]byte, 0, 256), v)
 }
 
-// okFrame is the response to id with v as its result, built in place so that a large result
-// is copied once. result is the part of frame that holds it.
+// okFrame returns the response to id with v as its result, built in place so that a large result is
+// copied once. result is the part of frame with the result.
 func okFrame(id json.RawMessage, v any) (frame, result []byte, err error) {
 	raw, isRaw := v.(json.RawMessage)
 	b := newFrame(len(raw) + len(id) + 300)
@@ -130,7 +130,7 @@ func okFrame(id json.RawMessage, v any) (frame, result []byte, err error) {
 	return b, b[start:end], nil
 }
 
-// errorFrame is the response to id with an error.
+// errorFrame returns the response to id with an error.
 func errorFrame(id json.RawMessage, e *wireError) []byte {
 	out := make([]byte, 0, 320)
 	out = append(out, `{"jsonrpc":"2.0","id":`...)
@@ -140,7 +140,7 @@ func errorFrame(id json.RawMessage, e *wireError) []byte {
 	return append(out, '}')
 }
 
-// json is the error object alone.
+// json returns the error object alone.
 func (e *wireError) json() []byte {
 	obj := struct {
 		Code    int       `json:"code"`
@@ -148,7 +148,7 @@ func (e *wireError) json() []byte {
 		Data    errorData `json:"data"`
 	}{e.Code, e.Message, e.Data}
 	b, err := marshal(obj)
-	if err != nil { // the details of a handler do not encode
+	if err != nil { // the details of a handler cannot be encoded
 		obj.Data.Details = nil
 		b, _ = marshal(obj) // plain fields only
 	}

@@ -2,13 +2,13 @@ package gateway
 
 import "time"
 
-// workers runs short tasks on goroutines that are used again: a fresh one would grow its
-// stack anew in each call, which costs more than the call's own work.
+// workers runs short tasks on reused goroutines: the stack of a new one would have to grow in each
+// call, which costs more than the call itself.
 type workers struct{ idle chan func() }
 
 const workerPatience = 200 * time.Millisecond
 
-// run starts task on a waiting goroutine, or on a new one. It never blocks.
+// run starts task on an idle goroutine, or on a new one. It never blocks.
 func (w *workers) run(task func()) {
 	select {
 	case w.idle <- task:

@@ -18,12 +18,12 @@ import (
 // wsPipe carries frames over a WebSocket.
 type wsPipe struct {
 	c      *websocket.Conn
-	out    *frameConn // what c reads and writes
+	out    *frameConn // the connection that c uses
 	once   sync.Once
 	closed atomic.Bool
 }
 
-// Read returns the next text message. A binary message is a frame error and not the end.
+// Read returns the next text message. A binary message is a frame error and does not end the pipe.
 func (p *wsPipe) Read(context.Context) ([]byte, error) {
 	kind, r, err := p.c.Reader(context.Background()) // ended by Close
 	var frame []byte
@@ -42,7 +42,7 @@ func (p *wsPipe) Read(context.Context) ([]byte, error) {
 	return frame, nil
 }
 
-// scratch lends buffers to readMessage: a message's length is not known in advance, and
+// scratch is a pool of buffers for readMessage: a message's length is not known in advance, and
 // growing a slice for each would copy a large one several times.
 var scratch = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }}
 
@@ -76,11 +76,10 @@ func (p *wsPipe) Write(ctx context.Context, frame []byte) error {
 	return p.WriteBatch(ctx, [][]byte{frame})
 }
 
-// WriteBatch writes several messages with few system calls. It ends with an error when the
-// pipe is closed.
+// WriteBatch writes several messages with few system calls. It fails when the pipe is closed.
 func (p *wsPipe) WriteBatch(_ context.Context, frames [][]byte) error {
 	if p.closed.Load() {
-		return net.ErrClosed // nothing may follow a close frame
+		return net.ErrClosed // no message may follow a close frame
 	}
 	return p.out.writeTexts(frames)
 }
@@ -88,14 +87,14 @@ func (p *wsPipe) WriteBatch(_ context.Context, frames [][]byte) error {
 // SetReadLimit makes a longer message close the connection with 1009.
 func (p *wsPipe) SetReadLimit(n int64) { p.c.SetReadLimit(n) }
 
-// Ping returns when the peer has answered.
+// Ping returns when the peer has responded.
 func (p *wsPipe) Ping(ctx context.Context) error { return p.c.Ping(ctx) }
 
-// Close sends code and reason and gives the peer a moment to answer. It does not block.
+// Close sends code and reason and gives the peer a moment to respond. It does not block.
 func (p *wsPipe) Close(code int, reason string) {
 	p.once.Do(func() {
 		p.closed.Store(true)
-		if code == 1006 { // the connection is broken: there is nobody to tell
+		if code == 1006 { // the connection is broken: nobody to notify
 			p.c.CloseNow() //nolint:errcheck // broken already
 			return
 		}
@@ -103,7 +102,7 @@ func (p *wsPipe) Close(code int, reason string) {
 	})
 }
 
-// serveWS upgrades a request that has passed the guard.
+// serveWS upgrades a request that has passed the checks of handler.
 func (s *Server) serveWS(w http.ResponseWriter, r *http.Request, cred *credential) error {
 	if offered := r.Header.Values("Sec-WebSocket-Protocol"); len(offered) > 0 && !strings.Contains(strings.Join(offered, ","), Subprotocol) {
 		return badRequest("the subprotocol is " + Subprotocol)

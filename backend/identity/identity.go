@@ -1,6 +1,6 @@
-// Package identity says who is calling. The gateway puts an Identity into the context of
-// every call, taken from a verified session and never from a parameter; services read it.
-// Everything may import it.
+// Package identity identifies the caller. The gateway puts an Identity into the context of every
+// call, from a verified session and never from a parameter; services read it. Any package may
+// import it.
 package identity
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Scope is a right of a session. Read < Write < Admin and Read < Approve < Admin; Write and
+// Scope is a permission of a session. Read < Write < Admin and Read < Approve < Admin; Write and
 // Approve do not imply each other.
 type Scope uint8
 
@@ -44,7 +44,8 @@ func (s Scope) Closed() Scope {
 // Has reports whether s, with what it implies, contains all of want.
 func (s Scope) Has(want Scope) bool { return s.Closed()&want == want }
 
-// Names lists the closed set in the order read, write, approve, admin.
+// Names returns the names of s and the scopes that it implies, in the order read, write, approve,
+// admin.
 func (s Scope) Names() []string {
 	out := []string{}
 	for _, n := range scopeNames {
@@ -55,7 +56,7 @@ func (s Scope) Names() []string {
 	return out
 }
 
-// String is the names joined by commas, or "none".
+// String returns the names joined by commas, or "none".
 func (s Scope) String() string {
 	if s == 0 {
 		return "none"
@@ -63,8 +64,8 @@ func (s Scope) String() string {
 	return strings.Join(s.Names(), ",")
 }
 
-// ParseScopes reads scope names; it also accepts operator.read, operator.write,
-// operator.approvals and operator.admin. bad is the first unknown name, or "".
+// ParseScopes parses scope names; it also accepts operator.read, operator.write, operator.approvals
+// and operator.admin. bad is the first unknown name, or "".
 func ParseScopes(names []string) (s Scope, bad string) {
 	for _, name := range names {
 		i := slices.IndexFunc(scopeNames, func(n struct {
@@ -82,23 +83,23 @@ func ParseScopes(names []string) (s Scope, bad string) {
 	return s.Closed(), ""
 }
 
-// Client says who is behind a session, as the gateway knows it from how the session was let
-// in; nothing that the client says of itself changes it.
+// Client is the kind of client behind a session. The gateway derives it from how the session was
+// authenticated, not from what the client says about itself.
 type Client uint8
 
-// The kinds of client. The zero value is a program, so that code that does not say who calls
-// gets the fewest rights.
+// The kinds of client. The zero value is a program, so that code which does not set the kind has
+// the fewest permissions.
 const (
-	ClientProgram  Client = iota // tools, skills, schedules, containers, what runs in the background
+	ClientProgram  Client = iota // tools, skills, schedules, containers, background work
 	ClientWindow                 // the program's own window, over the bridge
-	ClientBrowser                // a browser that came with a one-time ticket
+	ClientBrowser                // a browser that signed in with a one-time ticket
 	ClientTerminal               // the command line, with the root token or in this process
-	ClientToken                  // whoever holds a token that was created for it
+	ClientToken                  // the holder of a token that was created for it
 )
 
 var clientNames = [...]string{"program", "window", "browser", "terminal", "token"}
 
-// String is the name of the kind on the wire.
+// String returns the name of the kind on the wire.
 func (c Client) String() string {
 	if int(c) < len(clientNames) {
 		return clientNames[c]
@@ -106,17 +107,17 @@ func (c Client) String() string {
 	return clientNames[ClientProgram]
 }
 
-// ClientNames lists every kind by its name on the wire.
+// ClientNames returns the names of all kinds on the wire.
 func ClientNames() []string { return slices.Clone(clientNames[:]) }
 
 // Identity is the verified caller of one session.
 type Identity struct {
-	User    uuid.UUID // whose rows the call may touch
+	User    uuid.UUID // whose rows the call may access
 	Session uuid.UUID
 	Scopes  Scope
-	Client  Client    // who calls; only this decides what is kept for people
-	Token   uuid.UUID // the created token that let the session in, also through a ticket; else zero
-	Label   string    // what the client calls itself; never checked
+	Client  Client    // who is calling; this alone decides what only people may do
+	Token   uuid.UUID // the created token behind the session, directly or through a ticket; else zero
+	Label   string    // how the client identifies itself; never verified
 	Pipe    string    // how the call came: bridge, websocket, http, memory, or what made it: skills, schedule, background
 }
 
@@ -134,16 +135,16 @@ func From(ctx context.Context) (id Identity, ok bool) {
 	return id, ok
 }
 
-// UserID is the caller's user, or uuid.Nil outside a call: no row belongs to uuid.Nil, so
-// code that forgets to set an identity sees nothing rather than everything.
+// UserID is the caller's user, or uuid.Nil outside a call: no row belongs to uuid.Nil, so code that
+// forgets to set an identity sees nothing instead of everything.
 func UserID(ctx context.Context) uuid.UUID {
 	id, _ := From(ctx)
 	return id.User
 }
 
-// Person reports whether a person makes the call: at the window, in a browser, in a terminal,
-// or with a token that was made for answering approvals. Everything else is a program,
-// whatever scopes it holds.
+// Person reports whether a person makes the call: in the window, a browser or a terminal, or with a
+// token that was created for answering approvals. Any other caller is a program, whatever its
+// scopes.
 func (i Identity) Person() bool {
 	switch i.Client {
 	case ClientWindow, ClientBrowser, ClientTerminal:
@@ -154,11 +155,11 @@ func (i Identity) Person() bool {
 	return false
 }
 
-// MayApprove reports whether the caller may answer for what programs ask and vouch for what
-// came from elsewhere: a person whose session holds the scope approve.
+// MayApprove reports whether the caller may answer approvals and vouch for content from outside: a
+// person whose session has the scope approve.
 func (i Identity) MayApprove() bool { return i.Person() && i.Scopes.Has(Approve) }
 
-// Source names where the call came from: the kind of the client and the token, or without one
+// Source returns where the call came from: the kind of the client and the token, or without a token
 // the session.
 func (i Identity) Source() string {
 	if i.Token != uuid.Nil {

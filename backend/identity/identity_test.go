@@ -49,8 +49,8 @@ func TestUserIDOutsideACall(t *testing.T) {
 	}
 }
 
-// TestPerson tries every kind of client with every set of scopes: only the kind, and for a
-// token its right to approve, makes a person, never how the call came or what it calls itself.
+// TestPerson checks every kind of client with every set of scopes: only the kind, and for a token
+// the scope approve, makes a person, never the connection or the client's own label.
 func TestPerson(t *testing.T) {
 	t.Parallel()
 	for _, scopes := range []Scope{None, Read, Write, Approve, Write | Approve, Admin} {

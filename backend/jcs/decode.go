@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Decode reads one JSON text with objects as map[string]any and numbers as json.Number. It
-// refuses what encoding/json accepts: duplicate keys, nesting beyond depth, more than nodes
-// values (0: no bound), text after the value, numbers that NumberFits refuses.
+// Decode reads one JSON text with objects as map[string]any and numbers as json.Number. Unlike
+// encoding/json, it rejects duplicate keys, nesting beyond depth, more than nodes values (0: no
+// limit), text after the value, and numbers that NumberFits rejects.
 func Decode(raw []byte, depth, nodes int) (any, error) {
 	r := jsonReader{in: raw, depth: depth, nodes: nodes}
 	r.space()
@@ -53,7 +53,7 @@ func (r *jsonReader) space() {
 	}
 }
 
-// next skips space and reports whether the next sign is c, which it then takes.
+// next skips white space. If the next character is c, it consumes it and returns true.
 func (r *jsonReader) next(c byte) bool {
 	r.space()
 	if r.pos < len(r.in) && r.in[r.pos] == c {
@@ -196,7 +196,7 @@ func (r *jsonReader) str() (string, error) {
 	return "", r.bad()
 }
 
-// number reads a number after the grammar of RFC 8259.
+// number reads a number according to the grammar of RFC 8259.
 func (r *jsonReader) number() (any, error) {
 	start := r.pos
 	if r.in[r.pos] == '-' {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzDecode compares with encoding/json: what both take has the same value, and what
-// encoding/json refuses is refused.
+// FuzzDecode compares with encoding/json: what both accept has the same value, and what
+// encoding/json rejects is rejected.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"a":[1,-0.5e+3,"x\ny",null,true,{}]}`, `{"a":1,"a":2}`, `[1,]`, `"\ud800"`, "\"\xff\"", `01`, `1.`, `-`, `[[[[]]]]`, ` { } `, `1 2`, `"\u00`, "\"\t\"", `nul`, `{"a" 1}`, ``} {
 		f.Add([]byte(s))

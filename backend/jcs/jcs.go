@@ -1,5 +1,5 @@
-// Package jcs writes JSON in the one canonical form of RFC 8785, so that equal values have
-// equal bytes and can be hashed and signed. Everything may import it; it imports only fault.
+// Package jcs writes JSON in the canonical form of RFC 8785 (JCS), so that equal values have equal
+// bytes and can be hashed and signed. Any package may import it; it imports only fault.
 package jcs
 
 import (
@@ -16,7 +16,7 @@ import (
 	"helix/backend/fault"
 )
 
-// MaxDepth is how deep arrays and objects may nest.
+// MaxDepth is the maximum nesting depth of arrays and objects.
 const MaxDepth = 512
 
 // Canonicalize returns the RFC 8785 form of one JSON text: members sorted by UTF-16 code
@@ -41,9 +41,9 @@ func Append(dst, text []byte) ([]byte, error) {
 	return p.out, nil
 }
 
-// Hash is SHA-256 over tag, a zero byte and the canonical JSON of v. A json.RawMessage is
-// taken as it is; anything else goes through encoding/json first. The tag keeps hashes of
-// different purposes apart.
+// Hash is SHA-256 over tag, a zero byte and the canonical JSON of v. A json.RawMessage is used
+// directly; anything else is encoded with encoding/json first. The tag separates hashes for
+// different purposes.
 func Hash(tag string, v any) ([32]byte, error) {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
@@ -61,7 +61,8 @@ func Hash(tag string, v any) ([32]byte, error) {
 	return sha256.Sum256(buf), nil
 }
 
-// Marshal is json.Marshal that leaves <, > and & readable. The text is not canonical.
+// Marshal is json.Marshal without HTML escapes: <, > and & stay readable. The text is not
+// canonical.
 func Marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -133,7 +134,7 @@ func (p *parser) word(w string) error {
 	return nil
 }
 
-// next skips white space and then the byte c, and says whether it was there.
+// next skips white space. If the next byte is c, it consumes it and returns true.
 func (p *parser) next(c byte) bool {
 	p.space()
 	if p.pos < len(p.in) && p.in[p.pos] == c {
@@ -259,21 +260,21 @@ func compareUnits(a, b []byte) int {
 	return slices.Compare(units(a), units(b))
 }
 
-// units decodes the inside of a canonical string to UTF-16.
+// units decodes the content of a canonical string to UTF-16.
 func units(s []byte) []uint16 {
 	var v string
 	if bytes.IndexByte(s, '\\') < 0 {
 		v = string(s)
 	} else {
 		quoted := append(append([]byte{'"'}, s...), '"')
-		_ = json.Unmarshal(quoted, &v) // our own output: always valid
+		_ = json.Unmarshal(quoted, &v) // our own output, so always valid
 	}
 	return utf16.Encode([]rune(v))
 }
 
 const hexDigits = "0123456789abcdef"
 
-// str copies one string and writes its escapes the canonical way.
+// str copies one string with its escapes in canonical form.
 func (p *parser) str() error {
 	p.pos++
 	p.out = append(p.out, '"')
@@ -397,7 +398,7 @@ func appendRune(b []byte, r rune) []byte {
 	return utf8.AppendRune(b, r)
 }
 
-// number reads one number and prints it as ECMAScript's Number.prototype.toString does.
+// number reads one number and prints it like ECMAScript's Number.prototype.toString.
 func (p *parser) number() error {
 	start := p.pos
 	digits := func() bool {
@@ -417,7 +418,7 @@ func (p *parser) number() error {
 	if p.in[first] == '0' && p.pos-first > 1 {
 		return p.errorf("a number starts with 0")
 	}
-	plain := p.pos-start <= 15 // such an integer is exact and prints as it is written
+	plain := p.pos-start <= 15 // such an integer is exact and printed unchanged
 	if p.pos < len(p.in) && p.in[p.pos] == '.' {
 		plain = false
 		p.pos++
@@ -458,7 +459,7 @@ func AppendNumber(b []byte, f float64) []byte {
 	}
 	n := len(b)
 	b = strconv.AppendFloat(b, f, 'e', -1, 64)
-	if i := bytes.IndexByte(b[n:], 'e') + n; b[i+2] == '0' { // Go writes two digits at least
+	if i := bytes.IndexByte(b[n:], 'e') + n; b[i+2] == '0' { // Go writes at least two digits
 		b = append(b[:i+2], b[i+3:]...)
 	}
 	return b

@@ -15,7 +15,7 @@ import (
 	"helix/backend/fault"
 )
 
-// TestPublished holds the examples of RFC 8785 and of its published test data.
+// TestPublished checks the examples of RFC 8785 and its published test data.
 func TestPublished(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in, want string }{
@@ -50,7 +50,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestNumbersAppendixB holds the samples of RFC 8785, appendix B.
+// TestNumbersAppendixB checks the samples of RFC 8785, appendix B.
 func TestNumbersAppendixB(t *testing.T) {
 	t.Parallel()
 	for bits, want := range map[uint64]string{
@@ -70,9 +70,9 @@ func TestNumbersAppendixB(t *testing.T) {
 	}
 }
 
-// TestNumberFile makes the head of the published file of 100 million numbers again (its fixed
-// lines, 2,000 neighbours of the smallest normal, then doubles from a SHA-256 chain) and
-// compares its published checksums.
+// TestNumberFile recreates the beginning of the published file of 100 million numbers (its fixed
+// lines, 2,000 neighbors of the smallest normal, then doubles from a SHA-256 chain) and compares
+// its published checksums.
 func TestNumberFile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/es6-fixed.txt")
@@ -152,7 +152,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// FuzzCanonicalize checks that the form is stable, means the same and is valid JSON.
+// FuzzCanonicalize checks that the form is stable, has the same meaning and is valid JSON.
 func FuzzCanonicalize(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.5e3,"\u00e9\n"],"\u20ac":null,"😀":{"z":1,"y":0}}`, `"\ud83d\ude00"`, `-0.0`, `[[],{}]`, `{"\\":1,"\u005d":2,"\"":3}`} {
 		f.Add([]byte(s))

@@ -11,12 +11,12 @@ import (
 	"helix/backend/fault"
 )
 
-// Limits of a number in JSON from outside. Arithmetic on a number takes time and memory that
-// grow with its exponent, not with its text: 1e100000000 has eleven characters and a hundred
-// million digits. No double and no number that people write is beyond these limits.
+// Limits on numbers in JSON from outside. Arithmetic on a number takes time and memory that grow
+// with its exponent, not with its text: 1e100000000 has eleven characters and a hundred million
+// digits. No double and no number that people write is beyond these limits.
 const (
 	MaxNumberDigits   = 1000 // before the exponent
-	MaxNumberExponent = 400  // written, either sign
+	MaxNumberExponent = 400  // as written, with either sign
 )
 
 // NumberProblem is the details of an error about a number that is too large.
@@ -42,9 +42,9 @@ func NumberFits(text string) bool {
 	return exponent == "" || err == nil && n <= MaxNumberExponent
 }
 
-// CheckNumbers looks for a number beyond the limits in text, which must be valid JSON.
-// Whatever reads JSON from outside with its numbers as they are written calls it. The error is
-// Invalid and has NumberProblem as details.
+// CheckNumbers returns an error if a number in text, which must be valid JSON, is beyond the
+// limits. Call it for JSON from outside whose numbers are kept as written. The error is Invalid and
+// has NumberProblem as details.
 func CheckNumbers(text []byte) error {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -74,7 +74,7 @@ func isNumberByte(c byte) bool {
 	return c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
 }
 
-// findNumber is the error for a text in which a number is too large.
+// findNumber returns the error for a text in which a number is too large.
 func findNumber(text []byte, number string) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -85,7 +85,7 @@ func findNumber(text []byte, number string) error {
 	return CheckValue(v)
 }
 
-// CheckValue is CheckNumbers for a value that is decoded with its numbers as json.Number.
+// CheckValue is CheckNumbers for a value whose numbers were decoded as json.Number.
 func CheckValue(v any) error {
 	path, number, found := numberBeyond(v)
 	if !found {
@@ -95,8 +95,7 @@ func CheckValue(v any) error {
 	return TooLarge(strings.Join(path, ""), number)
 }
 
-// numberBeyond gives the steps of the path to the first number beyond the limits, innermost
-// first.
+// numberBeyond returns the path to the first number beyond the limits, innermost step first.
 func numberBeyond(v any) (path []string, number string, found bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -117,7 +116,7 @@ func numberBeyond(v any) (path []string, number string, found bool) {
 	return nil, "", false
 }
 
-// TooLarge is the error for a number beyond the limits at a JSON pointer.
+// TooLarge returns the error for a number beyond the limits at a JSON pointer.
 func TooLarge(path, number string) error {
 	where := path
 	if where == "" {
@@ -130,7 +129,7 @@ func TooLarge(path, number string) error {
 	return fault.Invalidf("%s: %s", where, message).WithDetails(NumberProblem{Path: path, Message: message})
 }
 
-// EscapePointer writes a member's name as a part of a JSON pointer (RFC 6901).
+// EscapePointer escapes a member's name for use in a JSON pointer (RFC 6901).
 func EscapePointer(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

@@ -4,7 +4,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-// What the processor and the operating system offer, found once. hasAVX512 is the set that
+// Features of the processor and the operating system, detected once. hasAVX512 is the set that
 // every server core since 2017 has; hasPopcnt512 adds counting bits in a whole register.
 var (
 	hasAVX2      = cpu.X86.HasAVX2 && cpu.X86.HasFMA

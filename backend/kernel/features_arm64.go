@@ -2,7 +2,7 @@
 
 package kernel
 
-// Every 64-bit ARM that Go runs on has NEON, so there is nothing to choose.
+// Every 64-bit ARM processor supported by Go has NEON.
 const hasNEON = true
 
 func level() string { return "neon" }

@@ -2,8 +2,8 @@
 
 package kernel
 
-// forms are the kernels in assembly that this processor can run, also those that it would not
-// choose.
+// forms returns the assembly kernels that this processor can run, including those that it
+// would not select.
 func forms() []twin {
 	var fs []twin
 	if hasAVX2 {

@@ -2,5 +2,5 @@
 
 package kernel
 
-// forms is empty: there is one form in assembly, and it is always chosen.
+// forms returns nil: there is only one assembly kernel, and it is always selected.
 func forms() []twin { return nil }

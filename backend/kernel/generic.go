@@ -2,8 +2,8 @@ package kernel
 
 import "math/bits"
 
-// These are the twins in pure Go: what runs without assembly and what assembly is tested
-// against. dotGo keeps four sums so that the additions do not wait for one another.
+// These are the implementations in pure Go, which are used without assembly and to test the
+// assembly. dotGo uses four accumulators so that the additions are independent.
 
 func dotGo(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
@@ -61,7 +61,7 @@ func signsGo(dst []uint64, v, mean []float32) {
 	}
 }
 
-// weighGo keeps two sums, one for each half of a word.
+// weighGo uses two accumulators, one for each half of a word.
 func weighGo(q []float32, codes []uint64) float32 {
 	var lo, hi float32
 	for w := range len(q) / 64 {

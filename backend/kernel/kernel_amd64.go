@@ -53,8 +53,8 @@ func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
 	}
 }
 
-// signs packs whole registers in assembly and the values after them in Go. The bytes of a
-// word of dst lie in the order of the values because amd64 is little-endian.
+// signs processes whole registers in assembly and the remaining values in Go. The bytes of a word
+// of dst are in the order of the values because amd64 is little-endian.
 func signs(dst []uint64, v, mean []float32) {
 	whole := 0
 	switch {

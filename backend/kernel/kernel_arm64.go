@@ -16,8 +16,8 @@ func dot(a, b []float32) float32 {
 	return dotNEON(&a[0], &b[0], whole) + dotGo(a[whole:], b[whole:])
 }
 
-// scan writes the verdicts a byte at a time, which is in the order of the codes because Go's
-// arm64 is little-endian.
+// scan writes the results byte by byte, which is in the order of the codes because Go's arm64 is
+// little-endian.
 func scan(q, codes []uint64, limit int, dist []uint16, near []uint64) {
 	if limit < 0 {
 		scanGo(q, codes, limit, dist, near)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// twin is one form of the kernels; the others are in forms_<arch>_test.go.
+// twin is one implementation of the kernels; the others are in forms_<arch>_test.go.
 type twin struct {
 	name  string
 	dot   func(a, b []float32) float32
@@ -21,8 +21,8 @@ func twins() []twin {
 	return append(forms(), twin{"go", dotGo, scanGo, signsGo, dotBytesGo}, chosen)
 }
 
-// floats gives n values at an address that is a multiple of 4 only, with a guard behind them
-// that spoils any sum it gets into.
+// floats returns n values at an address aligned only to 4 bytes, followed by a guard value that
+// would spoil any sum.
 func floats(r *rand.Rand, n int, f func() float32) []float32 {
 	off := r.IntN(16)
 	s := make([]float32, off+n+32)
@@ -45,7 +45,7 @@ func words(r *rand.Rand, n int) []uint64 {
 	return s[off : off+n : off+n]
 }
 
-// exactDot is the sum in float64, and the sum of sizes that errors are relative to.
+// exactDot returns the sum in float64, and the sum of the absolute values, to which errors are relative.
 func exactDot(a, b []float32) (sum, size float64) {
 	for i := range a {
 		p := float64(a[i]) * float64(b[i])
@@ -55,7 +55,7 @@ func exactDot(a, b []float32) (sum, size float64) {
 	return sum, size
 }
 
-func TestDotEqualsItsTwin(t *testing.T) {
+func TestDotEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
 	kinds := []func() float32{
@@ -104,7 +104,7 @@ func TestDotRowsIsDotOfEach(t *testing.T) {
 	DotRows(make([]float32, 8), make([]float32, 15), 8, make([]float32, 2))
 }
 
-func TestScanEqualsItsTwin(t *testing.T) {
+func TestScanEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(4, 1))
 	for i := range 600 {
@@ -114,7 +114,7 @@ func TestScanEqualsItsTwin(t *testing.T) {
 		}
 		codes := Group * (1 + r.IntN(4))
 		q, block := words(r, n), words(r, n*codes)
-		if i%3 == 0 { // the greatest and the smallest distance there is
+		if i%3 == 0 { // the greatest and the smallest possible distance
 			for c := range codes {
 				for w := range q {
 					x := q[w]
@@ -152,7 +152,7 @@ func TestScanEqualsItsTwin(t *testing.T) {
 	}
 }
 
-func TestSignsEqualsItsTwin(t *testing.T) {
+func TestSignsEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 1))
 	pick := func() float32 { // many equal ones, and both zeros
@@ -172,7 +172,7 @@ func TestSignsEqualsItsTwin(t *testing.T) {
 	}
 }
 
-func TestWeighEqualsItsTwin(t *testing.T) {
+func TestWeighEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(6, 1))
 	for n := 1; n <= 40; n++ {
@@ -195,12 +195,12 @@ func TestWeighEqualsItsTwin(t *testing.T) {
 	}
 }
 
-func TestDotBytesEqualsItsTwin(t *testing.T) {
+func TestDotBytesEqualsPureGo(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 1))
 	for i := range 300 {
 		n, count := ByteLanes*(1+i%40), 1+r.IntN(9)
-		most := (1<<24 - 1) / n // of one value: then no sum overflows
+		most := (1<<24 - 1) / n // per value: then no sum overflows
 		offQ, offR := r.IntN(16), r.IntN(40)
 		q, rows := make([]int16, offQ+n+32)[offQ:], make([]int8, offR+n*count+64)[offR:]
 		for j := range q {
@@ -214,7 +214,7 @@ func TestDotBytesEqualsItsTwin(t *testing.T) {
 			switch {
 			case i%3 == 0:
 				rows[j] = int8(r.IntN(255) - 127)
-			case i%3 == 1 && q[j%n] < 0: // the greatest sum there is
+			case i%3 == 1 && q[j%n] < 0: // the greatest possible sum
 				rows[j] = -127
 			case i%3 == 1:
 				rows[j] = 127

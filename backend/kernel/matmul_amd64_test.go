@@ -2,7 +2,7 @@
 
 package kernel
 
-// matmulForms are the forms in assembly that this processor has.
+// matmulForms returns the assembly implementations that this processor supports.
 func matmulForms() map[string]matmul {
 	forms := map[string]matmul{}
 	if hasAVX2 {

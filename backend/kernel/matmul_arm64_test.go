@@ -2,5 +2,5 @@
 
 package kernel
 
-// matmulForms are the forms in assembly that this processor has.
+// matmulForms returns the assembly implementations that this processor supports.
 func matmulForms() map[string]matmul { return map[string]matmul{"neon": product} }

@@ -4,9 +4,9 @@ import "unsafe"
 
 type panelRow = [PanelWidth]float32
 
-// productGo is the matrix product in pure Go. It goes over the columns of a panel in the
-// innermost loop, with the elements of two rows and four steps of k at hand: that is as much
-// as fits in the registers, and the sums of neighbouring columns do not wait for each other.
+// productGo is the matrix product in pure Go. Its innermost loop runs over the columns of a panel,
+// with the elements of two rows and four steps of k. That is as much as fits in the registers, and
+// the sums of adjacent columns are independent.
 func productGo(c []float32, ldc int, a []float32, lda int, b []float32, m, k, n int, relu bool) {
 	if mostlyZero(a, lda, m, k) {
 		sparseGo(c, ldc, a, lda, b, m, k, n)
@@ -79,8 +79,8 @@ func fourSteps(c *panelRow, x *[4]float32, q0, q1, q2, q3 *panelRow) {
 	}
 }
 
-// mostlyZero says whether so much of a is zero that leaving the zeros out is faster. What a
-// rectifier has gone over often is: nine of ten values in the sentence encoder.
+// mostlyZero reports whether so much of a is zero that skipping the zeros is faster. This is often
+// so after a rectifier: nine of ten values in the sentence encoder.
 func mostlyZero(a []float32, lda, m, k int) bool {
 	zeros := 0
 	for i := range m {
@@ -93,7 +93,7 @@ func mostlyZero(a []float32, lda, m, k int) bool {
 	return zeros > m*k*2/3
 }
 
-// sparseGo is the product without the zeros of a, in the same order of sums.
+// sparseGo is the product that skips zeros in a. The order of sums is the same.
 func sparseGo(c []float32, ldc int, a []float32, lda int, b []float32, m, k, n int) {
 	var at [256]int32
 	var value [len(at)]float32
@@ -127,7 +127,7 @@ func sparseGo(c []float32, ldc int, a []float32, lda int, b []float32, m, k, n i
 	}
 }
 
-// reluGo makes what is below zero in m rows of n zero.
+// reluGo sets negative values in m rows of n to zero.
 func reluGo(c []float32, ldc, m, n int) {
 	for i := range m {
 		row := c[i*ldc:][:n]

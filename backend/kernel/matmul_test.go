@@ -20,7 +20,7 @@ func randomOperands(r *rand.Rand, scale float32) operands {
 	p := operands{m: 1 + r.IntN(40), k: 1 + r.IntN(300), n: 1 + r.IntN(100), relu: r.IntN(2) == 0}
 	p.lda, p.ldc = p.k+r.IntN(5), roundUp(p.n)+r.IntN(5)
 	fill := func(n int) []float32 {
-		at := r.IntN(4) // not aligned
+		at := r.IntN(4) // unaligned
 		v := make([]float32, n+at)[at:]
 		for i := range v {
 			v[i] = (2*r.Float32() - 1) * scale
@@ -29,7 +29,7 @@ func randomOperands(r *rand.Rand, scale float32) operands {
 	}
 	p.a, p.c = fill(p.m*p.lda), fill(p.m*p.ldc)
 	p.b = fill(PackedLen(p.k, p.n))
-	if r.IntN(3) == 0 { // what a rectifier leaves
+	if r.IntN(3) == 0 { // as after a rectifier
 		for i := range p.a {
 			if r.IntN(10) > 0 {
 				p.a[i] = 0
@@ -39,7 +39,7 @@ func randomOperands(r *rand.Rand, scale float32) operands {
 	return p
 }
 
-// matmul is a form of the product; n is a multiple of PanelWidth.
+// matmul is an implementation of the product; n is a multiple of PanelWidth.
 type matmul func(c []float32, ldc int, a []float32, lda int, b []float32, m, k, n int, relu bool)
 
 func (p operands) run(form matmul) []float32 {
@@ -48,7 +48,7 @@ func (p operands) run(form matmul) []float32 {
 	return c
 }
 
-// exact is the product in float64, with how large the sum of what was added up is.
+// exact returns the product in float64, and for each element the sum of the absolute values.
 func (p operands) exact() (c, size []float64) {
 	c, size = make([]float64, len(p.c)), make([]float64, len(p.c))
 	for i, v := range p.c {
@@ -70,8 +70,8 @@ func (p operands) exact() (c, size []float64) {
 	return c, size
 }
 
-// TestMatMul compares every form with the product in float64, and the forms in assembly with
-// each other, which give the same bits.
+// TestMatMul compares every implementation with the product in float64, and the assembly ones with
+// each other, which must be bit-for-bit equal.
 func TestMatMul(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -82,7 +82,7 @@ func TestMatMul(t *testing.T) {
 		near := func(name string, got []float32) {
 			t.Helper()
 			for i, v := range got {
-				// As much as k roundings can add up to, each half of the last bit.
+				// The maximum error of k roundings of half a unit in the last place each.
 				if limit := size[i]*float64(p.k+2)*6e-8 + 1e-37; !(math.Abs(float64(v)-want[i]) <= limit) {
 					t.Fatalf("%s, %d×%d×%d: element %d is %g, want %g ± %g", name, p.m, p.k, p.n, i, v, want[i], limit)
 				}
@@ -102,7 +102,7 @@ func TestMatMul(t *testing.T) {
 	}
 }
 
-// TestMatMulRows checks that a row gives the same bits alone and among others.
+// TestMatMulRows checks that the result for a row is bit-for-bit the same alone and among others.
 func TestMatMulRows(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -153,7 +153,7 @@ func TestPackPanels(t *testing.T) {
 	}
 }
 
-// TestMatMulIsGenerated checks that the assembly is what matmul_gen.go writes.
+// TestMatMulIsGenerated checks that the assembly equals the output of matmul_gen.go.
 func TestMatMulIsGenerated(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -12,16 +12,17 @@ import (
 	"helix/backend/jcs"
 )
 
-// HashTag keeps the hashes of definitions apart from those of other things.
+// HashTag separates the hashes of definitions from those of other objects.
 const HashTag = "helix-def-v1"
 
-// Bounds of what definitions say of themselves, in characters.
+// Limits on the texts of definitions, in characters.
 const (
 	MaxName        = 64
 	MaxDescription = 2000
 )
 
-// namePattern: letters, digits, space and _ - . in any script, and the ending that Clone adds.
+// namePattern allows letters, digits, space and _ - . in any script, and the suffix that Clone
+// adds.
 var namePattern = regexp.MustCompile(`^[\p{L}\p{M}\p{N}_.-]([\p{L}\p{M}\p{N} _.-]{0,62}[\p{L}\p{M}\p{N}_.-])?( ?\(Clone( \d{1,4})?\))?$`)
 
 // CheckName trims and checks the name of a tool or a WASM tool.
@@ -33,7 +34,7 @@ func CheckName(noun, name string) (string, error) {
 	return name, nil
 }
 
-// CheckText refuses control characters in a one-line text.
+// CheckText rejects control characters in a one-line text, and a text longer than limit.
 func CheckText(what, s string, limit int) error {
 	if n := utf8.RuneCountInString(s); n > limit {
 		return fault.Invalidf("The %s has %d characters; at most %d are allowed.", what, n, limit)
@@ -44,7 +45,7 @@ func CheckText(what, s string, limit int) error {
 	return nil
 }
 
-// CheckEnum refuses a value that is not in its list; the empty one passes.
+// CheckEnum rejects a value that is not in its list; an empty value passes.
 func CheckEnum[T interface {
 	~string
 	Enum() []string
@@ -55,7 +56,7 @@ func CheckEnum[T interface {
 	return nil
 }
 
-// CheckVersion refuses a label that is no semantic version.
+// CheckVersion rejects a label that is not a semantic version.
 func CheckVersion(v string) error {
 	if !IsVersion(v) {
 		return fault.Invalidf("%q is not a semantic version such as 1.2.3.", Shorten(v, 64))
@@ -63,7 +64,7 @@ func CheckVersion(v string) error {
 	return nil
 }
 
-// Shorten cuts s to n characters with an ellipsis.
+// Shorten truncates s to n characters with an ellipsis.
 func Shorten(s string, n int) string {
 	count := 0
 	for i := range s {
@@ -75,11 +76,11 @@ func Shorten(s string, n int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// Text is the JSON of a value of a definition as its row keeps it.
+// Text returns a value of a definition as the JSON that its row stores.
 func Text(v any) json.RawMessage {
 	b, err := jcs.Marshal(v)
 	if err != nil {
-		return json.RawMessage("null") // only values that were read from JSON come here
+		return json.RawMessage("null") // cannot happen: all values were read from JSON
 	}
 	return b
 }

@@ -13,18 +13,18 @@ import (
 	"helix/backend/storage"
 )
 
-// Container describes the JSON files in which definitions of one kind travel. Every file has
-// the members format and formatVersion. A sealed file is canonical JSON (RFC 8785) with the
-// members sha256, over the text without sha256 and signature, and optionally signature.
+// Container describes the JSON files in which definitions of one kind are shared. Every file has
+// the members format and formatVersion. A sealed file is canonical JSON (RFC 8785) with the members
+// sha256, over the text without sha256 and signature, and optionally signature.
 type Container struct {
 	Format   string
 	Version  int
 	MaxBytes int
-	MaxDepth int // of arrays and objects; ignored for sealed files, which have the bound of package jcs
+	MaxDepth int // of arrays and objects; ignored for sealed files, which have the limit of package jcs
 	Sealed   bool
 }
 
-// ContainerError is a file that cannot be read; Field is the member that is wrong, or "".
+// ContainerError is the error for a file that cannot be read; Field is the invalid member, or "".
 type ContainerError struct {
 	Field string
 	Err   error // a *fault.Error
@@ -34,21 +34,22 @@ func (e *ContainerError) Error() string { return e.Err.Error() }
 
 func (e *ContainerError) Unwrap() error { return e.Err }
 
-// Seal is the integrity of a sealed file.
+// Seal is the checksum and the signature of a sealed file.
 type Seal struct {
 	SHA256    string         `json:"sha256,omitempty"`
 	Signature *SealSignature `json:"signature,omitempty"`
 }
 
-// SealSignature is Ed25519 over the sum of a file, by the key of the device that exported it.
+// SealSignature is the Ed25519 signature over the sum of a file, by the key of the device that
+// exported it.
 type SealSignature struct {
 	DeviceKey string `json:"deviceKey"` // base64 of 32 bytes
 	Sig       string `json:"sig"`       // base64
 }
 
-// Read checks what files of all kinds have in common and returns the text to decode. The text
-// of a sealed file is canonical and has the sum that it names. headed is false for JSON
-// without a format, such as the files of older programs; the caller decides about those.
+// Read performs the checks common to all kinds of files and returns the text to decode. The text of
+// a sealed file must be canonical and have the sum that it contains. headed is false for JSON
+// without a format, such as files of older programs; the caller decides whether to accept those.
 func (c Container) Read(raw []byte) (text []byte, headed bool, err error) {
 	if len(raw) > c.MaxBytes {
 		return nil, false, &ContainerError{"", fault.Limitf("The file has %d bytes; at most %d are allowed.", len(raw), c.MaxBytes)}
@@ -59,7 +60,7 @@ func (c Container) Read(raw []byte) (text []byte, headed bool, err error) {
 	} else {
 		_, err = jcs.Decode(raw, c.MaxDepth, 0)
 	}
-	if err != nil { // also a member that is given twice
+	if err != nil { // including a duplicate member
 		return nil, false, &ContainerError{"", fault.Invalidf("The file cannot be read: %s.", err).WithCause(err)}
 	}
 	var h struct {
@@ -95,7 +96,8 @@ func (c Container) Read(raw []byte) (text []byte, headed bool, err error) {
 	return text, true, nil
 }
 
-// sealSum is the sum of a file: unknown members count, so that nothing can be added to it.
+// sealSum returns the sum of a file. It covers unknown members, so that nothing can be added to the
+// file.
 func sealSum(text []byte) (string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -114,13 +116,13 @@ func sealSum(text []byte) (string, error) {
 	return hex.EncodeToString(h[:]), nil
 }
 
-// signed is the text under the signature of a file with this sum.
+// signed returns the text that the signature of a file with this sum covers.
 func (c Container) signed(sum string) []byte {
 	return fmt.Appendf(nil, "%s/%d\x00%s", c.Format, c.Version, sum)
 }
 
-// Write returns a file as it travels. set stores the seal in the file; the signature is left
-// out while the key of the device is locked.
+// Write returns the file as JSON. set stores the seal in the file; the signature is omitted while
+// the device key is locked.
 func (c Container) Write(db *storage.DB, file any, set func(Seal)) (json.RawMessage, error) {
 	raw, err := json.Marshal(file)
 	if err != nil {
@@ -143,7 +145,7 @@ func (c Container) Write(db *storage.DB, file any, set func(Seal)) (json.RawMess
 	return jcs.Canonicalize(raw)
 }
 
-// Signer returns the signature of a file and its state; nil for an unsigned one.
+// Signer returns the signature of a file and its state; nil if the file is unsigned.
 func (c Container) Signer(s Seal) (*BundleSignature, SignatureState, error) {
 	if s.Signature == nil {
 		return nil, SignatureNone, nil

@@ -28,7 +28,7 @@ func TestContainerRejectsDamagedFiles(t *testing.T) {
 		c     Container
 		text  string
 		field string
-		kind  fault.Kind // "": read
+		kind  fault.Kind // "": can be read
 	}{
 		"plain":               {plainContainer, good, "", ""},
 		"sealed":              {sealedContainer, sealedText(t, good), "", ""},
@@ -60,7 +60,7 @@ func TestContainerRejectsDamagedFiles(t *testing.T) {
 	}
 }
 
-// FuzzContainer checks that errors have a code, and that nothing in a sealed file can change.
+// FuzzContainer checks that errors have a code, and that nothing in a sealed file can be changed.
 func FuzzContainer(f *testing.F) {
 	f.Add([]byte(`{"format":"things","formatVersion":1,"x":[1]}`))
 	f.Add([]byte(sealedText(f, `{"format":"things","formatVersion":1}`)))

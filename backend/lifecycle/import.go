@@ -11,15 +11,15 @@ import (
 	"helix/backend/storage"
 )
 
-// OnConflict says what an import does with a definition whose name is taken.
+// OnConflict is what an import does with a definition whose name is taken.
 type OnConflict string
 
-// What to do when the name is taken.
+// The ways to handle a taken name.
 const (
 	Rename  OnConflict = "rename"  // add it under a free name
-	Replace OnConflict = "replace" // make it a new version of the definition that has the name
+	Replace OnConflict = "replace" // make it a new version of the definition with that name
 	Skip    OnConflict = "skip"    // do not import it
-	Reuse   OnConflict = "reuse"   // do not import it when it is the definition that has the name; else Rename. Not on the wire
+	Reuse   OnConflict = "reuse"   // skip it if it is identical to the definition with that name; else Rename. Not on the wire
 )
 
 // Enum lists the values for the generated client.
@@ -35,33 +35,33 @@ const (
 	Leave
 )
 
-// Incoming is one definition of a file, after all checks that need no database.
+// Incoming is one definition in a file, after all checks that need no database.
 type Incoming struct {
 	Name, Author string
 	Hash         string           // of the definition, 64 hex digits
 	Signature    *BundleSignature // its own or that of its file; nil: none
-	State        SignatureState   // of the signature, before it is known who is trusted
+	State        SignatureState   // of the signature, before trust is checked
 	Warnings     []string
 }
 
-// Review is what an import shows of one definition before it does anything, and what it then does.
+// Review is the preview of the import of one definition, and what Import then does.
 type Review struct {
 	Action    Action
-	Name      string // that it gets
-	Old       *Item  // the definition of the user that has the name; nil when the name is free
-	Same      bool   // Old is this definition
+	Name      string // the name it gets
+	Old       *Item  // the user's definition with that name; nil if the name is free
+	Same      bool   // Old is identical to this definition
 	Signature SignatureInfo
 	Warnings  []string
 }
 
-// BundleProblem are the details of the error about a file of definitions: which definition, from
-// 0, and which field; Item is -1 when the file as a whole is wrong.
+// BundleProblem is the details of an error about a file of definitions: the index of the
+// definition, from 0, and the field; Item is -1 if the whole file is invalid.
 type BundleProblem struct {
 	Item  int    `json:"item"`
 	Field string `json:"field"`
 }
 
-// Review decides what an import would do with each definition of a file, without doing it.
+// Review determines what an import would do with each definition in a file, without doing it.
 func (k *Kind) Review(tx *storage.Tx, db *storage.DB, list []Incoming, on OnConflict) ([]Review, error) {
 	user := identity.UserID(tx.Context())
 	taken := map[string]bool{} // by other definitions of the same import
@@ -106,9 +106,9 @@ func (k *Kind) Review(tx *storage.Tx, db *storage.DB, list []Incoming, on OnConf
 	return out, nil
 }
 
-// Import carries reviews out in their order: put stores the definition at i as its review says. A
-// definition with an invalid signature refuses the import; the caller's transaction makes it all
-// or nothing.
+// Import carries out reviews in order: put stores the definition at i according to its review. A
+// definition with an invalid signature fails the whole import, which the caller's transaction then
+// rolls back.
 func Import(reviews []Review, put func(i int, r *Review) error) error {
 	for i := range reviews {
 		r := &reviews[i]

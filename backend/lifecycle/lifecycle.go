@@ -1,7 +1,7 @@
-// Package lifecycle owns what stored definitions have in common, whether they are custom tools,
-// WASM tools or skills: unique names, version labels, the trash, switching on and off, the
-// entries of the audit log about them, signatures and the list of signers. Each domain
-// describes its tables with a Kind and keeps what its definitions mean.
+// Package lifecycle implements what stored definitions, that is tools, WASM tools and skills, have
+// in common: unique names, version labels, the trash, enabling and disabling, their audit entries,
+// signatures and the list of signers. Each domain describes its tables with a Kind and implements
+// the meaning of its definitions.
 package lifecycle
 
 import (
@@ -20,7 +20,7 @@ import (
 	"helix/backend/trash"
 )
 
-// Rights is what permission does when a definition changes or goes.
+// Rights updates permissions when a definition changes or is deleted.
 type Rights interface {
 	RevokeSubject(tx *storage.Tx, kind, id, reason string) (int, error)
 	SubjectChanged(tx *storage.Tx, kind, id string, usable bool) error
@@ -30,17 +30,17 @@ type Rights interface {
 // is_enabled, created_at, updated_at and deleted_at.
 type Kind struct {
 	Table string // such as custom_tools
-	// Versions is the table of former definitions; "" when the kind keeps none. Parent is its
-	// column with the id of the definition, Author the one that says where a version came from.
+	// Versions is the table of previous definitions; "" if the kind keeps none. Parent is its
+	// column with the id of the definition, Author the one with the origin of a version.
 	Versions, Parent, Author string
 
-	Subject string // what permission and audit call it
-	Action  string // the first word of its actions in the audit log
+	Subject string // its name in permissions and the audit log
+	Action  string // the prefix of its actions in the audit log
 	Noun    string // in messages, such as tool
-	Title   string // in messages that tell the kinds apart; "": Noun
+	Title   string // in messages that distinguish the kinds; "": Noun
 	MaxName int    // characters of a name
 
-	Rights   Rights                                     // nil: nothing is granted to the kind
+	Rights   Rights                                     // nil: the kind has no grants
 	Audit    func(*storage.Tx, audit.Entry) error       // nil: audit.Append
 	Announce func(tx *storage.Tx, it Item, kind string) // publishes a change after the commit
 }
@@ -49,10 +49,11 @@ type Kind struct {
 type Item struct {
 	ID, User      uuid.UUID
 	Name, Version string
-	Hash          string // of the definition, 64 hex digits; Named fills it in
+	Hash          string // of the definition, 64 hex digits; set by Named
 }
 
-// NotFound is the one answer for an unknown, a deleted and somebody else's private definition.
+// NotFound returns the same error for an unknown definition, a deleted one and another user's
+// private one.
 func (k *Kind) NotFound() error { return fault.NotFoundf("No such %s.", k.Noun) }
 
 func (k *Kind) title() string {
@@ -62,7 +63,7 @@ func (k *Kind) title() string {
 	return k.Noun
 }
 
-// Record writes an action on a definition to the audit log.
+// Record writes an audit entry for an action on a definition.
 func (k *Kind) Record(tx *storage.Tx, it Item, action string, details any) error {
 	write := k.Audit
 	if write == nil {
@@ -71,14 +72,14 @@ func (k *Kind) Record(tx *storage.Tx, it Item, action string, details any) error
 	return write(tx, audit.Entry{Action: k.Action + "." + action, SubjectKind: k.Subject, SubjectID: it.ID.String(), Details: details})
 }
 
-// Changed records a change of a definition and announces it under the same name.
+// Changed writes an audit entry for a change of a definition, and announces it under the same name.
 func (k *Kind) Changed(tx *storage.Tx, it Item, change string, details any) error {
 	k.Announce(tx, it, change)
 	return k.Record(tx, it, change, details)
 }
 
-// Switched tells permission that a definition was enabled or disabled, and returns the name of
-// the change. Runs in progress continue.
+// Switched updates permissions after a definition was enabled or disabled, and returns the name of
+// the change. Active runs continue.
 func (k *Kind) Switched(tx *storage.Tx, it Item, enabled bool) (change string, err error) {
 	if k.Rights != nil {
 		err = k.Rights.SubjectChanged(tx, k.Subject, it.ID.String(), true)
@@ -89,7 +90,7 @@ func (k *Kind) Switched(tx *storage.Tx, it Item, enabled bool) (change string, e
 	return "disabled", err
 }
 
-// CheckCount refuses one more definition of a user when there are already limit.
+// CheckCount returns an error if the user already has limit definitions.
 func (k *Kind) CheckCount(tx *storage.Tx, user uuid.UUID, limit int) error {
 	var n int
 	if err := tx.QueryRow(`SELECT count(*) FROM `+k.Table+` WHERE user_id = ? AND deleted_at IS NULL`, user).Scan(&n); err != nil || n < limit {
@@ -98,8 +99,8 @@ func (k *Kind) CheckCount(tx *storage.Tx, user uuid.UUID, limit int) error {
 	return fault.Limitf("You have %d %ss, and the limit is %d. Delete some first.", n, k.title(), limit)
 }
 
-// Named returns the definition of a user that has a name, ignoring case, other than except; nil
-// when the name is free.
+// Named returns the user's definition with the given name, ignoring case, other than except; nil if
+// the name is free.
 func (k *Kind) Named(tx *storage.Tx, user uuid.UUID, name string, except uuid.UUID) (*Item, error) {
 	it := &Item{User: user}
 	err := tx.QueryRow(`SELECT id, name, version, lower(hex(definition_hash)) FROM `+k.Table+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id IS NOT ?`,
@@ -110,8 +111,8 @@ func (k *Kind) Named(tx *storage.Tx, user uuid.UUID, name string, except uuid.UU
 	return it, err
 }
 
-// CheckName refuses a name that another definition of the user has. details makes the details
-// of the error from that one.
+// CheckName returns an error if another definition of the user has the name. details returns the
+// error's details from that one.
 func (k *Kind) CheckName(tx *storage.Tx, it Item, details func(other Item) any) error {
 	other, err := k.Named(tx, it.User, it.Name, it.ID)
 	if err != nil || other == nil {
@@ -120,8 +121,8 @@ func (k *Kind) CheckName(tx *storage.Tx, it Item, details func(other Item) any) 
 	return fault.Conflictf("A %s named %q exists already (version %s).", k.title(), other.Name, other.Version).WithDetails(details(*other))
 }
 
-// FreeName returns the name, or the name with a number that no other definition of the user
-// has. Names in reserved, in lower case, count as taken, except the name itself.
+// FreeName returns the name, or the name with a number, so that no other definition of the user has
+// it. Names in reserved, in lower case, count as taken, except the name itself.
 func (k *Kind) FreeName(tx *storage.Tx, user uuid.UUID, name string, reserved map[string]bool) (string, error) {
 	try := name
 	for n := 2; ; n++ {
@@ -139,8 +140,8 @@ func (k *Kind) CloneName(tx *storage.Tx, user uuid.UUID, name string) (string, e
 	return k.FreeName(tx, user, Cut(name, k.MaxName-len(suffix))+suffix, nil)
 }
 
-// numbered appends " n" to a name, or raises the number in " (Clone)" and " (Clone n)", and
-// keeps it within the limit.
+// numbered appends " n" to a name, or sets the number in " (Clone)" and " (Clone n)", and keeps it
+// within the limit.
 func (k *Kind) numbered(name string, n int) string {
 	suffix := fmt.Sprintf(" %d", n)
 	if base, ok := strings.CutSuffix(name, ")"); ok {
@@ -149,7 +150,7 @@ func (k *Kind) numbered(name string, n int) string {
 	return Cut(name, k.MaxName-len(suffix)) + suffix
 }
 
-// Cut shortens a text to n characters, without spaces at its end.
+// Cut truncates a text to n characters, without trailing spaces.
 func Cut(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return strings.TrimRight(string(r[:n]), " ")
@@ -157,7 +158,7 @@ func Cut(s string, n int) string {
 	return s
 }
 
-// Delete moves a definition to the trash and revokes what was granted to it.
+// Delete moves a definition to the trash and revokes its grants.
 func (k *Kind) Delete(tx *storage.Tx, it Item) error {
 	if _, err := tx.Exec(`UPDATE `+k.Table+` SET deleted_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, it.ID); err != nil {
 		return err
@@ -173,9 +174,9 @@ func (k *Kind) Delete(tx *storage.Tx, it Item) error {
 	return k.Changed(tx, it, "deleted", map[string]any{"name": it.Name})
 }
 
-// Restore takes a definition of the caller out of the trash within the trash age, without the
-// grants that it had. It gets a number when its name was taken meanwhile. A definition that is
-// not in the trash stays as it is.
+// Restore restores a definition of the caller from the trash within the trash age, without its
+// former grants. If its name was taken meanwhile, a number is added. A definition that is not in
+// the trash is left unchanged.
 func (k *Kind) Restore(tx *storage.Tx, id uuid.UUID) error {
 	it := Item{ID: id, User: identity.UserID(tx.Context())}
 	var deleted *time.Time

@@ -8,7 +8,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Filter collects the conditions of a list. The zero value lets everything through.
+// Filter collects the conditions of a list. The zero value matches all rows.
 type Filter struct {
 	conds []string
 	Args  []any
@@ -19,8 +19,8 @@ func (f *Filter) Add(cond string, args ...any) {
 	f.conds, f.Args = append(f.conds, cond), append(f.Args, args...)
 }
 
-// Text lets through rows in which one of the columns contains the query; each character of the
-// query is literal. An empty query lets every row through. A column named tags is a JSON array.
+// Text matches rows in which one of the columns contains the query, whose characters are all
+// literal. An empty query matches every row. A column named tags is a JSON array.
 func (f *Filter) Text(query string, columns ...string) {
 	if query == "" {
 		return
@@ -37,15 +37,14 @@ func (f *Filter) Text(query string, columns ...string) {
 	f.conds = append(f.conds, "("+strings.Join(conds, " OR ")+")")
 }
 
-// Tags lets through rows whose column tags holds all of these, ignoring case.
+// Tags matches rows whose column tags contains all of these, ignoring case.
 func (f *Filter) Tags(tags ...string) {
 	for _, t := range tags {
 		f.Add("EXISTS (SELECT 1 FROM json_each(tags) j WHERE lower(j.value) = lower(?))", strings.TrimSpace(t))
 	}
 }
 
-// OneOf lets through rows whose column is one of the ids, or with in false those whose column is
-// none of them.
+// OneOf matches rows whose column is one of the ids, or, if in is false, none of them.
 func (f *Filter) OneOf(column string, ids []uuid.UUID, in bool) {
 	args := make([]any, len(ids))
 	for i, id := range ids {
@@ -58,7 +57,7 @@ func (f *Filter) OneOf(column string, ids []uuid.UUID, in bool) {
 	f.Add(column+op+strings.TrimSuffix(strings.Repeat("?,", len(ids)), ",")+")", args...)
 }
 
-// Where is the condition, for use after WHERE.
+// Where returns the condition, for use after WHERE.
 func (f *Filter) Where() string {
 	if len(f.conds) == 0 {
 		return "1"

@@ -21,14 +21,14 @@ import (
 	"helix/backend/storage"
 )
 
-// SignatureState says what a signature is worth.
+// SignatureState is the result of verifying a signature.
 type SignatureState string
 
 // The states.
 const (
-	SignatureTrusted SignatureState = "valid_trusted" // verifies, by a signer the user trusts
-	SignatureUnknown SignatureState = "valid_unknown" // verifies, by a key nobody confirmed
-	SignatureLegacy  SignatureState = "valid_legacy"  // verifies in the older form: shows authorship only
+	SignatureTrusted SignatureState = "valid_trusted" // valid, by a signer the user trusts
+	SignatureUnknown SignatureState = "valid_unknown" // valid, by a key that the user has not confirmed
+	SignatureLegacy  SignatureState = "valid_legacy"  // valid in the older format: proves authorship only
 	SignatureInvalid SignatureState = "invalid"       // does not verify
 	SignatureNone    SignatureState = "none"
 )
@@ -43,24 +43,24 @@ type SignatureInfo struct {
 	State       SignatureState `json:"state"`
 	Fingerprint string         `json:"fingerprint,omitempty"` // SHA-256 of the public key, 64 hex digits
 	PublicKey   string         `json:"publicKey,omitempty"`   // base64, for tools.trust_signer
-	Signer      string         `json:"signer,omitempty"`      // the name the user gave this key, else the author in the signature
+	Signer      string         `json:"signer,omitempty"`      // the user's name for this key, else the author in the signature
 	SignedAt    *time.Time     `json:"signedAt,omitempty"`
 }
 
-// BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of
-// {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as it came,
-// with the name and version that it was made for.
+// BundleSignature is a signature in a shared file: Ed25519 over the canonical JSON of
+// {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as received, with
+// the name and version that it was made for.
 type BundleSignature struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`
 	Author    string `json:"author"`
-	SignedAt  string `json:"signedAt"`  // RFC 3339, exactly as it was signed
-	PublicKey string `json:"publicKey"` // base64 of 32 bytes, or PEM in the older form
+	SignedAt  string `json:"signedAt"`  // RFC 3339, exactly as signed
+	PublicKey string `json:"publicKey"` // base64 of 32 bytes, or PEM in the older format
 	Signature string `json:"signature"` // base64
 	Legacy    bool   `json:"legacy,omitempty"`
 }
 
-// Signer is a key that signed tools.
+// Signer is a key that has signed tools.
 type Signer struct {
 	Fingerprint string    `json:"fingerprint"`
 	PublicKey   string    `json:"publicKey"`
@@ -70,7 +70,7 @@ type Signer struct {
 	AddedAt     time.Time `json:"addedAt"`
 }
 
-// Text is the canonical JSON that is signed.
+// Text returns the canonical JSON that is signed.
 func (s *BundleSignature) Text(hash [32]byte) ([]byte, error) {
 	doc, err := json.Marshal(struct {
 		Helix          string `json:"helix"`
@@ -86,8 +86,8 @@ func (s *BundleSignature) Text(hash [32]byte) ([]byte, error) {
 	return jcs.Canonicalize(doc)
 }
 
-// Sign makes this device's signature of a definition. The author is the local user when none
-// is given. It is Unavailable while the key is locked.
+// Sign returns this device's signature of a definition. The author defaults to the local user. It
+// is Unavailable while the key is locked.
 func Sign(tx *storage.Tx, db *storage.DB, it Item, hash [32]byte, author string) (*BundleSignature, error) {
 	if author == "" {
 		author = db.LocalUser().DisplayName
@@ -116,7 +116,7 @@ func (k *Kind) Signed(tx *storage.Tx, it Item, hash [32]byte, sig *BundleSignatu
 	return out, k.Changed(tx, it, "signed", map[string]any{"version": it.Version, "definitionHash": hex.EncodeToString(hash[:]), "fingerprint": out.Fingerprint})
 }
 
-// ParseKey reads a public key from base64 of its 32 bytes or from PEM.
+// ParseKey parses a public key from the base64 of its 32 bytes or from PEM.
 func ParseKey(text string) (ed25519.PublicKey, error) {
 	text = strings.TrimSpace(text)
 	invalid := fault.Invalidf("The public key is neither base64 of an Ed25519 key nor PEM.")
@@ -140,20 +140,20 @@ func ParseKey(text string) (ed25519.PublicKey, error) {
 	return raw, nil
 }
 
-// Fingerprint is SHA-256 of the key's 32 bytes in hex.
+// Fingerprint returns the SHA-256 of the key's 32 bytes in hex.
 func Fingerprint(key ed25519.PublicKey) string {
 	h := sha256.Sum256(key)
 	return hex.EncodeToString(h[:])
 }
 
-// KeyText is the key in base64.
+// KeyText returns the key in base64.
 func KeyText(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }
 
-// Key is the public key that the signature names.
+// Key returns the public key in the signature.
 func (s *BundleSignature) Key() (ed25519.PublicKey, error) { return ParseKey(s.PublicKey) }
 
-// Columns are the signature as its row keeps it: the text, the fingerprint of the key and the
-// time; nil where there is none.
+// Columns returns the values for the columns of a signature: the text, the fingerprint of the key
+// and the time; nil if there is no signature.
 func (s *BundleSignature) Columns() (text, fingerprint, at any, err error) {
 	if s == nil {
 		return nil, nil, nil, nil
@@ -171,7 +171,7 @@ func (s *BundleSignature) Columns() (text, fingerprint, at any, err error) {
 	return string(doc), fingerprint, at, nil
 }
 
-// ReadSignature reads the text that Columns gave; nil when there is none.
+// ReadSignature parses the text that Columns returned; nil if there is none.
 func ReadSignature(text sql.NullString) (*BundleSignature, error) {
 	if !text.Valid {
 		return nil, nil
@@ -180,8 +180,8 @@ func ReadSignature(text sql.NullString) (*BundleSignature, error) {
 	return s, json.Unmarshal([]byte(text.String), s)
 }
 
-// Verify checks the signature over a definition; name, version and author are those that it
-// names itself. The state does not yet say who is trusted. Only the older form needs the code.
+// Verify verifies the signature of a definition, using the name, version and author in the
+// signature. The state does not yet reflect trust. Only the older format needs the code.
 func (s *BundleSignature) Verify(hash [32]byte, code string) SignatureState {
 	if s == nil {
 		return SignatureNone
@@ -196,7 +196,7 @@ func (s *BundleSignature) Verify(hash [32]byte, code string) SignatureState {
 	}
 	if s.Legacy {
 		for _, f := range []string{s.Name, s.Version, s.Author, s.SignedAt} {
-			if strings.Contains(f, "|") { // otherwise text could move from one field to the next
+			if strings.Contains(f, "|") { // otherwise text could be moved from one field to the next
 				return SignatureInvalid
 			}
 		}
@@ -213,7 +213,7 @@ func (s *BundleSignature) Verify(hash [32]byte, code string) SignatureState {
 	return SignatureUnknown
 }
 
-// Trust completes the state of a signature with what the user knows of its key.
+// Trust completes the state of a signature with the user's trust in its key.
 func Trust(tx *storage.Tx, db *storage.DB, user uuid.UUID, s *BundleSignature, state SignatureState) (SignatureInfo, error) {
 	info := SignatureInfo{State: state}
 	if s == nil {
@@ -238,8 +238,8 @@ func Trust(tx *storage.Tx, db *storage.DB, user uuid.UUID, s *BundleSignature, s
 	return info, err
 }
 
-// KnownKey returns the name that the user gave to a key, and whether what it signed is trusted.
-// The key of this device is trusted by its user, under the name in the signature.
+// KnownKey returns the user's name for a key, and whether the user trusts its signatures. The user
+// trusts the key of this device, whose name is that in the signature.
 func KnownKey(tx *storage.Tx, db *storage.DB, user uuid.UUID, key ed25519.PublicKey) (name string, trusted bool, err error) {
 	if key.Equal(tx.Device().PublicKey) && user == db.LocalUser().ID {
 		return "", true, nil
@@ -251,15 +251,15 @@ func KnownKey(tx *storage.Tx, db *storage.DB, user uuid.UUID, key ed25519.Public
 	return known.Name, known.Trusted, nil
 }
 
-// AddSigner puts the key of a signature on the list of signers, untrusted, unless it is there
-// or is this device's.
+// AddSigner adds the key of a signature to the list of signers, untrusted, unless it is already
+// there or is this device's.
 func AddSigner(tx *storage.Tx, user uuid.UUID, s *BundleSignature) error {
 	if s == nil {
 		return nil
 	}
 	key, err := s.Key()
 	if err != nil || key.Equal(tx.Device().PublicKey) {
-		return nil // a key that cannot be read makes the signature invalid
+		return nil // a key that cannot be parsed makes the signature invalid
 	}
 	return addKey(tx, user, key, s.Author)
 }
@@ -278,7 +278,7 @@ func scanSigner(row storage.Row) (x Signer, err error) {
 	return x, err
 }
 
-// LoadSigner returns a key on the list of signers, or nil.
+// LoadSigner returns a key in the list of signers, or nil.
 func LoadSigner(tx *storage.Tx, user uuid.UUID, fingerprint string) (*Signer, error) {
 	x, err := scanSigner(tx.QueryRow(signerColumns+` AND fingerprint = ?`, user, fingerprint))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -304,7 +304,7 @@ func Signers(tx *storage.Tx, db *storage.DB) ([]Signer, error) {
 	return out, err
 }
 
-// SetTrust names a key and says whether what it signed is trusted.
+// SetTrust sets the name of a key and whether its signatures are trusted.
 func SetTrust(tx *storage.Tx, user uuid.UUID, key ed25519.PublicKey, name string, trusted bool) (*Signer, error) {
 	if key.Equal(tx.Device().PublicKey) {
 		return nil, fault.Invalidf("This is the key of this device; it is always trusted here.")
@@ -319,7 +319,7 @@ func SetTrust(tx *storage.Tx, user uuid.UUID, key ed25519.PublicKey, name string
 	return LoadSigner(tx, user, Fingerprint(key))
 }
 
-// authorHasOtherKey reports whether the user knows an author's name with another key.
+// authorHasOtherKey reports whether the user knows another key with the same author's name.
 func authorHasOtherKey(tx *storage.Tx, user uuid.UUID, author, fingerprint string) (other bool, err error) {
 	if author == "" || fingerprint == "" {
 		return false, nil

@@ -12,7 +12,7 @@ import (
 )
 
 // Trash describes deleted definitions of this kind under a name. open selects the ids of the
-// definitions that have runs which have not ended; "" when a run keeps nothing in the tables.
+// definitions that have active runs; "" if runs do not use the tables.
 func (k *Kind) Trash(db *storage.DB, name, open string) trash.Kind {
 	return trash.Kind{
 		Name: name,

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Log files kept, and the size at which a new one starts.
+// The number of log files kept, and the size in bytes at which a new one is started.
 const (
 	maxFiles = 10
 	maxBytes = 10 << 20
 )
 
-// File is a log of bounded size: when the file would pass its largest size it is put aside under
-// its time, and of those put aside the newest that are young enough stay.
+// File is a log of limited size. When the file would exceed its maximum size, it is renamed with a
+// timestamp; of the renamed files, the newest that are not too old are kept.
 type File struct {
 	path string
 	max  int64
@@ -30,13 +30,13 @@ type File struct {
 }
 
 // New returns a log at path, which must end in .log; old files older than age are removed. The file
-// is made with the first record.
+// is created with the first record.
 func New(path string, age time.Duration) *File {
 	return &File{path: path, max: maxBytes, keep: maxFiles, age: age}
 }
 
-// Write appends one record. It never fails: a log that cannot be written must not stop
-// the work it describes.
+// Write appends one record. It never returns an error, because a log that cannot be written must
+// not stop the program.
 func (l *File) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,12 +83,12 @@ func (l *File) rotate() {
 	for i, path := range old {
 		st, err := os.Stat(path)
 		if err == nil && (len(old)-i > l.keep-1 || time.Since(st.ModTime()) > l.age) {
-			_ = os.Remove(path) // tried again at the next rotation
+			_ = os.Remove(path) // retried at the next rotation
 		}
 	}
 }
 
-// Close ends the log; later records go nowhere.
+// Close closes the log; later records are discarded.
 func (l *File) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

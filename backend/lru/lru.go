@@ -1,4 +1,5 @@
-// Package lru is a cache that drops the entry used longest ago. Anyone may import it.
+// Package lru implements a cache that evicts the least recently used entry. Any package may import
+// it.
 package lru
 
 import (
@@ -6,8 +7,8 @@ import (
 	"sync"
 )
 
-// Cache keeps the entries used last: so many, and so many bytes together unless there is only
-// one. It is safe for use by many goroutines.
+// Cache keeps the most recently used entries, limited by their number and, unless there is only
+// one, by their total size. It is safe for use by many goroutines.
 type Cache[K comparable, V any] struct {
 	entries int
 	bytes   int64
@@ -15,7 +16,7 @@ type Cache[K comparable, V any] struct {
 
 	mu    sync.Mutex
 	used  int64      // bytes
-	order *list.List // of *entry[K, V], the latest first
+	order *list.List // of *entry[K, V], most recent first
 	byKey map[K]*list.Element
 }
 
@@ -24,8 +25,8 @@ type entry[K comparable, V any] struct {
 	value V
 }
 
-// New makes a cache of at most so many entries, and of as many bytes by size; a nil size counts
-// none.
+// New returns a cache of at most the given number of entries and total bytes, as reported by size;
+// a nil size means no byte limit.
 func New[K comparable, V any](entries int, bytes int64, size func(V) int64) *Cache[K, V] {
 	if size == nil {
 		size = func(V) int64 { return 0 }

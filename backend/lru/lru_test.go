@@ -37,7 +37,7 @@ func TestBytesAreBounded(t *testing.T) {
 		return keys
 	}
 	for i := range 10 {
-		c.Put(i, 99) // replaced: only the second counts
+		c.Put(i, 99) // replaced: only the second value counts
 		c.Put(i, 25)
 	}
 	if got := kept(); len(got) != 1 || got[0] != 9 {

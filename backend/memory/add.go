@@ -17,7 +17,7 @@ import (
 	"helix/backend/storage"
 )
 
-// draft is a memory that is to be stored, checked and in normal form.
+// draft is a memory about to be stored, validated and normalized.
 type draft struct {
 	content    string
 	hash       [32]byte
@@ -35,11 +35,12 @@ type draft struct {
 	dedupe     bool
 	valence    *float64
 	byAgent    bool     // an agent wants to store it
-	key        []string // of the record of an import, which its id is derived from
-	place      int      // among the memories of one transaction, which are listed in this order
+	key        []string // natural key of the record in an import; the id is derived from it
+	place      int      // position among the memories of one transaction, in listing order
 }
 
-// checkDraft checks what a caller wants to store. at is the path of the item in the request.
+// checkDraft validates and normalizes what a caller wants to store. at is the prefix of the field
+// paths in errors.
 func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err error) {
 	d = &draft{typ: p.Type, tier: p.SalienceTier, pinned: p.Pinned, source: p.Source, sourceRef: p.SourceRef, occurredAt: p.OccurredAt,
 		dedupe: p.Dedupe == nil || *p.Dedupe}
@@ -76,7 +77,7 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 	}
 	d.byAgent = d.source == "agent" || !byPerson(ctx)
 	if d.byAgent && d.sourceRef == "" {
-		d.sourceRef = p.Session // where it comes from
+		d.sourceRef = p.Session // the session that produced it
 	}
 	if len(d.sourceRef) > maxRef {
 		return nil, invalid(at+"sourceRef", "sourceRef is longer than 4 KiB.")
@@ -109,9 +110,10 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 	return d, err
 }
 
-// Add stores one memory. With Dedupe, text that is there already is not stored twice: its
-// memory gets the missing tags. What was handed to a program or an agent in the last day is not
-// stored again for one: the memory that it repeats is reinforced, and the answer has no item.
+// Add stores one memory. With Dedupe, a text that already exists is not stored again; the existing
+// memory gets the missing tags and is returned with Deduplicated set. If the caller is a program or
+// an agent and the text was returned to one in the last day, nothing is stored: the memory that the
+// text repeats is reinforced, and the result has no item.
 func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 	d, err := checkDraft(ctx, "", p)
 	if err != nil {
@@ -125,7 +127,7 @@ func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 	return out, err
 }
 
-// announce publishes what was added, and what was there already and is changed.
+// announce publishes "add" for the new memories in results and "update" for the deduplicated ones.
 func announce(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
 	var added, known []uuid.UUID
 	for _, r := range results {
@@ -141,7 +143,7 @@ func announce(tx *storage.Tx, user uuid.UUID, results ...AddResult) {
 	changed(tx, user, "update", known...)
 }
 
-// AddBatch stores several; one that is refused does not stop the others.
+// AddBatch stores several memories. A rejected item has its Error set and does not stop the others.
 func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResult, error) {
 	switch {
 	case len(p.Items) == 0:
@@ -178,7 +180,6 @@ func (s *Service) AddBatch(ctx context.Context, p AddBatchParams) (AddBatchResul
 	return out, nil
 }
 
-// addTx stores a draft and announces it.
 func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
 	r, err := s.storeDraft(tx, user, d)
 	if err == nil {
@@ -187,7 +188,7 @@ func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, er
 	return r, err
 }
 
-// storeDraft stores a draft, unless its text is there already or comes from memory itself.
+// storeDraft stores a draft unless its text already exists or repeats text that memory returned recently.
 func (s *Service) storeDraft(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
 	if d.byAgent {
 		if known, err := s.recalled(tx, user, d.content); err != nil || known {
@@ -210,8 +211,8 @@ func (s *Service) storeDraft(tx *storage.Tx, user uuid.UUID, d *draft) (AddResul
 	return AddResult{Item: &m.Item}, nil
 }
 
-// sameText finds the memory that has the text of d, adds tags that it lacks, and counts one
-// reinforcement. nil: there is none.
+// sameText finds the memory with the same text as d, adds the tags it lacks and reinforces it. It
+// returns nil if there is no such memory.
 func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow, error) {
 	var id uuid.UUID
 	err := tx.QueryRow(`SELECT id FROM memories INDEXED BY memories_hash
@@ -246,7 +247,7 @@ func (s *Service) sameText(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	return m, nil
 }
 
-// insertTx stores a draft as a new memory and makes it findable, without an event.
+// insertTx inserts a draft as a new memory and indexes it for search. It publishes no event.
 func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow, error) {
 	id, err := s.insertRow(tx, user, d)
 	if err != nil {
@@ -271,12 +272,12 @@ func (s *Service) insertTx(tx *storage.Tx, user uuid.UUID, d *draft) (*memoryRow
 	return m, nil
 }
 
-// at is when a new memory counts as created.
+// at returns the creation time of the new memory.
 func (d *draft) at(tx *storage.Tx) time.Time {
 	return tx.Now.Add(duration.Of(d.place, time.Microsecond))
 }
 
-// insertRow stores the row of a draft and gives it its id.
+// insertRow inserts the row of a draft and assigns its id.
 func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.UUID, err error) {
 	for generation := 0; ; generation++ {
 		if id = storage.NewID(); d.key != nil {
@@ -295,7 +296,7 @@ func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.U
 	}
 }
 
-// micros is a time as it is stored: in UTC, to the microsecond.
+// micros converts a time to its stored form: UTC, with microsecond precision.
 func micros(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
@@ -304,26 +305,26 @@ func micros(t *time.Time) *time.Time {
 	return &u
 }
 
-// How much of what was forgotten of a memory comes back when it is reinforced, from 0 to 1.
+// Fractions of the lost retention that a reinforcement restores, 0 to 1.
 const (
-	gainReview  = 0.3 // it was opened
-	gainConfirm = 0.5 // it was pinned, or said again
+	gainReview  = 0.3 // the person opened it
+	gainConfirm = 0.5 // it was pinned or stated again
 	gainEdit    = 0.5
 	gainUse     = 0.2 // an answer or a program used it
 
-	useEvery = time.Hour // a use counts once in this time
+	useEvery = time.Hour // minimum time between two reinforcements by use
 )
 
-// reinforce counts that a memory was pinned, confirmed, opened or cited. The version changes, so
-// that a decay computed from the row before is not written over it.
+// reinforce records that a memory was pinned, confirmed, opened or cited. It increments the
+// version, so that a retention computed from the previous row does not overwrite it.
 func reinforce(tx *storage.Tx, m *memoryRow, gain float64) error {
 	m.Version++
 	return strengthen(tx, m, gain)
 }
 
-// strengthen is reinforce within a change that has its own version, which m has already.
+// strengthen is reinforce as part of a change that has already incremented m.Version.
 func strengthen(tx *storage.Tx, m *memoryRow, gain float64) error {
-	retained := m.InitialStrength // nothing has decayed yet
+	retained := m.InitialStrength // no decay has been computed yet
 	if m.Retention != nil {
 		retained = *m.Retention
 	}
@@ -344,8 +345,8 @@ func strengthen(tx *storage.Tx, m *memoryRow, gain float64) error {
 	return nil
 }
 
-// use reinforces a memory that an answer or a program used, unless it was reinforced in the last
-// hour: who repeats a memory does not make it stronger each time.
+// use reinforces a memory that an answer or a program used, unless it was reinforced within the
+// last hour. Repeated use within an hour must not strengthen it each time.
 func use(tx *storage.Tx, m *memoryRow) error {
 	if m.LastReinforcedAt != nil && tx.Now.Sub(*m.LastReinforcedAt) < useEvery {
 		return nil
@@ -353,17 +354,17 @@ func use(tx *storage.Tx, m *memoryRow) error {
 	return reinforce(tx, m, gainUse)
 }
 
-// reinforceUndo is what a reinforcement changed of a memory.
+// reinforceUndo holds the values of a memory before a reinforcement.
 type reinforceUndo struct {
 	ID        uuid.UUID  `json:"id"`
 	Strength  float64    `json:"strength"`
 	At        *time.Time `json:"at"`
 	Retention *float64   `json:"retention"`
-	Set       int64      `json:"set"` // the version that it made
+	Set       int64      `json:"set"` // the version after the reinforcement
 }
 
-// Reinforce counts that memories were reviewed or confirmed: gain is the share of what was
-// forgotten that comes back, 0 to 1. With hourly it counts only once an hour.
+// Reinforce records that memories were reviewed or confirmed. gain is the fraction of the lost retention
+// to restore, 0 to 1. With hourly set, memories that were reinforced within the last hour are skipped.
 func (s *Service) Reinforce(ctx context.Context, ids []uuid.UUID, gain float64, hourly bool) (ItemsResult, error) {
 	return s.changeMany(ctx, ids, undoReinforce, func(tx *storage.Tx, m *memoryRow) (any, error) {
 		if hourly && m.LastReinforcedAt != nil && tx.Now.Sub(*m.LastReinforcedAt) < useEvery {
@@ -374,7 +375,7 @@ func (s *Service) Reinforce(ctx context.Context, ids []uuid.UUID, gain float64, 
 	})
 }
 
-// Get gives one memory. With Touch the person has opened it, which reinforces it.
+// Get returns one memory. Touch means that the person opened it, which reinforces it.
 func (s *Service) Get(ctx context.Context, p GetParams) (Item, error) {
 	id, err := parseID("id", p.ID)
 	if err != nil {
@@ -402,8 +403,8 @@ func (s *Service) Get(ctx context.Context, p GetParams) (Item, error) {
 	return m.Item, s.handedOut(ctx, search.Hit{ID: m.ID, Kind: KindMemory})
 }
 
-// Cite reinforces the memories that an answer of the agent cites, each at most once an hour;
-// those that are not there any more are passed over.
+// Cite reinforces the memories that an agent's answer cites, each at most once an hour. Ids that no
+// longer exist are skipped.
 func (s *Service) Cite(ctx context.Context, ids []uuid.UUID) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		ms, err := s.memoriesOf(tx, identity.UserID(ctx), ids)

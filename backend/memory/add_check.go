@@ -24,14 +24,14 @@ const (
 var (
 	memoryTypes = []string{"episodic", "semantic", "procedural"}
 	sources     = []string{"manual", "note", "agent", "chatgpt", "claude", "markdown", "text", "jsonl", "locomo", "voice", "document", "tool"}
-	foreign     = []string{"chatgpt", "claude", "markdown", "text", "jsonl", "locomo", "document", "tool"} // untrusted unless the caller says otherwise
+	foreign     = []string{"chatgpt", "claude", "markdown", "text", "jsonl", "locomo", "document", "tool"} // untrusted by default
 )
 
-// textHash is the content_hash of a text in normal form.
+// textHash returns the content_hash of a normalized text.
 func textHash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
 func checkContent(field, text string) (string, error) {
-	if len(text) > 2*maxContent { // NFC may shorten a text a little
+	if len(text) > 2*maxContent { // NFC may shorten a text slightly
 		return "", invalid(field, "Longer than 64 KiB: import it as a document")
 	}
 	text = search.NormalText(text)
@@ -44,8 +44,7 @@ func checkContent(field, text string) (string, error) {
 	return text, nil
 }
 
-// visible reports whether a rune shows anything, alone: a byte order mark or a zero width space
-// does not.
+// visible reports whether a rune is visible on its own. A byte order mark or a zero-width space is not.
 func visible(r rune) bool {
 	return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
 }
@@ -64,13 +63,13 @@ func checkLayer(field string, layer int) error {
 	return nil
 }
 
-// tierSalience are the tiers of salience with their values, highest first.
+// tierSalience lists the tiers of salience and their values, highest first.
 var tierSalience = []struct {
 	tier  string
 	value float64
 }{{"critical", 100}, {"high", 75}, {"medium", 50}, {"low", 25}}
 
-// salienceOf is the value of a tier.
+// salienceOf returns the value of a tier.
 func salienceOf(field, tier string) (float64, error) {
 	for _, t := range tierSalience {
 		if t.tier == tier {
@@ -88,13 +87,13 @@ func checkValence(field string, v float64) error {
 }
 
 func checkTime(field string, t *time.Time) error {
-	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) { // as it is stored and answered
+	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) { // the range that RFC 3339 can represent
 		return invalid(field, "%s is not a date between the years 1 and 9999.", field)
 	}
 	return nil
 }
 
-// checkMetadata gives metadata as one JSON object without space; nothing is {}.
+// checkMetadata returns metadata as one compact JSON object; empty or null input becomes {}.
 func checkMetadata(field string, raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" {
 		return json.RawMessage("{}"), nil
@@ -109,7 +108,7 @@ func checkMetadata(field string, raw json.RawMessage) (json.RawMessage, error) {
 	return buf.Bytes(), nil
 }
 
-// checkTags gives tags in normal form, each once, in order.
+// checkTags returns the tags normalized, sorted and without duplicates.
 func checkTags(field string, tags []string) ([]string, error) {
 	out := make([]string, 0, len(tags))
 	for _, t := range tags {

@@ -47,7 +47,7 @@ func TestAddRefuses(t *testing.T) {
 	if n := b.count(t, `SELECT count(*) FROM memories`); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
-	// What is just short enough is taken.
+	// Texts and tags at the limit are accepted.
 	must(b.Add(b.ctx, AddParams{Content: strings.Repeat("é", maxContent/2), Tags: []string{strings.Repeat("ä", 64), "", " "}}))(t)
 }
 
@@ -126,7 +126,7 @@ func TestEveryKindOfRowLoads(t *testing.T) {
 	if l.Total != int64(len(sources)) || *l.Items[0].EmotionalValence != -0.5 || *l.Items[0].Retention != 0.25 || l.Items[0].InitialStrength != 0.5 {
 		t.Fatalf("%+v", l)
 	}
-	// A row that cannot be read is an error, not a gap.
+	// An unreadable row is an error and is not skipped.
 	b.exec(t, `UPDATE memories SET content = x'01ff00' WHERE id = (SELECT id FROM memories WHERE type = 'procedural' LIMIT 1)`)
 	if _, err := b.List(b.ctx, ListParams{Limit: 200}); err == nil {
 		t.Fatal("a damaged text was passed over")
@@ -153,7 +153,7 @@ func TestTimesComeBack(t *testing.T) {
 			t.Errorf("%s came back as %v", text, got.OccurredAt)
 		}
 	}
-	// With and without fractions they are in the order of time, and none is last.
+	// Times with and without fractions sort chronologically, and missing ones last.
 	none := b.add(t, "no time")
 	l := must(b.List(b.ctx, ListParams{Sort: "occurred"}))(t)
 	for i := 1; i < len(l.Items)-1; i++ {
@@ -166,7 +166,7 @@ func TestTimesComeBack(t *testing.T) {
 	}
 }
 
-func TestTextsThatShowNothing(t *testing.T) {
+func TestInvisibleTextsAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	for _, text := range []string{"\u200b", "\ufeff", "\u200e \u2060", "\x01\x02"} {
@@ -178,8 +178,8 @@ func TestTextsThatShowNothing(t *testing.T) {
 	}
 }
 
-// TestTimesAreInRangeInUTC has times whose year is in range in their zone only: as they are
-// told, in UTC, no JSON could name them.
+// TestTimesAreInRangeInUTC uses times whose year is in range only in their own zone: in UTC, in
+// which they are returned, JSON cannot represent them.
 func TestTimesAreInRangeInUTC(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -201,7 +201,7 @@ func TestTimesAreInRangeInUTC(t *testing.T) {
 	}
 }
 
-// TestFullDiskChangesNothing writes more than there is room for, in each way.
+// TestFullDiskChangesNothing performs each kind of write on a full disk.
 func TestFullDiskChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})

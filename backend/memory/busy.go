@@ -2,8 +2,8 @@ package memory
 
 import "helix/backend/pause"
 
-// Busy reports whether an import is adding records right now; housekeeping waits for the end.
-// One that waits for space does not count, or nothing would ever make room for it.
+// Busy reports whether an import is adding records right now. Housekeeping waits until it is not.
+// An import that waits for disk space is not busy: housekeeping has to run to free that space.
 func (s *Service) Busy() bool {
 	s.imports.mu.Lock()
 	defer s.imports.mu.Unlock()

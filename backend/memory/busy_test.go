@@ -8,8 +8,8 @@ import (
 	"helix/backend/pause"
 )
 
-// On a nearly full disk an import waits and says so, without keeping housekeeping away; with
-// room again it ends as if nothing had been.
+// On a nearly full disk an import waits and reports that, but does not block housekeeping. Once
+// there is space again it completes normally.
 func TestImportsWaitForSpace(t *testing.T) {
 	t.Parallel()
 	hold, err := pause.Open("", bus.New())

@@ -10,7 +10,7 @@ import (
 	"helix/backend/trash"
 )
 
-// Callables are the built-in steps of memory.
+// Callables returns the built-in steps of memory.
 func (s *Service) Callables() []callable.Func {
 	return []callable.Func{
 		{
@@ -56,7 +56,7 @@ func (s *Service) Callables() []callable.Func {
 				SalienceTier  string
 			}) (any, error) {
 				p := AddParams{Content: in.Content, Type: in.Type, Layer: in.Layer, Tags: in.Tags, OccurredAt: in.OccurredAt, SalienceTier: in.SalienceTier}
-				if r.Caller.Kind != "" { // a program wrote it, from data that may come from anywhere
+				if r.Caller.Kind != "" { // a program wrote it, from data of any origin
 					untrusted := true
 					p.Source, p.Untrusted, p.SourceRef = "tool", &untrusted, r.Caller.Kind+":"+r.Caller.Run.String()
 				}
@@ -66,7 +66,7 @@ func (s *Service) Callables() []callable.Func {
 	}
 }
 
-// AgentCallables are the tools with which an agent corrects memories. Both can be undone.
+// AgentCallables returns the tools with which an agent corrects memories. Both can be undone.
 func (s *Service) AgentCallables() []callable.Func {
 	return []callable.Func{
 		{
@@ -85,7 +85,7 @@ func (s *Service) AgentCallables() []callable.Func {
 					return nil, err
 				}
 				p := UpdateParams{ID: in.ID, Version: now.Version, Content: in.Content, Tags: in.Tags}
-				if in.Content != nil && r.Caller.Kind != "" { // a program wrote it, from data that may come from anywhere
+				if in.Content != nil && r.Caller.Kind != "" { // a program wrote it, from data of any origin
 					untrusted := true
 					p.Untrusted = &untrusted
 				}

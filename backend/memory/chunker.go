@@ -8,26 +8,25 @@ import (
 	"helix/backend/memory/search"
 )
 
-// How documents are cut, in characters (Unicode code points).
+// Sizes of the parts that a document is cut into, in characters (Unicode code points).
 const (
 	chunkSize    = 640
 	chunkOverlap = 96
-	chunkLeast   = chunkSize / 2 // of a part that is not the last of its section
+	chunkLeast   = chunkSize / 2 // minimum size of a part, except the last of a section
 )
 
-// extent is a part of a text: text[start:end], in bytes. It begins and ends with something
-// that is not white space, at most chunkSize characters long.
+// extent is the part text[start:end] of a text, in bytes. It has at most chunkSize characters, and
+// neither its first nor its last is white space.
 type extent struct {
-	heading    string // where it stands, from the outermost heading to its own
+	heading    string // heading path, from the outermost heading to its own
 	start, end int
 }
 
-// cutText cuts a text into extents. Each but the last of a section ends at the best place in
-// its second half: the end of a paragraph, else of a sentence, of a line, of a word, and in
-// text without any of these, wherever no character is torn from its marks. The next begins up
-// to chunkOverlap characters before that, at the beginning of a sentence or word. Between
-// extents that do not overlap must not be blank. With markdown, headings
-// begin sections, and no extent reaches over one.
+// cutText cuts a text into extents. Every extent except the last of a section ends at the best
+// place in its second half: the end of a paragraph, else of a sentence, of a line, or of a word.
+// Text without any of these is cut anywhere between grapheme clusters. The next extent begins up to
+// chunkOverlap characters earlier, at the beginning of a sentence or word. Text that no extent
+// covers is white space. With markdown, headings begin sections, and no extent spans two sections.
 func cutText(text string, markdown bool) []extent {
 	sections := []section{{end: len(text)}}
 	if markdown {
@@ -51,7 +50,7 @@ func cutSection(out []extent, text string, s section) []extent {
 		cut := bestCut(text, start, limit, end)
 		_, last := trim(text, start, cut)
 		out = append(out, extent{s.heading, start, last})
-		// Over a hole of white space nothing is carried: there may be no room for what follows it.
+		// No overlap across a long stretch of white space: it might leave no room for the text after it.
 		after, _ := trim(text, cut, end)
 		if after > forward(text, cut, end, chunkOverlap) {
 			start = after
@@ -63,7 +62,7 @@ func cutSection(out []extent, text string, s section) []extent {
 	return out
 }
 
-// The places where a text may be cut, from bad to good.
+// Kinds of places where a text may be cut, from worst to best.
 const (
 	cutWord = iota + 1
 	cutLine
@@ -72,7 +71,7 @@ const (
 	cutKinds
 )
 
-// bestCut gives where the extent from start ends, at most at limit.
+// bestCut returns where the extent that begins at start should end, limit at the latest.
 func bestCut(text string, start, limit, end int) int {
 	least := forward(text, start, limit, chunkLeast)
 	var at [cutKinds]int
@@ -89,11 +88,11 @@ func bestCut(text string, start, limit, end int) int {
 	return graphemeBoundary(text, least, limit, end)
 }
 
-// overlapStart gives where the extent after the one that ends at cut begins.
+// overlapStart returns where the extent after the one that ends at cut begins.
 func overlapStart(text string, start, cut int) int {
 	back := backward(text, start, cut, chunkOverlap)
 	var at [cutKinds]int
-	// The rune before back says whether a word begins there.
+	// The rune before back determines whether a word begins at back.
 	breaks(text, backward(text, start, back, 1), cut, cut, func(pos, kind int) {
 		if pos, _ = trim(text, pos, cut); pos < back || pos >= cut {
 			return
@@ -124,11 +123,11 @@ func overlapStart(text string, start, cut int) int {
 	return back
 }
 
-// breaks calls fn for each place after start, up to limit, where the text may be cut. What
-// follows limit, up to end, only tells whether limit itself is such a place.
+// breaks calls fn for each place after start, up to limit, where the text may be cut. The text
+// between limit and end is only used to decide whether limit is such a place.
 func breaks(text string, start, limit, end int, fn func(pos, kind int)) {
 	var prev rune
-	stop, wide, blank := false, false, false // a sentence has ended; without need of a space; only white space since the line began
+	stop, wide, blank := false, false, false // a sentence has ended; it needs no space after it; only white space since the line began
 	for i := start; i <= limit; {
 		r, size := rune(' '), 1
 		if i < end {
@@ -171,7 +170,7 @@ func isStop(r rune) bool {
 	return isWideStop(r)
 }
 
-// isWideStop is for the full stops of scripts that put no space after them.
+// isWideStop reports whether r is a full stop in a script that puts no space after it.
 func isWideStop(r rune) bool {
 	switch r {
 	case '。', '！', '？', '｡', '．':
@@ -184,8 +183,8 @@ func isCloser(r rune) bool {
 	return r == '"' || r == '\'' || unicode.In(r, unicode.Pe, unicode.Pf)
 }
 
-// graphemeBoundary gives the last place from least to pos where no character is cut from the marks that
-// follow it; pos when there is none near.
+// graphemeBoundary returns the last position from least to pos that does not separate a character
+// from its combining marks, or pos if there is none nearby.
 func graphemeBoundary(text string, least, pos, end int) int {
 	at := pos
 	for n := 0; n < 32 && at > least && at < end; n++ {
@@ -197,19 +196,19 @@ func graphemeBoundary(text string, least, pos, end int) int {
 		at -= size
 	}
 	if at > least && at < pos {
-		return pos // marks without end
+		return pos // an unbounded run of marks
 	}
 	return max(at, least)
 }
 
 const zeroWidthJoiner = '\u200d'
 
-// isMark reports whether a rune changes the one before it.
+// isMark reports whether a rune modifies the one before it.
 func isMark(r rune) bool {
 	return r == zeroWidthJoiner || unicode.Is(unicode.M, r) || r >= 0x1f3fb && r <= 0x1f3ff
 }
 
-// forward gives the place n characters after pos, at most end.
+// forward returns the position n characters after pos, end at the most.
 func forward(text string, pos, end, n int) int {
 	for ; n > 0 && pos < end; n-- {
 		_, size := utf8.DecodeRuneInString(text[pos:end])
@@ -218,7 +217,7 @@ func forward(text string, pos, end, n int) int {
 	return pos
 }
 
-// backward gives the place n characters before pos, at least start.
+// backward returns the position n characters before pos, start at the least.
 func backward(text string, start, pos, n int) int {
 	for ; n > 0 && pos > start; n-- {
 		_, size := utf8.DecodeLastRuneInString(text[start:pos])
@@ -227,7 +226,7 @@ func backward(text string, start, pos, n int) int {
 	return pos
 }
 
-// trim leaves out the white space at both ends of text[start:end].
+// trim narrows text[start:end] to exclude white space at both ends.
 func trim(text string, start, end int) (int, int) {
 	s := text[start:end]
 	left := len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace))
@@ -235,7 +234,7 @@ func trim(text string, start, end int) (int, int) {
 	return start + left, max(start+left, start+right)
 }
 
-// utf16Offsets gives the places of extents in UTF-16 code units, as JavaScript counts them.
+// utf16Offsets converts the offsets of extents to UTF-16 code units, which JavaScript uses.
 func utf16Offsets(text string, extents []extent) (starts, ends []int64) {
 	starts, ends = make([]int64, len(extents)), make([]int64, len(extents))
 	pos, units := 0, int64(0)

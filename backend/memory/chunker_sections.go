@@ -15,12 +15,12 @@ type section struct {
 
 const headingMax = 120 // characters of one heading
 
-// cutSections cuts Markdown at its headings (# to ######, CommonMark 0.31 section 4.2), but not
-// inside fenced code. A heading with nothing under it belongs to the section that follows.
+// cutSections cuts Markdown at its headings (# to ######, CommonMark 0.31 section 4.2), ignoring
+// fenced code blocks. A heading with no text under it belongs to the section that follows.
 func cutSections(text string) []section {
 	var out []section
 	var path [6]string
-	heading, start, bare := "", 0, false // bare: nothing but headings since start
+	heading, start, bare := "", 0, false // bare: only headings since start
 	fence := ""
 	for pos := 0; pos < len(text); {
 		end := len(text)
@@ -56,7 +56,7 @@ func cutSections(text string) []section {
 	return append(out, section{heading, start, len(text)})
 }
 
-// atxHeading reads a heading; level 0 is none.
+// atxHeading parses a heading line. Level 0 means that the line is not a heading.
 func atxHeading(line string) (level int, title string) {
 	s := strings.TrimLeft(line, " ")
 	if len(line)-len(s) > 3 {
@@ -84,7 +84,7 @@ func joinHeadings(path []string) string {
 	return strings.Join(named, search.HeadingJoin)
 }
 
-// cutRunes gives at most the first n characters.
+// cutRunes returns the first n characters of s, or all of s if it is shorter.
 func cutRunes(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s

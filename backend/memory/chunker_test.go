@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// checkExtents holds for every text: the parts are in order, none is too long, each begins and
-// ends with something, nothing but white space is left out, and what overlaps is not too much.
+// checkExtents checks the invariants for every text: the parts are in order, none is too long, none
+// begins or ends with white space, only white space is left out, and overlaps are limited.
 func checkExtents(t *testing.T, text string, parts []extent) {
 	t.Helper()
 	var whole strings.Builder
@@ -207,7 +207,7 @@ func TestHeadings(t *testing.T) {
 	}
 }
 
-// An edit in one place leaves most parts of a long text as they were.
+// A local edit leaves most parts of a long text unchanged.
 func TestCutTextIsStable(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 5))

@@ -14,14 +14,14 @@ import (
 	"helix/backend/storage"
 )
 
-// conversationRow is a row of conversations, without a count of its turns.
+// conversationRow is a row of conversations, without the number of its turns.
 type conversationRow struct {
 	Conversation
 	user     uuid.UUID
 	typ      string
 	layer    int
 	metadata json.RawMessage
-	retitled bool // an import has just changed its title
+	retitled bool // an import has just changed the title
 }
 
 const conversationColumns = `id, user_id, source, external_id, title, participants, tags, untrusted, type, coalesce(layer, 0), metadata,
@@ -37,7 +37,8 @@ func scanConversation(r storage.Row, more ...any) (*conversationRow, error) {
 	return c, err
 }
 
-// conversation reads one conversation of user that is not in the trash.
+// conversation returns a conversation of user, or a NotFound error if it does not exist or
+// is in the trash.
 func conversation(tx *storage.Tx, user, id uuid.UUID) (*conversationRow, error) {
 	return scanConversation(tx.QueryRow(`SELECT `+conversationColumns+` FROM conversations WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, user))
 }
@@ -49,7 +50,7 @@ type turnRow struct {
 	createdAt time.Time
 }
 
-// entry is a turn as search sees it.
+// entry returns a turn as a search entry.
 func (c *conversationRow) entry(t *turnRow) *search.Entry {
 	return &search.Entry{
 		Kind: KindTurn, ID: t.ID, Parent: c.ID, Seq: t.Seq, User: c.user, Title: c.Title, Tags: c.Tags, Text: t.Text, Hash: t.hash, Type: c.typ, Layer: c.layer,
@@ -78,7 +79,7 @@ func (s *Service) turns(tx *storage.Tx, conversation uuid.UUID, limit, offset in
 	return out, err
 }
 
-// Conversations lists conversations, the latest first and those without a time last.
+// Conversations lists conversations, latest first; those without a time come last.
 func (s *Service) Conversations(ctx context.Context, p PageParams) (ConversationsResult, error) {
 	out := ConversationsResult{Conversations: []Conversation{}}
 	total, err := conversationParent.list(ctx, s, p, func(row storage.Row) error {
@@ -95,8 +96,8 @@ func (s *Service) Conversations(ctx context.Context, p PageParams) (Conversation
 	return out, err
 }
 
-// Conversation gives turns of one conversation, in order: a page, or the page that has the turn
-// AroundSeq in its middle.
+// Conversation returns turns of one conversation, in order: the page at the offset, or the page
+// with the turn AroundSeq in its middle.
 func (s *Service) Conversation(ctx context.Context, p ConversationParams) (ConversationResult, error) {
 	out := ConversationResult{Turns: []Turn{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
@@ -128,13 +129,13 @@ func (s *Service) Conversation(ctx context.Context, p ConversationParams) (Conve
 	return out, s.handedOutParts(ctx, KindTurn, ids)
 }
 
-// DeleteConversation moves a conversation to the trash; search forgets its turns at once.
+// DeleteConversation moves a conversation to the trash and removes its turns from search.
 func (s *Service) DeleteConversation(ctx context.Context, p ConversationIDParams) (CountResult, error) {
 	return conversationParent.delete(ctx, s, p.ID)
 }
 
-// putConversation puts all turns of a conversation into search; known: only their attributes
-// changed.
+// putConversation indexes all turns of a conversation for search. known means that only their
+// attributes changed.
 func (s *Service) putConversation(tx *storage.Tx, user, id uuid.UUID, known bool) error {
 	c, err := conversation(tx, user, id)
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"helix/backend/storage"
 )
 
-// trustUndo names the rows that an act marked or cleared.
+// trustUndo names the rows that one call of SetUntrusted changed.
 type trustUndo struct {
-	Set           bool        `json:"set"` // what the act made them
+	Set           bool        `json:"set"` // the value that was set
 	Memories      []uuid.UUID `json:"memories,omitempty"`
 	Conversations []uuid.UUID `json:"conversations,omitempty"`
 	Documents     []uuid.UUID `json:"documents,omitempty"`
 }
 
-const trustUndoRows = 10_000 // more cannot be undone by a token
+const trustUndoRows = 10_000 // a larger change gets no undo token
 
-// SetUntrusted says whether what came from a source is quoted as foreign text: a conversation,
-// a document, or everything of an importer. Only a person can call something trusted.
+// SetUntrusted sets whether texts from a source are quoted to models as untrusted: a conversation,
+// a document, or everything of one importer. Only a person can mark a source as trusted.
 func (s *Service) SetUntrusted(ctx context.Context, p TrustParams) (CountResult, error) {
 	given := 0
 	for _, is := range []bool{p.ConversationID != nil, p.DocumentID != nil, p.Source != ""} {
@@ -56,7 +56,7 @@ func (s *Service) SetUntrusted(ctx context.Context, p TrustParams) (CountResult,
 	return out, err
 }
 
-// trustTargets finds what p names and is not yet as p wants it.
+// trustTargets returns the rows that p names and that do not yet have the requested value.
 func (s *Service) trustTargets(tx *storage.Tx, user uuid.UUID, p TrustParams) (u trustUndo, err error) {
 	u.Set = p.Untrusted
 	switch {
@@ -82,7 +82,7 @@ func (s *Service) trustTargets(tx *storage.Tx, user uuid.UUID, p TrustParams) (u
 	return u, nil
 }
 
-// trust marks or clears rows, and tells search of all their parts.
+// trust sets or clears the untrusted mark of rows and updates all their parts in search.
 func (s *Service) trust(tx *storage.Tx, user uuid.UUID, u trustUndo, untrusted bool) error {
 	for _, t := range []struct {
 		table string
@@ -112,8 +112,8 @@ func (s *Service) trust(tx *storage.Tx, user uuid.UUID, u trustUndo, untrusted b
 	return nil
 }
 
-// undoTrusting gives those rows their former mark that still are as the act made them.
-func (s *Service) undoTrusting(tx *storage.Tx, user uuid.UUID, u trustUndo) (int, error) {
+// undoSetUntrusted restores the previous mark of those rows that still have the value u set.
+func (s *Service) undoSetUntrusted(tx *storage.Tx, user uuid.UUID, u trustUndo) (int, error) {
 	n := 0
 	for table, ids := range map[string]*[]uuid.UUID{"memories": &u.Memories, "conversations": &u.Conversations, "documents": &u.Documents} {
 		var still []uuid.UUID

@@ -11,7 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Passage is one text of a person for analysis: a memory, or a message of a conversation.
+// Passage is a person's text for analysis: a memory, or a message of a conversation.
 type Passage struct {
 	Kind     string // KindMemory or KindTurn
 	ID       uuid.UUID
@@ -26,16 +26,16 @@ type Passage struct {
 
 // CorpusFilter selects passages; zero fields select all.
 type CorpusFilter struct {
-	From, To *time.Time // From is included, To is not
+	From, To *time.Time // From is inclusive, To exclusive
 	IDs      []uuid.UUID
-	Limit    int // the newest ones
+	Limit    int // the newest ones; 0: no limit
 }
 
-// The other side of these sources is a model, whose words say nothing about the person.
+// In these sources the other speaker is a model, whose messages say nothing about the person.
 const corpusTurns = `(t.role = 'user' OR c.source NOT IN ('chatgpt', 'claude', 'agent', 'jsonl'))`
 
-// CorpusTx returns passages of the caller that are not in the trash, oldest first, and the id of
-// the model of their vectors ("" without one). Documents are left out: others wrote them.
+// CorpusTx returns passages of the caller that are not in the trash, oldest first, and the id of the model
+// of their vectors ("" without a model). Documents are excluded, because other people wrote them.
 func (s *Service) CorpusTx(ctx context.Context, tx *storage.Tx, f CorpusFilter) (model string, list []Passage, err error) {
 	dims := 0
 	if len(s.embedding.models) > 0 {
@@ -89,7 +89,7 @@ func (s *Service) CorpusTx(ctx context.Context, tx *storage.Tx, f CorpusFilter) 
 		if parent != nil {
 			p.Parent = *parent
 		}
-		if p.Speaker == "You" { // as the importers of exports name the person
+		if p.Speaker == "You" { // the name that importers give the person
 			p.Speaker = ""
 		}
 		if p.Text, err = s.open(search.Table(p.Kind), "content", p.ID, content); err != nil || len(vec) == 0 {

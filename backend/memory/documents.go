@@ -17,23 +17,23 @@ import (
 	"helix/backend/storage"
 )
 
-// documentIn is a document as its source has it now.
+// documentIn is the present state of a document at its source.
 type documentIn struct {
 	user       uuid.UUID
 	source     string // document, markdown, text, …
-	uri        string // unique for a user
-	title      string // "": as before, or the end of the uri
-	mime       string // "": as before, or text/plain
+	uri        string // unique per user
+	title      string // "": unchanged, or the end of the uri
+	mime       string // "": unchanged, or text/plain
 	tags       []string
-	untrusted  *bool // nil: as before, or true
+	untrusted  *bool // nil: unchanged, or true
 	layer      int
 	typ        string // "": semantic
 	occurredAt *time.Time
 	metadata   json.RawMessage
-	hash       [32]byte // of the whole; zero: made from the parts
+	hash       [32]byte // of the whole; zero: computed from the parts
 	parts      []part
 
-	// Vectors that were made before the transaction, by the hash of their text.
+	// Vectors that were computed before the transaction, by the hash of their text.
 	model   string
 	vectors map[[32]byte][]float32
 }
@@ -43,13 +43,12 @@ type part struct {
 	seq        int64
 	heading    string
 	text       string
-	start, end *int64 // in the document
+	start, end *int64 // offsets in the document
 	metadata   json.RawMessage
 
-	hash [32]byte // of the text; upsertDocument fills it
+	hash [32]byte // of the text; set by upsertDocument
 }
 
-// cutParts cuts the text of a document.
 func cutParts(text string, markdown bool) []part {
 	extents := cutText(text, markdown)
 	starts, ends := utf16Offsets(text, extents)
@@ -60,27 +59,27 @@ func cutParts(text string, markdown bool) []part {
 	return out
 }
 
-// upserted is what upsertDocument did.
+// upserted is the result of upsertDocument.
 type upserted struct {
 	id       uuid.UUID
 	added    int
-	kept     int // with id and vector
+	kept     int // kept their id and vector
 	removed  int
-	embedded int  // of added, those that have their vectors already
+	embedded int  // number of added parts that already have a vector
 	created  bool // the document is new
 	changed  bool // something was written
 }
 
-// storedPart is a chunk as it is stored.
+// storedPart is a stored chunk.
 type storedPart struct {
 	part
 	id        uuid.UUID
 	createdAt time.Time
 }
 
-// upsertDocument makes a document what d says, within the transaction: a reader sees the old
-// or the new one. Parts whose text did not change keep their ids and vectors, wherever they
-// stand now. A document in the trash comes back. Nothing is written when nothing changed.
+// upsertDocument brings a stored document to the state in d, within the transaction, so that a reader sees
+// either the old or the new document. Parts whose text did not change keep their ids and vectors even if
+// they moved. A document in the trash is restored. If nothing changed, nothing is written.
 func (s *Service) upsertDocument(tx *storage.Tx, d *documentIn) (upserted, error) {
 	for i := range d.parts {
 		p := &d.parts[i]
@@ -118,13 +117,13 @@ func (s *Service) upsertDocument(tx *storage.Tx, d *documentIn) (upserted, error
 	return out, err
 }
 
-// upsertParts brings the parts of a document to what d has.
+// upsertParts brings the stored parts of a document to the parts of d.
 func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentRow, stored []storedPart, out *upserted) error {
-	free := map[[32]byte][]int{} // stored parts that no part of d has taken yet, in order
+	free := map[[32]byte][]int{} // stored parts not yet matched with a part of d, in order
 	for i := range stored {
 		free[stored[i].hash] = append(free[stored[i].hash], i)
 	}
-	taken := make([]int, len(d.parts)) // the stored part of each, or -1
+	taken := make([]int, len(d.parts)) // index of the matching stored part, or -1
 	gone := make([]bool, len(stored))
 	for i := range gone {
 		gone[i] = true
@@ -159,7 +158,7 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 	if err := moveParts(tx, moves, top); err != nil {
 		return err
 	}
-	// What all parts of a document have in common stands in the entry of each.
+	// The attributes of the document are repeated in the entry of each part.
 	again := was != nil && (was.DeletedAt != nil || row.searchDiffers(was))
 	var entries []*search.Entry
 	for i, at := range taken {
@@ -203,7 +202,7 @@ func (s *Service) upsertParts(tx *storage.Tx, d *documentIn, row, was *documentR
 	return s.search.Put(tx, entries...)
 }
 
-// insertPart stores a part and gives it its id.
+// insertPart inserts a part and assigns its id.
 func (s *Service) insertPart(tx *storage.Tx, row *documentRow, p *part) (uuid.UUID, error) {
 	for generation := 0; ; generation++ {
 		id := derivedID(row.ID, p.seq, generation, string(p.hash[:]))
@@ -218,23 +217,23 @@ func (s *Service) insertPart(tx *storage.Tx, row *documentRow, p *part) (uuid.UU
 	}
 }
 
-// samePart reports whether all but place and text are equal.
+// samePart reports whether a and b are equal in everything but position and text.
 func samePart(a, b *part) bool {
 	same := func(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
 	return a.heading == b.heading && same(a.start, b.start) && same(a.end, b.end) && bytes.Equal(a.metadata, b.metadata)
 }
 
-// move takes a part from one place in its document to another.
+// move is the move of a part from one position in its document to another.
 type move struct {
 	id       uuid.UUID
 	from, to int64
 }
 
-// moveParts gives parts their new places. No two may have the same place even between two
-// statements, so the one that stands in the way goes first, and out of the way when all wait
-// for each other: beyond top, the last place in use. Only there is a row written twice.
+// moveParts moves parts to their new positions. Positions are unique even between two statements,
+// so the part that occupies a target moves first. If the moves form a cycle, one part is parked
+// beyond top, the last position in use, and is the only row written twice.
 func moveParts(tx *storage.Tx, moves []move, top int64) error {
-	at := make(map[int64]int, len(moves)) // who stands at a place
+	at := make(map[int64]int, len(moves)) // index of the move whose part occupies a position
 	for i, m := range moves {
 		at[m.from] = i
 	}
@@ -279,7 +278,7 @@ func moveParts(tx *storage.Tx, moves []move, top int64) error {
 	return nil
 }
 
-// removeParts takes parts away for good: row and tombstone stay, text and vector go.
+// removeParts deletes the text and vector of parts. The row remains as a tombstone.
 func (s *Service) removeParts(tx *storage.Tx, ids []uuid.UUID) error {
 	for _, id := range ids {
 		if _, err := tx.Exec(`UPDATE chunks SET content = '', content_hash = ?, heading = '', metadata = '{}', deleted_at = ?, updated_at = ? WHERE id = ?`,
@@ -320,7 +319,7 @@ func hashParts(parts []part) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// documentRow is a row of documents, without a count of its parts.
+// documentRow is a row of documents, without the number of its parts.
 type documentRow struct {
 	Document
 	user     uuid.UUID
@@ -346,7 +345,7 @@ func scanDocument(row storage.Row, more ...any) (*documentRow, error) {
 	return &r, err
 }
 
-// documentByURI gives the document of a source, also from the trash; nil is none.
+// documentByURI returns the document with a URI, including one in the trash, or nil.
 func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*documentRow, error) {
 	r, err := scanDocument(tx.QueryRow(`SELECT `+documentColumns+` FROM documents WHERE user_id = ? AND source_uri = ?`, user, uri))
 	if fault.Is(err, fault.NotFound) {
@@ -355,7 +354,7 @@ func (s *Service) documentByURI(tx *storage.Tx, user uuid.UUID, uri string) (*do
 	return r, err
 }
 
-// documentRow builds the row that d asks for. What d leaves open is taken from the present row.
+// documentRow builds the row for d. Fields that d leaves empty are taken from was.
 func (s *Service) documentRow(tx *storage.Tx, d *documentIn, was *documentRow) *documentRow {
 	r := &documentRow{user: d.user, typ: "semantic", metadata: json.RawMessage(`{}`), Document: Document{
 		ID: s.rootID(d.user, 0, "document", d.uri), Source: d.source, SourceURI: d.uri, Mime: "text/plain", Untrusted: true, Tags: []string{}, CreatedAt: tx.Now,
@@ -396,7 +395,7 @@ func (s *Service) documentRow(tx *storage.Tx, d *documentIn, was *documentRow) *
 	return r
 }
 
-// searchDiffers reports whether the entries of the parts are other ones now.
+// searchDiffers reports whether a change from was to r alters the search entries of the parts.
 func (r *documentRow) searchDiffers(was *documentRow) bool {
 	return r.Title != was.Title || r.Untrusted != was.Untrusted || !slices.Equal(r.Tags, was.Tags) || r.layer != was.layer || r.typ != was.typ ||
 		(r.OccurredAt == nil) != (was.OccurredAt == nil) || r.OccurredAt != nil && !r.OccurredAt.Equal(*was.OccurredAt)
@@ -420,7 +419,7 @@ func (r *documentRow) update(tx *storage.Tx) error {
 	return err
 }
 
-// entry gives a part as search sees it.
+// entry returns a part as a search entry.
 func (r *documentRow) entry(id uuid.UUID, p *part, createdAt time.Time) *search.Entry {
 	title := r.Title
 	if p.heading != "" {

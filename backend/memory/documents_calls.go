@@ -17,9 +17,9 @@ import (
 	"helix/backend/storage"
 )
 
-// Bounds of memory.upsert_chunks.
+// Limits of memory.upsert_chunks.
 const (
-	documentMax    = 8 << 20 // bytes of a text, or of all chunks
+	documentMax    = 8 << 20 // bytes of a text, or of all chunks together
 	chunkMax       = 64 << 10
 	chunksMax      = 20_000
 	uriMax         = 4096
@@ -27,9 +27,9 @@ const (
 	embedUpsertFor = 15 * time.Second
 )
 
-// UpsertChunks makes a document what the caller says it is now; parts that did not change
-// keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at
-// most: those of the rest, and all when that fails, are made in the background.
+// UpsertChunks replaces the content of a document. Parts that did not change keep their ids and
+// vectors. It computes the vectors of new parts first, for at most 15 seconds; the remaining ones,
+// or all of them after a failure, are computed in the background.
 func (s *Service) UpsertChunks(ctx context.Context, p UpsertParams) (UpsertResult, error) {
 	d, err := documentOf(identity.UserID(ctx), p)
 	if err != nil {
@@ -54,12 +54,12 @@ func (s *Service) UpsertChunks(ctx context.Context, p UpsertParams) (UpsertResul
 	return UpsertResult{DocumentID: r.id, Added: r.added, Kept: r.kept, Removed: r.removed, Embedded: r.embedded}, nil
 }
 
-// storable puts a mark in the place of what no database stores, so that offsets stay true.
+// storable replaces characters that a database cannot store with U+FFFD, so that offsets stay valid.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
 }
 
-// documentOf checks a request.
+// documentOf validates a request and converts it.
 func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
 	d := &documentIn{user: user, source: "document", uri: strings.TrimSpace(storable(p.Source.URI)), title: strings.TrimSpace(storable(p.Source.Title)), mime: storable(p.Source.Mime), untrusted: p.Untrusted}
 	switch {
@@ -101,7 +101,7 @@ func documentOf(user uuid.UUID, p UpsertParams) (*documentIn, error) {
 	return d, d.takeChunks(p.Chunks)
 }
 
-// takeChunks checks chunks that the caller has cut.
+// takeChunks validates the chunks that the caller has cut and sets the parts of d.
 func (d *documentIn) takeChunks(chunks []UpsertChunk) error {
 	if len(chunks) == 0 || len(chunks) > chunksMax {
 		return fault.Invalidf("chunks: give 1 to %d.", chunksMax)
@@ -143,7 +143,7 @@ func isObject(m json.RawMessage) bool {
 	return json.Unmarshal(m, &v) == nil && v != nil
 }
 
-// isMarkdown reports whether lines with # are headings.
+// isMarkdown reports whether lines that begin with # are headings.
 func isMarkdown(mime, uri string) bool {
 	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
 	switch strings.TrimSpace(mime) {
@@ -156,8 +156,8 @@ func isMarkdown(mime, uri string) bool {
 	return false
 }
 
-// embedParts makes the vectors of what is new in a document. Only the end of ctx is an error:
-// without vectors the parts are stored all the same, and their jobs wait.
+// embedParts computes the vectors of the parts of d that are new. It returns an error only if ctx
+// ends: parts without vectors are stored anyway and their embedding jobs are queued.
 func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
 	g := s.generation()
 	if g == nil || s.embedding.paused.Load() {
@@ -199,7 +199,7 @@ func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
 	return ctx.Err()
 }
 
-// ListDocuments lists documents, newest change first.
+// ListDocuments lists documents, most recently changed first.
 func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsResult, error) {
 	out := DocumentsResult{Documents: []Document{}}
 	total, err := documentParent.list(ctx, s, p, func(row storage.Row) error {
@@ -216,13 +216,13 @@ func (s *Service) ListDocuments(ctx context.Context, p PageParams) (DocumentsRes
 	return out, err
 }
 
-// liveDocument gives a document that is not in the trash.
+// liveDocument returns a document, or a NotFound error if it does not exist or is in the trash.
 func (s *Service) liveDocument(tx *storage.Tx, user, id uuid.UUID) (*documentRow, error) {
 	return scanDocument(tx.QueryRow(`SELECT `+documentColumns+` FROM documents WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, user))
 }
 
-// Document gives parts of one document, in order: a page, or the page that has the part
-// aroundSeq in its middle.
+// Document returns parts of one document, in order: the page at the offset, or the page with the
+// part aroundSeq in its middle.
 func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentView, error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
 		return DocumentView{}, err
@@ -262,12 +262,12 @@ func (s *Service) Document(ctx context.Context, p DocumentViewParams) (DocumentV
 	return out, s.handedOutParts(ctx, KindChunk, ids)
 }
 
-// DeleteDocument moves a document to the trash; search forgets its parts at once.
+// DeleteDocument moves a document to the trash and removes its parts from search.
 func (s *Service) DeleteDocument(ctx context.Context, p DocumentParams) (CountResult, error) {
 	return documentParent.delete(ctx, s, p.DocumentID)
 }
 
-// putDocument puts all parts of a document into search; known: only their attributes changed.
+// putDocument indexes all parts of a document for search. known means that only their attributes changed.
 func (s *Service) putDocument(tx *storage.Tx, user, id uuid.UUID, known bool) error {
 	d, err := s.liveDocument(tx, user, id)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	crashStep = "HELIX_TEST_MEMORY_STEP"
 )
 
-// crashVersion is a document of which some parts are in all versions.
+// crashVersion returns version n of a document; all versions have some parts in common.
 func crashVersion(n int) UpsertParams {
 	var texts []string
 	for i := range 10 {
@@ -49,7 +49,7 @@ func openCrash(t *testing.T, dir string, root storage.Root) *bundle {
 	return &bundle{Service: s, db: db, ctx: storagetest.Ctx(t, db)}
 }
 
-// TestCrashProgram is not a test but the program that the tests below kill.
+// TestCrashProgram is not a test but the process that the tests below kill.
 func TestCrashProgram(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {
@@ -62,7 +62,7 @@ func TestCrashProgram(t *testing.T) {
 	b := openCrash(t, dir, &storagetest.Root{Key: key})
 	if step := os.Getenv(crashStep); step != "" {
 		b.upsert(t, crashVersion(1))
-		// From here on, the step named never ends.
+		// From here on, the given step blocks.
 		b.write(t, func(tx *storage.Tx) error {
 			_, err := tx.Exec(`CREATE TEMP TRIGGER stay_here ` + step + ` BEGIN
 				UPDATE meta SET value = (WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c) WHERE key = 'none' OR 1; END`)
@@ -84,7 +84,7 @@ func TestCrashProgram(t *testing.T) {
 	}
 }
 
-// crashChild runs the program until kill says so, and returns what it printed.
+// crashChild runs the process until kill returns true, and returns its output.
 func crashChild(t *testing.T, dir string, root *storagetest.Root, step string, life time.Duration) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -117,7 +117,7 @@ func crashChild(t *testing.T, dir string, root *storagetest.Root, step string, l
 	return printed.String()
 }
 
-// oneVersion checks that document, words, vectors and jobs are of one version.
+// oneVersion checks that document, words, vectors and jobs belong to one version.
 func oneVersion(t *testing.T, b *bundle) (version string) {
 	t.Helper()
 	list := must(b.ListDocuments(b.ctx, PageParams{}))(t)
@@ -153,7 +153,7 @@ func oneVersion(t *testing.T, b *bundle) (version string) {
 	return version
 }
 
-// A process that is killed at any step of an upsert leaves the document as it was before.
+// If a process is killed at any step of an upsert, the document is unchanged.
 func TestUpsertKilledAtAStep(t *testing.T) {
 	t.Parallel()
 	steps := []string{`BEFORE INSERT ON main.chunks`, `AFTER DELETE ON main.item_vectors`}
@@ -175,8 +175,8 @@ func TestUpsertKilledAtAStep(t *testing.T) {
 	}
 }
 
-// A process that is killed at any moment leaves one full version, and an index that agrees
-// with it after the next start.
+// If a process is killed at any moment, the document is one complete version, and after the next
+// start the index matches it.
 func TestKilledWhileWriting(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()

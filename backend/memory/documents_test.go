@@ -18,7 +18,7 @@ import (
 	"helix/backend/storage"
 )
 
-// chunks makes a request of some texts.
+// chunks returns a request with the given texts.
 func chunks(uri string, texts ...string) UpsertParams {
 	p := UpsertParams{Source: UpsertSource{URI: uri}, Chunks: []UpsertChunk{}}
 	for i, text := range texts {
@@ -32,7 +32,7 @@ func (b *bundle) upsert(t testing.TB, p UpsertParams) UpsertResult {
 	return must(b.UpsertChunks(b.ctx, p))(t)
 }
 
-// parts are the ids of the parts of a document by their texts, in order.
+// parts returns the texts of the parts of a document in order, and their ids by text.
 func (b *bundle) parts(t testing.TB, id uuid.UUID) (texts []string, ids map[string]uuid.UUID) {
 	t.Helper()
 	ids = map[string]uuid.UUID{}
@@ -59,7 +59,7 @@ func TestUpsertChunksKeepsWhatDidNotChange(t *testing.T) {
 		t.Errorf("%d vectors in the index", b.index().Len())
 	}
 	_, before := b.parts(t, first.DocumentID)
-	// One goes, one comes, the others change places.
+	// One part is removed, one added, and the others are reordered.
 	second := b.upsert(t, chunks("note://garden", "roses along the wall", "a pond with carps", "apples in the orchard", "a bench of oak"))
 	if second.DocumentID != first.DocumentID || second.Added != 1 || second.Kept != 3 || second.Removed != 1 || second.Embedded != 1 {
 		t.Fatalf("second: %+v", second)
@@ -82,20 +82,20 @@ func TestUpsertChunksKeepsWhatDidNotChange(t *testing.T) {
 	if id, _ := b.nearest(t, "carps pond"); id != after["a pond with carps"] {
 		t.Errorf("found %v", id)
 	}
-	// What went away leaves a tombstone without text or vector.
+	// The removed part is a tombstone without text and vector.
 	if n := b.number(t, `SELECT count(*) FROM chunks WHERE deleted_at IS NOT NULL AND content = ''`); n != 1 {
 		t.Errorf("%d tombstones", n)
 	}
 	if n := b.number(t, `SELECT count(*) FROM item_vectors`); n != 4 {
 		t.Errorf("%d vectors", n)
 	}
-	// The same again writes nothing.
+	// An identical request writes nothing.
 	at := b.number(t, `SELECT max(updated_at) FROM documents`)
 	third := b.upsert(t, chunks("note://garden", texts...))
 	if third.Added+third.Removed != 0 || third.Kept != 4 || b.number(t, `SELECT max(updated_at) FROM documents`) != at {
 		t.Errorf("third: %+v", third)
 	}
-	// A new title is in the words of all parts; ids and vectors stay.
+	// A new title is indexed with all parts; ids and vectors are kept.
 	p := chunks("note://garden", texts...)
 	p.Source.Title, p.Tags = "Gardening diary", []string{" Home ", "home"}
 	if r := b.upsert(t, p); r.Kept != 4 || r.Added != 0 {
@@ -104,7 +104,7 @@ func TestUpsertChunksKeepsWhatDidNotChange(t *testing.T) {
 	if n := b.number(t, `SELECT count(*) FROM search_fts WHERE search_fts MATCH 'title:diary'`); n != 4 {
 		t.Errorf("%d parts are found by the title", n)
 	}
-	if _, last := b.parts(t, first.DocumentID); last["a bench of oak"] != before["a bench of oak"] || b.index().Len() != 4 || model.texts.Load() != 5 { // and one query
+	if _, last := b.parts(t, first.DocumentID); last["a bench of oak"] != before["a bench of oak"] || b.index().Len() != 4 || model.texts.Load() != 5 { // plus one query
 		t.Errorf("ids or vectors changed; %d texts embedded", model.texts.Load())
 	}
 	d := must(b.ListDocuments(b.ctx, PageParams{Query: "DIARY"}))(t)
@@ -113,7 +113,7 @@ func TestUpsertChunksKeepsWhatDidNotChange(t *testing.T) {
 	}
 }
 
-// Any document can become any other; the parts that both have keep their ids.
+// Any document can be changed into any other; the parts that both have keep their ids.
 func TestUpsertChunksProperty(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -180,7 +180,7 @@ func TestUpsertTextIsCutHere(t *testing.T) {
 	if view.Chunks[0].Heading != "Journal › May" || last.Heading != "Journal › June" {
 		t.Errorf("headings %q and %q", view.Chunks[0].Heading, last.Heading)
 	}
-	units := len([]rune(text)) + 2 // two characters beyond the first plane
+	units := len([]rune(text)) + 2 // two characters are outside of the BMP
 	if *last.EndOffset != int64(units-1) {
 		t.Errorf("the last part ends at %d of %d", *last.EndOffset, units)
 	}
@@ -221,7 +221,7 @@ func TestDocumentReader(t *testing.T) {
 	if d := must(b.ListDocuments(b.them, PageParams{}))(t); d.Total != 0 || d.Documents == nil {
 		t.Errorf("somebody else sees %+v", d)
 	}
-	// The same source of somebody else is another document.
+	// The same source of another user is another document.
 	theirs := must(b.UpsertChunks(b.them, chunks("book", "theirs")))(t)
 	if theirs.DocumentID == r.DocumentID || theirs.Added != 1 {
 		t.Errorf("theirs: %+v", theirs)
@@ -271,7 +271,7 @@ func TestDeleteDocumentAndUndo(t *testing.T) {
 	if !slices.Equal(ops, []string{"documents", "delete", "restore"}) {
 		t.Errorf("events %q", ops)
 	}
-	// A document in the trash that its source gives again comes back as itself.
+	// If its source provides a document in the trash again, it is restored.
 	must(b.DeleteDocument(b.ctx, DocumentParams{DocumentID: r.DocumentID}))(t)
 	if again := b.upsert(t, chunks("memo", "the first part", "another part")); again.DocumentID != r.DocumentID || again.Kept != 1 || again.Added != 1 || again.Removed != 1 {
 		t.Errorf("again: %+v", again)
@@ -316,7 +316,7 @@ func TestUpsertRefuses(t *testing.T) {
 	}
 }
 
-// Without a model that works the text is stored all the same, and its jobs wait.
+// If the model fails, the text is stored anyway and its jobs are queued.
 func TestUpsertWithoutVectors(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 32)
@@ -335,7 +335,7 @@ func TestUpsertWithoutVectors(t *testing.T) {
 	}
 }
 
-// A failure at any step of the transaction leaves the document as it was.
+// After a failure at any step of the transaction the document is unchanged.
 func TestUpsertIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 16)})
@@ -391,7 +391,7 @@ func TestTitlesInAnyCase(t *testing.T) {
 	}
 }
 
-// TestDocumentsHoldNoNUL stores texts with what Postgres refuses; places in them stay true.
+// TestDocumentsHoldNoNUL stores texts with characters that Postgres rejects; offsets remain valid.
 func TestDocumentsHoldNoNUL(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})

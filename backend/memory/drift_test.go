@@ -15,7 +15,7 @@ import (
 	"helix/backend/storage"
 )
 
-// act does one random thing; what is not there, or was changed meanwhile, is no error.
+// act performs a random action. Items that are missing or were changed meanwhile are not an error.
 func (b *bundle) act(ctx context.Context, r *rand.Rand, ids []string, tokens *[]string) error {
 	id, some := ids[r.IntN(len(ids))], []string{ids[r.IntN(len(ids))], ids[r.IntN(len(ids))], ids[r.IntN(len(ids))]}
 	text := fmt.Sprintf("%s %s %d", fruit[r.IntN(len(fruit))], fruit[r.IntN(len(fruit))], r.IntN(30))
@@ -85,7 +85,7 @@ func (b *bundle) act(ctx context.Context, r *rand.Rand, ids []string, tokens *[]
 	return err
 }
 
-// answers is what a person can ask for: searches with filters, lists and counts.
+// answers returns the results of searches with filters, lists and counts.
 func answers(t testing.TB, s *Service, ctx context.Context) (out []string) {
 	t.Helper()
 	r, no := rand.New(rand.NewPCG(8, 9)), false
@@ -108,15 +108,15 @@ func answers(t testing.TB, s *Service, ctx context.Context) (out []string) {
 	return append(out, marshal(t, st), marshal(t, must(s.ListDocuments(ctx, PageParams{}))(t)), marshal(t, must(s.List(ctx, ListParams{Trash: true}))(t)))
 }
 
-// TestSearchDoesNotDrift has several callers of two users do random acts at the same time:
-// what search kept up to date is then what it reads anew.
+// TestSearchDoesNotDrift performs concurrent random actions of two users: the incrementally updated
+// state of search equals a newly loaded one.
 func TestSearchDoesNotDrift(t *testing.T) {
 	t.Parallel()
 	for _, private := range []bool{false, true} {
 		t.Run(fmt.Sprint("private ", private), func(t *testing.T) {
 			t.Parallel()
 			b := newBundle(t, Options{Private: private})
-			answers(t, b.Service, b.ctx) // so that there is something to keep up to date
+			answers(t, b.Service, b.ctx) // so that the state has to be updated
 			var wg sync.WaitGroup
 			for caller := range 6 {
 				ctx := b.ctx

@@ -17,40 +17,40 @@ import (
 )
 
 const (
-	embedBatch      = 64 // jobs that are taken and stored together
+	embedBatch      = 64 // jobs that are claimed and stored together
 	embedAttempts   = 3
 	vectorNewsEvery = 250 * time.Millisecond
 	flushEvery      = 30 * time.Second
 	yieldAtMost     = 100 * time.Millisecond
 
-	// So many texts, or bytes, are between two looks at whether a query or a stop is waiting:
-	// as much as the encoder takes through its layers at a time, some 30 ms.
+	// Texts, or bytes, to embed between two checks whether a query or a stop is waiting. It is as
+	// much as the encoder processes at a time, about 30 ms.
 	embedPiece      = 8
 	embedPieceBytes = 700
 )
 
-// embeddingState is what makes vectors and finds by them.
+// embeddingState holds the models, the vector indexes and the state of the embedding workers.
 type embeddingState struct {
 	models  map[string]Embedder // by id
 	workers int
-	retry   func(attempts int) time.Duration // how long a text that failed waits
+	retry   func(attempts int) time.Duration // delay before the next attempt
 
 	plan    atomic.Pointer[plan]       // nil: read it from the database
-	serving atomic.Pointer[generation] // what answers queries; nil: none yet
-	epoch   atomic.Int64               // counts the databases that were put in place
-	running atomic.Bool                // Run opens indexes; without it, the first query does
+	serving atomic.Pointer[generation] // answers queries; nil: none yet
+	epoch   atomic.Int64               // incremented when the database is replaced
+	running atomic.Bool                // Run opens the indexes; without it, the first query does
 	paused  atomic.Bool
 	front   frontDoor
 	queries queryCache
 
-	wake chan struct{} // there may be jobs
-	keep chan struct{} // there is something for the keeper to do
+	wake chan struct{} // wakes the workers
+	keep chan struct{} // wakes the keeper
 
-	opening  sync.Mutex // one at a time opens indexes
-	failedAt time.Time  // of the last opening that failed; under opening
-	dir      string     // of indexes; under opening
+	opening  sync.Mutex // held while indexes are opened
+	failedAt time.Time  // time of the last failure to open; guarded by opening
+	dir      string     // directory of the indexes; guarded by opening
 
-	mu      sync.Mutex // held while rows are read and what they say is brought to the indexes
+	mu      sync.Mutex // held while rows are read and applied to the indexes
 	gens    map[string]*generation
 	retired []*generation
 	closed  bool
@@ -89,7 +89,7 @@ func (s *Service) initEmbedding() {
 	})
 }
 
-// kick lets the workers and the keeper look.
+// kick wakes the workers and the keeper.
 func (e *embeddingState) kick() {
 	for range e.workers {
 		select {
@@ -103,16 +103,16 @@ func (e *embeddingState) kick() {
 	}
 }
 
-// foreground makes background work wait, for a moment at most, until the function that it
-// gives is called. Queries hold it so that a batch of texts does not stand in their way.
+// foreground makes background work wait, yieldAtMost at a time, until done is called. Queries hold
+// it so that a batch of texts does not delay them.
 func (s *Service) foreground() (done func()) {
 	s.embedding.front.enter()
 	return s.embedding.front.leave
 }
 
-// generation gives the generation that answers queries: a model and the index of its vectors,
-// which belong together. It is nil with no model, and until the index has been opened.
-// It must not be called within a transaction.
+// generation returns the generation that answers queries: a model together with the index of its
+// vectors. It is nil if there is no model or the index is not open yet. It must not be called
+// within a transaction.
 func (s *Service) generation() *generation {
 	e := &s.embedding
 	if g := e.serving.Load(); g != nil || len(e.models) == 0 || e.running.Load() {
@@ -124,7 +124,7 @@ func (s *Service) generation() *generation {
 	return e.serving.Load()
 }
 
-// index gives the index that serves; nil is none.
+// index returns the index that answers queries, or nil.
 func (s *Service) index() *vector.Index {
 	if g := s.generation(); g != nil {
 		return g.index
@@ -132,7 +132,7 @@ func (s *Service) index() *vector.Index {
 	return nil
 }
 
-// lagChanged has the next answer of degraded counted anew.
+// lagChanged discards the cached answer of behind.
 func (s *Service) lagChanged() {
 	if g := s.embedding.serving.Load(); g != nil {
 		g.lag.mu.Lock()
@@ -141,16 +141,16 @@ func (s *Service) lagChanged() {
 	}
 }
 
-// modelIDs lists the models that can be used.
+// modelIDs returns the ids of the available models, sorted.
 func (s *Service) modelIDs() []string {
 	return slices.Sorted(maps.Keys(s.embedding.models))
 }
 
-// frontDoor counts what should not wait for background work.
+// frontDoor counts the callers that background work should give way to.
 type frontDoor struct {
 	mu    sync.Mutex
 	count int
-	empty chan struct{} // closed when the last leaves
+	empty chan struct{} // closed when the count drops to 0
 }
 
 func (f *frontDoor) enter() {
@@ -169,8 +169,8 @@ func (f *frontDoor) leave() {
 	}
 }
 
-// yield waits until nobody is in front, at most yieldAtMost, so that background work goes on
-// under queries without end.
+// yield waits until no caller is in front, but at most yieldAtMost, so that background work
+// progresses even under constant queries.
 func (f *frontDoor) yield(ctx context.Context) {
 	f.mu.Lock()
 	busy, empty := f.count > 0, f.empty
@@ -187,8 +187,8 @@ func (f *frontDoor) yield(ctx context.Context) {
 	}
 }
 
-// queryCache keeps the vectors of the latest queries: a query that is typed, filtered and
-// paged comes again and again.
+// queryCache keeps the vectors of the most recent queries, because typing, filtering and paging
+// repeat the same query.
 type queryCache struct {
 	mu   sync.Mutex
 	vecs map[queryKey][]float32

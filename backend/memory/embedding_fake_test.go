@@ -19,8 +19,8 @@ import (
 	"helix/backend/storage"
 )
 
-// wordsModel is a model for tests: the vector of a text is the sum of one direction a word, so
-// that texts with the same words are near. Its directions depend on its name.
+// wordsModel is a model for tests. The vector of a text is the sum of one direction per word, so
+// that texts with common words are similar. The directions depend on the model's name.
 type wordsModel struct {
 	id    string
 	dims  int
@@ -28,10 +28,10 @@ type wordsModel struct {
 	texts atomic.Int64
 
 	mu   sync.Mutex
-	gate chan struct{}                    // when set, each call takes a value or waits
-	odd  func(text string) []float32      // another vector for some texts
-	fail func(texts []string) error       // for a call
-	seen func(ctx context.Context, n int) // at the begin of a call
+	gate chan struct{}                    // if set, each call receives a value or waits for one
+	odd  func(text string) []float32      // replaces the vector of some texts
+	fail func(texts []string) error       // error of a call
+	seen func(ctx context.Context, n int) // called at the beginning of a call
 }
 
 func newWordsModel(id string, dims int) *wordsModel { return &wordsModel{id: id, dims: dims} }
@@ -122,7 +122,7 @@ func (b *bundle) works(t testing.TB) (stop func()) {
 	return stop
 }
 
-// until waits for a state that background work brings.
+// until waits until ok returns true.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	limit := time.Now().Add(5 * time.Minute)
@@ -141,16 +141,16 @@ func (b *bundle) status(t testing.TB) EmbeddingStatus {
 	return must(b.EmbeddingStatus(b.ctx, struct{}{}))(t)
 }
 
-// settled waits until no vector of the local user, who has all items, is missing.
+// settled waits until all items have a vector. All items belong to the local user.
 func (b *bundle) settled(t testing.TB) {
 	t.Helper()
 	until(t, "all vectors", func() bool {
 		st, g := b.status(t), b.embedding.serving.Load()
-		return st.Queued == 0 && g != nil && g.index.Len() == int(st.Ready) // the index follows the commit
+		return st.Queued == 0 && g != nil && g.index.Len() == int(st.Ready) // the index is updated after the commit
 	})
 }
 
-// nearest gives the item whose vector is nearest to a text, and the cosine.
+// nearest returns the item whose vector is nearest to that of a text, and the cosine.
 func (b *bundle) nearest(t testing.TB, text string) (id uuid.UUID, score float32) {
 	t.Helper()
 	g := b.generation()
@@ -204,7 +204,7 @@ func news[E any](t testing.TB, b *bundle) func() []E {
 	}
 }
 
-// logLines collects what is logged.
+// logLines collects log lines.
 type logLines struct {
 	mu    sync.Mutex
 	lines []string
@@ -230,7 +230,7 @@ func (l *logLines) count(text string) (n int) {
 	return n
 }
 
-// addMany stores memories in one transaction, faster than by calls.
+// addMany stores memories in one transaction, which is faster than one call each.
 func (b *bundle) addMany(t testing.TB, texts ...string) {
 	t.Helper()
 	b.write(t, func(tx *storage.Tx) error {
@@ -247,7 +247,7 @@ func (b *bundle) addMany(t testing.TB, texts ...string) {
 	})
 }
 
-// numbered gives texts that differ.
+// numbered returns n distinct texts.
 func numbered(n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -256,7 +256,7 @@ func numbered(n int) []string {
 	return out
 }
 
-// fewer is n, or an eighth of it with the race detector, under which SQLite is slow.
+// fewer returns n, or an eighth of it with the race detector, under which SQLite is slow.
 func fewer(n int) int {
 	if raced {
 		return n / 8

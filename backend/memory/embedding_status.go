@@ -20,13 +20,13 @@ import (
 const (
 	pausedKey    = "memory_embedding_paused" // in meta
 	recountEvery = 2 * time.Second
-	statusFor    = time.Second // an answer may be that old
+	statusFor    = time.Second // maximum age of an answer
 	requeueRows  = 1000
 	forgetRows   = 500
 )
 
-// progress is how far the vectors of a user are, of the model that is being prepared if there
-// is one.
+// progress is the number of vectors of a user that are done, for the model being prepared if there
+// is one, else for the active one.
 type progress struct {
 	ready, queued, failed int64
 	model                 string
@@ -41,7 +41,7 @@ type progress struct {
 type progressState struct {
 	mu    sync.Mutex
 	users map[uuid.UUID]*progress
-	rate  float64 // vectors a second, of all workers
+	rate  float64 // vectors per second, of all workers
 	last  time.Time
 }
 
@@ -51,7 +51,7 @@ func (p *progressState) forget() {
 	clear(p.users)
 }
 
-// vectorsMade counts a batch that is done.
+// vectorsMade counts a finished batch.
 func (s *Service) vectorsMade(jobs []*job, took time.Duration) {
 	e := &s.embedding
 	p := &e.progress
@@ -87,8 +87,8 @@ func (s *Service) vectorsMade(jobs []*job, took time.Duration) {
 	}
 }
 
-// publishProgress publishes how far the work is, at most four times a second for each user. It
-// reports whether there is more to tell when that time is over.
+// publishProgress publishes the progress of embedding, at most four times a second per user. It
+// reports whether some progress is still unpublished.
 func (s *Service) publishProgress() (more bool) {
 	e := &s.embedding
 	p := &e.progress
@@ -129,9 +129,9 @@ func (s *Service) publishProgress() (more bool) {
 
 func roundRate(r float64) float64 { return math.Round(r*10) / 10 }
 
-// countVectors counts what a user has; the counts may be as old as given, when nothing but
-// finished jobs has changed them. An item whose job waits is not ready, also when a former
-// vector of its text is still in use.
+// countVectors counts the items of a user by embedding state. The counts may be as old as age, as
+// long as only finished jobs have changed them since. An item with a queued job is not ready, even
+// if an older vector of its text is still in use.
 func (s *Service) countVectors(user uuid.UUID, age time.Duration) (progress, error) {
 	e := &s.embedding
 	p := &e.progress
@@ -196,8 +196,8 @@ func (s *Service) countStale(user uuid.UUID, model string) (n int64, err error) 
 	return n, err
 }
 
-// EmbeddingStatus tells how far search by meaning is. While another model is being prepared,
-// the counts are those of that model.
+// EmbeddingStatus returns the state of semantic search. While another model is being prepared, the
+// counts are those of that model.
 func (s *Service) EmbeddingStatus(ctx context.Context, _ struct{}) (EmbeddingStatus, error) {
 	e := &s.embedding
 	out := EmbeddingStatus{Models: []string{}}
@@ -241,9 +241,9 @@ func (s *Service) EmbeddingStatus(ctx context.Context, _ struct{}) (EmbeddingSta
 	return out, nil
 }
 
-// Reembed computes the caller's vectors anew, tries again what failed, pauses the work or
-// goes on with it, or prepares another model, which takes over by itself when it is ready.
-// Naming the model that serves ends the preparation of another.
+// Reembed recomputes the caller's vectors, retries those that failed, pauses or resumes the work,
+// or prepares another model, which becomes active once it is ready. Naming the active model cancels
+// the preparation of another.
 func (s *Service) Reembed(ctx context.Context, p ReembedParams) (EmbeddingStatus, error) {
 	e := &s.embedding
 	if len(e.models) == 0 {
@@ -283,7 +283,7 @@ func (s *Service) Reembed(ctx context.Context, p ReembedParams) (EmbeddingStatus
 	return s.EmbeddingStatus(ctx, struct{}{})
 }
 
-// retryFailed queues again what failed.
+// retryFailed queues failed items again.
 func (s *Service) retryFailed(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE embedding_jobs SET attempts = 0, error = NULL, queued_at = ? WHERE user_id = ? AND error IS NOT NULL`, tx.Now, identity.UserID(ctx))
@@ -291,8 +291,8 @@ func (s *Service) retryFailed(ctx context.Context) error {
 	})
 }
 
-// requeueAll queues all items of the caller, a few at a time so that others can write. The
-// present vectors serve until the new ones are there.
+// requeueAll queues all items of the caller in small batches, so that others can write. The
+// existing vectors are used until the new ones are ready.
 func (s *Service) requeueAll(ctx context.Context, model string) error {
 	for from := int64(0); ; {
 		more := false
@@ -302,7 +302,7 @@ func (s *Service) requeueAll(ctx context.Context, model string) error {
 				return err
 			}
 			more = true
-			// The newest first: they have the highest numbers.
+			// Newest first: they have the highest numbers.
 			_, err := tx.Exec(`INSERT INTO embedding_jobs (item, model_id, user_id, queued_at)
 				SELECT item, ?, user_id, ? + item - (SELECT max(item) FROM search_items) FROM search_items WHERE item > ? AND item <= ? AND user_id = ?
 				ON CONFLICT (item, model_id) DO UPDATE SET attempts = 0, error = NULL, queued_at = excluded.queued_at`, model, tx.Now, from, to.Int64, identity.UserID(ctx))
@@ -315,7 +315,7 @@ func (s *Service) requeueAll(ctx context.Context, model string) error {
 	}
 }
 
-// pauseEmbedding stops or starts the work, also for the next start of Helix.
+// pauseEmbedding pauses or resumes the work. The setting persists across restarts.
 func (s *Service) pauseEmbedding(ctx context.Context, on bool) error {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		if on {
@@ -331,7 +331,7 @@ func (s *Service) pauseEmbedding(ctx context.Context, on bool) error {
 	return err
 }
 
-// readPaused learns whether the work is paused.
+// readPaused reads whether the work is paused.
 func (s *Service) readPaused(ctx context.Context) {
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		var v string
@@ -347,7 +347,7 @@ func (s *Service) readPaused(ctx context.Context) {
 	}
 }
 
-// forgetFormer deletes jobs and vectors of models that are no longer in use, a few at a time.
+// forgetFormer deletes jobs and vectors of models that are no longer in use, in small batches.
 func (s *Service) forgetFormer(ctx context.Context) error {
 	p := s.embedding.plan.Load()
 	if p == nil || s.embedding.serving.Load() == nil {
@@ -371,7 +371,7 @@ func (s *Service) forgetFormer(ctx context.Context) error {
 			err = s.db.Write(ctx, func(tx *storage.Tx) error {
 				now, _, err := s.readPlan(tx)
 				if err != nil || slices.Contains(now.models(), model) {
-					more = false // chosen again
+					more = false // the model is in use again
 					return err
 				}
 				jobs, err := tx.Exec(`DELETE FROM embedding_jobs WHERE model_id = ?1 AND item IN (SELECT item FROM embedding_jobs WHERE model_id = ?1 LIMIT ?2)`, model, forgetRows)

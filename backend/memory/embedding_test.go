@@ -54,8 +54,8 @@ func TestVectorsAreMadeInTheBackground(t *testing.T) {
 	}
 }
 
-// What was counted while vectors were missing is not told when the last of them is there, nor
-// what was counted before when all are asked for anew.
+// Cached counts from before the last vector was stored, or before all vectors were requested again,
+// are not reported.
 func TestReindexingIsOverWithTheLastVector(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 64)})
@@ -123,8 +123,8 @@ func TestNoModel(t *testing.T) {
 	wantKind(t, b.EmbedPending(b.ctx), fault.Unavailable, "Run make models")
 }
 
-// A vector is never used for another text than its own, whatever the order of edit and work.
-func TestTheVectorOfAnOldTextIsNotUsed(t *testing.T) {
+// A vector is never used for another text than its own, whatever the order of edits and embedding.
+func TestVectorOfAnOldTextIsNotUsed(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 64)
 	b := newBundle(t, Options{Embedder: model})
@@ -147,7 +147,7 @@ func TestTheVectorOfAnOldTextIsNotUsed(t *testing.T) {
 	if st := b.status(t); st.Stale != 1 || st.Queued != 1 || st.Ready != 0 {
 		t.Errorf("status %+v", st)
 	}
-	// Back to the former text: its vector is still there and serves again.
+	// Back to the previous text: its vector still exists and is used again.
 	before := model.texts.Load()
 	if _, err := b.Undo(b.ctx, UndoParams{UndoToken: edited.UndoToken}); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestTheVectorOfAnOldTextIsNotUsed(t *testing.T) {
 	if b.number(t, `SELECT count(*) FROM embedding_jobs`) != 0 || model.texts.Load() != before {
 		t.Error("the text was embedded again")
 	}
-	// An edit while the model is at work on the text before.
+	// An edit while the model processes the previous text.
 	now := b.get(t, m.ID)
 	var edits atomic.Int64
 	model.set(func(w *wordsModel) {
@@ -217,8 +217,8 @@ func TestDeleteRestoreKeepsTheVector(t *testing.T) {
 	}
 }
 
-// Vectors that cannot be compared count as failed and hurt nobody.
-func TestOddVectorsFail(t *testing.T) {
+// Invalid vectors count as failed and affect no other item.
+func TestInvalidVectorsFail(t *testing.T) {
 	t.Parallel()
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	model := newWordsModel("words@1", 8)
@@ -257,7 +257,7 @@ func TestOddVectorsFail(t *testing.T) {
 	if id, _ := b.nearest(t, "good text"); id != good.ID || b.index().Len() != 1 {
 		t.Errorf("found %v among %d", id, b.index().Len())
 	}
-	// What failed is not tried again by itself, only on request.
+	// Failed items are retried only on request.
 	calls := model.calls.Load()
 	if err := b.EmbedPending(b.ctx); err != nil || model.calls.Load() != calls {
 		t.Errorf("tried again: %v", err)
@@ -274,9 +274,8 @@ func TestOddVectorsFail(t *testing.T) {
 	}
 }
 
-// A stored vector of another length, of zeros or of something that is no number is left out
-// with a warning, and made again.
-func TestOddStoredVectorsAreMadeAgain(t *testing.T) {
+// A stored vector with a wrong length, of zeros or with NaN is skipped with a warning and recomputed.
+func TestInvalidStoredVectorsAreRecomputed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	model := newWordsModel("words@1", 512)
@@ -331,7 +330,7 @@ func TestOddStoredVectorsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// A text that a model cannot take does not keep others back; it fails after some attempts.
+// A text that a model rejects does not block others; it fails after some attempts.
 func TestOneTextFails(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
@@ -361,7 +360,7 @@ func TestOneTextFails(t *testing.T) {
 	}
 }
 
-// While the model as a whole is not there, jobs wait and count no attempt.
+// While the model is unavailable, jobs wait and no attempts are counted.
 func TestModelIsDown(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
@@ -375,7 +374,7 @@ func TestModelIsDown(t *testing.T) {
 		t.Errorf("%d attempts", n)
 	}
 	model.set(func(m *wordsModel) { m.fail = nil })
-	must(b.Reembed(b.ctx, ReembedParams{Failed: true}))(t) // wakes the workers
+	must(b.Reembed(b.ctx, ReembedParams{Failed: true}))(t) // wake the workers
 	b.settled(t)
 	if st := b.status(t); st.Ready != 1 || st.Reason != "" {
 		t.Errorf("status %+v", st)

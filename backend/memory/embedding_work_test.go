@@ -14,7 +14,7 @@ import (
 	"helix/backend/memory/search"
 )
 
-// What is newest is done first, in batches that a stop and a query can come between.
+// The newest items are processed first, in batches that a stop or a query can interrupt.
 func TestNewestFirst(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
@@ -81,7 +81,7 @@ func TestPauseOutlivesARestart(t *testing.T) {
 	wantKind(t, err, fault.Invalid, "Give one of")
 }
 
-// Jobs that a process leaves are done by the next.
+// Jobs left by a process are done by the next.
 func TestJobsOutliveARestart(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
@@ -90,7 +90,7 @@ func TestJobsOutliveARestart(t *testing.T) {
 	b := newBundle(t, Options{Embedder: model})
 	b.addMany(t, numbered(100)...)
 	stop := b.works(t)
-	gate <- struct{}{} // the first few are made, but not stored
+	gate <- struct{}{} // the first few are computed, but not stored
 	stop()
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestJobsOutliveARestart(t *testing.T) {
 	}
 }
 
-// A query does not wait behind a batch, and the batch lets it go first.
+// A query does not wait for a batch; the batch gives way.
 func TestQueriesGoFirst(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
@@ -127,7 +127,7 @@ func TestQueriesGoFirst(t *testing.T) {
 	done := b.foreground()
 	b.embedding.front.yield(canceled()) // does not wait for the query
 	done()
-	b.embedding.front.yield(b.ctx) // nobody there
+	b.embedding.front.yield(b.ctx) // no caller is in front
 	close(gate)
 	b.settled(t)
 }
@@ -161,7 +161,7 @@ func TestProgressEventsAreFew(t *testing.T) {
 	}
 }
 
-// A search by meaning right after a start waits for the index that Run is about to open.
+// A semantic search directly after a start waits for the index that Run is about to open.
 func TestSearchByMeaningWaitsForTheIndex(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 16)})
@@ -184,7 +184,7 @@ func TestReembedRefuses(t *testing.T) {
 	wantKind(t, err, fault.Invalid, "Give one of")
 }
 
-// embedQuery gives the vector of a query for the index that serves.
+// embedQuery returns the vector of a query for the active index.
 func (s *Service) embedQuery(ctx context.Context, text string) ([]float32, error) {
 	g := s.generation()
 	if g == nil {

@@ -17,7 +17,7 @@ import (
 	"helix/backend/vector"
 )
 
-// job is an item that waits for its vector.
+// job is an item that needs a vector.
 type job struct {
 	item     int64
 	model    string
@@ -27,11 +27,11 @@ type job struct {
 	attempts int
 	hash     [32]byte // of text
 	text     string
-	gone     bool // there is no such text any more
+	gone     bool // the text no longer exists
 
 	vec []float32
 	err error
-	bad bool // the model gave something that is no vector: it would again
+	bad bool // the model returned an invalid vector, so a retry is useless
 }
 
 type jobKey struct {
@@ -39,13 +39,13 @@ type jobKey struct {
 	model string
 }
 
-// claims are jobs that a worker of this process has taken.
+// claims holds the jobs that a worker of this process has claimed.
 type claims struct {
 	mu    sync.Mutex
 	items map[jobKey]bool
 }
 
-// runEmbedding makes vectors in the background, and keeps the indexes, until ctx ends.
+// runEmbedding computes vectors in the background and maintains the indexes until ctx ends.
 func (s *Service) runEmbedding(ctx context.Context) error {
 	e := &s.embedding
 	e.running.Store(true)
@@ -59,11 +59,11 @@ func (s *Service) runEmbedding(ctx context.Context) error {
 	return g.Wait()
 }
 
-// embedAlways does jobs until ctx ends.
+// embedAlways processes jobs until ctx ends.
 func (s *Service) embedAlways(ctx context.Context) {
 	e := &s.embedding
 	failures := 0
-	var end func(context.Context) // of work that is going on
+	var end func(context.Context) // ends the long work in progress
 	defer func() {
 		if end != nil {
 			end(ctx)
@@ -80,7 +80,7 @@ func (s *Service) embedAlways(ctx context.Context) {
 				return err
 			})
 		}
-		wait := 30 * time.Second // a text that failed may be due, or come from another device
+		wait := 30 * time.Second // a failed text may be due, or jobs may have come from another device
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -112,8 +112,8 @@ func (s *Service) embeddingTrouble(err error) {
 	}
 }
 
-// EmbedPending makes all vectors that wait, and lets a model that is being prepared take over.
-// It is for a process that does not Run, such as a command that ends with its work.
+// EmbedPending computes all outstanding vectors and lets a model that is being prepared take over.
+// It is for a process that does not call Run, such as a command.
 func (s *Service) EmbedPending(ctx context.Context) error {
 	if len(s.embedding.models) == 0 {
 		return meaning{s}.unavailable()
@@ -141,12 +141,12 @@ func (s *Service) EmbedPending(ctx context.Context) error {
 	}
 }
 
-// keepIndexes opens the indexes, flushes them, tells how far the work is, switches to a model
-// that is ready and forgets the former one.
+// keepIndexes opens the indexes, flushes them, publishes progress, switches to a model once it is
+// ready and deletes the data of the previous one.
 func (s *Service) keepIndexes(ctx context.Context) {
 	e := &s.embedding
 	flushed := time.Now()
-	tidy := true // vectors of former models may be there
+	tidy := true // vectors of former models may exist
 	for ctx.Err() == nil {
 		wait := flushEvery
 		e.mu.Lock()
@@ -193,7 +193,7 @@ func (s *Service) keepIndexes(ctx context.Context) {
 	s.flushIndexes()
 }
 
-// embedSome does a batch of jobs, newest first, and returns how many; 0 says that none is due.
+// embedSome processes a batch of jobs, newest first, and returns their number. 0 means that none is due.
 func (s *Service) embedSome(ctx context.Context) (int, error) {
 	var p *plan
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -222,7 +222,7 @@ func (s *Service) embedSome(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if len(jobs) < embedBatch { // these were the last
+		if len(jobs) < embedBatch { // that was the last batch
 			s.lagChanged()
 		}
 		s.vectorsMade(jobs, time.Since(began))
@@ -287,8 +287,8 @@ func (s *Service) takeJobs(ctx context.Context, model string) ([]*job, error) {
 // textOf names the table and column of the text of each kind.
 var textOf = map[string]string{KindMemory: "memories", KindTurn: "conversation_turns", KindChunk: "chunks"}
 
-// readText reads the text of a job; one that is gone, or that is not the text that search
-// knows, is not embedded.
+// readText reads the text of a job. It marks the job as gone if the text no longer exists or is not
+// the text that search has indexed.
 func (s *Service) readText(tx *storage.Tx, j *job) error {
 	table := textOf[j.kind]
 	who := "''"
@@ -311,15 +311,15 @@ func (s *Service) readText(tx *storage.Tx, j *job) error {
 	}
 	text, err := s.open(table, "content", j.id, stored)
 	if fault.Is(err, fault.Unavailable) {
-		return err // the keys are locked: the text is not to blame
+		return err // the keys are locked; the text is not at fault
 	}
 	j.text, j.err = spoken(speaker, text), err
 	return nil
 }
 
-// embedJobs makes the vectors of jobs, a few at a time: between them it lets queries go first
-// and notices that it should stop. An error is one of the model as a whole; what is wrong with
-// one text stands in its job.
+// embedJobs computes the vectors of jobs in small pieces. Between two pieces it yields to queries
+// and checks whether ctx has ended. The returned error is one of the model as a whole; an error
+// with a single text is set on its job.
 func (s *Service) embedJobs(ctx context.Context, model Embedder, jobs []*job) error {
 	var todo []*job
 	for _, j := range jobs {
@@ -351,7 +351,7 @@ func (s *Service) embedJobs(ctx context.Context, model Embedder, jobs []*job) er
 				part[0].err = err
 				break
 			}
-			// One of them is to blame: each alone.
+			// One of them is at fault, so embed each alone.
 			part[i].err = embedTexts(ctx, model, part[i:i+1])
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -361,14 +361,14 @@ func (s *Service) embedJobs(ctx context.Context, model Embedder, jobs []*job) er
 	return nil
 }
 
-// embedTexts makes the vectors of a few jobs.
+// embedTexts computes the vectors of a few jobs.
 func embedTexts(ctx context.Context, model Embedder, jobs []*job) error {
 	texts := make([]string, len(jobs))
 	for i, j := range jobs {
 		texts[i] = j.text
 	}
 	var vecs [][]float32
-	err := fault.Catch(func() (err error) { // one text must not keep the others from their vectors
+	err := fault.Catch(func() (err error) { // one bad text must not fail the others
 		vecs, err = model.Embed(ctx, texts)
 		return err
 	})
@@ -385,7 +385,7 @@ func embedTexts(ctx context.Context, model Embedder, jobs []*job) error {
 	return nil
 }
 
-// storeJobs keeps the vectors of texts that are still there, and why others have none.
+// storeJobs stores the vectors of texts that still exist, and the errors of the jobs that failed.
 func (s *Service) storeJobs(ctx context.Context, jobs []*job) error {
 	failed := map[string]int{}
 	err := s.longWrite(ctx, func(tx *storage.Tx) error {
@@ -397,7 +397,7 @@ func (s *Service) storeJobs(ctx context.Context, jobs []*job) error {
 				return err
 			}
 			if !same {
-				continue // edited or removed meanwhile: its new job, if any, stays
+				continue // edited or deleted meanwhile: its new job, if any, remains
 			}
 			if j.err != nil {
 				failed[j.err.Error()]++
@@ -427,8 +427,8 @@ func (s *Service) storeJobs(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// storeFailure counts an attempt that failed. The last one, and an answer that is no vector,
-// are final until the person asks for another try.
+// storeFailure records a failed attempt. After the last attempt, or an invalid vector, the failure
+// is final until the person requests a retry.
 func (s *Service) storeFailure(tx *storage.Tx, j *job) error {
 	var final any
 	if j.attempts++; j.bad || j.attempts >= embedAttempts {
@@ -447,7 +447,7 @@ func failureMessage(err error) string {
 	return cutRunes(err.Error(), 300)
 }
 
-// spoken is the text of a turn as its vector is made: who says it belongs to what it means.
+// spoken returns the text of a turn as it is embedded: with its speaker, who is part of the meaning.
 func spoken(speaker, text string) string {
 	if speaker == "" {
 		return text

@@ -16,9 +16,9 @@ import (
 	"helix/backend/storage"
 )
 
-// Export writes what the filters choose into a blob: memories, then the turns of conversations,
-// then the parts of documents, each in order. jsonl has one object a line, which an import can
-// read; markdown is for people.
+// Export writes the items that match the filters to a blob: memories, then the turns of
+// conversations, then the parts of documents, each in order. jsonl has one object per line, which
+// an import can read; markdown is for people.
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
 	if p.Format == "" {
 		p.Format = "jsonl"
@@ -47,7 +47,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 		done <- err
 	}()
 	ref, err := s.db.Blobs().Put(ctx, r)
-	_ = r.CloseWithError(err) // a full disk ends the reading
+	_ = r.CloseWithError(err) // a full disk ends the read
 	if e := <-done; e != nil && err == nil {
 		err = e
 	}
@@ -75,7 +75,7 @@ type exportLine struct {
 	OccurredAt   *time.Time      `json:"occurredAt,omitempty"`
 	CreatedAt    time.Time       `json:"createdAt"`
 	ParentID     *uuid.UUID      `json:"parentId,omitempty"` // conversation or document
-	Seq          *int64          `json:"seq,omitempty"`      // in it
+	Seq          *int64          `json:"seq,omitempty"`      // position within the parent
 	TurnID       string          `json:"turnId,omitempty"`
 	Role         string          `json:"role,omitempty"`
 	Speaker      string          `json:"speaker,omitempty"`
@@ -95,7 +95,7 @@ type exporter struct {
 	items   int64
 }
 
-// conditions are those of the three kinds of items.
+// conditions returns the WHERE conditions for the three kinds of items.
 func (x *exporter) conditions() (out [3]where, err error) {
 	for i, c := range []struct {
 		cols columns
@@ -148,7 +148,7 @@ func (x *exporter) memories(tx *storage.Tx, w where) error {
 	})
 }
 
-// parts writes turns or chunks; the columns of query are those that it scans.
+// parts exports turns or chunks. query must select the columns that parts scans.
 func (x *exporter) parts(tx *storage.Tx, kind, table, query string, args []any) error {
 	return tx.Select(query, args...).Each(func(row storage.Row) error {
 		l := &exportLine{Kind: kind, Tags: []string{}, ParentID: new(uuid.UUID), Seq: new(int64)}
@@ -180,12 +180,11 @@ type jsonlExport struct{ e *json.Encoder }
 
 func (j *jsonlExport) line(l *exportLine) error { return j.e.Encode(l) }
 
-// markdownExport writes a heading for each memory, conversation and document, and the texts
-// below.
+// markdownExport writes a heading for each memory, conversation and document, with the texts below it.
 type markdownExport struct {
 	w      io.StringWriter
 	parent uuid.UUID
-	end    int64 // of the last part, in its document
+	end    int64 // end offset of the last part, in its document
 	err    error
 }
 
@@ -225,7 +224,7 @@ func (m *markdownExport) line(l *exportLine) error {
 	return m.err
 }
 
-// afterUnits is a text without its first n UTF-16 code units.
+// afterUnits returns text without its first n UTF-16 code units.
 func afterUnits(text string, n int64) string {
 	for i, r := range text {
 		if n <= 0 {

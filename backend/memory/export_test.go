@@ -17,7 +17,7 @@ import (
 	"helix/backend/storage"
 )
 
-// exported reads the blob of an export.
+// exported returns the content of an export.
 func (b *bundle) exported(t testing.TB, p ExportParams) (string, ExportResult) {
 	t.Helper()
 	r := must(b.Export(b.ctx, p))(t)
@@ -88,7 +88,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
-	// An export can be imported again.
+	// An export can be imported.
 	text, _ = b.exported(t, ExportParams{Filters: &search.Filters{Kinds: []string{KindMemory}}})
 	ref := must(b.db.Blobs().PutBytes(b.ctx, []byte(text)))(t)
 	if p := must(b.ImportPreview(b.ctx, ImportParams{BlobID: ref.String()}))(t); p.Format != "jsonl" || p.Items != 1 || len(p.Warnings) != 0 {
@@ -96,8 +96,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestMarkdownExportHasNothingTwice exports a document whose parts overlap, with characters of
-// every length.
+// TestMarkdownExportHasNothingTwice exports a document with overlapping parts and
+// characters of every length.
 func TestMarkdownExportHasNothingTwice(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -114,8 +114,8 @@ func TestMarkdownExportHasNothingTwice(t *testing.T) {
 	}
 }
 
-// TestExportComesBack imports an export where it was made, which changes nothing, and into
-// another store, which then exports the same.
+// TestExportComesBack imports an export where it was made, which changes nothing, and into another
+// store, whose export is then equal.
 func TestExportComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -166,8 +166,8 @@ func TestExportComesBack(t *testing.T) {
 	}
 }
 
-// comparable is an export without what another store gives anew: ids, times of storing, trust,
-// where memories come from. Critical comes back as high.
+// comparable returns an export without the fields that another store sets anew: ids, storage times,
+// trust, and the origin of memories. Critical becomes high.
 func comparable(t testing.TB, text string) string {
 	t.Helper()
 	var out []string
@@ -197,7 +197,7 @@ func comparable(t testing.TB, text string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestOffsetsOfEvidence: what clients cut out of the text is what is quoted.
+// TestOffsetsOfEvidence checks that the offsets select the quoted text.
 func TestOffsetsOfEvidence(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})

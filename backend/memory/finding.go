@@ -6,7 +6,7 @@ import (
 	"helix/backend/memory/search"
 )
 
-// Search finds what a query is about, best first; see search.Index.
+// Search returns the items that match a query, best first; see search.Index.
 func (s *Service) Search(ctx context.Context, p search.Params) (search.Result, error) {
 	r, err := s.search.Search(ctx, p)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Service) SearchEnhanced(ctx context.Context, p search.EnhancedParams) (
 	return r, s.handedOut(ctx, r.Results...)
 }
 
-// Related finds what is like one item of any kind, best first; the item is not among it.
+// Related returns items of any kind that are similar to one item, best first, without the item itself.
 func (s *Service) Related(ctx context.Context, p search.RelatedParams) (search.Result, error) {
 	r, err := s.search.Related(ctx, p)
 	if err != nil {

@@ -18,20 +18,20 @@ type generation struct {
 	index *vector.Index
 	dir   string
 
-	ready   atomic.Bool // it was compared with the database that is in place
-	dirty   atomic.Bool // something is to be flushed
+	ready   atomic.Bool // compared with the present database
+	dirty   atomic.Bool // has changes to flush
 	retired time.Time
 
 	lag lag
 }
 
-// plan says which model answers queries, and which is being prepared to take over.
+// plan holds the model that answers queries and the one that is being prepared to replace it.
 type plan struct {
 	active   string
 	building string // "": none
 }
 
-// models lists those that need the vectors of new texts; the one that serves comes first.
+// models lists the models that need the vectors of new texts, the active one first.
 func (p *plan) models() []string {
 	switch {
 	case p.active == "":
@@ -42,7 +42,7 @@ func (p *plan) models() []string {
 	return []string{p.active, p.building}
 }
 
-// currentPlan gives the plan, which it reads once a database.
+// currentPlan returns the plan, which is read once per database.
 func (s *Service) currentPlan(tx *storage.Tx) (*plan, error) {
 	if p := s.embedding.plan.Load(); p != nil {
 		return p, nil
@@ -55,12 +55,12 @@ func (s *Service) currentPlan(tx *storage.Tx) (*plan, error) {
 	return p, err
 }
 
-// readPlan decides from the rows which models are in use; same says that the rows say it too.
+// readPlan derives from the rows of vector_meta which models are in use. same reports that the
+// stored states match the result.
 //
-// The model that Options name is the default. It takes over when it has no row, which means
-// that this version of Helix brings it; a row that is old means that a person chose another
-// one. A model that is not there cannot serve: then the one that is being prepared does, or
-// the default.
+// The model in Options is the default. If it has no row, this version of Helix introduced it and it
+// is prepared to take over; if its row is "old", a person has chosen another model. A model that is
+// not available cannot be active: then the one that is being prepared is used, or the default.
 func (s *Service) readPlan(tx *storage.Tx) (_ *plan, same bool, err error) {
 	e := &s.embedding
 	rows, err := tx.Query(`SELECT model_id, dims, state FROM vector_meta`)
@@ -112,7 +112,7 @@ func (s *Service) defaultModel() string {
 	return s.modelIDs()[0]
 }
 
-// setPlan writes a plan; the model that is no longer in it becomes old.
+// setPlan stores a plan. Models that are not in it become old.
 func (s *Service) setPlan(tx *storage.Tx, p plan) error {
 	if _, err := tx.Exec(`UPDATE vector_meta SET state = 'old' WHERE model_id NOT IN (?, ?)`, p.active, p.building); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *Service) setPlan(tx *storage.Tx, p plan) error {
 	return nil
 }
 
-// ensurePlan reads the plan and writes it when the rows say something else.
+// ensurePlan reads the plan and stores it if the rows differ.
 func (s *Service) ensurePlan(ctx context.Context) (*plan, error) {
 	e := &s.embedding
 	epoch := e.epoch.Load()
@@ -158,8 +158,8 @@ func (s *Service) ensurePlan(ctx context.Context) (*plan, error) {
 	return p, nil
 }
 
-// prepare lets another model take over once it is ready. The one that serves ends what is
-// being prepared.
+// prepare starts the preparation of another model, which takes over once it is ready. Naming the
+// active model cancels the preparation in progress.
 func (s *Service) prepare(ctx context.Context, model string) error {
 	e := &s.embedding
 	if e.models[model] == nil {
@@ -189,8 +189,8 @@ func (s *Service) prepare(ctx context.Context, model string) error {
 
 func clipID(id string) string { return cutRunes(id, 64) }
 
-// switchWhenReady lets the model that is being prepared take over, in one step, when 99 % of
-// the items have its vectors, or all that it could make and not fewer than before.
+// switchWhenReady makes the model that is being prepared active, in one transaction, once it has vectors
+// for 99 % of the items, or has processed all items and has at least as many vectors as the active one.
 func (s *Service) switchWhenReady(ctx context.Context) error {
 	e := &s.embedding
 	p := e.plan.Load()
@@ -240,8 +240,8 @@ func (s *Service) switchWhenReady(ctx context.Context) error {
 	return nil
 }
 
-// retireLocked takes a generation out of use. Queries that hold it end with it; it is closed
-// later.
+// retireLocked takes a generation out of use. It is closed later, when the queries that
+// hold it have ended.
 func (s *Service) retireLocked(g *generation) {
 	if g == nil {
 		return

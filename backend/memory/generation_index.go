@@ -23,17 +23,17 @@ const (
 	followRows   = 512  // items whose vectors are read at a time
 	reopenAfter  = 10 * time.Second
 	retiredClose = 30 * time.Second
-	restAfter    = 10 * time.Minute // without a query, as the encoder's weights
+	restAfter    = 10 * time.Minute // idle time after which query caches are freed, as with the encoder's weights
 )
 
-// openIndexes opens the indexes of the plan, compares them with the database, repairs what
-// differs, and lets the active one serve.
+// openIndexes opens the indexes of the plan, compares them with the database, repairs the
+// differences and makes the active one serve queries.
 func (s *Service) openIndexes(ctx context.Context) (err error) {
 	e := &s.embedding
 	e.opening.Lock()
 	defer e.opening.Unlock()
 	if e.serving.Load() == nil && !e.failedAt.IsZero() && time.Since(e.failedAt) < reopenAfter {
-		return nil // reported already
+		return nil // already reported
 	}
 	defer func() {
 		e.failedAt = time.Time{}
@@ -66,7 +66,7 @@ func (s *Service) openIndexes(ctx context.Context) (err error) {
 	return nil
 }
 
-// openGeneration opens the index of a model, empty if its file is of no use.
+// openGeneration opens the index of a model. It starts with an empty index if the file is unusable.
 func (s *Service) openGeneration(id string) (*generation, error) {
 	e := &s.embedding
 	e.mu.Lock()
@@ -88,7 +88,7 @@ func (s *Service) openGeneration(id string) (*generation, error) {
 		}
 	}
 	e.retired = slices.DeleteFunc(e.retired, func(g *generation) bool {
-		if g.id == id { // chosen again at once
+		if g.id == id { // chosen again immediately
 			s.closeGeneration(g)
 		}
 		return g.id == id
@@ -106,7 +106,7 @@ func (s *Service) openGeneration(id string) (*generation, error) {
 	return g, nil
 }
 
-// modelDir gives the name of a model's folder.
+// modelDir returns the directory name of a model.
 func modelDir(id string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
@@ -118,8 +118,8 @@ func modelDir(id string) string {
 	return strings.Trim(clean[:min(len(clean), 48)], ".") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// compare brings an index to what the database holds, by the tags of all items, and queues
-// those that have no vector. Commits meanwhile are followed as always.
+// compare brings an index to the state of the database by comparing the tags of all items, and
+// queues the items without a vector. Concurrent commits are followed as usual.
 func (s *Service) compare(ctx context.Context, g *generation) error {
 	e := &s.embedding
 	epoch := e.epoch.Load()
@@ -150,7 +150,8 @@ func (s *Service) compare(ctx context.Context, g *generation) error {
 			return err
 		}
 		more = rows == compareRows
-		// Only what differs is read again under the lock, a few at a time: commits wait for it.
+		// Only the differences are read again under the lock, in small batches, because
+		// commits wait for it.
 		for part := range slices.Chunk(differ, followRows) {
 			e.mu.Lock()
 			none, err := s.apply(ctx, g, part)
@@ -166,7 +167,7 @@ func (s *Service) compare(ctx context.Context, g *generation) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// What the index holds and no item has. An item that came meanwhile is looked at again.
+	// Entries of the index without an item. An item that was added meanwhile is read again.
 	held := g.index.IDs()
 	held.AndNot(seen)
 	var odd []int64
@@ -182,7 +183,7 @@ func (s *Service) compare(ctx context.Context, g *generation) error {
 	return nil
 }
 
-// queueMissing queues items that have neither vector nor job.
+// queueMissing queues items that have neither a vector nor a job.
 func (s *Service) queueMissing(ctx context.Context, model string, items []int64) error {
 	for part := range slices.Chunk(items, followRows) {
 		list, _ := json.Marshal(part) // numbers only
@@ -194,8 +195,8 @@ func (s *Service) queueMissing(ctx context.Context, model string, items []int64)
 		})
 		if err == nil && lacking {
 			err = s.db.Write(ctx, func(tx *storage.Tx) error {
-				// A vector may have come since; one job too many costs a few milliseconds. A newer
-				// item, which has a higher number, comes first.
+				// A vector may have been stored since; a superfluous job costs a few milliseconds.
+				// Newer items, which have higher numbers, come first.
 				_, err := tx.Exec(`INSERT OR IGNORE INTO embedding_jobs (item, model_id, user_id, queued_at)
 					SELECT i.item, ?1, i.user_id, ?3 + i.item - (SELECT max(item) FROM search_items) `+jobless, model, string(list), tx.Now)
 				return err
@@ -209,15 +210,15 @@ func (s *Service) queueMissing(ctx context.Context, model string, items []int64)
 	return nil
 }
 
-// following are items whose place in the indexes is looked at when their transaction commits.
+// following collects the items to update in the indexes when their transaction commits.
 type following struct {
 	mu    sync.Mutex
-	tx    *storage.Tx // there is one write transaction at a time
+	tx    *storage.Tx // there is only one write transaction at a time
 	items map[int64]bool
 }
 
-// follow brings the indexes to what tx has made of items once it has committed. Added says
-// that there may be vectors which no index has yet.
+// follow updates the indexes for items once tx has committed. added means that there may be vectors
+// that no index has yet.
 func (s *Service) follow(tx *storage.Tx, added bool, items ...int64) {
 	f := &s.embedding.following
 	f.mu.Lock()
@@ -232,8 +233,8 @@ func (s *Service) follow(tx *storage.Tx, added bool, items ...int64) {
 	}
 }
 
-// committed brings the indexes to what a transaction has left. An index that could not be
-// brought there does not serve until it has been compared again.
+// committed brings the indexes up to date after a commit. An index that cannot be updated is not
+// used until it has been compared again.
 func (s *Service) committed(items map[int64]bool) {
 	e := &s.embedding
 	defer e.kick()
@@ -260,9 +261,9 @@ func (s *Service) committed(items map[int64]bool) {
 	}
 }
 
-// apply reads items and brings the index to what they are now: with the vector of their
-// present text, or out. It returns those that have none. The caller holds mu, so that what is
-// read last is applied last.
+// apply reads items and updates the index for each: it sets the vector of the present text, or
+// removes the item. It returns the items without a vector. The caller holds mu, so that updates are
+// applied in the order in which they are read.
 func (s *Service) apply(ctx context.Context, g *generation, items []int64) (missing []int64, err error) {
 	slices.Sort(items)
 	for part := range slices.Chunk(items, followRows) {
@@ -308,7 +309,7 @@ func (s *Service) apply(ctx context.Context, g *generation, items []int64) (miss
 	return missing, nil
 }
 
-// databaseReplaced lets go of everything that was read from the database before.
+// databaseReplaced discards all state that was read from the previous database.
 func (s *Service) databaseReplaced() {
 	e := &s.embedding
 	e.mu.Lock()
@@ -323,8 +324,8 @@ func (s *Service) databaseReplaced() {
 	e.kick()
 }
 
-// flushIndexes makes what the indexes learned survive a loss of power, lets go of what they keep
-// for queries that do not come, and closes those that are out of use.
+// flushIndexes makes the indexes durable, frees caches that no query has used lately, and closes
+// indexes that are out of use.
 func (s *Service) flushIndexes() {
 	e := &s.embedding
 	e.mu.Lock()
@@ -360,7 +361,7 @@ func (s *Service) closeGeneration(g *generation) {
 	}
 }
 
-// closeIndexes flushes and closes all indexes; later commits do not touch them.
+// closeIndexes flushes and closes all indexes. Later commits do not update them.
 func (s *Service) closeIndexes() error {
 	e := &s.embedding
 	e.opening.Lock()
@@ -384,15 +385,14 @@ func (s *Service) closeIndexes() error {
 	return err
 }
 
-// lag remembers for a moment how far a generation is behind.
+// lag caches for a moment whether a generation is behind.
 type lag struct {
 	mu     sync.Mutex
 	at     time.Time
 	behind bool
 }
 
-// behind reports whether more than 1 % of the items wait for their vectors; the answer may
-// be half a second old.
+// behind reports whether more than 1 % of the items lack a vector. The answer may be half a second old.
 func (g *generation) behind(s *Service) bool {
 	g.lag.mu.Lock()
 	defer g.lag.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// reopen ends the service and makes another over the same database.
+// reopen closes the service and opens another one on the same database.
 func (b *bundle) reopen(t testing.TB, o Options) *bundle {
 	t.Helper()
 	if err := b.Close(); err != nil {
@@ -38,8 +38,8 @@ func (b *bundle) pending(t testing.TB) {
 	}
 }
 
-// exact checks that each item of the database is in the index that serves, with the vector of
-// its text, and nothing else.
+// exact checks that the active index contains exactly the items of the database, with the vectors
+// of their texts.
 func (b *bundle) exact(t testing.TB) {
 	t.Helper()
 	g := b.generation()
@@ -88,8 +88,8 @@ func (b *bundle) exact(t testing.TB) {
 	}
 }
 
-// While one model takes over from another, every query is answered by one of them alone, the
-// old one serves until the new one has its vectors, and what is written meanwhile has both.
+// While one model replaces another, every query is answered by exactly one of them, the old one is
+// used until the new one has its vectors, and new texts get vectors of both.
 func TestModelSwitchUnderLoad(t *testing.T) {
 	t.Parallel()
 	old, next := newWordsModel("old@1", 48), newWordsModel("new@2", 48)
@@ -168,7 +168,7 @@ func TestModelSwitchUnderLoad(t *testing.T) {
 		t.Errorf("status %+v", st)
 	}
 	b.exact(t)
-	// What the old one has left goes away.
+	// The data of the old model are deleted.
 	if err := b.forgetFormer(b.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestModelSwitchUnderLoad(t *testing.T) {
 	}
 }
 
-// A switch goes on after a restart, a choice outlives it, and a new default takes over.
+// A switch continues after a restart, a choice persists, and a new default takes over.
 func TestModelsAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -204,7 +204,7 @@ func TestModelsAcrossRestarts(t *testing.T) {
 	if g := b.generation(); g == nil || g.id != "two@1" || g.index.Len() != 50 {
 		t.Fatal("the choice is forgotten")
 	}
-	// A version of Helix that brings another default prepares it.
+	// A version of Helix with another default prepares it.
 	b = b.reopen(t, Options{Embedder: three, Models: []Embedder{two}, VectorDir: dir})
 	if g := b.generation(); g == nil || g.id != "two@1" {
 		t.Fatal("the old model does not serve")
@@ -212,11 +212,11 @@ func TestModelsAcrossRestarts(t *testing.T) {
 	if st := b.status(t); st.BuildingModel != "three@1" || st.Queued != 50 {
 		t.Fatalf("status %+v", st)
 	}
-	// Naming the one that serves ends the preparation.
+	// Naming the active model ends the preparation.
 	if st := must(b.Reembed(b.ctx, ReembedParams{ModelID: "two@1"}))(t); st.BuildingModel != "" || st.ModelID != "two@1" || st.Ready != 50 {
 		t.Fatalf("status %+v", st)
 	}
-	// Without its model the index cannot answer; the default starts from what it has.
+	// Without its model the index cannot be used; the default starts with the vectors it has.
 	b = b.reopen(t, Options{Embedder: three, VectorDir: dir})
 	if g := b.generation(); g == nil || g.id != "three@1" || (meaning{b.Service}).Degraded() != "reindexing" {
 		t.Fatal("the default does not serve")
@@ -228,8 +228,8 @@ func TestModelsAcrossRestarts(t *testing.T) {
 	b.exact(t)
 }
 
-// An index file that is missing, cut, of another model or behind is repaired from the database
-// without the model.
+// An index file that is missing, truncated, of another model or out of date is repaired from the
+// database without the model.
 func TestIndexIsRepaired(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -280,7 +280,7 @@ func TestIndexIsRepaired(t *testing.T) {
 	}
 }
 
-// After a restore the index is that of the database which is there now.
+// After a restore the index matches the new database.
 func TestRestoredDatabase(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -314,8 +314,7 @@ func TestRestoredDatabase(t *testing.T) {
 	}
 }
 
-// A reader sees the old or the new document and never a mix, by words, by meaning and in the
-// reader.
+// A reader sees either the old or the new document, by words, by meaning and by reading it.
 func TestReadersSeeOneVersion(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
@@ -371,7 +370,7 @@ func TestReadersSeeOneVersion(t *testing.T) {
 	b.exact(t)
 }
 
-// A large index is compared with the database in a moment, and serves at once after a restart.
+// A large index is compared quickly, and is used immediately after a restart.
 func TestManyVectorsOpenQuickly(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()

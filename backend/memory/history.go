@@ -15,7 +15,7 @@ const (
 	revisionAge   = 365 * 24 * time.Hour
 )
 
-// History lists what a memory said before, newest first: at most 50 forms, of the last year.
+// History lists earlier texts of a memory, newest first: at most 50, of the last year.
 func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, error) {
 	id, err := parseID("id", p.ID)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 	return out, err
 }
 
-// trimRevisions removes what a memory said before the newest 50 edits. What retention removes
-// here stays on other devices until theirs does.
+// trimRevisions deletes all but the newest 50 revisions. The deletion is not synced: each device
+// applies its own retention.
 func trimRevisions(tx *storage.Tx, memory uuid.UUID) error {
 	var n int
 	if err := tx.QueryRow(`SELECT count(*) FROM memory_revisions WHERE memory_id = ?`, memory).Scan(&n); err != nil || n <= keptRevisions {
@@ -59,7 +59,7 @@ func trimRevisions(tx *storage.Tx, memory uuid.UUID) error {
 	})
 }
 
-// revisionText is what a memory said at a version.
+// revisionText returns the text of a memory at a version.
 func (s *Service) revisionText(tx *storage.Tx, memory uuid.UUID, version int64) (string, error) {
 	var id uuid.UUID
 	var content []byte

@@ -8,11 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// derivedID is the id of a row that has a natural key: the same on every device where the same
-// user imports the same thing (RFC 9562, version 8). Below a parent it begins with the beginning
-// of the parent's id and the row's place, so that the rows of one conversation stand together in
-// indexes and in order. Rows that were removed keep their ids: generation tells those of one key
-// apart.
+// derivedID returns the id of a row with a natural key (RFC 9562, version 8). It is the same on every
+// device where the same user imports the same data. Below a parent it begins with the prefix of the
+// parent's id and the row's position, so that the rows of one conversation are adjacent and in order in
+// indexes. Removed rows keep their ids; generation distinguishes successive rows of the same key.
 func derivedID(parent uuid.UUID, place int64, generation int, key ...string) uuid.UUID {
 	h := sha256.New()
 	h.Write(parent[:])
@@ -29,8 +28,8 @@ func derivedID(parent uuid.UUID, place int64, generation int, key ...string) uui
 	return id
 }
 
-// rootID is the id of a row of user that has a natural key and no parent. What two devices import
-// before they share a user gets the same ids too.
+// rootID returns the id of a row of user that has a natural key and no parent. Two devices that
+// import the same data before they share a user derive the same ids too.
 func (s *Service) rootID(user uuid.UUID, generation int, key ...string) uuid.UUID {
 	return derivedID(s.db.IDSpace(user), -1, generation, key...)
 }

@@ -11,7 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// asUser gives a bundle whose local user is somebody who is on several devices.
+// asUser returns a bundle whose local user has several devices.
 func (b *bundle) asUser(t testing.TB, user uuid.UUID) {
 	t.Helper()
 	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
@@ -34,7 +34,7 @@ func TestSameExportHasSameIDsOnEveryDevice(t *testing.T) {
 		"locomo.json":        `[{"sample_id":"s","speaker_a":"Ann","speaker_b":"Bo","session_1":[{"speaker":"Ann","dia_id":"D1:1","text":"yes"},{"speaker":"Bo","dia_id":"D1:2","text":"yes"},{"speaker":"Ann","dia_id":"D1:3","text":"yes"}]}]`,
 		"note.md":            "# Compost\n\nTurn it twice a year.\n\n# Water\n\nIn the evening.\n",
 	}
-	// The first two devices have a local user each, the others one user of a hub.
+	// The first two devices have different local users, the others the same user of a hub.
 	users := []uuid.UUID{uuid.Nil, uuid.Nil, uuid.New()}
 	users = append(users, users[2])
 	var devices [4]map[string][]uuid.UUID
@@ -44,7 +44,7 @@ func TestSameExportHasSameIDsOnEveryDevice(t *testing.T) {
 		if users[i] != uuid.Nil {
 			b.asUser(t, users[i])
 		}
-		if i%2 == 1 { // rows from elsewhere come first
+		if i%2 == 1 { // rows from other devices come first
 			b.add(t, "something that only this device has")
 		}
 		for name, text := range files {
@@ -73,7 +73,7 @@ func TestSameExportHasSameIDsOnEveryDevice(t *testing.T) {
 	}
 }
 
-// A text that comes back after it was replaced is a new row: rows that were removed keep their ids.
+// A text that reappears after it was replaced is a new row, because removed rows keep their ids.
 func TestTextThatComesBackGetsANewRow(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})

@@ -20,11 +20,11 @@ import (
 	"helix/backend/storage"
 )
 
-// importOptions are what an import was asked for, as its job keeps it.
+// importOptions are the validated options of an import, as stored with its job.
 type importOptions struct {
 	Path      string   `json:"path,omitempty"`
 	Blob      string   `json:"blob,omitempty"`
-	Name      string   `json:"name,omitempty"` // of the blob, or of the file of which path is a copy
+	Name      string   `json:"name,omitempty"` // name of the blob, or of the file that path is a copy of
 	Format    string   `json:"format"`
 	Tags      []string `json:"tags"`
 	Layer     int      `json:"layer,omitempty"`
@@ -35,12 +35,11 @@ type importOptions struct {
 
 	AllowLarge bool `json:"allowLarge,omitempty"`
 
-	// Of a watched folder: which, and the files that have changed.
+	// For a watched folder: its id, and the files that have changed.
 	Watch *uuid.UUID `json:"watch,omitempty"`
 	Only  []string   `json:"only,omitempty"`
 }
 
-// importOptions checks a request.
 func (s *Service) importOptions(p ImportParams) (importOptions, error) {
 	o := importOptions{Path: p.Path, Blob: p.BlobID, Name: p.Name, Format: p.Format, Layer: p.Layer, Type: p.Type, Untrusted: p.Untrusted, DryRun: p.DryRun, AllowLarge: p.AllowLarge}
 	var err error
@@ -88,7 +87,7 @@ func (o *importOptions) zone() *time.Location {
 	return zone
 }
 
-// where is what a person sees as the place of the import.
+// where returns the source of the import as shown to a person.
 func (o *importOptions) where() string {
 	switch {
 	case o.Name == noFolder:
@@ -101,7 +100,8 @@ func (o *importOptions) where() string {
 	return "blob:" + o.Blob
 }
 
-// openImport opens what o names from a place on. Close the reader, then call done.
+// openImport opens the source that o names, starting at from. The caller closes the reader,
+// then calls done.
 func (s *Service) openImport(o *importOptions, from importer.Position) (r *importer.Reader, done func(), err error) {
 	src := importer.Source{Path: o.Path, Name: o.Name}
 	done = func() {}
@@ -131,8 +131,8 @@ func (s *Service) openImport(o *importOptions, from importer.Position) (r *impor
 	return r, done, nil
 }
 
-// Import starts an import and gives its job at once. What cannot be opened or has no known
-// format is refused here. Jobs of one user run one after the other.
+// Import starts an import and returns its job immediately. A source that cannot be opened, or has
+// no known format, is an error here. Jobs of one user run one after another.
 func (s *Service) Import(ctx context.Context, p ImportParams) (JobResult, error) {
 	o, err := s.importOptions(p)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (JobResult, error)
 	return JobResult{JobID: id}, nil
 }
 
-// Importing reports whether an import that has not ended reads from path.
+// Importing reports whether an unfinished import reads from path.
 func (s *Service) Importing(ctx context.Context, path string) (yes bool, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM memory_imports WHERE status IN ('pending', 'running') AND options ->> '$.path' = ?)`, path).Scan(&yes)
@@ -173,7 +173,7 @@ func (s *Service) Importing(ctx context.Context, path string) (yes bool, err err
 	return yes, err
 }
 
-// ImportStatus tells how an import stands.
+// ImportStatus returns the status of an import.
 func (s *Service) ImportStatus(ctx context.Context, p JobParams) (ImportStatus, error) {
 	var st ImportStatus
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -186,7 +186,7 @@ func (s *Service) ImportStatus(ctx context.Context, p JobParams) (ImportStatus, 
 	return s.imports.live(st), nil
 }
 
-// Imports lists imports, newest first. Those of watched folders are in memory.watch_list.
+// Imports lists imports, newest first, except those of watched folders, which memory.watch_list returns.
 func (s *Service) Imports(ctx context.Context, p PageParams) (ImportsResult, error) {
 	limit := p.Limit
 	if limit == 0 {
@@ -216,14 +216,14 @@ func (s *Service) Imports(ctx context.Context, p PageParams) (ImportsResult, err
 
 const importColumns = `id, format, path, options, status, progress, counters, errors, started_at, finished_at`
 
-// importCounters are the counters of a job with what else is reported about it.
+// importCounters holds the counters of a job, and everything else that is stored about its progress.
 type importCounters struct {
 	Read     int64    `json:"read"`
 	Added    int64    `json:"added"`
 	Updated  int64    `json:"updated"`
 	Skipped  int64    `json:"skipped"`
 	Failed   int64    `json:"failed"`
-	Trashed  int64    `json:"trashed,omitempty"` // of the skipped ones: they are in the trash
+	Trashed  int64    `json:"trashed,omitempty"` // number of skipped records that are in the trash
 	Vanished []string `json:"vanished,omitempty"`
 	Message  string   `json:"message,omitempty"`
 }
@@ -247,7 +247,8 @@ func (c *importCounters) fill(st *ImportStatus) {
 	st.Vanished, st.Message = slices.Clone(c.Vanished), c.Message
 }
 
-// ImportCancel stops an import; what it has stored stays. One that has ended is left as it is.
+// ImportCancel stops an import. Records that it has stored are kept. An import that has
+// ended is not changed.
 func (s *Service) ImportCancel(ctx context.Context, p JobParams) (ImportStatus, error) {
 	if _, err := s.ImportStatus(ctx, p); err != nil {
 		return ImportStatus{}, err
@@ -256,7 +257,7 @@ func (s *Service) ImportCancel(ctx context.Context, p JobParams) (ImportStatus, 
 		return ImportStatus{}, err
 	}
 	user := identity.UserID(ctx)
-	err := s.db.Write(ctx, func(tx *storage.Tx) error { // one that was not running
+	err := s.db.Write(ctx, func(tx *storage.Tx) error { // it was not running
 		res, err := tx.Exec(`UPDATE memory_imports SET status = 'cancelled', finished_at = ? WHERE id = ? AND user_id = ? AND status IN ('pending', 'running')`, tx.Now, p.JobID, user)
 		if err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// chat writes a ChatGPT conversation of id=text messages.
+// chat returns a ChatGPT conversation from id=text messages.
 func chat(id, title string, turns ...string) string {
 	mapping, last := map[string]any{}, ""
 	for i, t := range turns {
@@ -32,7 +32,7 @@ func chat(id, title string, turns ...string) string {
 	return string(b)
 }
 
-// turnsOf lists the turns of the only conversation, in order.
+// turnsOf returns the turns of the only conversation, in order.
 func (b *bundle) turnsOf(t testing.TB) (out []string) {
 	t.Helper()
 	err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
@@ -57,7 +57,7 @@ func (b *bundle) turnsOf(t testing.TB) (out []string) {
 	return out
 }
 
-// finds counts the items that a word finds.
+// finds returns the number of search results for a word.
 func (b *bundle) finds(t testing.TB, word string) int64 {
 	t.Helper()
 	return b.count(t, `SELECT count(*) FROM search_fts WHERE search_fts MATCH ?`, word)
@@ -89,7 +89,7 @@ func TestConversationThatGrewAndBranched(t *testing.T) {
 		}
 	}
 	b.wantTurns(t, 3)
-	// A new title is found, although no turn has changed.
+	// A new title is indexed even if no turn has changed.
 	wantCounts(t, b.imported(t, write(chat("c", "Supper", "a=Alpha", "b2=Bravissimo", "c2=Casablanca"))), "completed", 3, 0, 0, 3, 0)
 	if b.finds(t, "supper") != 1 || b.finds(t, "dinner") != 0 {
 		t.Error("the new title is not what is found")
@@ -122,7 +122,7 @@ func (b *bundle) ids(t testing.TB) (out []uuid.UUID) {
 	return out
 }
 
-func TestWhatWasDeletedStaysDeleted(t *testing.T) {
+func TestDeletedRecordsStayDeletedAfterAnImport(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	dir := t.TempDir()
@@ -177,7 +177,7 @@ not json
 	}
 	wantCounts(t, b.imported(t, ImportParams{Path: path, Tags: []string{"Import"}, Layer: 3}), "completed", 4, 0, 0, 3, 1)
 
-	// The person's own edit stays until the file says something new.
+	// The person's own edit is kept until the record in the file changes.
 	text := "Rye bread, toasted."
 	must(b.Update(b.ctx, UpdateParams{ID: m.ID.String(), Version: m.Version, Content: &text}))(t)
 	wantCounts(t, b.imported(t, ImportParams{Path: path, Tags: []string{"Import"}, Layer: 3}), "completed", 4, 0, 0, 3, 1)
@@ -193,10 +193,10 @@ not json
 	if len(history.Revisions) != 2 || history.Revisions[0].Content != text || history.Revisions[0].Origin != "import" {
 		t.Errorf("%+v", history.Revisions)
 	}
-	// Another file may number its records likewise.
+	// Another file may use the same numbers as ids.
 	other := writeFile(t, dir, "other.jsonl", `{"id":1,"content":"Another file."}`)
 	wantCounts(t, b.imported(t, ImportParams{Path: other}), "completed", 1, 1, 0, 0, 0)
-	// Longer than a memory may be: a document.
+	// Too long for a memory: becomes a document.
 	long := writeFile(t, dir, "long.jsonl", `{"id":"long-text-1","content":"`+strings.Repeat("zugzwang ", 9000)+`"}`)
 	wantCounts(t, b.imported(t, ImportParams{Path: long}), "completed", 1, 1, 0, 0, 0)
 	wantCounts(t, b.imported(t, ImportParams{Path: long}), "completed", 1, 0, 0, 1, 0)
@@ -388,7 +388,7 @@ func TestTurnsThatAreVeryLong(t *testing.T) {
 	wantCounts(t, b.imported(t, p), "completed", 2, 0, 0, 2, 0)
 }
 
-// A text that is divided loses its last part when it gets shorter.
+// A divided text loses its last part when it becomes shorter.
 func TestTextThatShrank(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()

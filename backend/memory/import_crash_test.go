@@ -24,11 +24,11 @@ import (
 
 const importCrashEnv = "HELIX_TEST_IMPORT_CRASH"
 
-// importChild says what the process of TestImportChild does.
+// importChild is the input of the process of TestImportChild.
 type importChild struct {
 	DB   string
-	Path string // to import; "" only goes on with what was begun
-	Hold bool   // at its first checkpoint
+	Path string // to import; "" only resumes
+	Hold bool   // block at the first checkpoint
 }
 
 func zeroRoot() storage.Root { return &storagetest.Root{Key: make([]byte, storage.RootKeySize)} }
@@ -57,16 +57,16 @@ func TestImportChild(t *testing.T) {
 	if c.Path != "" {
 		must(s.Import(ctx, ImportParams{Path: c.Path}))(t)
 	}
-	go func() { // other work on the same data, so that the kill comes in the middle
+	go func() { // concurrent work on the same data, so that the kill comes in the middle
 		for {
 			_ = db.Write(ctx, func(*storage.Tx) error { time.Sleep(10 * time.Millisecond); return nil })
 		}
 	}()
-	_ = s.Run(ctx) // until it is killed
+	_ = s.Run(ctx) // until the process is killed
 }
 
-// A process that is killed at any moment leaves a job that goes on where it was: each turn is
-// stored once and counted once, also in the middle of a long conversation.
+// If a process is killed at any moment, the import resumes where it was: each turn is stored once
+// and counted once, even in the middle of a long conversation.
 func TestKilledImportResumes(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestKilledImportResumes(t *testing.T) {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		child.Path = "" // from now on it only goes on
+		child.Path = "" // from now on only resume
 
 		db := storagetest.OpenAt(t, file, zeroRoot())
 		b := &bundle{Service: New(db, Options{}), db: db, ctx: storagetest.Ctx(t, db)}
@@ -168,7 +168,7 @@ func TestKilledImportResumes(t *testing.T) {
 	}
 }
 
-// running does the background work of a service until stop.
+// running runs the background work of a service until stop is called.
 func (b *bundle) running(t testing.TB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(b.ctx)
@@ -182,7 +182,7 @@ func (b *bundle) running(t testing.TB) (stop func()) {
 	}
 }
 
-// held makes the next import stop at the first progress that fits, until release.
+// held blocks the next import at the first progress for which fits returns true, until release is called.
 func (b *bundle) held(t testing.TB, fits func(ImportStatus) bool) (at <-chan ImportStatus, release func()) {
 	t.Helper()
 	out, hold := make(chan ImportStatus, 1), make(chan struct{})
@@ -252,7 +252,7 @@ func TestCancelKeepsCommittedRows(t *testing.T) {
 	}
 }
 
-// closeHeld ends the service while an import is held.
+// closeHeld closes the service while an import is held.
 func (b *bundle) closeHeld(t testing.TB, release func()) {
 	t.Helper()
 	go func() {
@@ -264,7 +264,7 @@ func (b *bundle) closeHeld(t testing.TB, release func()) {
 	}
 }
 
-// The end of the program interrupts an import; the next start goes on with it.
+// A shutdown interrupts an import; the next start resumes it.
 func TestClosedImportResumes(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -358,8 +358,8 @@ func TestFullDiskPausesAnImport(t *testing.T) {
 	b.wantTurns(t, n)
 }
 
-// Listeners hear of progress four times a second at most, and it never goes back.
-func TestImportProgressIsCalm(t *testing.T) {
+// Progress is published at most four times a second and never decreases.
+func TestImportProgressIsRateLimited(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	path, _ := export(t, importertest.Options{Conversations: 30, Turns: 100, Words: 10})

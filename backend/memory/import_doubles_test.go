@@ -9,8 +9,8 @@ import (
 	"helix/backend/memory/search"
 )
 
-// Records of one file that have the same id are all kept: none takes the place of another, and
-// a second import finds each of them.
+// Records of one file with the same id are all kept: none replaces another, and a second import
+// matches each of them.
 func TestImportKeepsRecordsOfOneID(t *testing.T) {
 	t.Parallel()
 	chat := func(text string) string {
@@ -27,7 +27,7 @@ func TestImportKeepsRecordsOfOneID(t *testing.T) {
 	for name, c := range map[string]struct {
 		record     func(string) string
 		a, sep, z  string
-		ofZeppelin int64 // things
+		ofZeppelin int64 // number of items
 	}{
 		"chatgpt.json": {chat, "[", ",", "]", 1}, "claude.json": {claude, "[", ",", "]", 2}, "memories.jsonl": {memory, "", "\n", "\n", 1}, "locomo.json": {locomo, "[", ",", "]", 1},
 	} {
@@ -49,7 +49,7 @@ func TestImportKeepsRecordsOfOneID(t *testing.T) {
 				t.Errorf("%s: %d results for %s, want %d", name, len(r.Results), w, n)
 			}
 		}
-		// The file changes: each record follows its own.
+		// The file changes: each record is updated from its own.
 		writeFile(t, filepath.Dir(path), name, strings.ReplaceAll(c.a+strings.Join(records, c.sep)+c.z, "hollyhock", "snapdragon"))
 		wantCounts(t, b.imported(t, ImportParams{Path: path}), "completed", 4*n, 0, n, 3*n, 0)
 		if r := must(b.Search(b.ctx, search.Params{Query: "quagmire"}))(t); int64(len(r.Results)) != n {

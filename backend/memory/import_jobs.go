@@ -18,11 +18,11 @@ import (
 	"helix/backend/storage"
 )
 
-// importState is what imports keep in a Service.
+// importState is the state of imports in a Service.
 type importState struct {
 	mu      sync.Mutex
-	working map[uuid.UUID]bool       // users whose jobs are being done
-	jobs    map[uuid.UUID]*importJob // that run
+	working map[uuid.UUID]bool       // users with a worker
+	jobs    map[uuid.UUID]*importJob // the running jobs
 	long    longWork
 }
 
@@ -32,34 +32,34 @@ func (s *Service) initImports() {
 	s.background = append(s.background, s.resumeImports)
 }
 
-// checkpoint is how far a job has come, in the same transaction as what it has stored.
+// checkpoint is the progress of a job. It is stored in the same transaction as the records it covers.
 type checkpoint struct {
 	At     importer.Position `json:"at"`
-	Turn   int               `json:"turn,omitempty"`   // turns of the conversation at At that are stored
-	Print  string            `json:"print,omitempty"`  // of the file
-	Listed bool              `json:"listed,omitempty"` // what was left out from the start is among the errors
+	Turn   int               `json:"turn,omitempty"`   // number of stored turns of the conversation at At
+	Print  string            `json:"print,omitempty"`  // fingerprint of the file
+	Listed bool              `json:"listed,omitempty"` // the files left out from the start are already in the list of errors
 }
 
-// importJob is one import that runs.
+// importJob is a running import.
 type importJob struct {
 	id, user uuid.UUID
 	o        importOptions
 	format   string
-	at       importPoint   // as committed; only the worker touches it
-	putTakes time.Duration // to make one thing findable, as measured; only the worker touches it
+	at       importPoint   // as committed; only the worker accesses it
+	putTakes time.Duration // measured time to index one entry; only the worker accesses it
 	bus      *bus.Bus
 
-	run    context.Context // ends with the service, or when the job is cancelled
+	run    context.Context // canceled with the service, or when the job is canceled
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the worker has left it
+	done   chan struct{} // closed when the worker has finished with it
 
 	mu    sync.Mutex
 	shown ImportStatus
 
-	published, told time.Time // the last progress, and the last word that items have changed
+	progressAt, changedAt time.Time // times of the last progress event and of the last memory.changed event
 }
 
-// importPoint is what each transaction of a job moves on.
+// importPoint is the state of a job that each transaction advances.
 type importPoint struct {
 	importCounters
 	errs     []ImportError
@@ -75,7 +75,7 @@ func (p importPoint) clone() importPoint {
 
 const maxImportErrors = 100
 
-// problem counts a record that could not be taken.
+// problem counts a record that could not be imported.
 func (p *importPoint) problem(e ImportError) {
 	p.Read++
 	p.Failed++
@@ -90,7 +90,7 @@ func (p *importPoint) note(e ImportError) {
 
 var errCancelled = errors.New("memory: the import was canceled")
 
-// resumeImports goes on with what a crash or the end of the program has interrupted.
+// resumeImports continues imports that a crash or a shutdown has interrupted.
 func (s *Service) resumeImports(ctx context.Context) error {
 	var users []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -107,7 +107,8 @@ func (s *Service) resumeImports(ctx context.Context) error {
 	return nil
 }
 
-// startImports makes one worker do the jobs of a user, oldest first, until there is none.
+// startImports starts a worker that runs the jobs of a user, oldest first, until none is left.
+// There is at most one worker per user.
 func (s *Service) startImports(user uuid.UUID) {
 	s.imports.mu.Lock()
 	defer s.imports.mu.Unlock()
@@ -129,8 +130,8 @@ func (s *Service) startImports(user uuid.UUID) {
 	})
 }
 
-// nextImport takes the oldest job of a user. With none left the worker has stopped when it
-// returns: a job that comes later gets a new one.
+// nextImport returns the oldest job of a user. If there is none, it returns nil and the worker is
+// already deregistered, so that a later job starts a new one.
 func (s *Service) nextImport(ctx context.Context, user uuid.UUID) (*importJob, error) {
 	s.imports.mu.Lock()
 	defer s.imports.mu.Unlock()
@@ -159,8 +160,8 @@ func (s *Service) nextImport(ctx context.Context, user uuid.UUID) (*importJob, e
 	return job, nil
 }
 
-// workImport does one job and writes down how it ended. When the program ends before it, the
-// job stays as it is and goes on at the next start.
+// workImport runs one job and stores its outcome. If the program shuts down first, the job is left
+// as it is and continues at the next start.
 func (s *Service) workImport(ctx context.Context, job *importJob) {
 	defer func() {
 		job.cancel(nil)
@@ -196,9 +197,9 @@ func (s *Service) workImport(ctx context.Context, job *importJob) {
 	}
 }
 
-// endImport writes how a job ended, and waits for room when the disk is full.
+// endImport stores the outcome of a job. It retries until there is space if the disk is full.
 func (s *Service) endImport(ctx context.Context, job *importJob, status string) error {
-	return s.untilWritten(ctx, job, func(tx *storage.Tx) error {
+	return s.writeWithRetry(ctx, job, func(tx *storage.Tx) error {
 		if err := job.save(tx, &job.at, status); err != nil {
 			return err
 		}
@@ -206,7 +207,6 @@ func (s *Service) endImport(ctx context.Context, job *importJob, status string) 
 	})
 }
 
-// auditImport writes an entry about an import to the audit log.
 func (s *Service) auditImport(tx *storage.Tx, e audit.Entry) error {
 	if s.o.Audit == nil {
 		return nil
@@ -215,7 +215,7 @@ func (s *Service) auditImport(tx *storage.Tx, e audit.Entry) error {
 	return s.o.Audit(tx, e)
 }
 
-// importDone tells listeners that a job has ended.
+// importDone audits the end of a job and publishes memory.import_done after the commit.
 func (s *Service) importDone(tx *storage.Tx, user, id uuid.UUID) error {
 	st, err := importStatus(tx.QueryRow(`SELECT `+importColumns+` FROM memory_imports WHERE id = ? AND user_id = ?`, id, user))
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *Service) importDone(tx *storage.Tx, user, id uuid.UUID) error {
 	return nil
 }
 
-// save writes how a job stands. It is errCancelled when the job has been ended from outside.
+// save stores the state of a job. It returns errCancelled if the job has been canceled meanwhile.
 func (j *importJob) save(tx *storage.Tx, p *importPoint, status string) error {
 	var finished any
 	if status != "running" {
@@ -262,7 +262,7 @@ func (j *importJob) save(tx *storage.Tx, p *importPoint, status string) error {
 	return err
 }
 
-// show makes the present state of a job that runs what ImportStatus answers; message says why a job waits.
+// show updates what ImportStatus returns for a running job. message says why the job is waiting, if it is.
 func (j *importJob) show(message string) ImportStatus {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -275,8 +275,8 @@ func (j *importJob) show(message string) ImportStatus {
 	return j.shown
 }
 
-// live is how a job stands that the database has as st: one that runs may wait for room, or
-// have just begun.
+// live returns the current status of a job whose stored status is st. A running job may be waiting
+// for space or have just started, which the stored status does not show.
 func (i *importState) live(st ImportStatus) ImportStatus {
 	i.mu.Lock()
 	job := i.jobs[st.JobID]
@@ -293,7 +293,7 @@ func (i *importState) live(st ImportStatus) ImportStatus {
 	return shown
 }
 
-// stop cancels a job that runs and waits for its end.
+// stop cancels a running job and waits for it to end.
 func (i *importState) stop(ctx context.Context, id uuid.UUID) error {
 	i.mu.Lock()
 	job := i.jobs[id]
@@ -315,17 +315,18 @@ const (
 	importChangedEvery  = 2 * time.Second
 )
 
-// progressed tells listeners how far a job is, four times a second at most.
+// progressed publishes the progress of a job after the commit, at most four times a second, and less
+// often that items have changed.
 func (s *Service) progressed(tx *storage.Tx, job *importJob) {
 	tx.AfterCommit(func() {
 		st := job.show("")
 		now := time.Now()
-		if now.Sub(job.published) >= importProgressEvery {
-			job.published = now
+		if now.Sub(job.progressAt) >= importProgressEvery {
+			job.progressAt = now
 			bus.Publish(job.bus, job.user, ImportProgress{st})
 		}
-		if now.Sub(job.told) >= importChangedEvery && st.Added+st.Updated > 0 && !st.DryRun {
-			job.told = now
+		if now.Sub(job.changedAt) >= importChangedEvery && st.Added+st.Updated > 0 && !st.DryRun {
+			job.changedAt = now
 			bus.Publish(job.bus, job.user, Changed{IDs: []uuid.UUID{}, Op: "import", Many: true})
 		}
 	})

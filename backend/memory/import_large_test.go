@@ -15,7 +15,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// largeZip writes a small archive whose one text has 100 MiB, most of it a line without words.
+// largeZip writes a small archive with a single text of 100 MiB, most of it a line without words.
 func largeZip(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "large.zip")
@@ -69,7 +69,7 @@ func TestLargeArchiveNeedsAConfirmation(t *testing.T) {
 	if st.Status != "completed" || st.Added != 2 {
 		t.Errorf("import: %+v", st)
 	}
-	// The answer is kept with the job, for when it goes on after a restart.
+	// The option is stored with the job and used after a restart.
 	var kept bool
 	err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT json_extract(options, '$.allowLarge') FROM memory_imports WHERE id = ?`, st.JobID).Scan(&kept)

@@ -14,8 +14,8 @@ import (
 	"helix/backend/memory/search"
 )
 
-// importURI names a file of an import as a document. A file has its name from its place; the
-// files of an archive are known by their names in it, wherever the archive lies.
+// importURI returns the document URI of a file in an import. A file on disk is identified by its
+// path, a file in an archive by its name in the archive, wherever the archive is.
 func importURI(o *importOptions, r *importer.Reader, d *importer.Document) string {
 	base := d.Source + ":"
 	switch {
@@ -36,11 +36,11 @@ func importURI(o *importOptions, r *importer.Reader, d *importer.Document) strin
 	return base
 }
 
-// noFolder is the name of an upload of several files that have no folder in common.
+// noFolder is the name of an upload of several files without a common folder.
 const noFolder = "."
 
-// folderURI is what the URIs of the files of a folder begin with. A folder that was uploaded is
-// known by its name, wherever its copy lies; files without a common folder by theirs.
+// folderURI returns the common prefix of the URIs of the files in a folder. An uploaded folder is
+// identified by its name, wherever its copy is; files without a common folder by their own names.
 func folderURI(o *importOptions, source string) string {
 	switch o.Name {
 	case noFolder:
@@ -52,12 +52,12 @@ func folderURI(o *importOptions, source string) string {
 	return strings.TrimSuffix(fileURI(o.Path), "/") + "/"
 }
 
-// escapePath is a relative path as it stands in a URI.
+// escapePath returns a relative path as it appears in a URI.
 func escapePath(p string) string {
 	return strings.TrimPrefix((&url.URL{Path: "/" + p}).EscapedPath(), "/")
 }
 
-// fileURI is the URI of an absolute path; a # in a name is escaped.
+// fileURI returns the URI of an absolute path. A # in a name is escaped.
 func fileURI(file string) string {
 	file = filepath.ToSlash(file)
 	if !strings.HasPrefix(file, "/") {
@@ -66,8 +66,8 @@ func fileURI(file string) string {
 	return (&url.URL{Scheme: "file", Path: file}).String()
 }
 
-// nameOfURI is the path below base of a document's file, and which part of it the document
-// is, from 0.
+// nameOfURI returns the path of a document's file below base, and which part of that file the
+// document is, starting at 0.
 func nameOfURI(uri, base string) (name string, part int) {
 	name, number, _ := strings.Cut(strings.TrimPrefix(uri, base), "#")
 	if n, err := strconv.Atoi(number); err == nil {
@@ -79,7 +79,7 @@ func nameOfURI(uri, base string) (name string, part int) {
 	return name, part
 }
 
-// nameOf is the name of the file that a record stands in.
+// nameOf returns the name of the file that contains a record.
 func nameOf(o *importOptions, entry string) string {
 	switch {
 	case entry != "":
@@ -92,7 +92,7 @@ func nameOf(o *importOptions, entry string) string {
 	return o.Blob
 }
 
-// mergeTags are those of the import and those of the record, at most 16, in order.
+// mergeTags returns the tags of the record and of the import, sorted, at most 16.
 func mergeTags(record, all []string) []string {
 	out := slices.Clone(all)
 	for _, t := range record {
@@ -104,7 +104,7 @@ func mergeTags(record, all []string) []string {
 	return out
 }
 
-// listJSON is a list of texts; none is [].
+// listJSON encodes a list of strings; an empty list is [].
 func listJSON(list []string) json.RawMessage {
 	if list == nil {
 		list = []string{}
@@ -112,7 +112,7 @@ func listJSON(list []string) json.RawMessage {
 	return compactJSON(list)
 }
 
-// compactJSON writes what holds only maps, lists, texts, numbers and times.
+// compactJSON encodes a value that contains only maps, lists, strings, numbers and times.
 func compactJSON(v any) json.RawMessage {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	previewFor      = 4 * time.Second // how long a preview reads before it is partial
+	previewFor      = 4 * time.Second // a preview that reads for longer is partial
 	previewSamples  = 5
 	previewWarnings = 20
 	sampleText      = 240 // characters
 )
 
-// ImportPreview tells what an import would bring, and changes nothing. Of a very large source
-// it reads for four seconds and says that it is partial.
+// ImportPreview reports what an import would add, without changing anything. It reads for at most
+// four seconds; the result for a larger source is marked as partial.
 func (s *Service) ImportPreview(ctx context.Context, p ImportParams) (PreviewResult, error) {
 	o, err := s.importOptions(p)
 	if err != nil {
@@ -58,9 +58,9 @@ func (s *Service) ImportPreview(ctx context.Context, p ImportParams) (PreviewRes
 	return v.PreviewResult, nil
 }
 
-// dryStore counts what storing a batch would do.
+// dryStore counts the effects of storing a batch.
 func (s *Service) dryStore(tx *storage.Tx, job *importJob, batch []*prepared) error {
-	w := &importWriter{s: s, tx: tx, job: job, at: &job.at, began: time.Now().Add(time.Hour), left: 1 << 62} // never long enough
+	w := &importWriter{s: s, tx: tx, job: job, at: &job.at, began: time.Now().Add(time.Hour), left: 1 << 62} // limits that are never reached
 	for _, p := range batch {
 		if _, err := w.record(p); err != nil {
 			return err
@@ -70,13 +70,13 @@ func (s *Service) dryStore(tx *storage.Tx, job *importJob, batch []*prepared) er
 	return nil
 }
 
-// preview gathers what a person sees before an import.
+// preview collects the result of ImportPreview.
 type preview struct {
 	PreviewResult
-	more int // warnings that are not shown
+	more int // number of warnings that are not shown
 }
 
-// read takes some records, and io.EOF with the last.
+// read reads some records. It returns io.EOF with the last ones.
 func (v *preview) read(ctx context.Context, r *importer.Reader, job *importJob, until time.Time) (batch []*prepared, err error) {
 	for n := 0; n < importBatch; {
 		if err := ctx.Err(); err != nil {
@@ -118,7 +118,7 @@ func (v *preview) warn(p *importer.Problem) {
 	v.Warnings = append(v.Warnings, strings.TrimPrefix(where+": "+p.Message, ": "))
 }
 
-// count adds a record to the numbers, the span of time and the samples.
+// count adds a record to the counts, the date range and the samples.
 func (v *preview) count(p *prepared) {
 	v.Items += int64(p.items())
 	sample := ImportSample{}

@@ -18,14 +18,14 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// wired is a service that runs, and what a program sees that calls it.
+// wired is a running service with an RPC client.
 type wired struct {
 	*bundle
 	call func(method string, params, result any) error
-	stop func() // and the database with it
+	stop func() // also closes the database
 }
 
-// wire starts a service over the database of dir and dials it.
+// wire starts a service on the database in dir and connects to it.
 func wire(t *testing.T, dir string, root storage.Root, o Options) *wired {
 	t.Helper()
 	db := storagetest.OpenAt(t, filepath.Join(dir, "helix.db"), root)
@@ -83,7 +83,7 @@ func ask[R any](t *testing.T, w *wired, method string, params any) (r R) {
 	return r
 }
 
-// imports imports a file until it has ended, or done says enough.
+// imports imports a file until the import has ended or done returns true.
 func (w *wired) imports(t *testing.T, path string, done func(ImportStatus) bool) ImportStatus {
 	t.Helper()
 	job := JobParams(ask[JobResult](t, w, "memory.import", ImportParams{Path: path}))
@@ -95,7 +95,7 @@ func (w *wired) imports(t *testing.T, path string, done func(ImportStatus) bool)
 	return st
 }
 
-// An import is in the audit log when it starts and when it ends.
+// The start and the end of an import are in the audit log.
 func TestImportsAreAudited(t *testing.T) {
 	t.Parallel()
 	dir, root := t.TempDir(), storagetest.NewRoot()
@@ -123,8 +123,8 @@ func TestImportsAreAudited(t *testing.T) {
 	}
 }
 
-// A person stops an import that runs and takes the same file later: what was stored stays,
-// and nothing is stored twice.
+// A person cancels a running import and imports the same file later: stored records are kept, and
+// nothing is stored twice.
 func TestCanceledImportCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	dir, root := t.TempDir(), storagetest.NewRoot()
@@ -156,8 +156,8 @@ func TestCanceledImportCanBeRepeated(t *testing.T) {
 	w.wantTurns(t, all)
 }
 
-// The making of vectors is paused, stays so in another process, and goes on when it is told to.
-// Without the model everything is found by words, and says so.
+// Pausing embedding persists in another process, and embedding continues on request. Without the
+// model, search uses words only and reports that.
 func TestPausedVectorsOutliveTheProcess(t *testing.T) {
 	t.Parallel()
 	dir, root := t.TempDir(), storagetest.NewRoot()
@@ -202,9 +202,9 @@ func TestPausedVectorsOutliveTheProcess(t *testing.T) {
 		t.Errorf("without a model: %+v", st)
 	}
 	w.stop()
-	w = wire(t, dir, root, Options{Embedder: model}) // it is back
+	w = wire(t, dir, root, Options{Embedder: model}) // the model is available again
 	until(t, "search by meaning", func() bool { return ask[search.Result](t, w, "memory.search", hybrid).Degraded == "" })
-	if n := model.texts.Load(); n > all+10 { // and the queries
+	if n := model.texts.Load(); n > all+10 { // including the queries
 		t.Errorf("%d texts were embedded for %d turns", n, all)
 	}
 }

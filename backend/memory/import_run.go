@@ -14,19 +14,20 @@ import (
 )
 
 const (
-	importBatch = 500                   // records of a transaction
-	importBytes = 4 << 20               // of text that wait to be written
-	importHold  = 60 * time.Millisecond // how long a transaction may take before it is closed
-	importYield = 10 * time.Millisecond // and when another write waits for it
-	importAhead = 2                     // records that are read while others are being written
+	importBatch = 500                   // records per transaction
+	importBytes = 4 << 20               // bytes of text waiting to be written
+	importHold  = 60 * time.Millisecond // how long a transaction may take
+	importYield = 10 * time.Millisecond // the same while another write waits
+	importAhead = 2                     // records read ahead while others are written
 )
 
-// runImport reads and stores until the end of the source. It returns nil at its end, and
-// else why it stopped; what was committed stays.
+// runImport reads and stores records. It returns nil at the end of the source, and otherwise the
+// reason why it stopped; records that were committed are kept.
 func (s *Service) runImport(ctx context.Context, job *importJob) error {
 	r, done, err := s.openImport(&job.o, job.at.cp.At)
 	if err == nil && job.at.cp.Print != r.Fingerprint() && job.at.cp != (checkpoint{}) {
-		// Another file by now: from its beginning. What is stored already counts as skipped.
+		// The file has changed since, so start from its beginning. Records that are stored
+		// already are skipped.
 		_ = r.Close()
 		done()
 		job.at = importPoint{}
@@ -51,7 +52,7 @@ func (s *Service) runImport(ctx context.Context, job *importJob) error {
 	}()
 	err = s.storeImport(ctx, job, records)
 	stop()
-	for range records { // until the reader has stopped
+	for range records { // drain, until the reader has stopped
 	}
 	if err == nil {
 		err = readErr
@@ -66,7 +67,7 @@ func (s *Service) runImport(ctx context.Context, job *importJob) error {
 	return err
 }
 
-// readImport gives the records of a source, with all work that needs no transaction done.
+// readImport sends the records of a source to out, with all processing done that needs no transaction.
 func (s *Service) readImport(ctx context.Context, r *importer.Reader, job *importJob, out chan<- *prepared) error {
 	for {
 		rec, err := r.Next(ctx)
@@ -118,22 +119,22 @@ func (s *Service) storeImport(ctx context.Context, job *importJob, records <-cha
 		var err error
 		if job.o.DryRun {
 			if err = s.db.Read(ctx, write); err == nil {
-				err = s.untilWritten(ctx, job, func(tx *storage.Tx) error { return job.save(tx, &job.at, "running") })
+				err = s.writeWithRetry(ctx, job, func(tx *storage.Tx) error { return job.save(tx, &job.at, "running") })
 			}
 		} else {
-			err = s.untilWritten(ctx, job, write)
+			err = s.writeWithRetry(ctx, job, write)
 		}
 		if err != nil {
 			return err
 		}
-		clear(queue[:n]) // let go of what is stored
+		clear(queue[:n]) // release stored records
 		queue = queue[n:]
 	}
 	return nil
 }
 
-// enough reports whether the queue holds a transaction's worth. begun turns of its first
-// conversation are stored already.
+// enough reports whether the queue fills a transaction. begun is the number of turns of its first
+// conversation that are already stored.
 func enough(queue []*prepared, begun int) bool {
 	n, size := -begun, 0
 	for _, p := range queue {
@@ -142,8 +143,8 @@ func enough(queue []*prepared, begun int) bool {
 	return n >= importBatch || size >= importBytes
 }
 
-// storeBatch stores from the queue until the transaction is long enough, and gives how many
-// records are through.
+// storeBatch stores records of the queue until the transaction is long enough. It returns the
+// number of records that are finished.
 func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, next *importPoint) (n int, err error) {
 	w := &importWriter{s: s, tx: tx, job: job, at: next, began: time.Now(), left: importBatch}
 	for _, p := range queue {
@@ -155,7 +156,7 @@ func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, 
 		if err != nil {
 			return 0, err
 		}
-		if !finished { // so far into a long conversation
+		if !finished { // part of a long conversation is stored
 			next.progress += (p.progress - next.progress) * float64(next.cp.Turn-begun) / float64(len(p.turns)-begun)
 			break
 		}
@@ -166,9 +167,9 @@ func (s *Service) storeBatch(tx *storage.Tx, job *importJob, queue []*prepared, 
 	return n, w.flush()
 }
 
-// untilWritten writes, and waits and tries again while the disk is full or the data are in
-// use: the job pauses at its last checkpoint until there is room.
-func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*storage.Tx) error) error {
+// writeWithRetry writes, and retries while the disk is full or the data are in use, so the job pauses
+// at its last checkpoint until there is space.
+func (s *Service) writeWithRetry(ctx context.Context, job *importJob, fn func(*storage.Tx) error) error {
 	for try := 0; ; try++ {
 		err := errLowSpace
 		if !s.lowSpace() {
@@ -182,8 +183,8 @@ func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*sto
 		if ctx.Err() != nil || kind != fault.Limit && (kind != fault.Unavailable || try >= 20) {
 			return err
 		}
-		if st := job.show(fault.As(err).Message); time.Since(job.published) >= importProgressEvery {
-			job.published = time.Now()
+		if st := job.show(fault.As(err).Message); time.Since(job.progressAt) >= importProgressEvery {
+			job.progressAt = time.Now()
 			bus.Publish(job.bus, job.user, ImportProgress{st})
 		}
 		wait := min(100*time.Millisecond<<min(try, 8), 15*time.Second)
@@ -197,7 +198,7 @@ func (s *Service) untilWritten(ctx context.Context, job *importJob, fn func(*sto
 
 var errLowSpace error = fault.Limitf("The disk is nearly full. The import continues when there is space.")
 
-// importMessage says why an import failed, for a person.
+// importMessage returns the user-facing reason why an import failed.
 func importMessage(err error) string {
 	if broken := (*importer.BrokenError)(nil); errors.As(err, &broken) {
 		return broken.Error()
@@ -219,8 +220,8 @@ func brokenFile(err error) string {
 
 const maxVanished = 1000
 
-// findVanished lists the documents of former imports of a folder whose files are gone. They
-// are left alone.
+// findVanished lists the documents from earlier imports of a folder whose files no longer exist. It
+// does not change them.
 func (s *Service) findVanished(ctx context.Context, job *importJob, r *importer.Reader) error {
 	there := map[string]bool{}
 	for _, name := range r.Files() {

@@ -16,9 +16,8 @@ import (
 	"helix/backend/storage"
 )
 
-// TestImportAtScale imports as many megabytes as HELIX_IMPORT_MB says (HELIX_LONG: 1,000) and
-// logs speed, memory and how long another write had to wait. Its bounds are those of the
-// specification, for an idle machine.
+// TestImportAtScale imports HELIX_IMPORT_MB megabytes (HELIX_LONG: 1,000) and logs the speed, the memory
+// and how long another write had to wait. Its limits are those of the specification, for an idle machine.
 func TestImportAtScale(t *testing.T) {
 	mb, _ := strconv.Atoi(os.Getenv("HELIX_IMPORT_MB"))
 	if mb == 0 && os.Getenv("HELIX_LONG") != "" {
@@ -70,7 +69,7 @@ func TestImportAtScale(t *testing.T) {
 	t.Logf("again: %.0f turns/s", float64(n)/time.Since(start).Seconds())
 }
 
-// residentPeak is the most memory that this process has had, where the system tells.
+// residentPeak returns the peak memory of this process, if the system reports it.
 func residentPeak() string {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -86,10 +85,10 @@ func residentPeak() string {
 	return "unknown"
 }
 
-// processorTime is what this process has used, where the system tells.
+// processorTime returns the processor time of this process, if the system reports it.
 func processorTime() time.Duration {
 	text, err := os.ReadFile("/proc/self/stat")
-	_, rest, ok := strings.Cut(string(text), ") ") // the name may have spaces
+	_, rest, ok := strings.Cut(string(text), ") ") // the name may contain spaces
 	fields := strings.Fields(rest)
 	if err != nil || !ok || len(fields) < 13 {
 		return 0

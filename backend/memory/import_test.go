@@ -64,7 +64,7 @@ func (e *ends) await(t testing.TB, id uuid.UUID) ImportStatus {
 	}
 }
 
-// awaitLimit is how long a test waits for an import: a long one may have a gigabyte to read.
+// awaitLimit returns how long a test waits for an import: a long one may read a gigabyte.
 func awaitLimit() time.Duration {
 	if os.Getenv("HELIX_LONG") != "" || os.Getenv("HELIX_IMPORT_MB") != "" {
 		return time.Hour
@@ -72,7 +72,7 @@ func awaitLimit() time.Duration {
 	return 5 * time.Minute
 }
 
-// imported imports and waits for the end.
+// imported runs an import and waits for its end.
 func (b *bundle) imported(t testing.TB, p ImportParams) ImportStatus {
 	t.Helper()
 	e := b.ends(t)
@@ -96,7 +96,7 @@ func wantCounts(t testing.TB, st ImportStatus, status string, read, added, updat
 	}
 }
 
-// count counts rows.
+// count returns the result of a counting query.
 func (b *bundle) count(t testing.TB, query string, args ...any) (n int64) {
 	t.Helper()
 	if err := b.db.Read(b.ctx, func(tx *storage.Tx) error { return tx.QueryRow(query, args...).Scan(&n) }); err != nil {

@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-// storedTurn is a turn that a former import has stored.
+// storedTurn is a turn that an earlier import stored.
 type storedTurn struct {
 	id         uuid.UUID
 	externalID string
@@ -25,9 +25,9 @@ func (t *storedTurn) is(of *importer.Turn, hash [32]byte) bool {
 	return t != nil && t.externalID == of.ExternalID && string(t.hash) == string(hash[:])
 }
 
-// conversation stores the turns of a conversation from where the job stands. Turns are final
-// once they are written: one that has changed, or that another branch has taken the place of,
-// gets a tombstone, and a new row with its place in the order.
+// conversation stores the turns of a conversation, starting at the job's checkpoint. Stored turns
+// are immutable: a turn that has changed, or has been replaced by one of another branch, becomes a
+// tombstone, and a new row takes its position.
 func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 	c := p.rec.Conversation
 	if len(p.turns) == 0 {
@@ -72,8 +72,8 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 		switch {
 		case old.is(&p.turns[i], p.hashes[i]):
 			w.at.Skipped++
-			if i == 0 && head.retitled { // the title is found with the first turn
-				w.found(head.entry(p.row(i, old.id, old.createdAt)))
+			if i == 0 && head.retitled { // the title is indexed with the first turn
+				w.enqueue(head.entry(p.row(i, old.id, old.createdAt)))
 			}
 			continue
 		case old != nil:
@@ -85,7 +85,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 			continue
 		}
 		if old != nil {
-			if err := w.bury(old.id); err != nil {
+			if err := w.removeTurn(old.id); err != nil {
 				return false, err
 			}
 		}
@@ -96,9 +96,9 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 	if w.job.o.DryRun {
 		return true, nil
 	}
-	for seq, old := range stored { // of a branch that was longer
+	for seq, old := range stored { // turns of a branch that was longer
 		if seq >= int64(len(p.turns)) {
-			if err := w.bury(old.id); err != nil {
+			if err := w.removeTurn(old.id); err != nil {
 				return false, err
 			}
 		}
@@ -106,7 +106,7 @@ func (w *importWriter) conversation(p *prepared) (finished bool, err error) {
 	return true, nil
 }
 
-// head finds or makes the row of a conversation.
+// head returns the row of a conversation, which it inserts if necessary.
 func (w *importWriter) head(c *importer.Conversation) (*conversationRow, bool, error) {
 	h, err := scanConversation(w.tx.QueryRow(`SELECT `+conversationColumns+` FROM conversations WHERE user_id = ? AND source = ? AND external_id = ?`, w.job.user, c.Source, c.ExternalID))
 	switch {
@@ -148,7 +148,7 @@ func (w *importWriter) newHead(c *importer.Conversation) (*conversationRow, bool
 	return h, false, err
 }
 
-// storedTurns reads the turns from a place on, by their places.
+// storedTurns reads the turns from a position on, keyed by position.
 func (w *importWriter) storedTurns(conversation uuid.UUID, from int) (map[int64]*storedTurn, error) {
 	rows, err := w.tx.Query(`SELECT id, seq, coalesce(external_id, ''), content_hash, created_at FROM conversation_turns
 		WHERE conversation_id = ? AND seq >= ? AND deleted_at IS NULL`, conversation, from)
@@ -168,32 +168,32 @@ func (w *importWriter) storedTurns(conversation uuid.UUID, from int) (map[int64]
 	return out, rows.Err()
 }
 
-// bury takes a turn out of its conversation.
-func (w *importWriter) bury(id uuid.UUID) error {
+// removeTurn marks a turn as deleted.
+func (w *importWriter) removeTurn(id uuid.UUID) error {
 	if _, err := w.tx.Exec(`UPDATE conversation_turns SET deleted_at = ?, updated_at = ? WHERE id = ?`, w.tx.Now, w.tx.Now, id); err != nil {
 		return err
 	}
 	return w.s.search.Drop(w.tx, KindTurn, id)
 }
 
-// turn stores a turn of an import at its place.
+// turn stores a turn of an import at its position.
 func (w *importWriter) turn(h *conversationRow, p *prepared, i int) error {
 	t := p.row(i, uuid.Nil, w.tx.Now)
 	err := w.s.insertTurn(w.tx, h, t, p.turns[i].Metadata())
 	if err == nil {
-		w.found(h.entry(t))
+		w.enqueue(h.entry(t))
 	}
 	return err
 }
 
-// row is a turn of an import as it is stored.
+// row returns a turn of an import as it is stored.
 func (p *prepared) row(i int, id uuid.UUID, createdAt time.Time) *turnRow {
 	t := &p.turns[i]
 	return &turnRow{hash: p.hashes[i], createdAt: createdAt,
 		Turn: Turn{ID: id, Seq: int64(i), TurnID: t.ExternalID, Role: t.Role, Speaker: t.Speaker, Text: p.texts[i], OccurredAt: t.At}}
 }
 
-// insertTurn stores a turn of c and gives it its id.
+// insertTurn inserts a turn of c and assigns its id.
 func (s *Service) insertTurn(tx *storage.Tx, c *conversationRow, t *turnRow, metadata json.RawMessage) error {
 	if metadata == nil {
 		metadata = json.RawMessage(`{}`)

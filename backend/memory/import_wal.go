@@ -7,32 +7,31 @@ import (
 	"helix/backend/storage"
 )
 
-// A commit that finds a thousand pages in the log of writes moves them into the file and syncs
-// it; every write that stands behind waits for the disk. Work in the background that writes
-// without end has this done beside the writer, where only it waits itself: on a connection
-// that reads, which may move pages too.
+// A commit that finds 1,000 pages in the write-ahead log checkpoints it: it copies the pages to the
+// database file and syncs the file, and all queued writes wait for the disk. Long background work
+// therefore checkpoints on a reader connection, where only the work itself waits.
 
-// moveEvery is after how many transactions the log is moved: a few megabytes.
-const moveEvery = 6
+// checkpointEvery is the number of transactions between two checkpoints: a few megabytes.
+const checkpointEvery = 6
 
-// Sizes of the write-ahead log, in pages, at which a commit checkpoints it. Long work
-// checkpoints beside the writer, so its limit is high; it bounds the log when those
-// checkpoints cannot finish (a full disk, a long read).
+// Sizes of the write-ahead log, in pages, at which a commit checkpoints it. The limit is high
+// during long work, which checkpoints by itself; it bounds the log when those checkpoints cannot
+// finish because the disk is full or a read takes long.
 const (
 	usualPages = `PRAGMA wal_autocheckpoint = 1000`
 	manyPages  = `PRAGMA wal_autocheckpoint = 16000`
 )
 
-// longWork counts work in the background, and its transactions since the log was moved.
+// longWork counts running background work, and its transactions since the last checkpoint.
 type longWork struct {
 	mu     sync.Mutex
 	going  int
 	writes int
-	off    bool // the high limit is in force
+	off    bool // the high limit is set
 }
 
-// beginLongWork is to be called before the first longWrite. Call end behind the last, which
-// leaves moving the log to commits again.
+// beginLongWork must be called before the first longWrite. The caller calls end after the last one,
+// which restores checkpoints by commits.
 func (s *Service) beginLongWork() (end func(context.Context)) {
 	w := &s.imports.long
 	w.mu.Lock()
@@ -46,11 +45,11 @@ func (s *Service) beginLongWork() (end func(context.Context)) {
 		if !over {
 			return
 		}
-		s.moveLog(ctx)
+		s.checkpointLog(ctx)
 		err := s.db.Write(ctx, func(tx *storage.Tx) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if w.going > 0 { // other work has begun
+			if w.going > 0 { // other work has started
 				return nil
 			}
 			_, err := tx.Exec(usualPages)
@@ -63,14 +62,14 @@ func (s *Service) beginLongWork() (end func(context.Context)) {
 	}
 }
 
-// longWrite is a write of work in the background.
+// longWrite runs a write transaction of background work.
 func (s *Service) longWrite(ctx context.Context, fn func(*storage.Tx) error) error {
 	w := &s.imports.long
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		w.mu.Lock()
 		w.off = true
 		w.mu.Unlock()
-		if _, err := tx.Exec(manyPages); err != nil { // also on a new connection
+		if _, err := tx.Exec(manyPages); err != nil { // each time: the connection may be new
 			return err
 		}
 		return fn(tx)
@@ -80,20 +79,19 @@ func (s *Service) longWrite(ctx context.Context, fn func(*storage.Tx) error) err
 	}
 	w.mu.Lock()
 	w.writes++
-	due := w.writes >= moveEvery
+	due := w.writes >= checkpointEvery
 	if due {
 		w.writes = 0
 	}
 	w.mu.Unlock()
 	if due {
-		s.moveLog(ctx)
+		s.checkpointLog(ctx)
 	}
 	return nil
 }
 
-// moveLog moves what is in the log of writes into the file, as far as no read needs it, while
-// others read and write.
-func (s *Service) moveLog(ctx context.Context) {
+// checkpointLog checkpoints the write-ahead log as far as possible without blocking readers and writers.
+func (s *Service) checkpointLog(ctx context.Context) {
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		var busy, pages, moved int64
 		return tx.QueryRow(`PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &pages, &moved)

@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// autoCheckpoint is from how many pages on a commit moves the log of writes.
+// autoCheckpoint returns the size, in pages, at which a commit checkpoints the write-ahead log.
 func (b *bundle) autoCheckpoint(t testing.TB) (pages int64) {
 	t.Helper()
 	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { return tx.QueryRow(`PRAGMA wal_autocheckpoint`).Scan(&pages) }); err != nil {
@@ -21,9 +21,9 @@ func (b *bundle) autoCheckpoint(t testing.TB) (pages int64) {
 	return pages
 }
 
-// While an import runs no commit moves the log of writes, which does not grow with the import
-// all the same; afterwards commits do it again.
-func TestImportMovesTheLogBesideTheWriter(t *testing.T) {
+// During an import commits do not checkpoint the write-ahead log, which nevertheless does not grow
+// with the import; afterwards they do so again.
+func TestImportCheckpointsOffTheWriter(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{Embedder: newWordsModel("words@1", 64)})
 	before := b.autoCheckpoint(t)

@@ -18,18 +18,18 @@ import (
 	"helix/backend/storage"
 )
 
-// prepared is a record with all work done that needs no transaction.
+// prepared is a record with all processing done that needs no transaction.
 type prepared struct {
 	rec      importer.Record
 	progress float64
 	size     int             // bytes of text
 	hashes   [][32]byte      // of the turns
-	texts    []string        // of the turns, as they are stored
-	long     []*documentIn   // the whole text of turns that are too long for one
-	rest     string          // of a divided text, the uri of the part that no longer comes
-	document *documentIn     // of a document, or of a memory that is too long for one
+	texts    []string        // of the turns, as stored
+	long     []*documentIn   // full texts of turns that are too long for a turn
+	rest     string          // of a divided text: the uri of the first part that no longer exists
+	document *documentIn     // of a document, or of a memory that is too long for a memory
 	draft    *draft          // of a memory
-	said     string          // of a memory, a digest of what the file says
+	said     string          // of a memory: a digest of its content in the file
 	turns    []importer.Turn // of the conversation
 }
 
@@ -57,7 +57,7 @@ func prepare(job *importJob, r *importer.Reader, rec importer.Record) *prepared 
 	return p
 }
 
-// exported makes the document that an export of Helix's own has the parts of.
+// exported prepares a document from an export of Helix, with the parts it was stored in.
 func (p *prepared) exported(job *importJob, d *importer.Document) {
 	p.document = &documentIn{user: job.user, source: d.Source, uri: d.URI, title: d.Title, tags: mergeTags(d.Tags, job.o.Tags), untrusted: job.o.Untrusted,
 		layer: cmp.Or(d.Layer, job.o.Layer), typ: cmp.Or(d.Type, job.o.Type), occurredAt: d.Date, parts: make([]part, len(d.Parts))}
@@ -84,7 +84,7 @@ func (p *prepared) conversation(job *importJob, c *importer.Conversation) {
 	}
 }
 
-// headOf is the beginning of a text, of at most max bytes.
+// headOf returns a prefix of text of at most max bytes.
 func headOf(text string, max int) string {
 	for max > 0 && !utf8.RuneStart(text[max]) {
 		max--
@@ -104,11 +104,10 @@ func documentOfImport(job *importJob, uri string, d *importer.Document) *documen
 		layer: job.o.Layer, typ: job.o.Type, occurredAt: d.Date, metadata: compactJSON(meta), parts: cutParts(d.Text, d.Source == importer.Markdown)}
 }
 
-// memory makes the draft of a memory, or a document of one that is longer than a memory may
-// be.
+// memory prepares the draft of a memory, or a document if the text is too long for a memory.
 func (p *prepared) memory(job *importJob, m *importer.Memory) {
 	ref := m.ExternalID
-	if m.Local { // a number in a list says nothing outside of its file
+	if m.Local { // a small number is unique only within its file
 		ref = nameOf(&job.o, p.rec.After.File) + "#" + ref
 	}
 	typ, layer := m.Type, m.Layer
@@ -131,20 +130,21 @@ func (p *prepared) memory(job *importJob, m *importer.Memory) {
 		typ = "episodic"
 	}
 	tier := cmp.Or(m.Tier, "medium")
-	salience, _ := salienceOf("", tier) // there is one for each
+	salience, _ := salienceOf("", tier) // every tier has a value
 	p.draft = &draft{content: m.Content, hash: hash, typ: typ, layer: layer, tags: tags, occurredAt: m.At, tier: tier, salience: salience, pinned: m.Pinned, source: importer.JSONL, sourceRef: ref,
 		untrusted: job.o.Untrusted == nil || *job.o.Untrusted}
 	p.draft.key = []string{"memory", importer.JSONL, cmp.Or(ref, string(hash[:]))}
-	// What the file said is kept, so that an edit of the person is not taken for one of the file.
+	// The digest of the content in the file is kept, so that an edit by the person is not mistaken
+	// for a change of the file.
 	said := textHash(string(compactJSON([]any{m.Content, typ, layer, tags, m.At})))
 	meta := map[string]any{}
-	_ = json.Unmarshal(m.Metadata, &meta) // an object, or nothing
+	_ = json.Unmarshal(m.Metadata, &meta) // fails only if there is no metadata
 	p.said = hex.EncodeToString(said[:16])
 	meta["imported"] = p.said
 	p.draft.metadata = compactJSON(meta)
 }
 
-// items is how many things a record counts for.
+// items returns the number of items in the record.
 func (p *prepared) items() int {
 	if p.rec.Conversation != nil {
 		return len(p.turns)
@@ -161,10 +161,10 @@ type importWriter struct {
 	began   time.Time
 	left    int
 	entries []*search.Entry
-	placed  int // memories that were added
+	placed  int // number of memories added
 }
 
-// full reports whether the transaction is long enough, with what flush will take.
+// full reports whether the transaction is long enough, including the estimated time of flush.
 func (w *importWriter) full() bool {
 	if w.left <= 0 {
 		return true
@@ -173,12 +173,11 @@ func (w *importWriter) full() bool {
 	return takes > importHold || takes > importYield && w.tx.Wanted()
 }
 
-// found makes an entry findable at the end of the transaction, with all others: search_fts
-// writes what it has gathered whenever a row of another table follows, each time a segment
-// that has to be merged later.
-func (w *importWriter) found(e *search.Entry) { w.entries = append(w.entries, e) }
+// enqueue queues an entry, and flush indexes all of them at the end of the transaction. search_fts writes a
+// segment, which has to be merged later, whenever a write to another table follows a write to it.
+func (w *importWriter) enqueue(e *search.Entry) { w.entries = append(w.entries, e) }
 
-// flush makes findable what was stored, and learns how long that takes.
+// flush indexes the queued entries and measures the time per entry.
 func (w *importWriter) flush() error {
 	if len(w.entries) == 0 {
 		return nil
@@ -191,8 +190,8 @@ func (w *importWriter) flush() error {
 	return err
 }
 
-// record stores one record. It reports false when the transaction is full before the end of
-// a long conversation; w.at says where to go on.
+// record stores one record. It returns false if the transaction is full before the end of a long
+// conversation; w.at then holds the place to continue from.
 func (w *importWriter) record(p *prepared) (finished bool, err error) {
 	if p.rec.Conversation != nil {
 		return w.conversation(p)
@@ -213,8 +212,8 @@ func (w *importWriter) record(p *prepared) (finished bool, err error) {
 	return true, w.memory(p.draft, p.said)
 }
 
-// document stores a document. One in the trash stays there, and one of an export does not
-// replace what is there.
+// document stores a document. A document in the trash stays there, and a document of an export does
+// not replace an existing one.
 func (w *importWriter) document(d *documentIn, exported bool) error {
 	was, err := w.s.documentByURI(w.tx, d.user, d.uri)
 	if err != nil {
@@ -260,8 +259,8 @@ func (w *importWriter) document(d *documentIn, exported bool) error {
 	return nil
 }
 
-// emptyRest takes the text out of parts of a file that was longer at a former import. The
-// documents stay: the file may grow again.
+// emptyRest removes the text of parts beyond the end of a file that was longer at an earlier
+// import. The documents remain, because the file may grow again.
 func (w *importWriter) emptyRest(uri string) error {
 	base, number, _ := strings.Cut(uri, "#")
 	for n, _ := strconv.Atoi(number); ; n++ {
@@ -275,7 +274,7 @@ func (w *importWriter) emptyRest(uri string) error {
 	}
 }
 
-// memory stores a memory. Its key is the id that the file gives it; without one, its text.
+// memory stores a memory. It finds an existing one by its id in the file, else by its text.
 func (w *importWriter) memory(d *draft, said string) error {
 	user := w.job.user
 	var id uuid.UUID

@@ -13,12 +13,12 @@ import (
 	"helix/backend/storage"
 )
 
-// sorts are the orders of memory.list: the column that leads, largest first. What has no value
-// there comes last; ids decide between equals.
+// sorts maps the sort orders of memory.list to the leading column, which sorts in descending order.
+// Rows without a value come last; ties are broken by id.
 var sorts = map[string]string{"": "created_at", "recent": "created_at", "occurred": "occurred_at", "salience": "salience", "retention": "retention"}
 
-// List gives memories by page. A cursor goes on after the page that gave it, at the same cost
-// wherever that is; an offset counts from the start.
+// List returns a page of memories. With a cursor it continues after the page that returned the
+// cursor, at the same cost for every page; an offset counts from the start.
 func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	out := ListResult{Items: []Item{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
@@ -47,7 +47,7 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	var items []*memoryRow
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		known := false
-		if !p.Trash { // the catalog counts a hundred times as fast, and when there are few it names them
+		if !p.Trash { // the catalog counts about a hundred times as fast, and lists the ids if there are few
 			var few []string
 			out.Total, few, known = s.search.Memories(identity.UserID(ctx), p.Filters)
 			if known && out.Total == 0 {
@@ -86,8 +86,8 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	return out, nil
 }
 
-// listPage reads a page. Behind a cursor the rows with a value and those without are two ranges
-// of the index.
+// listPage reads a page. After a cursor, the rows with a value and those without are two
+// ranges of the index.
 func (s *Service) listPage(tx *storage.Tx, w where, column string, after *storage.Cursor, limit, offset int) ([]*memoryRow, error) {
 	order := ` ORDER BY m.` + column + ` DESC, m.id DESC LIMIT ? OFFSET ?`
 	if after == nil {
@@ -114,7 +114,7 @@ func (s *Service) listPage(tx *storage.Tx, w where, column string, after *storag
 	return append(out, more...), err
 }
 
-// sortKey is the value of a column as it is stored.
+// sortKey returns the value of a column in its stored form.
 func (m *memoryRow) sortKey(column string) any {
 	switch column {
 	case "occurred_at":
@@ -145,7 +145,7 @@ func (w *where) add(cond string, args ...any) {
 	w.conds, w.args = append(w.conds, cond), append(w.args, args...)
 }
 
-// addIDs limits a column to some ids.
+// addIDs restricts a column to the given ids.
 func (w *where) addIDs(column string, ids []uuid.UUID) {
 	args := make([]any, len(ids))
 	for i, id := range ids {
@@ -158,8 +158,8 @@ func (w *where) clone() where { return where{slices.Clone(w.conds), slices.Clone
 
 func (w *where) String() string { return strings.Join(w.conds, " AND ") }
 
-// columns say where the things that filters ask for stand, for one kind of item. tagged gives
-// the condition that an item has one of n tags.
+// columns names the columns that filters apply to, for one kind of item. tagged returns the
+// condition that an item has at least one of n tags.
 type columns struct {
 	kind, occurred, layer, typ, source, pinned, untrusted, salience, retention, conversation, document string
 	tagged                                                                                             func(n int) string
@@ -197,7 +197,7 @@ func anys[T any](vs []T) []any {
 	return out
 }
 
-// filter adds the conditions of f.
+// filter adds the conditions for f.
 func (w *where) filter(f *search.Filters, c columns) error {
 	if f == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// TestPages walks through all memories by cursors and by offsets, in each order, with and
-// without filters, and must meet each once.
+// TestPages reads all memories by cursors and by offsets, in each order, with and without filters:
+// each memory is returned exactly once.
 func TestPages(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	walk(t) // by the database alone
+	walk(t) // without the catalog
 	if err := b.search.Load(b.ctx); err != nil {
 		t.Fatal(err)
 	}

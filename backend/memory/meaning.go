@@ -12,11 +12,10 @@ import (
 	"helix/backend/vector"
 )
 
-// meaning is what search needs of the vectors; it implements search.Meaning.
+// meaning provides the vectors to search; it implements search.Meaning.
 type meaning struct{ s *Service }
 
-// Serving gives the model that answers queries and its index. It must not be called within a
-// transaction.
+// Serving returns the active model and its index. It must not be called within a transaction.
 func (m meaning) Serving() *search.Vectors {
 	g := m.s.generation()
 	if g == nil {
@@ -27,7 +26,7 @@ func (m meaning) Serving() *search.Vectors {
 	}}
 }
 
-// Degraded says what search by meaning lacks: "" is nothing, no_vectors that there is no
+// Degraded returns what semantic search lacks: "" is nothing, no_vectors means that there is no
 // model, reindexing that more than 1 % of the items have no vector yet.
 func (m meaning) Degraded() string {
 	e := &m.s.embedding
@@ -41,7 +40,7 @@ func (m meaning) Degraded() string {
 	return ""
 }
 
-// Open gives the index that serves, and waits while it is opened.
+// Open returns the active index, and waits while it is being opened.
 func (m meaning) Open(ctx context.Context) (*search.Vectors, error) {
 	if len(m.s.embedding.models) > 0 {
 		if err := m.s.openIndexes(ctx); err != nil {
@@ -54,7 +53,7 @@ func (m meaning) Open(ctx context.Context) (*search.Vectors, error) {
 	return nil, m.unavailable()
 }
 
-// unavailable says why nothing can be found by meaning.
+// unavailable returns the reason why semantic search is unavailable.
 func (m meaning) unavailable() error {
 	switch {
 	case len(m.s.embedding.models) > 0:
@@ -65,9 +64,9 @@ func (m meaning) unavailable() error {
 	return fault.Unavailablef("Semantic search is not available here.")
 }
 
-// Queue asks each model in use for the vector of an item that has just got its number. A
-// stored vector of the same text and model is used again. The index follows when the
-// transaction has committed, so a query never meets the vector of the text before.
+// Queue requests the vector of a newly numbered item from each model in use. A stored vector of the
+// same text and model is reused. The index is updated when the transaction commits, so a query
+// never sees the vector of the previous text.
 func (m meaning) Queue(tx *storage.Tx, item int64, user uuid.UUID) error {
 	if len(m.s.embedding.models) == 0 {
 		return nil
@@ -87,8 +86,8 @@ func (m meaning) Queue(tx *storage.Tx, item int64, user uuid.UUID) error {
 			reused = true
 			continue
 		}
-		// One row by its values: a statement that can write several makes search_fts write what it
-		// has gathered, and a transaction of many items would leave as many segments there.
+		// Insert one row with VALUES. A statement that can write several rows makes search_fts
+		// flush, and a transaction with many items would create as many segments there.
 		if _, err := tx.Exec(`INSERT INTO embedding_jobs (item, model_id, user_id, queued_at) VALUES (?, ?, ?, ?)`, item, model, user, tx.Now); err != nil {
 			return err
 		}
@@ -97,14 +96,14 @@ func (m meaning) Queue(tx *storage.Tx, item int64, user uuid.UUID) error {
 	return nil
 }
 
-// Dropped has the indexes follow when an item has left search.
+// Dropped removes an item from the indexes once tx commits.
 func (m meaning) Dropped(tx *storage.Tx, item int64) {
 	if len(m.s.embedding.models) > 0 {
 		m.s.follow(tx, false, item)
 	}
 }
 
-// embedFor gives the vector of a query for the index of g.
+// embedFor returns the vector of a query for the index of g.
 func (s *Service) embedFor(ctx context.Context, g *generation, text string) ([]float32, error) {
 	e := &s.embedding
 	key := queryKey{g.id, text}

@@ -1,3 +1,3 @@
-// Package memory keeps what a person and their agent said, wrote, did and read, and finds it
-// again on this machine, by words and by meaning.
+// Package memory stores what a person and their agent said, wrote, did and read, and searches it on
+// this device, by keywords and by meaning.
 package memory

@@ -16,25 +16,26 @@ import (
 	"helix/backend/trash"
 )
 
-// parent is a table whose rows are listed, deleted, restored and purged with all their parts.
+// parent describes a table whose rows are listed, deleted, restored and purged together
+// with all their parts.
 type parent struct {
-	noun   string // the name of the kind in the trash
-	detail string // what the trash shows beside the title
+	noun   string // name of the kind in the trash
+	detail string // what the trash shows next to the title
 	table  string
-	parts  string // the table of the parts
-	key    string // their column that names the row
-	kind   string // of the parts in search
-	clears string // what a purge empties besides title, tags and metadata
-	undo   string // the act of a deletion
+	parts  string // table of the parts
+	key    string // column of the parts that references the row
+	kind   string // kind of the parts in search
+	clears string // what a purge clears besides title, tags and metadata
+	undo   string // undo action of a deletion
 	none   func() error
-	// put puts all parts of a row into search; known: only their attributes changed.
+	// put indexes all parts of a row for search. known means that only their attributes changed.
 	put func(s *Service, tx *storage.Tx, user, id uuid.UUID, known bool) error
 
 	columns    string // of a list
 	order      string
 	trashOrder string
-	from, to   string // the times that a list is limited by
-	names      string // what a list is searched by
+	from, to   string // the time columns that a list is filtered by
+	names      string // the columns that a list is searched in
 }
 
 var conversationParent = parent{
@@ -51,16 +52,15 @@ var documentParent = parent{
 	from: "coalesce(occurred_at, created_at)", to: "coalesce(occurred_at, created_at)", names: "title || char(10) || source_uri",
 }
 
-// parents are both kinds, for what is given by its id alone.
+// parents returns both kinds, for operations on an id of unknown kind.
 func parents() [2]*parent { return [2]*parent{&conversationParent, &documentParent} }
 
-// holds is the condition of a row that was not purged: it still has something.
-func (w *parent) holds() string {
+// notPurged returns the condition that a row has not been purged.
+func (w *parent) notPurged() string {
 	return `(title <> '' OR EXISTS (SELECT 1 FROM ` + w.parts + ` p WHERE p.` + w.key + ` = ` + w.table + `.id))`
 }
 
-// list reads a page of the rows of the caller; scan gets the columns of w and the number of
-// parts.
+// list reads a page of the caller's rows. scan receives the columns of w and the number of parts.
 func (w *parent) list(ctx context.Context, s *Service, p PageParams, scan func(storage.Row) error) (total int64, err error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, pageSize, maxPage); err != nil {
 		return 0, err
@@ -68,7 +68,7 @@ func (w *parent) list(ctx context.Context, s *Service, p PageParams, scan func(s
 	c, order := where{}, w.order
 	c.add("user_id = ?", identity.UserID(ctx))
 	if p.Trash {
-		c.add("deleted_at IS NOT NULL AND " + w.holds())
+		c.add("deleted_at IS NOT NULL AND " + w.notPurged())
 		order = w.trashOrder
 	} else {
 		c.add("deleted_at IS NULL")
@@ -81,7 +81,7 @@ func (w *parent) list(ctx context.Context, s *Service, p PageParams, scan func(s
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		if p.Query != "" {
-			ids, err := w.named(tx, identity.UserID(ctx), p.Query)
+			ids, err := w.idsByName(tx, identity.UserID(ctx), p.Query)
 			if err != nil {
 				return err
 			}
@@ -96,9 +96,9 @@ func (w *parent) list(ctx context.Context, s *Service, p PageParams, scan func(s
 	return total, err
 }
 
-// named gives the ids of the rows of user that have text in one of their names, whatever the
-// case, as a JSON list of hexadecimal numbers: SQLite knows the case of ASCII only.
-func (w *parent) named(tx *storage.Tx, user uuid.UUID, text string) (string, error) {
+// idsByName returns the ids of the rows of user that contain text in one of their names, ignoring case,
+// as a JSON list in hexadecimal. It is not done in SQL because SQLite folds the case of ASCII only.
+func (w *parent) idsByName(tx *storage.Tx, user uuid.UUID, text string) (string, error) {
 	fold := func(s string) string { return norm.NFC.String(strings.ToLower(s)) }
 	text = fold(strings.TrimSpace(text))
 	ids := []string{}
@@ -117,8 +117,8 @@ func (w *parent) named(tx *storage.Tx, user uuid.UUID, text string) (string, err
 	return string(list), err
 }
 
-// page counts the parts of a row and finds where a page of them begins: at offset, or where the
-// part around is in its middle.
+// page counts the parts of a row and determines the start of a page: at offset, or so that the part
+// around is in its middle.
 func (w *parent) page(tx *storage.Tx, id uuid.UUID, around *int64, limit, offset int) (total int64, begin int, err error) {
 	const live = ` = ? AND deleted_at IS NULL`
 	if err := tx.QueryRow(`SELECT count(*) FROM `+w.parts+` WHERE `+w.key+live, id).Scan(&total); err != nil || around == nil {
@@ -129,13 +129,13 @@ func (w *parent) page(tx *storage.Tx, id uuid.UUID, around *int64, limit, offset
 	return total, max(0, min(before-limit/2, int(total)-limit)), err
 }
 
-// partsOf gives the ids of all parts of a row, in order.
+// partsOf returns the ids of all parts of a row, in order.
 func (w *parent) partsOf(tx *storage.Tx, id uuid.UUID) ([]uuid.UUID, error) {
 	return storage.Collect(tx.Select(`SELECT id FROM `+w.parts+` WHERE `+w.key+` = ? ORDER BY seq`, id), storage.RowTo[uuid.UUID])
 }
 
-// delete moves a row of the caller to the trash. Search forgets its parts at once; their ids and
-// vectors stay for as long as it can come back.
+// delete moves a row of the caller to the trash and removes its parts from search. The ids and
+// vectors of the parts are kept while it can be restored.
 func (w *parent) delete(ctx context.Context, s *Service, id uuid.UUID) (out CountResult, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
@@ -153,7 +153,7 @@ func (w *parent) delete(ctx context.Context, s *Service, id uuid.UUID) (out Coun
 	return out, err
 }
 
-// deleteTx reports false when the row is not there.
+// deleteTx is delete within tx. It returns false if the row does not exist or is already in the trash.
 func (w *parent) deleteTx(s *Service, tx *storage.Tx, user, id uuid.UUID) (bool, error) {
 	if done, err := updateRow(tx, `UPDATE `+w.table+` SET deleted_at = ?, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, tx.Now, tx.Now, id, user); !done {
 		return false, err
@@ -169,21 +169,21 @@ func (w *parent) deleteTx(s *Service, tx *storage.Tx, user, id uuid.UUID) (bool,
 	return true, s.search.Drop(tx, w.kind, parts...)
 }
 
-// restore brings a row back from the trash, or only if it went there at a moment. It reports
-// false when it is not there.
+// restore restores a row from the trash; if at is not nil, only if the row was deleted at that
+// time. It returns false if there is no such row.
 func (w *parent) restore(s *Service, tx *storage.Tx, user, id uuid.UUID, at *int64) (bool, error) {
 	if done, err := updateRow(tx, `UPDATE `+w.table+` SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL
-		AND (? IS NULL OR deleted_at = ?) AND `+w.holds(), tx.Now, id, user, at, at); !done {
+		AND (? IS NULL OR deleted_at = ?) AND `+w.notPurged(), tx.Now, id, user, at, at); !done {
 		return false, err
 	}
 	changed(tx, user, "restore", id)
 	return true, w.put(s, tx, user, id, false)
 }
 
-// purge empties a row that is in the trash: its parts go, and a tombstone stays.
+// purge deletes the content and the parts of a row in the trash and leaves a tombstone.
 func (w *parent) purge(s *Service, tx *storage.Tx, user, id uuid.UUID) (bool, error) {
 	if done, err := updateRow(tx, `UPDATE `+w.table+` SET title = '', tags = '[]', metadata = '{}', updated_at = ?, `+w.clears+`
-		WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL AND `+w.holds(), tx.Now, id, user); !done {
+		WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL AND `+w.notPurged(), tx.Now, id, user); !done {
 		return false, err
 	}
 	parts, err := w.partsOf(tx, id)
@@ -208,7 +208,7 @@ func (w *parent) purge(s *Service, tx *storage.Tx, user, id uuid.UUID) (bool, er
 	})
 }
 
-// eitherParent does something with the conversation or the document that has an id.
+// eitherParent calls do for conversations and, if it returns false, for documents.
 func eitherParent(do func(*parent) (bool, error)) (bool, error) {
 	for _, w := range parents() {
 		if done, err := do(w); done || err != nil {
@@ -228,7 +228,7 @@ func updateRow(tx *storage.Tx, query string, args ...any) (bool, error) {
 	return n > 0, err
 }
 
-// handedOutParts notes the parts that a call is about to give.
+// handedOutParts logs the parts that a call is about to return.
 func (s *Service) handedOutParts(ctx context.Context, kind string, ids []uuid.UUID) error {
 	hits := make([]search.Hit, len(ids))
 	for i, id := range ids {

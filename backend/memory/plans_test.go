@@ -18,7 +18,7 @@ import (
 
 var _ = flag.Bool("update", false, "write the golden files")
 
-// Everything that a person, an agent or an import does often.
+// The frequent operations of people, agents and imports.
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -27,7 +27,7 @@ func TestQueryPlans(t *testing.T) {
 	plans := storagetest.RecordPlans(t, b.db)
 
 	kept := b.add(t, "Anna planted tomatoes behind the house", "garden")
-	b.add(t, "Anna planted tomatoes behind the house", "summer") // the same again
+	b.add(t, "Anna planted tomatoes behind the house", "summer") // a duplicate
 	gone := b.add(t, "the old fence fell over in the storm", "garden")
 	lost := b.add(t, "the neighbor lent us a ladder")
 	must(b.AddBatch(b.ctx, AddBatchParams{Items: []AddParams{{Content: "two kinds of beans", Tags: []string{"garden"}}, {Content: "water in the evening"}}}))(t)
@@ -66,7 +66,7 @@ func TestQueryPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		must(b.ImportPreview(b.ctx, ImportParams{Path: path}))(t)
-		for range 2 { // the second finds everything
+		for range 2 { // the second run finds all records stored
 			job := must(b.Import(b.ctx, ImportParams{Path: path}))(t)
 			if st := e.await(t, job.JobID); st.Status != "completed" || st.Read == 0 {
 				t.Fatalf("%s: %+v", name, st)

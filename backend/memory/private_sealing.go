@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	sealedMark  = "memory.private" // in meta: the setting that all stored texts are in keeping with
-	sealedBatch = 200              // texts a transaction
+	sealedMark  = "memory.private" // in meta: the private storage setting that all stored texts conform to
+	sealedBatch = 200              // texts per transaction
 )
 
-// runSealing brings texts that were stored under the other setting of private storage into the
-// form that the present one asks for. The service reads both forms meanwhile.
+// runSealing converts texts that were stored under the other setting of private storage to the
+// current one. The service can read both forms meanwhile.
 func (s *Service) runSealing(ctx context.Context) error {
 	again := make(chan struct{}, 1)
 	defer bus.Subscribe(s.db.Bus(), func(_ uuid.UUID, _ storage.Replaced) {
@@ -32,7 +32,7 @@ func (s *Service) runSealing(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-again: // another database, with texts of its own
+		case <-again: // another database, with its own texts
 		}
 	}
 }
@@ -45,11 +45,11 @@ func (s *Service) sealAll(ctx context.Context) error {
 	}); err != nil || have == want {
 		return err
 	}
-	if err := s.markSealed(ctx, "partly"); err != nil { // so that a change back half-way is seen
+	if err := s.markSealed(ctx, "partly"); err != nil { // so that a change back before the end is noticed
 		return err
 	}
 	if s.o.Private {
-		if err := s.search.CheckWords(ctx); err != nil { // they go first
+		if err := s.search.CheckWords(ctx); err != nil { // first, because the words expose the text
 			return err
 		}
 	}
@@ -83,8 +83,8 @@ func (s *Service) markSealed(ctx context.Context, mark string) error {
 	})
 }
 
-// sealSome changes a batch of texts that are in the other form, of the rows after last. What they say is the same, so
-// nothing is captured for other devices; what they leave in the file is overwritten.
+// sealSome converts a batch of texts in the other form, from the rows after last. The content is
+// unchanged, so nothing is captured for sync. The old bytes in the file are overwritten.
 func (s *Service) sealSome(ctx context.Context, table, column, key string, last int64) (_ int64, more bool, err error) {
 	other := "text"
 	if !s.o.Private {
@@ -111,7 +111,7 @@ func (s *Service) sealSome(ctx context.Context, table, column, key string, last 
 		if _, err := tx.Exec(`PRAGMA secure_delete = ON`); err != nil {
 			return err
 		}
-		defer tx.Exec(`PRAGMA secure_delete = FAST`) //nolint:errcheck // slower writes are all that would follow
+		defer tx.Exec(`PRAGMA secure_delete = FAST`) //nolint:errcheck // a failure only makes writes slower
 		return tx.WithoutCapture(func() error {
 			for _, t := range batch {
 				plain := string(t.stored)

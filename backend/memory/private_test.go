@@ -21,7 +21,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// privateBundle is a bundle over a database in dir.
+// privateBundle returns a bundle with a database in dir.
 func privateBundle(t *testing.T, dir string, root storage.Root, private bool) *bundle {
 	t.Helper()
 	db := storagetest.OpenAt(t, filepath.Join(dir, "helix.db"), root)
@@ -40,7 +40,7 @@ func (b *bundle) shut(t *testing.T) {
 	}
 }
 
-// filesWith are the files below dir that hold a word.
+// filesWith returns the files below dir that contain a word.
 func filesWith(t *testing.T, dir, word string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -59,7 +59,7 @@ func filesWith(t *testing.T, dir, word string) (found []string) {
 	return found
 }
 
-// lifeOf does with a text whatever stores texts, and gives its memory.
+// lifeOf stores a text in every way that stores texts, and returns its memory.
 func (b *bundle) lifeOf(t *testing.T, word string) Item {
 	t.Helper()
 	m := b.add(t, "first the "+word+" of a memory", "tag")
@@ -75,14 +75,14 @@ func (b *bundle) lifeOf(t *testing.T, word string) Item {
 	return u.Item
 }
 
-// databaseWith are the files of the database that hold a word.
+// databaseWith returns the files of the database that contain a word.
 func databaseWith(t *testing.T, dir, word string) []string {
 	t.Helper()
 	return slices.DeleteFunc(filesWith(t, dir, word), func(name string) bool { return !strings.HasPrefix(name, "helix.db") })
 }
 
-// former leaves a word in texts that are no longer there: purged, replaced by a shorter or a
-// longer one, and so long that they have pages of their own.
+// former leaves a word in deleted texts: purged, replaced by a shorter or a longer one, and so long
+// that they had pages of their own.
 func (b *bundle) former(t *testing.T, word string) {
 	t.Helper()
 	for i := range 12 {
@@ -103,7 +103,7 @@ func (b *bundle) former(t *testing.T, word string) {
 	}
 }
 
-// wholeOf checks that all that lifeOf did is there and readable.
+// wholeOf checks that everything stored by lifeOf exists and is readable.
 func (b *bundle) wholeOf(t *testing.T, m Item, word string) {
 	t.Helper()
 	if got := b.get(t, m.ID); got.Content != "then the "+word+" of an edit" {
@@ -134,8 +134,8 @@ func (b *bundle) wholeOf(t *testing.T, m Item, word string) {
 	}
 }
 
-// TestPrivateTextsAreSealed looks for a word of all kinds of texts in all files, while they are
-// in use and after the end.
+// TestPrivateTextsAreSealed searches all files for a word in all kinds of texts, while they are in
+// use and after closing.
 func TestPrivateTextsAreSealed(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestPrivateTextsAreSealed(t *testing.T) {
 	b.wholeOf(t, m, word)
 }
 
-// TestPrivateStorageIsSwitched turns private storage on for texts that are there, and off again.
+// TestPrivateStorageIsSwitched enables private storage for existing texts, and disables it again.
 func TestPrivateStorageIsSwitched(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -187,7 +187,7 @@ func TestPrivateStorageIsSwitched(t *testing.T) {
 	}
 	for _, private := range []bool{true, false, true} {
 		b = privateBundle(t, dir, root, private)
-		b.wholeOf(t, m, word) // before it is done
+		b.wholeOf(t, m, word) // before the conversion
 		if err := b.sealAll(b.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestPrivateStorageIsSwitched(t *testing.T) {
 	}
 }
 
-// TestAnotherDatabaseIsSealed has a database with plain texts put in place while texts are sealed.
+// TestAnotherDatabaseIsSealed replaces the database by one with plain texts while texts are sealed.
 func TestAnotherDatabaseIsSealed(t *testing.T) {
 	t.Parallel()
 	dir, root := t.TempDir(), storagetest.NewRoot()

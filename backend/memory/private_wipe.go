@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	wipePages = `PRAGMA incremental_vacuum(200)` // in a transaction
-	wipeTries = 20                               // to empty the log of writes, while reads need it
+	wipePages = `PRAGMA incremental_vacuum(200)` // per transaction
+	wipeTries = 20                               // attempts to empty the write-ahead log while readers need it
 )
 
-// wipeFreed removes deleted content from the files: free pages, some at a time, and the
-// write-ahead log, which holds earlier states of pages. Deleted content within pages in use is
-// overwritten by secure_delete, which storage sets.
+// wipeFreed removes deleted content from the files: it frees unused pages, in batches, and empties
+// the write-ahead log, which contains earlier states of pages. Deleted content within pages in use
+// is already overwritten by secure_delete, which storage sets.
 func (s *Service) wipeFreed(ctx context.Context) error {
 	for more := true; more; {
 		err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -28,7 +28,7 @@ func (s *Service) wipeFreed(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			for rows.Next() { // each step gives back a page
+			for rows.Next() { // each step frees a page
 			}
 			if err := rows.Err(); err != nil {
 				return err
@@ -47,13 +47,13 @@ func (s *Service) wipeFreed(ctx context.Context) error {
 	return s.emptyLog(ctx)
 }
 
-// emptyLog cuts the log of writes to nothing; reads that need it are waited for.
+// emptyLog truncates the write-ahead log to zero bytes. It waits for readers that need it.
 func (s *Service) emptyLog(ctx context.Context) error {
 	for try := 1; ; try++ {
-		s.moveLog(ctx) // the long part, beside the writer
+		s.checkpointLog(ctx) // the slow part, without blocking writers
 		var busy, pages, moved int64
 		err := s.db.Read(ctx, func(tx *storage.Tx) error {
-			if _, err := tx.Exec(`PRAGMA busy_timeout = 50`); err != nil { // it keeps writers out
+			if _, err := tx.Exec(`PRAGMA busy_timeout = 50`); err != nil { // it blocks writers
 				return err
 			}
 			defer tx.Exec(`PRAGMA busy_timeout = 5000`) //nolint:errcheck // the connection gives up sooner from now on

@@ -24,19 +24,19 @@ import (
 const (
 	recallAge     = 24 * time.Hour
 	shingleWords  = 5
-	recallOverlap = 0.6     // of the shingles of a text: it is recalled text
-	maxLogged     = 1 << 20 // bytes of hashes of one thing: beyond, the newest text counts alone
+	recallOverlap = 0.6     // fraction of the shingles of a text from which on it is recalled text
+	maxLogged     = 1 << 20 // bytes of hashes per item; above this, only the newest text is kept
 )
 
-// unspaced are the scripts that put no space between words.
+// unspaced lists the scripts without spaces between words.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-// shingles are the hashes of all runs of five words of a text, each once, in order. Case,
-// punctuation and accents do not count. A text of fewer words is one run.
+// shingles returns the hashes of all runs of five words of a text, sorted and distinct. Case,
+// punctuation and accents are ignored. A shorter text is one run.
 func shingles(text string) []uint64 { return runs(words(text), shingleWords) }
 
-// words are the letters and digits of a text, lower case and without accents. Scripts that put
-// no space between words have one word a character.
+// words returns the words of a text, in lower case and without accents. In scripts without spaces
+// between words each character is a word.
 func words(text string) []string {
 	var b strings.Builder
 	for _, r := range norm.NFKD.String(text) {
@@ -73,8 +73,8 @@ func runs(words []string, n int) []uint64 {
 	return slices.Compact(out)
 }
 
-// logged are the hashes that recall_log keeps of a text: its shingles, and the shorter runs, so
-// that a text of fewer than five words is known too. All stand in order.
+// logged returns the hashes that recall_log stores for a text: its shingles, and the shorter runs,
+// so that texts of fewer than five words can be recognized too. They are sorted.
 func logged(text string) []byte {
 	w := words(text)
 	var all []uint64
@@ -86,7 +86,7 @@ func logged(text string) []byte {
 	return packed(all)
 }
 
-// union are the hashes that one of two logs has, in order.
+// union merges two sorted logs of hashes.
 func union(a, b []byte) []byte {
 	all := make([]uint64, 0, (len(a)+len(b))/8)
 	for _, log := range [][]byte{a, b} {
@@ -97,7 +97,7 @@ func union(a, b []byte) []byte {
 	return packed(all)
 }
 
-// packed are hashes in the form of the log: each once, in order.
+// packed encodes hashes for the log, sorted and distinct.
 func packed(all []uint64) []byte {
 	slices.Sort(all)
 	all = slices.Compact(all)
@@ -108,7 +108,7 @@ func packed(all []uint64) []byte {
 	return out
 }
 
-// containment is the part of the shingles of a text that a logged text has; both in order.
+// containment returns the fraction of the shingles in want that logged contains. Both are sorted.
 func containment(want []uint64, logged []byte) float64 {
 	if len(want) == 0 {
 		return 0
@@ -127,8 +127,8 @@ func containment(want []uint64, logged []byte) float64 {
 	return float64(found) / float64(len(want))
 }
 
-// recalled reports whether a text is what was handed to a program or an agent of the user in the
-// last day, whole or nearly so. A memory that it repeats was used.
+// recalled reports whether a text repeats, entirely or almost, what was returned to a program or an
+// agent of the user within the last day. The memory that it repeats is reinforced.
 func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, error) {
 	want := shingles(text)
 	if len(want) == 0 {
@@ -168,7 +168,8 @@ func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, e
 	return false, rows.Err()
 }
 
-// handedOut notes what a call is about to give to a program. What a person is shown is theirs.
+// handedOut logs the items that a call is about to return to a program. Items shown to a
+// person are not logged.
 func (s *Service) handedOut(ctx context.Context, hits ...search.Hit) error {
 	if byPerson(ctx) || identity.UserID(ctx) == uuid.Nil {
 		return nil
@@ -181,7 +182,7 @@ func (s *Service) handedOut(ctx context.Context, hits ...search.Hit) error {
 	return s.LogRecall(ctx, session, hits)
 }
 
-// shinglesOf reads what noteRecall wrote.
+// shinglesOf decodes the hashes that noteRecall stored.
 func (s *Service) shinglesOf(item uuid.UUID, stored []byte) ([]byte, error) {
 	text, err := s.open("recall_log", "shingles", item, stored)
 	if err != nil {
@@ -190,8 +191,8 @@ func (s *Service) shinglesOf(item uuid.UUID, stored []byte) ([]byte, error) {
 	return base64.StdEncoding.DecodeString(text)
 }
 
-// LogRecall notes what a search handed to an agent, so that the agent does not store it again.
-// Whatever gives hits to an agent calls it first; session is that of the agent.
+// LogRecall records what a search returned to an agent, so that the agent does not store it again.
+// It must be called before hits are passed to an agent. session is the agent's session.
 func (s *Service) LogRecall(ctx context.Context, session string, hits []search.Hit) error {
 	if len(hits) == 0 {
 		return nil
@@ -199,8 +200,8 @@ func (s *Service) LogRecall(ctx context.Context, session string, hits []search.H
 	return s.db.Write(ctx, func(tx *storage.Tx) error { return s.logRecall(tx, identity.UserID(ctx), session, hits) })
 }
 
-// LogShown notes text that an agent was given and did not write: instructions, prompts and the
-// output of tools. It is treated as recalled text. kind is prompt or tool.
+// LogShown records text that an agent was given and did not write: instructions, prompts and the
+// output of tools. It is treated like recalled text. kind is prompt or tool.
 func (s *Service) LogShown(ctx context.Context, session, kind, text string) error {
 	if kind != "prompt" && kind != "tool" {
 		return invalid("kind", "%q is not a kind of shown text. Use prompt or tool.", clip(kind, 32))
@@ -217,7 +218,7 @@ func (s *Service) logRecall(tx *storage.Tx, user uuid.UUID, session string, hits
 		if err != nil {
 			return err
 		}
-		for _, n := range h.Context { // neighbours are handed out too
+		for _, n := range h.Context { // neighbors are returned too
 			text += "\n" + n.Text
 		}
 		if text == "" {
@@ -230,9 +231,8 @@ func (s *Service) logRecall(tx *storage.Tx, user uuid.UUID, session string, hits
 	return nil
 }
 
-// noteRecall keeps the hashes of a text, beside those of what was handed out of the same thing
-// before: it may have been edited since, or had other neighbours. They tell of its words, so
-// private storage seals them.
+// noteRecall stores the hashes of a text together with those logged earlier for the same item, which may
+// have been edited since or had other neighbors. Hashes reveal words, so private storage seals them.
 func (s *Service) noteRecall(tx *storage.Tx, user uuid.UUID, session, kind string, id uuid.UUID, text string) error {
 	log := logged(text)
 	var stored []byte
@@ -260,7 +260,7 @@ func (s *Service) noteRecall(tx *storage.Tx, user uuid.UUID, session, kind strin
 	return err
 }
 
-// textOf is the whole text of a thing that the user has; "": it is not there.
+// textOf returns the full text of an item of the user, or "" if it does not exist.
 func (s *Service) textOf(tx *storage.Tx, user uuid.UUID, kind string, id uuid.UUID) (string, error) {
 	table := search.Table(kind)
 	if table == "" {
@@ -278,7 +278,7 @@ func (s *Service) textOf(tx *storage.Tx, user uuid.UUID, kind string, id uuid.UU
 	return text, err
 }
 
-// purgeRecall forgets that a thing of a user was handed out: its hashes tell of its words.
+// purgeRecall deletes the log of an item of a user, because the hashes reveal its words.
 func purgeRecall(tx *storage.Tx, user uuid.UUID, kind string, id uuid.UUID) error {
 	_, err := tx.Exec(`DELETE FROM recall_log WHERE user_id = ? AND kind = ? AND item_id = ?`, user, kind, id)
 	return err

@@ -44,7 +44,7 @@ func TestContainment(t *testing.T) {
 	}
 }
 
-// agentAdd stores a text as the agent of the local user does.
+// agentAdd stores a text as the agent of the local user.
 func (b *bundle) agentAdd(t testing.TB, text string) AddResult {
 	t.Helper()
 	return must(b.Add(b.ctx, AddParams{Content: text, Source: "agent", Session: "s1"}))(t)
@@ -61,8 +61,8 @@ func (b *bundle) recall(t testing.TB, items ...Item) {
 	}
 }
 
-// TestRecalledTextIsNotStoredAgain lets an agent repeat what it was given, a thousand times and
-// in many forms: no row is added, and nothing is reinforced.
+// TestRecalledTextIsNotStoredAgain has an agent repeat what it was given, a thousand times and in
+// many forms: no row is added, and the use is counted once.
 func TestRecalledTextIsNotStoredAgain(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -110,14 +110,14 @@ func TestRecalledTextIsNotStoredAgain(t *testing.T) {
 	if strength() != 2 {
 		t.Fatalf("after an hour it counts %d", strength())
 	}
-	// The person's own text is always stored, and so is that of an agent which was not given it.
+	// A person's text is always stored, and so is that of an agent that was not given it.
 	if got := must(b.Add(b.ctx, AddParams{Content: "Remember: " + items[0].Content}))(t); got.Deduplicated {
 		t.Error("a person's text was refused")
 	}
 	if got := must(b.Add(b.them, AddParams{Content: items[0].Content, Source: "agent"}))(t); got.Deduplicated {
 		t.Error("another user's recall counts")
 	}
-	// After a day it is forgotten.
+	// After a day the log has expired.
 	b.exec(t, `UPDATE recall_log SET at = at - ?`, recallAge.Microseconds()+1)
 	if got := b.agentAdd(t, "Remember: "+items[1].Content); got.Deduplicated || got.Item.SourceRef != "s1" {
 		t.Errorf("after a day: %+v", got)
@@ -130,7 +130,7 @@ func TestRecalledTextIsNotStoredAgain(t *testing.T) {
 	}
 }
 
-// sentence makes a sentence that no other number has.
+// sentence returns a sentence unique to i.
 func sentence(r *rand.Rand, i int) string {
 	who := []string{"Ann", "Ben", "Carla", "Dmitri", "Eve", "Farid"}[r.IntN(6)]
 	does := []string{"moved to", "works in", "wants to visit", "was born in", "sold a house in", "met a friend in"}[r.IntN(6)]
@@ -139,7 +139,7 @@ func sentence(r *rand.Rand, i int) string {
 	return fmt.Sprintf("%s %s %s %s, as letter number %d from drawer %d says", who, does, where, why, i, r.IntN(1000))
 }
 
-// freshFact makes a sentence in other words than sentence.
+// freshFact returns a sentence in other words than sentence.
 func freshFact(r *rand.Rand, i int) string {
 	syllables := []string{"ka", "lo", "mi", "ren", "tu", "sa", "bel", "dor", "fi", "gan"}
 	word := func() string {
@@ -148,9 +148,9 @@ func freshFact(r *rand.Rand, i int) string {
 	return fmt.Sprintf("The person told me that their %s is called %s and costs %d euros, and that %s will paint it in %s", word(), word(), i, word(), word())
 }
 
-// TestSavesRefuseEchoesAndKeepNews offers 300 texts of an agent: 150 say something new, 150 are what it was
-// given, whole, in part, in other letters, with words around it, or instructions and the output
-// of tools. At most a tenth of what is stored is junk, and hardly anything new is refused.
+// TestSavesRefuseEchoesAndKeepNews offers 300 texts of an agent: 150 are new, 150 repeat what it was
+// given, completely, in part, in other case, with words around it, or are instructions and the output of
+// tools. At most a tenth of what is stored is repeated, and hardly any new text is rejected.
 func TestSavesRefuseEchoesAndKeepNews(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -197,7 +197,7 @@ func TestSavesRefuseEchoesAndKeepNews(t *testing.T) {
 	for i := range 150 {
 		text := freshFact(r, i)
 		switch i % 3 {
-		case 1: // new, about something that it was given
+		case 1: // new information about a text that it was given
 			first, _, _ := strings.Cut(given[r.IntN(len(given))].Content, ",")
 			text = first + ", but today the person said that this is over and that letter " + fmt.Sprint(i) + " has the new address and the date of the party"
 		case 2:
@@ -226,8 +226,8 @@ func TestSavesRefuseEchoesAndKeepNews(t *testing.T) {
 	}
 }
 
-// TestLongAgentConversation lets an agent talk for 1,000 turns about 120 facts. In each turn it
-// searches for what the person says, is given the hits, and saves what it has understood.
+// TestLongAgentConversation has an agent talk about 120 facts for 1,000 turns. In each turn it
+// searches for what the person says, receives the hits, and saves what it has understood.
 func TestLongAgentConversation(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -287,8 +287,8 @@ func TestRecallByAnAgentPipe(t *testing.T) {
 	}
 }
 
-// TestProgramRecallIsLoggedByEveryRead reads a memory, a turn and a part of a document in each way
-// that there is, as a program and as a person, and has a program write back what was read.
+// TestProgramRecallIsLoggedByEveryRead reads a memory, a turn and a part of a document in every
+// possible way, as a program and as a person, and has a program write back what it has read.
 func TestProgramRecallIsLoggedByEveryRead(t *testing.T) {
 	t.Parallel()
 	const text = "the ferry to the island leaves from the third pier at seven every morning"
@@ -349,7 +349,7 @@ func TestProgramRecallIsLoggedByEveryRead(t *testing.T) {
 	}
 }
 
-// TestRecallWithoutSpaces repeats text of a script that has none in other words' order.
+// TestRecallWithoutSpaces repeats text in a script without spaces, in another order.
 func TestRecallWithoutSpaces(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -362,8 +362,8 @@ func TestRecallWithoutSpaces(t *testing.T) {
 	}
 }
 
-// TestRecallAddsUp hands the same things out twice, the second time in another form: what was
-// handed out first is known still.
+// TestRecallAddsUp returns the same items twice, the second time in another form: the first
+// form is still known.
 func TestRecallAddsUp(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -389,7 +389,7 @@ func TestRecallAddsUp(t *testing.T) {
 		if r := b.agentAdd(t, text); r.Item != nil {
 			t.Errorf("%q was stored", text)
 		}
-		// A skill that says it is a note is no person either.
+		// A skill that claims that a text is a note is not a person either.
 		if r := must(b.Add(b.caller(identity.ClientProgram, identity.Write), AddParams{Content: text, Source: "note", Dedupe: ptr(false)}))(t); r.Item != nil {
 			t.Errorf("%q was stored for a skill", text)
 		}

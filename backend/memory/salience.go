@@ -11,16 +11,16 @@ import (
 	"helix/backend/storage"
 )
 
-// Signals are what the salience of a text is computed from; each is 0 when it is not known.
+// Signals are the inputs for the salience of a text. An unknown signal is 0.
 type Signals struct {
-	Emotion    float64 `json:"emotion,omitempty"` // strength of feeling, 0 to 1
-	Goals      int     `json:"goals,omitempty"`   // goals of the person that it touches
-	Shifts     int     `json:"shifts,omitempty"`  // turns in what the person thinks or does
-	Confidence float64 `json:"confidence"`        // that the others are right, 0 to 1
+	Emotion    float64 `json:"emotion,omitempty"` // intensity of emotion, 0 to 1
+	Goals      int     `json:"goals,omitempty"`   // number of the person's goals that it relates to
+	Shifts     int     `json:"shifts,omitempty"`  // number of changes in the person's thoughts or actions
+	Confidence float64 `json:"confidence"`        // confidence in the other signals, 0 to 1
 }
 
-// Score is the salience of a text from 0 to 1, and the tier that it makes. It is never
-// critical: only a person says that.
+// Score returns the salience of a text, 0 to 1, and its tier. The tier is never critical, which
+// only a person can set.
 func Score(g Signals) (score float64, tier string) {
 	score = (0.4*unit(g.Emotion) + 0.3*unit(float64(g.Goals)/5) + 0.2*unit(float64(g.Shifts)/3) + 0.1) * unit(g.Confidence)
 	switch {
@@ -32,7 +32,7 @@ func Score(g Signals) (score float64, tier string) {
 	return score, "medium"
 }
 
-// unit brings v into 0 to 1; what is no number is 0.
+// unit clamps v to 0 to 1. NaN becomes 0.
 func unit(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
@@ -44,7 +44,7 @@ func errCritical() error {
 	return fault.Deniedf("Only a person can mark a memory as critical. Nothing was changed.")
 }
 
-// checkTier gives the value of a tier that the caller may set.
+// checkTier returns the value of a tier, or an error if the caller may not set it.
 func checkTier(ctx context.Context, field, tier string) (float64, error) {
 	value, err := salienceOf(field, tier)
 	if err == nil && tier == "critical" && !mayTrust(ctx) {
@@ -72,12 +72,12 @@ func (s *Service) SetSalience(ctx context.Context, p SalienceParams) (ItemsResul
 	})
 }
 
-// tierUndo is what the tier of a memory was.
+// tierUndo holds the previous tier of a memory.
 type tierUndo struct {
 	ID       uuid.UUID `json:"id"`
 	Tier     string    `json:"tier"`
 	Salience float64   `json:"salience"`
-	Set      string    `json:"set"` // what the act made it
+	Set      string    `json:"set"` // the tier that was set
 }
 
 func (s *Service) setTier(tx *storage.Tx, m *memoryRow, tier string, value float64) error {
@@ -112,7 +112,7 @@ func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
 	})
 }
 
-// pinUndo is what an act made the pin of a memory, and what it faded from before.
+// pinUndo holds the pin that was set, and the previous base of the decay.
 type pinUndo struct {
 	ID        uuid.UUID  `json:"id"`
 	Set       bool       `json:"set"`
@@ -121,7 +121,7 @@ type pinUndo struct {
 	Retention *float64   `json:"retention"`
 }
 
-// setPinned pins m, or unpins it: then it fades from what it has now.
+// setPinned pins m, or unpins it so that it decays from its current retention.
 func (s *Service) setPinned(tx *storage.Tx, m *memoryRow, on bool) error {
 	set := ``
 	if !on {

@@ -12,7 +12,7 @@ import (
 	"helix/backend/memory/search"
 )
 
-// meaningBundle has a model whose vectors are all made when it is asked for.
+// meaningBundle returns a bundle with a model; the returned function computes all vectors.
 func meaningBundle(t testing.TB, odd func(text string) []float32) (*bundle, func()) {
 	t.Helper()
 	m := newWordsModel("words", 64)
@@ -26,7 +26,7 @@ func meaningBundle(t testing.TB, odd func(text string) []float32) (*bundle, func
 	}
 }
 
-// synonyms gives two texts one vector, so that only meaning connects them.
+// synonyms gives two texts the same vector, so that only their meaning connects them.
 func synonyms(m *wordsModel, texts ...string) func(string) []float32 {
 	return func(text string) []float32 {
 		if slices.Contains(texts, text) {
@@ -56,7 +56,7 @@ func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
 	}
 }
 
-// One candidate that has nothing to do with the query is not returned because it is the only.
+// A candidate unrelated to the query is not returned just because it is the only one.
 func TestALoneIrrelevantCandidateIsNotReturned(t *testing.T) {
 	t.Parallel()
 	b, embed := meaningBundle(t, nil)
@@ -69,8 +69,8 @@ func TestALoneIrrelevantCandidateIsNotReturned(t *testing.T) {
 	}
 }
 
-// Vectors of another length, of zero and ten times as long do no harm.
-func TestOddVectors(t *testing.T) {
+// Vectors of wrong length, zero vectors and vectors of length ten do no harm.
+func TestInvalidVectorsDoNoHarmToSearch(t *testing.T) {
 	t.Parallel()
 	base := newWordsModel("words", 64)
 	odd := func(text string) []float32 {

@@ -21,7 +21,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// searchIDs gives the ids of what a search finds, in order.
+// searchIDs returns the ids of the results of a search, in order.
 func (b *bundle) searchIDs(t testing.TB, ctx context.Context, p search.Params) []uuid.UUID {
 	t.Helper()
 	r := must(b.Search(ctx, p))(t)
@@ -32,7 +32,7 @@ func (b *bundle) searchIDs(t testing.TB, ctx context.Context, p search.Params) [
 	return ids
 }
 
-// dialogue stores a conversation of two people the way an import does.
+// dialogue stores a conversation of two people like an import.
 func (b *bundle) dialogue(t testing.TB, at *time.Time, lines ...string) (head uuid.UUID, turns []uuid.UUID) {
 	t.Helper()
 	head = storage.NewID()
@@ -138,7 +138,7 @@ func TestHitCarriesItsSalienceTier(t *testing.T) {
 	}
 }
 
-// A turn without a word of the query is found through the turns beside it, in hybrid only.
+// A turn without a word of the query is found through adjacent turns, in hybrid mode only.
 func TestNeighboursCount(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -182,7 +182,7 @@ func TestAnUpdateOrDeleteIsSeenAtOnce(t *testing.T) {
 func TestSearchAgainFromTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
-	must(b.Search(b.ctx, search.Params{Query: "apple"}))(t) // from here on it is kept up to date
+	must(b.Search(b.ctx, search.Params{Query: "apple"}))(t) // from here on the index is updated incrementally
 	r := rand.New(rand.NewPCG(1, 2))
 	b.fill(t, r, 60)
 	b.dialogue(t, nil, "apple pear", "plum", "apple", "fig")
@@ -233,7 +233,7 @@ func (b *bundle) fill(t testing.TB, r *rand.Rand, n int) {
 	}
 }
 
-// randomFilters draws filters; fits says for a hit what they ask for, in other words.
+// randomFilters returns random filters; fits evaluates them for a hit independently.
 func randomFilters(r *rand.Rand) (*search.Filters, func(h *search.Hit, salience float64) bool) {
 	f := &search.Filters{}
 	var tests []func(h *search.Hit, salience float64) bool
@@ -403,7 +403,7 @@ func TestPrivateStorageKeepsNoWords(t *testing.T) {
 	check(again)
 }
 
-// Searches go on while others write, and a text is found as soon as its call has returned.
+// Searches run while others write, and a text is found as soon as the call that stored it has returned.
 func TestSearchWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -445,7 +445,7 @@ func TestSearchWhileOthersWrite(t *testing.T) {
 func utf16Units(s string) []uint16  { return utf16.Encode([]rune(s)) }
 func runesOf(units []uint16) []rune { return utf16.Decode(units) }
 
-// FuzzQuery: no text is an error of FTS5, and search answers it.
+// FuzzQuery checks that no text is an error of FTS5.
 func FuzzQuery(f *testing.F) {
 	for _, q := range []string{"", "AND OR NOT", `NEAR("a b", 5)`, `"unclosed`, `""`, `" " "`, "*", "a*", "^a", "a:b", "title:x", "-a", "a -b", "(a", "a)", "{a b}: c", "a + b",
 		"\x00", "a\x00b", "🏔", "\xff\xfe", "' OR 1=1", "ÀÉ", strings.Repeat(`"a b" `, 100), "the of and"} {

@@ -16,33 +16,32 @@ import (
 	"helix/backend/storage"
 )
 
-// Embedder turns texts into vectors of unit length. Its vectors are compared only with its
-// own: another model has another id.
+// Embedder converts texts to unit-length vectors. Vectors of different models, which have different
+// ids, are never compared.
 type Embedder interface {
 	ModelID() string
 	Dims() int
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
-// Options configure a Service; the zero value works, without search by meaning.
+// Options configure a Service. The zero value works, without semantic search.
 type Options struct {
 	Logger    *slog.Logger
-	Embedder  Embedder   // nil: search by words only
-	Models    []Embedder // others that memory.reembed may change to
-	Why       string     // why there is no embedder, for a person
-	VectorDir string     // where the vector index keeps its files; "" leaves them in a temporary folder
+	Embedder  Embedder   // nil: keyword search only
+	Models    []Embedder // other models that memory.reembed can switch to
+	Why       string     // why there is no embedder, for people
+	VectorDir string     // directory of the vector index files; "" uses a temporary one
 	TempDir   string
-	Zone      func() string // the zone of times that have none; nil is UTC
+	Zone      func() string // name of the time zone for times without one; nil is UTC
 	Weights   search.Weights
-	TrashAge  func() time.Duration                 // how long what was deleted can be restored; nil is 30 days
-	Pause     *pause.Pause                         // embeddings wait for its end, imports for room on the disk; nil is never
+	TrashAge  func() time.Duration                 // how long deleted items can be restored; nil is 30 days
+	Pause     *pause.Pause                         // suspends embeddings, and imports for lack of disk space; nil: never
 	Audit     func(*storage.Tx, audit.Entry) error // nil: nothing is audited
-	Private   bool                                 // texts are sealed and the words of search are kept in memory only
-	Retention RetentionOf                          // what is left of memories as they are read; nil: what was stored last
+	Private   bool                                 // seal texts and keep the words of search in memory only
+	Retention RetentionOf                          // computes the current retention of memories; nil: the last stored one
 }
 
-// Service answers for the memory of all users of this device. Its methods are safe for
-// concurrent use.
+// Service manages the memory of all users of this device. Its methods are safe for concurrent use.
 type Service struct {
 	db  *storage.DB
 	o   Options
@@ -54,18 +53,18 @@ type Service struct {
 	watch     watchState
 	embedding embeddingState
 
-	background []func(context.Context) error // what Run does, until its context ends
-	closing    []func() error                // what Close ends, in reverse order
+	background []func(context.Context) error // run by Run until its context ends
+	closing    []func() error                // run by Close, in reverse order
 
-	life   context.Context // ends with Close; work that a call leaves behind runs under it
+	life   context.Context // ended by Close; context of work that outlives a call
 	end    context.CancelFunc
 	ending sync.RWMutex
 	work   sync.WaitGroup
 	once   sync.Once
-	err    error // of Close
+	err    error // result of Close
 }
 
-// New makes the service; Run does its background work. Close it also when Run was never called.
+// New returns a Service on db. Run does its background work. Close it even if Run was never called.
 func New(db *storage.DB, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -80,7 +79,7 @@ func New(db *storage.DB, o Options) *Service {
 	return s
 }
 
-// initSearch makes the index, which background work reads before the first query needs it.
+// initSearch creates the search index, which background work loads before the first query needs it.
 func (s *Service) initSearch() {
 	s.search = search.New(s.db, search.Options{Logger: s.log, Meaning: meaning{s}, Weights: s.o.Weights, Private: s.o.Private, Unseal: s.open})
 	s.closing = append(s.closing, s.search.Close)
@@ -92,10 +91,10 @@ func (s *Service) initSearch() {
 	})
 }
 
-// Index is what can be found, for measurements.
+// Index returns the search index, for measurements.
 func (s *Service) Index() *search.Index { return s.search }
 
-// Run imports, embeds and cleans up until ctx ends.
+// Run does the background work until ctx ends: it imports, embeds and cleans up.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, run := range s.background {
@@ -105,10 +104,10 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// leave does work that outlives the call it came from. It ends with Close, which waits for it:
-// fn must return soon after its context has ended. It reports false after Close.
+// leave runs work that outlives the call that started it. Close cancels its context and waits for
+// it, so fn must return soon after that. It returns false after Close.
 func (s *Service) leave(fn func(context.Context)) bool {
-	s.ending.RLock() // Close must not begin to wait between the look and the start
+	s.ending.RLock() // Close must not start to wait between this check and the start of fn
 	defer s.ending.RUnlock()
 	if s.life.Err() != nil {
 		return false
@@ -121,7 +120,7 @@ func (s *Service) leave(fn func(context.Context)) bool {
 	return true
 }
 
-// Close ends what calls have started. It may be called twice.
+// Close stops work that calls have started. It may be called more than once.
 func (s *Service) Close() error {
 	s.once.Do(func() {
 		s.ending.Lock()

@@ -9,8 +9,8 @@ import (
 	"helix/backend/storage"
 )
 
-// Stats counts what there is, without the trash. Items are counted in memory, where search keeps
-// what it needs to know of each; the first call after the start may wait until that is read.
+// Stats counts the items, excluding the trash. It uses the catalog of search, so the first call
+// after the start may wait until that is loaded.
 func (s *Service) Stats(ctx context.Context, _ struct{}) (Stats, error) {
 	var out Stats
 	user := identity.UserID(ctx)
@@ -41,8 +41,8 @@ func (s *Service) Stats(ctx context.Context, _ struct{}) (Stats, error) {
 	return out, err
 }
 
-// wordsSize remembers the size of the index of words: to add it up takes longer than all the
-// rest, and it changes little.
+// wordsSize caches the size of the keyword index. Computing it takes longer than everything else in
+// Stats, and it changes slowly.
 type wordsSize struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -51,7 +51,7 @@ type wordsSize struct {
 
 const wordsSizeAge = time.Minute
 
-// indexBytes is the size of the index of words, at most a minute old.
+// indexBytes returns the size of the keyword index, at most a minute old.
 func (s *storeState) indexBytes(tx *storage.Tx) (int64, error) {
 	w := &s.words
 	w.mu.Lock()

@@ -48,7 +48,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// conversation stores a conversation of turns, given as pairs of id and text.
+// conversation stores a conversation from pairs of id and text.
 func (b *bundle) conversation(t testing.TB, external string, turns ...string) Conversation {
 	t.Helper()
 	id := storage.NewID()

@@ -17,7 +17,7 @@ import (
 	"helix/backend/storage"
 )
 
-// storeState is what the keeping of memories keeps in a Service.
+// storeState is the state of the memory store in a Service.
 type storeState struct{ words wordsSize }
 
 func (s *Service) initStore() {
@@ -30,11 +30,11 @@ type memoryRow struct {
 	user      uuid.UUID
 	hash      [32]byte
 	decayedAt *time.Time
-	stored    *float64 // the retention of the last run; Retention is that of now
+	stored    *float64 // the retention of the last run; Retention is the current one
 }
 
-// rowColumns are what scanMemory reads, of memories m. The state of the vector is that of the
-// model that serves.
+// rowColumns lists the columns that scanMemory reads, of memories m. The embedding state is that of
+// the active model.
 const rowColumns = `m.id, m.user_id, m.type, m.content, m.layer, m.source, m.source_ref, m.untrusted, m.content_hash, m.salience, m.salience_tier,
 	m.pinned, m.emotional_valence, m.access_count, m.occurred_at, m.last_accessed, m.last_reinforced_at, m.initial_strength, m.retention, m.decayed_at,
 	m.metadata, m.version, m.created_at, m.updated_at, m.deleted_at,
@@ -73,7 +73,7 @@ func (s *Service) scanMemory(r storage.Row) (*memoryRow, error) {
 	return m, err
 }
 
-// memoriesWhere reads rows of memories m.
+// memoriesWhere reads the rows of memories m that rest selects.
 func (s *Service) memoriesWhere(tx *storage.Tx, rest string, args ...any) ([]*memoryRow, error) {
 	list, err := storage.Collect(tx.Select(`SELECT `+rowColumns+` FROM memories m `+rest, args...), s.scanMemory)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Service) memoriesWhere(tx *storage.Tx, rest string, args ...any) ([]*me
 
 func errNoMemory() error { return fault.NotFoundf("Memory not found.") }
 
-// memory reads one memory of user that is not in the trash.
+// memory returns a memory of user, or a NotFound error if it does not exist or is in the trash.
 func (s *Service) memory(tx *storage.Tx, user, id uuid.UUID) (*memoryRow, error) {
 	m, err := s.scanMemory(tx.QueryRow(`SELECT `+rowColumns+` FROM memories m WHERE m.id = ? AND m.user_id = ? AND m.deleted_at IS NULL`, id, user))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -96,8 +96,8 @@ func (s *Service) memory(tx *storage.Tx, user, id uuid.UUID) (*memoryRow, error)
 	return m, s.fade(tx, m)
 }
 
-// memoriesOf reads those of ids that user has and that are not in the trash, in the order of
-// ids. None at all is NotFound.
+// memoriesOf returns those of ids that belong to user and are not in the trash, in the order of
+// ids. If there are none the error is NotFound.
 func (s *Service) memoriesOf(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]*memoryRow, error) {
 	out := make([]*memoryRow, 0, len(ids))
 	for _, id := range ids {
@@ -116,7 +116,7 @@ func (s *Service) memoriesOf(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([
 	return out, nil
 }
 
-// entry is the memory as search sees it.
+// entry returns the memory as a search entry.
 func (m *memoryRow) entry() *search.Entry {
 	return &search.Entry{
 		Kind: KindMemory, ID: m.ID, User: m.user, Title: m.Title, Tags: m.Tags, Text: m.Content, Hash: m.hash, Type: m.Type, Layer: m.Layer,
@@ -131,7 +131,7 @@ func (m *memoryRow) attributes() *search.Entry {
 	return e
 }
 
-// parseID reads the id of a memory: a UUID with or without hyphens, or note-<uuid>.
+// parseID parses the id of a memory: a UUID with or without hyphens, or note-<uuid>.
 func parseID(field, text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(strings.TrimPrefix(strings.TrimSpace(text), "note-"))
 	if err != nil || id == uuid.Nil {
@@ -140,7 +140,7 @@ func parseID(field, text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// parseIDs reads 1 to 1,000 ids; what stands twice counts once.
+// parseIDs parses 1 to 1,000 ids and removes duplicates.
 func parseIDs(one string, many []string) ([]uuid.UUID, error) {
 	if one != "" {
 		many = append([]string{one}, many...)
@@ -177,7 +177,7 @@ func invalid(field, format string, args ...any) error {
 	return fault.InvalidField(field, fault.CodeInvalid, format, args...)
 }
 
-// clip shortens a text for a message.
+// clip truncates a text for a message.
 func clip(text string, n int) string {
 	r := []rune(text)
 	if len(r) <= n {
@@ -186,7 +186,7 @@ func clip(text string, n int) string {
 	return string(r[:n]) + "…"
 }
 
-// changed tells listeners what changed once tx has committed, by at most 100 ids.
+// changed publishes memory.changed once tx has committed, with at most 100 ids.
 func changed(tx *storage.Tx, user uuid.UUID, op string, ids ...uuid.UUID) {
 	if len(ids) == 0 {
 		return
@@ -198,15 +198,15 @@ func changed(tx *storage.Tx, user uuid.UUID, op string, ids ...uuid.UUID) {
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, e) })
 }
 
-// byPerson reports whether a person makes this call.
+// byPerson reports whether a person makes the call.
 func byPerson(ctx context.Context) bool {
 	id, _ := identity.From(ctx)
 	return id.Person()
 }
 
-// mayTrust reports whether the caller can call a text trusted, or a memory critical: a person
-// with the right to approve, as the window, the browser and the command line have it. A program
-// that may only write cannot, whatever it says it is.
+// mayTrust reports whether the caller can mark a text as trusted, or a memory as critical. This
+// requires a person with the scope to approve, such as in the window, in the browser or at the
+// command line. A program that can only write cannot, whatever it claims to be.
 func mayTrust(ctx context.Context) bool {
 	id, _ := identity.From(ctx)
 	return id.MayApprove()
@@ -216,7 +216,7 @@ func errTrust() error {
 	return fault.Deniedf("Only a person can mark a source as trusted. Nothing was changed.")
 }
 
-// origin says who makes a change, for its revision.
+// origin returns who makes a change, for its revision.
 func origin(ctx context.Context) string {
 	if byPerson(ctx) {
 		return "person"

@@ -15,12 +15,12 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// bundle is a service over a new database, with two users.
+// bundle is a service on a new database with two users.
 type bundle struct {
 	*Service
 	db   *storage.DB
 	ctx  context.Context // of the local user
-	them context.Context // of somebody else
+	them context.Context // of another user
 }
 
 func newBundle(t testing.TB, o Options) *bundle {
@@ -45,7 +45,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// add stores a text and gives its memory.
+// add stores a text and returns its memory.
 func (b *bundle) add(t testing.TB, text string, tags ...string) Item {
 	t.Helper()
 	r := must(b.Add(b.ctx, AddParams{Content: text, Tags: tags}))(t)
@@ -60,7 +60,7 @@ func (b *bundle) get(t testing.TB, id uuid.UUID) Item {
 	return must(b.Get(b.ctx, GetParams{ID: id.String()}))(t)
 }
 
-// findable are the kinds and ids of what search can find.
+// findable returns the kinds and ids of everything that search can find.
 func (b *bundle) findable(t testing.TB) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -142,7 +142,7 @@ func TestLifeOfAMemory(t *testing.T) {
 	}
 }
 
-// same compares items as they go over the wire.
+// same compares the wire forms of items.
 func same(a, b Item) bool {
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)

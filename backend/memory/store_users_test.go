@@ -12,8 +12,8 @@ import (
 	"helix/backend/storage"
 )
 
-// TestTwoUsers calls every method for what another user has: it is not there, lists are empty,
-// and nothing of it changes.
+// TestTwoUsers calls every method for items of another user: they do not exist, lists are empty,
+// and nothing changes.
 func TestTwoUsers(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -75,7 +75,7 @@ func TestTwoUsers(t *testing.T) {
 		if err := call(b.them); !fault.Is(err, fault.NotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := call(context.Background()); !fault.Is(err, fault.NotFound) { // nobody's call
+		if err := call(context.Background()); !fault.Is(err, fault.NotFound) { // without a caller
 			t.Errorf("%s by nobody: %v", name, err)
 		}
 	}
@@ -126,14 +126,14 @@ func TestTwoUsers(t *testing.T) {
 	if after := b.picture(t); after != before {
 		t.Errorf("something changed:\n%s\nwas\n%s", after, before)
 	}
-	// What is asked for with own and foreign ids touches the own ones alone.
+	// A call with own and other users' ids affects only the own ones.
 	own := must(b.Add(b.them, AddParams{Content: "theirs"}))(t).Item
 	if r := must(b.Delete(b.them, IDsParams{IDs: []string{id, own.ID.String()}}))(t); r.Count != 1 || b.picture(t) != before {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestAllTablesAreOfUsers looks for rows of a table that name no user.
+// TestAllTablesAreOfUsers searches all tables for rows without a user.
 func TestAllTablesAreOfUsers(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -161,8 +161,8 @@ func TestAllTablesAreOfUsers(t *testing.T) {
 	}
 }
 
-// TestTwoUsersWithTheSameTexts stores equal things for two users: each has their own, and what
-// one does with them does not touch the other's.
+// TestTwoUsersWithTheSameTexts stores equal items for two users: each has their own, and actions of
+// one do not affect the other's.
 func TestTwoUsersWithTheSameTexts(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -189,7 +189,7 @@ func TestTwoUsersWithTheSameTexts(t *testing.T) {
 	if both[b.ctx].m.ID == both[b.them].m.ID || both[b.ctx].doc == both[b.them].doc {
 		t.Fatal("they share rows")
 	}
-	// What was handed to the agent of one says nothing about the other.
+	// The recall log of one user does not apply to the other.
 	if err := b.LogRecall(b.ctx, "s", must(b.Search(b.ctx, search.Params{Query: text}))(t).Results); err != nil {
 		t.Fatal(err)
 	}

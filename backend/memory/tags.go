@@ -11,8 +11,8 @@ import (
 	"helix/backend/storage"
 )
 
-// Tag adds tags to memories and removes others. A tag that is in both lists is added. Adding
-// one that is there, or removing one that is not, changes nothing.
+// Tag adds tags to memories and removes others. A tag in both lists is added. Adding a tag that a
+// memory has, or removing one that it lacks, changes nothing.
 func (s *Service) Tag(ctx context.Context, p TagParams) (ItemsResult, error) {
 	ids, err := parseIDs(p.ID, p.IDs)
 	if err != nil {
@@ -46,15 +46,15 @@ func (s *Service) Tag(ctx context.Context, p TagParams) (ItemsResult, error) {
 	})
 }
 
-// tagDelta is what an act changed in the tags of a memory.
+// tagDelta holds the tags that were added to and removed from a memory.
 type tagDelta struct {
 	ID      uuid.UUID `json:"id"`
 	Added   []string  `json:"added,omitempty"`
 	Removed []string  `json:"removed,omitempty"`
 }
 
-// changeMany changes each of the caller's memories of ids in one transaction. fn changes one
-// and tells how to undo that; nil: it was so already.
+// changeMany changes the caller's memories with the given ids in one transaction. fn changes one
+// memory and returns its undo state, or nil if there was nothing to change.
 func (s *Service) changeMany(ctx context.Context, ids []uuid.UUID, act string, fn func(*storage.Tx, *memoryRow) (any, error)) (ItemsResult, error) {
 	out := ItemsResult{Items: []Item{}}
 	user := identity.UserID(ctx)
@@ -88,8 +88,8 @@ func (s *Service) changeMany(ctx context.Context, ids []uuid.UUID, act string, f
 	return out, nil
 }
 
-// retag changes the tags of a memory as an edit: its version grows, so that another edit of
-// the tags as they were before is a conflict. The words of search are the caller's to put.
+// retag changes the tags of a memory as an edit: it increments the version, so that a concurrent
+// edit of the previous tags is a conflict. The caller updates search.
 func (s *Service) retag(tx *storage.Tx, m *memoryRow, add, remove []string) error {
 	if err := writeTags(tx, m, add, remove); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (s *Service) retag(tx *storage.Tx, m *memoryRow, add, remove []string) erro
 	return nil
 }
 
-// writeTags changes the rows of the tags, and the tags of m.
+// writeTags updates the rows of the tags, and the tags of m.
 func writeTags(tx *storage.Tx, m *memoryRow, add, remove []string) error {
 	for _, tag := range remove {
 		if _, err := tx.Exec(`DELETE FROM memory_tags WHERE memory_id = ? AND tag = ?`, m.ID, tag); err != nil {

@@ -11,8 +11,8 @@ import (
 	"helix/backend/trash"
 )
 
-// Delete moves memories to the trash, where they stay for 30 days. Search forgets them at
-// once. Ids that are not there are passed over, unless none is.
+// Delete moves memories to the trash, where they stay for 30 days, and removes them from search.
+// Ids that do not exist are skipped; if none exists the error is NotFound.
 func (s *Service) Delete(ctx context.Context, p IDsParams) (CountResult, error) {
 	ids, err := parseIDs("", p.IDs)
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *Service) deleteTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]u
 	return gone, s.search.Drop(tx, KindMemory, gone...)
 }
 
-// Restore brings back from the trash: memories, and conversations and documents by their ids.
-// Tags, pin, salience and vector are as they were.
+// Restore restores memories, conversations and documents from the trash by their ids. Tags, pin,
+// salience and vector are preserved.
 func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error) {
 	ids, err := parseIDs("", p.IDs)
 	if err != nil {
@@ -92,8 +92,8 @@ func (s *Service) Restore(ctx context.Context, p IDsParams) (CountResult, error)
 	return out, nil
 }
 
-// restoreTx brings back those of ids that are in the trash, or only those that went there at a
-// moment. What was purged has no text and does not come back.
+// restoreTx restores those of ids that are in the trash; if at is not nil, only those deleted at
+// that time. Purged memories have no text and are not restored.
 func (s *Service) restoreTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID, at *int64) ([]uuid.UUID, error) {
 	var back []uuid.UUID
 	for _, id := range ids {
@@ -118,8 +118,8 @@ func (s *Service) restoreTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID, at 
 	return back, nil
 }
 
-// Purge removes memories for good, whether they are in the trash or not; conversations and
-// documents go by their ids when they are in the trash. Only that there was something is kept.
+// Purge permanently deletes memories, whether they are in the trash or not, and conversations and
+// documents that are in the trash. Only a tombstone remains.
 func (s *Service) Purge(ctx context.Context, p IDsParams) (CountResult, error) {
 	ids, err := parseIDs("", p.IDs)
 	if err != nil {
@@ -156,9 +156,9 @@ func (s *Service) Purge(ctx context.Context, p IDsParams) (CountResult, error) {
 	return out, nil
 }
 
-// purgeTx empties rows: text, tags, metadata, what they said before, and vectors. The row
-// stays as a tombstone until retention removes it; one that was imported keeps the id that its
-// file gives it, so that the next import of the file does not bring it back.
+// purgeTx deletes the text, tags, metadata, revisions and vectors of rows. A row remains as a
+// tombstone until retention removes it. The tombstone of an imported memory keeps the id that the
+// file gave it, so that the next import of the file does not bring it back.
 func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var gone []uuid.UUID
 	for _, id := range ids {
@@ -184,7 +184,7 @@ func (s *Service) purgeTx(tx *storage.Tx, user uuid.UUID, ids []uuid.UUID) ([]uu
 			return nil, err
 		}
 		if _, err := tx.Exec(`DELETE FROM memory_undo WHERE user_id = ? AND act = ? AND json_extract(state, '$.id') = ?`, user, undoUpdate, id.String()); err != nil {
-			return nil, err // it holds what the edit replaced
+			return nil, err // the undo state contains the text that the edit replaced
 		}
 		gone = append(gone, id)
 	}

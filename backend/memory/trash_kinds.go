@@ -13,8 +13,8 @@ import (
 	"helix/backend/trash"
 )
 
-// Trash describes deleted memories, conversations and documents. What was purged is a tombstone
-// without a text and no longer shown.
+// Trash describes deleted memories, conversations and documents. Purged rows have no text
+// and are not shown.
 func (s *Service) Trash() []trash.Kind {
 	memories := trash.Kind{
 		Name: KindMemory,
@@ -36,7 +36,7 @@ func (s *Service) Trash() []trash.Kind {
 	for _, w := range parents() {
 		out = append(out, trash.Kind{
 			Name: w.noun,
-			Rows: `SELECT id, title AS name, ` + w.detail + ` AS text, deleted_at FROM ` + w.table + ` WHERE user_id = ?1 AND deleted_at IS NOT NULL AND ` + w.holds(),
+			Rows: `SELECT id, title AS name, ` + w.detail + ` AS text, deleted_at FROM ` + w.table + ` WHERE user_id = ?1 AND deleted_at IS NOT NULL AND ` + w.notPurged(),
 			Purge: func(tx *storage.Tx, id uuid.UUID) error {
 				_, err := w.purge(s, tx, identity.UserID(tx.Context()), id)
 				return err

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	trashAge     = 30 * 24 * time.Hour // unless Options say otherwise
+	trashAge     = 30 * 24 * time.Hour // default of Options.TrashAge
 	cleanupEvery = time.Hour
-	cleanupBatch = 200 // rows a transaction, so that no write waits for long
+	cleanupBatch = 200 // rows per transaction, so that no write waits for long
 )
 
-// runCleanup empties the trash of what is too old, and forgets undo tokens, recalls and
-// revisions that no longer count, at start and then every hour.
+// runCleanup purges items that have been in the trash for too long, and deletes expired undo
+// tokens, recall logs and revisions, at start and then every hour.
 func (s *Service) runCleanup(ctx context.Context) error {
 	t := time.NewTicker(cleanupEvery)
 	defer t.Stop()
@@ -37,7 +37,7 @@ func (s *Service) runCleanup(ctx context.Context) error {
 	}
 }
 
-// owned is a row and whose it is.
+// owned is the id of a row and of its user.
 type owned struct{ id, user uuid.UUID }
 
 func (s *Service) cleanup(ctx context.Context, now time.Time) error {
@@ -53,7 +53,7 @@ func (s *Service) cleanup(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, w := range parents() {
-		if err := s.purgeAll(ctx, `SELECT id, user_id FROM `+w.table+` WHERE deleted_at < ? AND `+w.holds()+` LIMIT ?`, old, func(tx *storage.Tx, o owned) error {
+		if err := s.purgeAll(ctx, `SELECT id, user_id FROM `+w.table+` WHERE deleted_at < ? AND `+w.notPurged()+` LIMIT ?`, old, func(tx *storage.Tx, o owned) error {
 			_, err := w.purge(s, tx, o.user, o.id)
 			return err
 		}); err != nil {
@@ -74,7 +74,7 @@ func (s *Service) cleanup(ctx context.Context, now time.Time) error {
 	})
 }
 
-// dropLostVectors forgets the vectors of rows that retention has removed for good.
+// dropLostVectors deletes the vectors of rows that no longer exist because retention removed them.
 func (s *Service) dropLostVectors(ctx context.Context) error {
 	for _, kind := range []string{KindMemory, KindTurn, KindChunk} {
 		var lost []uuid.UUID
@@ -95,7 +95,7 @@ func (s *Service) dropLostVectors(ctx context.Context) error {
 	return nil
 }
 
-// purgeAll purges what query finds, a batch at a time and each row for its own user.
+// purgeAll purges the rows that query returns, in batches, each on behalf of its own user.
 func (s *Service) purgeAll(ctx context.Context, query string, old time.Time, purge func(*storage.Tx, owned) error) error {
 	for n := cleanupBatch; n == cleanupBatch; {
 		err := s.db.Write(ctx, func(tx *storage.Tx) error {

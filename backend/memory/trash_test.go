@@ -18,8 +18,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// TestUndoRoundTrip does random acts and undoes each of them: everything is then as before,
-// in the rows and in search.
+// TestUndoRoundTrip performs random actions and undoes each of them: afterwards everything is as
+// before, in the rows and in search.
 func TestUndoRoundTrip(t *testing.T) {
 	t.Parallel()
 	rounds := 60
@@ -84,7 +84,7 @@ func TestUndoRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Fatalf("act %d: %v", act, err)
 				}
-				if token == "" { // it was so already
+				if token == "" { // nothing changed
 					continue
 				}
 				if after := b.picture(t); after == before {
@@ -103,8 +103,8 @@ func TestUndoRoundTrip(t *testing.T) {
 	}
 }
 
-// picture is what a person sees of their memories and conversations, and what search has.
-// Versions and counts of use grow with each act and are left out.
+// picture returns what a person sees of their memories and conversations, and the content of
+// search, without versions and usage counts, which every action increments.
 func (b *bundle) picture(t testing.TB) string {
 	t.Helper()
 	items := must(b.List(b.ctx, ListParams{Limit: 200}))(t).Items
@@ -145,7 +145,7 @@ func TestUndoAfterALaterChange(t *testing.T) {
 	must(b.Pin(b.ctx, PinParams{ID: id, On: ptr(false)}))(t)
 	_, err = b.Undo(b.ctx, UndoParams{UndoToken: pin.UndoToken})
 	wantKind(t, err, fault.Conflict, "changed again")
-	// Of two acts on tags each takes back its own.
+	// Of two changes of tags each undoes only its own.
 	one := must(b.Tag(b.ctx, TagParams{ID: id, Add: []string{"b"}, Remove: []string{"a"}}))(t)
 	must(b.Tag(b.ctx, TagParams{ID: id, Add: []string{"c"}}))(t)
 	must(b.Undo(b.ctx, UndoParams{UndoToken: one.UndoToken}))(t)
@@ -179,8 +179,8 @@ func (b *bundle) exec(t testing.TB, query string, args ...any) {
 	}
 }
 
-// TestTrashIsEmptiedAfter30Days leaves tombstones without text of what is older, also of
-// another user, and nothing else changes.
+// TestTrashIsEmptiedAfter30Days checks that older items, also of another user, become tombstones
+// without text, and that nothing else changes.
 func TestTrashIsEmptiedAfter30Days(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -222,7 +222,7 @@ func TestTrashIsEmptiedAfter30Days(t *testing.T) {
 	_, err := b.Restore(b.ctx, IDsParams{IDs: []string{old.ID.String(), conv.ID.String()}})
 	wantKind(t, err, fault.NotFound, "")
 
-	// The setting decides how long that is.
+	// The setting determines the period.
 	b.o.TrashAge = func() time.Duration { return time.Hour }
 	if err := b.cleanup(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestTrashIsEmptiedAfter30Days(t *testing.T) {
 	}
 }
 
-// TestVectorsOfRemovedRowsAreForgotten has a row removed behind the back of the service.
+// TestVectorsOfRemovedRowsAreForgotten deletes a row directly in the database.
 func TestVectorsOfRemovedRowsAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -309,7 +309,7 @@ func TestConversationPages(t *testing.T) {
 	}
 }
 
-// TestChangedEvents has one event for each act, after its commit, with at most 100 ids.
+// TestChangedEvents expects one event per action, after its commit, with at most 100 ids.
 func TestChangedEvents(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -348,8 +348,8 @@ func TestChangedEvents(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAllKindsIsUndone restores a memory, a conversation and a document at once and
-// takes that back with one token.
+// TestRestoreOfAllKindsIsUndone restores a memory, a conversation and a document at once and undoes
+// that with one token.
 func TestRestoreOfAllKindsIsUndone(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -368,7 +368,7 @@ func TestRestoreOfAllKindsIsUndone(t *testing.T) {
 	if u := must(b.Undo(b.ctx, UndoParams{UndoToken: r.UndoToken}))(t); u.Count != 3 || b.picture(t) != trashed {
 		t.Errorf("%+v\n%s\nwant\n%s", u, b.picture(t), trashed)
 	}
-	// The document went to the trash again since: the token of the first time is not for that.
+	// The document was deleted again since, so the first token does not apply.
 	_, err := b.Undo(b.ctx, UndoParams{UndoToken: old.UndoToken})
 	wantKind(t, err, fault.Conflict, "changed again")
 	if r := must(b.Restore(b.ctx, IDsParams{IDs: []string{d.String()}}))(t); r.Count != 1 || r.UndoToken == "" {
@@ -376,7 +376,7 @@ func TestRestoreOfAllKindsIsUndone(t *testing.T) {
 	}
 }
 
-// TestUndoWhenTheTextIsNotKept edits so often that the revision an undo needs is gone.
+// TestUndoWhenTheTextIsNotKept makes so many edits that the revision needed by an undo no longer exists.
 func TestUndoWhenTheTextIsNotKept(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -392,7 +392,7 @@ func TestUndoWhenTheTextIsNotKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsPurgedIsNotInTheTrash(t *testing.T) {
+func TestPurgedItemsAreNotInTheTrash(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	source := UpsertParams{Source: UpsertSource{URI: "file:///a.txt"}, Text: ptr("some text")}
@@ -417,7 +417,7 @@ func TestWhatIsPurgedIsNotInTheTrash(t *testing.T) {
 	}
 }
 
-// TestPurgeLeavesNoWord edits and purges a memory: nothing that it ever said is in any table.
+// TestPurgeLeavesNoWord edits and purges a memory: none of its texts is in any table.
 func TestPurgeLeavesNoWord(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -436,7 +436,7 @@ func TestPurgeLeavesNoWord(t *testing.T) {
 	}
 }
 
-// TestPurgedRecordsStayAway imports a file again after its memories were removed for good.
+// TestPurgedRecordsStayAway imports a file again after its memories were purged.
 func TestPurgedRecordsStayAway(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})

@@ -15,7 +15,7 @@ import (
 	"helix/backend/storage"
 )
 
-// The acts that can be undone.
+// The actions that can be undone.
 const (
 	undoDelete       = "delete"
 	undoRestore      = "restore"
@@ -29,14 +29,14 @@ const (
 	undoTrust        = "set_untrusted"
 )
 
-// idsUndo names the rows of an act, and when it was.
+// idsUndo names the rows of an action, and its time.
 type idsUndo struct {
 	IDs []uuid.UUID `json:"ids"`
 	At  int64       `json:"at,omitempty"` // microseconds
 }
 
-// Undo takes an act back. A token is good once and for ten minutes. What was changed again
-// meanwhile stays as it is; when that is everything it is a Conflict.
+// Undo undoes an action. A token can be used once, within ten minutes. Rows that were changed again
+// meanwhile are left alone; if that is all of them, the error is a Conflict.
 func (s *Service) Undo(ctx context.Context, p UndoParams) (CountResult, error) {
 	var out CountResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -59,7 +59,7 @@ func (s *Service) Undo(ctx context.Context, p UndoParams) (CountResult, error) {
 	return out, nil
 }
 
-// undo tells how many rows it took back.
+// undo undoes one action from its stored state. It returns the number of rows restored.
 func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte) (int, error) {
 	switch act {
 	case undoDelete, undoRestore, undoConversation, undoDocument:
@@ -120,7 +120,7 @@ func (s *Service) undo(tx *storage.Tx, user uuid.UUID, act string, state []byte)
 		if err := json.Unmarshal(state, &u); err != nil {
 			return 0, err
 		}
-		return s.undoTrusting(tx, user, u)
+		return s.undoSetUntrusted(tx, user, u)
 	}
 	return 0, fmt.Errorf("unknown act")
 }
@@ -150,7 +150,7 @@ func (s *Service) undoIDs(tx *storage.Tx, user uuid.UUID, act string, u idsUndo)
 	return n, nil
 }
 
-// undoEach takes an act on several memories back, on those that are still there.
+// undoEach undoes an action on several memories, for those that still exist.
 func undoEach[U any](s *Service, tx *storage.Tx, user uuid.UUID, state []byte, id func(U) uuid.UUID, back func(*memoryRow, U) (bool, error)) (int, error) {
 	var us []U
 	if err := json.Unmarshal(state, &us); err != nil {
@@ -177,8 +177,8 @@ func undoEach[U any](s *Service, tx *storage.Tx, user uuid.UUID, state []byte, i
 	return len(touched), nil
 }
 
-// undoEdit gives each field that an edit changed, and that nobody changed since, the value that
-// it had before. It is an edit of its own: what it replaces is kept.
+// undoEdit restores each field that an edit changed and that has not changed since. The undo is
+// itself an edit: the values it replaces are kept as a revision.
 func (s *Service) undoEdit(tx *storage.Tx, user uuid.UUID, u updateUndo) (int, error) {
 	m, err := s.memory(tx, user, u.ID)
 	if fault.Is(err, fault.NotFound) {
@@ -194,7 +194,7 @@ func (s *Service) undoEdit(tx *storage.Tx, user uuid.UUID, u updateUndo) (int, e
 			return 0, errStale(m)
 		}
 		text, err := s.revisionText(tx, m.ID, was.Version)
-		if errors.Is(err, sql.ErrNoRows) { // so many edits since that it is not kept any more
+		if errors.Is(err, sql.ErrNoRows) { // so many edits followed that the revision is no longer kept
 			return 0, errStale(m)
 		}
 		if err != nil {

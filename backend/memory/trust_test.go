@@ -10,13 +10,12 @@ import (
 	"helix/backend/identity"
 )
 
-// caller is the local user's call by a kind of client, with some rights.
+// caller returns the context of the local user's call with a kind of client and scopes.
 func (b *bundle) caller(client identity.Client, scopes identity.Scope) context.Context {
 	return identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: scopes.Closed(), Client: client})
 }
 
-// TestOnlyAPersonTrusts tries each way of calling a text trusted or critical as something that
-// is no person.
+// TestOnlyAPersonTrusts tries every way of marking a text as trusted or critical as a program.
 func TestOnlyAPersonTrusts(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -58,12 +57,12 @@ func TestOnlyAPersonTrusts(t *testing.T) {
 		if v := must(b.Document(b.ctx, DocumentViewParams{ID: d.DocumentID}))(t); !v.Document.Untrusted {
 			t.Errorf("%s: the document is trusted", name)
 		}
-		// To mark is open to everybody, and to say again what is so already.
+		// Anyone may mark a text as untrusted, or repeat the current value.
 		if _, err := b.Update(ctx, UpdateParams{ID: m.ID.String(), Version: m.Version, Untrusted: ptr(true), Tags: &[]string{name}}); err != nil {
 			t.Errorf("%s marks: %v", name, err)
 		}
 	}
-	// The browser has the right to approve and is a person's.
+	// The browser has the scope to approve and is used by a person.
 	m := must(b.Add(b.ctx, AddParams{Content: "foreign", Untrusted: ptr(true)}))(t).Item
 	if r := must(b.Update(b.caller(identity.ClientBrowser, identity.Write|identity.Approve), UpdateParams{ID: m.ID.String(), Version: 1, Untrusted: ptr(false)}))(t); r.Untrusted {
 		t.Error("a person cannot clear the mark")

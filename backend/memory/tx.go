@@ -15,7 +15,7 @@ import (
 	"helix/backend/storage"
 )
 
-// What other domains do with memory within transactions of their own.
+// Operations on memory for other domains, within transactions of their own.
 
 // AddTx is Add within tx.
 func (s *Service) AddTx(ctx context.Context, tx *storage.Tx, p AddParams) (AddResult, error) {
@@ -26,16 +26,16 @@ func (s *Service) AddTx(ctx context.Context, tx *storage.Tx, p AddParams) (AddRe
 	return s.addTx(tx, identity.UserID(ctx), d)
 }
 
-// Said is what was said in a conversation that goes on.
+// Said holds new turns of an ongoing conversation.
 type Said struct {
 	Source       string // agent, voice, …
-	Conversation string // its name in the source
+	Conversation string // its id in the source
 	Title        string
 	Untrusted    bool
 	Turns        []SaidTurn
 }
 
-// SaidTurn is one message. An ID that the conversation has already is not stored again.
+// SaidTurn is one message. If the conversation already has a turn with the ID, it is not stored again.
 type SaidTurn struct {
 	ID            string // in the source; may be empty
 	Role, Speaker string
@@ -43,15 +43,15 @@ type SaidTurn struct {
 	At            *time.Time
 }
 
-// AppendTx adds turns to the end of a conversation of the caller, which it begins when it is not
-// there, and gives its id. A conversation in the trash takes none.
+// AppendTx appends turns to a conversation of the caller, which it creates if necessary, and
+// returns the id of the conversation. If the conversation is in the trash the error is a Conflict.
 func (s *Service) AppendTx(ctx context.Context, tx *storage.Tx, p Said) (uuid.UUID, error) {
 	user := identity.UserID(ctx)
 	if !slices.Contains(sources, p.Source) || p.Conversation == "" {
 		return uuid.Nil, invalid("source", "A conversation needs a source and a name in it.")
 	}
 	w := &importWriter{s: s, tx: tx, job: &importJob{user: user, o: importOptions{Untrusted: &p.Untrusted}}}
-	c := &importer.Conversation{Source: p.Source, ExternalID: p.Conversation, Title: p.Title, Exported: true} // its head stays as it is
+	c := &importer.Conversation{Source: p.Source, ExternalID: p.Conversation, Title: p.Title, Exported: true} // an existing head is not changed
 	h, _, err := w.head(c)
 	if err != nil {
 		return uuid.Nil, err
@@ -90,8 +90,8 @@ func (s *Service) AppendTx(ctx context.Context, tx *storage.Tx, p Said) (uuid.UU
 	return h.ID, nil
 }
 
-// ConversationOf gives the id of a conversation of the caller by its name in a source; zero when it is
-// not there.
+// ConversationOf returns the id of a conversation of the caller by its id in a source, or the zero
+// UUID if it does not exist.
 func (s *Service) ConversationOf(ctx context.Context, source, name string) (id uuid.UUID, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT id FROM conversations WHERE user_id = ? AND source = ? AND external_id = ?`, identity.UserID(ctx), source, name).Scan(&id)

@@ -15,7 +15,7 @@ import (
 	"helix/backend/storage"
 )
 
-// change is what an edit sets, checked and in normal form. Absent fields stay.
+// change holds the fields that an edit sets, validated and normalized. Absent fields are left unchanged.
 type change struct {
 	content    *string
 	typ        *string
@@ -97,9 +97,9 @@ func checkChange(ctx context.Context, p UpdateParams) (c change, err error) {
 	return c, nil
 }
 
-// Update changes a memory if nobody has edited it since the version named; else it is a Conflict
-// with the present memory as detail, and nothing changes. What it said before is kept, see
-// History.
+// Update changes a memory unless it has been edited since the given version. In that case the error
+// is a Conflict whose details contain the current memory, and nothing changes. The previous state
+// is kept; see History.
 func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, error) {
 	id, err := parseID("id", p.ID)
 	if err != nil {
@@ -144,8 +144,8 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 	return out, err
 }
 
-// edited reports whether m was edited after version. Reinforcement makes versions too, but loses
-// nothing that an edit of an older one says.
+// edited reports whether m was edited after version. Reinforcements increment the version too, but
+// do not conflict with an edit of an older version.
 func edited(tx *storage.Tx, m *memoryRow, version int64) (bool, error) {
 	if version >= m.Version {
 		return version > m.Version, nil
@@ -159,9 +159,9 @@ func errStale(m *memoryRow) error {
 	return fault.Conflictf("This memory has changed since you opened it. Nothing was overwritten. Compare your text with the current one.").WithDetails(m.Item)
 }
 
-// changeTx makes an edit: it keeps what the memory said, writes the row and its tags, and puts
-// it into search anew. m is then the memory as it is now. An edit that changes nothing writes
-// nothing and leaves the version as it is.
+// changeTx makes an edit: it keeps the previous state as a revision, writes the row and its tags,
+// and updates search. m is then the edited memory. An edit that changes nothing writes nothing and
+// does not increment the version.
 func (s *Service) changeTx(tx *storage.Tx, m *memoryRow, c change, origin string) error {
 	next := *m
 	set, args := []string{}, []any{}
@@ -241,7 +241,7 @@ func (s *Service) changeTx(tx *storage.Tx, m *memoryRow, c change, origin string
 	return s.search.Put(tx, m.attributes())
 }
 
-// keepRevision keeps what a memory says, before an edit.
+// keepRevision stores the current state of a memory as a revision, before an edit.
 func (s *Service) keepRevision(tx *storage.Tx, m *memoryRow, origin string) error {
 	id := storage.NewID()
 	content, err := s.seal("memory_revisions", "content", id, m.Content)
@@ -259,8 +259,8 @@ func (s *Service) keepRevision(tx *storage.Tx, m *memoryRow, origin string) erro
 	return trimRevisions(tx, m.ID)
 }
 
-// rowState are the fields of a memory that an edit changes, without its text, which its
-// revision has.
+// rowState holds the fields of a memory that an edit can change, except the text, which is in the
+// revision itself.
 type rowState struct {
 	Version    int64           `json:"version"`
 	Hash       []byte          `json:"hash"`
@@ -296,7 +296,7 @@ func sameNumber(a, b *float64) bool {
 	return *a == *b
 }
 
-// difference are the values of a that b does not have.
+// difference returns the elements of a that are not in b.
 func difference(a, b []string) []string {
 	var out []string
 	for _, v := range a {
@@ -307,7 +307,7 @@ func difference(a, b []string) []string {
 	return out
 }
 
-// updateUndo takes an edit back.
+// updateUndo holds what is needed to undo an edit.
 type updateUndo struct {
 	ID     uuid.UUID `json:"id"`
 	Before rowState  `json:"before"`

@@ -23,9 +23,9 @@ import (
 
 const crashEnv = "HELIX_MEMORY_UPDATE_CRASH"
 
-// TestUpdateCrashProgram is the process that is killed: it edits one memory again and again.
-// Its environment names the database, the memory, and the edit in the middle of which it kills
-// itself; 0: it waits to be killed.
+// TestUpdateCrashProgram is the process to be killed: it edits one memory repeatedly. Its
+// environment names the database, the memory, and the edit during which it kills itself; 0: it
+// waits to be killed.
 func TestUpdateCrashProgram(t *testing.T) {
 	told := strings.Split(os.Getenv(crashEnv), "|")
 	if len(told) != 3 {
@@ -54,7 +54,7 @@ func TestUpdateCrashProgram(t *testing.T) {
 			}
 			if n == at {
 				if p, err := os.FindProcess(os.Getpid()); err == nil {
-					_ = p.Kill() // it is waited for
+					_ = p.Kill() // then wait for it
 				}
 				select {} // until it is dead
 			}
@@ -63,14 +63,14 @@ func TestUpdateCrashProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Println("edit", n) // the parent counts what was promised
+		fmt.Println("edit", n) // the parent counts the acknowledged edits
 	}
 }
 
 func versionText(v int64) string { return fmt.Sprintf("the text of version %d", v) }
 
-// TestKilledDuringUpdates kills a process that edits, in the middle of an edit and at any
-// moment: what is then stored is one version, whole, with all that it said before.
+// TestKilledDuringUpdates kills a process that edits, in the middle of an edit and at any moment:
+// the stored state is one complete version with all its revisions.
 func TestKilledDuringUpdates(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestKilledDuringUpdates(t *testing.T) {
 	}
 }
 
-// killedEditor runs the program until it is dead and counts the edits that it reported.
+// killedEditor runs the process until it is dead and counts the edits that it reported.
 func killedEditor(t *testing.T, path string, id uuid.UUID, at int, after time.Duration) (edits int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

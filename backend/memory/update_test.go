@@ -67,8 +67,8 @@ func TestUpdateConflictCarriesTheItem(t *testing.T) {
 	}
 }
 
-// TestConcurrentEdits lets many edit one version at once: one wins, the others are conflicts,
-// and no form of the text is lost.
+// TestConcurrentEdits edits one version concurrently: one edit wins, the others are conflicts, and
+// no text is lost.
 func TestConcurrentEdits(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -132,7 +132,7 @@ func TestFiftyRevisionsAreKept(t *testing.T) {
 	}
 }
 
-// TestBrokenUpdateChangesNothing breaks an update at its last step.
+// TestBrokenUpdateChangesNothing makes an update fail at its last step.
 func TestBrokenUpdateChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -157,7 +157,7 @@ func TestBrokenUpdateChangesNothing(t *testing.T) {
 	}
 }
 
-// TestTagsUnderConcurrentChange adds and removes tags from many sides at once: each act counts.
+// TestTagsUnderConcurrentChange adds and removes tags concurrently: every change takes effect.
 func TestTagsUnderConcurrentChange(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -247,7 +247,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestReinforcementTriggers tells apart what counts as use and what does not.
+// TestReinforcementTriggers checks what counts as use and what does not.
 func TestReinforcementTriggers(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -287,9 +287,9 @@ func TestReinforcementTriggers(t *testing.T) {
 	check("cite", 1, b.Cite(b.ctx, []uuid.UUID{m.ID}))
 }
 
-// TestReinforcementRestoresStrength reinforces a memory of which a quarter is retained: part of
-// what is missing comes back, by kind, and the row has a new version that search does not care
-// about and that decay must see.
+// TestReinforcementRestoresStrength reinforces a memory with a retention of a quarter: part of the
+// loss is restored, depending on the kind, and the row gets a new version, which does not affect
+// edits but is visible to decay.
 func TestReinforcementRestoresStrength(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -331,8 +331,8 @@ func TestReinforcementRestoresStrength(t *testing.T) {
 	}
 }
 
-// TestEditOfAReinforcedMemory edits a memory at the version that the editor saw, after it was
-// reinforced: that is no conflict. After another edit it is one.
+// TestEditOfAReinforcedMemory edits a memory at an older version after it was reinforced, which is
+// not a conflict. After another edit it is one.
 func TestEditOfAReinforcedMemory(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -351,7 +351,7 @@ func TestEditOfAReinforcedMemory(t *testing.T) {
 	}
 }
 
-// TestEmotionalValence sets, changes, clears and undoes it, and refuses what is out of range.
+// TestEmotionalValence sets, changes, clears and undoes the valence, and rejects values out of range.
 func TestEmotionalValence(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -381,7 +381,7 @@ func TestEmotionalValence(t *testing.T) {
 	}
 }
 
-// TestSignalsChooseTheTier adds memories with signals: they make the tier unless one is named.
+// TestSignalsChooseTheTier adds memories with signals, which determine the tier unless one is given.
 func TestSignalsChooseTheTier(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
@@ -401,8 +401,8 @@ func TestSignalsChooseTheTier(t *testing.T) {
 	}
 }
 
-// TestNullClears reads requests as they come over the wire: null takes a value away, and an
-// absent field stays.
+// TestNullClears decodes requests from the wire: null clears a value, and an absent field
+// leaves it unchanged.
 func TestNullClears(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})

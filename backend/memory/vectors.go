@@ -11,15 +11,15 @@ import (
 	"helix/backend/vector"
 )
 
-// storeVector keeps the vector of a text whose hash is given. The index learns of it when its
-// item is reported to vectorsChanged, which put does.
+// storeVector stores the vector of the text with the given hash. The index is updated when the item
+// is passed to follow.
 func storeVector(tx *storage.Tx, kind string, id, user uuid.UUID, model string, hash [32]byte, vec []float32) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO item_vectors (item_kind, item_id, model_id, user_id, dims, text_hash, vector) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		kind, id, model, user, len(vec), hash, encodeVector(vec))
 	return err
 }
 
-// purgeVectors forgets the vectors of things that will not come back.
+// purgeVectors deletes the vectors of items that will not be restored.
 func purgeVectors(tx *storage.Tx, kind string, ids ...uuid.UUID) error {
 	for _, id := range ids {
 		if _, err := tx.Exec(`DELETE FROM item_vectors WHERE item_kind = ? AND item_id = ?`, kind, id); err != nil {
@@ -29,7 +29,7 @@ func purgeVectors(tx *storage.Tx, kind string, ids ...uuid.UUID) error {
 	return nil
 }
 
-// encodeVector gives the stored form: float32, little endian.
+// encodeVector returns the stored form: float32, little endian.
 func encodeVector(vec []float32) []byte {
 	out := make([]byte, 4*len(vec))
 	for i, x := range vec {
@@ -38,7 +38,7 @@ func encodeVector(vec []float32) []byte {
 	return out
 }
 
-// decodeVector reads what encodeVector has made and checks it.
+// decodeVector decodes and validates the result of encodeVector.
 func decodeVector(b []byte, dims int) ([]float32, error) {
 	if len(b)%4 != 0 {
 		return nil, fmt.Errorf("a stored vector of %d bytes", len(b))
@@ -50,6 +50,6 @@ func decodeVector(b []byte, dims int) ([]float32, error) {
 	return out, vector.Check(out, dims)
 }
 
-// textTag is the beginning of the hash of a text, by which the index knows of which text it
-// holds the vector.
+// textTag returns the prefix of the hash of a text, which the index stores to identify the text
+// that a vector was computed from.
 func textTag(hash []byte) uint64 { return binary.BigEndian.Uint64(hash) }

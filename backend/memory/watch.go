@@ -23,12 +23,12 @@ import (
 const (
 	watchWatching  = "watching"
 	watchImporting = "importing"
-	watchPaused    = "paused" // in answers only: what a folder does next is kept apart from it
+	watchPaused    = "paused" // only in results: the stored state is kept separately
 	watchMissing   = "missing"
 	watchFailed    = "failed"
 )
 
-// maxWatched bounds the watched folders of a user.
+// maxWatched is the maximum number of watched folders per user.
 const maxWatched = 50
 
 // watchedFolder is a row of watched_folders.
@@ -59,7 +59,7 @@ func (s *Service) watched(tx *storage.Tx, user, id uuid.UUID) (*watchedFolder, e
 	return scanWatched(tx.QueryRow(`SELECT `+watchColumns+` FROM watched_folders WHERE id = ? AND user_id = ?`, id, user))
 }
 
-// view is what callers see of a watched folder.
+// view returns a watched folder as callers see it.
 func (s *Service) view(tx *storage.Tx, w *watchedFolder) (WatchedFolder, error) {
 	v := w.WatchedFolder
 	v.ScannedAt = s.watch.lookedAt(w.WatchID)
@@ -81,9 +81,9 @@ func (s *Service) view(tx *storage.Tx, w *watchedFolder) (WatchedFolder, error) 
 	return v, err
 }
 
-// WatchAdd has a folder of notes imported, and again whenever notes in it are new, change or go. The
-// documents of notes that are gone move to the trash. It gives the folder at once; the import
-// follows in the background.
+// WatchAdd starts to watch a folder of notes: it is imported, and imported again whenever notes are
+// added, changed or deleted. The documents of deleted notes move to the trash. WatchAdd returns
+// immediately; the import runs in the background.
 func (s *Service) WatchAdd(ctx context.Context, p WatchAddParams) (WatchedFolder, error) {
 	o, err := s.importOptions(ImportParams{Path: p.Path, Format: p.Format, Tags: p.Tags, Layer: p.Layer, Type: p.Type, Untrusted: p.Untrusted})
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Service) WatchAdd(ctx context.Context, p WatchAddParams) (WatchedFolder
 	return out, err
 }
 
-// within reports whether path is dir or in it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
@@ -164,7 +164,7 @@ func (s *Service) WatchList(ctx context.Context, _ struct{}) (WatchListResult, e
 	return out, err
 }
 
-// WatchRemove stops watching a folder. What was imported from it stays.
+// WatchRemove stops watching a folder. Documents imported from it are kept.
 func (s *Service) WatchRemove(ctx context.Context, p WatchParams) (WatchedFolder, error) {
 	return s.changeWatch(ctx, p, func(tx *storage.Tx, w *watchedFolder) error {
 		if _, err := tx.Exec(`DELETE FROM watched_folders WHERE id = ?`, w.WatchID); err != nil {
@@ -177,8 +177,8 @@ func (s *Service) WatchRemove(ctx context.Context, p WatchParams) (WatchedFolder
 	})
 }
 
-// WatchPause leaves the changes of a folder alone until memory.watch_resume. An import that runs goes
-// on.
+// WatchPause stops importing the changes of a folder until memory.watch_resume. A running
+// import continues.
 func (s *Service) WatchPause(ctx context.Context, p WatchParams) (WatchedFolder, error) {
 	return s.changeWatch(ctx, p, func(tx *storage.Tx, w *watchedFolder) error {
 		w.paused = true
@@ -187,7 +187,7 @@ func (s *Service) WatchPause(ctx context.Context, p WatchParams) (WatchedFolder,
 	})
 }
 
-// WatchResume goes on watching a folder, and tries again what failed.
+// WatchResume resumes watching a folder, and retries failed imports.
 func (s *Service) WatchResume(ctx context.Context, p WatchParams) (WatchedFolder, error) {
 	return s.changeWatch(ctx, p, func(tx *storage.Tx, w *watchedFolder) error {
 		w.paused, w.attempt = false, ""
@@ -214,7 +214,7 @@ func (s *Service) changeWatch(ctx context.Context, p WatchParams, change func(*s
 	return out, err
 }
 
-// watchChanged tells listeners.
+// watchChanged publishes memory.watch_changed.
 func (s *Service) watchChanged(tx *storage.Tx, user, id uuid.UUID) {
 	b := tx.Bus()
 	tx.AfterCommit(func() { bus.Publish(b, user, WatchChanged{id}) })

@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	watchEvery  = 15 * time.Second // between two looks at the watched folders
-	watchSettle = 2 * time.Second  // for how long nothing may change before an import
-	trashBatch  = 200              // notes whose documents one transaction moves to the trash
+	watchEvery  = 15 * time.Second // time between two scans of the watched folders
+	watchSettle = 2 * time.Second  // how long a folder must be unchanged before an import
+	trashBatch  = 200              // documents moved to the trash per transaction
 )
 
-// watchState is what the scans of watched folders keep in memory.
+// watchState is the in-memory state of the scans of watched folders.
 type watchState struct {
-	again  chan struct{} // a scan is wanted
-	settle time.Duration // how long a change must stand before it is imported
+	again  chan struct{} // requests a scan
+	settle time.Duration // how long a change must be stable before it is imported
 
-	scan    sync.Mutex // one scan at a time
+	scan    sync.Mutex // held during a scan
 	pending map[uuid.UUID]pendingChange
 
 	mu     sync.Mutex
 	looked map[uuid.UUID]time.Time
 }
 
-// pendingChange is a change that may still go on.
+// pendingChange is a change that may not be complete yet.
 type pendingChange struct {
 	signature string
 	since     time.Time
 }
 
-// lookedAt is when a folder was last looked at; nil: not since the start.
+// lookedAt returns when a folder was last scanned; nil means not since the start.
 func (w *watchState) lookedAt(id uuid.UUID) *time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,15 +58,15 @@ func (s *Service) initWatch() {
 	s.background = append(s.background, s.watchFolders)
 }
 
-// scanSoon has the watched folders looked at without waiting for the next turn.
+// scanSoon requests a scan of the watched folders now rather than at the next interval.
 func (s *Service) scanSoon() {
 	select {
 	case s.watch.again <- struct{}{}:
-	default: // a scan waits already
+	default: // a scan is already requested
 	}
 }
 
-// watchFolders looks at the watched folders until ctx ends.
+// watchFolders scans the watched folders until ctx ends.
 func (s *Service) watchFolders(ctx context.Context) error {
 	for {
 		wait := watchEvery
@@ -89,8 +89,8 @@ func (s *Service) watchFolders(ctx context.Context) error {
 	}
 }
 
-// scanFolders looks at every watched folder once. settling reports that one has changes which are
-// imported when a later look finds the same: somebody may still be writing.
+// scanFolders scans every watched folder once. settling reports that a folder has changes that will
+// be imported if the next scan finds no more, because somebody may still be writing.
 func (s *Service) scanFolders(ctx context.Context) (settling bool, err error) {
 	s.watch.scan.Lock()
 	defer s.watch.scan.Unlock()
@@ -120,14 +120,14 @@ type watchedFile struct {
 	trashedAt      *int64
 }
 
-// folderDiff is what has changed in a folder since its last import.
+// folderDiff describes what has changed in a folder since its last import.
 type folderDiff struct {
-	changed   []int // files that are new or have another size or time
+	changed   []int // files that are new or differ in size or time
 	gone      []string
 	signature string
 }
 
-// scanFolder looks at one folder, and begins an import when its changes have settled.
+// scanFolder scans one folder, and starts an import if its changes have settled.
 func (s *Service) scanFolder(ctx context.Context, w *watchedFolder) (settling bool, err error) {
 	if going, err := s.settleImport(ctx, w); going || err != nil {
 		return false, err
@@ -144,7 +144,7 @@ func (s *Service) scanFolder(ctx context.Context, w *watchedFolder) (settling bo
 	if err != nil {
 		return false, err
 	}
-	if len(f.Files) == 0 && w.Files > 0 { // such as the place of a drive that is not connected
+	if len(f.Files) == 0 && w.Files > 0 { // such as the mount point of a disconnected drive
 		return false, s.setWatch(ctx, w, watchMissing, "The folder is empty, as it is when a drive isn't connected. Nothing was removed.")
 	}
 	d := diffFolder(f, known)
@@ -154,7 +154,7 @@ func (s *Service) scanFolder(ctx context.Context, w *watchedFolder) (settling bo
 		return false, s.setWatch(ctx, w, watchWatching, "")
 	case d.signature == w.attempt && w.State == watchFailed:
 		return false, nil
-	case d.signature == w.attempt: // such as a file that may not be read
+	case d.signature == w.attempt: // such as an unreadable file
 		return false, s.setWatch(ctx, w, watchWatching, "")
 	}
 	if p := s.watch.pending[w.WatchID]; p.signature != d.signature {
@@ -167,7 +167,8 @@ func (s *Service) scanFolder(ctx context.Context, w *watchedFolder) (settling bo
 	return false, s.importChanges(ctx, w, f, known, d)
 }
 
-// settleImport writes down how the last import of a folder ended, and reports whether it still goes.
+// settleImport records the outcome of the last import of a folder. going reports that the import is
+// still running.
 func (s *Service) settleImport(ctx context.Context, w *watchedFolder) (going bool, err error) {
 	if w.importID == nil || w.State != watchImporting {
 		return false, nil
@@ -188,8 +189,8 @@ func (s *Service) settleImport(ctx context.Context, w *watchedFolder) (going boo
 	return false, s.setWatch(ctx, w, watchWatching, "")
 }
 
-// forgetImport makes the files of an import that failed count as changed again. They are imported
-// when something else changes, or when the person resumes the folder.
+// forgetImport marks the files of a failed import as changed, so that they are imported again when
+// something else changes or when the person resumes the folder.
 func (s *Service) forgetImport(ctx context.Context, w *watchedFolder, st ImportStatus) error {
 	message := st.Message
 	if st.Status == "cancelled" {
@@ -218,7 +219,7 @@ func (s *Service) watchedFiles(ctx context.Context, id uuid.UUID) (map[string]wa
 	})
 }
 
-// diffFolder compares a folder with its files as they were imported last. Its signature is "" when
+// diffFolder compares a folder with its files as last imported. The signature is "" if
 // nothing has changed.
 func diffFolder(f *importer.Folder, known map[string]watchedFile) (d folderDiff) {
 	h := sha256.New()
@@ -244,8 +245,8 @@ func diffFolder(f *importer.Folder, known map[string]watchedFile) (d folderDiff)
 	return d
 }
 
-// importChanges begins the import of what has changed in a folder, and moves the documents of what is
-// gone to the trash. Files that were only touched are not read again.
+// importChanges starts the import of the changes in a folder, and moves the documents of deleted
+// files to the trash. Files whose content is unchanged are not imported again.
 func (s *Service) importChanges(ctx context.Context, w *watchedFolder, f *importer.Folder, known map[string]watchedFile, d folderDiff) error {
 	hashes := map[int][32]byte{}
 	only := []string{}
@@ -254,7 +255,7 @@ func (s *Service) importChanges(ctx context.Context, w *watchedFolder, f *import
 			return err
 		}
 		sum, err := f.Hash(i)
-		if err != nil { // it went, or may not be read: the next scan says
+		if err != nil { // deleted or unreadable: the next scan reports it
 			continue
 		}
 		hashes[i] = sum
@@ -268,7 +269,7 @@ func (s *Service) importChanges(ctx context.Context, w *watchedFolder, f *import
 		}
 	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		if there, err := s.watchGoesOn(tx, w); err != nil || !there {
+		if there, err := s.stillWatched(tx, w); err != nil || !there {
 			return err
 		}
 		for i, sum := range hashes {
@@ -299,9 +300,9 @@ func (s *Service) importChanges(ctx context.Context, w *watchedFolder, f *import
 	return err
 }
 
-// watchGoesOn reports whether the folder is still watched: a person may have removed or paused it
-// while it was looked at.
-func (s *Service) watchGoesOn(tx *storage.Tx, w *watchedFolder) (bool, error) {
+// stillWatched reports whether the folder is still being watched. A person may have removed or
+// paused it during the scan.
+func (s *Service) stillWatched(tx *storage.Tx, w *watchedFolder) (bool, error) {
 	now, err := s.watched(tx, w.user, w.WatchID)
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
@@ -309,7 +310,7 @@ func (s *Service) watchGoesOn(tx *storage.Tx, w *watchedFolder) (bool, error) {
 	return err == nil && !now.paused, err
 }
 
-// beginWatchImport makes the job that imports some files of a folder, in place of the last one.
+// beginWatchImport creates the job that imports some files of a folder, replacing the previous one.
 func (s *Service) beginWatchImport(tx *storage.Tx, w *watchedFolder, only []string) error {
 	o := w.o
 	o.Only = only
@@ -332,7 +333,7 @@ func (s *Service) beginWatchImport(tx *storage.Tx, w *watchedFolder, only []stri
 	return s.setWatchTx(tx, w, watchImporting, "")
 }
 
-// dropWatchImport forgets the last import of a folder, unless it goes on.
+// dropWatchImport deletes the last import of a folder unless it is running.
 func dropWatchImport(tx *storage.Tx, w *watchedFolder) error {
 	if w.importID == nil {
 		return nil
@@ -341,11 +342,11 @@ func dropWatchImport(tx *storage.Tx, w *watchedFolder) error {
 	return err
 }
 
-// trashNotes moves the documents of files that are gone to the trash, and notes when: they come back
-// with their files, unless a person has put them there.
+// trashNotes moves the documents of deleted files to the trash, and records the time. They are
+// restored when their files come back, unless a person has deleted them.
 func (s *Service) trashNotes(ctx context.Context, w *watchedFolder, names []string) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		if there, err := s.watchGoesOn(tx, w); err != nil || !there {
+		if there, err := s.stillWatched(tx, w); err != nil || !there {
 			return err
 		}
 		for _, name := range names {
@@ -363,8 +364,8 @@ func (s *Service) trashNotes(ctx context.Context, w *watchedFolder, names []stri
 	})
 }
 
-// restoreNote brings back the documents of a file that has come back, if they went to the trash with
-// it. What was purged since has no text, which the import puts into it again.
+// restoreNote restores the documents of a file that has reappeared, if they moved to the trash with
+// it. A purged document has no text; the import fills it again.
 func (s *Service) restoreNote(tx *storage.Tx, w *watchedFolder, name string, at int64) error {
 	return s.eachDocument(tx, w, name, func(id uuid.UUID) error {
 		done, err := documentParent.restore(s, tx, w.user, id, &at)
@@ -375,7 +376,7 @@ func (s *Service) restoreNote(tx *storage.Tx, w *watchedFolder, name string, at 
 	})
 }
 
-// eachDocument calls fn with the documents of a file: a long one has several.
+// eachDocument calls fn for the documents of a file; a long file has several.
 func (s *Service) eachDocument(tx *storage.Tx, w *watchedFolder, name string, fn func(uuid.UUID) error) error {
 	uri := folderURI(&w.o, w.Format) + escapePath(name)
 	ids, err := storage.Collect(tx.Select(`SELECT id FROM documents WHERE user_id = ? AND (source_uri = ? OR source_uri > ? AND source_uri < ?)`, w.user, uri, uri+"#", uri+"$"), storage.RowTo[uuid.UUID])
@@ -390,7 +391,7 @@ func (s *Service) eachDocument(tx *storage.Tx, w *watchedFolder, name string, fn
 	return nil
 }
 
-// setWatch writes the state of a folder, and tells listeners, when it is another one.
+// setWatch stores a changed state of a folder and publishes it.
 func (s *Service) setWatch(ctx context.Context, w *watchedFolder, state, message string) error {
 	if w.State == state && w.Message == message {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// vault is a watched folder of notes, and the memory that it is imported into.
+// vault is a watched folder of notes, and the memory that it is imported to.
 type vault struct {
 	*bundle
 	t   *testing.T
@@ -53,7 +53,7 @@ func (v *vault) remove(name string) {
 	}
 }
 
-// scan looks at the folder until nothing settles and no import goes on.
+// scan scans the folder until no change is settling and no import is running.
 func (v *vault) scan() WatchedFolder {
 	v.t.Helper()
 	var w WatchedFolder
@@ -78,7 +78,7 @@ func (v *vault) folder(ctx context.Context) WatchedFolder {
 	return all[i]
 }
 
-// titles lists the documents, or those in the trash.
+// titles returns the titles of the documents, or of those in the trash.
 func (v *vault) titles(ctx context.Context, trash bool) string {
 	v.t.Helper()
 	var out []string
@@ -99,8 +99,8 @@ func (v *vault) want(what string, w WatchedFolder, state, live, trash string) {
 	}
 }
 
-// TestWatchedFolderFollowsItsNotes edits, adds, renames and deletes notes. Each import reads only what
-// has changed.
+// TestWatchedFolderFollowsItsNotes edits, adds, renames and deletes notes. Each import reads only
+// the changed ones.
 func TestWatchedFolderFollowsItsNotes(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{}, "boiler.md=# Boiler\n\nServiced in March.", "people/Rosa.md=The plumber.", "notes.txt=no Markdown", ".obsidian/x.md=hidden")
@@ -146,7 +146,7 @@ func TestWatchedFolderFollowsItsNotes(t *testing.T) {
 	}
 }
 
-// TestTouchedNotesAreNotImported sets another time on a note: it has the same content.
+// TestTouchedNotesAreNotImported changes only the modification time of a note.
 func TestTouchedNotesAreNotImported(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{}, "a.md=one", "b.md=two")
@@ -164,7 +164,7 @@ func TestTouchedNotesAreNotImported(t *testing.T) {
 	}
 }
 
-// TestChangesAreImportedOnceTheyHaveSettled writes between two looks.
+// TestChangesAreImportedOnceTheyHaveSettled writes between two scans.
 func TestChangesAreImportedOnceTheyHaveSettled(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{})
@@ -181,7 +181,7 @@ func TestChangesAreImportedOnceTheyHaveSettled(t *testing.T) {
 	}
 }
 
-// TestFolderThatVanishesRemovesNothing unmounts a drive: its place is empty, or gone.
+// TestFolderThatVanishesRemovesNothing unmounts a drive: its mount point is empty or missing.
 func TestFolderThatVanishesRemovesNothing(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{}, "a.md=one", "sub/b.md=two")
@@ -207,7 +207,7 @@ func TestFolderThatVanishesRemovesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.want("connected again", v.scan(), "watching", "a b", "")
-	// Of a link that leads nowhere now it is not known what happened to its note.
+	// The state of the target of a broken link is unknown.
 	if err := cmp.Or(os.Remove(filepath.Join(v.dir, "a.md")), os.Symlink("/nowhere", filepath.Join(v.dir, "a.md"))); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestNotesThatAPersonDeletedStayInTheTrash(t *testing.T) {
 	v.want("back", v.scan(), "watching", "b", "a")
 }
 
-// TestNoteComesBackAfterItsDocumentWasPurged has a file return when the trash has been emptied.
+// TestNoteComesBackAfterItsDocumentWasPurged restores a file after the trash has been emptied.
 func TestNoteComesBackAfterItsDocumentWasPurged(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{}, "a.md=one about herons", "b.md=two")
@@ -248,7 +248,7 @@ func TestNoteComesBackAfterItsDocumentWasPurged(t *testing.T) {
 	}
 }
 
-// TestLongNotesGoAndComeBackAsAWhole has a note of several documents.
+// TestLongNotesGoAndComeBackAsAWhole uses a note of several documents.
 func TestLongNotesGoAndComeBackAsAWhole(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -264,8 +264,8 @@ func TestLongNotesGoAndComeBackAsAWhole(t *testing.T) {
 	v.want("back", v.scan(), "watching", all, "")
 }
 
-// TestFailedImportIsTriedAgainWithTheNextChange has an import fail. It is not repeated by itself, but
-// when the person asks, and when something else changes.
+// TestFailedImportIsTriedAgainWithTheNextChange makes an import fail. It is not retried
+// automatically, but when the person requests it and when something else changes.
 func TestFailedImportIsTriedAgainWithTheNextChange(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{}, "a.md=one", "b.md=two")
@@ -278,7 +278,7 @@ func TestFailedImportIsTriedAgainWithTheNextChange(t *testing.T) {
 	fail()
 	w := v.scan()
 	second := w.LastImport.JobID
-	if w.State != "watching" || second == first { // tried once more: more has changed than at the first time
+	if w.State != "watching" || second == first { // retried, because more has changed since
 		fail()
 		w = v.scan()
 	}
@@ -301,8 +301,7 @@ func TestFailedImportIsTriedAgainWithTheNextChange(t *testing.T) {
 	}
 }
 
-// TestPausedFoldersAreLeftAlone changes notes while the folder, and then all background work, is
-// paused.
+// TestPausedFoldersAreLeftAlone changes notes while the folder, and then all background work, is paused.
 func TestPausedFoldersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	hold := must(pause.Open("", bus.New()))(t)
@@ -358,7 +357,7 @@ func TestFoldersOfTwoUsersAreApart(t *testing.T) {
 	}
 }
 
-// TestWatchedImportsSurviveARestart ends the program as soon as an import of a change has begun.
+// TestWatchedImportsSurviveARestart closes the service as soon as an import of a change has started.
 func TestWatchedImportsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{}, "a.md=one", "b.md=two")
@@ -372,7 +371,7 @@ func TestWatchedImportsSurviveARestart(t *testing.T) {
 	v.want("after the restart", v.folder(v.ctx), "watching", "a b", "")
 }
 
-func TestWhatCannotBeWatchedIsRefused(t *testing.T) {
+func TestInvalidWatchedFoldersAreRejected(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, Options{}, "a.md=one", "sub/b.md=two")
 	for name, c := range map[string]struct {
@@ -396,7 +395,7 @@ func TestWhatCannotBeWatchedIsRefused(t *testing.T) {
 	}
 }
 
-// TestWatchedFoldersAreAudited adds one, lets it import and removes it.
+// TestWatchedFoldersAreAudited adds a folder, imports it and removes it.
 func TestWatchedFoldersAreAudited(t *testing.T) {
 	t.Parallel()
 	var got []string

@@ -9,7 +9,7 @@ import (
 	"helix/backend/memory/search"
 )
 
-// The kinds of things that search finds.
+// The kinds of items that search finds.
 const (
 	KindMemory = search.KindMemory // a row of memories
 	KindTurn   = search.KindTurn   // one message of a conversation
@@ -36,7 +36,7 @@ type Item struct {
 	LastAccessed     *time.Time      `json:"lastAccessed,omitempty"`
 	LastReinforcedAt *time.Time      `json:"lastReinforcedAt,omitempty"`
 	InitialStrength  float64         `json:"initialStrength"`
-	Retention        *float64        `json:"retention,omitempty"` // what is left of it now, 0 to 1
+	Retention        *float64        `json:"retention,omitempty"` // current retention, 0 to 1
 	EmbeddingState   string          `json:"embeddingState"`      // none, queued, ready, stale, failed
 	Metadata         json.RawMessage `json:"metadata,omitempty"`
 	Version          int64           `json:"version"`
@@ -53,21 +53,21 @@ type AddParams struct {
 	Tags         []string        `json:"tags,omitempty"`
 	OccurredAt   *time.Time      `json:"occurredAt,omitempty"`
 	SalienceTier string          `json:"salienceTier,omitempty"`
-	Signals      *Signals        `json:"signals,omitempty"` // choose the tier when salienceTier is absent
+	Signals      *Signals        `json:"signals,omitempty"` // determine the tier if salienceTier is absent
 	Pinned       bool            `json:"pinned,omitempty"`
 	Source       string          `json:"source,omitempty"` // default manual
 	SourceRef    string          `json:"sourceRef,omitempty"`
 	Metadata     json.RawMessage `json:"metadata,omitempty"`
 	Dedupe       *bool           `json:"dedupe,omitempty"` // default true
 	Untrusted    *bool           `json:"untrusted,omitempty"`
-	Session      string          `json:"session,omitempty"` // of the agent that stores
+	Session      string          `json:"session,omitempty"` // of the agent that stores it
 
 	EmotionalValence *float64 `json:"emotionalValence,omitempty"` // -1 to 1; absent: not known
 }
 
-// AddResult is the answer of memory.add.
+// AddResult is the result of memory.add.
 type AddResult struct {
-	Item         *Item `json:"item,omitempty"` // absent when recalled text was not stored again
+	Item         *Item `json:"item,omitempty"` // absent if recalled text was not stored again
 	Deduplicated bool  `json:"deduplicated"`
 }
 
@@ -76,27 +76,27 @@ type AddBatchParams struct {
 	Items []AddParams `json:"items"`
 }
 
-// AddBatchResult has one entry for each item, in order.
+// AddBatchResult has one entry per item, in order.
 type AddBatchResult struct {
 	Items []AddBatchItem `json:"items"`
 }
 
-// AddBatchItem is what became of one item.
+// AddBatchItem is the result for one item.
 type AddBatchItem struct {
 	AddResult
 	Error *ItemError `json:"error,omitempty"`
 }
 
-// ItemError is why one of several was refused.
+// ItemError is the reason why an item was rejected.
 type ItemError struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
-// GetParams is the request of memory.get. ID also takes the form note-<uuid>.
+// GetParams is the request of memory.get. ID may also have the form note-<uuid>.
 type GetParams struct {
 	ID    string `json:"id"`
-	Touch bool   `json:"touch,omitempty"` // the person opened it: one reinforcement
+	Touch bool   `json:"touch,omitempty"` // the person opened it, which reinforces it
 }
 
 // ListParams is the request of memory.list.
@@ -106,36 +106,36 @@ type ListParams struct {
 	Limit   int             `json:"limit,omitempty"` // 1 to 200; 0 is 50
 	Offset  int             `json:"offset,omitempty"`
 	Cursor  string          `json:"cursor,omitempty"`
-	Trash   bool            `json:"trash,omitempty"` // what was deleted, newest first
+	Trash   bool            `json:"trash,omitempty"` // deleted memories, newest first
 }
 
-// ListResult is the answer of memory.list.
+// ListResult is the result of memory.list.
 type ListResult struct {
 	Items      []Item `json:"items"`
 	Total      int64  `json:"total"`
 	NextCursor string `json:"nextCursor,omitempty"`
 }
 
-// UpdateParams is the request of memory.update. Absent fields stay.
+// UpdateParams is the request of memory.update. Absent fields are left unchanged.
 type UpdateParams struct {
 	ID           string          `json:"id"`
 	Version      int64           `json:"version"`
 	Content      *string         `json:"content,omitempty"`
 	Type         *string         `json:"type,omitempty"`
-	Layer        *int            `json:"layer,omitempty"` // 0: none
+	Layer        *int            `json:"layer,omitempty"` // 0: clear
 	Tags         *[]string       `json:"tags,omitempty"`
 	SalienceTier *string         `json:"salienceTier,omitempty"`
-	OccurredAt   json.RawMessage `json:"occurredAt,omitempty"` // a time, or null: none
-	Metadata     json.RawMessage `json:"metadata,omitempty"`   // an object, or null: none
+	OccurredAt   json.RawMessage `json:"occurredAt,omitempty"` // a time, or null to clear
+	Metadata     json.RawMessage `json:"metadata,omitempty"`   // an object, or null to clear
 	Untrusted    *bool           `json:"untrusted,omitempty"`
 
-	EmotionalValence json.RawMessage `json:"emotionalValence,omitempty"` // -1 to 1, or null: not known
+	EmotionalValence json.RawMessage `json:"emotionalValence,omitempty"` // -1 to 1, or null to clear
 }
 
-// UpdateResult is the memory as it is now; the token takes the edit back.
+// UpdateResult holds the updated memory and a token to undo the edit.
 type UpdateResult struct {
 	Item
-	UndoToken string `json:"undoToken,omitempty"` // absent when nothing was different
+	UndoToken string `json:"undoToken,omitempty"` // absent if nothing changed
 }
 
 // IDsParams names 1 to 1,000 memories.
@@ -143,13 +143,13 @@ type IDsParams struct {
 	IDs []string `json:"ids"`
 }
 
-// CountResult tells how many rows an act touched, and how to take it back.
+// CountResult holds the number of affected rows and a token to undo the action.
 type CountResult struct {
 	Count     int    `json:"count"`
 	UndoToken string `json:"undoToken,omitempty"`
 }
 
-// UndoParams is the request of memory.undo; a token is good for ten minutes.
+// UndoParams is the request of memory.undo. A token expires after ten minutes.
 type UndoParams struct {
 	UndoToken string `json:"undoToken"`
 }
@@ -187,12 +187,12 @@ type HistoryParams struct {
 	ID string `json:"id"`
 }
 
-// HistoryResult lists what a memory said before, newest first.
+// HistoryResult lists earlier versions of a memory, newest first.
 type HistoryResult struct {
 	Revisions []Revision `json:"revisions"`
 }
 
-// Revision is one earlier form of a memory.
+// Revision is one earlier version of a memory.
 type Revision struct {
 	Version  int64     `json:"version"`
 	Content  string    `json:"content"`
@@ -201,21 +201,21 @@ type Revision struct {
 	Origin   string    `json:"origin"` // person, agent, import, sync, undo
 }
 
-// UpsertParams is the request of memory.upsert_chunks: chunks or text.
+// UpsertParams is the request of memory.upsert_chunks. It has either chunks or text.
 type UpsertParams struct {
 	Source    UpsertSource  `json:"source"`
 	Chunks    []UpsertChunk `json:"chunks,omitempty"`
-	Text      *string       `json:"text,omitempty"` // is cut here
+	Text      *string       `json:"text,omitempty"` // Helix splits it
 	Tags      []string      `json:"tags,omitempty"`
 	Untrusted *bool         `json:"untrusted,omitempty"` // default true
 }
 
-// UpsertSource names a document.
+// UpsertSource identifies a document.
 type UpsertSource struct {
 	URI         string `json:"uri"`
 	Title       string `json:"title,omitempty"`
 	Mime        string `json:"mime,omitempty"`
-	ContentHash string `json:"contentHash,omitempty"` // hex SHA-256 of the whole
+	ContentHash string `json:"contentHash,omitempty"` // hex SHA-256 of the whole document
 }
 
 // UpsertChunk is one part of a document.
@@ -228,7 +228,7 @@ type UpsertChunk struct {
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 }
 
-// UpsertResult tells what changed.
+// UpsertResult counts the changes.
 type UpsertResult struct {
 	DocumentID uuid.UUID `json:"documentId"`
 	Added      int       `json:"added"`
@@ -237,13 +237,13 @@ type UpsertResult struct {
 	Embedded   int       `json:"embedded"`
 }
 
-// PageParams asks for a page of a list.
+// PageParams requests a page of a list.
 type PageParams struct {
-	Query  string     `json:"query,omitempty"` // of titles
+	Query  string     `json:"query,omitempty"` // searched in titles
 	Limit  int        `json:"limit,omitempty"` // 1 to 200; 0 is 50
 	Offset int        `json:"offset,omitempty"`
 	Trash  bool       `json:"trash,omitempty"`
-	From   *time.Time `json:"from,omitempty"` // of what a conversation or document is about, inclusive
+	From   *time.Time `json:"from,omitempty"` // time of the content of a conversation or document, inclusive
 	To     *time.Time `json:"to,omitempty"`   // exclusive
 }
 
@@ -263,7 +263,7 @@ type Document struct {
 	DeletedAt  *time.Time `json:"deletedAt,omitempty"`
 }
 
-// DocumentsResult is the answer of memory.list_documents, newest change first.
+// DocumentsResult is the result of memory.list_documents, most recently changed first.
 type DocumentsResult struct {
 	Documents []Document `json:"documents"`
 	Total     int64      `json:"total"`
@@ -296,11 +296,11 @@ type Chunk struct {
 	Seq         int64     `json:"seq"`
 	Heading     string    `json:"heading,omitempty"`
 	Text        string    `json:"text"`
-	StartOffset *int64    `json:"startOffset,omitempty"` // in the document, in UTF-16 code units where it was cut here
+	StartOffset *int64    `json:"startOffset,omitempty"` // in the document; in UTF-16 code units if Helix split it
 	EndOffset   *int64    `json:"endOffset,omitempty"`
 }
 
-// Conversation is the head of a conversation.
+// Conversation is a conversation without its turns.
 type Conversation struct {
 	ID           uuid.UUID  `json:"id"`
 	Source       string     `json:"source"`
@@ -316,7 +316,7 @@ type Conversation struct {
 	DeletedAt    *time.Time `json:"deletedAt,omitempty"`
 }
 
-// ConversationsResult is the answer of memory.conversations, latest first.
+// ConversationsResult is the result of memory.conversations, latest first.
 type ConversationsResult struct {
 	Conversations []Conversation `json:"conversations"`
 	Total         int64          `json:"total"`
@@ -325,7 +325,7 @@ type ConversationsResult struct {
 // ConversationParams is the request of memory.conversation.
 type ConversationParams struct {
 	ID        uuid.UUID `json:"id"`
-	AroundSeq *int64    `json:"aroundSeq,omitempty"` // the page that has this turn in its middle
+	AroundSeq *int64    `json:"aroundSeq,omitempty"` // selects the page with this turn in its middle
 	Limit     int       `json:"limit,omitempty"`     // 1 to 200; 0 is 50
 	Offset    int       `json:"offset,omitempty"`
 }
@@ -342,7 +342,7 @@ type ConversationResult struct {
 type Turn struct {
 	ID         uuid.UUID  `json:"id"`
 	Seq        int64      `json:"seq"`
-	TurnID     string     `json:"turnId,omitempty"` // its id in the original
+	TurnID     string     `json:"turnId,omitempty"` // id in the original
 	Role       string     `json:"role"`             // user, assistant
 	Speaker    string     `json:"speaker,omitempty"`
 	Text       string     `json:"text"`
@@ -354,8 +354,8 @@ type ConversationIDParams struct {
 	ID uuid.UUID `json:"id"`
 }
 
-// TrustParams is the request of memory.set_untrusted: it marks or clears what came from one
-// source, such as a conversation, a document or everything of an importer.
+// TrustParams is the request of memory.set_untrusted, which marks or unmarks everything from one
+// source: a conversation, a document or an importer.
 type TrustParams struct {
 	ConversationID *uuid.UUID `json:"conversationId,omitempty"`
 	DocumentID     *uuid.UUID `json:"documentId,omitempty"`
@@ -363,7 +363,7 @@ type TrustParams struct {
 	Untrusted      bool       `json:"untrusted"`
 }
 
-// EmbeddingStatus is how far meaning search is.
+// EmbeddingStatus is the state of semantic search.
 type EmbeddingStatus struct {
 	ModelID       string   `json:"modelId"`
 	Dims          int      `json:"dims"`
@@ -375,19 +375,19 @@ type EmbeddingStatus struct {
 	ETASeconds    float64  `json:"etaSeconds"`
 	Paused        bool     `json:"paused"`
 	Available     bool     `json:"available"`
-	Reason        string   `json:"reason,omitempty"`        // why it is not available
-	BuildingModel string   `json:"buildingModel,omitempty"` // the model that is to take over; the counts are of it
-	Models        []string `json:"models"`                  // that memory.reembed may change to
+	Reason        string   `json:"reason,omitempty"`        // why it is unavailable
+	BuildingModel string   `json:"buildingModel,omitempty"` // the model being prepared; the counts are for it
+	Models        []string `json:"models"`                  // that memory.reembed can switch to
 }
 
 // ReembedParams is the request of memory.reembed.
 type ReembedParams struct {
-	ModelID string `json:"modelId,omitempty"` // "": the active model, everything anew
-	Pause   *bool  `json:"pause,omitempty"`   // only stops or starts the work
-	Failed  bool   `json:"failed,omitempty"`  // only what failed, again
+	ModelID string `json:"modelId,omitempty"` // "": recompute all vectors of the active model
+	Pause   *bool  `json:"pause,omitempty"`   // only pauses or resumes the work
+	Failed  bool   `json:"failed,omitempty"`  // only retries failed items
 }
 
-// Stats are counts of what there is.
+// Stats counts the items of a user.
 type Stats struct {
 	search.Counts
 	Conversations int64 `json:"conversations"`
@@ -403,7 +403,7 @@ type ExportParams struct {
 	Filters *search.Filters `json:"filters,omitempty"`
 }
 
-// ExportResult names the blob that holds the export.
+// ExportResult names the blob that contains the export.
 type ExportResult struct {
 	BlobID string `json:"blobId"`
 	Size   int64  `json:"size"`
@@ -412,20 +412,20 @@ type ExportResult struct {
 }
 
 // Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or
-// documents; IDs has at most 100, and Many says that there are more.
+// documents. IDs has at most 100 ids; Many is set if there are more.
 type Changed struct {
 	IDs  []uuid.UUID `json:"ids"`
 	Op   string      `json:"op"`
 	Many bool        `json:"many,omitempty"`
 }
 
-// ImportProgress is the event memory.import_progress, at most 4 a second.
+// ImportProgress is the event memory.import_progress, at most 4 per second.
 type ImportProgress struct{ ImportStatus }
 
 // ImportDone is the event memory.import_done.
 type ImportDone struct{ ImportStatus }
 
-// EmbeddingProgress is the event memory.embedding_progress, at most 4 a second.
+// EmbeddingProgress is the event memory.embedding_progress, at most 4 per second.
 type EmbeddingProgress struct {
 	Ready      int64   `json:"ready"`
 	Queued     int64   `json:"queued"`

@@ -10,7 +10,7 @@ import (
 type ImportParams struct {
 	Path      string   `json:"path,omitempty"`
 	BlobID    string   `json:"blobId,omitempty"`
-	Name      string   `json:"name,omitempty"`   // of the file behind blobId, or of which path is a copy
+	Name      string   `json:"name,omitempty"`   // name of the file that blobId or path is a copy of
 	Format    string   `json:"format,omitempty"` // auto (default), chatgpt, claude, markdown, text, jsonl, locomo
 	Tags      []string `json:"tags,omitempty"`
 	Layer     int      `json:"layer,omitempty"`
@@ -18,12 +18,13 @@ type ImportParams struct {
 	Untrusted *bool    `json:"untrusted,omitempty"` // default true
 	DryRun    bool     `json:"dryRun,omitempty"`
 
-	// AllowLarge reads an archive that unpacks to far more than it is. Without it the answer is a
-	// limit error whose details have the code large_archive and both sizes, and nothing is read.
+	// AllowLarge permits an archive that decompresses to far more than its size. Without it such an
+	// archive is rejected with a limit error whose details have the code large_archive and both
+	// sizes, and nothing is read.
 	AllowLarge bool `json:"allowLarge,omitempty"`
 }
 
-// PreviewResult is what an import would bring.
+// PreviewResult describes what an import would add.
 type PreviewResult struct {
 	Format        string         `json:"format"`
 	Conversations int64          `json:"conversations"`
@@ -32,8 +33,8 @@ type PreviewResult struct {
 	Samples       []ImportSample `json:"samples"` // at most 5
 	Warnings      []string       `json:"warnings"`
 	Duplicates    int64          `json:"duplicates"`
-	Folder        bool           `json:"folder,omitempty"`  // a folder, which memory.watch_add may take too
-	Partial       bool           `json:"partial,omitempty"` // the file is so large that only its beginning was read
+	Folder        bool           `json:"folder,omitempty"`  // a folder, which memory.watch_add accepts too
+	Partial       bool           `json:"partial,omitempty"` // only the beginning was read, because the source is very large
 }
 
 // DateRange is a first and a last time.
@@ -42,7 +43,7 @@ type DateRange struct {
 	To   time.Time `json:"to"`
 }
 
-// ImportSample is one thing that an import would bring.
+// ImportSample is one record that an import would add.
 type ImportSample struct {
 	Kind       string     `json:"kind"`
 	Title      string     `json:"title,omitempty"`
@@ -51,17 +52,17 @@ type ImportSample struct {
 	OccurredAt *time.Time `json:"occurredAt,omitempty"`
 }
 
-// JobParams names an import.
+// JobParams identifies an import.
 type JobParams struct {
 	JobID uuid.UUID `json:"jobId"`
 }
 
-// JobResult is the answer of memory.import.
+// JobResult is the result of memory.import.
 type JobResult struct {
 	JobID uuid.UUID `json:"jobId"`
 }
 
-// ImportStatus is how an import stands.
+// ImportStatus is the status of an import.
 type ImportStatus struct {
 	JobID      uuid.UUID     `json:"jobId"`
 	Format     string        `json:"format"`
@@ -73,16 +74,16 @@ type ImportStatus struct {
 	Updated    int64         `json:"updated"`
 	Skipped    int64         `json:"skipped"`
 	Failed     int64         `json:"failed"`
-	Vanished   []string      `json:"vanished,omitempty"` // files of a former import of this folder that are gone
+	Vanished   []string      `json:"vanished,omitempty"` // files of an earlier import of this folder that no longer exist
 	Errors     []ImportError `json:"errors"`             // at most 100
-	Message    string        `json:"message,omitempty"`  // why it failed or waits, or what else there is to know
+	Message    string        `json:"message,omitempty"`  // why it failed or is waiting, or additional information
 	DryRun     bool          `json:"dryRun,omitempty"`
-	WatchID    *uuid.UUID    `json:"watchId,omitempty"` // of the watched folder that it belongs to
+	WatchID    *uuid.UUID    `json:"watchId,omitempty"` // the watched folder that it belongs to
 	StartedAt  *time.Time    `json:"startedAt,omitempty"`
 	FinishedAt *time.Time    `json:"finishedAt,omitempty"`
 }
 
-// ImportError is one record that could not be taken.
+// ImportError is one record that could not be imported.
 type ImportError struct {
 	Line    int64  `json:"line,omitempty"`
 	File    string `json:"file,omitempty"`

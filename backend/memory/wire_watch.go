@@ -6,7 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// WatchAddParams is the request of memory.watch_add. The other fields are those of memory.import.
+// WatchAddParams is the request of memory.watch_add. Fields other than path are those of
+// memory.import.
 type WatchAddParams struct {
 	Path      string   `json:"path"`
 	Format    string   `json:"format,omitempty"` // auto (default), markdown, text
@@ -16,7 +17,7 @@ type WatchAddParams struct {
 	Untrusted *bool    `json:"untrusted,omitempty"` // default true
 }
 
-// WatchParams names a watched folder.
+// WatchParams identifies a watched folder.
 type WatchParams struct {
 	WatchID uuid.UUID `json:"watchId"`
 }
@@ -28,12 +29,12 @@ type WatchedFolder struct {
 	Format     string        `json:"format"`            // markdown, text
 	State      string        `json:"state"`             // watching, importing, paused, missing, failed
 	Message    string        `json:"message,omitempty"` // why it is missing, failed or paused
-	Files      int64         `json:"files"`             // notes that were imported and are still there
+	Files      int64         `json:"files"`             // imported notes that still exist
 	Trashed    int64         `json:"trashed"`           // notes whose documents the last change moved to the trash
 	Tags       []string      `json:"tags"`
 	Untrusted  bool          `json:"untrusted"`
 	LastImport *ImportStatus `json:"lastImport,omitempty"`
-	ScannedAt  *time.Time    `json:"scannedAt,omitempty"` // when it was last looked at since Helix started
+	ScannedAt  *time.Time    `json:"scannedAt,omitempty"` // time of the last scan since Helix started
 	CreatedAt  time.Time     `json:"createdAt"`
 }
 
@@ -42,7 +43,8 @@ type WatchListResult struct {
 	Folders []WatchedFolder `json:"folders"`
 }
 
-// WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone.
+// WatchChanged is the event memory.watch_changed: the state of a watched folder changed, or the
+// folder was removed.
 type WatchChanged struct {
 	WatchID uuid.UUID `json:"watchId"`
 }

@@ -25,7 +25,7 @@ func attributes(list []Attribute) []object {
 		switch x := a.Value.(type) {
 		case string:
 			v = object{"stringValue": x}
-		case int64: // 64-bit numbers are text in JSON
+		case int64: // 64-bit numbers are strings in OTLP JSON
 			v = object{"intValue": strconv.FormatInt(x, 10)}
 		case float64:
 			v = object{"doubleValue": x}
@@ -75,8 +75,8 @@ const (
 	gauge
 )
 
-// Bounds of histograms: durations in seconds and counts of tokens, as the conventions of OpenTelemetry
-// advise for models.
+// Bounds of histograms: durations in seconds and counts of tokens, as recommended by the
+// OpenTelemetry conventions for models.
 var (
 	secondBounds = []float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
 	tokenBounds  = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
@@ -131,7 +131,7 @@ func (e *Exporter) Set(name, unit string, value float64, attributes ...Attribute
 	e.at(gauge, name, unit, attributes).value = value
 }
 
-// Observe asks for the value of a gauge before each sending.
+// Observe registers a gauge; value is called before each transmission.
 func (e *Exporter) Observe(name, unit string, value func(context.Context) (float64, error)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package otlp sends spans and metrics to a collector of OpenTelemetry, as OTLP over HTTP with JSON
-// bodies. Nothing waits for the collector: what it doesn't take is dropped and counted.
+// bodies. Nothing waits for the collector: data that it does not accept is dropped and counted.
 package otlp
 
 import (
@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	maxSpans  = 2048 // that wait
+	maxSpans  = 2048 // waiting to be sent
 	maxSeries = 2000
 	sendEach  = 10 * time.Second
 	sendLimit = 5 * time.Second
 )
 
-// Options of New. Endpoint and HTTP are required.
+// Options configure New. Endpoint and HTTP are required.
 type Options struct {
 	// Endpoint is the base URL of the collector: http on this computer, https elsewhere.
 	Endpoint string
 	HTTP     *safehttp.Client
-	// Version of the program.
+	// Version is the version of the program.
 	Version string
 	Logger  *slog.Logger // nil: slog.Default()
 }
@@ -46,13 +46,13 @@ type Exporter struct {
 	gauges []observed
 }
 
-// observed is a gauge that is asked for its value before each sending.
+// observed is a gauge whose value is read before each transmission.
 type observed struct {
 	name, unit string
 	value      func(context.Context) (float64, error)
 }
 
-// New makes an exporter. It sends nothing before Run.
+// New returns an exporter. It sends nothing before Run.
 func New(o Options) *Exporter {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -67,10 +67,10 @@ type Attribute struct {
 	Value any
 }
 
-// String returns an attribute of text.
+// String returns an attribute with a text value.
 func String(key, value string) Attribute { return Attribute{key, value} }
 
-// Int returns an attribute of a number.
+// Int returns an attribute with an integer value.
 func Int(key string, value int64) Attribute { return Attribute{key, value} }
 
 // The kinds of spans.
@@ -82,16 +82,16 @@ const (
 // Span is a finished operation.
 type Span struct {
 	Trace      [16]byte
-	ID, Parent [8]byte // Parent is zero for the first of its trace
+	ID, Parent [8]byte // Parent is zero for the root of the trace
 	Name       string
 	Kind       int
 	Start, End time.Time
 	Attributes []Attribute
-	// Error says that the operation failed, and how, in a word.
+	// Error is a short name of the failure; "" if the operation succeeded.
 	Error string
 }
 
-// Span takes a span, or drops it when too many wait.
+// Span adds a span, or drops it if too many are waiting.
 func (e *Exporter) Span(s Span) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,10 +102,10 @@ func (e *Exporter) Span(s Span) {
 	e.spans = append(e.spans, s)
 }
 
-// Dropped counts the spans and the reports of metrics that no collector took.
+// Dropped returns the number of spans and metric reports that were not delivered.
 func (e *Exporter) Dropped() int64 { return e.dropped.Load() }
 
-// Run sends what there is every ten seconds, and a last time when ctx ends.
+// Run sends the collected data every ten seconds, and once more when ctx ends.
 func (e *Exporter) Run(ctx context.Context) error {
 	tick := time.NewTicker(sendEach)
 	defer tick.Stop()
@@ -122,8 +122,8 @@ func (e *Exporter) Run(ctx context.Context) error {
 	}
 }
 
-// Send sends what there is. Metrics are totals since the start, so that a report that is lost loses
-// nothing but its time.
+// Send sends the collected data. Metrics are totals since the start, so a lost report loses only
+// one point in time.
 func (e *Exporter) Send(ctx context.Context) {
 	e.mu.Lock()
 	gauges := e.gauges
@@ -160,7 +160,7 @@ func (e *Exporter) post(ctx context.Context, path string, body object, lost int6
 		}
 	}
 	if err != nil {
-		if e.dropped.Add(lost) == lost { // one word in the log, the counter tells the rest
+		if e.dropped.Add(lost) == lost { // log only the first loss; the counter has the rest
 			e.o.Logger.Warn("the telemetry collector took nothing", "endpoint", e.o.Endpoint, "err", err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collector takes what an exporter sends, or fails.
+// collector accepts what an exporter sends, or fails.
 type collector struct {
 	mu      sync.Mutex
 	status  int
@@ -115,7 +115,7 @@ func TestDeadCollectorCostsACounter(t *testing.T) {
 	for range maxSpans + 5 {
 		e.Span(Span{Name: "x"})
 	}
-	e.Send(t.Context()) // the count of what was dropped is lost too
+	e.Send(t.Context()) // the metric for dropped data is lost too
 	if e.Dropped() != maxSpans+6 {
 		t.Errorf("%d dropped", e.Dropped())
 	}

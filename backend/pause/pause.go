@@ -1,5 +1,5 @@
-// Package pause holds the one switch of background work: embeddings, automatic backups, pruning
-// and schedules stop while somebody or something holds it. What a person starts goes on.
+// Package pause is the switch for background work: embeddings, automatic backups, pruning and
+// schedules stop while it is paused. Work that a person starts continues.
 package pause
 
 import (
@@ -17,10 +17,10 @@ import (
 	"helix/backend/bus"
 )
 
-// Reason says who or what holds background work back.
+// Reason is why background work is paused.
 type Reason string
 
-// The reasons. A person's outlives a restart; the others are found again after it.
+// The reasons. A pause by a person survives a restart; the others are detected again.
 const (
 	Person   Reason = "person"
 	LowSpace Reason = "low_space"
@@ -29,31 +29,31 @@ const (
 // Enum lists the reasons for clients.
 func (Reason) Enum() []string { return []string{string(LowSpace), string(Person)} }
 
-// State is what clients see of a Pause.
+// State is the state of a Pause for clients.
 type State struct {
 	Paused  bool     `json:"paused"`
 	Reasons []Reason `json:"reasons"`
-	// Until is when a person's pause ends by itself; absent: it is ended by hand.
+	// Until is when a person's pause ends automatically; absent: it does not.
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// Changed is published when background work was paused or may go on.
+// Changed is published when background work was paused or may continue.
 type Changed struct {
 	State State `json:"state"`
 }
 
-// Pause is safe for concurrent use. A nil Pause holds nothing back.
+// Pause is the state of the switch. It is safe for concurrent use. A nil Pause is never paused.
 type Pause struct {
 	file string
 	bus  *bus.Bus
 	now  func() time.Time
 
 	mu    sync.Mutex
-	until map[Reason]time.Time // of the reasons that hold; zero: no end
+	until map[Reason]time.Time // of the active reasons; zero: no end
 }
 
-// Open returns a Pause that keeps a person's in file; "": nowhere. A file that cannot be read
-// counts as none, and its error is returned beside the Pause.
+// Open returns a Pause that stores a person's pause in file; "": it is not stored. If the file
+// cannot be read, there is no pause, and the error is returned together with the Pause.
 func Open(file string, b *bus.Bus) (*Pause, error) {
 	p := &Pause{file: file, bus: b, now: time.Now, until: map[Reason]time.Time{}}
 	if file == "" {
@@ -74,7 +74,7 @@ func Open(file string, b *bus.Bus) (*Pause, error) {
 	return p, nil
 }
 
-// Set makes r hold background work back, or lets go of it, and reports whether that is new.
+// Set adds or removes r as a reason to pause, and reports whether that changed anything.
 func (p *Pause) Set(r Reason, on bool) (changed bool) {
 	if p == nil {
 		return false
@@ -124,10 +124,10 @@ func (p *Pause) Release() error {
 // Active reports whether background work must wait.
 func (p *Pause) Active() bool { return p.State().Paused }
 
-// By reports whether r holds background work back.
+// By reports whether r pauses background work.
 func (p *Pause) By(r Reason) bool { return slices.Contains(p.State().Reasons, r) }
 
-// State describes the pause at this moment.
+// State returns the current state of the pause.
 func (p *Pause) State() State {
 	s := State{Reasons: []Reason{}}
 	if p == nil {

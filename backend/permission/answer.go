@@ -16,7 +16,8 @@ import (
 	"helix/backend/storage"
 )
 
-// person is the caller, who must be one: machines neither see nor answer questions.
+// person returns the identity of the caller, which must be a person. Programs can neither see nor
+// answer questions.
 func person(ctx context.Context) (identity.Identity, error) {
 	id, _ := identity.From(ctx)
 	if !id.Person() {
@@ -25,18 +26,18 @@ func person(ctx context.Context) (identity.Identity, error) {
 	return id, nil
 }
 
-// Stale is the detail of a Conflict when the definition that was shown is not the one that
-// is asked about.
+// Stale is the detail of a Conflict when the question is no longer open or is about another
+// definition than the one shown.
 type Stale struct {
 	Status         string      `json:"status"`
 	DefinitionHash string      `json:"definitionHash,omitempty"`
 	Diff           *DiffResult `json:"diff,omitempty"`
-	Approval       *Approval   `json:"approval,omitempty"` // the first answer, when there was one
+	Approval       *Approval   `json:"approval,omitempty"` // the first answer, if there was one
 }
 
-// AnswerApproval answers a question. The first answer wins: a later one, one to a question
-// that expired, and one that carries another definition hash than the question are Conflict
-// with a Stale detail, and nothing changes. It needs the scope approve.
+// AnswerApproval answers a question. The first answer wins. A later answer, an answer to an expired
+// question, and an answer with another definition hash than the question fail with a Conflict with
+// a Stale detail, and nothing changes. It requires the scope approve.
 func (s *Service) AnswerApproval(ctx context.Context, p AnswerParams) (AnswerResult, error) {
 	res := AnswerResult{Grants: []Grant{}}
 	who, err := person(ctx)
@@ -151,9 +152,8 @@ func (s *Service) AnswerApproval(ctx context.Context, p AnswerParams) (AnswerRes
 	return res, err
 }
 
-// startAgain starts the run of an approved question, in the session that asked: a grant for
-// a session is that session's. That the run does not start undoes no approval, so it is
-// told beside it.
+// startAgain starts the run of an approved question, in the session that asked, because a session grant is
+// valid only there. A failure to start does not undo the approval, so it is returned as a message.
 func (s *Service) startAgain(ctx context.Context, who identity.Identity, id uuid.UUID, rerun Rerun, raw *rawApproval) (*uuid.UUID, string) {
 	if raw.session != uuid.Nil {
 		again := who
@@ -175,12 +175,12 @@ var errLate = errors.New("permission: the question is not open any more")
 func mustJSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings, numbers and booleans only
+		panic(err) // contains only strings, numbers and booleans
 	}
 	return b
 }
 
-// stale checks that the question is open and about what was shown.
+// stale returns a Conflict unless the question is open and about the definition that was shown.
 func (s *Service) stale(ctx context.Context, user uuid.UUID, p *AnswerParams, ap *Approval, raw *rawApproval, info *SubjectInfo) error {
 	if ap.Status != "pending" {
 		return conflict(ap)
@@ -221,16 +221,16 @@ func conflict(ap *Approval) error {
 	return fault.Conflictf("%s", msg).WithDetails(Stale{Status: ap.Status, Approval: ap})
 }
 
-// answerPlan is what an answer will do.
+// answerPlan is the effect of an answer.
 type answerPlan struct {
 	grants  []newGrant
-	items   []ItemAnswer // for the calls that wait; nil: everything
+	items   []ItemAnswer // for the waiting calls; nil: everything
 	refused []Item
 	keep    func(Capability, string) bool
 	record  map[string]any
 }
 
-// plan checks an answer and works out the grants.
+// plan validates an answer and determines the grants.
 func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *SubjectInfo, who identity.Identity) (*answerPlan, error) {
 	out := &answerPlan{refused: ap.Requested, record: map[string]any{"decision": p.Decision, "scope": p.Scope, "note": Sanitize(p.Note)}}
 	if p.Decision == "deny" {
@@ -262,7 +262,7 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 		return nil, err
 	}
 	if ap.Kind == "definition" && p.Items == nil {
-		items = nil // what was added is asked for when it is used
+		items = nil // added items are asked for when they are used
 	}
 	for _, it := range items {
 		g := newGrant{sub: sub, item: it, scope: p.Scope, origin: "user", pending: p.ID, expires: expires}
@@ -270,13 +270,13 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 		case "once":
 			g.uses, g.expires = 1, s.now().Add(OnceFor)
 			if ap.Subject.Kind == "agent" {
-				g.session = raw.session // no other conversation may use it up
+				g.session = raw.session // no other conversation may use it
 			}
 		case "run":
 			if ap.Run.Waiting && raw.run != uuid.Nil && !p.Rerun {
 				g.run, g.expires = raw.run, s.now().Add(SessionFor)
 			} else {
-				g.expires = s.now().Add(OnceFor) // the next run takes it
+				g.expires = s.now().Add(OnceFor) // for the next run
 			}
 		case "session":
 			g.session, g.expires = raw.session, s.now().Add(SessionFor)
@@ -290,7 +290,7 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 	return out, nil
 }
 
-// chosen is the part of the question that was allowed.
+// chosen returns the items of the question that were allowed.
 func (s *Service) chosen(p *AnswerParams, ap *Approval, out *answerPlan) ([]Item, error) {
 	if p.Items == nil {
 		return ap.Requested, nil
@@ -330,7 +330,7 @@ func insertDenials(tx *storage.Tx, user uuid.UUID, sub Subject, items []Item, no
 	return nil
 }
 
-// bindTo gives what is left of an answer's run grants to the run it started.
+// bindTo binds the remaining run grants of an answer to the run that it started.
 func (s *Service) bindTo(ctx context.Context, user, pending, run uuid.UUID) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		tx.AfterCommit(func() { s.invalidate(user) })
@@ -339,7 +339,7 @@ func (s *Service) bindTo(ctx context.Context, user, pending, run uuid.UUID) erro
 	})
 }
 
-// rawApproval is what the wire form leaves out.
+// rawApproval holds the columns that are not part of the wire form.
 type rawApproval struct {
 	hash    [32]byte
 	run     uuid.UUID

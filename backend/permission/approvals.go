@@ -17,13 +17,13 @@ import (
 	"helix/backend/storage"
 )
 
-// answer is what a waiting call hears.
+// answer is the answer that a waiting call receives.
 type answer struct {
 	status string
 	items  []ItemAnswer // nil: everything
 }
 
-// allows reports whether an approval gave what a call wanted.
+// allows reports whether an answer allows what a call wants.
 func (a answer) allows(c Capability, resource string) bool {
 	if a.status != "approved" {
 		return false
@@ -36,8 +36,8 @@ func (a answer) allows(c Capability, resource string) bool {
 	})
 }
 
-// raise makes the question that r leads to, or counts it once more. With wait it also
-// returns a channel on which the answer arrives.
+// raise stores the question for r, or increments its count if it is open already. With wait it also
+// returns a channel that receives the answer.
 func (s *Service) raise(ctx context.Context, user uuid.UUID, r *Request, reason string, wait bool) (id uuid.UUID, ch chan answer, err error) {
 	info, err := s.lookup(ctx, r.Subject.Kind, r.Subject.ID)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) raise(ctx context.Context, user uuid.UUID, r *Request, reason 
 	case reason == ReasonDefinitionChanged:
 		q.kind = "definition"
 		if r.Subject.DefinitionHash != info.DefinitionHash {
-			return id, nil, nil // an old version runs; there is nothing to approve
+			return id, nil, nil // an old version: there is nothing to approve
 		}
 		q.tier = SideEffecting
 	case r.Cap == Call:
@@ -90,8 +90,8 @@ func (s *Service) raise(ctx context.Context, user uuid.UUID, r *Request, reason 
 	return id, ch, err
 }
 
-// wantedResource is the resource that a grant would name: for a state quota what was declared, else
-// what the request says, else exactly what was wanted.
+// wantedResource returns the resource that a grant would cover: for a state quota the declared one,
+// else r.Ask if it is set, else the requested one.
 func (s *Service) wantedResource(r *Request, info *SubjectInfo) string {
 	if r.Cap == State {
 		return stateWanted(info)
@@ -114,7 +114,7 @@ func stateWanted(info *SubjectInfo) string {
 	return "1MiB"
 }
 
-// question is a pending approval about to be stored.
+// question is a pending approval to be stored.
 type question struct {
 	kind    string
 	sub     Subject
@@ -127,7 +127,7 @@ type question struct {
 	rerun   json.RawMessage
 }
 
-// dedupe joins identical questions: same kind, subject, definition and items.
+// dedupe returns a hash that is equal for identical questions: same kind, subject, definition and items.
 func (q *question) dedupe() [32]byte {
 	b := []byte(q.kind + "\x00" + q.sub.Kind + "\x00" + q.sub.ID + "\x00" + q.tier.String() + "\x00")
 	b = append(b, q.sub.DefinitionHash[:]...)
@@ -137,7 +137,7 @@ func (q *question) dedupe() [32]byte {
 	return sha256.Sum256(b)
 }
 
-// store writes the question or raises the count of the one that is open.
+// store inserts the question, or increments the count of an identical open one.
 func (s *Service) store(tx *storage.Tx, user uuid.UUID, q *question) (uuid.UUID, error) {
 	key := q.dedupe()
 	expires := tx.Now.Add(PendingFor)
@@ -155,7 +155,7 @@ func (s *Service) store(tx *storage.Tx, user uuid.UUID, q *question) (uuid.UUID,
 	if err := s.makeRoom(tx, user); err != nil {
 		return id, err
 	}
-	// A question about another definition of the same subject is overtaken by this one.
+	// This question supersedes any about another definition of the same subject.
 	if q.kind == "definition" {
 		if err := s.closeOthers(tx, user, q.sub); err != nil {
 			return id, err
@@ -194,7 +194,7 @@ func text(j json.RawMessage) any {
 	return string(j)
 }
 
-// makeRoom expires the oldest question of the lowest tier when the user has too many.
+// makeRoom expires the oldest question of the lowest tier if the user has too many.
 func (s *Service) makeRoom(tx *storage.Tx, user uuid.UUID) error {
 	var n int
 	if err := tx.QueryRow(`SELECT count(*) FROM pending_approvals WHERE user_id = ? AND status = 'pending' AND question IS NULL`, user).Scan(&n); err != nil || n < MaxPending {
@@ -208,7 +208,7 @@ func (s *Service) makeRoom(tx *storage.Tx, user uuid.UUID) error {
 	return s.expire(tx, user, id, "limit")
 }
 
-// expire ends a question without an answer.
+// expire closes a question without an answer.
 func (s *Service) expire(tx *storage.Tx, user, id uuid.UUID, why string) error {
 	var kind, subject string
 	err := tx.QueryRow(`UPDATE pending_approvals SET status = 'expired', decided_at = ? WHERE id = ? AND status = 'pending' RETURNING subject_kind, subject_id`, tx.Now.UnixMicro(), id[:]).Scan(&kind, &subject)
@@ -246,7 +246,7 @@ func (s *Service) closeOthers(tx *storage.Tx, user uuid.UUID, sub Subject) error
 	return rows.Err()
 }
 
-// announce publishes approvals.changed after the commit, with the count that then holds.
+// announce publishes approvals.changed after the commit, with the number of open questions at that time.
 func (s *Service) announce(tx *storage.Tx, user, id uuid.UUID, status string) {
 	tx.AfterCommit(func() {
 		n, err := s.pendingCount(context.Background(), user)
@@ -265,7 +265,7 @@ func (s *Service) pendingCount(ctx context.Context, user uuid.UUID) (n int, err 
 	return n, err
 }
 
-// release tells the calls that wait for a question how it ended, after the commit.
+// release sends the answer to the calls that wait for a question, after the commit.
 func (s *Service) release(tx *storage.Tx, id uuid.UUID, a answer) {
 	tx.AfterCommit(func() {
 		s.mu.Lock()
@@ -273,7 +273,7 @@ func (s *Service) release(tx *storage.Tx, id uuid.UUID, a answer) {
 		delete(s.waiting, id)
 		s.mu.Unlock()
 		for _, ch := range chs {
-			ch <- a // has room for the one answer
+			ch <- a // buffered for one answer
 		}
 	})
 }
@@ -294,7 +294,7 @@ func (s *Service) isWaiting(id uuid.UUID) bool {
 	return len(s.waiting[id]) > 0
 }
 
-// Run expires questions and writes back when grants were used, until ctx ends.
+// Run expires questions and stores when grants were last used, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.endLeftOver(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("expire grants of former sessions", "error", err)
@@ -313,7 +313,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep expires what is due now; Run calls it every 30 s.
+// Sweep expires everything that is due. Run calls it every 30 s.
 func (s *Service) Sweep(ctx context.Context) error {
 	if err := s.flushUse(ctx); err != nil {
 		return err

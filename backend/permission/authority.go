@@ -9,12 +9,12 @@ import (
 	"helix/backend/fault"
 )
 
-// Authority is what one run may do at most: what its subject declares and was granted, cut
-// down to what its caller holds. It only ever shrinks. It is made by Service.Begin and is
-// safe for concurrent use.
+// Authority is the upper bound of what one run may do: what its subject declares and was granted,
+// limited to what its caller holds. It only ever shrinks. It is created by Service.Begin and safe
+// for concurrent use.
 type Authority struct {
 	svc    *Service
-	no     uint64 // tells authorities apart in the cache of decisions
+	no     uint64 // identifies authorities in the cache of decisions
 	parent *Authority
 	sub    Subject
 	run    uuid.UUID
@@ -22,31 +22,31 @@ type Authority struct {
 
 	mu      sync.Mutex
 	held    []holding
-	used    map[uuid.UUID]bool // grants that let something of this run through, besides held
+	used    map[uuid.UUID]bool // grants that allowed a call of this run, besides held
 	err     error
 	done    chan struct{}
 	stopped bool
 }
 
-// holding is one right of a run.
+// holding is one permission of a run.
 type holding struct {
 	cap     Capability
-	pattern string // normal form
+	pattern string // normalized
 	grant   uuid.UUID
 	until   int64 // microseconds; 0: no end
 }
 
-// Subject is the definition that runs.
+// Subject returns the subject that runs.
 func (a *Authority) Subject() Subject { return a.sub }
 
-// RunID is the run that holds this authority.
+// RunID returns the id of the run.
 func (a *Authority) RunID() uuid.UUID { return a.run }
 
-// Parent is the authority of the caller, nil for a run that the user started.
+// Parent returns the authority of the caller, or nil for a run started by the user.
 func (a *Authority) Parent() *Authority { return a.parent }
 
-// Allows reports whether the run holds c for a concrete resource. Links in a path are
-// followed now.
+// Allows reports whether the run holds c for a concrete resource. Symbolic links in a path
+// are resolved now.
 func (a *Authority) Allows(c Capability, resource string) bool {
 	if a == nil {
 		return true // the user holds everything that can be granted
@@ -57,12 +57,12 @@ func (a *Authority) Allows(c Capability, resource string) bool {
 
 func (a *Authority) allows(c Capability, res concrete) bool {
 	a.mu.Lock()
-	ended, held := a.err != nil, a.held // held is never changed in place
+	ended, held := a.err != nil, a.held // held is never modified in place
 	a.mu.Unlock()
 	if ended {
 		return false
 	}
-	// What was revoked, suspended or refused since the run began is gone.
+	// Take into account what was revoked, suspended or denied since the run began.
 	sh, _, err := a.svc.grantsOf(context.Background(), a.user, a.sub, false)
 	if err != nil {
 		a.svc.log.Error("read the grants of a run", "error", err)
@@ -82,19 +82,19 @@ func (a *Authority) allows(c Capability, res concrete) bool {
 	return false
 }
 
-// Done is closed when the run must end because a right that it uses was revoked. Err then
-// says why.
+// Done returns a channel that is closed when the run must end because a grant that it uses was
+// revoked, or when the run is over. Err returns the reason.
 func (a *Authority) Done() <-chan struct{} { return a.done }
 
-// Err is nil until Done is closed by a revocation, then a Denied error.
+// Err returns a Denied error after a revocation has ended the run, and else nil.
 func (a *Authority) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
 }
 
-// Context is ctx that also ends when the run loses a right it uses; context.Cause is then
-// the Denied error of Err. Call cancel when the run is over.
+// Context returns a context that also ends when the run loses a grant it uses; context.Cause is
+// then the error of Err. Call cancel when the run is over.
 func (a *Authority) Context(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
 	ctx, stop := context.WithCancelCause(ctx)
 	quit := make(chan struct{})
@@ -120,7 +120,7 @@ func (a *Authority) Context(ctx context.Context) (_ context.Context, cancel cont
 	}
 }
 
-// end closes Done; err is nil for a run that is simply over.
+// end closes Done. err is nil for a run that has ended normally.
 func (a *Authority) end(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,7 +131,7 @@ func (a *Authority) end(err error) {
 	close(a.done)
 }
 
-// usesGrant reports whether the run rests on g.
+// usesGrant reports whether the run depends on g.
 func (a *Authority) usesGrant(g uuid.UUID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +146,7 @@ func (a *Authority) usesGrant(g uuid.UUID) bool {
 	return false
 }
 
-// mark notes that g let something of this run through.
+// mark records that g allowed a call of this run.
 func (a *Authority) mark(g uuid.UUID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,7 +156,7 @@ func (a *Authority) mark(g uuid.UUID) {
 	a.used[g] = true
 }
 
-// descends reports whether a is b or a run below it.
+// descends reports whether a is b or a descendant of it.
 func (a *Authority) descends(b *Authority) bool {
 	for ; a != nil; a = a.parent {
 		if a == b {

@@ -26,7 +26,7 @@ func (e *env) begin(caller *Authority, sub Subject) *Authority {
 	return a
 }
 
-// TestChildNeverExceedsParent builds random trees of runs and asks each node for everything.
+// TestChildNeverExceedsParent builds random trees of runs and checks every capability for each node.
 func TestChildNeverExceedsParent(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -120,7 +120,7 @@ func TestCallerLacks(t *testing.T) {
 	child := e.begin(a, inner)
 	r.Caller, r.RunID = a, child.RunID()
 	e.want(r, Deny, ReasonCallerLacks)
-	r.Caller = child // the run's own authority stands for the run
+	r.Caller = child // the run's own authority is accepted
 	e.want(r, Deny, ReasonCallerLacks)
 	if child.Allows(NetworkHTTPS, "api.example.com") {
 		t.Fatal("the child holds what its parent does not")
@@ -129,8 +129,8 @@ func TestCallerLacks(t *testing.T) {
 	e.want(call, Deny, ReasonUndeclared)
 }
 
-// TestRevokeEndsADownload revokes while bytes flow: the run and the one below it end within
-// a second, as denied.
+// TestRevokeEndsADownload revokes during a transfer: the run and its nested run end within a
+// second, as denied.
 func TestRevokeEndsADownload(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -182,7 +182,7 @@ func TestRevokeEndsADownload(t *testing.T) {
 	e.want(ask(sub), Allow, ReasonGranted)
 }
 
-// TestRevokeWhileGrantIsUsed: a grant that came during the run also ends it.
+// TestRevokeWhileGrantIsUsed checks that revoking a grant given during the run ends it too.
 func TestRevokeWhileGrantIsUsed(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -335,8 +335,8 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// TestNothingIsGrantedByDefault: declared is not granted, for any capability and any secret
-// word a tool may know.
+// TestNothingIsGrantedByDefault checks that declared capabilities are not granted, for any
+// capability and any secret.
 func TestNothingIsGrantedByDefault(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{Home: t.TempDir()})

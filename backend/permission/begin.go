@@ -16,18 +16,18 @@ import (
 
 func hexHash(h [32]byte) string { return hex.EncodeToString(h[:]) }
 
-// rerunKey carries the question whose answer started a run again.
+// rerunKey is the context key of the id of the question whose answer restarted a run.
 type rerunKey struct{}
 
 // Refusal is the detail of a Denied error of Begin.
 type Refusal struct {
 	Reason    string     `json:"reason"`
-	PendingID *uuid.UUID `json:"pendingId,omitempty"` // the question that would lift it
+	PendingID *uuid.UUID `json:"pendingId,omitempty"` // the question whose approval would resolve it
 }
 
-// Begin starts a run: it returns what the run may do, which is what sub declares and was
-// granted, and no more than caller holds (nil: the user started it). End it with EndRun. A
-// subject that is not active, or whose definition was not approved, is Denied with a Refusal.
+// Begin starts a run. The result is what the run may do: what sub declares and was granted, limited
+// to what caller holds (nil: the user started it). End it with EndRun. If the subject is not
+// active, or its definition is not approved, the error is Denied with a Refusal.
 func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run uuid.UUID) (*Authority, error) {
 	id, _ := identity.From(ctx)
 	if id.User == uuid.Nil {
@@ -78,14 +78,14 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 	s.mu.Lock()
 	s.runs[run] = append(s.runs[run], a)
 	s.mu.Unlock()
-	if caller != nil && caller.Err() != nil { // revoked meanwhile
+	if caller != nil && caller.Err() != nil { // revoked in the meantime
 		a.end(caller.Err())
 		return nil, caller.Err()
 	}
 	return a, nil
 }
 
-// hold computes declared ∩ granted ∩ what the caller holds.
+// hold computes declared ∩ granted ∩ held by the caller.
 func (s *Service) hold(sh *subjectGrants, info *SubjectInfo, sub Subject, caller *Authority, run, session uuid.UUID) []holding {
 	now := s.nowMicro()
 	in := &input{run: run, session: session}
@@ -124,8 +124,8 @@ func (s *Service) hold(sh *subjectGrants, info *SubjectInfo, sub Subject, caller
 	return out
 }
 
-// anchor turns $HOME and $WORKSPACE of a path pattern into resolved paths, so that two
-// spellings of one folder compare equal. $STATE stays: it means each subject's own folder.
+// anchor replaces $HOME and $WORKSPACE in a path pattern by resolved paths, so that two spellings
+// of one folder compare equal. $STATE is kept, because it is a different folder for each subject.
 func (s *Service) anchor(c Capability, pattern string) string {
 	if c != FilesystemRead && c != FilesystemWrite || len(pattern) >= 6 && pattern[:6] == "$STATE" {
 		return pattern
@@ -147,11 +147,11 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// lends reports whether a run, and everything above it, holds what a call below it wants.
+// lends reports whether a run, and each of its ancestors, holds what a nested call wants.
 func (a *Authority) lends(res concrete) bool {
 	for ; a != nil; a = a.parent {
 		if res.cap == Call {
-			// A right to make calls of a tier is asked of the subject that makes them.
+			// The permission to make calls of a tier is checked for the subject that makes them.
 			if a.Err() != nil {
 				return false
 			}
@@ -164,8 +164,8 @@ func (a *Authority) lends(res concrete) bool {
 	return true
 }
 
-// bindRun gives run grants that wait for a run to this one: those of the answer that started
-// it, else those that wait for any.
+// bindRun binds unbound run grants to this run: those of the answer that started it, and those not
+// reserved for the run of another answer.
 func (s *Service) bindRun(ctx context.Context, user uuid.UUID, sub Subject, run uuid.UUID) error {
 	mine, _ := ctx.Value(rerunKey{}).(uuid.UUID)
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -204,8 +204,8 @@ func (s *Service) bindRun(ctx context.Context, user uuid.UUID, sub Subject, run 
 	})
 }
 
-// EndRun ends a run: its authority ends and its run grants are over. It may be repeated and
-// works in any context, also one that has ended.
+// EndRun ends the authority and the run grants of a run. It may be called more than once, and even
+// if ctx has ended.
 func (s *Service) EndRun(ctx context.Context, run uuid.UUID) error {
 	s.mu.Lock()
 	as := s.runs[run]
@@ -217,13 +217,13 @@ func (s *Service) EndRun(ctx context.Context, run uuid.UUID) error {
 	return s.endGrants(context.WithoutCancel(ctx), "run_id", run)
 }
 
-// EndSession ends the grants that were given for a session. Call it when a session closes.
+// EndSession ends the grants of a session. Call it when a session closes.
 func (s *Service) EndSession(ctx context.Context, session uuid.UUID) error {
 	return s.endGrants(context.WithoutCancel(ctx), "session_id", session)
 }
 
-// endLeftOver ends the session grants of before this start: no session outlives the program,
-// and one that ended with it could not say so.
+// endLeftOver ends session grants from before this start. No session outlives the process, and a
+// session that ended with it could not end its grants.
 func (s *Service) endLeftOver(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		const old = ` FROM capability_grants WHERE scope = 'session' AND created_at < ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`
@@ -274,7 +274,7 @@ func usersOf(tx *storage.Tx, query string, args ...any) ([]uuid.UUID, error) {
 	return storage.Collect(tx.Select(query, args...), storage.RowTo[uuid.UUID])
 }
 
-// flushUse writes when grants were last used; it is done now and then, not at each use.
+// flushUse stores when grants were last used. It is called periodically rather than at each use.
 func (s *Service) flushUse(ctx context.Context) error {
 	s.mu.Lock()
 	use := s.lastUse

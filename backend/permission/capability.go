@@ -15,26 +15,26 @@ type Capability string
 
 // The capabilities that can be granted.
 const (
-	FilesystemRead   Capability = "filesystem:read"   // a file, or a folder ending in /**
-	FilesystemWrite  Capability = "filesystem:write"  // only inside the subject's own $STATE
+	FilesystemRead   Capability = "filesystem:read"   // a file, or a folder followed by /**
+	FilesystemWrite  Capability = "filesystem:write"  // only in the subject's own $STATE
 	NetworkHTTPS     Capability = "network:https"     // host, *.example.com, optional :port
 	NetworkLocalhost Capability = "network:localhost" // port or range 8000-8100
 	State            Capability = "state"             // bytes, such as 10MiB
 	Secret           Capability = "secret"            // a name
 	ToolCall         Capability = "tool"              // a name or id, exact or prefix.*
 	MCP              Capability = "mcp"               // server.tool or server.*
-	// Call stands for a whole call of a tier; the resource is the tier's name. Nobody declares
-	// it: Request.Cap "" asks for it.
+	// Call stands for an entire call of a tier; the resource is the name of the tier. It is not
+	// declared: a Request with Cap "" asks for it.
 	Call Capability = "call"
 )
 
-// maxResource is how long a resource may be, in bytes.
+// maxResource is the maximum length of a resource, in bytes.
 const maxResource = 4096 - 1
 
-// MaxState is the most bytes of state that a grant can allow.
+// MaxState is the maximum size of state that a grant can allow, in bytes.
 const MaxState = 1 << 30
 
-// replaced names what takes the place of an old or foreign capability name.
+// replaced maps old and foreign capability names to their replacement.
 var replaced = map[string]string{
 	"network:outbound": "list each host as network:https(host)",
 	"mcp:tools":        "list each tool as mcp(server.tool)",
@@ -43,7 +43,7 @@ var replaced = map[string]string{
 	"network":          "list each host as network:https(host)",
 }
 
-// never are the capabilities that nothing can grant.
+// never lists the capabilities that cannot be granted, with the reason.
 var never = map[string]string{
 	"process:spawn":    "starting programs",
 	"env:read":         "reading the environment",
@@ -54,17 +54,17 @@ var never = map[string]string{
 type RuleError struct {
 	Capability  string `json:"capability"`
 	Resource    string `json:"resource,omitempty"`
-	Rule        string `json:"rule"`                  // short name of the rule that was broken
-	Replacement string `json:"replacement,omitempty"` // what to write instead
+	Rule        string `json:"rule"`                  // short name of the violated rule
+	Replacement string `json:"replacement,omitempty"` // what to use instead
 }
 
 func broken(cap, resource, rule, format string, args ...any) error {
 	return fault.Invalidf(format, args...).WithDetails(RuleError{Capability: cap, Resource: clip(resource, 200), Rule: rule})
 }
 
-// ParseCapability reads one declared capability such as "network:https(api.x.com)" and
-// returns it with its resource pattern in normal form. What cannot be granted, old names and
-// malformed patterns are Invalid, with a RuleError that names the rule or the replacement.
+// ParseCapability parses one declared capability such as "network:https(api.x.com)" and returns it
+// with its normalized resource pattern. The error for a capability that cannot be granted, an old
+// name or a malformed pattern is Invalid, with a RuleError that names the rule or the replacement.
 func ParseCapability(s string) (Capability, string, error) {
 	s = strings.TrimSpace(s)
 	name, resource, has := strings.Cut(s, "(")
@@ -110,13 +110,13 @@ func known(c Capability) bool {
 	return false
 }
 
-// FormatCapability writes a capability with its pattern the way ParseCapability reads it.
+// FormatCapability formats a capability and its pattern for ParseCapability.
 func FormatCapability(c Capability, resource string) string {
 	return string(c) + "(" + resource + ")"
 }
 
-// Normalize returns a resource pattern in normal form, so that equal patterns are equal
-// strings. A malformed one is Invalid with a RuleError.
+// Normalize returns a resource pattern in normal form, in which equal patterns are equal strings.
+// For a malformed pattern the error is Invalid with a RuleError.
 func Normalize(c Capability, pattern string) (string, error) {
 	if strings.TrimSpace(pattern) == "" {
 		return "", broken(string(c), pattern, "empty", "The resource of %s is empty.", c)
@@ -157,7 +157,8 @@ func Normalize(c Capability, pattern string) (string, error) {
 	return "", broken(clip(string(c), 200), pattern, "unknown", "Unknown capability %q.", clip(string(c), 80))
 }
 
-// unprintable are control and bidirectional characters: a resource is shown to people.
+// unprintable reports control and bidirectional characters, which are rejected because resources
+// are shown to people.
 func unprintable(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError
 }
@@ -231,7 +232,7 @@ var byteUnits = []struct {
 	n    int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// StateBytes is the size that the resource of the capability state names; 0 for anything else.
+// StateBytes returns the size of a resource of the capability state, or 0 for anything else.
 func StateBytes(resource string) int64 {
 	n, _ := parseBytes(resource)
 	return n
@@ -265,7 +266,7 @@ func formatBytes(n int64) string {
 	return ""
 }
 
-// clip cuts s to n bytes at a character.
+// clip truncates s to n bytes at a character boundary.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

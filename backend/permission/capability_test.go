@@ -114,7 +114,7 @@ func TestCoversAndNarrow(t *testing.T) {
 	}
 }
 
-// randomPattern makes patterns that often have something to do with one another.
+// randomPattern returns patterns that often overlap.
 func randomPattern(r *rand.Rand, c Capability) string {
 	labels := []string{"a", "b", "xn--bcher-kva", "api"}
 	switch c {
@@ -148,7 +148,8 @@ func randomPattern(r *rand.Rand, c Capability) string {
 	return []string{"m.a", "m.*", "m.b", "n.*", "n.a.b"}[r.IntN(5)]
 }
 
-// TestNarrowProperties: commutative, idempotent, associative in effect, never wider.
+// TestNarrowProperties checks that Narrow is commutative, idempotent and associative in
+// effect, and never widens.
 func TestNarrowProperties(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -236,8 +237,8 @@ func FuzzCapability(f *testing.F) {
 	})
 }
 
-// TestPathsFollowLinks: a link out of a granted folder leads to what it points at, and
-// Helix's own folders stay closed by any way.
+// TestPathsFollowLinks checks that a link out of a granted folder is resolved, and that Helix's own
+// folders cannot be reached by any path.
 func TestPathsFollowLinks(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// Covers reports whether every resource that pattern o names is also named by pattern p.
-// Both are in normal form. Paths are compared as they are written, variables included; use
-// a Service for a comparison that follows links.
+// Covers reports whether pattern p matches every resource that pattern o matches. Both must be
+// normalized. Paths are compared textually, including variables; use a Service for a comparison
+// that resolves symbolic links.
 func Covers(c Capability, p, o string) bool {
 	switch c {
 	case FilesystemRead, FilesystemWrite:
@@ -32,7 +32,7 @@ func Covers(c Capability, p, o string) bool {
 	return p == o
 }
 
-// coversPath compares normal path patterns by their text.
+// coversPath compares normalized path patterns textually.
 func coversPath(p, o string) bool {
 	dir, tree := strings.CutSuffix(p, "/**")
 	item, _ := strings.CutSuffix(o, "/**")
@@ -45,11 +45,11 @@ func coversPath(p, o string) bool {
 	return item == dir || strings.HasPrefix(item, dir+"/")
 }
 
-// Narrow returns the pattern that names exactly what both a and b name. ok is false when
-// they have nothing in common. It is commutative and idempotent and never wider than a or b.
+// Narrow returns the intersection of patterns a and b. ok is false if it is empty. Narrow is
+// commutative and idempotent, and the result is never wider than a or b.
 func Narrow(c Capability, a, b string) (string, bool) {
 	if Covers(c, a, b) && Covers(c, b, a) {
-		return min(a, b), true // equal but for case
+		return min(a, b), true // equal except for case
 	}
 	if Covers(c, a, b) {
 		return b, true
@@ -67,8 +67,8 @@ func Narrow(c Capability, a, b string) (string, bool) {
 	return "", false
 }
 
-// implies maps a capability that is held to the one that is asked for: state carries the
-// right to write into the subject's own folder.
+// implies reports whether a held capability includes the wanted one: state includes writing to the
+// subject's own folder.
 func implies(have, want Capability) bool {
 	return have == want || have == State && want == FilesystemWrite
 }

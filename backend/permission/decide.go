@@ -8,19 +8,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// concrete is one resource that a call wants, checked and resolved.
+// concrete is a validated and resolved resource that a call wants.
 type concrete struct {
 	cap     Capability
-	text    string // normal form, for people and for comparing
+	text    string // normalized, for people and for comparison
 	host    host
 	port    int
 	bytes   int64
 	path    string // resolved
-	inState bool   // path is inside the subject's own folder; stateRel is the rest
+	inState bool   // path is in the subject's own folder; stateRel is relative to it
 	rel     string
 }
 
-// concrete checks a resource and resolves it on this machine. The error is Invalid.
+// concrete validates a resource and resolves it on this machine. The error is Invalid.
 func (s *Service) concrete(c Capability, resource string, sub Subject) (concrete, error) {
 	r := concrete{cap: c}
 	switch c {
@@ -103,7 +103,7 @@ type rule struct {
 	cap   Capability
 	raw   string
 	any   bool // matches every resource of cap
-	none  bool // matches nothing here
+	none  bool // matches nothing on this machine
 	host  host
 	ports ports
 	bytes int64
@@ -112,7 +112,7 @@ type rule struct {
 	tree  bool
 }
 
-// compile reads a pattern in normal form; one that does not parse matches nothing.
+// compile compiles a normalized pattern. A pattern that cannot be parsed matches nothing.
 func compile(c Capability, raw string, sp *space, sub Subject) rule {
 	r := rule{cap: c, raw: raw}
 	var err error
@@ -141,7 +141,7 @@ func compile(c Capability, raw string, sp *space, sub Subject) rule {
 	return r
 }
 
-// has reports whether the rule names the resource.
+// has reports whether the rule matches the resource.
 func (r *rule) has(c *concrete) bool {
 	if r.none || !implies(r.cap, c.cap) {
 		return false
@@ -168,7 +168,7 @@ func (r *rule) has(c *concrete) bool {
 	return Covers(c.cap, r.raw, c.text)
 }
 
-// covers reports whether every resource that o names is also named by r.
+// covers reports whether r matches every resource that o matches.
 func (r *rule) covers(o *rule) bool {
 	if r.none || o.none || !implies(r.cap, o.cap) {
 		return false
@@ -198,13 +198,13 @@ func (r *rule) covers(o *rule) bool {
 	return Covers(o.cap, r.raw, o.raw)
 }
 
-// in is has for a pattern that is not compiled yet.
+// in is has for a pattern that is not compiled.
 func (c *concrete) in(have Capability, pattern string, sp *space, sub Subject) bool {
 	r := compile(have, pattern, sp, sub)
 	return r.has(c)
 }
 
-// grant is one row of capability_grants as the rules need it.
+// grant holds the columns of a row of capability_grants that the rules need.
 type grant struct {
 	rule
 	id        uuid.UUID
@@ -220,16 +220,16 @@ type grant struct {
 	created   int64
 }
 
-// live reports whether g still holds at now for this definition.
+// live reports whether g is active at now for this definition.
 func (g *grant) live(now int64, hash [32]byte) bool {
 	return !g.revoked && !g.suspended && (g.expires == 0 || now < g.expires) && g.hash == hash
 }
 
-// input is everything the rules look at. The rules read no clock, database or file.
+// input is the complete input of the rules, which use no clock, database or files.
 type input struct {
-	malformed   error  // why the resource can never be granted, or nil
-	state       string // of the subject, "" unknown
-	definition  bool   // the definition is an approved one
+	malformed   error  // why the resource can never be granted; nil: it can
+	state       string // of the subject; "": unknown
+	definition  bool   // the definition is approved
 	hash        [32]byte
 	res         concrete
 	tier        Tier
@@ -242,7 +242,7 @@ type input struct {
 	now         int64 // microseconds
 }
 
-// decide applies the rules in their order; the first that applies wins.
+// decide applies the rules in order. The first that matches determines the decision.
 func decide(in *input) (d Decision, g *grant) {
 	c := in.res.cap
 	switch {
@@ -267,7 +267,7 @@ func decide(in *input) (d Decision, g *grant) {
 	for i := range in.grants {
 		x := &in.grants[i]
 		if x.live(in.now, in.hash) && in.fits(x) && x.has(&in.res) && (g == nil || g.scope == "once" && x.scope != "once") {
-			g = x // a grant that lasts is used before one that is spent
+			g = x // prefer a lasting grant to using up a one-time grant
 		}
 	}
 	if g != nil {
@@ -279,7 +279,7 @@ func decide(in *input) (d Decision, g *grant) {
 	return Decision{Effect: Ask, Reason: ReasonNeedsApproval}, nil
 }
 
-// fits reports whether the grant's scope holds for this call.
+// fits reports whether the grant's scope includes this call.
 func (in *input) fits(g *grant) bool {
 	switch g.scope {
 	case "once":

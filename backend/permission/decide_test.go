@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// good is an input that the rules allow by its grant.
+// good returns an input that the rules allow by its grant.
 func good() *input {
 	h := host{name: "api.example.com", port: 443}
 	r := rule{cap: NetworkHTTPS, raw: "api.example.com", host: h}
@@ -19,7 +19,7 @@ func good() *input {
 	}
 }
 
-// TestRuleOrder breaks each rule alone, then each pair: the earlier one is the answer.
+// TestRuleOrder violates each rule alone, then each pair: the earlier rule determines the reason.
 func TestRuleOrder(t *testing.T) {
 	t.Parallel()
 	rules := []struct {
@@ -119,7 +119,7 @@ func TestGrantLife(t *testing.T) {
 	}
 }
 
-// TestMonotone: taking a grant away or adding a denial never allows what was not allowed.
+// TestMonotone checks that removing a grant or adding a denial never allows anything.
 func TestMonotone(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -164,7 +164,7 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
-// FuzzNarrow: for any two patterns that are valid, the common part is inside both.
+// FuzzNarrow checks that for any two valid patterns the intersection is covered by both.
 func FuzzNarrow(f *testing.F) {
 	f.Add("*.a.example.com", "b.a.example.com", uint8(0))
 	f.Add("/a/**", "/A/b", uint8(1))

@@ -13,10 +13,10 @@ import (
 	"helix/backend/storage"
 )
 
-// movedOn marks a suspended grant whose copy went to a newer definition.
+// movedOn is the revoke reason of a suspended grant that was copied to a newer definition.
 const movedOn = "moved to a newer definition"
 
-// caller is the user whose transaction this is.
+// caller returns the user of the transaction.
 func caller(tx *storage.Tx) (uuid.UUID, error) {
 	u := identity.UserID(tx.Context())
 	if u == uuid.Nil {
@@ -25,11 +25,11 @@ func caller(tx *storage.Tx) (uuid.UUID, error) {
 	return u, nil
 }
 
-// DefinitionChanged notes in tx that sub is now defined by newHash: the grants of every
-// other definition are suspended, and those of newHash come back when it was approved
-// before. It returns the suspended grants. doc is what newHash covers. Call it in the
-// transaction that changes the definition; the first definition of a new subject needs no
-// call. sub.DefinitionHash is not read.
+// DefinitionChanged records in tx that the definition of sub is now newHash. It suspends the grants
+// of all other definitions, and reactivates those of newHash if that was approved before. It
+// returns the suspended grants. doc is the document that newHash covers. Call it in the transaction
+// that changes the definition; it is not needed for the first definition of a new subject.
+// sub.DefinitionHash is ignored.
 func (s *Service) DefinitionChanged(tx *storage.Tx, sub Subject, oldHash, newHash [32]byte, doc json.RawMessage) (suspended []uuid.UUID, err error) {
 	user, err := caller(tx)
 	if err != nil {
@@ -70,9 +70,8 @@ func (s *Service) DefinitionChanged(tx *storage.Tx, sub Subject, oldHash, newHas
 	return suspended, nil
 }
 
-// ApproveDefinition notes in tx that the user trusts sub.DefinitionHash: grants that were
-// suspended by the change to it move over, as far as declared still has them; the others
-// are revoked. by is who approved, for the record.
+// ApproveDefinition records in tx that the user trusts sub.DefinitionHash. Grants that the change had
+// suspended move to it if declared still includes them; the others are revoked. by is who approved.
 func (s *Service) ApproveDefinition(tx *storage.Tx, sub Subject, doc json.RawMessage, declared []Want, by string) error {
 	user, err := caller(tx)
 	if err != nil {
@@ -82,7 +81,8 @@ func (s *Service) ApproveDefinition(tx *storage.Tx, sub Subject, doc json.RawMes
 	return err
 }
 
-// approveDefinition moves the kept grants; keep says which a partial answer leaves, nil all.
+// approveDefinition moves the suspended grants. keep selects the grants to keep after a partial
+// answer; nil keeps all.
 func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject, doc json.RawMessage, declared []Want, by string, keep func(Capability, string) bool) (moved []uuid.UUID, err error) {
 	if by == "" {
 		by = "user"
@@ -121,8 +121,8 @@ func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject,
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	// The new definition gets copies. The former grants stay with the former definition, out of
-	// sight, and come back with it.
+	// The new definition gets copies. The originals stay with the previous definition, hidden, and
+	// are reactivated with it.
 	copies := []uuid.UUID{}
 	for _, id := range moved {
 		to := storage.NewID()
@@ -144,8 +144,8 @@ func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject,
 	return moved, nil
 }
 
-// RevokeSubject takes back every grant of a subject in tx, as deleting it does, and closes
-// its open questions. It returns how many grants there were. Runs that use them end.
+// RevokeSubject revokes all grants of a subject in tx, such as when it is deleted, and closes its
+// open questions. It returns the number of grants. Runs that use them end.
 func (s *Service) RevokeSubject(tx *storage.Tx, kind, id, reason string) (int, error) {
 	user, err := caller(tx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Service) RevokeSubject(tx *storage.Tx, kind, id, reason string) (int, e
 	if err := revokeIDs(tx, user, ids, reason); err != nil {
 		return 0, err
 	}
-	if err := s.closeOthers(tx, user, Subject{Kind: kind, ID: id}); err != nil { // no definition has the zero hash
+	if err := s.closeOthers(tx, user, Subject{Kind: kind, ID: id}); err != nil { // the zero hash equals no definition, so this closes all
 		return 0, err
 	}
 	tx.AfterCommit(func() { s.endRuns(ids, reason) })
@@ -166,8 +166,9 @@ func (s *Service) RevokeSubject(tx *storage.Tx, kind, id, reason string) (int, e
 	return len(ids), nil
 }
 
-// SubjectChanged says in tx that something else about a subject changed, such as that it was
-// disabled: decisions about it are made anew, and when it stopped being usable its runs end.
+// SubjectChanged records in tx that something other than the definition of a subject
+// changed, such as whether it is enabled. Cached decisions about it are dropped and, if it
+// is no longer usable, its runs end.
 func (s *Service) SubjectChanged(tx *storage.Tx, kind, id string, usable bool) error {
 	user, err := caller(tx)
 	if err != nil {
@@ -224,7 +225,7 @@ func idsOf(tx *storage.Tx, query string, args ...any) ([]uuid.UUID, error) {
 	return out, err
 }
 
-// addedWants lists what the present definition declares beyond the one approved last.
+// addedWants returns what the current definition declares in addition to the last approved one.
 func addedWants(tx *storage.Tx, user uuid.UUID, sub Subject, info *SubjectInfo) ([]Item, error) {
 	doc, _, err := lastApproved(tx, user, sub.Kind, sub.ID)
 	if err != nil {
@@ -244,7 +245,7 @@ func addedWants(tx *storage.Tx, user uuid.UUID, sub Subject, info *SubjectInfo) 
 	return out, nil
 }
 
-// lastApproved is the document and hash of the definition that was approved last.
+// lastApproved returns the document and hash of the last approved definition.
 func lastApproved(tx *storage.Tx, user uuid.UUID, kind, id string) (doc json.RawMessage, hash [32]byte, err error) {
 	var h, d []byte
 	err = tx.QueryRow(`SELECT document, hash FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND approved_at IS NOT NULL ORDER BY approved_at DESC, first_seen DESC LIMIT 1`, user, kind, id).Scan(&d, &h)
@@ -255,8 +256,8 @@ func lastApproved(tx *storage.Tx, user uuid.UUID, kind, id string) (doc json.Raw
 	return d, hash, err
 }
 
-// declaredIn reads the capabilities out of a definition document: its member "capabilities"
-// lists them as text or as {capability, resource}.
+// declaredIn returns the capabilities in a definition document: its member "capabilities" contains
+// strings or {capability, resource} objects.
 func declaredIn(doc json.RawMessage) []Want {
 	var d struct {
 		Capabilities []json.RawMessage `json:"capabilities"`

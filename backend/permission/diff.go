@@ -20,8 +20,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Diff compares two definitions of a subject, by default the one approved last with the
-// present one.
+// Diff compares two definitions of a subject, by default the last approved one with the current one.
 func (s *Service) Diff(ctx context.Context, p DiffParams) (DiffResult, error) {
 	d, err := s.diff(ctx, identity.UserID(ctx), p.SubjectKind, p.SubjectID, p.From, p.To)
 	if err != nil {
@@ -67,8 +66,7 @@ func (s *Service) diff(ctx context.Context, user uuid.UUID, kind, id, from, to s
 	return out, err
 }
 
-// Compare lists where two definitions differ, and which of the capabilities that they declare
-// come and go.
+// Compare returns where two definitions differ, and which declared capabilities were added and removed.
 func Compare(before, after json.RawMessage) (changes []DiffChange, caps DiffCapabilities, err error) {
 	changes, err = compareJSON(before, after)
 	return changes, compareWants(declaredIn(before), declaredIn(after)), err
@@ -103,8 +101,7 @@ func compareWants(before, after []Want) DiffCapabilities {
 	return DiffCapabilities{Added: minus(a, b), Removed: minus(b, a)}
 }
 
-// compareJSON lists where two documents differ, in the order of their paths. Arrays are
-// compared place by place.
+// compareJSON returns where two documents differ, ordered by path. Arrays are compared index by index.
 func compareJSON(before, after json.RawMessage) ([]DiffChange, error) {
 	var a, b any
 	var err error

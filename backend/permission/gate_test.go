@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestOneGate: no other package reads or writes rights; whoever wants to know asks Decide.
-// Storage only lists the tables.
+// TestOneGate checks that no other package reads or writes grants, except storage, which lists the tables.
 func TestOneGate(t *testing.T) {
 	t.Parallel()
 	tables := []string{"capability_grants", "capability_denials", "pending_approvals"}

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// host is a pattern for network:https. A wildcard stands for one or more labels and never
-// for the name itself.
+// host is a pattern for network:https. A wildcard matches one or more labels, and never the bare domain.
 type host struct {
 	wild bool
 	name string // lower case, punycode, no trailing dot
@@ -31,7 +30,7 @@ func (h host) String() string {
 	return s
 }
 
-// covers reports whether every address of o is one of h.
+// covers reports whether h matches every address that o matches.
 func (h host) covers(o host) bool {
 	if h.port != o.port {
 		return false
@@ -45,8 +44,8 @@ func (h host) covers(o host) bool {
 	return len(o.name) > len(h.name) && strings.HasSuffix(o.name, h.name) && o.name[len(o.name)-len(h.name)-1] == '.'
 }
 
-// splitHost reads a pattern that is in normal form already, without the cost of checking it
-// again. Anything else gives a host that covers nothing sensible.
+// splitHost splits a pattern that is already normalized, without validating it again. For anything
+// else the result is unspecified.
 func splitHost(s string) host {
 	h := host{port: 443}
 	if i := strings.LastIndexByte(s, ':'); i >= 0 {
@@ -57,10 +56,10 @@ func splitHost(s string) host {
 	return h
 }
 
-// toASCII maps a name the way browsers do before they look it up (UTS 46, not transitional).
+// toASCII maps a name like browsers do before they resolve it (UTS 46, non-transitional).
 var toASCII = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(true), idna.BidiRule(), idna.CheckJoiners(true), idna.ValidateLabels(true))
 
-// parseHost reads host, *.host and host:port; a concrete one (pattern false) has no wildcard.
+// parseHost parses host, *.host and host:port. Without pattern, wildcards are rejected.
 func parseHost(s string, pattern bool) (host, error) {
 	in := s
 	bad := func(rule, format string, args ...any) (host, error) {
@@ -91,7 +90,7 @@ func parseHost(s string, pattern bool) (host, error) {
 		return bad("wildcard", "A wildcard stands only at the front and before a name: *.example.com.")
 	}
 	name, err := toASCII.ToASCII(s)
-	if again, aerr := toASCII.ToASCII(name); err != nil || aerr != nil || again != name { // what is compared must be what is looked up
+	if again, aerr := toASCII.ToASCII(name); err != nil || aerr != nil || again != name { // the compared name must be the resolved name
 		return bad("name", "%q is not a valid host name.", clip(s, 80))
 	}
 	name = strings.TrimSuffix(name, ".")
@@ -104,7 +103,7 @@ func parseHost(s string, pattern bool) (host, error) {
 	if name == "" || len(name) > 253 {
 		return bad("name", "%q is not a valid host name.", clip(s, 80))
 	}
-	// A last label of digits, or 0x…, makes resolvers read the whole as an IPv4 address.
+	// Resolvers take a name whose last label is digits, or 0x…, for an IPv4 address.
 	last := labels[len(labels)-1]
 	if _, err := netip.ParseAddr(name); err == nil || numeric(last) {
 		return bad("ip", "Give the name of a host, not an IP address.")

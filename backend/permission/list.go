@@ -46,7 +46,7 @@ func (s *Service) scanApproval(rows storage.Row) (*Approval, *rawApproval, error
 	return a, raw, nil
 }
 
-// noun is how a person calls a kind of subject.
+// noun returns the word for a kind of subject.
 func noun(kind string) string {
 	if kind == "wasm" {
 		return "module"
@@ -54,7 +54,8 @@ func noun(kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// approvalSentence says what is asked in one sentence of ours, or in the question's text.
+// approvalSentence returns the sentence that describes a question: our own, or the text of a
+// domain's question.
 func approvalSentence(a *Approval) string {
 	switch {
 	case a.Question != nil:
@@ -73,10 +74,10 @@ func approvalSentence(a *Approval) string {
 	return "Run"
 }
 
-// finish fills in what only the domain knows.
+// finish sets the fields that only the domain knows.
 func (s *Service) finish(ctx context.Context, a *Approval) {
 	if a.Question != nil {
-		a.Scopes = []string{"once"} // an answer holds for this question alone
+		a.Scopes = []string{"once"} // an answer applies to this question only
 		return
 	}
 	a.Scopes = []string{"once", "run", "session", "always"}
@@ -138,9 +139,8 @@ func (s *Service) ListApprovals(ctx context.Context, p ListApprovalsParams) (Lis
 	return res, err
 }
 
-// ApprovalStatus tells what became of a question, for what waits for the answer: pending,
-// approved, denied, expired or superseded, and nothing else about it. NotFound when the user has
-// no such question.
+// ApprovalStatus returns only the status of a question, for callers that wait for the answer: pending,
+// approved, denied, expired or superseded. The error is NotFound if the user has no such question.
 func (s *Service) ApprovalStatus(ctx context.Context, id uuid.UUID) (string, error) {
 	a, _, err := s.loadApproval(ctx, identity.UserID(ctx), id)
 	if err != nil {
@@ -149,8 +149,8 @@ func (s *Service) ApprovalStatus(ctx context.Context, id uuid.UUID) (string, err
 	return a.Status, nil
 }
 
-// GetApproval is one question with the change of the definition, the former decisions about
-// the subject and what a run of it would need.
+// GetApproval returns a question with the change to the definition, previous decisions about the
+// subject and what a run of it would need.
 func (s *Service) GetApproval(ctx context.Context, p GetApprovalParams) (GetApprovalResult, error) {
 	res := GetApprovalResult{History: []Approval{}}
 	who, err := person(ctx)
@@ -234,7 +234,7 @@ func grantState(g *Grant, now time.Time) string {
 	return "active"
 }
 
-// stateWhere is grantState in SQL; ? is now, once.
+// stateWhere is grantState in SQL. The parameter is the current time, used once.
 var stateWhere = map[string]string{
 	"active":    `revoked_at IS NULL AND suspended_at IS NULL AND (expires_at IS NULL OR expires_at > ?) AND NOT (scope = 'once' AND uses_left = 0)`,
 	"suspended": `revoked_at IS NULL AND suspended_at IS NOT NULL AND (expires_at IS NULL OR expires_at > ?) AND NOT (scope = 'once' AND uses_left = 0)`,
@@ -294,7 +294,7 @@ func listDenials(tx *storage.Tx, user uuid.UUID, subject string, out *[]Denial) 
 	})
 }
 
-// name looks up what a subject is called, once a page.
+// name sets the name of a subject. seen caches the names on a page.
 func (s *Service) name(ctx context.Context, r *SubjectRef, seen map[SubjectRef]string) {
 	k := SubjectRef{Kind: r.Kind, ID: r.ID}
 	n, ok := seen[k]
@@ -330,7 +330,7 @@ func (s *Service) grantsByID(ctx context.Context, user uuid.UUID, ids []uuid.UUI
 	return out, err
 }
 
-// GrantsOf lists the live and suspended grants of one subject, for its inspector.
+// GrantsOf lists the active and suspended grants of one subject, and its denials.
 func (s *Service) GrantsOf(ctx context.Context, kind, id string) ([]Grant, []Denial, error) {
 	user := identity.UserID(ctx)
 	grants, denials := []Grant{}, []Denial{}
@@ -346,8 +346,8 @@ func (s *Service) GrantsOf(ctx context.Context, kind, id string) ([]Grant, []Den
 	return grants, denials, err
 }
 
-// EachSuspended calls fn for every suspended grant of a kind of subject, of at most 1000; only
-// names one subject, or "" for all.
+// EachSuspended calls fn for the subject of every suspended grant, at most 1,000. kind is the kind
+// of subject; only is the id of one subject, or "" for all.
 func (s *Service) EachSuspended(tx *storage.Tx, kind, only string, fn func(id string)) error {
 	p := ListParams{State: "suspended", SubjectID: only, Limit: 100}
 	for {

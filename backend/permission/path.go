@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// foldPaths is true where two spellings of a path that differ in case are one file.
+// foldPaths is set where file names are case-insensitive.
 const foldPaths = runtime.GOOS == "windows" || runtime.GOOS == "darwin"
 
-// variables of a path pattern.
+// pathVars are the variables of path patterns.
 var pathVars = []string{"$HOME", "$WORKSPACE", "$STATE"}
 
-// normalizePath checks a path pattern: absolute or below a variable, no "..", and no wildcard
-// but a final /**.
+// normalizePath validates a path pattern: absolute or below a variable, without "..", and with no
+// wildcard except a final /**.
 func normalizePath(c Capability, in string) (string, error) {
 	bad := func(rule, format string, args ...any) (string, error) {
 		return "", broken(string(c), in, rule, format, args...)
@@ -75,11 +75,11 @@ func normalizePath(c Capability, in string) (string, error) {
 // space resolves path patterns on one machine.
 type space struct {
 	home, workspace string
-	state           func(Subject) string // the folder of the subject's own files; nil or "": it has none
-	own             []string             // resolved: folders of Helix that are never granted
+	state           func(Subject) string // the folder of the subject's own files; nil or "": none
+	own             []string             // resolved: folders of Helix, which are never granted
 }
 
-// expand replaces the variable of a normal pattern. ok is false when it has no value here.
+// expand replaces the variable in a normalized pattern. ok is false if it has no value.
 func (sp *space) expand(s string, sub Subject) (string, bool) {
 	if !strings.HasPrefix(s, "$") {
 		return s, true
@@ -102,20 +102,20 @@ func (sp *space) expand(s string, sub Subject) (string, bool) {
 	return strings.TrimSuffix(filepath.ToSlash(val), "/") + "/" + rest, true
 }
 
-// pattern expands and resolves one path pattern; ok is false when it can match nothing.
+// pattern expands and resolves a path pattern. ok is false if it cannot match anything.
 func (sp *space) pattern(s string, sub Subject) (path string, tree, ok bool) {
 	if s, ok = sp.expand(s, sub); !ok {
 		return "", false, false
 	}
 	if s, tree = strings.CutSuffix(s, "/**"); tree {
-		s += "/" // the top of a disk, which only a built-in declares, is a folder too
+		s += "/" // the root of a disk, which only a built-in declares, is a folder too
 	}
 	path, err := resolve(s)
 	return path, tree, err == nil
 }
 
-// resolve follows every symlink of path as far as it exists; the rest is kept, cleaned. So a
-// file that is about to be made resolves by its folder.
+// resolve follows all symbolic links in the existing part of path and keeps the rest, cleaned. A
+// file to be created is therefore resolved by its folder.
 func resolve(path string) (string, error) {
 	p := filepath.Clean(filepath.FromSlash(path))
 	if !filepath.IsAbs(p) {
@@ -131,7 +131,7 @@ func resolve(path string) (string, error) {
 			return "", err
 		}
 		if fi, lerr := os.Lstat(p); lerr == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return "", errors.New("path ends in a broken link") // it could point anywhere once made
+			return "", errors.New("path ends in a broken link") // it could point anywhere once its target exists
 		}
 		up := filepath.Dir(p)
 		if up == p {
@@ -141,7 +141,7 @@ func resolve(path string) (string, error) {
 	}
 }
 
-// within reports whether path is root or inside it; both are resolved.
+// within reports whether path is root or inside it. Both must be resolved.
 func within(root, path string) bool {
 	if foldPaths {
 		root, path = strings.ToLower(root), strings.ToLower(path)
@@ -153,7 +153,7 @@ func within(root, path string) bool {
 	return strings.HasPrefix(path, root)
 }
 
-// ours reports whether path is inside a folder of Helix, other than the subject's own state.
+// ours reports whether path is in a folder of Helix other than the subject's own state.
 func (sp *space) ours(path string, sub Subject) bool {
 	if sp.state != nil {
 		if st := sp.state(sub); st != "" {

@@ -51,8 +51,8 @@ func TestStatesRefuse(t *testing.T) {
 	e.want(r, Deny, ReasonUndeclared)
 }
 
-// Definition pinning: change suspends, the question shows the diff, approving moves what is
-// kept, going back restores.
+// Definition pinning: a change suspends grants, the question shows the diff, approving moves the
+// kept grants, and reverting restores them.
 func TestDefinitionPinning(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -90,14 +90,14 @@ func TestDefinitionPinning(t *testing.T) {
 	added := r2
 	added.Resource = "new.example.com"
 	e.want(added, Deny, ReasonNeedsApproval)
-	// The old one back: its own grants hold again, except the secret that was dropped.
+	// The old definition again: its own grants are active again, except the secret that was dropped.
 	back, _ := e.change(v2, apiCap, "secret(key)")
 	if back != v1 {
 		t.Fatal("the hash of equal definitions differs")
 	}
 	e.want(r, Allow, ReasonGranted)
 	e.want(key, Deny, ReasonNeedsApproval)
-	e.want(r2, Deny, ReasonNeedsApproval) // the newer one is approved, but its grants are asleep
+	e.want(r2, Deny, ReasonNeedsApproval) // the newer one is approved, but its grants are suspended
 	if log, err := e.log.List(e.ctx, audit.ListParams{Actions: []string{audit.GrantSuspended}}); err != nil || len(log.Entries) != 3 {
 		t.Fatalf("%d %v", len(log.Entries), err)
 	}
@@ -118,7 +118,7 @@ func TestStaleHashGetsTheNewDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	d3 := e.want(Request{Subject: v3, Cap: NetworkHTTPS, Resource: "api.example.com", RunID: uuid.New()}, Deny, ReasonDefinitionChanged)
-	e.tool("fetch", apiCap, "secret(c)") // changed without word, between showing and answering
+	e.tool("fetch", apiCap, "secret(c)") // changed without notice, between showing and answering
 	var f *fault.Error
 	_, err := e.s.AnswerApproval(e.ctx, AnswerParams{ID: d3.PendingID, Decision: "approve", DefinitionHash: hexHash(v3.DefinitionHash)})
 	if !errors.As(err, &f) || f.Kind != fault.Conflict || f.Details.(Stale).Diff == nil || strings.Join(f.Details.(Stale).Diff.Capabilities.Added, "") != "secret(c)" {
@@ -139,7 +139,7 @@ func TestOwnToolWithoutGrantsChangesFreely(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.want(Request{Subject: foreign, Tier: ReadOnly, RunID: uuid.New()}, Allow, ReasonReadOnly)
-	e.want(ask(foreign), Deny, ReasonNeedsApproval) // trusting a definition grants nothing
+	e.want(ask(foreign), Deny, ReasonNeedsApproval) // approving a definition grants nothing
 }
 
 func TestDraftScopes(t *testing.T) {
@@ -203,7 +203,7 @@ func TestLimitOfQuestions(t *testing.T) {
 	e := setup(t, Options{})
 	var first, low uuid.UUID
 	user := identity.UserID(e.ctx)
-	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error { // one transaction, for the time of it
+	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error { // one transaction, to measure it
 		for i := range MaxPending {
 			q := &question{kind: "capability", sub: Subject{Kind: "tool", ID: fmt.Sprint("t", i)}, tier: SideEffecting, items: []Item{{Capability: NetworkHTTPS, Resource: "api.example.com"}}}
 			if i == 0 {

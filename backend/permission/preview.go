@@ -13,7 +13,7 @@ import (
 
 const maxSteps = 1000
 
-// NewPreview is the preview of a run that needs nothing.
+// NewPreview returns the preview of a run that needs nothing.
 func NewPreview() PreviewResult {
 	return PreviewResult{
 		Steps: []PreviewStep{}, Union: []PreviewCapability{}, Hosts: []string{}, Secrets: []string{}, WillAsk: []Item{}, Stops: []PreviewStop{}, Unresolved: []string{},
@@ -21,7 +21,7 @@ func NewPreview() PreviewResult {
 	}
 }
 
-// Add adds to r what one step of the run needs. Its own steps are named below it.
+// Add adds what one step of the run needs to r. The step's own steps are prefixed with its name.
 func (r *PreviewResult) Add(step string, o PreviewResult) {
 	for _, s := range o.Steps {
 		if s.StepID = step + "/" + s.StepID; len(o.Steps) == 1 {
@@ -47,8 +47,8 @@ func merge[E comparable](list, more []E) []E {
 	return list
 }
 
-// Preview tells what a run of a subject would need, which of it is granted, and whether a
-// run without a person would stop. It runs nothing.
+// Preview returns what a run of a subject would need, what of it is granted, and whether an
+// unattended run would stop. It runs nothing.
 func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, error) {
 	res := NewPreview()
 	user := identity.UserID(ctx)
@@ -105,7 +105,7 @@ func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, 
 	return res, nil
 }
 
-// tierOf is the tier of a subject that only says what it wants.
+// tierOf returns the tier of a subject that only declares wants.
 func tierOf(wants []Want) Tier {
 	t := ReadOnly
 	for _, w := range wants {
@@ -119,9 +119,9 @@ func tierOf(wants []Want) Tier {
 type previewer struct {
 	s       *Service
 	user    uuid.UUID
-	session uuid.UUID // of the caller; its grants hold for a run it starts
+	session uuid.UUID // of the caller; its grants apply to a run that the caller starts
 	res     *PreviewResult
-	outer   []rule // what the subject that runs the steps declares
+	outer   []rule // what the subject that contains the steps declares
 	limit   bool
 	stops   bool
 	union   map[PreviewCapability]bool
@@ -138,7 +138,7 @@ func (p *previewer) info(ctx context.Context, sub Subject) (SubjectInfo, error) 
 	return i, err
 }
 
-// check notes what would stop a subject from running at all.
+// check records what would prevent a subject from running.
 func (p *previewer) check(ctx context.Context, sub Subject) error {
 	info, err := p.info(ctx, sub)
 	if err != nil {
@@ -210,7 +210,7 @@ func (p *previewer) step(ctx context.Context, st *Step) error {
 	return nil
 }
 
-// capability tells how one want of a step stands. A grant that covers only a part of it
+// capability returns the state of one want of a step. A grant that covers only part of it
 // makes it narrowed.
 func (p *previewer) capability(sh *subjectGrants, st *Step, w Want) PreviewCapability {
 	c := PreviewCapability{Capability: w.Capability, Resource: w.Resource, State: "missing"}
@@ -253,14 +253,14 @@ func (p *previewer) capability(sh *subjectGrants, st *Step, w Want) PreviewCapab
 			}
 		}
 	}
-	if inSession != "" { // holds for the person who asks, not for a run when they are gone
+	if inSession != "" { // applies while the session is open, but not to an unattended run
 		c.State, c.By, p.stops = "granted", inSession, true
 	}
 	return c
 }
 
-// within reports whether one of the rules covers want, and what is left of want when none
-// does.
+// within reports whether one of the rules covers want; if none does, part is the part of want that
+// a rule covers.
 func (p *previewer) within(rules []rule, want *rule) (fits bool, part string) {
 	for i := range rules {
 		if rules[i].covers(want) {

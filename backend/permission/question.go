@@ -18,32 +18,32 @@ import (
 	"helix/backend/storage"
 )
 
-// Question is what a domain asks a person that is not about a capability: whether a step may
-// go on, or what became of a call that a crash interrupted.
+// Question is a domain's question to a person that is not about a capability, such as whether a
+// step may proceed, or what happened to a call that a crash interrupted.
 type Question struct {
-	Text    string          `json:"text"`              // one sentence, made safe to show
-	Message string          `json:"message,omitempty"` // more words of the asker, as plain text
+	Text    string          `json:"text"`              // one sentence, sanitized
+	Message string          `json:"message,omitempty"` // additional plain text
 	Details json.RawMessage `json:"details,omitempty"` // what the question is about, such as the input of the call
 	Choices []Choice        `json:"choices"`           // at least one
-	Form    json.RawMessage `json:"form,omitempty"`    // JSON Schema of the data that goes with an approving choice
-	Step    string          `json:"step,omitempty"`    // path of the step that waits
-	Forget  bool            `json:"forget,omitempty"`  // the details are private and removed with the answer
+	Form    json.RawMessage `json:"form,omitempty"`    // JSON Schema of the data for an approving choice
+	Step    string          `json:"step,omitempty"`    // path of the waiting step
+	Forget  bool            `json:"forget,omitempty"`  // the details are private and deleted with the answer
 }
 
-// Choice is one answer to a Question.
+// Choice is one possible answer to a Question.
 type Choice struct {
 	ID       string `json:"id"`
 	Label    string `json:"label"`          // verb first, such as Try again
-	Help     string `json:"help,omitempty"` // what it leads to, one sentence
-	Approves bool   `json:"approves"`       // counts as an approval; otherwise as a denial
+	Help     string `json:"help,omitempty"` // its consequence, one sentence
+	Approves bool   `json:"approves"`       // counts as an approval, otherwise as a denial
 }
 
-// QuestionRequest is a Question with who asks it. Ref names it within its run; asking the same Ref
-// again changes nothing while the question is open.
+// QuestionRequest is a Question together with who asks it. Ref identifies it within its run; asking
+// the same Ref again has no effect while the question is open.
 type QuestionRequest struct {
 	ID          uuid.UUID // of the question; zero: a new one
 	User        uuid.UUID
-	Subject     Subject // its hash is not used: the question itself is what is decided
+	Subject     Subject // the hash is not used, because the decision is about the question itself
 	SubjectName string
 	Run         uuid.UUID
 	RunKind     string
@@ -52,8 +52,8 @@ type QuestionRequest struct {
 	Question    Question
 }
 
-// Answered is a person's answer to a Question. Choice is one of its choices; Data is JSON that
-// the domain checks against the form.
+// Answered is a person's answer to a Question. Choice is one of its choices; Data is JSON that the
+// domain validates against the form.
 type Answered struct {
 	Run    uuid.UUID
 	Ref    string
@@ -62,16 +62,14 @@ type Answered struct {
 	Note   string
 }
 
-// Answerer takes the answers to the questions of one kind of subject. It records the answer
-// and calls CloseTx in the same transaction, so that the question and what waits for it end
-// together.
+// Answerer handles the answers to questions of one kind of subject. It must store the answer and
+// call CloseTx in the same transaction, so that the question and the wait end together.
 type Answerer = func(ctx context.Context, a Answered) error
 
-// neverExpires is the expiry of questions: only their domain closes them.
+// neverExpires is the expiry of questions that only their domain closes.
 const neverExpires = 100 * 365 * 24 * time.Hour
 
-// RegisterAnswerer tells who takes the answers to questions about a kind of subject. Call it
-// while composing.
+// RegisterAnswerer sets the Answerer for a kind of subject. Call it during composition.
 func (s *Service) RegisterAnswerer(kindName string, fn Answerer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +78,7 @@ func (s *Service) RegisterAnswerer(kindName string, fn Answerer) {
 	s.kinds[kindName] = k
 }
 
-// AskTx shows a question in Approvals from the commit on. Its kind is command.
+// AskTx adds a question to Approvals. Its kind is command.
 func (s *Service) AskTx(tx *storage.Tx, a QuestionRequest) error {
 	a.Question.Text = Sanitize(a.Question.Text)
 	doc, err := json.Marshal(a.Question)
@@ -107,9 +105,9 @@ func (s *Service) AskTx(tx *storage.Tx, a QuestionRequest) error {
 		Details: map[string]any{"approval": id, "kind": "command", "ref": a.Ref, "tier": a.Tier.String()}})
 }
 
-// CloseTx ends the open questions of a run: the one called ref, or all of them when ref is
-// empty. choice is the one that was taken; empty means that the run no longer asks. token is
-// the created token that the answer came with, or zero.
+// CloseTx closes the open questions of a run: the one with the given ref, or all of them if ref is
+// empty. choice is the choice that was made; empty means that the run no longer asks. token is the
+// created token that the answer came with, or zero.
 func (s *Service) CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error {
 	type open struct {
 		id, user      uuid.UUID
@@ -158,8 +156,7 @@ func (s *Service) CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, tok
 	return nil
 }
 
-// answerQuestion passes a person's answer on to the domain that asked, which closes the
-// question.
+// answerQuestion passes a person's answer to the domain that asked, which closes the question.
 func (s *Service) answerQuestion(ctx context.Context, user uuid.UUID, p *AnswerParams, ap *Approval) (AnswerResult, error) {
 	res := AnswerResult{Grants: []Grant{}}
 	if ap.Status != "pending" {
@@ -197,8 +194,7 @@ func (s *Service) answerQuestion(ctx context.Context, user uuid.UUID, p *AnswerP
 	return res, nil
 }
 
-// choose gives the choice that an answer means: the one it names, else the only one that
-// approves or denies as its decision says.
+// choose returns the choice of an answer: the one it names, else the only one that matches its decision.
 func (q *Question) choose(p *AnswerParams) (Choice, error) {
 	var fit []Choice
 	ids := make([]string, len(q.Choices))
@@ -214,7 +210,7 @@ func (q *Question) choose(p *AnswerParams) (Choice, error) {
 	return fit[0], nil
 }
 
-// scanQuestion reads the columns that only questions of domains have.
+// scanQuestion parses the column that only questions of domains have.
 func scanQuestion(a *Approval, raw sql.NullString) error {
 	if !raw.Valid {
 		return nil

@@ -12,15 +12,15 @@ import (
 	"helix/backend/storage"
 )
 
-// asking is a domain whose run asks whether it may go on.
-type asking struct {
+// fakeDomain is a domain with a run that asks whether it may continue.
+type fakeDomain struct {
 	*env
 	run     uuid.UUID
 	answers []Answered
 }
 
-func newAsking(t *testing.T) *asking {
-	a := &asking{env: setup(t, Options{}), run: storage.NewID()}
+func newAsking(t *testing.T) *fakeDomain {
+	a := &fakeDomain{env: setup(t, Options{}), run: storage.NewID()}
 	a.s.RegisterAnswerer("skill", func(ctx context.Context, got Answered) error {
 		if string(got.Data) == `"refused"` {
 			return fault.Invalidf("The data does not fit the form.")
@@ -33,7 +33,7 @@ func newAsking(t *testing.T) *asking {
 	return a
 }
 
-func (a *asking) ask(ref string, choices ...Choice) Approval {
+func (a *fakeDomain) ask(ref string, choices ...Choice) Approval {
 	a.t.Helper()
 	if choices == nil {
 		choices = []Choice{{ID: "go", Label: "Send", Approves: true}, {ID: "stop", Label: "Don't send"}, {ID: "later", Label: "Ask me tomorrow"}}
@@ -49,7 +49,7 @@ func (a *asking) ask(ref string, choices ...Choice) Approval {
 	return list.Approvals[0]
 }
 
-func (a *asking) write(fn func(*storage.Tx) error) {
+func (a *fakeDomain) write(fn func(*storage.Tx) error) {
 	a.t.Helper()
 	if err := a.db.Write(a.ctx, fn); err != nil {
 		a.t.Fatal(err)

@@ -6,14 +6,14 @@ import (
 	"helix/backend/fault"
 )
 
-// forgetAll drops everything that was learned of a database whose place another file has
-// taken, and ends the runs whose rights came from it.
+// forgetAll drops everything cached from a database that has been replaced, and ends the runs whose
+// authority came from it.
 func (s *Service) forgetAll() {
 	s.mu.Lock()
-	for user := range maps.Keys(s.books) { // who has no book has no answer in flight either
+	for user := range maps.Keys(s.caches) { // users without a cache have no decision in progress either
 		s.gens[user]++
 	}
-	clear(s.books)
+	clear(s.caches)
 	clear(s.undo)
 	clear(s.lastUse)
 	clear(s.reserve)

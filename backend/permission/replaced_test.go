@@ -10,8 +10,7 @@ import (
 	"helix/backend/storage"
 )
 
-// What was decided over the data that a restore has replaced counts no more, and runs that
-// rest on it end.
+// Decisions based on data that a restore has replaced are invalid, and runs that depend on them end.
 func TestReplacedDataClearsCaches(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -19,13 +18,13 @@ func TestReplacedDataClearsCaches(t *testing.T) {
 	e.grant(ask(sub))
 	e.want(ask(sub), Allow, "granted")
 	run := e.begin(nil, sub)
-	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error { // as another file would look
+	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error { // simulate another file
 		_, err := tx.Exec(`DELETE FROM capability_grants`)
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	e.want(ask(sub), Allow, "granted") // the reason for this test: decisions are kept
+	e.want(ask(sub), Allow, "granted") // decisions are cached
 	bus.Publish(e.db.Bus(), uuid.Nil, storage.Replaced{})
 	if d := e.decide(ask(sub)); d.Effect == Allow {
 		t.Errorf("still allowed: %+v", d)

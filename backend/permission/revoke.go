@@ -16,16 +16,16 @@ import (
 	"helix/backend/storage"
 )
 
-// undo is a revocation that can be taken back.
+// undo is a revocation that can be undone.
 type undo struct {
 	user  uuid.UUID
 	ids   []uuid.UUID
 	until time.Time
 }
 
-// Revoke takes rights back. Runs that use them end within a second; the questions of the
-// subject stay. For 10 s the token in the result puts the grants back, which needs the scope
-// approve as every widening does.
+// Revoke revokes grants. Runs that use them end within a second; the questions of the subject
+// remain. The token in the result restores the grants within 10 s, which requires the scope approve
+// like every extension of permissions.
 func (s *Service) Revoke(ctx context.Context, p RevokeParams) (RevokeResult, error) {
 	user := identity.UserID(ctx)
 	given := 0
@@ -86,8 +86,8 @@ func (s *Service) Revoke(ctx context.Context, p RevokeParams) (RevokeResult, err
 	return res, nil
 }
 
-// withTwins is the grant, and the suspended ones that would bring the same right back with a
-// former definition.
+// withTwins returns the grant and the suspended ones that would restore the same permission
+// together with an earlier definition.
 func (s *Service) withTwins(tx *storage.Tx, user, id uuid.UUID) ([]uuid.UUID, error) {
 	var kind, subject, c, res string
 	var revoked bool

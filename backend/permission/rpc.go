@@ -11,10 +11,10 @@ import (
 type Item struct {
 	Capability Capability `json:"capability"`
 	Resource   string     `json:"resource"`
-	Why        string     `json:"why,omitempty"` // the subject's words, made safe to show
+	Why        string     `json:"why,omitempty"` // the subject's explanation, sanitized
 }
 
-// ItemAnswer allows or refuses one item of a question.
+// ItemAnswer allows or denies one item of a question.
 type ItemAnswer struct {
 	Capability Capability `json:"capability"`
 	Resource   string     `json:"resource"`
@@ -25,14 +25,14 @@ type ItemAnswer struct {
 type SubjectRef struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	Name string `json:"name,omitempty"` // made safe to show
+	Name string `json:"name,omitempty"` // sanitized
 }
 
-// RunRef is the run that a question came from.
+// RunRef is the run that asked a question.
 type RunRef struct {
 	Kind    string     `json:"kind"`
 	ID      *uuid.UUID `json:"id,omitempty"`
-	Waiting bool       `json:"waiting"` // the run is stopped at this question and goes on with the answer
+	Waiting bool       `json:"waiting"` // the run is blocked until the answer
 	Rerun   bool       `json:"rerun"`   // the same run can be started again
 }
 
@@ -41,13 +41,13 @@ type Approval struct {
 	ID             uuid.UUID       `json:"id"`
 	Kind           string          `json:"kind"` // capability, definition, tier or command
 	Subject        SubjectRef      `json:"subject"`
-	DefinitionHash string          `json:"definitionHash"` // hexadecimal; decide must repeat it
+	DefinitionHash string          `json:"definitionHash"` // hexadecimal; must be repeated in approvals.decide
 	Tier           string          `json:"tier"`           // read_only, side_effecting or privileged
 	Sentence       string          `json:"sentence"`       // what is asked, in one sentence
 	Requested      []Item          `json:"requested"`
-	Question       *Question       `json:"question,omitempty"` // of kind command
+	Question       *Question       `json:"question,omitempty"` // only of kind command
 	Run            RunRef          `json:"run"`
-	Scopes         []string        `json:"scopes"` // that can be answered: once, run, session, always
+	Scopes         []string        `json:"scopes"` // possible scopes: once, run, session, always
 	Status         string          `json:"status"` // pending, approved, denied, expired or superseded
 	Count          int             `json:"count"`  // identical requests so far
 	CreatedAt      time.Time       `json:"createdAt"`
@@ -57,10 +57,10 @@ type Approval struct {
 	DecidedBy      string          `json:"decidedBy,omitempty"`
 	Decision       json.RawMessage `json:"decision,omitempty"`
 
-	ref string // what the domain calls the question
+	ref string // the id that the domain uses
 }
 
-// ListApprovalsParams select questions.
+// ListApprovalsParams filters questions.
 type ListApprovalsParams struct {
 	Status    string `json:"status,omitempty"` // default pending; all for every status
 	SubjectID string `json:"subjectId,omitempty"`
@@ -75,46 +75,46 @@ type ListApprovalsResult struct {
 	PendingCount int        `json:"pendingCount"`
 }
 
-// GetApprovalParams name a question.
+// GetApprovalParams identifies a question.
 type GetApprovalParams struct {
 	ID uuid.UUID `json:"id"`
 }
 
-// GetApprovalResult is a question with what helps to answer it.
+// GetApprovalResult is a question with information that helps to answer it.
 type GetApprovalResult struct {
 	Approval
-	Diff    *DiffResult    `json:"diff,omitempty"` // what changed since the definition that was approved
-	History []Approval     `json:"history"`        // former decisions about this subject, newest first
+	Diff    *DiffResult    `json:"diff,omitempty"` // the changes since the last approved definition
+	History []Approval     `json:"history"`        // previous decisions about this subject, newest first
 	Preview *PreviewResult `json:"preview,omitempty"`
 }
 
-// AnswerParams answer a question.
+// AnswerParams answers a question.
 type AnswerParams struct {
 	ID             uuid.UUID    `json:"id"`
 	Decision       string       `json:"decision"`            // approve or deny
 	DefinitionHash string       `json:"definitionHash"`      // the hash that was shown
 	Scope          string       `json:"scope,omitempty"`     // once (default), run, session or always
-	ExpiresAt      *time.Time   `json:"expiresAt,omitempty"` // for always
-	Items          []ItemAnswer `json:"items,omitempty"`     // absent: everything that was asked
-	Remember       bool         `json:"remember,omitempty"`  // with deny: never ask again
+	ExpiresAt      *time.Time   `json:"expiresAt,omitempty"` // only for always
+	Items          []ItemAnswer `json:"items,omitempty"`     // absent: all items of the question
+	Remember       bool         `json:"remember,omitempty"`  // with deny: deny this in the future too
 	Rerun          bool         `json:"rerun,omitempty"`     // with approve: start the same run again
 	Note           string       `json:"note,omitempty"`      // kept with the decision
 
-	// Choice is one of the question's choices; absent: the only one that fits the decision.
+	// Choice is one of the question's choices; absent: the only one that matches the decision.
 	Choice string          `json:"choice,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"` // for the question's form
 }
 
-// AnswerResult is what the answer did.
+// AnswerResult is the effect of an answer.
 type AnswerResult struct {
 	Status string     `json:"status"`
 	Grants []Grant    `json:"grants"`
-	RunID  *uuid.UUID `json:"runId,omitempty"` // of the run that was started again
-	// RerunError says why the run was not started again; the answer itself stands.
+	RunID  *uuid.UUID `json:"runId,omitempty"` // of the restarted run
+	// RerunError is the reason why the run was not started again. The answer is valid regardless.
 	RerunError string `json:"rerunError,omitempty"`
 }
 
-// Grant is a right as it is listed.
+// Grant is a granted capability.
 type Grant struct {
 	ID             uuid.UUID  `json:"id"`
 	Subject        SubjectRef `json:"subject"`
@@ -135,7 +135,7 @@ type Grant struct {
 	SuspendedAt    *time.Time `json:"suspendedAt,omitempty"`
 }
 
-// Denial is a refusal that is remembered.
+// Denial is a remembered denial.
 type Denial struct {
 	ID         uuid.UUID  `json:"id"`
 	Subject    SubjectRef `json:"subject"` // id * stands for every subject of the kind
@@ -146,7 +146,7 @@ type Denial struct {
 	CreatedAt  time.Time  `json:"createdAt"`
 }
 
-// ListParams select grants and denials.
+// ListParams filters grants and denials.
 type ListParams struct {
 	SubjectID string `json:"subjectId,omitempty"`
 	State     string `json:"state,omitempty"` // active, suspended, revoked or expired; absent: all
@@ -154,44 +154,44 @@ type ListParams struct {
 	Offset    int    `json:"offset,omitempty"`
 }
 
-// ListResult is one page of grants, suspended ones first, then newest first; denials are
-// listed in full up to 1,000.
+// ListResult is one page of grants, suspended ones first, then newest first. Up to 1,000 denials
+// are listed on every page.
 type ListResult struct {
 	Grants  []Grant  `json:"grants"`
 	Denials []Denial `json:"denials"`
-	Total   int      `json:"total"` // grants that match
+	Total   int      `json:"total"` // number of matching grants
 }
 
-// RevokeParams take rights back. Exactly one field is given. UndoToken and DenialID need
-// the scope approve, because they give rights.
+// RevokeParams revokes grants or undoes that. Exactly one field is set. UndoToken and DenialID
+// require the scope approve, because they extend permissions.
 type RevokeParams struct {
 	GrantID   *uuid.UUID `json:"grantId,omitempty"`
 	SubjectID string     `json:"subjectId,omitempty"`
 	All       bool       `json:"all,omitempty"`
-	UndoToken string     `json:"undoToken,omitempty"` // of a revocation at most 10 s ago: puts its grants back
-	DenialID  *uuid.UUID `json:"denialId,omitempty"`  // forgets a remembered refusal
+	UndoToken string     `json:"undoToken,omitempty"` // of a revocation at most 10 s ago: restores its grants
+	DenialID  *uuid.UUID `json:"denialId,omitempty"`  // deletes a remembered denial
 }
 
-// RevokeResult is what happened.
+// RevokeResult is the effect of a revocation.
 type RevokeResult struct {
 	Revoked   int    `json:"revoked"`
 	Restored  int    `json:"restored,omitempty"`
 	UndoToken string `json:"undoToken,omitempty"` // valid for 10 s
 }
 
-// PreviewSubject names what to look at.
+// PreviewSubject identifies the subject of a preview.
 type PreviewSubject struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 }
 
-// PreviewParams ask what a run would need.
+// PreviewParams requests what a run would need.
 type PreviewParams struct {
 	Subject PreviewSubject  `json:"subject"`
 	Input   json.RawMessage `json:"input,omitempty"`
 }
 
-// PreviewCapability is one right that a step needs.
+// PreviewCapability is one capability that a step needs.
 type PreviewCapability struct {
 	Capability Capability `json:"capability"`
 	Resource   string     `json:"resource"`
@@ -199,7 +199,7 @@ type PreviewCapability struct {
 	By         string     `json:"by,omitempty"` // the grant, the rule or what it is narrowed to
 }
 
-// PreviewStep is one part of the run.
+// PreviewStep is one step of the run.
 type PreviewStep struct {
 	StepID       string              `json:"stepId"`
 	Subject      SubjectRef          `json:"subject"`
@@ -207,7 +207,7 @@ type PreviewStep struct {
 	Capabilities []PreviewCapability `json:"capabilities"`
 }
 
-// PreviewResult is what a run would need and whether it would be stopped. Nothing was run.
+// PreviewResult is what a run would need and whether it would stop. Nothing is run.
 type PreviewResult struct {
 	Steps      []PreviewStep       `json:"steps"`
 	Union      []PreviewCapability `json:"union"` // of all steps
@@ -216,26 +216,26 @@ type PreviewResult struct {
 	Tier       string              `json:"tier"`
 	WillAsk    []Item              `json:"willAsk"`
 	Unattended string              `json:"unattended"` // ok or will_stop
-	Stops      []PreviewStop       `json:"stops"`      // what cannot run at all, and why
+	Stops      []PreviewStop       `json:"stops"`      // what cannot run, and why
 	Unresolved []string            `json:"unresolved"` // known only when it runs
 }
 
-// PreviewStop is a subject that cannot run as it stands.
+// PreviewStop is a subject that cannot run at present.
 type PreviewStop struct {
 	Subject SubjectRef `json:"subject"`
-	Reason  string     `json:"reason"` // inactive, or definition_changed: its change waits for approval
+	Reason  string     `json:"reason"` // inactive, or definition_changed: its change needs approval
 	Message string     `json:"message"`
 }
 
-// DiffParams name two definitions of a subject by their hashes.
+// DiffParams identifies two definitions of a subject by their hashes.
 type DiffParams struct {
 	SubjectKind string `json:"subjectKind"`
 	SubjectID   string `json:"subjectId"`
-	From        string `json:"from,omitempty"` // default: the one approved last
-	To          string `json:"to,omitempty"`   // default: the present one
+	From        string `json:"from,omitempty"` // default: the last approved one
+	To          string `json:"to,omitempty"`   // default: the current one
 }
 
-// DiffChange is one place where two definitions differ.
+// DiffChange is one location where two definitions differ.
 type DiffChange struct {
 	Path   string          `json:"path"` // JSON Pointer
 	Kind   string          `json:"kind"` // added, removed or changed
@@ -243,15 +243,15 @@ type DiffChange struct {
 	After  json.RawMessage `json:"after,omitempty"`
 }
 
-// DiffCapabilities are the declared capabilities that came and went.
+// DiffCapabilities lists the declared capabilities that were added and removed.
 type DiffCapabilities struct {
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 }
 
-// DiffResult compares two definitions.
+// DiffResult is the difference between two definitions.
 type DiffResult struct {
-	From         string           `json:"from"` // hashes; "" none
+	From         string           `json:"from"` // hashes; "": none
 	To           string           `json:"to"`
 	Changes      []DiffChange     `json:"changes"`
 	Capabilities DiffCapabilities `json:"capabilities"`
@@ -266,5 +266,5 @@ type ApprovalChanged struct {
 
 // Changed is the event permissions.changed.
 type Changed struct {
-	SubjectID string `json:"subjectId"` // * for many
+	SubjectID string `json:"subjectId"` // *: several subjects
 }

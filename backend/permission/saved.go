@@ -10,7 +10,7 @@ import (
 	"helix/backend/identity"
 )
 
-// savedAuthority is an Authority as it is kept over a restart.
+// savedAuthority is the stored form of an Authority.
 type savedAuthority struct {
 	Kind   string          `json:"kind"`
 	ID     string          `json:"id"`
@@ -28,8 +28,8 @@ type savedHolding struct {
 	Until      int64      `json:"until,omitempty"`
 }
 
-// MarshalJSON writes what a run needs to go on after a restart with no more than it had; Restore
-// reads it.
+// MarshalJSON encodes what a run needs to continue after a restart with no more than it had.
+// Restore decodes it.
 func (a *Authority) MarshalJSON() ([]byte, error) {
 	if err := a.Err(); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func (a *Authority) saved() *savedAuthority {
 	return out
 }
 
-// Restore gives the authority that was written. Each right still counts only while its grant does,
-// so that what was revoked or has expired meanwhile is gone.
+// Restore returns the stored authority. Each permission is still valid only as long as its grant,
+// so permissions that were revoked or have expired since are gone.
 func (s *Service) Restore(ctx context.Context, raw json.RawMessage) (*Authority, error) {
 	var saved *savedAuthority
 	if err := json.Unmarshal(raw, &saved); err != nil || saved == nil {

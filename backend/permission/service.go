@@ -24,31 +24,31 @@ import (
 const (
 	WaitForAnswer  = 120 * time.Second    // how long an interactive call waits for a person
 	PendingFor     = 7 * 24 * time.Hour   // a question expires
-	OnceFor        = time.Hour            // an unused once grant, and a run grant no run has taken
-	SessionFor     = 24 * time.Hour       // a session grant at most
-	MaxPending     = 200                  // open questions a user
+	OnceFor        = time.Hour            // an unused once grant, or a run grant without a run
+	SessionFor     = 24 * time.Hour       // a session grant, at the most
+	MaxPending     = 200                  // open questions per user
 	UndoFor        = 10 * time.Second     // a revocation can be undone
-	maxDecisions   = 8192                 // cached decisions a user
-	sweepEvery     = 30 * time.Second     // expiry of questions
-	keepDecided    = 400 * 24 * time.Hour // answered questions stay in the history
+	maxDecisions   = 8192                 // cached decisions per user
+	sweepEvery     = 30 * time.Second     // interval of Sweep
+	keepDecided    = 400 * 24 * time.Hour // how long answered questions stay in the history
 	maxListedDeny  = 1000
 	maxPromptRunes = 300
 )
 
-// Options configure New; the zero value grants no files, because no variable has a value.
+// Options configure New. The zero value grants no files, because no path variable has a value.
 type Options struct {
 	Logger    *slog.Logger
 	Home      string // value of $HOME and ~
-	Workspace string // value of $WORKSPACE; "" none
-	// StateDir is the folder of a subject's own files ($STATE), "" or nil for none.
+	Workspace string // value of $WORKSPACE; "": none
+	// StateDir returns the folder of a subject's own files ($STATE); "" or a nil func: none.
 	StateDir func(Subject) string
-	// Own lists Helix's own folders (data, config, state, cache, runtime); nothing in them can
-	// be granted but a subject's own StateDir.
+	// Own lists Helix's own folders (data, config, state, cache, runtime). Nothing in them can be
+	// granted except a subject's own StateDir.
 	Own []string
-	// OwnPort reports ports that belong to Helix; nil: none.
+	// OwnPort reports whether a port belongs to Helix; nil: none does.
 	OwnPort func(port int) bool
-	// Audit says whether entries can be written; nil: they can. While they cannot, calls above
-	// ReadOnly are refused.
+	// Audit reports whether audit entries can be written; nil: they can. While they cannot, calls
+	// above ReadOnly are refused.
 	Audit *audit.Service
 	// Wait is how long an interactive call waits; 0: 120 s.
 	Wait time.Duration
@@ -56,8 +56,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Service is the gate. There is one a database; it is safe for concurrent use. Run expires
-// questions and grants.
+// Service decides permissions. There is one per database; it is safe for concurrent use. Run
+// expires questions and grants.
 type Service struct {
 	db  *storage.DB
 	bus *bus.Bus
@@ -65,15 +65,15 @@ type Service struct {
 	log *slog.Logger
 	own []string
 
-	began time.Time // of this service; sessions of before are gone
+	began time.Time // start of this service; earlier sessions have ended
 
 	mu      sync.RWMutex
 	kinds   map[string]kind
-	books   map[uuid.UUID]*userCache
+	caches  map[uuid.UUID]*userCache
 	gens    map[uuid.UUID]uint64
 	runs    map[uuid.UUID][]*Authority // by run id
 	waiting map[uuid.UUID][]chan answer
-	reserve map[uuid.UUID]bool // questions whose run grants wait for their rerun
+	reserve map[uuid.UUID]bool // questions whose run grants are reserved for their rerun
 	undo    map[string]undo
 	lastUse map[uuid.UUID]time.Time // grants used since the last flush
 
@@ -84,10 +84,10 @@ type Service struct {
 type kind struct {
 	src    Source
 	rerun  Rerun
-	answer Answerer // of questions that are not about capabilities; nil: none are asked
+	answer Answerer // for questions that are not about capabilities; nil: there are none
 }
 
-// userCache caches what is known of one user; any change drops it.
+// userCache caches the data of one user. Any change drops it.
 type userCache struct {
 	gen     uint64
 	shelves map[string]*subjectGrants
@@ -108,7 +108,7 @@ type cached struct {
 	gen   uint64
 }
 
-// New returns the gate over db; events go to b.
+// New returns a Service on db that publishes its events to b.
 func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -120,7 +120,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		o.Wait = WaitForAnswer
 	}
 	s := &Service{
-		db: db, bus: b, o: o, log: o.Logger, began: time.Now(), kinds: map[string]kind{}, books: map[uuid.UUID]*userCache{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
+		db: db, bus: b, o: o, log: o.Logger, began: time.Now(), kinds: map[string]kind{}, caches: map[uuid.UUID]*userCache{}, gens: map[uuid.UUID]uint64{}, runs: map[uuid.UUID][]*Authority{},
 		waiting: map[uuid.UUID][]chan answer{}, reserve: map[uuid.UUID]bool{}, undo: map[string]undo{}, lastUse: map[uuid.UUID]time.Time{},
 	}
 	for _, p := range o.Own {
@@ -135,8 +135,8 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	return s
 }
 
-// Register tells who knows the subjects of a kind and how to start a run of them again;
-// rerun may be nil. Call it while composing, before Run. src may also be a Stepper.
+// Register sets the Source of a kind of subject and, if not nil, the function that starts a run
+// again. Call it during composition, before Run. src may also be a Stepper.
 func (s *Service) Register(kindName string, src Source, rerun func(ctx context.Context, payload json.RawMessage) (uuid.UUID, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *Service) kind(name string) kind {
 	return s.kinds[name]
 }
 
-// lookup asks the domain about a subject; an unknown one has the state "".
+// lookup returns the domain's information about a subject. For an unknown subject the state is "".
 func (s *Service) lookup(ctx context.Context, kindName, id string) (SubjectInfo, error) {
 	k := s.kind(kindName)
 	if k.src == nil {
@@ -171,11 +171,10 @@ func (s *Service) lookup(ctx context.Context, kindName, id string) (SubjectInfo,
 	return info, err
 }
 
-// Decide answers r for the user in ctx. It writes nothing to the audit log for an allowed
-// call: the caller does, in the transaction of the act. A Deny is a Decision, not an error;
-// an error means that no answer could be found: Denied without an identity, Unavailable
-// while the audit log cannot be written, Canceled when ctx ended while waiting. It must not
-// be called inside a write transaction.
+// Decide decides r for the user in ctx. It does not audit an allowed call; the caller does, in the
+// transaction of the action. A Deny is a Decision, not an error. An error means that no decision
+// was possible: Denied without an identity, Unavailable while the audit log cannot be written,
+// Canceled if ctx ended while waiting. Decide must not be called in a write transaction.
 func (s *Service) Decide(ctx context.Context, r Request) (Decision, error) {
 	id, _ := identity.From(ctx)
 	if id.User == uuid.Nil {
@@ -224,14 +223,14 @@ func (s *Service) Decide(ctx context.Context, r Request) (Decision, error) {
 					if err != nil {
 						return Decision{}, err
 					}
-					continue // somebody else was first; look again
+					continue // another call was first: try again
 				}
 			}
 			if g != nil {
 				s.markUsed(r.RunID, g.id)
 			}
 			d.Path = in.res.path
-			// A link that changed since the key was made leads to another decision.
+			// A symbolic link that has changed since the key was computed belongs to another decision.
 			if keyed && r.Tier != Privileged && (g == nil || g.scope != "once") && (d.Path == "" || in.res.text == key.resource) {
 				s.remember(id.User, &key, d, g, gen)
 			}
@@ -260,7 +259,7 @@ func (s *Service) Decide(ctx context.Context, r Request) (Decision, error) {
 			switch {
 			case a.status == "denied", a.status == "approved" && d.Reason != ReasonDefinitionChanged && !a.allows(r.Cap, in.res.text):
 				return Decision{Effect: Deny, Reason: ReasonDeniedByUser}, nil
-			case a.status != "approved": // expired or overtaken
+			case a.status != "approved": // expired or superseded
 				return d, nil
 			}
 		case <-wait.C:
@@ -276,16 +275,15 @@ func (s *Service) Decide(ctx context.Context, r Request) (Decision, error) {
 	}
 }
 
-// Locate returns what the resource of a file capability leads to for sub, with every link
-// followed: what Decide would put in Decision.Path. It decides nothing. Invalid for a path
-// that is malformed or in Helix's own folders.
+// Locate resolves the resource of a file capability for sub, following every symbolic link, as
+// Decide does for Decision.Path. It does not decide anything. The error is Invalid for a malformed
+// path and for one in Helix's own folders.
 func (s *Service) Locate(sub Subject, c Capability, resource string) (string, error) {
 	r, err := s.concretePath(c, resource, sub)
 	return r.path, err
 }
 
-// key is what a decision is cached under; a path is resolved first, because a link may have
-// changed.
+// key returns the cache key of a decision. Paths are resolved first, because links may have changed.
 func (s *Service) key(r *Request) (decisionKey, bool) {
 	k := decisionKey{kind: r.Subject.Kind, id: r.Subject.ID, resource: r.Resource, cap: r.Cap, hash: r.Subject.DefinitionHash, run: r.RunID, session: r.SessionID}
 	if r.Caller != nil {
@@ -306,7 +304,7 @@ func (s *Service) key(r *Request) (decisionKey, bool) {
 
 func (s *Service) cachedDecision(user uuid.UUID, k *decisionKey) (Decision, bool) {
 	s.mu.RLock()
-	b := s.books[user]
+	b := s.caches[user]
 	var c cached
 	ok := false
 	if b != nil {
@@ -337,23 +335,23 @@ func (s *Service) remember(user uuid.UUID, k *decisionKey, d Decision, g *grant,
 }
 
 func (s *Service) userCacheLocked(user uuid.UUID) *userCache {
-	b := s.books[user]
+	b := s.caches[user]
 	if b == nil {
 		b = &userCache{gen: s.gens[user], shelves: map[string]*subjectGrants{}, seen: map[decisionKey]cached{}}
-		s.books[user] = b
+		s.caches[user] = b
 	}
 	return b
 }
 
-// invalidate forgets everything cached of a user.
+// invalidate drops the cache of a user.
 func (s *Service) invalidate(user uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gens[user]++
-	delete(s.books, user)
+	delete(s.caches, user)
 }
 
-// evaluate loads what the rules need and applies them.
+// evaluate loads the input of the rules and applies them.
 func (s *Service) evaluate(ctx context.Context, user uuid.UUID, r *Request) (Decision, *grant, *input, uint64, error) {
 	in := &input{hash: r.Subject.DefinitionHash, tier: r.Tier, run: r.RunID, session: r.SessionID, now: s.nowMicro()}
 	in.res, in.malformed = s.concrete(r.Cap, r.Resource, r.Subject)
@@ -396,7 +394,7 @@ func (s *Service) evaluate(ctx context.Context, user uuid.UUID, r *Request) (Dec
 	return d, g, in, gen, nil
 }
 
-// spend takes one use off a once grant; false when another call was first.
+// spend uses up one use of a once grant. ok is false if another call was first.
 func (s *Service) spend(ctx context.Context, user uuid.UUID, g *grant, in *input) (ok bool, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		res, err := tx.Exec(`UPDATE capability_grants SET uses_left = uses_left - 1, last_used_at = ? WHERE id = ? AND user_id = ? AND uses_left > 0
@@ -412,7 +410,7 @@ func (s *Service) spend(ctx context.Context, user uuid.UUID, g *grant, in *input
 	return ok, err
 }
 
-// revoked reports whether the run lost a right that it was using.
+// revoked reports whether the run lost a grant that it was using.
 func (s *Service) revoked(run uuid.UUID) bool {
 	if run == uuid.Nil {
 		return false
@@ -427,7 +425,7 @@ func (s *Service) revoked(run uuid.UUID) bool {
 	return false
 }
 
-// runDone is closed when the run ends or is ended; nil when it is not known.
+// runDone returns a channel that is closed when the run ends; nil if the run is unknown.
 func (s *Service) runDone(run uuid.UUID) <-chan struct{} {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -447,13 +445,13 @@ func (s *Service) markUsed(run, g uuid.UUID) {
 	}
 }
 
-// endRuns ends every run that rests on one of the grants, and the runs below it.
+// endRuns ends every run that depends on one of the grants, and its descendants.
 func (s *Service) endRuns(grants []uuid.UUID, by string) {
 	s.mu.RLock()
 	var all []*Authority
 	for as := range maps.Values(s.runs) {
 		for _, a := range as {
-			for ; a != nil; a = a.parent { // a caller that was restored is in no list
+			for ; a != nil; a = a.parent { // a restored caller is in no list
 				all = append(all, a)
 			}
 		}

@@ -27,14 +27,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
 }
 
-// shop is a domain with tools in memory.
-type shop struct {
+// toolDomain is a domain with tools in memory.
+type toolDomain struct {
 	mu    sync.Mutex
 	tools map[string]SubjectInfo
 	steps map[string][]Step
 }
 
-func (s *shop) Subject(ctx context.Context, _, id string) (SubjectInfo, error) {
+func (s *toolDomain) Subject(ctx context.Context, _, id string) (SubjectInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, ok := s.tools[identity.UserID(ctx).String()+id]
@@ -44,7 +44,7 @@ func (s *shop) Subject(ctx context.Context, _, id string) (SubjectInfo, error) {
 	return i, nil
 }
 
-func (s *shop) Steps(ctx context.Context, _, id string, _ json.RawMessage) ([]Step, error) {
+func (s *toolDomain) Steps(ctx context.Context, _, id string, _ json.RawMessage) ([]Step, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st, ok := s.steps[id]; ok {
@@ -58,7 +58,7 @@ type env struct {
 	db   *storage.DB
 	log  *audit.Service
 	s    *Service
-	shop *shop
+	shop *toolDomain
 	ctx  context.Context
 	now  atomic.Int64 // added to the clock
 	runs atomic.Int64 // reruns
@@ -75,7 +75,7 @@ func (s source) Subject(ctx context.Context, kind, id string) (SubjectInfo, erro
 
 func setup(t *testing.T, o Options) *env {
 	t.Helper()
-	e := &env{t: t, db: storagetest.Open(t), shop: &shop{tools: map[string]SubjectInfo{}, steps: map[string][]Step{}}}
+	e := &env{t: t, db: storagetest.Open(t), shop: &toolDomain{tools: map[string]SubjectInfo{}, steps: map[string][]Step{}}}
 	e.log = audit.New(e.db, audit.Options{})
 	o.Audit = e.log
 	o.Now = func() time.Time { return time.Now().Add(time.Duration(e.now.Load())) }
@@ -150,7 +150,7 @@ func (e *env) answer(id uuid.UUID, edit func(*AnswerParams)) (AnswerResult, erro
 	return e.s.AnswerApproval(e.ctx, p)
 }
 
-// grant gets an always grant for what r asks.
+// grant obtains an always grant for r.
 func (e *env) grant(r Request) Grant {
 	e.t.Helper()
 	d := e.decide(r)
@@ -173,7 +173,7 @@ func (e *env) want(r Request, effect Effect, reason string) Decision {
 	return d
 }
 
-// change replaces a tool's definition the way its domain does.
+// change replaces a tool's definition like its domain.
 func (e *env) change(old Subject, caps ...string) (Subject, []uuid.UUID) {
 	e.t.Helper()
 	next := e.tool(old.ID, caps...)
@@ -505,7 +505,7 @@ func TestRememberedDenial(t *testing.T) {
 	other := r
 	other.Resource = "b.example.com"
 	e.want(other, Deny, ReasonNeedsApproval)
-	// A denial that arrives by sync ends a running use at its next check.
+	// A denial received by sync ends a use in progress at its next check.
 	e.grant(other)
 	run2, err := e.s.Begin(e.ctx, nil, sub, uuid.New())
 	if err != nil || !run2.Allows(NetworkHTTPS, "b.example.com") {

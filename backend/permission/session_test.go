@@ -10,8 +10,8 @@ import (
 	"helix/backend/identity"
 )
 
-// TestSessionGrantsEndWithTheProgram gives a right for a session and starts again: the right
-// is over before anybody could ask, others stay.
+// TestSessionGrantsEndWithTheProgram creates a session grant and restarts: the grant has ended
+// before anyone can use it, others are kept.
 func TestSessionGrantsEndWithTheProgram(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -23,7 +23,7 @@ func TestSessionGrantsEndWithTheProgram(t *testing.T) {
 		}
 		e.want(ask(*sub), Allow, ReasonGranted)
 	}
-	e.s.began = time.Now().Add(time.Minute) // as if the program had started only now
+	e.s.began = time.Now().Add(time.Minute) // as if the process had started only now
 	if err := e.s.endLeftOver(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +34,8 @@ func TestSessionGrantsEndWithTheProgram(t *testing.T) {
 	}
 }
 
-// TestPreviewCountsGrantsOfTheSession: a right for a session is there for that session, and
-// for no other; a run without a person stops all the same.
+// TestPreviewCountsGrantsOfTheSession checks that a session grant counts only in its session; an
+// unattended run stops regardless.
 func TestPreviewCountsGrantsOfTheSession(t *testing.T) {
 	t.Parallel()
 	e := setup(t, Options{})
@@ -62,7 +62,7 @@ func TestPreviewCountsGrantsOfTheSession(t *testing.T) {
 		}
 	}
 	other := ask(sub)
-	other.SessionID = uuid.New() // where the right for this session says nothing
+	other.SessionID = uuid.New() // to which this session's grant does not apply
 	e.grant(other)
 	if p, err := e.s.Preview(e.ctx, PreviewParams{Subject: PreviewSubject{Kind: sub.Kind, ID: sub.ID}}); err != nil || p.Unattended != "ok" || len(p.WillAsk) != 0 {
 		t.Errorf("with a lasting grant too: %+v, %v", p, err)

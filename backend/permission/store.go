@@ -12,29 +12,29 @@ import (
 	"helix/backend/storage"
 )
 
-// subjectGrants is what the tables say about one subject of one user.
+// subjectGrants is the stored state of one subject of one user.
 type subjectGrants struct {
 	grants   map[Capability][]grant
 	denials  []rule
 	approved map[[32]byte]bool
-	seen     bool // any definition was seen
-	bound    bool // grants wait on another definition: suspended, or live under another hash
-	unbound  bool // a run grant waits for the next run
+	seen     bool // a definition is stored
+	bound    bool // grants exist for another definition, suspended or active
+	unbound  bool // a run grant is reserved for the next run
 	count    int
 }
 
-// approves reports whether the definition is one that was approved.
+// approves reports whether the definition is approved.
 func (sh *subjectGrants) approves(hash [32]byte, info *SubjectInfo) bool {
 	return info.Draft || sh.approved[hash] || hash == [32]byte{} && info.DefinitionHash == hash
 }
 
-// firstIsApproved reports whether the user's own definition may count as approved without a
-// question: nothing was allowed to a former one that this one would inherit.
+// firstIsApproved reports whether the user's own definition counts as approved without a question,
+// because there is no grant of an earlier definition that it would inherit.
 func (sh *subjectGrants) firstIsApproved(hash [32]byte, info *SubjectInfo) bool {
 	return info.Approved && hash == info.DefinitionHash && !sh.bound
 }
 
-// holds reports whether the grant behind a right of a run is still there.
+// holds reports whether the grant behind a permission of a run is still active.
 func (sh *subjectGrants) holds(h holding, now int64, hash [32]byte) bool {
 	for i := range sh.grants[h.cap] {
 		if g := &sh.grants[h.cap][i]; g.id == h.grant {
@@ -46,13 +46,13 @@ func (sh *subjectGrants) holds(h holding, now int64, hash [32]byte) bool {
 
 func subjectKey(kind, id string) string { return kind + "\x00" + id }
 
-// grantsOf loads what is known about a subject, from the cache unless fresh is asked for. gen
-// tells which state of the user's rights it shows.
+// grantsOf returns the state of a subject, from the cache unless fresh is set. gen is the
+// generation of the user's permissions that it reflects.
 func (s *Service) grantsOf(ctx context.Context, user uuid.UUID, sub Subject, fresh bool) (*subjectGrants, uint64, error) {
 	key := subjectKey(sub.Kind, sub.ID)
 	s.mu.RLock()
 	gen := s.gens[user]
-	if b := s.books[user]; b != nil && !fresh {
+	if b := s.caches[user]; b != nil && !fresh {
 		if sh := b.shelves[key]; sh != nil {
 			s.mu.RUnlock()
 			return sh, gen, nil
@@ -119,8 +119,8 @@ func (sh *subjectGrants) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject
 		}
 		r := rule{cap: c, raw: pattern, any: true}
 		if pattern != "*" && c != State {
-			// A pattern that cannot be read, as another device may send one, refuses everything
-			// of its capability: a denial must never stop working.
+			// A pattern that cannot be parsed, such as one from another device, denies everything
+			// of its capability, because a denial must never become ineffective.
 			normal, err := Normalize(c, pattern)
 			if r = compile(c, normal, sp, sub); err != nil || r.none {
 				r = rule{cap: c, raw: pattern, any: true}
@@ -146,7 +146,7 @@ func (sh *subjectGrants) loadDefinitions(tx *storage.Tx, user uuid.UUID, sub Sub
 	})
 }
 
-// saveDefinition stores a definition; by "" leaves it waiting for approval.
+// saveDefinition stores a definition. If by is "" it is not approved yet.
 func saveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject, doc json.RawMessage, by string) error {
 	if len(doc) == 0 {
 		doc = json.RawMessage("{}")
@@ -161,8 +161,8 @@ func saveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject, doc json.RawMes
 	return err
 }
 
-// adopt notes the first definition of something the user made, so that a later change has
-// something to be compared with.
+// adopt stores the first definition of a subject created by the user, so that a later change can be
+// compared with it.
 func (s *Service) adopt(ctx context.Context, user uuid.UUID, sub Subject, doc json.RawMessage) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		tx.AfterCommit(func() { s.invalidate(user) })
@@ -170,7 +170,7 @@ func (s *Service) adopt(ctx context.Context, user uuid.UUID, sub Subject, doc js
 	})
 }
 
-// newGrant is a grant about to be stored.
+// newGrant is a grant to be stored.
 type newGrant struct {
 	sub     Subject
 	item    Item

@@ -9,8 +9,8 @@ import (
 
 func slashed(p string) string { return filepath.ToSlash(p) }
 
-// Sanitize makes foreign text fit for a prompt: plain text of at most 300 characters on one
-// line, with control, bidirectional and invisible characters shown as symbols.
+// Sanitize makes untrusted text safe to show in a prompt: plain text on one line, at most 300
+// characters, with control, bidirectional and invisible characters replaced by symbols.
 func Sanitize(s string) string {
 	var b strings.Builder
 	n := 0
@@ -21,7 +21,7 @@ func Sanitize(s string) string {
 		}
 		switch {
 		case r < 0x20:
-			b.WriteRune('\u2400' + r) // the pictures of the control characters
+			b.WriteRune('\u2400' + r) // symbols for control characters
 		case r == 0x7f:
 			b.WriteRune('\u2421')
 		case unicode.Is(unicode.Bidi_Control, r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Cc, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r),
@@ -36,7 +36,7 @@ func Sanitize(s string) string {
 	return b.String()
 }
 
-// sentence says in our own words what a capability means.
+// sentence describes a capability in our own words.
 func sentence(c Capability, resource string) string {
 	res := Sanitize(resource)
 	switch c {
@@ -89,7 +89,7 @@ func friendly(p string) string {
 	return p
 }
 
-// kindWord is what a person calls a kind of subject.
+// kindWord returns the word for a kind of subject.
 func kindWord(kind string) string {
 	if kind == "wasm" {
 		return "skill"

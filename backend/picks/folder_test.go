@@ -20,7 +20,7 @@ import (
 
 type file struct{ path, text string }
 
-// form is what a browser sends for a folder: paths stand in the parts as they are given.
+// form returns what a browser sends for a folder, with the paths as given.
 func form(t *testing.T, files ...file) (body *bytes.Buffer, contentType string) {
 	t.Helper()
 	body = &bytes.Buffer{}
@@ -74,7 +74,7 @@ func TestUploadedFolderHasItsFilesUnderTheirPaths(t *testing.T) {
 }
 
 // TestPathsOutsideTheFolderAreRefused tries paths that could leave the folder, replace a file in it
-// or mean something else on another system. Nothing is kept of such a folder, and nothing is
+// or have another meaning on another system. Nothing of such a folder is stored, and nothing is
 // written beside it.
 func TestPathsOutsideTheFolderAreRefused(t *testing.T) {
 	t.Parallel()
@@ -143,8 +143,8 @@ func TestFolderUploadsThatAreNotFormsAreRefused(t *testing.T) {
 	}
 }
 
-// TestUnfinishedFolderIsRemovedAtTheNextStart leaves what a killed program leaves: a folder that was
-// still arriving, and one that nobody imported.
+// TestUnfinishedFolderIsRemovedAtTheNextStart leaves what a killed process leaves: a folder that
+// was still being received, and one that nobody imported.
 func TestUnfinishedFolderIsRemovedAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
@@ -165,8 +165,8 @@ func TestUnfinishedFolderIsRemovedAtTheNextStart(t *testing.T) {
 	}
 }
 
-// TestFilesOfAnUploadedFolderCannotBeReachedThroughLinks: an upload holds no links, and a token does
-// not follow one that was put there.
+// TestFilesOfAnUploadedFolderCannotBeReachedThroughLinks checks that an upload contains no links,
+// and a token does not follow one that was added.
 func TestFilesOfAnUploadedFolderCannotBeReachedThroughLinks(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)

@@ -1,5 +1,5 @@
-// Package picks holds the files that a person chose in a native dialog or sent from a browser: a
-// method that reads or writes a file gets a token for it, and no path that a page has made up.
+// Package picks manages tokens for files that a person chose in a native dialog or sent from a
+// browser. Methods that read or write a file receive a token, never a path made up by a page.
 package picks
 
 import (
@@ -19,21 +19,20 @@ import (
 	"helix/backend/identity"
 )
 
-// Prefix marks a path parameter that is the token of a native file dialog or of an upload.
+// Prefix is the prefix of a path parameter that is a token of a native file dialog or of an upload.
 const Prefix = "pick:"
 
 const (
-	dialogLife = 10 * time.Minute // how long a token may be used
-	uploadLife = time.Hour        // the same of an upload, from its last use on
+	dialogLife = 10 * time.Minute // lifetime of a token
+	uploadLife = time.Hour        // the same for an upload, since its last use
 )
 
-// Picks remembers what a person chose in a native file dialog, or sent from a browser. The page
-// gets a token; only that token, not a path of the page's making, reaches methods that touch
-// files.
+// Picks holds the files that a person chose in a native file dialog, or sent from a browser. The page gets
+// a token, and methods that access files accept only that token, not a path from the page.
 type Picks struct {
 	now     func() time.Time
-	backups string // folder of our own backups, which the window may name to read them
-	home    string // what ~ stands for; "": nothing
+	backups string // folder of our own backups, whose paths the window may use to read them
+	home    string // value of ~; "": none
 
 	mu  sync.Mutex
 	all map[string]pick
@@ -44,22 +43,21 @@ type pick struct {
 	path  string
 	write bool
 	until time.Time
-	name  string // of an upload, as the person knows it; "": path is the person's own file
+	name  string // original name of an upload; "": path is the person's own file
 }
 
-// New returns an empty set. backups is the folder of Helix's own backups, home the person's home
-// folder; "": ~ stands for nothing.
+// New returns an empty set. backups is the folder of Helix's own backups. home is the person's home
+// folder; "": ~ is not replaced.
 func New(backups, home string) *Picks {
 	return &Picks{now: time.Now, backups: backups, home: home, all: map[string]pick{}}
 }
 
-// Add returns a token for path that user may use for ten minutes: for writing, or only for
-// reading.
+// Add returns a token with which user may access path for ten minutes: for writing, or only for reading.
 func (p *Picks) Add(user uuid.UUID, path string, write bool) string {
 	return p.add(pick{user: user, path: path, write: write}, dialogLife)
 }
 
-// addUpload is Add for a file that user has sent.
+// addUpload is Add for a file that user has uploaded.
 func (p *Picks) addUpload(user uuid.UUID, path, name string) string {
 	return p.add(pick{user: user, path: path, name: name}, uploadLife)
 }
@@ -81,7 +79,7 @@ func (p *Picks) add(k pick, life time.Duration) string {
 	return token
 }
 
-// uploaded finds an upload of user.
+// uploaded returns the path of an upload of user.
 func (p *Picks) uploaded(user uuid.UUID, token string) (path string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,21 +87,21 @@ func (p *Picks) uploaded(user uuid.UUID, token string) (path string, ok bool) {
 	return k.path, k.name != "" && k.user == user
 }
 
-// Name is what the person calls the upload of token; "": it is no upload.
+// Name returns the original name of the upload of token, or "" if it is not one.
 func (p *Picks) Name(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all[token].name
 }
 
-// Forget ends a token; a file that was sent is not removed by it.
+// Forget invalidates a token. It does not delete an uploaded file.
 func (p *Picks) Forget(token string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, token)
 }
 
-// holdsPath reports whether a token stands for path.
+// holdsPath reports whether any token refers to path.
 func (p *Picks) holdsPath(path string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +115,7 @@ func (p *Picks) holdsPath(path string) bool {
 }
 
 // Expand replaces ~ at the beginning of a path by the person's home folder, and ~USER by that of a
-// user of this computer, as a shell does. Where the person has none, ~ is left as it is.
+// user of this computer, like a shell. If there is no home folder, ~ is kept.
 func (p *Picks) Expand(path string) (string, error) {
 	if !strings.HasPrefix(path, "~") {
 		return path, nil
@@ -139,10 +137,10 @@ func (p *Picks) Expand(path string) (string, error) {
 	return filepath.Join(home, rest), nil
 }
 
-// Resolve turns a path parameter into a path. From the window only a token is accepted,
-// below a picked folder a relative name after a slash, and to read one of our own backups
-// its path; the command line and other programs with the admin scope, which run as the
-// person, may name paths themselves, also with ~/ or ~USER/ as Expand reads them.
+// Resolve converts a path parameter to a path. From the window it accepts only a token, a token of
+// a folder followed by a slash and a relative path, and, for reading, the path of one of our own
+// backups. The command line and other programs with the admin scope, which act as the person, may
+// use any path, including ~/ and ~USER/ as in Expand.
 func (p *Picks) Resolve(ctx context.Context, path string, write bool) (string, error) {
 	id, _ := identity.From(ctx)
 	if !strings.HasPrefix(path, Prefix) {

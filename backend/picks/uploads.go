@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	maxBytes    = 4 << 30 // the largest file that an import reads, and the largest folder
-	maxFiles    = 100_000 // of a folder; an import reads no more
+	maxBytes    = 4 << 30 // maximum size of a file or a folder for an import
+	maxFiles    = 100_000 // maximum number of files in a folder for an import
 	uploadSweep = 10 * time.Minute
-	partUploads = "upload-*" // what the gateway calls a file that is still arriving
+	partUploads = "upload-*" // the gateway's name for a file that is still being received
 )
 
-// NoFolder is the name of an upload of several files that have no folder in common.
+// NoFolder is the name of an upload of several files without a common folder.
 const NoFolder = "."
 
-// Uploads keeps files and folders that a browser sent until a method has read them. Each has a token
-// as a file from a native dialog has. It goes when its token has expired and nothing reads it, when
-// Wake follows the end of its import, or when its owner deletes it.
+// Uploads stores files and folders sent by a browser until a method has read them. Each has a token
+// like a file from a native dialog. An upload is deleted when its token has expired and nothing
+// reads it, when Wake is called after the end of its import, or when its owner deletes it.
 type Uploads struct {
 	dir      string
 	max      int64
@@ -37,18 +37,18 @@ type Uploads struct {
 	picks    *Picks
 	reading  func(ctx context.Context, path string) (bool, error)
 	log      *slog.Logger
-	again    chan struct{} // a sweep is wanted
+	again    chan struct{} // requests a sweep
 }
 
-// uploaded is the answer of POST /upload.
+// uploaded is the response of POST /upload.
 type uploaded struct {
-	Token string `json:"token"` // stands for the path of the file in methods that read one
+	Token string `json:"token"` // replaces the path of the file in methods that read one
 	Name  string `json:"name"`
 	Size  int64  `json:"size"`
 }
 
-// NewUploads removes what a killed program left in dir. A folder that cannot be written, as on a
-// full disk, fails uploads and nothing else. reading reports whether a file is being read.
+// NewUploads deletes what a killed process left in dir. If the folder cannot be written, such as on
+// a full disk, only uploads fail. reading reports whether a file is being read.
 func NewUploads(dir string, picks *Picks, reading func(ctx context.Context, path string) (bool, error), log *slog.Logger) *Uploads {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		log.Warn("files cannot be uploaded", "err", err)
@@ -64,9 +64,9 @@ func NewUploads(dir string, picks *Picks, reading func(ctx context.Context, path
 	return u
 }
 
-// Post answers POST /upload?name=NAME: the body is a file of the caller's. With folder=true it is a
-// multipart form, and the file name of each part is its path in the folder NAME; without a name they
-// are files that have no folder in common.
+// Post handles POST /upload?name=NAME. The body is a file. With folder=true it is a multipart form
+// in which the file name of each part is its path in the folder NAME; without a name the files have
+// no common folder.
 func (u *Uploads) Post(w http.ResponseWriter, r *http.Request) error {
 	folder := r.URL.Query().Get("folder") == "true"
 	name := filepath.Base(strings.ToValidUTF8(strings.ReplaceAll(r.URL.Query().Get("name"), "\x00", ""), "�"))
@@ -78,13 +78,13 @@ func (u *Uploads) Post(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	path := filepath.Join(u.dir, uuid.NewString())
-	answer := uploaded{Token: u.picks.addUpload(identity.UserID(r.Context()), path, name), Name: name, Size: size} // first, for sweep
+	answer := uploaded{Token: u.picks.addUpload(identity.UserID(r.Context()), path, name), Name: name, Size: size} // before the sweep can see the file
 	if err := os.Rename(part, path); err != nil {
 		u.picks.Forget(answer.Token)
 		u.remove(part)
 		return fault.Internalf(err, "The upload could not be stored.")
 	}
-	if r.Context().Err() != nil { // nobody has the token
+	if r.Context().Err() != nil { // nobody has received the token
 		u.picks.Forget(answer.Token)
 		u.remove(path)
 		return r.Context().Err()
@@ -99,7 +99,7 @@ func (u *Uploads) Post(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// receive stores the body under a name of its own.
+// receive stores the body under a generated name.
 func (u *Uploads) receive(w http.ResponseWriter, r *http.Request, folder bool) (path string, size int64, err error) {
 	if folder {
 		f, err := gateway.ReceiveFolder(w, r, u.max, u.maxFiles, u.dir)
@@ -119,7 +119,8 @@ func (u *Uploads) receive(w http.ResponseWriter, r *http.Request, folder bool) (
 	return up.File.Name(), up.Size, nil
 }
 
-// Delete answers DELETE /upload?token=TOKEN. An import that reads the file keeps it until it ends.
+// Delete handles DELETE /upload?token=TOKEN. If an import is reading the file, it is kept
+// until the import ends.
 func (u *Uploads) Delete(w http.ResponseWriter, r *http.Request) error {
 	token := r.URL.Query().Get("token")
 	path, ok := u.picks.uploaded(identity.UserID(r.Context()), token)
@@ -132,8 +133,8 @@ func (u *Uploads) Delete(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Done ends the token of an upload that a method has taken; other paths and tokens are left as they
-// are. The upload goes as soon as no import reads it.
+// Done invalidates the token of an upload that a method has accepted; it ignores other paths and
+// tokens. The upload is deleted when no import reads it any more.
 func (u *Uploads) Done(path string) {
 	if u.picks.Name(path) != "" {
 		u.picks.Forget(path)
@@ -141,7 +142,7 @@ func (u *Uploads) Done(path string) {
 	}
 }
 
-// Run removes files that nobody needs any more until ctx ends.
+// Run deletes files that are no longer needed, until ctx ends.
 func (u *Uploads) Run(ctx context.Context) error {
 	tick := time.NewTicker(uploadSweep)
 	defer tick.Stop()
@@ -156,15 +157,15 @@ func (u *Uploads) Run(ctx context.Context) error {
 	}
 }
 
-// Wake has Run look for files to remove soon.
+// Wake makes Run check soon for files to delete.
 func (u *Uploads) Wake() {
 	select {
 	case u.again <- struct{}{}:
-	default: // a sweep waits already
+	default: // a sweep is already requested
 	}
 }
 
-// Sweep removes the files that have neither a token nor an import.
+// Sweep deletes the files without a token that no import reads.
 func (u *Uploads) Sweep(ctx context.Context) {
 	files, err := os.ReadDir(u.dir)
 	if err != nil {
@@ -180,7 +181,7 @@ func (u *Uploads) Sweep(ctx context.Context) {
 	}
 }
 
-// drop removes a file unless an import reads it.
+// drop deletes a file unless an import reads it.
 func (u *Uploads) drop(ctx context.Context, path string) {
 	busy, err := u.reading(ctx, path)
 	if err != nil {

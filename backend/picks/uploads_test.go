@@ -100,7 +100,7 @@ func TestUploadsAboveTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-// TestCanceledUploadLeavesNothing breaks an upload off in the middle.
+// TestCanceledUploadLeavesNothing aborts an upload in the middle.
 func TestCanceledUploadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)
@@ -136,7 +136,7 @@ func TestCanceledUploadLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestUnusedUploadsAreRemoved leaves uploads unused, kills the program and starts it again.
+// TestUnusedUploadsAreRemoved leaves uploads unused, ends the process and starts it again.
 func TestUnusedUploadsAreRemoved(t *testing.T) {
 	t.Parallel()
 	u := newUploader(t)

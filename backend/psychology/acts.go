@@ -14,9 +14,9 @@ import (
 	"helix/backend/storage"
 )
 
-// act changes entries of the caller and, with of, memories. It returns all of them and a token that
-// undoes the act. plan gives the change that it makes to an entry, nil for none. The audit log
-// records what is about to change before anything does.
+// act changes entries of the caller and, with of, memories. It returns the changed items and a
+// token to undo the action. plan returns the change to an entry, or nil for none. The audit log
+// records the action before anything changes.
 func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, plan func(*storage.Tx, Settings, entryRow) func() error, of func([]uuid.UUID) (memory.ItemsResult, error)) (out ItemsResult, err error) {
 	out.Items = []Item{}
 	seen := map[uuid.UUID]bool{}
@@ -64,7 +64,7 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, plan 
 			if len(found) < len(rest) || of == nil {
 				return fault.NotFoundf("Entry not found. Nothing was changed.")
 			}
-			live := make([]memory.Retained, len(found)) // what they have now, not at the last run
+			live := make([]memory.Retained, len(found)) // current retentions, not those of the last run
 			for i, d := range found {
 				live[i] = memory.Retained{ID: d.ID, Version: d.Version, Row: d.Row, Retention: conf.retention(itemOf(d), tx.Now)}
 			}
@@ -110,8 +110,8 @@ func (s *Service) act(ctx context.Context, ids []uuid.UUID, action string, plan 
 	return out, err
 }
 
-// Reinforce counts that entries or memories were reviewed, confirmed, edited or used: part of what
-// was forgotten comes back, and time counts from now. A use counts once an hour.
+// Reinforce records that entries or memories were reviewed, confirmed, edited or used, which
+// restores part of the lost retention and restarts the decay. A use counts once an hour.
 func (s *Service) Reinforce(ctx context.Context, p ReinforceParams) (ItemsResult, error) {
 	gain, ok := gains[p.Kind]
 	if !ok {
@@ -133,7 +133,8 @@ func (s *Service) Reinforce(ctx context.Context, p ReinforceParams) (ItemsResult
 	})
 }
 
-// Pin makes entries or memories keep the retention that they have; unpinned, they fade from there.
+// Pin pins entries or memories so that they keep their current retention, or unpins them so that
+// they decay from it.
 func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
 	return s.act(ctx, p.IDs, "pin", func(tx *storage.Tx, conf Settings, e entryRow) func() error {
 		if e.Pinned == p.On {
@@ -153,7 +154,7 @@ func (s *Service) Pin(ctx context.Context, p PinParams) (ItemsResult, error) {
 	})
 }
 
-// SetSalience sets how important entries or memories are. Only a person can set critical.
+// SetSalience sets the tier of entries or memories. Only a person can set critical.
 func (s *Service) SetSalience(ctx context.Context, p SalienceParams) (ItemsResult, error) {
 	if _, ok := tierPace[p.Tier]; !ok {
 		return ItemsResult{}, fault.InvalidField("tier", fault.CodeInvalid, "The tier is critical, high, medium or low, not %q.", p.Tier)
@@ -181,8 +182,7 @@ func texts(ids []uuid.UUID) (out []string) {
 	return out
 }
 
-// DeleteEntry moves entries to the trash, from where Undo and restore_from_decay bring them back
-// for 30 days.
+// DeleteEntry moves entries to the trash. Undo and restore_from_decay restore them for 30 days.
 func (s *Service) DeleteEntry(ctx context.Context, p IDsParams) (out UndoResult, err error) {
 	r, err := s.act(ctx, p.IDs, "delete", func(tx *storage.Tx, _ Settings, e entryRow) func() error {
 		return func() error {

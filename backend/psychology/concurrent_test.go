@@ -11,13 +11,13 @@ import (
 	"helix/backend/storage"
 )
 
-// meanwhile is a memory in which something happens between the reading and the writing of a batch.
-type meanwhile struct {
+// racingMemory is a memory with a hook between reading and writing a batch.
+type racingMemory struct {
 	Memory
 	do func(*storage.Tx)
 }
 
-func (m *meanwhile) RetainTx(ctx context.Context, tx *storage.Tx, list []memory.Retained) (int, error) {
+func (m *racingMemory) RetainTx(ctx context.Context, tx *storage.Tx, list []memory.Retained) (int, error) {
 	m.do(tx)
 	return m.Memory.RetainTx(ctx, tx, list)
 }
@@ -26,7 +26,7 @@ func TestEditDuringARunWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	edited, other := f.old(f.ctx, 720, "medium", 0), f.old(f.ctx, 720, "medium", 0)
-	f.memory = &meanwhile{f.mem, func(tx *storage.Tx) {
+	f.memory = &racingMemory{f.mem, func(tx *storage.Tx) {
 		if _, err := tx.Exec(`UPDATE memories SET initial_strength = 0.6, version = version + 1 WHERE id = ?`, edited); err != nil {
 			t.Error(err)
 		}
@@ -50,7 +50,7 @@ func TestOneRunOfAUserAtATime(t *testing.T) {
 	f := newFixture(t)
 	f.old(f.ctx, 720, "medium", 0)
 	ran := 0
-	f.memory = &meanwhile{f.mem, func(*storage.Tx) {
+	f.memory = &racingMemory{f.mem, func(*storage.Tx) {
 		ran++
 		if _, err := f.DecayRun(f.ctx, RunParams{}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("a second run: %v", err)

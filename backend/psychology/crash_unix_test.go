@@ -19,12 +19,12 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// souls are two texts as long as a file may be, of which a part is neither.
+// souls returns two texts of the maximum size of the file, of which no prefix equals either.
 func souls() (a, b []byte) {
 	return bytes.Repeat([]byte("old words\n"), 4<<20/10), bytes.Repeat([]byte("new words\n"), 4<<20/10)
 }
 
-// writeUntilKilled is the child of the test below: it replaces the file again and again.
+// writeUntilKilled is the child of the test below: it replaces the file repeatedly.
 func writeUntilKilled(dir string) {
 	r, err := os.OpenRoot(dir)
 	if err != nil {
@@ -41,7 +41,7 @@ func writeUntilKilled(dir string) {
 	}
 }
 
-// A process that is killed while it writes the file leaves the old text or the new one.
+// If a process is killed while it writes the file, the file has either the old or the new text.
 func TestKillDuringAFileWriteLeavesOldOrNew(t *testing.T) {
 	if dir := os.Getenv("PSYCHOLOGY_CHILD"); dir != "" {
 		writeUntilKilled(dir)
@@ -89,7 +89,7 @@ func TestKillDuringAFileWriteLeavesOldOrNew(t *testing.T) {
 		}
 	}
 	t.Logf("%d of 8 processes ended within a write", torn)
-	// What is left beside it is in nobody's way.
+	// Temporary files that are left do no harm.
 	db := storagetest.Open(t)
 	mem := memory.New(db, memory.Options{})
 	t.Cleanup(func() { _ = mem.Close() })

@@ -59,7 +59,7 @@ func TestRetentionIsBoundedAndMonotone(t *testing.T) {
 	}
 }
 
-// The time at which a threshold is reached is where the curve has it.
+// The time at which a threshold is crossed matches the curve.
 func TestCrossingsAreOnTheCurve(t *testing.T) {
 	t.Parallel()
 	conf := defaults()
@@ -147,7 +147,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Retention never falls when the strength is higher, and what fades slower is never behind.
+// Retention does not decrease with strength, and is never lower for what decays more slowly.
 func TestRetentionIsMonotoneInStrengthRateAndTier(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -204,8 +204,8 @@ func BenchmarkRetention(b *testing.B) {
 	}
 }
 
-// The time at which the floor itself is reached is known, which is what mode hard counts from; nothing is reached below it.
-func TestFloorIsReachedAtATime(t *testing.T) {
+// The time at which the floor is reached is known, as mode hard requires; nothing below it is reached.
+func TestTimeAtWhichTheFloorIsReached(t *testing.T) {
 	t.Parallel()
 	l := LawOf(1)
 	if got := l.after(0.8, 0.1, 0.1); math.Abs(got-2160) > 1e-9 {

@@ -21,29 +21,29 @@ import (
 
 const (
 	maxData    = 64 << 10
-	maxEntries = 10_000 // of one person
+	maxEntries = 10_000 // per person
 	maxIDs     = 1000
-	useEvery   = time.Hour     // a use counts once in this time
+	useEvery   = time.Hour     // minimum time between two reinforcements by use
 	openFor    = 6 * time.Hour // how long an entry stays open after it was reopened
-	openBelow  = 0.5           // the retention under which a review reopens an entry
+	openBelow  = 0.5           // the retention below which a review reopens an entry
 	maxNote    = 4000          // bytes
-	maxEarlier = 20            // earlier texts that an entry keeps
+	maxEarlier = 20            // earlier texts kept per entry
 	undoPrefix = "psychology-"
 	undoAct    = "psychology"
 )
 
-// gains say how much of what was lost each kind of reinforcement brings back.
+// gains maps each kind of reinforcement to the fraction of the lost retention that it restores.
 var gains = map[string]float64{"review": reviewGain, "confirm": 0.5, "edit": 0.5, "use": 0.2}
 
-// decayRow is an entry as decay sees it.
+// decayRow is an entry with the fields that decay depends on.
 type decayRow struct {
 	item
 	id      uuid.UUID
 	version int64
-	row     int64 // of a memory
+	row     int64 // rowid of a memory
 }
 
-// decaying reads what the retention of entries is computed from.
+// decaying reads the fields of entries that their retention is computed from.
 func decaying(tx *storage.Tx, user uuid.UUID, where string, args ...any) ([]decayRow, error) {
 	return storage.Collect(tx.Select(`SELECT id, version, layer_number, initial_strength, salience_tier, pinned, coalesce(last_reinforced_at, created_at), retention FROM psychology_entries
 		WHERE +user_id = ? AND +deleted_at IS NULL AND `+where, append([]any{user}, args...)...), func(r storage.Row) (d decayRow, err error) {
@@ -52,7 +52,7 @@ func decaying(tx *storage.Tx, user uuid.UUID, where string, args ...any) ([]deca
 	})
 }
 
-// entryRow is the stored part of an entry.
+// entryRow is a stored entry.
 type entryRow struct {
 	Entry
 	sealed []byte
@@ -69,7 +69,8 @@ func (r entryRow) item() item {
 
 const entryColumns = `id, layer_number, kind, data, memory_ids, origin, pattern_id, initial_strength, last_reinforced_at, reinforcement_count, open_until, salience_tier, pinned, retention, version, created_at, updated_at`
 
-// rows reads entries of the caller that are not deleted, newest first, with what can be read of their data.
+// rows reads entries of the caller that are not deleted, newest first, with their data as far as it
+// can be decrypted.
 func (s *Service) rows(tx *storage.Tx, conf Settings, where string, args ...any) ([]entryRow, error) {
 	user := identity.UserID(tx.Context())
 	return storage.Collect(tx.Select(`SELECT `+entryColumns+` FROM psychology_entries WHERE user_id = ? AND deleted_at IS NULL AND `+where+` ORDER BY created_at DESC, id DESC`, append([]any{user}, args...)...), func(r storage.Row) (e entryRow, err error) {
@@ -84,11 +85,11 @@ func (s *Service) rows(tx *storage.Tx, conf Settings, where string, args ...any)
 	})
 }
 
-// unseal reads the data of an entry, or says why it can't be read.
+// unseal decrypts the data of an entry, or sets its Problem.
 func (s *Service) unseal(e *Entry, sealed []byte) error {
 	plain, err := s.db.Keys().Unseal("psychology_entries", "data", e.ID, sealed)
 	switch {
-	case fault.Is(err, fault.Unavailable): // the keys are locked, which is true of all entries
+	case fault.Is(err, fault.Unavailable): // the keys are locked, so no entry can be read
 		return err
 	case err != nil:
 		e.Problem = "This entry can't be decrypted."
@@ -103,9 +104,10 @@ func (s *Service) unseal(e *Entry, sealed []byte) error {
 	return nil
 }
 
-// brief visits all entries of the caller with what an overview shows of them: id, kind, data, retention and last
-// reinforcement. It takes a third of the time of rows. The entry is of the visit only.
-func (s *Service) brief(tx *storage.Tx, conf Settings, visit func(layer int, e *Entry)) error {
+// visitEntries calls visit for all entries of the caller with the fields of an overview: id, kind, data,
+// retention and last reinforcement. It takes a third of the time of rows. The entry is only valid
+// during the call.
+func (s *Service) visitEntries(tx *storage.Tx, conf Settings, visit func(layer int, e *Entry)) error {
 	return tx.Select(`SELECT id, layer_number, kind, data, initial_strength, coalesce(last_reinforced_at, created_at), last_reinforced_at IS NOT NULL, salience_tier, pinned, retention FROM psychology_entries
 		WHERE user_id = ? AND deleted_at IS NULL`, identity.UserID(tx.Context())).Each(func(r storage.Row) error {
 		var x item
@@ -139,7 +141,7 @@ func (s *Service) entries(tx *storage.Tx, conf Settings, where string, args ...a
 	return out, err
 }
 
-// one reads one entry.
+// one returns one entry.
 func (s *Service) one(tx *storage.Tx, conf Settings, id uuid.UUID) (entryRow, error) {
 	rows, err := s.rows(tx, conf, "id = ?", id)
 	if err == nil && len(rows) == 0 {
@@ -151,10 +153,10 @@ func (s *Service) one(tx *storage.Tx, conf Settings, id uuid.UUID) (entryRow, er
 	return rows[0], nil
 }
 
-// title is how an entry is named in a list.
+// title returns the title of an entry in a list.
 func (e Entry) title() string {
 	var d struct{ Title, Name, Emotion, Text, Dimension, Cadence string }
-	_ = json.Unmarshal(e.Data, &d) // checked when it was stored; an unreadable one has no title
+	_ = json.Unmarshal(e.Data, &d) // validated when stored; an unreadable entry has no title
 	for _, t := range []string{d.Title, d.Name, d.Emotion, d.Text, d.Dimension, d.Cadence} {
 		if t != "" {
 			return t
@@ -163,7 +165,7 @@ func (e Entry) title() string {
 	return e.Kind
 }
 
-// UpsertEntry adds an entry, or with an id replaces its data. An edit reinforces it.
+// UpsertEntry adds an entry or, with an id, replaces its data. An edit reinforces it.
 func (s *Service) UpsertEntry(ctx context.Context, p UpsertParams) (out Entry, err error) {
 	kind, err := s.kindOf(p.LayerNumber, p.Kind)
 	if err != nil {
@@ -179,7 +181,7 @@ func (s *Service) UpsertEntry(ctx context.Context, p UpsertParams) (out Entry, e
 	return out, err
 }
 
-// upsert stores checked data.
+// upsert stores validated data.
 func (s *Service) upsert(tx *storage.Tx, p UpsertParams, origin string, pattern *uuid.UUID) (out Entry, err error) {
 	ctx := tx.Context()
 	user := identity.UserID(ctx)
@@ -268,8 +270,8 @@ func (s *Service) upsert(tx *storage.Tx, p UpsertParams, origin string, pattern 
 	return r.Entry, err
 }
 
-// withEarlier keeps the earlier texts of an entry over an edit, under the key earlier, and adds what
-// an open entry says now.
+// withEarlier preserves the earlier texts of an entry in an edit, under the key earlier. If the
+// entry is open it adds the current text.
 func withEarlier(data, old json.RawMessage, open bool, now time.Time) (json.RawMessage, error) {
 	var next, was map[string]json.RawMessage
 	if err := json.Unmarshal(data, &next); err != nil {
@@ -280,7 +282,7 @@ func withEarlier(data, old json.RawMessage, open bool, now time.Time) (json.RawM
 	}
 	var list []json.RawMessage
 	if raw, ok := was["earlier"]; ok {
-		_ = json.Unmarshal(raw, &list) // another shape under this key is replaced
+		_ = json.Unmarshal(raw, &list) // a value of another type under this key is replaced
 	}
 	delete(was, "earlier")
 	delete(next, "earlier")
@@ -301,7 +303,7 @@ func withEarlier(data, old json.RawMessage, open bool, now time.Time) (json.RawM
 	return json.Marshal(next)
 }
 
-// earlier is the newest of the earlier texts, as many as there is room for.
+// earlier encodes the newest of the earlier texts, as many as fit. ok is false if none does.
 func earlier(list []json.RawMessage) (json.RawMessage, bool) {
 	list = list[:min(len(list), maxEarlier)]
 	for len(list) > 1 && len(bytes.Join(rawBytes(list), nil)) > maxData {
@@ -318,13 +320,13 @@ func rawBytes(list []json.RawMessage) (out [][]byte) {
 	return out
 }
 
-// touchLayer reinforces a layer, whose entry was added or reinforced.
+// touchLayer reinforces the layer of an entry that was added or reinforced.
 func touchLayer(tx *storage.Tx, user uuid.UUID, layer int) error {
 	_, err := tx.Exec(`UPDATE psychology_layers SET last_reinforced_at = ?1, updated_at = ?1, version = version + 1 WHERE user_id = ?2 AND layer_number = ?3`, tx.Now, user, layer)
 	return err
 }
 
-// reinforce brings back a share of what an entry has lost.
+// reinforce restores a fraction of the retention that an entry has lost.
 func (s *Service) reinforce(tx *storage.Tx, conf Settings, e entryRow, gain float64) error {
 	now := conf.retention(e.item(), tx.Now)
 	strength := min(1, now+gain*(1-now))
@@ -368,7 +370,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// changed publishes that entries have changed, once the transaction is committed.
+// changed publishes psychology.changed once the transaction is committed.
 func (s *Service) changed(tx *storage.Tx, user uuid.UUID, layers []int, ids ...uuid.UUID) {
 	slices.Sort(layers)
 	e := Changed{Layers: append([]int{}, slices.Compact(layers)...), IDs: append([]uuid.UUID{}, ids...)}

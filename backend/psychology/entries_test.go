@@ -32,7 +32,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// entry adds an entry whose last reinforcement was some hours ago.
+// entry adds an entry whose last reinforcement was hours ago.
 func (f *fixture) entry(ctx context.Context, layer int, kind, data string, hours float64) Entry {
 	f.t.Helper()
 	e := must(f.UpsertEntry(ctx, UpsertParams{LayerNumber: layer, Kind: kind, Data: json.RawMessage(data)}))(f.t)
@@ -91,7 +91,7 @@ func TestEntriesAreChecked(t *testing.T) {
 	}
 }
 
-// The texts of psychology are never in the file in plain.
+// The texts of psychology are never in the file in plain text.
 func TestEntriesAreSealed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -122,7 +122,7 @@ func TestReinforcement(t *testing.T) {
 			t.Errorf("%s at once again: %g, then %g", kind, r.Items[0].Retention, again.Items[0].Retention)
 		}
 		for range 2 {
-			must(f.GetLayer(f.ctx, LayerParams{1}))(t) // showing is no reinforcement
+			must(f.GetLayer(f.ctx, LayerParams{1}))(t) // viewing is not a reinforcement
 		}
 		if got := f.get(e.ID).ReinforcementCount; got != map[bool]int64{true: 1, false: 2}[kind == "use"] {
 			t.Errorf("%s: counted %d times", kind, got)
@@ -137,8 +137,8 @@ func TestReinforcement(t *testing.T) {
 	}
 }
 
-// Pinning keeps what there is, unpinning lets it fade from there, and each act can be undone, on
-// memories as on entries.
+// A pinned item keeps its retention and decays from there once unpinned. Each action can be undone,
+// on memories as on entries.
 func TestPinUndoAndTiers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -186,7 +186,7 @@ func TestPinUndoAndTiers(t *testing.T) {
 	}
 }
 
-// An entry that had faded and was reopened keeps what it said before an edit.
+// An edit of a reopened entry that had faded preserves its earlier text.
 func TestReconsolidation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -249,7 +249,7 @@ func TestDecayOfEntriesAndLayers(t *testing.T) {
 	if !near(legacy, math.Exp2(-720.0/360)) {
 		t.Errorf("the view for older readers has %g", legacy)
 	}
-	// A layer that is off keeps what it has; on again, it fades from there.
+	// Items of a layer that is off keep their retention; once it is on, they decay from there.
 	must(f.UpdateSettings(f.ctx, SettingsParams{Layers: map[string]bool{"4": false}}))(t)
 	f.exec(`UPDATE psychology_entries SET created_at = created_at - ?`, int64(720*3600e6))
 	if got := f.get(goal.ID).Retention; !near(got, 0.5) {
@@ -261,7 +261,7 @@ func TestDecayOfEntriesAndLayers(t *testing.T) {
 	}
 }
 
-// Random schedules of runs end where one evaluation ends.
+// Random sequences of runs have the same result as a single one.
 func TestAnyScheduleOfRunsIsOneEvaluation(t *testing.T) {
 	t.Parallel()
 	conf, at := defaults(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -430,7 +430,7 @@ func TestSoulIsThePersonsAlone(t *testing.T) {
 	if got := must(f.GetSoul(f.ctx, struct{}{}))(t); got.Text != "Be brief and kind." || got.Version != 2 {
 		t.Errorf("the person's own edit was not picked up: %+v", got)
 	}
-	// A file that is behind, as after another device has changed the soul, is written again.
+	// A file that is out of date, because another device has changed the soul, is rewritten.
 	if err := os.WriteFile(soul.Path, []byte("Be brief."), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -483,7 +483,7 @@ func TestExportAndImport(t *testing.T) {
 	if _, err := f.Import(f.them, ImportParams{BlobID: must(f.Export(f.ctx, ExportParams{Zip: true}))(t).BlobID}); !fault.Is(err, fault.Conflict) {
 		t.Error("ids of somebody else were taken:", err)
 	}
-	// Everything is checked before anything is written.
+	// Everything is validated before anything is written.
 	name := filepath.Join(f.o.Dir, "purpose", "ikigai.json")
 	b, _ := os.ReadFile(name)
 	if err := os.WriteFile(name, []byte(strings.Replace(string(b), `"love"`, `"money"`, 1)), 0o600); err != nil {
@@ -599,7 +599,7 @@ func TestViewsAreInTheirOwnTime(t *testing.T) {
 	}
 }
 
-// What was pinned after a run has read it stays.
+// An item that is pinned after a run has read it is kept.
 func TestModeHardLeavesWhatWasPinnedMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -623,7 +623,7 @@ func TestModeHardLeavesWhatWasPinnedMeanwhile(t *testing.T) {
 	}
 }
 
-// A part that was restored already does not stand in the way of the rest, and Undo puts what was restored back.
+// Items that are already restored do not prevent the restoration of others, and Undo reverts it.
 func TestDecayRunIsRestoredInParts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -676,7 +676,7 @@ func TestSoulFileIsNeverLostNorShared(t *testing.T) {
 	}
 }
 
-// Trust comes from the interactions alone, and a person's unreadable entry stays as it is.
+// Trust is computed only from interactions, and a person's unreadable entry is not changed.
 func TestTrustIsNotWrittenByHand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -714,7 +714,7 @@ func TestUndoOfPartsAndRepeatedIDs(t *testing.T) {
 	}
 }
 
-// Earlier texts stay over later edits, as many as there is room for.
+// Later edits preserve earlier texts, as many as fit.
 func TestEarlierTextsStay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -736,7 +736,7 @@ func TestEarlierTextsStay(t *testing.T) {
 	must(f.Import(f.ctx, ImportParams{}))(t)
 }
 
-// Time in which nothing fades does not count, for memories as for entries.
+// Time during which nothing decays does not count, for memories as for entries.
 func TestTimeOffDoesNotCount(t *testing.T) {
 	t.Parallel()
 	for name, flip := range map[string]func(on bool) SettingsParams{
@@ -765,7 +765,7 @@ func TestTimeOffDoesNotCount(t *testing.T) {
 	}
 }
 
-// failing is a memory whose n-th batch of retentions cannot be stored.
+// failing is a memory in which storing the n-th batch of retentions fails.
 type failing struct {
 	Memory
 	n int
@@ -778,7 +778,8 @@ func (m *failing) RetainTx(ctx context.Context, tx *storage.Tx, list []memory.Re
 	return m.Memory.RetainTx(ctx, tx, list)
 }
 
-// A run that fails keeps the batches that are stored, which are right, and says so; the next one does the rest.
+// A run that fails keeps the batches already stored, which are valid, and reports the failure; the
+// next run completes the rest.
 func TestRunThatFailsInABatch(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -816,7 +817,7 @@ func TestRunThatFailsInABatch(t *testing.T) {
 	}
 }
 
-// The audit log records what is about to change before the change, of entries and of memories.
+// The audit log records a change before it is made, of entries and of memories.
 func TestTheAuditEntryComesBeforeTheChange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -23,7 +23,7 @@ import (
 	"helix/backend/storage"
 )
 
-// files says which entries each file of an export holds.
+// files lists which entries each file of an export contains.
 var files = []struct {
 	name string
 	of   func(Entry) bool
@@ -74,7 +74,7 @@ type fileEntry struct {
 	ReinforcementCount int64           `json:"reinforcementCount"`
 	SalienceTier       string          `json:"salienceTier"`
 	Pinned             bool            `json:"pinned"`
-	Retention          *float64        `json:"retention,omitempty"` // of what is pinned
+	Retention          *float64        `json:"retention,omitempty"` // of pinned entries
 	CreatedAt          time.Time       `json:"createdAt"`
 	UpdatedAt          time.Time       `json:"updatedAt"`
 }
@@ -133,8 +133,8 @@ func (s *Service) collect(ctx context.Context) (out map[string][]byte, n Counts,
 	})
 }
 
-// Export writes the files of psychology below the folder of the person's own files, each in one
-// step; with Zip they become one file to download instead. Entries that can't be read are counted.
+// Export writes the files atomically below the folder of the person's own files; with Zip it
+// creates one file to download instead. Entries that cannot be read are counted.
 func (s *Service) Export(ctx context.Context, p ExportParams) (out ExportResult, err error) {
 	if !p.Zip && !s.ownsFiles(ctx) {
 		return out, errNotOwner()
@@ -189,7 +189,8 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (out ExportResult,
 	return out, nil
 }
 
-// within makes a path relative to the folder of the person's own files. The links in it are followed by os.Root.
+// within returns a path relative to the folder of the person's own files. Symbolic links in it are
+// handled by os.Root.
 func (s *Service) within(p string) (string, error) {
 	if p == "" {
 		return ".", nil
@@ -208,8 +209,8 @@ func (s *Service) within(p string) (string, error) {
 }
 
 // Import reads the files of an export, from below the folder of the person's own files or from a
-// file that Export has packed. Everything is checked before anything is written; entries that are
-// there get the content of the file. The soul is not imported: only a person changes it.
+// file packed by Export. Everything is validated before anything is written. Existing entries are
+// replaced by those in the file. The soul is not imported, because only a person may change it.
 func (s *Service) Import(ctx context.Context, p ImportParams) (Counts, error) {
 	if p.BlobID != "" {
 		sum, err := hex.DecodeString(p.BlobID)
@@ -242,7 +243,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (Counts, error) {
 	return s.importFiles(ctx, func(name string) ([]byte, error) { return readSmall(r, path.Join(dir, name), maxFile) })
 }
 
-// ImportFolder is Import from a folder that is laid out as an export.
+// ImportFolder is Import from a folder with the layout of an export.
 func (s *Service) ImportFolder(ctx context.Context, dir string) (Counts, error) {
 	r, err := os.OpenRoot(dir)
 	if err != nil {
@@ -315,7 +316,7 @@ func (s *Service) importFiles(ctx context.Context, read func(name string) ([]byt
 			return err
 		}
 		for _, e := range all.Entries {
-			if len(e.MemoryIDs) > 0 { // those that exist here
+			if len(e.MemoryIDs) > 0 { // only those that exist here
 				found, err := s.memory.DecayingTx(ctx, tx, uuid.Nil, len(e.MemoryIDs), e.MemoryIDs...)
 				if err != nil {
 					return err

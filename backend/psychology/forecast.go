@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-// find reads a memory, an entry or a layer as decay sees it.
+// find loads a memory, an entry or a layer as an item.
 func (s *Service) find(tx *storage.Tx, conf Settings, id *uuid.UUID, layer int) (x item, it Item, err error) {
 	ctx := tx.Context()
 	switch {
@@ -46,7 +46,7 @@ func (s *Service) find(tx *storage.Tx, conf Settings, id *uuid.UUID, layer int) 
 	return x, it, s.titles(tx, []*Item{&it})
 }
 
-// titles fills in the titles of memories.
+// titles sets the titles of memories.
 func (s *Service) titles(tx *storage.Tx, items []*Item) error {
 	var ids []uuid.UUID
 	for _, it := range items {
@@ -66,8 +66,8 @@ func (s *Service) titles(tx *storage.Tx, items []*Item) error {
 	return err
 }
 
-// Forecast shows how a memory, an entry or a layer will fade, and what pinning, another tier or
-// reviews would change. Its value for now is what every other method reports.
+// Forecast returns how a memory, an entry or a layer will decay, and what pinning, another tier or
+// reviews would change. Its current value equals that of all other methods.
 func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastResult, err error) {
 	if p.Points == 0 {
 		p.Points = 60
@@ -116,19 +116,19 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 		}
 		now := conf.retention(was, tx.Now)
 		switch {
-		case x.pinned && !was.pinned: // it keeps what it has at the moment of pinning
-			if it.Kind == "memory" { // pinning one confirms it
+		case x.pinned && !was.pinned: // it keeps the retention at the moment of pinning
+			if it.Kind == "memory" { // pinning a memory confirms it
 				now += gains["confirm"] * (1 - now)
 			}
 			x.stored = &now
-		case !x.pinned && was.pinned: // it fades from there
+		case !x.pinned && was.pinned: // it decays from there
 			x.strength, x.anchor = now, tx.Now
 		}
 		it.Retention = conf.retention(was, tx.Now)
 		out = ForecastResult{Law: LawOf(x.layer), Floor: min(conf.floor(x), x.strength), Crossings: []Fading{}, Reason: reason(conf, x, it.Kind, tx.Now), Item: it, PlannedReviews: plan}
 		step := to.Sub(from) / time.Duration(p.Points-1)
 		since := from.Add(-1)
-		cross := func(until time.Time) { // what x crosses until then
+		cross := func(until time.Time) { // the threshold crossings of x until a time
 			for _, t := range append(slices.Clone(thresholds), out.Floor) {
 				if at, ok := conf.crosses(x, t); ok && t > 0 && t < x.strength && at.After(since) && !at.After(until) {
 					out.Crossings = append(out.Crossings, Fading{t, at})
@@ -153,10 +153,10 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 	})
 }
 
-// reviewGain is how much of what was lost a review brings back.
+// reviewGain is the fraction of the lost retention that a review restores.
 const reviewGain = 0.3
 
-// reviewed is x after a review.
+// reviewed returns x after a review.
 func reviewed(conf Settings, x item, at time.Time) item {
 	r := conf.retention(x, at)
 	x.strength, x.anchor = min(1, r+reviewGain*(1-r)), at
@@ -166,7 +166,7 @@ func reviewed(conf Settings, x item, at time.Time) item {
 	return x
 }
 
-// reason says in a sentence why x has the retention that it has.
+// reason explains the retention of x in a sentence.
 func reason(conf Settings, x item, kind string, now time.Time) string {
 	switch {
 	case !conf.Enabled || !conf.DecayEnabled:
@@ -206,7 +206,8 @@ func reason(conf Settings, x item, kind string, now time.Time) string {
 	return fmt.Sprintf("%s; %s%s%s %s in about %s.", since, noun, layers[x.layer].name, tier, verb, unit)
 }
 
-// Fading lists memories and entries that fall below 0.3 soon, and those that a person planned to review, soonest first.
+// Fading lists memories and entries that will soon fall below 0.3, and those with planned reviews,
+// soonest first.
 func (s *Service) Fading(ctx context.Context, p FadingParams) (FadingResult, error) {
 	out := FadingResult{Items: []FadingItem{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {

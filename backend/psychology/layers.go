@@ -20,13 +20,13 @@ import (
 	"helix/backend/storage"
 )
 
-// layerSpec is what is fixed of a layer.
+// layerSpec holds the fixed properties of a layer.
 type layerSpec struct {
 	name, theory string
 	law          Law
 }
 
-// layers 1 to 7; index 0 holds the law of anything else.
+// layers 1 to 7; index 0 is the law of everything else.
 var layers = [8]layerSpec{
 	{law: Law{Ebbinghaus, 168}},
 	{"Narrative Core", "McAdams, life story", Law{Exponential, 720}},
@@ -38,7 +38,7 @@ var layers = [8]layerSpec{
 	{"Purpose Engine", "Frankl, logotherapy; ikigai", Law{Ebbinghaus, 1440}},
 }
 
-// Texts holds the theories behind the layers, in English, by key.
+// Texts returns the English descriptions of the theories behind the layers, by key.
 func Texts() map[string]string {
 	out := map[string]string{}
 	for i, l := range layers[1:] {
@@ -47,12 +47,12 @@ func Texts() map[string]string {
 	return out
 }
 
-// Kind describes one kind of entry.
+// Kind is a kind of entry.
 type Kind struct {
 	Kind   string          `json:"kind"`
 	Layer  int             `json:"layer"`
 	Title  string          `json:"title"`
-	Schema json.RawMessage `json:"schema"` // JSON Schema of its data; other keys are kept
+	Schema json.RawMessage `json:"schema"` // JSON Schema of its data; additional keys are kept
 
 	check *schema.Schema
 }
@@ -60,7 +60,7 @@ type Kind struct {
 //go:embed kinds.json
 var kindsJSON []byte
 
-// readKinds reads the kinds. One without a schema has that of the next one.
+// readKinds loads the kinds. A kind without a schema uses that of the next one.
 func readKinds() (list []Kind) {
 	if err := json.Unmarshal(kindsJSON, &list); err != nil {
 		panic(err) // embedded
@@ -78,7 +78,7 @@ func readKinds() (list []Kind) {
 	return list
 }
 
-// kindOf finds a kind of a layer.
+// kindOf returns a kind of a layer.
 func (s *Service) kindOf(layer int, kind string) (Kind, error) {
 	if err := checkLayer(layer); err != nil {
 		return Kind{}, err
@@ -95,7 +95,7 @@ func (s *Service) kindOf(layer int, kind string) (Kind, error) {
 	return Kind{}, fault.InvalidField("kind", fault.CodeInvalid, "Layer %d has entries of the kinds %v, not %q.", layer, names, kind)
 }
 
-// checkData checks the data of an entry.
+// checkData validates the data of an entry.
 func (k Kind) checkData(ctx context.Context, data json.RawMessage) error {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(data, &parts); err == nil && len(data)-len(parts["earlier"]) > maxData || len(data) > 3*maxData {
@@ -108,7 +108,7 @@ func (k Kind) checkData(ctx context.Context, data json.RawMessage) error {
 	if _, ok := v.(map[string]any); !ok {
 		return fault.InvalidField("data", fault.CodeInvalid, "The data of an entry is a JSON object.")
 	}
-	if k.check == nil { // any object
+	if k.check == nil { // any object is valid
 		return nil
 	}
 	found, err := schema.Mismatches(k.check.Check(ctx, v))
@@ -132,7 +132,7 @@ func checkLayer(n int) error {
 	return nil
 }
 
-// layerRow is the stored part of a layer.
+// layerRow is a stored layer.
 type layerRow struct {
 	id          uuid.UUID
 	number      int
@@ -154,7 +154,7 @@ func (r layerRow) item() item {
 	return item{layer: r.number, strength: r.strength, tier: "medium", anchor: anchor, stored: r.stored}
 }
 
-// layerRows returns the layers of the caller that are stored, by number; version 0: it is not.
+// layerRows returns the stored layers of the caller by number. Version 0 means that a layer is not stored.
 func layerRows(tx *storage.Tx, user uuid.UUID) (rows [8]layerRow, err error) {
 	for n := range rows {
 		rows[n] = layerRow{number: n, strength: 1, enabled: true, created: tx.Now, lastUpdated: tx.Now}
@@ -170,7 +170,7 @@ func layerRows(tx *storage.Tx, user uuid.UUID) (rows [8]layerRow, err error) {
 		})
 }
 
-// ensureLayers creates the layers of a user that are missing.
+// ensureLayers creates the missing layers of a user.
 func (s *Service) ensureLayers(tx *storage.Tx, user uuid.UUID) error {
 	rows, err := layerRows(tx, user)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Service) ensureLayers(tx *storage.Tx, user uuid.UUID) error {
 	return nil
 }
 
-// layer builds the wire form of a layer with its entries.
+// layer returns the wire form of a layer with its entries.
 func (s *Service) layer(conf Settings, r layerRow, entries []Entry, now time.Time) Layer {
 	spec := layers[r.number]
 	l := Layer{
@@ -239,7 +239,7 @@ func (s *Service) GetAllLayers(ctx context.Context, _ struct{}) (LayersResult, e
 	return LayersResult{all}, err
 }
 
-// allLayers reads one layer, or with 0 all of them.
+// allLayers reads one layer; with only 0, all of them.
 func (s *Service) allLayers(ctx context.Context, only int) (out []Layer, err error) {
 	return out, s.db.Read(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
@@ -265,7 +265,8 @@ func (s *Service) allLayers(ctx context.Context, only int) (out []Layer, err err
 	})
 }
 
-// UpdateLayer changes what a person wrote of a layer, its initial strength, or whether it fades.
+// UpdateLayer changes the text that a person wrote for a layer, its initial strength, or
+// whether it decays.
 func (s *Service) UpdateLayer(ctx context.Context, p UpdateLayerParams) (out Layer, err error) {
 	if err := checkLayer(p.LayerNumber); err != nil {
 		return out, err
@@ -321,8 +322,8 @@ func (s *Service) UpdateLayer(ctx context.Context, p UpdateLayerParams) (out Lay
 	return s.GetLayer(ctx, LayerParams{p.LayerNumber})
 }
 
-// rebase makes everything in some layers keep the retention that it has, which conf gives: before
-// they are switched off, or with on, to fade from there after they were off.
+// rebase fixes the retention of everything in some layers at its current value under conf: before
+// the layers are switched off or, with on, so that it decays from there after they were off.
 func (s *Service) rebase(tx *storage.Tx, conf Settings, on bool, in map[int]bool) error {
 	ctx := tx.Context()
 	user := identity.UserID(ctx)
@@ -378,7 +379,7 @@ func (s *Service) rebase(tx *storage.Tx, conf Settings, on bool, in map[int]bool
 	}
 }
 
-// LayerStatus says how complete layers are, and what cannot be read.
+// LayerStatus returns how complete layers are, and which entries cannot be read.
 func (s *Service) LayerStatus(ctx context.Context, p StatusParams) (StatusResult, error) {
 	out := StatusResult{Layers: []LayerStatus{}}
 	if p.LayerNumber != 0 {
@@ -421,8 +422,8 @@ func (l Layer) status() LayerStatus {
 	return st
 }
 
-// layerSums is what an overview says of the entries of a layer. Of the entries themselves it keeps those that say how
-// complete the layer is: one of each kind, and the first one that can't be read.
+// layerSums collects the data of an overview of a layer. Of the entries it keeps only those needed
+// to determine how complete the layer is: one of each kind, and the first that cannot be read.
 type layerSums struct {
 	entries, fading int
 	reinforced      *time.Time
@@ -431,7 +432,7 @@ type layerSums struct {
 	trust           []float64
 }
 
-// namedEntries is how many entries the summary of a layer names.
+// namedEntries is the number of entries named in the summary of a layer.
 const namedEntries = 3
 
 func (l *layerSums) add(e *Entry) {
@@ -480,7 +481,7 @@ func (s *Service) Overview(ctx context.Context, _ struct{}) (out Overview, err e
 			return err
 		}
 		var sums [8]layerSums
-		if err := s.brief(tx, out.Settings, func(layer int, e *Entry) { sums[layer].add(e) }); err != nil {
+		if err := s.visitEntries(tx, out.Settings, func(layer int, e *Entry) { sums[layer].add(e) }); err != nil {
 			return err
 		}
 		for n := 1; n <= 7; n++ {

@@ -14,31 +14,32 @@ import (
 )
 
 const (
-	maxReviews = 50                  // planned of one item
-	overdueFor = 30 * 24 * time.Hour // how long a review that was missed is listed
+	maxReviews = 50                  // planned per item
+	overdueFor = 30 * 24 * time.Hour // how long a missed review is listed
 	reviewsAct = "psychology reviews"
 )
 
-// PlanReviewsParams say when an item is to be revisited.
+// PlanReviewsParams sets when an item is to be reviewed.
 type PlanReviewsParams struct {
 	ID uuid.UUID   `json:"id"` // of a memory or an entry
-	At []time.Time `json:"at"` // from now on, at most 50, one a day; these replace those that were planned before
+	At []time.Time `json:"at"` // in the future, at most 50, one per day; they replace the planned ones
 }
 
-// PlanReviewsResult lists what is planned, and how to take the plan back.
+// PlanReviewsResult contains the planned reviews, and a token to undo the change.
 type PlanReviewsResult struct {
 	Reviews   []time.Time `json:"reviews"`
 	UndoToken string      `json:"undoToken,omitempty"`
 }
 
-// plannedUndo is what was planned for an item before.
+// plannedUndo holds the previously planned reviews of an item.
 type plannedUndo struct {
 	ID uuid.UUID   `json:"id"`
 	At []time.Time `json:"at"`
 }
 
-// PlanReviews stores when a person means to revisit a memory or an entry. Forecasts show it, and the list of what
-// fades names what is due. A plan reinforces nothing: the review does. It can be undone.
+// PlanReviews stores when a person plans to review a memory or an entry. Forecasts take the plan
+// into account, and the list of fading items includes what is due. The plan itself reinforces
+// nothing. It can be undone.
 func (s *Service) PlanReviews(ctx context.Context, p PlanReviewsParams) (out PlanReviewsResult, err error) {
 	if len(p.At) > maxReviews {
 		return out, fault.InvalidField("at", fault.CodeRange, "At most %d reviews of one item can be planned.", maxReviews)
@@ -74,7 +75,7 @@ func (s *Service) PlanReviews(ctx context.Context, p PlanReviewsParams) (out Pla
 	})
 }
 
-// planned are the reviews of an item that are still to come.
+// planned returns the future reviews of an item.
 func planned(tx *storage.Tx, user, id uuid.UUID) (out []time.Time, err error) {
 	out = []time.Time{}
 	return out, tx.Select(`SELECT at FROM planned_reviews WHERE user_id = ? AND item_id = ? AND at > ? AND deleted_at IS NULL ORDER BY at`, user, id, tx.Now).Each(func(r storage.Row) error {
@@ -85,7 +86,7 @@ func planned(tx *storage.Tx, user, id uuid.UUID) (out []time.Time, err error) {
 	})
 }
 
-// plan replaces the reviews of an item that are still to come.
+// plan replaces the future reviews of an item.
 func (s *Service) plan(tx *storage.Tx, user, item uuid.UUID, at []time.Time) error {
 	if _, err := tx.Exec(`UPDATE planned_reviews SET deleted_at = ?1, updated_at = ?1 WHERE user_id = ?2 AND item_id = ?3 AND at > ?1 AND deleted_at IS NULL`, tx.Now, user, item); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (s *Service) plan(tx *storage.Tx, user, item uuid.UUID, at []time.Time) err
 	return nil
 }
 
-// undoPlan brings back what was planned before.
+// undoPlan restores the previously planned reviews.
 func (s *Service) undoPlan(tx *storage.Tx, user uuid.UUID, state []byte) error {
 	var was plannedUndo
 	if err := json.Unmarshal(state, &was); err != nil {
@@ -110,8 +111,8 @@ func (s *Service) undoPlan(tx *storage.Tx, user uuid.UUID, state []byte) error {
 	return s.plan(tx, user, was.ID, slices.DeleteFunc(was.At, func(at time.Time) bool { return !at.After(tx.Now) }))
 }
 
-// dueReviews lists the items whose review is planned until end, or was for the last 30 days and has not been made. Items that are
-// not there any more are left out.
+// dueReviews lists the items with a review planned before end, including missed ones of the last 30
+// days. Items that no longer exist are skipped.
 func (s *Service) dueReviews(tx *storage.Tx, user uuid.UUID, conf Settings, end time.Time) (out []FadingItem, err error) {
 	type review struct {
 		item uuid.UUID
@@ -128,7 +129,7 @@ func (s *Service) dueReviews(tx *storage.Tx, user uuid.UUID, conf Settings, end 
 		if err != nil {
 			return nil, err
 		}
-		if !of.anchor.Before(x.at.Truncate(24 * time.Hour)) { // it was made
+		if !of.anchor.Before(x.at.Truncate(24 * time.Hour)) { // the review was made
 			continue
 		}
 		it.Retention = conf.retention(of, tx.Now)

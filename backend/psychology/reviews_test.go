@@ -61,7 +61,7 @@ func TestPlannedReviewsShowInTheForecastUntilTheyAreMade(t *testing.T) {
 		t.Error(err)
 	}
 
-	// The list of what fades names the review of the memory until it is made.
+	// The list of fading items contains the review of the memory until it is made.
 	reviews := func() (n int) {
 		t.Helper()
 		soon, err := f.Fading(f.ctx, FadingParams{WithinDays: 61})

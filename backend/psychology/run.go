@@ -20,26 +20,26 @@ import (
 	"helix/backend/storage"
 )
 
-// decayRun is one evaluation of everything that fades of one user.
+// decayRun is one evaluation of everything of a user that decays.
 type decayRun struct {
 	s       *Service
 	user    uuid.UUID
 	conf    Settings
 	dry     bool
 	out     RunResult
-	expired []uuid.UUID // memories that mode hard takes
+	expired []uuid.UUID // memories to move to the trash in mode hard
 	access  func(context.Context, func(*storage.Tx) error) error
 }
 
-// update is an item whose retention is to be written.
+// update is an item whose retention must be stored.
 type update struct {
 	decayRow
 	now float64
 }
 
-// DecayRun evaluates the retention of all memories, entries and layers of the caller. Evaluating
-// again changes nothing: only the time since the last reinforcement counts. In mode hard it moves
-// what has been at its floor for long to the trash.
+// DecayRun computes the retention of all memories, entries and layers of the caller. It is
+// idempotent, because retention depends only on the time since the last reinforcement. In mode hard
+// it moves items that have been at their floor for the grace period to the trash.
 func (s *Service) DecayRun(ctx context.Context, p RunParams) (RunResult, error) {
 	user := identity.UserID(ctx)
 	s.mu.Lock()
@@ -91,8 +91,8 @@ func (r *decayRun) run(ctx context.Context) error {
 	return err
 }
 
-// batches does all batches, several in a transaction while nobody else wants to write: most of what a batch takes is
-// its commit. A batch that fails is taken back by itself; those before it stay.
+// batches runs all batches, several per transaction while nobody else wants to write, because most of the
+// time of a batch is its commit. A batch that fails is rolled back alone; those before it are kept.
 func (r *decayRun) batches(ctx context.Context, batch func(*storage.Tx, uuid.UUID) (uuid.UUID, bool, error)) error {
 	for after, more := uuid.Nil, true; more; {
 		var failed error
@@ -118,8 +118,7 @@ func (r *decayRun) batches(ctx context.Context, batch func(*storage.Tx, uuid.UUI
 	return nil
 }
 
-// trash moves those of the memories to the trash that are still to go: what was pinned or revisited
-// since they were read stays.
+// trash moves memories to the trash, except those that were pinned or reinforced since they were read.
 func (r *decayRun) trash(tx *storage.Tx, ids []uuid.UUID) error {
 	now, err := r.s.memory.DecayingTx(tx.Context(), tx, uuid.Nil, len(ids), ids...)
 	if err != nil {
@@ -140,7 +139,7 @@ func (r *decayRun) trash(tx *storage.Tx, ids []uuid.UUID) error {
 	return nil
 }
 
-// finish closes the record of the run, and says what it has done.
+// finish stores the end of the run and publishes it.
 func (r *decayRun) finish(ctx context.Context, failed error) error {
 	return r.s.db.Write(ctx, func(tx *storage.Tx) error {
 		skipped, err := json.Marshal(r.out.Skipped[:min(100, len(r.out.Skipped))])
@@ -176,8 +175,9 @@ func (r *decayRun) finish(ctx context.Context, failed error) error {
 	})
 }
 
-// evaluate computes the retention of items, notes what crossed a threshold, and returns what is to
-// be written: what moved by more than least or crossed, and what goes to the trash.
+// evaluate computes the retention of items, records threshold crossings, and returns what must be
+// stored: items whose retention changed by more than least or crossed a threshold, and items to
+// move to the trash.
 func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (write []update, trash []uuid.UUID, err error) {
 	var crossings [][6]any
 	for _, d := range rows {
@@ -225,7 +225,7 @@ func (r *decayRun) evaluate(tx *storage.Tx, rows []decayRow, least float64) (wri
 
 func (r *decayRun) layers(tx *storage.Tx) error {
 	if !r.dry {
-		// While the keys are locked no layer can be made; memories fade all the same.
+		// While the keys are locked no layer can be created, but memories decay anyway.
 		if err := r.s.ensureLayers(tx, r.user); err != nil && !fault.Is(err, fault.Unavailable) {
 			return err
 		}
@@ -247,7 +247,7 @@ func (r *decayRun) layers(tx *storage.Tx) error {
 	return nil
 }
 
-// entries evaluates the entries after an id, and gives the last one's.
+// entries evaluates a batch of entries after an id, and returns the last id.
 func (r *decayRun) entries(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, error) {
 	rows, err := decaying(tx, r.user, "id > ? ORDER BY id LIMIT ?", after[:], batchSize)
 	if err != nil || len(rows) == 0 {
@@ -280,7 +280,7 @@ func (r *decayRun) entries(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, er
 	return rows[len(rows)-1].id, len(rows) == batchSize, nil
 }
 
-// memories evaluates the memories after an id, and gives the last one's.
+// memories evaluates a batch of memories after an id, and returns the last id.
 func (r *decayRun) memories(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, error) {
 	ctx := tx.Context()
 	list, err := r.s.memory.DecayingTx(ctx, tx, after, batchSize)
@@ -308,7 +308,8 @@ func (r *decayRun) memories(tx *storage.Tx, after uuid.UUID) (uuid.UUID, bool, e
 	return rows[len(rows)-1].id, len(rows) == batchSize, nil
 }
 
-// expired reports whether mode hard takes x: it has been at its floor for the days of grace.
+// expired reports whether mode hard moves x to the trash, because it has been at its floor
+// for the grace period.
 func (s Settings) expired(x item, now time.Time) bool {
 	if s.Mode != "hard" || s.frozen(x) || x.tier == "critical" || x.tier == "high" && s.PreserveHighSalience {
 		return false
@@ -317,7 +318,7 @@ func (s Settings) expired(x item, now time.Time) bool {
 	return ok && !now.Before(at.AddDate(0, 0, s.HardGraceDays))
 }
 
-// RestoreFromDecay brings back what decay, or a person, moved to the trash, and reinforces it.
+// RestoreFromDecay restores and reinforces items that decay, or a person, moved to the trash.
 func (s *Service) RestoreFromDecay(ctx context.Context, p RestoreParams) (out UndoResult, err error) {
 	ids := p.IDs
 	if p.RunID != nil {
@@ -348,7 +349,7 @@ func (s *Service) RestoreFromDecay(ctx context.Context, p RestoreParams) (out Un
 				continue
 			case err != nil:
 				return err
-			case deleted == nil: // it was restored already
+			case deleted == nil: // already restored
 				continue
 			}
 			if _, err := tx.Exec(`UPDATE psychology_entries SET deleted_at = NULL, updated_at = ?, version = version + 1 WHERE id = ?`, tx.Now, id); err != nil {
@@ -387,7 +388,7 @@ func (s *Service) RestoreFromDecay(ctx context.Context, p RestoreParams) (out Un
 	for chunk := range slices.Chunk(rest, 100) {
 		r, err := s.memory.Restore(ctx, memory.IDsParams{IDs: texts(chunk)})
 		if fault.Is(err, fault.NotFound) && p.RunID != nil {
-			continue // purged since
+			continue // purged in the meantime
 		}
 		if err != nil {
 			return out, err
@@ -402,7 +403,7 @@ func (s *Service) RestoreFromDecay(ctx context.Context, p RestoreParams) (out Un
 	return out, nil
 }
 
-// crossing is the lowest threshold between two retentions, the floor among them; 0: none.
+// crossing returns the lowest threshold between two retentions, including the floor; 0 if none.
 func crossing(was, now, floor float64) (crossed float64) {
 	low, high := min(was, now), max(was, now)
 	for _, t := range append(slices.Clone(thresholds), floor) {

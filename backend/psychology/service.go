@@ -21,14 +21,14 @@ const (
 	defaultRate  = 0.95
 	defaultFloor = 0.1
 	batchSize    = 1000
-	batchesHeld  = 20   // most batches in a transaction
-	leastChange  = 0.01 // smaller changes of a memory are not written
+	batchesHeld  = 20   // maximum number of batches per transaction
+	leastChange  = 0.01 // smaller changes of a memory are not stored
 	longest      = 2 * 366 * 24 * time.Hour
 	keptHistory  = 180 * 24 * time.Hour
 	keptTrash    = 30 * 24 * time.Hour
 )
 
-// Memory is what psychology reads and changes of memories.
+// Memory provides access to memories.
 type Memory interface {
 	DecayingTx(ctx context.Context, tx *storage.Tx, after uuid.UUID, limit int, ids ...uuid.UUID) ([]memory.Decaying, error)
 	RetainTx(ctx context.Context, tx *storage.Tx, list []memory.Retained) (int, error)
@@ -42,7 +42,7 @@ type Memory interface {
 	Undo(ctx context.Context, p memory.UndoParams) (memory.CountResult, error)
 }
 
-// Patterns is what psychology reads of what synthesis has found.
+// Patterns provides access to the patterns found by synthesis.
 type Patterns interface {
 	Pattern(ctx context.Context, p synthesis.PatternParams) (synthesis.Pattern, error)
 	Feedback(ctx context.Context, p synthesis.FeedbackParams) (synthesis.FeedbackResult, error)
@@ -52,13 +52,13 @@ type Patterns interface {
 // Options configure a Service.
 type Options struct {
 	Logger   *slog.Logger
-	Patterns Patterns                         // nil: nothing is proposed
+	Patterns Patterns                         // nil: there are no proposals
 	Dir      string                           // folder of the person's own files
-	Owner    func() uuid.UUID                 // whose that folder is; nil: everyone's
-	NextRun  func(context.Context) *time.Time // when decay is evaluated next; nil: not known
+	Owner    func() uuid.UUID                 // owner of that folder; nil: every user
+	NextRun  func(context.Context) *time.Time // when decay runs next; nil: unknown
 }
 
-// Service holds the psychology of all users of this device.
+// Service manages the psychology of all users of this device.
 type Service struct {
 	db     *storage.DB
 	memory Memory
@@ -69,7 +69,7 @@ type Service struct {
 	running map[uuid.UUID]bool
 }
 
-// New makes the service.
+// New returns a Service on db.
 func New(db *storage.DB, m Memory, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -77,7 +77,7 @@ func New(db *storage.DB, m Memory, o Options) *Service {
 	return &Service{db: db, memory: m, o: o, kinds: sync.OnceValue(readKinds), running: map[uuid.UUID]bool{}}
 }
 
-// Retention says how long runs and crossings are kept, and deleted entries.
+// Retention returns the retention policies of runs, crossings and deleted entries.
 func Retention() []storage.Retention {
 	return []storage.Retention{
 		{Table: "memory_decay_history", Time: "at", Age: keptHistory},
@@ -95,7 +95,7 @@ func defaults() Settings {
 	return s
 }
 
-// on reports whether a layer fades; memories without one count as layer 1.
+// on reports whether a layer decays. Memories without a layer count as layer 1.
 func (s Settings) on(layer int) bool {
 	on, known := s.Layers[strconv.Itoa(cmp.Or(layer, 1))]
 	return on || !known
@@ -115,7 +115,7 @@ func settings(tx *storage.Tx, user uuid.UUID) (Settings, error) {
 	return s, err
 }
 
-// change sets what p has, except for the layers.
+// change applies p, except for the layers.
 func (s *Settings) change(p SettingsParams) {
 	set(&s.Enabled, p.Enabled)
 	set(&s.DecayEnabled, p.DecayEnabled)
@@ -129,7 +129,8 @@ func (s *Settings) change(p SettingsParams) {
 	set(&s.Proposals, p.Proposals)
 }
 
-// RetentionOf computes what is left of memories of a user: what every method here reports too.
+// RetentionOf returns a function that computes the retention of a user's memories, with the same
+// result as all methods of this package.
 func RetentionOf(tx *storage.Tx, user uuid.UUID) (func(memory.Decaying) float64, error) {
 	conf, err := settings(tx, user)
 	return func(d memory.Decaying) float64 { return conf.retention(itemOf(d), tx.Now) }, err
@@ -144,7 +145,7 @@ func (s *Service) Settings(ctx context.Context, _ struct{}) (out Settings, err e
 	return out, err
 }
 
-// UpdateSettings changes settings. Nothing is computed until the next run.
+// UpdateSettings changes settings. Retentions are not recomputed before the next run.
 func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Settings, err error) {
 	for l := range p.Layers {
 		if n, err := strconv.Atoi(l); err != nil || checkLayer(n) != nil {
@@ -191,7 +192,7 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 	})
 }
 
-// switchLayers switches layers on or off.
+// switchLayers switches the decay of layers on or off.
 func (s *Service) switchLayers(tx *storage.Tx, user uuid.UUID, on map[string]bool) error {
 	if len(on) == 0 {
 		return nil
@@ -235,7 +236,7 @@ func set[T any](to, from *T) {
 	}
 }
 
-// layerOf is the layer by whose law a memory fades.
+// layerOf returns the layer whose law applies to a memory.
 func layerOf(d memory.Decaying) int { return cmp.Or(d.Layer, 1) }
 
 func itemOf(d memory.Decaying) item {

@@ -39,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{New(db, mem, Options{Dir: t.TempDir(), Owner: func() uuid.UUID { return db.LocalUser().ID }}), db, mem, storagetest.Ctx(t, db), storagetest.OtherUser(t, db), t}
 }
 
-// old stores a memory whose last reinforcement was some hours ago.
+// old stores a memory whose last reinforcement was hours ago.
 func (f *fixture) old(ctx context.Context, hours float64, tier string, layer int) uuid.UUID {
 	f.t.Helper()
 	p := memory.AddParams{Content: "text " + uuid.NewString(), SalienceTier: tier}
@@ -70,7 +70,7 @@ func (f *fixture) run(p RunParams) RunResult {
 	return r
 }
 
-// row is what decay may and may not change of a memory.
+// row returns what decay may change of a memory, and the rest, which it may not.
 func (f *fixture) row(id uuid.UUID) (retention *float64, rest string) {
 	f.t.Helper()
 	if err := f.db.Read(f.ctx, func(tx *storage.Tx) error {
@@ -125,8 +125,8 @@ func TestDecayRunWritesRetentionAlone(t *testing.T) {
 	}
 }
 
-// Many runs give what one gives.
-func TestFrequencyNeverMatters(t *testing.T) {
+// Many runs have the same result as one.
+func TestNumberOfRunsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	often, once := f.old(f.ctx, 0, "medium", 0), f.old(f.ctx, 0, "medium", 0)
@@ -235,8 +235,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Every read of a memory reports what is left of it now, whether a run was ever made or not: the forecast, memory.*
-// and search agree. Pinning, reviews and edits build on that, not on the last run.
+// Every read of a memory reports the current retention, whether or not there was a run: the forecast,
+// memory.* and search agree. Pinning, reviews and edits use that value, not the one of the last run.
 func TestMemoriesReportTheRetentionOfNow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -244,7 +244,7 @@ func TestMemoriesReportTheRetentionOfNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, evaluated := range []bool{false, true} {
-		const hours = 10_000 // by a law of power: the time between two calls does not show
+		const hours = 10_000 // under a power law: the time between two calls does not matter
 		id := f.old(f.ctx, hours, "low", 3)
 		if evaluated { // long ago
 			f.exec(`UPDATE memories SET retention = 0.9, decayed_at = created_at WHERE id = ?`, id)

@@ -22,21 +22,21 @@ import (
 	"helix/backend/storage"
 )
 
-// soulFile is where the soul stands in the folder of the person's own files.
+// soulFile is the path of the soul in the folder of the person's own files.
 const soulFile = "soul/HELIX_SOUL.md"
 
 const (
 	maxSoul   = 64 << 10
-	soulShown = 8000 // characters that enter a prompt
+	soulShown = 8000 // characters included in a prompt
 )
 
-// soulTemplate is what a new installation begins with.
+// soulTemplate is the soul of a new installation.
 //
 //go:embed soul.md
 var soulTemplate string
 
-// GetSoul returns the soul: what the assistant should know of the person and how it should speak.
-// A change that the person made in the file becomes a revision.
+// GetSoul returns the soul: what the assistant should know about the person and how it should
+// speak. If the person has edited the file, the new text becomes a revision.
 func (s *Service) GetSoul(ctx context.Context, _ struct{}) (out Soul, err error) {
 	if err := s.syncSoulFile(ctx); err != nil {
 		return out, err
@@ -47,8 +47,8 @@ func (s *Service) GetSoul(ctx context.Context, _ struct{}) (out Soul, err error)
 	})
 }
 
-// syncSoulFile makes a revision of what the person wrote into the file. A file that can't be used
-// changes nothing; one that holds an earlier revision is written again.
+// syncSoulFile stores the content of the file as a revision if the person has edited it. An
+// unusable file is ignored; a file with an earlier revision is rewritten.
 func (s *Service) syncSoulFile(ctx context.Context) error {
 	text, there := s.readSoulFile(ctx)
 	if !there {
@@ -64,7 +64,7 @@ func (s *Service) syncSoulFile(ctx context.Context) error {
 			return err
 		}
 		for _, r := range old {
-			if r.Text == text { // the file is behind: another device has changed the soul
+			if r.Text == text { // the file is out of date: another device has changed the soul
 				if now, err = s.soul(tx); err != nil {
 					return err
 				}
@@ -76,7 +76,7 @@ func (s *Service) syncSoulFile(ctx context.Context) error {
 	})
 }
 
-// ownsFiles reports whether the folder of own files is the caller's.
+// ownsFiles reports whether the caller owns the folder of own files.
 func (s *Service) ownsFiles(ctx context.Context) bool {
 	return s.o.Owner == nil || s.o.Owner() == identity.UserID(ctx)
 }
@@ -85,7 +85,7 @@ func errNotOwner() error {
 	return fault.Deniedf("The folder of files belongs to another user of this device.")
 }
 
-// UpdateSoul replaces the soul. Only a person in a session of their own can do that.
+// UpdateSoul replaces the soul. Only a person in a session of their own may do that.
 func (s *Service) UpdateSoul(ctx context.Context, p UpdateSoulParams) (out Soul, err error) {
 	caller, _ := identity.From(ctx)
 	switch caller.Client {
@@ -145,7 +145,7 @@ func (s *Service) revisions(tx *storage.Tx, limit, offset int) ([]SoulRevision, 
 		})
 }
 
-// soul reads the stored soul; version 0 is the template.
+// soul returns the stored soul. Version 0 is the template.
 func (s *Service) soul(tx *storage.Tx) (out Soul, err error) {
 	out = Soul{Text: soulTemplate, Path: filepath.Join(s.o.Dir, filepath.FromSlash(soulFile)), sha: hashText(soulTemplate), Shown: soulShown}
 	var id uuid.UUID
@@ -195,7 +195,7 @@ func hashText(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// root opens the folder of the person's own files; no path leaves it, not even by a symbolic link.
+// root opens the folder of the person's own files. No path can escape it, not even by a symbolic link.
 func (s *Service) root(create bool) (*os.Root, error) {
 	if create {
 		if err := os.MkdirAll(s.o.Dir, 0o700); err != nil {
@@ -209,7 +209,7 @@ func (s *Service) root(create bool) (*os.Root, error) {
 	return r, nil
 }
 
-// readSoulFile reads the file of the soul; there is false for one that is missing or can't be used.
+// readSoulFile reads the file of the soul. there is false if it is missing or unusable.
 func (s *Service) readSoulFile(ctx context.Context) (text string, there bool) {
 	if !s.ownsFiles(ctx) {
 		return "", false
@@ -250,7 +250,7 @@ func readSmall(r *os.Root, name string, limit int64) ([]byte, error) {
 	return r.ReadFile(filepath.FromSlash(name))
 }
 
-// writeFile replaces a file in one step: after a crash it holds the old content or the new one.
+// writeFile replaces a file atomically: after a crash it has either the old or the new content.
 func writeFile(r *os.Root, name string, content []byte) (err error) {
 	name = filepath.FromSlash(name)
 	if err := r.MkdirAll(filepath.FromSlash(path.Dir(filepath.ToSlash(name))), 0o700); err != nil {

@@ -12,8 +12,8 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// Two devices reinforce and edit the same entry without knowing of each other: the counts add up, the later anchor
-// wins, and both find the same retention at the same time.
+// Two devices reinforce and edit the same entry independently: the counts are added, the later
+// anchor is used, and both compute the same retention for the same time.
 func TestTwoDevicesAgreeAfterAnExchange(t *testing.T) {
 	t.Parallel()
 	a, b := newFixture(t), newFixture(t)

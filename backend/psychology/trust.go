@@ -20,7 +20,7 @@ type trustDimension struct {
 	weight float64
 }
 
-// trustDimensions and what each counts for in the overall trust.
+// trustDimensions with their weights in the overall trust.
 var trustDimensions = []trustDimension{{"competence", 0.20}, {"integrity", 0.25}, {"benevolence", 0.20}, {"predictability", 0.15}, {"vulnerabilitySafety", 0.20}}
 
 type trustStage struct {
@@ -30,7 +30,7 @@ type trustStage struct {
 	pace                      float64
 }
 
-// trustStages in order; each needs all three of its lines.
+// trustStages in ascending order. Each requires all three of its minimums.
 var trustStages = []trustStage{
 	{"pre_attachment", 0, 0, 0, 0.5}, {"early_trust", 0.15, 10, 0, 0.6}, {"attachment_forming", 0.30, 25, 5, 0.75},
 	{"secure_attachment", 0.50, 50, 10, 1}, {"deep_secure", 0.70, 100, 20, 1.3}, {"primary_attachment", 0.85, 150, 30, 1.5},
@@ -39,12 +39,12 @@ var trustStages = []trustStage{
 const (
 	trustStart  = 0.1
 	trustStep   = 0.05
-	stageMargin = 0.05 // a stage is left only this far below its line
+	stageMargin = 0.05 // a stage is left only this far below its minimum
 )
 
 var tierTrust = map[string]float64{"critical": 1, "high": 0.75, "medium": 0.5, "low": 0.25}
 
-// Trust is how far a person is trusted, each value 0 to 1.
+// Trust is how much a person is trusted, each value 0 to 1.
 type Trust struct {
 	Competence          float64 `json:"competence"`
 	Integrity           float64 `json:"integrity"`
@@ -54,8 +54,8 @@ type Trust struct {
 	Overall             float64 `json:"overall"`
 }
 
-// TrustState is what interactions have made of the trust in a person. The stage is for tone and
-// proposals only: it grants no permission.
+// TrustState is the trust in a person that results from interactions. The stage only affects tone
+// and proposals; it grants no permission.
 type TrustState struct {
 	Trust                    Trust  `json:"trust"`
 	Stage                    string `json:"stage"`
@@ -86,7 +86,7 @@ func (t *TrustState) overall() float64 {
 	return t.Trust.Overall
 }
 
-// apply counts one interaction. Evidence that is not known changes no trust.
+// apply applies one interaction. Unknown evidence does not change trust.
 func (t *TrustState) apply(x interaction) {
 	t.Interactions++
 	if x.tier == "high" || x.tier == "critical" {
@@ -123,7 +123,7 @@ func (t *TrustState) reaches(stage int, overall float64) bool {
 	return overall >= s.trust && t.Interactions >= s.interactions && t.HighSalienceInteractions >= s.highSalient
 }
 
-// replay computes trust from interactions in the order of time.
+// replay computes trust from interactions in chronological order.
 func replay(list []interaction) TrustState {
 	t := newTrust()
 	for _, x := range list {
@@ -132,8 +132,8 @@ func replay(list []interaction) TrustState {
 	return t
 }
 
-// faded is the trust at a time when trust decays: above its start it fades by the law of layer 3
-// from the last interaction, to no lower than half its peak.
+// faded returns the trust at a time if trust decays: above its initial value it decays by the law
+// of layer 3 since the last interaction, to no lower than half its peak.
 func (t TrustState) faded(conf Settings, now time.Time) Trust {
 	out := t.Trust
 	if !conf.TrustDecay || t.last.IsZero() {
@@ -158,7 +158,7 @@ type interaction struct {
 	tier      string
 }
 
-// interactions of a person in the order of time.
+// interactions returns the interactions with a person in chronological order.
 func interactions(tx *storage.Tx, user, person uuid.UUID) ([]interaction, error) {
 	return storage.Collect(tx.Select(`SELECT id, at, coalesce(dimension, ''), evidence, salience_tier FROM trust_interactions WHERE user_id = ? AND person_id = ? AND deleted_at IS NULL ORDER BY at, id`, user, person), func(r storage.Row) (x interaction, err error) {
 		err = r.Scan(&x.id, storage.Time(&x.at), &x.dimension, &x.evidence, &x.tier)
@@ -166,7 +166,7 @@ func interactions(tx *storage.Tx, user, person uuid.UUID) ([]interaction, error)
 	})
 }
 
-// readInteractions reads interactions of the caller with their notes.
+// readInteractions returns interactions of the caller with their notes.
 func (s *Service) readInteractions(tx *storage.Tx, where string, args ...any) ([]Interaction, error) {
 	return storage.Collect(tx.Select(`SELECT id, person_id, at, coalesce(dimension, ''), evidence, salience_tier, note, memory_id, before, after FROM trust_interactions WHERE user_id = ? AND deleted_at IS NULL AND `+where,
 		append([]any{identity.UserID(tx.Context())}, args...)...), func(r storage.Row) (x Interaction, err error) {
@@ -180,7 +180,7 @@ func (s *Service) readInteractions(tx *storage.Tx, where string, args ...any) ([
 	})
 }
 
-// insertInteraction stores an interaction; one that is there stays as it is.
+// insertInteraction stores an interaction. An existing one is not changed.
 func (s *Service) insertInteraction(tx *storage.Tx, x Interaction) (err error) {
 	var note []byte
 	if x.Note != "" {
@@ -197,7 +197,7 @@ func (s *Service) insertInteraction(tx *storage.Tx, x Interaction) (err error) {
 	return err
 }
 
-// trustOf is the trust stored in an entry of a person; nil for others.
+// trustOf returns the trust stored in the entry of a person, or nil for other entries.
 func trustOf(e Entry) *TrustState {
 	if e.Kind != "person" || e.Problem != "" {
 		return nil
@@ -209,8 +209,8 @@ func trustOf(e Entry) *TrustState {
 	return &t
 }
 
-// RecordInteraction counts something that happened with a person, and explains what it changed.
-// With replaces, it corrects an earlier one: trust is computed from the corrected log.
+// RecordInteraction records an interaction with a person and explains its effect. With replaces, it
+// corrects an earlier one, and trust is recomputed from the corrected log.
 func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (out InteractionResult, err error) {
 	if _, ok := tierTrust[p.SalienceTier]; !ok {
 		return out, fault.InvalidField("salienceTier", fault.CodeInvalid, "The tier is critical, high, medium or low, not %q.", p.SalienceTier)
@@ -285,8 +285,8 @@ func (s *Service) RecordInteraction(ctx context.Context, p InteractionParams) (o
 	})
 }
 
-// computedTrust is the data of a person with the trust that the interactions give; nobody writes it
-// by hand.
+// computedTrust returns the data of a person with the trust computed from the interactions. It
+// overwrites trust in the data, which cannot be set directly.
 func (s *Service) computedTrust(tx *storage.Tx, person uuid.UUID, data json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -309,7 +309,7 @@ func (s *Service) computedTrust(tx *storage.Tx, person uuid.UUID, data json.RawM
 	return json.Marshal(fields)
 }
 
-// storeTrust writes the trust that the interactions give into the entry of a person.
+// storeTrust stores the computed trust in the entry of a person.
 func (s *Service) storeTrust(tx *storage.Tx, person entryRow) error {
 	data, err := s.computedTrust(tx, person.ID, person.Data)
 	if err != nil {
@@ -328,7 +328,7 @@ func (s *Service) storeTrust(tx *storage.Tx, person entryRow) error {
 	return err
 }
 
-// needs says what the next stage takes; nil at the last one.
+// needs returns the requirements of the next stage, or nil at the last one.
 func (t TrustState) needs() *StageNeeds {
 	stage := slices.IndexFunc(trustStages, func(s trustStage) bool { return s.name == t.Stage })
 	if stage < 0 || stage+1 == len(trustStages) {
@@ -338,8 +338,8 @@ func (t TrustState) needs() *StageNeeds {
 	return &StageNeeds{Stage: next.name, Trust: max(0, next.trust-t.Trust.Overall), Interactions: max(0, next.interactions-t.Interactions), HighSalienceInteractions: max(0, next.highSalient-t.HighSalienceInteractions)}
 }
 
-// TrustMap returns the people with their trust now, what the next stage takes, and of one person
-// the last interactions.
+// TrustMap returns the people with their current trust and the requirements of the next stage, and
+// the last interactions of one person.
 func (s *Service) TrustMap(ctx context.Context, p TrustMapParams) (TrustMapResult, error) {
 	out := TrustMapResult{People: []TrustedPerson{}, Interactions: []Interaction{}}
 	return out, s.db.Read(ctx, func(tx *storage.Tx) error {

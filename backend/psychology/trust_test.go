@@ -57,7 +57,7 @@ func TestTrustStep(t *testing.T) {
 		t.Errorf("%+v, want %g", s.Trust, want)
 	}
 	before := s.Trust
-	s.apply(interaction{tier: "high"}) // a promise of unknown end
+	s.apply(interaction{tier: "high"}) // a promise with unknown outcome
 	if s.Trust != before || s.Interactions != 2 || s.HighSalienceInteractions != 2 {
 		t.Errorf("%+v", s)
 	}
@@ -67,8 +67,8 @@ func TestTrustStep(t *testing.T) {
 	}
 }
 
-// A stage needs trust, interactions and high-salience interactions together, and is left only
-// well below its line.
+// A stage requires trust, interactions and high-salience interactions together, and is left only
+// well below its minimum.
 func TestTrustStages(t *testing.T) {
 	t.Parallel()
 	s := newTrust()

@@ -17,10 +17,10 @@ import (
 	"helix/backend/synthesis"
 )
 
-// entryUndo is what an entry was before an act.
+// entryUndo is the state of an entry before an action.
 type entryUndo struct {
 	ID         uuid.UUID  `json:"id"`
-	Set        int64      `json:"set"`  // the version that the act made
+	Set        int64      `json:"set"`  // version after the action
 	Data       string     `json:"data"` // sealed, in base64
 	Strength   float64    `json:"strength"`
 	Reinforced *time.Time `json:"reinforced,omitempty"`
@@ -28,16 +28,16 @@ type entryUndo struct {
 	Tier       string     `json:"tier"`
 	Pinned     bool       `json:"pinned"`
 	Retention  *float64   `json:"retention,omitempty"`
-	Deleted    *time.Time `json:"deleted,omitempty"` // it was in the trash
+	Deleted    *time.Time `json:"deleted,omitempty"` // set if it was in the trash
 }
 
-// undoOf keeps an entry as it is, before an act that raises its version by one.
+// undoOf returns the present state of an entry, before an action that increments its version by one.
 func undoOf(r entryRow) entryUndo {
 	return entryUndo{r.ID, r.Version + 1, base64.StdEncoding.EncodeToString(r.sealed), r.InitialStrength, r.LastReinforcedAt, r.ReinforcementCount, r.SalienceTier, r.Pinned, r.stored, nil}
 }
 
-// Undo takes back an act on entries or memories, for ten minutes. What was changed again since
-// stays as it is.
+// Undo undoes an action on entries or memories within ten minutes. Items that have changed since
+// are not restored.
 func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (out UndoResult, err error) {
 	var failed error
 	for token := range strings.SplitSeq(p.UndoToken, ".") {
@@ -57,7 +57,7 @@ func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (out UndoResult
 		out.Count += n
 	}
 	if out.Count > 0 {
-		failed = nil // what was changed again since stays as it is
+		failed = nil // items that have changed since are not restored
 	}
 	return out, failed
 }

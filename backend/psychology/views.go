@@ -15,8 +15,8 @@ import (
 	"helix/backend/synthesis"
 )
 
-// View returns a method that lists the entries of a layer in the order of their own time: when it
-// was felt, when a goal is due, when a change began, else when the entry was made.
+// View returns a method that lists the entries of a layer by their own time: when it was felt, when
+// a goal is due, when a change began, else when the entry was created.
 func (s *Service) View(layer int) func(context.Context, ViewParams) (ViewResult, error) {
 	return func(ctx context.Context, p ViewParams) (ViewResult, error) {
 		out := ViewResult{Entries: []ViewEntry{}}
@@ -37,7 +37,7 @@ func (s *Service) View(layer int) func(context.Context, ViewParams) (ViewResult,
 			for _, e := range list {
 				v := ViewEntry{Entry: e, At: e.CreatedAt}
 				var d struct{ LastFelt, TargetDate, StartedAt, At, Status string }
-				_ = json.Unmarshal(e.Data, &d) // an unreadable entry is listed where it was made
+				_ = json.Unmarshal(e.Data, &d) // an unreadable entry is listed at its creation time
 				for _, day := range []string{d.LastFelt, d.TargetDate, d.StartedAt, d.At} {
 					if t, err := time.Parse(time.DateOnly, day); err == nil {
 						v.At = t
@@ -55,7 +55,7 @@ func (s *Service) View(layer int) func(context.Context, ViewParams) (ViewResult,
 	}
 }
 
-// proposed maps types of patterns to the kind of entry that each becomes.
+// proposed maps types of patterns to kinds of entries.
 var proposed = map[string]struct {
 	layer int
 	kind  string
@@ -77,8 +77,8 @@ func (s *Service) proposal(ctx context.Context, id uuid.UUID) (p synthesis.Patte
 	return s.o.Patterns.Pattern(ctx, synthesis.PatternParams{ID: id})
 }
 
-// AcceptProposal makes an entry of a pattern, with its evidence, and confirms the pattern. A person
-// who has an entry of that name already keeps it as it is: the evidence is linked to it.
+// AcceptProposal creates an entry from a pattern, with its evidence, and confirms the pattern. If there is
+// already an entry for a person of that name, its text is not changed and the evidence is linked to it.
 func (s *Service) AcceptProposal(ctx context.Context, p ProposalParams) (out Entry, err error) {
 	pattern, err := s.proposal(ctx, p.PatternID)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Service) AcceptProposal(ctx context.Context, p ProposalParams) (out Ent
 	return out, err
 }
 
-// evidence is those memories of a pattern that still exist.
+// evidence returns the memories of a pattern that still exist.
 func (s *Service) evidence(tx *storage.Tx, p synthesis.Pattern) (out []uuid.UUID, err error) {
 	var ids []uuid.UUID
 	for _, text := range p.Evidence {
@@ -150,9 +150,9 @@ func (s *Service) evidence(tx *storage.Tx, p synthesis.Pattern) (out []uuid.UUID
 	return out, err
 }
 
-// proposedData is the data of the entry that a pattern becomes: nothing that it does not say.
+// proposedData returns the data of the entry for a pattern, which contains only what the pattern states.
 func proposedData(p synthesis.Pattern, kind string) (data json.RawMessage, title string, err error) {
-	text := strings.ReplaceAll(p.Description, "*", "") // its terms stand between asterisks
+	text := strings.ReplaceAll(p.Description, "*", "") // terms are enclosed in asterisks
 	title = text
 	if len(p.Subjects) > 0 && (kind == "person" || kind == "emotion") {
 		title = p.Subjects[0]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzURL feeds addresses to the check before dialling: what passes is https, or http to
-// this machine on a port that is allowed, and has no user and no port that is refused.
+// FuzzURL passes addresses to the check before dialing: an accepted one must be https, or http to
+// this machine on an allowed port, without a user and without a denied port.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{"https://example.com/a?b#c", "http://localhost:80", "http://[::1]:8080/", "https://u:p@h/", "http://127.0.0.1.:1", "https://h:", "HTTP://LOCALHOST.:8000/", "http:h", "//h/", "https://[::ffff:127.0.0.1]:18789/", "https://h:065536/", "http://[::1%25lo]:1/"} {
 		f.Add(s)
@@ -34,7 +34,7 @@ func FuzzURL(f *testing.F) {
 		if local && !strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), "localhost") && (err != nil || !ip.IsLoopback()) {
 			t.Fatalf("%q counts as this machine", s)
 		}
-		if !local && err == nil && ip.IsLoopback() && !ip.Is4In6() { // a mapped one is refused when dialling
+		if !local && err == nil && ip.IsLoopback() && !ip.Is4In6() { // a mapped one is refused when dialing
 			t.Fatalf("%q does not count as this machine", s)
 		}
 		if next, err := redirect(u, response(302, s)); err == nil && next != nil {

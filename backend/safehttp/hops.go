@@ -12,13 +12,13 @@ import (
 	"helix/backend/fault"
 )
 
-// connectionHeaders belong to the connection, which is ours.
+// connectionHeaders belong to the connection, which is managed here.
 var connectionHeaders = []string{
 	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authenticate",
 	"Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// privateHeaders are for the host they were written for.
+// privateHeaders are only for the host that they were set for.
 var privateHeaders = []string{"Authorization", "Cookie", "Cookie2", "Www-Authenticate"}
 
 func cleanHeader(h http.Header) (http.Header, error) {
@@ -50,7 +50,7 @@ func cleanMethod(m string) (string, error) {
 	return m, nil
 }
 
-// redirect is where an answer points, or nil when it is the final one.
+// redirect returns the target of a redirect, or nil if the response is not one.
 func redirect(from *url.URL, resp *http.Response) (*url.URL, error) {
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -71,8 +71,8 @@ func redirect(from *url.URL, resp *http.Response) (*url.URL, error) {
 	return u, nil
 }
 
-// redirectedMethod follows the Fetch standard: 303 turns everything but HEAD into GET, 301
-// and 302 turn POST into GET, others repeat the request.
+// redirectedMethod applies the Fetch standard: 303 turns everything but HEAD into GET, 301 and 302
+// turn POST into GET, others repeat the request.
 func redirectedMethod(method string, body []byte, status int, header http.Header) (string, []byte) {
 	get := status == http.StatusSeeOther && method != http.MethodHead ||
 		(status == http.StatusMovedPermanently || status == http.StatusFound) && method == http.MethodPost

@@ -19,7 +19,7 @@ func TestPrivateAddressesNeedTheExceptionOfTheRequest(t *testing.T) {
 		"192.168.1.5:11434":     {false, true, true},
 		"[fd12::1]:443":         {false, true, true},
 		"1.1.1.1:443":           {true, true, false},
-		"127.0.0.1:80":          {false, false, false}, // only by the name of this computer in the URL
+		"127.0.0.1:80":          {false, false, false}, // only if the URL names this computer
 		"[::1]:80":              {false, false, false},
 		"169.254.169.254:80":    {false, false, false},
 		"[fd00:ec2::254]:80":    {false, false, false},
@@ -44,7 +44,7 @@ func TestPrivateAddressesNeedTheExceptionOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestAPrivateAddressLeadsNowhereElse(t *testing.T) {
+func TestPrivateAddressMayNotRedirectElsewhere(t *testing.T) {
 	t.Parallel()
 	c, s := local(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://example.com/", http.StatusFound)

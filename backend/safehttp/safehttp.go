@@ -1,8 +1,7 @@
-// Package safehttp is the HTTP client for requests whose target somebody else chose: a
-// tool, a specification, a model provider's address from a form. It refuses private and
-// special addresses at the moment of dialling, so that a name that changes its answer
-// gains nothing; it follows redirects itself and checks each; and it caps sizes and time.
-// Anyone may import it.
+// Package safehttp is an HTTP client for requests to untrusted URLs: from a tool, a specification,
+// or a form with a model provider's address. It refuses private and special addresses when it
+// dials, which prevents DNS rebinding. It follows redirects itself and checks each, and it limits
+// sizes and time. Any package may import it.
 package safehttp
 
 import (
@@ -27,23 +26,23 @@ import (
 	"helix/backend/fault"
 )
 
-// Options of New. The zero value allows https to public addresses only.
+// Options configure New. The zero value allows only https to public addresses.
 type Options struct {
-	// Check may refuse a URL. It is called for the first one and for each redirect, before
-	// anything is resolved. Its error is returned as it is.
+	// Check may refuse a URL. It is called for the first URL and for each redirect, before the name
+	// is resolved. Its error is returned unchanged.
 	Check func(ctx context.Context, u *url.URL) error
-	// AllowLoopback says whether a port of this machine may be reached, by http or https,
-	// when the URL itself says localhost, 127.0.0.1 or [::1]. nil: none.
+	// AllowLoopback reports whether a port of this machine may be reached, by http or https, if the
+	// host of the URL is localhost, 127.0.0.1 or [::1]. nil: none.
 	AllowLoopback func(port int) bool
-	// DenyPorts names ports of this machine that are refused whatever AllowLoopback says:
-	// Helix's own. nil: none.
+	// DenyPorts reports ports of this machine that are refused regardless of AllowLoopback: Helix's
+	// own. nil: none.
 	DenyPorts func(port int) bool
 
 	MaxRequest   int64         // bytes of a request's body; 0: 1 MiB
 	MaxBody      int64         // bytes of a response's body after decompression; 0: 5 MiB
 	MaxRedirects int           // 0: 5, negative: none
 	Timeout      time.Duration // from the start to the last byte of the body; 0: 20 s
-	UserAgent    string        // when a request has none; empty: Helix
+	UserAgent    string        // for requests that set none; empty: Helix
 
 	Resolver *net.Resolver  // nil: the system's
 	RootCAs  *x509.CertPool // nil: the system's
@@ -53,29 +52,29 @@ type Options struct {
 type Client struct {
 	o  Options
 	tr *http.Transport
-	// private has the connections of requests with AllowPrivate, so that no other request gets one.
+	// private holds the connections of requests with AllowPrivate, so that no other request uses
+	// one of them.
 	private *http.Transport
 }
 
-// Request is one exchange. Header names are canonical or not. Sensitive names the headers
-// that carry secrets: like Authorization and Cookie they are left out once a redirect
-// leads to another host. A redirect that would send a SensitiveBody to another host is
-// refused.
+// Request is one exchange. Header names are canonical or not. Sensitive lists headers that contain
+// secrets: like Authorization and Cookie, they are removed when a redirect leads to another host. A
+// redirect that would send a SensitiveBody to another host is refused.
 type Request struct {
 	Method        string // empty: GET
 	URL           string
 	Header        http.Header
 	Body          []byte
-	Timeout       time.Duration // lowers Options.Timeout; 0: that
+	Timeout       time.Duration // lowers Options.Timeout; 0: Options.Timeout
 	Sensitive     []string
 	SensitiveBody bool
-	// AllowPrivate lets the request reach a private address, by https or http, because the person
-	// allowed it for the host of this URL. Loopback, link-local and other special addresses stay refused,
-	// and http to a public one.
+	// AllowPrivate lets the request reach a private address, by https or http, because the user
+	// allowed it for the host of this URL. Loopback, link-local and other special addresses are
+	// still refused, and so is http to a public address.
 	AllowPrivate bool
 }
 
-// Response is a whole answer. URL is the one that gave it, after redirects.
+// Response is a complete response. URL is the final one, after redirects.
 type Response struct {
 	Status int
 	URL    string
@@ -90,14 +89,13 @@ var (
 	ErrRedirect = errors.New("redirect not allowed")
 )
 
-// azureWire answers with credentials on Azure machines and is in no registry of special
-// addresses.
+// azureWire serves credentials on Azure machines and is in no registry of special addresses.
 var azureWire = netip.MustParsePrefix("168.63.129.16/32")
 
-// awsMetadata has credentials too, and looks private.
+// awsMetadata serves credentials too, and looks like a private address.
 var awsMetadata = netip.MustParseAddr("fd00:ec2::254")
 
-// New makes a client. Close it when it is no longer used.
+// New returns a client. Close it when it is no longer used.
 func New(o Options) *Client {
 	if o.MaxRequest == 0 {
 		o.MaxRequest = 1 << 20
@@ -135,19 +133,19 @@ func newTransport(dialer *net.Dialer, o Options) *http.Transport {
 	}
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() {
 	c.tr.CloseIdleConnections()
 	c.private.CloseIdleConnections()
 }
 
-// loopbackKey marks the context of a request whose URL itself names this machine.
+// loopbackKey marks the context of a request whose URL names this machine.
 type loopbackKey struct{}
 
-// privateKey has in the context of a request with AllowPrivate its scheme.
+// privateKey is the context key of the scheme of a request with AllowPrivate.
 type privateKey struct{}
 
-// checkDial sees the address that is about to be connected to.
+// checkDial checks the address before the connection is made.
 func (c *Client) checkDial(ctx context.Context, guard *ssrf.Guardian, network, address string, raw syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -180,11 +178,10 @@ func (c *Client) loopbackAllowed(port int) bool {
 	return c.o.AllowLoopback != nil && c.o.AllowLoopback(port)
 }
 
-// Do sends r and reads the whole answer, following redirects. A status of 400 and above is
-// an answer, not an error. Errors: Invalid for a bad request, Denied for what may not be
-// reached (with ErrAddress, ErrScheme or ErrRedirect as cause), Limit for a body over its
-// cap or too many redirects, Timeout, Canceled, and Unavailable for everything that the
-// network does.
+// Do sends r and reads the whole response, following redirects. A status of 400 or above is not an
+// error. Errors: Invalid for a bad request, Denied for a target that is not allowed (with
+// ErrAddress, ErrScheme or ErrRedirect as cause), Limit for a body over its limit or too many
+// redirects, Timeout, Canceled, and Unavailable for network errors.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	limit := c.o.Timeout
 	if r.Timeout > 0 {
@@ -206,9 +203,9 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	return out, nil
 }
 
-// exchange sends r and follows redirects to the answer, whose body the caller reads and closes.
-// With stream, that is the body, which can be sent only once. failed gives errors of the network
-// their kind.
+// exchange sends r and follows redirects to the final response, whose body the caller must read and
+// close. stream, if not nil, is the body of the request, which can be sent only once. failed
+// converts network errors to coded errors.
 func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, failed func(*url.URL, error) error) (*http.Response, *url.URL, error) {
 	if int64(len(r.Body)) > c.o.MaxRequest {
 		return nil, nil, fault.Limitf("The request body is larger than %d bytes.", c.o.MaxRequest)
@@ -255,7 +252,7 @@ func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, fail
 		if stream != nil {
 			return nil, nil, fault.Deniedf("%s redirects a request whose body is sent once.", u.Hostname()).WithCause(ErrRedirect)
 		}
-		header = header.Clone() // the transport may still read that of the last hop
+		header = header.Clone() // the transport may still read the header of the last hop
 		method, body = redirectedMethod(method, body, resp.StatusCode, header)
 		if !sameHost(u, next) {
 			if r.AllowPrivate {
@@ -273,7 +270,7 @@ func (c *Client) exchange(ctx context.Context, r Request, stream io.Reader, fail
 	}
 }
 
-// send does one hop.
+// send sends the request of one hop.
 func (c *Client) send(ctx context.Context, method string, u *url.URL, header http.Header, body io.Reader) (*http.Response, error) {
 	ctx, err := c.checkURL(ctx, u)
 	if err != nil {
@@ -285,14 +282,14 @@ func (c *Client) send(ctx context.Context, method string, u *url.URL, header htt
 	if err != nil {
 		return nil, fault.Invalidf("The request cannot be sent.").WithCause(err)
 	}
-	req.URL, req.Host, req.Header = &target, target.Host, header // the very URL that was checked
+	req.URL, req.Host, req.Header = &target, target.Host, header // exactly the URL that was checked
 	if ctx.Value(privateKey{}) != nil {
 		return c.private.RoundTrip(req)
 	}
 	return c.tr.RoundTrip(req)
 }
 
-// checkURL decides by the words of a URL; addresses are checked when dialling.
+// checkURL checks the text of a URL; addresses are checked when dialing.
 func (c *Client) checkURL(ctx context.Context, u *url.URL) (context.Context, error) {
 	host := u.Hostname()
 	if host == "" || u.Opaque != "" {
@@ -346,7 +343,7 @@ func portOf(u *url.URL) (int, error) {
 	return n, nil
 }
 
-// isLoopbackName reports whether a URL's host names this machine by itself.
+// isLoopbackName reports whether the host of a URL is this machine, without resolving it.
 func isLoopbackName(host string) bool {
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true
@@ -367,8 +364,8 @@ func (c *Client) read(u *url.URL, resp *http.Response) (*Response, error) {
 	return &Response{Status: resp.StatusCode, URL: u.String(), Header: resp.Header, Body: b}, nil
 }
 
-// failure gives an error its kind. That the caller's context ended is not a limit of time;
-// exceeded and limit describe one that was.
+// failure converts an error to a coded error. The end of the caller's context is not a time limit;
+// exceeded and limit describe the limit that was reached.
 func failure(parent context.Context, u *url.URL, err error, exceeded string, limit time.Duration) error {
 	var f *fault.Error
 	switch {

@@ -38,7 +38,7 @@ func portOfServer(t *testing.T, s *httptest.Server) int {
 	return n
 }
 
-// local makes a server and a client that may reach it.
+// local returns a server and a client that may reach it.
 func local(t *testing.T, o Options, h http.HandlerFunc) (*Client, *httptest.Server) {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -57,7 +57,7 @@ func get(t *testing.T, c *Client, u string) (*Response, error) {
 	return c.Do(context.Background(), Request{URL: u})
 }
 
-// special are addresses that may never be reached by number.
+// special are addresses that must never be reached by number.
 var special = []string{
 	"127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254", "100.64.0.1", "192.0.0.1",
 	"192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.250", "240.0.0.1", "255.255.255.255", "168.63.129.16",
@@ -78,7 +78,7 @@ func TestSpecialAddressesRefused(t *testing.T) {
 			t.Errorf("%s: the message is %q", a, fault.As(err).Message)
 		}
 	}
-	// A port that may be reached on this machine does not open other addresses.
+	// An allowed port on this machine must not allow other addresses.
 	open := New(Options{Timeout: time.Minute, AllowLoopback: func(int) bool { return true }})
 	t.Cleanup(open.Close)
 	for _, a := range special {
@@ -91,7 +91,7 @@ func TestSpecialAddressesRefused(t *testing.T) {
 	}
 }
 
-func TestNamesThatLeadInside(t *testing.T) {
+func TestNamesThatResolveToPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	dns := safehttptest.NewDNS(t)
 	c := New(Options{Timeout: time.Minute, Resolver: dns.Resolver(), AllowLoopback: func(int) bool { return true }})
@@ -103,7 +103,7 @@ func TestNamesThatLeadInside(t *testing.T) {
 			t.Errorf("a name for %s: %v, want denied", ip, err)
 		}
 	}
-	// Each look-up gives another address: the one dialled counts.
+	// Each look-up returns another address: only the dialed one matters.
 	dns.Rotate("rebind.example.", "93.184.216.34", "127.0.0.1")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -154,7 +154,7 @@ func TestLoopback(t *testing.T) {
 	if _, err := get(t, own, s.URL); !errors.Is(err, ErrAddress) {
 		t.Errorf("Helix's own port: %v", err)
 	}
-	// A name that resolves to this machine is not the machine's own name.
+	// A name that resolves to this machine is not a name of this machine.
 	dns := safehttptest.NewDNS(t)
 	dns.Set("me.example.", "127.0.0.1")
 	byName := New(Options{AllowLoopback: func(int) bool { return true }, Resolver: dns.Resolver()})
@@ -367,7 +367,7 @@ func TestTime(t *testing.T) {
 		}
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
-		for { // a byte now and then, for ever
+		for { // a byte now and then, forever
 			if _, err := w.Write([]byte("x")); err != nil {
 				return
 			}

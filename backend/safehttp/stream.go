@@ -12,22 +12,21 @@ import (
 	"helix/backend/fault"
 )
 
-// StreamRequest is a Request whose bodies may be longer than memory and last longer than
+// StreamRequest is a Request whose bodies may be larger than memory and may take longer than
 // Options.Timeout, which does not apply to it, nor does Request.Timeout.
 type StreamRequest struct {
 	Request
-	// Reader is the body, sent as it comes, in the place of Request.Body; nil: that. A redirect
-	// of such a request is refused, because the body cannot be sent again. A Reader that blocks
-	// must end with its source: Stream does not close it.
+	// Reader is the body, sent as it is read, instead of Request.Body; nil: Request.Body. A
+	// redirect of such a request is refused, because the body cannot be sent again. A Reader that
+	// blocks must end with its source: Stream does not close it.
 	Reader io.Reader
-	// Idle is the longest time in which no byte moves in either direction while something is
-	// waited for; 0: 30 s.
+	// Idle is how long a wait for the network may last without a byte in either direction; 0: 30 s.
 	Idle time.Duration
-	// MaxBody bounds the answer's body; 0: Options.MaxBody, negative: no bound.
+	// MaxBody limits the response body in bytes; 0: Options.MaxBody, negative: no limit.
 	MaxBody int64
 }
 
-// Stream is an answer whose body arrives while it is read. Its Body must be closed; its errors are
+// Stream is a response whose body arrives while it is read. Its Body must be closed; its errors are
 // those of Do.
 type Stream struct {
 	Status int
@@ -36,11 +35,11 @@ type Stream struct {
 	Body   io.ReadCloser
 }
 
-// errIdle ends an exchange in which nothing moved.
+// errIdle ends an exchange that was idle for too long.
 var errIdle = errors.New("idle for too long")
 
-// Stream sends r and returns once the header of the answer is there. The request's body may still
-// be on its way.
+// Stream sends r and returns once the header of the response has arrived. The request's body may
+// still be being sent.
 func (c *Client) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
 	if r.Idle <= 0 {
 		r.Idle = 30 * time.Second
@@ -52,7 +51,7 @@ func (c *Client) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
 	idle := &idleTimer{limit: r.Idle, expire: func() { cancel(errIdle) }}
 	failed := func(u *url.URL, err error) error {
 		if errors.Is(context.Cause(moving), errIdle) {
-			err = context.DeadlineExceeded // whatever the transport made of it
+			err = context.DeadlineExceeded // regardless of the transport's error
 		}
 		return failure(ctx, u, err, "sent and took nothing for", r.Idle)
 	}
@@ -73,8 +72,8 @@ func (c *Client) Stream(ctx context.Context, r StreamRequest) (*Stream, error) {
 	}}, nil
 }
 
-// idleTimer ends what waits longer than its limit without a byte that moves. Its timer is set once and
-// looks at the time when it fires, so that a read costs no change of timers.
+// idleTimer ends a wait that lasts longer than its limit without any byte being transferred. Its
+// timer is set once and checks the time when it fires, so that a read need not reset a timer.
 type idleTimer struct {
 	limit  time.Duration
 	expire func()
@@ -83,7 +82,7 @@ type idleTimer struct {
 	timer   *time.Timer
 	set     bool // the timer will fire
 	waiting bool
-	since   time.Time // of the wait, or of the last byte in it
+	since   time.Time // start of the wait, or the last byte in it
 }
 
 func (t *idleTimer) wait() {
@@ -133,7 +132,7 @@ func (t *idleTimer) close() {
 	t.timer.Stop()
 }
 
-// countedReader is the body of a request; what is read of it is on its way.
+// countedReader is the body of a request; the bytes read from it are being sent.
 type countedReader struct {
 	r     io.Reader
 	moved func()
@@ -147,10 +146,10 @@ func (b *countedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// streamBody is the body of an answer. A caller that does not read leaves no time to be idle.
+// streamBody is the body of a response. The idle time counts only while the caller is reading.
 type streamBody struct {
 	r      io.ReadCloser
-	left   int64 // bytes that may still come; negative: any number
+	left   int64 // bytes that may still arrive; negative: any number
 	host   string
 	idle   *idleTimer
 	failed func(error) error
@@ -174,7 +173,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the exchange, whether or not all was read.
+// Close ends the exchange, even if not everything was read.
 func (b *streamBody) Close() error {
 	b.idle.close()
 	b.cancel(nil)

@@ -49,7 +49,7 @@ func TestStreamMovesBothWaysAtOnce(t *testing.T) {
 	}
 }
 
-// TestStreamEndsWhenNothingMoves waits for servers that fall silent, before and in the answer.
+// TestStreamEndsWhenNothingMoves waits for servers that stall before and during the response.
 func TestStreamEndsWhenNothingMoves(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]bool{"before the header": false, "in the body": true} {
@@ -77,7 +77,7 @@ func TestStreamEndsWhenNothingMoves(t *testing.T) {
 	}
 }
 
-// TestStreamOutlivesItsIdleLimitWhileBytesMove takes its time between bytes that always come.
+// TestStreamOutlivesItsIdleLimitWhileBytesMove has delays between bytes that keep arriving.
 func TestStreamOutlivesItsIdleLimitWhileBytesMove(t *testing.T) {
 	t.Parallel()
 	next := make(chan struct{})

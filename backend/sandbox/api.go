@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// Options of Open. The zero value works: no disk cache, sizes from the number of cores.
+// Options configure Open. The zero value works: no disk cache, sizes derived from the number of
+// cores.
 type Options struct {
 	// CacheDir keeps compiled engine code between starts. It must belong to the user with
-	// mode 0700, else it is not used and Status says why. Empty: no disk cache.
+	// mode 0700, otherwise it is not used and Status reports why. Empty: no disk cache.
 	CacheDir string
-	Workers  int // runs at a time, not counting half as many more that the queue may add; 0: 2 × cores, between 2 and 16
+	Workers  int // concurrent runs, besides up to half as many that the queue may add; 0: 2 × cores, between 2 and 16
 	Queue    int // runs that may wait for a worker; 0: 256
 	Idle     int // prepared instances kept ready; 0: 4, negative: none
-	// WorkerCommand starts the child of tier t1: what ServeWorker returned. nil: no code runs
+	// WorkerCommand starts the child of tier t1; it is the result of ServeWorker. nil: no code runs
 	// in a child.
 	WorkerCommand []string
 	// MinIsolation is the weakest isolation in which tier t1 may run, one of the Isolation
@@ -22,18 +23,18 @@ type Options struct {
 	MinIsolation string
 	Now          func() time.Time // nil: time.Now; the clock that guests see
 	Rand         io.Reader        // nil: crypto/rand
-	// Lazy has Open return at once; the first use of the engine loads it, and Status says
-	// whether that worked.
+	// Lazy makes Open return at once; the engine is loaded on first use, and Status reports whether
+	// that worked.
 	Lazy bool
-	// Crosscheck turns on the slower way of stopping runs beside the normal one, so that
-	// tests can compare results.
+	// Crosscheck enables a second, slower way of stopping runs besides the normal one, so that
+	// tests can compare the results.
 	Crosscheck bool
 
-	modulesOnly bool    // in the child process of a module: nothing of JavaScript is loaded
-	unitTime    float64 // in a child: what the parent has measured, see Engine.unitTime
+	modulesOnly bool    // in the child process of a module: do not load the JavaScript engine
+	unitTime    float64 // in a child: the parent's measurement, see Engine.unitTime
 }
 
-// Language of a Source.
+// Language is the language of a Source.
 type Language string
 
 // The languages.
@@ -42,8 +43,8 @@ const (
 	JavaScript Language = "javascript"
 )
 
-// Source is a program's text. Name appears in stack traces; empty: tool.ts or tool.js.
-// An empty Language is JavaScript.
+// Source is the text of a program. Name appears in stack traces; empty: tool.ts or tool.js. An
+// empty Language is JavaScript.
 type Source struct {
 	Name     string
 	Text     string
@@ -53,37 +54,37 @@ type Source struct {
 // Runnable is a *Program or a *Module.
 type Runnable interface{ runnable() }
 
-// Trust says where a program comes from; it decides the tier of a Module. JavaScript runs
-// in process whatever its trust.
+// Trust is where a program comes from; it determines the tier of a Module. JavaScript runs in
+// process regardless of its trust.
 type Trust string
 
 // The levels of trust. The zero value is TrustForeign.
 const (
 	TrustForeign Trust = ""
-	TrustOwn     Trust = "own"    // made on this installation
+	TrustOwn     Trust = "own"    // created on this installation
 	TrustSigned  Trust = "signed" // by a trusted key
 )
 
 // Meta describes a run: Name, Version and Author become the guest's skillName,
-// skillVersion and skillAuthor. User keys the fair queue.
+// skillVersion and skillAuthor. The queue is fair between values of User.
 type Meta struct {
 	Name, Version, Author string
 	User                  string
 }
 
-// Call is one run. Only Input is looked at by most guests; everything has a default.
+// Call describes one run. Most guests use only Input; every field has a default.
 type Call struct {
 	Input  json.RawMessage // the guest's params; nil: {}
-	Limits Limits          // zero fields: the standard profile, of a module wasm; never above permissive
+	Limits Limits          // zero fields: the standard profile, or wasm for a module; capped at permissive
 	Host   Host            // nil: every operation is refused
 	Trust  Trust
 	Meta   Meta
-	Tier   string        // empty: by trust; t1 forces the separate process; t0 is for a person at the keyboard only
-	Seed   *[8]byte      // makes Math.random repeatable
-	Log    func(LogLine) // hears each log line as it is written; must not block
+	Tier   string        // empty: by trust; t1 forces the separate process; t0 is only for runs started by the user
+	Seed   *[8]byte      // makes Math.random reproducible
+	Log    func(LogLine) // called with each log line as it is written; must not block
 }
 
-// LogLine is one line a guest logged. Level is debug, info, warn or error.
+// LogLine is one line that a guest logged. Level is debug, info, warn or error.
 type LogLine struct {
 	Time    time.Time       `json:"time"`
 	Level   string          `json:"level"`
@@ -91,14 +92,14 @@ type LogLine struct {
 	Fields  json.RawMessage `json:"fields,omitempty"`
 }
 
-// Result of a run. Logs and Usage are filled also when the run failed. Logs is never nil.
+// Result is the result of a run. Logs and Usage are also set if the run failed. Logs is never nil.
 type Result struct {
 	Output json.RawMessage
 	Logs   []LogLine
 	Usage  Usage
 	Tier   string // t0 or t1
-	// Isolation is what stood between the run and the system, one of the Isolation
-	// constants; Reasons name the layers that are missing here. Reasons is never nil.
+	// Isolation is how the run was isolated from the system, one of the Isolation constants.
+	// Reasons name the layers that are missing here; it is never nil.
 	Isolation string
 	Reasons   []string
 }
@@ -111,8 +112,8 @@ const (
 	IsolationBwrap     = "process+landlock+bwrap"
 )
 
-// Usage is what a run took. A unit of Fuel is one instruction of the machine that runs
-// guests, or the part of a longer operation that takes as long.
+// Usage is what a run used. A unit of Fuel is one instruction of the virtual machine that runs
+// guests, or a part of a longer operation that takes as long.
 type Usage struct {
 	Wall, CPU   time.Duration
 	Fuel        uint64
@@ -133,7 +134,7 @@ type Limits struct {
 	HostCalls   int
 }
 
-// ProfileNames lists the profiles, tightest first; wasm is for modules.
+// ProfileNames lists the profiles, strictest first; wasm is for modules.
 var ProfileNames = [...]string{"strict", "standard", "permissive", "wasm"}
 
 const (
@@ -162,10 +163,10 @@ func Profile(name string) (Limits, bool) {
 	return l, true
 }
 
-// NoHostCalls as a limit lets a run make none. Zero means the default.
+// NoHostCalls as Limits.HostCalls forbids host calls. Zero means the default.
 const NoHostCalls = -1
 
-// Lower returns the smaller of l and m field by field; zero fields of m leave l as it is.
+// Lower returns the smaller of l and m field by field; zero fields of m leave l unchanged.
 func (l Limits) Lower(m Limits) Limits {
 	lower(&l.Wall, m.Wall)
 	lower(&l.CPU, m.CPU)
@@ -187,8 +188,8 @@ func lower[T time.Duration | uint64 | int64 | int](v *T, m T) {
 	}
 }
 
-// effective fills in defaults and caps a caller's limits: JavaScript may have what the
-// profile permissive gives, a module what wasm gives but a minute and 256 MiB.
+// effective fills in defaults and caps a caller's limits: JavaScript may have the limits of the
+// profile permissive, a module those of wasm, but with one minute and 256 MiB.
 func (l Limits) effective(module bool) Limits {
 	std, _ := Profile("standard")
 	top, _ := Profile("permissive")

@@ -24,9 +24,9 @@ type manifest struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 		Package string `json:"package"`
-		SHA256  string `json:"sha256"` // of the module as it came
+		SHA256  string `json:"sha256"` // of the original module
 	} `json:"engine"`
-	Meter   int                     `json:"meter"`   // version of the rewriting
+	Meter   int                     `json:"meter"`   // version of the instrumentation
 	Prelude string                  `json:"prelude"` // SHA-256 of its source
 	Files   map[string]manifestFile `json:"files"`
 	Run     qjs.Layout              `json:"run"`
@@ -36,7 +36,7 @@ type manifest struct {
 type manifestFile struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	Same   string `json:"same"` // the file that has the same content, or empty
+	Same   string `json:"same"` // the file with the same content, or empty
 }
 
 type artefacts struct {
@@ -75,7 +75,7 @@ func hashText(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read gives a file's content after comparing it with the manifest.
+// read returns the content of a file after verifying it against the manifest.
 func (a *artefacts) read(name string) ([]byte, error) {
 	want, ok := a.manifest.Files[name]
 	if !ok {
@@ -94,7 +94,7 @@ func (a *artefacts) read(name string) ([]byte, error) {
 	return b, nil
 }
 
-// template reads a prepared world.
+// template loads a prepared world.
 func (a *artefacts) template(l qjs.Layout, name string) (*qjs.Template, error) {
 	b, err := a.read(name)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 var tiers = []string{tier0, tier1}
 
-// in runs text in a tier and expects it to end well.
+// in runs text in a tier and expects success.
 func in(t *testing.T, tier, text string, c Call) Result {
 	t.Helper()
 	c.Tier = tier
@@ -28,7 +28,7 @@ func in(t *testing.T, tier, text string, c Call) Result {
 	return res
 }
 
-// TestReturn42 is the smallest tool there is, in each tier.
+// TestReturn42 runs the smallest possible tool in each tier.
 func TestReturn42(t *testing.T) {
 	for _, tier := range tiers {
 		for text, want := range map[string]string{"return 42": "42", "": "null", "return": "null", "return 0": "0", "return false": "false", "return ''": `""`, "return null": "null", "return -0": "0"} {
@@ -39,8 +39,8 @@ func TestReturn42(t *testing.T) {
 	}
 }
 
-// TestBurningAndWaiting: ten seconds of computing end a run, twenty-five of waiting for a
-// timer or for the host do not.
+// TestBurningAndWaiting checks that ten seconds of computing end a run, but twenty-five of waiting
+// for a timer or for the host do not.
 func TestBurningAndWaiting(t *testing.T) {
 	t.Parallel()
 	if !long {
@@ -70,9 +70,9 @@ func TestBurningAndWaiting(t *testing.T) {
 	both.Wait()
 }
 
-// TestChildrenAreNotAlike: what a child starts with is a copy of the same memory, but its
-// randomness and its clock are its own.
-func TestChildrenAreNotAlike(t *testing.T) {
+// TestChildrenHaveTheirOwnRandomnessAndClock checks that children start with a copy of
+// the same memory, but with their own randomness and clock.
+func TestChildrenHaveTheirOwnRandomnessAndClock(t *testing.T) {
 	t.Parallel()
 	n := 4
 	if long {
@@ -108,8 +108,8 @@ func TestChildrenAreNotAlike(t *testing.T) {
 	}
 }
 
-// TestTimeOriginIsTheRuns: performance.now starts with the run, whatever the instance did
-// before and however long it lay idle.
+// TestTimeOriginIsTheRuns checks that performance.now starts with the run, whatever the instance
+// did before and however long it was idle.
 func TestTimeOriginIsTheRuns(t *testing.T) {
 	t.Parallel()
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 1, Workers: 1, CacheDir: sharedCache})
@@ -134,8 +134,8 @@ func TestTimeOriginIsTheRuns(t *testing.T) {
 	}
 }
 
-// TestMutatedModules changes single bytes of the modules of the corpus. Whatever is still
-// accepted must run and end like any other module.
+// TestMutatedModules changes single bytes of the modules in the corpus. Modules that are still
+// accepted must run and end like any others.
 func TestMutatedModules(t *testing.T) {
 	t.Parallel()
 	n := 2
@@ -192,8 +192,8 @@ func TestMutatedModules(t *testing.T) {
 	}
 }
 
-// TestModulesBeginClean runs a module that fails when any byte of its memory is not zero,
-// and then fills all of it, grown to its limit.
+// TestModulesBeginClean runs a module that fails if any byte of its memory is not zero, and then
+// fills all of it, grown to its limit.
 func TestModulesBeginClean(t *testing.T) {
 	t.Parallel()
 	code, err := os.ReadFile(filepath.Join("testdata", "hostile", "wasm_esc_dirty_memory.wasm"))

@@ -15,9 +15,9 @@ import (
 	"helix/backend/testkit"
 )
 
-// TestDiskFullWhileCaching opens an engine that may write only the beginning of a file, in
-// a process of its own, since the limit is the process's. It must work without its cache,
-// and what it left must not harm the next one.
+// TestDiskFullWhileCaching opens an engine that may write only the beginning of a file, in a
+// separate process, since the limit applies to the process. It must work without its cache, and the
+// files it left must not harm the next one.
 func TestDiskFullWhileCaching(t *testing.T) {
 	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	const env = "HELIX_TEST_DISK_FULL"
@@ -36,7 +36,7 @@ func TestDiskFullWhileCaching(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	c := exec.Command(os.Args[0], "-test.run=^TestDiskFullWhileCaching$")
-	// The engine of TestMain was made before the limit; its cache is another.
+	// The engine of TestMain was created before the limit, with another cache.
 	c.Env = append(os.Environ(), env+"="+dir)
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 		t.Fatalf("%v\n%s", err, out)

@@ -9,23 +9,22 @@ import (
 	"helix/backend/fault"
 )
 
-// BenchRow is one figure of a short benchmark.
+// BenchRow is one result of the short benchmark.
 type BenchRow struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	Note  string  `json:"note"` // what it means, for a person
+	Note  string  `json:"note"` // what it means, for people
 }
 
-// BenchResult lists the figures, and what could not be measured here.
+// BenchResult lists the results, and what could not be measured here.
 type BenchResult struct {
 	Rows    []BenchRow `json:"rows"`
 	Skipped []string   `json:"skipped"`
 }
 
-// Bench measures for a few seconds how fast code starts, computes and is stopped on
-// this computer. The figures are for a person; they are compared with other engines by
-// make bench-
+// Bench measures for a few seconds how fast code starts, runs and is stopped on this computer. The
+// results are meant for people; they are compared with other engines by make bench-
 func (e *Engine) Bench(ctx context.Context, _ struct{}) (BenchResult, error) {
 	if st := e.Status(); !st.Ready {
 		return BenchResult{}, failf(ClassUnavailable, "The sandbox is not ready: %s", st.Reason)
@@ -39,7 +38,7 @@ func (e *Engine) Bench(ctx context.Context, _ struct{}) (BenchResult, error) {
 	return m.out, m.err
 }
 
-// bencher measures until something fails; then the rest is left out.
+// bencher takes measurements until one fails, then skips the rest.
 type bencher struct {
 	ctx context.Context
 	box *Engine
@@ -63,11 +62,11 @@ func (m *bencher) fail(err error) {
 	}
 }
 
-// benchTime is how long one figure may take; on a slow computer it rests on fewer runs.
+// benchTime is the longest time for one measurement; on a slow computer it is based on fewer runs.
 const benchTime = time.Second
 
-// times runs what n times, or as often as benchTime allows, and returns the durations in
-// order of size.
+// times runs what n times, or as often as benchTime allows, and returns the durations in ascending
+// order.
 func (m *bencher) times(n int, what Runnable, c Call) []time.Duration {
 	out := make([]time.Duration, 0, n)
 	until := time.Now().Add(benchTime)
@@ -100,7 +99,7 @@ func (m *bencher) hello() {
 		return
 	}
 	call := Call{Input: json.RawMessage(`{"n":41}`), Trust: TrustOwn}
-	m.times(20, p, call) // until everything is warm
+	m.times(20, p, call) // warm-up
 	d := m.times(500, p, call)
 	m.add("call.p50", at(d, 0.5), "a fresh world, one small call and its result")
 	m.add("call.p99", at(d, 0.99), "the same, one call in a hundred takes longer")
@@ -114,7 +113,7 @@ func (m *bencher) compute() {
 	m.add("loop.1m", at(m.times(3, p, Call{Trust: TrustOwn}), 0), "a million rounds of a loop in JavaScript")
 }
 
-// stop measures how long an endless loop outlives its limit.
+// stop measures how long an endless loop runs beyond its limit.
 func (m *bencher) stop() {
 	p := m.js("export default () => { for (;;); }")
 	if m.err != nil {
@@ -149,7 +148,7 @@ func (m *bencher) module() {
 	call := Call{Trust: TrustOwn}
 	once := func() time.Duration {
 		begun := time.Now()
-		_, _ = m.box.Execute(m.ctx, w, call) // it gives no output, which is its end
+		_, _ = m.box.Execute(m.ctx, w, call) // fails because it writes no output, but measures the start
 		return time.Since(begun)
 	}
 	for range 20 {

@@ -48,7 +48,7 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// BenchmarkItems is the tool that build/bench/tools runs.
+// BenchmarkItems runs the same tool as build/bench/tools.
 func BenchmarkItems(b *testing.B) {
 	list := []map[string]any{}
 	for i := range 20 {

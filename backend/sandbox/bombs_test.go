@@ -15,8 +15,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// sourceBombs are short or regular texts on which a compiler takes memory or time out of
-// proportion. n is about how many bytes the text has.
+// sourceBombs are short or regular texts that take a compiler disproportionate memory or time. n is
+// the approximate size of the text in bytes.
 var sourceBombs = []struct {
 	name string
 	text func(r *rand.Rand, n int) string
@@ -78,8 +78,8 @@ var sourceBombs = []struct {
 	{"nested conditions and arrows", func(r *rand.Rand, n int) string { return strings.Repeat("a?(b):c=>d:", n/11) + "e" }},
 }
 
-// doubling is an enum whose members are each twice as long as the one before. The format of
-// a member takes its name and twice that of the one before.
+// doubling returns an enum whose members are each twice as long as the previous one. The arguments
+// of the format of a member are its name and twice that of the previous one.
 func doubling(r *rand.Rand, member string) string {
 	text := `enum E{a="` + strings.Repeat("a", 1+r.IntN(60)) + `"`
 	last := "a"
@@ -93,9 +93,9 @@ func doubling(r *rand.Rand, member string) string {
 
 const bombsEnv = "HELIX_TEST_BOMBS"
 
-// TestSourceBombs compiles generated sources in a process of its own: each is compiled or
-// refused, and neither that process nor the one that compiles for it takes more memory than
-// its bound. After each, an ordinary source that needs the child still compiles.
+// TestSourceBombs compiles generated sources in a separate process: each is compiled or rejected,
+// and neither that process nor its compiler child exceeds its memory limit. After each, an ordinary
+// source that needs the child still compiles.
 func TestSourceBombs(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -128,7 +128,7 @@ func TestCompileBombs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.compilers.limit = 300 * time.Millisecond // of processor time: enough for every source that is no bomb
+	e.compilers.limit = 300 * time.Millisecond // of CPU time: enough for every source that is not a bomb
 	refused := 0
 	for i := range count {
 		r := rand.New(rand.NewPCG(uint64(i), 7))

@@ -18,7 +18,7 @@ func TestFuel(t *testing.T) {
 	if d := err.Details.(LimitDetail); d.Limit != "fuel" || d.Max != 5e6 || d.Value < 4e6 || d.Value > 7e6 {
 		t.Errorf("details = %+v", d)
 	}
-	// One long operation of the engine is counted as well.
+	// A single long operation of the engine is counted too.
 	wantClass(t, "const a = new Uint8Array(2e6); for (let i = 0; i < a.length; i += 997) a[i] = i; a.sort(); return 1", Call{Limits: Limits{Fuel: 5e6}}, ClassCPU)
 	short := run1(t, "let x = 0; for (let i = 0; i < 1e4; i++) x += i; return x", Call{}).Usage.Fuel
 	double := run1(t, "let x = 0; for (let i = 0; i < 2e4; i++) x += i; return x", Call{}).Usage.Fuel
@@ -27,7 +27,7 @@ func TestFuel(t *testing.T) {
 	}
 }
 
-// TestFuelOfInnerRuns: what an inner run uses, the outer has used.
+// TestFuelOfInnerRuns checks that the fuel of an inner run is charged to the outer run.
 func TestFuelOfInnerRuns(t *testing.T) {
 	t.Parallel()
 	inner := compile(t, "for (;;) {}")
@@ -50,8 +50,8 @@ func TestFuelOfInnerRuns(t *testing.T) {
 	}
 }
 
-// TestEndsSoon ends code that gives no opening of its own, in each way in which a run can be
-// ended from outside. How soon that is, make bench-sandbox measures.
+// TestEndsSoon ends code that never yields, in each way in which a run can be ended from outside.
+// make bench-sandbox measures how soon that is.
 func TestEndsSoon(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -73,7 +73,7 @@ func TestEndsSoon(t *testing.T) {
 }
 
 // TestOnlyOneOutcome ends runs from several sides at once, around the time when they end by
-// themselves: each has one class, and the next run on the same instance is not touched.
+// themselves: each must have one class, and the next run on the same instance must not be affected.
 func TestOnlyOneOutcome(t *testing.T) {
 	t.Parallel()
 	e := reusing(t)
@@ -112,7 +112,7 @@ func TestOnlyOneOutcome(t *testing.T) {
 	}
 }
 
-// TestWatchdogRests: nothing ticks when nothing runs.
+// TestWatchdogRests checks that there are no ticks while nothing runs.
 func TestWatchdogRests(t *testing.T) {
 	t.Parallel()
 	e := reusing(t)
@@ -134,7 +134,7 @@ func TestWatchdogRests(t *testing.T) {
 	}
 }
 
-// TestClockOfARun: the clock of a run never goes back, and agrees with the time of day.
+// TestClockOfARun checks that the clock of a run never goes back, and agrees with the time of day.
 func TestClockOfARun(t *testing.T) {
 	t.Parallel()
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 1, CacheDir: sharedCache})
@@ -164,8 +164,8 @@ func TestClockOfARun(t *testing.T) {
 	}
 }
 
-// TestCrosscheck runs programs with and without the slower way of stopping, and wants the
-// same ends.
+// TestCrosscheck runs programs with and without the slower way of stopping, and expects the same
+// results.
 func TestCrosscheck(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestCrosscheck(t *testing.T) {
 	}
 }
 
-// BenchmarkKill measures from the decision to stop a loop to its end.
+// BenchmarkKill measures the time from the decision to stop a loop to its end.
 func BenchmarkKill(b *testing.B) {
 	p := compile(b, "for (;;) {}")
 	g, err := shared.guest(nil)

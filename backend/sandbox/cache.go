@@ -19,20 +19,20 @@ import (
 	"helix/backend/sandbox/qjs"
 )
 
-// maxCache is how much compiled code the folder may hold.
+// maxCache is the maximum size of the folder in bytes.
 const maxCache = 512 << 20
 
-// diskCache keeps compiled code between starts. Whoever can write there can run machine
-// code here, so a folder that others could reach is not used.
+// diskCache keeps compiled code between starts. Whoever can write to the folder can run machine
+// code here, so a folder that others can access is not used.
 type diskCache struct {
-	root   string // empty: not used
+	root   string // empty: no cache
 	reason string
 	c      wazero.CompilationCache
 
 	mu sync.Mutex // one sweep at a time
 }
 
-// openCache checks dir, making it when it is not there.
+// openCache checks dir, and creates it if it does not exist.
 func openCache(dir string) *diskCache {
 	if dir == "" {
 		return &diskCache{reason: "No cache folder is set."}
@@ -46,13 +46,14 @@ func openCache(dir string) *diskCache {
 	return &diskCache{root: dir}
 }
 
-// folder is where this build's code lives: what other versions of Helix, of wazero or of the
-// meter wrote is never read.
+// folder returns the folder for the code of this build. Code written by other versions of Helix,
+// wazero or the meter is never read.
 func (d *diskCache) folder() string {
 	return filepath.Join(d.root, "native", buildVersion("helix"), fmt.Sprintf("%s-m%d-%s", buildVersion("github.com/tetratelabs/wazero"), meter.Version, runtime.GOARCH))
 }
 
-// buildVersion is the version of a module of this program, as a file name.
+// buildVersion returns the version of a module of this program, in a form that is valid as a file
+// name.
 func buildVersion(module string) string {
 	version := "devel"
 	if b, ok := debug.ReadBuildInfo(); ok {
@@ -70,8 +71,7 @@ func buildVersion(module string) string {
 	}, version)
 }
 
-// engine makes the JavaScript engine with the cache, and without it when the cache is
-// damaged.
+// engine creates the JavaScript engine with the cache, or without it if the cache is damaged.
 func (d *diskCache) engine(ctx context.Context, wasm []byte, crosscheck bool) (*qjs.VM, error) {
 	c := qjs.Config{Crosscheck: crosscheck}
 	if d.root == "" {
@@ -121,8 +121,8 @@ func (d *diskCache) open() error {
 	return err
 }
 
-// rejectForeignFiles fails when something below dir could have been put there by another
-// user, or is not a plain file or folder.
+// rejectForeignFiles returns an error if anything below dir could have been written by another
+// user, or is not a regular file or folder.
 func rejectForeignFiles(dir string) error {
 	return filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -159,7 +159,7 @@ func (d *diskCache) list() (files []cached, total int64) {
 	}
 	_ = filepath.WalkDir(filepath.Join(d.root, "native"), func(p string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
-			return nil // gone meanwhile, or not ours
+			return nil // gone meanwhile, or not accessible
 		}
 		if i, err := e.Info(); err == nil {
 			files = append(files, cached{p, i.Size(), lastUse(p, i)})
@@ -170,7 +170,7 @@ func (d *diskCache) list() (files []cached, total int64) {
 	return files, total
 }
 
-// sweep removes the oldest entries above maxCache.
+// sweep removes the oldest entries until the folder is not larger than maxCache.
 func (d *diskCache) sweep() {
 	if d == nil || d.root == "" {
 		return

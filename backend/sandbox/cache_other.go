@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// unsafeFolder says why a folder must not hold code, or "". The user's profile folder is
-// private by its access control list, which is not looked at here.
+// unsafeFolder returns why a folder must not hold code, or "". The user's profile folder is private
+// by its access control list, which is not checked here.
 func unsafeFolder(dir string) string {
 	i, err := os.Lstat(dir)
 	if err != nil {

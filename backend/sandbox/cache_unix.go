@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unsafeFolder says why a folder must not hold code, or "".
+// unsafeFolder returns why a folder must not hold code, or "".
 func unsafeFolder(dir string) string {
 	i, err := os.Lstat(dir)
 	if err != nil {
@@ -36,8 +36,8 @@ func foreignOwner(path string) string {
 	return ""
 }
 
-// lastUse is when a file was last written or read. Systems note a read at least once a day,
-// or never; a folder that is emptied from the oldest needs no more.
+// lastUse returns when a file was last written or read. Systems update the read time at least once
+// a day or never, which is precise enough to evict the oldest files.
 func lastUse(path string, i os.FileInfo) time.Time {
 	used := i.ModTime()
 	var s unix.Stat_t

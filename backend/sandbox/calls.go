@@ -13,18 +13,18 @@ import (
 // maxFetches is how many fetches one run may start.
 const maxFetches = 100
 
-// lane is how many operations of a kind run at a time in one run.
+// lane limits how many operations of a kind run concurrently in one run.
 const (
 	fetchLane = 6
 	toolLane  = 4
 	otherLane = 8
 )
 
-// maxRequests is how many bytes the requests of a run may have that are in progress or wait
-// for their turn: they are copies outside the guest's memory.
+// maxRequests is the limit, in bytes, on the requests of a run that are running or queued: they are
+// copies outside the guest's memory.
 const maxRequests = 16 * mebibyte
 
-// answer is the end of one host call.
+// answer is the result of one host call.
 type answer struct {
 	id   int64
 	lane *lane
@@ -33,17 +33,16 @@ type answer struct {
 	err  error
 }
 
-// calls are the host calls of one run. Only the run's goroutine uses it, but for the
-// channel.
+// calls are the host calls of one run. Except for the channel, only the run's goroutine uses it.
 type calls struct {
 	fetch    lane
 	tool     lane
 	other    lane
 	ended    chan answer
-	open     int // started and not yet delivered, or waiting for their lane
+	open     int // started and not yet delivered, or queued
 	bytes    int // of their requests
 	workers  sync.WaitGroup
-	held     bool             // quick calls wait to be started
+	held     bool             // quick calls are waiting to be started
 	refusals map[int64]*Error // of denied calls, by id, until the run ends
 }
 
@@ -58,7 +57,7 @@ type pendingCall struct {
 	req json.RawMessage
 }
 
-// init makes what calls need, with the first one.
+// init allocates what calls need, at the first one.
 func (c *calls) init() {
 	if c.ended != nil {
 		return
@@ -70,10 +69,10 @@ func (c *calls) init() {
 
 func (c *calls) outstanding() int { return c.open }
 
-// hostGrace is how long a run waits for host calls that do not notice its end.
+// hostGrace is how long a finished run waits for host calls that do not react to its end.
 const hostGrace = 2 * time.Second
 
-// wait waits for the goroutines of the calls; their context has ended.
+// wait waits for the goroutines of the calls, whose context has ended.
 func (c *calls) wait() {
 	if c.open == 0 {
 		c.workers.Wait()
@@ -82,7 +81,7 @@ func (c *calls) wait() {
 	waitAWhile(&c.workers)
 }
 
-// waitAWhile waits for the goroutines of host calls whose context has ended.
+// waitAWhile waits for the goroutines of host calls whose context has ended, at most hostGrace.
 func waitAWhile(workers *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -97,7 +96,7 @@ func waitAWhile(workers *sync.WaitGroup) {
 	}
 }
 
-// startCall begins a host call, or says why the run may not make another.
+// startCall starts a host call, or returns why the run may not make another.
 func (r *run) startCall(op, req string) (id int64, refused string) {
 	if int64(r.calls.bytes)+int64(len(req)) > maxRequests {
 		return 0, fmt.Sprintf("the operations in progress would have more than %s to send", size(maxRequests))
@@ -124,13 +123,13 @@ func (r *run) startCall(op, req string) (id int64, refused string) {
 	return id, ""
 }
 
-// quick says which operations end soon: they read or write a little of the host's own. One
-// that the guest waits for alone is called on the run's goroutine, since to pass it to
-// another takes longer than the operation. So it starts when the guest has nothing else to
-// do, or a few jobs later.
+// quick reports whether an operation ends soon because it reads or writes a small value of the
+// host. If it is all that the guest is waiting for, it is called on the run's goroutine, since
+// handing it to another goroutine takes longer than the operation. So it is started when the guest
+// has nothing else to do, or a few jobs later.
 func quick(op string) bool { return op == OpSecret || strings.HasPrefix(op, "state.") }
 
-// release starts what startCall has held back.
+// release starts the calls that startCall held back.
 func (r *run) release() {
 	if r.calls.held {
 		r.calls.held = false
@@ -138,7 +137,7 @@ func (r *run) release() {
 	}
 }
 
-// alone gives the only thing that the guest waits for, if it is quick and not started.
+// alone returns the only call that the guest is waiting for, if it is quick and not started.
 func (r *run) alone() (p pendingCall, ok bool) {
 	l := &r.calls.other
 	if !r.calls.held || r.calls.open != 1 || len(l.waiting) != 1 || len(r.timers.heap) > 0 {
@@ -153,7 +152,7 @@ func (r *run) alone() (p pendingCall, ok bool) {
 func (r *run) runLane(l *lane) {
 	for l.room > 0 && len(l.waiting) > 0 {
 		p := l.waiting[0]
-		l.waiting[0] = pendingCall{} // or its request stays
+		l.waiting[0] = pendingCall{} // release its request
 		l.waiting = l.waiting[1:]
 		l.room--
 		r.calls.workers.Add(1)
@@ -212,8 +211,8 @@ func (r *run) reject(id int64, err error) rejection {
 	return out
 }
 
-// rejectionOf is what a guest hears of an error of the host. denied is the error of the run if
-// it ends because of that; nil for other errors than a denial.
+// rejectionOf returns what the guest sees of an error of the host. denied is the error of the run
+// if it ends because of a denial; nil for other errors.
 func rejectionOf(err error) (out rejection, denied *Error) {
 	f := fault.As(err)
 	if f.Kind != fault.Denied {
@@ -242,8 +241,8 @@ func refusalOf(f *fault.Error) Refusal {
 	return Refusal{Reason: ReasonCapability}
 }
 
-// refused is the outcome of a refusal that the guest did not catch; id 0 is one of this
-// package's own caps.
+// refused is the outcome of a refusal that the guest did not catch; id 0 means a limit of this
+// package.
 func (r *run) refused(id int64, message, stack string) *Error {
 	if e, ok := r.calls.refusals[id]; ok {
 		c := *e

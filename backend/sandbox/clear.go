@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// ClearCache deletes the compiled code that is kept between starts. Runs go on; what is
+// ClearCache deletes the compiled code that is kept between starts. Runs continue; code that is
 // needed again is compiled again.
 func (e *Engine) ClearCache() error {
 	e.ready()

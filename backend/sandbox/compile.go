@@ -13,14 +13,14 @@ import (
 	"helix/backend/sandbox/qjs"
 )
 
-// How many programs are remembered: by number and by bytes of bytecode together, since a
-// source of 1 MiB can become many.
+// The program cache is limited by number of programs and by total bytes of bytecode, since the
+// bytecode of a 1 MiB source can be much larger.
 const (
 	maxPrograms     = 256
 	maxProgramBytes = 64 << 20
 )
 
-// MaxSource is the largest source that CompileJS takes, in bytes.
+// MaxSource is the size in bytes of the largest source that CompileJS accepts.
 const MaxSource = 1 << 20
 
 const (
@@ -39,33 +39,32 @@ type Program struct {
 
 func (*Program) runnable() {}
 
-// Entry is the form in which a source gives the function to run.
+// Entry is how a source provides the function to run.
 type Entry string
 
-// The entry forms, in the order in which they are looked for.
+// The entry forms, in the order in which they are tried.
 const (
 	EntryDefault Entry = "default" // export default
 	EntryExecute Entry = "execute" // function execute(params)
 	EntryMain    Entry = "main"    // function main()
-	EntryBody    Entry = "body"    // the text is a function's body
+	EntryBody    Entry = "body"    // the text is the body of a function
 )
 
-// Entry is the form that was found.
+// Entry returns the form that was found.
 func (p *Program) Entry() Entry { return p.entry }
 
-// Warning is advice about a source. Line counts from 1; 0 means the whole source.
+// Warning is advice about a source. Line starts at 1; 0 means the whole source.
 type Warning struct {
 	Message string `json:"message"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
 }
 
-// Warnings are what the compiler found odd; never nil.
+// Warnings returns the compiler's warnings; never nil.
 func (p *Program) Warnings() []Warning { return p.warnings }
 
-// CompileJS compiles a source. The result is kept in memory, so that compiling the same
-// text again costs nothing. An error has class compile, with a CompileDetail that says
-// where in the original text.
+// CompileJS compiles a source. The result is cached in memory, so compiling the same text again is
+// cheap. An error has class compile and a CompileDetail with the position in the original text.
 func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
 	if err := e.begin(); err != nil {
 		return nil, err
@@ -97,8 +96,8 @@ func (e *Engine) CompileJS(ctx context.Context, s Source) (*Program, error) {
 	return p, nil
 }
 
-// bytecode compiles JavaScript in the world made for it, under the limits and the watch that
-// runs have.
+// bytecode compiles JavaScript in the world for compiling, under the same limits and watchdog as
+// runs.
 func (e *Engine) bytecode(ctx context.Context, text, name string, module bool) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, contextError(ctx)
@@ -127,7 +126,7 @@ func (e *Engine) bytecode(ctx context.Context, text, name string, module bool) (
 	return code, err
 }
 
-// compiler gives an instance of the compiling world.
+// compiler returns an instance of the compiling world.
 func (e *Engine) compiler() (*qjs.Instance, error) {
 	e.mu.Lock()
 	t, err := e.compiling, error(nil)
@@ -150,7 +149,7 @@ func (e *Engine) compiler() (*qjs.Instance, error) {
 	return in, err
 }
 
-// compiled takes the instance back. One is kept.
+// compiled returns the instance after use. One is kept.
 func (e *Engine) compiled(in *qjs.Instance, again bool) {
 	if again && in.Intact() && in.Reset() == nil {
 		e.mu.Lock()
@@ -211,8 +210,8 @@ func lineOf(text string, n int) string {
 	return ""
 }
 
-// translated is a source as JavaScript that evaluates to its entry function, or a module
-// that exports it.
+// translated is a source as JavaScript that evaluates to its entry function, or as a module that
+// exports it.
 type translated struct {
 	text     string
 	module   bool
@@ -222,8 +221,8 @@ type translated struct {
 	forms    forms
 }
 
-// bodyHead makes a text the body of a function. It is a line of its own, so that only
-// line numbers change.
+// bodyHead turns a text into the body of a function. It is a separate line, so that only line
+// numbers change.
 const bodyHead = "(async function (params, helix) {\n"
 
 func (e *Engine) translate(ctx context.Context, s Source) (*translated, error) {
@@ -240,10 +239,10 @@ func (e *Engine) translate(ctx context.Context, s Source) (*translated, error) {
 	if failure == nil {
 		return arrange(s, plain)
 	}
-	if failure.Details == nil { // no place in the text: it could not be compiled at all
+	if failure.Details == nil { // no position: it could not be compiled at all
 		return nil, failure
 	}
-	// A return or await outside a function is right in a body: look at the text as one.
+	// A return or await outside a function is valid in a body, so try the text as a body.
 	body, again := e.transformSource(ctx, s, bodyHead+s.Text+"\n})", 1)
 	if again != nil {
 		if again.Details == nil {
@@ -261,9 +260,9 @@ func (e *Engine) translate(ctx context.Context, s Source) (*translated, error) {
 	return body, nil
 }
 
-// checkBody refuses a text that is no function's body, but closes the function around it
-// and opens another, like "return 1 })(); (() => {". Behind a method's end only "," and "}"
-// can follow, behind a declaration's neither, so no such text is right inside both.
+// checkBody rejects a text that is not the body of a function but closes the function around it and
+// opens another, like "return 1 })(); (() => {". Only "," and "}" can follow the end of a method,
+// and neither can follow a declaration, so no such text is valid inside both.
 func (e *Engine) checkBody(ctx context.Context, s Source) *Error {
 	for _, around := range [...][2]string{{"({ async body(params, helix) {\n", "\n} })"}, {"async function body(params, helix) {\n", "\n}"}} {
 		if _, err := e.transformSource(ctx, s, around[0]+s.Text+around[1], 1); err != nil {
@@ -273,11 +272,11 @@ func (e *Engine) checkBody(ctx context.Context, s Source) *Error {
 	return nil
 }
 
-// importStatement finds an import in a text that is not valid as a module.
+// importStatement matches an import in a text that is not valid as a module.
 var importStatement = regexp.MustCompile(`(?m)^\s*import\s*(?:[\w*{$][^;'"]*?from\s*)?["']([^"'\n]+)["']`)
 
-// transformSource compiles a text of a source. above is the number of lines that text has
-// before the source's own first line.
+// transformSource compiles the text of a source. above is the number of lines that text has before
+// the first line of the source.
 func (e *Engine) transformSource(ctx context.Context, s Source, text string, above int) (*translated, *Error) {
 	r, failure := e.transform(ctx, Transform{Text: text, TypeScript: s.Language == TypeScript, Forms: above == 0})
 	if failure != nil {

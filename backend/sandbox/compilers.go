@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// compilerHeap is what the compiler may allocate; with what the child has besides, it
-	// stays below compilerMemory, which is the system's limit.
+	// compilerHeap is what the compiler may allocate. Together with the rest of the child it stays
+	// below compilerMemory, which the operating system enforces.
 	compilerHeap   = 128 << 20
 	compilerMemory = 192 << 20
-	// compilerCPU is the processor time of one compilation; compilerWall, which is also for
-	// systems that do not tell it, leaves room for a busy machine.
+	// compilerCPU is the CPU time limit of one compilation. compilerWall also applies on systems
+	// that do not report CPU time, and allows for a busy machine.
 	compilerCPU  = 5 * time.Second
 	compilerWall = 15 * time.Second
-	// outOfTime is the exit code of a child that used up its time.
+	// outOfTime is the exit code of a child that reached its time limit.
 	outOfTime = 3
-	// maxCompilerBytes is after how much output a child is replaced by a new one: a reader of
-	// frames takes twice as much.
+	// maxCompilerBytes is the amount of output after which a child is replaced: a reader of frames
+	// takes twice as much.
 	maxCompilerBytes = 128 << 20
-	// compilerLook is how often a compiling child looks at what it has used.
+	// compilerLook is the interval at which a compiling child checks its usage.
 	compilerLook = 5 * time.Millisecond
 )
 
-// compilers owns the child process that compiles what could take all memory. There is one
-// at a time, so that such sources together take no more than one of them; it serves them one
-// after the other and is replaced when one has ended it.
+// compilers owns the child process that compiles sources which could use up all memory. There is
+// only one child at a time, so that such sources together use no more memory than one. It compiles
+// them one by one and is replaced if one of them ends it.
 type compilers struct {
 	c     *children
-	limit time.Duration  // processor time of one compilation
-	slot  chan *compiler // holds the child, or nil when none is running
-	last  time.Time      // of use; whoever has the slot may use it
+	limit time.Duration  // CPU time of one compilation
+	slot  chan *compiler // holds the child, or nil if none is running
+	last  time.Time      // time of last use; guarded by slot
 }
 
 type compiler struct {
@@ -95,7 +95,7 @@ func (s *compilers) start(ctx context.Context) (*worker.Process, *Error) {
 	return nil, &Error{Class: ClassUnavailable, Message: "The process that compiles tools could not be started.", Err: err}
 }
 
-// transform gives the child one source. done is false when the child cannot be used again.
+// transform sends one source to the child. done is false if the child cannot be used again.
 func (c *compiler) transform(ctx context.Context, t Transform, limit time.Duration) (r Transformed, done bool, _ *Error) {
 	limited, cancel := context.WithTimeout(ctx, compilerWall)
 	defer cancel()
@@ -135,7 +135,7 @@ func (c *compiler) transform(ctx context.Context, t Transform, limit time.Durati
 	}
 }
 
-// trim ends a child that nobody needed for a while.
+// trim ends a child that has not been used for a while.
 func (s *compilers) trim(idle time.Duration) {
 	select {
 	case c := <-s.slot:
@@ -148,14 +148,14 @@ func (s *compilers) trim(idle time.Duration) {
 	}
 }
 
-// close ends the child. No compilation may be in progress or follow.
+// close ends the child. No compilation may be running or follow.
 func (s *compilers) close() {
 	if c := <-s.slot; c != nil {
 		c.p.Release(0)
 	}
 }
 
-// serveCompiler is the child: it compiles what it is given until its input ends.
+// serveCompiler is the main loop of the child: it compiles what it receives until its input ends.
 func serveCompiler(in *worker.Reader, out *worker.Writer) error {
 	debug.SetGCPercent(100)
 	debug.SetMemoryLimit(compilerHeap / 2)
@@ -190,12 +190,12 @@ func serveCompiler(in *worker.Reader, out *worker.Writer) error {
 	}
 }
 
-// watchCompiler ends the child when it takes too much memory or time, which holds where the
-// system has no limit for it, or where its parent is gone.
+// watchCompiler ends the child if it uses too much memory or time. This works even where the
+// operating system has no limit for it, and if the parent is gone.
 func watchCompiler(limit time.Duration, stop <-chan struct{}) {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	begun, end := worker.SelfCPU(), time.After(2*compilerWall)
-	tick := time.NewTicker(compilerLook) // the collector stops it: this goroutine ends with the process or with stop
+	tick := time.NewTicker(compilerLook) // never stopped: this goroutine ends with the process or with stop
 	for {
 		select {
 		case <-stop:

@@ -14,15 +14,15 @@ import (
 	"helix/backend/fault"
 )
 
-// outcome is how a run ended; err is nil when it ended well.
+// outcome is how a run ended; err is nil on success.
 type outcome struct {
 	output json.RawMessage
 	err    *Error
 }
 
-// control is what every run has, whatever its kind: the limits and their watch, the one
-// outcome, the host calls' count, logs and usage. A kind of run embeds it by pointer, sets
-// the hooks before do, and does the rest inside do's body.
+// control is what all kinds of runs share: the limits and their watchdog, the single outcome, the
+// counts of host calls, logs and usage. A kind of run embeds a pointer to it, sets the hooks before
+// do, and does its work in the body passed to do.
 type control struct {
 	e      *Engine
 	c      Call
@@ -31,31 +31,31 @@ type control struct {
 	caller context.Context
 	ctx    context.Context // of host calls; it ends with the run
 	logs   logBuffer
-	usage  Usage // filled when do returns
+	usage  Usage // set when do returns
 
 	// Set by the kind of run before do; each may be nil.
-	halt func()        // stops guest code wherever it is; from any goroutine, repeatable
+	halt func()        // stops guest code at any point; from any goroutine, repeatable
 	fuel func() uint64 // units used since the start; from any goroutine
 	peak func() int64  // bytes of linear memory
 
-	cpu     *cpuClock // of the run's thread while do runs
+	cpu     *cpuClock // of the run's thread during do
 	inside  atomic.Bool
 	ended   atomic.Pointer[outcome]
 	own     bool         // the guest itself ended the run
-	grace   atomic.Int64 // when, in Unix nanoseconds, guest code is halted that goes on all the same; 0: not
+	grace   atomic.Int64 // Unix nanoseconds at which guest code that is still running is halted; 0: never
 	stopped atomic.Bool  // it was halted
 	crashed bool         // the host side of the run panicked
 	context runContext
 
-	// Of the watchdog.
-	watching  sync.Mutex // held while it looks at the run
+	// State of the watchdog.
+	watching  sync.Mutex // held while the watchdog checks the run
 	unwatched bool
-	forget    func() bool // undoes that the caller's end is heard at once; nil: it is not
-	cpuNext   time.Time   // when to look at the CPU clock again
+	forget    func() bool // stops the AfterFunc on the caller's context; nil: there is none
+	cpuNext   time.Time   // when to read the CPU clock again
 	place     int
 
 	started atomic.Int64 // host calls
-	fetches int          // of them; only the run's goroutine uses it
+	fetches int          // how many of them are fetches; only the run's goroutine uses it
 
 	extraCPU, extraCalls atomic.Int64 // of inner runs
 	extraFuel            atomic.Uint64
@@ -63,16 +63,16 @@ type control struct {
 
 func newControl(ctx context.Context, e *Engine, c Call, l Limits) *control {
 	r := &control{e: e, c: c, limits: l, start: time.Now(), caller: ctx}
-	// The caller's cancellation goes through end, so that it is the outcome.
+	// The caller's cancellation goes through end, so that it becomes the outcome.
 	r.context.run = r
 	r.ctx = &r.context
 	r.logs = newLogBuffer(l.LogBytes, e.o.Now, c.Log)
 	return r
 }
 
-// end decides the outcome if nothing has before, and stops the guest wherever it is. Only
-// the run's goroutine calls it, and the watchdog, which holds watching: an end that comes
-// too late must not stop the next run on the same instance.
+// end sets the outcome, unless it is already set, and stops the guest at any point. Only the run's
+// goroutine may call it, and the watchdog while it holds watching: a late end must not stop the
+// next run on the same instance.
 func (r *control) end(o outcome) {
 	if r.ended.CompareAndSwap(nil, &o) {
 		r.stopGuest()
@@ -89,17 +89,17 @@ func (r *control) stopGuest() {
 
 func (r *control) fail(err *Error) { r.end(outcome{err: err}) }
 
-// over reports whether the outcome is decided.
+// over reports whether the outcome is set.
 func (r *control) over() bool { return r.ended.Load() != nil }
 
 // cancel ends the context of host calls.
 func (r *control) cancel() { r.context.cancel() }
 
-// endGrace is how long a guest may go on that has reported its own end.
+// endGrace is how long a guest may continue after it reported its own end.
 const endGrace = 50 * time.Millisecond
 
-// settle is end for what the guest itself reports, on its goroutine: it is about to return,
-// so its code is stopped only when it does not.
+// settle is end for an outcome that the guest itself reports, on its goroutine. The guest is about
+// to return, so its code is stopped only if it does not.
 func (r *control) settle(o outcome) {
 	if !r.ended.CompareAndSwap(nil, &o) {
 		return
@@ -111,10 +111,10 @@ func (r *control) settle(o outcome) {
 
 func (r *control) settleError(err *Error) { r.settle(outcome{err: err}) }
 
-// do runs body on a locked OS thread under the limits and gives the outcome. body drives
-// the guest until the outcome is decided; one that returns without a decision ends the run
-// as a guest that never finished. wait, which may be nil, runs afterwards and waits for
-// what the run has started.
+// do runs body on a locked OS thread under the limits and returns the outcome. body drives the
+// guest until the outcome is set; if it returns without one, the run ends as one whose guest never
+// finished. wait, which may be nil, is called afterwards and waits for everything that the run
+// started.
 func (r *control) do(body, wait func()) outcome {
 	r.cpu = newCPUClock(r)
 	r.e.watchdog.add(r)
@@ -133,8 +133,8 @@ func (r *control) do(body, wait func()) outcome {
 	return *r.ended.Load()
 }
 
-// pause is for a body that waits for something outside the guest: the thread is free for
-// others meanwhile, and its time does not count. resume goes on, maybe on another thread.
+// pause is called before body waits for something outside the guest. Until resume, others can use
+// the thread, and the time does not count as CPU time. resume may continue on another thread.
 func (r *control) pause() {
 	r.inside.Store(false)
 	r.cpu.leave()
@@ -147,7 +147,7 @@ func (r *control) resume() {
 	r.inside.Store(true)
 }
 
-// cpuUsed is the run's processor time with that of inner runs. Any goroutine.
+// cpuUsed returns the CPU time of the run and its inner runs. It may be called from any goroutine.
 func (r *control) cpuUsed() time.Duration {
 	used := time.Duration(r.extraCPU.Load())
 	if r.cpu != nil {
@@ -156,7 +156,8 @@ func (r *control) cpuUsed() time.Duration {
 	return used
 }
 
-// fuelUsed is the run's fuel with that of inner runs. Any goroutine.
+// fuelUsed returns the fuel used by the run and its inner runs. It may be called from any
+// goroutine.
 func (r *control) fuelUsed() uint64 {
 	used := r.extraFuel.Load()
 	if r.fuel != nil {
@@ -165,7 +166,7 @@ func (r *control) fuelUsed() uint64 {
 	return used
 }
 
-// guarded runs f; a panic of the host side ends the run, and only it.
+// guarded runs f. A panic of host code ends this run only.
 func (r *control) guarded(f func()) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -176,7 +177,7 @@ func (r *control) guarded(f func()) {
 	f()
 }
 
-// account fills usage.
+// account sets usage.
 func (r *control) account() {
 	r.usage = Usage{
 		Wall: time.Since(r.start), CPU: r.cpuUsed(), Fuel: r.fuelUsed(), HostCalls: r.hostCalls(),
@@ -187,8 +188,8 @@ func (r *control) account() {
 	}
 }
 
-// take counts one host call, or says why the run may not make another. Only the run's
-// goroutine calls it.
+// take counts one host call, or returns why the run may not make another. Only the run's goroutine
+// may call it.
 func (r *control) take(op string) (id int64, refused string) {
 	if r.hostCalls() >= r.limits.HostCalls {
 		return 0, fmt.Sprintf("this run has made its %d host calls", max(r.limits.HostCalls, 0))
@@ -202,7 +203,7 @@ func (r *control) take(op string) (id int64, refused string) {
 	return r.started.Add(1), ""
 }
 
-// ask asks the host and waits for its answer. Any goroutine.
+// ask calls the host and waits for its answer. It may be called from any goroutine.
 func (r *control) ask(op string, req json.RawMessage) (resp json.RawMessage, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -226,7 +227,7 @@ func (r *control) overLimit(c Class, name string, limit, value time.Duration) *E
 	}
 }
 
-// outOfFuel is the outcome of a guest that has used its budget.
+// outOfFuel is the outcome of a guest that has used up its budget.
 func (r *control) outOfFuel(used uint64) *Error {
 	return &Error{
 		Class: ClassCPU, Message: fmt.Sprintf("The tool computed for longer than its limit of %d units.", r.limits.Fuel),
@@ -234,7 +235,7 @@ func (r *control) outOfFuel(used uint64) *Error {
 	}
 }
 
-// outOfMemory is the outcome of a guest that wanted more than it may have.
+// outOfMemory is the outcome of a guest that needed more memory than its limit.
 func (r *control) outOfMemory(stack string) *Error {
 	var have int64
 	if r.peak != nil {
@@ -247,7 +248,7 @@ func (r *control) outOfMemory(stack string) *Error {
 	}
 }
 
-// remaining is what an inner run may use. Safe from any goroutine.
+// remaining returns what an inner run may use. It may be called from any goroutine.
 func (r *control) remaining() Limits {
 	l := r.limits
 	l.Wall = max(l.Wall-time.Since(r.start), time.Nanosecond)
@@ -268,8 +269,8 @@ func (r *control) charge(u Usage) {
 
 func (r *control) hostCalls() int { return int(r.started.Load() + r.extraCalls.Load()) }
 
-// runContext is the context of a run's host calls. It has the values of the caller's, knows
-// its run, and ends with it. What context needs for that is made when somebody asks.
+// runContext is the context of a run's host calls. It has the values of the caller's context,
+// carries the run, and ends with it. The underlying context is created on demand.
 type runContext struct {
 	run   *control
 	mu    sync.Mutex
@@ -315,7 +316,7 @@ func (c *runContext) Err() error {
 	return nil
 }
 
-// Value gives the run, or what the caller's context has.
+// Value returns the run for its key, or the value of the caller's context.
 func (c *runContext) Value(key any) any {
 	if _, ok := key.(runKey); ok {
 		return c.run

@@ -11,21 +11,21 @@ import (
 
 const cpuMeter = "thread"
 
-// cpuClock reads the processor time that a run spends on the OS threads it is locked to,
+// cpuClock measures the CPU time that a run uses on the OS threads it is locked to. It can be read
 // from any thread.
 type cpuClock struct {
 	mu     sync.Mutex
 	total  time.Duration // of the threads that it has left
-	id     int32         // of the clock of the present one
+	id     int32         // of the clock of the current thread
 	since  time.Duration
 	inside bool
 }
 
 func newCPUClock(*control) *cpuClock { return &cpuClock{} }
 
-// enter begins to measure the calling thread, to which the goroutine must be locked.
+// enter starts measuring the calling thread, to which the goroutine must be locked.
 func (c *cpuClock) enter() {
-	// The kernel's name for the CPU clock of a thread: CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED.
+	// The kernel's id for the CPU clock of a thread: CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED.
 	id := int32(^unix.Gettid()<<3 | 6)
 	now := threadTime(unix.CLOCK_THREAD_CPUTIME_ID)
 	c.mu.Lock()
@@ -33,7 +33,7 @@ func (c *cpuClock) enter() {
 	c.mu.Unlock()
 }
 
-// leave stops measuring; the goroutine may be unlocked now.
+// leave stops measuring; the goroutine may be unlocked afterwards.
 func (c *cpuClock) leave() {
 	now := threadTime(unix.CLOCK_THREAD_CPUTIME_ID)
 	c.mu.Lock()
@@ -61,5 +61,5 @@ func threadTime(clock int32) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// calibrate has nothing to do where threads have a clock.
+// calibrate does nothing where threads have a clock.
 func (e *Engine) calibrate() error { return nil }

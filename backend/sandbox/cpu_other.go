@@ -11,10 +11,10 @@ import (
 
 const cpuMeter = "fuel"
 
-// cpuClock derives processor time from the fuel that a run has used and the speed at which
-// this machine uses it. Some instructions take far longer than their fuel says (filling
-// memory, calls of WASI), so a run is taken to get at least a share of one core while it
-// computes: its processor time is never less than that share of the wall time.
+// cpuClock derives CPU time from the fuel that a run has used and the speed at which this machine
+// uses it. Some instructions take far longer than their fuel suggests (filling memory, WASI calls).
+// So a run is assumed to get at least a share of one core while it computes: its CPU time is never
+// less than that share of the wall time.
 type cpuClock struct {
 	r      *control
 	mu     sync.Mutex
@@ -23,21 +23,21 @@ type cpuClock struct {
 	inside bool
 }
 
-// leastShare is the part of a core that a run gets at least. With it a run that computes
-// all the time reaches the usual 10 s no sooner than after 40 s, behind its limit of 30 s of
-// wall time: no busy machine ends it early.
+// leastShare is the assumed minimum share of a core, as a divisor. By this share alone, a run that
+// computes all the time reaches the usual CPU limit of 10 s after 40 s, which is beyond its wall
+// time limit of 30 s. So a busy machine does not end it early.
 const leastShare = 4
 
 func newCPUClock(r *control) *cpuClock { return &cpuClock{r: r} }
 
-// enter begins to measure: the run computes from now on.
+// enter starts measuring: the run is computing.
 func (c *cpuClock) enter() {
 	c.mu.Lock()
 	c.since, c.inside = time.Now(), true
 	c.mu.Unlock()
 }
 
-// leave stops measuring: the run waits.
+// leave stops measuring: the run is waiting.
 func (c *cpuClock) leave() {
 	c.mu.Lock()
 	if c.inside {
@@ -61,7 +61,7 @@ func (c *cpuClock) used() time.Duration {
 	return max(least, time.Duration(float64(c.r.fuel())*c.r.e.unitTime))
 }
 
-// calibration is a program that does a little of everything; it takes a few milliseconds.
+// calibration is a program that does a bit of everything; it takes a few milliseconds.
 const calibration = `(() => {
 	let x = 0;
 	const a = [];
@@ -69,9 +69,8 @@ const calibration = `(() => {
 	return JSON.parse(JSON.stringify(a)).length + a.map((o) => o.x).sort().length;
 })()`
 
-// calibrate measures how long a unit of fuel takes, in nanoseconds. The best of three
-// counts: what disturbs a measurement only makes it slower, and a unit that is taken for
-// too slow would end runs too early.
+// calibrate measures the duration of a unit of fuel in nanoseconds. It takes the best of three
+// measurements: interference only makes them slower, and an overestimate would end runs too early.
 func (e *Engine) calibrate() error {
 	code, err := e.bytecode(e.background, calibration, "calibration", false)
 	if err != nil {

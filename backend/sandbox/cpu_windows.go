@@ -12,7 +12,7 @@ const cpuMeter = "thread"
 
 var getThreadTimes = windows.NewLazySystemDLL("kernel32.dll").NewProc("GetThreadTimes")
 
-// cpuClock reads the processor time that a run spends on the OS threads it is locked to,
+// cpuClock measures the CPU time that a run uses on the OS threads it is locked to. It can be read
 // from any thread.
 type cpuClock struct {
 	mu     sync.Mutex
@@ -24,7 +24,7 @@ type cpuClock struct {
 
 func newCPUClock(*control) *cpuClock { return &cpuClock{} }
 
-// enter begins to measure the calling thread, to which the goroutine must be locked.
+// enter starts measuring the calling thread, to which the goroutine must be locked.
 func (c *cpuClock) enter() {
 	p := windows.CurrentProcess()
 	var h windows.Handle
@@ -36,7 +36,7 @@ func (c *cpuClock) enter() {
 	c.mu.Unlock()
 }
 
-// leave stops measuring; the goroutine may be unlocked now.
+// leave stops measuring; the goroutine may be unlocked afterwards.
 func (c *cpuClock) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +57,7 @@ func (c *cpuClock) used() time.Duration {
 	return c.total + max(threadTime(c.thread)-c.since, 0)
 }
 
-// threadTime is the time of a thread in and below the kernel.
+// threadTime returns the kernel and user time of a thread.
 func threadTime(h windows.Handle) time.Duration {
 	var created, ended, kernel, user windows.Filetime
 	r, _, _ := getThreadTimes.Call(uintptr(h), uintptr(unsafe.Pointer(&created)), uintptr(unsafe.Pointer(&ended)), uintptr(unsafe.Pointer(&kernel)), uintptr(unsafe.Pointer(&user)))
@@ -65,8 +65,8 @@ func threadTime(h windows.Handle) time.Duration {
 		return 0
 	}
 	ticks := func(f windows.Filetime) int64 { return int64(f.HighDateTime)<<32 | int64(f.LowDateTime) }
-	return time.Duration(ticks(kernel)+ticks(user)) * 100 // of 100 ns
+	return time.Duration(ticks(kernel)+ticks(user)) * 100 // in units of 100 ns
 }
 
-// calibrate has nothing to do where threads have a clock.
+// calibrate does nothing where threads have a clock.
 func (e *Engine) calibrate() error { return nil }

@@ -82,11 +82,11 @@ func TestArtefactsDamaged(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The compiling world is read when it is first needed.
+	// The compiling world is loaded on first use.
 	m := artefactFiles(t)
 	m["compile.snap"] = m["run.snap"]
 	e, err := open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: sharedCache}, m)
-	if err != nil && cpuMeter == "thread" { // elsewhere it is needed at once, to calibrate
+	if err != nil && cpuMeter == "thread" { // otherwise it is needed at once, to calibrate
 		t.Fatal(err)
 	}
 	defer e.Close()
@@ -140,7 +140,7 @@ func TestCache(t *testing.T) {
 			return os.WriteFile(p, b, 0o600)
 		},
 	} {
-		if damage != "flipped" && !long { // each takes a compilation
+		if damage != "flipped" && !long { // each needs a compilation
 			continue
 		}
 		for _, f := range files {
@@ -200,7 +200,7 @@ func TestCacheNotUsed(t *testing.T) {
 	if names, err := os.ReadDir(open); err != nil || len(names) != 0 {
 		t.Errorf("something was written: %v, %v", names, err)
 	}
-	// A folder inside that others may write to is not used either.
+	// A subfolder that others may write to is not used either.
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestCacheSweep(t *testing.T) {
 		if err := os.WriteFile(p, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Truncate(p, maxCache/3+1); err != nil { // a hole, which takes no room
+		if err := os.Truncate(p, maxCache/3+1); err != nil { // a sparse file, which takes no space
 			t.Fatal(err)
 		}
 		if err := os.Chtimes(p, f.read, f.wrote); err != nil {
@@ -275,7 +275,7 @@ func TestThousandRunsLeakNothing(t *testing.T) {
 	for i := range n {
 		_, _ = e.Execute(ctx, p, Call{Input: input(i), Host: h})
 	}
-	// Goroutines of wazero that watched a call end on their own, a moment later.
+	// Goroutines of wazero that watched a call end a moment later.
 	deadline := time.Now().Add(patience)
 	for runtime.NumGoroutine() > before+2 && time.Now().Before(deadline) {
 		runtime.Gosched()
@@ -320,7 +320,7 @@ func TestCloseWaitsForRuns(t *testing.T) {
 	<-started
 	closed := make(chan error, 2)
 	go func() { closed <- e.Close() }()
-	for { // until Close has begun
+	for { // until Close has started
 		if _, err := e.CompileJS(context.Background(), Source{Text: "return 1"}); err != nil {
 			if !fault.Is(err, fault.Unavailable) {
 				t.Errorf("CompileJS while closing: %v", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/tdewolff/parse/v2/js"
 )
 
-// forms is what a syntax tree says about how a program is entered.
+// forms is what a syntax tree shows about the entry points of a program.
 type forms struct {
 	byDefault bool
 	execute   bool
@@ -33,7 +33,7 @@ func (f forms) entry() Entry {
 // arrange makes transformed text evaluate to its entry function.
 func arrange(s Source, t *translated) (*translated, error) {
 	t.text = withoutShebang(t.text)
-	f := t.forms // none when the tree parser does not know the syntax: then it can only be a body
+	f := t.forms // empty if the tree parser does not know the syntax: then it can only be a body
 	if f.imported {
 		return nil, importError(s, f.imports)
 	}
@@ -57,7 +57,7 @@ func arrange(s Source, t *translated) (*translated, error) {
 	return t, nil
 }
 
-// withoutShebang makes a first line for a shell a comment.
+// withoutShebang turns a shebang line into a comment.
 func withoutShebang(text string) string {
 	if strings.HasPrefix(text, "#!") {
 		return "//" + text[2:]
@@ -74,7 +74,7 @@ func importError(s Source, specifier string) *Error {
 	}
 }
 
-// exported completes a module that exports something, but no default.
+// exported completes a module that has exports but no default export.
 func exported(s Source, t *translated) (*translated, error) {
 	t.module = true
 	switch t.entry {
@@ -161,7 +161,7 @@ func (f *forms) addFunction(d *js.FuncDecl) {
 	}
 }
 
-// findLine is where an import statement names a specifier, or 0, 0.
+// findLine returns the position of an import statement with the specifier, or 0, 0.
 func findLine(text, specifier string) (line, col int) {
 	for i, l := range strings.Split(text, "\n") {
 		for _, q := range []string{`"`, `'`} {

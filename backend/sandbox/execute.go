@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// Execute runs a program or a module and waits for its end. The error is a *Error;
-// Result.Logs and Result.Usage are filled in either case. Time spent waiting for a worker
-// is not part of the run's limits. A run started from another run's host call does not wait
-// for a worker, since its caller already has one.
+// Execute runs a program or a module and waits until it ends. The error is a *Error; Result.Logs
+// and Result.Usage are set in either case. Waiting for a worker does not count against the limits.
+// A run started from a host call of another run does not wait for a worker, since its caller
+// already has one.
 func (e *Engine) Execute(ctx context.Context, r Runnable, c Call) (Result, error) {
 	res := Result{Logs: []LogLine{}, Tier: tierOf(r, c), Isolation: IsolationInProcess, Reasons: []string{}}
 	p, program := r.(*Program)
@@ -73,7 +73,7 @@ func checkInput(c *Call, l Limits) *Error {
 	return nil
 }
 
-// contextError is how a caller's ended context ends a run.
+// contextError returns how a run ends when its caller's context has ended.
 func contextError(ctx context.Context) *Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &Error{Class: ClassTimeout, Message: "The caller's time for the run was over.", Err: ctx.Err()}
@@ -81,7 +81,7 @@ func contextError(ctx context.Context) *Error {
 	return &Error{Class: ClassCanceled, Message: "The run was canceled.", Err: ctx.Err()}
 }
 
-// size writes a number of bytes for people.
+// size formats a number of bytes for people.
 func size(n int64) string {
 	switch {
 	case n >= mebibyte && n%mebibyte == 0:
@@ -92,7 +92,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// jsonObject is v as JSON; v is one of this package's types, which always marshal.
+// jsonObject returns v as JSON; v is one of this package's types, which can always be marshaled.
 func jsonObject(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A tool that computes without end, in whatever form, or that asks the host without end,
-// is ended by the limit that it meets: it is not said to wait, and the error has words.
+// A tool that computes endlessly, in whatever form, or calls the host endlessly, is ended by the
+// limit that it reaches: it is not reported as waiting, and the error has a message.
 func TestEndlessWorkEndsWithItsLimit(t *testing.T) {
 	t.Parallel()
 	host := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {

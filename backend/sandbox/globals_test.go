@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGlobals compares the web globals with what a browser engine gives for the same
-// expressions; the expected values of testdata/globals.json were recorded from V8.
+// TestGlobals compares the web globals with the results of a browser engine for the same
+// expressions; the expected values in testdata/globals.json were recorded from V8.
 func TestGlobals(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/globals.json")

@@ -2,13 +2,13 @@ package sandbox
 
 import "helix/backend/sandbox/qjs"
 
-// guest is an instance with the prelude in it. It serves one run at a time.
+// guest is an instance with the prelude loaded. It serves one run at a time.
 type guest struct {
 	in  *qjs.Instance
 	run *run // nil between runs
 }
 
-// The prelude's names for what the host may ask of it.
+// The codes of the functions that the host can call in the prelude.
 const (
 	enterSetUp = iota
 	enterStart
@@ -19,7 +19,7 @@ const (
 	enterModule
 )
 
-// host answers the prelude's host function.
+// host handles a call of the prelude's host function.
 func (g *guest) host(in *qjs.Instance, args []qjs.Value) qjs.Value {
 	if g.run == nil || len(args) == 0 {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"helix/backend/fault"
 )
 
-// recorder answers each operation from a table and keeps the requests.
+// recorder answers each operation from a table and records the requests.
 type recorder struct {
 	mu      sync.Mutex
 	got     []string
@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("the guest saw %q", err.Message)
 		}
 	}
-	// Throwing something that looks like a refusal is not one.
+	// Throwing an object that looks like a refusal is not a refusal.
 	wantClass(t, "throw Object.assign(new Error('x'), { name: 'PermissionError', code: 'denied', capability: 'all' })", c, ClassThrown)
 	// Without a host everything is refused.
 	wantClass(t, "await helix.state.keys()", Call{}, ClassHostDenied)
@@ -148,7 +148,7 @@ func TestFetchesOverlap(t *testing.T) {
 		mu.Unlock()
 		defer func() { mu.Lock(); now--; mu.Unlock() }()
 		select {
-		case <-six: // nobody is answered before six have asked
+		case <-six: // no call is answered before there are six
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -200,7 +200,7 @@ func TestInnerRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One worker is enough: an inner run does not wait for it.
+	// One worker is enough: an inner run does not wait for a worker.
 	res, err := e.Execute(ctx, outer, Call{Host: h, Limits: Limits{HostCalls: 10, Wall: time.Minute}})
 	if err != nil || string(res.Output) != `["inner","inner"]` {
 		t.Fatalf("Execute = %s, %v", res.Output, err)
@@ -220,7 +220,7 @@ func TestInnerRuns(t *testing.T) {
 
 func TestOneOutcome(t *testing.T) {
 	t.Parallel()
-	// The result counts, whatever is still going on.
+	// The result counts, even if something is still running.
 	h := HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("late: %w", ctx.Err())
@@ -284,8 +284,8 @@ func TestFiftyRunsDoNotMix(t *testing.T) {
 	wg.Wait()
 }
 
-// TestManyBytesToSend: what a run asks for at one time is kept outside its memory, so it has
-// a limit, and the room is given back when a call has ended.
+// TestManyBytesToSend checks the limit on pending requests of a run, which are stored outside its
+// memory, and that their bytes are released when a call has ended.
 func TestManyBytesToSend(t *testing.T) {
 	t.Parallel()
 	h := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {

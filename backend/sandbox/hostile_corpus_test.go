@@ -42,7 +42,7 @@ type hostileCase struct {
 	waits      string
 	flags      string
 	code       []byte        // source text or module
-	make       func() []byte // makes code, when it is large
+	make       func() []byte // generates code, if it is large
 }
 
 // hostileFiles reads the corpus: the files, then the modules too large to be files.
@@ -108,7 +108,7 @@ func readHostile(t testing.TB, file string) hostileCase {
 	return h
 }
 
-// text is the program.
+// text returns the program.
 func (h *hostileCase) text() []byte {
 	if h.code == nil {
 		return h.make()
@@ -160,8 +160,8 @@ func (h *hostileCase) set(key, value string, expand map[string]string) (err erro
 	return err
 }
 
-// defaults gives a program that must end otherwise than by running out of time all the time
-// there is, so that a slow or busy machine does not decide how it ends.
+// defaults gives a program that must end in another way than by a timeout the maximum time, so that
+// a slow or busy machine does not affect how it ends.
 func (h *hostileCase) defaults() {
 	most, _ := Profile("permissive")
 	if !slices.Contains(h.classes, string(ClassCPU)) {
@@ -176,8 +176,8 @@ func (h *hostileCase) defaults() {
 	fill(&h.within, 3*time.Second)
 }
 
-// crosschecked gives a program that has to end by itself the time that Crosscheck costs:
-// wazero's own checks make it four to eight times slower. What ends at its limit keeps it.
+// crosschecked gives a program that must end by itself the additional time that Crosscheck costs:
+// wazero's own checks make it four to eight times slower. Programs that end at their limit keep it.
 func (h *hostileCase) crosschecked() {
 	if slices.Contains(h.classes, string(ClassCPU)) || slices.Contains(h.classes, string(ClassTimeout)) {
 		return

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// The parts of a module, for those of the corpus that are too large to be files or that no
-// assembler writes.
+// The parts of modules in the corpus that are too large to be files or that no assembler can write.
 
 const (
 	secCustom = iota
@@ -76,19 +75,19 @@ var (
 	entryOnly = section(secExport, 2, "execute", []byte{0, 0}, "memory", []byte{2, 0})
 )
 
-// oneFunction is a module with execute as its only function.
+// oneFunction returns a module with execute as its only function.
 func oneFunction(locals []byte, code ...any) []byte {
 	return wasmModule(typeVoid, section(secFunction, 1, 0), onePage, entryOnly, section(secCode, 1, body(locals, code...)))
 }
 
-// manyFunctions is a module with n functions of the given body.
+// manyFunctions returns a module with n functions of the given body.
 func manyFunctions(n int, b []byte) []byte {
 	return wasmModule(typeVoid, section(secFunction, n, times(n, 0)), onePage, entryOnly, section(secCode, n, bytes.Repeat(b, n)))
 }
 
 func forever(code ...any) []byte { return cat([]byte{0x03, 0x40}, cat(code...), []byte{0x0c, 0, 0x0b}) }
 
-// hostileGiants are the modules that are made here.
+// hostileGiants returns the modules that are generated here.
 func hostileGiants() []hostileCase {
 	const mebi = 1 << 20
 	var cases []hostileCase
@@ -102,7 +101,7 @@ func hostileGiants() []hostileCase {
 	}
 	slow := func(h *hostileCase) { h.within = 10 * time.Second } // for the compiler
 
-	// Processor time.
+	// CPU time.
 	add("cpu_straight_line", "cpu", func() []byte { return oneFunction(noLocals, forever(times(mebi/3-20, 0x41, 1, 0x1a))) }, slow)
 	add("cpu_straight_arithmetic", "cpu", func() []byte {
 		return oneFunction([]byte{1, 1, 0x7e}, forever(times(mebi/7-20, 0x20, 0, 0x42, 3, 0x7e, 0x21, 0)))
@@ -134,14 +133,14 @@ func hostileGiants() []hostileCase {
 	}, slow)
 	add("cpu_many_ifs", "cpu compile", func() []byte { return oneFunction(noLocals, forever(times(150_000, 0x41, 1, 0x04, 0x40, 0x0b))) }, slow)
 	add("cpu_block_parameters", "cpu compile", func() []byte {
-		n := 200 // blocks that take and give 200 values
+		n := 200 // blocks with 200 parameters and results
 		t := cat(2, []byte{0x60, 0, 0, 0x60}, n, times(n, 0x7e), n, times(n, 0x7e))
 		return wasmModule(section(secType, t), section(secFunction, 1, 0), onePage, entryOnly,
 			section(secCode, 1, body(noLocals, times(n, 0x42, 1), bytes.Repeat(cat(byte(0x03), 1, byte(0x0b)), 500), cat(byte(0x03), 1, []byte{0x0c, 0, 0x0b}), times(n, 0x1a))))
 	}, slow)
 
-	// No loop and no recursion, and yet more steps than anybody has time for: each function
-	// calls the next one several times.
+	// No loop and no recursion, but an astronomical number of steps: each function calls the next
+	// one several times.
 	tower := func(depth, calls int, last []byte, indirect bool) []byte {
 		bodies := cat()
 		for i := range depth {
@@ -181,7 +180,7 @@ func hostileGiants() []hostileCase {
 	add("cpu_straight_divisions", "cpu compile", func() []byte {
 		return oneFunction([]byte{1, 1, 0x7e}, forever(bytes.Repeat([]byte{0x20, 0, 0x42, 7, 0x84, 0x42, 3, 0x7f, 0x21, 0}, 60_000)))
 	}, slow)
-	add("cpu_skipped_charge", "cpu compile", func() []byte { // branches always over what was paid for
+	add("cpu_skipped_charge", "cpu compile", func() []byte { // branches that always skip what was paid for
 		return oneFunction(noLocals, forever(bytes.Repeat(cat([]byte{0x02, 0x40, 0x0c, 0}, times(20, 0x41, 1, 0x1a), byte(0x0b)), 3000)))
 	}, slow)
 	add("cpu_early_return", "cpu compile", func() []byte {
@@ -189,7 +188,7 @@ func hostileGiants() []hostileCase {
 		return wasmModule(typeVoid, section(secFunction, 2, []byte{0, 0}), onePage, entryOnly, section(secCode, 2, body(noLocals, forever(times(5_000, 0x10, 1))), leaf))
 	}, slow)
 
-	// Bombs for the compiler: each must be refused or end within its deadline.
+	// Modules that overload the compiler: each must be rejected or end within its deadline.
 	add("bomb_locals", "compile cpu output", func() []byte { return manyFunctions(20_000, body(cat(1, 50_000, byte(0x7e)))) }, slow)
 	add("bomb_locals_blocks", "compile cpu output", func() []byte {
 		return oneFunction(cat(1, 50_000, byte(0x7e)), times(50_000, 0x41, 1, 0x04, 0x40, 0x0b))
@@ -222,7 +221,7 @@ func hostileGiants() []hostileCase {
 	add("bomb_many_functions", "output compile", func() []byte { return manyFunctions(100_000, body(noLocals)) }, slow)
 	add("bomb_many_big_functions", "output compile cpu", func() []byte { return manyFunctions(200, body(noLocals, times(50_000, 0x41, 1, 0x1a))) }, slow)
 
-	// One more than each limit of the spec.
+	// One more than each limit of the specification.
 	add("limit_functions", "compile", func() []byte { return manyFunctions(100_001, body(noLocals)) })
 	add("limit_body", "compile", func() []byte { return oneFunction(noLocals, times(mebi+1, 0x01)) })
 	add("limit_locals", "compile", func() []byte { return oneFunction(cat(1, 50_001, byte(0x7f))) })
@@ -270,7 +269,7 @@ func hostileGiants() []hostileCase {
 		return wasmModule(typeVoid, section(secFunction, 1, 0), onePage, entryOnly, section(secCode, 1, body(noLocals)), section(secData, 1, []byte{0, 0x41, 0, 0x0b}, 1<<20, make([]byte, 1<<20)))
 	}, slow)
 
-	// Counts that promise more than follows: nobody may reserve memory for them.
+	// Counts larger than the data: no memory may be reserved for them.
 	huge := []byte{0xff, 0xff, 0xff, 0xff, 0x0f}
 	for name, m := range map[string][]byte{
 		"types": wasmModule(section(secType, huge)), "parameters": wasmModule(section(secType, 1, byte(0x60), huge)), "imports": wasmModule(section(secImport, huge)),
@@ -288,7 +287,7 @@ func hostileGiants() []hostileCase {
 		add("count_"+name, "compile", func() []byte { return m })
 	}
 
-	// Forms that are wrong.
+	// Invalid encodings.
 	plain := oneFunction(noLocals)
 	for name, m := range map[string][]byte{
 		"empty": {}, "magic": []byte("\x00asn\x01\x00\x00\x00"), "version": []byte("\x00asm\x02\x00\x00\x00"), "component": []byte("\x00asm\x0d\x00\x01\x00"),
@@ -322,7 +321,7 @@ func hostileGiants() []hostileCase {
 	} {
 		add("form_"+name, "compile", func() []byte { return m })
 	}
-	// A name section that lies is no reason to refuse.
+	// An invalid name section is not a reason to reject a module.
 	for name, sub := range map[string][]byte{
 		"far": cat(byte(1), 7, 1, 1000, "x", byte(0)), "text": cat(byte(1), 4, 1, 0, "\xff"), "count": cat(byte(1), 5, huge), "size": cat(byte(1), huge), "module": cat(byte(0), huge),
 	} {

@@ -11,9 +11,10 @@ import (
 	"helix/backend/fault"
 )
 
-// hostileHosts answer the operations of hostile programs. Each makes a new one for a run.
+// hostileHosts answer the operations of hostile programs. Each function returns a new one for a
+// run.
 var hostileHosts = map[string]func() Host{
-	// deny refuses all, as for a tool without rights.
+	// deny refuses everything, as for a tool without permissions.
 	"": func() Host {
 		return HostFunc(func(_ context.Context, op string, _ json.RawMessage) (json.RawMessage, error) {
 			return nil, &fault.Error{Kind: fault.Denied, Message: "not allowed", Details: Refusal{Reason: ReasonCapability, Capability: op}}
@@ -25,14 +26,14 @@ var hostileHosts = map[string]func() Host{
 	"garbage": raw("{\"keys\":[,]}\x00\xff"),
 	"proto":   raw(`{"output":{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}}`),
 	"then":    raw(`{"output":{"then":1,"toJSON":"x"},"then":1}`),
-	// wait answers when the run is over.
+	// wait answers when the run has ended.
 	"wait": func() Host {
 		return HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
 	},
-	// late does not hear at once that the run is over.
+	// late reacts late to the end of the run.
 	"late": func() Host {
 		return HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 			<-ctx.Done()
@@ -61,8 +62,8 @@ func raw(answer string) func() Host {
 	}
 }
 
-// answering gives the right form for each operation, made once: what the process uses is
-// the engine's.
+// answering returns a valid answer for each operation; it is created only once, so that it does not
+// affect the memory of the process.
 func answering(text string) func() Host {
 	must := func(v any) func() json.RawMessage {
 		return sync.OnceValue(func() json.RawMessage { return input(v) })

@@ -21,12 +21,12 @@ import (
 	"helix/backend/testkit"
 )
 
-// The most that hostile programs on all cores may do to the process.
+// Limits on the effect of hostile programs on all cores on the process.
 const (
 	maxHealth   = 100 * time.Millisecond // an HTTP call inside the process
 	maxPause    = 100 * time.Millisecond // runtime.GC
-	compiling   = 192 << 20              // for the largest functions that are allowed, for a moment
-	spareMemory = 32 << 20               // beside the limits of the runs
+	compiling   = 192 << 20              // for the largest allowed functions, briefly
+	spareMemory = 32 << 20               // in addition to the limits of the runs
 )
 
 // TestHostileTable is make hostile. It runs each program on all cores at once, in one tier
@@ -52,7 +52,7 @@ func TestHostileTable(t *testing.T) {
 	}
 	fmt.Printf("%-34s %-14s %8s %8s %-4s %-5s %-10s %8s %8s %7s %5s\n", "case", "class", "wall ms", "cpu ms", "tier", "path", "mode", "health", "gc", "rss MB", "tries")
 	missed, total := 0, 0
-	refused := map[string]bool{} // by the compiler: no tier and no mode changes that
+	refused := map[string]bool{} // by the compiler, independent of tier and mode
 	for _, mode := range picked("HELIX_HOSTILE_MODES", "plain crosscheck") {
 		e, err := Open(context.Background(), Options{WorkerCommand: childCommand, CacheDir: sharedCache, Crosscheck: mode == "crosscheck"})
 		if err != nil {
@@ -96,7 +96,7 @@ func TestHostileTable(t *testing.T) {
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// observed is what one program did on all cores.
+// observed is the behavior of one program on all cores.
 type observed struct {
 	class                    string
 	wall, cpu, health, pause time.Duration
@@ -105,8 +105,8 @@ type observed struct {
 	problems                 []string
 }
 
-// stand holds what the runs of one engine share: the health server, and what a clean run
-// looks like.
+// stand is the shared state of the runs of one engine: the health server, and the results of a
+// clean run.
 type stand struct {
 	t      testing.TB
 	e      *Engine
@@ -115,7 +115,7 @@ type stand struct {
 	client *http.Client
 	url    string
 	clean  map[string]string // tier → fingerprint
-	child  int64             // memory of a child that has done nothing
+	child  int64             // memory of an idle child
 }
 
 func newStand(t testing.TB, e *Engine) *stand {
@@ -134,7 +134,7 @@ func (s *stand) close() {
 	s.client.CloseIdleConnections()
 }
 
-// fingerprint is a program that describes everything reachable in its world.
+// fingerprint is a program that lists everything reachable in its world.
 const fingerprint = `
 const seen = new Map(), out = [];
 const walk = (o, path, depth) => {
@@ -167,7 +167,7 @@ func (s *stand) look(tier string) (string, error) {
 	return string(res.Output), err
 }
 
-// settle learns what is normal in a tier.
+// settle measures what is normal in a tier.
 func (s *stand) settle(tier string) {
 	s.t.Helper()
 	text, err := s.look(tier)
@@ -210,7 +210,7 @@ func (s *stand) run(h *hostileCase, tier string) (o observed) {
 
 func (s *stand) once(given *hostileCase, tier string) (o observed) {
 	ready := *given
-	ready.code = given.text() // making it is not part of the attack
+	ready.code = given.text() // generating it is not part of the attack
 	h := &ready
 	debug.FreeOSMemory()
 	copies := runtime.NumCPU()
@@ -280,7 +280,7 @@ func (s *stand) once(given *hostileCase, tier string) (o observed) {
 	return o
 }
 
-// memoryWatch follows the largest size of this process and of its children.
+// memoryWatch tracks the peak size of this process and of its children.
 type memoryWatch struct {
 	base  int64
 	child atomic.Int64
@@ -289,7 +289,7 @@ type memoryWatch struct {
 }
 
 func watchMemory() *memoryWatch {
-	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // the largest size begins anew
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // resets the peak size
 	own, _ := os.ReadFile("/proc/self/cmdline")
 	w := &memoryWatch{base: peakOf("self"), done: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
@@ -303,7 +303,7 @@ func watchMemory() *memoryWatch {
 			case <-tick.C:
 				for _, pid := range childrenOf("self", 0) {
 					if began, err := os.ReadFile("/proc/" + pid + "/cmdline"); err != nil || bytes.Equal(began, own) {
-						continue // until it is another program it shares this one's memory
+						continue // until it executes another program it shares the memory of this one
 					}
 					w.child.Store(max(w.child.Load(), peakOf(pid)))
 				}
@@ -313,14 +313,14 @@ func watchMemory() *memoryWatch {
 	return w
 }
 
-// stop gives how much this process has grown at most, and the size of the largest child.
+// stop returns the peak growth of this process, and the size of the largest child.
 func (w *memoryWatch) stop() (own, child int64) {
 	close(w.done)
 	<-w.ended
 	return peakOf("self") - w.base, w.child.Load()
 }
 
-// peakOf is the largest resident size of a process, 0 where it cannot be known.
+// peakOf returns the peak resident size of a process, 0 if unknown.
 func peakOf(pid string) int64 {
 	f, err := os.Open("/proc/" + pid + "/status")
 	if err != nil {

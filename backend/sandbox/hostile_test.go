@@ -17,7 +17,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// attempt is what became of one run of a hostile program.
+// attempt is the result of one run of a hostile program.
 type attempt struct {
 	class    string // a Class, or ok
 	err      *Error
@@ -30,7 +30,7 @@ func (a *attempt) badf(format string, args ...any) {
 	a.problems = append(a.problems, fmt.Sprintf(format, args...))
 }
 
-// run compiles and runs the case and checks everything that one run shows.
+// run compiles and runs the case and checks the properties of a single run.
 func (h *hostileCase) run(ctx context.Context, e *Engine, tier string) (a attempt) {
 	code := h.text()
 	start := time.Now()
@@ -114,8 +114,7 @@ func (h *hostileCase) check(a *attempt) {
 	}
 }
 
-// hostileTimed asks for the times as well. They say something about Helix on a machine that
-// has nothing else to do, and only there.
+// hostileTimed also checks times. They are meaningful only on an otherwise idle machine.
 var hostileTimed = os.Getenv("HELIX_TIMED") != ""
 
 func (h *hostileCase) checkTimes(a *attempt) {
@@ -131,17 +130,16 @@ func (h *hostileCase) checkTimes(a *attempt) {
 	}
 }
 
-// TestHostile runs each program once in this process, and with the race detector each
-// eighth. make hostile does the rest: both tiers, all cores, and what the process itself
-// feels meanwhile.
+// TestHostile runs each program once in this process, or every eighth with the race detector. make
+// hostile does the rest: both tiers, all cores, and the effect on the process.
 func TestHostile(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	hostileClasses(t, shared, "", func(*hostileCase) bool { return true })
 }
 
-// TestHostileEverywhere looks at how each program ends in both tiers, with and without
-// Crosscheck. Programs that the compiler refuses reach neither.
+// TestHostileEverywhere checks how each program ends in both tiers, with and without Crosscheck.
+// Programs that the compiler rejects reach neither.
 func TestHostileEverywhere(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()

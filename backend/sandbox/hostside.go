@@ -15,7 +15,7 @@ import (
 	"helix/backend/sandbox/qjs"
 )
 
-// The codes of the prelude's host function, as in prelude/core.js.
+// The codes of the prelude's host function; they match prelude/core.js.
 const (
 	hostLog = iota + 1
 	hostCall
@@ -30,8 +30,8 @@ const (
 	hostIDNA
 )
 
-// host answers one call of the prelude. Everything in it comes from untrusted code, since
-// a guest may have reached into the prelude's world: each argument is checked.
+// host handles one call of the prelude. All of it comes from untrusted code, since a guest may have
+// reached into the prelude's world, so every argument is checked.
 func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 	arg := func(i int) qjs.Value {
 		if i < len(args) {
@@ -72,7 +72,7 @@ func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 		return in.Str(randomUUID(r.e.o.Rand))
 	case hostRandom:
 		n := num(0)
-		if !(n >= 0 && n <= 65536) { // also when it is no number
+		if !(n >= 0 && n <= 65536) { // also if it is not a number
 			n = 0
 		}
 		b := make([]byte, int(n))
@@ -85,7 +85,7 @@ func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 			b := in.TextBytes(v)
 			out := wellFormed(b)
 			buffer := in.ArrayBuffer(out)
-			clear(b) // a copy of the guest's outside its memory
+			clear(b) // a copy of the guest's bytes outside its memory
 			clear(out)
 			return buffer
 		}
@@ -103,7 +103,7 @@ func (r *run) host(in *qjs.Instance, code int, args []qjs.Value) qjs.Value {
 	return 0
 }
 
-// randomUUID is a UUID of version 4.
+// randomUUID returns a version 4 UUID.
 func randomUUID(random io.Reader) string {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -120,7 +120,7 @@ func randomUUID(random io.Reader) string {
 	return string(s)
 }
 
-// finish takes the result.
+// finish stores the result of the run.
 func (r *run) finish(in *qjs.Instance, v qjs.Value) {
 	if v == 0 {
 		return
@@ -141,7 +141,7 @@ func (r *run) finish(in *qjs.Instance, v qjs.Value) {
 
 func head(b []byte) string { return strings.ToValidUTF8(string(b[:min(len(b), 200)]), "\uFFFD") }
 
-// failed takes the report of an uncaught error.
+// failed parses the report of an uncaught error.
 func (r *run) failed(report string) {
 	var f struct {
 		Name, Message, Stack string
@@ -164,8 +164,8 @@ func (r *run) failed(report string) {
 	}
 }
 
-// decoded is UTF-8 as a JavaScript string, each wrong sequence as one U+FFFD, or
-// undefined when fatal is true and there is one.
+// decoded decodes UTF-8 into a JavaScript string, with each invalid sequence as one U+FFFD. If
+// fatal is true and there is one, it returns undefined.
 func decoded(in *qjs.Instance, b []byte, fatal qjs.Value) qjs.Value {
 	if utf8.Valid(b) {
 		return in.Str(string(b))
@@ -176,8 +176,8 @@ func decoded(in *qjs.Instance, b []byte, fatal qjs.Value) qjs.Value {
 	return in.Str(replaceInvalid(b))
 }
 
-// replaceInvalid replaces each maximal wrong subpart by U+FFFD, as the Encoding standard
-// does; Go's decoder would replace each byte of it.
+// replaceInvalid replaces each maximal invalid subpart by U+FFFD, as the Encoding standard does;
+// Go's decoder would replace each byte of it.
 func replaceInvalid(b []byte) string {
 	var s strings.Builder
 	s.Grow(len(b) + 8)
@@ -192,7 +192,8 @@ func replaceInvalid(b []byte) string {
 	return s.String()
 }
 
-// subpart is how many bytes at the start of b begin a character and then go wrong.
+// subpart returns the number of bytes at the start of b that begin a character which then becomes
+// invalid.
 func subpart(b []byte) int {
 	lo, hi, need := byte(0x80), byte(0xBF), 0
 	switch c := b[0]; {
@@ -220,7 +221,7 @@ func subpart(b []byte) int {
 	return n
 }
 
-// wellFormed replaces surrogate halves, which reach the host as three bytes, by U+FFFD.
+// wellFormed replaces lone surrogates, which reach the host as three bytes, by U+FFFD.
 func wellFormed(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOwnBugEndsOnlyTheRun lets the host side of a run panic.
+// TestOwnBugEndsOnlyTheRun makes the host side of a run panic.
 func TestOwnBugEndsOnlyTheRun(t *testing.T) {
 	t.Parallel()
 	res, err := try(t, "console.log('x'); return 1", Call{Log: func(LogLine) { panic("a bug of ours") }})
@@ -19,7 +19,7 @@ func TestOwnBugEndsOnlyTheRun(t *testing.T) {
 	wantOutput(t, "return 1", Call{}, "1")
 }
 
-// TestTinyMemory runs below what an engine needs.
+// TestTinyMemory runs with less memory than an engine needs.
 func TestTinyMemory(t *testing.T) {
 	t.Parallel()
 	_, err := try(t, "return new Uint8Array(3e6).length", Call{Limits: Limits{MemoryBytes: 1 << 16}})

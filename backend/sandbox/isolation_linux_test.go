@@ -18,8 +18,8 @@ import (
 	"helix/backend/fault"
 )
 
-// hiding is what a guest does with a text that only it can know: it makes the text from a
-// number, so that the host never has it, and leaves it in every kind of thing it can.
+// hiding is a guest that creates a text which only it can know: it derives the text from a number,
+// so that the host never has it, and stores it in as many places as possible.
 const hiding = `
 const make = (n) => { let s = ''; for (let i = 0; i < 48; i++) { n = (Math.imul(n, 1664525) + 1013904223) >>> 0; s += String.fromCharCode(97 + (n >>> 8) % 26) } return s };
 const mark = make(params.seed);
@@ -30,7 +30,7 @@ globalThis.kept.push(big, new Uint8Array(6e5).map((_, i) => mark.charCodeAt(i % 
 setTimeout(() => mark, 1e6);
 `
 
-// markOf is the same text, each byte changed so that this process does not hold it.
+// markOf returns the same text, with each byte changed so that this process does not contain it.
 func markOf(n uint32) []byte {
 	b := make([]byte, 48)
 	for i := range b {
@@ -40,9 +40,9 @@ func markOf(n uint32) []byte {
 	return b
 }
 
-// TestNothingIsLeftInMemory looks for what a run has known in all the memory of this
-// process, by way of the system and not of the engine.
-func TestNothingIsLeftInMemory(t *testing.T) { // alone: others would make the memory large
+// TestNothingIsLeftInMemory searches the whole memory of this process for data of an ended run,
+// using the operating system and not the engine.
+func TestNothingIsLeftInMemory(t *testing.T) { // not parallel: other tests would make the memory large
 	if raceEnabled {
 		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
 	}
@@ -63,7 +63,7 @@ func TestNothingIsLeftInMemory(t *testing.T) { // alone: others would make the m
 	}()
 	for i, c := range []struct {
 		name, end string
-		discarded bool // its instance is not used again
+		discarded bool // its instance is not reused
 	}{
 		{"returns", "return 1", false},
 		{"throws", "throw new Error('x')", false},
@@ -96,10 +96,10 @@ func TestNothingIsLeftInMemory(t *testing.T) { // alone: others would make the m
 			t.Fatalf("%s: the text was found %d times while the run had it, so this test shows nothing", c.name, during)
 		}
 		if copying && c.discarded {
-			continue // its memory is the collector's and no guest gets it
+			continue // its memory belongs to the collector and is not given to any guest
 		}
 		var left []string
-		for deadline := time.Now().Add(patience); ; { // resetting is not on the caller's path
+		for deadline := time.Now().Add(patience); ; { // resetting happens asynchronously
 			if left = findMark(t, mark); len(left) == 0 || time.Now().After(deadline) {
 				break
 			}
@@ -111,7 +111,7 @@ func TestNothingIsLeftInMemory(t *testing.T) { // alone: others would make the m
 	}
 }
 
-// findMark gives the mappings in which the text is, once for each place.
+// findMark returns the mappings that contain the text, once for each occurrence.
 func findMark(t *testing.T, changed []byte) (places []string) {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -169,7 +169,7 @@ func findMark(t *testing.T, changed []byte) (places []string) {
 				}
 				b = b[i+1:]
 			}
-			clear(buf) // or the copy is found next time
+			clear(buf) // or the next search finds the copy
 		}
 	}
 	return places

@@ -19,7 +19,7 @@ func TestNothingSurvivesARun(t *testing.T) {
 	wantOutput(t, `return [({}).evil, typeof [].map, " x ".trim(), typeof JSON.parse, Math.random() === 4, typeof secret, helix.keep, typeof Map,
 		Promise.resolve().marked, typeof console.log, crypto.x, typeof setTimeout, typeof URL, typeof structuredClone]`, Call{},
 		`[null,"function","x","function",false,"undefined",null,"function",null,"function",null,"function","function","function"]`)
-	// The bytes of a fresh world do not hold it either.
+	// The bytes of a new world do not contain it either.
 	g, err := shared.instance()
 	if err != nil {
 		t.Fatal(err)
@@ -79,8 +79,8 @@ func TestSeedRepeats(t *testing.T) {
 	wantOutput(t, "return Math.abs(Date.now() - 1e12) > 1e11", Call{Seed: a}, "true")
 }
 
-// TestForgedHostCalls calls the host function with what a guest could only send if it had
-// got hold of it.
+// TestForgedHostCalls calls the host function with arguments that a guest could only pass if it had
+// obtained the function.
 func TestForgedHostCalls(t *testing.T) {
 	t.Parallel()
 	code, err := shared.bytecode(context.Background(), `(function (host) {
@@ -115,7 +115,7 @@ func TestForgedHostCalls(t *testing.T) {
 	if o := r.ended.Load(); o != nil {
 		t.Fatalf("the run ended: %+v", o.err)
 	}
-	// What ends a run may be forged; it ends only that run.
+	// The end of a run can be forged; it ends only that run.
 	r.failed("not json")
 	if o := r.ended.Load(); o == nil || o.err.Class != ClassThrown {
 		t.Fatalf("a forged report gives %+v", o)

@@ -9,7 +9,7 @@ import (
 	"helix/backend/sandbox/qjs"
 )
 
-// run is one execution of JavaScript. Its goroutine is the only one that touches the guest.
+// run is one execution of JavaScript. Only its goroutine uses the guest.
 type run struct {
 	*control
 	g      *guest
@@ -33,8 +33,8 @@ func (p *Program) run(c *control) outcome {
 	return out
 }
 
-// crosscheck gives the instance, when the option is set, a context that ends with its code,
-// so that wazero stops it too. The returned function frees it.
+// crosscheck gives the instance a context that ends with its run, if Options.Crosscheck is set, so
+// that wazero stops it too. The returned function releases it.
 func (r *control) crosscheck(in *qjs.Instance) (free func()) {
 	if !r.e.o.Crosscheck {
 		return func() {}
@@ -58,11 +58,11 @@ func newRun(c *control, g *guest, p *Program) *run {
 
 func (r *run) do() outcome { return r.control.do(r.drive, r.calls.wait) }
 
-// reusable reports, after do, whether the instance may serve again once it is put back. It
-// does not matter how the run ended, since that restores everything.
+// reusable reports, after do, whether the instance can be reset and used again. How the run ended
+// does not matter, since a reset restores everything.
 func (r *run) reusable() bool { return !r.crashed && r.g.in.Intact() }
 
-// drive runs the program until something has decided the outcome.
+// drive runs the program until the outcome is set.
 func (r *run) drive() {
 	err := r.begin()
 	for err == nil && !r.over() {
@@ -79,17 +79,17 @@ func (r *run) drive() {
 	case err != nil:
 		r.fail(r.classify(err))
 	case !r.over() && r.memoryFull():
-		r.fail(r.outOfMemory("")) // it waits for a promise whose job found no room
+		r.fail(r.outOfMemory("")) // it waits for a promise whose job could not be allocated
 	}
 }
 
-// memoryFull reports whether the guest has probably been refused memory. When the engine
-// finds no room even for the error that says so, it throws null, or loses a job.
+// memoryFull reports whether the guest has probably been refused memory. If the engine has no
+// memory even for the error that reports this, it throws null, or loses a job.
 func (r *run) memoryFull() bool {
 	return r.g.in.MemoryRefused() || r.g.in.MemoryBytes() > r.limits.MemoryBytes/8*7
 }
 
-// begin starts the program. The instance's own start is not charged.
+// begin starts the program. The start of the instance itself is not charged.
 func (r *run) begin() error {
 	in := r.g.in
 	in.Arm(r.limits.Fuel)
@@ -103,7 +103,7 @@ func (r *run) begin() error {
 	if err != nil {
 		return err
 	}
-	// A module gives a promise, mostly a fulfilled one, of what it exports.
+	// A module returns a promise, usually a fulfilled one, for what it exports.
 	state, err := in.PromiseState(tool)
 	if err != nil {
 		return err
@@ -119,10 +119,10 @@ func (r *run) begin() error {
 	return err
 }
 
-// nothingGiven is what the world starts with.
+// nothingGiven is the setup that the world starts with.
 const nothingGiven = `[{},"","",""]`
 
-// setUp gives the guest its params and who it is.
+// setUp passes the guest its params and its name, version and author.
 func (r *run) setUp() error {
 	in, m := r.g.in, r.c.Meta
 	text := make([]byte, 0, len(r.c.Input)+len(m.Name)+len(m.Version)+len(m.Author)+32)
@@ -143,7 +143,7 @@ func (r *run) setUp() error {
 	return in.Free(v) // an input may be large
 }
 
-// appendJSON writes a string as JSON.
+// appendJSON appends s as a JSON string.
 func appendJSON(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -153,10 +153,10 @@ func appendJSON(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// lookEvery is after how many jobs the tool's promise is looked at.
+// lookEvery is the number of jobs between two checks of the tool's promise.
 const lookEvery = 8
 
-// jobs runs promise jobs until the tool's promise is settled or no job is left.
+// jobs runs promise jobs until the tool's promise is settled or no jobs are left.
 func (r *run) jobs() error {
 	for n := 0; !r.over(); n++ {
 		if n%lookEvery == 0 {
@@ -179,7 +179,8 @@ func (r *run) jobs() error {
 	return nil
 }
 
-// settled has the result reported when there is one.
+// settled reports whether the tool's promise is settled, and if so makes the guest report its
+// result.
 func (r *run) settled() (bool, error) {
 	in := r.g.in
 	state, err := in.PromiseState(r.result)
@@ -198,8 +199,8 @@ func (r *run) settled() (bool, error) {
 	return true, err
 }
 
-// wait blocks until a host call has ended or a timer is due. ok is false when the run has
-// ended or nothing is outstanding.
+// wait blocks until a host call has ended or a timer is due. ok is false if the run has ended or
+// nothing is pending.
 func (r *run) wait() (ev func(*run) error, ok bool) {
 	if p, ok := r.alone(); ok {
 		return func(r *run) error {
@@ -237,7 +238,7 @@ func (r *run) wait() (ev func(*run) error, ok bool) {
 	}
 }
 
-// classify turns an error of the engine into an outcome.
+// classify converts an error of the engine to an outcome.
 func (r *run) classify(err error) *Error {
 	var x *qjs.Exception
 	if errors.As(err, &x) {
@@ -249,12 +250,12 @@ func (r *run) classify(err error) *Error {
 	if errors.Is(err, qjs.ErrMemory) || r.g.in.MemoryRefused() {
 		return r.outOfMemory("")
 	}
-	// What wazero says of a panic on this side: the instance may be in any state.
+	// wazero reports a panic on the host side this way: the instance may be in any state.
 	r.crashed = r.crashed || !r.over() && strings.Contains(err.Error(), "recovered by wazero")
 	return &Error{Class: ClassTrap, Message: "The tool crashed its engine and was ended.", Err: err}
 }
 
-// exception is an uncaught exception of the guest.
+// exception is the outcome of an uncaught exception of the guest.
 func (r *run) exception(name, message, stack string) *Error {
 	if name == "InternalError" && message == "out of memory" || name == "" && message == "null" && r.memoryFull() {
 		return r.outOfMemory(stack)

@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// TestLazyEngineLoadsAtFirstUse opens engines that read nothing until they are used.
+// TestLazyEngineLoadsAtFirstUse opens engines that load nothing until they are used.
 func TestLazyEngineLoadsAtFirstUse(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -14,7 +14,7 @@ func TestLazyEngineLoadsAtFirstUse(t *testing.T) {
 	if err != nil || e.art != nil {
 		t.Fatalf("opened with %v, artefacts read: %v", err, e.art != nil)
 	}
-	cancel() // as the caller's deadline may before the first run
+	cancel() // as the caller's deadline may expire before the first run
 	p, err := e.CompileJS(t.Context(), Source{Name: "a.js", Text: "export default () => 42"})
 	if err != nil {
 		t.Fatal(err)

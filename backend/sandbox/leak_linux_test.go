@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// footprint is what a process holds.
+// footprint is the resource usage of a process.
 type footprint struct{ rss, goroutines, maps, files int }
 
 func measure(t *testing.T) (f footprint) {
 	t.Helper()
-	// Goroutines of timers that are just ending, and pages the collector has not given back.
+	// Goroutines of timers that are just ending, and pages that the collector has not returned yet.
 	for range 3 {
 		debug.FreeOSMemory()
 		time.Sleep(5 * time.Millisecond)
 	}
-	// What is the process its own: pages of the program come and go as the system likes.
-	// The quick counters of the kernel are off by some pages for each processor.
+	// Only private memory: the system loads and drops pages of the program as it likes. The fast
+	// counters of the kernel are inexact by some pages per processor.
 	exact, err := os.ReadFile("/proc/self/smaps_rollup")
 	if err != nil {
 		t.Fatal(err)
@@ -46,11 +46,11 @@ func measure(t *testing.T) (f footprint) {
 	return footprint{rss << 10, runtime.NumGoroutine(), bytes.Count(maps, []byte("\n")), len(files)}
 }
 
-// mixedFates are runs that end in every way there is.
+// mixedFates are runs that end in every possible way.
 var mixedFates = []struct {
 	text string
 	l    Limits
-	want Class // empty: well
+	want Class // empty: success
 }{
 	{"return params.i", Limits{}, ""},
 	{"throw new Error('x')", Limits{}, ClassThrown},
@@ -67,8 +67,8 @@ var mixedFates = []struct {
 	{"helix.state.keys().catch(() => 1); setTimeout(() => 1, 1e6); return 1", Limits{}, ""},
 }
 
-// TestMixedRunsLeakNothing runs programs of mixed fate: what the process holds afterwards
-// is what it held when it had run each of them a few times.
+// TestMixedRunsLeakNothing runs programs that end in different ways: the resource usage afterwards
+// is the same as after each has run a few times.
 func TestMixedRunsLeakNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
@@ -109,7 +109,7 @@ func TestMixedRunsLeakNothing(t *testing.T) {
 		if err != nil {
 			class = err.(*Error).Class
 		}
-		// A busy machine may use up the small budgets first.
+		// On a busy machine the small budgets may be used up first.
 		if class != f.want && class != ClassCPU && class != ClassTimeout {
 			t.Fatalf("run %d, %q: %v", i, f.text, err)
 		}
@@ -118,15 +118,15 @@ func TestMixedRunsLeakNothing(t *testing.T) {
 	for i := range warm {
 		run(i)
 	}
-	// What is resident varies with when the collector and the system last gave something
-	// back: the least of some looks counts.
+	// The resident size depends on when the collector and the system last returned memory, so the
+	// minimum of several samples is used.
 	look := func() footprint {
 		var all [5]footprint
 		for i := range all {
 			for j := range len(mixedFates) {
 				run(j)
 			}
-			e.spares.trim(-1) // what instances at rest hold depends on what ran last
+			e.spares.trim(-1) // the memory of idle instances depends on what ran last
 			all[i] = measure(t)
 		}
 		slices.SortFunc(all[:], func(a, b footprint) int { return a.rss - b.rss })
@@ -154,7 +154,7 @@ func TestMixedRunsLeakNothing(t *testing.T) {
 	}
 }
 
-// TestIdleInstanceIsSmall: an instance at rest has few pages of its own.
+// TestIdleInstanceIsSmall checks that an idle instance has few private pages.
 func TestIdleInstanceIsSmall(t *testing.T) {
 	if shared.Status().Snapshot != "cow" {
 		t.Skip("memory is copied here")
@@ -169,7 +169,7 @@ func TestIdleInstanceIsSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g, err := e.guest(nil) // put back
+	g, err := e.guest(nil) // restored
 	if err != nil {
 		t.Fatal(err)
 	}

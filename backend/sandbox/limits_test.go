@@ -71,7 +71,7 @@ func TestMemory(t *testing.T) {
 		"return new ArrayBuffer(1 << 30).byteLength", "let s = 'x'; for (;;) s += s", "const a = []; for (;;) a.push(new Array(1000).fill(1))",
 		"return 'ab'.repeat(2 ** 29).length", "const u = []; for (;;) u.push(new Uint8Array(1e6))",
 	} {
-		// The engine has a limit of its own for the length of one string.
+		// The engine has its own limit for the length of a string.
 		res, err := try(t, text, small)
 		if err == nil || err.Class != ClassMemory && !(err.Class == ClassThrown && strings.Contains(err.Message, "string")) {
 			t.Errorf("%q ends with %v", text, err)
@@ -82,7 +82,7 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	wantClass(t, "return new ArrayBuffer(1 << 30).byteLength", Call{}, ClassMemory)
-	// JavaScript sees the error first and may catch it.
+	// JavaScript gets the error first and may catch it.
 	wantOutput(t, "try { new ArrayBuffer(1 << 30) } catch (e) { return [e.name, e.message] }", small, `["InternalError","out of memory"]`)
 	wantOutput(t, "try { const a = []; for (;;) a.push(new Array(1e4).fill(1)) } catch (e) { return e.message }", small, `"out of memory"`)
 	wantOutput(t, "return new Uint8Array(9e6).length", small, "9000000")

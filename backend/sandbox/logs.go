@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// logBuffer collects the log lines of one run up to a number of bytes of text.
+// logBuffer collects the log lines of one run, up to a total number of bytes.
 type logBuffer struct {
 	lines []LogLine
 	left  int64
@@ -19,10 +19,11 @@ func newLogBuffer(limit int64, now func() time.Time, tell func(LogLine)) logBuff
 	return logBuffer{lines: []LogLine{}, left: limit, now: now, tell: tell}
 }
 
-// lineCost is what a line counts beside its text, so that empty lines end too.
+// lineCost is the number of bytes that each line counts besides its text, so that empty lines are
+// limited too.
 const lineCost = 16
 
-// add takes one line; false says that the log is full and no more lines are wanted.
+// add appends one line; it returns false if the log is full and no more lines should be added.
 func (l *logBuffer) add(level, message, fields string) bool {
 	if l.full {
 		return false

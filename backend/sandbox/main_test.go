@@ -14,17 +14,18 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared is the engine that most tests use; building one takes a moment.
+// shared is the engine that most tests use, because creating one takes a moment.
 var shared *Engine
 
-// long asks for every variant of the slow tests.
+// long requests every variant of the slow tests.
 var long = os.Getenv("HELIX_LONG") != ""
 
-// patience bounds what has no event to wait for. It only has to end before the test binary is
-// stopped, so that the failure says what was waited for.
+// patience is the time limit for waits without an event. It must only end before the test binary is
+// stopped, so that the failure reports what was waited for.
 const patience = 5 * time.Minute
 
-// sharedCache holds its compiled code, which takes a second to make and with -race many.
+// sharedCache contains its compiled code, which takes a second to compile and much longer with
+// -race.
 var sharedCache string
 
 // usualProcessors is how many processors the runtime had before any test.
@@ -73,7 +74,7 @@ func compile(t testing.TB, text string) *Program {
 	return p
 }
 
-// try runs text and gives the result with its error, which is nil or a *Error.
+// try runs text and returns the result with its error, which is nil or a *Error.
 func try(t testing.TB, text string, c Call) (Result, *Error) {
 	t.Helper()
 	res, err := shared.Execute(context.Background(), compile(t, text), c)
@@ -84,7 +85,7 @@ func try(t testing.TB, text string, c Call) (Result, *Error) {
 	return res, e
 }
 
-// run1 runs text and expects it to end well.
+// run1 runs text and expects success.
 func run1(t testing.TB, text string, c Call) Result {
 	t.Helper()
 	res, err := try(t, text, c)

@@ -17,23 +17,23 @@ import (
 	"helix/backend/sandbox/meter"
 )
 
-// The ways in which a module can be called. Either reads its input, one JSON document, from
-// WASI's standard input and writes its output, another one, to standard output. Lines on
-// standard error go to the run's log with level info. There are no arguments, no environment
-// and no folders but those that the Host gives (see OpFolders), and those read-only.
+// The ways in which a module can be called. Both read their input, one JSON document, from WASI's
+// standard input and write their output, another one, to standard output. Lines on standard error
+// go to the run's log with level info. There are no arguments and no environment. The only folders
+// are those that the Host provides (see OpFolders), and they are read-only.
 const (
 	ABIExecute = "execute" // exports execute() and memory; _initialize is called first
 	ABICommand = "command" // exports _start, like a C, Rust or Go program; must exit with 0
 )
 
 // Module is a WASM module that was validated, metered and compiled. It is safe for use by
-// many goroutines; its code is freed when nobody holds it any more.
+// many goroutines; its code is freed when it is no longer referenced.
 type Module struct {
 	info     ModuleInfo
 	prepared *preparedModule // for a child process
 
 	linking sync.Mutex
-	code    *moduleCode // nil: machine code is loaded when it first runs in this process
+	code    *moduleCode // nil: loaded on the first run in this process
 }
 
 func (*Module) runnable() {}
@@ -52,8 +52,8 @@ type ModuleInfo struct {
 // Info describes the module.
 func (m *Module) Info() ModuleInfo { return m.info }
 
-// ModuleDetail is the Details of a compile Error about a module: where in the file, in
-// bytes, and what was refused, such as "threads", "import" or "malformed".
+// ModuleDetail is the Details of a compile Error about a module: the position in the file in bytes
+// and what was rejected, such as "threads", "import" or "malformed".
 type ModuleDetail struct {
 	Offset  int    `json:"offset"`
 	Feature string `json:"feature"`
@@ -69,9 +69,9 @@ const compileDeadline = 60 * time.Second
 
 var errCompileDeadline = errors.New("compiling took too long")
 
-// CompileWASM validates, meters and compiles a module, or gives the one that was compiled
-// from the same bytes before. Errors are compile, with a ModuleDetail where a place is
-// known, missing_export, canceled, or unavailable.
+// CompileWASM validates, instruments and compiles a module, or returns the one compiled earlier
+// from the same bytes. Errors have class compile, with a ModuleDetail if the position is known,
+// missing_export, canceled, or unavailable.
 func (e *Engine) CompileWASM(ctx context.Context, wasm []byte) (*Module, error) {
 	if err := e.begin(); err != nil {
 		return nil, err
@@ -128,7 +128,8 @@ func (s *modules) compile(ctx context.Context, e *Engine, wasm []byte) (*Module,
 	return m, nil
 }
 
-// hashOf is the SHA-256 of a module, in pieces: one long hash would keep a collection waiting.
+// hashOf returns the SHA-256 of a module. It hashes in pieces, because one long call would delay a
+// garbage collection.
 func hashOf(wasm []byte) (key [sha256.Size]byte) {
 	h := sha256.New()
 	for piece := range slices.Chunk(wasm, 1<<20) {
@@ -138,7 +139,7 @@ func hashOf(wasm []byte) (key [sha256.Size]byte) {
 	return key
 }
 
-// load loads the module's machine code, or makes it when the cache has lost it.
+// load loads the module's machine code, or compiles it again if the cache no longer has it.
 func (m *Module) load(ctx context.Context, e *Engine) *Error {
 	m.linking.Lock()
 	defer m.linking.Unlock()
@@ -162,7 +163,7 @@ func (m *Module) load(ctx context.Context, e *Engine) *Error {
 	return &Error{Class: ClassCompile, Message: "The module cannot be compiled: " + firstLine(err.Error()), Err: err}
 }
 
-// compileEnded is why a compilation stopped whose context has ended.
+// compileEnded returns the error for a compilation whose context has ended.
 func compileEnded(ctx context.Context) *Error {
 	if errors.Is(context.Cause(ctx), errCompileDeadline) {
 		return failf(ClassCompile, "The module takes longer than %s to compile.", compileDeadline)
@@ -170,8 +171,8 @@ func compileEnded(ctx context.Context) *Error {
 	return contextError(ctx)
 }
 
-// preparedModule is what is known of a module before it becomes machine code. It is what
-// the disk cache holds.
+// preparedModule is everything known about a module before it is compiled to machine code. It is
+// the content of the disk cache.
 type preparedModule struct {
 	Info       ModuleInfo
 	Calls      []string // the exports to call, in order
@@ -179,9 +180,9 @@ type preparedModule struct {
 	Restorable bool
 	MaxPages   uint32
 	Pages      [][2]int       // offset and size of each piece of data
-	data       []linear.Chunk // what memory holds at first; they lie in encoded
+	data       []linear.Chunk // the initial content of memory; they are in encoded
 	wasm       []byte
-	encoded    []byte // all of it; data and wasm lie in it
+	encoded    []byte // all of it; contains data and wasm
 }
 
 func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedModule, *Error) {
@@ -235,14 +236,14 @@ func prepareModule(ctx context.Context, wasm []byte, key [32]byte) (*preparedMod
 	if err := p.findEntry(report); err != nil {
 		return nil, err
 	}
-	p, err = decodePrepared(encodePrepared(p)) // lets go of all but one copy
+	p, err = decodePrepared(encodePrepared(p)) // keeps only one copy of the bytes
 	if err != nil {
 		return nil, &Error{Class: ClassTrap, Message: "The module could not be prepared.", Err: err}
 	}
 	return p, nil
 }
 
-// fits reports whether a module's import has the function's signature.
+// fits reports whether the function has the signature that a module's import declares.
 func (f importedFunction) fits(s *meter.Signature) bool {
 	if s == nil || len(s.Params) != len(f.params) || (len(s.Results) == 1) != f.result || len(s.Results) > 1 {
 		return false
@@ -255,7 +256,7 @@ func (f importedFunction) fits(s *meter.Signature) bool {
 	return !f.result || s.Results[0] == "i32"
 }
 
-// findEntry finds out how the module is called.
+// findEntry determines how the module is called.
 func (p *preparedModule) findEntry(r meter.Report) *Error {
 	plain := map[string]bool{} // functions without parameters and results
 	var listed []string

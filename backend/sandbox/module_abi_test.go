@@ -13,8 +13,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// wasi is the start of modules that the tests write as text: the functions that they use,
-// a memory, and helpers. $out writes a text, $end ends a run.
+// wasi is the beginning of modules that the tests write as text: the imported functions, a memory,
+// and helpers. $out writes a text, $end ends a run.
 const wasi = `
 (module
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
@@ -41,7 +41,7 @@ const wasi = `
     (call $out (i32.const 64000) (i32.const 5)))
 `
 
-// textModule is a module with the given parts and a body of execute.
+// textModule returns a module with the given parts and a body of execute.
 func textModule(t testing.TB, parts, body string) []byte {
 	t.Helper()
 	return fromText(t, wasi+parts+"\n(func (export \"execute\")\n"+body+"))")
@@ -58,7 +58,7 @@ func wantModuleClass(t testing.TB, wasm []byte, c Call, want Class) *Error {
 
 func TestExecuteABI(t *testing.T) {
 	t.Parallel()
-	// _initialize comes first and once; the result may have blanks around it.
+	// _initialize is called first and once; whitespace around the result is allowed.
 	wasm := textModule(t, `
 		(global $n (mut i32) (i32.const 5))
 		(func (export "_initialize") (global.set $n (i32.mul (global.get $n) (i32.const 7))))
@@ -154,7 +154,7 @@ func TestModuleFromGo(t *testing.T) {
 	}
 }
 
-// TestExecuteFromGo runs a Go program that offers execute, with the host's answers.
+// TestExecuteFromGo runs a Go program that exports execute, with answers from the host.
 func TestExecuteFromGo(t *testing.T) {
 	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	t.Parallel()
@@ -317,7 +317,7 @@ func TestModuleInput(t *testing.T) {
 
 func TestModuleOutput(t *testing.T) {
 	t.Parallel()
-	// of writes the first input bytes as output, many times over.
+	// repeat writes the first bytes of the input as output, many times.
 	const repeat = `
 		(func $repeat (param $n i32) (loop $l
 			(call $out (i32.const 1000) (i32.const 1000))

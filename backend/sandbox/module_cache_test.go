@@ -18,7 +18,8 @@ import (
 	"helix/backend/sandbox/linear"
 )
 
-// cacheEngine opens an engine on a cache folder that already has the JavaScript engine's code.
+// cacheEngine opens an engine with a cache folder that already contains the JavaScript engine's
+// code.
 func cacheEngine(t testing.TB, dir string) *Engine {
 	t.Helper()
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 2, CacheDir: dir})
@@ -33,7 +34,7 @@ func cacheEngine(t testing.TB, dir string) *Engine {
 	return e
 }
 
-// preparedFiles are the files of prepared modules in a cache folder.
+// preparedFiles returns the files of prepared modules in a cache folder.
 func preparedFiles(t testing.TB, dir string) (prepared, native []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -84,7 +85,7 @@ func TestModuleCache(t *testing.T) {
 	if len(prepared) != 1 || len(native) == 0 {
 		t.Fatalf("files %v, %v", prepared, native)
 	}
-	// The same bytes are the same module; another engine reads the files.
+	// The same bytes are the same module; another engine reads the cached files.
 	if one, two := mustCompile(t, first, wasm), mustCompile(t, first, wasm); one != two {
 		t.Error("compiled twice")
 	}
@@ -125,7 +126,7 @@ func TestModuleCache(t *testing.T) {
 			t.Errorf("%s: not made again: %v", name, err)
 		}
 	}
-	// Machine code that is damaged is made again too.
+	// Damaged machine code is compiled again too.
 	for _, cut := range []int64{0, 10, 100, -1} {
 		third := cacheEngine(t, dir)
 		_, native = preparedFiles(t, dir)
@@ -138,7 +139,7 @@ func TestModuleCache(t *testing.T) {
 			if n < 0 {
 				n += i.Size()
 			}
-			if i.Size() < 100_000 { // the JavaScript engine's, which is slow to make, has tests of its own
+			if i.Size() < 100_000 { // the JavaScript engine's code is slow to compile and tested separately
 				if err := os.Truncate(f, min(n, i.Size())); err != nil {
 					t.Fatal(err)
 				}
@@ -159,7 +160,7 @@ func mustCompile(t testing.TB, e *Engine, wasm []byte) *Module {
 	return m
 }
 
-// TestWithoutCache compiles without a folder, and with one in which nothing can be written.
+// TestWithoutCache compiles without a folder, and with one that is not writable.
 func TestWithoutCache(t *testing.T) {
 	testkit.SkipRaced(t, "compiles much, and one thing after the other")
 	t.Parallel()
@@ -182,7 +183,7 @@ func TestWithoutCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	e = cacheEngine(t, dir)
-	if err := os.RemoveAll(filepath.Join(dir, "native")); err != nil { // as if the disk refused: no file can be made
+	if err := os.RemoveAll(filepath.Join(dir, "native")); err != nil { // as if the disk refused to create files
 		t.Fatal(err)
 	}
 	if got := runOn(t, e, wasm); got != "10006" {
@@ -200,7 +201,7 @@ func TestCompileEnds(t *testing.T) {
 	defer e.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := e.CompileWASM(ctx, append(wasm[:len(wasm):len(wasm)], 0, 2, 1, 'x')); !fault.Is(err, fault.Canceled) { // other bytes: nothing is cached
+	if _, err := e.CompileWASM(ctx, append(wasm[:len(wasm):len(wasm)], 0, 2, 1, 'x')); !fault.Is(err, fault.Canceled) { // other bytes, which are not cached
 		t.Errorf("%v, want canceled", err)
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), time.Millisecond)
@@ -208,7 +209,7 @@ func TestCompileEnds(t *testing.T) {
 	if _, err := e.CompileWASM(ctx, append(wasm[:len(wasm):len(wasm)], 0, 2, 1, 'y')); !fault.Is(err, fault.Timeout) {
 		t.Errorf("%v, want timeout", err)
 	}
-	// Many at once wait for each other, and for the same bytes get the same module.
+	// Concurrent compilations wait for each other, and for the same bytes return the same module.
 	small := textModule(t, ``, `(call $number (i32.const 77))`)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -241,7 +242,7 @@ func TestModuleOfNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCompileGo compiles a Go program that is not, and that is, in the cache.
+// BenchmarkCompileGo compiles a Go program without and with the cache.
 func BenchmarkCompileGo(b *testing.B) {
 	wasm := fromGo(b, "program")
 	b.Logf("%d bytes", len(wasm))
@@ -272,7 +273,7 @@ func BenchmarkCompileGo(b *testing.B) {
 	})
 }
 
-// FuzzDecodePrepared reads files that somebody changed and gave a right checksum.
+// FuzzDecodePrepared reads files that were modified and given a correct checksum.
 func FuzzDecodePrepared(f *testing.F) {
 	good := encodePrepared(&preparedModule{
 		Info: ModuleInfo{ABI: ABIExecute, Memory: 2}, Calls: []string{"execute"}, Pages: [][2]int{{0, linear.Page}, {linear.Page * 3, linear.Page}},

@@ -102,7 +102,7 @@ func TestTraps(t *testing.T) {
 
 func TestGrowth(t *testing.T) {
 	t.Parallel()
-	// grown grows page by page and gives how many pages it has at the end.
+	// grown grows page by page and returns the number of pages at the end.
 	grown := func(decl string) []byte {
 		return fromText(t, strings.Replace(wasi, `(memory (export "memory") 1)`, `(memory (export "memory") `+decl+`)`, 1)+`
 			(func (export "execute")
@@ -118,7 +118,7 @@ func TestGrowth(t *testing.T) {
 		{"1 10", 0, 10}, {"10 10", 0, 10}, {"1 65536", 64 << 20, 1024}, {"5", 5 << 16, 5}, {"1", 6<<16 - 1, 5},
 	} {
 		wasm := grown(c.decl)
-		for range 2 { // fresh, and after another run
+		for range 2 { // on a new instance, and after another run
 			res := runModule(t, wasm, Call{Limits: Limits{MemoryBytes: c.limit}})
 			if want := fmt.Sprint(10000 + c.pages); string(res.Output) != want || res.Usage.PeakMemory != c.pages<<16 {
 				t.Errorf("memory %s under %d: %s pages, peak %d", c.decl, c.limit, res.Output, res.Usage.PeakMemory)
@@ -150,7 +150,7 @@ func TestTableGrowth(t *testing.T) {
 	}
 }
 
-// TestNothingLeft runs a module that leaves what it can, in memory, globals and tables.
+// TestNothingLeft runs a module that leaves data wherever it can: in memory, globals and tables.
 func TestNothingLeft(t *testing.T) {
 	t.Parallel()
 	const state = `
@@ -193,7 +193,7 @@ func TestNothingLeft(t *testing.T) {
 			if m.code.restorable != c.kept {
 				t.Errorf("restorable: %v", m.code.restorable)
 			}
-			// Also after runs that were stopped, and beside each other.
+			// Also after runs that were stopped, and concurrently.
 			if _, err := tryModule(t, wasm, Call{Limits: Limits{Fuel: 300}}); err == nil {
 				t.Error("300 units are enough?")
 			}
@@ -211,9 +211,9 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestMixedFates runs modules that end in every way beside each other: no result is
-// another's, and nothing is left.
-func TestMixedFates(t *testing.T) { // alone, since it counts what the process holds
+// TestMixedFates runs modules that end in every possible way concurrently: no result may be mixed
+// up, and nothing may be left.
+func TestMixedFates(t *testing.T) { // not parallel, since it measures the process
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 4, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +299,7 @@ func usedBy(t *testing.T) held {
 	return h
 }
 
-// TestFreed lets go of modules: their code and memories go.
+// TestFreed drops references to modules: their code and memories must be freed.
 func TestFreed(t *testing.T) {
 	t.Parallel()
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 2, CacheDir: sharedCache})
@@ -337,7 +337,8 @@ func TestFreed(t *testing.T) {
 	}
 }
 
-// TestProcessOutput: what a guest writes reaches neither output nor errors of the process.
+// TestProcessOutput checks that a guest's output does not reach the standard output or error of the
+// process.
 func TestProcessOutput(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -381,7 +382,7 @@ func TestWazeroPanics(t *testing.T) {
 	}
 }
 
-// TestModuleCrosscheck runs modules with wazero's own way of stopping beside the meter's.
+// TestModuleCrosscheck runs modules with wazero's own way of stopping in addition to the meter's.
 func TestModuleCrosscheck(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()

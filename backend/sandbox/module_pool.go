@@ -16,17 +16,17 @@ import (
 	"helix/backend/sandbox/meter"
 )
 
-// maxPrivate is how many bytes an idle memory keeps for itself: those that nearly every run
-// writes.
+// maxPrivate is the size in bytes of the private pages that an idle memory may keep: those that
+// nearly every run writes.
 const maxPrivate = 1 << 20
 
-// How many modules are remembered: by number and by bytes of WASM together.
+// Limits on the modules kept in memory: by number and by total bytes of WASM.
 const (
 	maxModules     = 32
 	maxModuleBytes = 128 << 20
 )
 
-// modules is what an engine needs for modules. Nothing is made before the first one.
+// modules is the part of an engine that runs modules. Nothing is allocated before the first one.
 type modules struct {
 	compiling chan struct{}
 	kept      *lru.Cache[[32]byte, *Module]
@@ -34,7 +34,7 @@ type modules struct {
 	mu     sync.Mutex
 	rt     wazero.Runtime
 	broken error
-	codes  map[*moduleCode]struct{} // alive
+	codes  map[*moduleCode]struct{} // not yet freed
 	closed bool
 }
 
@@ -45,7 +45,7 @@ func newModules() *modules {
 	}
 }
 
-// open makes the runtime of modules.
+// open creates the runtime for modules.
 func (s *modules) open(e *Engine) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *modules) open(e *Engine) error {
 		return s.broken
 	}
 	ctx := context.Background()
-	// No limit of memory here: the allocator refuses, and so knows that something was refused.
+	// No memory limit here: the allocator refuses growth, and so knows that it was refused.
 	cfg := wazero.NewRuntimeConfigCompiler().
 		WithCoreFeatures(meter.Features).
 		WithDebugInfoEnabled(false).
@@ -70,7 +70,7 @@ func (s *modules) open(e *Engine) error {
 	return nil
 }
 
-// close frees everything; no run is in progress.
+// close frees everything; no run may be active.
 func (s *modules) close() error {
 	s.mu.Lock()
 	codes := s.codes
@@ -88,7 +88,7 @@ func (s *modules) close() error {
 	return rt.Close(context.Background())
 }
 
-// forget frees the code of a module that nobody holds any more.
+// forget frees the code of a module that is no longer referenced.
 func (s *modules) forget(c *moduleCode) {
 	s.mu.Lock()
 	_, alive := s.codes[c]
@@ -99,7 +99,7 @@ func (s *modules) forget(c *moduleCode) {
 	}
 }
 
-// trim closes the instances that were not used for a while.
+// trim closes instances that have not been used for a while.
 func (s *modules) trim(age time.Duration) {
 	s.mu.Lock()
 	codes := make([]*moduleCode, 0, len(s.codes))
@@ -112,7 +112,7 @@ func (s *modules) trim(age time.Duration) {
 	}
 }
 
-// link makes machine code of a prepared module.
+// link compiles a prepared module to machine code.
 func (s *modules) link(ctx context.Context, e *Engine, p *preparedModule) (c *moduleCode, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -126,11 +126,11 @@ func (s *modules) link(ctx context.Context, e *Engine, p *preparedModule) (c *mo
 	if err != nil {
 		return nil, err
 	}
-	pages := max(p.Info.Memory, 1) // the meter's own page when there is no memory
+	pages := max(p.Info.Memory, 1) // the meter adds a page if there is no memory
 	c = &moduleCode{
 		rt: s.rt, compiled: compiled, calls: p.Calls, globals: p.Globals, restorable: p.Restorable,
 		image: linear.NewImage(int(pages)<<16, p.data, maxPrivate), max: uint64(max(p.MaxPages, pages)) << 16, keep: max(e.o.Idle, 0),
-		// wazero's own random source is never read and takes longer to make than the rest.
+		// wazero's own random source is never read, and creating it takes longer than the rest.
 		config: wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(e.o.Rand),
 	}
 	s.mu.Lock()
@@ -139,7 +139,7 @@ func (s *modules) link(ctx context.Context, e *Engine, p *preparedModule) (c *mo
 	return c, nil
 }
 
-// moduleCode is the machine code of a module with the instances that wait to be used.
+// moduleCode is the machine code of a module and its idle instances.
 type moduleCode struct {
 	rt         wazero.Runtime
 	compiled   wazero.CompiledModule
@@ -149,10 +149,10 @@ type moduleCode struct {
 	restorable bool
 	image      *linear.Image
 	max        uint64 // bytes that the memory may grow to
-	keep       int    // instances and memories
+	keep       int    // maximum number of idle instances and of memories
 
 	mu       sync.Mutex
-	idle     []*moduleInstance // the latest last
+	idle     []*moduleInstance // the most recently used last
 	memories []*linear.Memory  // of closed instances
 	closed   bool
 }
@@ -163,7 +163,7 @@ type moduleInstance struct {
 	mem     *linear.Memory
 	gauge   *meter.Gauge
 	globals []savedGlobal
-	calls   []api.Function // nil: to be made
+	calls   []api.Function // nil: not looked up yet
 	used    time.Time
 }
 
@@ -172,7 +172,7 @@ type savedGlobal struct {
 	value uint64
 }
 
-// take gives an instance in its first state.
+// take returns an instance in its initial state.
 func (c *moduleCode) take() (*moduleInstance, error) {
 	c.mu.Lock()
 	if n := len(c.idle); n > 0 {
@@ -215,17 +215,17 @@ func (c *moduleCode) instantiate(mem *linear.Memory) (*moduleInstance, error) {
 		return nil, errors.Join(err, mod.Close(ctx))
 	}
 	for _, name := range c.globals {
-		g := mod.ExportedGlobal(name).(api.MutableGlobal) // Prepare made it one
+		g := mod.ExportedGlobal(name).(api.MutableGlobal) // Prepare made it mutable
 		in.globals = append(in.globals, savedGlobal{g, g.Get()})
 	}
 	return in, nil
 }
 
-// shortRun is up to how many units a run counts as short: each word that a guest puts on its
-// machine stack takes an instruction, so that the stack has stayed small.
+// shortRun is the number of units up to which a run counts as short. Each word that a guest puts on
+// its native stack takes an instruction, so after a short run the stack is still small.
 const shortRun = 200_000
 
-// functions gives what is to be called, in order.
+// functions returns the functions to call, in order.
 func (in *moduleInstance) functions(names []string) []api.Function {
 	if in.calls == nil {
 		for _, name := range names {
@@ -235,8 +235,9 @@ func (in *moduleInstance) functions(names []string) []api.Function {
 	return in.calls
 }
 
-// release takes an instance whose run is over. One that ended in order and can be put back
-// into its first state waits for the next run; of others only the address range is kept.
+// release takes back an instance after its run. If the run ended normally and the instance can be
+// restored to its initial state, it is kept for the next run; otherwise only the address range is
+// kept.
 func (c *moduleCode) release(in *moduleInstance, inOrder bool) {
 	if inOrder && c.restorable && in.restore(c.image.Size()) {
 		c.mu.Lock()
@@ -261,14 +262,14 @@ func (c *moduleCode) release(in *moduleInstance, inOrder bool) {
 	in.mem.Release()
 }
 
-// restore puts the instance back into its first state and reports whether that worked.
+// restore restores the instance to its initial state and reports whether that worked.
 func (in *moduleInstance) restore(size int) bool {
 	if in.mod.IsClosed() {
 		return false
 	}
 	mem := in.mod.Memory()
 	if int(mem.Size()) != size {
-		// wazero asks for the memory of a new size and takes what it gets: the first one.
+		// wazero requests a memory of a new size and uses what it gets: the initial size.
 		in.mem.Shrink = true
 		mem.Grow(1)
 		in.mem.Shrink = false
@@ -280,7 +281,7 @@ func (in *moduleInstance) restore(size int) bool {
 		g.g.Set(g.value)
 	}
 	if in.gauge.Used() > shortRun {
-		in.calls = nil // each has a machine stack, which may have grown large
+		in.calls = nil // each has a native stack, which may have grown large
 	}
 	return in.mem.Restore() == nil
 }

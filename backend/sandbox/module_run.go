@@ -18,8 +18,8 @@ import (
 	"helix/backend/jcs"
 )
 
-// moduleRun is one execution of a module. Only the run's goroutine uses it, but for what
-// control says.
+// moduleRun is one execution of a module. Except as noted in control, only the run's goroutine uses
+// it.
 type moduleRun struct {
 	*control
 	code *moduleCode
@@ -29,23 +29,23 @@ type moduleRun struct {
 	files        fileTable
 	foldersGiven bool
 	output       []byte
-	line         []byte // of standard error, not yet ended
-	tail         []byte // the end of standard error
-	tailCut      bool   // there was more before it
+	line         []byte // of standard error, incomplete
+	tail         []byte // the last bytes of standard error
+	tailCut      bool   // tail was cut at the start
 
 	hostFuel atomic.Uint64 // see work
 
 	exited   bool // the guest called proc_exit
 	exitCode uint32
-	finished bool // the guest ended by itself and in order
+	finished bool // the guest ended by itself without an error
 
-	response []byte // what helix.read gives
+	response []byte // the text that helix.read returns
 	refusal  *Error // the last operation of the guest was refused
-	asked    bool   // the host was, at least once
+	asked    bool   // the host was called at least once
 	hosts    sync.WaitGroup
 }
 
-// moduleContext carries the run to the functions that the guest imports.
+// moduleContext carries the run to the functions that guests import.
 type moduleContext struct {
 	context.Context
 	run *moduleRun
@@ -74,12 +74,12 @@ func (m *Module) run(r *control) outcome {
 		r.fail(failf(ClassUnavailable, "Nothing to run."))
 		return *r.ended.Load()
 	}
-	defer runtime.KeepAlive(m) // its code is freed when nobody holds it
+	defer runtime.KeepAlive(m) // its code is freed when it is no longer referenced
 	if err := m.load(r.caller, r.e); err != nil {
 		r.fail(err)
 		return *r.ended.Load()
 	}
-	r.start = time.Now() // loading was not the run's doing
+	r.start = time.Now() // do not charge the loading
 	c := m.code
 	if int64(c.image.Size()) > r.limits.MemoryBytes {
 		r.fail(&Error{
@@ -103,7 +103,7 @@ func (m *Module) run(r *control) outcome {
 	r.halt, r.fuel, r.peak = in.gauge.Stop, func() uint64 { return in.gauge.Used() + w.hostFuel.Load() }, func() int64 { return int64(in.mem.Peak()) }
 	out := r.do(w.drive, w.waitHosts)
 	inOrder := w.finished && !r.crashed
-	if inOrder && in.gauge.Used() <= shortRun { // little to put back: sooner done than handed over
+	if inOrder && in.gauge.Used() <= shortRun { // little to restore, so it is faster here than on another goroutine
 		c.release(in, true)
 		return out
 	}
@@ -115,10 +115,10 @@ func (m *Module) run(r *control) outcome {
 	return out
 }
 
-// seeded gives the same random bytes for the same seed.
+// seeded returns an endless stream of bytes that depends only on seed.
 func (w *moduleRun) seeded(seed [8]byte) io.Reader { return repeatable(seed) }
 
-// waitHosts waits for host calls that the end of the run has left.
+// waitHosts waits for host calls that are still running after the end of the run.
 func (w *moduleRun) waitHosts() {
 	if !w.asked {
 		return
@@ -126,11 +126,11 @@ func (w *moduleRun) waitHosts() {
 	waitAWhile(&w.hosts)
 }
 
-// drive calls the module and decides the outcome.
+// drive calls the module and sets the outcome.
 func (w *moduleRun) drive() {
 	w.openStandard()
 	ctx := &moduleContext{context.Background(), w}
-	if w.e.o.Crosscheck { // then wazero watches it
+	if w.e.o.Crosscheck { // wazero then watches it too
 		ctx.Context = w.ctx
 	}
 	var err error
@@ -155,7 +155,7 @@ func (w *moduleRun) drive() {
 	}
 }
 
-// result is the outcome of a module that ended well.
+// result is the outcome of a module that ended normally.
 func (w *moduleRun) result() outcome {
 	text := strings.TrimSpace(string(w.output))
 	switch {
@@ -170,8 +170,9 @@ func (w *moduleRun) result() outcome {
 	return outcome{output: json.RawMessage(text)}
 }
 
-// failure decides why a module failed: with exit when it said so itself, else with what
-// wazero says. A module that fails after it was refused something fails because of that.
+// failure returns why a module failed: exit if the module itself exited with an error, else based
+// on wazero's error. If an operation of the module was refused before it failed, the refusal is the
+// reason.
 func (w *moduleRun) failure(exit *Error, err error) *Error {
 	switch {
 	case exit == nil && w.in.gauge.Exhausted():
@@ -199,7 +200,7 @@ func (w *moduleRun) failure(exit *Error, err error) *Error {
 func (w *moduleRun) exitError() *Error {
 	text := fmt.Sprintf("exit %d", w.exitCode)
 	end := string(w.tail)
-	if w.tailCut { // the line that it begins in the middle of says little
+	if w.tailCut { // drop the first line, which is incomplete
 		if _, rest, more := strings.Cut(end, "\n"); more {
 			end = rest
 		}
@@ -210,7 +211,7 @@ func (w *moduleRun) exitError() *Error {
 	return &Error{Class: ClassTrap, Message: text, Details: ExitDetail{w.exitCode}}
 }
 
-// trapError is the outcome of a guest that trapped, or of a bug on this side.
+// trapError is the outcome of a guest that trapped, or of a bug on the host side.
 func trapError(err error) *Error {
 	var bug runtime.Error
 	if errors.As(err, &bug) {
@@ -222,10 +223,10 @@ func trapError(err error) *Error {
 	}
 }
 
-// maxTrace is how much of a guest's stack trace is kept.
+// maxTrace is the maximum length in bytes of a guest's stack trace.
 const maxTrace = 8 << 10
 
-// stackOf is the guest's part of wazero's message.
+// stackOf returns the guest's part of wazero's message.
 func stackOf(err error) string {
 	if err == nil {
 		return ""
@@ -235,7 +236,7 @@ func stackOf(err error) string {
 	return strings.ToValidUTF8(trace[:min(len(trace), maxTrace)], "\uFFFD")
 }
 
-// writeOutput takes what the guest writes to its standard output.
+// writeOutput appends what the guest writes to its standard output.
 func (w *moduleRun) writeOutput(b []byte) {
 	if have := int64(len(w.output)) + int64(len(b)); have > w.limits.OutputBytes {
 		begin := bytes.Join([][]byte{w.output[:min(len(w.output), 200)], b[:min(len(b), 200)]}, nil)
@@ -249,13 +250,13 @@ func (w *moduleRun) writeOutput(b []byte) {
 	w.output = append(w.output, b...)
 }
 
-// Bounds of standard error.
+// Limits on standard error, in bytes.
 const (
-	maxLine = 8 << 10 // a longer line becomes several
-	maxTail = 1 << 10 // what is kept for the message of a failed run
+	maxLine = 8 << 10 // a longer line is split
+	maxTail = 1 << 10 // kept for the error message of a failed run
 )
 
-// writeErrors takes what the guest writes to its standard error: lines of the run's log.
+// writeErrors splits what the guest writes to its standard error into lines of the run's log.
 func (w *moduleRun) writeErrors(b []byte) {
 	w.keepTail(b)
 	b = b[:min(int64(len(b)), w.limits.LogBytes+maxLine)] // more does not fit into the log
@@ -283,7 +284,7 @@ func (w *moduleRun) writeErrors(b []byte) {
 	}
 }
 
-// flushErrors logs the line that has begun.
+// flushErrors logs the last, incomplete line.
 func (w *moduleRun) flushErrors() {
 	if text := strings.TrimRight(string(w.line), "\r"); text != "" {
 		w.logs.add("info", text, "")
@@ -291,7 +292,7 @@ func (w *moduleRun) flushErrors() {
 	w.line = w.line[:0]
 }
 
-// keepTail keeps the end of what is written.
+// keepTail keeps the last bytes that are written.
 func (w *moduleRun) keepTail(b []byte) {
 	if over := len(w.tail) + len(b) - maxTail; over > 0 {
 		w.tailCut = true

@@ -7,13 +7,13 @@ import (
 	"io"
 )
 
-// repeatable gives the same endless bytes for the same seed, for runs that are to be played
-// again: AES in counter mode.
+// repeatable returns an endless stream of bytes that depends only on seed, for replays: AES in
+// counter mode.
 func repeatable(seed [8]byte) io.Reader {
 	key := sha256.Sum256(seed[:])
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
-		panic(err) // the key has the right size
+		panic(err) // the key size is correct
 	}
 	return cipher.StreamReader{S: cipher.NewCTR(block, make([]byte, aes.BlockSize)), R: zeroes{}}
 }

@@ -21,9 +21,8 @@ import (
 	"helix/backend/sandbox/meter"
 )
 
-// native compiles to machine code. wazero reports a damaged cache entry, and a full disk, as
-// an error: without the entries, or with the code that it has in memory by then, the second
-// try goes well.
+// native compiles to machine code. wazero reports a damaged cache entry, and a full disk, as an
+// error. A second try, without the entries or with the code that is then in memory, succeeds.
 func (s *modules) native(ctx context.Context, e *Engine, wasm []byte) (wazero.CompiledModule, error) {
 	ctx = experimental.WithCompilationWorkers(ctx, 2)
 	compiled, err := s.rt.CompileModule(ctx, wasm)
@@ -32,18 +31,18 @@ func (s *modules) native(ctx context.Context, e *Engine, wasm []byte) (wazero.Co
 	}
 	_ = filepath.WalkDir(e.cache.folder(), func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && len(d.Name()) == sha256.Size*2 {
-			_ = os.Remove(p) // what stays is reported again below
+			_ = os.Remove(p) // a file that cannot be removed is reported again below
 		}
 		return nil
 	})
 	return s.rt.CompileModule(ctx, wasm)
 }
 
-// The file of a prepared module: a checksum of all that follows, the length of the header,
-// the header as JSON, the data, the WASM.
+// The file of a prepared module: a checksum of everything after it, the length of the header, the
+// header as JSON, the data, the WASM.
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-// preparedPath is where a prepared module is kept; "" without a disk cache.
+// preparedPath returns where a prepared module is stored; "" without a disk cache.
 func (s *modules) preparedPath(e *Engine, key [32]byte) string {
 	if e.cache == nil || e.cache.c == nil || e.cache.root == "" {
 		return ""
@@ -67,11 +66,11 @@ func (s *modules) load(e *Engine, key [32]byte) *preparedModule {
 		return nil
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // for the sweep, which removes what was not used longest
+	_ = os.Chtimes(path, now, now) // for the sweep, which removes the least recently used
 	return p
 }
 
-// store keeps a prepared module; without room on the disk it is only not kept.
+// store saves a prepared module; if the disk is full, it is not saved.
 func (s *modules) store(e *Engine, key [32]byte, p *preparedModule) {
 	path := s.preparedPath(e, key)
 	if path == "" {
@@ -90,7 +89,7 @@ func (s *modules) store(e *Engine, key [32]byte, p *preparedModule) {
 	}
 }
 
-// encodePrepared is a prepared module as bytes, which the caller must not change.
+// encodePrepared returns a prepared module as bytes, which the caller must not change.
 func encodePrepared(p *preparedModule) []byte {
 	if p.encoded != nil {
 		return p.encoded

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// need fails a test without one of the programs that make modules. HELIX_WASM_TOOLS=none
-// says that this machine has none, then such tests are skipped.
+// need fails a test if one of the programs that build modules is missing. HELIX_WASM_TOOLS=none
+// declares that this machine has none; then such tests are skipped.
 func need(t testing.TB, program string) {
 	t.Helper()
 	if os.Getenv("HELIX_WASM_TOOLS") == "none" {
@@ -25,7 +25,7 @@ func need(t testing.TB, program string) {
 	}
 }
 
-// built remembers what the tests have built, by what it was built from.
+// built caches the built modules by their source.
 var built sync.Map
 
 type build struct {
@@ -34,7 +34,7 @@ type build struct {
 	err  error
 }
 
-// buildOnce builds what key stands for with a command that writes to the file out.
+// buildOnce builds the module for key with a command that writes to the file out.
 func buildOnce(t testing.TB, key string, make func(out string) *exec.Cmd) []byte {
 	t.Helper()
 	v, _ := built.LoadOrStore(key, &build{})
@@ -62,8 +62,7 @@ func buildOnce(t testing.TB, key string, make func(out string) *exec.Cmd) []byte
 	return b.wasm
 }
 
-// fromC builds testdata/wasm/NAME.c. A program with main becomes a command, others offer
-// execute.
+// fromC builds testdata/wasm/NAME.c. A program with main becomes a command, others export execute.
 func fromC(t testing.TB, name string) []byte {
 	t.Helper()
 	need(t, "clang")
@@ -73,13 +72,12 @@ func fromC(t testing.TB, name string) []byte {
 		if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte("int main(")) {
 			model = "command"
 		}
-		// The runtime library that belongs to clang is a package of its own, and not needed.
+		// The runtime library of clang is a separate package, and not needed.
 		return exec.Command("clang", "--target=wasm32-wasi", "-O2", "-mexec-model="+model, "-nodefaultlibs", "-lc", "-Wl,-s", "-o", out, file)
 	})
 }
 
-// fromGo builds the program in testdata/wasm/NAME; one without a main of its own offers
-// execute.
+// fromGo builds the program in testdata/wasm/NAME; one without main exports execute.
 func fromGo(t testing.TB, name string) []byte {
 	t.Helper()
 	need(t, "go")
@@ -117,7 +115,7 @@ func compileWASM(t testing.TB, wasm []byte) *Module {
 	return m
 }
 
-// loaded is a module with its machine code.
+// loaded returns a module with its machine code.
 func loaded(t testing.TB, wasm []byte) *Module {
 	t.Helper()
 	m := compileWASM(t, wasm)
@@ -127,8 +125,8 @@ func loaded(t testing.TB, wasm []byte) *Module {
 	return m
 }
 
-// unhurried gives a run all the wall time there is, where the test names none: this machine
-// may be busy.
+// unhurried sets the wall time of a run to the maximum, unless the test sets it: this machine may
+// be busy.
 func unhurried(c *Call) {
 	if c.Limits.Wall == 0 {
 		c.Limits.Wall = time.Minute

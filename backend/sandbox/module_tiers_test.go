@@ -11,7 +11,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// TestModulesInBothTiers: a module ends in a child as it does here.
+// TestModulesInBothTiers checks that a module ends in a child as it does in this process.
 func TestModulesInBothTiers(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
@@ -70,10 +70,10 @@ func TestModulesInBothTiers(t *testing.T) {
 				if errors.As(err, &e) {
 					s.Class, s.Message, s.Stack, s.Details = e.Class, e.Message, e.Stack, e.Details
 					if d, ok := e.Details.(LimitDetail); ok && d.Limit == "fuel" {
-						s.Details = d.Max // what was used differs by up to a slice
+						s.Details = d.Max // the usage differs by up to a slice
 					}
 				}
-				if name == "begins larger" { // the parent says it in words of its own
+				if name == "begins larger" { // the parent has its own message
 					s.Message, s.Details = "", nil
 				}
 				for _, l := range res.Logs {

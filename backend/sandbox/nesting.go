@@ -5,19 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// Parsers of programming languages are recursive, and a Go program that runs out of stack
-// cannot recover: 130 KiB of "(" would end the process. So before anything parses a
-// source, nesting bounds its depth from above in one pass that does not recurse. It knows
-// just enough of the syntax to skip texts and comments and to see where a statement ends;
-// where it could be misled (is this / a division or a pattern?) it goes on counting
-// everything, so that it errs by refusing.
+// Parsers of programming languages are recursive, and a Go program that runs out of stack cannot
+// recover: 130 KiB of "(" would end the process. So before anything parses a source, nesting
+// computes an upper bound of its depth in one pass without recursion. It knows just enough of the
+// syntax to skip strings and comments and to detect where a statement ends. Where it could be wrong
+// (is this / a division or a regular expression?) it continues to count everything, so that it errs
+// on the side of rejecting.
 
 const (
-	// smallSource is a size below which no nesting can do harm.
+	// smallSource is a size in bytes below which no nesting is harmful.
 	smallSource = 16 << 10
-	// maxDepth bounds brackets and operators that wait for their operand, together.
+	// maxDepth is the maximum total of open brackets and of operators that wait for their operand.
 	maxDepth = 5000
-	// maxCommas bounds one sequence of commas outside list and object literals.
+	// maxCommas limits one sequence of commas outside list and object literals.
 	maxCommas = 20_000
 )
 
@@ -49,7 +49,7 @@ type level struct {
 	kind   levelKind
 	chain  int // operators since the last end of a statement or element
 	commas int
-	elses  int // of one if statement, each nested in the one before
+	elses  int // of one if statement, each nested in the previous one
 }
 
 type nesting struct {
@@ -57,19 +57,19 @@ type nesting struct {
 	pos    int
 	levels []level
 	depth  int  // levels and chains of all of them
-	strict bool // misled perhaps: skip nothing from here on
+	strict bool // possibly wrong: skip nothing from here on
 
 	start  bool   // at the start of a statement or after an operator: an operand follows
-	word   string // the last token when it was a word
-	dot    bool   // the last token was a dot, so that a word is a name
+	word   string // the last token if it was a word
+	dot    bool   // the last token was a dot, so a word is a name
 	header bool   // the last token closed the ( ) of an if or a loop
 	unsure bool   // the last token may or may not have ended an operand
-	begun  bool   // something stands before in this statement
+	begun  bool   // the statement has begun
 }
 
 func (n *nesting) top() *level { return &n.levels[len(n.levels)-1] }
 
-// count adds an operator that may nest.
+// count counts an operator that may nest.
 func (n *nesting) count() {
 	n.top().chain++
 	n.depth++
@@ -82,12 +82,12 @@ func (n *nesting) end() {
 	t.chain, t.commas = 0, 0
 }
 
-// operator notes a token after which an operand follows.
+// operator records a token after which an operand follows.
 func (n *nesting) operator() {
 	n.start, n.word, n.dot, n.header, n.unsure = true, "", false, false, false
 }
 
-// operand notes a token that may end an expression.
+// operand records a token that may end an expression.
 func (n *nesting) operand() {
 	n.start, n.word, n.dot, n.header, n.unsure = false, "", false, false, false
 }
@@ -122,8 +122,8 @@ func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c == '#' || c == '@' || c == '\\' || c >= utf8.RuneSelf
 }
 
-// newline ends a statement when the one before could end here and something that starts a
-// statement follows, as automatic semicolons do.
+// newline ends a statement if the previous one could end here and a token follows that starts a
+// statement, as automatic semicolon insertion does.
 func (n *nesting) newline() {
 	_, w := utf8.DecodeRuneInString(n.text[n.pos:])
 	n.pos += w
@@ -168,7 +168,7 @@ func (n *nesting) scanWord() {
 		return
 	}
 	n.count()
-	// These are names as well in places, so what follows is uncertain.
+	// These can also be names, so what follows is uncertain.
 	name := w == "of" || w == "await" || w == "yield" || w == "as" || w == "satisfies" || w == "keyof" || w == "infer" || w == "is" || w == "asserts" || w == "readonly" || w == "unique"
 	n.operator()
 	n.word, n.unsure = w, name
@@ -254,7 +254,7 @@ func (n *nesting) skipPattern() {
 		case c == '\\':
 			i++
 		case c == '\n':
-			n.strict = true // no pattern ends here
+			n.strict = true // this is not a regular expression after all
 			return
 		case c == '[':
 			class = true
@@ -283,7 +283,7 @@ func (n *nesting) close(kinds ...levelKind) level {
 		match = match || t.kind == k
 	}
 	if len(n.levels) == 1 || !match {
-		return level{kind: literal} // unbalanced: a syntax error that the parser will find
+		return level{kind: literal} // unbalanced: the parser will report a syntax error
 	}
 	n.end()
 	n.levels = n.levels[:len(n.levels)-1]
@@ -329,7 +329,7 @@ func (n *nesting) punctuation(c byte) {
 	default:
 		n.begun = true
 		if strings.HasPrefix(rest, "<!--") || strings.HasPrefix(rest, "-->") {
-			n.strict = true // an old kind of comment
+			n.strict = true // an HTML-like comment
 		}
 		plus := strings.HasPrefix(rest, "++") || strings.HasPrefix(rest, "--")
 		if plus {
@@ -339,7 +339,7 @@ func (n *nesting) punctuation(c byte) {
 		wasOperand := !n.start
 		n.operator()
 		n.dot = c == '.' || c == '?' && strings.HasPrefix(rest, "?.")
-		// After x++, x! and a<b> an operator may follow as well as an operand.
+		// After x++, x! and a<b>, either an operator or an operand may follow.
 		n.unsure = plus && wasOperand || c == '!' && wasOperand || c == '>'
 	}
 }
@@ -357,7 +357,7 @@ func (n *nesting) comma() {
 	n.begun = true
 }
 
-// openBrace tells a block from an object by what stands before.
+// openBrace tells a block from an object by the tokens before it.
 func (n *nesting) openBrace() {
 	k := block
 	if n.start && n.begun && !n.header && n.word != "else" && n.word != "do" && !n.afterArrow() {

@@ -23,7 +23,7 @@ func TestNestingRefused(t *testing.T) {
 			t.Errorf("%q repeated is not refused", unit)
 		}
 	}
-	// A text that looks skipped to one reader and is code to another.
+	// A text that one parser skips and another treats as code.
 	for _, lead := range []string{"a++ /`/;", "f<T>/`/;", "x = a! /`/;", "y = of /`/;", "{}/`/;", "<!-- `\n", "x=1\n--> `\n"} {
 		if !nested(lead + strings.Repeat("(", n)) {
 			t.Errorf("after %q nothing is counted", lead)
@@ -63,7 +63,7 @@ func TestNestingAccepted(t *testing.T) {
 	}
 }
 
-// FuzzCompile looks for sources that the front of the compiler cannot survive.
+// FuzzCompile looks for sources that crash the compiler's parser.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		"export default (p) => p", "return await 1", "function main(){return /[/]/}", "let x: A<B<C>> = `a${b}`", "import 'x'", "#!/bin/sh\nreturn 1", "enum E {A}", "}{", "`${`${", "\u2028",

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// peakMemory returns the most memory that this process has had resident, and that the
-// largest of its ended children had. For its own it reads VmHWM: what getrusage(2) returns
-// begins with the memory of the process that started this one.
+// peakMemory returns the peak resident memory of this process, and of the largest of its ended
+// children, in bytes. For its own it reads VmHWM: what getrusage(2) returns begins with the memory
+// of the process that started this one.
 func peakMemory(t *testing.T) (own, child int64) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

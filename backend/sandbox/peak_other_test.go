@@ -4,5 +4,5 @@ package sandbox
 
 import "testing"
 
-// peakMemory is not known here.
+// peakMemory is not implemented here.
 func peakMemory(*testing.T) (own, child int64) { return 0, 0 }

@@ -7,31 +7,32 @@ import (
 	"time"
 )
 
-// processors keeps one of the Go runtime's processors free while guests compute. A guest in
-// machine code holds its processor until the runtime takes it away, ten milliseconds later
-// at the soonest. When guests hold all of them, everything else waits that long for its turn
-// again and again: timers, callers, and most of all the garbage collector, whose cycle then
-// takes hundreds of milliseconds instead of ten. With one more processor than such guests,
-// the operating system shares the cores between all of them, as it does for other threads.
+// processors keeps one of the Go runtime's processors free while guests compute. A guest in machine
+// code holds its processor (P) until the runtime preempts it, after ten milliseconds at the
+// earliest. If guests hold all of them, everything else repeatedly waits that long: timers,
+// callers, and above all the garbage collector, whose cycle then takes hundreds of milliseconds
+// instead of ten. With one processor more than there are such guests, the operating system shares
+// the cores among all of them, as it does for other threads.
 //
-// The number of processors belongs to the whole process. An engine adds to it and takes
-// away what it has added, so that engines beside each other leave it as they found it.
+// The number of processors applies to the whole process. An engine adds to it and later subtracts
+// only what it added, so that several engines do not interfere.
 type processors struct {
-	added  int       // how many more than usual
-	calm   time.Time // since when fewer would do
+	added  int       // how many were added
+	calm   time.Time // since when fewer have been enough
 	busy   atomic.Bool
-	change sync.WaitGroup // the change that is under way while busy
+	change sync.WaitGroup // the change in progress while busy
 }
 
-// computing is after how long a run counts as one that holds its processor, and calmTime how
-// long less must be enough until the number is lowered again: each change stops the world.
+// computing is how long a run must last to count as one that holds its processor. calmTime is how
+// long fewer processors must have been enough before the number is lowered: each change stops the
+// world.
 const (
 	computing = 3 * time.Millisecond
 	calmTime  = time.Second
 )
 
-// hold sees to it that there is a processor more than guests that compute. settled reports
-// that it need not be called again before there are some. One goroutine calls it at a time.
+// hold ensures that there is one processor more than guests that compute. settled reports that it
+// need not be called again until there are some. Only one goroutine may call it at a time.
 func (p *processors) hold(guests int, now time.Time) (settled bool) {
 	if p.busy.Load() {
 		return false
@@ -52,7 +53,7 @@ func (p *processors) hold(guests int, now time.Time) (settled bool) {
 	return false
 }
 
-// add changes the number on a goroutine of its own, since that waits for a collection in
+// add changes the number on another goroutine, because the change waits for a collection in
 // progress.
 func (p *processors) add(n int) {
 	p.added += n
@@ -64,7 +65,7 @@ func (p *processors) add(n int) {
 	})
 }
 
-// close takes away what was added. hold is not called any more.
+// close removes what was added. hold must not be called afterwards.
 func (p *processors) close() {
 	p.change.Wait()
 	if p.added > 0 {

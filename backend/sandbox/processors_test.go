@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestOneProcessorStaysFree fills all processors with guests: one more is there while they
-// compute, and gone afterwards.
+// TestOneProcessorStaysFree occupies all processors with guests: there must be one more while they
+// compute, and not afterwards.
 func TestOneProcessorStaysFree(t *testing.T) {
 	usual := usualProcessors
 	until := func(what string, ok func(n int) bool) {
@@ -42,7 +42,7 @@ func TestOneProcessorStaysFree(t *testing.T) {
 		wg.Wait()
 		until("afterwards", func(n int) bool { return n == usual })
 	}
-	// Closing does not leave it raised either.
+	// Closing must not leave the number raised either.
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for range usual {

@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// LimitQueue is what a LimitDetail names when too many runs wait for a worker.
+// LimitQueue is the limit named in a LimitDetail when too many runs are waiting for a worker.
 const LimitQueue = "queue"
 
-// queuePatience is how long a run waits for a usual worker. Most runs take less, so a shorter wait
-// would only make more of them share the processors.
+// queuePatience is how long a run waits for one of the regular workers. Most runs take less time,
+// so a shorter wait would only make more of them share the processors.
 const queuePatience = 100 * time.Millisecond
 
-// queue admits a fixed number of runs at a time. Those that wait are taken in turn by
-// user, and first come first served within a user, so that one user cannot starve another.
+// queue admits a fixed number of concurrent runs. Waiting runs are admitted round-robin by user,
+// and in order of arrival within a user, so that one user cannot starve another.
 //
-// A program that never ends could hold all workers until its limits. So there are a few more
+// A program that never ends could occupy all workers until its limits. So there are a few extra
 // workers, for runs that have waited longer than queuePatience and whose program has no worker yet.
 type queue struct {
 	workers int
 	extra   int
-	room    int // how many may wait
+	room    int // maximum number of waiting runs
 
 	mu      sync.Mutex
 	busy    int
 	holding map[workerKey]int // runs with a worker
 	waiting int
-	users   []string // with someone waiting, in turn
+	users   []string // with waiting runs, in round-robin order
 	lines   map[string][]*waiter
 }
 
-// workerKey is what holds workers. Equal sources of one user share one.
+// workerKey identifies what occupies workers. Equal sources of one user share a key.
 type workerKey struct {
 	user string
 	what Runnable
@@ -49,7 +49,7 @@ func newQueue(workers, room int) *queue {
 	return &queue{workers: workers, extra: max(workers/2, 1), room: room, holding: map[workerKey]int{}, lines: map[string][]*waiter{}}
 }
 
-// acquire waits for a worker. It fails at once when too many wait already.
+// acquire waits for a worker. It fails at once if too many runs are already waiting.
 func (q *queue) acquire(ctx context.Context, k workerKey) *Error {
 	q.mu.Lock()
 	if q.busy < q.workers {
@@ -84,7 +84,7 @@ func (q *queue) acquire(ctx context.Context, k workerKey) *Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
-	case <-w.admitted: // the worker came at the same moment: hand it on
+	case <-w.admitted: // admitted at the same moment: release the worker
 		q.stop(k)
 	default:
 		q.remove(w)
@@ -92,7 +92,7 @@ func (q *queue) acquire(ctx context.Context, k workerKey) *Error {
 	return contextError(ctx)
 }
 
-// release gives a worker back.
+// release releases a worker.
 func (q *queue) release(k workerKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,11 +112,11 @@ func (q *queue) stop(k workerKey) {
 	q.admit()
 }
 
-// admit gives workers to those who may have one now.
+// admit gives workers to the runs that may have one now.
 func (q *queue) admit() {
 	for w := q.next(); w != nil; w = q.next() {
 		q.remove(w)
-		if len(q.lines[w.user]) > 0 { // the others are first now
+		if len(q.lines[w.user]) > 0 { // now the other users come first
 			i := slices.Index(q.users, w.user)
 			q.users = append(slices.Delete(q.users, i, i+1), w.user)
 		}
@@ -125,7 +125,7 @@ func (q *queue) admit() {
 	}
 }
 
-// next is who gets a worker now, nil when nobody does.
+// next returns the run that gets a worker now, or nil if none may.
 func (q *queue) next() *waiter {
 	for _, user := range q.users {
 		for _, w := range q.lines[user] {

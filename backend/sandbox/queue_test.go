@@ -29,7 +29,7 @@ func TestQueueTakesUsersInTurn(t *testing.T) {
 					q.release(k)
 				}
 			}()
-			synctest.Wait() // until it stands in line
+			synctest.Wait() // until it is queued
 		}
 		wait(t.Context(), "a", "a1")
 		wait(t.Context(), "a", "a2")
@@ -57,8 +57,9 @@ func checkEmpty(t *testing.T, q *queue) {
 	}
 }
 
-// TestQueueAdmitsOtherProgramsBesideEndlessOnes: with all workers taken, a program that has
-// none gets an extra one, a program that has one does not, and there are not more of them.
+// TestQueueAdmitsOtherProgramsBesideEndlessOnes checks that with all workers taken, a program
+// without a worker gets an extra one, a program with one does not, and the number of extra workers
+// is limited.
 func TestQueueAdmitsOtherProgramsBesideEndlessOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestQueueAdmitsOtherProgramsBesideEndlessOnes(t *testing.T) {
 					q.release(key(p))
 				}
 			}()
-			time.Sleep(time.Millisecond) // they are late one after the other
+			time.Sleep(time.Millisecond) // they become late one after the other
 		}
 		want := func(when string, names ...string) {
 			t.Helper()
@@ -116,7 +117,7 @@ func TestQueueAdmitsOtherProgramsBesideEndlessOnes(t *testing.T) {
 	})
 }
 
-// TestRunIsAdmittedWhileEndlessRunsHoldAllWorkers shows the same with whole runs.
+// TestRunIsAdmittedWhileEndlessRunsHoldAllWorkers tests the same with whole runs.
 func TestRunIsAdmittedWhileEndlessRunsHoldAllWorkers(t *testing.T) {
 	t.Parallel()
 	e, err := Open(t.Context(), Options{Workers: 2, Idle: -1, CacheDir: sharedCache})

@@ -56,8 +56,8 @@ func TestResetIsComplete(t *testing.T) {
 	}
 }
 
-// TestWhatServesAgain: an instance whose run grew its memory, or met a bug of ours, does not
-// serve again; one that was stopped in the middle does, put back like every other.
+// TestWhatServesAgain checks that an instance whose run grew its memory, or hit a bug in the host,
+// is not reused; one that was stopped is restored and reused like any other.
 func TestWhatServesAgain(t *testing.T) {
 	t.Parallel()
 	e := reusing(t)
@@ -86,7 +86,7 @@ func TestWhatServesAgain(t *testing.T) {
 	}
 }
 
-// TestReuseKeepsRandomness: a reset instance gets a seed of its own.
+// TestReuseKeepsRandomness checks that a reset instance gets a new seed.
 func TestReuseKeepsRandomness(t *testing.T) {
 	t.Parallel()
 	e := reusing(t)
@@ -104,8 +104,8 @@ func TestReuseKeepsRandomness(t *testing.T) {
 	}
 }
 
-// TestGuestThatKeepsRunningIsStopped reports its end and then does not return, which only a guest that got
-// hold of the host function could do.
+// TestGuestThatKeepsRunningIsStopped reports its end and then does not return, which is only
+// possible for a guest that obtained the host function.
 func TestGuestThatKeepsRunningIsStopped(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"for (;;);", "const a = new Uint8Array(4e7); for (;;) a.sort();"} {
@@ -133,7 +133,7 @@ func TestGuestThatKeepsRunningIsStopped(t *testing.T) {
 	}
 }
 
-// reusing is an engine with one instance, which every run uses.
+// reusing returns an engine with one instance, which every run uses.
 func reusing(t *testing.T) *Engine {
 	t.Helper()
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 1, CacheDir: sharedCache, Now: func() time.Time { return time.Unix(1.8e9, 0) }})

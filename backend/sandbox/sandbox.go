@@ -1,6 +1,6 @@
-// Package sandbox runs code nobody trusts: TypeScript and JavaScript tools on quickjs-ng
-// under wazero, inside this process. A run can compute and can ask its Host through one
-// function; it can do nothing else, it sees nothing of other runs, and it always ends.
+// Package sandbox runs untrusted code: TypeScript and JavaScript tools on quickjs-ng under wazero,
+// in this process, and WASM modules. A run can compute and can call its Host through one function.
+// It cannot do anything else, it sees nothing of other runs, and it always ends.
 //
 // It is an engine: no tables, no settings, no network. backend/tools may import it; it
 // imports only fault and lru.
@@ -28,9 +28,9 @@ type Engine struct {
 	vm        *qjs.VM
 	cache     *diskCache
 	template  *qjs.Template // of the world that runs tools
-	broken    *Error        // why nothing can run; nil when ready
+	broken    *Error        // why nothing can run; nil if ready
 	watchdog  watchdog
-	unitTime  float64 // nanoseconds for a unit of fuel, where threads have no clock
+	unitTime  float64 // nanoseconds per unit of fuel, where threads have no clock
 	queue     *queue
 	spares    *spares
 	programs  *lru.Cache[[32]byte, *Program]
@@ -38,22 +38,21 @@ type Engine struct {
 	children  *children // of tier t1
 	compilers *compilers
 
-	background    context.Context // of what belongs to no run
+	background    context.Context // for work that belongs to no run
 	mu            sync.Mutex
 	closed        bool
-	compiling     *qjs.Template // of the world that compiles, made when first needed
+	compiling     *qjs.Template // of the world that compiles, created on demand
 	compilerSpare *qjs.Instance
 	runs          sync.WaitGroup // runs and compilations in progress
 	done          chan struct{}  // closed by Close
 }
 
 // Open loads the engine artefacts and compiles them, or reads the compiled code from the
-// cache folder; it makes no instance yet. Without a cache this takes about a second, with it
-// about fifteen milliseconds.
+// cache folder; it does not create an instance yet. Without a cache this takes about a second, with
+// it about fifteen milliseconds.
 //
-// When the artefacts are missing or unusable the error is Unavailable and says what to do,
-// and the Engine is still returned: it answers unavailable to everything, and the
-// application goes on.
+// If the artefacts are missing or unusable, the error is Unavailable and says what to do. The
+// Engine is still returned, so that the application can continue: every call to it is unavailable.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	sub, err := fs.Sub(embedded, "artefacts")
 	if err != nil {
@@ -99,7 +98,7 @@ func open(ctx context.Context, o Options, files fs.FS) (*Engine, error) {
 	return e, nil
 }
 
-// ready loads the engine unless that was done.
+// ready loads the engine, if that has not been done.
 func (e *Engine) ready() { e.loaded.Do(e.load) }
 
 func (e *Engine) loadFrom(ctx context.Context, files fs.FS) *Error {
@@ -142,8 +141,8 @@ func damaged(err error) *Error {
 	return &Error{Class: ClassUnavailable, Message: "The engine artefacts are damaged, run make engines.", Err: err}
 }
 
-// Close refuses new runs, waits for those in progress and frees everything. It may be
-// repeated.
+// Close refuses new runs, waits for running ones and frees everything. It may be called more than
+// once.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed
@@ -156,7 +155,7 @@ func (e *Engine) Close() error {
 	if !first {
 		return nil
 	}
-	e.loaded.Do(func() {}) // whoever is loading ends first, and nobody begins
+	e.loaded.Do(func() {}) // wait for a load in progress, and prevent a later one
 	e.watchdog.close()
 	e.compilers.close()
 	e.children.close()
@@ -169,11 +168,11 @@ func (e *Engine) Close() error {
 	if e.vm != nil {
 		err = e.vm.Close()
 	}
-	e.cache.sweep() // the process may have been too short for Run
+	e.cache.sweep() // the process may have been too short-lived for Run
 	return errors.Join(err, merr, e.cache.close())
 }
 
-// begin registers a run or compilation; the caller calls e.runs.Done when it ends.
+// begin registers a run or compilation; the caller must call e.runs.Done when it ends.
 func (e *Engine) begin() *Error {
 	e.ready()
 	if e.broken != nil {
@@ -182,7 +181,7 @@ func (e *Engine) begin() *Error {
 	return e.enter()
 }
 
-// enter is begin for what needs no engine.
+// enter is begin for work that does not need the engine.
 func (e *Engine) enter() *Error {
 	e.ready()
 	e.mu.Lock()
@@ -194,8 +193,8 @@ func (e *Engine) enter() *Error {
 	return nil
 }
 
-// Run keeps spare instances ready and the cache folder small until ctx ends. The engine
-// works without it; runs then make their instances themselves.
+// Run prepares spare instances and limits the size of the cache folder until ctx ends. The engine
+// works without it; runs then create their instances themselves.
 func (e *Engine) Run(ctx context.Context) error {
 	e.ready()
 	if e.broken != nil {
@@ -229,7 +228,7 @@ func (e *Engine) fill(ctx context.Context) {
 		if e.begin() != nil {
 			return
 		}
-		more, _ = e.spares.fill() // after an error the next run meets the same one and reports it
+		more, _ = e.spares.fill() // after an error, the next run meets the same one and reports it
 		e.runs.Done()
 	}
 }
@@ -241,8 +240,8 @@ type EngineInfo struct {
 	SHA256  string `json:"sha256"`
 }
 
-// PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker,
-// Discarded were thrown away after a run since the start.
+// PoolStatus counts instances: Idle are ready, Busy are running, Queued are calls waiting for a
+// worker, Discarded were not reused after a run since the start.
 type PoolStatus struct {
 	Idle      int   `json:"idle"`
 	Busy      int   `json:"busy"`
@@ -250,35 +249,35 @@ type PoolStatus struct {
 	Discarded int64 `json:"discarded"`
 }
 
-// TierStatus says whether a tier can be used, and why not, or what weakens it.
+// TierStatus reports whether a tier can be used, and why not, or what weakens it.
 type TierStatus struct {
 	Tier      string   `json:"tier"`
 	Available bool     `json:"available"`
-	Isolation string   `json:"isolation,omitempty"` // what a run there has around it: one of the Isolation constants
+	Isolation string   `json:"isolation,omitempty"` // how runs in it are isolated: one of the Isolation constants
 	Reasons   []string `json:"reasons"`
 }
 
-// CacheStatus describes the folder of compiled code. Reason says in words why it is not
-// used, and is empty when it is.
+// CacheStatus describes the folder of compiled code. Reason is why it is not used, and empty if it
+// is used.
 type CacheStatus struct {
 	Bytes   int64  `json:"bytes"`
 	Modules int    `json:"modules"`
 	Reason  string `json:"reason,omitempty"`
 }
 
-// Status is what the engine says about itself.
+// Status is the state of the engine.
 type Status struct {
 	Engine   EngineInfo   `json:"engine"`
 	Ready    bool         `json:"ready"`
 	Reason   string       `json:"reason,omitempty"` // why it is not ready
-	CPUMeter string       `json:"cpuMeter"`         // thread, or fuel where threads have no clock
-	Snapshot string       `json:"snapshot"`         // how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it
+	CPUMeter string       `json:"cpuMeter"`         // thread, or fuel if threads have no clock
+	Snapshot string       `json:"snapshot"`         // how a run gets a new world: cow shares the pages of a prepared one until they are written, copy copies it
 	Pool     PoolStatus   `json:"pool"`
 	Tiers    []TierStatus `json:"tiers"`
 	Cache    CacheStatus  `json:"cache"`
 }
 
-// Status says how the engine is. It never blocks for long.
+// Status returns the state of the engine. It never blocks for long.
 func (e *Engine) Status() Status {
 	e.ready()
 	s := Status{
@@ -307,7 +306,7 @@ func (e *Engine) Status() Status {
 
 func (e *Engine) clock() int64 { return e.o.Now().UnixNano() }
 
-// instance makes a guest.
+// instance creates a guest.
 func (e *Engine) instance() (*guest, error) {
 	g := &guest{}
 	var err error

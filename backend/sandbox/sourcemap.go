@@ -91,8 +91,8 @@ func decodeVLQ(s string) ([]int, error) {
 	return out, nil
 }
 
-// find gives the source position of a generated one: that of the nearest segment at or
-// before it on its line.
+// find returns the source position for a generated one: that of the nearest segment at or before it
+// on its line.
 func (m positionMap) find(line, col int) (srcLine, srcCol int, ok bool) {
 	if line < 0 || line >= len(m) || len(m[line]) == 0 {
 		return 0, 0, false
@@ -105,14 +105,14 @@ func (m positionMap) find(line, col int) (srcLine, srcCol int, ok bool) {
 	return segs[i].srcLine, segs[i].srcCol, true
 }
 
-// lineMap leads from positions in what the engine compiled to the original source.
+// lineMap maps positions in the code that the engine compiled to the original source.
 type lineMap struct {
 	m     positionMap
-	shift int // lines put before the generated text
-	above int // lines put before the source text
+	shift int // lines added before the generated text
+	above int // lines added before the source text
 }
 
-// original maps a position counted from 1; 0, 0 means that the source has no such place.
+// original maps a position, counted from 1; 0, 0 means that it has no equivalent in the source.
 func (l lineMap) original(line, col int) (int, int) {
 	srcLine, srcCol, ok := l.m.find(line-1-l.shift, col-1)
 	if !ok || srcLine < l.above {
@@ -121,11 +121,11 @@ func (l lineMap) original(line, col int) (int, int) {
 	return srcLine - l.above + 1, srcCol + 1
 }
 
-// frame is one line of an engine's stack trace that names a file and a place in it.
+// frame matches a line of an engine's stack trace that has a file and a position.
 var frame = regexp.MustCompile(`(?m)^(\s+at .*?)(\(?)([^()\n]+):(\d+):(\d+)(\)?)$`)
 
-// positions rewrites the stack traces in text to places in the original source, and drops
-// frames that are the host's own.
+// positions replaces the positions of stack traces in text by those in the original source, and
+// drops frames of the host.
 func (p *Program) positions(text string) string {
 	if !strings.Contains(text, "    at ") {
 		return text

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// spares are prepared guests. A used one is put back to what it was before its first run,
-// memory, globals and stack, so that nothing of a run can reach the next, and serves again.
-// One that grew or failed is thrown away.
+// spares are prepared guests. A used guest is restored to its state before its first run, memory,
+// globals and stack, so that nothing of a run can reach the next, and is used again. One that grew
+// or failed is discarded.
 type spares struct {
 	make   func() (*guest, error)
 	reset  func(*guest) error
 	max    int
-	wanted chan struct{} // says that there is something to prepare
+	wanted chan struct{} // signals that there is a guest to prepare
 
 	mu     sync.Mutex
 	ready  []*guest
-	used   []*guest // wait to be put back
-	out    int      // serve a run, and mostly come back
-	keep   int      // how many to hold now: max, or 1 after a time without runs
+	used   []*guest // waiting to be restored
+	out    int      // in a run; most of them come back
+	keep   int      // how many to keep now: max, or 1 after a time without runs
 	last   time.Time
 	gone   int64
 	closed bool
 
-	closing sync.WaitGroup // guests that were thrown away
+	closing sync.WaitGroup // guests being discarded
 }
 
 func newSpares(n int, mk func() (*guest, error), reset func(*guest) error) *spares {
 	return &spares{make: mk, reset: reset, max: n, keep: n, wanted: make(chan struct{}, 1), last: time.Now()}
 }
 
-// take gives a prepared guest, or prepares one.
+// take returns a prepared guest, or prepares one.
 func (s *spares) take() (*guest, error) {
 	s.mu.Lock()
 	s.last = time.Now()
@@ -65,7 +65,7 @@ func pop(list *[]*guest) *guest {
 	return g
 }
 
-// prepare puts a used guest back, if there is one.
+// prepare restores a used guest; it returns nil if there is none.
 func (s *spares) prepare() *guest {
 	for {
 		s.mu.Lock()
@@ -81,8 +81,8 @@ func (s *spares) prepare() *guest {
 	}
 }
 
-// signal wakes who prepares spares, when there is something to do. The watchdog calls it:
-// for a run to do so would cost more than to put an instance back.
+// signal wakes the goroutine that prepares spares, if there is something to do. The watchdog calls
+// it, because doing so in a run would cost more than restoring an instance.
 func (s *spares) signal() {
 	s.mu.Lock()
 	work := len(s.used) > 0 || len(s.ready)+s.out < s.keep
@@ -96,7 +96,7 @@ func (s *spares) signal() {
 	}
 }
 
-// release takes a guest after its run; again says that it may serve another.
+// release takes back a guest after its run; again reports whether it can be reused.
 func (s *spares) release(g *guest, again bool) {
 	s.mu.Lock()
 	s.out--
@@ -110,7 +110,8 @@ func (s *spares) release(g *guest, again bool) {
 	}
 }
 
-// throwAway closes a guest beside the caller: to give much memory back takes milliseconds.
+// throwAway closes a guest on another goroutine, because freeing a lot of memory takes
+// milliseconds.
 func (s *spares) throwAway(g *guest) {
 	s.mu.Lock()
 	s.gone++
@@ -118,7 +119,7 @@ func (s *spares) throwAway(g *guest) {
 	s.closing.Go(g.in.Close)
 }
 
-// fill prepares one guest if one more is wanted; more says that it should be called again.
+// fill prepares one guest if another is needed; more reports whether it should be called again.
 func (s *spares) fill() (more bool, err error) {
 	g := s.prepare()
 	if g == nil {
@@ -147,7 +148,7 @@ func (s *spares) put(g *guest) {
 	s.mu.Unlock()
 }
 
-// trim keeps one spare only when nothing ran for a while.
+// trim keeps only one spare if nothing has run for a while.
 func (s *spares) trim(idle time.Duration) {
 	s.mu.Lock()
 	if time.Since(s.last) < idle {
@@ -166,7 +167,7 @@ func (s *spares) trim(idle time.Duration) {
 }
 
 func (s *spares) close() {
-	s.closing.Wait() // no run is left that could throw another away
+	s.closing.Wait() // no run is left that could discard another
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -177,21 +178,21 @@ func (s *spares) close() {
 	}
 }
 
-// counts gives the guests that are ready or will be in a moment, and those that were thrown
-// away after a run.
+// counts returns the number of guests that are ready or will be in a moment, and of those that were
+// discarded after a run.
 func (s *spares) counts() (idle int, discarded int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.ready) + len(s.used), s.gone
 }
 
-// reset puts a used guest back.
+// reset restores a used guest.
 func reset(g *guest) error {
 	g.run = nil
 	return g.in.Reset()
 }
 
-// guest gives a prepared guest; a nil seed is a random one.
+// guest returns a prepared guest; a nil seed is a random one.
 func (e *Engine) guest(seed *[8]byte) (*guest, error) {
 	g, err := e.spares.take()
 	if err != nil {

@@ -7,20 +7,19 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// The tiers: t0 runs in this process, t1 in a child that is locked down.
+// The tiers: t0 runs in this process, t1 in a locked-down child process.
 const (
 	tier0 = "t0"
 	tier1 = "t1"
 )
 
-// tierOf is where a run takes place: the module's trust decides, unless the call names a
-// tier.
+// tierOf returns the tier of a run: the one in the call, or else the one for the module's trust.
 func tierOf(r Runnable, c Call) string {
 	switch c.Tier {
 	case "":
 	case tier0:
 		return tier0
-	default: // one that does not exist is refused there
+	default: // an unknown tier is refused there
 		return tier1
 	}
 	if _, module := r.(*Module); module && c.Trust != TrustOwn && c.Trust != TrustSigned {
@@ -29,16 +28,16 @@ func tierOf(r Runnable, c Call) string {
 	return tier0
 }
 
-// IsolationDetail is the Details of a run that was refused because it could not be isolated
-// as Options.MinIsolation demands.
+// IsolationDetail is the Details of a run that was refused because it could not be isolated as
+// required by Options.MinIsolation.
 type IsolationDetail struct {
 	Isolation string   `json:"isolation"`
 	Required  string   `json:"required"`
 	Reasons   []string `json:"reasons"`
 }
 
-// isolationRank orders the kinds of isolation; unknown ones rank above all, so that a
-// requirement that cannot be read is never met.
+// isolationRank orders the kinds of isolation. Unknown ones rank highest, so that an unknown
+// requirement is never met.
 func isolationRank(s string) int {
 	if s == "" {
 		s = IsolationProcess
@@ -50,8 +49,8 @@ func isolationRank(s string) int {
 	return i
 }
 
-// isolationOf names what a child has around it. Bubblewrap without Landlock has no name of
-// its own and counts as a plain process.
+// isolationOf returns the isolation of a child. Bubblewrap without Landlock has no name of its own
+// and counts as a plain process.
 func isolationOf(landlock, bwrap bool) string {
 	switch {
 	case landlock && bwrap:
@@ -69,12 +68,12 @@ func tooWeak(have, want string, reasons []string) *Error {
 	}
 }
 
-// known are the reasons that a result may name.
+// known are the reasons that a result may contain, in order.
 var known = []string{
 	worker.ReasonLandlock, worker.ReasonLandlockPartial, worker.ReasonBwrapMissing, worker.ReasonBwrapBlocked, worker.ReasonJob,
 }
 
-// reasonsOf joins lists of reasons in their usual order; what is not one is dropped.
+// reasonsOf joins lists of reasons in the usual order; unknown ones are dropped.
 func reasonsOf(lists ...[]string) []string {
 	all := slices.Concat(lists...)
 	out := []string{}
@@ -86,8 +85,8 @@ func reasonsOf(lists ...[]string) []string {
 	return out
 }
 
-// tier1 runs what in a child process and reports how it was isolated. It never runs it
-// here instead.
+// tier1 runs what in a child process and reports how it was isolated. It never falls back to this
+// process.
 func (e *Engine) tier1(r *control, what Runnable, res *Result) outcome {
 	out, err := e.tryTier1(r, what, res)
 	if err != nil {
@@ -106,7 +105,7 @@ func (e *Engine) tryTier1(r *control, what Runnable, res *Result) (outcome, *Err
 	}
 	w := wantedFor(what)
 	t := &tierRun{control: r, what: what, lanes: map[string]int{}, refusals: map[int64]*Error{}}
-	// A child may have died while it waited. It has run nothing, so another is tried.
+	// A child may have died while it was waiting. It has run nothing, so another one is tried.
 	for attempt := 0; ; attempt++ {
 		var cause error
 		if t.child, cause = e.children.take(r.caller, w); cause == nil {

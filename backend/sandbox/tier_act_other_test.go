@@ -4,5 +4,5 @@ package sandbox
 
 const parentArgument = "t1-parent"
 
-// actAsParent is for systems where the children can be watched.
+// actAsParent is used on systems where the children can be observed.
 func actAsParent() {}

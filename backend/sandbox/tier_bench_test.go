@@ -18,8 +18,8 @@ func (c *children) settled() {
 	}
 }
 
-// BenchmarkTier1 measures a run in a child against one in process and against starting
-// /bin/true, with a spare child and without.
+// BenchmarkTier1 compares a run in a child with one in process and with starting /bin/true, with a
+// spare child and without.
 func BenchmarkTier1(b *testing.B) {
 	p, m := compile(b, `return 42`), compileWASM(b, fromC(b, "json"))
 	run := func(b *testing.B, what Runnable, tier string) {

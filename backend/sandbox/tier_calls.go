@@ -9,16 +9,16 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// remoteCalls are the host calls of a child in progress.
+// remoteCalls are the running host calls of a child.
 type remoteCalls struct {
 	workers sync.WaitGroup
-	mu      sync.Mutex // of the lanes
+	mu      sync.Mutex // guards lanes
 }
 
 func (c *remoteCalls) wait() { waitAWhile(&c.workers) }
 
-// overCap is how often a child may ask again after its last host call was refused. An
-// honest one never does: it counts too.
+// overCap is how many calls a child may attempt beyond its limit of host calls. A correct child
+// makes none, because it counts them too.
 const overCap = 64
 
 // call starts one host call of the child.
@@ -44,7 +44,7 @@ func (t *tierRun) call(c *worker.Call, req []byte) error {
 		return errProtocol
 	}
 	refused := ""
-	if c.Op != OpFolders || t.folders { // once is the engine's own question
+	if c.Op != OpFolders || t.folders { // the first is the engine's own request and not counted
 		_, refused = t.take(c.Op)
 	}
 	t.folders = t.folders || c.Op == OpFolders
@@ -69,7 +69,7 @@ func (t *tierRun) call(c *worker.Call, req []byte) error {
 			return
 		}
 		if err := t.child.p.In.Write(worker.ToChild{Answer: &a}, resp); err != nil {
-			// Too large for a frame, or the child is gone, which its reader notices.
+			// Too large for a frame, or the child is gone, which the reader detects.
 			a.Error = &worker.HostError{Kind: string(fault.Limit), Message: "The answer is too large."}
 			_ = t.child.p.In.Write(worker.ToChild{Answer: &a})
 		}
@@ -77,7 +77,7 @@ func (t *tierRun) call(c *worker.Call, req []byte) error {
 	return nil
 }
 
-// inner is what inner runs took so far, for the child to count too; nil for nothing.
+// inner returns the usage of inner runs so far, for the child to count too; nil if there is none.
 func (t *tierRun) inner() *worker.Charge {
 	c := worker.Charge{CPU: time.Duration(t.extraCPU.Load()), Fuel: t.extraFuel.Load(), HostCalls: int(t.extraCalls.Load())}
 	if c == (worker.Charge{}) {
@@ -86,8 +86,8 @@ func (t *tierRun) inner() *worker.Charge {
 	return &c
 }
 
-// refuse is an error of the host as the child may see it. A refusal is kept, so that it can
-// become the run's outcome with everything that the host said.
+// refuse returns an error of the host in the form for the child. A refusal is kept, so that it can
+// become the run's outcome with all details from the host.
 func (t *tierRun) refuse(id int64, err error) *worker.HostError {
 	f := fault.As(err)
 	h := &worker.HostError{Kind: string(f.Kind), Message: clip(f.Message, maxMessage)}

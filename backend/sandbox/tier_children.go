@@ -12,35 +12,35 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// children starts the child processes of one engine. Once one was used, a spare is kept
-// that has loaded the same, is locked down, and waits for its one run.
+// children starts the child processes of one engine. After a child has been used, a spare is kept
+// that has loaded the same code, is locked down, and waits for its single run.
 type children struct {
 	e *Engine
 
 	once    sync.Once // of probe
-	command []string  // nil: there are no children at all
+	command []string  // nil: children are not available
 	bwrap   *worker.Bwrap
-	reasons []string // of what is missing around every child
+	reasons []string // for protections missing around every child
 
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	starter *worker.Starter
-	spares  []*spare // the latest last
+	spares  []*spare // the most recently used last
 	last    time.Time
 	closed  bool
-	ctx     context.Context // of starts; it ends with Close
+	ctx     context.Context // for starting children; it ends with Close
 	cancel  context.CancelFunc
 }
 
-// wanted says what a child is to be ready for.
+// wanted describes what a child must be ready for.
 type wanted struct {
-	key   string // equal for what the same child can serve
+	key   string // equal for everything that the same child can serve
 	hello worker.Hello
-	code  func() []byte // of a module
+	code  func() []byte // of a module; nil for JavaScript
 }
 
-// wantedFor says what child can run what. Any child for JavaScript can run any program, one
-// for a module only that module.
+// wantedFor returns the description of a child that can run what. Any child for JavaScript can run
+// any program, one for a module only that module.
 func wantedFor(what Runnable) *wanted {
 	if m, ok := what.(*Module); ok {
 		return m.wanted()
@@ -48,14 +48,14 @@ func wantedFor(what Runnable) *wanted {
 	return &wanted{key: worker.KindJS, hello: worker.Hello{Kind: worker.KindJS}}
 }
 
-// maxSpares is how many children wait at most, and startTime how long one may take to be
-// ready.
+// maxSpares is the maximum number of spare children, and startTime how long one may take until it
+// is ready.
 const (
 	maxSpares = 3
 	startTime = 30 * time.Second
 )
 
-// spare is a child that is ready, or will be when done is closed.
+// spare is a child that is ready, or will be once done is closed.
 type spare struct {
 	want *wanted
 	done chan struct{}
@@ -81,10 +81,10 @@ func newChildren(e *Engine) *children {
 	return c
 }
 
-// probeTime is how long a trial start may take.
+// probeTime is the time limit of a trial start.
 const probeTime = 15 * time.Second
 
-// probe finds out once how children can be started here. It fails where they cannot.
+// probe determines, once, how children can be started here. It returns an error if they cannot.
 func (c *children) probe() *Error {
 	if c.command == nil {
 		return failf(ClassUnavailable, "This program cannot start a separate process for a run.")
@@ -98,8 +98,8 @@ func (c *children) probe() *Error {
 	return nil
 }
 
-// useBwrap starts children in the bubblewrap at path, "" for none, when it works here: a
-// system may forbid what it needs.
+// useBwrap enables the bubblewrap at path, "" for none, if it works here: a system may forbid what
+// it needs.
 func (c *children) useBwrap(path string) {
 	if path == "" {
 		c.reasons = append(c.reasons, worker.ReasonBwrapMissing)
@@ -125,8 +125,8 @@ func (c *children) cacheDir() string {
 	return c.e.cache.root
 }
 
-// refusal says why a run cannot take place in a child at all, before one is started, and
-// fills in what the isolation would be.
+// refusal returns why a run cannot be executed in a child, before one is started, and sets what the
+// isolation would be.
 func (c *children) refusal(isolation *string, reasons *[]string) *Error {
 	if err := c.probe(); err != nil {
 		return err
@@ -138,13 +138,13 @@ func (c *children) refusal(isolation *string, reasons *[]string) *Error {
 	return nil
 }
 
-// expected is the isolation of the next child, as far as it can be known beforehand.
+// expected returns the isolation of the next child, as far as it is known in advance.
 func (c *children) expected() (isolation string, reasons []string) {
 	abi := worker.LandlockABI()
 	return isolationOf(abi > 0, c.bwrap != nil), reasonsOf(worker.LandlockReasons(abi), c.reasons)
 }
 
-// status is the line of tier t1.
+// status returns the status of tier t1.
 func (c *children) status() TierStatus {
 	s := TierStatus{Tier: tier1, Reasons: []string{}}
 	switch {
@@ -162,7 +162,7 @@ func (c *children) status() TierStatus {
 	return s
 }
 
-// take gives a child that is ready for its run.
+// take returns a child that is ready for its run.
 func (c *children) take(ctx context.Context, w *wanted) (*child, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -181,7 +181,7 @@ func (c *children) take(ctx context.Context, w *wanted) (*child, error) {
 	return c.make(ctx, w)
 }
 
-// pop takes the spare with a key out of the list, nil when there is none.
+// pop removes and returns the spare with the given key, or nil if there is none.
 func (c *children) pop(key string) *spare {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +204,7 @@ func (c *child) alive() bool {
 	}
 }
 
-// forget ends a spare that nobody will use.
+// forget ends a spare that will not be used.
 func (c *children) forget(s *spare) {
 	c.wg.Add(1)
 	go func() {
@@ -216,8 +216,8 @@ func (c *children) forget(s *spare) {
 	}()
 }
 
-// refill starts a spare like the one that was used, when there is none. The one that was
-// not wanted for longest makes room.
+// refill starts a spare like the one that was used, if there is none. The least recently used spare
+// makes room for it.
 func (c *children) refill(w *wanted) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,8 +287,8 @@ func (c *children) launch(ctx context.Context, w *wanted, memory int64) (*worker
 	return p, ready, nil
 }
 
-// greet tells a child what to load and waits until it has, and is locked down. No guest
-// code has run in it by then, so its word counts.
+// greet tells a child what to load and waits until it has done so and is locked down. No guest code
+// has run in it by then, so its report can be trusted.
 func (c *children) greet(p *worker.Process, w *wanted) (*worker.Ready, error) {
 	h := w.hello
 	h.CacheDir, h.Crosscheck, h.UnitTime = c.cacheDir(), c.e.o.Crosscheck, c.e.unitTime
@@ -306,22 +306,22 @@ func (c *children) greet(p *worker.Process, w *wanted) (*worker.Ready, error) {
 	return f.Ready, err
 }
 
-// childMemory is what a child may have where the parent says so.
+// childMemory is the memory limit of a child, in bytes, where the parent sets it.
 const childMemory = 1 << 30
 
-// cancelRun tells a child to end its run, and ends it when it does not. It never blocks.
+// cancelRun tells a child to end its run, and kills it if it does not. It never blocks.
 func (c *children) cancelRun(ch *child) {
 	ch.stopping.Do(func() {
 		ch.killer.Store(time.AfterFunc(killGrace, ch.p.Kill))
 		c.wg.Add(1)
 		go func() {
 			defer c.wg.Done()
-			_ = ch.p.In.Write(worker.ToChild{Cancel: &worker.Cancel{}}) // fails with the child's end at the latest
+			_ = ch.p.In.Write(worker.ToChild{Cancel: &worker.Cancel{}}) // fails at the latest when the child ends
 		}()
 	})
 }
 
-// release lets a child end by itself within grace, in the background.
+// release lets a child exit within grace, in the background.
 func (c *children) release(ch *child, grace time.Duration) {
 	c.wg.Add(1)
 	go func() {
@@ -333,7 +333,7 @@ func (c *children) release(ch *child, grace time.Duration) {
 	}()
 }
 
-// trim ends the spares when nothing ran in a child for a while.
+// trim ends the spares if nothing has run in a child for a while.
 func (c *children) trim(idle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -342,7 +342,7 @@ func (c *children) trim(idle time.Duration) {
 	}
 }
 
-// drop ends the spares; the caller holds mu.
+// drop ends the spares; the caller must hold mu.
 func (c *children) drop() {
 	for _, s := range c.spares {
 		c.forget(s)

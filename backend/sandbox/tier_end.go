@@ -9,7 +9,7 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// The most text that is taken from a child's report.
+// Limits on the text that is accepted from a child's report.
 const (
 	maxMessage = 64 << 10
 	maxStack   = 32 << 10
@@ -22,8 +22,8 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// finish takes the child's report. Limits and sizes are checked again, and what the
-// parent knows better it says itself.
+// finish processes the child's report. Limits and sizes are checked again, and values that the
+// parent knows better are replaced by its own.
 func (t *tierRun) finish(end *worker.End, output []byte) {
 	t.finished.Store(true)
 	t.childCPU = end.Usage.CPU
@@ -44,7 +44,7 @@ func (t *tierRun) finish(end *worker.End, output []byte) {
 	}
 }
 
-// reported turns the child's error into the run's.
+// reported converts the child's error to the run's.
 func (t *tierRun) reported(e *worker.RunError) *Error {
 	out := &Error{Class: Class(e.Class), Message: clip(e.Message, maxMessage), Stack: clip(e.Stack, maxStack)}
 	if e.Cause != "" {
@@ -78,14 +78,14 @@ func (t *tierRun) reported(e *worker.RunError) *Error {
 			out.Details = d
 		}
 	case ClassMissingExport, ClassUnavailable:
-	default: // it may not say so
+	default: // a child may not report this class
 		out.Class = ClassTrap
 	}
 	return out
 }
 
-// denied is the outcome of a refusal left uncaught: what the host said, when the child
-// names a refusal that was given, and else the run's own cap.
+// denied is the outcome of an uncaught refusal: the host's refusal, if the child names one that was
+// made, else the run's own limit.
 func (t *tierRun) denied(e *worker.RunError, out *Error) *Error {
 	t.calls.mu.Lock()
 	ref := t.refusals[e.Call]
@@ -105,7 +105,7 @@ func (t *tierRun) denied(e *worker.RunError, out *Error) *Error {
 
 func detail[T any](text json.RawMessage) (d T) {
 	if len(text) > 0 {
-		_ = json.Unmarshal(text, &d) // wrong details are no details
+		_ = json.Unmarshal(text, &d) // invalid details are ignored
 	}
 	return d
 }

@@ -21,7 +21,7 @@ import (
 // evilArgument makes the test program a child that a guest has taken over.
 const evilArgument = "evil-child"
 
-// actAsChild ends the program when it was started as such a child.
+// actAsChild runs such a child and exits, if the program was started as one.
 func actAsChild() {
 	if len(os.Args) == 3 && os.Args[1] == parentArgument {
 		actAsParent()
@@ -79,11 +79,11 @@ func call(id int64, op string) worker.FromChild {
 	return worker.FromChild{Call: &worker.Call{ID: id, Op: op}}
 }
 
-// evil is what a child may try, and how its run has to end.
+// evil lists what a child may try, and how its run must end.
 var evil = map[string]struct {
 	do    func(c *evilChild)
 	early bool // before it was greeted
-	bare  bool // where Landlock is missing
+	bare  bool // without Landlock
 	class Class
 	check func(t *testing.T, res Result, e *Error)
 }{
@@ -211,7 +211,7 @@ func ownWords(t *testing.T, res Result, e *Error) {
 	}
 }
 
-func TestEvilChildren(t *testing.T) {
+func TestHostileChildren(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()
 	p := compile(t, "return 1")
@@ -264,7 +264,7 @@ func TestEvilChildren(t *testing.T) {
 	}
 }
 
-// A child in which Landlock turns out to be missing gets no run where it is demanded.
+// A child in which Landlock turns out to be missing gets no run if it is required.
 func TestChildWithoutLandlockIsRefused(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
@@ -298,7 +298,7 @@ func FuzzChildFrames(f *testing.F) {
 	f.Fuzz(fuzzFrames)
 }
 
-// fuzzFrames feeds frames to a run without a process behind it.
+// fuzzFrames feeds frames to a run without a process.
 func fuzzFrames(t *testing.T, head, body []byte, id int64, op string) {
 	c := newControl(context.Background(), shared, Call{Input: []byte("{}")}, Limits{}.effective(false))
 	defer c.cancel()

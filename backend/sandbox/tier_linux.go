@@ -1,4 +1,4 @@
 package sandbox
 
-// bwrapUsual says that bubblewrap is to be expected on this system.
+// bwrapUsual reports that bubblewrap is expected on this system.
 const bwrapUsual = true

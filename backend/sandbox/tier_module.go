@@ -6,7 +6,7 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// wanted is a child that has loaded the module.
+// wanted describes a child that has loaded the module.
 func (m *Module) wanted() *wanted {
 	return &wanted{
 		key: worker.KindWASM + m.info.SHA256, hello: worker.Hello{Kind: worker.KindWASM},
@@ -14,8 +14,8 @@ func (m *Module) wanted() *wanted {
 	}
 }
 
-// workerModule makes the module that the parent has sent, with its machine code from the
-// cache when it is there, and the one instance that it needs.
+// workerModule compiles the module that the parent sent, or loads its machine code from the cache,
+// and creates the single instance that it needs.
 func (e *Engine) workerModule(code []byte) (*Module, error) {
 	p, err := decodePrepared(code)
 	if err != nil {

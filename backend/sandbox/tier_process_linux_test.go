@@ -25,7 +25,7 @@ import (
 // parentArgument makes the test program a parent that is killed while its child runs.
 const parentArgument = "t1-parent"
 
-// actAsParent runs a tool without end in a child, says so, and waits to be killed.
+// actAsParent runs an endless tool in a child, reports that, and waits to be killed.
 func actAsParent() {
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: os.Args[2]})
 	if err != nil {
@@ -38,7 +38,7 @@ func actAsParent() {
 		os.Exit(1)
 	}
 	host := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-		e.children.refill(wantedFor(p)) // a spare that waits is to go too
+		e.children.refill(wantedFor(p)) // a waiting spare must end too
 		e.children.settled()
 		fmt.Println("running")
 		return json.RawMessage(`{"found":false}`), nil
@@ -48,7 +48,7 @@ func actAsParent() {
 	os.Exit(1)
 }
 
-// below lists the processes that descend from pid.
+// below returns the processes that descend from pid.
 func below(t testing.TB, pid int) []int {
 	t.Helper()
 	parent := map[int]int{}
@@ -61,7 +61,7 @@ func below(t testing.TB, pid int) []int {
 		if err != nil {
 			continue // gone
 		}
-		// The name is in brackets and may hold anything.
+		// The name is in parentheses and may contain anything.
 		rest := string(text[strings.LastIndexByte(string(text), ')')+1:])
 		fields := strings.Fields(rest)
 		id, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
@@ -124,10 +124,10 @@ func TestChildrenDieWithParent(t *testing.T) {
 	})
 }
 
-// oneRun is an engine of a test's own with a run in a child that waits in a host call.
+// oneRun is a separate engine with a run in a child that waits in a host call.
 type oneRun struct {
 	e       *Engine
-	tag     string // among the child's arguments
+	tag     string // one of the child's arguments
 	release func()
 	done    chan error
 }
@@ -173,7 +173,7 @@ func startRun(t *testing.T) *oneRun {
 	return r
 }
 
-// child is the process of the run: the oldest that carries its tag and is no bubblewrap.
+// child returns the process of the run: the oldest one with its tag that is not bubblewrap.
 func (r *oneRun) child(t *testing.T) int {
 	t.Helper()
 	for _, pid := range below(t, os.Getpid()) {

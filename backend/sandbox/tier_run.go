@@ -9,35 +9,35 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// killGrace is how long a child may take to end after the request to end, or has reported its
-// end. With it a child lives at most this much longer than its wall time.
+// killGrace is how long a child may take to exit after it was told to end or has reported its end.
+// So a child lives at most this much longer than its wall time.
 const killGrace = time.Second
 
-// refillAfter is how long a run is left alone before the next spare child is started.
+// refillAfter is the delay between the start of a run and that of the next spare child.
 const refillAfter = 20 * time.Millisecond
 
-// tierRun is one run in a child. Its goroutine reads what the child says; everything in
-// that is checked, since a guest may have taken the child over.
+// tierRun is one run in a child. Its goroutine reads the child's frames and checks everything in
+// them, since a guest may have taken over the child.
 type tierRun struct {
 	*control
 	what     Runnable
 	child    *child
 	calls    remoteCalls
-	lanes    map[string]int // operations in progress, by lane
+	lanes    map[string]int // running operations, by lane
 	refusals map[int64]*Error
 	lastCall int64
-	folders  bool // it has asked for them
+	folders  bool // the child has requested them
 	logLines int64
 
-	finished  atomic.Bool // the child has reported its end: nothing to stop
+	finished  atomic.Bool // the child has reported its end, so there is nothing to stop
 	childCPU  time.Duration
 	usedFuel  atomic.Uint64
 	usedBytes atomic.Int64
 }
 
-// sendRun hands the child its run.
+// sendRun sends the run to the child.
 func (t *tierRun) sendRun() error {
-	stop := context.AfterFunc(t.caller, t.child.p.Kill) // a child that does not read would hold us
+	stop := context.AfterFunc(t.caller, t.child.p.Kill) // a child that does not read would block us
 	defer stop()
 	l := t.limits
 	m := t.c.Meta
@@ -59,12 +59,12 @@ func (t *tierRun) sendRun() error {
 	return t.child.p.In.Write(worker.ToChild{Run: &f}, code, t.c.Input)
 }
 
-// maxMeta is the longest name, version or author that is passed to a child, in bytes.
+// maxMeta is the maximum length in bytes of a name, version or author that is passed to a child.
 const maxMeta = 4 << 10
 
-// run drives the child until its end.
+// run drives the child until it ends.
 func (t *tierRun) run() outcome {
-	t.start = time.Now() // the child was started at our expense
+	t.start = time.Now() // do not charge the start of the child
 	t.halt = t.stop
 	t.fuel = t.usedFuel.Load
 	t.peak = t.usedBytes.Load
@@ -82,14 +82,14 @@ func (t *tierRun) run() outcome {
 	return out
 }
 
-// stop asks the child to end and kills it when it does not.
+// stop tells the child to end, and kills it if it does not.
 func (t *tierRun) stop() {
 	if !t.finished.Load() {
 		t.e.children.cancelRun(t.child)
 	}
 }
 
-// wait waits for what the run has started here.
+// wait waits for everything that the run started here.
 func (t *tierRun) wait() {
 	if !t.finished.Load() {
 		t.child.p.Kill()
@@ -126,14 +126,14 @@ func (t *tierRun) handle(f worker.FromChild, body []byte) error {
 	case f.Ready != nil:
 		return errProtocol
 	case t.over():
-		return nil // it is being stopped: what it still says does not count
+		return nil // it is being stopped: ignore the rest
 	case f.Log != nil:
 		return t.log(f.Log, body)
 	}
 	return t.call(f.Call, body)
 }
 
-// lost ends the run of a child that is gone, or has to be, without a report.
+// lost ends the run of a child that is gone, or must be killed, without a report.
 func (t *tierRun) lost(err error) {
 	t.child.p.Release(0)
 	t.childCPU = max(t.child.p.CPU()-t.child.readyCPU, 0)
@@ -150,10 +150,10 @@ func (t *tierRun) lost(err error) {
 	}
 }
 
-// maxNotice is the most that the line is long that says that a log is full.
+// maxNotice is the maximum length in bytes of the line which says that a log is full.
 const maxNotice = 256
 
-// log takes a line. The log has its own cap; here only the number of frames counts.
+// log adds a line. The log has its own limit; only the number of frames is limited here.
 func (t *tierRun) log(l *worker.Log, body []byte) error {
 	t.logLines++
 	if t.logLines > t.limits.LogBytes/lineCost+2 || int64(len(body)) > t.limits.LogBytes+maxNotice {

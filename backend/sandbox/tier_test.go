@@ -18,7 +18,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// both runs text in both tiers and gives the results with their errors.
+// both runs text in both tiers and returns the results with their errors.
 func both(t *testing.T, text string, c Call) (in, out Result, inErr, outErr *Error) {
 	t.Helper()
 	in, inErr = try(t, text, c)
@@ -30,7 +30,7 @@ func both(t *testing.T, text string, c Call) (in, out Result, inErr, outErr *Err
 	return in, out, inErr, outErr
 }
 
-func TestTier1IsLikeTier0(t *testing.T) {
+func TestTier1MatchesTier0(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
 	t.Parallel()
 	seed := [8]byte{1, 2, 3, 4, 5, 6, 7, 8}
@@ -98,7 +98,7 @@ func TestTier1IsLikeTier0(t *testing.T) {
 			t.Errorf("%s: errors %v %q and %v %q", c.text, inErr, inErr.Stack, outErr, outErr.Stack)
 		}
 		a, b := inErr.Details, outErr.Details
-		if x, ok := a.(LimitDetail); ok { // how far it came differs
+		if x, ok := a.(LimitDetail); ok { // the usage at that point differs
 			x.Value = 0
 			y, _ := b.(LimitDetail)
 			y.Value = 0
@@ -136,7 +136,7 @@ func TestTier1Module(t *testing.T) {
 	}
 }
 
-// What the host says in a refusal beyond what the guest may know reaches the caller.
+// Details of a refusal that the guest must not see still reach the caller.
 func TestTier1RefusalKeepsItsDetails(t *testing.T) {
 	t.Parallel()
 	deny := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
@@ -152,7 +152,7 @@ func TestTier1RefusalKeepsItsDetails(t *testing.T) {
 	}
 }
 
-// An inner run's usage counts in the child too.
+// The usage of an inner run counts in the child too.
 func TestTier1CountsInnerRuns(t *testing.T) {
 	t.Parallel()
 	var left Limits
@@ -211,7 +211,7 @@ func TestTier1StreamsLogs(t *testing.T) {
 		return json.RawMessage(`{"found":false}`), nil
 	})
 	go func() {
-		<-seen // the line has come while the run still waits
+		<-seen // the line has arrived while the run is still waiting
 		close(release)
 	}()
 	res := run1(t, "console.warn('early'); await helix.state.get('k'); return 1", Call{Host: host, Tier: tier1, Log: func(l LogLine) { seen <- l }})
@@ -294,8 +294,8 @@ func TestMinIsolation(t *testing.T) {
 	}
 }
 
-// A bubblewrap that is missing, or that the system does not let work, is named, and the run
-// takes place with what is left.
+// If bubblewrap is missing or blocked by the system, the result names it, and the run uses the
+// remaining layers.
 func TestWithoutBwrap(t *testing.T) {
 	t.Parallel()
 	if !bwrapUsual {

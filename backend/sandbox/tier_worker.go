@@ -15,10 +15,10 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// ServeWorker makes this program the child of tier t1, which ends it, when it was started
-// as one, and otherwise returns Options.WorkerCommand: what starts it as one, nil where the
-// system does not name the program. Call it first thing in main: before arguments are read
-// and anything is opened.
+// ServeWorker runs the child of tier t1 and exits, if this process was started as one. Otherwise it
+// returns the value for Options.WorkerCommand, the command that starts a child; it is nil if the
+// system does not report the path of the program. Call it first in main, before reading arguments
+// and opening anything.
 func ServeWorker() (command []string) {
 	if len(os.Args) > 1 && os.Args[1] == worker.Argument {
 		os.Exit(serveArguments())
@@ -41,16 +41,16 @@ func serveArguments() (code int) {
 	return 0
 }
 
-// workerHeap is from how many bytes on a child collects garbage after all.
+// workerHeap is the heap size in bytes from which a child collects garbage after all.
 const workerHeap = 48 << 20
 
-// serveWorker is the child: it loads, tells that it is ready, waits for its run, locks
-// itself down, runs, reports, and ends.
+// serveWorker is the child: it loads the code, locks itself down, reports that it is ready, waits
+// for its run, runs it, reports the result, and exits.
 func serveWorker() error {
 	if err := worker.Prepare(); err != nil {
 		return err
 	}
-	// One run leaves little to collect, and a collection would be in its way.
+	// One run leaves little garbage, and a collection would slow it down.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(workerHeap)
 	in := worker.NewReader(os.Stdin, worker.ToChildLimits)
@@ -85,11 +85,11 @@ func serveWorker() error {
 	if m != nil {
 		return w.run(f.Run, m, input)
 	}
-	// Without a name and lines the parent does the mapping of positions.
+	// Without a name and lines, the parent maps the positions.
 	return w.run(f.Run, &Program{code: code, warnings: []Warning{}}, input)
 }
 
-// openWorker loads what a child of a kind needs; the module is nil for JavaScript.
+// openWorker loads what a child needs; the module is nil for JavaScript.
 func openWorker(h *worker.Hello, code []byte) (*Engine, *Module, error) {
 	e, err := Open(context.Background(), Options{
 		CacheDir: h.CacheDir, Workers: 1, Idle: 1, Crosscheck: h.Crosscheck,
@@ -107,18 +107,18 @@ func openWorker(h *worker.Hello, code []byte) (*Engine, *Module, error) {
 	return e, nil, err
 }
 
-// loadModules is what Open does where only modules run.
+// loadModules does the work of Open for an engine that only runs modules.
 func (e *Engine) loadModules() {
 	e.cache = openCache(e.o.CacheDir)
 	if e.cache.root == "" {
 		return
 	}
-	if err := e.cache.open(); err != nil { // then the module is compiled again
+	if err := e.cache.open(); err != nil { // without the cache, the module is compiled again
 		e.cache.root, e.cache.reason = "", err.Error()
 	}
 }
 
-// workerRun is the child's one run.
+// workerRun is the child's single run.
 type workerRun struct {
 	e    *Engine
 	in   *worker.Reader
@@ -126,7 +126,7 @@ type workerRun struct {
 	host remoteHost
 }
 
-// run carries out the run and reports its end.
+// run executes the run and reports its result.
 func (w *workerRun) run(r *worker.Run, what Runnable, input []byte) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -150,7 +150,7 @@ func (w *workerRun) run(r *worker.Run, what Runnable, input []byte) error {
 	return w.end(err, res.Output, res.Usage)
 }
 
-// listen takes the parent's frames. When there is no parent any more, the child ends.
+// listen reads the parent's frames. When the parent is gone, the child exits.
 func (w *workerRun) listen(cancel context.CancelFunc) {
 	for {
 		f, body, err := w.in.ReadToChild()
@@ -167,7 +167,7 @@ func (w *workerRun) listen(cancel context.CancelFunc) {
 
 func (w *workerRun) log(l LogLine) {
 	text := clip(l.Message, 2*maxMessage)
-	// A parent that does not listen any more is noticed elsewhere.
+	// A parent that no longer listens is detected elsewhere.
 	_ = w.out.Write(worker.FromChild{Log: &worker.Log{Level: l.Level, TextSize: len(text)}}, []byte(text), l.Fields)
 }
 
@@ -181,7 +181,7 @@ func (w *workerRun) end(err error, output json.RawMessage, u Usage) error {
 	return w.out.Write(worker.FromChild{End: &f}, output)
 }
 
-// reportOf is an error for the parent.
+// reportOf converts an error for the parent.
 func reportOf(err error) *worker.RunError {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -204,13 +204,13 @@ func reportOf(err error) *worker.RunError {
 	return out
 }
 
-// remoteHost asks the parent.
+// remoteHost is a Host that sends calls to the parent.
 type remoteHost struct {
 	out     *worker.Writer
 	mu      sync.Mutex
 	last    int64
 	waiting map[int64]chan reply
-	inner   worker.Charge // what inner runs took, as the parent last said
+	inner   worker.Charge // usage of inner runs, as last reported by the parent
 }
 
 type reply struct {
@@ -219,10 +219,10 @@ type reply struct {
 	charge worker.Charge // new since the last answer
 }
 
-// maxOp is the longest name of an operation.
+// maxOp is the maximum length in bytes of an operation's name.
 const maxOp = 64
 
-// Call asks the parent and waits for its answer.
+// Call sends the call to the parent and waits for its answer.
 func (h *remoteHost) Call(ctx context.Context, op string, req json.RawMessage) (json.RawMessage, error) {
 	if len(op) > maxOp {
 		return nil, fault.Invalidf("Unknown operation.")
@@ -259,7 +259,7 @@ func (h *remoteHost) Call(ctx context.Context, op string, req json.RawMessage) (
 	}
 }
 
-// answer hands the parent's answer to the call that waits for it.
+// answer delivers the parent's answer to the waiting call.
 func (h *remoteHost) answer(a *worker.Answer, body []byte) {
 	h.mu.Lock()
 	ch := h.waiting[a.ID]

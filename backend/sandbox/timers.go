@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxTimers is how many timers a run may have waiting.
+// maxTimers is the maximum number of pending timers of a run.
 const maxTimers = 10_000
 
 type timer struct {
@@ -15,7 +15,7 @@ type timer struct {
 	order int
 }
 
-// timers are the waiting timers of one run, the next one first. The zero value is empty.
+// timers are the pending timers of one run, the next one first. The zero value is empty.
 type timers struct {
 	heap  timerHeap
 	count int
@@ -43,7 +43,7 @@ func (h *timerHeap) Pop() any {
 	return x
 }
 
-// add starts a timer of ms milliseconds; false when there are too many.
+// add starts a timer of ms milliseconds; it returns false if there are too many.
 func (t *timers) add(id int64, ms float64) bool {
 	if len(t.heap) >= maxTimers {
 		return false

@@ -10,60 +10,62 @@ import (
 	"helix/backend/sandbox/worker"
 )
 
-// esbuild cannot be stopped, and a short text can make it take all memory or run for hours:
-// it folds the strings of enums, whose length may double with each member, indents by depth,
-// and compares every declaration with every other. So only what is small and free of the
-// words that it grows exponentially on is compiled in this process. Everything else is
-// compiled in a child process, which has a bound on memory and time.
+// esbuild cannot be stopped, and a short text can make it use all memory or run for hours: it folds
+// the strings of enums, whose length may double with each member, indents by depth, and compares
+// every declaration with every other. So only small sources without keywords that can cause
+// exponential growth are compiled in this process. Everything else is compiled in a child process
+// with limits on memory and time.
 
-// Transform is a source to be turned into JavaScript.
+// Transform is a source to compile to JavaScript.
 type Transform struct {
 	Text       string
 	TypeScript bool
-	// KeepImports leaves import() in the output. Otherwise it becomes a call of require,
-	// which no tool has.
+	// KeepImports leaves import() in the output. Otherwise it becomes a call of require, which does
+	// not exist in tools.
 	KeepImports bool
-	// Forms asks for the entry forms of the output.
+	// Forms requests the entry forms of the output.
 	Forms bool
 }
 
-// Transformed is what a Transform gave. Errors is empty when there is code.
+// Transformed is the result of a Transform. Errors is empty if there is code.
 type Transformed struct {
 	Code, Map        []byte
 	Errors, Warnings []TransformMessage
 
-	forms *forms // nil: not asked for, or the output cannot be parsed
+	forms *forms // nil: not requested, or the output cannot be parsed
 }
 
 // TransformMessage is an error or a warning of the compiler. Line and Column count from 1,
-// Column in characters; both are 0 when it has no place.
+// Column in characters; both are 0 if it has no position.
 type TransformMessage = worker.Message
 
 const (
 	// smallTransform is the size in bytes up to which a source is compiled in this process:
-	// what takes quadratic time in it takes less than 0.1 s.
+	// anything in it that takes quadratic time takes less than 0.1 s.
 	smallTransform = 8 << 10
-	// smallTransformed bounds the output of one, since it is parsed in this process too.
+	// smallTransformed limits the output of such a source in bytes, since it is parsed in this
+	// process too.
 	smallTransformed = 1 << 20
-	// maxTransformed is the most code and map together, in bytes.
+	// maxTransformed is the maximum size in bytes of code and map together.
 	maxTransformed = 12 << 20
 
 	maxTransformErrors   = 20
 	maxTransformWarnings = 100
 	maxMessageText       = 1 << 10
 
-	// lineLimit wraps longer lines of output, and thereby bounds their indentation.
+	// lineLimit is the length beyond which lines of the output are wrapped, which also limits their
+	// indentation.
 	lineLimit = 2000
 )
 
-// growing finds words on which a short source can take exponential time or memory. They
-// count inside of strings and comments too, which costs only time. A keyword has no escapes.
+// growing matches keywords with which a short source can take exponential time or memory. It also
+// matches inside strings and comments, which costs only time. Keywords cannot contain escapes.
 var growing = regexp.MustCompile(`\b(enum|namespace|module|using)\b`)
 
-// Transform turns a source into JavaScript. Syntax errors are in the result; the error is
-// *Error: the source is nested too deeply or too expensive to compile (class compile), or it
-// needs a child process and none can be started (class unavailable). A nil Engine compiles
-// what needs no child.
+// Transform compiles a source to JavaScript. Syntax errors are in the result; the error is *Error:
+// the source is nested too deeply or too expensive to compile (class compile), or it needs a child
+// process and none can be started (class unavailable). A nil Engine can only compile sources that
+// need no child.
 func (e *Engine) Transform(ctx context.Context, t Transform) (Transformed, error) {
 	if e != nil {
 		if err := e.enter(); err != nil {
@@ -94,7 +96,7 @@ func (e *Engine) transform(ctx context.Context, t Transform) (Transformed, *Erro
 	return e.compilers.transform(ctx, t)
 }
 
-// runTransform runs the compiler. It is nil when the output is larger than limit.
+// runTransform runs the compiler. It returns nil if the output is larger than limit bytes.
 func runTransform(t Transform, limit int) *Transformed {
 	o := api.TransformOptions{
 		Loader: api.LoaderJS, Target: api.ES2022, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsNone,
@@ -118,8 +120,8 @@ func runTransform(t Transform, limit int) *Transformed {
 	}
 	out.Code, out.Map = r.Code, r.Map
 	if t.Forms {
-		// The tree parser has limits that the language has not, and knows no return outside of
-		// a function: then there are no forms.
+		// The tree parser has limits that the language does not have, and does not support return
+		// outside a function: then there are no forms.
 		if f, err := findForms(withoutShebang(string(r.Code))); err == nil {
 			out.forms = &f
 		}
@@ -127,7 +129,8 @@ func runTransform(t Transform, limit int) *Transformed {
 	return out
 }
 
-// messages takes the first of what the compiler found: each costs the length of its line.
+// messages converts the first of the compiler's messages; limit bounds their number, because each
+// costs the length of its line.
 func messages(list []api.Message, limit int) []TransformMessage {
 	out := []TransformMessage{}
 	for _, m := range list[:min(len(list), limit)] {

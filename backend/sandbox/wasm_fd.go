@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// The kinds of files that WASI tells apart.
+// The file types of WASI.
 const (
 	fileUnknown   = 0
 	fileDirectory = 3
 	fileRegular   = 4
 )
 
-// Rights, as WASI writes them; only those that are given here.
+// WASI rights; only those used here.
 const (
 	rightRead     = 1 << 1
 	rightSeek     = 1 << 2
@@ -31,29 +31,29 @@ const (
 	flagNonblock = 4
 )
 
-// maxOpen is how many files a guest may have open, with standard input and output.
+// maxOpen is how many files a guest may have open, including standard input and output.
 const maxOpen = 64
 
-// openFile is what a descriptor stands for. All contents are read when a file is opened.
+// openFile is the file of a descriptor. The whole content is read when a file is opened.
 type openFile struct {
 	kind    byte
 	std     int // 0 input, 1 output, 2 errors; -1 for a file
 	flags   uint16
-	content []byte // of input or a regular file
+	content []byte // of standard input or a regular file
 	at      int64
 	path    string     // of a file or folder on this machine
-	name    string     // of a folder that was given, for the guest; "" for what it opened
+	name    string     // the guest's name of a preopened folder; "" for files that the guest opened
 	list    []DirEntry // of a folder
-	time    int64      // of the last change, nanoseconds
+	time    int64      // of the last change, in nanoseconds
 }
 
-// rest is how many bytes may still be read.
+// rest returns how many bytes are left to read.
 func (f *openFile) rest() int64 { return max(int64(len(f.content))-f.at, 0) }
 
-// fileTable is the open files of one run, by descriptor.
+// fileTable contains the open files of one run, by descriptor.
 type fileTable struct {
 	open  []*openFile
-	bytes int64 // of contents, without input
+	bytes int64 // total size of contents, without input
 }
 
 func (t *fileTable) get(fd uint32) *openFile {
@@ -63,7 +63,7 @@ func (t *fileTable) get(fd uint32) *openFile {
 	return t.open[fd]
 }
 
-// add gives f the lowest free descriptor.
+// add assigns the lowest free descriptor to f.
 func (t *fileTable) add(f *openFile) (fd uint32, ok bool) {
 	for i, o := range t.open {
 		if o == nil && i > 2 {
@@ -86,7 +86,7 @@ func (t *fileTable) drop(fd uint32) {
 	}
 }
 
-// openStandard opens input, output and errors.
+// openStandard opens standard input, output and error.
 func (w *moduleRun) openStandard() {
 	w.files.open = append(make([]*openFile, 0, 8),
 		&openFile{kind: fileUnknown, std: 0, content: w.c.Input},
@@ -143,8 +143,8 @@ func (w *moduleRun) fdFileStat(f *openFile, m guestMemory, p []uint64) errno {
 	return m.put(p[1], fileStat(f.kind, size, f.time, f.path))
 }
 
-// fileStat is what WASI tells about a file. All of a file's times are the one of its last
-// change; device and number tell nothing about the machine.
+// fileStat encodes a WASI filestat. All of a file's times are that of its last change; device and
+// inode reveal nothing about the machine.
 func fileStat(kind byte, size, changed int64, path string) []byte {
 	var b [64]byte
 	binary.LittleEndian.PutUint64(b[8:], inode(path))
@@ -242,7 +242,7 @@ func (w *moduleRun) fdPwrite(f *openFile, _ guestMemory, _ []uint64) errno {
 	return errnoBadf
 }
 
-// fdRenumber moves a descriptor onto another that is open.
+// fdRenumber moves a descriptor to another one that is open.
 func (w *moduleRun) fdRenumber(_ guestMemory, p []uint64) errno {
 	from, to := w.file(p[0]), w.file(p[1])
 	switch {

@@ -12,23 +12,23 @@ import (
 	"helix/backend/fault"
 )
 
-// The operations that stand behind a module's files. They reach Host.Call as those of
-// hostapi.go do, and the host decides about each path again:
+// The operations behind a module's file access. They reach Host.Call like those in hostapi.go, and
+// the host decides about each path again:
 //
 //	opening or listing            op              request       answer
 //	the folders that were given   "fs.folders"    {}            FoldersResponse
 //	a file                        "fs.readBytes"  PathRequest   BytesResponse
 //	a folder                      "fs.list"       PathRequest   ListResponse
 //
-// A host without fs.folders gives a module no folder. Asking for them is no host call of
-// the run; opening is.
+// With a host that lacks fs.folders, a module has no folders. Requesting them does not count as a
+// host call of the run; opening does.
 const (
 	OpFolders   = "fs.folders"
 	OpReadBytes = "fs.readBytes"
 )
 
-// Folder is a folder that a module may read. Name is how the module sees it, an absolute
-// path with slashes; empty: Path.
+// Folder is a folder that a module may read. Name is the guest's name for it, an absolute path with
+// slashes; empty: Path.
 type Folder struct {
 	Name string `json:"name,omitempty"`
 	Path string `json:"path"`
@@ -39,16 +39,16 @@ type FoldersResponse struct {
 	Folders []Folder `json:"folders"`
 }
 
-// BytesResponse is a file's content, Base64 in JSON. Modified is RFC 3339 and may be empty.
+// BytesResponse is the content of a file, in JSON as Base64. Modified is RFC 3339 and may be empty.
 type BytesResponse struct {
 	Content  []byte `json:"content"`
 	Modified string `json:"modified,omitempty"`
 }
 
-// Bounds of a module's files.
+// Limits on a module's files.
 const (
 	maxFolders   = 16
-	maxOpenBytes = 16 << 20 // contents of open files together
+	maxOpenBytes = 16 << 20 // total size of the contents of open files
 	maxGuestPath = 4096
 )
 
@@ -67,7 +67,7 @@ func (w *moduleRun) file(fd uint64) *openFile {
 	return w.files.get(uint32(fd))
 }
 
-// preopenFolders opens the folders that the host gives, when the guest first asks for one.
+// preopenFolders opens the folders that the host provides, when the guest first asks for one.
 func (w *moduleRun) preopenFolders() {
 	if w.foldersGiven {
 		return
@@ -94,7 +94,7 @@ func (w *moduleRun) preopenFolders() {
 	}
 }
 
-// prestat tells the guest which descriptors are folders that were given.
+// prestat reports to the guest which descriptors are preopened folders.
 func (w *moduleRun) prestat(f *openFile, m guestMemory, p []uint64) errno {
 	if f.name == "" {
 		return errnoBadf
@@ -114,8 +114,8 @@ func (w *moduleRun) prestatName(f *openFile, m guestMemory, p []uint64) errno {
 	return m.put(p[1], []byte(f.name))
 }
 
-// locate gives the path that a guest names below a folder. Nothing above the folder can be
-// named; links are refused when the path is opened.
+// locate returns the path that a guest's path below a folder refers to. It cannot refer to anything
+// above the folder; links are refused when the path is opened.
 func (w *moduleRun) locate(m guestMemory, fd, at, n uint64) (path string, e errno) {
 	dir := w.file(fd)
 	switch {
@@ -202,7 +202,7 @@ func (w *moduleRun) openRegular(f *openFile) errno {
 func (w *moduleRun) openFolder(f *openFile) errno {
 	var r ListResponse
 	if e := w.askFile(OpList, f.path, &r); e != errnoOK {
-		if e == errnoIsdir { // the host's word for "of the other kind"
+		if e == errnoIsdir { // the host's error for a file of another type
 			e = errnoNotdir
 		}
 		return e
@@ -214,7 +214,7 @@ func (w *moduleRun) openFolder(f *openFile) errno {
 	return errnoOK
 }
 
-// askFile asks the host about a path.
+// askFile sends a request about a path to the host.
 func (w *moduleRun) askFile(op, path string, answer any) errno {
 	if _, refused := w.take(op); refused != "" {
 		w.refusal = limitRefusal(refused)
@@ -267,7 +267,7 @@ func (w *moduleRun) pathFileStat(m guestMemory, p []uint64) errno {
 	return errnoNoent
 }
 
-// pathReadlink answers that nothing is a link: links cannot be followed.
+// pathReadlink reports that nothing is a link, because links cannot be followed.
 func (w *moduleRun) pathReadlink(m guestMemory, p []uint64) errno {
 	if _, e := w.locate(m, p[0], p[1], p[2]); e != errnoOK {
 		return e
@@ -295,7 +295,7 @@ func (w *moduleRun) fdReaddir(f *openFile, m guestMemory, p []uint64) errno {
 	return m.put32(p[4], uint32(n))
 }
 
-// dirent is one entry as fd_readdir writes it; next is the cookie of the one after it.
+// dirent encodes one entry for fd_readdir; next is the cookie of the following one.
 func dirent(dir string, d DirEntry, next uint64) []byte {
 	b := make([]byte, 24, 24+len(d.Name))
 	binary.LittleEndian.PutUint64(b, next)
@@ -308,7 +308,7 @@ func dirent(dir string, d DirEntry, next uint64) []byte {
 	return append(b, d.Name...)
 }
 
-// inode is a number for a path, never zero, which some programs take for "unknown".
+// inode returns a number for a path. It is never zero, which some programs interpret as "unknown".
 func inode(path string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(path))

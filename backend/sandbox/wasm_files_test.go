@@ -18,8 +18,8 @@ import (
 	"helix/backend/sandbox/rootfs"
 )
 
-// folderHost gives a module the folder at path as /docs, the way tools do: each path is
-// decided about and opened exactly.
+// folderHost gives a module the folder at path as /docs, as tools do: each path is checked and
+// opened exactly.
 func folderHost(path string) HostFunc {
 	files := rootfs.New(nil, "")
 	return func(_ context.Context, op string, req json.RawMessage) (json.RawMessage, error) {
@@ -55,7 +55,7 @@ func folderHost(path string) HostFunc {
 	}
 }
 
-// docs is a folder with some files in it and a secret beside it.
+// docs returns a folder with some files and a secret next to it.
 func docs(t testing.TB) string {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -118,7 +118,7 @@ func TestFilesFromC(t *testing.T) {
 	if res.Usage.HostCalls == 0 {
 		t.Error("opening is no host call?")
 	}
-	// Without a host, or one that gives nothing, there is nothing to see.
+	// Without a host, or with one that provides nothing, there are no folders.
 	for _, host := range []Host{nil, HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 		return nil, fault.Invalidf("Unknown operation.")
 	})} {
@@ -128,7 +128,7 @@ func TestFilesFromC(t *testing.T) {
 	}
 }
 
-// TestRefusedPaths opens what must not be opened, with the path as a guest can write it.
+// TestRefusedPaths opens forbidden paths in the forms in which a guest can write them.
 func TestRefusedPaths(t *testing.T) {
 	t.Parallel()
 	dir := docs(t)
@@ -189,7 +189,7 @@ func TestRefusedPaths(t *testing.T) {
 				t.Errorf("flags %d, rights %x: %d, want %d", c.flags, c.rights, e, c.want)
 			}
 		}
-		// A folder below can be opened and looked into, and not left.
+		// A subfolder can be opened and listed, but not left.
 		e, sub := open(3, "sub", openDirectory, rightRead)
 		if e != errnoOK {
 			t.Fatal(e)
@@ -200,7 +200,7 @@ func TestRefusedPaths(t *testing.T) {
 		if e, _ := open(sub, "../a.txt", 0, rightRead); e != errnoNotcapable {
 			t.Errorf("out of it: %d", e)
 		}
-		// It is no folder that was given, so it has no name.
+		// It is not a preopened folder, so it has no name.
 		if e := wasiCall(w, m, "fd_prestat_get", sub, 0); e != errnoBadf {
 			t.Errorf("prestat: %d", e)
 		}
@@ -313,7 +313,7 @@ func TestReadingFiles(t *testing.T) {
 		if e := wasiCall(w, m, "fd_pread", fd, 0, 1, math.MaxUint64, 8); e != errnoInval {
 			t.Errorf("pread at -1: %d", e)
 		}
-		// A folder, in pieces as a small buffer allows.
+		// A folder, read in pieces with a small buffer.
 		var names []string
 		for cookie, left := uint64(0), 10; left > 0; left-- {
 			if e := wasiCall(w, m, "fd_readdir", 3, 3000, 40, cookie, 8); e != errnoOK {
@@ -337,7 +337,7 @@ func TestReadingFiles(t *testing.T) {
 		if e := wasiCall(w, m, "fd_read", 3, 0, 1, 8); e != errnoIsdir {
 			t.Errorf("reading a folder: %d", e)
 		}
-		// What is held for a guest is bounded, by bytes and by number.
+		// Open files are limited in total size and number.
 		var opened []uint64
 		for {
 			e, fd := open("big")

@@ -9,14 +9,14 @@ import (
 	"helix/backend/fault"
 )
 
-// maxRequest is how large a request of a module may be.
+// maxRequest is the maximum size in bytes of a module's request.
 const maxRequest = 8 << 20
 
 // helixCall is helix.call(ptr, len): the request {op, ...} as JSON, with an operation of
 // hostapi.go and the members of its request, or "log" with level, message and fields. It
-// waits for the answer and returns its length. A negative number is the length of an error
-// instead: a JSON object with name, message, code and for a refusal capability, as
-// JavaScript sees it. helix.read then gives the text.
+// waits for the answer and returns its length. A negative number is the length of an error instead:
+// a JSON object with name, message, code and, for a refusal, capability, as in JavaScript.
+// helix.read then returns the text.
 func (w *moduleRun) helixCall(m guestMemory, p []uint64) errno {
 	b, ok := m.bytes(p[0], p[1])
 	if !ok {
@@ -30,13 +30,13 @@ func (w *moduleRun) helixCall(m guestMemory, p []uint64) errno {
 	if err != nil {
 		return w.answered(nil, err)
 	}
-	if op == "log" { // says nothing about whether the module got over a refusal
+	if op == "log" { // does not show whether the module handled a refusal
 		before := w.refusal
 		n := w.answered(w.helixLog(req))
 		w.refusal = before
 		return n
 	}
-	if op == OpFolders { // answers the host's own question only
+	if op == OpFolders { // only for the engine's own requests
 		return w.answered(nil, fault.Invalidf("Unknown operation %q.", op))
 	}
 	if _, refused := w.take(op); refused != "" {
@@ -47,8 +47,8 @@ func (w *moduleRun) helixCall(m guestMemory, p []uint64) errno {
 	return w.answered(resp, err)
 }
 
-// splitRequest takes the operation out of a request. What the host reads is what was
-// checked here: members that appear twice are gone, and names are valid text.
+// splitRequest separates the operation from a request. The host reads exactly what was checked
+// here: duplicate members are removed, and names are valid text.
 func splitRequest(b []byte) (op string, req json.RawMessage, err error) {
 	var o map[string]json.RawMessage
 	if !utf8.Valid(b) || json.Unmarshal(b, &o) != nil || o == nil {
@@ -80,7 +80,7 @@ func (w *moduleRun) helixLog(req json.RawMessage) (json.RawMessage, error) {
 	return json.RawMessage("{}"), nil
 }
 
-// answered keeps what helix.read gives and returns its length for the guest.
+// answered stores the text for helix.read and returns its length for the guest.
 func (w *moduleRun) answered(resp json.RawMessage, err error) errno {
 	if err == nil {
 		w.refusal = nil
@@ -100,8 +100,8 @@ func (w *moduleRun) answer(text []byte, failed bool) errno {
 	return errno(uint32(n))
 }
 
-// helixRead is helix.read(ptr, cap): it copies as much of the last answer as fits and
-// returns how many bytes that were, or -1 when the buffer does not lie in the memory.
+// helixRead is helix.read(ptr, cap): it copies as much of the last answer as fits and returns the
+// number of bytes, or -1 if the buffer is not inside the memory.
 func (w *moduleRun) helixRead(m guestMemory, p []uint64) errno {
 	b, ok := m.bytes(p[0], min(uint64(uint32(p[1])), uint64(len(w.response))))
 	if !ok {
@@ -111,7 +111,7 @@ func (w *moduleRun) helixRead(m guestMemory, p []uint64) errno {
 	return errno(copy(b, w.response))
 }
 
-// deniedError is how a run ends that does not get over a refusal.
+// deniedError is the error of a run that did not handle a refusal.
 func deniedError(f *fault.Error) *Error {
 	return &Error{Class: ClassHostDenied, Message: f.Message, Details: refusalOf(f), Err: f.Err}
 }
@@ -120,9 +120,8 @@ func limitRefusal(message string) *Error {
 	return &Error{Class: ClassHostDenied, Message: message, Details: Refusal{Reason: ReasonLimit}}
 }
 
-// await asks the host and waits for its answer without using the run's processor time. The
-// host works on a goroutine of its own, so that one that does not notice the end of the run
-// cannot hold it up.
+// await calls the host and waits for its answer without using the run's CPU time. The host runs on
+// another goroutine, so that a call that ignores the end of the run cannot delay it.
 func (w *moduleRun) await(op string, req json.RawMessage) (json.RawMessage, error) {
 	type result struct {
 		resp json.RawMessage

@@ -15,7 +15,7 @@ import (
 	"helix/backend/fault"
 )
 
-// helixCallText makes one request as a guest and gives the answer's length and text.
+// helixCallText makes one request as a guest and returns the answer's length and text.
 func helixCallText(t testing.TB, w *moduleRun, m guestMemory, req string) (int32, string) {
 	t.Helper()
 	m.WriteString(100, req)
@@ -80,7 +80,7 @@ func TestHelixCall(t *testing.T) {
 				t.Errorf("%s gives %d %s", op, n, got)
 			}
 		}
-		// What the host reads is what was checked: one member of a name, no op in it.
+		// The host reads exactly what was checked: unique member names, and no op.
 		want(`{"op":"fetch","op":"state.delete","key":"a","key":"b"}`, false, `{}`)
 		for _, req := range []string{
 			``, `{}`, `[]`, `null`, `"op"`, `{"op":1}`, `{"op":""}`, `{"op":null}`, `{"op":"x"`, `{"op":"x"} x`, "{\"op\":\"\xff\"}", `{"op":"fs.folders"}`,
@@ -141,7 +141,7 @@ func TestHelixPointers(t *testing.T) {
 	})
 }
 
-// helixGuest calls helix.call with a request and then does what is left of its body.
+// helixGuest calls helix.call with a request and then runs the rest of its body.
 func helixGuest(t testing.TB, req, body string) []byte {
 	t.Helper()
 	return textModule(t, `(global $n (mut i32) (i32.const 0)) (data (i32.const 1000) "`+strings.ReplaceAll(req, `"`, `\22`)+`")`,
@@ -160,7 +160,7 @@ func TestUncaughtRefusal(t *testing.T) {
 			t.Errorf("%s: %+v", name, err)
 		}
 	}
-	// A module that gets over it ends well.
+	// A module that handles the refusal succeeds.
 	if got := string(runModule(t, helixGuest(t, req, `(call $number (i32.lt_s (local.get $r) (i32.const 0)))`), Call{}).Output); got != "10001" {
 		t.Errorf("output %s", got)
 	}
@@ -200,7 +200,7 @@ func TestModuleHostCallCap(t *testing.T) {
 	if _, err := tryModule(t, loop("state.get", 4), Call{Host: host, Limits: Limits{HostCalls: 3}}); err == nil || err.Class != ClassHostDenied || n != 2103 {
 		t.Errorf("%v, %d calls", err, n)
 	}
-	// Logging is no host call.
+	// Logging is not a host call.
 	if res := runModule(t, loop("log", 3000), Call{Host: host}); res.Usage.HostCalls != 0 || n != 2103 || len(res.Logs) == 0 {
 		t.Errorf("%+v", res.Usage)
 	}
@@ -209,7 +209,7 @@ func TestModuleHostCallCap(t *testing.T) {
 func TestHostThatWaits(t *testing.T) {
 	t.Parallel()
 	wasm := helixGuest(t, `{"op":"state.get"}`, `(call $number (i32.const 1))`)
-	// Waiting costs wall time, not processor time, and ends with the run.
+	// Waiting costs wall time, not CPU time, and ends with the run.
 	slow := HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 		select {
 		case <-ctx.Done():
@@ -224,7 +224,7 @@ func TestHostThatWaits(t *testing.T) {
 	if _, err := tryModule(t, wasm, Call{Host: slow, Limits: Limits{Wall: 5 * time.Millisecond}}); err == nil || err.Class != ClassTimeout {
 		t.Errorf("%v, want timeout", err)
 	}
-	// A host that does not notice the end holds the run up for a moment only.
+	// A host that ignores the end delays the run only briefly.
 	let := make(chan struct{})
 	defer close(let)
 	deaf := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
@@ -273,7 +273,7 @@ func TestLogLines(t *testing.T) {
 	if !slices.Equal(heard, want) || len(w.logs.lines) != len(want) {
 		t.Errorf("%d lines: %.300q", len(heard), heard)
 	}
-	// The cap, then one line that says so; what is written later costs nothing.
+	// The limit, then one line that reports it; further lines cost nothing.
 	w, _ = inRun(t, Call{Limits: Limits{LogBytes: 1000}}, func(w *moduleRun, m guestMemory) {
 		for range 1000 {
 			w.writeErrors(bytes.Repeat([]byte("0123456789\n"), 100))

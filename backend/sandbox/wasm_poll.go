@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// The sizes of what poll_oneoff reads and writes.
+// The sizes of the structures that poll_oneoff reads and writes.
 const (
 	subscriptionSize = 48
 	eventSize        = 32
 	maxSubscriptions = 1024
 )
 
-// The kinds of subscriptions.
+// The types of subscriptions.
 const (
 	pollClock = iota
 	pollRead
 	pollWrite
 )
 
-// poll waits for the first of several things. Input and output are always ready, so only
-// clocks make it wait; the waiting counts against the run's wall time.
+// poll waits for the first of several events. Input and output are always ready, so it only waits
+// for clocks; the wait counts against the run's wall time.
 func (w *moduleRun) poll(m guestMemory, p []uint64) errno {
 	n := uint32(p[2])
 	if n == 0 || n > maxSubscriptions {
@@ -38,10 +38,10 @@ func (w *moduleRun) poll(m guestMemory, p []uint64) errno {
 		return errnoFault
 	}
 	w.work(32 * int(n))
-	subs := append([]byte(nil), in...) // the events may be written over them
+	subs := append([]byte(nil), in...) // the events may overwrite them
 	ready := make([]byte, 0, n*eventSize)
 	first := time.Duration(math.MaxInt64)
-	var waits []time.Duration // of the clocks, in order
+	var waits []time.Duration // for the clocks, in order
 	for s := subs; len(s) > 0; s = s[subscriptionSize:] {
 		switch s[8] {
 		case pollClock:
@@ -59,7 +59,7 @@ func (w *moduleRun) poll(m guestMemory, p []uint64) errno {
 	}
 	if len(ready) == 0 {
 		w.sleep(first)
-		for i, d := range waits { // all are clocks here
+		for i, d := range waits { // here all are clocks
 			if d <= first {
 				ready = append(ready, event(subs[i*subscriptionSize:], errnoOK)...)
 			}
@@ -69,7 +69,7 @@ func (w *moduleRun) poll(m guestMemory, p []uint64) errno {
 	return m.put32(p[3], uint32(len(ready)/eventSize))
 }
 
-// wait is how long until a clock subscription is due.
+// wait returns the time until a clock subscription is due.
 func (w *moduleRun) wait(s []byte) (time.Duration, errno) {
 	const absolute = 1
 	now, ok := w.clock(binary.LittleEndian.Uint32(s[16:]))
@@ -99,7 +99,7 @@ func (w *moduleRun) readyEvent(s []byte) []byte {
 	return ev
 }
 
-// event answers a subscription.
+// event encodes the event for a subscription.
 func event(s []byte, e errno) []byte {
 	ev := make([]byte, eventSize)
 	copy(ev, s[:8])

@@ -12,7 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// The modules from which a guest may import.
+// The modules that a guest may import from.
 const (
 	importWASI  = "wasi_snapshot_preview1"
 	importHelix = "helix"
@@ -43,20 +43,20 @@ const (
 	errnoNotcapable errno = 76
 )
 
-// importedFunction is a function that guests may import. params has a letter for each
-// parameter: i is i32, I is i64; result says whether it returns an i32.
+// importedFunction is a function that guests may import. params has a letter for each parameter: i
+// is i32, I is i64; result reports whether it returns an i32.
 type importedFunction struct {
 	params string
 	result bool
 	call   func(w *moduleRun, m guestMemory, p []uint64) errno
 }
 
-// importable lists all functions that guests may import, by module and name.
+// importable returns all functions that guests may import, by module and name.
 func importable() map[string]map[string]importedFunction {
 	f := func(params string, call func(*moduleRun, guestMemory, []uint64) errno) importedFunction {
 		return importedFunction{params, true, call}
 	}
-	// onFile is for a function whose first parameter is a descriptor.
+	// onFile wraps a function whose first parameter is a descriptor.
 	onFile := func(params string, call func(*moduleRun, *openFile, guestMemory, []uint64) errno) importedFunction {
 		return f(params, func(w *moduleRun, m guestMemory, p []uint64) errno {
 			if file := w.file(p[0]); file != nil {
@@ -129,7 +129,7 @@ func importable() map[string]map[string]importedFunction {
 	}
 }
 
-// types gives the function's signature as wazero wants it.
+// types returns the function's signature for wazero.
 func (f importedFunction) types() (params, results []api.ValueType) {
 	for _, c := range f.params {
 		t := api.ValueTypeI32
@@ -144,7 +144,7 @@ func (f importedFunction) types() (params, results []api.ValueType) {
 	return params, results
 }
 
-// linkImports gives a runtime the modules from which guests import.
+// linkImports defines the modules that guests import from in a runtime.
 func linkImports(ctx context.Context, rt wazero.Runtime) error {
 	for module, functions := range importable() {
 		b := rt.NewHostModuleBuilder(module)
@@ -162,11 +162,11 @@ func linkImports(ctx context.Context, rt wazero.Runtime) error {
 func hostFunction(f importedFunction) api.GoModuleFunc {
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
 		w := runOf(ctx)
-		if w.over() { // the guest goes on until its next check: not in here
+		if w.over() { // the guest continues until its next check, but not in here
 			panic(errEnded)
 		}
 		for i, c := range f.params {
-			if c == 'i' { // of an i32 only the lower half is said to mean something
+			if c == 'i' { // only the lower half of an i32 is defined
 				stack[i] = uint64(uint32(stack[i]))
 			}
 		}
@@ -180,8 +180,8 @@ func hostFunction(f importedFunction) api.GoModuleFunc {
 	}
 }
 
-// work counts what the host does for the guest as fuel, in units of about a nanosecond, so
-// that a guest cannot let the host compute in its place.
+// work charges work of the host for the guest as fuel, in units of about a nanosecond, so that a
+// guest cannot make the host compute for free.
 func (w *moduleRun) work(units int) {
 	total := w.hostFuel.Add(uint64(units))
 	if used := w.in.gauge.Used() + total; used > w.limits.Fuel {
@@ -189,10 +189,10 @@ func (w *moduleRun) work(units int) {
 	}
 }
 
-// errEnded unwinds a guest whose run is over.
+// errEnded unwinds a guest whose run has ended.
 var errEnded = sys.NewExitError(255)
 
-// guestMemory is a guest's linear memory. Every address and length given to it comes from
+// guestMemory is a guest's linear memory. All addresses and lengths passed to it come from
 // untrusted code.
 type guestMemory struct{ api.Memory }
 
@@ -212,10 +212,10 @@ func (m guestMemory) put64(at, v uint64) errno {
 	return errnoOK
 }
 
-// maxVectors is how many buffers one reading or writing call may name.
+// maxVectors is the maximum number of buffers of a read or write call.
 const maxVectors = 1024
 
-// vectors gives the buffers of a reading or writing call.
+// vectors returns the buffers of a read or write call.
 func (m guestMemory) vectors(at, count uint64) (v [][]byte, e errno) {
 	n := uint32(count)
 	if n > maxVectors {
@@ -236,7 +236,7 @@ func (m guestMemory) vectors(at, count uint64) (v [][]byte, e errno) {
 	return v, errnoOK
 }
 
-// noStrings answers for arguments and environment: there are none.
+// noStrings reports that there are no arguments and no environment.
 func (w *moduleRun) noStrings(m guestMemory, p []uint64) errno { return errnoOK }
 
 func (w *moduleRun) noSizes(m guestMemory, p []uint64) errno {
@@ -254,7 +254,7 @@ const (
 	clockThreadCPU
 )
 
-// clockStep is how finely guests see time.
+// clockStep is the resolution of the guest's clocks.
 const clockStep = time.Microsecond
 
 func (w *moduleRun) clockResolution(m guestMemory, p []uint64) errno {
@@ -288,7 +288,7 @@ func (w *moduleRun) clock(id uint32) (t time.Duration, ok bool) {
 	return t.Truncate(clockStep), true
 }
 
-// randomStep is how much is filled between two looks at whether the run goes on.
+// randomStep is the number of bytes that are filled between two checks whether the run has ended.
 const randomStep = 64 << 10
 
 func (w *moduleRun) random(m guestMemory, p []uint64) errno {
@@ -317,7 +317,7 @@ func (w *moduleRun) procExit(_ guestMemory, p []uint64) errno {
 	panic(errEnded)
 }
 
-// sleep waits without using processor time, no longer than the run lasts.
+// sleep waits without using CPU time, at most until the run ends.
 func (w *moduleRun) sleep(d time.Duration) {
 	if d <= 0 {
 		return

@@ -15,7 +15,7 @@ import (
 	"helix/backend/fault"
 )
 
-// inRun gives fn a run of a module with two pages of memory, as if the guest had called.
+// inRun calls fn with a run of a module with two pages of memory, as if the guest had called.
 func inRun(t testing.TB, c Call, fn func(w *moduleRun, m guestMemory)) (*moduleRun, outcome) {
 	t.Helper()
 	m := loaded(t, fromText(t, `(module (memory (export "memory") 2) (func (export "execute")))`))
@@ -50,7 +50,7 @@ func inRun(t testing.TB, c Call, fn func(w *moduleRun, m guestMemory)) (*moduleR
 	return w, out
 }
 
-// call calls an imported function by name.
+// callImport calls an imported function by name.
 func callImport(w *moduleRun, m guestMemory, module, name string, p ...uint64) errno {
 	return importable()[module][name].call(w, m, p)
 }
@@ -59,7 +59,7 @@ func wasiCall(w *moduleRun, m guestMemory, name string, p ...uint64) errno {
 	return callImport(w, m, importWASI, name, p...)
 }
 
-const beyond = 2 << 16 // the first address behind the memory of inRun
+const beyond = 2 << 16 // the first address after the memory of inRun
 
 func TestPointersOutOfRange(t *testing.T) {
 	t.Parallel()
@@ -74,12 +74,12 @@ func TestPointersOutOfRange(t *testing.T) {
 		}
 		return json.RawMessage(`{"x":1}`), nil
 	})
-	// 0 stands for a good pointer, P for the one that is tried.
+	// 0 stands for a valid pointer, P for the tested one.
 	const P = math.MaxUint64
 	cases := []struct {
 		name   string
 		params []uint64
-		size   uint64 // of what P points to
+		size   uint64 // of the data at P
 	}{
 		{"args_sizes_get", []uint64{P, 0}, 4},
 		{"args_sizes_get", []uint64{0, P}, 4},
@@ -170,7 +170,7 @@ func TestVectors(t *testing.T) {
 				t.Errorf("%d vectors: %d", n, e)
 			}
 		}
-		// Nothing was read or written by calls that failed. Vectors of no length do nothing.
+		// Failed calls read and wrote nothing. Vectors of length zero do nothing.
 		put(0, 2000, 0, 2000, 3, 3000, 0, 3000, 2)
 		if e := wasiCall(w, m, "fd_read", 0, 0, 4, 1000); e != errnoOK {
 			t.Fatal(e)
@@ -181,7 +181,7 @@ func TestVectors(t *testing.T) {
 		if n != 5 || string(a) != "\"ab\x00" || string(b) != "cd\x00" {
 			t.Errorf("read %d: %q %q", n, a, b)
 		}
-		// The same bytes many times: the sum counts.
+		// The same bytes many times: their total counts.
 		for i := range uint32(100) {
 			put(8*i, 0, 1<<16)
 		}
@@ -242,7 +242,7 @@ func TestDescriptors(t *testing.T) {
 		want("close", wasiCall(w, m, "fd_close", 1), errnoOK)
 		want("close again", wasiCall(w, m, "fd_close", 1), errnoBadf)
 		want("write after close", wasiCall(w, m, "fd_write", 1, 0, 0, 0), errnoBadf)
-		// Input moved onto errors can be read there.
+		// Standard input renumbered to standard error can be read there.
 		want("renumber", wasiCall(w, m, "fd_renumber", 0, 2), errnoOK)
 		m.WriteUint32Le(0, 100)
 		m.WriteUint32Le(4, 10)
@@ -305,12 +305,12 @@ func TestPoll(t *testing.T) {
 			}
 			return events, took
 		}
-		// The shorter of two clocks, and only it.
+		// Only the shorter of two clocks.
 		ev, took := poll(sub(1, pollClock, clockMonotonic, 3600_000*ms, 0), sub(2, pollClock, clockMonotonic, 20*ms, 0))
 		if len(ev) != 1 || ev[0][0] != 2 || took < 20*time.Millisecond {
 			t.Errorf("clocks: %v after %v", ev, took)
 		}
-		// Input is ready at once, whatever a clock says; a descriptor that is not open is told.
+		// Input is ready at once, whatever a clock says; a closed descriptor is an error.
 		ev, _ = poll(sub(3, pollClock, clockMonotonic, 3600_000*ms, 0), sub(4, pollRead, 0, 0, 0), sub(5, pollWrite, 1, 0, 0), sub(6, pollRead, 77, 0, 0))
 		if len(ev) != 3 || ev[0][0] != 4 || ev[1][0] != 5 || ev[2][0] != 6 {
 			t.Errorf("files: %v", ev)
@@ -346,7 +346,7 @@ func TestPoll(t *testing.T) {
 func TestSleepEndsWithTheRun(t *testing.T) {
 	t.Parallel()
 	sleep := textModule(t, `(data (i32.const 24) "\ff\ff\ff\ff\ff\ff\ff\7f")`, `(drop (call $poll_oneoff (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)))`)
-	// It ends by the clock on the wall: what sleeps uses no processor time.
+	// The wall time limit ends it: sleeping uses no CPU time.
 	if _, err := tryModule(t, sleep, Call{Limits: Limits{Wall: 1100 * time.Millisecond, CPU: time.Second}}); err == nil || err.Class != ClassTimeout {
 		t.Fatalf("%v, want timeout", err)
 	}
@@ -410,8 +410,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// FuzzImports calls functions with whatever arguments a guest can think of: nothing may
-// panic, and nothing may be kept beyond its bound.
+// FuzzImports calls functions with arbitrary arguments: nothing may panic, and nothing may be kept
+// beyond its limit.
 func FuzzImports(f *testing.F) {
 	var all []string
 	for module, functions := range importable() {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// watchTick is how often runs are compared with their limits.
+// watchTick is how often the limits of runs are checked.
 const watchTick = time.Millisecond
 
-// watchdog ends runs at their limits and when their caller goes away. It costs nothing
-// while nothing runs, and a run as good as nothing: one timer serves all of them.
+// watchdog ends runs at their limits and when their caller is gone. It costs nothing while nothing
+// runs, and almost nothing per run: one timer serves all of them.
 type watchdog struct {
 	mu      sync.Mutex
 	runs    []*control
@@ -18,7 +18,7 @@ type watchdog struct {
 	timer   *time.Timer
 	armed   bool
 	idle    int  // ticks without a run
-	calm    bool // nothing is left to do when nothing runs
+	calm    bool // nothing is left to do when idle
 	closed  bool
 	ticking sync.Mutex // held during a tick
 	after   func()     // called with each tick
@@ -26,8 +26,8 @@ type watchdog struct {
 	processors processors // used during ticks
 }
 
-// lingering is how many ticks without a run it takes for the timer to rest, so that runs
-// in quick succession do not start it each time.
+// lingering is the number of ticks without a run after which the timer stops, so that runs in quick
+// succession do not start it each time.
 const lingering = 20
 
 func (w *watchdog) add(r *control) {
@@ -46,8 +46,8 @@ func (w *watchdog) add(r *control) {
 	w.timer.Reset(watchTick)
 }
 
-// remove forgets a run and waits for a look at it that is in progress: afterwards nothing
-// of the watchdog touches the run or its guest.
+// remove removes a run and waits for a check of it in progress: afterwards the watchdog no longer
+// uses the run or its guest.
 func (w *watchdog) remove(r *control) {
 	w.mu.Lock()
 	last := len(w.runs) - 1
@@ -98,7 +98,7 @@ func (w *watchdog) tick() {
 	w.mu.Unlock()
 }
 
-// close ends the ticks. No run is left.
+// close stops the ticks. No run may be left.
 func (w *watchdog) close() {
 	w.mu.Lock()
 	w.closed = true
@@ -106,13 +106,13 @@ func (w *watchdog) close() {
 		w.timer.Stop()
 	}
 	w.mu.Unlock()
-	w.ticking.Lock() // the last one has ended, and another will do nothing
+	w.ticking.Lock() // the last tick has ended, and another would do nothing
 	w.armed = false
 	w.ticking.Unlock()
 	w.processors.close()
 }
 
-// look compares a run with its limits.
+// look checks a run against its limits.
 func (r *control) look(now time.Time) {
 	if r.over() {
 		if g := r.grace.Load(); g != 0 && now.UnixNano() > g {
@@ -126,7 +126,8 @@ func (r *control) look(now time.Time) {
 		return
 	}
 	if r.forget == nil && r.caller.Done() != nil {
-		// It goes on for longer than a tick: from now on the caller need not wait for one.
+		// It lasts longer than a tick: from now on, the caller's cancellation takes effect without
+		// waiting for one.
 		r.forget = context.AfterFunc(r.caller, func() {
 			r.watching.Lock()
 			defer r.watching.Unlock()
@@ -147,6 +148,6 @@ func (r *control) look(now time.Time) {
 		r.fail(r.overLimit(ClassCPU, "cpuMs", r.limits.CPU, used))
 		return
 	}
-	// One thread cannot use what is left sooner than that; inner runs report in steps.
+	// A single thread cannot use up the rest sooner than that; inner runs report in steps.
 	r.cpuNext = now.Add(min(r.limits.CPU-used, 10*time.Millisecond))
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// TestUnknownOutcomeDoesNotBlockLaterTimes: a run that waits for a person to say what became of
-// it is told in one notice, and later times follow their policy as if it were over.
+// TestUnknownOutcomeDoesNotBlockLaterTimes checks that a run that waits for a person's decision is
+// reported in one notification, and later times follow their policy as if it had ended.
 func TestUnknownOutcomeDoesNotBlockLaterTimes(t *testing.T) {
 	t.Parallel()
-	for _, reason := range asks {
+	for _, reason := range questionReasons {
 		for _, overlap := range []string{"skip", "queue", "cancelPrevious"} {
 			t.Run(reason+" "+overlap, func(t *testing.T) {
 				t.Parallel()

@@ -10,13 +10,14 @@ import (
 	"helix/backend/storage"
 )
 
-// target starts the callables of one kind.
+// target starts callables of one kind.
 type target struct {
 	reg  *callable.Registry
 	kind callable.Kind
 }
 
-// find gives the callable that a schedule names. A kind of only one needs neither id nor name.
+// find returns the callable of a schedule. For a kind with only one callable, neither id
+// nor name is necessary.
 func (t target) find(ctx context.Context, what Target) (callable.Info, error) {
 	id := ""
 	if what.ID != nil {
@@ -76,7 +77,8 @@ func (t target) Check(ctx context.Context, what Target) (Target, error) {
 	return what, nil
 }
 
-// Enqueue implements Starter. The schedule's run is the key: one due time never makes two runs.
+// Enqueue implements Starter. The id of the schedule's run is the key, so that one due time never
+// creates two runs.
 func (t target) Enqueue(tx *storage.Tx, occ Occurrence) (uuid.UUID, error) {
 	i, err := t.find(tx.Context(), occ.Target)
 	if err != nil {

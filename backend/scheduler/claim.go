@@ -14,9 +14,9 @@ import (
 	"helix/backend/storage"
 )
 
-// make has the target make its run and writes the row, in the transaction of the claim. A
-// refusal of the target comes back as *targetError; with fail, which is such a refusal from
-// before, the row is written as failed.
+// make lets the target create its run and inserts the row, in the transaction of the claim. A
+// rejection by the target is returned as *targetError. If fail, such an error from a previous
+// attempt, is not nil, the row is inserted as failed.
 func (s *Service) make(tx *storage.Tx, c *sched, row *runRow, input json.RawMessage, now time.Time, fail *targetError, b *batch) error {
 	if row.RunID == uuid.Nil {
 		row.RunID = storage.NewID()
@@ -68,7 +68,7 @@ func enqueue(k *kind, tx *storage.Tx, c *sched, occ Occurrence) (id uuid.UUID, e
 	return id, err
 }
 
-// unavailableKind says why a kind of target cannot be used.
+// unavailableKind returns the error for a kind of target that cannot be used.
 func unavailableKind(name string) error {
 	for _, k := range knownKinds {
 		if k.Kind == name {
@@ -78,8 +78,8 @@ func unavailableKind(name string) error {
 	return fault.Invalidf("The kind of a target is skill, tool, synthesis, decay or agent, not %q.", name)
 }
 
-// ofDatabase reports whether an error is the database's own, such as that the disk is full:
-// then the due time stays due.
+// ofDatabase reports whether an error is one of the database, such as a full disk. The due time
+// then remains due.
 func ofDatabase(err error) bool {
 	var e interface {
 		error
@@ -89,14 +89,14 @@ func ofDatabase(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// failedState is a run that its target refused.
+// failedState returns the state of a run that its target rejected.
 func failedState(err error) TargetState {
 	e := fault.As(err)
 	return TargetState{Status: "failed", Error: &RunError{Kind: string(e.Kind), Message: e.Message}}
 }
 
-// again settles what refers to one run in a transaction of its own; a target's refusal ends
-// that run as failed.
+// again processes one run in its own transaction. If the target rejects it, it repeats the
+// transaction with fail set, which ends the run as failed.
 func (s *Service) again(ctx context.Context, user uuid.UUID, fn func(tx *storage.Tx, fail *targetError, b *batch) error) error {
 	ctx, cancel := context.WithTimeout(s.as(ctx, user), claimWithin)
 	defer cancel()
@@ -118,9 +118,8 @@ func (s *Service) again(ctx context.Context, user uuid.UUID, fn func(tx *storage
 	return err
 }
 
-// further starts further attempts and runs that waited for their turn, and gives the time of
-// the next attempt.
-func (s *Service) further(ctx context.Context, now time.Time) (next time.Time, refused bool) {
+// continueRuns starts further attempts and queued runs. It returns the time of the next attempt.
+func (s *Service) continueRuns(ctx context.Context, now time.Time) (next time.Time, refused bool) {
 	var tries, waits bool
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE retry_at IS NOT NULL), EXISTS (SELECT 1 FROM schedule_runs WHERE status = 'queued' AND `+open+` AND target_run_id IS NULL)`).Scan(&tries, &waits)
@@ -138,7 +137,7 @@ func (s *Service) further(ctx context.Context, now time.Time) (next time.Time, r
 	return next, refused
 }
 
-// retries starts the further attempts whose time has come, and gives the time of the next.
+// retries starts the further attempts that are due. It returns the time of the next one.
 func (s *Service) retries(ctx context.Context, now time.Time) (next time.Time, refused bool) {
 	var list []runRow
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -164,19 +163,19 @@ func (s *Service) retries(ctx context.Context, now time.Time) (next time.Time, r
 	return next, refused
 }
 
-// retry claims the next attempt of a due time, or gives up when its time is over.
+// retry claims the next attempt of a due time, or gives up if it is too late.
 func (s *Service) retry(tx *storage.Tx, r runRow, now time.Time, fail *targetError, b *batch) error {
 	c, err := s.loadSched(tx, r.ScheduleID)
 	if err != nil {
 		return ignoreNotFound(err)
 	}
-	if c.Status == "paused" || !s.holds(c) && !s.lostTo(c) {
+	if c.Status == "paused" || !s.holds(c) && !s.firedElsewhere(c) {
 		return nil
 	}
 	if _, err := tx.Exec(`UPDATE schedule_runs SET retry_at = NULL, updated_at = ? WHERE id = ?`, now, r.RunID); err != nil {
 		return err
 	}
-	if c.deletedAt != nil || c.cad == nil || c.Status == "disabled" || s.lostTo(c) {
+	if c.deletedAt != nil || c.cad == nil || c.Status == "disabled" || s.firedElsewhere(c) {
 		return nil
 	}
 	if d, ok := c.cad.Next(*r.FinishedAt); ok && !d.At.After(now) && c.nextAfter(*r.FinishedAt) != nil || // the next regular time has come
@@ -198,7 +197,7 @@ func (s *Service) retry(tx *storage.Tx, r runRow, now time.Time, fail *targetErr
 	return s.make(tx, c, &row, nil, now, fail, b)
 }
 
-// promote makes the targets of runs that waited for their schedule to be done.
+// promote creates the target runs of queued runs whose schedule is free.
 func (s *Service) promote(ctx context.Context, now time.Time) (refused bool) {
 	var list []runRow
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -236,7 +235,7 @@ func (s *Service) promoteOne(tx *storage.Tx, id uuid.UUID, now time.Time, fail *
 	if err != nil {
 		return err
 	}
-	if s.lostTo(c) {
+	if s.firedElsewhere(c) {
 		return s.closeRun(tx, r, "skipped", "other_device", now)
 	}
 	if c.Status == "paused" || !s.holds(c) {

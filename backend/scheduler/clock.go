@@ -2,17 +2,17 @@ package scheduler
 
 import "time"
 
-// Clock has two parts that part ways in life: the wall clock is set by people and jumps over
-// system sleep; monotonic time only goes forward and stands still in sleep.
+// Clock is a wall clock and a monotonic clock. The wall clock can be set, and advances during
+// system sleep; the monotonic clock only advances while the system is awake.
 type Clock interface {
 	Wall() time.Time
-	// Mono is the monotonic time since some fixed moment of this process.
+	// Mono returns the monotonic time since an arbitrary moment in this process.
 	Mono() time.Duration
-	// After gives a channel that receives once d of monotonic time has gone by; stop frees it.
+	// After returns a channel that receives once after d of monotonic time; stop releases it.
 	After(d time.Duration) (c <-chan time.Time, stop func())
 }
 
-// systemClock is the computer's.
+// systemClock is the computer's clock.
 type systemClock struct{ start time.Time }
 
 func newSystemClock() Clock { return systemClock{time.Now()} }

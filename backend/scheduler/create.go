@@ -21,7 +21,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Bounds of a schedule's fields.
+// Limits of a schedule's fields.
 const (
 	maxName        = 100
 	maxDescription = 1000
@@ -33,7 +33,7 @@ const (
 	maxAttempts    = 10
 )
 
-// blank is a schedule with the default of each field.
+// blank returns a schedule with the default of each field.
 func (s *Service) blank(user uuid.UUID, now time.Time) *sched {
 	home := s.device()
 	c := &sched{user: user, enabled: true, last: now}
@@ -46,8 +46,8 @@ func (s *Service) blank(user uuid.UUID, now time.Time) *sched {
 	return c
 }
 
-// decodeCadence reads a cadence as people write it; unknown fields are refused. osZone says
-// that a cron text names no time zone: the operating system's is filled in.
+// decodeCadence decodes a cadence in its external form and rejects unknown fields. osZone reports
+// that a cron expression names no time zone; the operating system's is filled in.
 func (s *Service) decodeCadence(raw json.RawMessage, created time.Time) (spec cadence.Spec, c *cadence.Cadence, osZone bool, err error) {
 	if len(bytes.TrimSpace(raw)) == 0 || string(bytes.TrimSpace(raw)) == "null" {
 		return spec, nil, false, fault.InvalidField("cadence", fault.CodeMissing, "cadence: required")
@@ -87,7 +87,7 @@ func (s *Service) decodeCadence(raw json.RawMessage, created time.Time) (spec ca
 	return spec, c, osZone, fault.In("cadence", err)
 }
 
-// strict decodes JSON without fields that it does not know.
+// strict decodes JSON and rejects unknown fields.
 func strict(raw json.RawMessage, v any, where string) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -112,8 +112,8 @@ func strict(raw json.RawMessage, v any, where string) error {
 	return fault.InvalidField(where, fault.CodeSyntax, "%s is not valid JSON", where).WithCause(err)
 }
 
-// fill checks p and puts it into c. timing says whether what decides about due times may have
-// changed, so that a single time in the past is refused.
+// fill validates p and copies it to c. timing means that fields that determine due times may have
+// changed, so that a single time in the past is rejected.
 func (s *Service) fill(ctx context.Context, c *sched, p CreateParams, timing, target bool, now time.Time) error {
 	name := strings.TrimSpace(p.Name)
 	switch n := utf8.RuneCountInString(name); {
@@ -254,7 +254,7 @@ func (s *Service) fillTimes(c *sched, p CreateParams, now time.Time) error {
 	return c.checkNext(now)
 }
 
-// checkNext refuses a schedule that is never due from now on.
+// checkNext returns an error for a schedule that has no due time after now.
 func (c *sched) checkNext(now time.Time) error {
 	if c.nextAfter(now) != nil {
 		return nil
@@ -296,7 +296,7 @@ func (s *Service) fillTarget(ctx context.Context, c *sched, t Target) error {
 	}
 	var out Target
 	err := fault.Catch(func() (err error) { out, err = k.Check(ctx, t); return err })
-	if r, ok := callable.RefusalOf(err); err != nil && !(ok && r.Reason == callable.ReasonDisabled && c.Status == "paused") { // both may be turned on later
+	if r, ok := callable.RefusalOf(err); err != nil && !(ok && r.Reason == callable.ReasonDisabled && c.Status == "paused") { // both can be enabled later
 		return fault.In("target", err)
 	}
 	out.Kind = t.Kind
@@ -307,7 +307,7 @@ func (s *Service) fillTarget(ctx context.Context, c *sched, t Target) error {
 	return nil
 }
 
-// Create makes a schedule.
+// Create creates a schedule.
 func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) {
 	user, now := identity.UserID(ctx), s.now()
 	c := s.blank(user, now)
@@ -336,7 +336,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (Schedule, error) 
 	return s.get(ctx, c.ScheduleID)
 }
 
-// insertSched writes a new schedule with its first time.
+// insertSched inserts a new schedule and computes its first due time.
 func (s *Service) insertSched(tx *storage.Tx, c *sched) error {
 	if _, err := tx.Exec(`INSERT INTO schedules (id, user_id, name, description, status, system_key, target_kind, target_id, target_name, target_version, target_input, is_enabled,
 		cadence, timezone, os_zone, starts_at, ends_at, max_runs, missed_policy, grace_secs, overlap, jitter_secs, retry, auto_disable_after, notify_after,
@@ -354,7 +354,7 @@ func (s *Service) insertSched(tx *storage.Tx, c *sched) error {
 	return s.saveState(tx, c)
 }
 
-// fields are the columns from target_kind to max_cost_micros, in their order.
+// fields returns the values of the columns from target_kind to max_cost_micros, in order.
 func (c *sched) fields() []any {
 	zone := c.Cadence.Timezone
 	if zone == "" {

@@ -74,8 +74,9 @@ func TestRetryRules(t *testing.T) {
 	}
 }
 
-// TestFailuresTurnItOff: a notice at three, off at five, and a success in between resets.
-func TestFailuresTurnItOff(t *testing.T) {
+// TestRepeatedFailuresDisableTheSchedule checks for a notification after three failures and disabling after five; a
+// success in between resets the count.
+func TestRepeatedFailuresDisableTheSchedule(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	fails := map[int]bool{1: true, 2: true, 4: true, 5: true, 6: true, 7: true, 8: true}
@@ -109,7 +110,7 @@ func TestFailuresTurnItOff(t *testing.T) {
 	}
 }
 
-func TestNeverStillHearsOfTheEnd(t *testing.T) {
+func TestDisablingIsNotifiedWhateverThePolicy(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	m.target.lasts = failing("invalid")
@@ -160,7 +161,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestRestartsAndCancelsAreNoFailures: five restarts in a row do not turn a schedule off.
+// TestRestartsAndCancelsAreNoFailures checks that five restarts in a row do not disable a schedule.
 func TestRestartsAndCancelsAreNoFailures(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
@@ -208,7 +209,7 @@ func TestCancelRun(t *testing.T) {
 	if _, err := m.s.CancelRun(m.ctx, RunParams{run.RunID}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("again: %v", err)
 	}
-	// One that ignores it for 10 s is closed all the same.
+	// A run that ignores the cancel for 10 s is closed.
 	m.target.ignores = true
 	m.run(24 * time.Hour)
 	rows := m.rows(c.ScheduleID)
@@ -303,7 +304,7 @@ func TestPanickingOrDeletedTargetFailsRun(t *testing.T) {
 	}
 }
 
-// TestNotifications: only the structure of a result decides.
+// TestNotifications checks that only the structure of a result matters.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	text := TargetState{Status: "success", Output: json.RawMessage(`"[NOTIFY] look at me"`)}
@@ -359,7 +360,7 @@ func TestConditionOverThePreviousRun(t *testing.T) {
 	}
 }
 
-// TestSummary: long outputs in any script are cut between letters, not inside them.
+// TestSummary checks that long outputs in any script are truncated between graphemes.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	for name, piece := range map[string]string{
@@ -426,7 +427,7 @@ func TestRunNow(t *testing.T) {
 	}
 }
 
-// TestRunNowWhileItStarts: a run that is asked for while the scheduler reads its rows after a
+// TestRunNowWhileItStarts checks that a run requested while the scheduler loads its rows after a
 // start is neither lost nor started twice.
 func TestRunNowWhileItStarts(t *testing.T) {
 	t.Parallel()
@@ -466,7 +467,8 @@ func TestRunNowWhileItStarts(t *testing.T) {
 	}
 }
 
-// TestDatabaseFull: a claim that the database refuses is tried again, and the time stays due.
+// TestDatabaseFull checks that a claim that fails because of the database is retried, and
+// the time remains due.
 func TestDatabaseFull(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{Poll: 15 * time.Second})

@@ -11,7 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// settleOutcomes writes what targets reported.
+// settleOutcomes stores the outcomes reported by targets.
 func (s *Service) settleOutcomes(ctx context.Context, now time.Time) (refused bool) {
 	s.mu.Lock()
 	list := s.outcomes
@@ -40,7 +40,7 @@ func (s *Service) settleOutcome(ctx context.Context, l *live, st TargetState, no
 	switch st.Status {
 	case "queued":
 		s.mu.Lock()
-		if l.phase == parked { // back from before a restart
+		if l.phase == parked { // it was already running before a restart
 			l.phase = pending
 			l.home.push(l)
 		}
@@ -50,7 +50,7 @@ func (s *Service) settleOutcome(ctx context.Context, l *live, st TargetState, no
 		s.mu.Lock()
 		resumed := l.phase == parked
 		if resumed {
-			l.take(s.lanes[longLane], mono) // it goes on already, so it does not wait for a slot
+			l.take(s.lanes[longLane], mono) // it is already running, so it does not wait for a slot
 		}
 		s.mu.Unlock()
 		if !resumed {
@@ -75,7 +75,7 @@ func (s *Service) settleOutcome(ctx context.Context, l *live, st TargetState, no
 		err := s.db.Write(s.as(ctx, l.user), func(tx *storage.Tx) error {
 			s.runEvent(tx, l.user, l.RunID, l.ScheduleID, "waiting", now)
 			_, err := tx.Exec(`UPDATE schedule_runs SET status = 'waiting', reason = ?, updated_at = ? WHERE id = ? AND `+open, orNull(st.WaitReason), now, l.RunID)
-			if err != nil || !slices.Contains(asks, st.WaitReason) {
+			if err != nil || !slices.Contains(questionReasons, st.WaitReason) {
 				return err
 			}
 			return s.notifyQuestion(tx, l, now)
@@ -111,9 +111,9 @@ func isOpen(status string) bool {
 	return slices.Contains([]string{"queued", "running", "waiting", "interrupted"}, status)
 }
 
-// ended is how a run ended that was asked to end for a reason.
+// ended returns the final state of a run that was asked to end for a reason.
 func ended(st TargetState, why string) TargetState {
-	if st.Status == "success" { // it was done before it heard
+	if st.Status == "success" { // it finished before the request
 		return st
 	}
 	switch why {
@@ -125,7 +125,7 @@ func ended(st TargetState, why string) TargetState {
 	return st
 }
 
-// forget drops a run that is over.
+// forget drops a run that has ended.
 func (s *Service) forget(l *live, mono time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,14 +139,14 @@ func (s *Service) forget(l *live, mono time.Duration) {
 	s.kick()
 }
 
-// maxOutput bounds what is kept of a run's output beside its summary.
+// maxOutput is the maximum size of the output stored with a run.
 const maxOutput = 64 << 10
 
-// summaryChars is the length of a summary.
+// summaryChars is the maximum length of a summary.
 const summaryChars = 500
 
-// finish writes the end of a run and what follows from it: a further attempt, counting,
-// notices, turning off.
+// finish stores the end of a run and handles its consequences: further attempts, failure counts,
+// notifications, disabling.
 func (s *Service) finish(tx *storage.Tx, c *sched, r runRow, st TargetState, now time.Time) error {
 	reason := r.Reason
 	switch st.Status {
@@ -192,7 +192,7 @@ func (s *Service) finish(tx *storage.Tx, c *sched, r runRow, st TargetState, now
 	} else if len(st.Output) > maxOutput {
 		output = string(mustJSON(clipBytes(text, maxOutput)))
 	}
-	err := capturing(tx, r.system, func() error {
+	err := withCapture(tx, r.system, func() error {
 		_, err := tx.Exec(`UPDATE schedule_runs SET status = ?, reason = ?, started_at = ?, finished_at = ?, output_summary = ?, output = ?, error_kind = ?, error_message = ?,
 			retry_at = ?, notified = ?, turn_count = ?, cost_micros = ?, updated_at = ? WHERE id = ?`, r.Status, orNull(r.Reason), r.StartedAt, now, orNull(r.OutputSummary), output, kind, msg, r.RetryAt, r.Notified, st.Turns, st.CostMicros, now, r.RunID)
 		return err
@@ -224,7 +224,7 @@ func (s *Service) finish(tx *storage.Tx, c *sched, r runRow, st TargetState, now
 	return s.complete(tx, c, now)
 }
 
-// failedFor counts a due time that failed for good.
+// failedFor counts a due time that has failed after all attempts.
 func (s *Service) failedFor(tx *storage.Tx, c *sched, r runRow, now time.Time) error {
 	c.ConsecutiveFailures++
 	if c.Status == "active" && c.AutoDisableAfter > 0 && c.ConsecutiveFailures >= c.AutoDisableAfter {
@@ -245,7 +245,7 @@ func (s *Service) failedFor(tx *storage.Tx, c *sched, r runRow, now time.Time) e
 	return s.complete(tx, c, now)
 }
 
-// disable turns a schedule off for a reason, and says so whatever its policy.
+// disable disables a schedule for a reason and notifies the user, whatever the schedule's policy.
 func (s *Service) disable(tx *storage.Tx, c *sched, reason string, now time.Time) error {
 	if err := s.setStatus(tx, c, "disabled", reason, now); err != nil {
 		return err
@@ -260,7 +260,7 @@ func (s *Service) disable(tx *storage.Tx, c *sched, reason string, now time.Time
 	return s.disabledNotice(tx, c, reason, now)
 }
 
-// dropWaiting ends what waits for its turn or its next attempt.
+// dropWaiting ends runs that are queued or wait for their next attempt.
 func (s *Service) dropWaiting(tx *storage.Tx, c *sched, reason string, now time.Time) error {
 	list, err := queryRuns(tx, `WHERE r.schedule_id = ? AND r.status = 'queued' AND r.target_run_id IS NULL`, c.ScheduleID)
 	if err != nil {
@@ -275,19 +275,19 @@ func (s *Service) dropWaiting(tx *storage.Tx, c *sched, reason string, now time.
 	return err
 }
 
-// closeRun ends a run whose target was never made.
+// closeRun ends a run for which the target has not created one.
 func (s *Service) closeRun(tx *storage.Tx, r runRow, status, reason string, now time.Time) error {
 	s.runEvent(tx, r.user, r.RunID, r.ScheduleID, status, now)
-	return capturing(tx, r.system, func() error {
+	return withCapture(tx, r.system, func() error {
 		_, err := tx.Exec(`UPDATE schedule_runs SET status = ?, reason = ?, finished_at = ?, updated_at = ? WHERE id = ? AND `+open, status, reason, now, now, r.RunID)
 		return err
 	})
 }
 
-// retried are the kinds of failures that may pass.
+// retried lists the kinds of failures that are retried.
 var retried = []string{"unavailable", "timeout", "limit", "internal"}
 
-// retryAt is when a failed run is tried again; nil: it is not.
+// retryAt returns when to retry a failed run, or nil.
 func retryAt(c *sched, r runRow, st TargetState, now time.Time) *time.Time {
 	if r.Attempt >= c.Retry.Max || st.Unknown || st.NeedsApproval || !slices.Contains(retried, st.Error.Kind) {
 		return nil
@@ -304,7 +304,7 @@ func retryAt(c *sched, r runRow, st TargetState, now time.Time) *time.Time {
 	return &at
 }
 
-// document is what the condition of a notification looks at.
+// document returns the document for the condition of a notification.
 func document(status string, output json.RawMessage, e *RunError) map[string]any {
 	doc := map[string]any{"status": status, "output": decode(output), "error": nil}
 	if e != nil {

@@ -6,8 +6,8 @@ import (
 	"helix/backend/storage"
 )
 
-// LastFailures gives the targets' runs that the last failure of each schedule names: their
-// own history keeps them, so that people can look at what went wrong.
+// LastFailures returns the target runs of the last failure of each schedule. The histories of the
+// targets keep them, so that people can investigate the failure.
 func LastFailures(tx *storage.Tx) ([]uuid.UUID, error) {
 	return storage.Collect(tx.Select(`SELECT r.target_run_id FROM schedule_runs r WHERE r.status = 'failed' AND r.target_run_id IS NOT NULL
 		AND r.due_at = (SELECT max(x.due_at) FROM schedule_runs x WHERE x.schedule_id = r.schedule_id AND x.status = 'failed')`), storage.RowTo[uuid.UUID])

@@ -31,15 +31,15 @@ import (
 
 const killEnv = "HELIX_SCHEDULER_CHILD"
 
-// killSetup is what parent and child agree on.
+// killSetup is the configuration shared by parent and child.
 type killSetup struct {
 	Path, URL string
-	Real      time.Time // when the fast clock showed Wall
+	Real      time.Time // real time at which the fast clock showed Wall
 	Wall      time.Time
-	Speed     time.Duration // how much faster the clock goes
+	Speed     time.Duration // factor of the clock
 }
 
-// fastClock is a clock that goes faster and that several processes share.
+// fastClock is an accelerated clock that several processes share.
 type fastClock struct {
 	killSetup
 	start time.Time
@@ -55,7 +55,7 @@ func (c fastClock) After(d time.Duration) (<-chan time.Time, func()) {
 }
 
 // killTarget is a target whose runs are rows and whose effects are counted by the parent. An
-// idempotent one repeats its effect after a kill; of another one the outcome is then unknown.
+// idempotent target repeats its effect after a kill; for others the outcome is unknown.
 type killTarget struct {
 	db         *storage.DB
 	url        string
@@ -101,7 +101,7 @@ func (t *killTarget) Start(id uuid.UUID) {
 	defer t.ended(id)
 	switch {
 	case status == "running" && !t.idempotent:
-		t.set(id, "running", "unknown") // it was killed between intent and outcome
+		t.set(id, "running", "unknown") // killed between intent and outcome
 		return
 	case status == "queued":
 		if !t.set(id, "queued", "running") {
@@ -142,10 +142,10 @@ func (t *killTarget) State(ctx context.Context, id uuid.UUID) (st TargetState, e
 
 func (t *killTarget) Cancel(_ context.Context, id uuid.UUID, _ string) error {
 	t.set(id, "queued", "cancelled")
-	return nil // what runs ends by itself
+	return nil // runs end by themselves
 }
 
-// killService opens the database of a setup with a scheduler over it.
+// killService opens the database of a setup with a scheduler on it.
 func killService(k killSetup) (*Service, *storage.DB, error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	root := &storagetest.Root{Key: bytes.Repeat([]byte{7}, storage.RootKeySize)}
@@ -163,7 +163,7 @@ func killService(k killSetup) (*Service, *storage.DB, error) {
 	return s, db, err
 }
 
-// serveKillChild runs the scheduler until the parent kills it or is gone.
+// serveKillChild runs the scheduler until the parent kills it or exits.
 func serveKillChild() bool {
 	text := os.Getenv(killEnv)
 	if text == "" {
@@ -189,7 +189,7 @@ func serveKillChild() bool {
 	return true
 }
 
-// effects counts what targets do.
+// effects counts the effects of targets.
 type effects struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -204,9 +204,8 @@ func (e *effects) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 
 func long() bool { return os.Getenv("HELIX_LONG") != "" }
 
-// TestKill kills a scheduler at random moments. Each due time has exactly one chain of rows;
-// an idempotent effect happened once, another one at most once, and where it did not happen
-// the run says so.
+// TestKill kills a scheduler at random moments. Each due time has exactly one chain of rows; an idempotent
+// effect happened once, others at most once, and where it did not happen the run says so.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
@@ -258,7 +257,7 @@ func TestKill(t *testing.T) {
 		_ = cmd.Wait()
 		_ = in.Close()
 		if rand.IntN(20) == 0 {
-			time.Sleep(2 * time.Minute / speed) // nobody runs for longer than a due time waits
+			time.Sleep(2 * time.Minute / speed) // no run lasts longer than a due time waits
 		}
 	}
 
@@ -270,7 +269,7 @@ func TestKill(t *testing.T) {
 	checkKills(t, ctx, s, seen, kills)
 }
 
-// makeKillSchedules makes 40 schedules of all kinds.
+// makeKillSchedules creates 40 schedules of all kinds.
 func makeKillSchedules(t *testing.T, ctx context.Context, s *Service) {
 	t.Helper()
 	cadences := []json.RawMessage{
@@ -281,7 +280,7 @@ func makeKillSchedules(t *testing.T, ctx context.Context, s *Service) {
 	for i := range 40 {
 		cadence := cadences[i%len(cadences)]
 		if cadence == nil {
-			cadence = onceAt(s.now().Add(30 * time.Minute)) // from now, not from the first one on: the clock is fast
+			cadence = onceAt(s.now().Add(30 * time.Minute)) // relative to now, not to the first schedule: the clock is fast
 		}
 		p := CreateParams{
 			Name: fmt.Sprintf("%d", i), Cadence: cadence, Target: Target{Kind: []string{"skill", "tool"}[i/8%2]},
@@ -300,11 +299,11 @@ func makeKillSchedules(t *testing.T, ctx context.Context, s *Service) {
 	}
 }
 
-// rest lets everything that began come to its end, and nothing else begin.
+// rest lets active runs end without starting others.
 func rest(t *testing.T, ctx context.Context, s *Service, db *storage.DB) {
 	t.Helper()
 	var left int
-	// Turn everything off, and let what began end. Waiting attempts are given up.
+	// Disable everything and wait for active runs. Pending retries are dropped.
 	var list ListResult
 	for off := 0; off == 0 || off < list.Total; off += 100 {
 		var err error
@@ -396,9 +395,9 @@ func checkKills(t *testing.T, ctx context.Context, s *Service, seen *effects, ki
 	}
 }
 
-// checkAccounted holds a schedule's rows against its cadence: each due time up to the last one
-// that is accounted for has one chain of attempts, or lies within a row that stands for
-// several. It gives how many due times there were, and the chains.
+// checkAccounted compares a schedule's rows with its cadence: each due time up to the last
+// accounted one has one chain of attempts, or is covered by a row that stands for several. It
+// returns the number of due times, and the chains.
 func checkAccounted(t testing.TB, m *sim, c Schedule, rows []Run) (int, map[time.Time][]Run) {
 	t.Helper()
 	var through time.Time

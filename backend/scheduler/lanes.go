@@ -7,13 +7,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// lane has slots for runs of some kinds. Users take turns in it, so that one with many runs
-// does not delay the others.
+// lane has a number of slots for runs of some kinds. It serves users in turn, so that one user with
+// many runs does not delay the others.
 type lane struct {
 	name     string
 	capacity int
 	running  int
-	users    []uuid.UUID // that have waiting runs; the first is next
+	users    []uuid.UUID // with queued runs; the first is next
 	queues   map[uuid.UUID][]*live
 }
 
@@ -24,7 +24,7 @@ func (l *lane) push(r *live) {
 	l.queues[r.user] = append(l.queues[r.user], r)
 }
 
-// pop takes the next run when there is a slot, and takes the slot for it.
+// pop returns the next run and takes a slot for it, or nil if there is none.
 func (l *lane) pop() *live {
 	if l.running >= l.capacity || len(l.users) == 0 {
 		return nil
@@ -42,7 +42,7 @@ func (l *lane) pop() *live {
 	return r
 }
 
-// drop takes a waiting run out.
+// drop removes a queued run.
 func (l *lane) drop(r *live) {
 	q := l.queues[r.user]
 	i := slices.Index(q, r)
@@ -64,30 +64,30 @@ func (l *lane) waiting() (n int) {
 	return n
 }
 
-// phase is where a run stands in this process.
+// phase is the state of a run in this process.
 type phase int
 
 const (
 	pending phase = iota // waits for a slot
 	started              // holds a slot
-	parked               // waits for something else, such as an answer, and holds none
+	parked               // waits for something else, such as an answer, without a slot
 )
 
-// live is a run whose target was made and that is not over.
+// live is a run that the target has created and that has not ended.
 type live struct {
 	runRow
 	kind    *kind
 	home    *lane // of its kind
-	slot    *lane // whose slot it holds; nil: none
+	slot    *lane // the lane whose slot it holds; nil: none
 	phase   phase
 	since   time.Duration // when it took the slot, monotonic
-	used    time.Duration // before that, not counting what it waited
-	look    bool          // its state is to be asked
+	used    time.Duration // total before since, without waits
+	look    bool          // its state must be queried
 	looking bool
-	ending  string        // why it was canceled: timeout, person, overlap
-	endBy   time.Duration // when it is closed all the same
+	ending  string        // why it is being canceled: timeout, person, overlap
+	endBy   time.Duration // when it is closed even if the target has not ended it
 
-	// Of schedules with a lease: the hub records a run before it starts.
+	// Only for schedules with a lease: the hub records a run before it starts.
 	admitted, admitting, refused bool
 	asked                        time.Duration
 }
@@ -108,7 +108,7 @@ func (r *live) hold(l *lane, now time.Duration) {
 	r.slot, r.phase, r.since = l, started, now
 }
 
-// free gives its slot back.
+// free releases the slot of r.
 func (r *live) free(now time.Duration) {
 	if r.slot != nil {
 		r.slot.running--

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestLongRunsDoNotDelayOthers: a run that holds a slot for 30 s moves to the long lane.
+// TestLongRunsDoNotDelayOthers checks that a run that holds a slot for 30 s moves to the long lane.
 func TestLongRunsDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{Lanes: map[string]int{"tool": 2, longLane: 3}})
@@ -39,7 +39,7 @@ func TestLongRunsDoNotDelayOthers(t *testing.T) {
 	if l := lane("tool"); l.Running != 2 || l.Waiting != 2 {
 		t.Errorf("at first %+v", l)
 	}
-	m.run(2 * time.Minute) // two moved after 30 s, one more after 60 s; the long lane is full then
+	m.run(2 * time.Minute) // two moved after 30 s, one more after 60 s; then the long lane is full
 	if l, long := lane("tool"), lane(longLane); l.Running != 1 || long.Running != 3 || l.Waiting != 0 {
 		t.Errorf("then %+v and %+v", l, long)
 	}
@@ -48,7 +48,7 @@ func TestLongRunsDoNotDelayOthers(t *testing.T) {
 	if r := m.rows(short.ScheduleID)[0]; r.LateMs > 1000 {
 		t.Errorf("%d ms late", r.LateMs)
 	}
-	// With both full, the next ones wait, and other lanes do not notice.
+	// With both full, the next ones wait, and other lanes are not affected.
 	m.create(CreateParams{Name: "long 5", Cadence: cronUTC("20 9 * * *"), MaxRunMs: 6 * 3_600_000})
 	wait := m.create(CreateParams{Name: "short", Cadence: cronUTC("25 9 * * *")})
 	other := m.create(CreateParams{Name: "short", Cadence: cronUTC("25 9 * * *"), Target: Target{Kind: "skill"}})
@@ -61,7 +61,7 @@ func TestLongRunsDoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// TestRoundRobin: users take turns, however many runs one of them has.
+// TestRoundRobin checks that users are served in turn, however many runs one of them has.
 func TestRoundRobin(t *testing.T) {
 	t.Parallel()
 	l := &lane{name: "x", capacity: 1, queues: map[uuid.UUID][]*live{}}
@@ -91,8 +91,8 @@ func TestRoundRobin(t *testing.T) {
 	}
 }
 
-// TestWaitingHoldsNoSlot: a run that waits for an answer lets others run, and its time does
-// not count.
+// TestWaitingHoldsNoSlot checks that a run that waits for an answer holds no slot, and its time
+// does not count.
 func TestWaitingHoldsNoSlot(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{Lanes: map[string]int{"tool": 1}})
@@ -107,7 +107,7 @@ func TestWaitingHoldsNoSlot(t *testing.T) {
 	m.run(3 * time.Hour)
 	m.want(asks.ScheduleID, "02 09:00 due waiting/approval")
 	m.want(other.ScheduleID, "02 09:05 due success")
-	m.start() // also over a restart
+	m.start() // also after a restart
 	m.run(time.Hour)
 	m.want(asks.ScheduleID, "02 09:00 due waiting/approval")
 	m.target.mu.Lock()

@@ -10,64 +10,63 @@ import (
 	"helix/backend/storage"
 )
 
-// Leases is the hub's table of rights to fire schedules that other devices may take over.
-// All times are the server's. An error means that the hub was not reached.
+// Leases is the hub's table of leases on schedules that other devices may take over. All times are
+// the server's. An error means that the hub could not be reached.
 type Leases interface {
-	// Claim takes the lease for a device, or keeps it. It is refused while another device
-	// holds it and for a minute after that one's lease ran out. Each change of holder raises
-	// the term.
+	// Claim acquires or keeps the lease for a device. It fails while another device holds the lease, and
+	// for a minute after that lease has expired. Each change of holder increments the term.
 	Claim(ctx context.Context, schedule, device uuid.UUID) (LeaseGrant, error)
-	// Renew gives the holder of a term more time.
+	// Renew extends the lease of the holder of a term.
 	Renew(ctx context.Context, schedule, device uuid.UUID, term int64) (LeaseGrant, error)
-	// Release ends the lease of a term at once.
+	// Release ends the lease of a term immediately.
 	Release(ctx context.Context, schedule, device uuid.UUID, term int64) error
-	// Record notes a due time that a device accounts for, before it has any effect. It is
-	// refused when another run has it, and when the term is not the newest one. The same run
-	// may be recorded again.
+	// Record records a due time that a device accounts for, before the run has any effect. ok is
+	// false if another run has the due time or the term is not the latest. Recording the same run
+	// again succeeds.
 	Record(ctx context.Context, r LeaseRecord) (ok bool, err error)
-	// TakeOver makes a device the home of a schedule: it gets the lease whoever held it.
+	// TakeOver makes a device the home of a schedule and gives it the lease, whoever held it.
 	TakeOver(ctx context.Context, schedule, device uuid.UUID) (LeaseGrant, error)
 }
 
-// LeaseGrant answers for a lease.
+// LeaseGrant is the answer to a request for a lease.
 type LeaseGrant struct {
 	Held    bool
 	Holder  uuid.UUID
 	Term    int64
-	TTL     time.Duration // from now on; of the holder
-	Through time.Time     // all due times up to here were recorded by some device
+	TTL     time.Duration // remaining time of the holder
+	Through time.Time     // every due time up to here was recorded by some device
 	Now     time.Time     // the server's clock
 }
 
-// LeaseRecord is one due time that a device accounts for.
+// LeaseRecord is a due time that a device accounts for.
 type LeaseRecord struct {
 	Schedule, Device, Run uuid.UUID
-	DueAt, LastDueAt      time.Time // LastDueAt: of a row that stands for several, else zero
+	DueAt, LastDueAt      time.Time // LastDueAt: if the row stands for several due times, else zero
 	Attempt               int
 	Term                  int64
 }
 
-// Times of leases.
+// Periods of leases.
 const (
 	leaseRenew  = 3 * time.Minute
-	leaseMargin = time.Minute // a holder stops so long before its lease ends
+	leaseMargin = time.Minute // a holder stops this long before its lease ends
 	leaseWithin = 10 * time.Second
 )
 
-// holding is what this device knows of a lease.
+// holding is this device's knowledge of a lease.
 type holding struct {
 	user    uuid.UUID
 	term    int64
-	mono    time.Duration // when it must not be used any more, by both clocks
+	mono    time.Duration // when it must no longer be used, by both clocks
 	wall    time.Time
 	expires time.Time
 	through time.Time
-	// followed is up to where the schedule's state has moved on to through.
+	// followed is the time of through up to which the schedule's state has been advanced.
 	followed time.Time
 	asking   bool
-	asked    time.Duration // when it was last asked for; 0: never
-	away     bool          // the hub was not reached then
-	lost     bool          // settled without it: due times are missed
+	asked    time.Duration // when it was last requested; 0: never
+	away     bool          // the hub could not be reached then
+	lost     bool          // processed without it: due times are missed
 	other    bool          // another device holds it
 }
 
@@ -75,14 +74,14 @@ func (h holding) valid(mono time.Duration, wall time.Time) bool {
 	return h.term > 0 && mono < h.mono && wall.Before(h.wall)
 }
 
-// lease is what is known of a schedule's lease; zero for one that needs none.
+// lease returns what is known about a schedule's lease; zero if it needs none.
 func (s *Service) lease(id uuid.UUID) holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[id]
 }
 
-// responsible reports whether the due times of c are this device's business.
+// responsible reports whether this device accounts for the due times of c.
 func (s *Service) responsible(c *sched) bool { return c.Placement.Here || c.Placement.Takeover }
 
 // holds reports whether this device may start runs of c now.
@@ -93,14 +92,14 @@ func (s *Service) holds(c *sched) bool {
 	return s.lease(c.ScheduleID).valid(s.clock.Mono(), s.now())
 }
 
-// lostTo reports whether another device is known to fire c now: what waits here is its
-// business.
-func (s *Service) lostTo(c *sched) bool {
+// firedElsewhere reports whether another device is known to fire c now, so that runs waiting here are no
+// longer this device's.
+func (s *Service) firedElsewhere(c *sched) bool {
 	return s.o.Leases != nil && c.Placement.Takeover && s.lease(c.ScheduleID).other
 }
 
-// mayClaim reports whether due times of c can be settled now. It asks for a lease where one
-// is needed; nobody waits for the answer.
+// mayClaim reports whether due times of c can be processed now. It requests a lease if one is
+// needed, without waiting for the answer.
 func (s *Service) mayClaim(ctx context.Context, c *sched, now time.Time) bool {
 	if s.o.Leases == nil || !c.Placement.Takeover || c.NextRunAt == nil {
 		return true
@@ -110,7 +109,7 @@ func (s *Service) mayClaim(ctx context.Context, c *sched, now time.Time) bool {
 	}
 	late := now.Sub(c.fireAt(*c.NextRunAt))
 	if !c.Placement.Here && late <= missedAfter {
-		return false // the home device comes first
+		return false // the home device has priority
 	}
 	s.askLease(ctx, c.user, c.ScheduleID)
 	if s.holds(c) {
@@ -127,7 +126,7 @@ func (s *Service) mayClaim(ctx context.Context, c *sched, now time.Time) bool {
 	return false
 }
 
-// askLease asks for a lease unless it was just asked for.
+// askLease requests a lease, unless it was requested recently.
 func (s *Service) askLease(ctx context.Context, user, id uuid.UUID) {
 	mono := s.clock.Mono()
 	s.mu.Lock()
@@ -146,7 +145,7 @@ func (s *Service) leaseTask(ctx context.Context, user, id uuid.UUID, call func(c
 	s.task(func() error {
 		ctx, cancel := context.WithTimeout(s.as(context.WithoutCancel(ctx), user), leaseWithin)
 		defer cancel()
-		mono, wall := s.clock.Mono(), s.now() // before the question: the lease runs from then on
+		mono, wall := s.clock.Mono(), s.now() // before the request, because the lease starts then
 		g, err := call(ctx)
 		s.granted(id, g, err, mono, wall)
 		s.kick()
@@ -156,7 +155,7 @@ func (s *Service) leaseTask(ctx context.Context, user, id uuid.UUID, call func(c
 	})
 }
 
-// granted notes an answer of the hub.
+// granted stores an answer of the hub.
 func (s *Service) granted(id uuid.UUID, g LeaseGrant, err error, mono time.Duration, wall time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +182,7 @@ func (s *Service) granted(id uuid.UUID, g LeaseGrant, err error, mono time.Durat
 	s.held[id] = h
 }
 
-// renewLeases keeps the leases that this device holds. Without any it does nothing.
+// renewLeases renews the leases that this device holds.
 func (s *Service) renewLeases(ctx context.Context, mono time.Duration) {
 	if s.o.Leases == nil || mono-s.renewed < leaseRenew {
 		return
@@ -208,7 +207,7 @@ func (s *Service) renewLeases(ctx context.Context, mono time.Duration) {
 	}
 }
 
-// follow moves the schedules that another device fires on to what that one has recorded.
+// follow advances the schedules that another device fires to what that device has recorded.
 func (s *Service) follow(ctx context.Context) {
 	if s.o.Leases == nil {
 		return
@@ -247,8 +246,8 @@ func (s *Service) follow(ctx context.Context) {
 	}
 }
 
-// reportToHub records a due time that did not run, once it is committed, so that no other device
-// takes it for open. When the hub does not hear of it, another device may run it.
+// reportToHub records a due time that did not run once it is committed, so that no other device
+// takes it for open. If the hub cannot be reached, another device may run it.
 func (s *Service) reportToHub(tx *storage.Tx, r runRow) {
 	if s.o.Leases == nil {
 		return
@@ -291,8 +290,8 @@ func (s *Service) admit(ctx context.Context, l *live) {
 	}, func(err error) { s.log.Error("recording a run failed", "err", err) })
 }
 
-// admitAll takes runs of leased schedules through the hub; those that it refuses, and those
-// that it could not record in time, do not run.
+// admitAll has the hub record the queued runs of leased schedules. Runs that the hub rejects, or
+// cannot record in time, do not run.
 func (s *Service) admitAll(ctx context.Context, now time.Time) {
 	if s.o.Leases == nil {
 		return
@@ -329,8 +328,8 @@ func (s *Service) admitAll(ctx context.Context, now time.Time) {
 	}
 }
 
-// TakeOver makes this device the home of a schedule. With takeover it gets the lease from the
-// hub at once, whoever held it; without an answer nothing changes.
+// TakeOver makes this device the home of a schedule. With takeover it gets the lease from the hub
+// immediately, whoever held it; if the hub does not answer, nothing changes.
 func (s *Service) TakeOver(ctx context.Context, p ScheduleParams) (Schedule, error) {
 	c, err := s.find(ctx, p.ScheduleID)
 	if err != nil {
@@ -352,8 +351,8 @@ func (s *Service) TakeOver(ctx context.Context, p ScheduleParams) (Schedule, err
 		if g := s.lease(c.ScheduleID); g.through.After(c.last) {
 			c.last = g.through
 		}
-		// What was due before is the other device's, unless its lease has just been taken from it: then
-		// this device accounts for all that the hub has no record of.
+		// Earlier due times belong to the other device, unless its lease has just been taken: then
+		// this device accounts for all that the hub has not recorded.
 		if c.last.Before(now) && !c.Placement.Here && !leased {
 			c.last = now
 		}

@@ -16,8 +16,7 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// bubbleClock is the clock of a synctest bubble; ahead is how far the wall clock went while
-// the computer slept.
+// bubbleClock is the clock of a synctest bubble; ahead is the time for which the computer slept.
 type bubbleClock struct {
 	start time.Time
 	ahead atomic.Int64
@@ -57,7 +56,8 @@ func bubble(t *testing.T, fn func(t *testing.T, m *sim, c *bubbleClock)) {
 	})
 }
 
-// TestLoop: timers stand still in system sleep, so the wall clock is looked at every 15 s.
+// TestLoop checks that the wall clock is checked every 15 s, because timers do not advance
+// during system sleep.
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *sim, c *bubbleClock) {
@@ -65,7 +65,7 @@ func TestLoop(t *testing.T) {
 		job := m.create(CreateParams{Cadence: cronUTC("0 * * * *"), MissedPolicy: "all"})
 		time.Sleep(time.Hour + time.Second)
 		synctest.Wait()
-		time.Sleep(16 * time.Second) // nobody tells of its end: it is found by looking
+		time.Sleep(16 * time.Second) // the end is not reported: it is found by polling
 		m.want(job.ScheduleID, "01 01:00 due success")
 		if r := m.rows(job.ScheduleID)[0]; r.LateMs > 100 {
 			t.Errorf("%d ms late", r.LateMs)
@@ -81,8 +81,8 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// TestEndsAreHeardAtOnce: a target's end arrives by event, not by looking.
-func TestEndsAreHeardAtOnce(t *testing.T) {
+// TestEndOfARunIsHandledAtOnce checks that the end of a target's run is processed by its event, not by polling.
+func TestEndOfARunIsHandledAtOnce(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *sim, _ *bubbleClock) {
 		m.target.lasts = func(Occurrence) (time.Duration, TargetState) {
@@ -97,8 +97,8 @@ func TestEndsAreHeardAtOnce(t *testing.T) {
 	})
 }
 
-// TestHangingTarget: one that neither returns from Start nor takes cancel is closed after its
-// time, and the scheduler goes on meanwhile.
+// TestHangingTarget checks that a target that neither returns from Start nor reacts to cancel is
+// closed after its time limit, and does not block the scheduler.
 func TestHangingTarget(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *sim, _ *bubbleClock) {
@@ -120,7 +120,7 @@ func TestHangingTarget(t *testing.T) {
 	})
 }
 
-// TestIdle: without a due time the scheduler only looks at the clock.
+// TestIdle checks that without a due time the scheduler only checks the clock.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *sim, _ *bubbleClock) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestThreeMissedTimesAfterSleep: each policy tells what becomes of them.
+// TestThreeMissedTimesAfterSleep checks each policy for missed times.
 func TestThreeMissedTimesAfterSleep(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string][]string{
@@ -47,8 +47,9 @@ func TestThreeMissedTimesAfterSleep(t *testing.T) {
 	}
 }
 
-// TestAllIsBounded: the newest 24 run, the others are missed; outside of grace all are.
-func TestAllIsBounded(t *testing.T) {
+// TestCatchUpRunsAreLimited checks that the newest 24 run and the others are missed; outside of the grace
+// period all are.
+func TestCatchUpRunsAreLimited(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	c := m.create(CreateParams{Cadence: cronUTC("0 * * * *"), MissedPolicy: "all", GraceSecs: ptr[int64](100 * 3600)})
@@ -94,7 +95,7 @@ func TestWakeAroundADueTime(t *testing.T) {
 	}
 }
 
-// TestSleepAcrossAClockChange: in the night to 29 March 2026 Berlin's clocks skip 02:30.
+// TestSleepAcrossAClockChange sleeps in the night to 29 March 2026, when Berlin's clocks skip 02:30.
 func TestSleepAcrossAClockChange(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
@@ -113,7 +114,7 @@ func TestClockSetBack(t *testing.T) {
 	want := []string{"02 09:00 due success", "02 10:00 due success", "02 11:00 due success"}
 	m.want(c.ScheduleID, want...)
 	m.clock.pass(-2*time.Hour, true)
-	m.run(2*time.Hour + 30*time.Minute) // 09:10 to 11:40 again: nothing fires again
+	m.run(2*time.Hour + 30*time.Minute) // 09:10 to 11:40 again: nothing fires twice
 	m.want(c.ScheduleID, want...)
 	m.start()
 	m.run(30 * time.Minute)
@@ -136,7 +137,8 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// TestNotRunning: asleep at the minute of a daily job, or not started, it is not lost.
+// TestNotRunning checks that a daily job is not lost if the computer sleeps or Helix is not running
+// at its minute.
 func TestNotRunning(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
@@ -148,7 +150,7 @@ func TestNotRunning(t *testing.T) {
 	m.want(c.ScheduleID, "02 09:00 due missed/not_running", "03 09:00 catchup success")
 }
 
-// TestCatchUpAfterAYear: a schedule of each minute leaves one row that says how it was.
+// TestCatchUpAfterAYear checks that a minutely schedule leaves one row for all missed times.
 func TestCatchUpAfterAYear(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
@@ -157,7 +159,7 @@ func TestCatchUpAfterAYear(t *testing.T) {
 	m.step()
 	m.sleep(365 * 24 * time.Hour)
 	rows := m.rows(c.ScheduleID)
-	// The last minute is claimed in time; all before it are one row.
+	// The last minute is claimed in time; all earlier ones share one row.
 	if len(rows) != 2 || rows[0].Status != "missed" || rows[1].Status != "success" {
 		t.Fatal(m.course(c.ScheduleID))
 	}
@@ -189,15 +191,15 @@ func TestPauseIsNotMissing(t *testing.T) {
 	if _, err := m.s.PauseAll(m.ctx, PauseAllParams{Until: &until}); err != nil {
 		t.Fatal(err)
 	}
-	m.start() // it outlives a restart
+	m.start() // the pause persists across a restart
 	m.run(time.Hour)
 	if st, err := m.s.Status(m.ctx, struct{}{}); err != nil || !st.PausedAll || !st.PausedUntil.Equal(until) || st.NextDue != nil {
 		t.Errorf("status %+v, %v", st, err)
 	}
-	m.sleep(2 * time.Hour) // past its end: 12:00 and 12:30 were missed, the pause was not
+	m.sleep(2 * time.Hour) // past its end: 12:00 and 12:30 were missed, the times in the pause were not
 	m.want(one.ScheduleID, "02 12:00 catchup success", "02 13:00 due success")
 	m.want(two.ScheduleID, "02 08:30 due success", "02 09:30 due success", "02 11:30 catchup success", "02 12:30 catchup success")
-	// What was due when it was paused is accounted for.
+	// Times that were due when it was paused are accounted for.
 	m.clock.pass(2*time.Hour+10*time.Minute, true)
 	if _, err := m.s.PauseAll(m.ctx, PauseAllParams{}); err != nil {
 		t.Fatal(err)
@@ -218,14 +220,14 @@ func TestEditFiresNothingBeforeIt(t *testing.T) {
 	m := newSim(t, Options{})
 	c := m.create(CreateParams{Cadence: cronUTC("0 9 * * *")})
 	m.step()
-	m.clock.pass(70*time.Minute, true) // 09:10, not looked yet
+	m.clock.pass(70*time.Minute, true) // 09:10, not checked yet
 	u, err := m.s.Update(m.ctx, UpdateParams{ScheduleID: c.ScheduleID, Patch: mustJSON(map[string]any{"cadence": cronUTC("5 9 * * *")}), ExpectedRevision: 1})
 	if err != nil || u.Revision != 2 || !u.NextRunAt.Equal(simStart.Add(25*time.Hour+5*time.Minute)) {
 		t.Fatalf("%+v, %v", u, err)
 	}
 	m.run(24 * time.Hour)
 	m.want(c.ScheduleID, "02 09:00 due missed/edited", "03 09:05 due success")
-	// A change of the name loses no due time.
+	// Changing the name loses no due time.
 	m.clock.pass(24*time.Hour, true)
 	if _, err := m.s.Update(m.ctx, UpdateParams{ScheduleID: c.ScheduleID, Patch: []byte(`{"name":"other"}`)}); err != nil {
 		t.Fatal(err)
@@ -237,7 +239,7 @@ func TestEditFiresNothingBeforeIt(t *testing.T) {
 	}
 }
 
-// TestIntervalDoesNotDrift: each run takes another time, and one is due every 90 s.
+// TestIntervalDoesNotDrift uses runs of different durations; one is due every 90 s.
 func TestIntervalDoesNotDrift(t *testing.T) {
 	t.Parallel()
 	n := 250

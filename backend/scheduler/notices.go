@@ -16,12 +16,12 @@ import (
 	"helix/backend/storage"
 )
 
-// maxNotices bounds the notices that wait for a client; the oldest go first.
+// maxNotices is the maximum number of notifications waiting for a client; the oldest are dropped.
 const maxNotices = 200
 
-// noticeFor is what a run's end has to show by the schedule's policy; nil: nothing. Only the
-// structure of the result counts, its text is never searched. An attempt that is tried again
-// shows nothing.
+// noticeFor returns the notification for the end of a run by the schedule's policy, or nil.
+// Conditions use only the structure of the result; its text is never searched. An attempt that will
+// be retried has no notification.
 func (s *Service) noticeFor(tx *storage.Tx, c *sched, r runRow, st TargetState) *Notice {
 	if c.Notification == "never" || r.RetryAt != nil {
 		return nil
@@ -64,7 +64,7 @@ func (s *Service) noticeFor(tx *storage.Tx, c *sched, r runRow, st TargetState) 
 	return nil
 }
 
-// previous is the run that ended before r, for conditions.
+// previous returns the run that ended before r, for conditions.
 func (s *Service) previous(tx *storage.Tx, r runRow) any {
 	var status string
 	var output *string
@@ -85,7 +85,7 @@ func (s *Service) previous(tx *storage.Tx, r runRow) any {
 
 var levels = []string{"info", "success", "warning", "error"}
 
-// addNotice keeps a notice until a client takes it, and publishes it.
+// addNotice stores a notification until a client takes it, and publishes it.
 func (s *Service) addNotice(tx *storage.Tx, c *sched, run *uuid.UUID, n Notice, now time.Time) error {
 	if !slices.Contains(levels, n.Level) {
 		n.Level = "info"
@@ -100,7 +100,7 @@ func (s *Service) addNotice(tx *storage.Tx, c *sched, run *uuid.UUID, n Notice, 
 	return err
 }
 
-// notifyQuestion tells that a person has to say what became of a run.
+// notifyQuestion notifies the user that a person has to decide about a run.
 func (s *Service) notifyQuestion(tx *storage.Tx, l *live, now time.Time) error {
 	c, err := s.loadSched(tx, l.ScheduleID)
 	if err != nil || c.Notification == "never" {
@@ -115,7 +115,7 @@ func (s *Service) notifyQuestion(tx *storage.Tx, l *live, now time.Time) error {
 	}, now)
 }
 
-// disabledNotice tells that a schedule was turned off.
+// disabledNotice notifies the user that a schedule was disabled.
 func (s *Service) disabledNotice(tx *storage.Tx, c *sched, reason string, now time.Time) error {
 	body := map[string]string{
 		"failures":    fmt.Sprintf("It failed %d times in a row. Fix the cause, then resume it.", max(c.ConsecutiveFailures, 1)),
@@ -126,7 +126,7 @@ func (s *Service) disabledNotice(tx *storage.Tx, c *sched, reason string, now ti
 	return s.addNotice(tx, c, nil, Notice{Title: c.Name + " was turned off", Body: body, Level: "error"}, now)
 }
 
-// noticeMissed sums up in one notice what was missed while nobody looked.
+// noticeMissed summarizes in one notification what was missed while Helix was not running.
 func (s *Service) noticeMissed(ctx context.Context, user uuid.UUID, b *batch, now time.Time) {
 	if len(b.ids) == 0 {
 		return
@@ -152,7 +152,7 @@ func (s *Service) noticeMissed(ctx context.Context, user uuid.UUID, b *batch, no
 	}
 }
 
-// Notices gives the notices that no client has shown yet, oldest first.
+// Notices returns the notifications that no client has shown yet, oldest first.
 func (s *Service) Notices(ctx context.Context, _ struct{}) (NoticesResult, error) {
 	out := NoticesResult{Notices: []Notification{}}
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -175,8 +175,8 @@ func notices(tx *storage.Tx, user uuid.UUID) (NoticesResult, error) {
 	return out, err
 }
 
-// TakeNotices marks notices as shown and gives the rest. Of two clients that take the same
-// notice, the second one finds it gone already.
+// TakeNotices marks notifications as shown and returns the others. If two clients take the same
+// notification, the second one does not find it.
 func (s *Service) TakeNotices(ctx context.Context, p TakeNoticesParams) (NoticesResult, error) {
 	out := NoticesResult{Notices: []Notification{}}
 	user := identity.UserID(ctx)

@@ -7,40 +7,40 @@ import (
 	"helix/backend/duration"
 )
 
-// Bounds of catching up.
+// Limits on catching up.
 const (
 	maxWalk    = 1000 // forward steps over missed times
-	maxRows    = 100  // more missed times are one row
-	maxCatchup = 24   // runs under the policy all
+	maxRows    = 100  // above this, missed times share one row
+	maxCatchup = 24   // runs with policy all
 )
 
-// due is a due time that is to run.
+// due is a due time to run.
 type due struct {
 	at      time.Time
 	trigger string
 }
 
-// plan says what becomes of the due times since the last one that is accounted for.
+// plan is what happens to the due times since the last one accounted for.
 type plan struct {
 	runs    []due       // oldest first
-	missed  []time.Time // each gets a row, unless there are more than maxRows
-	count   int         // of missed times, at most maxWalk
+	missed  []time.Time // one row each, unless there are more than maxRows
+	count   int         // number of missed times, at most maxWalk
 	more    bool        // there are more than count
-	first   time.Time   // missed time
-	latest  time.Time   // missed time
-	through time.Time   // all due times up to here are in the plan
+	first   time.Time   // first missed time
+	latest  time.Time   // latest missed time
+	through time.Time   // every due time up to here is included
 }
 
-// How a plan is made.
+// planMode is the mode of a plan.
 type planMode int
 
 const (
-	fire   planMode = iota // what can run runs
-	miss                   // nothing runs
-	settle                 // nothing runs, nor do times that jitter still holds back
+	fire   planMode = iota // run what can run
+	miss                   // run nothing
+	settle                 // run nothing, not even times still delayed by jitter
 )
 
-// due makes the plan for now; ok is false when nothing is due.
+// due returns the plan for now. ok is false if nothing is due.
 func (c *sched) due(now time.Time, mode planMode) (p plan, ok bool) {
 	from, until := c.last, now
 	if c.StartsAt != nil && from.Before(*c.StartsAt) {
@@ -69,7 +69,7 @@ func (c *sched) due(now time.Time, mode planMode) (p plan, ok bool) {
 	return p, true
 }
 
-// choose picks what runs.
+// choose selects the due times to run.
 func (c *sched) choose(p *plan, from, last, now time.Time) {
 	live := now.Sub(c.fireAt(last)) <= missedAfter
 	oldest := now.Add(-duration.Of(c.GraceSecs, time.Second))

@@ -21,7 +21,7 @@ func TestQueryPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m.start() // as a new process does
+	m.start() // like a new process
 	c := m.create(CreateParams{Cadence: every(time.Minute)})
 	m.run(10 * time.Minute)
 	now := m.clock.Wall()

@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Preview tells when a cadence is due, and what clock changes do to it.
+// Preview returns the due times of a cadence, with the effects of clock changes.
 func (s *Service) Preview(_ context.Context, p PreviewParams) (PreviewResult, error) {
 	out := PreviewResult{Times: []PreviewTime{}, Warnings: []string{}}
 	if p.Count == 0 {
@@ -61,7 +61,7 @@ var previewWarnings = map[string]string{
 	cadence.NoteOverlapBoth:  "If daylight saving repeats a time, it runs both times.",
 }
 
-// warnings say what is easily overlooked.
+// warnings returns hints about what is easily overlooked.
 func warnings(c *cadence.Cadence, times []PreviewTime) []string {
 	out := []string{}
 	spec := c.Spec()
@@ -87,27 +87,27 @@ func warnings(c *cadence.Cadence, times []PreviewTime) []string {
 	return out
 }
 
-// Bounds of a calendar.
+// Limits of a calendar.
 const (
 	calendarDays = 62
-	dayMarks     = 200 // more of them on a day become counts
+	dayMarks     = 200 // above this, the marks of a day become counts
 	maxItems     = 15_000
 )
 
-// calendarKinds is what a run's status is on the calendar. What goes on is planned still.
+// calendarKinds maps the status of a run to its kind in the calendar. Active runs count as planned.
 var calendarKinds = map[string]string{
 	"success": "ran", "failed": "failed", "missed": "missed", "skipped": "skipped", "cancelled": "skipped",
 	"queued": "planned", "running": "planned", "waiting": "planned", "interrupted": "planned",
 }
 
-// Calendar tells what was and will be due in a stretch of days. A day is 24 hours from the
-// time of day of From; on one with more than 200 marks each schedule has counts instead.
+// Calendar returns past and future due times in a range of days. A day is 24 hours, starting at the
+// time of day of From. A day with more than 200 marks has one count per schedule and kind instead.
 func (s *Service) Calendar(ctx context.Context, p CalendarParams) (CalendarResult, error) {
 	out := CalendarResult{Items: []CalendarItem{}}
 	switch {
 	case !p.To.After(p.From):
 		return out, fault.Invalidf("to: must be after from")
-	case p.To.Sub(p.From) > (calendarDays+1)*24*time.Hour: // a day more: clock changes
+	case p.To.Sub(p.From) > (calendarDays+1)*24*time.Hour: // one day more because of clock changes
 		return out, fault.Invalidf("to: at most %d days after from", calendarDays)
 	case p.From.Year() < 1971 || p.To.Year() > 9000:
 		return out, fault.Invalidf("from: the year %d is out of range", p.From.Year())
@@ -155,7 +155,7 @@ func (s *Service) Calendar(ctx context.Context, p CalendarParams) (CalendarResul
 	return out, nil
 }
 
-// onDay gives the marks of one day: runs, then what is planned after now.
+// onDay returns the marks of one day: runs, then what is planned after now.
 func onDay(past []CalendarItem, list []*sched, day, end, now time.Time) []CalendarItem {
 	from := day.Add(-time.Microsecond)
 	type part struct {
@@ -206,7 +206,7 @@ func onDay(past []CalendarItem, list []*sched, day, end, now time.Time) []Calend
 	return out
 }
 
-// gathered joins the marks of a day that are of one schedule and kind.
+// gathered combines the marks of a day that have the same schedule and kind.
 func gathered(past []CalendarItem) []CalendarItem {
 	var out []CalendarItem
 	at := map[string]int{}

@@ -10,7 +10,7 @@ import (
 	"helix/backend/storage"
 )
 
-// pump does all there is to do now and tells how long nothing will be.
+// pump does everything that is due now and returns how long to wait until it is needed again.
 func (s *Service) pump(ctx context.Context) time.Duration {
 	now, mono := s.now(), s.clock.Mono()
 	s.notice(now, mono)
@@ -28,7 +28,7 @@ func (s *Service) pump(ctx context.Context) time.Duration {
 	s.ask(ctx)
 	refused = s.settleOutcomes(ctx, now) || refused
 	next, bad := s.settleAll(ctx, now)
-	again, worse := s.further(ctx, now)
+	again, worse := s.continueRuns(ctx, now)
 	refused = refused || bad || worse
 	if poll || s.seenWall.IsZero() {
 		s.followZones(ctx, now)
@@ -51,8 +51,8 @@ func (s *Service) pump(ctx context.Context) time.Duration {
 	return max(min(wait, s.nextTimer(mono)), 0)
 }
 
-// notice compares both clocks with those of the last look: when the wall clock went ahead, the
-// computer slept or its clock was set.
+// notice compares both clocks with their previous values. If the wall clock is ahead, the computer
+// slept or the clock was set.
 func (s *Service) notice(now time.Time, mono time.Duration) {
 	if s.seenWall.IsZero() {
 		return
@@ -65,12 +65,11 @@ func (s *Service) notice(now time.Time, mono time.Duration) {
 	}
 }
 
-// restore reads the runs that are not over after a start, or when another database has been
-// put in place.
+// restore loads the runs that have not ended, after a start or when the database has been replaced.
 func (s *Service) restore(ctx context.Context) bool {
 	s.mu.Lock()
 	need := s.reload
-	if need { // before the rows are read: what is adopted from here on is not among them
+	if need { // before the rows are read, because runs adopted from now on are not in them
 		clear(s.live)
 		clear(s.targets)
 		for _, l := range s.lanes {
@@ -106,7 +105,7 @@ func (s *Service) restore(ctx context.Context) bool {
 	return true
 }
 
-// adopt takes runs whose target was made into the lanes.
+// adopt adds runs that their target has created to the lanes.
 func (s *Service) adopt(list []runRow) {
 	if len(list) == 0 {
 		return
@@ -138,7 +137,7 @@ func (s *Service) adopt(list []runRow) {
 	s.kick()
 }
 
-// unavailableTarget stands for a kind of target that is not in this build any more.
+// unavailableTarget is the Starter of a kind of target that this build does not have.
 type unavailableTarget struct{ kind string }
 
 func (g unavailableTarget) Check(context.Context, Target) (Target, error) {
@@ -153,14 +152,14 @@ func (g unavailableTarget) State(context.Context, uuid.UUID) (TargetState, error
 }
 func (g unavailableTarget) Cancel(context.Context, uuid.UUID, string) error { return nil }
 
-// end asks for the end of a run; mu is held.
+// end requests the end of a run. The caller must hold mu.
 func (r *live) end(why string, now time.Duration) {
 	if r.ending == "" {
 		r.ending, r.endBy = why, now+cancelWithin
 	}
 }
 
-// requestCancel notes in a transaction that a run is to end, and cancels its target afterwards.
+// requestCancel records in a transaction that a run should end, and cancels its target after the commit.
 func (s *Service) requestCancel(tx *storage.Tx, r runRow, why string, now time.Time) error {
 	if _, err := tx.Exec(`UPDATE schedule_runs SET reason = ?, updated_at = ? WHERE id = ? AND `+open, why, now, r.RunID); err != nil {
 		return err
@@ -169,7 +168,7 @@ func (s *Service) requestCancel(tx *storage.Tx, r runRow, why string, now time.T
 	return nil
 }
 
-// cancel has a target end its run.
+// cancel tells a target to end its run.
 func (s *Service) cancel(ctx context.Context, id uuid.UUID, why string) {
 	s.mu.Lock()
 	l := s.live[id]
@@ -182,7 +181,7 @@ func (s *Service) cancel(ctx context.Context, id uuid.UUID, why string) {
 	s.cancelTarget(ctx, l)
 }
 
-// The reasons that a target hears.
+// cancelReasons are the reasons passed to targets.
 var cancelReasons = map[string]string{"timeout": "it reached the time limit of its schedule", "person": "canceled by you", "overlap": "the next scheduled time has come"}
 
 func (s *Service) cancelTarget(ctx context.Context, l *live) {
@@ -196,8 +195,7 @@ func (s *Service) cancelTarget(ctx context.Context, l *live) {
 	s.kick()
 }
 
-// expire cancels runs that use more than their time, and closes those whose target ignores
-// that.
+// expire cancels runs that exceed their time limit, and closes those whose target ignores it.
 func (s *Service) expire(ctx context.Context, mono time.Duration) {
 	var late []*live
 	s.mu.Lock()
@@ -218,7 +216,7 @@ func (s *Service) expire(ctx context.Context, mono time.Duration) {
 	}
 }
 
-// checkAllRuns asks every run for its state, in case that its end went by unheard.
+// checkAllRuns queries the state of every run, in case an end was not reported.
 func (s *Service) checkAllRuns() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +225,7 @@ func (s *Service) checkAllRuns() {
 	}
 }
 
-// ask asks targets for the states that are wanted.
+// ask queries the targets for requested states.
 func (s *Service) ask(ctx context.Context) {
 	var list []*live
 	s.mu.Lock()
@@ -265,7 +263,7 @@ func (s *Service) ask(ctx context.Context) {
 	}
 }
 
-// startRuns gives slots to waiting runs and starts them.
+// startRuns gives slots to queued runs and starts them.
 func (s *Service) startRuns(ctx context.Context, now time.Time, mono time.Duration) {
 	var list []*live
 	s.mu.Lock()
@@ -319,7 +317,6 @@ func (s *Service) startRuns(ctx context.Context, now time.Time, mono time.Durati
 	}
 }
 
-// begun marks a run as running.
 func (s *Service) begun(tx *storage.Tx, r runRow, now time.Time) error {
 	late := max(now.Sub(r.DueAt).Milliseconds(), 0)
 	res, err := tx.Exec(`UPDATE schedule_runs SET status = 'running', started_at = coalesce(started_at, ?), late_ms = CASE WHEN started_at IS NULL THEN ? ELSE late_ms END,
@@ -334,7 +331,7 @@ func (s *Service) begun(tx *storage.Tx, r runRow, now time.Time) error {
 	return nil
 }
 
-// nextTimer is when a run is to be moved, canceled or closed.
+// nextTimer returns the time until the next run must be moved, canceled or closed.
 func (s *Service) nextTimer(mono time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

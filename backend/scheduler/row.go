@@ -18,7 +18,7 @@ import (
 	"helix/backend/storage"
 )
 
-// sched is a schedule's row with what this device knows of its course.
+// sched is the row of a schedule with the state of the schedule on this device.
 type sched struct {
 	Schedule
 	user      uuid.UUID
@@ -26,9 +26,9 @@ type sched struct {
 	enabled   bool
 	deletedAt *time.Time
 	hasState  bool
-	last      time.Time // all due times up to here are accounted for
+	last      time.Time // every due time up to here is accounted for
 	tz        string
-	seen      int64 // revision that the state was computed for
+	seen      int64 // revision for which the state was computed
 	cad       *cadence.Cadence
 }
 
@@ -56,7 +56,7 @@ func (s *Service) scanSched(row storage.Row) (*sched, error) {
 	c.Placement.Here = s.o.Leases == nil || c.Placement.HomeDeviceID == nil || *c.Placement.HomeDeviceID == s.device()
 	c.Target.Input = json.RawMessage(input)
 	if !c.enabled && c.Status == "active" {
-		c.Status = "paused" // turned off on another device
+		c.Status = "paused" // disabled on another device
 	}
 	err = errors.Join(json.Unmarshal([]byte(spec), &c.Cadence), json.Unmarshal([]byte(retry), &c.Retry))
 	if err == nil {
@@ -73,7 +73,8 @@ func (s *Service) scanSched(row storage.Row) (*sched, error) {
 	return &c, nil
 }
 
-// known kinds of targets, with the reason why one cannot be used when nobody registered it.
+// knownKinds are the known kinds of targets, with the reason why a kind that is not registered
+// cannot be used.
 var knownKinds = []TargetKind{
 	{"skill", "Skill", "Skills are not available in this build."},
 	{"tool", "Tool", "Tools are not available in this build."},
@@ -87,7 +88,7 @@ func (s *Service) knows(name string) bool {
 	return s.kind(name) != nil || slices.ContainsFunc(knownKinds, func(k TargetKind) bool { return k.Kind == name })
 }
 
-// cadKey finds a cadence that was read before: reading one loads its time zone.
+// cadKey is the cache key of a parsed cadence. Parsing one loads its time zone.
 type cadKey struct {
 	spec    string
 	created int64
@@ -127,7 +128,7 @@ func mustJSON(v any) json.RawMessage {
 	return b
 }
 
-// loadSched reads a schedule of any user; deleted ones too.
+// loadSched loads a schedule of any user, even if it is deleted.
 func (s *Service) loadSched(tx *storage.Tx, id uuid.UUID) (*sched, error) {
 	c, err := s.scanSched(tx.QueryRow(`SELECT `+schedColumns+schedTables+`WHERE s.id = ?`, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -136,7 +137,7 @@ func (s *Service) loadSched(tx *storage.Tx, id uuid.UUID) (*sched, error) {
 	return c, err
 }
 
-// own reads a schedule of the caller that is not deleted.
+// own loads a schedule of the caller that is not deleted.
 func (s *Service) own(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
 	c, err := s.loadSched(tx, id)
 	if err == nil && (c.user != user || c.deletedAt != nil) {
@@ -145,7 +146,8 @@ func (s *Service) own(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
 	return c, err
 }
 
-// ownUsable is own for a change: what a newer Helix made stays as it is.
+// ownUsable is own for a change. It returns an error for schedules of a newer version of Helix,
+// which must not be changed.
 func (s *Service) ownUsable(tx *storage.Tx, user, id uuid.UUID) (*sched, error) {
 	c, err := s.own(tx, user, id)
 	if err == nil && c.NeedsNewer {
@@ -154,12 +156,11 @@ func (s *Service) ownUsable(tx *storage.Tx, user, id uuid.UUID) (*sched, error) 
 	return c, err
 }
 
-// query reads schedules.
 func (s *Service) query(tx *storage.Tx, where string, args ...any) ([]*sched, error) {
 	return storage.Collect(tx.Select(`SELECT `+schedColumns+schedTables+where, args...), s.scanSched)
 }
 
-// saveState writes what this device knows; next and last are those of c.
+// saveState stores the state of the schedule on this device, including next and last.
 func (s *Service) saveState(tx *storage.Tx, c *sched) error {
 	c.seen, c.hasState = c.Revision, true
 	_, err := tx.Exec(`INSERT INTO schedule_state (schedule_id, user_id, next_run_at, last_due_at, consecutive_failures, run_count, tz_version, revision_seen)
@@ -169,7 +170,7 @@ func (s *Service) saveState(tx *storage.Tx, c *sched) error {
 	return err
 }
 
-// setStatus changes the status of a schedule; one that is not active has no next time.
+// setStatus changes the status of a schedule. A schedule that is not active has no next time.
 func (s *Service) setStatus(tx *storage.Tx, c *sched, status, reason string, now time.Time) error {
 	c.Status, c.DisabledReason, c.UpdatedAt = status, reason, now
 	if status != "active" {
@@ -187,7 +188,7 @@ func orNull(s string) any {
 	return s
 }
 
-// nextAfter is the first due time after t within the schedule's bounds.
+// nextAfter returns the first due time after t within the schedule's bounds, or nil.
 func (c *sched) nextAfter(t time.Time) *time.Time {
 	if c.cad == nil || c.MaxRuns != nil && c.RunCount >= *c.MaxRuns {
 		return nil
@@ -202,8 +203,8 @@ func (c *sched) nextAfter(t time.Time) *time.Time {
 	return &d.At
 }
 
-// fireAt is when a due time is to be claimed: later by a share of the jitter that a hash of
-// schedule and due time gives, and never past half of the way to the next due time.
+// fireAt returns when a due time is to be claimed. The delay is a fraction of the jitter, given by
+// a hash of the schedule and the due time, and at most half of the time to the next due time.
 func (c *sched) fireAt(due time.Time) time.Time {
 	most := duration.Of(c.JitterSecs, time.Second)
 	if most <= 0 {
@@ -219,11 +220,11 @@ func (c *sched) fireAt(due time.Time) time.Time {
 	return due.Add(time.Duration(n % uint64(most/time.Millisecond+1) * uint64(time.Millisecond)))
 }
 
-// fires reports whether the schedule may fire by itself.
+// fires reports whether the schedule may fire automatically.
 func (c *sched) fires() bool {
 	return c.deletedAt == nil && c.Status == "active" && c.enabled && c.cad != nil
 }
 
-// detached is a context that outlives the call that asked for something, and is not inside
-// the transaction that it was asked in. Whoever uses it says for which user.
+// detached returns a context that outlives the call and is not inside its transaction. The caller
+// must set the user.
 func detached(context.Context) context.Context { return context.Background() }

@@ -12,8 +12,8 @@ import (
 	"helix/backend/storage"
 )
 
-// RunNow starts a schedule's target now, also when the schedule is paused. Its next time
-// stays.
+// RunNow starts a schedule's target now, even if the schedule is paused. The next due time
+// is not affected.
 func (s *Service) RunNow(ctx context.Context, p RunNowParams) (RunNowResult, error) {
 	c, err := s.find(ctx, p.ScheduleID)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Service) Runs(ctx context.Context, p RunsParams) (RunsResult, error) {
 	return out, err
 }
 
-// RunOutput gives the output of a run as text.
+// RunOutput returns the output of a run as text.
 func (s *Service) RunOutput(ctx context.Context, p RunOutputParams) (RunOutputResult, error) {
 	if p.MaxChars == 0 {
 		p.MaxChars = 4000
@@ -139,8 +139,8 @@ func (s *Service) RunOutput(ctx context.Context, p RunOutputParams) (RunOutputRe
 	return out, nil
 }
 
-// CancelRun stops a run. One that its target does not end within 10 seconds is closed all the
-// same; the result says how it stands now.
+// CancelRun cancels a run. If its target does not end it within 10 seconds it is closed regardless.
+// The result is the current state.
 func (s *Service) CancelRun(ctx context.Context, p RunParams) (Run, error) {
 	user, now := identity.UserID(ctx), s.now()
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -149,7 +149,7 @@ func (s *Service) CancelRun(ctx context.Context, p RunParams) (Run, error) {
 			return err
 		}
 		switch {
-		case r.RetryAt != nil: // between two attempts
+		case r.RetryAt != nil: // waits for the next attempt
 			_, err := tx.Exec(`UPDATE schedule_runs SET retry_at = NULL, updated_at = ? WHERE id = ?`, now, r.RunID)
 			if err != nil {
 				return err
@@ -185,11 +185,11 @@ func (s *Service) CancelRun(ctx context.Context, p RunParams) (Run, error) {
 	return out, err
 }
 
-// keepFull is how many runs of a schedule stay whatever their age.
+// keepFull is how many runs of a schedule are kept whatever their age.
 const keepFull = 20
 
-// Retention declares how long runs of schedules stay: the last 20 of a schedule always, and
-// of older successes one a day.
+// Retention returns the retention policy for runs of schedules: the last 20 of each schedule are
+// kept, and one older success per day.
 func Retention() storage.Retention {
 	return storage.Retention{
 		Table: "schedule_runs", Time: "due_at", Payloads: []string{"output"},

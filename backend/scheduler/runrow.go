@@ -18,8 +18,8 @@ type runRow struct {
 	user     uuid.UUID
 	revision int64
 	term     int64
-	maxRun   time.Duration // of the schedule
-	system   bool          // of a system schedule, whose runs stay on this device
+	maxRun   time.Duration // time limit of the schedule
+	system   bool          // of a system schedule, whose runs are not synced
 }
 
 const runColumns = `r.id, r.user_id, r.schedule_id, s.name, r.due_at, r.revision, r.attempt, r.trigger, r.status, coalesce(r.reason, ''), r.target_kind, r.target_run_id,
@@ -55,7 +55,7 @@ func loadRun(tx *storage.Tx, id uuid.UUID) (runRow, error) {
 	return r, err
 }
 
-// ownRun reads a run of the user.
+// ownRun loads a run of the user.
 func ownRun(tx *storage.Tx, user, id uuid.UUID) (runRow, error) {
 	r, err := loadRun(tx, id)
 	if err == nil && r.user != user {
@@ -64,34 +64,32 @@ func ownRun(tx *storage.Tx, user, id uuid.UUID) (runRow, error) {
 	return r, err
 }
 
-// accounted reports whether a due time's attempt has its row.
+// accounted reports whether there is a row for an attempt of a due time.
 func accounted(tx *storage.Tx, schedule uuid.UUID, due time.Time, attempt int) (ok bool, err error) {
 	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE schedule_id = ? AND due_at = ? AND attempt = ? AND trigger <> 'manual')`, schedule, due, attempt).Scan(&ok)
 	return ok, err
 }
 
-// open is the condition of runs that are not over. It stands beside a narrower condition too:
-// SQLite takes the index over open runs only for statements that repeat the condition of the
-// index.
+// open is the condition of runs that have not ended. Statements must repeat it in addition to
+// narrower conditions, because SQLite uses the partial index only if its condition is repeated.
 const open = `status IN ('queued', 'running', 'waiting', 'interrupted')`
 
-// asks names why a run waits for a person to say what became of it. Such a run is not over and
-// not at work either: later times of its schedule do not wait for the answer.
-var asks = []string{"unknown_outcome", "quarantined"}
+// questionReasons lists the reasons of runs that wait until a person decides what became of them. Such a run is
+// neither finished nor active: later times of its schedule do not wait for the answer.
+var questionReasons = []string{"unknown_outcome", "quarantined"}
 
-// atWork is open for a run that later times of its schedule must regard.
+// atWork is the condition of open runs that later times of their schedule must wait for.
 const atWork = open + ` AND NOT (status = 'waiting' AND coalesce(reason, '') IN ('unknown_outcome', 'quarantined'))`
 
-// capturing runs fn, outside the log of changes when the rows stay on this device.
-func capturing(tx *storage.Tx, local bool, fn func() error) error {
+// withCapture runs fn; if local is set, outside of the change log, because the rows are not synced.
+func withCapture(tx *storage.Tx, local bool, fn func() error) error {
 	if local {
 		return tx.WithoutCapture(fn)
 	}
 	return fn()
 }
 
-// insertRun writes a new row; one whose due time and attempt have a row already stays away,
-// which is told.
+// insertRun inserts a row. added is false if there is already a row for its due time and attempt.
 func (s *Service) insertRun(tx *storage.Tx, r *runRow, now time.Time) (added bool, err error) {
 	if r.RunID == uuid.Nil {
 		r.RunID = storage.NewID()
@@ -109,7 +107,7 @@ func (s *Service) insertRun(tx *storage.Tx, r *runRow, now time.Time) (added boo
 	if r.term > 0 {
 		term = r.term
 	}
-	err = capturing(tx, r.system, func() error {
+	err = withCapture(tx, r.system, func() error {
 		res, err := tx.Exec(`INSERT INTO schedule_runs (id, schedule_id, user_id, due_at, revision, attempt, trigger, status, reason, target_kind, target_run_id, device_id,
 			lease_term, claimed_at, started_at, finished_at, late_ms, error_kind, error_message, missed_count, missed_more, last_missed_at, created_at, updated_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,

@@ -1,4 +1,4 @@
-// Package scheduler starts named work at times. Every due time is accounted for exactly once:
-// it ran, or there is a row that says why not, also over crashes, sleep, clock changes and
-// several devices. It knows no target: other domains register a Starter.
+// Package scheduler starts callables and other targets at scheduled times. Every due time is accounted for
+// exactly once, even across crashes, sleep, clock changes and several devices: either it ran, or a row
+// records why it did not. The package knows no targets; other domains register a Starter.
 package scheduler

@@ -19,31 +19,31 @@ import (
 	"helix/backend/storage"
 )
 
-// Options configure New; the zero value works.
+// Options configure New. The zero value works.
 type Options struct {
 	Logger *slog.Logger  // nil: slog.Default()
-	Clock  Clock         // nil: the computer's
-	Poll   time.Duration // how often the wall clock is looked at; default 15 s
-	// MinInterval is the shortest time between two due times of people's schedules; default
-	// 60 s, negative: any.
+	Clock  Clock         // nil: the computer's clock
+	Poll   time.Duration // how often the wall clock is checked; default 15 s
+	// MinInterval is the minimum time between two due times of schedules created by people; default
+	// 60 s, negative: none.
 	MinInterval time.Duration
-	MaxPerUser  int            // schedules a user; default 50
-	Lanes       map[string]int // capacities that differ from the defaults
-	// Zone names the time zone of the operating system; nil: asks it.
+	MaxPerUser  int            // schedules per user; default 50
+	Lanes       map[string]int // capacities other than the defaults
+	// Zone returns the time zone of the operating system; nil: it is queried.
 	Zone func() string
-	// Condition reads the condition of a notification, an RFC 9535 logical expression; nil:
-	// schedules cannot have one.
+	// Condition compiles the condition of a notification, an RFC 9535 logical expression; nil:
+	// schedules cannot have conditions.
 	Condition func(text string) (holds func(doc any) (bool, error), err error)
-	// Callables are what schedules can start beside what Register adds; nil: nothing.
+	// Callables can be started by schedules, in addition to the targets added by Register; nil: none.
 	Callables *callable.Registry
 	// Audit writes an entry of the audit log in a transaction; nil: nothing is audited.
 	Audit func(*storage.Tx, audit.Entry) error
-	// Leases is the hub's table for schedules that another device may take over; nil: there
-	// is no hub, and this device fires everything.
+	// Leases is the hub's table for schedules that another device may take over; nil: there is no
+	// hub, and this device fires all schedules.
 	Leases Leases
 }
 
-// Service serves schedules. There is one a database; its methods are safe for concurrent use.
+// Service manages schedules. There is one per database; its methods are safe for concurrent use.
 type Service struct {
 	db    *storage.DB
 	o     Options
@@ -51,13 +51,13 @@ type Service struct {
 	clock Clock
 	wake  chan struct{}
 	seq   atomic.Int64
-	tasks sync.WaitGroup // calls of targets that go on
+	tasks sync.WaitGroup // calls of targets in progress
 
 	mu       sync.Mutex
 	kinds    map[string]*kind
 	lanes    map[string]*lane
-	live     map[uuid.UUID]*live // runs that are not over, by id
-	targets  map[uuid.UUID]*live // the same by the target's run
+	live     map[uuid.UUID]*live // runs that have not ended, by id
+	targets  map[uuid.UUID]*live // the same by the id of the target's run
 	outcomes []outcome
 	reload   bool
 	skew     int64
@@ -66,15 +66,15 @@ type Service struct {
 	nextDue  time.Time
 	running  bool
 
-	// Of the goroutine in Run.
-	seenWall  time.Time // when it last looked
+	// Used only by the goroutine of Run.
+	seenWall  time.Time // wall clock at the last check
 	seenMono  time.Duration
 	polled    time.Duration
 	renewed   time.Duration
-	awayFrom  time.Time // while catching up: since when nobody looked
+	awayFrom  time.Time // while catching up: when checks stopped
 	awayWhy   string
 	startWall time.Time
-	inline    bool // tests: targets are called on this goroutine
+	inline    bool // tests: call targets on this goroutine
 }
 
 // kind is a registered kind of target.
@@ -83,13 +83,13 @@ type kind struct {
 	lane, title string
 }
 
-// Times that the rules name.
+// Periods used by the rules.
 const (
-	missedAfter   = time.Minute      // a due time not claimed for so long is missed
-	longAfter     = 30 * time.Second // a run that holds a slot for so long moves to the long lane
-	cancelWithin  = 10 * time.Second // a target that ignores cancel for so long is left alone
-	stateWithin   = 10 * time.Second // a target that does not tell its state for so long
-	claimWithin   = 30 * time.Second // a claim's transaction
+	missedAfter   = time.Minute      // a due time not claimed for this long is missed
+	longAfter     = 30 * time.Second // a run that holds a slot for this long moves to the long lane
+	cancelWithin  = 10 * time.Second // how long to wait for a target that ignores cancel
+	stateWithin   = 10 * time.Second // how long to wait for the state from a target
+	claimWithin   = 30 * time.Second // time limit of a claim's transaction
 	defaultPoll   = 15 * time.Second
 	defaultLeast  = time.Minute
 	perUser       = 50
@@ -99,10 +99,10 @@ const (
 	settleAttempt = 8
 )
 
-// capacities are the slots of each lane.
+// capacities are the numbers of slots of the lanes.
 var capacities = map[string]int{"skill": 2, "tool": 4, "agent": 2, "synthesis": 1, "decay": 1, longLane: 16}
 
-// New makes the service over db. Nothing fires before Run.
+// New returns a Service on db. Nothing fires before Run.
 func New(db *storage.DB, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -130,8 +130,8 @@ func New(db *storage.DB, o Options) *Service {
 	return s
 }
 
-// Register offers a kind of target. lane names the slots that its runs use; lanes without a
-// known capacity have one slot. It is called before Run.
+// Register adds a kind of target. lane names the slots that its runs use; lanes without a known
+// capacity have one slot. It must be called before Run.
 func (s *Service) Register(name string, st Starter, lane, title string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,8 @@ func (s *Service) Register(name string, st Starter, lane, title string) {
 	s.lane(lane)
 }
 
-// lane finds or makes a lane; mu is held or the service is not shared yet.
+// lane returns a lane, which it creates if necessary. The caller must hold mu, unless the service
+// is not shared yet.
 func (s *Service) lane(name string) *lane {
 	l := s.lanes[name]
 	if l == nil {
@@ -153,7 +154,7 @@ func (s *Service) lane(name string) *lane {
 	return l
 }
 
-// kindLocked is kind while mu is held. A callable's kind is also its lane.
+// kindLocked is kind with mu held. The lane of a callable is its kind.
 func (s *Service) kindLocked(name string) *kind {
 	if k := s.kinds[name]; k != nil || s.o.Callables.Starter(callable.Kind(name)) == nil {
 		return k
@@ -170,10 +171,10 @@ func (s *Service) kind(name string) *kind {
 	return s.kindLocked(name)
 }
 
-// TargetEnded is the event that a target's run ended, began to wait or went on.
+// TargetEnded is the event that a target's run ended, started to wait or continued.
 type TargetEnded struct{ Run uuid.UUID }
 
-// Ended tells that a target's run ended, began to wait or went on; unknown runs are ignored.
+// Ended reports that a target's run ended, started to wait or continued. Unknown runs are ignored.
 func (s *Service) Ended(run uuid.UUID) {
 	s.mu.Lock()
 	l := s.targets[run]
@@ -186,7 +187,7 @@ func (s *Service) Ended(run uuid.UUID) {
 	}
 }
 
-// kick lets Run look at once.
+// kick makes Run check immediately.
 func (s *Service) kick() {
 	select {
 	case s.wake <- struct{}{}:
@@ -194,8 +195,8 @@ func (s *Service) kick() {
 	}
 }
 
-// Run fires schedules until ctx ends. Runs that go on then are left to their targets, which
-// continue them at the next start.
+// Run fires schedules until ctx ends. Active runs are then left to their targets, which continue
+// them at the next start.
 func (s *Service) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.running {
@@ -231,13 +232,13 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin notes the time from which this process looks.
+// begin records when this process started to check.
 func (s *Service) begin() {
 	s.startWall, s.seenWall, s.seenMono = s.now(), time.Time{}, s.clock.Mono()
 	s.polled, s.renewed = s.seenMono, s.seenMono-time.Hour
 }
 
-// interrupt marks what goes on, so that the history says what a stop did.
+// interrupt marks active runs as interrupted, so that the history shows the effect of a stop.
 func (s *Service) interrupt(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
@@ -250,7 +251,7 @@ func (s *Service) interrupt(ctx context.Context) {
 	}
 }
 
-// Close waits a moment for calls of targets that go on. It may be called without Run.
+// Close waits a moment for calls of targets in progress. It may be called without Run.
 func (s *Service) Close() error {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()
@@ -264,7 +265,7 @@ func (s *Service) Close() error {
 	}
 }
 
-// task runs fn on a goroutine of its own; a panic becomes failed's error.
+// task runs fn on a goroutine of its own. A panic is passed to failed as an error.
 func (s *Service) task(fn func() error, failed func(error)) {
 	work := func() {
 		if err := fault.Catch(fn); err != nil {
@@ -278,12 +279,12 @@ func (s *Service) task(fn func() error, failed func(error)) {
 	s.tasks.Go(work)
 }
 
-// now is the wall clock in the precision of the database.
+// now returns the wall clock time with the precision of the database.
 func (s *Service) now() time.Time { return s.clock.Wall().UTC().Truncate(time.Microsecond) }
 
 func (s *Service) device() uuid.UUID { return s.db.Device().ID }
 
-// as is ctx as the user of a schedule, for targets.
+// as returns ctx with the user of a schedule, for targets.
 func (s *Service) as(ctx context.Context, user uuid.UUID) context.Context {
 	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "scheduler", Pipe: "schedule"})
 }
@@ -296,7 +297,8 @@ func (s *Service) changed(tx *storage.Tx, user, id uuid.UUID, change string) {
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, e); s.kick() })
 }
 
-// audit writes a change to the audit log. actor is "" for the caller; c is nil for all schedules.
+// audit writes a change to the audit log. actor is "" for the caller; c is nil for a change
+// to all schedules.
 func (s *Service) audit(tx *storage.Tx, c *sched, actor, change string) error {
 	if s.o.Audit == nil {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"helix/backend/storage"
 )
 
-// batch is what a transaction of claims came to. It counts once the transaction is committed.
+// batch is the result of a transaction of claims. It is used once the transaction is committed.
 type batch struct {
-	made   []runRow // runs whose target was made
+	made   []runRow // runs created by their target
 	missed int
-	ids    []uuid.UUID // schedules with missed times of which a notice may tell
+	ids    []uuid.UUID // schedules with missed times to notify about
 }
 
-// targetError is a target's refusal to make a run; the claim's transaction is rolled back.
+// targetError is a target's rejection of a run. The claim's transaction is rolled back.
 type targetError struct {
 	schedule uuid.UUID
 	due      time.Time
@@ -28,8 +28,8 @@ type targetError struct {
 func (e *targetError) Error() string { return "target: " + e.err.Error() }
 func (e *targetError) Unwrap() error { return e.err }
 
-// settleAll accounts for everything that is due. It gives the time at which the next thing is
-// due, zero for none, and whether something is left because the database refused.
+// settleAll accounts for everything that is due. It returns when the next schedule is due, zero if
+// none, and whether some are left because the database returned an error.
 func (s *Service) settleAll(ctx context.Context, now time.Time) (next time.Time, refused bool) {
 	var list []*sched
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -68,7 +68,7 @@ func (s *Service) settleAll(ctx context.Context, now time.Time) (next time.Time,
 	return next, refused
 }
 
-// nextWake is when the next schedule is to be claimed.
+// nextWake returns when the next schedule must be claimed.
 func (s *Service) nextWake(ctx context.Context, now time.Time) (next time.Time, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		list, err := s.query(tx, `WHERE s.deleted_at IS NULL AND s.status = 'active' AND s.is_enabled = 1 AND t.next_run_at IS NOT NULL
@@ -80,7 +80,7 @@ func (s *Service) nextWake(ctx context.Context, now time.Time) (next time.Time, 
 			}
 			at := c.fireAt(*c.NextRunAt)
 			if !at.After(now) {
-				continue // refused: the poll looks again
+				continue // failed: retried by the poll
 			}
 			if next.IsZero() || at.Before(next) {
 				next = at
@@ -91,8 +91,8 @@ func (s *Service) nextWake(ctx context.Context, now time.Time) (next time.Time, 
 	return next, err
 }
 
-// settleGroup settles some schedules of one user in one transaction; when that fails, each
-// in its own.
+// settleGroup processes schedules of one user in one transaction. If that fails, it
+// processes each in its own.
 func (s *Service) settleGroup(ctx context.Context, list []*sched, now time.Time) (out batch, refused bool) {
 	uctx, cancel := context.WithTimeout(s.as(ctx, list[0].user), claimWithin)
 	defer cancel()
@@ -136,7 +136,7 @@ func (s *Service) settleGroup(ctx context.Context, list []*sched, now time.Time)
 	return out, refused
 }
 
-// settleOne settles one schedule. A target that refuses leaves a failed run.
+// settleOne processes one schedule. If a target rejects its run, the run is recorded as failed.
 func (s *Service) settleOne(ctx context.Context, id uuid.UUID, now time.Time) (b batch, err error) {
 	var fail *targetError
 	for range 2 {
@@ -153,8 +153,8 @@ func (s *Service) settleOne(ctx context.Context, id uuid.UUID, now time.Time) (b
 	return b, err
 }
 
-// settle accounts for the due times of one schedule up to now: it claims what runs and
-// records what does not. With fail the first claim becomes a failed run instead.
+// settle accounts for the due times of one schedule up to now: it claims those that run and records
+// those that do not. If fail is not nil, the first claim becomes a failed run instead.
 func (s *Service) settle(tx *storage.Tx, id uuid.UUID, now time.Time, fail *targetError, b *batch) error {
 	c, err := s.loadSched(tx, id)
 	if err != nil || !c.fires() {
@@ -163,7 +163,7 @@ func (s *Service) settle(tx *storage.Tx, id uuid.UUID, now time.Time, fail *targ
 	if paused, err := pausedAll(tx, c.user); err != nil || paused {
 		return err
 	}
-	if !c.hasState || c.seen != c.Revision { // made or edited on another device
+	if !c.hasState || c.seen != c.Revision { // created or edited on another device
 		if c.last.Before(c.UpdatedAt) {
 			c.last = c.UpdatedAt
 		}
@@ -209,7 +209,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// advance sets the next time after c.last, saves the state, and completes what has no more.
+// advance sets the next time after c.last, saves the state, and completes the schedule if there is none.
 func (s *Service) advance(tx *storage.Tx, c *sched) error {
 	c.NextRunAt = c.nextAfter(c.last)
 	if c.tz == "" {
@@ -221,7 +221,7 @@ func (s *Service) advance(tx *storage.Tx, c *sched) error {
 	return s.complete(tx, c, s.now())
 }
 
-// complete ends a schedule that has no next time and nothing going on.
+// complete ends a schedule that has neither a next time nor active runs.
 func (s *Service) complete(tx *storage.Tx, c *sched, now time.Time) error {
 	if c.Status != "active" || c.NextRunAt != nil || c.cad == nil {
 		return nil
@@ -253,7 +253,7 @@ func (s *Service) complete(tx *storage.Tx, c *sched, now time.Time) error {
 	return s.setStatus(tx, c, status, reason, now)
 }
 
-// absence says why a due time was not claimed in time.
+// absence returns why a due time was not claimed in time.
 func (s *Service) absence(at time.Time) string {
 	switch {
 	case s.awayWhy != "":
@@ -264,7 +264,7 @@ func (s *Service) absence(at time.Time) string {
 	return "busy"
 }
 
-// recordMissed writes the rows of due times that do not run.
+// recordMissed inserts the rows of due times that do not run.
 func (s *Service) recordMissed(tx *storage.Tx, c *sched, p plan, reason string, now time.Time, b *batch) error {
 	if p.count == 0 {
 		return nil
@@ -272,7 +272,7 @@ func (s *Service) recordMissed(tx *storage.Tx, c *sched, p plan, reason string, 
 	row := runRow{user: c.user, revision: c.Revision, system: c.System, term: s.lease(c.ScheduleID).term}
 	row.ScheduleID, row.TargetKind, row.Trigger, row.Status, row.Reason = c.ScheduleID, c.Target.Kind, "due", "missed", reason
 	if reason == "asleep" && !s.awayFrom.IsZero() {
-		row.StartedAt = &s.awayFrom // since when nobody looked
+		row.StartedAt = &s.awayFrom // when checks stopped
 	}
 	row.FinishedAt = &now
 	if p.count > maxRows {
@@ -295,8 +295,8 @@ func (s *Service) recordMissed(tx *storage.Tx, c *sched, p plan, reason string, 
 	return nil
 }
 
-// claimRuns claims due times, oldest first. The first one gets its target now unless the
-// schedule is at work; the others wait for their turn.
+// claimRuns claims due times, oldest first. The target creates the first run now unless the
+// schedule is busy; the other runs are queued.
 func (s *Service) claimRuns(tx *storage.Tx, c *sched, runs []due, term int64, now time.Time, fail *targetError, b *batch) error {
 	for i, d := range runs {
 		if done, err := accounted(tx, c.ScheduleID, d.at, 0); err != nil {
@@ -336,14 +336,14 @@ func (s *Service) claimRuns(tx *storage.Tx, c *sched, runs []due, term int64, no
 	return nil
 }
 
-// busy reports whether a run of the schedule is not over.
+// busy reports whether the schedule has an active run.
 func (s *Service) busy(tx *storage.Tx, id uuid.UUID) (busy bool, err error) {
 	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM schedule_runs WHERE schedule_id = ? AND `+atWork+`)`, id).Scan(&busy)
 	return busy, err
 }
 
-// overlap applies the schedule's rule when it is still at work; it reports whether the run
-// may be made now, and sets the row's status.
+// overlap applies the schedule's overlap rule if it is busy. It returns whether the target may
+// create the run now, and sets the row's status.
 func (s *Service) overlap(tx *storage.Tx, c *sched, row *runRow, now time.Time) (bool, error) {
 	list, err := queryRuns(tx, `WHERE r.id IN (SELECT id FROM schedule_runs WHERE schedule_id = ? AND `+atWork+`)`, c.ScheduleID)
 	if err != nil || len(list) == 0 {

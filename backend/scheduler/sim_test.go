@@ -28,16 +28,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// simClock is a clock with separate hands: tests move them.
+// simClock is a simulated clock with separate wall and monotonic times, which tests advance.
 type simClock struct {
 	mu   sync.Mutex
 	wall time.Time
 	mono time.Duration
-	fuse int    // so many looks later the process is killed; 0: it is not
+	fuse int    // the process is killed after this many reads of the clock; 0: never
 	kill func() // ends it
 }
 
-// burn counts a look at the clock; mu is held.
+// burn counts a read of the clock. mu is held.
 func (c *simClock) burn() {
 	if c.fuse > 0 {
 		if c.fuse--; c.fuse == 0 {
@@ -62,7 +62,7 @@ func (c *simClock) Mono() time.Duration {
 
 func (c *simClock) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
 
-// pass lets time go by; asleep only the wall clock notices.
+// pass advances the time; asleep advances only the wall clock.
 func (c *simClock) pass(d time.Duration, asleep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,28 +72,28 @@ func (c *simClock) pass(d time.Duration, asleep bool) {
 	}
 }
 
-// simRun is how a run of the test's target goes.
+// simRun is a run of the test's target.
 type simRun struct {
 	occ    Occurrence
 	starts int
 	state  TargetState
-	end    time.Time // when it ends by itself; zero: at once
+	end    time.Time // when it ends by itself; zero: immediately
 }
 
-// simTarget is a target in memory; runs that are not committed do not count.
+// simTarget is a target in memory. Runs that are not committed are ignored.
 type simTarget struct {
 	clock Clock
 	mu    sync.Mutex
 	runs  map[uuid.UUID]*simRun
-	made  map[uuid.UUID]*simRun // in transactions; somebody asks for one only when it is committed
-	order []uuid.UUID           // of starts
-	// lasts tells how long a run takes and what comes of it; nil: at once, success.
+	made  map[uuid.UUID]*simRun // includes uncommitted ones, but only committed ones are queried
+	order []uuid.UUID           // in the order of their starts
+	// lasts returns the duration and the result of a run; nil: immediate success.
 	lasts     func(Occurrence) (time.Duration, TargetState)
 	enqueue   func(Occurrence) error
 	check     func(Target) error
 	onStart   func(Occurrence)
 	done      func(uuid.UUID)
-	ignores   bool // cancel
+	ignores   bool // ignores cancel
 	dead      bool // its process was killed: nothing happens any more
 	cancelled []string
 }
@@ -134,7 +134,7 @@ func (t *simTarget) Enqueue(tx *storage.Tx, occ Occurrence) (uuid.UUID, error) {
 	return id, nil
 }
 
-// run finds a run; mu is held.
+// run returns a run. mu is held.
 func (t *simTarget) run(id uuid.UUID) *simRun {
 	if r := t.made[id]; r != nil {
 		delete(t.made, id)
@@ -196,7 +196,7 @@ func (t *simTarget) State(_ context.Context, id uuid.UUID) (TargetState, error) 
 	return r.state, nil
 }
 
-// nextEnd is when the next run ends by itself.
+// nextEnd returns when the next run ends by itself.
 func (t *simTarget) nextEnd() (at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -208,7 +208,7 @@ func (t *simTarget) nextEnd() (at time.Time) {
 	return at
 }
 
-// report tells the scheduler which runs are over.
+// report reports ended runs to the scheduler.
 func (t *simTarget) report(s *Service) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,7 +232,7 @@ func (t *simTarget) Cancel(_ context.Context, id uuid.UUID, reason string) error
 	return nil
 }
 
-// sim is a scheduler that a test drives by hand: all it does happens in step.
+// sim is a scheduler that a test runs step by step.
 type sim struct {
 	t      testing.TB
 	db     *storage.DB
@@ -254,7 +254,7 @@ func newSim(t testing.TB, o Options) *sim {
 	m.target = &simTarget{clock: c, runs: map[uuid.UUID]*simRun{}}
 	m.o.Clock = c
 	if m.o.Poll == 0 {
-		m.o.Poll = time.Hour // nothing here waits to be found by looking again
+		m.o.Poll = time.Hour // disables polling
 	}
 	if m.o.Zone == nil {
 		m.o.Zone = func() string { return "Europe/Berlin" }
@@ -271,7 +271,7 @@ func newSim(t testing.TB, o Options) *sim {
 	return m
 }
 
-// start makes a new service over the same database, as a new process does.
+// start creates a new service on the same database, like a new process.
 func (m *sim) start() {
 	m.s = New(m.db, m.o)
 	m.s.inline = true
@@ -281,7 +281,7 @@ func (m *sim) start() {
 	m.s.begin()
 }
 
-// step does all there is to do at this moment.
+// step does everything that is due at this moment.
 func (m *sim) step() time.Duration {
 	m.t.Helper()
 	for range 500 {
@@ -310,7 +310,7 @@ func (m *sim) step() time.Duration {
 	return 0
 }
 
-// run lets time go by, awake, looking as often as the scheduler wants.
+// run advances the time while awake, in the steps that the scheduler requests.
 func (m *sim) run(d time.Duration) {
 	m.t.Helper()
 	for end := m.clock.Wall().Add(d); ; {
@@ -328,7 +328,7 @@ func (m *sim) run(d time.Duration) {
 	}
 }
 
-// sleep lets time go by asleep and wakes up.
+// sleep advances the time while asleep, then wakes up.
 func (m *sim) sleep(d time.Duration) {
 	m.t.Helper()
 	m.clock.pass(d, true)
@@ -359,7 +359,7 @@ func (m *sim) get(id uuid.UUID) Schedule {
 	return c
 }
 
-// rows are all runs of a schedule, oldest due time first.
+// rows returns all runs of a schedule, oldest due time first.
 func (m *sim) rows(id uuid.UUID) (out []Run) {
 	m.t.Helper()
 	err := m.db.Read(m.ctx, func(tx *storage.Tx) error {
@@ -375,7 +375,7 @@ func (m *sim) rows(id uuid.UUID) (out []Run) {
 	return out
 }
 
-// course tells the rows of a schedule in few words: "09:00 due success".
+// course formats the rows of a schedule: "09:00 due success".
 func (m *sim) course(id uuid.UUID) string {
 	m.t.Helper()
 	var out []string

@@ -10,7 +10,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Status tells how the scheduler stands.
+// Status returns the status of the scheduler.
 func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) {
 	user := identity.UserID(ctx)
 	out := StatusResult{Lanes: []LaneStatus{}, Leases: []Lease{}, Targets: []TargetKind{}, Timezone: s.o.Zone()}

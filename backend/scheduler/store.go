@@ -24,7 +24,7 @@ func ignoreNoRows(err error) error {
 	return err
 }
 
-// find reads a schedule of the caller.
+// find loads a schedule of the caller.
 func (s *Service) find(ctx context.Context, id uuid.UUID) (c *sched, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		c, err = s.own(tx, identity.UserID(ctx), id)
@@ -33,7 +33,7 @@ func (s *Service) find(ctx context.Context, id uuid.UUID) (c *sched, err error) 
 	return c, err
 }
 
-// get is the result for one schedule, with its runs.
+// get returns one schedule with its recent runs.
 func (s *Service) get(ctx context.Context, id uuid.UUID) (out Schedule, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		c, err := s.own(tx, identity.UserID(ctx), id)
@@ -51,7 +51,7 @@ func (s *Service) get(ctx context.Context, id uuid.UUID) (out Schedule, err erro
 
 const recentRuns = 20
 
-// fillRuns adds the last runs to schedules.
+// fillRuns adds the recent runs to schedules.
 func fillRuns(tx *storage.Tx, list []*sched) error {
 	for _, c := range list {
 		rows, err := queryRuns(tx, `WHERE r.schedule_id = ? ORDER BY r.due_at DESC, r.created_at DESC, r.id DESC LIMIT ?`, c.ScheduleID, recentRuns)
@@ -59,7 +59,7 @@ func fillRuns(tx *storage.Tx, list []*sched) error {
 			return err
 		}
 		if len(rows) > 0 {
-			last := rows[0].Run // rows are turned around below
+			last := rows[0].Run // newest first; the rows are reversed below
 			c.LastRun = &last
 		}
 		slices.Reverse(rows)
@@ -70,7 +70,7 @@ func fillRuns(tx *storage.Tx, list []*sched) error {
 	return nil
 }
 
-// change changes a schedule of the caller and gives how it is then.
+// change changes a schedule of the caller and returns the result.
 func (s *Service) change(ctx context.Context, id uuid.UUID, what string, fn func(tx *storage.Tx, c *sched, now time.Time) error) (Schedule, error) {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		c, err := s.ownUsable(tx, identity.UserID(ctx), id)
@@ -89,7 +89,7 @@ func (s *Service) change(ctx context.Context, id uuid.UUID, what string, fn func
 	return s.get(ctx, id)
 }
 
-// Get gives one schedule.
+// Get returns one schedule.
 func (s *Service) Get(ctx context.Context, p ScheduleParams) (Schedule, error) {
 	return s.get(ctx, p.ScheduleID)
 }
@@ -144,7 +144,7 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	return out, err
 }
 
-// params are the fields of c as create takes them.
+// params returns the fields of c in the form of create.
 func (c *sched) params() CreateParams {
 	spec := c.Cadence
 	if c.OsZone {
@@ -159,8 +159,8 @@ func (c *sched) params() CreateParams {
 	}
 }
 
-// Update changes a schedule; it never fires a time before the edit. Times that were due and
-// not claimed yet are recorded as missed when the edit changes the times.
+// Update changes a schedule. It never fires a time before the edit. If the edit changes the times,
+// those that were due and not claimed yet are recorded as missed.
 func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(p.Patch, &fields); err != nil || fields == nil {
@@ -209,7 +209,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (Schedule, error) 
 	})
 }
 
-// patchTarget changes only the input when nothing else of a target is named.
+// patchTarget changes only the input if the patch contains no other field of the target.
 func patchTarget(was Target, raw json.RawMessage) (Target, error) {
 	if raw == nil {
 		return was, nil
@@ -230,7 +230,7 @@ func patchTarget(was Target, raw json.RawMessage) (Target, error) {
 	return was, nil
 }
 
-// edit writes what was checked over the current row.
+// edit overwrites the current row with the validated one.
 func (s *Service) edit(tx *storage.Tx, c, to *sched, timing bool, now time.Time) error {
 	if timing && c.fires() && c.hasState {
 		if err := s.record(tx, c, "edited", now); err != nil {
@@ -261,7 +261,7 @@ func (s *Service) edit(tx *storage.Tx, c, to *sched, timing bool, now time.Time)
 	return s.saveState(tx, c)
 }
 
-// Pause stops a schedule from firing. What was due and not claimed yet is recorded as missed.
+// Pause stops a schedule from firing. Times that were due and not claimed yet are recorded as missed.
 func (s *Service) Pause(ctx context.Context, p ScheduleParams) (Schedule, error) {
 	return s.change(ctx, p.ScheduleID, "paused", func(tx *storage.Tx, c *sched, now time.Time) error {
 		if c.Status != "active" {
@@ -281,7 +281,7 @@ func (s *Service) Pause(ctx context.Context, p ScheduleParams) (Schedule, error)
 	})
 }
 
-// Resume lets a schedule fire again, from its next time on; its failures are forgotten.
+// Resume makes a schedule fire again, starting with its next time, and resets its failure count.
 func (s *Service) Resume(ctx context.Context, p ScheduleParams) (Schedule, error) {
 	return s.change(ctx, p.ScheduleID, "resumed", func(tx *storage.Tx, c *sched, now time.Time) error {
 		if c.fires() {
@@ -294,7 +294,7 @@ func (s *Service) Resume(ctx context.Context, p ScheduleParams) (Schedule, error
 	})
 }
 
-// wakeUp makes a schedule active from now on.
+// wakeUp activates a schedule from now on.
 func (s *Service) wakeUp(tx *storage.Tx, c *sched, now time.Time) error {
 	c.enabled, c.ConsecutiveFailures = true, 0
 	if c.last.Before(now) {
@@ -306,7 +306,7 @@ func (s *Service) wakeUp(tx *storage.Tx, c *sched, now time.Time) error {
 	return s.advance(tx, c)
 }
 
-// Delete deletes a schedule; it can be restored for 30 days. What runs goes on.
+// Delete deletes a schedule. It can be restored for 30 days. Active runs continue.
 func (s *Service) Delete(ctx context.Context, p ScheduleParams) (DeleteResult, error) {
 	now := s.now()
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -336,8 +336,8 @@ func (s *Service) Delete(ctx context.Context, p ScheduleParams) (DeleteResult, e
 	return DeleteResult{DeletedAt: now}, err
 }
 
-// Restore takes a deletion back. A schedule whose times have all passed comes back as it was,
-// without a next one.
+// Restore restores a deleted schedule. A schedule whose times have all passed is restored
+// without a next time.
 func (s *Service) Restore(ctx context.Context, p ScheduleParams) (Schedule, error) {
 	user, now := identity.UserID(ctx), s.now()
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {

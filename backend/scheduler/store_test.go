@@ -18,7 +18,7 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// TestRefusals holds each bad input against the table of the scheduler's description.
+// TestRefusals compares each invalid input with the table in the scheduler's documentation.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{MaxPerUser: 2})
@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 		value any
 		kind  fault.Kind
 		want  string
-		at    string // the field of the details and its code
+		at    string // field and code of the details
 	}{
 		{"cadence", cron("60 * * * *", "UTC"), fault.Invalid, "field 1 (minute): 60 is outside 0–59", "cadence.expression[0] syntax"},
 		{"cadence", cron("0 9 * *", "UTC"), fault.Invalid, "5 fields", "cadence.expression syntax"},
@@ -128,7 +128,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// fieldOf is the field and the code that the details of an error give on the wire.
+// fieldOf returns the field and the code in the details of an error on the wire.
 func fieldOf(t *testing.T, err error) string {
 	t.Helper()
 	var d fault.FieldError
@@ -154,7 +154,7 @@ func TestSeveralWrongNumbersAreEachNamed(t *testing.T) {
 	}
 }
 
-// TestFieldsComeBack: what was given is there again, also after an edit of one field.
+// TestFieldsComeBack checks that all fields are returned as given, also after an edit of one field.
 func TestFieldsComeBack(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
@@ -191,7 +191,7 @@ func TestFieldsComeBack(t *testing.T) {
 			t.Errorf("patch %s: %v", bad, err)
 		}
 	}
-	// maxRuns: three runs, then it is done.
+	// maxRuns: completed after three runs.
 	m.run(5 * 24 * time.Hour)
 	if got := m.get(c.ScheduleID); got.Status != "completed" || got.RunCount != 3 || len(m.rows(c.ScheduleID)) != 3 || got.NextRunAt != nil || got.LastRun == nil || len(got.RecentRuns) != 3 {
 		t.Errorf("%s after %d runs", got.Status, got.RunCount)
@@ -230,7 +230,8 @@ func TestDeleteAndRestore(t *testing.T) {
 	m.want(c.ScheduleID, "02 09:00 due success", "02 13:00 due success")
 }
 
-// TestChangesAreAudited: each change of a schedule is in the audit log, in the same transaction.
+// TestChangesAreAudited checks that each change of a schedule is in the audit log, in the
+// same transaction.
 func TestChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -261,7 +262,7 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 }
 
-// TestNewerRows: what a newer Helix wrote is shown, never fired and never changed.
+// TestNewerRows checks that schedules written by a newer Helix are shown, but neither fired nor changed.
 func TestNewerRows(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
@@ -301,7 +302,7 @@ func TestNewerRows(t *testing.T) {
 	}
 }
 
-// TestOSZone: a schedule without a zone follows the operating system's, others do not.
+// TestOSZone checks that a schedule without a zone follows the operating system's, and others do not.
 func TestOSZone(t *testing.T) {
 	t.Parallel()
 	zone := "Europe/Berlin"
@@ -328,7 +329,7 @@ func TestSystemSchedules(t *testing.T) {
 	m.s.Register("cleanup", m.target, "cleanup", "")
 	m.run(20 * time.Hour)
 	list, err := m.s.List(m.ctx, ListParams{})
-	if err != nil || list.Total != 1 { // no decay: nothing could start it
+	if err != nil || list.Total != 1 { // no decay, because no target could run it
 		t.Fatalf("%+v, %v", list, err)
 	}
 	c := list.Schedules[0]
@@ -352,7 +353,7 @@ func TestSystemSchedules(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 	}
-	// Its runs stay on this device.
+	// Its runs are not synced.
 	err = m.db.Read(m.ctx, func(tx *storage.Tx) error {
 		var n int
 		err := tx.QueryRow(`SELECT count(*) FROM change_log WHERE tbl = 'schedule_runs'`).Scan(&n)
@@ -366,7 +367,7 @@ func TestSystemSchedules(t *testing.T) {
 	}
 }
 
-// The rows of two devices of one user are one row each once they meet.
+// The rows of two devices of one user are merged to one row each.
 func TestSystemSchedulesHaveTheSameIDOnEachDevice(t *testing.T) {
 	t.Parallel()
 	var ids []uuid.UUID

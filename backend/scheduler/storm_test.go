@@ -17,7 +17,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// memLeases is a hub's table of leases in memory, with a clock of its own.
+// memLeases is a hub's table of leases in memory, with its own clock.
 type memLeases struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -25,8 +25,8 @@ type memLeases struct {
 	dead   map[uuid.UUID]bool // devices whose process was killed
 	rows   map[uuid.UUID]*memLease
 	runs   map[string]uuid.UUID
-	stale  int // refusals of an older term
-	second int // refusals of a second run
+	stale  int // number of rejections of an older term
+	second int // number of rejections of a second run
 }
 
 type memLease struct {
@@ -125,12 +125,12 @@ func (m *memLeases) Record(_ context.Context, r LeaseRecord) (bool, error) {
 	return true, nil
 }
 
-// device is one of the computers in a storm.
+// device is a simulated computer.
 type device struct {
 	*sim
 	name   string
 	cancel context.CancelFunc
-	down   time.Time // until when it sleeps or is not started; zero: it is up
+	down   time.Time // when its sleep or downtime ends; zero: it is running
 	asleep bool
 	kills  int
 	skew   time.Duration
@@ -145,9 +145,9 @@ func (d *device) boot(hub *memLeases) {
 	d.s.o.Leases = hub
 }
 
-// TestStorm kills two devices at random moments of simulated weeks with clock changes, sleep,
-// wrong clocks, hand-overs and a hub that is often away. No due time is lost, none runs
-// twice, and what was missed is recorded under the schedule's rule.
+// TestStorm kills two devices at random moments of simulated weeks with clock changes, sleep, wrong
+// clocks, hand-overs and a hub that is often unreachable. No due time is lost, none runs twice, and
+// missed times are recorded by the schedule's policy.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	kills := 30
@@ -162,15 +162,15 @@ func TestStorm(t *testing.T) {
 	storm(t, rand.New(rand.NewPCG(seed, 1)), kills)
 }
 
-// In this run a lease is asked for while the monotonic clock is at zero. It was asked for again at
-// once, without end.
+// In this run a lease is requested while the monotonic clock is at zero, which used to repeat the
+// request endlessly.
 func TestLeaseRequestAtClockZeroIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	storm(t, rand.New(rand.NewPCG(1795445782287113937, 1)), 4)
 }
 
-// In these runs a device takes over a schedule at the moment of a due time, or while the former home
-// is down. No device accounted for that due time.
+// In these runs a device takes over a schedule at the moment of a due time, or while the former
+// home is down, which used to lose that due time.
 func TestDueTimeAtTakeOverIsKept(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "TestStorm shows as much")
@@ -181,7 +181,7 @@ func TestDueTimeAtTakeOverIsKept(t *testing.T) {
 
 func storm(t *testing.T, r *rand.Rand, kills int) {
 	hub := newMemLeases()
-	begin := time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC) // both zones change within days of each other
+	begin := time.Date(2026, 3, 27, 12, 0, 0, 0, time.UTC) // both zones change within a few days
 	now := begin
 	var devices []*device
 	for i := range 2 {
@@ -240,12 +240,12 @@ func storm(t *testing.T, r *rand.Rand, kills int) {
 	checkStorm(t, devices, list, hub, begin, calm, calm.Add(after-2*time.Hour))
 }
 
-// takeOver makes a device the home of a schedule, and has the others hear of it by sync.
+// takeOver makes a device the home of a schedule, and syncs the others.
 func takeOver(t *testing.T, d *device, devices []*device, id uuid.UUID) {
 	t.Helper()
 	c, err := d.s.TakeOver(d.life, ScheduleParams{id})
 	if err != nil {
-		return // the hub is away
+		return // the hub is unreachable
 	}
 	for _, o := range devices {
 		err := o.db.Write(o.ctx, func(tx *storage.Tx) error {
@@ -258,7 +258,7 @@ func takeOver(t *testing.T, d *device, devices []*device, id uuid.UUID) {
 	}
 }
 
-// pass lets time go by for all devices; those that were killed come back after a while.
+// pass advances the time for all devices, and restarts killed ones after a while.
 func pass(now time.Time, d time.Duration, devices []*device, hub *memLeases, r *rand.Rand) time.Time {
 	for end := now.Add(d); now.Before(end); {
 		wait := end.Sub(now)
@@ -303,7 +303,7 @@ func pass(now time.Time, d time.Duration, devices []*device, hub *memLeases, r *
 	return now
 }
 
-// stormSchedules makes the same schedules on both devices, as sync does.
+// stormSchedules creates the same schedules on both devices, like sync.
 func stormSchedules(t *testing.T, devices []*device) (out []*sched) {
 	t.Helper()
 	specs := []cadence.Spec{
@@ -338,7 +338,7 @@ func stormSchedules(t *testing.T, devices []*device) (out []*sched) {
 
 func checkStorm(t *testing.T, devices []*device, list []*sched, hub *memLeases, begin, calm, end time.Time) {
 	t.Helper()
-	effects := map[string]int{} // runs that began, by schedule and due time
+	effects := map[string]int{} // started runs, by schedule and due time
 	for _, d := range devices {
 		for _, id := range d.target.order {
 			o := d.target.runs[id].occ

@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// systemSchedule comes with Helix, never costs money and cannot be deleted.
+// systemSchedule is a schedule that is part of Helix, never costs money and cannot be deleted.
 type systemSchedule struct {
 	key, name, description, expression string
 }
@@ -22,8 +22,7 @@ var systemSchedules = []systemSchedule{
 	{"cleanup", "History clean-up", "Deletes runs that are past their retention period.", "30 3 * * *"},
 }
 
-// ensureSystem makes the system schedules whose targets are registered. Their runs stay on
-// this device.
+// ensureSystem creates the system schedules whose targets are registered. Their runs are not synced.
 func (s *Service) ensureSystem(ctx context.Context) error {
 	user := s.db.LocalUser().ID
 	if user == uuid.Nil {
@@ -60,7 +59,7 @@ func (s *Service) ensureSystem(ctx context.Context) error {
 	})
 }
 
-// templates are offered and off.
+// templates are schedules offered to the user and not active by default.
 var templates = []struct{ key, name, description, kind, expression string }{
 	{"consolidation", "Memory consolidation", "Merges related memories every morning.", "synthesis", "0 6 * * *"},
 	{"synthesis", "Daily synthesis", "Summarizes the day every evening.", "synthesis", "0 20 * * *"},
@@ -68,7 +67,7 @@ var templates = []struct{ key, name, description, kind, expression string }{
 	{"monthly", "Monthly review", "Reviews the past month on the first.", "synthesis", "0 3 1 * *"},
 }
 
-// Texts holds the names, descriptions and warnings that this package ships, in English, by key.
+// Texts returns the English names, descriptions and warnings of this package, by key.
 func Texts() map[string]string {
 	out := map[string]string{}
 	for _, t := range templates {
@@ -83,7 +82,7 @@ func Texts() map[string]string {
 	return out
 }
 
-// Templates lists schedules that Helix offers. Those whose target is not in this build say so.
+// Templates lists the schedules that Helix offers. Those whose target is not in this build are marked.
 func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) {
 	out := TemplatesResult{Templates: []Template{}}
 	for _, t := range templates {
@@ -101,7 +100,7 @@ func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) 
 	return out, nil
 }
 
-// endPauses ends the pauses of everything that are over.
+// endPauses ends pauses of all schedules that have expired.
 func (s *Service) endPauses(ctx context.Context, now time.Time) (refused bool) {
 	var over []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -120,8 +119,8 @@ func (s *Service) endPauses(ctx context.Context, now time.Time) (refused bool) {
 	return err != nil
 }
 
-// followZones computes times again where the time zone of the operating system is meant and
-// is another one now, and at the first look where a zone's description has changed.
+// followZones recomputes times when the time zone of the operating system has changed, for
+// schedules that follow it, and at the first check when the data of a zone have changed.
 func (s *Service) followZones(ctx context.Context, now time.Time) {
 	zone, first := s.o.Zone(), s.seenWall.IsZero()
 	var moved []*sched
@@ -144,8 +143,8 @@ func (s *Service) followZones(ctx context.Context, now time.Time) {
 	}
 }
 
-// rezone computes the next time of a schedule again because its zone is another one, or is
-// described in another way. What is still due is settled first, by the old rules.
+// rezone recomputes the next time of a schedule whose zone or zone data have changed. What is still
+// due is processed first, by the old rules.
 func (s *Service) rezone(tx *storage.Tx, id uuid.UUID, zone string, now time.Time) error {
 	c, err := s.loadSched(tx, id)
 	if err != nil || c.cad == nil {
@@ -170,13 +169,13 @@ func (s *Service) rezone(tx *storage.Tx, id uuid.UUID, zone string, now time.Tim
 	if !c.fires() {
 		return s.saveState(tx, c)
 	}
-	if c.last.Before(now) { // by the new rules nothing may be due in the past
+	if c.last.Before(now) { // by the new rules nothing in the past is due
 		c.last = now
 	}
 	return s.advance(tx, c)
 }
 
-// record notes what is due and will not run as missed, for a reason.
+// record records due times that will not run as missed, with a reason.
 func (s *Service) record(tx *storage.Tx, c *sched, reason string, now time.Time) error {
 	if !s.responsible(c) {
 		return nil
@@ -199,7 +198,7 @@ func pausedAll(tx *storage.Tx, user uuid.UUID) (paused bool, err error) {
 	return paused, err
 }
 
-// resumeAll ends a pause of everything: times that passed during it are not missed.
+// resumeAll ends a pause of all schedules. Times during the pause do not count as missed.
 func (s *Service) resumeAll(tx *storage.Tx, user uuid.UUID, now time.Time) error {
 	from := now
 	var until *time.Time
@@ -208,7 +207,7 @@ func (s *Service) resumeAll(tx *storage.Tx, user uuid.UUID, now time.Time) error
 		return ignoreNoRows(err)
 	}
 	if until != nil && until.Before(now) {
-		from = until.Add(-time.Microsecond) // a time that is due as the pause ends is not missed
+		from = until.Add(-time.Microsecond) // a time due exactly when the pause ends is not missed
 	}
 	if _, err := tx.Exec(`DELETE FROM schedule_pause WHERE user_id = ?`, user); err != nil {
 		return err
@@ -232,8 +231,8 @@ func (s *Service) resumeAll(tx *storage.Tx, user uuid.UUID, now time.Time) error
 	return nil
 }
 
-// PauseAll stops all of the caller's schedules from firing; what runs goes on. A pause that
-// ends by itself says until when.
+// PauseAll stops all of the caller's schedules from firing. Active runs continue. Until is when the
+// pause ends automatically.
 func (s *Service) PauseAll(ctx context.Context, p PauseAllParams) (PauseAllResult, error) {
 	user, now := identity.UserID(ctx), s.now()
 	if p.Until != nil && !p.Until.After(now) {
@@ -247,7 +246,7 @@ func (s *Service) PauseAll(ctx context.Context, p PauseAllParams) (PauseAllResul
 		if err != nil {
 			return err
 		}
-		if !already { // what is due and not claimed yet is accounted for now
+		if !already { // account for times that are due and not claimed yet
 			list, err := s.query(tx, `WHERE s.user_id = ? AND s.deleted_at IS NULL AND s.status = 'active' AND t.next_run_at <= ?`, user, now)
 			if err != nil {
 				return err
@@ -274,7 +273,7 @@ func (s *Service) PauseAll(ctx context.Context, p PauseAllParams) (PauseAllResul
 	return PauseAllResult{Paused: err == nil, Until: p.Until}, err
 }
 
-// ResumeAll lets them fire again, from their next times on.
+// ResumeAll makes the caller's schedules fire again, starting with their next times.
 func (s *Service) ResumeAll(ctx context.Context, _ struct{}) (PauseAllResult, error) {
 	user := identity.UserID(ctx)
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {

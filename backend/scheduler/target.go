@@ -10,25 +10,25 @@ import (
 	"helix/backend/storage"
 )
 
-// Starter is a kind of target: it starts what schedules name. Every callable is one; Register
-// adds others.
+// Starter is a kind of target: it starts what schedules refer to. Every kind of callable has one;
+// Register adds others.
 type Starter interface {
-	// Check refuses a target that cannot be started: gone, another user's, or an input that
-	// does not match its schema. It returns the target with id and name filled in.
+	// Check returns an error for a target that cannot be started because it is missing, belongs to another
+	// user, or its input does not match its schema. Otherwise it returns the target with id and name set.
 	Check(ctx context.Context, t Target) (Target, error)
-	// Enqueue makes the run inside the claim's transaction, so that both come into being or
-	// neither. The run does not begin yet. The transaction's context holds the user.
+	// Enqueue creates the run within the claim's transaction, so that both are committed together.
+	// The run does not start yet. The transaction's context holds the user.
 	Enqueue(tx *storage.Tx, occ Occurrence) (run uuid.UUID, err error)
-	// Start begins a run that was enqueued and committed. It returns at once and may be
+	// Start starts a run that was enqueued and committed. It must return immediately and may be
 	// called again after a restart.
 	Start(run uuid.UUID)
-	// State tells how a run stands; fault.NotFound when it is not there.
+	// State returns the state of a run, or a fault.NotFound error.
 	State(ctx context.Context, run uuid.UUID) (TargetState, error)
-	// Cancel asks a run to end and returns at once.
+	// Cancel requests the end of a run and returns immediately.
 	Cancel(ctx context.Context, run uuid.UUID, reason string) error
 }
 
-// Occurrence is one due time that was claimed.
+// Occurrence is one claimed due time.
 type Occurrence struct {
 	RunID      uuid.UUID // of the schedule's run
 	ScheduleID uuid.UUID
@@ -43,25 +43,25 @@ type Occurrence struct {
 	Budget     Budget
 }
 
-// TargetState is how a target's run stands.
+// TargetState is the state of a target's run.
 type TargetState struct {
 	Status     string // queued, running, waiting, success, failed or cancelled
 	WaitReason string
 	Output     json.RawMessage
 	Error      *RunError
-	// Unknown says that an effect may have happened: such a run is not tried again.
+	// Unknown means that an effect may have happened. Such a run is not retried.
 	Unknown bool
-	// NeedsApproval says that it failed because a right is missing.
+	// NeedsApproval means that the run failed because a permission is missing.
 	NeedsApproval bool
-	// Notice is what the target asks to show, nil for nothing.
+	// Notice is the notification that the target requests; nil: none.
 	Notice     *Notice
-	Turns      int   // calls of a model
-	CostMicros int64 // of them
+	Turns      int   // model calls
+	CostMicros int64 // their cost
 	StartedAt  time.Time
 	FinishedAt time.Time
 }
 
-// Notice is what a target asks to show.
+// Notice is a notification that a target requests.
 type Notice struct {
 	Title, Body, Level string
 }

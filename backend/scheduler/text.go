@@ -11,7 +11,7 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// outputText is a run's output as text: a string is itself, anything else its JSON.
+// outputText returns a run's output as text: a string unquoted, anything else as JSON.
 func outputText(output json.RawMessage) string {
 	if len(output) == 0 || string(output) == "null" {
 		return ""
@@ -27,7 +27,7 @@ func outputText(output json.RawMessage) string {
 	return strings.ToValidUTF8(string(output), "\uFFFD")
 }
 
-// clip cuts a text to at most n characters (Unicode code points), at a grapheme border, so
+// clip truncates a text to at most n characters (Unicode code points) at a grapheme boundary, so
 // that no letter loses its marks and no emoji a part.
 func clip(text string, n int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -63,7 +63,7 @@ func clipBytes(text string, n int) string {
 	return text[:size]
 }
 
-// decode reads JSON the way that conditions want it, with numbers as they are written.
+// decode decodes JSON for conditions, with numbers as json.Number.
 func decode(b json.RawMessage) any {
 	if len(b) == 0 {
 		return nil

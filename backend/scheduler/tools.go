@@ -9,8 +9,8 @@ import (
 	"helix/backend/callable"
 )
 
-// Callables are the tools with which an agent sets up schedules. What it makes is paused until a
-// person resumes it.
+// Callables returns the tools with which an agent creates schedules. A schedule that it creates is
+// paused until a person resumes it.
 func (s *Service) Callables() []callable.Func {
 	const fields = `"description":{"type":"string","maxLength":1000},
 		"cadence":{"type":"object","description":"{\"type\":\"cron\",\"expression\":\"0 9 * * 1-5\",\"timezone\":\"Europe/Berlin\"}, {\"type\":\"interval\",\"everySecs\":3600} or {\"type\":\"once\",\"at\":\"RFC 3339\"}. Without a time zone it is the person's."},

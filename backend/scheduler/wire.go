@@ -9,20 +9,20 @@ import (
 	"helix/backend/scheduler/cadence"
 )
 
-// Schedule is work with times at which it is due.
+// Schedule is a target with the times at which it is due.
 type Schedule struct {
 	ScheduleID          uuid.UUID       `json:"scheduleId"`
 	Name                string          `json:"name"`
 	Description         string          `json:"description"`
 	Status              string          `json:"status"`                   // active, paused, completed or disabled
 	DisabledReason      string          `json:"disabledReason,omitempty"` // failures, missed, target_gone or invalid
-	System              bool            `json:"system"`                   // comes with Helix and cannot be deleted
-	NeedsNewer          bool            `json:"needsNewer,omitempty"`     // made by a newer Helix: shown, never fired, never changed
+	System              bool            `json:"system"`                   // part of Helix; cannot be deleted
+	NeedsNewer          bool            `json:"needsNewer,omitempty"`     // created by a newer Helix: shown, but neither fired nor changed
 	Target              Target          `json:"target"`
 	Cadence             cadence.Spec    `json:"cadence"`
 	Words               string          `json:"words"`  // the cadence in plain English
-	Parts               cadence.Parts   `json:"parts"`  // the same in pieces, for other languages
-	OsZone              bool            `json:"osZone"` // the cadence named no time zone: it follows the operating system's
+	Parts               cadence.Parts   `json:"parts"`  // the same in a structured form, for other languages
+	OsZone              bool            `json:"osZone"` // the cadence names no time zone and follows the operating system's
 	StartsAt            *time.Time      `json:"startsAt"`
 	EndsAt              *time.Time      `json:"endsAt"`
 	MaxRuns             *int64          `json:"maxRuns"`
@@ -38,18 +38,18 @@ type Schedule struct {
 	MaxRunMs            int64           `json:"maxRunMs"`
 	Placement           Placement       `json:"placement"`
 	Budget              Budget          `json:"budget"`
-	Revision            int64           `json:"revision"` // rises with each edit
+	Revision            int64           `json:"revision"` // incremented by each edit
 	NextRunAt           *time.Time      `json:"nextRunAt"`
 	LastRun             *Run            `json:"lastRun"`
-	RecentRuns          []RunMark       `json:"recentRuns"` // the last 20, oldest first
+	RecentRuns          []RunMark       `json:"recentRuns"` // the last 20 runs, oldest first
 	RunCount            int64           `json:"runCount"`
 	ConsecutiveFailures int             `json:"consecutiveFailures"`
-	Raw                 json.RawMessage `json:"raw,omitempty"` // of a schedule that needs a newer Helix
+	Raw                 json.RawMessage `json:"raw,omitempty"` // the stored form, if the schedule needs a newer Helix
 	CreatedAt           time.Time       `json:"createdAt"`
 	UpdatedAt           time.Time       `json:"updatedAt"`
 }
 
-// RunMark is one run in few words.
+// RunMark is a summary of one run.
 type RunMark struct {
 	RunID  uuid.UUID `json:"runId"`
 	At     time.Time `json:"at"`
@@ -65,7 +65,7 @@ type Target struct {
 	Input   json.RawMessage `json:"input,omitempty"` // default {}
 }
 
-// Retry says how failed runs are tried again: after min(base·2ⁿ, cap) seconds times a random
+// Retry is how failed runs are retried: after min(base·2ⁿ, cap) seconds times a random
 // factor from 0.5 to 1.
 type Retry struct {
 	Max      int   `json:"max"`
@@ -73,20 +73,20 @@ type Retry struct {
 	CapSecs  int64 `json:"capSecs"`
 }
 
-// Placement says which device fires.
+// Placement is the device that fires the schedule.
 type Placement struct {
 	HomeDeviceID *uuid.UUID `json:"homeDeviceId"`
-	Takeover     bool       `json:"takeover"` // another device may take over when the home is away
+	Takeover     bool       `json:"takeover"` // another device may take over when the home is offline
 	Here         bool       `json:"here"`     // this device is the home
 }
 
-// Budget bounds an agent's turns and cost.
+// Budget limits an agent's turns and cost.
 type Budget struct {
 	MaxTurns      int   `json:"maxTurns"`
 	MaxCostMicros int64 `json:"maxCostMicros"`
 }
 
-// CreateParams hold the fields of a schedule; what is left out has its default.
+// CreateParams contains the fields of a schedule. Omitted fields have their defaults.
 type CreateParams struct {
 	Name                string          `json:"name"` // 1..100
 	Description         string          `json:"description,omitempty"`
@@ -107,38 +107,38 @@ type CreateParams struct {
 	MaxRunMs            int64           `json:"maxRunMs,omitempty"`            // default 1800000
 	Placement           *Placement      `json:"placement,omitempty"`
 	Budget              *Budget         `json:"budget,omitempty"`
-	Paused              bool            `json:"paused,omitempty"` // made without being started
+	Paused              bool            `json:"paused,omitempty"` // created without being active
 }
 
-// UpdateParams change fields of a schedule. Patch holds those fields of create that change.
+// UpdateParams changes a schedule. Patch contains the fields of create to change.
 type UpdateParams struct {
 	ScheduleID       uuid.UUID       `json:"scheduleId"`
 	Patch            json.RawMessage `json:"patch"`
-	ExpectedRevision int64           `json:"expectedRevision,omitempty"` // another current revision is a conflict; 0: no check
+	ExpectedRevision int64           `json:"expectedRevision,omitempty"` // if it is not the current one, the error is a conflict; 0: no check
 }
 
-// ScheduleParams name a schedule.
+// ScheduleParams identifies a schedule.
 type ScheduleParams struct {
 	ScheduleID uuid.UUID `json:"scheduleId"`
 }
 
-// DeleteResult says when it was deleted; it can be restored for 30 days.
+// DeleteResult contains the time of deletion. The schedule can be restored for 30 days.
 type DeleteResult struct {
 	DeletedAt time.Time `json:"deletedAt"`
 }
 
-// ListParams filter the user's schedules.
+// ListParams filters the user's schedules.
 type ListParams struct {
 	Status string `json:"status,omitempty"`
 	Kind   string `json:"kind,omitempty"` // of the target
 	Query  string `json:"query,omitempty"`
-	// Deleted lists those that can be restored instead.
+	// Deleted lists the deleted schedules that can be restored instead.
 	Deleted bool `json:"deleted,omitempty"`
 	Limit   int  `json:"limit,omitempty"` // 1..100, default 50
 	Offset  int  `json:"offset,omitempty"`
 }
 
-// ListResult is one page: the system's own schedules last, else the newest first.
+// ListResult is one page, newest first; system schedules come last.
 type ListResult struct {
 	Schedules []Schedule `json:"schedules"`
 	Total     int        `json:"total"`
@@ -146,42 +146,42 @@ type ListResult struct {
 	Offset    int        `json:"offset"`
 }
 
-// PauseAllParams stop all schedules from firing.
+// PauseAllParams stops all schedules from firing.
 type PauseAllParams struct {
 	Until      *time.Time `json:"until,omitempty"` // default: until they are resumed
 	AllDevices bool       `json:"allDevices,omitempty"`
 }
 
-// PauseAllResult says how it stands.
+// PauseAllResult is the state afterwards.
 type PauseAllResult struct {
 	Paused bool       `json:"paused"`
 	Until  *time.Time `json:"until"`
 }
 
-// RunNowParams start a schedule's target now; its next time stays.
+// RunNowParams starts a schedule's target now. The next due time is not affected.
 type RunNowParams struct {
 	ScheduleID uuid.UUID       `json:"scheduleId"`
 	Input      json.RawMessage `json:"input,omitempty"` // default: the schedule's
 }
 
-// RunNowResult names the run and what it started.
+// RunNowResult identifies the run and the target's run.
 type RunNowResult struct {
 	RunID       uuid.UUID  `json:"runId"`
 	TargetRunID *uuid.UUID `json:"targetRunId"`
 }
 
-// PreviewParams ask when a cadence is due.
+// PreviewParams requests the due times of a cadence.
 type PreviewParams struct {
 	Cadence json.RawMessage `json:"cadence"`
 	Count   int             `json:"count,omitempty"` // 1..100, default 10
 	From    *time.Time      `json:"from,omitempty"`  // default now
 }
 
-// PreviewResult holds due times and what they mean in words.
+// PreviewResult contains due times and a description of the cadence.
 type PreviewResult struct {
 	Times       []PreviewTime `json:"times"`
 	Description string        `json:"description"`
-	Parts       cadence.Parts `json:"parts"` // of the description
+	Parts       cadence.Parts `json:"parts"` // structured description
 	Warnings    []string      `json:"warnings"`
 	Cadence     cadence.Spec  `json:"cadence"` // with the time zone filled in
 }
@@ -189,24 +189,24 @@ type PreviewResult struct {
 // PreviewTime is one due time.
 type PreviewTime struct {
 	At     time.Time `json:"at"`
-	Local  string    `json:"local"`          // wall clock in the zone of the cadence: 2006-01-02 15:04:05
+	Local  string    `json:"local"`          // wall clock time in the zone of the cadence: 2006-01-02 15:04:05
 	Offset string    `json:"offset"`         // from UTC, like +02:00
 	Note   string    `json:"note,omitempty"` // gap_shifted, overlap_first or overlap_both
 }
 
-// CalendarParams ask for a stretch of at most 62 days.
+// CalendarParams requests at most 62 days.
 type CalendarParams struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 }
 
-// CalendarResult holds what was and will be due.
+// CalendarResult contains past and future due times.
 type CalendarResult struct {
 	Items     []CalendarItem `json:"items"`
 	Truncated bool           `json:"truncated"`
 }
 
-// CalendarItem is one due time, or with Count several of one day.
+// CalendarItem is one due time or, with Count, several on one day.
 type CalendarItem struct {
 	ScheduleID uuid.UUID  `json:"scheduleId"`
 	At         time.Time  `json:"at"`
@@ -215,7 +215,7 @@ type CalendarItem struct {
 	Count      int        `json:"count,omitempty"`
 }
 
-// Run is one due time's course.
+// Run is one due time and what happened to it.
 type Run struct {
 	RunID         uuid.UUID  `json:"runId"`
 	ScheduleID    uuid.UUID  `json:"scheduleId"`
@@ -229,7 +229,7 @@ type Run struct {
 	TargetRunID   *uuid.UUID `json:"targetRunId"`
 	DeviceID      uuid.UUID  `json:"deviceId"`
 	ClaimedAt     *time.Time `json:"claimedAt"`
-	StartedAt     *time.Time `json:"startedAt"` // of a missed run: since when the computer slept
+	StartedAt     *time.Time `json:"startedAt"` // of a missed run: when the computer fell asleep
 	FinishedAt    *time.Time `json:"finishedAt"`
 	RetryAt       *time.Time `json:"retryAt,omitempty"` // when the next attempt is due
 	LateMs        int64      `json:"lateMs"`
@@ -238,18 +238,18 @@ type Run struct {
 	Notified      bool       `json:"notified"`
 	TurnCount     int        `json:"turnCount"`
 	CostMicros    int64      `json:"costMicros"`
-	MissedCount   *int       `json:"missedCount,omitempty"` // of a row that stands for several
+	MissedCount   *int       `json:"missedCount,omitempty"` // if the row stands for several missed runs
 	MissedMore    bool       `json:"missedMore,omitempty"`
 	LastMissedAt  *time.Time `json:"lastMissedAt,omitempty"`
 }
 
-// RunError says why a run failed.
+// RunError is the reason why a run failed.
 type RunError struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
-// RunsParams filter runs.
+// RunsParams filters runs.
 type RunsParams struct {
 	ScheduleID *uuid.UUID `json:"scheduleId,omitempty"`
 	Status     string     `json:"status,omitempty"`
@@ -265,12 +265,12 @@ type RunsResult struct {
 	NextCursor string `json:"nextCursor,omitempty"`
 }
 
-// RunParams name a run.
+// RunParams identifies a run.
 type RunParams struct {
 	RunID uuid.UUID `json:"runId"`
 }
 
-// RunOutputParams ask for what a run gave.
+// RunOutputParams requests the output of a run.
 type RunOutputParams struct {
 	RunID    uuid.UUID `json:"runId"`
 	MaxChars int       `json:"maxChars,omitempty"` // 200..8000, default 4000
@@ -281,10 +281,10 @@ type RunOutputResult struct {
 	Text       string `json:"text"`
 	Truncated  bool   `json:"truncated"`
 	TotalChars int    `json:"totalChars"`
-	IsError    bool   `json:"isError"` // the run gave nothing, and the text is why it failed
+	IsError    bool   `json:"isError"` // there is no output, and the text is the error
 }
 
-// StatusResult is the scheduler's state.
+// StatusResult is the status of the scheduler.
 type StatusResult struct {
 	Enabled     bool         `json:"enabled"`
 	PausedAll   bool         `json:"pausedAll"`
@@ -293,11 +293,11 @@ type StatusResult struct {
 	NextDue     *NextDue     `json:"nextDue"`
 	Clock       ClockStatus  `json:"clock"`
 	Leases      []Lease      `json:"leases"`
-	Targets     []TargetKind `json:"targets"`  // what schedules can start in this build
+	Targets     []TargetKind `json:"targets"`  // that schedules can start in this build
 	Timezone    string       `json:"timezone"` // of the operating system
 }
 
-// TargetKind is one kind of target. Unavailable ones say why.
+// TargetKind is one kind of target.
 type TargetKind struct {
 	Kind   string `json:"kind"`
 	Title  string `json:"title"`
@@ -311,7 +311,7 @@ type NextDue struct {
 	At         time.Time `json:"at"`
 }
 
-// LaneStatus counts what goes on in a lane.
+// LaneStatus counts the runs in a lane.
 type LaneStatus struct {
 	Lane     string `json:"lane"`
 	Running  int    `json:"running"`
@@ -324,7 +324,7 @@ type ClockStatus struct {
 	SkewMs int64 `json:"skewMs"`
 }
 
-// Lease is the right to fire a schedule with takeover.
+// Lease is the lease on a schedule with takeover.
 type Lease struct {
 	ScheduleID uuid.UUID `json:"scheduleId"`
 	DeviceID   uuid.UUID `json:"deviceId"`
@@ -334,7 +334,7 @@ type Lease struct {
 
 // Changed is the event schedules.changed.
 type Changed struct {
-	ScheduleID *uuid.UUID `json:"scheduleId"` // absent: all, such as a pause of everything
+	ScheduleID *uuid.UUID `json:"scheduleId"` // absent: all schedules, such as PauseAll
 	Change     string     `json:"change"`     // created, updated, deleted, restored, paused, resumed, fired, disabled, completed
 }
 
@@ -358,17 +358,17 @@ type Notification struct {
 	At         time.Time  `json:"at"`
 }
 
-// NoticesResult holds the notices that no client has taken yet.
+// NoticesResult contains the notifications that no client has taken yet.
 type NoticesResult struct {
 	Notices []Notification `json:"notices"`
 }
 
-// TakeNoticesParams say which notices were shown.
+// TakeNoticesParams lists notifications that were shown.
 type TakeNoticesParams struct {
 	NoticeIDs []uuid.UUID `json:"noticeIds"`
 }
 
-// Template is a schedule that Helix offers and does not start by itself.
+// Template is a schedule that Helix offers and that is not active by default.
 type Template struct {
 	Key         string        `json:"key"`
 	Name        string        `json:"name"`

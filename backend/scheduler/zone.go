@@ -12,8 +12,7 @@ import (
 	"helix/backend/scheduler/cadence"
 )
 
-// SystemZone is the IANA name of the operating system's time zone; UTC where none
-// is set.
+// SystemZone returns the IANA name of the operating system's time zone, or UTC if none is set.
 func SystemZone() string {
 	if name := strings.TrimPrefix(os.Getenv("TZ"), ":"); name != "" {
 		if _, err := cadence.Zone(name); err == nil {
@@ -42,8 +41,7 @@ func SystemZone() string {
 	return "UTC"
 }
 
-// zonePrint is a fingerprint of a zone's clock changes from 2000 to 2050: it differs when the
-// zone data has changed.
+// zonePrint returns a fingerprint of a zone's clock changes from 2000 to 2050, to detect new zone data.
 func zonePrint(name string) string {
 	if name == "" || name == "UTC" {
 		return "UTC"

@@ -18,34 +18,34 @@ import (
 	"helix/backend/jcs"
 )
 
-// Limits of one check. A unit of work is about 20 ns, so that a check takes no more than about
-// 100 ms, or what is needed to go through a large value a few times.
+// Limits of one check. A unit of work is about 20 ns, so a check takes no more than about 100 ms,
+// or the time to traverse a large value a few times.
 const (
 	maxWork       = 4_000_000
-	workPerNode   = 24      // of the value, on top of maxWork
-	lookEvery     = 1 << 16 // units between two looks at the context
-	maxFrames     = 4_000   // schemas inside schemas, and values inside values
+	workPerNode   = 24      // per node of the value, in addition to maxWork
+	lookEvery     = 1 << 16 // units between two checks of the context
+	maxFrames     = 4_000   // nested schemas and nested values
 	maxValueDepth = 1_000
 )
 
 // checker is one check of one value.
 type checker struct {
 	s     *Schema
-	ctx   context.Context // it lives as long as one call
+	ctx   context.Context // lives as long as one call
 	left  int             // units of work
-	look  int             // when left is below it, look at ctx
+	look  int             // check ctx when left falls below it
 	found []mismatch
 }
 
-// mismatch is a finding whose sentence is not written yet: most of them are dropped, since
-// another branch of the schema fits.
+// mismatch is a finding whose message has not been written yet: most of them are dropped, since
+// another branch of the schema matches.
 type mismatch struct {
 	at      *frame
 	keyword string
 	message func() string
 }
 
-// stop leaves a check that cannot go on.
+// stop is panicked to abort a check.
 type stop struct{ err error }
 
 func (c *checker) spend(n int) {
@@ -62,14 +62,14 @@ func (c *checker) spend(n int) {
 }
 
 // Check checks a value whose numbers are json.Number. The error is Invalid with Findings as
-// details; Limit when the check would take too much work; and that of the context when it
-// ends. Whether a check needs too much work depends on the schema and the value alone.
+// details; Limit if the check would need too much work; and the context's error when it ends.
+// Whether a check needs too much work depends only on the schema and the value.
 func (s *Schema) Check(ctx context.Context, v any) error {
 	_, err := s.check(ctx, v)
 	return err
 }
 
-// check gives what is left of the work too.
+// check is Check that also returns how much of the work is left.
 func (s *Schema) check(ctx context.Context, v any) (left int, err error) {
 	c, err := s.checker(ctx, v)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Schema) check(ctx context.Context, v any) (left int, err error) {
 	return c.left, c.mismatches()
 }
 
-// checker looks at all of v once: what a check may cost depends on its size.
+// checker traverses v once, because the work allowed for a check depends on its size.
 func (s *Schema) checker(ctx context.Context, v any) (*checker, error) {
 	size, err := measure(v, 0)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Schema) checker(ctx context.Context, v any) (*checker, error) {
 	return c, nil
 }
 
-// guard runs fn and gives the error that stopped it.
+// guard runs fn and returns the error that stopped it.
 func (c *checker) guard(fn func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -121,7 +121,7 @@ type badNumber struct {
 
 func (b *badNumber) Error() string { return b.number }
 
-// measure counts the nodes of a value, and stops at what cannot be checked.
+// measure counts the nodes of a value, and stops at one that cannot be checked.
 func measure(v any, depth int) (n int, err error) {
 	if depth > maxValueDepth {
 		return 0, fault.Limitf("The value is nested more than %d levels deep.", maxValueDepth)
@@ -162,12 +162,12 @@ func measure(v any, depth int) (n int, err error) {
 	return n, nil
 }
 
-// frame is one schema applied to one value. The frames above tell the path to the value, the
+// frame is one schema applied to one value. The enclosing frames determine the path to the value,
 // cycles among references, and the dynamic scope.
 type frame struct {
 	schema *jsonschema.Schema
 	up     *frame
-	same   bool // the value is that of up
+	same   bool // the value is the same as that of up
 	name   string
 	index  int
 	depth  int
@@ -200,8 +200,8 @@ func (f *frame) path() string {
 	return pointer(parts)
 }
 
-// rest is what a schema and those inside it did not look at: the library's way to decide
-// unevaluatedProperties and unevaluatedItems.
+// rest is the part of a value that a schema and its subschemas did not evaluate; as in the library,
+// it decides unevaluatedProperties and unevaluatedItems.
 type rest struct {
 	props map[string]struct{}
 	items map[int]struct{}
@@ -242,7 +242,7 @@ func (c *checker) restOf(v any, s *jsonschema.Schema, needed bool) rest {
 	return r
 }
 
-// keep leaves in r what is in other too.
+// keep removes from r everything that is not in other.
 func (c *checker) keep(r *rest, other rest) {
 	c.spend(len(r.props) + len(r.items))
 	maps.DeleteFunc(r.props, func(k string, _ struct{}) bool { _, ok := other.props[k]; return !ok })
@@ -254,7 +254,7 @@ type evaluation struct {
 	c     *checker
 	f     *frame
 	s     *jsonschema.Schema
-	quiet bool // only the verdict counts
+	quiet bool // only the verdict matters
 	bad   bool
 	rest  rest
 }
@@ -281,7 +281,7 @@ func (e *evaluation) child(f *frame, v any) {
 	}
 }
 
-// also applies a schema to the same value. It does not change the verdict.
+// also applies a schema to the same value without changing the verdict.
 func (e *evaluation) also(s *jsonschema.Schema, v any, quiet bool) bool {
 	r, ok := e.c.eval(e.f.here(s), v, e.quiet || quiet, !e.rest.empty())
 	if ok {
@@ -296,10 +296,10 @@ func (e *evaluation) must(s *jsonschema.Schema, v any) {
 	}
 }
 
-// over reports that the verdict is known and nothing more is asked.
+// over reports that the verdict is known and nothing else is needed.
 func (e *evaluation) over() bool { return e.quiet && e.bad }
 
-// eval applies f's schema to v. What it gives is of use when the schema fits.
+// eval applies f's schema to v. The rest it returns is valid only if the schema matches.
 func (c *checker) eval(f *frame, v any, quiet, needed bool) (rest, bool) {
 	c.spend(6)
 	s := f.schema
@@ -353,7 +353,7 @@ func (c *checker) eval(f *frame, v any, quiet, needed bool) (rest, bool) {
 	return e.rest, !e.bad
 }
 
-// general checks the keywords for values of any type; the first that does not fit decides.
+// general checks the keywords for values of any type; the first mismatch decides.
 func (e *evaluation) general(v any) {
 	s := e.s
 	t := typeOf(v)
@@ -610,7 +610,7 @@ func (e *evaluation) number(v any) {
 		e.failf("exclusiveMaximum", "must be less than %s", decimal(s.ExclusiveMaximum))
 	}
 	if s.MultipleOf != nil && s.MultipleOf.Sign() != 0 {
-		// x/m is whole when x's numerator × m's denominator divides by the other two.
+		// x/m is an integer if x's numerator × m's denominator is divisible by the other two.
 		a, b := new(big.Int).Mul(x.Num(), s.MultipleOf.Denom()), new(big.Int).Mul(x.Denom(), s.MultipleOf.Num())
 		e.c.spend(4 + a.BitLen()*b.BitLen()/100_000)
 		if a.Rem(a, b).Sign() != 0 {
@@ -663,7 +663,7 @@ func (e *evaluation) combine(v any) {
 		for _, sub := range s.AnyOf {
 			if e.also(sub, v, false) {
 				matched = true
-				if e.rest.empty() { // else each must say what it looked at
+				if e.rest.empty() { // else each must report what it evaluated
 					break
 				}
 			}
@@ -718,7 +718,7 @@ func (e *evaluation) unevaluated(v any) {
 	}
 }
 
-// mismatches writes the findings.
+// mismatches writes the messages of the findings.
 func (c *checker) mismatches() error {
 	if len(c.found) == 0 {
 		return nil
@@ -730,7 +730,7 @@ func (c *checker) mismatches() error {
 	return fault.Invalidf("%s: %s", pathOr(out[0].Path, "the value"), out[0].Message).WithDetails(Findings{out})
 }
 
-// sortedKeys makes the order of findings, and the work, the same each time.
+// sortedKeys makes the order of findings, and the work, deterministic.
 func sortedKeys[K cmp.Ordered, V any](c *checker, m map[K]V) []K {
 	if len(m) == 0 {
 		return nil

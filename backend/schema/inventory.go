@@ -12,25 +12,25 @@ import (
 	"helix/backend/jcs"
 )
 
-// inventory lists the subschemas of a document before the library sees it, so that what its
-// compilation costs is bounded. The library's own tables grow with the square of some of these.
+// inventory lists the subschemas of a document before the library sees it, to limit the cost of its
+// compilation: some tables of the library grow quadratically.
 type inventory struct {
 	schemas map[string]map[string]any // by JSON pointer; nil for true and false
-	targets []string                  // JSON pointers that references lead to
-	places  int                       // bytes of all pointers
+	targets []string                  // JSON pointers that references point to
+	places  int                       // total bytes of all pointers
 	ids     int
 	dynamic bool
-	leaving string // place of the first reference that leaves the document
+	leaving string // position of the first reference to another document
 }
 
-// Keywords that hold subschemas.
+// Keywords that contain subschemas.
 var (
 	holdsOne  = []string{"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 	holdsList = []string{"allOf", "anyOf", "items", "oneOf", "prefixItems"}
 	holdsMap  = []string{"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
 
-// take lists v and the schemas below it. base is the pointer to the resource around it.
+// take adds v and the schemas below it. base is the pointer to the enclosing resource.
 func (in *inventory) take(v any, path, base string) error {
 	m, ok := v.(map[string]any)
 	if _, isBool := v.(bool); !ok && !isBool {
@@ -86,9 +86,9 @@ func (in *inventory) take(v any, path, base string) error {
 	return nil
 }
 
-// references lists what references lead to in places that hold no schema by their keyword.
+// references adds the targets of references that are not schemas by their keyword.
 func (in *inventory) references(doc any) error {
-	for i := 0; i < len(in.targets); i++ { // it grows
+	for i := 0; i < len(in.targets); i++ { // the list grows
 		to := in.targets[i]
 		if _, known := in.schemas[to]; known {
 			continue
@@ -131,7 +131,7 @@ func lookup(v any, place string) (any, bool) {
 	return v, true
 }
 
-// prepare walks what the library compiled and sets up what a check needs beside it.
+// prepare traverses what the library compiled and computes what a check needs in addition.
 func (s *Schema) prepare(c *jsonschema.Compiler, in *inventory) error {
 	seen := map[*jsonschema.Schema]bool{}
 	todo := []*jsonschema.Schema{s.root}
@@ -184,7 +184,7 @@ func (s *Schema) prepare(c *jsonschema.Compiler, in *inventory) error {
 	return nil
 }
 
-// dynamicAnchors compiles the schemas that only a dynamic reference reaches.
+// dynamicAnchors compiles the schemas that can only be reached by a dynamic reference.
 func dynamicAnchors(c *jsonschema.Compiler, in *inventory) ([]*jsonschema.Schema, error) {
 	var out []*jsonschema.Schema
 	for place, m := range in.schemas {
@@ -199,8 +199,8 @@ func dynamicAnchors(c *jsonschema.Compiler, in *inventory) ([]*jsonschema.Schema
 	return out, nil
 }
 
-// addScope finds the resource that a schema belongs to: the nearest schema around it with its
-// own $id, or the whole.
+// addScope determines the resource that a schema belongs to: the nearest enclosing schema with its
+// own $id, or the whole document.
 func (s *Schema) addScope(c *jsonschema.Compiler, in *inventory, at *jsonschema.Schema) error {
 	place := fragment(at.Location)
 	for place != "" {
@@ -230,7 +230,7 @@ func (s *Schema) scopeOf(root *jsonschema.Schema) *scope {
 	return sc
 }
 
-// fragment is the JSON pointer in a location that the library gives.
+// fragment returns the JSON pointer in a location of the library.
 func fragment(location string) string {
 	_, f, _ := strings.Cut(location, "#")
 	if p, err := url.PathUnescape(f); err == nil {
@@ -247,7 +247,7 @@ func escapeFragment(place string) string {
 	return strings.Join(parts, "/")
 }
 
-// children lists the schemas that a schema holds or refers to.
+// children returns the schemas that a schema contains or refers to.
 func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := sameValue(s)
 	out = append(out, s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems)
@@ -265,7 +265,7 @@ func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	return slices.DeleteFunc(out, func(s *jsonschema.Schema) bool { return s == nil })
 }
 
-// sameValue lists the subschemas that apply to the same value, in a fixed order; some are nil.
+// sameValue returns the subschemas that apply to the same value, in a fixed order; some are nil.
 func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := []*jsonschema.Schema{s.Ref, s.RecursiveRef}
 	if s.DynamicRef != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Limits of patterns. Go's own would let one pattern of a few bytes become a program of more
-// than a hundred megabytes.
+// Limits of patterns. Without them, a pattern of a few bytes could become a program of more than a
+// hundred megabytes.
 const (
 	maxPatternBytes  = 4 << 10
 	maxProgram       = 10_000 // instructions of one pattern
 	maxPrograms      = 50_000 // of all patterns in a schema
 	maxPatternEffort = 32 << 10
-	classEffort      = 1000 // a Unicode class or a folded range is as long as so many bytes
+	classEffort      = 1000 // a Unicode class or a folded range counts as this many bytes
 )
 
 var (
@@ -27,7 +27,7 @@ var (
 	errPatterns    = errors.New("the patterns of the schema are too large together")
 )
 
-// pattern is a regular expression whose running time is known: at most size steps for a rune.
+// pattern is a regular expression with a known running time: at most size steps per rune.
 type pattern struct {
 	*regexp.Regexp
 	size int
@@ -65,7 +65,7 @@ func (ps *patterns) compile(text string) (jsonschema.Regexp, error) {
 	return p, nil
 }
 
-// parsePattern gives the size of a pattern's program without making it.
+// parsePattern returns the size of a pattern's program without compiling it.
 func parsePattern(text string) (size int, err error) {
 	if len(text) > maxPatternBytes || effort(text) > maxPatternEffort {
 		return 0, errPatternSize
@@ -84,7 +84,7 @@ func parsePattern(text string) (size int, err error) {
 	return size, nil
 }
 
-// effort is what parsing a pattern costs, in bytes of plain text.
+// effort returns the cost of parsing a pattern, in bytes of plain text.
 func effort(text string) int {
 	n := len(text) + classEffort*(strings.Count(text, `\p`)+strings.Count(text, `\P`))
 	if strings.Contains(text, "(?") {
@@ -93,7 +93,8 @@ func effort(text string) int {
 	return n
 }
 
-// programSize bounds the number of instructions of a parsed pattern before it is compiled.
+// programSize returns an upper bound of the number of instructions of a parsed pattern before it is
+// compiled.
 func programSize(re *syntax.Regexp) int {
 	n := 1
 	for _, sub := range re.Sub {
@@ -110,7 +111,7 @@ func programSize(re *syntax.Regexp) int {
 	return min(n, maxProgram+1)
 }
 
-// match counts the work of a match, and stops a long one when the work is used up.
+// match counts the work of a match, and stops when the work is used up.
 func (c *checker) match(p *pattern, s string) bool {
 	perRune := 1 + p.size
 	if len(s)*perRune <= lookEvery {
@@ -120,13 +121,13 @@ func (c *checker) match(p *pattern, s string) bool {
 	c.spend(20)
 	r := &countedReader{s: s, c: c, cost: perRune}
 	ok := p.MatchReader(r)
-	c.look = c.left // the text may have been left for either reason
+	c.look = c.left // reading may have stopped for either reason
 	c.spend(r.spent + 1)
 	return ok
 }
 
-// countedReader ends early when the check that reads from it has no work left. It must not
-// panic: a regular expression would keep its machine.
+// countedReader ends early when the check has no work left. It must not panic, because the regular
+// expression would not release its machine.
 type countedReader struct {
 	s     string
 	c     *checker

@@ -15,7 +15,7 @@ import (
 	"helix/backend/jcs"
 )
 
-// maker makes random schemas and values in which most keywords meet what they apply to.
+// maker generates random schemas and values in which most keywords apply to something.
 type maker struct{ *rand.Rand }
 
 func (m maker) pick(list ...string) string { return list[m.IntN(len(list))] }
@@ -82,7 +82,7 @@ func (m maker) named(fn func() any) map[string]any {
 	return out
 }
 
-// schema makes a schema for a draft: 7, 2019 or 2020.
+// schema returns a schema for a draft: 7, 2019 or 2020.
 func (m maker) schema(draft, depth int) any {
 	if m.IntN(12) == 0 {
 		return m.IntN(3) > 0
@@ -165,7 +165,7 @@ func (m maker) schema(draft, depth int) any {
 
 func (m maker) pickAny(list ...any) any { return list[m.IntN(len(list))] }
 
-// document makes a whole schema with the definitions that references in it name.
+// document returns a complete schema with the definitions that its references need.
 func (m maker) document() map[string]any {
 	draft := []int{7, 2019, 2020}[m.IntN(3)]
 	var s map[string]any
@@ -190,7 +190,7 @@ func (m maker) document() map[string]any {
 	return s
 }
 
-// peer is the schema compiled by the library; nil when it cannot be used.
+// peer returns the schema compiled by the library; nil if it cannot be used.
 func peer(raw []byte) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -215,7 +215,7 @@ func encode(t testing.TB, v any) []byte {
 	return b
 }
 
-// cases is how many seeded cases a generated test runs.
+// cases returns the number of seeded cases of a generated test.
 func cases(few, many int) int {
 	if os.Getenv("HELIX_LONG") == "1" {
 		return many
@@ -243,7 +243,7 @@ func TestVerdictsEqualThoseOfTheLibrary(t *testing.T) {
 			want := other.Validate(v) == nil
 			got := s.Check(t.Context(), v)
 			if (got == nil) != want && bytes.Contains(raw, []byte("propertyNames")) && (bytes.Contains(raw, []byte("$recursiveRef")) || bytes.Contains(raw, []byte("$dynamicRef"))) {
-				continue // at the names of members the library forgets the schemas that lead there
+				continue // at member names, the library drops the schemas that lead there
 			}
 			if (got == nil) != want || got != nil && !fault.Is(got, fault.Invalid) {
 				t.Fatalf("seed %d: %s\nvalue %s\ngave %v, by the library it fits: %v", seed, raw, encode(t, v), got, want)
@@ -268,8 +268,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// FuzzCheck looks for schemas and values that end the process, and for verdicts that differ
-// from the library's where that can answer.
+// FuzzCheck looks for schemas and values that crash the process, and for verdicts that differ from
+// the library's where the library can decide.
 func FuzzCheck(f *testing.F) {
 	for seed := range uint64(40) {
 		m := maker{rand.New(rand.NewPCG(seed, 2))}

@@ -1,10 +1,10 @@
-// Package schema checks JSON values against JSON Schema (draft-04 to 2020-12) with bounded
-// work: neither a schema nor a value from outside can make a check, or the compilation of a
-// schema, run for long, take much memory or end the process. It is the only package that works
-// with JSON Schema; anyone above may import it.
+// Package schema validates JSON values against JSON Schema (draft-04 to 2020-12) with bounded work:
+// neither a schema nor a value from outside can make a check, or the compilation of a schema, run
+// for long, use much memory or crash the process. It is the only package that uses a JSON Schema
+// library; any package above may import it.
 //
-// Compilation is that of santhosh-tekuri/jsonschema. Checking is not: its validator cannot be
-// stopped, does not count, and dereferences nil for large exponents. Verdicts are equal.
+// It compiles schemas with santhosh-tekuri/jsonschema, but does not use its validator, which cannot
+// be stopped or limited, and dereferences nil for large exponents. The verdicts are the same.
 package schema
 
 import (
@@ -30,18 +30,18 @@ const (
 	MaxValues    = 20_000 // JSON values in its text
 	MaxFindings  = 20
 	maxSchemas   = 2_000   // subschemas: the time of compilation grows with their square
-	maxPlaces    = 1 << 20 // bytes of the JSON pointers to all subschemas, which the library keeps
-	maxResources = 100     // each $id, and each reference into a place that holds no schema: the library copies its tables for it
+	maxPlaces    = 1 << 20 // bytes of the JSON pointers to all subschemas, which the library stores
+	maxResources = 100     // each $id, and each reference to a non-schema keyword: the library copies its tables for it
 )
 
-// Finding is one place where a value does not match a schema.
+// Finding is one mismatch between a value and a schema.
 type Finding struct {
-	Path    string `json:"path"` // JSON pointer into the value, "" for the whole
+	Path    string `json:"path"` // JSON pointer into the value; "" for the whole value
 	Keyword string `json:"keyword"`
 	Message string `json:"message"`
 }
 
-// Findings are the details of an error about a value that does not match.
+// Findings is the details of an error about a value that does not match.
 type Findings struct {
 	Errors []Finding `json:"errors"` // at most 20
 }
@@ -56,10 +56,10 @@ type Schema struct {
 	root    *jsonschema.Schema
 	rules   map[*jsonschema.Schema][]rule // of patternProperties, in a fixed order
 	values  map[any]valueSet              // by *jsonschema.Enum, and by the pointer to a const
-	scopes  map[*jsonschema.Schema]*scope // only when the schema has dynamic references
+	scopes  map[*jsonschema.Schema]*scope // only if the schema has dynamic references
 	secrets map[*jsonschema.Schema]bool
 
-	defaults bool // some schema has one
+	defaults bool // some schema has a default
 }
 
 // rule is one pattern of patternProperties.
@@ -68,13 +68,13 @@ type rule struct {
 	schema  *jsonschema.Schema
 }
 
-// valueSet is what enum or const allows.
+// valueSet is the set of values that enum or const allows.
 type valueSet struct {
 	keys  map[string]struct{}
 	types jsonschema.Types
 }
 
-// scope is a resource of the schema, which dynamic references look into.
+// scope is a resource of the schema, in which dynamic references are resolved.
 type scope struct {
 	root    *jsonschema.Schema
 	anchors map[string]*jsonschema.Schema // $dynamicAnchor
@@ -89,9 +89,9 @@ func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// Compile reads a schema; $schema chooses the draft, by default 2020-12. References lead to
-// places inside the schema only, and patterns have linear running time (RE2). The error is
-// Invalid, or Limit for a schema that is too large, with Problem as details.
+// Compile compiles a schema; $schema selects the draft, by default 2020-12. References must be
+// within the schema, and patterns have linear running time (RE2). The error is Invalid, or Limit
+// for a schema that is too large, with Problem as details.
 func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > MaxBytes {
 		return nil, limit("", "The schema has %d bytes; %d are allowed.", len(raw), MaxBytes)
@@ -149,8 +149,8 @@ func limit(path, format string, args ...any) error {
 	return fault.Limitf(format, args...).WithDetails(Problem{path})
 }
 
-// CheckJSON compiles a schema and checks a JSON text against it. The list holds what does not
-// match; an error is about the schema, the text or the work.
+// CheckJSON compiles a schema and checks a JSON text against it. It returns the mismatches; an
+// error is about the schema, the text or the work.
 func CheckJSON(ctx context.Context, raw, value json.RawMessage) ([]Finding, error) {
 	s, err := Compile(raw)
 	if err != nil {
@@ -163,7 +163,7 @@ func CheckJSON(ctx context.Context, raw, value json.RawMessage) ([]Finding, erro
 	return Mismatches(s.Check(ctx, v))
 }
 
-// Mismatches takes the findings out of an error of Check; another error stays one.
+// Mismatches extracts the findings from an error of Check, and returns other errors unchanged.
 func Mismatches(err error) ([]Finding, error) {
 	if err == nil {
 		return nil, nil
@@ -174,9 +174,9 @@ func Mismatches(err error) ([]Finding, error) {
 	return nil, err
 }
 
-// Cache keeps compiled schemas, and the errors of those that cannot be used, by their text.
-// The zero value is ready. It has two generations: what was not asked for while the younger
-// one filled up goes.
+// Cache stores compiled schemas, and the errors of invalid ones, by their text. The zero value is
+// ready for use. It has two generations: entries that were not used while the younger one filled up
+// are dropped.
 type Cache struct {
 	mu         sync.Mutex
 	young, old map[string]cached
@@ -190,10 +190,10 @@ type cached struct {
 
 const (
 	maxCached      = 128
-	maxCachedBytes = 1 << 20 // of text; compiled it is larger
+	maxCachedBytes = 1 << 20 // of text; compiled, it is larger
 )
 
-// Compile is Compile with memory.
+// Compile is Compile with the cache.
 func (c *Cache) Compile(raw []byte) (*Schema, error) {
 	key := string(raw)
 	c.mu.Lock()
@@ -223,7 +223,7 @@ func (c *Cache) put(key string, v cached) {
 	c.bytes += len(key)
 }
 
-// explain turns the library's error into a sentence with the place in the schema.
+// explain converts the library's error to a message with the position in the schema.
 func (in *inventory) explain(err error) error {
 	var load *jsonschema.LoadURLError
 	var rx *jsonschema.InvalidRegexError
@@ -279,7 +279,7 @@ func pointer(parts []string) string {
 	return b.String()
 }
 
-// shorten cuts a text that may hold parts of a schema or value.
+// shorten truncates a text that may contain parts of a schema or value.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -106,7 +106,7 @@ func TestSchemasThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// hostile makes one case of each class that made checks long, large or deadly.
+// hostile generates one case of each class that made checks long, large or fatal.
 var hostile = map[string]func(m maker) (schema, value string){
 	"numbers": func(m maker) (string, string) {
 		k := m.pick(`"minimum":0`, `"maximum":1`, `"exclusiveMinimum":0`, `"multipleOf":3`, `"multipleOf":1e-300`, `"enum":[1,2]`, `"const":1`, `"type":"integer"`, `"uniqueItems":true`)
@@ -188,7 +188,7 @@ var hostile = map[string]func(m maker) (schema, value string){
 	},
 }
 
-// bomb is a schema in which each of n levels names the next one twice.
+// bomb returns a schema in which each of n levels refers to the next one twice.
 func (m maker) bomb(n int) string {
 	s := m.pick(`{"type":"object"}`, `{"minLength":1}`, `{"pattern":"a*b*c*"}`)
 	for range n {
@@ -222,7 +222,7 @@ func (m maker) nest(open string, n int) string {
 	return strings.Repeat(open, n) + "1" + strings.Repeat(end, n)
 }
 
-// No schema and no value make a check cost more than its limit, or end the process.
+// No schema and no value can make a check cost more than its limit, or crash the process.
 func TestHostileSchemasEndWithinTheirWork(t *testing.T) {
 	t.Parallel()
 	for name, make := range hostile {
@@ -279,7 +279,7 @@ func TestEqualNumbersAreEqual(t *testing.T) {
 	}
 }
 
-// ending is a context that is canceled when it was asked a number of times.
+// ending is a context that is canceled after it has been checked a number of times.
 type ending struct {
 	context.Context
 	asked, most int
@@ -358,7 +358,7 @@ func TestCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-// BenchmarkUnit measures what a unit of work takes; the limits say 20 ns.
+// BenchmarkUnit measures a unit of work; the limits assume 20 ns.
 func BenchmarkUnit(b *testing.B) {
 	if os.Getenv("HELIX_LONG") == "" {
 		b.Skip("set HELIX_LONG=1")

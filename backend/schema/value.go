@@ -45,8 +45,8 @@ func typeOf(v any) jsonschema.Types {
 	return numberType
 }
 
-// numberText is a number as JSON writes it. Go's own numbers occur where a program builds a
-// value.
+// numberText returns a number as JSON writes it. Go's own number types occur where a program built
+// the value.
 func numberText(v any) (string, bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -58,7 +58,7 @@ func numberText(v any) (string, bool) {
 	return "", false
 }
 
-// canonicalNumber writes a number in the one form digits, e, exponent that equal numbers share.
+// canonicalNumber returns the digits and exponent that all texts of the same number share.
 func canonicalNumber(text string) (digits string, exponent int) {
 	sign := ""
 	if rest, ok := strings.CutPrefix(text, "-"); ok {
@@ -83,7 +83,7 @@ func isInteger(text string) bool {
 	return exponent >= 0
 }
 
-// rational is the value of a number within the limits.
+// rational returns the value of a number within the limits.
 func (c *checker) rational(text string) (*big.Rat, bool) {
 	if !jcs.NumberFits(text) {
 		return nil, false
@@ -94,13 +94,13 @@ func (c *checker) rational(text string) (*big.Rat, bool) {
 		size = len(digits) + max(exponent, -exponent)
 	}
 	c.spend(8 + size*size/1000)
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil { // almost every number
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil { // the common case
 		return new(big.Rat).SetInt64(n), true
 	}
 	return new(big.Rat).SetString(text)
 }
 
-// decimal writes a limit of a schema for people.
+// decimal formats a limit of a schema for people.
 func decimal(r *big.Rat) string {
 	if r.IsInt() {
 		return shorten(r.Num().String(), 60)
@@ -113,7 +113,7 @@ func decimal(r *big.Rat) string {
 	return shorten(r.FloatString(digits), 60)
 }
 
-// key appends a text that equal values share and different values do not.
+// key appends a text that is the same for equal values and different for others.
 func (c *checker) key(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -147,7 +147,7 @@ func (c *checker) key(dst []byte, v any) []byte {
 	return strconv.AppendInt(append(append(append(dst, '#'), digits...), 'e'), int64(exponent), 10)
 }
 
-// newValueSet prepares what enum or const allows. Its numbers are within the limits.
+// newValueSet prepares the values that enum or const allows. Its numbers are within the limits.
 func newValueSet(list []any) valueSet {
 	c := &checker{left: int(^uint(0) >> 1)}
 	set := valueSet{keys: make(map[string]struct{}, len(list))}
@@ -158,7 +158,7 @@ func newValueSet(list []any) valueSet {
 	return set
 }
 
-// in reports whether v is in a set, whatever the size of the set.
+// in reports whether v is in a set. The cost does not depend on the size of the set.
 func (c *checker) in(set valueSet, t jsonschema.Types, v any) bool {
 	c.spend(2)
 	if set.types&t == 0 {
@@ -168,7 +168,7 @@ func (c *checker) in(set valueSet, t jsonschema.Types, v any) bool {
 	return ok
 }
 
-// display writes values of a schema for people.
+// display formats values of a schema for people.
 func display(list []any) string {
 	var b strings.Builder
 	for i, v := range list {

@@ -6,10 +6,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxRefs is how many references in a row are followed for defaults and secrets.
+// maxRefs is how many consecutive references are followed for defaults and secrets.
 const maxRefs = 64
 
-// FillDefaults sets absent members of objects in v that have a default, following properties,
+// FillDefaults sets missing members of objects in v that have a default, following properties,
 // items, allOf and references, and reports whether it set any. It changes v in place.
 func (s *Schema) FillDefaults(ctx context.Context, v any) (changed bool, err error) {
 	if !s.defaults {
@@ -72,7 +72,7 @@ func (c *checker) clone(v any) any {
 	return v
 }
 
-// itemSchemas lists the schemas for an item by its place.
+// itemSchemas returns the schemas for an item by its index.
 func itemSchemas(s *jsonschema.Schema, i int) []*jsonschema.Schema {
 	if i < len(s.PrefixItems) {
 		return s.PrefixItems[i : i+1]
@@ -100,13 +100,13 @@ func isSecret(m map[string]any) bool {
 	return secret || m["format"] == "password"
 }
 
-// HasSecrets reports whether some value that the schema describes is marked as secret, with
-// the format password or x-secret.
+// HasSecrets reports whether any value that the schema describes is marked as secret, with the
+// format password or x-secret.
 func (s *Schema) HasSecrets() bool { return len(s.secrets) > 0 }
 
-// Redact puts mask in the place of each secret, in all branches of the schema whether they
-// apply or not, and gives the texts that were there. It changes v in place. When that needs
-// too much work, all of v is taken as secret.
+// Redact replaces each secret by mask, in all branches of the schema whether they apply or not, and
+// returns the replaced texts. It changes v in place. If that needs too much work, all of v is
+// treated as secret.
 func (s *Schema) Redact(v any, mask string) (any, []string) {
 	if !s.HasSecrets() {
 		return v, nil

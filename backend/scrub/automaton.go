@@ -19,20 +19,20 @@ type automaton struct {
 type state struct {
 	child, sibling int32
 	fail           int32
-	output         int32 // the nearest state on the chain of failures that ends a pattern, or 0
+	output         int32 // the nearest state on the chain of failure links that ends a pattern, or 0
 	pattern        int32 // the pattern that ends here, or -1
 	row            int32 // in rows, or -1
 	depth          int32
 	char           byte
 }
 
-// gram is the least length of a pattern.
+// gram is the minimum length of a pattern.
 const gram = 3
 
 func gramOf(a, b, c byte) uint32 { return uint32(a&63)<<12 | uint32(b&63)<<6 | uint32(c&63) }
 
 // newAutomaton builds the automaton of patterns, none of which is shorter than gram. Of equal
-// patterns the first one is found.
+// patterns, the first one is reported.
 func newAutomaton(patterns []string) *automaton {
 	a := &automaton{states: []state{{pattern: -1}}, lengths: make([]int32, len(patterns))}
 	order := make([]int, len(patterns))
@@ -71,7 +71,7 @@ func newAutomaton(patterns []string) *automaton {
 	return a
 }
 
-// link sets failures and outputs, breadth first.
+// link sets failure and output links, breadth first.
 func (a *automaton) link() {
 	queue := make([]int32, 1, len(a.states))
 	for i := 0; i < len(queue); i++ {
@@ -119,9 +119,9 @@ func (a *automaton) step(n int32, c byte) int32 {
 	}
 }
 
-// scan is how far a text was read.
+// scan is the position and state of a search.
 type scan struct {
-	at    int   // the next byte
+	at    int   // the next byte to read
 	entry int   // where the automaton was entered, if inside
 	state int32 // of the automaton
 	inner bool  // at is inside what may be a pattern
@@ -135,8 +135,8 @@ func (s *scan) start() int {
 	return s.at
 }
 
-// find reads text from s.at up to limit and reports each pattern that ends there, in order of ends,
-// the longer of two first. The time is linear in the text and the number of reports.
+// find reads text from s.at up to limit and reports each pattern that ends there, ordered by end,
+// the longer of two first. The time is linear in the length of the text and the number of reports.
 func (a *automaton) find(text []byte, s *scan, limit int, report func(start, end, index int)) {
 	for {
 		if !s.inner {
@@ -165,7 +165,7 @@ func (a *automaton) find(text []byte, s *scan, limit int, report func(start, end
 				index := a.states[o].pattern
 				report(s.at-int(a.lengths[index]), s.at, int(index))
 			}
-			// Nothing of gram bytes or more is in progress: back to the bitmap.
+			// Nothing of gram bytes or more is in progress, so return to the bitmap.
 			if n.depth < gram && s.at-s.entry >= gram {
 				s.inner = false
 				s.at -= int(n.depth)

@@ -9,7 +9,7 @@ import (
 const (
 	minRandom = 24
 	maxRandom = 512
-	minBits   = 3.8 // of entropy in each character
+	minBits   = 3.8 // minimum entropy in bits per character
 	tokenHex  = 64  // length of Helix's own tokens
 )
 
@@ -19,7 +19,7 @@ var (
 	value = bytesOf("A-Za-z0-9+/=_.~-")
 )
 
-// newContexts returns the stage that replaces random text beside a word that announces a secret.
+// newContexts returns the stage that replaces random text next to a word that announces a secret.
 func newContexts() *stage {
 	var patterns []string
 	for _, w := range []string{"key", "token", "password", "passwd", "passphrase", "bearer", "secret", "credential"} {
@@ -58,7 +58,7 @@ func beside(text []byte, start, end int, password bool) (int, int) {
 	return 0, 0
 }
 
-// publicName reports whether the name around a word says that the value is none of the secret.
+// publicName reports whether the name around a word shows that the value is not a secret.
 func publicName(text []byte, start, end int) bool {
 	for start > 0 && end-start < 40 && names[text[start-1]] {
 		start--
@@ -72,7 +72,7 @@ func publicName(text []byte, start, end int) bool {
 	return false
 }
 
-// isPath reports whether v looks like a path or the name of a file.
+// isPath reports whether v looks like a path or a file name.
 func isPath(v []byte) bool {
 	s := string(v)
 	if strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") || strings.HasPrefix(s, "~/") {
@@ -82,7 +82,7 @@ func isPath(v []byte) bool {
 	return dot > 0 && len(s)-dot <= 6 && strings.Contains(s[:dot], "/")
 }
 
-// class is the kind of a character: lower, upper, digit or other.
+// class returns the kind of a character: lower, upper, digit or other.
 func class(c byte) int {
 	switch {
 	case c >= 'a' && c <= 'z':
@@ -95,7 +95,7 @@ func class(c byte) int {
 	return 8
 }
 
-// mixed reports whether v has lower case, upper case and digits: digests, UUIDs and words have not.
+// mixed reports whether v has lower case, upper case and digits, unlike digests, UUIDs and words.
 func mixed(v []byte) bool {
 	all := 0
 	for _, c := range v {
@@ -104,7 +104,7 @@ func mixed(v []byte) bool {
 	return all&7 == 7
 }
 
-// jumps counts the changes of class: names of programs have few, random text has many.
+// jumps counts the changes of class: identifiers have few, random text has many.
 func jumps(v []byte) int {
 	n := 0
 	for i := 1; i < len(v); i++ {
@@ -115,7 +115,7 @@ func jumps(v []byte) int {
 	return n
 }
 
-// entropy is the Shannon entropy of v in bits a byte.
+// entropy returns the Shannon entropy of v in bits per byte.
 func entropy(v []byte) float64 {
 	var count [256]int
 	for _, c := range v {

@@ -10,7 +10,7 @@ import (
 // set is a set of bytes.
 type set [256]bool
 
-// bytesOf reads a set as a regular expression's class writes it, without brackets.
+// bytesOf parses a set in the syntax of a regular expression's character class, without brackets.
 func bytesOf(class string) *set {
 	s := &set{}
 	for i := 0; i < len(class); i++ {
@@ -48,13 +48,13 @@ var (
 	userinfo = bytesOf("!-.0-~")
 )
 
-// form is a published form of keys: a prefix, and how many bytes of a class follow.
+// form is a published format of keys: a prefix, and how many bytes of a class follow.
 type form struct {
 	name     string
 	prefixes string // separated by spaces
 	class    string
 	min, max int
-	verify   func(text []byte, start, end int) (from, to int) // instead of class
+	verify   func(text []byte, start, end int) (from, to int) // replaces class
 }
 
 func forms() []form {
@@ -122,7 +122,7 @@ func forms() []form {
 	}
 }
 
-// window is how far a form reads after its anchor.
+// window is how many bytes a form reads after its anchor.
 const window = 16 << 10
 
 func newForms() *stage {
@@ -156,7 +156,7 @@ func newForms() *stage {
 		}}
 }
 
-// distinct counts different bytes: what is written for a key in documentation has few.
+// distinct counts different bytes: placeholders for keys in documentation have few.
 func distinct(b []byte) int {
 	var seen set
 	n := 0
@@ -169,7 +169,7 @@ func distinct(b []byte) int {
 	return n
 }
 
-// jwt is a header and a payload in base64url, and mostly a signature.
+// jwt matches a header and a payload in base64url, and usually a signature.
 func jwt(text []byte, start, _ int) (int, int) {
 	header := tokens.run(text, start, 512)
 	if start > 0 && word[text[start-1]] || header-start < 12 || header >= len(text) || text[header] != '.' {
@@ -185,7 +185,7 @@ func jwt(text []byte, start, _ int) (int, int) {
 	return start, payload
 }
 
-// pem is a private key between its lines, or what there is of it.
+// pem matches a private key between its BEGIN and END lines, or what exists of it.
 func pem(text []byte, start, end int) (int, int) {
 	line := text[end:min(len(text), end+64)]
 	i := bytes.Index(line, []byte("PRIVATE KEY"))
@@ -218,7 +218,7 @@ func telegram(text []byte, start, end int) (int, int) {
 	return from, to
 }
 
-// discordPrefixes are the first characters of an account number in base64.
+// discordPrefixes returns the possible first characters of an account number in base64.
 func discordPrefixes() string {
 	var b strings.Builder
 	for n := 100; n < 1000; n++ {
@@ -255,7 +255,7 @@ func terraform(text []byte, start, end int) (int, int) {
 	return from, to
 }
 
-// credentials is the password of user:password@host.
+// credentials matches the password in user:password@host.
 func credentials(text []byte, _, end int) (int, int) {
 	to := userinfo.run(text, end, 512)
 	i := bytes.LastIndexByte(text[end:to], '@')

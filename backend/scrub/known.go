@@ -36,7 +36,7 @@ func newKnown(known []Secret, replacement func(name string) string) *stage {
 		match: func(_ []byte, start, end, index int) (int, int, string) { return start, end, with[index] }}
 }
 
-// pieces cuts a value between runes.
+// pieces splits a value between runes.
 func pieces(v string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for len(v) > maxKnown {
@@ -53,8 +53,9 @@ func pieces(v string) func(func(string) bool) {
 	}
 }
 
-// encodings returns how v may appear in a text. In base64 a value starts at one of three bit
-// offsets of the text around it; the characters that it alone decides are the same each time.
+// encodings returns the forms in which v may appear in a text. In base64, a value starts at one of
+// three bit offsets of the surrounding text; the characters that depend only on the value are the
+// same each time.
 func encodings(v string) []string {
 	if len(v) < minKnown {
 		return nil
@@ -62,7 +63,7 @@ func encodings(v string) []string {
 	b := []byte(v)
 	lower := hex.EncodeToString(b)
 	out := []string{lower, strings.ToUpper(lower)}
-	if utf8.ValidString(v) { // else its removal could cut a rune
+	if utf8.ValidString(v) { // otherwise its removal could split a rune
 		out = append(out, v)
 		plain := &strings.Builder{}
 		e := json.NewEncoder(plain)
@@ -92,7 +93,7 @@ func encodings(v string) []string {
 	return slices.Compact(out)
 }
 
-// lowerEscapes writes the digits of percent escapes in lower case.
+// lowerEscapes converts the digits of percent escapes to lower case.
 func lowerEscapes(s string) string {
 	b := []byte(s)
 	for i := 0; i+2 < len(b); i++ {
@@ -109,7 +110,7 @@ func newPaths(paths map[string]string) *stage {
 	for host, virtual := range paths {
 		host = strings.TrimRight(host, `/\`)
 		if len(host) < gram {
-			continue // the root of a file system hides nothing
+			continue // the root of a file system reveals nothing
 		}
 		for _, p := range []string{host, strings.ReplaceAll(host, `\`, `\\`), strings.ReplaceAll(host, `\`, "/")} {
 			if !strings.Contains(virtual, p) && !slices.Contains(patterns, p) {

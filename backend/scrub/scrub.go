@@ -1,9 +1,9 @@
 // Package scrub removes secrets from text on its way to models, logs, traces, errors and exports.
 //
-// Text passes up to four stages: known values in every usual encoding, the published forms of keys,
-// host paths, and random text beside a word such as "token". Each stage sees the output of the
-// one before it, which makes the whole idempotent: a replacement cannot turn its neighbors into
-// something that an earlier stage would have matched.
+// Text passes through up to four stages: known values in every common encoding, the published
+// formats of keys, host paths, and random text next to a word such as "token". Each stage processes
+// the output of the previous one, which makes the whole idempotent: a replacement cannot turn the
+// text around it into something that an earlier stage would have matched.
 package scrub
 
 import (
@@ -14,7 +14,7 @@ import (
 // Secret is a value that must not appear in any output, under the name that replaces it.
 type Secret struct{ Name, Value string }
 
-// Options are the optional settings of New.
+// Options are optional settings for New.
 type Options struct {
 	// Paths maps prefixes of host paths to the virtual paths that replace them. A prefix matches
 	// only whole path elements.
@@ -24,8 +24,8 @@ type Options struct {
 // Scrubber replaces secrets by "[secret NAME]" or "[secret]". It is safe for concurrent use.
 type Scrubber struct{ stages []*stage }
 
-// New prepares a Scrubber for known values. Values of less than four bytes, and those that are a
-// part of the replacement itself, are ignored: their removal would destroy the text around them.
+// New returns a Scrubber for known values. Values of less than four bytes, and those that are part
+// of the replacement itself, are ignored, because replacing them would destroy ordinary text.
 func New(known []Secret, o Options) *Scrubber {
 	s := &Scrubber{}
 	if st := newKnown(known, func(string) string { return "[secret]" }); st != nil {
@@ -50,10 +50,10 @@ func New(known []Secret, o Options) *Scrubber {
 	return s
 }
 
-// maxName bounds the part of a name that a replacement shows.
+// maxName is the maximum length of the name in a replacement.
 const maxName = 64
 
-// placeholder is the replacement for a secret of a name, which loses all but plain characters.
+// placeholder returns the replacement for a secret, with only the plain characters of its name.
 func placeholder(name string) string {
 	clean := make([]byte, 0, len(name))
 	for i := 0; i < len(name) && len(clean) < maxName; i++ {
@@ -76,7 +76,7 @@ func (s *Scrubber) String(text string) string {
 	for _, st := range s.stages {
 		var out bytes.Buffer
 		w := &stageWriter{stage: st, next: &out, buf: b}
-		_ = w.process(true) // a buffer takes every write
+		_ = w.process(true) // a buffer accepts every write
 		if w.changed {
 			b, changed = out.Bytes(), true
 		}
@@ -88,8 +88,8 @@ func (s *Scrubber) String(text string) string {
 }
 
 // Writer returns a writer that passes text without secrets to w. However the text is split into
-// writes, the output is that of String for the whole. It holds back at most a few tens of
-// kilobytes and the longest known value; Close writes them and does not close w.
+// writes, the output is that of String for the whole text. It buffers at most a few tens of
+// kilobytes and the longest known value; Close writes the buffer and does not close w.
 func (s *Scrubber) Writer(w io.Writer) io.WriteCloser {
 	var first io.WriteCloser = last{w}
 	for i := len(s.stages) - 1; i >= 0; i-- {
@@ -102,17 +102,17 @@ type last struct{ io.Writer }
 
 func (last) Close() error { return nil }
 
-// behind bounds how far before its anchor a match may start or be checked.
+// behind is how many bytes before its anchor a match may start or be checked.
 const behind = 64
 
-// stage finds the anchors of one kind of secret and decides about each.
+// stage finds the anchors of one kind of secret and decides about each match.
 type stage struct {
 	anchors *automaton
 	ahead   int // bytes after an anchor that match may read
 	// match returns the part of text to replace for the anchor text[start:end] of the given
 	// index, and its replacement.
 	match func(text []byte, start, end, index int) (from, to int, with string)
-	// overlaps is set where every match counts, also inside another one.
+	// overlaps reports that every match counts, even inside another one.
 	overlaps bool
 }
 
@@ -142,7 +142,7 @@ func (w *stageWriter) Write(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	n := len(p)
-	// A large write is cut, so that the buffer does not grow to its size.
+	// A large write is split, so that the buffer does not grow to its size.
 	for len(p) > 0 && w.err == nil {
 		part := p[:min(len(p), 64<<10)]
 		p = p[len(part):]
@@ -171,7 +171,8 @@ func (w *stageWriter) Close() error {
 	return w.err
 }
 
-// process scans what can be decided, and passes on what no later match can reach.
+// process scans as far as matches can be decided, and passes on the text that no later match can
+// reach.
 func (w *stageWriter) process(final bool) error {
 	limit := len(w.buf)
 	if !final {
@@ -217,8 +218,8 @@ func (w *stageWriter) process(final bool) error {
 	return nil
 }
 
-// add keeps pending sorted by start, the longer of two matches first. Matches come ordered by the
-// end of their anchor, so the place is near the end.
+// add keeps pending sorted by start, the longer of two matches first. Matches arrive ordered by the
+// end of their anchor, so the position is near the end.
 func (w *stageWriter) add(h hit) {
 	w.changed = true
 	i := len(w.pending)

@@ -26,7 +26,7 @@ var alphabets = map[string]string{
 
 var slot = regexp.MustCompile(`\{(\d+):(\w)\}`)
 
-// fill makes a text from a template, and returns its random parts.
+// fill returns a text from a template, and its random parts.
 func fill(r *rand.Rand, template string) (text string, parts []string) {
 	text = slot.ReplaceAllStringFunc(strings.ReplaceAll(template, `\n`, "\n"), func(m string) string {
 		f := slot.FindStringSubmatch(m)
@@ -58,7 +58,7 @@ func templates(t testing.TB, name string) (all []string) {
 
 func source() *rand.Rand { return rand.New(rand.NewPCG(26, 10)) }
 
-// longest returns the part of a secret that nobody may guess.
+// longest returns the part of a secret that must not be guessable.
 func longest(parts []string) (best string) {
 	for _, p := range parts {
 		if len(p) > len(best) {

@@ -12,8 +12,8 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// largeRun makes a run whose second step gave more than fits in its row.
-func (b *bench) largeRun() (Execution, storage.Ref) {
+// largeRun creates a run whose second output is too large for its row.
+func (b *fixture) largeRun() (Execution, storage.Ref) {
 	b.t.Helper()
 	skill := skillText(step("one", "echo", `"inputMapping":{"text":"$.input.text"}`), step("two", "echo", `"inputMapping":{"n":1}`))
 	in, err := json.Marshal(map[string]string{"text": strings.Repeat("x", 100_000)})
@@ -37,11 +37,11 @@ func (b *bench) largeRun() (Execution, storage.Ref) {
 
 func TestLargeStepOutputsOutliveTenPrunes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	x, ref := b.largeRun()
 	storagetest.NoUndeclaredBlobReferences(t, b.db)
 	pol := storage.DefaultPolicy()
-	pol.BlobAge = 0 // what no row refers to goes with the second prune
+	pol.BlobAge = 0 // the second prune deletes unreferenced blobs
 	store := storage.NewService(b.db, storage.ServiceOptions{Policy: func() storage.Policy { return pol }, Retention: []storage.Retention{Retention(1000, 1<<30, nil)}})
 	for range 10 {
 		if _, err := store.Prune(b.ctx, storage.PruneParams{}); err != nil {
@@ -66,7 +66,7 @@ func TestLargeStepOutputsOutliveTenPrunes(t *testing.T) {
 
 func TestMissingOutputHidesOneFieldOfARun(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	x, ref := b.largeRun()
 	if err := b.db.Blobs().Remove(ref); err != nil {
 		t.Fatal(err)

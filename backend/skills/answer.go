@@ -18,11 +18,11 @@ import (
 	"helix/backend/storage"
 )
 
-// answer is what a person, or the permission centre, says to a question.
+// answer is an answer to a question of a run, from a person or from package permission.
 type answer struct {
-	ctx             context.Context // of the caller that waits for reply; it ends the check of the data
+	ctx             context.Context // of the caller waiting for reply; limits the validation of the data
 	path, iteration string
-	approval        string // of a permission; then path and iteration are empty
+	approval        string // id of the answered approval; path and iteration are then empty
 	data            machine.AnswerData
 	reply           chan error
 }
@@ -31,7 +31,8 @@ func errNotAsked() error {
 	return fault.Conflictf("The run no longer asks this.")
 }
 
-// Cancel stops a run, on record first. A run that has ended answers its status.
+// Cancel cancels a run. The request is recorded before the run is stopped. For a run that has ended
+// it returns its status.
 func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, error) {
 	var row *runRow
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -76,13 +77,13 @@ func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, err
 	return CancelResult{Status: status}, err
 }
 
-// abort lets a run end as canceled.
+// abort makes a run end as canceled.
 func (r *live) abort(reason string) {
 	r.stop.CompareAndSwap(nil, &reason)
 	r.send(message{})
 }
 
-// Answer answers a question of a run, or of a nested run that it waits for.
+// Answer answers a question of a run, or of a nested run that it is waiting for.
 func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error) {
 	var row *runRow
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -134,8 +135,7 @@ func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error)
 	return s.execution(ctx, row.id, true)
 }
 
-// deliver hands an answer to a run, which comes back to memory for it, and waits until it is
-// on record.
+// deliver passes an answer to a run, which it loads if necessary, and waits until the answer is recorded.
 func (s *Service) deliver(ctx context.Context, run uuid.UUID, a *answer) error {
 	for {
 		r, ended, err := s.open(ctx, run, nil)
@@ -146,7 +146,7 @@ func (s *Service) deliver(ctx context.Context, run uuid.UUID, a *answer) error {
 			return errNotAsked()
 		}
 		if !r.send(message{answer: a}) {
-			continue // it left in this moment
+			continue // it was unloaded at this moment
 		}
 		select {
 		case err := <-a.reply:
@@ -163,7 +163,7 @@ func (s *Service) deliver(ctx context.Context, run uuid.UUID, a *answer) error {
 	}
 }
 
-// answer applies an answer to the question that it is for.
+// answer applies an answer to its question.
 func (r *live) answer(a *answer) error {
 	waits := r.next().Waits
 	for _, w := range waits {
@@ -185,7 +185,7 @@ func (r *live) answer(a *answer) error {
 	return errNotAsked()
 }
 
-// fits checks that an answer answers the question.
+// fits checks that an answer is valid for the question.
 func (s *Service) fits(ctx context.Context, q machine.RequestData, a machine.AnswerData) error {
 	allowed := map[string][]string{
 		machine.WaitApproval:   {machine.Approve, machine.Decline},
@@ -207,7 +207,7 @@ func (s *Service) fits(ctx context.Context, q machine.RequestData, a machine.Ans
 	}
 	data := a.Data
 	if len(data) == 0 {
-		data = json.RawMessage("{}") // a form that was left empty
+		data = json.RawMessage("{}") // an empty form
 	}
 	v, err := expr.Decode(data)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Service) fits(ctx context.Context, q machine.RequestData, a machine.Ans
 	return checkValue(ctx, &s.schemas, q.Form, v, "data")
 }
 
-// approvalChanged hears that a pending permission was answered. It must not block.
+// approvalChanged handles the event that a pending approval was decided. It must not block.
 func (s *Service) approvalChanged(user uuid.UUID, e permission.ApprovalChanged) {
 	if s.o.Gate == nil || e.Status == "pending" {
 		return
@@ -233,8 +233,8 @@ func (s *Service) approvalChanged(user uuid.UUID, e permission.ApprovalChanged) 
 	})
 }
 
-// permitted tells the runs that wait for a right how it was decided. approval Nil: all that
-// wait for any.
+// permitted passes a decision on an approval to the runs that wait for it. If approval is the zero
+// UUID, it checks all runs that wait for any approval.
 func (s *Service) permitted(ctx context.Context, user, approval uuid.UUID) error {
 	type asking struct {
 		run uuid.UUID

@@ -13,7 +13,7 @@ import (
 
 // TestBombsOfRunsAndEvaluateEndWithLimit is not parallel: it counts what the process allocates.
 func TestBombsOfRunsAndEvaluateEndWithLimit(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	big := fmt.Sprintf(`{"input":%q}`, strings.Repeat("x", 590_000))
 	repeat := func(s string, n int) string { return "[" + strings.Repeat(s+",", n-1) + s + "]" }
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)

@@ -21,24 +21,25 @@ import (
 // tierReadOnly is the tier of calls that change nothing outside themselves.
 const tierReadOnly = "readOnly"
 
-// BuiltinOptions are what the built-in steps reach the rest of Helix through.
+// BuiltinOptions are the dependencies of the built-in steps.
 type BuiltinOptions struct {
 	Now func() time.Time // nil: time.Now
-	// HTTP makes the client of http.request from these options, for tests; nil: safehttp.New.
+	// HTTP creates the client of http.request, for tests; nil: safehttp.New.
 	HTTP func(safehttp.Options) *safehttp.Client
-	// DenyPort names ports of this computer that belong to Helix; nil: none.
+	// DenyPort reports whether a port of this computer belongs to Helix; nil: none does.
 	DenyPort func(port int) bool
-	// Allow decides whether a call may send its request to an address; nil: nothing may be sent.
+	// Allow decides whether a call may send its request to an address; nil: no request is allowed.
 	Allow netgate.Allow
-	// Rights says what a request with this input needs; nil: that shows when it is sent.
+	// Rights returns the capabilities that a request with this input needs; nil: they are
+	// determined when it is sent.
 	Rights func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error)
-	// Notify shows a notice to the user; nil: notices are refused.
+	// Notify shows a notification to the user; nil: notifications are refused.
 	Notify func(ctx context.Context, n Notification) error
 }
 
-// Notification is the event skills.notification: a skill asks to show something.
+// Notification is the event skills.notification: a skill shows a notification.
 type Notification struct {
-	NoticeID    uuid.UUID `json:"noticeId"` // the same when the step is made again: shown once
+	NoticeID    uuid.UUID `json:"noticeId"` // the same when the step is repeated, so that it is shown once
 	ExecutionID uuid.UUID `json:"executionId"`
 	Skill       string    `json:"skill"`
 	Title       string    `json:"title"`
@@ -47,7 +48,7 @@ type Notification struct {
 	At          time.Time `json:"at"`
 }
 
-// Builtins are the steps that Helix itself brings, by name. close releases what they hold.
+// Builtins returns the built-in steps, sorted by name. closing releases their resources.
 func Builtins(o BuiltinOptions) (list []callable.Func, closing func()) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -61,7 +62,7 @@ func Builtins(o BuiltinOptions) (list []callable.Func, closing func()) {
 
 func rawJSON(text string) json.RawMessage { return json.RawMessage(text) }
 
-// decodeInput reads a built-in's input, which was checked against its schema.
+// decodeInput decodes the input of a built-in, which was already validated against its schema.
 func decodeInput(input json.RawMessage, into any) error {
 	if err := json.Unmarshal(input, into); err != nil {
 		return fault.Invalidf("The input is not valid for this step.").WithCause(err)
@@ -101,8 +102,8 @@ const (
 	maxWait  = 24 * time.Hour
 )
 
-// waitStep is the durable timer. Runs carry it out themselves, so that waiting holds no slot
-// and outlives a restart; waitTime tells them how long.
+// waitStep is the durable timer. The engine carries it out itself, so that waiting takes no slot
+// and survives a restart; waitTime returns its duration.
 func waitStep() callable.Func {
 	return callable.Func{
 		Info: callable.Info{
@@ -119,7 +120,7 @@ func waitStep() callable.Func {
 	}
 }
 
-// waitTime reads how long a call of the step wait takes from at on.
+// waitTime returns how long a call of the step wait takes, starting at at.
 func waitTime(input json.RawMessage, at time.Time) (time.Duration, error) {
 	var in struct {
 		Ms      *int64
@@ -154,7 +155,7 @@ func waitTime(input json.RawMessage, at time.Time) (time.Duration, error) {
 
 func errLongWait() error { return fault.Invalidf("A step waits for at most 24 hours.") }
 
-// Bounds of a notice; longer texts are cut.
+// Limits of a notification; longer texts are truncated.
 const (
 	maxNoticeTitle = 200
 	maxNoticeBody  = 2000
@@ -189,7 +190,7 @@ func notify(o *BuiltinOptions) callable.Func {
 	}
 }
 
-// cutText shortens a text to n characters.
+// cutText truncates a text to n characters.
 func cutText(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text

@@ -30,7 +30,7 @@ func newWeb(o *BuiltinOptions) *web {
 }
 
 const (
-	maxHTTP     = 1 << 20 // bytes of a body, as of any output
+	maxHTTP     = 1 << 20 // bytes of a body, as for any output
 	maxHTTPTime = 5 * time.Minute
 )
 
@@ -57,7 +57,7 @@ func (w *web) builtin() callable.Func {
 	}
 }
 
-// httpInput is what the step takes.
+// httpInput is the input of the step.
 type httpInput struct {
 	URL            string
 	Method         string
@@ -138,7 +138,7 @@ func httpOutput(resp *safehttp.Response) map[string]any {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if (kind == "application/json" || strings.HasSuffix(kind, "+json")) && json.Valid(resp.Body) {
 		out["json"] = json.RawMessage(resp.Body)
-		out["body"] = nil // once is enough: it counts against the size of outputs
+		out["body"] = nil // not twice, because both count toward the size of outputs
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 	"helix/backend/schema"
 )
 
-// steps are the built-ins over a fixed clock, with what was shown and asked.
+// steps holds the built-ins with a fixed clock, and records notifications and requests.
 type steps struct {
 	set     *callable.Set
 	byName  map[string]callable.Func
@@ -79,7 +79,7 @@ func expectKind(t *testing.T, what string, err error, kind fault.Kind) {
 	}
 }
 
-// What each built-in says about itself can be used: schemas compile, and there are no others.
+// The schemas of all built-ins compile, and there are no other built-ins.
 func TestBuiltins(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -139,7 +139,7 @@ func TestWaitTime(t *testing.T) {
 	}
 }
 
-// A notice that a step shows again after a restart is the same notice.
+// A notification that a step shows again after a restart has the same id.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -254,8 +254,8 @@ func TestHTTPRequest(t *testing.T) {
 	}
 }
 
-// Refused before anything was sent is not the same as refused on the way: only the first may
-// be tried again.
+// A request refused before anything was sent differs from one refused on the way: only the first
+// can be retried.
 func TestHTTPRequestRefused(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)
@@ -285,7 +285,7 @@ func TestHTTPRequestRefused(t *testing.T) {
 	}
 }
 
-// Taking a right back ends the request that uses it.
+// Revoking a permission ends the request that uses it.
 func TestHTTPRequestRevoked(t *testing.T) {
 	t.Parallel()
 	s := newSteps(t)

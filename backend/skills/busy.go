@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Busy reports whether a run is working right now; housekeeping waits for the end. A run that
-// waits for a person or a time does not count.
+// Busy reports whether a run is executing right now. Housekeeping waits until none is. A run that
+// waits for a person or a time is not executing.
 func (s *Service) Busy() bool {
 	s.mu.Lock()
 	list := slices.Collect(maps.Values(s.live))

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// A run is busy while it works, and not while it waits for a time.
+// A run is busy while it works, but not while it waits for a time.
 func TestBusyWhileARunWorks(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	begun, release := make(chan struct{}), make(chan struct{})
 	b.h.on("slow", func(context.Context, Call) (json.RawMessage, error) {
 		close(begun)

@@ -18,17 +18,18 @@ import (
 	"helix/backend/storage"
 )
 
-// provider offers skills, and runs of any callable that outlive the process: what is no skill
-// runs as a skill of one step.
+// provider provides skills as callables, and durable runs of any callable: a callable that is not a
+// skill runs as a skill of one step.
 type provider struct{ s *Service }
 
-// Provider offers the user's skills. It is also a callable.Starter for everything.
+// Provider returns a provider of the user's skills. It also implements callable.Starter for every
+// kind of callable.
 func (s *Service) Provider() callable.Provider { return provider{s} }
 
 // Kind implements callable.Provider.
 func (provider) Kind() callable.Kind { return callable.Skill }
 
-// Find implements callable.Provider. Of the user's own names the case does not matter.
+// Find implements callable.Provider. Names of the user's own skills are matched ignoring case.
 func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, error) {
 	c := &requestCatalog{s: p.s, ctx: ctx, known: map[catalogKey][]definition.Callable{}}
 	found, err := c.skills(id, name)
@@ -44,7 +45,7 @@ func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, e
 	out := make([]callable.Info, 0, len(found))
 	for _, f := range found {
 		if len(found) == 1 && f.Blocked == "" {
-			valid, err := p.s.sane(ctx, &f)
+			valid, err := p.s.isValid(ctx, &f)
 			if err != nil {
 				return nil, err
 			}
@@ -57,8 +58,8 @@ func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, e
 	return out, err
 }
 
-// sane reports whether a skill has no errors.
-func (s *Service) sane(ctx context.Context, f *definition.Callable) (bool, error) {
+// isValid reports whether the definition of a skill is valid.
+func (s *Service) isValid(ctx context.Context, f *definition.Callable) (bool, error) {
 	text, err := (&definition.Skill{Name: f.Name, Version: f.Version, Body: *f.Body}).Text()
 	if err != nil {
 		return false, err
@@ -88,8 +89,8 @@ func (p provider) List(ctx context.Context) (out []callable.Info, err error) {
 	return out, err
 }
 
-// Call implements callable.Provider. A run whose caller goes away is canceled; one that waits for
-// a person goes on without the caller.
+// Call implements callable.Provider. If ctx ends, the run is canceled, unless it waits for a
+// person; then it continues without the caller.
 func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request) (callable.Result, error) {
 	id, err := uuid.Parse(ref.ID)
 	if err != nil {
@@ -115,7 +116,7 @@ func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request
 	out, err := p.s.execute(ctx, e, by)
 	switch {
 	case err != nil:
-		return callable.Result{}, unbegun(ref, err)
+		return callable.Result{}, withRefusal(ref, err)
 	case ctx.Err() != nil && !final(out.Status):
 		_, err := p.s.Cancel(context.WithoutCancel(ctx), CancelParams{ExecutionID: out.ExecutionID, Reason: "its caller went away"})
 		if err == nil {
@@ -151,8 +152,8 @@ func (p provider) pinned(ctx context.Context, ref callable.Ref, version string) 
 	return found[0], nil
 }
 
-// unbegun gives the error of a run that did not begin the details of a refused call.
-func unbegun(ref callable.Ref, err error) error {
+// withRefusal adds the details of a refused call to the error of a run that did not start.
+func withRefusal(ref callable.Ref, err error) error {
 	out := *fault.As(err)
 	switch out.Kind {
 	case fault.NotFound:
@@ -165,7 +166,7 @@ func unbegun(ref callable.Ref, err error) error {
 	return &out
 }
 
-// Rights implements callable.Provider: a skill holds none, its steps need them.
+// Rights implements callable.Provider. A skill has no capabilities of its own; its steps need them.
 func (p provider) Rights(ctx context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
 	id, err := uuid.Parse(i.ID)
 	if err != nil {
@@ -189,8 +190,8 @@ func (p provider) Rights(ctx context.Context, i callable.Info, _ json.RawMessage
 	return l.whole, nil
 }
 
-// Diff implements callable.Differ. From is the version before To, and To the present one, unless
-// their hashes say otherwise.
+// Diff implements callable.Differ. By default From is the previous version and To the current one;
+// the hashes in d select others.
 func (p provider) Diff(ctx context.Context, d permission.DiffParams) (out permission.DiffResult, err error) {
 	out.Changes = []permission.DiffChange{}
 	id, err := uuid.Parse(d.SubjectID)
@@ -241,8 +242,8 @@ func (p provider) Diff(ctx context.Context, d permission.DiffParams) (out permis
 	return out, err
 }
 
-// Enqueue implements callable.Starter. The key of the request is the run's: one key never makes
-// two runs.
+// Enqueue implements callable.Starter. The key of the request becomes the key of the run, so that
+// the same key never creates two runs.
 func (p provider) Enqueue(tx *storage.Tx, ref callable.Ref, r callable.Request) (uuid.UUID, error) {
 	e := Enqueue{Input: r.Input, Trigger: r.Caller.Kind, RequestID: r.Key, Authority: r.Caller.Authority, Budget: r.Budget}
 	if ref.Kind == callable.Skill {
@@ -299,7 +300,7 @@ func (p provider) State(ctx context.Context, run uuid.UUID) (callable.State, err
 		out.Status, out.Output = "success", x.FinalOutput
 	}
 	failure := x.Error
-	if x.SkillID == nil && len(x.StepResults) == 1 && x.StepResults[0].Error != nil { // a step that stands for its callable
+	if x.SkillID == nil && len(x.StepResults) == 1 && x.StepResults[0].Error != nil { // the one-step run of another callable
 		failure = x.StepResults[0].Error
 	}
 	if failure != nil {

@@ -15,8 +15,8 @@ import (
 	"helix/backend/storage"
 )
 
-// requestCatalog is what the caller of one request can call. It remembers what it found; it is for
-// one goroutine.
+// requestCatalog lists what the caller of one request can call, with a cache. It is not safe for
+// concurrent use.
 type requestCatalog struct {
 	s     *Service
 	ctx   context.Context
@@ -28,7 +28,7 @@ type catalogKey struct {
 	id, name, pinned string
 }
 
-// catalog gives what the caller can call.
+// catalog returns the catalog of what the caller can call.
 func (s *Service) catalog(ctx context.Context) definition.Catalog {
 	return &requestCatalog{s: s, ctx: ctx, known: map[catalogKey][]definition.Callable{}}
 }
@@ -38,14 +38,14 @@ func (c *requestCatalog) Serves(kind definition.Kind) bool {
 	return c.s.o.Callables.Provider(kind.Callable()) != nil
 }
 
-// Find implements definition.Catalog: own things first, then public ones; nothing of a kind
-// that this installation has not.
+// Find implements definition.Catalog. The user's own callables come before public ones. Kinds that
+// this installation does not provide match nothing.
 func (c *requestCatalog) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
 	if id != "" {
 		name = ""
 	}
 	return c.once(catalogKey{kind, id, name, ""}, func() ([]definition.Callable, error) {
-		if kind == definition.SkillCall { // with their steps
+		if kind == definition.SkillCall { // including their steps
 			return c.skills(id, name)
 		}
 		found, err := c.s.o.Callables.Find(c.ctx, kind.Callable(), id, name)
@@ -125,8 +125,8 @@ func (c *requestCatalog) skills(id, name string) (out []definition.Callable, _ e
 	return out, err
 }
 
-// callable is a skill as another one calls it. To repeat the call is safe: the run that it
-// makes is found again by the key of the call.
+// callable returns the skill as a callable for other skills. It is idempotent, because a repeated
+// call finds the run by the key of the call.
 func (r *row) callable() definition.Callable {
 	i := callable.Info{
 		Ref: callable.Ref{Kind: callable.Skill, ID: r.id.String()}, Name: r.name, Description: r.description, Hash: r.hash, Version: r.version,
@@ -138,7 +138,7 @@ func (r *row) callable() definition.Callable {
 	return definition.Callable{Info: i, Body: r.body}
 }
 
-// Catalog lists what steps can call here. A kind of thing that is not available is left out.
+// Catalog lists what steps can call on this installation. Kinds that are not available are omitted.
 func (s *Service) Catalog(ctx context.Context, p CatalogParams) (CatalogResult, error) {
 	out := CatalogResult{Entries: []CatalogEntry{}}
 	list, err := s.o.Callables.List(ctx)
@@ -153,7 +153,7 @@ func (s *Service) Catalog(ctx context.Context, p CatalogParams) (CatalogResult, 
 	return out, err
 }
 
-// callableRows are the skills that a user may call: the own ones, newest first, then public ones.
+// callableRows returns the skills that a user may call: the user's own, newest first, then public ones.
 func callableRows(tx *storage.Tx, user uuid.UUID) ([]*row, error) {
 	own, err := scanRows(tx, `SELECT `+rowColumns+` FROM composite_skills WHERE user_id = ? AND deleted_at IS NULL ORDER BY created_at DESC LIMIT 1000`, user)
 	if err != nil {

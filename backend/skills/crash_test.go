@@ -31,9 +31,9 @@ import (
 	"helix/backend/testkit"
 )
 
-// The crash test runs a skill with steps of all kinds in processes that are killed, at each
-// event on record, right after an effect, and at any moment. What the steps do is counted by
-// a server outside.
+// The crash test runs a skill with steps of all kinds in processes that are killed: at each
+// recorded event, directly after an effect, and at random moments. A server in the test process
+// counts the effects.
 
 const crashSkill = `{"name":"mixed","outputMapping":"$.s20","steps":[
 	{"stepId":"s01","toolType":"transform","value":{"list":[1,2,3],"go":true}},
@@ -64,12 +64,12 @@ const crashInner = `{"name":"inner","steps":[{"stepId":"i1","toolType":"custom",
 
 const crashEnv = "HELIX_SKILLS_CRASH"
 
-// doomed is what a process of the crash test is told.
-type doomed struct {
+// crashConfig is the input of a process of the crash test.
+type crashConfig struct {
 	Path, Server string
-	AtEvent      int64 // dies when that many events are on record in it; 0: it does not
-	InCall       int64 // dies after that many effects, before their outcome is known
-	Start        bool  // begins a run
+	AtEvent      int64 // killed when it has recorded that many events; 0: never
+	InCall       int64 // killed after that many effects, before their outcome is known
+	Start        bool  // starts a run
 	Flaky        bool  // with a step that fails once, and a back-off
 }
 
@@ -81,16 +81,16 @@ func die() {
 	panic(fmt.Sprint("still alive: ", err))
 }
 
-// outside calls the server that counts.
-type outside struct {
+// effectClient calls the server that counts effects.
+type effectClient struct {
 	kind callable.Kind
-	d    *doomed
+	d    *crashConfig
 	done *atomic.Int64
 }
 
-func (o *outside) Kind() callable.Kind { return o.kind }
+func (o *effectClient) Kind() callable.Kind { return o.kind }
 
-func (o *outside) Find(_ context.Context, id, name string) ([]callable.Info, error) {
+func (o *effectClient) Find(_ context.Context, id, name string) ([]callable.Info, error) {
 	if id != "" {
 		name = id
 	}
@@ -100,13 +100,13 @@ func (o *outside) Find(_ context.Context, id, name string) ([]callable.Info, err
 	}}, nil
 }
 
-func (o *outside) List(context.Context) ([]callable.Info, error) { return nil, nil }
+func (o *effectClient) List(context.Context) ([]callable.Info, error) { return nil, nil }
 
-func (o *outside) Rights(context.Context, callable.Info, json.RawMessage) (permission.PreviewResult, error) {
+func (o *effectClient) Rights(context.Context, callable.Info, json.RawMessage) (permission.PreviewResult, error) {
 	return permission.NewPreview(), nil
 }
 
-func (o *outside) Call(ctx context.Context, ref callable.Ref, c Call) (callable.Result, error) {
+func (o *effectClient) Call(ctx context.Context, ref callable.Ref, c Call) (callable.Result, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.d.Server+"/"+ref.ID, strings.NewReader(c.Caller.Run.String()+" "+c.Caller.Step+" "+c.Key+" "+strconv.Itoa(c.Attempt)))
 	if err != nil {
 		return callable.Result{}, err
@@ -130,13 +130,13 @@ func (o *outside) Call(ctx context.Context, ref callable.Ref, c Call) (callable.
 	return callable.Result{Output: text}, nil
 }
 
-// TestCrashProcess is what a process of TestCrash does; alone it does nothing.
+// TestCrashProcess is the process of TestCrash; otherwise it does nothing.
 func TestCrashProcess(t *testing.T) {
 	text := os.Getenv(crashEnv)
 	if text == "" {
 		t.Skip("a part of another test")
 	}
-	var d doomed
+	var d crashConfig
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestCrashProcess(t *testing.T) {
 	defer closing()
 	reg := offering(nil, list...)
 	for _, kind := range []callable.Kind{callable.Tool, callable.WASM, "mcp"} {
-		reg.Add(&outside{kind, &d, done})
+		reg.Add(&effectClient{kind, &d, done})
 	}
 	s := New(db, Options{Callables: reg, Rand: func() float64 { return 0 }})
 	defer s.Close()
@@ -199,7 +199,7 @@ func TestCrashProcess(t *testing.T) {
 	}
 }
 
-// settled answers approvals and reports that all runs have ended or wait because of an
+// settled answers approvals, and reports whether all runs have ended or wait because of an
 // unknown outcome.
 func settled(t *testing.T, s *Service, db *storage.DB, ctx context.Context) bool {
 	t.Helper()
@@ -243,7 +243,7 @@ func settled(t *testing.T, s *Service, db *storage.DB, ctx context.Context) bool
 	return rest
 }
 
-// restless tells about the runs that go on.
+// restless describes the unfinished runs.
 func restless(t *testing.T, s *Service, db *storage.DB, ctx context.Context) (out string) {
 	t.Helper()
 	list, err := s.History(ctx, HistoryParams{Limit: 100})
@@ -271,15 +271,15 @@ func restless(t *testing.T, s *Service, db *storage.DB, ctx context.Context) (ou
 	return out
 }
 
-// counter is the world outside: it counts what was done to it.
-type counter struct {
+// effectServer is the server that counts effects.
+type effectServer struct {
 	mu    sync.Mutex
 	side  map[string]int    // by run, step and iteration
 	idem  map[string]string // outcome by key
 	calls int
 }
 
-func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *effectServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, _ := io.ReadAll(r.Body)
 	parts := strings.Split(string(text), " ")
 	c.mu.Lock()
@@ -314,13 +314,13 @@ func TestCrash(t *testing.T) {
 		t.Skip("a killed process cannot be told from a failed one here")
 	}
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
-	outside := &counter{side: map[string]int{}, idem: map[string]string{}}
+	outside := &effectServer{side: map[string]int{}, idem: map[string]string{}}
 	server := httptest.NewServer(outside)
 	defer server.Close()
 	path := filepath.Join(t.TempDir(), "helix.db")
 	storagetest.Blank(t, path)
-	base := doomed{Path: path, Server: server.URL}
-	process := func(d doomed, after time.Duration) {
+	base := crashConfig{Path: path, Server: server.URL}
+	process := func(d crashConfig, after time.Duration) {
 		t.Helper()
 		text, err := json.Marshal(d)
 		if err != nil {
@@ -343,7 +343,7 @@ func TestCrash(t *testing.T) {
 	start := base
 	start.Start, start.Flaky = true, true
 	begun := time.Now()
-	process(start, 0) // without a crash: how many events there are, and how long it takes
+	process(start, 0) // without a crash, to count the events and measure the time
 	whole := time.Since(begun)
 	db := storagetest.OpenAt(t, path, &storagetest.Root{Key: make([]byte, storage.RootKeySize)})
 	var events int64
@@ -378,12 +378,12 @@ func TestCrash(t *testing.T) {
 		start.Flaky = i%5 == 0
 		process(start, time.Duration(rand.Int64N(int64(whole)+1)))
 	}
-	process(base, 0) // and at last one that lives
+	process(base, 0) // and finally one that is not killed
 	checkCrash(t, path, outside)
 }
 
-// checkCrash looks at what all the runs left behind.
-func checkCrash(t *testing.T, path string, outside *counter) {
+// checkCrash checks the state of all runs.
+func checkCrash(t *testing.T, path string, outside *effectServer) {
 	t.Helper()
 	db := storagetest.OpenAt(t, path, &storagetest.Root{Key: make([]byte, storage.RootKeySize)})
 	ctx := storagetest.Ctx(t, db)

@@ -9,15 +9,15 @@ import (
 	"helix/backend/skills/machine"
 )
 
-// Bounds of what Evaluate gives back; the value itself may have maxValue bytes.
+// Limits of the result of Evaluate; the value itself may have maxValue bytes.
 const (
 	maxMatches = 200
 	maxValue   = 1 << 20
 )
 
-// Evaluate tries a path, a template or a condition on a document. What is wrong with the
-// expression is in the result, so that it can be shown while somebody types; of a path the
-// first 200 matches are listed with their places.
+// Evaluate evaluates a path, a template or a condition on a document. Problems with the expression
+// are part of the result rather than an error, so that they can be shown during typing. For a path,
+// the result lists the first 200 matches with their locations.
 func (s *Service) Evaluate(ctx context.Context, p EvaluateParams) (EvaluateResult, error) {
 	out := EvaluateResult{Value: json.RawMessage("null"), Matches: []Match{}}
 	if (p.ExecutionID == nil) == (len(p.Document) == 0) {
@@ -128,7 +128,7 @@ func fill(given, doc any) (any, error) {
 	return t.Eval(doc)
 }
 
-// Document gives the run document of a run, for mapping.
+// Document returns the run document of a run, as a help for mapping.
 func (s *Service) Document(ctx context.Context, p RunParams) (DocumentResult, error) {
 	doc, err := s.documentOf(ctx, p.ExecutionID)
 	return DocumentResult{Document: doc}, err

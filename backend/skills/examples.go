@@ -22,8 +22,8 @@ import (
 //go:embed examples
 var exampleFiles embed.FS
 
-// example is one skill that Helix ships, with the names of the tools and of the other
-// examples that its steps call.
+// example is a skill shipped with Helix, with the names of the tools and of the other examples that
+// its steps call.
 type example struct {
 	Template
 	Skill  json.RawMessage `json:"skill"`
@@ -31,7 +31,7 @@ type example struct {
 	skills []string // keys
 }
 
-// examples reads the shipped skills once.
+// examples returns the shipped skills, which are parsed once.
 var examples = sync.OnceValues(func() ([]example, error) {
 	var drafts []struct {
 		Key, Name, Description, Icon string
@@ -74,7 +74,8 @@ func readExample(name string, into any) error {
 	return nil
 }
 
-// describe fills what the definition says. An example calls only examples before it.
+// describe sets the fields that are derived from the definition. An example may call only
+// examples before it.
 func (e *example) describe(tools map[string]callable.Draft, keys map[string]string) error {
 	var about struct{ Name, Description, Icon string }
 	if err := json.Unmarshal(e.Skill, &about); err != nil {
@@ -107,7 +108,7 @@ func (e *example) describe(tools map[string]callable.Draft, keys map[string]stri
 	return err
 }
 
-// Texts holds what the templates and the built-in steps are called, in English, by key.
+// Texts returns the English texts of the templates and the built-in steps, by key.
 func Texts() (map[string]string, error) {
 	list, err := examples()
 	out := map[string]string{}
@@ -122,7 +123,7 @@ func Texts() (map[string]string, error) {
 	return out, err
 }
 
-// Templates lists finished skills to start from. They need nothing but this installation.
+// Templates lists the skills that can be used as templates. They have no external dependencies.
 func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) {
 	list, err := examples()
 	if err != nil {
@@ -135,9 +136,8 @@ func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) 
 	return out, nil
 }
 
-// CreateFromTemplate makes a skill of the caller from a template, with the small tools and
-// the other skills that it calls, unless the caller has those already. When the name is
-// taken it gets a number.
+// CreateFromTemplate creates a skill of the caller from a template, together with the tools and the other
+// skills that it calls, unless the caller already has these. If the name is taken a number is appended.
 func (s *Service) CreateFromTemplate(ctx context.Context, p FromTemplateParams) (Meta, error) {
 	list, err := examples()
 	if err != nil {
@@ -150,8 +150,7 @@ func (s *Service) CreateFromTemplate(ctx context.Context, p FromTemplateParams) 
 	return s.createExample(ctx, list, &list[at], strings.TrimSpace(p.Name), false)
 }
 
-// createExample makes one example; with reuse the caller's skill that already is the same
-// serves.
+// createExample creates one example. With reuse, a skill of the caller that is identical is used instead.
 func (s *Service) createExample(ctx context.Context, list []example, e *example, name string, reuse bool) (Meta, error) {
 	known := map[string]callable.Info{}
 	for _, d := range e.tools {
@@ -223,7 +222,7 @@ func (s *Service) createExample(ctx context.Context, list []example, e *example,
 	return n.meta(valid), nil
 }
 
-// bound is a catalog in which some names are those of other things.
+// bound is a catalog that maps some names to other callables.
 type bound struct {
 	definition.Catalog
 	known map[string]callable.Info

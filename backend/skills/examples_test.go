@@ -14,13 +14,13 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// workshop is a cupboard that makes tools.
-type workshop struct {
-	cupboard
+// toolMaker is a toolSource that can create tools.
+type toolMaker struct {
+	toolSource
 	drafts []callable.Draft
 }
 
-func (w *workshop) Ensure(_ context.Context, d callable.Draft) (callable.Info, error) {
+func (w *toolMaker) Ensure(_ context.Context, d callable.Draft) (callable.Info, error) {
 	sum := sha256.Sum256([]byte(d.Code))
 	for _, t := range w.things {
 		if t.Name == d.Name {
@@ -33,19 +33,19 @@ func (w *workshop) Ensure(_ context.Context, d callable.Draft) (callable.Info, e
 	return c, nil
 }
 
-// withBuiltins are the options of a service that also has the built-ins.
+// withBuiltins adds the built-ins to the options of a service.
 func withBuiltins(p callable.Provider) func(*Options) {
 	list, closing := Builtins(BuiltinOptions{})
 	closing()
 	return func(o *Options) { o.Callables = offering(p, list...) }
 }
 
-// TestExamples: each template gives a skill without an error or a warning, whatever was made
-// before, and twice.
+// TestExamples creates a skill from each template, twice and in the presence of the others: there
+// are no errors or warnings.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	w := &workshop{}
-	d := newDesk(t, withBuiltins(w))
+	w := &toolMaker{}
+	d := newStoreFixture(t, withBuiltins(w))
 	list, err := d.Templates(d.ctx, struct{}{})
 	if err != nil || len(list.Templates) != 6 {
 		t.Fatalf("%v, %d templates", err, len(list.Templates))
@@ -87,7 +87,7 @@ func TestExamples(t *testing.T) {
 	if len(w.drafts) != 4 {
 		t.Errorf("%d tools were made", len(w.drafts))
 	}
-	// the nested one made what it calls; the next ones find it or take a number
+	// The nested one created what it calls; the next ones find it or append a number.
 	names := []string{}
 	for _, m := range must(d.ListComposite(d.ctx, ListParams{Limit: 100})).Skills {
 		names = append(names, m.Name)
@@ -102,7 +102,7 @@ func TestExamples(t *testing.T) {
 	}
 	_, err = d.CreateFromTemplate(d.ctx, FromTemplateParams{Key: "none"})
 	wantKind(t, err, fault.NotFound)
-	plain := newDesk(t)
+	plain := newStoreFixture(t)
 	_, err = plain.CreateFromTemplate(plain.ctx, FromTemplateParams{Key: "text-report"})
 	wantKind(t, err, fault.Unavailable)
 }

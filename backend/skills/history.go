@@ -21,8 +21,8 @@ import (
 	"helix/backend/storage"
 )
 
-// maxEventData is the most that skills.run_event carries of an event; skills.events gives
-// the rest.
+// maxEventData is the maximum size of the data of an event in skills.run_event; skills.events
+// returns larger ones.
 const maxEventData = 64 << 10
 
 func wireEvent(run uuid.UUID, e machine.Event) RunEvent {
@@ -35,7 +35,7 @@ func wireEvent(run uuid.UUID, e machine.Event) RunEvent {
 	return out
 }
 
-// view returns a run as its row has it.
+// view returns the run from its row alone.
 func (r *runRow) view() Execution {
 	x := Execution{
 		SkillName: r.name, Version: r.label, VersionID: r.version, DefinitionHash: r.hash, Mode: r.mode, Trigger: r.trigger, Waits: []Wait{},
@@ -54,7 +54,7 @@ func (r *runRow) view() Execution {
 	return x
 }
 
-// execution tells a run of the caller with its steps; skill also with its definition.
+// execution returns a run of the caller with its steps; with skill set, also with its definition.
 func (s *Service) execution(ctx context.Context, id uuid.UUID, skill bool) (Execution, error) {
 	x, inner, err := s.loadExecution(ctx, id, skill)
 	if err == nil {
@@ -63,7 +63,7 @@ func (s *Service) execution(ctx context.Context, id uuid.UUID, skill bool) (Exec
 	return x, err
 }
 
-// loadExecution returns a run, and which nested runs it waits for.
+// loadExecution returns a run, and the nested runs that it waits for.
 func (s *Service) loadExecution(ctx context.Context, id uuid.UUID, skill bool) (x Execution, inner []innerWait, err error) {
 	if r := s.inMemory(id); r != nil && r.row.user == identity.UserID(ctx) {
 		x, inner = r.view(skill)
@@ -95,7 +95,7 @@ func (s *Service) loadExecution(ctx context.Context, id uuid.UUID, skill bool) (
 	return x, inner, err
 }
 
-// view returns a run in memory, and the nested runs that it waits for.
+// view returns a loaded run, and the nested runs that it waits for.
 func (r *live) view(skill bool) (Execution, []innerWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,13 +116,13 @@ func (r *live) view(skill bool) (Execution, []innerWait) {
 			s.Unknown = true
 		}
 	}
-	if final(x.Status) && !final(r.recorded) { // its end is not on record yet
+	if final(x.Status) && !final(r.recorded) { // its end is not recorded yet
 		x.Status, x.Success = r.recorded, false
 	}
 	return x, inner
 }
 
-// rebuild makes the state of a run of its events; nil for one that has none.
+// rebuild restores the state of a run from its events. It returns nil if there are none.
 func (s *Service) rebuild(tx *storage.Tx, row *runRow) (*created, *machine.State, map[string]time.Time, error) {
 	prog, err := s.program(tx, row)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Service) rebuild(tx *storage.Tx, row *runRow) (*created, *machine.State
 	return made, st, asked, nil
 }
 
-// fromRows adds the stored steps of a run that has ended.
+// fromRows adds the stored steps of a finished run.
 func (s *Service) fromRows(tx *storage.Tx, row *runRow, x *Execution) error {
 	rows, err := tx.Query(`SELECT step_path, iteration, tool_type, tool_name, status, reason, attempts, output, output_blob, error_kind, error_message,
 		outcome = 'unknown', took_ms, started_at, finished_at FROM composite_skill_steps WHERE execution_id = ? ORDER BY ordinal`, row.id)
@@ -174,7 +174,7 @@ func (s *Service) fromRows(tx *storage.Tx, row *runRow, x *Execution) error {
 			r.Output = json.RawMessage(output.String)
 		}
 		if blob.Valid {
-			// One output that can't be read must not hide the rest of the run.
+			// An output that cannot be read must not hide the rest of the run.
 			if r.Output, err = s.blob(blob.String); err != nil {
 				s.log.Warn("read a stored step output", "run", row.id, "step", r.StepPath, "err", err)
 				r.OutputMissing = fault.As(err).Message
@@ -202,7 +202,7 @@ func (s *Service) fromRows(tx *storage.Tx, row *runRow, x *Execution) error {
 	return err
 }
 
-// blob reads an output that is kept beside the database.
+// blob reads an output that is stored outside of the database.
 func (s *Service) blob(name string) (json.RawMessage, error) {
 	var ref storage.Ref
 	sum, err := hex.DecodeString(name)
@@ -218,7 +218,7 @@ func (s *Service) blob(name string) (json.RawMessage, error) {
 	return io.ReadAll(io.LimitReader(f, machine.MaxOutput+1))
 }
 
-// Status tells how a run stands, or lists the installed skills.
+// Status returns the status of a run, or lists the installed skills.
 func (s *Service) Status(ctx context.Context, p StatusParams) (StatusResult, error) {
 	if p.ExecutionID != nil {
 		x, err := s.execution(ctx, *p.ExecutionID, false)
@@ -229,12 +229,12 @@ func (s *Service) Status(ctx context.Context, p StatusParams) (StatusResult, err
 	return StatusResult{Skills: list.Skills}, err
 }
 
-// GetExecution gives one run with its steps.
+// GetExecution returns one run with its steps.
 func (s *Service) GetExecution(ctx context.Context, p RunParams) (Execution, error) {
 	return s.execution(ctx, p.ExecutionID, true)
 }
 
-// documentOf gives the run document of a run of the caller, as its last step left it.
+// documentOf returns the run document of a run of the caller after its last step.
 func (s *Service) documentOf(ctx context.Context, id uuid.UUID) (json.RawMessage, error) {
 	if r := s.inMemory(id); r != nil && r.row.user == identity.UserID(ctx) {
 		r.mu.Lock()
@@ -260,7 +260,7 @@ func (s *Service) documentOf(ctx context.Context, id uuid.UUID) (json.RawMessage
 	return out, err
 }
 
-// History lists runs, newest first. Rehearsals are not among them.
+// History lists runs, newest first. Dry runs are excluded.
 func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, error) {
 	out := HistoryResult{Executions: []Execution{}}
 	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
@@ -320,7 +320,7 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 	return out, err
 }
 
-// sizes remembers how much the history of each user takes: to add it up reads every row.
+// sizes caches the size of each user's history, because computing it reads every row.
 type sizes struct {
 	mu sync.Mutex
 	m  map[uuid.UUID]size
@@ -331,7 +331,7 @@ type size struct {
 	at    time.Time
 }
 
-// sizeAge is how old a reported size may be.
+// sizeAge is the maximum age of a cached size.
 const sizeAge = 10 * time.Second
 
 func (z *sizes) get(tx *storage.Tx, user uuid.UUID, now time.Time) (int64, error) {
@@ -354,14 +354,14 @@ func (z *sizes) get(tx *storage.Tx, user uuid.UUID, now time.Time) (int64, error
 	return known.bytes, nil
 }
 
-// forget lets the next question add up again.
+// forget clears the cache.
 func (z *sizes) forget() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.m = nil
 }
 
-// Events gives the events of a run.
+// Events returns the events of a run.
 func (s *Service) Events(ctx context.Context, p EventsParams) (EventsResult, error) {
 	out := EventsResult{Events: []RunEvent{}}
 	if err := storage.CheckPage(&p.Limit, nil, 500, 1000); err != nil {
@@ -385,7 +385,7 @@ func (s *Service) Events(ctx context.Context, p EventsParams) (EventsResult, err
 	return out, err
 }
 
-// Pin keeps a run from being pruned.
+// Pin excludes a run from pruning, or includes it again.
 func (s *Service) Pin(ctx context.Context, p PinParams) (Execution, error) {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		if _, err := ownRun(tx, p.ExecutionID); err != nil {

@@ -9,11 +9,10 @@ import (
 	"helix/backend/storage"
 )
 
-// maxGroup bounds the events of one transaction, so that the first run of a group does not
-// wait for long.
+// maxGroup limits the events of one transaction, so that the first run in a group does not wait for long.
 const maxGroup = 64
 
-// insertEvents adds events to the journal of a run.
+// insertEvents appends events to the journal of a run.
 func insertEvents(tx *storage.Tx, run uuid.UUID, events []machine.Event) error {
 	const width = 8
 	for len(events) > 0 {
@@ -32,7 +31,7 @@ func insertEvents(tx *storage.Tx, run uuid.UUID, events []machine.Event) error {
 	return nil
 }
 
-// loadEvents reads events of a run after a number, in order; limit 0: all.
+// loadEvents returns the events of a run after a sequence number, in order. limit 0 means all.
 func loadEvents(tx *storage.Tx, run uuid.UUID, after int64, limit int) ([]machine.Event, error) {
 	if limit <= 0 {
 		limit = -1

@@ -21,67 +21,67 @@ import (
 	"helix/backend/storage"
 )
 
-// live is a run in memory. Its loop owns it; mu guards what others read.
+// live is a run that is loaded in memory. It is owned by its loop; mu guards the fields that others read.
 type live struct {
 	s    *Service
 	prog *program
 	made created
-	ctx  context.Context // of its calls
+	ctx  context.Context // context of its calls
 
-	authority *permission.Authority // what its caller holds; nil: the user
+	authority *permission.Authority // of its caller; nil: the user
 	budget    callable.Budget
 	cancel    context.CancelCauseFunc
 	inbox     chan message
-	gone      chan struct{}          // closed when it has left memory
-	granted   chan struct{}          // it has a slot again
-	first     chan error             // of a new run: whether its beginning is on record
-	stop      atomic.Pointer[string] // the reason of a person who canceled it
-	lost      atomic.Bool            // its database is gone
+	gone      chan struct{}          // closed when it has been unloaded
+	granted   chan struct{}          // it has been given a slot again
+	first     chan error             // of a new run: the result of recording its start
+	stop      atomic.Pointer[string] // the reason given by the person who canceled it
+	lost      atomic.Bool            // its database has been replaced
 
 	mu       sync.Mutex
 	row      runRow
 	st       *machine.State
-	news     chan struct{}        // closed and made anew when the status changes
+	news     chan struct{}        // closed and replaced when the status changes
 	recorded Status               // the status on record
-	bytes    int64                // of the events
-	unsure   map[string]bool      // steps of which nobody knows whether they happened, at the end
-	asked    map[string]time.Time // when the open requests were made, by place
+	bytes    int64                // size of the events
+	unsure   map[string]bool      // at the end: steps whose outcome is unknown
+	asked    map[string]time.Time // time of each open request, by place
 	startAt  time.Time            // of run.started
 	waited   time.Duration        // time spent waiting, up to now or to waitAt
 	waitAt   time.Time            // when it began to wait; zero: it does not
-	lastAt   time.Time            // of the last event
+	lastAt   time.Time            // when it began to wait; zero: it is not waiting
 
-	// Only the loop uses these.
+	// The fields below are used only by the loop.
 	fresh   bool            // the row is not in the database yet
-	suspect bool            // the process ended unexpectedly with it, and it has made no progress since
+	suspect bool            // the process died during the run, which has made no progress since
 	slot    bool            // holds one of the user's slots
-	queued  bool            // waits for one
-	batch   []machine.Event // applied, not on record yet
-	stored  rowState        // what the row says
+	queued  bool            // waits for a slot
+	batch   []machine.Event // applied, but not committed
+	stored  rowState        // the state in the row
 	calls   map[string]*attempt
-	halted  map[string]*attempt // calls that were stopped with the run and said nothing else
-	crashed map[string]bool     // calls that were on their way when the process ended
-	parkAt  time.Time           // when a waiting run leaves memory
+	halted  map[string]*attempt // calls stopped with the run, without an outcome
+	crashed map[string]bool     // calls in progress when the process died
+	parkAt  time.Time           // when a waiting run is unloaded
 }
 
-// rowState is the part of the row that changes while a run goes on.
+// rowState is the part of the row that changes during a run.
 type rowState struct {
 	status         Status
 	reason         string
 	deadline, wake time.Time
 }
 
-// attempt is a call on its way.
+// attempt is a call in progress.
 type attempt struct {
 	call   *machine.Call
 	cancel context.CancelCauseFunc
 }
 
-// message reaches the loop of a run.
+// message is a message to the loop of a run.
 type message struct {
-	key      string         // of a call
-	outcome  *machine.Event // of it, or a question in its place
-	known    bool           // the outcome is one, and not just that the call was stopped
+	key      string         // identifies the call
+	outcome  *machine.Event // outcome of the call, or a question instead of it
+	known    bool           // false if the outcome only says that the call was stopped
 	progress *machine.Event
 	answer   *answer
 }
@@ -95,8 +95,7 @@ var (
 
 func place(path, iteration string) string { return path + "\x00" + iteration }
 
-// newLive makes a run of a row, without beginning it. events are what its journal has; none
-// for a new run.
+// newLive creates a live run from a row without starting it. events is its journal; empty for a new run.
 func (s *Service) newLive(row runRow, prog *program, made created, events []machine.Event) (*live, error) {
 	r := &live{
 		s: s, prog: prog, made: made, row: row, inbox: make(chan message, 64), gone: make(chan struct{}), granted: make(chan struct{}, 1),
@@ -143,13 +142,13 @@ func (s *Service) newLive(row runRow, prog *program, made created, events []mach
 
 func callKey(c *machine.Call) string { return place(c.Path, c.Iteration) }
 
-// eventBytes is about what an event takes beside its data.
+// eventBytes is the approximate size of an event without its data.
 const eventBytes = 64
 
-// now is the time as events have it.
+// now returns the current time with the precision of event times.
 func (s *Service) now() time.Time { return s.o.Now().UTC().Truncate(time.Microsecond) }
 
-// note keeps what the machine does not: times of waiting.
+// note tracks waiting times, which the state machine does not.
 func (r *live) note(e machine.Event) {
 	r.lastAt = e.At
 	r.bytes += int64(len(e.Data) + len(e.StepPath) + eventBytes)
@@ -173,7 +172,8 @@ func (r *live) note(e machine.Event) {
 	}
 }
 
-// apply adds an event to the state and to what the next commit writes.
+// apply adds an event to the state and to the next commit. It returns false if the state
+// rejects the event.
 func (r *live) apply(e machine.Event, at time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,8 +190,8 @@ func (r *live) apply(e machine.Event, at time.Time) bool {
 	return true
 }
 
-// next is what the state needs. It may parse and evaluate, so that others must not look at
-// the state meanwhile.
+// next returns what the state requires next. It may parse and evaluate expressions, so no one else
+// may access the state meanwhile.
 func (r *live) next() machine.Todo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,7 +201,7 @@ func (r *live) next() machine.Todo {
 	return r.st.Next()
 }
 
-// deadline is when the run is out of time; zero while it waits or has not begun.
+// deadline returns when the time limit of the run expires; zero while it waits or has not started.
 func (r *live) deadline() time.Time {
 	if r.startAt.IsZero() || !r.waitAt.IsZero() {
 		return time.Time{}
@@ -209,7 +209,8 @@ func (r *live) deadline() time.Time {
 	return r.startAt.Add(duration.Of(r.made.TimeoutMs, time.Millisecond) + r.waited)
 }
 
-// watch gives the status of a run and a channel that is closed when it changes.
+// watch returns the status of a run, its reason for waiting, and a channel that is closed when the
+// status changes.
 func (r *live) watch() (Status, string, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,7 +218,7 @@ func (r *live) watch() (Status, string, <-chan struct{}) {
 	return r.recorded, reason, r.news
 }
 
-// send hands a message to the loop; false: the run has left memory.
+// send passes a message to the loop. It returns false if the run has been unloaded.
 func (r *live) send(m message) bool {
 	select {
 	case r.inbox <- m:
@@ -227,7 +228,7 @@ func (r *live) send(m message) bool {
 	}
 }
 
-// commit writes what was applied and publishes it. false: the run cannot go on in memory.
+// commit writes the applied events and publishes them. It returns false if the run has to be unloaded.
 func (r *live) commit() bool {
 	events := r.batch
 	want := r.rowState()
@@ -321,7 +322,7 @@ func (r *live) commit() bool {
 	return true
 }
 
-// missing reports that a run is not in the database any more.
+// missing reports whether a run is no longer in the database.
 func (s *Service) missing(id uuid.UUID) bool {
 	err := s.db.Read(context.Background(), func(tx *storage.Tx) error {
 		_, err := anyRun(tx, id)
@@ -330,7 +331,7 @@ func (s *Service) missing(id uuid.UUID) bool {
 	return fault.Is(err, fault.NotFound)
 }
 
-// rowState brings the row up to the state.
+// rowState returns the state that the row should have.
 func (r *live) rowState() rowState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -338,7 +339,7 @@ func (r *live) rowState() rowState {
 	out := rowState{status: status, reason: reason, deadline: r.deadline()}
 	if status == machine.Waiting {
 		todo := r.st.Next()
-		if works(todo) { // it was answered and needs a slot
+		if needsSlot(todo) { // it was answered and needs a slot
 			out.wake = r.lastAt
 		}
 		for _, w := range todo.Waits {

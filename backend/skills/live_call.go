@@ -19,21 +19,21 @@ import (
 	"helix/backend/skills/machine"
 )
 
-// previewBytes is how much is kept of an output that cannot be taken.
+// previewBytes is the size of the excerpt kept of an invalid output.
 const previewBytes = 4 << 10
 
-// errAttempt ends a call that takes longer than its step allows.
+// errAttempt is the cause when a call exceeds the time limit of its step.
 var errAttempt = errors.New("the attempt is out of time")
 
-// start begins the calls that are not on their way yet.
+// start starts the calls that are not in progress yet.
 func (r *live) start(todo machine.Todo) {
 	for _, c := range slices.Concat(todo.Calls, todo.Paused) {
 		key := callKey(c)
 		if r.calls[key] != nil {
 			continue
 		}
-		if r.crashed[key] && !again(c.Tool) {
-			continue // nobody knows whether it happened; see unknown
+		if r.crashed[key] && !canRepeat(c.Tool) {
+			continue // its outcome is unknown; see unknown
 		}
 		nested := r.made.Tools[c.Step.StepID].Kind == definition.SkillCall
 		if nested && r.quiet() {
@@ -63,11 +63,11 @@ func (r *live) start(todo machine.Todo) {
 	}
 }
 
-// again reports whether a call that a crash interrupted can be made again.
-func again(t machine.Tool) bool { return t.Repeatable() || t.Resumes }
+// canRepeat reports whether a call that a crash interrupted can be repeated.
+func canRepeat(t machine.Tool) bool { return t.Repeatable() || t.Resumes }
 
-// without gives the event for a call that needs none: the durable timer, and what is not
-// there.
+// without returns the event for a call that is handled without calling anything: the durable timer,
+// and a missing callable.
 func (r *live) without(c *machine.Call) (machine.Event, bool) {
 	t := r.made.Tools[c.Step.StepID]
 	switch {
@@ -86,10 +86,10 @@ func (r *live) without(c *machine.Call) (machine.Event, bool) {
 	return machine.Event{}, false
 }
 
-// jitter is the factor of a back-off.
+// jitter returns a random factor for a back-off.
 func (s *Service) jitter() float64 { return 0.5 + s.o.Rand()/2 }
 
-// failed is the outcome of a call with an error.
+// failed returns the outcome of a call that failed.
 func (s *Service) failed(err error) machine.OutcomeData {
 	f := fault.As(err)
 	return machine.OutcomeData{
@@ -98,14 +98,14 @@ func (s *Service) failed(err error) machine.OutcomeData {
 	}
 }
 
-// reply is what a callee said.
+// reply is the result of a callable.
 type reply struct {
 	callable.Result
 	err error
 }
 
-// perform makes one attempt and tells its outcome, once: when the callee answers, or when the
-// step allows no more time and a moment more has passed for the callee to notice.
+// perform makes one attempt and reports its outcome exactly once: when the callable returns, or
+// CancelPatience after the time limit of the step has expired.
 func (r *live) perform(ctx context.Context, c *machine.Call, tell func(out machine.Event, known bool)) {
 	limit := c.Step.Timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errAttempt)
@@ -120,7 +120,7 @@ func (r *live) perform(ctx context.Context, c *machine.Call, tell func(out machi
 				out, known = r.outcome(ctx, c, res, limit, time.Since(begun))
 				return nil
 			})
-			if err != nil { // the step may have happened all the same
+			if err != nil { // the step may have taken effect
 				r.s.log.Error("the result of a step cannot be read", "run", r.row.id, "step", c.Path, "error", err)
 				d := r.s.failed(err)
 				d.Unknown = !c.Tool.Repeatable()
@@ -148,7 +148,7 @@ func (r *live) perform(ctx context.Context, c *machine.Call, tell func(out machi
 	settle(reply{out, err})
 }
 
-// outcome is what an attempt came to. known is false when it was stopped with the run.
+// outcome returns the outcome of an attempt. known is false if the attempt was stopped with the run.
 func (r *live) outcome(ctx context.Context, c *machine.Call, res reply, limit, took time.Duration) (out machine.Event, known bool) {
 	var d machine.OutcomeData
 	refused, isRefused := refusal(res.err)
@@ -169,7 +169,7 @@ func (r *live) outcome(ctx context.Context, c *machine.Call, res reply, limit, t
 		if refused.PendingApprovalID != uuid.Nil {
 			d.Error.ApprovalID = &refused.PendingApprovalID
 		}
-		d.Unknown = fault.Is(res.err, fault.Timeout) && !c.Tool.Repeatable() // the callee's own limit leaves the same doubt
+		d.Unknown = fault.Is(res.err, fault.Timeout) && !c.Tool.Repeatable() // after a timeout within the callable, its effect is unknown too
 	}
 	d.TookMs = took.Milliseconds()
 	return machine.Outcome(c, d), true
@@ -177,13 +177,13 @@ func (r *live) outcome(ctx context.Context, c *machine.Call, res reply, limit, t
 
 func end(e machine.Event) *machine.Event { return &e }
 
-// refusal tells why a call was denied before it began; false: it was not.
+// refusal returns why a call was denied before it started. ok is false if it was not.
 func refusal(err error) (callable.Refusal, bool) {
 	r, ok := callable.RefusalOf(err)
 	return r, ok && fault.Is(err, fault.Denied)
 }
 
-// output is the outcome of a call that gave something.
+// output returns the outcome of a call that returned raw.
 func (s *Service) output(raw json.RawMessage) machine.OutcomeData {
 	raw = bytes.TrimSpace(raw)
 	d := machine.OutcomeData{Output: raw}
@@ -208,11 +208,11 @@ func (s *Service) output(raw json.RawMessage) machine.OutcomeData {
 	return d
 }
 
-// call carries out the call of a step that calls something else than a skill.
+// call executes the call of a step, except steps that call skills.
 func (s *Service) call(ctx context.Context, made *created, c *machine.Call, limit time.Duration, by callable.Caller, budget callable.Budget) (callable.Result, error) {
 	t := made.callable(c.Step.StepID)
 	if t.Kind == callable.Builtin {
-		t.Hash = "" // it is a part of Helix: a run goes on over an update of it
+		t.Hash = "" // a built-in is part of Helix, and a run continues across updates of Helix
 	}
 	by.Kind, by.Label, by.Step = "skill", first(made.Name, "that was not saved"), c.Path
 	if c.Iteration != "" {

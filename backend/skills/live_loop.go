@@ -11,8 +11,8 @@ import (
 	"helix/backend/skills/machine"
 )
 
-// loop carries the run on until it ends, leaves memory, or Helix stops. A panic ends the run
-// as failed, on record, and nothing else.
+// loop executes the run until it ends, is unloaded, or Helix stops. A panic ends only this run,
+// which is recorded as failed.
 func (r *live) loop() {
 	defer r.leave()
 	err := fault.Catch(func() error {
@@ -32,7 +32,7 @@ func (r *live) loop() {
 	}
 	r.s.log.Error("a run failed inside Helix", "run", r.row.id, "error", err)
 	if r.onRecord() {
-		return // what failed came after its end
+		return // the failure came after its end
 	}
 	again := fault.Catch(func() error {
 		if _, ok := r.broken(); !ok {
@@ -40,7 +40,7 @@ func (r *live) loop() {
 		}
 		return nil
 	})
-	if again != nil && !r.onRecord() { // its state cannot be used at all
+	if again != nil && !r.onRecord() { // its state is unusable
 		r.s.broken(r.ctx, r.row.id, err)
 		if r.row.parent != nil {
 			r.s.wakeParent(*r.row.parent)
@@ -48,14 +48,14 @@ func (r *live) loop() {
 	}
 }
 
-// onRecord reports whether the end of the run is on record.
+// onRecord reports whether the end of the run is recorded.
 func (r *live) onRecord() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return final(r.recorded)
 }
 
-// leave takes the run out of memory.
+// leave unloads the run.
 func (r *live) leave() {
 	r.cancel(errParked)
 	r.s.mu.Lock()
@@ -66,7 +66,7 @@ func (r *live) leave() {
 	close(r.gone)
 	if r.queued {
 		if !r.s.leaveQueue(r.row.user, r.row.id) {
-			r.slot = true // it was granted in the meantime
+			r.slot = true // it was given a slot in the meantime
 		}
 	}
 	if r.slot {
@@ -81,11 +81,11 @@ func (r *live) leave() {
 	case status == machine.Running && !r.onRecord():
 		r.s.leftRunning.Store(true)
 	case status == machine.Waiting && !r.onRecord():
-		r.rests()
-		r.s.wake() // its timer is Run's now
+		r.clearOnUnload()
+		r.s.wake() // Run is now responsible for its timer
 		err := fault.Catch(func() error {
 			if !r.childrenWait(r.next()) {
-				r.s.wakeParent(r.row.id) // one changed in this moment
+				r.s.wakeParent(r.row.id) // one changed at this moment
 			}
 			return nil
 		})
@@ -95,7 +95,7 @@ func (r *live) leave() {
 	}
 }
 
-// childrenWait reports that the runs which carry out steps of this one all wait.
+// childrenWait reports whether all runs that carry out steps of this one are waiting.
 func (r *live) childrenWait(todo machine.Todo) bool {
 	for _, c := range todo.Paused {
 		status, _, err := r.s.runStatus(context.WithoutCancel(r.ctx), childID(r.row.id, c))
@@ -106,8 +106,8 @@ func (r *live) childrenWait(todo machine.Todo) bool {
 	return true
 }
 
-// advance applies everything that needs no waiting and commits it. false: the run must leave
-// memory.
+// advance applies all events that are due and commits them. It returns false if the run has
+// to be unloaded.
 func (r *live) advance() (machine.Todo, bool) {
 	for {
 		if r.lost.Load() {
@@ -137,7 +137,7 @@ func (r *live) advance() (machine.Todo, bool) {
 			}
 			continue
 		}
-		if !r.slot && r.row.parent == nil && works(todo) {
+		if !r.slot && r.row.parent == nil && needsSlot(todo) {
 			r.queue()
 			return machine.Todo{Waits: todo.Waits}, r.commit()
 		}
@@ -155,8 +155,8 @@ func (r *live) advance() (machine.Todo, bool) {
 		if !r.apply(e, now) {
 			return r.broken()
 		}
-		// That a run has begun or gone on is on record before anything of it is evaluated: after
-		// an unexpected end of the process it then counts as interrupted.
+		// Record that the run has started or resumed before evaluating anything, so that the run
+		// counts as interrupted if the process dies.
 		begins := !r.fresh && (e.Type == machine.RunStarted || e.Type == machine.RunResumed)
 		if (begins || len(r.batch) >= maxGroup || r.st.Finished() != nil) && !r.commit() {
 			return todo, false
@@ -167,7 +167,7 @@ func (r *live) advance() (machine.Todo, bool) {
 	}
 }
 
-// decide gives the next event that the state or the clock calls for.
+// decide returns the next event that the state or the clock requires.
 func (r *live) decide(todo machine.Todo, now time.Time) (machine.Event, bool) {
 	if len(todo.Records) > 0 {
 		return todo.Records[0], true
@@ -188,18 +188,18 @@ func (r *live) decide(todo machine.Todo, now time.Time) (machine.Event, bool) {
 	return machine.Event{}, false
 }
 
-// works reports that a run has something to do for which it needs a slot.
-func works(todo machine.Todo) bool {
+// needsSlot reports whether a run has work that requires a slot.
+func needsSlot(todo machine.Todo) bool {
 	waits := len(todo.Records) == 1 && todo.Records[0].Type == machine.RunWaiting
 	return len(todo.Records) > 0 && !waits || len(todo.Calls)+len(todo.Later) > 0
 }
 
-// unknown gives a call that a crash interrupted and that must not be made again.
+// unknown returns a call that a crash interrupted and that must not be repeated, or nil.
 func (r *live) unknown(todo machine.Todo) *machine.Call {
 	for _, c := range todo.Calls {
 		t := r.made.Tools[c.Step.StepID]
 		timer := t.Kind == definition.Builtin && t.Name == waitName
-		if r.crashed[callKey(c)] && !again(c.Tool) && t.Missing == nil && !timer {
+		if r.crashed[callKey(c)] && !canRepeat(c.Tool) && t.Missing == nil && !timer {
 			return c
 		}
 	}
@@ -215,16 +215,16 @@ func overdue(todo machine.Todo, now time.Time) *machine.Wait {
 	return nil
 }
 
-// queue asks for a slot.
+// queue requests a slot.
 func (r *live) queue() {
 	if r.queued {
 		return
 	}
 	r.queued = true
-	r.s.queueUp(r.row.user, turn{r.row.id, func() { r.granted <- struct{}{} }}, true)
+	r.s.queueUp(r.row.user, queuedRun{r.row.id, func() { r.granted <- struct{}{} }}, true)
 }
 
-// quiet reports that Helix stops: nothing more begins.
+// quiet reports whether Helix is stopping, so that nothing new may start.
 func (r *live) quiet() bool {
 	select {
 	case <-r.s.quiet:
@@ -234,8 +234,8 @@ func (r *live) quiet() bool {
 	}
 }
 
-// ends ends a run that was canceled or is out of time, on record. done is false when it goes
-// on.
+// ends ends and records a run that was canceled or has exceeded its time limit. done is false if
+// the run continues.
 func (r *live) ends(todo machine.Todo) (done, ok bool) {
 	why, status := (*machine.Failure)(nil), machine.Cancelled
 	if reason := r.stop.Load(); reason != nil {
@@ -264,8 +264,8 @@ func (r *live) ends(todo machine.Todo) (done, ok bool) {
 	return true, ok
 }
 
-// drain takes the outcomes of the calls on their way for a moment, so that what did happen is
-// on record.
+// drain collects the outcomes of the calls in progress for at most patience, so that their
+// effects are recorded.
 func (r *live) drain(patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -294,7 +294,7 @@ func (r *live) drain(patience time.Duration) {
 	}
 }
 
-// wait takes what comes next. false: the run leaves memory.
+// wait waits for the next message, timer or slot. It returns false if the run has to be unloaded.
 func (r *live) wait(todo machine.Todo) bool {
 	now := r.s.now()
 	var next time.Time
@@ -352,7 +352,7 @@ func (r *live) wait(todo machine.Todo) bool {
 	return true
 }
 
-// held reports that a run which waits stays in memory because its parent there waits for it.
+// held reports whether a waiting run must stay in memory because its parent is in memory.
 func (r *live) held() bool {
 	if r.row.parent == nil {
 		return false
@@ -362,7 +362,7 @@ func (r *live) held() bool {
 	return r.s.live[*r.row.parent] != nil
 }
 
-// take applies a message and those that wait behind it.
+// take applies a message and the messages queued behind it.
 func (r *live) take(m message) bool {
 	for {
 		switch {
@@ -380,7 +380,7 @@ func (r *live) take(m message) bool {
 				return ok
 			}
 		case m.key != "":
-			delete(r.calls, m.key) // nobody follows it any more
+			delete(r.calls, m.key) // the call is no longer followed
 		case m.answer != nil:
 			err := r.answer(m.answer)
 			ok := err != nil || r.commit()
@@ -403,9 +403,9 @@ func (r *live) take(m message) bool {
 	}
 }
 
-// halt takes the end of a call that was stopped together with the run. It says nothing about
-// the step and does not go on record: the next start makes the call again or asks. false: the
-// run leaves memory.
+// halt handles the end of a call that was stopped together with the run. The outcome of the step is
+// unknown, so nothing is recorded: the next start repeats the call or asks a person. It returns
+// false if the run has to be unloaded.
 func (r *live) halt(m message) bool {
 	r.halted[m.key] = r.calls[m.key]
 	delete(r.calls, m.key)
@@ -420,7 +420,7 @@ func (r *live) halt(m message) bool {
 	return true
 }
 
-// settle applies what follows from an event at once, so that it shares its commit.
+// settle applies the events that follow immediately, so that they share a commit.
 func (r *live) settle() bool {
 	if r.quiet() || !r.slot && r.row.parent == nil {
 		return true
@@ -440,8 +440,7 @@ func (r *live) settle() bool {
 	}
 }
 
-// broken ends a run whose journal makes no sense, which is a fault of this program, on
-// record.
+// broken ends and records a run whose journal is inconsistent, which is a bug in this program.
 func (r *live) broken() (machine.Todo, bool) {
 	r.cancel(errCanceled)
 	why := &machine.Failure{Kind: "internal", Message: brokenMessage}

@@ -15,14 +15,14 @@ import (
 	"helix/backend/storage"
 )
 
-// childID is the run that carries out an attempt of a nested skill: the same after each
-// restart, so that it is found again.
+// childID returns the id of the run that carries out an attempt of a nested skill. It is derived,
+// so that the run is found again after a restart.
 func childID(parent uuid.UUID, c *machine.Call) uuid.UUID {
 	return uuid.NewSHA1(parent, []byte(c.Key+"#"+strconv.Itoa(c.Attempt)))
 }
 
-// nested carries a skill step out as a run of its own and follows it. While that run waits,
-// the step says so, and no time counts. A nil event says that the run leaves memory.
+// nested carries out a skill step as a run of its own and follows it. While that run waits, the
+// step reports so, and no time counts. A nil event means that the run is being unloaded.
 func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event, known bool) {
 	id := childID(r.row.id, c)
 	begun := time.Now()
@@ -59,7 +59,7 @@ func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event,
 			continue
 		case <-gone:
 		case <-r.s.quiet:
-			return nil, false // the next start follows it again
+			return nil, false // it is followed again after the next start
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); errors.Is(cause, errShutdown) || errors.Is(cause, errParked) || cause == nil {
 				return nil, false
@@ -74,7 +74,7 @@ func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event,
 	}
 }
 
-// childOutcome is what a nested run that ended gives its step.
+// childOutcome returns the outcome of a step from its nested run, which has ended.
 func (s *Service) childOutcome(row *runRow) machine.OutcomeData {
 	switch row.status {
 	case machine.Completed:
@@ -96,8 +96,7 @@ func (s *Service) childOutcome(row *runRow) machine.OutcomeData {
 	return d
 }
 
-// child finds the run of a nested step, or makes it. A run that has ended is given as its
-// row.
+// child finds or creates the run of a nested step. For a run that has ended it returns the row.
 func (r *live) child(ctx context.Context, c *machine.Call, id uuid.UUID) (*live, *runRow, error) {
 	found, ended, err := r.s.open(ctx, id, nil)
 	if !fault.Is(err, fault.NotFound) {
@@ -143,7 +142,7 @@ func (r *live) child(ctx context.Context, c *machine.Call, id uuid.UUID) (*live,
 	return r.s.launch(n)
 }
 
-// abortRun cancels a run, if it is there, without waiting for it.
+// abortRun cancels a run, if it exists, without waiting for it.
 func (s *Service) abortRun(id uuid.UUID, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,8 +157,7 @@ func (s *Service) abortRun(id uuid.UUID, reason string) {
 	})
 }
 
-// wakeParent brings a run back to memory because a run that carries out one of its steps has
-// changed.
+// wakeParent loads the parent of a run, because the run, which carries out one of its steps, has changed.
 func (s *Service) wakeParent(id uuid.UUID) {
 	s.mu.Lock()
 	there := s.live[id] != nil || s.closed

@@ -11,7 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// NameOf is what a skill is called that the caller may run; NotFound when there is none.
+// NameOf returns the name of a skill that the caller may run, or a NotFound error.
 func (s *Service) NameOf(ctx context.Context, id uuid.UUID) (name string, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT name FROM composite_skills WHERE id = ? AND deleted_at IS NULL

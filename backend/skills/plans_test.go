@@ -16,7 +16,7 @@ var _ = flag.Bool("update", false, "write the golden files")
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
-	b := newBench(t)
+	b := newFixture(t)
 	plans := storagetest.RecordPlans(t, b.db)
 	do := func(_ any, err error) {
 		t.Helper()

@@ -18,12 +18,12 @@ import (
 	"helix/backend/storage"
 )
 
-// stepRow is the stored end of one step.
+// stepRow is the stored result of one step.
 type stepRow struct {
 	id     uuid.UUID
 	result StepResult
 	hash   string // of the input
-	blob   string // SHA-256 of an output that is too large for its row
+	blob   string // SHA-256 of an output that is too large to store in its row
 }
 
 // result builds the API view of a step of a run.
@@ -49,7 +49,7 @@ func (c *created) result(res *machine.StepResult) StepResult {
 	return out
 }
 
-// ended is a step's result in a run that has ended: what was on its way was stopped.
+// ended returns a step's result in a run that has ended. Calls that were in progress were stopped.
 func ended(r StepResult, at time.Time) StepResult {
 	if r.Status == machine.Running || r.Status == machine.Waiting {
 		r.Status, r.FinishedAt = machine.Cancelled, &at
@@ -57,7 +57,7 @@ func ended(r StepResult, at time.Time) StepResult {
 	return r
 }
 
-// project brings the row of a run that has ended up to its state and gives its steps.
+// project updates the row of a run that has ended and returns its steps.
 func (r *live) project(fin *machine.FinishedData) []stepRow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,13 +97,13 @@ func (r *live) project(fin *machine.FinishedData) []stepRow {
 	return out
 }
 
-// underWay reports that a call which may not be made twice was on its way when the run ended,
-// or when Helix did.
+// underWay reports whether a call that must not be repeated was in progress when the run ended or
+// Helix stopped.
 func (r *live) underWay(key, step string) bool {
-	return (r.calls[key] != nil || r.halted[key] != nil || r.crashed[key]) && !again(r.made.Tools[step].Tool)
+	return (r.calls[key] != nil || r.halted[key] != nil || r.crashed[key]) && !canRepeat(r.made.Tools[step].Tool)
 }
 
-// stepBytes is about what the row of a step takes beside its output.
+// stepBytes is the approximate size of the row of a step without its output.
 const stepBytes = 256
 
 // stepSummary is a top-level step in the row of a run.
@@ -114,7 +114,7 @@ type stepSummary struct {
 	TookMs   float64 `json:"tookMs"`
 }
 
-// finish writes the end of a run: its row, its steps, and what its skill counts.
+// finish stores the end of a run: its row, its steps, and the counters of its skill.
 func (s *Service) finish(tx *storage.Tx, r *runRow, steps []stepRow) error {
 	summaries := []stepSummary{}
 	for _, x := range steps {
@@ -206,12 +206,11 @@ func insertSteps(tx *storage.Tx, r *runRow, steps []stepRow) error {
 	return nil
 }
 
-// fill completes the API view of a run from its state.
-// It gives the nested runs that it waits for.
+// fill completes the API view of a run from its state. It returns the nested runs that the run waits for.
 func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Time) (inner []innerWait) {
 	x.LastSeq, x.StepResults = st.Seq(), []StepResult{}
 	var todo machine.Todo
-	if x.WaitReason != WaitQuarantined { // looking at such a run must not evaluate anything of it
+	if x.WaitReason != WaitQuarantined { // viewing such a run must not evaluate its expressions
 		x.Status, x.WaitReason = st.Status()
 		x.Waits = []Wait{}
 		todo = st.Next()
@@ -248,7 +247,7 @@ func (c *created) fill(x *Execution, st *machine.State, asked map[string]time.Ti
 		}
 		x.StepResults = append(x.StepResults, s)
 	}
-	for _, w := range x.Waits { // approvals begin without a call
+	for _, w := range x.Waits { // approvals have no call
 		if w.StepPath != "" && !slices.ContainsFunc(x.StepResults, func(s StepResult) bool { return s.StepPath == w.StepPath && s.Iteration == w.Iteration }) {
 			at := w.AskedAt
 			id := w.StepPath[strings.LastIndex(w.StepPath, "/")+1:]
@@ -274,8 +273,8 @@ type innerWait struct {
 	path, iteration string
 }
 
-// addInner adds what nested runs ask, so that one look at a run shows all its questions. Their
-// step paths begin with that of the step; iterations of both are joined by a slash.
+// addInner adds the questions of nested runs, so that the view of a run shows all its questions.
+// Their step paths begin with that of the step; the iterations of both are joined by a slash.
 func (s *Service) addInner(ctx context.Context, x *Execution, inner []innerWait) error {
 	for _, in := range inner {
 		child, err := s.execution(ctx, in.run, false)
@@ -296,7 +295,7 @@ func (s *Service) addInner(ctx context.Context, x *Execution, inner []innerWait)
 	return nil
 }
 
-// answerInner finds the nested run that an answer is for; nil when it is for none.
+// answerInner returns the answer addressed to the nested run that asked, or nil if it is for none.
 func answerInner(inner []innerWait, p AnswerParams) *AnswerParams {
 	for _, in := range inner {
 		path, ok := strings.CutPrefix(p.StepPath, in.path+"/")
@@ -309,7 +308,7 @@ func answerInner(inner []innerWait, p AnswerParams) *AnswerParams {
 	return nil
 }
 
-// contextOf derives what follows from the steps and the status.
+// contextOf derives the fields that depend on the steps and the status.
 func (x *Execution) contextOf() {
 	x.Success = x.Status == machine.Completed
 	if len(x.FinalOutput) == 0 {

@@ -12,12 +12,12 @@ import (
 	"helix/backend/storage"
 )
 
-// pruneBatch is how many runs leave in one transaction.
+// pruneBatch is the number of runs deleted in one transaction.
 const pruneBatch = 100
 
-// Retention declares how long runs stay: besides the bounds that all histories have, runsEach
-// runs of a skill and bytes of a user's runs. Pinned runs, open ones and those of keep stay;
-// nil: none.
+// Retention returns the retention policy of runs: in addition to the limits for all histories, it
+// keeps at most runsEach runs per skill and bytes per user. Pinned and unfinished runs, and those
+// that keep returns, are kept. keep may be nil.
 func Retention(runsEach int, bytes int64, keep func(*storage.Tx) ([]uuid.UUID, error)) storage.Retention {
 	return storage.Retention{
 		Table: "composite_skill_executions", Time: "created_at", Only: "pinned = 0 AND status IN ('completed', 'failed', 'cancelled')", Keep: keep,
@@ -55,7 +55,7 @@ func (s *Service) remove(ctx context.Context, ids []uuid.UUID) (n int, err error
 	return n, nil
 }
 
-// shrink gives freed pages back to the file system, not too many at a time.
+// shrink returns free pages to the file system, in batches.
 func (s *Service) shrink(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		return tx.Select(`PRAGMA incremental_vacuum(2000)`).Each(func(row storage.Row) error {
@@ -64,7 +64,7 @@ func (s *Service) shrink(ctx context.Context) error {
 	})
 }
 
-// PurgeHistory removes the caller's runs that have ended, but not the pinned ones.
+// PurgeHistory deletes the caller's runs that have ended, except pinned ones.
 func (s *Service) PurgeHistory(ctx context.Context, p PurgeParams) (PurgeResult, error) {
 	before := s.now().Add(time.Hour)
 	if p.Before != nil {

@@ -15,22 +15,21 @@ import (
 	"helix/backend/storage"
 )
 
-// A run that was at work when the process ended unexpectedly, twice in a row and without making
-// progress in between, may be what ended it. It is quarantined: not continued by itself, and
-// shown as waiting, until a person resumes or cancels it. Its journal says nothing about this.
+// A run that was active when the process died, twice in a row and without progress in between, may
+// be the cause. It is quarantined: it is not continued automatically, and is shown as waiting until
+// a person resumes or cancels it. The quarantine is not part of its journal.
 
-// WaitQuarantined is why a quarantined run waits.
+// WaitQuarantined is the reason for waiting of a quarantined run.
 const WaitQuarantined = "quarantined"
 
-// maxInterruptions is how often in a row the process may end with a run before the run is
-// quarantined.
+// maxInterruptions is how often in a row the process may die during a run before the run is quarantined.
 const maxInterruptions = 2
 
 const quarantineMessage = "Helix stopped unexpectedly twice during this run, so it was not resumed automatically. Completed steps are kept. Resume it, or cancel it."
 
 func errQuarantined() *fault.Error { return fault.Conflictf("%s", quarantineMessage) }
 
-// quarantineWait is the question that a quarantined run asks.
+// quarantineWait returns the question of a quarantined run.
 func (r *runRow) quarantineWait() Wait {
 	w := Wait{Request: machine.RequestData{Reason: WaitQuarantined, Title: "Resume this run?", Message: quarantineMessage}, AskedAt: r.created}
 	if r.quarantined != nil {
@@ -39,9 +38,9 @@ func (r *runRow) quarantineWait() Wait {
 	return w
 }
 
-// countInterruptions notes, before anything is resumed, which runs were at work when the process
-// ended, and quarantines those with which it ended too often. It does so once: what is in memory
-// later has not been interrupted.
+// countInterruptions records, before anything is resumed, which runs were active when the process
+// died, and quarantines those that have reached the limit. It does this once, because runs loaded
+// later have not been interrupted.
 func (s *Service) countInterruptions(ctx context.Context) error {
 	if s.counted.Load() {
 		return nil
@@ -77,7 +76,7 @@ func (s *Service) countInterruptions(ctx context.Context) error {
 		}
 		rows.Close()
 		s.mu.Lock()
-		for id := range s.live { // begun or answered in this process already
+		for id := range s.live { // started or answered in this process
 			delete(runs, id)
 		}
 		s.mu.Unlock()
@@ -88,7 +87,7 @@ func (s *Service) countInterruptions(ctx context.Context) error {
 			}
 			var chain []uuid.UUID
 			held := false
-			for at, ok := id, true; ok; _, ok = runs[at] { // a nested run is continued by the run around it
+			for at, ok := id, true; ok; _, ok = runs[at] { // a nested run is continued by its parent
 				chain = append(chain, at)
 				held = held || runs[at].held
 				at = runs[at].parent
@@ -146,7 +145,8 @@ func (s *Service) quarantine(tx *storage.Tx, id uuid.UUID) error {
 	return s.ask(tx, row, machine.Wait{Request: row.quarantineWait().Request})
 }
 
-// noteStop has the next start know that the runs which are on their way now were left in order.
+// noteStop records that the running runs were interrupted by an orderly shutdown, so that the next
+// start does not count it.
 func (s *Service) noteStop() {
 	if !s.counted.Load() || !s.leftRunning.Load() {
 		return
@@ -160,20 +160,20 @@ func (s *Service) noteStop() {
 		}
 		return err
 	})
-	if err != nil { // the next start counts one interruption too many, which alone quarantines nothing
+	if err != nil { // the next start counts one interruption too many, which alone does not quarantine a run
 		s.log.Warn("the shutdown of running runs is not recorded", "error", err)
 	}
 }
 
-// noteAtWork notes that a run which waits is brought to memory: an unexpected end of the process
-// then counts for it as for one that runs.
+// noteAtWork records that a waiting run is loaded. If the process dies, this counts as an
+// interruption of the run.
 func noteAtWork(tx *storage.Tx, id uuid.UUID) error {
 	_, err := tx.Exec(`INSERT INTO composite_skill_interruptions (execution_id, times) VALUES (?, 0) ON CONFLICT DO NOTHING`, id)
 	return err
 }
 
-// rests takes that back when the run leaves memory and waits on.
-func (r *live) rests() {
+// clearOnUnload deletes that record when the run is unloaded while it still waits.
+func (r *live) clearOnUnload() {
 	if !r.suspect {
 		return
 	}
@@ -183,8 +183,8 @@ func (r *live) rests() {
 	}
 }
 
-// progressed reports that events bring a run further, so that it is no longer a suspect. What
-// each start repeats does not count.
+// progressed reports whether events contain progress of the run, so that it is no longer suspect.
+// Events that every start repeats are not progress.
 func progressed(events []machine.Event) bool {
 	return slices.ContainsFunc(events, func(e machine.Event) bool {
 		switch e.Type {
@@ -195,7 +195,7 @@ func progressed(events []machine.Event) bool {
 	})
 }
 
-// clearInterruptions forgets the interruptions of a run and of those around it.
+// clearInterruptions deletes the interruptions of a run and of its ancestors.
 func clearInterruptions(tx *storage.Tx, id uuid.UUID) error {
 	_, err := tx.Exec(`WITH RECURSIVE up (id) AS (VALUES (?1) UNION
 		SELECT x.parent_execution_id FROM composite_skill_executions x JOIN up ON x.id = up.id WHERE x.parent_execution_id IS NOT NULL)
@@ -203,13 +203,13 @@ func clearInterruptions(tx *storage.Tx, id uuid.UUID) error {
 	return err
 }
 
-// release carries out what a person decides about a quarantined run.
+// release carries out a person's decision about a quarantined run.
 func (s *Service) release(ctx context.Context, row *runRow, decision string) error {
 	switch decision {
 	case machine.TryAgain:
 		who, _ := identity.From(ctx)
 		err := s.writes.Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
-			// One more end of the process with it quarantines it again.
+			// If the process dies with it once more, it is quarantined again.
 			res, err := tx.Exec(`UPDATE composite_skill_interruptions SET quarantined_at = NULL, times = ? WHERE execution_id = ? AND quarantined_at IS NOT NULL`,
 				maxInterruptions-1, row.id)
 			if err := oneRow(res, err); err != nil {
@@ -231,8 +231,7 @@ func (s *Service) release(ctx context.Context, row *runRow, decision string) err
 	return fault.Invalidf("decision is %q; it must be %q or %q.", decision, machine.TryAgain, machine.GiveUp)
 }
 
-// endQuarantined ends a quarantined run and the runs that belong to it, without evaluating
-// anything of them.
+// endQuarantined ends a quarantined run and its nested runs without evaluating their expressions.
 func (s *Service) endQuarantined(ctx context.Context, id uuid.UUID, status Status, why *machine.Failure) error {
 	var ids []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -253,12 +252,12 @@ func (s *Service) endQuarantined(ctx context.Context, id uuid.UUID, status Statu
 	return err
 }
 
-// endAsIs ends a run where it stands.
+// endAsIs ends a run in its present state.
 func (s *Service) endAsIs(ctx context.Context, id uuid.UUID, status Status, why *machine.Failure) error {
-	door := &s.doors[id[len(id)-1]%doors]
+	door := &s.loadLocks[id[len(id)-1]%loadLockCount]
 	door.Lock()
 	defer door.Unlock()
-	if r := s.inMemory(id); r != nil { // an answer has brought it to memory
+	if r := s.inMemory(id); r != nil { // an answer has loaded it
 		r.abort(why.Message)
 		return nil
 	}
@@ -283,13 +282,13 @@ func (s *Service) endAsIs(ctx context.Context, id uuid.UUID, status Status, why 
 		}
 		return nil
 	})
-	if err != nil && !fault.Is(err, fault.Unavailable) { // its journal cannot be used
+	if err != nil && !fault.Is(err, fault.Unavailable) { // its journal is unusable
 		return s.endRow(ctx, id, status, why)
 	}
 	return err
 }
 
-// endRow ends a run whose journal cannot be used.
+// endRow ends a run whose journal is unusable.
 func (s *Service) endRow(ctx context.Context, id uuid.UUID, status Status, why *machine.Failure) error {
 	e := machine.End(status, why)
 	e.At = s.now()

@@ -21,7 +21,7 @@ import (
 )
 
 // poison makes the evaluation of one run panic.
-func (b *bench) poison(s *Service, run *uuid.UUID, times *int) {
+func (b *fixture) poison(s *Service, run *uuid.UUID, times *int) {
 	s.evaluating = func(id uuid.UUID) {
 		if id == *run {
 			*times++
@@ -32,7 +32,7 @@ func (b *bench) poison(s *Service, run *uuid.UUID, times *int) {
 
 func TestPanicInEvaluationFailsOnlyItsRun(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	parked := b.run(skillText(approval, `{"stepId":"t","toolType":"transform","value":1}`), `{"to":"you"}`).ExecutionID
 	var bad uuid.UUID
 	times := 0
@@ -42,7 +42,7 @@ func TestPanicInEvaluationFailsOnlyItsRun(t *testing.T) {
 	bad = parked
 	b.s = again
 	b.start(again)
-	_, _ = b.answer(parked, "ask", "approve") // brings it to memory, where it panics
+	_, _ = b.answer(parked, "ask", "approve") // loads it, so that it panics
 	x := b.until(parked, is(machine.Failed))
 	if x.Error == nil || x.Error.Kind != string(fault.Internal) || x.Error.Message != brokenMessage || times == 0 {
 		t.Fatalf("%+v after %d panics", x.Error, times)
@@ -50,30 +50,30 @@ func TestPanicInEvaluationFailsOnlyItsRun(t *testing.T) {
 	if out := b.run(skillText(`{"stepId":"t","toolType":"transform","value":2}`), `{}`); out.Status != machine.Completed {
 		t.Fatalf("another run does not go on: %+v", out)
 	}
-	again.Close() // a run leaves memory after it is stored as ended
+	again.Close() // a run is unloaded after its end is stored
 	again.mu.Lock()
 	defer again.mu.Unlock()
-	if len(again.live) != 0 || len(again.lines) != 0 {
-		t.Fatalf("left in memory: %d runs, %d lines", len(again.live), len(again.lines))
+	if len(again.live) != 0 || len(again.queues) != 0 {
+		t.Fatalf("left in memory: %d runs, %d lines", len(again.live), len(again.queues))
 	}
 }
 
-// endings is what a process of the quarantine test is told.
-type endings struct {
+// endingConfig is the input of a process of the quarantine test.
+type endingConfig struct {
 	Path   string
-	Begin  string // how it begins a run: execute, or enqueue as a schedule does; "": it does not
-	Die    bool   // ends unexpectedly: where a call is on its way, or when the run is evaluated
-	Answer string // what a person decides about the quarantined run
+	Begin  string // how it starts a run: execute, or enqueue like a schedule; "": it does not
+	Die    bool   // dies: during a call, or when the run is evaluated
+	Answer string // a person's decision about the quarantined run
 }
 
 const endingsEnv = "HELIX_SKILLS_ENDINGS"
 
-// A read-only call that never comes back, and one step before it.
+// A step, followed by a read-only call that never returns.
 const lastingSkill = `{"name":"lasting","steps":[{"stepId":"first","toolType":"custom","toolName":"ok"},{"stepId":"long","toolType":"custom","toolName":"read-long","timeoutMs":3600000}]}`
 
-// lasting is a hand whose call read-long says that it runs, and then lasts.
-func lasting(begun chan<- struct{}) *hand {
-	h := &hand{does: map[string]func(context.Context, Call) (json.RawMessage, error){}, gone: map[string]bool{}}
+// lasting returns fakeTools whose call read-long signals begun and then blocks.
+func lasting(begun chan<- struct{}) *fakeTools {
+	h := &fakeTools{does: map[string]func(context.Context, Call) (json.RawMessage, error){}, gone: map[string]bool{}}
 	h.on("read-long", func(ctx context.Context, _ Call) (json.RawMessage, error) {
 		begun <- struct{}{}
 		<-ctx.Done()
@@ -82,13 +82,13 @@ func lasting(begun chan<- struct{}) *hand {
 	return h
 }
 
-// TestEndingsProcess is what a process of the quarantine tests does; alone it does nothing.
+// TestEndingsProcess is the process of the quarantine tests; otherwise it does nothing.
 func TestEndingsProcess(t *testing.T) {
 	text := os.Getenv(endingsEnv)
 	if text == "" {
 		t.Skip("a part of TestQuarantine")
 	}
-	var e endings
+	var e endingConfig
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestEndingsProcess(t *testing.T) {
 			return
 		}
 	}
-	<-begun // the call is on its way
+	<-begun // the call is in progress
 	if e.Die {
 		die()
 	}
@@ -193,8 +193,8 @@ func checkQuarantined(t *testing.T, s *Service, ctx context.Context, id uuid.UUI
 	}
 }
 
-// TestQuarantine ends processes with a run at work: after two unexpected ends in a row without
-// progress the run is not resumed by itself, and not before.
+// TestQuarantine ends processes with an active run: after two unexpected ends in a row without
+// progress the run is not resumed automatically, and not before.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(endingsEnv) != "" || os.Getenv(crashEnv) != "" {
@@ -203,15 +203,15 @@ func TestQuarantine(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a killed process cannot be told from a failed one here")
 	}
-	die, resumed := endings{Die: true}, endings{}
-	for name, list := range map[string][]endings{
+	die, resumed := endingConfig{Die: true}, endingConfig{}
+	for name, list := range map[string][]endingConfig{
 		"call, canceled": {{Begin: "execute", Die: true}, die, {Answer: "cancel"}},
 		"call, given up": {{Begin: "execute", Die: true}, die, {Answer: machine.GiveUp}},
-		// Resumed by a person it may end the process once more, and is then held again.
+		// After a person resumed it, it may end the process once more, and is then quarantined again.
 		"call, resumed": {{Begin: "execute", Die: true}, die, {Answer: machine.TryAgain, Die: true}, {Answer: machine.TryAgain}},
 		// The run of a schedule whose first evaluation ends the process.
 		"first evaluation": {{Begin: "enqueue", Die: true}, die, {Answer: machine.TryAgain}},
-		// A stop in order between two unexpected ends makes them two single ones.
+		// An orderly shutdown between two unexpected ends resets the count.
 		"stop in order": {{Begin: "execute", Die: true}, resumed, {Die: true}, resumed, {Die: true}, resumed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestQuarantine(t *testing.T) {
 
 func TestProgressEndsSuspicion(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	begun := make(chan struct{}, 4)
 	b.h.does = lasting(begun).does
 	id := b.async(json.RawMessage(lastingSkill), `{}`)
@@ -250,7 +250,7 @@ func TestProgressEndsSuspicion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.s.Close() // without Run, so that nothing is noted
+	b.s.Close() // without Run, so that nothing is recorded
 	b.h.on("read-long", func(context.Context, Call) (json.RawMessage, error) { return json.RawMessage(`1`), nil })
 	b.s = b.service()
 	b.start(b.s)

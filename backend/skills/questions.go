@@ -14,22 +14,22 @@ import (
 	"helix/backend/storage"
 )
 
-// Questions shows a person what a run waits for, and takes it back when it is settled.
-// permission.Service is one.
+// Questions shows a person what a run waits for, and closes the question when it is settled.
+// permission.Service implements it.
 type Questions interface {
 	AskTx(tx *storage.Tx, a permission.QuestionRequest) error
-	// CloseTx ends the question ref of a run, or all of its questions when ref is empty.
-	// token is the created token that choice came with, or zero.
+	// CloseTx closes the question ref of a run, or all of its questions if ref is empty. token is
+	// the token created together with the answer, or zero.
 	CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error
 }
 
-// subjectKind is what permission calls a skill.
+// subjectKind is the subject kind of skills in package permission.
 const subjectKind = "skill"
 
-// maxDetails bounds what a question quotes; the run itself shows all of it.
+// maxDetails limits the size of the details of a question; the run shows all of them.
 const maxDetails = 64 << 10
 
-// quarantineRef is the question about a run as a whole: no step has an empty path.
+// quarantineRef identifies the question about a run as a whole. Steps never have an empty path.
 var quarantineRef = place("", "")
 
 var choices = map[string][]permission.Choice{
@@ -48,8 +48,8 @@ var choices = map[string][]permission.Choice{
 	},
 }
 
-// updateQuestions brings Approvals up to date with events that are being committed. waits is
-// what the run waits for after them.
+// updateQuestions updates Approvals for events that are being committed. waits is what the run
+// waits for after them.
 func (s *Service) updateQuestions(tx *storage.Tx, row *runRow, events []machine.Event, waits []machine.Wait, ended bool) error {
 	if s.o.Questions == nil || row.mode != modeLive {
 		return nil
@@ -63,7 +63,7 @@ func (s *Service) updateQuestions(tx *storage.Tx, row *runRow, events []machine.
 			return err
 		}
 		if d.Decision == machine.TimeOver {
-			d.Decision = "" // the clock's, nobody's choice
+			d.Decision = "" // made by the clock, not by a person
 		}
 		if err := s.o.Questions.CloseTx(tx, row.id, place(e.StepPath, e.Iteration), d.Decision, d.Token); err != nil {
 			return err
@@ -80,8 +80,8 @@ func (s *Service) updateQuestions(tx *storage.Tx, row *runRow, events []machine.
 	return nil
 }
 
-// ask shows the question of one wait. A wait for a time, and one for a capability, which has a
-// question already, are not shown.
+// ask shows the question of one wait, except for timers, and for capabilities, which have a
+// question of their own.
 func (s *Service) ask(tx *storage.Tx, row *runRow, w machine.Wait) error {
 	options := choices[w.Request.Reason]
 	if options == nil || s.o.Questions == nil {
@@ -110,7 +110,7 @@ func (s *Service) ask(tx *storage.Tx, row *runRow, w machine.Wait) error {
 	})
 }
 
-// details quotes what a question is about; nothing when it is too long to quote.
+// details returns the data that a question is about, or nothing if it is too large.
 func details(about json.RawMessage) json.RawMessage {
 	if len(about) > maxDetails {
 		return nil
@@ -118,8 +118,7 @@ func details(about json.RawMessage) json.RawMessage {
 	return about
 }
 
-// AnswerQuestion takes a person's answer from Approvals. It is the permission.Answerer of
-// skills.
+// AnswerQuestion handles an answer given in Approvals. It implements permission.Answerer.
 func (s *Service) AnswerQuestion(ctx context.Context, a permission.Answered) error {
 	path, iteration, ok := strings.Cut(a.Ref, "\x00")
 	if !ok {
@@ -135,8 +134,8 @@ func (s *Service) AnswerQuestion(ctx context.Context, a permission.Answered) err
 	return err
 }
 
-// repeatQuestions shows the questions of the runs that wait, for databases from before questions were
-// shown, and for restored ones. What is shown already stays as it is.
+// repeatQuestions shows the questions of all waiting runs, for databases from before questions were
+// shown and for restored ones. Questions that exist are not changed.
 func (s *Service) repeatQuestions(ctx context.Context) {
 	if s.o.Questions == nil {
 		return

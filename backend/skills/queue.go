@@ -8,29 +8,28 @@ import (
 	"helix/backend/fault"
 )
 
-// line is what runs of one user and what waits for its turn.
-type line struct {
-	busy  int // slots that are taken
-	queue []turn
+// userQueue holds the running runs of one user and the queue of waiting ones.
+type userQueue struct {
+	busy  int // slots in use
+	queue []queuedRun
 }
 
-// turn is a run that waits for a slot. begin is called once, on a goroutine of its own, when
-// it has one.
-type turn struct {
+// queuedRun is a run waiting for a slot. begin is called once, on a goroutine of its own, when it gets one.
+type queuedRun struct {
 	run   uuid.UUID
 	begin func()
 }
 
-func (s *Service) lineOf(user uuid.UUID) *line {
-	l := s.lines[user]
+func (s *Service) lineOf(user uuid.UUID) *userQueue {
+	l := s.queues[user]
 	if l == nil {
-		l = &line{}
-		s.lines[user] = l
+		l = &userQueue{}
+		s.queues[user] = l
 	}
 	return l
 }
 
-// takeSlot takes a slot when one is free and nobody waits for it.
+// takeSlot takes a slot if one is free and the queue is empty.
 func (s *Service) takeSlot(user uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +41,7 @@ func (s *Service) takeSlot(user uuid.UUID) bool {
 	return true
 }
 
-// mayQueue refuses when too many runs wait.
+// mayQueue returns an error if the queue is full.
 func (s *Service) mayQueue(user uuid.UUID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,13 +51,13 @@ func (s *Service) mayQueue(user uuid.UUID) error {
 	return nil
 }
 
-// queueUp lets a run wait for a slot; those that have begun before come first. A run that
-// waits already keeps its place.
-func (s *Service) queueUp(user uuid.UUID, t turn, first bool) {
+// queueUp queues a run for a slot. first puts it before the runs that have not started. A run that
+// is already queued keeps its place.
+func (s *Service) queueUp(user uuid.UUID, t queuedRun, first bool) {
 	s.mu.Lock()
 	l := s.lineOf(user)
 	switch {
-	case s.closed || slices.ContainsFunc(l.queue, func(x turn) bool { return x.run == t.run }):
+	case s.closed || slices.ContainsFunc(l.queue, func(x queuedRun) bool { return x.run == t.run }):
 	case first:
 		l.queue = slices.Insert(l.queue, 0, t)
 	default:
@@ -68,12 +67,12 @@ func (s *Service) queueUp(user uuid.UUID, t turn, first bool) {
 	s.serve(user)
 }
 
-// leaveQueue takes a run out of the queue; false: it was not in it.
+// leaveQueue removes a run from the queue. It returns false if it was not queued.
 func (s *Service) leaveQueue(user, run uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lineOf(user)
-	at := slices.IndexFunc(l.queue, func(x turn) bool { return x.run == run })
+	at := slices.IndexFunc(l.queue, func(x queuedRun) bool { return x.run == run })
 	if at < 0 {
 		return false
 	}
@@ -81,7 +80,7 @@ func (s *Service) leaveQueue(user, run uuid.UUID) bool {
 	return true
 }
 
-// freeSlot gives a slot back.
+// freeSlot releases a slot.
 func (s *Service) freeSlot(user uuid.UUID) {
 	s.mu.Lock()
 	if l := s.lineOf(user); l.busy > 0 {
@@ -91,7 +90,7 @@ func (s *Service) freeSlot(user uuid.UUID) {
 	s.serve(user)
 }
 
-// serve begins what waits while there are slots.
+// serve starts queued runs while there are free slots.
 func (s *Service) serve(user uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,6 +102,6 @@ func (s *Service) serve(user uuid.UUID) {
 		s.background("begin a queued run", t.begin)
 	}
 	if l.busy == 0 && len(l.queue) == 0 {
-		delete(s.lines, user)
+		delete(s.queues, user)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Where an answer of a rehearsal comes from.
+// Sources of the results in a dry run.
 const (
 	fromMock     = "mock"
 	fromRecord   = "recorded"
@@ -25,26 +25,26 @@ const (
 	fromTheShape = "schema"
 )
 
-// rehearsal is a run without effects. Its clock is its own: back-offs take no time.
+// rehearsal is a dry run. It has a clock of its own, so that back-offs take no time.
 type rehearsal struct {
 	s        *Service
 	ctx      context.Context
 	p        DryRunParams
 	made     created
-	gives    map[string]json.RawMessage // schemas of outputs, by step id
+	gives    map[string]json.RawMessage // output schemas, by step id
 	st       *machine.State
 	events   []machine.Event
 	now      time.Time
 	id       uuid.UUID
 	recorded map[string][]machine.OutcomeData
 	answers  map[string]machine.AnswerData
-	used     map[string]int // mocks of a step that have answered
+	used     map[string]int // number of mocks used, by step
 	would    map[string]*WouldDo
 }
 
-// DryRun rehearses a skill with the same engine and without any effect: what steps would
-// call is answered by the mocks, by what an earlier run recorded, by calls that only read,
-// or by the shape that they promise; a step that nothing answers for ends it.
+// DryRun runs a skill with the same engine but without effects. The results of calls come from the
+// mocks, the outcomes recorded by an earlier run, real calls that are read-only, or the output
+// schema. A step without any of these ends the dry run.
 func (s *Service) DryRun(ctx context.Context, p DryRunParams) (ExecuteResult, error) {
 	skill, err := s.rehearsed(ctx, p)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) DryRun(ctx context.Context, p DryRunParams) (ExecuteResult, er
 	return x.ExecuteResult, nil
 }
 
-// rehearsed gives the skill that a rehearsal names or holds; it may be disabled.
+// rehearsed returns the skill that the request names or contains. It may be disabled.
 func (s *Service) rehearsed(ctx context.Context, p DryRunParams) (skill *row, err error) {
 	n := 0
 	for _, given := range []bool{p.SkillID != nil && p.VersionID == nil, len(p.Skill) > 0, p.VersionID != nil} {
@@ -176,8 +176,7 @@ func (m *Mock) check(path string) error {
 	return nil
 }
 
-// record reads what came of the calls of the run that answers, and of the runs that it was
-// restarted from.
+// record loads the outcomes of the source run, and of the runs that it was restarted from.
 func (d *rehearsal) record(ctx context.Context) error {
 	d.recorded, d.answers = map[string][]machine.OutcomeData{}, map[string]machine.AnswerData{}
 	if d.p.ExecutionID == nil {
@@ -192,7 +191,7 @@ func (d *rehearsal) record(ctx context.Context) error {
 	})
 }
 
-// recordRun adds the answers of a run to those of the older one whose steps it reused.
+// recordRun adds the outcomes of a run to those of the older run whose steps it reused.
 func (d *rehearsal) recordRun(tx *storage.Tx, row *runRow) error {
 	if row.restarted != nil {
 		older, err := ownRun(tx, *row.restarted)
@@ -233,7 +232,7 @@ func (d *rehearsal) apply(e machine.Event) error {
 	return d.st.Apply(e)
 }
 
-// play runs until the end.
+// play executes the dry run until its end.
 func (d *rehearsal) play() error {
 	if err := d.apply(machine.Created(d.made)); err != nil {
 		return err
@@ -266,7 +265,7 @@ func (d *rehearsal) play() error {
 	return nil
 }
 
-// mock gives the next answer that was given for a step.
+// mock returns the next mock of a step.
 func (d *rehearsal) mock(path string) (*machine.OutcomeData, bool) {
 	m, ok := d.p.Mocks[path]
 	if !ok {
@@ -284,7 +283,7 @@ func (d *rehearsal) mock(path string) (*machine.OutcomeData, bool) {
 	return out, true
 }
 
-// ask answers an approval, or ends the rehearsal.
+// ask answers an approval, or ends the dry run.
 func (d *rehearsal) ask(w machine.Wait) machine.Event {
 	c := &machine.Call{Path: w.Path, Iteration: w.Iteration, Attempt: 1}
 	if out, ok := d.mock(w.Path); ok {
@@ -296,13 +295,13 @@ func (d *rehearsal) ask(w machine.Wait) machine.Event {
 	return machine.Outcome(c, machine.OutcomeData{Unmocked: true})
 }
 
-// call answers a call in the place of what it would reach.
+// call returns the result of a call without making it.
 func (d *rehearsal) call(c *machine.Call) machine.Event {
 	t := d.made.Tools[c.Step.StepID]
 	key := callKey(c)
 	would := &WouldDo{Tier: c.Tool.Tier, Rights: append([]string{}, t.Capabilities...), Input: c.Input}
 	d.would[key] = would
-	clear := true // nothing that it needs is missing
+	clear := true // no missing capability
 	if t.Kind != definition.SkillCall && t.Missing == nil {
 		rights, err := d.s.stepRights(d.ctx, d.made.callable(c.Step.StepID), c.Input)
 		if err == nil {
@@ -323,7 +322,7 @@ func (d *rehearsal) call(c *machine.Call) machine.Event {
 	}
 	timer := t.Kind == definition.Builtin && t.Name == waitName
 	if d.p.AllowReadOnly && t.Tier == tierReadOnly && clear && !timer {
-		return machine.Outcome(c, d.really(c))
+		return machine.Outcome(c, d.callReadOnly(c))
 	}
 	if d.p.FillFromSchema {
 		if out, ok := shape(d.gives[c.Step.StepID]); ok {
@@ -333,8 +332,8 @@ func (d *rehearsal) call(c *machine.Call) machine.Event {
 	return machine.Outcome(c, machine.OutcomeData{Unmocked: true})
 }
 
-// really makes a call that only reads.
-func (d *rehearsal) really(c *machine.Call) machine.OutcomeData {
+// callReadOnly makes a read-only call.
+func (d *rehearsal) callReadOnly(c *machine.Call) machine.OutcomeData {
 	limit := c.Step.Timeout()
 	ctx, cancel := context.WithTimeout(d.ctx, limit)
 	defer cancel()
@@ -347,7 +346,8 @@ func (d *rehearsal) really(c *machine.Call) machine.OutcomeData {
 	return out
 }
 
-// shape makes the plainest value that a schema describes; false when it says nothing.
+// shape returns the simplest value that matches a schema. ok is false if the schema does not
+// determine one.
 func shape(schema json.RawMessage) (json.RawMessage, bool) {
 	if len(schema) == 0 || string(schema) == "null" {
 		return nil, false

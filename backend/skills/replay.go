@@ -9,8 +9,8 @@ import (
 	"helix/backend/storage"
 )
 
-// Replay feeds a run's recorded outcomes through the engine again and compares what it
-// decides with what it decided then, byte by byte.
+// Replay applies a run's recorded outcomes to the engine again and compares its decisions with the
+// recorded ones, byte for byte.
 func (s *Service) Replay(ctx context.Context, p RunParams) (ReplayResult, error) {
 	var row *runRow
 	var prog *program

@@ -17,8 +17,8 @@ import (
 	"helix/backend/storage"
 )
 
-// Restart runs a skill again from a step, with the results that the steps before it had. The
-// run that they come from stays as it is.
+// Restart runs a skill again from a step, reusing the results of the steps before it. The original
+// run is not changed.
 func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, error) {
 	out := RestartResult{Warnings: []string{}}
 	source, err := s.execution(ctx, p.ExecutionID, true)
@@ -45,7 +45,7 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 		return out, err
 	}
 	if p.VersionID != nil {
-		if err := s.sound(ctx, target); err != nil {
+		if err := s.requireRunnable(ctx, target); err != nil {
 			return out, err
 		}
 	}
@@ -60,7 +60,7 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 	if err != nil {
 		return out, err
 	}
-	// A restart has no more rights than the run that it repeats.
+	// A restart has the authority of the run that it repeats, and no more.
 	authority, budget, err := s.restoreCaller(ctx, caller)
 	if err != nil {
 		return out, err
@@ -74,7 +74,7 @@ func (s *Service) Restart(ctx context.Context, p RestartParams) (RestartResult, 
 	return out, err
 }
 
-// target is the skill that a run is restarted with: as it was, or at another version.
+// target returns the skill that a run is restarted with: its original version or another one.
 func (s *Service) target(tx *storage.Tx, old *runRow, prog *program, version *uuid.UUID) (*row, error) {
 	k := &row{user: old.user, name: old.name, version: old.label, body: prog.body, hash: old.hash, enabled: true}
 	if old.skill != nil {
@@ -98,7 +98,7 @@ func (s *Service) target(tx *storage.Tx, old *runRow, prog *program, version *uu
 	return k, err
 }
 
-// reuse collects what the steps before a step gave in a run.
+// reuse collects the results of the steps before a step of a run.
 func reuse(to, was *definition.Body, source Execution, from string) (map[string]machine.ReusedData, []string, error) {
 	results := map[string]StepResult{}
 	for _, r := range source.StepResults {
@@ -129,7 +129,7 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 		case r.Status != machine.Completed && r.Status != machine.Skipped:
 			return nil, nil, fault.Invalidf("The step %q did not complete, so it has no output to reuse. Restart from it or from an earlier step.", def.StepID)
 		}
-		if !alike(old[def.StepID], def) {
+		if !sameStep(old[def.StepID], def) {
 			warnings = append(warnings, fmt.Sprintf("The step %q has changed since; its earlier result is reused.", def.StepID))
 		}
 		d := machine.ReusedData{Status: r.Status, From: source.ExecutionID.String()}
@@ -141,8 +141,8 @@ func reuse(to, was *definition.Body, source Execution, from string) (map[string]
 	return out, warnings, nil
 }
 
-// alike compares two steps without the places where they are drawn.
-func alike(a, b *definition.Step) bool {
+// sameStep compares two steps, ignoring the positions at which they are drawn.
+func sameStep(a, b *definition.Step) bool {
 	if a == nil {
 		return false
 	}

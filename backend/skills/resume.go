@@ -11,12 +11,11 @@ import (
 	"helix/backend/storage"
 )
 
-// countAgain is when the runs are looked for again that a full or busy database kept from being
-// continued.
+// countAgain is the interval at which runs are checked again that could not be continued because
+// the database was full or busy.
 const countAgain = 15 * time.Second
 
-// Run continues the runs that a stop interrupted and wakes those whose time has come. It
-// returns nil when ctx ends.
+// Run continues runs that were interrupted and wakes those that are due. It returns nil when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	s.resume(ctx)
 	s.repeatQuestions(ctx)
@@ -56,16 +55,16 @@ type unfinished struct {
 	id, user    uuid.UUID
 	status      Status
 	reason      string
-	stopped     bool // canceled, or the run that it belongs to has ended
+	stopped     bool // canceled, or its parent has ended
 	child, load bool
-	began       bool // has a journal; else it waits for Begin by what enqueued it
+	began       bool // it has a journal; otherwise it waits for a call of Begin
 }
 
-// resume continues what a stop interrupted.
+// resume continues interrupted runs.
 func (s *Service) resume(ctx context.Context) {
 	var list []unfinished
 	err := s.countInterruptions(ctx)
-	if err != nil { // without it a run could end every process that starts
+	if err != nil { // otherwise a run could crash every process that starts
 		if ctx.Err() == nil {
 			s.log.Error("runs are not continued because it cannot be noted which were interrupted; it is tried again", "error", err)
 			time.AfterFunc(countAgain, func() { s.uncounted.Store(true); s.wake() })
@@ -98,12 +97,12 @@ func (s *Service) resume(ctx context.Context) {
 	for _, u := range list {
 		switch {
 		case u.status == machine.Queued && !u.stopped && !u.child:
-			continue // after those that have begun
+			continue // after those that have started
 		case u.status == machine.Waiting && u.reason == machine.WaitPermission:
 			asks[u.user] = true
 		}
 		if u.status == machine.Waiting && !u.stopped && !u.load {
-			continue // its time, or an answer, brings it back
+			continue // continued at its time or by an answer
 		}
 		_, _, err := s.open(ctx, u.id, func(r *live) {
 			if u.stopped {
@@ -116,7 +115,7 @@ func (s *Service) resume(ctx context.Context) {
 	}
 	for _, u := range list {
 		if u.status == machine.Queued && !u.stopped && !u.child && u.began {
-			s.queueUp(u.user, s.turn(u.user, u.id), false)
+			s.queueUp(u.user, s.queued(u.user, u.id), false)
 		}
 	}
 	for user := range asks {
@@ -129,11 +128,10 @@ func (s *Service) resume(ctx context.Context) {
 	}
 }
 
-// brokenMessage is the error of a run that ended because of a fault in this program.
+// brokenMessage is the error of a run that ended because of a bug in this program.
 const brokenMessage = "The run stopped because of an error inside Helix. What its steps did is kept. The log has the details; start it again, or restart it from a step."
 
-// broken ends a run that cannot be continued because its journal or definition cannot be
-// read.
+// broken ends a run that cannot be continued because its journal or definition cannot be read.
 func (s *Service) broken(ctx context.Context, id uuid.UUID, why error) {
 	if s.isClosed() {
 		return
@@ -148,7 +146,7 @@ func (s *Service) broken(ctx context.Context, id uuid.UUID, why error) {
 	}
 }
 
-// nextWake is when the first waiting run outside of memory is to come back.
+// nextWake returns when the next unloaded waiting run is due.
 func (s *Service) nextWake(ctx context.Context) (at time.Time, err error) {
 	list, err := s.sleepingRuns(ctx, time.Time{})
 	for _, u := range list {
@@ -164,8 +162,8 @@ type sleepingRun struct {
 	at time.Time
 }
 
-// sleepingRuns lists waiting runs outside of memory that have a time, those until then; zero:
-// the first of them.
+// sleepingRuns lists unloaded waiting runs with a wake time: those due by until or, if it is zero,
+// only the first.
 func (s *Service) sleepingRuns(ctx context.Context, until time.Time) (list []sleepingRun, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		bound := int64(1 << 62)
@@ -193,7 +191,7 @@ func (s *Service) sleepingRuns(ctx context.Context, until time.Time) (list []sle
 	return list, err
 }
 
-// wakeDue brings back the waiting runs whose time has come.
+// wakeDue loads the waiting runs that are due.
 func (s *Service) wakeDue(ctx context.Context) {
 	list, err := s.sleepingRuns(ctx, s.now())
 	if err != nil {
@@ -207,8 +205,8 @@ func (s *Service) wakeDue(ctx context.Context) {
 	}
 }
 
-// inMemory returns a run in memory, or nil. A run whose database was replaced does not count:
-// only the row in the new database says how it stands.
+// inMemory returns the loaded run with an id, or nil. It ignores runs of a replaced database,
+// because only the row in the new database is valid.
 func (s *Service) inMemory(id uuid.UUID) *live {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,8 +216,8 @@ func (s *Service) inMemory(id uuid.UUID) *live {
 	return nil
 }
 
-// detach marks the runs in memory as runs of a database that has been replaced, and stops their
-// calls. It does not wait for them.
+// detach marks the loaded runs as runs of a replaced database, and stops their calls. It does not
+// wait for them.
 func (s *Service) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +227,7 @@ func (s *Service) detach() {
 	}
 }
 
-// removeDetached waits until the runs of the replaced database have left memory, and clears
-// the queues.
+// removeDetached waits until the runs of the replaced database are unloaded, and clears the queues.
 func (s *Service) removeDetached() {
 	s.mu.Lock()
 	var list []*live
@@ -239,7 +236,7 @@ func (s *Service) removeDetached() {
 			list = append(list, r)
 		}
 	}
-	for _, l := range s.lines {
+	for _, l := range s.queues {
 		l.queue = nil
 	}
 	s.mu.Unlock()

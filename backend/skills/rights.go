@@ -18,18 +18,18 @@ import (
 	"helix/backend/storage"
 )
 
-// The verdicts of a rights preview.
+// The verdicts of a permission preview.
 const (
-	verdictReady  = "ready"  // all that is needed is granted
+	verdictReady  = "ready"  // everything needed is granted
 	verdictAsks   = "asks"   // a person will be asked
-	verdictDenied = "denied" // some step would be refused
+	verdictDenied = "denied" // a step would be refused
 )
 
-// maxRightsSteps bounds a preview with all the skills that it looks into.
+// maxRightsSteps limits the number of steps in a preview, including those of nested skills.
 const maxRightsSteps = 5000
 
-// PreviewRights says what a run would need, without asking anybody. The steps of skills that
-// it calls are listed where they are called first.
+// PreviewRights returns what a run would need, without asking anyone. The steps of a nested skill
+// are listed at its first call.
 func (s *Service) PreviewRights(ctx context.Context, p PreviewRightsParams) (RightsPreview, error) {
 	if (p.SkillID == nil) == (len(p.Skill) == 0) {
 		return RightsPreview{}, errWhich()
@@ -63,7 +63,7 @@ func (s *Service) visible(ctx context.Context, id uuid.UUID) (r *row, err error)
 	return r, err
 }
 
-// rights looks at each step that calls something.
+// rights evaluates each step that calls something.
 func (s *Service) rights(ctx context.Context, c definition.Catalog, body *definition.Body, unattended bool) (RightsPreview, error) {
 	l, err := s.previewRights(ctx, c, body)
 	if err != nil {
@@ -87,14 +87,14 @@ func (s *Service) previewRights(ctx context.Context, c definition.Catalog, body 
 type rights struct {
 	Needs, Granted, Missing []string // capabilities such as network:https(api.example.org)
 	Tier                    string
-	Denied                  string // why it is refused outright; empty: it is not
+	Denied                  string // why it is refused regardless of grants; empty: it is not
 	preview                 permission.PreviewResult
 }
 
-// changedDefinition stands among the rights of what changed since it was approved.
+// changedDefinition is listed as missing for a callable that has changed since it was approved.
 const changedDefinition = "approval of its changed definition"
 
-// stepRights says what a call of i needs and what of it is granted now, without asking anybody.
+// stepRights returns what a call of i needs and what is granted now, without asking anyone.
 func (s *Service) stepRights(ctx context.Context, i callable.Info, input json.RawMessage) (rights, error) {
 	out := rights{Needs: []string{}, Granted: []string{}, Missing: []string{}, Tier: i.Effects.Tier()}
 	p, err := s.o.Callables.Rights(ctx, i, input)
@@ -124,7 +124,7 @@ func (s *Service) stepRights(ctx context.Context, i callable.Info, input json.Ra
 		}
 	}
 	for _, stop := range p.Stops {
-		if stop.Reason == permission.ReasonDefinitionChanged { // a question, not a refusal
+		if stop.Reason == permission.ReasonDefinitionChanged { // it leads to a question, not a refusal
 			out.Needs, out.Missing = append(out.Needs, changedDefinition), append(out.Missing, changedDefinition)
 			continue
 		}
@@ -133,7 +133,7 @@ func (s *Service) stepRights(ctx context.Context, i callable.Info, input json.Ra
 	return out, nil
 }
 
-// knownInput is what of a step's input is known before the run.
+// knownInput returns the part of a step's input that is known before the run.
 func knownInput(st *definition.Step) json.RawMessage {
 	in := maps.Clone(st.Parameters)
 	if in == nil {
@@ -166,13 +166,13 @@ type rightsPreview struct {
 	s       *Service
 	ctx     context.Context
 	catalog definition.Catalog
-	known   map[string]rights // by what is called
-	skills  map[string]bool   // those whose steps are listed
+	known   map[string]rights // by callable
+	skills  map[string]bool   // skills whose steps are listed
 	out     RightsPreview
-	whole   permission.PreviewResult // the same as permission tells it
+	whole   permission.PreviewResult // the result in the form of package permission
 }
 
-// judge says what the steps come to.
+// judge derives the verdict from the steps.
 func (l *rightsPreview) judge(unattended bool) {
 	l.out.Verdict = verdictReady
 	for _, st := range l.out.Steps {
@@ -238,7 +238,7 @@ func (l *rightsPreview) call(path string, st *definition.Step, depth int) error 
 	}
 	f := found[0]
 	out.ToolName, out.ToolHash, out.Tier = f.Name, f.Hash, f.Effects.Tier()
-	if f.Kind == callable.Skill { // a skill holds no rights; its steps need them
+	if f.Kind == callable.Skill { // a skill has no capabilities of its own
 		l.out.Steps = append(l.out.Steps, out)
 		if key := f.ID + st.SkillVersion; f.Body != nil && !l.skills[key] && depth < definition.MaxCalls {
 			l.skills[key] = true
@@ -275,7 +275,7 @@ func (l *rightsPreview) add(st StepRights, p permission.PreviewResult) {
 	}
 }
 
-// find finds what a step calls, a pinned skill as it was.
+// find returns the callable of a step; for a pinned skill, the pinned version.
 func (l *rightsPreview) find(st *definition.Step) ([]definition.Callable, error) {
 	found, err := l.catalog.Find(st.ToolType, st.ToolID, st.ToolName)
 	if v, ok := l.catalog.(definition.Versions); ok && err == nil && len(found) == 1 && st.ToolType == definition.SkillCall && st.SkillVersion != "" {
@@ -284,8 +284,8 @@ func (l *rightsPreview) find(st *definition.Step) ([]definition.Callable, error)
 	return found, err
 }
 
-// needs asks what a call needs, once for each thing that is called; what built-ins need depends
-// on the input.
+// needs returns what a call needs. The result is cached per callable, except for built-ins, whose
+// needs depend on the input.
 func (l *rightsPreview) needs(i callable.Info, st *definition.Step) (rights, error) {
 	if i.ID == "" && i.Kind == callable.Tool {
 		return rights{Tier: i.Effects.Tier(), Denied: "It is imported with the file, and disabled until you enable it.", preview: permission.NewPreview()}, nil

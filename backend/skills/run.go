@@ -23,33 +23,33 @@ import (
 
 const (
 	defaultWait = 2 * time.Minute
-	requestAge  = 24 * time.Hour // how long a request id names the same run
+	requestAge  = 24 * time.Hour // how long a request id identifies the same run
 )
 
 func errUnwritten() *fault.Error {
 	return fault.Unavailablef("Couldn't record the run. Nothing was started.")
 }
 
-// beginning is how a run comes into being.
+// beginning describes a run to be created.
 type beginning struct {
 	id, user  uuid.UUID
 	input     json.RawMessage
 	trigger   string
 	attended  bool
 	above     []string
-	limit     time.Duration // 0: what the skill says
+	limit     time.Duration // 0: that of the skill
 	parent    *uuid.UUID
 	path      string
 	depth     int
 	request   string
 	restarted *uuid.UUID
-	authority *permission.Authority // what the caller holds; nil: the user
+	authority *permission.Authority // of the caller; nil: the user
 	budget    callable.Budget
 	reused    map[string]machine.ReusedData
 }
 
-// ExecuteComposite runs a skill and waits for its end, or until it waits for a person. The
-// run goes on when nobody waits for it any more.
+// ExecuteComposite runs a skill and waits until it ends or waits for a person. The run continues
+// even if the caller stops waiting.
 func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (ExecuteResult, error) {
 	return s.execute(ctx, p, beginning{trigger: triggerOf(ctx), attended: true})
 }
@@ -82,7 +82,7 @@ func (s *Service) execute(ctx context.Context, p ExecuteParams, by beginning) (E
 	by.id, by.user, by.input, by.request = storage.NewID(), identity.UserID(ctx), input, p.RequestID
 	id, r, err := s.begin(ctx, skill, by)
 	if err != nil {
-		if other, ferr := s.requested(ctx, p.RequestID); ferr == nil && other != uuid.Nil { // of the same moment
+		if other, ferr := s.requested(ctx, p.RequestID); ferr == nil && other != uuid.Nil { // a concurrent call
 			return s.result(ctx, other, wait)
 		}
 		return ExecuteResult{}, err
@@ -97,7 +97,7 @@ func (s *Service) execute(ctx context.Context, p ExecuteParams, by beginning) (E
 	return out, err
 }
 
-// triggerOf says who starts a run by a call.
+// triggerOf returns the trigger of a run that is started by a call.
 func triggerOf(ctx context.Context) string {
 	id, _ := identity.From(ctx)
 	switch {
@@ -109,7 +109,7 @@ func triggerOf(ctx context.Context) string {
 	return "rpc"
 }
 
-// requested finds the run that a request id began.
+// requested returns the run that was started with a request id, or the zero UUID.
 func (s *Service) requested(ctx context.Context, request string) (id uuid.UUID, err error) {
 	if request == "" {
 		return uuid.Nil, nil
@@ -124,7 +124,7 @@ func (s *Service) requested(ctx context.Context, request string) (id uuid.UUID, 
 	return id, err
 }
 
-// chosen gives the skill that a call names or holds.
+// chosen returns the skill that a call names or contains.
 func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage, version string) (skill *row, warnings []string, err error) {
 	if (id == nil) == (len(raw) == 0) {
 		return nil, nil, fault.Invalidf("Give exactly one of skillId and skill.")
@@ -135,14 +135,14 @@ func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage
 			return err
 		})
 		if err == nil && version != "" {
-			err = s.sound(ctx, skill)
+			err = s.requireRunnable(ctx, skill)
 		}
 		return skill, nil, err
 	}
 	return s.readDraft(ctx, raw)
 }
 
-// saved loads a skill that may run.
+// saved loads a skill that may be run.
 func saved(tx *storage.Tx, id uuid.UUID, version string) (*row, error) {
 	skill, err := visibleSkill(tx, id)
 	switch {
@@ -156,9 +156,9 @@ func saved(tx *storage.Tx, id uuid.UUID, version string) (*row, error) {
 	return skill, err
 }
 
-// sound refuses a version that was only a draft. A tool that is gone is no reason: the run
-// says so when it gets there.
-func (s *Service) sound(ctx context.Context, skill *row) error {
+// requireRunnable returns an error for a version that is only a draft. A missing tool is not an error; the
+// run reports it when it reaches the step.
+func (s *Service) requireRunnable(ctx context.Context, skill *row) error {
 	report, err := check(skill, s.catalog(ctx))
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *Service) readDraft(ctx context.Context, raw json.RawMessage) (*row, []s
 	return &row{user: identity.UserID(ctx), name: k.Name, version: k.Version, body: &k.Body, hash: hash, enabled: true}, warnings, nil
 }
 
-// checkInput checks the input of a run against its skill.
+// checkInput validates the input of a run against its skill.
 func (s *Service) checkInput(ctx context.Context, body *definition.Body, input json.RawMessage) (json.RawMessage, error) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -213,7 +213,7 @@ func (s *Service) checkInput(ctx context.Context, body *definition.Body, input j
 	return input, nil
 }
 
-// newRun makes a run that is not on record yet.
+// newRun creates a run that is not recorded yet.
 func (s *Service) newRun(ctx context.Context, skill *row, b beginning) (*live, error) {
 	made := created{
 		Name: skill.name, Trigger: b.trigger, Attended: b.attended, Above: b.above, Reused: b.reused,
@@ -243,7 +243,7 @@ func (s *Service) newRun(ctx context.Context, skill *row, b beginning) (*live, e
 	return l, err
 }
 
-// runRow is the row of a run that begins.
+// runRow returns the row of a new run.
 func (s *Service) runRow(skill *row, b beginning) (*runRow, error) {
 	r := &runRow{
 		id: b.id, user: b.user, hash: skill.hash, mode: modeLive, trigger: b.trigger, input: b.input, status: machine.Queued, parent: b.parent,
@@ -266,7 +266,7 @@ func (s *Service) runRow(skill *row, b beginning) (*runRow, error) {
 	return r, err
 }
 
-// begin starts a run and gives it, or lets it wait for its turn and gives its id alone.
+// begin starts a run and returns it, or queues it and returns only its id.
 func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID, *live, error) {
 	slot := s.takeSlot(b.user)
 	if !slot {
@@ -297,11 +297,11 @@ func (s *Service) begin(ctx context.Context, skill *row, b beginning) (uuid.UUID
 	if err != nil {
 		return uuid.Nil, nil, s.unwritten(err)
 	}
-	s.queueUp(b.user, s.turn(b.user, b.id), false)
+	s.queueUp(b.user, s.queued(b.user, b.id), false)
 	return b.id, nil, nil
 }
 
-// unwritten is the answer when a run could not be recorded.
+// unwritten returns the error when a run could not be recorded.
 func (s *Service) unwritten(err error) error {
 	switch {
 	case err == nil:
@@ -312,9 +312,9 @@ func (s *Service) unwritten(err error) error {
 	return errUnwritten().WithCause(err)
 }
 
-// turn is what a queued run does when a slot is free.
-func (s *Service) turn(user, id uuid.UUID) turn {
-	return turn{id, func() {
+// queued returns what a queued run does when a slot is free.
+func (s *Service) queued(user, id uuid.UUID) queuedRun {
+	return queuedRun{id, func() {
 		used := false
 		_, _, err := s.open(s.life, id, func(r *live) { r.slot, used = true, true })
 		if !used {
@@ -326,8 +326,8 @@ func (s *Service) turn(user, id uuid.UUID) turn {
 	}}
 }
 
-// launch begins the loop of a run and waits until its beginning is on record. When another
-// goroutine was first, its run is given.
+// launch starts the loop of a run and waits until its start is recorded. If another goroutine has
+// started the run already, launch returns that one.
 func (s *Service) launch(r *live) (*live, *runRow, error) {
 	s.mu.Lock()
 	other := s.live[r.row.id]
@@ -357,9 +357,8 @@ func (s *Service) launch(r *live) (*live, *runRow, error) {
 
 func errStopping() *fault.Error { return fault.Unavailablef("Helix is stopping.") }
 
-// open brings a run to memory, or gives the row of one that has ended. prepare is called
-// before its loop begins, and not when it is in memory already.
-// When its journal makes this program panic, the run ends as failed.
+// open returns a loaded run, or the row of a run that has ended. It loads the run if necessary, and then
+// calls prepare before the loop starts. If the journal makes the program panic, the run ends as failed.
 func (s *Service) open(ctx context.Context, id uuid.UUID, prepare func(*live)) (r *live, row *runRow, err error) {
 	err = fault.Catch(func() (err error) {
 		r, row, err = s.load(ctx, id, prepare)
@@ -376,13 +375,13 @@ func (s *Service) load(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 	if found := s.inMemory(id); found != nil {
 		return found, nil, nil
 	}
-	door := &s.doors[id[len(id)-1]%doors]
+	door := &s.loadLocks[id[len(id)-1]%loadLockCount]
 	door.Lock()
 	defer door.Unlock()
 	s.mu.Lock()
 	found, closed := s.live[id], s.closed
 	s.mu.Unlock()
-	if found != nil && found.lost.Load() { // its successor begins when it has left
+	if found != nil && found.lost.Load() { // it is loaded again once the old one is unloaded
 		found.send(message{})
 		<-found.gone
 	} else if found != nil {
@@ -399,7 +398,7 @@ func (s *Service) load(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 	case closed:
 		return nil, nil, errStopping()
 	}
-	if row.status == machine.Waiting && !row.interrupted { // from here on it is at work, though its status does not say so
+	if row.status == machine.Waiting && !row.interrupted { // it is active from now on, although its status does not show it
 		if err := s.writes.Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error { return noteAtWork(tx, id) }); err != nil {
 			return nil, nil, err
 		}
@@ -430,7 +429,7 @@ func (s *Service) load(ctx context.Context, id uuid.UUID, prepare func(*live)) (
 	return s.launch(r)
 }
 
-// stored reads a run, and when it has not ended its definition and journal.
+// stored reads a run and, if it has not ended, its definition and journal.
 func (s *Service) stored(ctx context.Context, id uuid.UUID) (row *runRow, prog *program, events []machine.Event, err error) {
 	err = s.db.Read(context.WithoutCancel(ctx), func(tx *storage.Tx) (err error) {
 		if row, err = anyRun(tx, id); err != nil || row.final() {
@@ -444,7 +443,7 @@ func (s *Service) stored(ctx context.Context, id uuid.UUID) (row *runRow, prog *
 	return row, prog, events, err
 }
 
-// makeCreated finds now what a run needs that was only enqueued.
+// makeCreated resolves what a run needs that was only enqueued.
 func (s *Service) makeCreated(row *runRow, prog *program) (created, error) {
 	made := created{
 		Name: row.name, Trigger: row.trigger, Attended: row.trigger != "schedule" && row.trigger != "agent",

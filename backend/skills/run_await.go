@@ -10,7 +10,7 @@ import (
 	"helix/backend/storage"
 )
 
-// result waits for the end of a run and tells how it stands.
+// result waits for the end of a run and returns its status.
 func (s *Service) result(ctx context.Context, id uuid.UUID, wait time.Duration) (ExecuteResult, error) {
 	if err := s.await(ctx, id, wait); err != nil {
 		return ExecuteResult{}, err
@@ -19,8 +19,7 @@ func (s *Service) result(ctx context.Context, id uuid.UUID, wait time.Duration) 
 	return x.ExecuteResult, err
 }
 
-// followed is result for a run that this process has in memory: what it gave is read from
-// there, without reading it back.
+// followed is result for a loaded run: it reads the outputs from memory.
 func (s *Service) followed(ctx context.Context, r *live, wait time.Duration) (ExecuteResult, error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -43,14 +42,13 @@ func (s *Service) followed(ctx context.Context, r *live, wait time.Duration) (Ex
 		case <-ctx.Done():
 			return s.result(ctx, r.row.id, 0)
 		}
-		if status, _, _ := r.watch(); !final(status) { // it left memory and goes on later
+		if status, _, _ := r.watch(); !final(status) { // it was unloaded and continues later
 			return s.result(ctx, r.row.id, wait)
 		}
 	}
 }
 
-// await returns when a run has ended or waits for a person, when the time is over, or when
-// nobody waits for the answer any more.
+// await returns when a run has ended or waits for a person, when the wait time is over, or when ctx ends.
 func (s *Service) await(ctx context.Context, id uuid.UUID, wait time.Duration) error {
 	if wait <= 0 {
 		return nil
@@ -76,7 +74,7 @@ func (s *Service) await(ctx context.Context, id uuid.UUID, wait time.Duration) e
 	}
 }
 
-// runStatus is the status of a run and why it waits.
+// runStatus returns the status of a run and why it waits.
 func (s *Service) runStatus(ctx context.Context, id uuid.UUID) (status Status, reason string, err error) {
 	if r := s.inMemory(id); r != nil {
 		status, reason, _ = r.watch()

@@ -26,7 +26,7 @@ func chain(n int, tool string) json.RawMessage {
 func BenchmarkRunChain(b *testing.B) {
 	for _, n := range []int{1, 50, 500} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			x := newBench(b)
+			x := newFixture(b)
 			skill := chain(n, "ok")
 			x.run(skill, `{}`)
 			before := x.s.writes.Commits()
@@ -40,7 +40,7 @@ func BenchmarkRunChain(b *testing.B) {
 }
 
 func BenchmarkRunTransforms(b *testing.B) {
-	x := newBench(b)
+	x := newFixture(b)
 	skill := skillText(`{"stepId":"a","toolType":"transform","value":"$.input.x"}`, `{"stepId":"b","toolType":"transform","value":{"y":"$.a"}}`,
 		`{"stepId":"c","toolType":"transform","value":{"z":"$.b.y"}}`)
 	m := x.save(strings.Replace(string(skill), `"s"`, `"bench"`, 1))
@@ -59,7 +59,7 @@ func BenchmarkRunMap(b *testing.B) {
 	list, _ := json.Marshal(make([]int, 1000))
 	for _, parallel := range []int{1, 8} {
 		b.Run(fmt.Sprint(parallel), func(b *testing.B) {
-			x := newBench(b)
+			x := newFixture(b)
 			x.h.on("ten", func(context.Context, Call) (json.RawMessage, error) {
 				time.Sleep(10 * time.Millisecond)
 				return json.RawMessage(`1`), nil
@@ -75,7 +75,7 @@ func BenchmarkRunMap(b *testing.B) {
 }
 
 func BenchmarkHistory(b *testing.B) {
-	x := newBench(b)
+	x := newFixture(b)
 	id := x.run(skillText(step("a", "ok", "")), `{}`).ExecutionID
 	err := x.db.Write(x.ctx, func(tx *storage.Tx) error {
 		return tx.WithoutCapture(func() error {

@@ -20,7 +20,7 @@ import (
 	"helix/backend/storage"
 )
 
-// created is the data of a run's first event: all that its course depends on beside the
+// created is the data of a run's first event: everything that the run depends on besides the
 // definition, the input and later events.
 type created struct {
 	Name        string                        `json:"skill"`
@@ -28,24 +28,24 @@ type created struct {
 	Attended    bool                          `json:"attended"`
 	TimeoutMs   int64                         `json:"timeoutMs"`
 	MaxDocument int                           `json:"maxDocument"`
-	Above       []string                      `json:"above,omitempty"` // ids of the skills around it, the outermost first
+	Above       []string                      `json:"above,omitempty"` // ids of the enclosing skills, outermost first
 	Tools       map[string]target             `json:"tools"`           // by step id
 	Schemas     map[string]json.RawMessage    `json:"schemas,omitempty"`
 	Reused      map[string]machine.ReusedData `json:"reused,omitempty"`
 }
 
-// target is what a step calls, as it was found when the run began.
+// target is the callable of a step, as resolved when the run began.
 type target struct {
 	machine.Tool
 	Kind         definition.Kind  `json:"kind"`
 	ID           string           `json:"id,omitempty"`
 	Name         string           `json:"name"`
 	Capabilities []string         `json:"capabilities,omitempty"`
-	Schema       string           `json:"schema,omitempty"`  // of its input, in Schemas
+	Schema       string           `json:"schema,omitempty"`  // key in Schemas of its input schema
 	Missing      *machine.Failure `json:"missing,omitempty"` // why it cannot be called
 }
 
-// start is what the machine begins with.
+// start returns the input of the state machine.
 func (c *created) start(s *Service, id uuid.UUID, at time.Time, input json.RawMessage, p *program) machine.Start {
 	tools := make(map[string]machine.Tool, len(c.Tools))
 	for step, t := range c.Tools {
@@ -58,14 +58,14 @@ func (c *created) start(s *Service, id uuid.UUID, at time.Time, input json.RawMe
 			if t.Schema == "" {
 				return nil
 			}
-			// The machine must decide the same at each replay, so no context may end this
-			// check; its work is bounded.
+			// The machine must decide the same at each replay, so this check must not depend on a
+			// context. Its work is limited.
 			return checkValue(context.Background(), &s.schemas, c.Schemas[t.Schema], in, "")
 		},
 	}
 }
 
-// callable is what a step calls, as it was found when the run began.
+// callable returns the callable of a step, as resolved when the run began.
 func (c *created) callable(step string) callable.Info {
 	t := c.Tools[step]
 	return callable.Info{
@@ -74,13 +74,13 @@ func (c *created) callable(step string) callable.Info {
 	}
 }
 
-// resolve finds what the steps call. What is not there any more is no error: the run says so
-// when it gets there.
+// resolve finds the callables of the steps. A missing one is not an error; the run reports it when
+// it reaches the step.
 func (s *Service) resolve(ctx context.Context, body *definition.Body, c *created) error {
 	return s.resolveAll(ctx, body, c, func(string, definition.Callable) {})
 }
 
-// resolveAll is resolve that tells what it finds.
+// resolveAll is resolve that also calls found with each callable.
 func (s *Service) resolveAll(ctx context.Context, body *definition.Body, c *created, found func(step string, f definition.Callable)) error {
 	catalog := s.catalog(ctx)
 	c.Tools, c.Schemas = map[string]target{}, map[string]json.RawMessage{}
@@ -140,13 +140,13 @@ func find(catalog definition.Catalog, def *definition.Step) (t target, f definit
 	return t, f, nil
 }
 
-// program is a definition that runs of it share.
+// program is a definition shared by its runs.
 type program struct {
 	body   *definition.Body
 	parsed machine.Program
 }
 
-// programs keeps the definitions of recent runs by their hashes.
+// programs caches the definitions of recent runs by hash.
 type programs struct {
 	mu sync.Mutex
 	m  map[string]*program
@@ -154,7 +154,7 @@ type programs struct {
 
 const maxPrograms = 128
 
-// get gives the shared program of a body that has this hash.
+// get returns the shared program of the body with a hash.
 func (p *programs) get(hash string, body func() (*definition.Body, error)) (*program, error) {
 	p.mu.Lock()
 	found := p.m[hash]
@@ -178,7 +178,7 @@ func (p *programs) get(hash string, body func() (*definition.Body, error)) (*pro
 	return found, nil
 }
 
-// program gives the definition that a run is of.
+// program returns the definition of a run.
 func (s *Service) program(tx *storage.Tx, r *runRow) (*program, error) {
 	return s.programs.get(r.hash, func() (*definition.Body, error) {
 		if r.body != nil {
@@ -195,7 +195,7 @@ func (s *Service) program(tx *storage.Tx, r *runRow) (*program, error) {
 	})
 }
 
-// atHash gives the row the definition that has this hash.
+// atHash sets the definition of the row to the version with a hash.
 func (r *row) atHash(tx *storage.Tx, hash string) error {
 	sum, err := hex.DecodeString(hash)
 	if err != nil {

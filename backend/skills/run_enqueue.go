@@ -12,27 +12,27 @@ import (
 	"helix/backend/storage"
 )
 
-// Enqueue is a run that something else than a call starts, such as a schedule.
+// Enqueue is a request for a run that is not started by a call, such as by a schedule.
 type Enqueue struct {
 	SkillID   *uuid.UUID
-	Skill     json.RawMessage // or a definition that is not saved
+	Skill     json.RawMessage // or an unsaved definition
 	Version   string
 	Input     json.RawMessage
 	Trigger   string // schedule, agent or voice
 	RequestID string
-	Authority *permission.Authority // what the caller holds; nil: the user
+	Authority *permission.Authority // of the caller; nil: the user
 	Budget    callable.Budget
 }
 
-// EnqueueTx makes a run inside of a transaction, so that it comes into being together with
-// what wants it. It does not begin before Begin. The transaction's context holds the user.
+// EnqueueTx creates a run within a transaction, so that it is committed together with its cause.
+// The run does not start before Begin. The transaction's context holds the user.
 func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
 	ctx := tx.Context()
 	var skill *row
 	var err error
 	if o.SkillID != nil {
 		if skill, err = saved(tx, *o.SkillID, o.Version); err == nil && o.Version != "" {
-			err = s.sound(ctx, skill)
+			err = s.requireRunnable(ctx, skill)
 		}
 	} else {
 		skill, _, err = s.readDraft(ctx, o.Skill)
@@ -51,8 +51,8 @@ func (s *Service) EnqueueTx(tx *storage.Tx, o Enqueue) (uuid.UUID, error) {
 	return r.id, r.insert(tx)
 }
 
-// Begin starts a run that EnqueueTx made, as soon as the user has a slot for it. It returns
-// at once; for a run that has begun or ended it does nothing.
+// Begin starts a run created by EnqueueTx as soon as the user has a free slot. It returns
+// immediately. It does nothing if the run has already started or ended.
 func (s *Service) Begin(run uuid.UUID) {
 	s.mu.Lock()
 	there := s.live[run] != nil || s.closed
@@ -68,7 +68,7 @@ func (s *Service) Begin(run uuid.UUID) {
 		})
 		switch {
 		case err == nil && r.status == machine.Queued:
-			s.queueUp(r.user, s.turn(r.user, run), false)
+			s.queueUp(r.user, s.queued(r.user, run), false)
 		case err != nil && s.life.Err() == nil:
 			s.log.Error("begin a run", "run", run, "error", err)
 		}

@@ -20,7 +20,7 @@ import (
 
 func TestRunRestart(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	var fail atomic.Bool
 	fail.Store(true)
 	b.h.on("fragile", func(_ context.Context, c Call) (json.RawMessage, error) {
@@ -74,7 +74,7 @@ func TestRunRestart(t *testing.T) {
 
 func TestRunDry(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	skill := skillText(
 		step("a", "send", `"inputMapping":{"x":"$.input.x"}`),
 		step("b", "read-strict", `"parameters":{"n":1}`),
@@ -138,7 +138,7 @@ func TestRunDry(t *testing.T) {
 	if list, err := b.s.History(b.ctx, HistoryParams{}); err != nil || len(list.Executions) != 0 {
 		t.Fatalf("%+v %v", list, err)
 	}
-	// What an earlier run recorded answers.
+	// The recorded outcomes of an earlier run are used.
 	live := b.run(skillText(step("a", "send", `"inputMapping":{"x":"$.input.x"}`), step("b", "send", `"inputMapping":{"y":"$.a.x"}`)), `{"x":5}`)
 	rec, err := b.s.DryRun(b.ctx, DryRunParams{Skill: skillText(step("a", "send", ""), step("b", "send", "")), ExecutionID: &live.ExecutionID})
 	if err != nil || !rec.Success || string(rec.FinalOutput) != `{"y":5}` || rec.StepResults[0].Source != "recorded" || b.h.made("send") != 2 {
@@ -151,7 +151,7 @@ func TestRunDry(t *testing.T) {
 
 func TestRunHistory(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.h.on("bad", func(context.Context, Call) (json.RawMessage, error) { return nil, fault.Invalidf("no") })
 	m := b.save(oneLevel("kept", step("a", "ok", "")))
 	var ids []uuid.UUID
@@ -219,7 +219,7 @@ func TestRunHistory(t *testing.T) {
 func TestRunPrune(t *testing.T) {
 	t.Parallel()
 	var kept uuid.UUID
-	b := newBench(t)
+	b := newFixture(t)
 	prune := func(runs int, bytes int64) int64 {
 		r := Retention(runs, bytes, func(*storage.Tx) ([]uuid.UUID, error) { return []uuid.UUID{kept}, nil })
 		return storagetest.Prune(t, b.db, storage.ServiceOptions{Retention: []storage.Retention{r}})
@@ -246,11 +246,11 @@ func TestRunPrune(t *testing.T) {
 	}
 }
 
-// TestRunEvents: the events on the bus are those of the journal, without gaps, and each comes
-// after it is on record.
+// TestRunEvents checks that the events on the bus are those of the journal, without gaps, and each
+// is published after it is recorded.
 func TestRunEvents(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	var mu sync.Mutex
 	var heard []RunEvent
 	bus.Subscribe(b.db.Bus(), func(_ uuid.UUID, e RunEvent) {
@@ -280,10 +280,10 @@ func TestRunEvents(t *testing.T) {
 	}
 }
 
-// TestRunJournalFails: what cannot be recorded does not happen.
+// TestRunJournalFails checks that nothing happens that cannot be recorded.
 func TestRunJournalFails(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	block := func(on bool) {
 		t.Helper()
 		err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
@@ -326,10 +326,11 @@ func TestRunJournalFails(t *testing.T) {
 	b.replay(id)
 }
 
-// TestRunCommits: outcome and next intent share a transaction, and so do concurrent runs.
+// TestRunCommits checks that an outcome and the next intent share a transaction, and so do
+// concurrent runs.
 func TestRunCommits(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	var steps []string
 	for i := range 50 {
 		steps = append(steps, step(fmt.Sprintf("s%d", i), "ok", ""))
@@ -346,10 +347,10 @@ func TestRunCommits(t *testing.T) {
 	}
 }
 
-// TestRunMemory: a long skill and a long map stay small, and finished runs leave nothing.
+// TestRunMemory checks that a long skill and a long map use little memory, and finished runs none.
 func TestRunMemory(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	var steps []string
 	for i := range 500 {
 		steps = append(steps, fmt.Sprintf(`{"stepId":"s%d","toolType":"transform","value":{"n":%d}}`, i, i))
@@ -366,7 +367,7 @@ func TestRunMemory(t *testing.T) {
 	b.until(out.ExecutionID, func(Execution) bool {
 		b.s.mu.Lock()
 		defer b.s.mu.Unlock()
-		return len(b.s.live) == 0 && len(b.s.lines) == 0 && len(b.s.watchers) <= 1
+		return len(b.s.live) == 0 && len(b.s.queues) == 0 && len(b.s.watchers) <= 1
 	})
 	b.replay(out.ExecutionID)
 }

@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-func (b *bench) save(text string) Meta {
+func (b *fixture) save(text string) Meta {
 	b.t.Helper()
 	m, err := b.s.CreateComposite(b.ctx, SaveParams{Skill: json.RawMessage(text)})
 	if err != nil {
@@ -32,8 +32,8 @@ func call(id, skill, more string) string {
 	return fmt.Sprintf(`{"stepId":%q,"toolType":"skill","toolName":%q%s}`, id, skill, more)
 }
 
-// children gives the runs that belong to a run.
-func (b *bench) children(id uuid.UUID) (out []uuid.UUID) {
+// children returns the nested runs of a run.
+func (b *fixture) children(id uuid.UUID) (out []uuid.UUID) {
 	b.t.Helper()
 	err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
 		rows, err := tx.Query(`SELECT id FROM composite_skill_executions WHERE parent_execution_id = ? ORDER BY created_at`, id)
@@ -58,7 +58,7 @@ func (b *bench) children(id uuid.UUID) (out []uuid.UUID) {
 
 func TestRunNested(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.Live = 1 }) // children need no slot
+	b := newFixture(t, func(o *Options) { o.Limits.Live = 1 }) // nested runs need no slot
 	b.save(`{"name":"inner","steps":[` + step("a", "ok", `"inputMapping":{"x":"$.input.y"}`) + `]}`)
 	outer := b.save(`{"name":"outer","steps":[` + call("n", "inner", `"parameters":{"y":4}`) + `]}`)
 	out, err := b.s.ExecuteComposite(b.ctx, ExecuteParams{SkillID: &outer.SkillID})
@@ -86,7 +86,7 @@ func TestRunNested(t *testing.T) {
 
 func TestRunNestedDepthAndCycle(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.save(oneLevel("d4", step("a", "ok", "")))
 	b.save(oneLevel("d3", call("n", "d4", "")))
 	b.save(oneLevel("d2", call("n", "d3", "")))
@@ -95,7 +95,7 @@ func TestRunNestedDepthAndCycle(t *testing.T) {
 	if err != nil || !out.Success {
 		t.Fatalf("%+v %v", out, err)
 	}
-	// Names are bound anew behind the back of the static check.
+	// Names are rebound without the static check.
 	rebind := func(name, steps string) {
 		t.Helper()
 		err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
@@ -122,11 +122,11 @@ func TestRunNestedDepthAndCycle(t *testing.T) {
 
 func oneLevel(name, step string) string { return fmt.Sprintf(`{"name":%q,"steps":[%s]}`, name, step) }
 
-// TestRunNestedWaits: a run whose nested run waits for a person waits itself; no time counts
-// and no slot is held.
+// TestRunNestedWaits checks that a run whose nested run waits for a person waits too, without
+// counting time or holding a slot.
 func TestRunNestedWaits(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.Live, o.Limits.WaitInMemory = 1, 1 })
+	b := newFixture(t, func(o *Options) { o.Limits.Live, o.Limits.WaitInMemory = 1, 1 })
 	b.start(b.s)
 	b.save(`{"name":"inner","steps":[{"stepId":"ask","toolType":"approval","title":"May I?"},` + step("a", "ok", `"parameters":{"x":1}`) + `]}`)
 	out := b.run(skillText(call("n", "inner", "")), `{}`)
@@ -153,14 +153,14 @@ func TestRunNestedWaits(t *testing.T) {
 	}
 	b.replay(out.ExecutionID)
 
-	// Canceling the outer run ends the inner one.
+	// Canceling the outer run cancels the nested one.
 	out = b.run(skillText(call("n", "inner", "")), `{}`)
 	if c, err := b.s.Cancel(b.ctx, CancelParams{ExecutionID: out.ExecutionID}); err != nil || c.Status != machine.Cancelled {
 		t.Fatal(c, err)
 	}
 	b.until(b.children(out.ExecutionID)[0], is(machine.Cancelled))
 
-	// Also when Helix was restarted in between.
+	// Also after a restart in between.
 	out = b.run(skillText(call("n", "inner", "")), `{}`)
 	b.s.Close()
 	b.s = b.service()

@@ -15,7 +15,7 @@ import (
 
 func TestRunQueue(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.Live, o.Limits.Queued = 3, 5 })
+	b := newFixture(t, func(o *Options) { o.Limits.Live, o.Limits.Queued = 3, 5 })
 	free := make(chan struct{})
 	var now, most atomic.Int64
 	b.h.on("hold", func(ctx context.Context, _ Call) (json.RawMessage, error) {
@@ -47,7 +47,7 @@ func TestRunQueue(t *testing.T) {
 		t.Fatal(c, err)
 	}
 	b.replay(ids[7])
-	// Restarting Helix keeps the queue.
+	// A restart preserves the queue.
 	b.until(ids[2], func(Execution) bool { return b.h.made("hold") == 3 })
 	b.s.Close()
 	b.s = b.service(func(o *Options) { o.Limits.Live, o.Limits.Queued = 3, 5 })
@@ -69,15 +69,15 @@ func TestRunQueue(t *testing.T) {
 	b.until(ids[0], func(Execution) bool {
 		b.s.mu.Lock()
 		defer b.s.mu.Unlock()
-		return len(b.s.live) == 0 && len(b.s.lines) == 0
+		return len(b.s.live) == 0 && len(b.s.queues) == 0
 	})
 }
 
-// TestRunEnqueued: what only a schedule has enqueued begins when the schedule says so, also
-// after a restart, because the schedule's own turn may not have come.
+// TestRunEnqueued checks that a run enqueued by a schedule starts only when the schedule starts it,
+// even after a restart, because it may be queued there.
 func TestRunEnqueued(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	var id uuid.UUID
 	err := b.db.Write(b.ctx, func(tx *storage.Tx) (err error) {
 		id, err = b.s.EnqueueTx(tx, Enqueue{Skill: skillText(step("a", "ok", "")), Trigger: "schedule"})
@@ -90,7 +90,7 @@ func TestRunEnqueued(t *testing.T) {
 	b.s = b.service()
 	b.s.resume(b.ctx)
 	b.s.mu.Lock()
-	waiting := len(b.s.lines) + len(b.s.live)
+	waiting := len(b.s.queues) + len(b.s.live)
 	b.s.mu.Unlock()
 	if x := b.until(id, is(machine.Queued)); waiting > 0 || b.h.made("ok") > 0 {
 		t.Fatalf("it began by itself: %+v", x)

@@ -21,17 +21,17 @@ const (
 	modeDry  = "dry"
 )
 
-// runRow is the stored part of a run beside its events.
+// runRow is the stored part of a run without its events.
 type runRow struct {
 	id, user      uuid.UUID
-	skill         *uuid.UUID // nil: the definition was given with the call
+	skill         *uuid.UUID // nil: the definition came with the call
 	version       *uuid.UUID // nil: body holds the definition
 	hash          string
 	body          json.RawMessage // a skill in canonical form
 	mode, trigger string
 	input         json.RawMessage
 	status        Status
-	reason        string // of waiting
+	reason        string // why it waits
 	err           *machine.Failure
 	output        json.RawMessage
 	tookMs        float64
@@ -50,14 +50,14 @@ type runRow struct {
 	wake          *time.Time
 	cancelAt      *time.Time
 	quarantined   *time.Time
-	interrupted   bool // the process ended unexpectedly with it
+	interrupted   bool // the process died during the run
 	created       time.Time
 	caller        json.RawMessage // see caller; nil: the user's own run
 
-	name, label string // of the skill and of its version, where they are known
+	name, label string // of the skill and of its version, if known
 }
 
-// errNoRun is the one answer for an unknown run and for somebody else's.
+// errNoRun returns the same error for an unknown run and for that of another user.
 func errNoRun() error { return fault.NotFoundf("Run not found.") }
 
 const runColumns = `x.id, x.user_id, x.composite_skill_id, x.version_id, x.definition_hash, x.body, x.mode, x.trigger, x.input_params, x.status,
@@ -117,7 +117,7 @@ func ownRun(tx *storage.Tx, id uuid.UUID) (*runRow, error) {
 	return scanRun(tx.QueryRow(`SELECT `+runColumns+runTables+`WHERE x.id = ? AND x.user_id = ? AND x.deleted_at IS NULL`, id, identity.UserID(tx.Context())))
 }
 
-// anyRun loads a run, whoever's it is.
+// anyRun loads a run of any user.
 func anyRun(tx *storage.Tx, id uuid.UUID) (*runRow, error) {
 	return scanRun(tx.QueryRow(`SELECT `+runColumns+runTables+`WHERE x.id = ?`, id))
 }
@@ -129,13 +129,13 @@ func nullText(s string) any {
 	return s
 }
 
-// insert writes the row of a new run.
+// insert inserts the row of a new run.
 func (r *runRow) insert(tx *storage.Tx) error {
 	hash, err := hex.DecodeString(r.hash)
 	if err != nil {
 		return err
 	}
-	if r.request != "" { // of a call that is too old to be the same one
+	if r.request != "" { // a previous call with this id is too old to be the same request
 		if _, err := tx.Exec(`UPDATE composite_skill_executions SET request_id = NULL WHERE user_id = ? AND request_id = ? AND created_at < ?`,
 			r.user, r.request, r.created.Add(-requestAge)); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (r *runRow) insert(tx *storage.Tx) error {
 	return err
 }
 
-// update writes how a run stands that goes on.
+// update stores the status of an unfinished run.
 func (r *runRow) update(tx *storage.Tx) error {
 	res, err := tx.Exec(`UPDATE composite_skill_executions SET status = ?, wait_reason = ?, started_at = ?, deadline_at = ?, wake_at = ?, updated_at = ?
 		WHERE id = ? AND status IN ('queued', 'running', 'waiting')`,
@@ -157,7 +157,7 @@ func (r *runRow) update(tx *storage.Tx) error {
 	return oneRow(res, err)
 }
 
-// errGone says that a run has left the database while it went on.
+// errGone means that a run was deleted from the database while it was running.
 var errGone = errors.New("the run is not there any more")
 
 func oneRow(res sql.Result, err error) error {

@@ -9,8 +9,8 @@ import (
 	"helix/backend/schema"
 )
 
-// checkValue checks a value against a schema. The error for one that does not match is Invalid,
-// names the first place that is wrong, below lead, and has all of them as details.
+// checkValue validates a value against a schema. The error for a mismatch is Invalid, names the
+// first invalid location, prefixed with lead, and has all of them as details.
 func checkValue(ctx context.Context, cache *schema.Cache, raw json.RawMessage, v any, lead string) error {
 	s, err := cache.Compile(raw)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"helix/backend/storage"
 )
 
-func (b *bench) rowStatus(id uuid.UUID) (status Status, completed int) {
+func (b *fixture) rowStatus(id uuid.UUID) (status Status, completed int) {
 	b.t.Helper()
 	err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT status, steps_completed FROM composite_skill_executions WHERE id = ?`, id).Scan(&status, &completed)
@@ -27,7 +27,7 @@ func (b *bench) rowStatus(id uuid.UUID) (status Status, completed int) {
 	return status, completed
 }
 
-func (b *bench) count(table string) (n int) {
+func (b *fixture) count(table string) (n int) {
 	b.t.Helper()
 	err := b.db.Read(b.ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT count(*) FROM ` + table).Scan(&n) })
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *bench) count(table string) (n int) {
 	return n
 }
 
-// quick lets back-offs take no time: the clock jumps over them.
+// quick makes the clock skip back-offs.
 func quick(o *Options) {
 	var ahead atomic.Int64
 	o.Rand = func() float64 { return 0 }
@@ -60,7 +60,7 @@ func TestRunRetries(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, quick)
+			b := newFixture(t, quick)
 			var n atomic.Int64
 			b.h.on("flaky", func(context.Context, Call) (json.RawMessage, error) {
 				if int(n.Add(1)) <= c.fails {
@@ -83,7 +83,7 @@ func TestRunRetries(t *testing.T) {
 
 func TestRunStopsAtFailure(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.h.on("bad", func(context.Context, Call) (json.RawMessage, error) { return nil, fault.Invalidf("no") })
 	out := b.run(skillText(step("a", "ok", ""), step("b", "bad", ""), step("c", "ok", "")), `{}`)
 	status, completed := b.rowStatus(out.ExecutionID)
@@ -98,7 +98,7 @@ func TestRunStopsAtFailure(t *testing.T) {
 
 func TestRunFinalOutput(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	for _, v := range []string{`0`, `false`, `""`, `null`, `[]`} {
 		out := b.run(skillText(`{"stepId":"a","toolType":"transform","value":`+v+`}`, `{"stepId":"b","toolType":"transform","value":1,"condition":"1 == 2"}`), `{}`)
 		if string(out.FinalOutput) != v || out.StepsSkipped != 1 || out.StepsCompleted != 1 || !out.StepResults[1].Skipped || out.StepResults[1].Reason != "condition" {
@@ -113,7 +113,7 @@ func TestRunFinalOutput(t *testing.T) {
 
 func TestRunTimeouts(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	stuck := make(chan struct{})
 	t.Cleanup(func() { close(stuck) })
 	b.h.on("slow", func(ctx context.Context, _ Call) (json.RawMessage, error) {
@@ -159,7 +159,7 @@ func TestRunTimeouts(t *testing.T) {
 
 func TestRunCancel(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	begun := make(chan struct{})
 	stuck := make(chan struct{})
 	t.Cleanup(func() { close(stuck) })
@@ -193,7 +193,7 @@ func TestRunCancel(t *testing.T) {
 
 func TestRunBadInput(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	one := skillText(step("a", "ok", ""))
 	id := uuid.New()
 	for name, c := range map[string]struct {
@@ -221,7 +221,7 @@ func TestRunBadInput(t *testing.T) {
 
 func TestRunMappingErrors(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	out := b.run(skillText(step("s2", "ok", `"inputMapping":{"query":"$.input.q"}`)), `{"step1":{"x":1},"steps":{"step1":{"output":1}},"run":{"id":"x"}}`)
 	if out.Success || out.Error.Message != `step "s2": parameter "query": $.input.q matches nothing` {
 		t.Fatalf("%+v", out.Error)
@@ -242,7 +242,7 @@ func TestRunMappingErrors(t *testing.T) {
 
 func TestRunLargeOutputs(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.Document = 2 << 20 })
+	b := newFixture(t, func(o *Options) { o.Limits.Document = 2 << 20 })
 	big := func(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", n) + `"`) }
 	b.h.on("huge", func(context.Context, Call) (json.RawMessage, error) { return big(3 << 20), nil })
 	b.h.on("large", func(context.Context, Call) (json.RawMessage, error) { return big(900 << 10), nil })
@@ -268,7 +268,7 @@ func TestRunLargeOutputs(t *testing.T) {
 
 func TestRunFailsWhenToolWasDeleted(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	m, err := b.s.CreateComposite(b.ctx, SaveParams{Skill: skillText(step("a", "ok", ""), step("b", "x", ""))})
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestRunFailsWhenToolWasDeleted(t *testing.T) {
 
 func TestRunRequestID(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	p := ExecuteParams{Skill: skillText(step("a", "ok", "")), RequestID: "r-1"}
 	first, err := b.s.ExecuteComposite(b.ctx, p)
 	if err != nil {
@@ -332,7 +332,7 @@ func TestRunRequestID(t *testing.T) {
 
 func TestRunMapAndBranch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.h.on("odd", func(_ context.Context, c Call) (json.RawMessage, error) {
 		var in struct{ N int }
 		_ = json.Unmarshal(c.Input, &in)
@@ -357,7 +357,7 @@ func TestRunMapAndBranch(t *testing.T) {
 
 func TestRunNotice(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	skill := func(limit int) json.RawMessage {
 		return json.RawMessage(fmt.Sprintf(`{"name":"s","notification":{"when":"$.a.n > %d","title":{"$concat":["found ","$.input.what"]},"body":"$.a","level":"warning"},"steps":[%s]}`,
 			limit, step("a", "ok", `"parameters":{"n":5}`)))

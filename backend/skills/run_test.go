@@ -20,20 +20,20 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// Call is how the tools of these tests are called.
+// Call is the request of a tool in these tests.
 type Call = callable.Request
 
-// hand is a provider of tools that the tests make up: what a tool does depends on its name.
-type hand struct {
+// fakeTools provides tools for tests. The behavior of a tool depends on its name.
+type fakeTools struct {
 	mu    sync.Mutex
 	calls []string // ids
 	does  map[string]func(ctx context.Context, c Call) (json.RawMessage, error)
 	gone  map[string]bool
 }
 
-func (h *hand) Kind() callable.Kind { return callable.Tool }
+func (h *fakeTools) Kind() callable.Kind { return callable.Tool }
 
-func (h *hand) tool(name string) callable.Info {
+func (h *fakeTools) tool(name string) callable.Info {
 	i := callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: name}, Name: name, Hash: "hash-" + name, Input: json.RawMessage(`{"type":"object"}`)}
 	i.Effects = callable.Effects{ReadOnly: strings.HasPrefix(name, "read"), Idempotent: strings.HasPrefix(name, "idem")}
 	if name == "read-strict" {
@@ -43,7 +43,7 @@ func (h *hand) tool(name string) callable.Info {
 	return i
 }
 
-func (h *hand) Find(_ context.Context, id, name string) ([]callable.Info, error) {
+func (h *fakeTools) Find(_ context.Context, id, name string) ([]callable.Info, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if id != "" {
@@ -55,14 +55,14 @@ func (h *hand) Find(_ context.Context, id, name string) ([]callable.Info, error)
 	return []callable.Info{h.tool(name)}, nil
 }
 
-func (h *hand) List(context.Context) ([]callable.Info, error) { return nil, nil }
+func (h *fakeTools) List(context.Context) ([]callable.Info, error) { return nil, nil }
 
-// Rights says that each tool needs the network, which is granted.
-func (h *hand) Rights(_ context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
+// Rights returns that each tool needs the network, which is granted.
+func (h *fakeTools) Rights(_ context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
 	return preview("granted", "network:https", i.Name+".example.org"), nil
 }
 
-// preview is that of a call which needs one right.
+// preview returns the preview of a call that needs one capability.
 func preview(state, capability, resource string) permission.PreviewResult {
 	p := permission.NewPreview()
 	c := permission.PreviewCapability{Capability: permission.Capability(capability), Resource: resource, State: state}
@@ -70,7 +70,7 @@ func preview(state, capability, resource string) permission.PreviewResult {
 	return p
 }
 
-func (h *hand) Call(ctx context.Context, ref callable.Ref, c Call) (callable.Result, error) {
+func (h *fakeTools) Call(ctx context.Context, ref callable.Ref, c Call) (callable.Result, error) {
 	h.mu.Lock()
 	h.calls = append(h.calls, ref.ID)
 	f := h.does[ref.ID]
@@ -82,13 +82,13 @@ func (h *hand) Call(ctx context.Context, ref callable.Ref, c Call) (callable.Res
 	return callable.Result{Output: out}, err
 }
 
-func (h *hand) on(name string, f func(ctx context.Context, c Call) (json.RawMessage, error)) {
+func (h *fakeTools) on(name string, f func(ctx context.Context, c Call) (json.RawMessage, error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.does[name] = f
 }
 
-func (h *hand) made(name string) (n int) {
+func (h *fakeTools) made(name string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range h.calls {
@@ -99,25 +99,25 @@ func (h *hand) made(name string) (n int) {
 	return n
 }
 
-// bench is a service with a hand.
-type bench struct {
+// fixture is a service with fakeTools.
+type fixture struct {
 	t   testing.TB
 	db  *storage.DB
 	ctx context.Context
 	s   *Service
-	h   *hand
+	h   *fakeTools
 }
 
-func newBench(t testing.TB, change ...func(*Options)) *bench {
+func newFixture(t testing.TB, change ...func(*Options)) *fixture {
 	t.Helper()
 	db := storagetest.Open(t)
-	b := &bench{t: t, db: db, ctx: storagetest.Ctx(t, db), h: &hand{does: map[string]func(context.Context, Call) (json.RawMessage, error){}, gone: map[string]bool{}}}
+	b := &fixture{t: t, db: db, ctx: storagetest.Ctx(t, db), h: &fakeTools{does: map[string]func(context.Context, Call) (json.RawMessage, error){}, gone: map[string]bool{}}}
 	b.s = b.service(change...)
 	return b
 }
 
-// service is another start of Helix over the same database.
-func (b *bench) service(change ...func(*Options)) *Service {
+// service starts another service on the same database.
+func (b *fixture) service(change ...func(*Options)) *Service {
 	list, closing := Builtins(BuiltinOptions{})
 	o := Options{Callables: offering(b.h, list...)}
 	for _, f := range change {
@@ -132,7 +132,7 @@ func (b *bench) service(change ...func(*Options)) *Service {
 	return s
 }
 
-// offering is a registry of one provider and some built-ins.
+// offering returns a registry with one provider and some built-ins.
 func offering(p callable.Provider, list ...callable.Func) *callable.Registry {
 	r := callable.NewRegistry(nil)
 	if p != nil {
@@ -155,7 +155,7 @@ func step(id, tool, more string) string {
 	return fmt.Sprintf(`{"stepId":%q,"toolType":"custom","toolName":%q%s}`, id, tool, more)
 }
 
-func (b *bench) run(skill json.RawMessage, input string) ExecuteResult {
+func (b *fixture) run(skill json.RawMessage, input string) ExecuteResult {
 	b.t.Helper()
 	out, err := b.s.ExecuteComposite(b.ctx, ExecuteParams{Skill: skill, Input: json.RawMessage(input)})
 	if err != nil {
@@ -164,7 +164,7 @@ func (b *bench) run(skill json.RawMessage, input string) ExecuteResult {
 	return out
 }
 
-func (b *bench) async(skill json.RawMessage, input string) uuid.UUID {
+func (b *fixture) async(skill json.RawMessage, input string) uuid.UUID {
 	b.t.Helper()
 	out, err := b.s.ExecuteComposite(b.ctx, ExecuteParams{Skill: skill, Input: json.RawMessage(input), Async: true})
 	if err != nil {
@@ -173,8 +173,8 @@ func (b *bench) async(skill json.RawMessage, input string) uuid.UUID {
 	return out.ExecutionID
 }
 
-// until waits for a run to stand as wanted.
-func (b *bench) until(id uuid.UUID, ok func(x Execution) bool) Execution {
+// until waits until ok returns true for a run.
+func (b *fixture) until(id uuid.UUID, ok func(x Execution) bool) Execution {
 	b.t.Helper()
 	news, cancel := b.s.watch(id)
 	defer cancel()
@@ -202,11 +202,11 @@ func is(status Status) func(Execution) bool {
 	return func(x Execution) bool { return x.Status == status }
 }
 
-func (b *bench) state(id uuid.UUID) (callable.State, error) {
+func (b *fixture) state(id uuid.UUID) (callable.State, error) {
 	return b.s.Provider().(callable.Starter).State(b.ctx, id)
 }
 
-func (b *bench) replay(id uuid.UUID) {
+func (b *fixture) replay(id uuid.UUID) {
 	b.t.Helper()
 	r, err := b.s.Replay(b.ctx, RunParams{ExecutionID: id})
 	if err != nil {
@@ -219,7 +219,7 @@ func (b *bench) replay(id uuid.UUID) {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.h.on("double", func(_ context.Context, c Call) (json.RawMessage, error) {
 		var in struct{ N int }
 		if err := json.Unmarshal(c.Input, &in); err != nil {

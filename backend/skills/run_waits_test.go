@@ -19,7 +19,7 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-func (b *bench) answer(id uuid.UUID, path, decision string, more ...func(*AnswerParams)) (Execution, error) {
+func (b *fixture) answer(id uuid.UUID, path, decision string, more ...func(*AnswerParams)) (Execution, error) {
 	p := AnswerParams{ExecutionID: id, StepPath: path, Decision: decision}
 	for _, f := range more {
 		f(&p)
@@ -31,7 +31,7 @@ const approval = `{"stepId":"ask","toolType":"approval","title":"Send it?","mess
 
 func TestRunApproval(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	skill := skillText(approval, step("send", "ok", `"inputMapping":{"n":"$.ask.data.n"}`))
 	out := b.run(skill, `{"to":"you"}`)
 	if out.Status != machine.Waiting || out.WaitReason != machine.WaitApproval {
@@ -75,7 +75,7 @@ func TestRunApproval(t *testing.T) {
 }
 
 // start runs the background work of a service until the test ends.
-func (b *bench) start(s *Service) {
+func (b *fixture) start(s *Service) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -87,12 +87,12 @@ func (b *bench) start(s *Service) {
 	})
 }
 
-// TestRunWaitsOutOfMemory: a waiting run leaves memory and comes back by an answer, by its
-// time, and after a restart.
+// TestRunWaitsOutOfMemory checks that a waiting run is unloaded, and loaded again by an answer, at
+// its time, and after a restart.
 func TestRunWaitsOutOfMemory(t *testing.T) {
 	t.Parallel()
-	var b *bench
-	var ahead atomic.Int64 // of the clock; a wait ends when the test says so
+	var b *fixture
+	var ahead atomic.Int64 // added to the clock, so that the test determines when a wait ends
 	options := func(o *Options) {
 		o.Limits.WaitInMemory = time.Millisecond
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -101,7 +101,7 @@ func TestRunWaitsOutOfMemory(t *testing.T) {
 		ahead.Add(int64(d))
 		b.s.wake()
 	}
-	b = newBench(t, options)
+	b = newFixture(t, options)
 	b.start(b.s)
 	parked := func(id uuid.UUID) {
 		t.Helper()
@@ -146,18 +146,18 @@ func TestRunWaitsOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestRunOpenedTwice: while one goroutine brings a run back to memory, another one's answer
-// must not carry it on behind its back.
+// TestRunOpenedTwice checks that while one goroutine loads a run, an answer from another cannot
+// load it too and advance it.
 func TestRunOpenedTwice(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.Limits.WaitInMemory = time.Millisecond })
+	b := newFixture(t, func(o *Options) { o.Limits.WaitInMemory = time.Millisecond })
 	out := b.run(skillText(approval, step("send", "ok", "")), `{"to":"you"}`)
 	b.until(out.ExecutionID, func(x Execution) bool {
 		b.s.mu.Lock()
 		defer b.s.mu.Unlock()
 		return x.Status == machine.Waiting && b.s.live[out.ExecutionID] == nil
 	})
-	b.s.limits.WaitInMemory = time.Hour // an old form of the run would stay
+	b.s.limits.WaitInMemory = time.Hour // an outdated copy of the run would stay
 	answered := make(chan error, 1)
 	_, _, err := b.s.open(b.ctx, out.ExecutionID, func(*live) {
 		go func() {
@@ -194,7 +194,7 @@ func TestRunOpenedTwice(t *testing.T) {
 	b.replay(out.ExecutionID)
 }
 
-// gate is a permission centre in which the test answers.
+// gate stands for package permission; the test answers.
 type gate struct {
 	mu   sync.Mutex
 	said map[uuid.UUID]string
@@ -213,7 +213,7 @@ func (g *gate) Restore(context.Context, json.RawMessage) (*permission.Authority,
 	return nil, fault.Internalf(nil, "no run of these tests has a caller")
 }
 
-func (g *gate) say(b *bench, id uuid.UUID, what string) {
+func (g *gate) say(b *fixture, id uuid.UUID, what string) {
 	g.mu.Lock()
 	g.said[id] = what
 	g.mu.Unlock()
@@ -223,7 +223,7 @@ func (g *gate) say(b *bench, id uuid.UUID, what string) {
 func TestRunPermission(t *testing.T) {
 	t.Parallel()
 	g := &gate{said: map[uuid.UUID]string{}}
-	b := newBench(t, func(o *Options) { o.Gate = g })
+	b := newFixture(t, func(o *Options) { o.Gate = g })
 	ask := uuid.New()
 	b.h.on("guarded", func(ctx context.Context, c Call) (json.RawMessage, error) {
 		if said, _ := g.ApprovalStatus(ctx, ask); said == "approved" {
@@ -258,7 +258,7 @@ func TestRunPermission(t *testing.T) {
 	delete(g.said, ask)
 	g.mu.Unlock()
 
-	// Nobody is there: it fails at once.
+	// Nobody is present: it fails at once.
 	var id uuid.UUID
 	err := b.db.Write(b.ctx, func(tx *storage.Tx) (err error) {
 		id, err = b.s.EnqueueTx(tx, Enqueue{Skill: skill, Trigger: "schedule"})
@@ -275,7 +275,7 @@ func TestRunPermission(t *testing.T) {
 	}
 }
 
-// asked records what a service asks in Approvals, by reference, and how it was closed.
+// asked records the questions of a service in Approvals, by reference, and how they were closed.
 type asked struct {
 	mu     sync.Mutex
 	open   map[string]permission.QuestionRequest
@@ -316,7 +316,7 @@ func (a *asked) choice(ref string) string {
 	return a.closed[ref]
 }
 
-// TestRunUnknown: a process that ends during an effect leaves a question behind.
+// TestRunUnknown checks that a process that dies during an effect leaves a question.
 func TestRunUnknown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -333,7 +333,7 @@ func TestRunUnknown(t *testing.T) {
 	} {
 		t.Run(c.tool+c.more+c.decision, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newFixture(t)
 			hang := true
 			b.h.on(c.tool, func(ctx context.Context, _ Call) (json.RawMessage, error) {
 				if hang {
@@ -344,7 +344,7 @@ func TestRunUnknown(t *testing.T) {
 			})
 			id := b.async(skillText(step("a", c.tool, c.more)), `{}`)
 			b.until(id, func(Execution) bool { return b.h.made(c.tool) == 1 })
-			b.s.stop(errShutdown) // as sudden as a process can be here
+			b.s.stop(errShutdown) // as close to a crash as possible in a test
 			b.s.Close()
 			hang = false
 			var q asked
@@ -388,11 +388,11 @@ func TestRunUnknown(t *testing.T) {
 	}
 }
 
-// TestRunReplaced: when another database takes the place of the one before, runs leave memory
-// and go on as the new one has them.
+// TestRunReplaced checks that when the database is replaced, runs are unloaded and continue in the
+// state of the new one.
 func TestRunReplaced(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.start(b.s)
 	b.h.on("idem-slow", func(ctx context.Context, _ Call) (json.RawMessage, error) {
 		if b.h.made("idem-slow") == 1 {
@@ -408,14 +408,14 @@ func TestRunReplaced(t *testing.T) {
 	b.replay(id)
 }
 
-// TestReplacedDatabaseHidesRunsInMemory: from the moment that another database is in place, a run
-// of the former one is not found, whether or not it has left memory.
+// TestReplacedDatabaseHidesRunsInMemory checks that from the moment the database is replaced, a run
+// of the old one is not found, whether or not it has been unloaded.
 func TestReplacedDatabaseHidesRunsInMemory(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	id := b.async(skillText(`{"stepId":"ask","toolType":"approval","title":"Go on?"}`), `{}`)
 	b.until(id, is(machine.Waiting))
-	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // the other database does not have it
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // not in the new database
 		return tx.WithoutCapture(func() error {
 			_, err := tx.Exec(`DELETE FROM composite_skill_executions WHERE id = ?`, id)
 			return err
@@ -423,7 +423,7 @@ func TestReplacedDatabaseHidesRunsInMemory(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	bus.Publish(b.db.Bus(), b.db.LocalUser().ID, storage.Replaced{}) // Run, which removes it from memory, does not run
+	bus.Publish(b.db.Bus(), b.db.LocalUser().ID, storage.Replaced{}) // Run, which would unload it, is not active
 	if x, err := b.s.GetExecution(b.ctx, RunParams{ExecutionID: id}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the execution: %s, %v", x.Status, err)
 	}
@@ -435,11 +435,11 @@ func TestReplacedDatabaseHidesRunsInMemory(t *testing.T) {
 	}
 }
 
-// TestRunCancelUnknown: a run that is canceled before it says that an outcome is unknown still
-// says so.
+// TestRunCancelUnknown checks that a run canceled before it has reported an unknown outcome
+// still reports it.
 func TestRunCancelUnknown(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.h.on("send", func(ctx context.Context, _ Call) (json.RawMessage, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -457,12 +457,12 @@ func TestRunCancelUnknown(t *testing.T) {
 	}
 }
 
-// TestRunStopped: the time in which Helix does not run does not count.
+// TestRunStopped checks that the time during which Helix is not running does not count.
 func TestRunStopped(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
 	now := func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } }
-	b := newBench(t, now)
+	b := newFixture(t, now)
 	b.h.on("idem-slow", func(ctx context.Context, _ Call) (json.RawMessage, error) {
 		if b.h.made("idem-slow") == 1 {
 			<-ctx.Done()

@@ -11,22 +11,23 @@ import (
 	"helix/backend/permission"
 )
 
-// Gate tells about the answers to pending approvals, as permission.Service does.
+// Gate provides the answers to pending approvals; permission.Service implements it.
 type Gate interface {
-	// ApprovalStatus is pending, approved, denied or another word for one that nobody will
-	// answer any more; NotFound when it was removed.
+	// ApprovalStatus returns pending, approved, denied, or another status if the approval can no
+	// longer be answered. The error is NotFound if it was deleted.
 	ApprovalStatus(ctx context.Context, id uuid.UUID) (string, error)
-	// Restore gives back the authority of a caller that was written as JSON.
+	// Restore returns the authority of a caller from its stored JSON.
 	Restore(ctx context.Context, raw json.RawMessage) (*permission.Authority, error)
 }
 
-// caller is on whose behalf a run goes on, as its row keeps it.
+// caller is on whose behalf a run executes, as stored in its row.
 type caller struct {
 	Authority json.RawMessage `json:"authority,omitempty"`
 	Budget    callable.Budget `json:"budget,omitzero"`
 }
 
-// keepCaller writes what the run's caller holds into its row; nothing for the user's own runs.
+// keepCaller stores the authority and budget of the run's caller in its row. Nothing is stored for
+// the user's own runs.
 func (r *runRow) keepCaller(a *permission.Authority, budget callable.Budget) (err error) {
 	c := caller{Budget: budget}
 	if a != nil {
@@ -40,8 +41,8 @@ func (r *runRow) keepCaller(a *permission.Authority, budget callable.Budget) (er
 	return err
 }
 
-// restoreCaller returns the authority and the budget that the caller of a stored run had. A nil
-// authority is that of the user.
+// restoreCaller returns the authority and the budget of the caller of a stored run. A nil authority
+// is that of the user.
 func (s *Service) restoreCaller(ctx context.Context, raw json.RawMessage) (*permission.Authority, callable.Budget, error) {
 	var c caller
 	if len(raw) == 0 {
@@ -57,7 +58,7 @@ func (s *Service) restoreCaller(ctx context.Context, raw json.RawMessage) (*perm
 	return a, c.Budget, err
 }
 
-// answered tells how a pending approval was answered: approved, denied, expired, or open.
+// answered returns how a pending approval was answered: approved, denied, expired, or open.
 func (s *Service) answered(ctx context.Context, id uuid.UUID) (string, error) {
 	status, err := s.o.Gate.ApprovalStatus(ctx, id)
 	switch {

@@ -20,14 +20,14 @@ import (
 	"helix/backend/storage"
 )
 
-// Limits bound skills and their runs. A zero field has its default.
+// Limits are the limits on skills and their runs. A zero field has its default.
 type Limits struct {
-	Live           int           // runs of a user that go on at a time; 8
-	Queued         int           // runs of a user that wait for their turn; 1,000
+	Live           int           // concurrent runs per user; 8
+	Queued         int           // queued runs per user; 1,000
 	Input          int           // bytes of a run's input; 1 MiB
-	Document       int           // bytes of all outputs that a run holds; 16 MiB
-	Inline         int           // bytes of an output that are kept in its row, more become a blob; 64 KiB
-	WaitInMemory   time.Duration // how long a waiting run stays in memory; 1 min
+	Document       int           // total bytes of all outputs of a run; 16 MiB
+	Inline         int           // bytes of an output stored in its row, larger ones become blobs; 64 KiB
+	WaitInMemory   time.Duration // how long a waiting run stays loaded; 1 min
 	CancelPatience time.Duration // how long a canceled call may take to return before the run ends without it; 200 ms
 }
 
@@ -54,20 +54,20 @@ func (l Limits) filled() Limits {
 // Options configure New. The zero value works.
 type Options struct {
 	Logger    *slog.Logger
-	Callables *callable.Registry                   // what steps call; nil: nothing
-	Gate      Gate                                 // nil: a missing right is final
+	Callables *callable.Registry                   // that steps can call; nil: none
+	Gate      Gate                                 // nil: a missing capability is an error
 	Audit     func(*storage.Tx, audit.Entry) error // nil: nothing is audited
 	Questions Questions                            // shows what runs wait for in Approvals; nil: only the runs show it
 	Limits    Limits
-	Writes    *storage.Group   // commits the journal; nil: one of its own
+	Writes    *storage.Group   // commits the journal; nil: a new one
 	Now       func() time.Time // nil: time.Now
-	Rand      func() float64   // from 0 to 1, for the jitter of back-offs; nil: math/rand
+	Rand      func() float64   // 0 to 1, for the jitter of back-offs; nil: math/rand
 }
 
-const doors = 32
+const loadLockCount = 32
 
-// Service serves composite skills. There is one a database; its methods are safe for
-// concurrent use. Run does the background work.
+// Service manages skills. There is one per database; its methods are safe for concurrent use. Run
+// does the background work.
 type Service struct {
 	db     *storage.DB
 	o      Options
@@ -80,30 +80,31 @@ type Service struct {
 	programs programs
 	sizes    sizes
 
-	// From reading a run until it is in memory nobody else may do the same: what was read
-	// would be old when the other one has carried the run on and left. By the last byte of ids.
-	doors [doors]sync.Mutex
+	// A load lock is held while a run is read and loaded, so that no one else loads the same run: the
+	// data read would be stale if the other one had advanced the run and unloaded it. Indexed by
+	// the last byte of the run's id.
+	loadLocks [loadLockCount]sync.Mutex
 
 	mu          sync.Mutex
-	live        map[uuid.UUID]*live           // runs in memory
-	lines       map[uuid.UUID]*line           // of each user with live or queued runs
-	watchers    map[uuid.UUID][]chan struct{} // get a value when the status of a run changes
+	live        map[uuid.UUID]*live           // loaded runs
+	queues      map[uuid.UUID]*userQueue      // of each user with running or queued runs
+	watchers    map[uuid.UUID][]chan struct{} // receive a value when the status of a run changes
 	closed      bool
 	wg          sync.WaitGroup
-	life        context.Context // ends with Close
+	life        context.Context // ended by Close
 	stop        context.CancelCauseFunc
-	quiet       chan struct{} // closed when nothing may begin any more
-	again       chan struct{} // there is something to look for in the database
-	counted     atomic.Bool   // the runs that the last process was interrupted with
-	uncounted   atomic.Bool   // they could not be counted, and nothing was resumed
-	leftRunning atomic.Bool   // a run has left memory before its end and goes on at the next start
-	lost        atomic.Bool   // another database has taken the place of the one before
-	silence     []func()      // ends what New subscribed to
+	quiet       chan struct{} // closed when nothing new may start
+	again       chan struct{} // the database may contain runs to continue
+	counted     atomic.Bool   // the runs that the last process left interrupted have been counted
+	uncounted   atomic.Bool   // they could not be counted, so nothing was resumed
+	leftRunning atomic.Bool   // a run was unloaded before its end and continues at the next start
+	lost        atomic.Bool   // the database has been replaced
+	unsubscribe []func()      // subscriptions of New to cancel
 
 	evaluating func(run uuid.UUID) // tests: called where the expressions of a run are evaluated
 }
 
-// New returns the service.
+// New returns a Service on db.
 func New(db *storage.DB, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -116,7 +117,7 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{
 		db: db, o: o, log: o.Logger, limits: o.Limits.filled(),
-		live: map[uuid.UUID]*live{}, lines: map[uuid.UUID]*line{}, watchers: map[uuid.UUID][]chan struct{}{},
+		live: map[uuid.UUID]*live{}, queues: map[uuid.UUID]*userQueue{}, watchers: map[uuid.UUID][]chan struct{}{},
 		quiet: make(chan struct{}), again: make(chan struct{}, 1),
 	}
 	s.kind = s.kindOfSkills()
@@ -124,7 +125,7 @@ func New(db *storage.DB, o Options) *Service {
 		s.writes = storage.NewGroup(db, maxGroup)
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
-	s.silence = []func(){
+	s.unsubscribe = []func(){
 		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) {
 			s.detach()
 			s.lost.Store(true)
@@ -135,7 +136,7 @@ func New(db *storage.DB, o Options) *Service {
 	return s
 }
 
-// wake lets Run look for runs to continue.
+// wake makes Run check for runs to continue.
 func (s *Service) wake() {
 	select {
 	case s.again <- struct{}{}:
@@ -143,11 +144,11 @@ func (s *Service) wake() {
 	}
 }
 
-// stopTime is how long calls on their way may go on when Helix stops.
+// stopTime is how long calls in progress may continue when Helix stops.
 const stopTime = time.Second
 
-// Close ends all runs in memory without ending them on record: the next start continues
-// them. It gives calls on their way a second, waits for all and may be called twice.
+// Close stops all loaded runs without recording an end, so that the next start continues them. It
+// gives calls in progress a second and waits for all runs. It may be called more than once.
 func (s *Service) Close() {
 	s.mu.Lock()
 	first := !s.closed
@@ -155,7 +156,7 @@ func (s *Service) Close() {
 	s.mu.Unlock()
 	if first {
 		close(s.quiet)
-		for _, end := range s.silence {
+		for _, end := range s.unsubscribe {
 			end()
 		}
 	}
@@ -177,8 +178,8 @@ func (s *Service) Close() {
 	}
 }
 
-// background runs fn on a goroutine that Close waits for. A panic in fn is logged and ends
-// nothing else. The caller holds mu or knows that the service is not closed.
+// background runs fn on a goroutine that Close waits for. A panic in fn is logged and has no other
+// effect. The caller must hold mu or know that the service is not closed.
 func (s *Service) background(what string, fn func()) {
 	s.wg.Go(func() {
 		if err := fault.Catch(func() error { fn(); return nil }); err != nil {
@@ -193,7 +194,7 @@ func (s *Service) isClosed() bool {
 	return s.closed
 }
 
-// watch gives a channel that gets a value when the status of a run changes.
+// watch returns a channel that receives a value when the status of a run changes.
 func (s *Service) watch(run uuid.UUID) (news <-chan struct{}, cancel func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
@@ -209,7 +210,7 @@ func (s *Service) watch(run uuid.UUID) (news <-chan struct{}, cancel func()) {
 	}
 }
 
-// notifyWatchers wakes what waits for a change of a run's status.
+// notifyWatchers notifies the watchers of a run that its status has changed.
 func (s *Service) notifyWatchers(run uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,11 +23,11 @@ const (
 	maxShareTool = 100
 )
 
-// shareFormat is the form of share files, *.helixskill.json.
+// shareFormat is the format of share files, *.helixskill.json.
 var shareFormat = lifecycle.Container{Format: "helix-skill", Version: 1, MaxBytes: maxShareFile, Sealed: true}
 
-// shareFile is a skill that travels. It holds no ids of users or tools, no grants, no secrets
-// and no history.
+// shareFile is an exported skill. It contains no ids of users or tools, no grants, no
+// secrets and no history.
 type shareFile struct {
 	Format        string            `json:"format"`
 	FormatVersion int               `json:"formatVersion"`
@@ -37,8 +37,8 @@ type shareFile struct {
 	lifecycle.Seal
 }
 
-// Export makes the share file of a skill of the caller, signed with this device's key unless
-// that is locked. Tools are named, not identified: an id means nothing elsewhere.
+// Export returns the share file of a skill of the caller, signed with this device's key unless that
+// is locked. Tools are referenced by name, because ids are meaningless on other installations.
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
 	var r *row
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { r, err = ownSkill(tx, p.SkillID); return err })
@@ -81,7 +81,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 
 var notInNames = regexp.MustCompile(`[^\p{L}\p{N}._-]+`)
 
-// filename makes a name for the file that every system takes.
+// filename returns a name for the file that is valid on every system.
 func filename(name string) string {
 	base := strings.Trim(notInNames.ReplaceAllString(name, "-"), "-.")
 	if base == "" {
@@ -90,7 +90,7 @@ func filename(name string) string {
 	return lifecycle.Cut(base, 60) + shareSuffix
 }
 
-// portable is a body whose steps name what they call instead of giving its id.
+// portable returns a body whose steps reference callables by name instead of id.
 func portable(b *definition.Body, c definition.Catalog) (definition.Body, error) {
 	text, err := b.Text()
 	if err != nil {
@@ -118,14 +118,14 @@ func portable(b *definition.Body, c definition.Catalog) (definition.Body, error)
 	return *out, failed
 }
 
-// dependency is one with the id that it has here.
+// dependency is a Dependency with its local id.
 type dependency struct {
 	Dependency
 	id string
 }
 
-// dependencies lists what steps call, sorted by kind and name. Built-ins come with Helix and
-// have no hash.
+// dependencies lists the callables of steps, sorted by kind and name. Built-ins are part of Helix
+// and have no hash.
 func dependencies(b *definition.Body, c definition.Catalog) ([]dependency, error) {
 	var out []dependency
 	var failed error
@@ -155,7 +155,7 @@ func dependencies(b *definition.Body, c definition.Catalog) ([]dependency, error
 	return slices.CompactFunc(out, func(a, b dependency) bool { return a.ToolType == b.ToolType && a.Name == b.Name }), failed
 }
 
-// readShare reads a share file and refuses one that is not whole.
+// readShare reads a share file and verifies its integrity.
 func readShare(raw json.RawMessage) (*shareFile, error) {
 	text, headed, err := shareFormat.Read(raw)
 	if err != nil {
@@ -171,7 +171,7 @@ func readShare(raw json.RawMessage) (*shareFile, error) {
 	return f, nil
 }
 
-// sameName returns the caller's skill of a name, or nil.
+// sameName returns the caller's skill with a name, or nil.
 func (s *Service) sameName(tx *storage.Tx, name string) (*row, error) {
 	it, err := s.kind.Named(tx, identity.UserID(tx.Context()), name, uuid.Nil)
 	if err != nil || it == nil {

@@ -14,9 +14,9 @@ import (
 	"helix/backend/storage"
 )
 
-// Import brings a share file in. The skill is disabled: enabling it accepts what its rights
-// preview says. A definition that cannot run here, because a tool is missing, comes in as a
-// draft; a file whose sum or signature does not fit is refused.
+// Import imports a share file. The skill is disabled: enabling it accepts its permission preview. A
+// definition that is not valid here, because a tool is missing, becomes a draft. A file with a
+// wrong checksum or signature is rejected.
 func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
 	out := ImportResult{Errors: []definition.Problem{}, Warnings: []string{}, Missing: []Dependency{}}
 	choice, ok := conflictChoices[p.OnConflict]
@@ -62,7 +62,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	c := &withExpected{Catalog: s.catalog(ctx), expected: expected}
 	sk.SkillID = ""
 	if r.Action == lifecycle.Update {
-		sk.SkillID = r.Old.ID.String() // so that a skill which calls itself is found
+		sk.SkillID = r.Old.ID.String() // so that a skill that calls itself is found
 	}
 	text, err := sk.Text()
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	return out, err
 }
 
-// readShared reads the skill of a file. What ids it has mean nothing here.
+// readShared reads the skill of a file and drops its ids, which are meaningless here.
 func (s *Service) readShared(ctx context.Context, f *shareFile, out *ImportResult) (*definition.Skill, error) {
 	r, err := definition.Read(f.Skill, s.catalog(ctx))
 	if err != nil {
@@ -127,15 +127,15 @@ func (s *Service) readShared(ctx context.Context, f *shareFile, out *ImportResul
 	return sk, nil
 }
 
-// conflictChoices are the values of onConflict on the wire.
+// conflictChoices maps the values of onConflict on the wire.
 var conflictChoices = map[string]lifecycle.OnConflict{
 	"": lifecycle.Rename, "rename": lifecycle.Rename, "newVersion": lifecycle.Replace, "skip": lifecycle.Skip,
 }
 
-// importActions are the values of action on the wire.
+// importActions maps actions to the values of action on the wire.
 var importActions = map[lifecycle.Action]string{lifecycle.Create: "created", lifecycle.Update: "version", lifecycle.Leave: "skipped"}
 
-// importSkill stores a skill that has been checked.
+// importSkill stores a validated skill.
 func (s *Service) importSkill(tx *storage.Tx, sk *definition.Skill, r *lifecycle.Review, out *ImportResult) error {
 	if r.Action == lifecycle.Create {
 		n := &row{
@@ -165,9 +165,8 @@ func (s *Service) importSkill(tx *storage.Tx, sk *definition.Skill, r *lifecycle
 	return s.kind.Record(tx, old.item(), "imported", map[string]any{"name": old.name, "version": old.version, "definitionHash": old.hash, "signer": out.Signer})
 }
 
-// importTools adds the tools of a file, or only says what would become of them, and makes the
-// steps call them by the names that they have here. It returns the names that are not here
-// yet because nothing was added.
+// importTools adds the tools of a file, or only reports what would happen, and makes the steps call them
+// by their local names. It returns the names of tools that do not exist here because nothing was added.
 func (s *Service) importTools(ctx context.Context, f *shareFile, sk *definition.Skill, commit bool, out *ImportResult) (map[string]bool, error) {
 	if len(f.Tools) == 0 {
 		return nil, nil
@@ -204,7 +203,7 @@ func (s *Service) importTools(ctx context.Context, f *shareFile, sk *definition.
 	return expected, nil
 }
 
-// withExpected is a catalog with the tools that an import would add.
+// withExpected is a catalog that includes the tools that an import would add.
 type withExpected struct {
 	definition.Catalog
 	expected map[string]bool
@@ -218,8 +217,8 @@ func (c *withExpected) Find(kind definition.Kind, id, name string) ([]definition
 	return found, err
 }
 
-// missing lists what the skill calls and this installation has not, with the hash that the
-// file gives for it, and warns about things that are not what they were there.
+// missing lists the callables of the skill that this installation does not have, with their hashes
+// from the file, and warns about those that differ from the originals.
 func missing(c definition.Catalog, b *definition.Body, listed []Dependency, out *ImportResult) error {
 	deps, err := dependencies(b, c)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"helix/backend/storage"
 )
 
-// market is a cupboard whose tools travel.
-type market struct{ cupboard }
+// portableTools is a toolSource with portable tools.
+type portableTools struct{ toolSource }
 
-func (m *market) Export(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
+func (m *portableTools) Export(ctx context.Context, ids []string) (out []json.RawMessage, _ error) {
 	for _, id := range ids {
 		found, _ := m.Find(ctx, id, "")
 		if len(found) == 0 {
@@ -33,7 +33,7 @@ func (m *market) Export(ctx context.Context, ids []string) (out []json.RawMessag
 	return out, nil
 }
 
-func (m *market) Import(ctx context.Context, tools []json.RawMessage, commit bool) (out []callable.Imported, _ error) {
+func (m *portableTools) Import(ctx context.Context, tools []json.RawMessage, commit bool) (out []callable.Imported, _ error) {
 	for _, raw := range tools {
 		var t struct{ Name, Hash string }
 		if err := json.Unmarshal(raw, &t); err != nil {
@@ -59,9 +59,9 @@ const travelling = `{"name":"Travels","description":"d","version":"1.4.2","tags"
 	{"stepId":"b","toolName":"count","condition":"$.a.n > 1","errorHandling":"retry","retryOn":[]},
 	{"stepId":"c","toolType":"map","items":"$.input.l","steps":[{"stepId":"d","toolType":"transform","value":{"$literal":"$.x"}}]}]}`
 
-func newMarket() *market { return &market{cupboard: *someTools()} }
+func newMarket() *portableTools { return &portableTools{toolSource: *someTools()} }
 
-func (d *desk) export(t testing.TB, id SkillParams, tools bool) json.RawMessage {
+func (d *storeFixture) export(t testing.TB, id SkillParams, tools bool) json.RawMessage {
 	t.Helper()
 	r, err := d.Export(d.ctx, ExportParams{SkillID: id.SkillID, IncludeTools: tools})
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *desk) export(t testing.TB, id SkillParams, tools bool) json.RawMessage 
 	return r.File
 }
 
-// unsigned is a file without its signature.
+// unsigned returns a file without its signature.
 func unsigned(t testing.TB, file json.RawMessage) string {
 	t.Helper()
 	var m map[string]json.RawMessage
@@ -81,7 +81,7 @@ func unsigned(t testing.TB, file json.RawMessage) string {
 	return string(must(jcs.Canonicalize(must(json.Marshal(m)))))
 }
 
-// resealed is a file with a part changed and a fitting sum, without a signature.
+// resealed returns a changed file with a correct checksum, without a signature.
 func resealed(t testing.TB, file json.RawMessage, change func(m map[string]any)) json.RawMessage {
 	t.Helper()
 	var m map[string]any
@@ -100,7 +100,7 @@ func resealed(t testing.TB, file json.RawMessage, change func(m map[string]any))
 
 func TestExportImport(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(o *Options) { o.Callables = offering(newMarket()) })
+	d := newStoreFixture(t, func(o *Options) { o.Callables = offering(newMarket()) })
 	m := d.save(t, travelling)
 	for _, tools := range []bool{false, true} {
 		r, err := d.Export(d.ctx, ExportParams{SkillID: m.SkillID, IncludeTools: tools})
@@ -127,7 +127,7 @@ func TestExportImport(t *testing.T) {
 		if !slices.Equal(f.Dependencies, want) || len(f.Tools) != map[bool]int{true: 2}[tools] {
 			t.Errorf("%+v, %d tools", f.Dependencies, len(f.Tools))
 		}
-		// what comes back is the same, byte by byte
+		// A reimported skill is identical, byte for byte.
 		if _, err := d.DeleteComposite(d.ctx, SkillParams{m.SkillID}); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestExportImport(t *testing.T) {
 
 func TestImportConflicts(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, travelling)
 	file := d.export(t, SkillParams{m.SkillID}, false)
 	if r, err := d.Import(d.ctx, ImportParams{File: file}); err != nil || r.Action != "created" || r.Name != "Travels 2" {
@@ -167,8 +167,8 @@ func TestImportConflicts(t *testing.T) {
 	if r, err := d.Import(d.ctx, ImportParams{File: file, OnConflict: "skip"}); err != nil || r.Action != "skipped" || r.SkillID != nil || r.Rights.Steps == nil {
 		t.Fatalf("%v %+v", err, r)
 	}
-	// the file names what the skill called by its id, which is another definition; the same one
-	// makes no version
+	// The file names what the skill called by its id, which changes the definition. The same
+	// definition creates no version.
 	if r, err := d.Import(d.ctx, ImportParams{File: file, OnConflict: "newVersion"}); err != nil || r.Action != "version" || len(r.Warnings) != 0 {
 		t.Fatalf("%v %+v", err, r)
 	}
@@ -198,7 +198,7 @@ func TestImportConflicts(t *testing.T) {
 
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, travelling)
 	file := d.export(t, SkillParams{m.SkillID}, false)
 	for name, bad := range map[string]json.RawMessage{
@@ -232,14 +232,14 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportElsewhere: what the other installation has not comes in as a draft that names it.
+// TestImportElsewhere checks that a skill with missing tools becomes a draft that lists them.
 func TestImportElsewhere(t *testing.T) {
 	t.Parallel()
-	here := newDesk(t, func(o *Options) { o.Callables = offering(newMarket()) })
+	here := newStoreFixture(t, func(o *Options) { o.Callables = offering(newMarket()) })
 	m := here.save(t, travelling)
 	plain, with := here.export(t, SkillParams{m.SkillID}, false), here.export(t, SkillParams{m.SkillID}, true)
 
-	there := newDesk(t, func(o *Options) { o.Callables = offering(&cupboard{}) })
+	there := newStoreFixture(t, func(o *Options) { o.Callables = offering(&toolSource{}) })
 	r, err := there.Import(there.ctx, ImportParams{File: plain})
 	if err != nil || r.Trusted || len(r.Signer) != 64 || len(r.Errors) != 2 || r.Rights.Verdict != "denied" ||
 		!slices.Equal(r.Missing, []Dependency{{definition.Custom, "count", "h2"}, {definition.Custom, "fetch", "h1"}}) {
@@ -247,14 +247,14 @@ func TestImportElsewhere(t *testing.T) {
 	}
 	_, err = there.change(t, *r.SkillID, `"isEnabled":true`)
 	wantKind(t, err, fault.Invalid)
-	// without a runner that takes them the tools stay behind, and that is said
+	// Without a provider that accepts them the tools are not imported, which is reported.
 	if r, err = there.Import(there.ctx, ImportParams{File: with}); err != nil || len(r.Missing) != 2 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "2 tools") }) {
 		t.Fatalf("%v %+v", err, r)
 	}
 
-	shop := &market{}
+	shop := &portableTools{}
 	shop.things = []callable.Info{aTool("c", "count", "another")}
-	third := newDesk(t, func(o *Options) { o.Callables = offering(shop) })
+	third := newStoreFixture(t, func(o *Options) { o.Callables = offering(shop) })
 	key := here.db.Device().PublicKey
 	if err := third.db.Write(third.ctx, func(tx *storage.Tx) error {
 		_, err := lifecycle.SetTrust(tx, third.db.LocalUser().ID, key, "Somebody", true)
@@ -273,21 +273,21 @@ func TestImportElsewhere(t *testing.T) {
 	if got.Steps[0].ToolName != "fetch" || got.Steps[1].ToolName != "count 2" || !got.Valid {
 		t.Errorf("%+v", got.Steps)
 	}
-	// unsigned
+	// An unsigned file.
 	if r, err = third.Import(third.ctx, ImportParams{File: json.RawMessage(unsigned(t, plain))}); err != nil || r.Signer != "unsigned" || r.Trusted {
 		t.Fatalf("%v %+v", err, r)
 	}
 }
 
 func FuzzImport(f *testing.F) {
-	d := newDesk(f)
+	d := newStoreFixture(f)
 	m := d.save(f, travelling)
 	file := d.export(f, SkillParams{m.SkillID}, false)
 	f.Add([]byte(file), false)
 	f.Add([]byte(travelling), true)
 	f.Add([]byte(`{"name":"n","steps":[{"stepId":"a","toolName":"x.y","toolId":"z","condition":{"field":"a","operator":"exists"}}]}`), true)
 	f.Fuzz(func(t *testing.T, text []byte, sealed bool) {
-		if sealed { // the text is the skill of a file that is whole
+		if sealed { // the text is the skill of a valid file
 			if !json.Valid(text) {
 				return
 			}

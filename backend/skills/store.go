@@ -24,7 +24,7 @@ type Problems struct {
 	Warnings []definition.Problem `json:"warnings"`
 }
 
-// problemsError tells everything that is wrong with a definition; lead says what that means.
+// problemsError returns the error for all problems of a definition. lead is the beginning of its message.
 func problemsError(r *definition.Report, lead string) error {
 	n := len(r.Errors)
 	first := ""
@@ -41,7 +41,7 @@ func problems(n int) string {
 	return fmt.Sprintf("%d problems", n)
 }
 
-// ValidateComposite checks a definition and finds everything at once.
+// ValidateComposite validates a definition and reports all problems at once.
 func (s *Service) ValidateComposite(ctx context.Context, p ValidateParams) (ValidateResult, error) {
 	r, err := definition.Read(p.Skill, s.catalog(ctx))
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *Service) ValidateComposite(ctx context.Context, p ValidateParams) (Vali
 	return out, err
 }
 
-// CreateComposite saves a new skill. A definition with errors is kept as a disabled draft;
-// one of which something could not be read is Invalid with all problems as details.
+// CreateComposite saves a new skill. A definition with errors is stored as a disabled draft; one
+// that cannot be read completely is Invalid with all problems as details.
 func (s *Service) CreateComposite(ctx context.Context, p SaveParams) (Meta, error) {
 	r, err := s.read(ctx, p.Skill)
 	if err != nil {
@@ -72,7 +72,6 @@ func (s *Service) CreateComposite(ctx context.Context, p SaveParams) (Meta, erro
 	return s.add(ctx, n, r.Valid(), p.Note, "edit")
 }
 
-// add inserts a checked skill.
 func (s *Service) add(ctx context.Context, n *row, valid bool, note, origin string) (Meta, error) {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.addTx(tx, n, note, origin) })
 	if err != nil {
@@ -97,9 +96,9 @@ func (s *Service) addTx(tx *storage.Tx, n *row, note, origin string) error {
 	return s.kind.Changed(tx, n.item(), "created", map[string]any{"name": n.name, "version": n.version, "definitionHash": n.hash, "origin": origin})
 }
 
-// UpdateComposite changes a skill; a changed definition makes a version. Fields around the
-// definition (name, description, tags, icon, isEnabled, visibility) that are left out stay as
-// they are. With steps the definition is replaced as a whole, without them it stays.
+// UpdateComposite changes a skill. A change to the definition creates a version. Omitted fields
+// outside the definition (name, description, tags, icon, isEnabled, visibility) are not changed.
+// With steps the whole definition is replaced, without them it is not changed.
 func (s *Service) UpdateComposite(ctx context.Context, p SaveParams) (Meta, error) {
 	if err := checkNote(p.Note); err != nil {
 		return Meta{}, err
@@ -129,7 +128,7 @@ func (s *Service) UpdateComposite(ctx context.Context, p SaveParams) (Meta, erro
 			return err
 		}
 		if p.ExpectedVersion == "" && now.head != old.head {
-			return staleError(now) // what was left out was taken from another version
+			return staleError(now) // the omitted fields came from another version
 		}
 		return s.save(tx, now, r, p.Note)
 	})
@@ -142,7 +141,7 @@ func (s *Service) UpdateComposite(ctx context.Context, p SaveParams) (Meta, erro
 	return now.meta(r.Valid()), nil
 }
 
-// save puts what was read into a stored skill.
+// save applies a report to a stored skill.
 func (s *Service) save(tx *storage.Tx, now *row, r *definition.Report, note string) error {
 	sk, was := r.Skill, now.enabled
 	want := was
@@ -182,7 +181,7 @@ func (s *Service) save(tx *storage.Tx, now *row, r *definition.Report, note stri
 	return s.kind.Changed(tx, now.item(), change, map[string]any{"name": now.name, "version": now.version, "definitionHash": now.hash, "enabled": now.enabled})
 }
 
-// named takes the fields of a skill and the id that it must have.
+// named returns the fields of a skill and its id, which is required.
 func named(raw json.RawMessage) (map[string]json.RawMessage, uuid.UUID, error) {
 	var fields map[string]json.RawMessage
 	if len(raw) > definition.MaxBytes || json.Unmarshal(raw, &fields) != nil || fields == nil {
@@ -199,10 +198,10 @@ func named(raw json.RawMessage) (map[string]json.RawMessage, uuid.UUID, error) {
 	return fields, id, nil
 }
 
-// around are the fields that are no part of the definition.
-var around = []string{"name", "description", "version", "tags", "icon", "isEnabled", "visibility"}
+// fieldsAroundDefinition lists the fields that are not part of the definition.
+var fieldsAroundDefinition = []string{"name", "description", "version", "tags", "icon", "isEnabled", "visibility"}
 
-// complete fills what was left out from the stored skill.
+// complete adds omitted fields from the stored skill.
 func complete(fields map[string]json.RawMessage, old *row) (json.RawMessage, error) {
 	text, err := json.Marshal(old.skill())
 	if err != nil {
@@ -212,12 +211,12 @@ func complete(fields map[string]json.RawMessage, old *row) (json.RawMessage, err
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return nil, err
 	}
-	take := around
-	if _, ok := fields["enabled"]; ok { // what an older form calls isEnabled
+	take := fieldsAroundDefinition
+	if _, ok := fields["enabled"]; ok { // the older name of isEnabled
 		stored["isEnabled"] = nil
 	}
 	if _, ok := fields["steps"]; !ok {
-		take = append([]string{"inputSchema", "outputMapping", "notification", "overallTimeoutMs", "steps"}, around...)
+		take = append([]string{"inputSchema", "outputMapping", "notification", "overallTimeoutMs", "steps"}, fieldsAroundDefinition...)
 		for _, k := range take[:4] {
 			delete(fields, k)
 		}
@@ -230,7 +229,7 @@ func complete(fields map[string]json.RawMessage, old *row) (json.RawMessage, err
 	return jcs.Marshal(fields)
 }
 
-// read reads what a person wrote and refuses what could not be kept as a draft.
+// read reads a definition written by a person and rejects one that cannot be stored even as a draft.
 func (s *Service) read(ctx context.Context, raw json.RawMessage) (*definition.Report, error) {
 	r, err := definition.Read(raw, s.catalog(ctx))
 	if err != nil {
@@ -249,7 +248,7 @@ func checkNote(note string) error {
 	return nil
 }
 
-// stale refuses an edit that began from another version than the current one.
+// stale returns a conflict if an edit was based on another version than the current one.
 func stale(r *row, expected string) error {
 	if expected == "" || expected == r.version {
 		return nil
@@ -257,7 +256,7 @@ func stale(r *row, expected string) error {
 	return staleError(r)
 }
 
-// Current are the details of the conflict when a skill has changed meanwhile.
+// Current is the detail of the conflict when a skill has changed meanwhile.
 type Current struct {
 	SkillID   uuid.UUID `json:"skillId"`
 	Version   string    `json:"version"`
@@ -269,7 +268,7 @@ func staleError(r *row) error {
 		WithDetails(Current{r.id, r.version, r.head})
 }
 
-// NameTaken are the details of the conflict when another skill has the name.
+// NameTaken is the detail of the conflict when another skill has the name.
 type NameTaken struct {
 	SkillID uuid.UUID `json:"skillId"`
 	Name    string    `json:"name"`
@@ -292,12 +291,12 @@ func (r *row) item() lifecycle.Item {
 	return lifecycle.Item{ID: r.id, User: r.user, Name: r.name, Version: r.version}
 }
 
-// checkName refuses a name that another skill of the user has.
+// checkName returns an error if another skill of the user has the name.
 func (s *Service) checkName(tx *storage.Tx, r *row) error {
 	return s.kind.CheckName(tx, r.item(), func(other lifecycle.Item) any { return NameTaken{other.ID, other.Name} })
 }
 
-// audit writes to the audit log when there is one.
+// audit writes to the audit log if there is one.
 func (s *Service) audit(tx *storage.Tx, e audit.Entry) error {
 	if s.o.Audit == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"helix/backend/trash"
 )
 
-// DeleteComposite deletes a skill; it can be restored for 30 days. Runs that go on go on.
+// DeleteComposite deletes a skill. It can be restored for 30 days. Active runs continue.
 func (s *Service) DeleteComposite(ctx context.Context, p SkillParams) (DeleteResult, error) {
 	var out DeleteResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -22,8 +22,8 @@ func (s *Service) DeleteComposite(ctx context.Context, p SkillParams) (DeleteRes
 	return out, err
 }
 
-// RestoreComposite takes a deletion back. When the name was taken meanwhile it gets a number;
-// a skill that is not deleted stays as it is.
+// RestoreComposite restores a deleted skill. If its name has been taken meanwhile a number is
+// appended. A skill that is not deleted is not changed.
 func (s *Service) RestoreComposite(ctx context.Context, p SkillParams) (Meta, error) {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.kind.Restore(tx, p.SkillID) })
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Service) Trash() trash.Kind {
 	return s.kind.Trash(s.db, "skill", `SELECT composite_skill_id FROM composite_skill_executions WHERE status IN ('queued', 'running', 'waiting')`)
 }
 
-// CloneComposite copies an own or public skill: private and disabled.
+// CloneComposite copies the caller's own or a public skill. The copy is private and disabled.
 func (s *Service) CloneComposite(ctx context.Context, p SkillParams) (Meta, error) {
 	user := identity.UserID(ctx)
 	var n *row

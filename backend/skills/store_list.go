@@ -10,7 +10,7 @@ import (
 	"helix/backend/storage"
 )
 
-// GetMetadata gives one skill with its definition, the caller's own or a public one.
+// GetMetadata returns one skill with its definition, the caller's own or a public one.
 func (s *Service) GetMetadata(ctx context.Context, p SkillParams) (Meta, error) {
 	var r *row
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -29,13 +29,13 @@ func (s *Service) GetMetadata(ctx context.Context, p SkillParams) (Meta, error) 
 	return r.meta(valid), nil
 }
 
-// valid reports whether a stored skill can run here and now.
+// valid reports whether a stored skill can run on this installation now.
 func (s *Service) valid(r *row, c definition.Catalog) (bool, error) {
 	report, err := check(r, c)
 	return err == nil && report.Valid(), err
 }
 
-// check checks a stored skill.
+// check validates a stored skill.
 func check(r *row, c definition.Catalog) (*definition.Report, error) {
 	text, err := r.skill().Text()
 	if err != nil {
@@ -44,7 +44,7 @@ func check(r *row, c definition.Catalog) (*definition.Report, error) {
 	return definition.Read(text, c)
 }
 
-// ListComposite lists the user's skills, newest first. Definitions are left out: steps is
+// ListComposite lists the user's skills, newest first. Definitions are omitted: steps is
 // empty, see stepCount.
 func (s *Service) ListComposite(ctx context.Context, p ListParams) (ListResult, error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
@@ -106,8 +106,7 @@ func (s *Service) summaries(ctx context.Context, rows []*row) ([]Meta, error) {
 	return out, nil
 }
 
-// SearchPublic looks among public skills, the most used first. Each character of the query
-// stands for itself.
+// SearchPublic searches public skills, most used first. The query has no wildcards.
 func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (SearchPublicResult, error) {
 	out := SearchPublicResult{Skills: []Meta{}}
 	if err := storage.CheckPage(&p.Limit, nil, 20, 100); err != nil {

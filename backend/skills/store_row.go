@@ -16,12 +16,12 @@ import (
 	"helix/backend/storage"
 )
 
-// errNoSkill is the one answer for an unknown, a deleted and somebody else's private skill.
+// errNoSkill returns the same error for an unknown skill, a deleted one and a private one of another user.
 func errNoSkill() error { return fault.NotFoundf("Skill not found.") }
 
 // row is a stored skill.
 type row struct {
-	id, user    uuid.UUID // user is nil when the skill is somebody else's public one
+	id, user    uuid.UUID // user is nil if the skill is a public one of another user
 	name        string
 	description string
 	version     string
@@ -31,7 +31,7 @@ type row struct {
 	visibility  string
 	body        *definition.Body
 	hash        string
-	head        uuid.UUID // the current version; nil for somebody else's skill
+	head        uuid.UUID // the current version; nil for a skill of another user
 	source      *uuid.UUID
 	count       int64
 	last        *time.Time
@@ -45,7 +45,7 @@ type row struct {
 const rowColumns = `id, user_id, name, description, version, tags, icon, is_enabled, visibility, steps, input_schema, output_mapping, notification,
 	overall_timeout_ms, definition_hash, head_version_id, clone_source_id, execution_count, last_executed, created_at, updated_at, deleted_at`
 
-// publicColumns give the same of the view that hides whose skill it is.
+// publicColumns are the same columns in the view that hides the owner of the skill.
 const publicColumns = `id, NULL, name, description, version, tags, icon, 1, 'public', steps, input_schema, output_mapping, notification,
 	overall_timeout_ms, definition_hash, NULL, NULL, execution_count, NULL, created_at, updated_at, NULL`
 
@@ -86,7 +86,7 @@ func scanRow(from storage.Row) (*row, error) {
 	return r, nil
 }
 
-// ownSkill loads a living skill of the caller.
+// ownSkill loads a skill of the caller that is not deleted.
 func ownSkill(tx *storage.Tx, id uuid.UUID) (*row, error) {
 	return scanRow(tx.QueryRow(`SELECT `+rowColumns+` FROM composite_skills WHERE id = ? AND user_id = ? AND deleted_at IS NULL`,
 		id, identity.UserID(tx.Context())))
@@ -101,7 +101,7 @@ func visibleSkill(tx *storage.Tx, id uuid.UUID) (*row, error) {
 	return scanRow(tx.QueryRow(`SELECT `+publicColumns+` FROM public_skills WHERE id = ?`, id))
 }
 
-// withLastRun adds how the skill's last live run ended or stands.
+// withLastRun adds the status of the skill's last live run.
 func withLastRun(tx *storage.Tx, r *row) error {
 	if r.user == uuid.Nil {
 		return nil
@@ -116,7 +116,7 @@ func withLastRun(tx *storage.Tx, r *row) error {
 	return err
 }
 
-// insert writes a new skill with its first version.
+// insert inserts a new skill with its first version.
 func (r *row) insert(tx *storage.Tx, note, origin string) error {
 	c, err := r.columns()
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *row) insert(tx *storage.Tx, note, origin string) error {
 	return r.insertVersion(tx, c, note, origin)
 }
 
-// update writes a changed skill; with fresh its definition becomes a new version.
+// update stores a changed skill; with fresh its definition becomes a new version.
 func (r *row) update(tx *storage.Tx, fresh bool, note, origin string) error {
 	c, err := r.columns()
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *row) insertVersion(tx *storage.Tx, c *columns, note, origin string) err
 	return err
 }
 
-// columns are a row's parts as the table holds them; nil is NULL.
+// columns holds the fields of a row in their stored form; nil is NULL.
 type columns struct {
 	tags, steps, body             json.RawMessage
 	schema, mapping, notification any
@@ -206,7 +206,7 @@ func (r *row) columns() (*columns, error) {
 	return c, err
 }
 
-// meta tells a skill with its definition.
+// meta returns a skill with its definition.
 func (r *row) meta(valid bool) Meta {
 	m := r.summary(valid)
 	m.Steps, m.InputSchema = r.body.Steps, r.body.InputSchema
@@ -219,7 +219,7 @@ func (r *row) meta(valid bool) Meta {
 	return m
 }
 
-// summary tells a skill without its definition.
+// summary returns a skill without its definition.
 func (r *row) summary(valid bool) Meta {
 	return Meta{
 		SkillID: r.id, Name: r.name, Description: r.description, Version: r.version, VersionID: r.head, DefinitionHash: r.hash, Tags: r.tags,
@@ -229,7 +229,7 @@ func (r *row) summary(valid bool) Meta {
 	}
 }
 
-// skill is the definition with what is around it.
+// skill returns the definition with the fields around it.
 func (r *row) skill() *definition.Skill {
 	enabled := r.enabled
 	return &definition.Skill{

@@ -20,15 +20,15 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// cupboard is a provider of a few tools; calling is not its business.
-type cupboard struct {
+// toolSource provides a few tools that cannot be called.
+type toolSource struct {
 	things []callable.Info
 	rights map[string]permission.PreviewResult // by name
 }
 
-func (c *cupboard) Kind() callable.Kind { return callable.Tool }
+func (c *toolSource) Kind() callable.Kind { return callable.Tool }
 
-func (c *cupboard) Find(_ context.Context, id, name string) (out []callable.Info, _ error) {
+func (c *toolSource) Find(_ context.Context, id, name string) (out []callable.Info, _ error) {
 	for _, t := range c.things {
 		if id != "" && t.ID == id || id == "" && t.Name == name {
 			out = append(out, t)
@@ -37,13 +37,13 @@ func (c *cupboard) Find(_ context.Context, id, name string) (out []callable.Info
 	return out, nil
 }
 
-func (c *cupboard) List(context.Context) ([]callable.Info, error) { return c.things, nil }
+func (c *toolSource) List(context.Context) ([]callable.Info, error) { return c.things, nil }
 
-func (c *cupboard) Call(context.Context, callable.Ref, callable.Request) (callable.Result, error) {
+func (c *toolSource) Call(context.Context, callable.Ref, callable.Request) (callable.Result, error) {
 	return callable.Result{}, fault.Unavailablef("Nothing is called here.")
 }
 
-func (c *cupboard) Rights(_ context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
+func (c *toolSource) Rights(_ context.Context, i callable.Info, _ json.RawMessage) (permission.PreviewResult, error) {
 	if p, ok := c.rights[i.Name]; ok {
 		return p, nil
 	}
@@ -54,16 +54,16 @@ func aTool(id, name, hash string) callable.Info {
 	return callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: id}, Name: name, Hash: hash}
 }
 
-// someTools are what most tests call.
-func someTools() *cupboard {
+// someTools returns the tools that most tests call.
+func someTools() *toolSource {
 	fetch, count := aTool("t-fetch", "fetch", "h1"), aTool("t-count", "count", "h2")
 	fetch.Input = json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`)
 	count.Effects.ReadOnly = true
-	return &cupboard{things: []callable.Info{fetch, count, aTool("t-twin1", "twin", ""), aTool("t-twin2", "twin", "")}}
+	return &toolSource{things: []callable.Info{fetch, count, aTool("t-twin1", "twin", ""), aTool("t-twin2", "twin", "")}}
 }
 
-// desk is a service over a database of its own, and what it tells.
-type desk struct {
+// storeFixture is a service with its own database, and records its events.
+type storeFixture struct {
 	*Service
 	db  *storage.DB
 	ctx context.Context
@@ -71,14 +71,14 @@ type desk struct {
 	ev  []string
 }
 
-func newDesk(t testing.TB, change ...func(*Options)) *desk {
+func newStoreFixture(t testing.TB, change ...func(*Options)) *storeFixture {
 	t.Helper()
 	db := storagetest.Open(t)
 	o := Options{Callables: offering(someTools())}
 	for _, c := range change {
 		c(&o)
 	}
-	d := &desk{Service: New(db, o), db: db, ctx: storagetest.Ctx(t, db)}
+	d := &storeFixture{Service: New(db, o), db: db, ctx: storagetest.Ctx(t, db)}
 	o.Callables.Add(d.Provider())
 	t.Cleanup(d.Close)
 	bus.Subscribe(db.Bus(), func(_ uuid.UUID, c Changed) {
@@ -89,13 +89,13 @@ func newDesk(t testing.TB, change ...func(*Options)) *desk {
 	return d
 }
 
-func (d *desk) changes() []string {
+func (d *storeFixture) changes() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.ev)
 }
 
-func (d *desk) save(t testing.TB, text string) Meta {
+func (d *storeFixture) save(t testing.TB, text string) Meta {
 	t.Helper()
 	m, err := d.CreateComposite(d.ctx, SaveParams{Skill: json.RawMessage(text)})
 	if err != nil {
@@ -104,12 +104,12 @@ func (d *desk) save(t testing.TB, text string) Meta {
 	return m
 }
 
-func (d *desk) change(t testing.TB, id uuid.UUID, fields string) (Meta, error) {
+func (d *storeFixture) change(t testing.TB, id uuid.UUID, fields string) (Meta, error) {
 	t.Helper()
 	return d.UpdateComposite(d.ctx, SaveParams{Skill: json.RawMessage(fmt.Sprintf(`{"skillId":%q,%s}`, id, fields))})
 }
 
-// oneStep is a skill with one step that gives a value.
+// oneStep returns a skill with one step that outputs a value.
 func oneStep(name, value string) string {
 	return fmt.Sprintf(`{"name":%q,"steps":[{"stepId":"a","toolType":"transform","value":%s}]}`, name, value)
 }
@@ -123,17 +123,17 @@ func wantKind(t testing.TB, err error, k fault.Kind) {
 
 func TestSaveAndVersions(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, oneStep("First", "1"))
 	if m.Version != "1.0.0" || !m.IsEnabled || !m.Valid || !m.Mine || m.StepCount != 1 || m.Visibility != "private" || m.VersionID == uuid.Nil {
 		t.Fatalf("%+v", m)
 	}
-	// only what is around the definition: no new version
+	// Only fields outside the definition: no new version.
 	m2, err := d.change(t, m.SkillID, `"name":"Second","tags":["a","b"],"isEnabled":false`)
 	if err != nil || m2.Version != "1.0.0" || m2.VersionID != m.VersionID || m2.Name != "Second" || m2.IsEnabled || len(m2.Tags) != 2 || m2.StepCount != 1 {
 		t.Fatalf("%v %+v", err, m2)
 	}
-	// where a step is drawn: no new version either
+	// Only the position of a step on the canvas: no new version either.
 	m3, err := d.change(t, m.SkillID, `"steps":[{"stepId":"a","toolType":"transform","value":1,"ui":{"x":5}}]`)
 	if err != nil || m3.VersionID != m.VersionID || m3.DefinitionHash != m.DefinitionHash || m3.Steps[0].UI == nil || m3.Name != "Second" {
 		t.Fatalf("%v %+v", err, m3)
@@ -169,7 +169,7 @@ func must[T any](v T, err error) T {
 
 func TestConflict(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, oneStep("One", "1"))
 	other := d.save(t, oneStep("Two", "1"))
 	edit := func(value, expected string) error {
@@ -198,8 +198,8 @@ func TestConflict(t *testing.T) {
 
 func TestDrafts(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	// unknown tools and references are kept and cannot be enabled
+	d := newStoreFixture(t)
+	// Definitions with unknown tools and references are stored and cannot be enabled.
 	m := d.save(t, `{"name":"Draft","isEnabled":true,"steps":[{"stepId":"a","toolType":"custom","toolName":"nothing"},{"stepId":"b","toolType":"custom"},{"stepId":"c","toolType":"transform","value":"$.z"}]}`)
 	if m.Valid || m.IsEnabled || len(m.Steps) != 3 {
 		t.Fatalf("%+v", m)
@@ -213,11 +213,11 @@ func TestDrafts(t *testing.T) {
 	if m, err = d.change(t, m.SkillID, `"isEnabled":true,"steps":[{"stepId":"c","toolType":"transform","value":1}]`); err != nil || !m.IsEnabled || !m.Valid {
 		t.Fatalf("%v %+v", err, m)
 	}
-	// an enabled skill that becomes a draft is off
+	// An enabled skill that becomes a draft is disabled.
 	if m, err = d.change(t, m.SkillID, `"isEnabled":true,"steps":[{"stepId":"c","toolType":"transform","value":"$.z"}]`); err != nil || m.IsEnabled || m.Valid {
 		t.Fatalf("%v %+v", err, m)
 	}
-	// what cannot be read is not kept, and everything is told at once
+	// A definition that cannot be read is not stored, and all problems are reported at once.
 	for _, steps := range []string{`null`, `{}`, `"x"`, `[null]`, `[{"stepId":"a","toolType":"transform","value":1,"timeoutMs":"soon"},{"stepId":"b","toolType":"custom","toolName":"nothing"}]`} {
 		_, err := d.CreateComposite(d.ctx, SaveParams{Skill: json.RawMessage(`{"name":"n","steps":` + steps + `}`)})
 		wantKind(t, err, fault.Invalid)
@@ -238,7 +238,7 @@ func TestDrafts(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	r, err := d.ValidateComposite(d.ctx, ValidateParams{Skill: json.RawMessage(`{"name":"n","steps":[{"stepId":"a","toolName":"fetch","inputMapping":{"query":"input.q"}}]}`)})
 	if err != nil || !r.Valid || len(r.Warnings) != 1 || !strings.Contains(string(r.Normalized), `"query":"$.input.q"`) {
 		t.Fatalf("%v %+v %s", err, r, r.Normalized)
@@ -253,7 +253,7 @@ func TestValidate(t *testing.T) {
 
 func TestTwoUsers(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	them := storagetest.OtherUser(t, d.db)
 	m := d.save(t, oneStep("Mine", "1"))
 	id := SkillParams{m.SkillID}
@@ -294,7 +294,7 @@ func TestTwoUsers(t *testing.T) {
 	if mine, err := d.SearchPublic(d.ctx, SearchPublicParams{}); err != nil || !mine.Skills[0].Mine {
 		t.Fatalf("%v %+v", err, mine)
 	}
-	// a public skill can be called by its name, an own one of that name comes first
+	// A public skill can be called by its name; an own one with that name takes precedence.
 	v, err := d.ValidateComposite(them, ValidateParams{Skill: json.RawMessage(`{"name":"n","steps":[{"stepId":"a","toolType":"skill","toolName":"Mine"}]}`)})
 	if err != nil || !v.Valid {
 		t.Fatalf("%v %+v", err, v)
@@ -326,7 +326,7 @@ func TestTwoUsers(t *testing.T) {
 
 func TestDeleteAndRestore(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, oneStep("Here", "1"))
 	id := SkillParams{m.SkillID}
 	if r, err := d.DeleteComposite(d.ctx, id); err != nil || r.DeletedAt.IsZero() {
@@ -347,7 +347,7 @@ func TestDeleteAndRestore(t *testing.T) {
 	if again, err := d.RestoreComposite(d.ctx, id); err != nil || again.Name != "Here 2" {
 		t.Fatalf("%v %+v", err, again)
 	}
-	// past 30 days it is gone
+	// After 30 days it is purged.
 	if _, err := d.DeleteComposite(d.ctx, id); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestDeleteAndRestore(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	d.save(t, `{"name":"Alpha 100%","tags":["Mail","work"],"steps":[{"stepId":"a","toolType":"transform","value":1}]}`)
 	d.save(t, `{"name":"Beta","description":"reads mail","isEnabled":false,"steps":[{"stepId":"a","toolType":"transform","value":1}]}`)
 	d.save(t, oneStep("Gamma_x", "1"))
@@ -404,7 +404,7 @@ func TestList(t *testing.T) {
 func TestCatalogWithoutTools(t *testing.T) {
 	t.Parallel()
 	now := callable.Func{Info: callable.Info{Name: "time.now", Effects: callable.Effects{ReadOnly: true}, Input: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)}}
-	d := newDesk(t, func(o *Options) { o.Callables = offering(nil, now) })
+	d := newStoreFixture(t, func(o *Options) { o.Callables = offering(nil, now) })
 	m := d.save(t, `{"name":"n","steps":[{"stepId":"a","toolName":"time.now"},{"stepId":"b","toolType":"wasm","toolName":"x"},{"stepId":"c","toolName":"srv.tool"}]}`)
 	if m.Valid || m.Steps[0].ToolType != definition.Builtin || m.Steps[2].ToolType != definition.MCP {
 		t.Fatalf("%+v", m)

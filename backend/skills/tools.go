@@ -11,11 +11,11 @@ import (
 	"helix/backend/skills/definition"
 )
 
-// maxTold is how many problems of a definition an error names.
-const maxTold = 12
+// maxListedProblems is the maximum number of problems in an error message.
+const maxListedProblems = 12
 
-// Callables are the tools with which an agent writes skills. What it writes is disabled until a
-// person enables it.
+// Callables returns the tools with which an agent writes skills. A skill that it writes is disabled
+// until a person enables it.
 func (s *Service) Callables() []callable.Func {
 	return []callable.Func{{
 		Info: callable.Info{
@@ -60,11 +60,11 @@ func (s *Service) Callables() []callable.Func {
 	}}
 }
 
-// listed is a list of problems, one a line.
+// listed formats problems, one per line.
 func listed(list []definition.Problem) string {
 	var b strings.Builder
 	for i, p := range list {
-		if i == maxTold {
+		if i == maxListedProblems {
 			fmt.Fprintf(&b, "\n- and %d more", len(list)-i)
 			break
 		}

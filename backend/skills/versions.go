@@ -11,8 +11,8 @@ import (
 	"helix/backend/storage"
 )
 
-// at gives the row the definition that it had at a version: the current one when it has the
-// label, else the newest that does. Two devices may have given one label to two definitions.
+// at sets the definition of the row to that of a version: the current one if it has the label, else
+// the newest that has. Two devices may have used one label for two definitions.
 func (r *row) at(tx *storage.Tx, version string) error {
 	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE composite_skill_id = ? AND user_id = ? AND version = ?
 		ORDER BY id IS ? DESC, created_at DESC, id DESC LIMIT 1`, r.id, r.user, version, r.head))
@@ -24,7 +24,7 @@ func (r *row) at(tx *storage.Tx, version string) error {
 	return err
 }
 
-// ownVersion loads a version of a living skill of the caller, and the skill.
+// ownVersion loads a version of a skill of the caller that is not deleted, and the skill.
 func ownVersion(tx *storage.Tx, p VersionParams) (*Version, *row, error) {
 	v, err := scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM composite_skill_versions WHERE id = ? AND user_id = ?`,
 		p.VersionID, identity.UserID(tx.Context())))
@@ -39,7 +39,7 @@ func ownVersion(tx *storage.Tx, p VersionParams) (*Version, *row, error) {
 	return v, r, nil
 }
 
-// ListVersions lists the definitions that a skill had, newest first and without their bodies.
+// ListVersions lists the versions of a skill, newest first and without their bodies.
 func (s *Service) ListVersions(ctx context.Context, p SkillParams) (VersionsResult, error) {
 	out := VersionsResult{Versions: []Version{}}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -59,7 +59,7 @@ func (s *Service) ListVersions(ctx context.Context, p SkillParams) (VersionsResu
 	return out, err
 }
 
-// GetVersion gives one with its body.
+// GetVersion returns one version with its body.
 func (s *Service) GetVersion(ctx context.Context, p VersionParams) (Version, error) {
 	var out *Version
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { out, _, err = ownVersion(tx, p); return err })
@@ -69,7 +69,7 @@ func (s *Service) GetVersion(ctx context.Context, p VersionParams) (Version, err
 	return *out, nil
 }
 
-// DiffVersions compares two definitions step by step, of one skill or of two, and the rights
+// DiffVersions compares two definitions step by step, of one skill or of two, and the capabilities
 // that they need.
 func (s *Service) DiffVersions(ctx context.Context, p DiffParams) (DiffResult, error) {
 	var from, to *definition.Body
@@ -130,7 +130,7 @@ func wireDiff(d *definition.Diff) DiffResult {
 	return out
 }
 
-// without gives what is in a and not in b.
+// without returns the elements of a that are not in b.
 func without(a, b []string) []string {
 	out := []string{}
 	for _, x := range a {
@@ -141,9 +141,9 @@ func without(a, b []string) []string {
 	return out
 }
 
-// Rollback makes an old definition the current one, as a new version. Rolling back to the
-// current definition changes nothing. When the definition cannot run any more, because
-// something that it calls is gone, the skill is disabled.
+// Rollback makes an old definition the current one, as a new version. Rolling back to the current
+// definition changes nothing. If the definition is no longer valid, because something that it calls
+// is missing, the skill is disabled.
 func (s *Service) Rollback(ctx context.Context, p RollbackParams) (Meta, error) {
 	var now *row
 	var valid bool

@@ -12,7 +12,6 @@ import (
 
 const versionColumns = `id, composite_skill_id, version, definition_hash, note, origin, created_at, body`
 
-// scanVersion reads one version with its definition.
 func scanVersion(from storage.Row) (*Version, error) {
 	v := &Version{}
 	var hash []byte

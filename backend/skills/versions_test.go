@@ -20,7 +20,7 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	tools := someTools()
 	tools.rights = map[string]permission.PreviewResult{"fetch": preview("missing", "network:https", "a.example")}
-	d := newDesk(t, func(o *Options) { o.Callables = offering(tools) })
+	d := newStoreFixture(t, func(o *Options) { o.Callables = offering(tools) })
 	m := d.save(t, oneStep("V", "1"))
 	edit := func(steps string) Meta {
 		t.Helper()
@@ -62,18 +62,18 @@ func TestVersions(t *testing.T) {
 	_, err = d.GetVersion(d.ctx, VersionParams{uuid.New()})
 	wantKind(t, err, fault.NotFound)
 
-	// back to something that calls what is gone: it is kept, and off
+	// Roll back to a definition whose tool is missing: it is stored, and the skill disabled.
 	tools.things = nil
 	if gone, err := d.Rollback(d.ctx, RollbackParams{m.SkillID, m2.VersionID}); err != nil || gone.Valid || gone.IsEnabled || gone.Version != "1.0.3" {
 		t.Fatalf("%v %+v", err, gone)
 	}
 }
 
-// TestVersionsNeverChange: whatever is done with a skill, rows of former versions stay byte
-// by byte.
+// TestVersionsNeverChange checks that rows of earlier versions never change, whatever is
+// done with a skill.
 func TestVersionsNeverChange(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, oneStep("V", "0"))
 	id := SkillParams{m.SkillID}
 	rows := func() map[string]string {
@@ -155,7 +155,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	tools := someTools()
 	steps := []callable.Func{{Info: callable.Info{Name: "notify"}}, {Info: callable.Info{Name: "http.request", Capabilities: []string{"network:https(*)"}}}}
-	d := newDesk(t, func(o *Options) { o.Callables = offering(tools, steps...) })
+	d := newStoreFixture(t, func(o *Options) { o.Callables = offering(tools, steps...) })
 	inner := d.save(t, `{"name":"Inner","steps":[{"stepId":"get","toolName":"fetch","parameters":{"query":"x"}}]}`)
 	outer := d.save(t, `{"name":"Outer","steps":[{"stepId":"n","toolName":"notify"},
 		{"stepId":"pick","toolType":"branch","cases":[{"when":"$.input.x == 1","steps":[{"stepId":"do","toolType":"skill","toolName":"Inner"}]}],
@@ -216,7 +216,7 @@ func TestRights(t *testing.T) {
 
 func TestEvaluate(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	doc := json.RawMessage(`{"input":{"list":[{"n":1},{"n":22222222222222222222},{"x":null}]},"step-1":{"ok":true}}`)
 	for _, c := range []struct{ as, expression, value, kind string }{
 		{"path", `"$.input.list[*].n"`, `[1,22222222222222222222]`, ""},
@@ -260,12 +260,11 @@ func TestEvaluate(t *testing.T) {
 	wantKind(t, err, fault.Limit)
 }
 
-// TestPinnedVersion: a step can ask for a skill as it was.
-// Another device gave the same label to another definition: both are kept, and the label means
-// the current one here.
+// TestVersionsOfTwoDevices: another device used the same label for another definition. Both are
+// kept, and on this device the label means the current one.
 func TestVersionsOfTwoDevices(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	m := d.save(t, oneStep("V", "1"))
 	load := func(version string) (r *row) {
 		t.Helper()
@@ -280,7 +279,7 @@ func TestVersionsOfTwoDevices(t *testing.T) {
 		return r
 	}
 	mine, other := load("1.0.0").head, storage.NewID()
-	if err := d.db.Write(d.ctx, func(tx *storage.Tx) error { // as sync applies it
+	if err := d.db.Write(d.ctx, func(tx *storage.Tx) error { // like sync
 		return tx.WithoutCapture(func() error {
 			_, err := tx.Exec(`INSERT INTO composite_skill_versions (id, composite_skill_id, user_id, version, body, definition_hash, created_at, updated_at)
 				SELECT ?, composite_skill_id, user_id, version, body, definition_hash, created_at + 1, updated_at FROM composite_skill_versions`, other)
@@ -310,7 +309,7 @@ func TestHashedFieldsDoNotMergeByThemselves(t *testing.T) {
 
 func TestPinnedVersion(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newStoreFixture(t)
 	in := d.save(t, `{"name":"In","inputSchema":{"type":"object","properties":{"old":{}},"required":["old"]},"steps":[{"stepId":"a","toolType":"transform","value":1}]}`)
 	if _, err := d.change(t, in.SkillID, `"inputSchema":{"type":"object","properties":{"new":{}}},"steps":[{"stepId":"a","toolType":"transform","value":2}]`); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 // Status is the state of a run.
 type Status = machine.Status
 
-// Meta is what lists and pickers show of a composite skill.
+// Meta is the metadata of a skill for lists and pickers.
 type Meta struct {
 	SkillID        uuid.UUID         `json:"skillId"`
 	Name           string            `json:"name"` // unique among the user's skills, ignoring case
@@ -24,16 +24,16 @@ type Meta struct {
 	Tags           []string          `json:"tags"`
 	Icon           string            `json:"icon"`
 	IsEnabled      bool              `json:"isEnabled"`
-	Valid          bool              `json:"valid"` // the definition can run; drafts may not
+	Valid          bool              `json:"valid"` // the definition can run; false for drafts
 	Visibility     string            `json:"visibility"`
 	Mine           bool              `json:"mine"`
 	Steps          []definition.Step `json:"steps"`
 	InputSchema    json.RawMessage   `json:"inputSchema,omitempty"`
 	OutputMapping  json.RawMessage   `json:"outputMapping,omitempty"`
 	Notification   json.RawMessage   `json:"notification,omitempty"`
-	// OverallTimeoutMs bounds a run without its waiting.
+	// OverallTimeoutMs is the time limit of a run, excluding waits.
 	OverallTimeoutMs int64      `json:"overallTimeoutMs"`
-	StepCount        int        `json:"stepCount"` // with those of nested bodies
+	StepCount        int        `json:"stepCount"` // including those of nested bodies
 	ExecutionCount   int64      `json:"executionCount"`
 	LastExecuted     *time.Time `json:"lastExecuted"`
 	LastStatus       Status     `json:"lastStatus,omitempty"` // of the last run
@@ -44,17 +44,17 @@ type Meta struct {
 	DeletedAt        *time.Time `json:"deletedAt,omitempty"`
 }
 
-// SkillParams name a skill.
+// SkillParams identifies a skill.
 type SkillParams struct {
 	SkillID uuid.UUID `json:"skillId"`
 }
 
-// ValidateParams hold a definition in any of the accepted forms.
+// ValidateParams contains a definition in any of the accepted forms.
 type ValidateParams struct {
 	Skill json.RawMessage `json:"skill"`
 }
 
-// ValidateResult is everything that was found in one pass.
+// ValidateResult contains all problems found.
 type ValidateResult struct {
 	Valid      bool                 `json:"valid"`
 	Errors     []definition.Problem `json:"errors"`
@@ -62,22 +62,22 @@ type ValidateResult struct {
 	Normalized json.RawMessage      `json:"normalized,omitempty"` // the canonical form
 }
 
-// SaveParams create or change a skill. A definition with errors is kept as a draft that
+// SaveParams creates or changes a skill. A definition with errors is stored as a draft that
 // cannot be enabled.
 type SaveParams struct {
-	Skill json.RawMessage `json:"skill"` // any of the accepted forms; with skillId to change one
-	// ExpectedVersion is the version that the edit began from; another current version is a
-	// conflict. Empty: no check.
+	Skill json.RawMessage `json:"skill"` // any of the accepted forms; with skillId to change an existing skill
+	// ExpectedVersion is the version that the edit is based on. If it is not the current one, the
+	// error is a conflict. Empty: no check.
 	ExpectedVersion string `json:"expectedVersion,omitempty"`
 	Note            string `json:"note,omitempty"` // of the new version
 }
 
-// ListParams filter the user's composite skills.
+// ListParams filters the user's skills.
 type ListParams struct {
 	Enabled *bool  `json:"enabled,omitempty"`
-	Query   string `json:"query,omitempty"` // part of the name, the description or a tag
+	Query   string `json:"query,omitempty"` // substring of the name, the description or a tag
 	Tag     string `json:"tag,omitempty"`
-	Deleted bool   `json:"deleted,omitempty"` // those that can be restored instead
+	Deleted bool   `json:"deleted,omitempty"` // list the deleted skills that can be restored instead
 	Limit   int    `json:"limit,omitempty"`   // 1..100, default 50
 	Offset  int    `json:"offset,omitempty"`
 }
@@ -90,20 +90,20 @@ type ListResult struct {
 	Offset int    `json:"offset"`
 }
 
-// SearchPublicParams look among skills that their owners made public.
+// SearchPublicParams searches the skills that their owners made public.
 type SearchPublicParams struct {
 	Query string   `json:"query,omitempty"`
 	Tags  []string `json:"tags,omitempty"`
 	Limit int      `json:"limit,omitempty"` // 1..100, default 20
 }
 
-// SearchPublicResult holds what was found, most used first.
+// SearchPublicResult contains the matches, most used first.
 type SearchPublicResult struct {
 	Skills []Meta `json:"skills"`
 	Total  int    `json:"total"`
 }
 
-// DeleteResult says when the skill was deleted; it can be restored for 30 days.
+// DeleteResult contains the time of deletion. The skill can be restored for 30 days.
 type DeleteResult struct {
 	DeletedAt time.Time `json:"deletedAt"`
 }
@@ -117,7 +117,7 @@ type Version struct {
 	Note           string          `json:"note"`
 	Origin         string          `json:"origin"` // edit, import, rollback, sync or agent
 	Current        bool            `json:"current"`
-	Body           json.RawMessage `json:"body,omitempty"` // the definition; not in lists
+	Body           json.RawMessage `json:"body,omitempty"` // the definition; omitted in lists
 	CreatedAt      time.Time       `json:"createdAt"`
 }
 
@@ -126,25 +126,25 @@ type VersionsResult struct {
 	Versions []Version `json:"versions"`
 }
 
-// VersionParams name a version.
+// VersionParams identifies a version.
 type VersionParams struct {
 	VersionID uuid.UUID `json:"versionId"`
 }
 
-// DiffParams name two versions.
+// DiffParams identifies two versions.
 type DiffParams struct {
 	From uuid.UUID `json:"from"`
 	To   uuid.UUID `json:"to"`
 }
 
-// DiffResult is what turns one definition into another.
+// DiffResult is the difference between two definitions.
 type DiffResult struct {
 	Steps  StepsDiff     `json:"steps"`
 	Fields []FieldChange `json:"fields"` // of the skill itself
 	Rights RightsDiff    `json:"rights"`
 }
 
-// StepsDiff lists what happened to steps, by id.
+// StepsDiff lists the changes to steps, by id.
 type StepsDiff struct {
 	Added   []StepPlace   `json:"added"`
 	Removed []StepPlace   `json:"removed"`
@@ -152,14 +152,14 @@ type StepsDiff struct {
 	Changed []FieldChange `json:"changed"`
 }
 
-// StepPlace is a step and where it stands.
+// StepPlace is a step and its location.
 type StepPlace struct {
 	StepID string          `json:"stepId"`
 	Path   string          `json:"path"` // such as steps[2].cases[0].steps[1]
 	Step   json.RawMessage `json:"step"`
 }
 
-// StepMove is a step that stands elsewhere.
+// StepMove is a step that was moved.
 type StepMove struct {
 	StepID string `json:"stepId"`
 	From   string `json:"from"`
@@ -180,40 +180,39 @@ type RightsDiff struct {
 	Removed []string `json:"removed"`
 }
 
-// RollbackParams make an old definition the current one, as a new version.
+// RollbackParams makes an old definition the current one, as a new version.
 type RollbackParams struct {
 	SkillID   uuid.UUID `json:"skillId"`
 	VersionID uuid.UUID `json:"versionId"`
 }
 
-// ExportParams name a skill to share as a file.
+// ExportParams identifies a skill to share as a file.
 type ExportParams struct {
 	SkillID      uuid.UUID `json:"skillId"`
-	IncludeTools bool      `json:"includeTools,omitempty"` // with the custom tools that it calls
+	IncludeTools bool      `json:"includeTools,omitempty"` // include the tools that it calls
 }
 
-// ExportResult holds the share file.
+// ExportResult contains the share file.
 type ExportResult struct {
 	File     json.RawMessage `json:"file"` // canonical JSON
 	Filename string          `json:"filename"`
 }
 
-// ImportParams bring a share file in.
+// ImportParams imports a share file.
 type ImportParams struct {
 	File       json.RawMessage `json:"file"`
-	OnConflict string          `json:"onConflict,omitempty"` // a skill has that name: rename (default), newVersion or skip
-	DryRun     bool            `json:"dryRun,omitempty"`     // only say what would happen
+	OnConflict string          `json:"onConflict,omitempty"` // if the name is taken: rename (default), newVersion or skip
+	DryRun     bool            `json:"dryRun,omitempty"`     // only report what would happen
 }
 
-// ImportResult says what came of an import. The skill is disabled until its rights are
-// accepted by enabling it.
+// ImportResult is the result of an import. The skill is disabled; enabling it accepts its permissions.
 type ImportResult struct {
-	SkillID  *uuid.UUID           `json:"skillId,omitempty"` // absent for a dry run and when it was left out
+	SkillID  *uuid.UUID           `json:"skillId,omitempty"` // absent for a dry run and if the import was skipped
 	Name     string               `json:"name"`
 	Action   string               `json:"action"` // created, version or skipped
 	Errors   []definition.Problem `json:"errors"`
 	Warnings []string             `json:"warnings"`
-	Missing  []Dependency         `json:"missing"` // what it calls and this installation has not
+	Missing  []Dependency         `json:"missing"` // what it calls and this installation does not have
 	Signer   string               `json:"signer"`  // "unsigned", or the fingerprint of the key
 	Trusted  bool                 `json:"trusted"`
 	Rights   RightsPreview        `json:"rights"`
@@ -226,14 +225,14 @@ type Dependency struct {
 	DefinitionHash string          `json:"definitionHash,omitempty"`
 }
 
-// PreviewRightsParams name a skill or hold one.
+// PreviewRightsParams identifies or contains a skill.
 type PreviewRightsParams struct {
 	SkillID    *uuid.UUID      `json:"skillId,omitempty"`
 	Skill      json.RawMessage `json:"skill,omitempty"`
-	Unattended bool            `json:"unattended,omitempty"` // nobody is there to answer
+	Unattended bool            `json:"unattended,omitempty"` // nobody is present to answer questions
 }
 
-// RightsPreview says what a run would need, before it runs.
+// RightsPreview is what a run would need, determined before it runs.
 type RightsPreview struct {
 	Steps   []StepRights `json:"steps"`
 	Union   []string     `json:"union"`   // everything needed, sorted
@@ -250,12 +249,12 @@ type StepRights struct {
 	Granted  []string `json:"granted"`
 	Missing  []string `json:"missing"`
 	Tier     string   `json:"tier"`
-	Denied   string   `json:"denied,omitempty"` // why it is refused outright
+	Denied   string   `json:"denied,omitempty"` // why it is refused regardless of grants
 }
 
-// CatalogParams ask for what steps can call.
+// CatalogParams filters what steps can call.
 type CatalogParams struct {
-	Query string `json:"query,omitempty"` // part of the name or description
+	Query string `json:"query,omitempty"` // substring of the name or description
 }
 
 // CatalogResult lists what steps can call on this installation.
@@ -263,7 +262,7 @@ type CatalogResult struct {
 	Entries []CatalogEntry `json:"entries"`
 }
 
-// CatalogEntry is one thing a step can call.
+// CatalogEntry is one callable for steps.
 type CatalogEntry struct {
 	ToolType     definition.Kind `json:"toolType"`
 	ToolID       string          `json:"toolId,omitempty"`
@@ -276,15 +275,15 @@ type CatalogEntry struct {
 	Capabilities []string        `json:"capabilities"`
 }
 
-// Template is a finished skill to start from.
+// Template is a skill that can be used as a template.
 type Template struct {
 	Key         string          `json:"key"`
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Icon        string          `json:"icon"`
-	Shows       []string        `json:"shows"`  // what it is an example of: chain, condition, map, branch, approval, nested, wait, builtin
-	Tools       []string        `json:"tools"`  // small tools that are made with it
-	Skills      []string        `json:"skills"` // other templates' skills that it calls, made with it
+	Shows       []string        `json:"shows"`  // demonstrated features: chain, condition, map, branch, approval, nested, wait, builtin
+	Tools       []string        `json:"tools"`  // tools created with it
+	Skills      []string        `json:"skills"` // skills of other templates that it calls, created with it
 	StepCount   int             `json:"stepCount"`
 	SampleInput json.RawMessage `json:"sampleInput"`
 }
@@ -294,24 +293,24 @@ type TemplatesResult struct {
 	Templates []Template `json:"templates"`
 }
 
-// FromTemplateParams name a template.
+// FromTemplateParams identifies a template.
 type FromTemplateParams struct {
 	Key  string `json:"key"`
 	Name string `json:"name,omitempty"` // of the new skill; default: that of the template
 }
 
-// ExecuteParams run a saved skill by its id, or a definition that is not saved.
+// ExecuteParams runs a saved skill by its id, or an unsaved definition.
 type ExecuteParams struct {
 	SkillID   *uuid.UUID      `json:"skillId,omitempty"`
 	Skill     json.RawMessage `json:"skill,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`   // default {}
 	Version   string          `json:"version,omitempty"` // of a saved skill; default: the current one
-	Async     bool            `json:"async,omitempty"`   // answer at once; the run goes on
-	WaitMs    int64           `json:"waitMs,omitempty"`  // how long to wait for the end, default 120000; the run goes on after it
+	Async     bool            `json:"async,omitempty"`   // return immediately; the run continues
+	WaitMs    int64           `json:"waitMs,omitempty"`  // how long to wait for the end, default 120000; the run continues after that
 	RequestID string          `json:"requestId,omitempty"`
 }
 
-// ExecuteResult is how a run ended, or how it stands. A failed run is a result with Success
+// ExecuteResult is the result or the current status of a run. A failed run is a result with Success
 // false, not an error of the call.
 type ExecuteResult struct {
 	Success          bool                       `json:"success"`
@@ -330,22 +329,22 @@ type ExecuteResult struct {
 	StepsSkipped     int                        `json:"stepsSkipped"`
 	Input            json.RawMessage            `json:"input"`
 	Error            *machine.Failure           `json:"error,omitempty"`
-	Notification     *Notice                    `json:"notification,omitempty"` // that the skill asked to show at its end
+	Notification     *Notice                    `json:"notification,omitempty"` // shown by the skill at its end
 	Warnings         []string                   `json:"warnings,omitempty"`
 }
 
-// Notice is what a skill asks to show.
+// Notice is a notification shown by a skill.
 type Notice struct {
 	Title string `json:"title"`
 	Body  string `json:"body"`
 	Level string `json:"level"` // info, success, warning or error
 }
 
-// StepResult is how one step ended, or stands.
+// StepResult is the result or the current status of one step.
 type StepResult struct {
 	StepID          string           `json:"stepId"`
 	StepPath        string           `json:"stepPath"`
-	Iteration       string           `json:"iteration,omitempty"` // indices of the maps around it, joined by dots
+	Iteration       string           `json:"iteration,omitempty"` // indices of the enclosing maps, separated by dots
 	ToolName        string           `json:"toolName"`
 	ToolType        definition.Kind  `json:"toolType"`
 	Status          Status           `json:"status"`
@@ -355,7 +354,7 @@ type StepResult struct {
 	Output          json.RawMessage  `json:"output,omitempty"`
 	OutputMissing   string           `json:"outputMissing,omitempty"` // why the stored output can't be read; output is then absent
 	Error           *machine.Failure `json:"error,omitempty"`
-	Unknown         bool             `json:"unknown,omitempty"` // nobody knows whether it happened
+	Unknown         bool             `json:"unknown,omitempty"` // the outcome is unknown
 	ExecutionTimeMs float64          `json:"executionTimeMs"`
 	RetriesUsed     int              `json:"retriesUsed"`
 	Attempts        int              `json:"attempts"`
@@ -372,23 +371,23 @@ type WouldDo struct {
 	Input  json.RawMessage `json:"input"`
 }
 
-// RunParams name a run.
+// RunParams identifies a run.
 type RunParams struct {
 	ExecutionID uuid.UUID `json:"executionId"`
 }
 
-// Wait is a question that a run has for a person.
+// Wait is a question of a run to a person.
 type Wait struct {
 	StepPath   string              `json:"stepPath"`
 	Iteration  string              `json:"iteration,omitempty"`
 	Request    machine.RequestData `json:"request"`
-	Until      *time.Time          `json:"until,omitempty"` // when it stops waiting
+	Until      *time.Time          `json:"until,omitempty"` // when the wait times out
 	AskedAt    time.Time           `json:"askedAt"`
-	Input      json.RawMessage     `json:"input,omitempty"` // what was sent, of an unknown outcome
+	Input      json.RawMessage     `json:"input,omitempty"` // what was sent, if the outcome is unknown
 	ApprovalID *uuid.UUID          `json:"approvalId,omitempty"`
 }
 
-// Execution is a run as history and its timeline show it.
+// Execution is a run, as shown in the history and in its timeline.
 type Execution struct {
 	ExecuteResult
 	SkillName         string           `json:"skillName"`
@@ -397,7 +396,7 @@ type Execution struct {
 	DefinitionHash    string           `json:"definitionHash"`
 	Mode              string           `json:"mode"`            // live, dry or replay
 	Trigger           string           `json:"trigger"`         // user, rpc, cli, voice, schedule, agent or skill
-	Skill             *definition.Body `json:"skill,omitempty"` // what ran; not in lists
+	Skill             *definition.Body `json:"skill,omitempty"` // the definition that ran; omitted in lists
 	Waits             []Wait           `json:"waits"`
 	ParentExecutionID *uuid.UUID       `json:"parentExecutionId,omitempty"`
 	ParentStepPath    string           `json:"parentStepPath,omitempty"`
@@ -410,7 +409,7 @@ type Execution struct {
 	DeadlineAt        *time.Time       `json:"deadlineAt"`
 }
 
-// StatusParams name a run, or nothing to list the installed skills.
+// StatusParams identifies a run, or is empty to list the installed skills.
 type StatusParams struct {
 	ExecutionID *uuid.UUID `json:"executionId,omitempty"`
 }
@@ -421,26 +420,25 @@ type StatusResult struct {
 	Skills    []Meta     `json:"skills,omitempty"`
 }
 
-// HistoryParams filter runs.
+// HistoryParams filters runs.
 type HistoryParams struct {
 	SkillID *uuid.UUID `json:"skillId,omitempty"`
 	Status  Status     `json:"status,omitempty"`
 	Trigger string     `json:"trigger,omitempty"`
-	From    *time.Time `json:"from,omitempty"` // begun at or after
-	To      *time.Time `json:"to,omitempty"`   // begun before
+	From    *time.Time `json:"from,omitempty"` // started at or after
+	To      *time.Time `json:"to,omitempty"`   // started before
 	Cursor  string     `json:"cursor,omitempty"`
 	Limit   int        `json:"limit,omitempty"` // 1..100, default 50
 }
 
-// HistoryResult is one page of runs, newest first. Lists leave steps, outputs and
-// definitions out.
+// HistoryResult is one page of runs, newest first. Steps, outputs and definitions are omitted.
 type HistoryResult struct {
 	Executions []Execution `json:"executions"`
 	NextCursor string      `json:"nextCursor,omitempty"`
-	Bytes      int64       `json:"bytes"` // that the whole history takes
+	Bytes      int64       `json:"bytes"` // size of the whole history
 }
 
-// EventsParams continue a run's events after a number.
+// EventsParams requests the events of a run after a sequence number.
 type EventsParams struct {
 	ExecutionID uuid.UUID `json:"executionId"`
 	AfterSeq    int64     `json:"afterSeq,omitempty"`
@@ -450,10 +448,10 @@ type EventsParams struct {
 // EventsResult holds events in order.
 type EventsResult struct {
 	Events  []RunEvent `json:"events"`
-	LastSeq int64      `json:"lastSeq"` // of the run, not of the page
+	LastSeq int64      `json:"lastSeq"` // of the run, not only of the page
 }
 
-// RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps.
+// RunEvent is one event of a run, also the event skills.run_event. Seq has no gaps.
 type RunEvent struct {
 	ExecutionID uuid.UUID       `json:"executionId"`
 	Seq         int64           `json:"seq"`
@@ -472,83 +470,83 @@ type Changed struct {
 	Change  string    `json:"change"` // created, updated, deleted, restored, enabled, disabled, used
 }
 
-// CancelParams stop a run.
+// CancelParams cancels a run.
 type CancelParams struct {
 	ExecutionID uuid.UUID `json:"executionId"`
 	Reason      string    `json:"reason,omitempty"`
 }
 
-// CancelResult is how the run stands after it.
+// CancelResult is the status of the run afterwards.
 type CancelResult struct {
 	Status Status `json:"status"`
 }
 
-// AnswerParams answer a question of a run. Decision: approve or decline for an approval;
-// done, retry or fail for an unknown outcome; retry or fail for a missing right. An empty
-// stepPath answers the only question of a run. A quarantined run asks with an empty one: retry
-// resumes it, fail ends it.
+// AnswerParams answers a question of a run. Decision is approve or decline for an approval; done,
+// retry or fail for an unknown outcome; retry or fail for a missing capability. An empty stepPath
+// selects the only question of a run. The question of a quarantined run has an empty stepPath;
+// retry resumes the run, fail ends it.
 type AnswerParams struct {
 	ExecutionID uuid.UUID       `json:"executionId"`
 	StepPath    string          `json:"stepPath"`
 	Iteration   string          `json:"iteration,omitempty"`
 	Decision    string          `json:"decision"`
 	Data        json.RawMessage `json:"data,omitempty"`   // of an approval with a form
-	Output      json.RawMessage `json:"output,omitempty"` // with done: what the step gave
+	Output      json.RawMessage `json:"output,omitempty"` // with done: the output of the step
 }
 
-// RestartParams run a skill again from a step, with the results of the steps before it.
+// RestartParams runs a skill again from a step, with the results of the steps before it.
 type RestartParams struct {
 	ExecutionID uuid.UUID       `json:"executionId"`
-	FromStepID  string          `json:"fromStepId"`          // of the top level
+	FromStepID  string          `json:"fromStepId"`          // a top-level step
 	VersionID   *uuid.UUID      `json:"versionId,omitempty"` // default: the version that ran
 	Input       json.RawMessage `json:"input,omitempty"`     // default: the same input
 }
 
-// RestartResult names the new run.
+// RestartResult identifies the new run.
 type RestartResult struct {
 	ExecutionID uuid.UUID `json:"executionId"`
 	Warnings    []string  `json:"warnings"`
 }
 
-// Mock answers for a step of a dry run: one of the fields. Sequence answers one call after
-// the other; the last one repeats.
+// Mock is the result of a step in a dry run; one field is set. Sequence provides the results of
+// consecutive calls; the last one repeats.
 type Mock struct {
 	Output   json.RawMessage  `json:"output,omitempty"`
 	Error    *machine.Failure `json:"error,omitempty"`
 	Sequence []Mock           `json:"sequence,omitempty"`
 }
 
-// DryRunParams rehearse a skill: the same engine, and no effect at all.
+// DryRunParams runs a skill with the same engine but without effects.
 type DryRunParams struct {
 	SkillID        *uuid.UUID      `json:"skillId,omitempty"`
 	Skill          json.RawMessage `json:"skill,omitempty"`
 	VersionID      *uuid.UUID      `json:"versionId,omitempty"`
 	Input          json.RawMessage `json:"input,omitempty"`
-	ExecutionID    *uuid.UUID      `json:"executionId,omitempty"` // whose recorded outcomes answer
+	ExecutionID    *uuid.UUID      `json:"executionId,omitempty"` // the run whose recorded outcomes are used
 	Mocks          map[string]Mock `json:"mocks,omitempty"`       // by step path
 	AllowReadOnly  bool            `json:"allowReadOnly,omitempty"`
 	FillFromSchema bool            `json:"fillFromSchema,omitempty"`
 }
 
-// ReplayResult says whether feeding the recorded outcomes through the engine gives the same
-// events, byte by byte.
+// ReplayResult reports whether applying the recorded outcomes to the engine produces the same
+// events, byte for byte.
 type ReplayResult struct {
 	Identical       bool                `json:"identical"`
 	Events          int64               `json:"events"`
 	FirstDifference *machine.Difference `json:"firstDifference,omitempty"`
 }
 
-// EvaluateParams try an expression on a document.
+// EvaluateParams evaluates an expression on a document.
 type EvaluateParams struct {
 	Document    json.RawMessage `json:"document,omitempty"`
 	ExecutionID *uuid.UUID      `json:"executionId,omitempty"` // the run document of that run
-	Expression  json.RawMessage `json:"expression"`            // a text, or a template
+	Expression  json.RawMessage `json:"expression"`            // a string, or a template
 	As          string          `json:"as"`                    // path, template or condition
 }
 
-// EvaluateResult is what the expression gives.
+// EvaluateResult is the value of the expression.
 type EvaluateResult struct {
-	Value   json.RawMessage  `json:"value"` // null when nothing matches
+	Value   json.RawMessage  `json:"value"` // null if nothing matches
 	Matches []Match          `json:"matches"`
 	Error   *machine.Failure `json:"error,omitempty"`
 }
@@ -559,24 +557,24 @@ type Match struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// DocumentResult is the run document of a run, for mapping.
+// DocumentResult is the run document of a run, as a help for mapping.
 type DocumentResult struct {
 	Document json.RawMessage `json:"document"`
 }
 
-// PinParams keep a run from being pruned.
+// PinParams excludes a run from pruning, or includes it again.
 type PinParams struct {
 	ExecutionID uuid.UUID `json:"executionId"`
 	Pinned      bool      `json:"pinned"`
 }
 
-// PurgeParams remove runs that have ended.
+// PurgeParams deletes runs that have ended.
 type PurgeParams struct {
 	SkillID *uuid.UUID `json:"skillId,omitempty"` // default: of all skills
 	Before  *time.Time `json:"before,omitempty"`
 }
 
-// PurgeResult counts them.
+// PurgeResult counts the deleted runs.
 type PurgeResult struct {
 	Removed int `json:"removed"`
 }

@@ -41,7 +41,7 @@ type ManifestFile struct {
 	Size   int64  `json:"size"`
 }
 
-// names inside a backup.
+// Names of the entries in a backup.
 const (
 	backupFormat = 1
 	nameManifest = "manifest.json"
@@ -62,7 +62,7 @@ func (m *Manifest) hasBlobs() bool {
 
 // wrappedKey is root-key.json: the root key under a key derived from the passphrase.
 type wrappedKey struct {
-	KDF     string `json:"kdf"` // scrypt
+	KDF     string `json:"kdf"` // always "scrypt"
 	N       int    `json:"n"`
 	R       int    `json:"r"`
 	P       int    `json:"p"`
@@ -72,10 +72,10 @@ type wrappedKey struct {
 
 const wrapAAD = "helix backup root key"
 
-// scryptN is the cost of a guess at a passphrase, as the manual has it.
+// scryptN is the scrypt cost parameter N for passphrases, as documented in the manual.
 const scryptN = 1 << 17
 
-// wrapRoot encrypts root under passphrase with scrypt of cost n, r 8, p 1.
+// wrapRoot encrypts root under passphrase, using scrypt with N = n, r = 8 and p = 1.
 func wrapRoot(root []byte, passphrase string, n int) (*wrappedKey, error) {
 	w := &wrappedKey{KDF: "scrypt", N: n, R: 8, P: 1, Salt: make([]byte, 16)}
 	if _, err := rand.Read(w.Salt); err != nil {
@@ -97,7 +97,7 @@ func (w *wrappedKey) aead(passphrase string) (interface {
 	Seal(dst, nonce, plaintext, additionalData []byte) []byte
 	Open(dst, nonce, ciphertext, additionalData []byte) ([]byte, error)
 }, error) {
-	// A file from outside must not choose how much memory we take: 2^20 · 8 · 128 = 1 GiB.
+	// A file from outside must not choose how much memory we use: 2^20 · 8 · 128 = 1 GiB.
 	if w.KDF != "scrypt" || w.N > 1<<20 || w.R > 8 || w.P > 4 {
 		return nil, fault.Invalidf("The key in this backup uses an unknown format.")
 	}
@@ -108,7 +108,7 @@ func (w *wrappedKey) aead(passphrase string) (interface {
 	return newAEAD(key)
 }
 
-// wrongPassphraseDelay makes guessing slow.
+// wrongPassphraseDelay slows down guessing.
 const wrongPassphraseDelay = time.Second
 
 // open returns the root key. A wrong passphrase is Denied, after a second.
@@ -130,8 +130,8 @@ func (w *wrappedKey) open(ctx context.Context, passphrase string) ([]byte, error
 	return nil, fault.Deniedf("Wrong passphrase. Nothing was changed.")
 }
 
-// Backup writes one zip with database, blobs, settings and the user's files while Helix
-// keeps working, and reads it back before it answers.
+// Backup writes the database, blobs, settings and the user's files to one zip file while Helix
+// keeps working. It reads the file back and verifies it before it returns.
 func (s *Service) Backup(ctx context.Context, p BackupParams) (_ BackupResult, err error) {
 	ctx, done, err := s.exclusive(ctx, "backup")
 	if err != nil {
@@ -208,8 +208,8 @@ func (s *Service) backup(ctx context.Context, p BackupParams, prefix string) (re
 	return res, nil
 }
 
-// backupTarget is the file to write: the path, a new name in the folder at path, or a new
-// name in the backups folder.
+// backupTarget returns the path of the file to write: p itself, a new name in p when p is a folder,
+// or a new name in the backups folder when p is empty.
 func (s *Service) backupTarget(p, prefix string) (string, error) {
 	if p == "" {
 		if err := os.MkdirAll(s.o.BackupDir, 0o700); err != nil {
@@ -235,7 +235,7 @@ func (s *Service) backupTarget(p, prefix string) (string, error) {
 	return p, nil
 }
 
-// writeBackup fills the file and makes it durable. It answers the hash of the whole file.
+// writeBackup fills the file and makes it durable. It returns the hash of the whole file.
 func (s *Service) writeBackup(ctx context.Context, file string, still *frozen, key *wrappedKey, withBlobs bool, rep *reporter, total int64) (sum []byte, m *Manifest, err error) {
 	if m, err = s.newManifest(ctx, still.conn); err != nil {
 		return nil, nil, err
@@ -293,15 +293,15 @@ func (s *Service) addBlobs(w *zipWriter) error {
 	return s.db.blobs.Each(func(ref Ref, _ time.Time) error {
 		name := ref.String()
 		err := w.addFile(dirBlobs+name[:2]+"/"+name[2:], s.db.blobs.path(ref.SHA256))
-		if errors.Is(err, fs.ErrNotExist) { // pruned a moment ago: no row needs it
+		if errors.Is(err, fs.ErrNotExist) { // pruned a moment ago: no row refers to it
 			return nil
 		}
 		return err
 	})
 }
 
-// addUserFiles adds the regular files below the user's folder; links are left out, since
-// they may point anywhere.
+// addUserFiles adds the regular files below the user's folder. Links are left out because they may
+// point anywhere.
 func (s *Service) addUserFiles(w *zipWriter) error {
 	if s.o.UserDir == "" || !exists(s.o.UserDir) {
 		return nil

@@ -17,15 +17,15 @@ import (
 	"helix/backend/fault"
 )
 
-// Limits on a backup that comes from outside.
+// Limits on a backup from an untrusted source.
 const (
 	maxManifest  = 256 << 20 // bytes; 10⁵ files need about 15 MB
 	maxEntries   = 1 << 20
-	maxInflation = 20 // declared size over size of the file
+	maxInflation = 20 // maximum ratio of the declared size to the size of the file
 )
 
-// zipWriter writes entries and collects their hashes. Hashing and writing run side by side,
-// since each alone takes about as long as the other.
+// zipWriter writes entries and collects their hashes. Hashing and writing run concurrently because
+// each takes about as long as the other.
 type zipWriter struct {
 	ctx      context.Context
 	z        *zip.Writer
@@ -40,8 +40,8 @@ func newZipWriter(ctx context.Context, out io.Writer, m *Manifest, progress func
 	return &zipWriter{ctx: ctx, z: zip.NewWriter(whole), whole: whole, m: m, progress: progress}
 }
 
-// add writes one entry. Compression is for small text: a database or audio shrinks little
-// and costs seconds a gigabyte.
+// add writes one entry. Compress only small text: a database or audio shrinks little, and
+// compressing costs seconds per gigabyte.
 func (w *zipWriter) add(name string, r io.Reader, compress bool) error {
 	h := &zip.FileHeader{Name: name, Method: zip.Store, Modified: w.m.CreatedAt}
 	if compress {
@@ -71,7 +71,7 @@ func (w *zipWriter) addFile(name, file string) error {
 	return w.add(name, f, !strings.HasPrefix(name, dirBlobs))
 }
 
-// finish writes the manifest and the directory of the zip, and answers the hash of it all.
+// finish writes the manifest and the zip directory, and returns the hash of the whole file.
 func (w *zipWriter) finish() ([]byte, error) {
 	b, err := json.MarshalIndent(w.m, "", " ")
 	if err != nil {
@@ -92,10 +92,10 @@ func (w *zipWriter) finish() ([]byte, error) {
 
 func (w *zipWriter) stop() { w.whole.stop() }
 
-// chunk is the unit of copying.
+// chunk is the buffer size for copying, in bytes.
 const chunk = 1 << 20
 
-// hashing passes writes on and hashes them on a goroutine of its own meanwhile.
+// hashing is a writer that passes data on while another goroutine hashes it.
 type hashing struct {
 	w    io.Writer
 	h    hash.Hash
@@ -117,7 +117,7 @@ func newHashing(w io.Writer) *hashing {
 }
 
 func (h *hashing) Write(p []byte) (int, error) {
-	if len(p) < 4096 { // not worth a switch of goroutines
+	if len(p) < 4096 { // not worth a goroutine switch
 		h.h.Write(p)
 		return h.w.Write(p)
 	}
@@ -137,7 +137,7 @@ func (h *hashing) stop() {
 	}
 }
 
-// countingReader reports progress and ends with ctx.
+// countingReader reports progress and fails when ctx ends.
 type countingReader struct {
 	ctx      context.Context
 	r        io.Reader
@@ -157,7 +157,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// backupReader is an opened backup whose directory was checked.
+// backupReader is an open backup whose directory has been checked.
 type backupReader struct {
 	f        *os.File
 	entries  map[string]*zip.File
@@ -174,9 +174,9 @@ func badBackup(entry, format string, args ...any) *fault.Error {
 	return e
 }
 
-// openBackup reads directory and manifest and refuses what must not be unpacked: names that
-// leave the folder, two entries of one name, sizes that do not agree or would fill the
-// disk, and formats of a later Helix. It reads no content yet.
+// openBackup reads the directory and the manifest. It refuses what must not be unpacked: names that
+// leave the folder, duplicate names, sizes that disagree or would fill the disk, and formats of a
+// later Helix. It does not read any content yet.
 func openBackup(file string) (_ *backupReader, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -220,7 +220,8 @@ func openBackup(file string) (_ *backupReader, err error) {
 	return b, b.checkSizes(fi.Size())
 }
 
-// safeName accepts plain relative slash paths that mean the same on every system.
+// safeName reports whether n is a plain relative slash-separated path that means the same on every
+// system.
 func safeName(n string) bool {
 	if n == "" || len(n) > 1024 || path.IsAbs(n) || path.Clean(n) != n || n == ".." || strings.HasPrefix(n, "../") {
 		return false
@@ -253,8 +254,8 @@ func (b *backupReader) readManifest() error {
 	return nil
 }
 
-// parseManifest reads manifest.json strictly enough that every listed file has a safe name,
-// a hash and a size, and appears once.
+// parseManifest reads manifest.json and checks that every listed file has a safe name, a hash and a
+// size, and is listed once.
 func parseManifest(raw []byte) (m Manifest, err error) {
 	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(&m); err != nil {
 		return m, badBackup(nameManifest, "The manifest of the backup cannot be read.").WithCause(err)
@@ -276,7 +277,7 @@ func parseManifest(raw []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// checkSizes compares the manifest with the zip's directory and with the size of the file.
+// checkSizes compares the manifest with the zip directory and with the size of the file.
 func (b *backupReader) checkSizes(fileSize int64) error {
 	if len(b.entries) != len(b.manifest.Files)+1 {
 		for n := range b.entries {
@@ -302,7 +303,7 @@ func (b *backupReader) checkSizes(fileSize int64) error {
 	return nil
 }
 
-// unpackedSize is what extracting takes on disk.
+// unpackedSize returns the disk space that extracting needs, in bytes.
 func (b *backupReader) unpackedSize() (n int64) {
 	for _, f := range b.manifest.Files {
 		n += f.Size
@@ -310,7 +311,7 @@ func (b *backupReader) unpackedSize() (n int64) {
 	return n
 }
 
-// copyTo writes the content of f to w and checks size and hash.
+// copyTo writes the content of f to w and checks its size and hash.
 func (b *backupReader) copyTo(ctx context.Context, f ManifestFile, w io.Writer, progress func(int64)) error {
 	r, err := b.entries[f.Path].Open()
 	if err != nil {
@@ -336,7 +337,7 @@ func (b *backupReader) copyTo(ctx context.Context, f ManifestFile, w io.Writer, 
 	return nil
 }
 
-// writeFailure remembers that it was the target that failed, not the backup.
+// writeFailure marks an error as a failure of the target, not of the backup.
 type writeFailure struct {
 	w   io.Writer
 	err error
@@ -350,7 +351,7 @@ func (w *writeFailure) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// extract writes the content of f to the new file at target, durably.
+// extract writes the content of f to a new file at target and syncs it.
 func (b *backupReader) extract(ctx context.Context, f ManifestFile, target string, progress func(int64)) (err error) {
 	if err := os.MkdirAll(dirOf(target), 0o700); err != nil {
 		return fullDisk(err)

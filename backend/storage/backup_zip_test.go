@@ -19,7 +19,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// entries of a good backup, for tests that spoil it.
+// goodBackup returns the entries of a valid backup, for tests that damage it.
 func goodBackup(t *testing.T) (h *home, files map[string][]byte, m Manifest) {
 	t.Helper()
 	h = newHome(t)
@@ -49,7 +49,7 @@ func writeZip(t *testing.T, files map[string][]byte, m any) string {
 	w := zip.NewWriter(&b)
 	for _, n := range slices.Sorted(maps.Keys(files)) {
 		h := &zip.FileHeader{Name: strings.TrimSuffix(n, "#2"), Method: zip.Deflate}
-		if n == nameDB { // as Backup does: a fresh database is mostly empty pages
+		if n == nameDB { // as Backup does: a new database consists mostly of empty pages
 			h.Method = zip.Store
 		}
 		e, err := w.CreateHeader(h)

@@ -16,12 +16,13 @@ type BlobColumn struct{ Table, Column string }
 
 func (c BlobColumn) String() string { return c.Table + "." + c.Column }
 
-// contentAddress finds a column whose CHECK asks for a content address.
+// contentAddress matches a column whose CHECK requires a content address.
 var contentAddress = regexp.MustCompile(`(\w+)\s+GLOB\s+'sha256:`)
 
-// BlobColumns derives the columns that refer to blobs from the schema: those named blob or
-// ending in _blob, and those whose CHECK asks for "sha256:…". Pruning, checking, exporting and
-// serving blobs all ask this function, so no declaration can be forgotten or drift.
+// BlobColumns derives the columns that refer to blobs from the schema: those named blob or ending
+// in _blob, and those whose CHECK requires "sha256:…". Pruning, checking, exporting and serving
+// blobs all use this function, so there is no separate declaration that could be forgotten or
+// become outdated.
 func BlobColumns(ctx context.Context, q querier) (out []BlobColumn, err error) {
 	err = eachRow(ctx, q, `SELECT m.name, c.name, m.sql FROM sqlite_master m, pragma_table_xinfo(m.name) c WHERE m.type = 'table' ORDER BY 1, c.cid`, func(scan func(...any) error) error {
 		var table, column, def string
@@ -40,7 +41,7 @@ func BlobColumns(ctx context.Context, q querier) (out []BlobColumn, err error) {
 	return out, err
 }
 
-// blobSum reads what a column that refers to a blob holds.
+// blobSum parses a value of a column that refers to a blob; ok is false if it is not a hash.
 func blobSum(v []byte) (sum [32]byte, ok bool) {
 	if raw, err := hex.DecodeString(strings.TrimPrefix(string(v), "sha256:")); err == nil && len(raw) == 32 {
 		v = raw
@@ -51,7 +52,8 @@ func blobSum(v []byte) (sum [32]byte, ok bool) {
 	return [32]byte(v), true
 }
 
-// blobReferences returns every blob that a row refers to, with one column that does.
+// blobReferences returns every blob that a row refers to, each with one of the columns that refer
+// to it.
 func blobReferences(ctx context.Context, q querier) (map[[32]byte]BlobColumn, error) {
 	cols, err := BlobColumns(ctx, q)
 	if err != nil {
@@ -75,8 +77,8 @@ func blobReferences(ctx context.Context, q querier) (map[[32]byte]BlobColumn, er
 	return used, nil
 }
 
-// orphansSince reads since when pruning has known each file that no row refers to, as Unix
-// time by hexadecimal SHA-256.
+// orphansSince returns when pruning first saw each file that no row refers to, as Unix time keyed
+// by hexadecimal SHA-256.
 func orphansSince(tx *Tx) (since map[string]int64, err error) {
 	var text string
 	err = tx.QueryRow(`SELECT coalesce((SELECT value FROM meta WHERE key = ?), '{}')`, metaOrphans).Scan(&text)

@@ -35,7 +35,7 @@ type Blobs struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	ok map[[32]byte]bool // read through and found right since the start
+	ok map[[32]byte]bool // content verified since the start
 }
 
 func newBlobs(dir string, log *slog.Logger) *Blobs {
@@ -53,8 +53,8 @@ func (b *Blobs) path(sha [32]byte) string {
 
 const tempPrefix = ".tmp-"
 
-// Put stores what r gives until io.EOF and returns its name. When it returns nil the bytes
-// are on disk. A full disk is Limit.
+// Put stores the content of r and returns its name. When the error is nil the bytes are on disk. A
+// full disk is Limit.
 func (b *Blobs) Put(ctx context.Context, r io.Reader) (_ Ref, err error) {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return Ref{}, blobError(err)
@@ -84,7 +84,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (_ Ref, err error) {
 	dst := b.path(ref.SHA256)
 	if st, e := os.Stat(dst); e == nil && st.Size() == n && b.verified(ref.SHA256) {
 		now := time.Now()
-		_ = os.Chtimes(dst, now, now) // counts as a fresh reference for pruning
+		_ = os.Chtimes(dst, now, now) // pruning treats it as newly referenced
 		return ref, os.Remove(tmp)
 	}
 	if err = os.MkdirAll(filepath.Dir(dst), 0o700); err != nil {
@@ -106,9 +106,9 @@ func (b *Blobs) PutBytes(ctx context.Context, p []byte) (Ref, error) {
 	return b.Put(ctx, bytes.NewReader(p))
 }
 
-// Open returns the content of ref; close it. Its hash is checked at the first Open after a
-// start. A blob that is not there is NotFound; one whose bytes have changed is moved to the
-// folder corrupt and is Unavailable.
+// Open returns the content of ref; the caller must close it. The hash is checked at the first Open
+// after a start. A missing blob is NotFound; one whose bytes have changed is moved to the folder
+// corrupt and is Unavailable.
 func (b *Blobs) Open(ref Ref) (io.ReadSeekCloser, error) {
 	f, err := os.Open(b.path(ref.SHA256))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +131,7 @@ func (b *Blobs) Open(ref Ref) (io.ReadSeekCloser, error) {
 	return f, nil
 }
 
-// check reads f through and moves it away when it is not the content named sha.
+// check verifies the hash of f and moves the file away when the content does not match sha.
 func (b *Blobs) check(f *os.File, sha [32]byte) error {
 	h := sha256.New()
 	_, err := io.Copy(h, f)
@@ -154,14 +154,14 @@ func (b *Blobs) check(f *os.File, sha [32]byte) error {
 	return fault.Unavailablef("A stored file is damaged. It was moved aside.").WithCause(err)
 }
 
-// Has reports whether the content is here; it does not check it.
+// Has reports whether the content exists; it does not verify it.
 func (b *Blobs) Has(ref Ref) bool {
 	st, err := os.Stat(b.path(ref.SHA256))
 	return err == nil && st.Size() == ref.Size
 }
 
-// Remove deletes a blob; one that is not there is no error. Call it only when no row names
-// the blob: pruning does.
+// Remove deletes a blob; a missing blob is not an error. Call it only when no row refers to the
+// blob, as pruning does.
 func (b *Blobs) Remove(ref Ref) error {
 	b.mark(ref.SHA256, false)
 	if err := os.Remove(b.path(ref.SHA256)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -170,8 +170,8 @@ func (b *Blobs) Remove(ref Ref) error {
 	return nil
 }
 
-// Each calls fn for every blob with the time it was last put, in order of hash. fn may
-// remove the blob.
+// Each calls fn for every blob, in order of hash, with the time it was last put. fn may remove the
+// blob.
 func (b *Blobs) Each(fn func(ref Ref, put time.Time) error) error {
 	dirs, err := os.ReadDir(b.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,8 +209,8 @@ func (b *Blobs) Each(fn func(ref Ref, put time.Time) error) error {
 	return nil
 }
 
-// Verify reads every blob and returns those whose bytes are not what their name says; it
-// moves them away as Open does.
+// Verify reads every blob and returns those whose bytes do not match their hash. It moves them away
+// as Open does.
 func (b *Blobs) Verify(ctx context.Context) (bad []Ref, err error) {
 	err = b.Each(func(ref Ref, _ time.Time) error {
 		if err := ctx.Err(); err != nil {
@@ -232,7 +232,7 @@ func (b *Blobs) Verify(ctx context.Context) (bad []Ref, err error) {
 	return bad, err
 }
 
-// Sweep removes temp files that a crash left; Open of the database calls it.
+// sweep removes temporary files that a crash left behind; opening the database calls it.
 func (b *Blobs) sweep() {
 	left, _ := filepath.Glob(filepath.Join(b.dir, tempPrefix+"*"))
 	for _, f := range left {

@@ -114,7 +114,7 @@ func TestBlobDamageIsFoundAtFirstOpen(t *testing.T) {
 	put(t, b, "content") // fetched again
 	damage()
 	b = newBlobs(b.dir, b.log)
-	put(t, b, "content") // a Put over damage that nobody has seen yet heals it
+	put(t, b, "content") // a Put repairs damage that has not been detected yet
 	if s, err := get(newBlobs(b.dir, b.log), ref); err != nil || s != "content" {
 		t.Errorf("healed: %q, %v", s, err)
 	}

@@ -11,8 +11,9 @@ func isDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// isReadOnlyFS tells a disk that is mounted for reading.
+// isReadOnlyFS reports whether err means that the file system is mounted read-only.
 func isReadOnlyFS(err error) bool { return errors.Is(err, syscall.EROFS) }
 
-// isMediaError tells a bad sector from trouble of the process, such as too many files.
+// isMediaError reports whether err is a media error, such as a bad sector, and not a problem of the
+// process, such as too many open files.
 func isMediaError(err error) bool { return errors.Is(err, syscall.EIO) }

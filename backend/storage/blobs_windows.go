@@ -10,10 +10,11 @@ func isDiskFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }
 
-// isReadOnlyFS tells a disk that is mounted for reading.
+// isReadOnlyFS reports whether err means that the disk is write-protected.
 func isReadOnlyFS(err error) bool { return errors.Is(err, windows.ERROR_WRITE_PROTECT) }
 
-// isMediaError tells a bad sector from trouble of the process, such as too many files.
+// isMediaError reports whether err is a media error, such as a bad sector, and not a problem of the
+// process, such as too many open files.
 func isMediaError(err error) bool {
 	return errors.Is(err, windows.ERROR_CRC) || errors.Is(err, windows.ERROR_READ_FAULT)
 }

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Parsing a statement costs modernc more than running it on a row that is in memory, so each
-// connection keeps the last ones it prepared. The whole program has a few hundred texts.
+// In modernc, parsing a statement costs more than running it on a row that is in memory, so each
+// connection caches its most recently used statements. The whole program has a few hundred texts.
 const (
 	cachedStatements = 256
 	cachedLength     = 16 << 10 // longer texts are scripts and imports
@@ -32,11 +32,11 @@ type cachedStmt struct {
 	busy  bool // its rows are being read
 }
 
-// StatementFunc hears of a statement and its arguments before it runs.
+// StatementFunc is called with a statement and its arguments before the statement runs.
 type StatementFunc func(query string, args []driver.NamedValue)
 
-// OnStatement has fn hear of every statement from now on, on the goroutine that runs it; nil ends
-// that. Tests record with it what they explain.
+// OnStatement makes fn the function that is called for every statement from now on, on the
+// goroutine that runs it; nil removes it. Tests use it to record the statements that they explain.
 func (db *DB) OnStatement(fn StatementFunc) {
 	if fn == nil {
 		db.watch.Store(nil)
@@ -49,8 +49,8 @@ func newCachedConn(c driver.Conn, immediate bool, watch *atomic.Pointer[Statemen
 	return &cachedConn{Conn: c, immediate: immediate, watch: watch, stmts: map[string]*list.Element{}, order: list.New()}
 }
 
-// get returns a statement for query; once says that it is not in the cache and is to be
-// closed after use.
+// get returns a statement for query. once reports that it is not in the cache and must be closed
+// after use.
 func (c *cachedConn) get(ctx context.Context, query string) (s *cachedStmt, once bool, err error) {
 	e := c.stmts[query]
 	if e != nil {
@@ -115,7 +115,7 @@ func (c *cachedConn) QueryContext(ctx context.Context, query string, args []driv
 	return &cachedRows{Rows: rows, s: s, once: once}, nil
 }
 
-// cachedRows give their statement back when they are closed.
+// cachedRows return their statement to the cache when they are closed.
 type cachedRows struct {
 	driver.Rows
 	s      *cachedStmt
@@ -143,8 +143,8 @@ func (r *cachedRows) Next(dest []driver.Value) error {
 	return r.Rows.Next(dest)
 }
 
-// BeginTx implements driver.ConnBeginTx. It does not watch ctx: nobody else writes to the
-// file, so there is no wait, and a transaction that began must be known to have begun.
+// BeginTx implements driver.ConnBeginTx. It ignores ctx: no one else writes to the file, so there
+// is no wait, and after a successful BEGIN the caller must know about the transaction.
 func (c *cachedConn) BeginTx(_ context.Context, o driver.TxOptions) (driver.Tx, error) {
 	begin := "BEGIN"
 	if c.immediate && !o.ReadOnly {
@@ -158,25 +158,26 @@ func (c *cachedConn) BeginTx(_ context.Context, o driver.TxOptions) (driver.Tx, 
 
 type cachedTx cachedConn
 
-// Commit leaves no transaction behind when it fails, as database/sql expects.
+// Commit rolls back when it fails, so that no transaction stays open, as database/sql expects.
 func (t *cachedTx) Commit() error {
 	c := (*cachedConn)(t)
 	_, err := c.ExecContext(context.Background(), "COMMIT", nil)
 	if err != nil {
-		_, _ = c.ExecContext(context.Background(), "ROLLBACK", nil) // fails when SQLite has rolled back by itself
+		_, _ = c.ExecContext(context.Background(), "ROLLBACK", nil) // fails when SQLite has already rolled back
 	}
 	return err
 }
 
 func (t *cachedTx) Rollback() error {
 	_, err := (*cachedConn)(t).ExecContext(context.Background(), "ROLLBACK", nil)
-	if err != nil && sqliteCode(err)&0xff == 1 { // a full disk or damage has already rolled back
+	if err != nil && sqliteCode(err)&0xff == 1 { // a full disk or damage already caused a rollback
 		return nil
 	}
 	return err
 }
 
-// PrepareContext implements driver.ConnPrepareContext; such statements are the caller's.
+// PrepareContext implements driver.ConnPrepareContext. Such statements are not cached; the caller
+// closes them.
 func (c *cachedConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	return c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
 }
@@ -192,7 +193,7 @@ func (c *cachedConn) ResetSession(ctx context.Context) error {
 // IsValid implements driver.Validator.
 func (c *cachedConn) IsValid() bool { return c.Conn.(driver.Validator).IsValid() }
 
-// Close finalizes the statements first: SQLite keeps a connection open that still has some.
+// Close finalizes the statements first, because SQLite keeps a connection open while it has any.
 func (c *cachedConn) Close() error {
 	var err error
 	for e := c.order.Front(); e != nil; e = e.Next() {

@@ -16,15 +16,15 @@ import (
 	"helix/backend/testkit"
 )
 
-// The child reads its orders from the environment: what to do, in which folder, and at which
-// point to die ("" lives until it is killed).
+// The child reads its task from the environment: what to do, in which folder, and at which point to
+// die ("": it lives until it is killed).
 const (
 	childTask  = "HELIX_TEST_CRASH_TASK"
 	childDir   = "HELIX_TEST_CRASH_DIR"
 	childPoint = "HELIX_TEST_CRASH_POINT"
 )
 
-// crashContext knows one migration more when the task says so.
+// crashContext adds a migration if the task requires it.
 func crashContext(ctx context.Context, task string) context.Context {
 	switch task {
 	case "migrate", "rollback":
@@ -96,8 +96,8 @@ func TestCrashProgram(t *testing.T) {
 	}
 }
 
-// crash runs the child until it dies at point, or, with no point, until it was killed after
-// a moment. It returns what the child was promised and whether it died.
+// crash runs the child until it dies at point, or, without a point, until it is killed after a
+// moment. It returns what the child acknowledged and whether it died.
 func crash(t *testing.T, task, dir, point string, after time.Duration) (acks []string, died bool) {
 	t.Helper()
 	cmd := osexec.Command(os.Args[0], "-test.run=^TestCrashProgram$", "-test.v")
@@ -107,7 +107,7 @@ func crash(t *testing.T, task, dir, point string, after time.Duration) (acks []s
 	must(t, cmd.Start())
 	from := "begin"
 	if task == "write" {
-		from = "ack" // so that each round promises something, however slow the machine
+		from = "ack" // so that each round acknowledges something, even on a slow machine
 	}
 	for sc := bufio.NewScanner(out); sc.Scan(); {
 		word, rest, _ := strings.Cut(sc.Text(), " ")
@@ -138,7 +138,7 @@ func rounds(short int) int {
 	return short
 }
 
-// checkConsistent opens what a killed process left and checks every page.
+// checkConsistent opens what a killed process left behind and checks every page.
 func checkConsistent(t *testing.T, what, task, dir string) (*DB, *Service) {
 	t.Helper()
 	db, s, err := openCrash(t.Context(), task, dir)
@@ -201,7 +201,7 @@ func TestKilledDuringWrites(t *testing.T) {
 	}
 }
 
-// cloned is a copy of a data folder that prepared made.
+// cloned returns a copy of a data folder created by prepared.
 func cloned(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "data")
@@ -209,7 +209,7 @@ func cloned(t *testing.T, dir string) string {
 	return to
 }
 
-// prepared makes a data folder with rows and returns them.
+// prepared creates a data folder with rows and returns both.
 func prepared(t *testing.T, task string) (dir string, want map[string][]string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -249,7 +249,7 @@ func TestKilledDuringMigration(t *testing.T) {
 		}
 		if st, err := readFileState(t.Context(), filepath.Join(dir, "helix.db")); err != nil || (st.version != old && st.version != 9002) {
 			t.Fatalf("schema %d, %v: neither old nor new", st.version, err)
-		} else if st.version == old { // then the old program still opens it
+		} else if st.version == old { // then the old program can still open it
 			db, _ := checkConsistent(t, point, "write", dir)
 			sameRows(t, rows(t, db, toolTables...), want)
 			shut(t, db)

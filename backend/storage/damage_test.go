@@ -12,7 +12,7 @@ import (
 	"helix/backend/fault"
 )
 
-// unclean is a database that was never closed: its file, its WAL with committed changes and
+// unclean returns a database that was never closed: its file, its WAL with committed changes and
 // the index of the WAL.
 func unclean(t *testing.T) (dir string, root *memRoot, want map[string][]string) {
 	t.Helper()
@@ -29,11 +29,11 @@ func unclean(t *testing.T) (dir string, root *memRoot, want map[string][]string)
 	return dir, h.root, want
 }
 
-// corruption is one way to damage files; it returns what it did.
+// corruption is one way to damage files; it returns a description.
 type corruption struct {
 	name string
 	do   func(t *testing.T, r *rand.Rand, path string) string
-	wal  bool // it wants the WAL of an unclean stop
+	wal  bool // it needs the WAL of an unclean stop
 }
 
 func edit(t *testing.T, path string, fn func(b []byte) []byte) {
@@ -114,9 +114,9 @@ var corruptions = []corruption{
 	}, true},
 }
 
-// Whatever happens to the files, nothing is lost without a word: the rows are all there, or
-// recovery mode says so, and salvage counts what it keeps. A flipped bit inside a value is
-// not noticed by SQLite, which has no checksums: it may change that value and nothing else.
+// Whatever happens to the files, nothing is lost silently: all rows exist, or recovery mode reports
+// the damage, and salvage counts what it keeps. SQLite cannot detect a flipped bit inside a value,
+// because it has no checksums; it may change that value and nothing else.
 func TestDamageIsNeverSilent(t *testing.T) {
 	t.Parallel()
 	cases := 50
@@ -158,7 +158,7 @@ func TestDamageIsNeverSilent(t *testing.T) {
 			}
 			r, err := h.s.Salvage(h.ctx, SalvageParams{})
 			if fault.Is(err, fault.Conflict) && r.Empty && c.name == "cut file" {
-				return // nothing can be read, and nothing was put in place
+				return // nothing can be read, and nothing was replaced
 			}
 			if err != nil {
 				t.Fatalf("%s: %v", did, err)
@@ -192,7 +192,7 @@ func TestDamageIsNeverSilent(t *testing.T) {
 	}
 }
 
-// missing counts the rows of want that are not in got as they were.
+// missing returns the number of rows in want that are not unchanged in got.
 func missing(want, got map[string][]string) (n int) {
 	for table, list := range want {
 		for _, row := range list {
@@ -204,7 +204,7 @@ func missing(want, got map[string][]string) (n int) {
 	return n
 }
 
-// One flipped bit in any byte of the header costs no row.
+// A flipped bit in any byte of the header loses no row.
 func TestSalvageNeedsNoHeader(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -15,13 +15,13 @@ import (
 	"helix/backend/fault"
 )
 
-// Device is this installation: an id that is made once and the public half of its key.
+// Device is this installation: an id that is generated once, and the public half of its key.
 type Device struct {
 	ID        uuid.UUID
 	PublicKey ed25519.PublicKey
 }
 
-// Device returns this installation. It is zero while no key could be made because the
+// Device returns this installation. It is the zero Device when no key could be made, because the
 // database is locked or in recovery mode.
 func (db *DB) Device() Device {
 	if w := db.who.Load(); w != nil {
@@ -33,14 +33,14 @@ func (db *DB) Device() Device {
 // Device is DB.Device.
 func (tx *Tx) Device() Device { return tx.db.Device() }
 
-// Bus is the bus of Options; it is never nil. Publish with AfterCommit.
+// Bus returns Options.Bus; it is never nil. Publish from AfterCommit.
 func (tx *Tx) Bus() *bus.Bus { return tx.db.bus }
 
-// Bus is where this database's events go.
+// Bus returns the bus that receives this database's events.
 func (db *DB) Bus() *bus.Bus { return db.bus }
 
-// Sign signs msg with the device key. It is Unavailable while the database is locked. It
-// may be called inside a transaction.
+// Sign signs msg with the device key. It is Unavailable while the database is locked. It may be
+// called within a transaction.
 func (db *DB) Sign(msg []byte) ([]byte, error) {
 	d := db.Device()
 	if d.ID == uuid.Nil {
@@ -74,9 +74,9 @@ func (db *DB) openDeviceKey(id uuid.UUID, sealed []byte) (ed25519.PrivateKey, er
 }
 
 // DeviceKeys are the public keys of this installation, present and retired. They are computed
-// from the sealed private halves, because anybody who can write to the file can put a public
-// key into it. A row whose private half does not open counts for nothing; while the database
-// is locked there is only the stored public half to go by.
+// from the sealed private halves, because anyone who can write to the file can add a public key. A
+// row whose private half cannot be decrypted is ignored; while the database is locked, only the
+// stored public halves are available.
 func (db *DB) DeviceKeys(ctx context.Context) (keys []ed25519.PublicKey, err error) {
 	err = db.Read(ctx, func(tx *Tx) error {
 		return tx.Select(`SELECT id, public_key, private_key FROM device_keys`).Each(func(row Row) error {
@@ -97,7 +97,7 @@ func (db *DB) DeviceKeys(ctx context.Context) (keys []ed25519.PublicKey, err err
 	return keys, err
 }
 
-// newLogKey is the meta key that says that the audit log was not begun yet.
+// newLogKey is the meta key that exists until the audit log has its first entry.
 const newLogKey = "audit.new"
 
 func newLogMessage(device uuid.UUID) []byte {
@@ -105,7 +105,7 @@ func newLogMessage(device uuid.UUID) []byte {
 }
 
 // LogIsNew reports whether nothing has been signed in the audit log since this database was
-// made. Only one of the keys can say so: a log that was emptied by hand is not new.
+// created. Only a signature by one of keys counts, so a log that was emptied by hand is not new.
 func (tx *Tx) LogIsNew(keys []ed25519.PublicKey) (bool, error) {
 	var text string
 	err := tx.QueryRow(`SELECT value FROM meta WHERE key = ?`, newLogKey).Scan(&text)
@@ -118,15 +118,15 @@ func (tx *Tx) LogIsNew(keys []ed25519.PublicKey) (bool, error) {
 	}), nil
 }
 
-// LogBegun ends that.
+// LogBegun records that the audit log has an entry: LogIsNew is false from now on.
 func (tx *Tx) LogBegun() error {
 	_, err := tx.Exec(`DELETE FROM meta WHERE key = ?`, newLogKey)
 	return err
 }
 
-// ensureDevice returns this device and makes its key pair when there is none and a data key
-// to seal it with. A private key that was never stored has signed nothing, so a crash before
-// the commit loses nothing.
+// ensureDevice returns this device. It generates the key pair if there is none and a data key
+// exists to encrypt it with. A private key that was never stored has signed nothing, so a crash
+// before the commit loses nothing.
 func (db *DB) ensureDevice(ctx context.Context, user uuid.UUID) (d Device, err error) {
 	err = db.Write(ctx, func(tx *Tx) error {
 		var pub []byte

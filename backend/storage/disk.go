@@ -12,11 +12,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// space is the room on the disk that holds a path, in bytes.
+// space is the disk space of the file system that holds a path, in bytes.
 type space struct{ Free, Total int64 }
 
-// syncDir makes renames and removals in dir durable. Windows has no such call and its file
-// systems journal names themselves.
+// syncDir makes renames and removals in dir durable. Windows has no such call; its file systems
+// journal names themselves.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -41,8 +41,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// copyFile copies src to the new file dst with mode 0600 and makes it durable. Extra
-// writers see the same bytes.
+// copyFile copies src to the new file dst with mode 0600 and makes it durable. The bytes are also
+// written to the extra writers.
 func copyFile(dst, src string, also ...io.Writer) (err error) {
 	in, err := os.Open(src)
 	if err != nil {
@@ -55,7 +55,7 @@ func copyFile(dst, src string, also ...io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	if len(also) == 0 {
-		_, err = io.Copy(out, in) // the kernel copies, and shares blocks where it can
+		_, err = io.Copy(out, in) // the kernel copies, and shares blocks where possible
 	} else {
 		_, err = io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(append([]io.Writer{out}, also...)...)}, in, make([]byte, 1<<20))
 	}
@@ -65,8 +65,8 @@ func copyFile(dst, src string, also ...io.Writer) (err error) {
 	return out.Sync()
 }
 
-// writeFileSafe replaces path by way of a temporary file, so that a crash leaves the old
-// content or the new one.
+// writeFileSafe replaces path through a temporary file, so that after a crash the file has either
+// the old or the new content.
 func writeFileSafe(path string, data []byte) (err error) {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -85,7 +85,7 @@ func writeFileSafe(path string, data []byte) (err error) {
 	return syncDir(filepath.Dir(path))
 }
 
-// fileSize is the size of path, 0 when there is none.
+// fileSize returns the size of the file at path, or 0 if it does not exist.
 func fileSize(path string) int64 {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -114,12 +114,12 @@ func dirSize(dir string) (n int64) {
 	return n
 }
 
-// stampLayout names files by UTC time, so that names sort by age.
+// stampLayout formats the UTC time in file names so that names sort by age.
 const stampLayout = "20060102T150405Z"
 
 func stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
 
-// freshName returns dir/prefix<time>ext, with a number when that is taken.
+// freshName returns dir/prefix<time>ext, with a number added if that name is taken.
 func freshName(dir, prefix string, t time.Time, ext string) string {
 	name := filepath.Join(dir, prefix+stamp(t)+ext)
 	for i := 2; exists(name); i++ {
@@ -132,7 +132,7 @@ func dirOf(path string) string { return filepath.Dir(path) }
 
 func joinPath(dir, name string) string { return filepath.Join(dir, name) }
 
-// readDirIf lists a folder; an absent one is empty.
+// readDirIf lists a folder; a missing folder is empty.
 func readDirIf(dir string) ([]fs.DirEntry, error) {
 	es, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +141,7 @@ func readDirIf(dir string) ([]fs.DirEntry, error) {
 	return es, err
 }
 
-// isFull reports whether err means that the disk or the quota is used up.
+// isFull reports whether err means that the disk or the quota is full.
 func isFull(err error) bool {
 	return err != nil && (errors.Is(err, errNoSpace) || errors.Is(err, errQuota) || sqliteCode(err)&0xff == sqlite3.SQLITE_FULL)
 }

@@ -21,7 +21,7 @@ func diskSpace(path string) (space, error) {
 	return space{Free: int64(st.Bavail) * int64(st.Bsize), Total: int64(st.Blocks) * int64(st.Bsize)}, nil
 }
 
-// networkFS names the network file system that holds path, "" for a local one.
+// networkFS returns the type of the network file system that holds path, or "" if it is local.
 func networkFS(path string) (string, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {

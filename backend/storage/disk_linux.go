@@ -22,8 +22,8 @@ func diskSpace(path string) (space, error) {
 	return space{Free: int64(st.Bavail) * int64(st.Bsize), Total: int64(st.Blocks) * int64(st.Bsize)}, nil
 }
 
-// networkFS names the network file system that holds path, "" for a local one. Locks and
-// shared memory of SQLite do not work reliably over a network.
+// networkFS returns the type of the network file system that holds path, or "" if it is local.
+// SQLite's locks and shared memory do not work reliably over a network.
 func networkFS(path string) (string, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {

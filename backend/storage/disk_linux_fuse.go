@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// fuseKind tells from the mount table which FUSE file system holds path; it answers only
-// the ones that reach over a network.
+// fuseKind returns the type of the FUSE file system that holds path, from the mount table, if it is
+// one that uses a network.
 func fuseKind(path string) string {
 	f, err := os.Open("/proc/self/mounts")
 	if err != nil {

@@ -26,7 +26,7 @@ func diskSpace(path string) (space, error) {
 	return space{Free: int64(free), Total: int64(total)}, nil
 }
 
-// networkFS answers "cifs" for a share or a mapped drive, "" for a local disk.
+// networkFS returns "cifs" for a share or a mapped drive, "" for a local disk.
 func networkFS(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

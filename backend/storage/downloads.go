@@ -13,11 +13,12 @@ import (
 	"helix/backend/identity"
 )
 
-// downloadLife is how long a file that no row names can be fetched; the prune removes it a day later.
+// downloadLife is how long a file that no row refers to can be downloaded; pruning removes it a day
+// later.
 const downloadLife = time.Hour
 
-// Downloads opens files for their owners: a file belongs to the users whose rows refer to it, and
-// one that was made for a download, to which no row refers, to the one who asked for it.
+// Downloads opens files for their owners. A file belongs to the users whose rows refer to it. One
+// that was created for a download, to which no row refers, belongs to the user who requested it.
 type Downloads struct {
 	db  *DB
 	now func() time.Time
@@ -36,7 +37,7 @@ type download struct {
 	until time.Time
 }
 
-// NewDownloads returns the downloads from the blobs of db.
+// NewDownloads returns Downloads that serves the blobs of db.
 func NewDownloads(db *DB) *Downloads {
 	return &Downloads{db: db, now: time.Now, all: map[downloadKey]download{}}
 }

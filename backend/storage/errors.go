@@ -14,7 +14,7 @@ import (
 	"helix/backend/fault"
 )
 
-// messages a person may see; each says what happened and what was kept.
+// Messages shown to people; each says what happened and what was kept.
 const (
 	msgFull    = "The disk is full. Nothing was changed."
 	msgBusy    = "The data is in use at the moment. Nothing was changed; try again."
@@ -22,7 +22,7 @@ const (
 	msgCorrupt = "The data file is damaged. Helix made a copy of it and waits for your decision in recovery mode."
 )
 
-// sqliteCode is the extended result code in err's chain, 0 when there is none.
+// sqliteCode returns the extended result code in err's chain, or 0 if there is none.
 func sqliteCode(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {
@@ -31,7 +31,7 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// corrupt reports whether SQLite found damage.
+// corrupt reports whether err means that SQLite found damage.
 func corrupt(err error) bool {
 	switch sqliteCode(err) & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -40,17 +40,17 @@ func corrupt(err error) bool {
 	return false
 }
 
-// Violation is the kind of constraint that a statement would have broken.
+// Violation is the kind of constraint that a statement violated.
 type Violation string
 
-// The kinds; "" is none.
+// The kinds of violations; "" means none.
 const (
 	UniqueViolation    Violation = "unique"
-	ReferenceViolation Violation = "reference" // a row that others refer to, or that is not there
+	ReferenceViolation Violation = "reference" // a row that others refer to, or a reference to a missing row
 	ValueViolation     Violation = "value"     // a check, a type, a missing value, or a trigger's refusal
 )
 
-// ViolationOf tells which constraint an error of a statement is about; "": none.
+// ViolationOf returns the kind of constraint that err is about, or "" if it is not a violation.
 func ViolationOf(err error) Violation {
 	code := sqliteCode(err)
 	if code&0xff != sqlite3.SQLITE_CONSTRAINT {
@@ -65,9 +65,9 @@ func ViolationOf(err error) Violation {
 	return ValueViolation
 }
 
-// dbError turns what the driver says into a coded error: a broken constraint is Conflict or
-// Invalid, a full disk Limit, a busy database Unavailable. An error that a domain coded
-// itself stays as it is.
+// dbError converts a driver error to a coded error: a violated constraint is Conflict or Invalid, a
+// full disk Limit, a busy database Unavailable. An error that a domain already coded is returned
+// unchanged.
 func dbError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -85,8 +85,7 @@ func dbError(ctx context.Context, err error) error {
 	return err
 }
 
-// codeSQLite is the coded form of a driver error, nil when it is none that a caller could
-// act on.
+// codeSQLite returns the coded form of a driver error, or nil if a caller could not act on it.
 func codeSQLite(err error) *fault.Error {
 	code := sqliteCode(err)
 	switch code {
@@ -146,14 +145,14 @@ var (
 	reIdent   = regexp.MustCompile(`[A-Za-z_]\w*`)
 )
 
-// checkWords are the words of a CHECK expression that are not a column.
+// checkWords are the words in CHECK expressions that are not column names.
 var checkWords = map[string]bool{
 	"length": true, "json_valid": true, "typeof": true, "in": true, "between": true, "and": true, "or": true,
 	"not": true, "null": true, "is": true, "json_type": true, "lower": true, "upper": true, "trim": true, "abs": true, "case": true, "when": true,
 }
 
-// constraintColumn finds the column in SQLite's message: the last one of a UNIQUE key,
-// because the ones before it are the owner, or the first one of a CHECK expression.
+// constraintColumn extracts the column from SQLite's message: the last one of a UNIQUE key, because
+// the ones before it are the owner, or the first one of a CHECK expression.
 func constraintColumn(msg string) string {
 	if m := reColumns.FindStringSubmatch(msg); m != nil {
 		cols := strings.Split(m[1], ", ")
@@ -173,7 +172,7 @@ func constraintColumn(msg string) string {
 	return ""
 }
 
-// camel turns a column name into the name on the wire.
+// camel converts a column name to its name on the wire.
 func camel(s string) string {
 	parts := strings.Split(s, "_")
 	for i, p := range parts[1:] {

@@ -18,19 +18,20 @@ import (
 	"helix/backend/identity"
 )
 
-// Exported lists tables that are not synced and yet hold what the user made; export takes
-// them together with Synced. Everything else of LocalOnly is keys, caches and logs.
+// Exported lists tables that are not synced but hold data that the user created; export includes
+// them besides the tables in Synced. The other tables in LocalOnly are keys, caches and logs.
 var Exported = []string{"custom_tool_state"}
 
-// MarkdownTable declares how the rows of a table also become readable documents.
+// MarkdownTable declares how the rows of a table are also exported as readable documents.
 type MarkdownTable struct {
 	Table string
-	Title string // column of the heading; "" takes the id
+	Title string // column of the heading; "" means the id
 	Body  string // column of the text
 	Code  string // column with the language, when the text is code
 }
 
-// Markdown lists them, sorted by table. A table that does not exist is skipped.
+// Markdown lists the tables that are also exported as documents, sorted by table. A table that does
+// not exist is skipped.
 var Markdown = []MarkdownTable{
 	{Table: "custom_tools", Title: "name", Body: "code", Code: "language"},
 	{Table: "memories", Body: "content"},
@@ -48,7 +49,7 @@ blobs/HASH         recordings and other large files, named by SHA-256
 There are no passwords and no keys in it. "helix import DIR" reads it back.
 `
 
-// exportFormat is written into export.json.
+// exportFormat is the content of export.json.
 type exportFormat struct {
 	Format        int              `json:"format"`
 	AppVersion    string           `json:"appVersion"`
@@ -57,7 +58,7 @@ type exportFormat struct {
 	Rows          map[string]int64 `json:"rows"`
 }
 
-// exportTables are the caller's tables that may leave, with their columns.
+// exportTables returns the tables to export for the caller, with their columns.
 func exportTables(ctx context.Context, q querier) ([]exportTable, error) {
 	owned, err := ownedTables(ctx, q)
 	if err != nil {
@@ -83,8 +84,8 @@ type exportTable struct {
 	cols []column
 }
 
-// Export writes the caller's data as JSON lines and Markdown, readable without Helix. It
-// holds no secrets and no keys.
+// Export writes the caller's data as JSON lines and Markdown, readable without Helix. It contains
+// no secrets and no keys.
 func (s *Service) Export(ctx context.Context, p ExportParams) (_ ExportResult, err error) {
 	r := ExportResult{Dir: p.Dir, Rows: map[string]int64{}}
 	ctx, done, err := s.exclusive(ctx, "export")
@@ -106,7 +107,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (_ ExportResult, e
 	if err := e.copyBlobs(); err != nil {
 		return r, fullDisk(err)
 	}
-	if exists(p.Dir) { // empty, as was checked
+	if exists(p.Dir) { // checked to be empty
 		if err := os.Remove(p.Dir); err != nil {
 			return r, err
 		}
@@ -133,7 +134,7 @@ func emptyTarget(dir string) error {
 	return nil
 }
 
-// exporter writes one export into a folder that gets its name at the end.
+// exporter writes one export to a temporary folder that is renamed at the end.
 type exporter struct {
 	s     *Service
 	ctx   context.Context
@@ -188,7 +189,7 @@ func (e *exporter) write(name string, b []byte) error {
 	return os.WriteFile(path, b, 0o600)
 }
 
-// table writes one JSON-lines file and the Markdown of its rows.
+// table writes the JSON-lines file of a table and the Markdown documents of its rows.
 func (e *exporter) table(tx *Tx, t exportTable) (n int64, err error) {
 	path := filepath.Join(e.tmp, "data", t.name+".jsonl")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -274,7 +275,7 @@ func (e *exporter) copyBlobs() error {
 		ref := Ref{SHA256: sum}
 		src := e.s.db.blobs.path(sum)
 		if !exists(src) {
-			continue // not here yet: the hub has it
+			continue // not downloaded yet: the hub has it
 		}
 		dst := filepath.Join(e.tmp, "blobs", ref.String())
 		if err := os.MkdirAll(filepath.Dir(dst), 0o700); err != nil {
@@ -288,8 +289,8 @@ func (e *exporter) copyBlobs() error {
 	return nil
 }
 
-// Import adds the rows of an export to the caller's data. Ids are kept; rows that exist are
-// skipped and counted. It is one transaction: all of it, or nothing.
+// Import adds the rows of an export to the caller's data. Ids are kept; rows that already exist are
+// skipped and counted. The import is one transaction, so it is applied completely or not at all.
 func (s *Service) Import(ctx context.Context, p ImportParams) (_ ImportResult, err error) {
 	r := ImportResult{Inserted: map[string]int64{}, Skipped: map[string]int64{}}
 	ctx, done, err := s.exclusive(ctx, "import")
@@ -347,8 +348,8 @@ func (s *Service) importBlobs(ctx context.Context, dir string) error {
 	return nil
 }
 
-// importRows reads every table's file. References are checked at the end, because tables
-// may refer to each other in any order.
+// importRows reads the file of every table. References are checked at the end because tables may
+// refer to each other in any order.
 func (s *Service) importRows(tx *Tx, dir string, r *ImportResult) error {
 	if _, err := tx.Exec(`PRAGMA defer_foreign_keys = ON`); err != nil {
 		return err
@@ -389,8 +390,8 @@ func (s *Service) importTable(tx *Tx, t exportTable, f io.Reader, r *ImportResul
 	if t.direct {
 		names, marks = append(names, "user_id"), append(marks, "?")
 	}
-	// ON CONFLICT without a target: a row that exists, or whose name is taken, is skipped; a
-	// broken CHECK still fails.
+	// ON CONFLICT without a target skips a row that exists or whose name is taken; a violated CHECK
+	// still fails.
 	stmt, err := tx.PrepareContext(tx.ctx, `INSERT INTO `+quote(t.name)+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`) ON CONFLICT DO NOTHING`)
 	if err != nil {
 		return err
@@ -432,8 +433,9 @@ func (s *Service) importTable(tx *Tx, t exportTable, f io.Reader, r *ImportResul
 	return nil
 }
 
-// dropDanglingRows removes rows that were just read and refer to a row that is missing, or
-// that belongs to somebody else. It repeats, since a removed row may be referred to.
+// dropDanglingRows removes rows that were just imported and refer to a row that is missing or
+// belongs to someone else. It repeats until nothing changes, since other rows may refer to a
+// removed row.
 func dropDanglingRows(tx *Tx, ts []exportTable, r *ImportResult) error {
 	user := identity.UserID(tx.ctx)
 	for again := true; again; {

@@ -21,8 +21,8 @@ import (
 	"helix/backend/fault"
 )
 
-// A disk that runs full: the write fails with the words of the manual, reads go on, nothing
-// that was acknowledged is lost, and with room again writes work.
+// On a full disk, a write fails with the message in the manual, reads continue, nothing
+// acknowledged is lost, and once there is space again writes work.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t, 10<<20) // room for the schema twice: in the file and in the WAL
@@ -64,7 +64,7 @@ func TestFullDisk(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(h.s.o.BackupDir, "*")); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
-	// An explicit transaction that fills the disk half-way leaves no half.
+	// An explicit transaction that fills the disk halfway is rolled back completely.
 	before := n
 	err = h.db.Write(h.ctx, func(tx *Tx) error {
 		for range 200 {
@@ -81,7 +81,7 @@ func TestFullDisk(t *testing.T) {
 	if n != before {
 		t.Fatalf("%d rows, want %d", n, before)
 	}
-	must(t, os.Remove(ballast)) // the user makes room
+	must(t, os.Remove(ballast)) // the user frees space
 	must(t, h.db.Write(h.ctx, func(tx *Tx) error { return setRoom(tx, 50_000) }))
 	shut(t, h.db)
 	db := openWith(t, filepath.Join(dir, "d", "helix.db"), root)
@@ -93,7 +93,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// The file layer below SQLite fails at the n-th call. It runs in a process of its own, whose
+// The file layer below SQLite fails at the n-th call. The test runs in a separate process, whose
 // default file system it patches.
 const (
 	faultEnv = "HELIX_TEST_FAULT" // kind:n:repeat
@@ -173,7 +173,7 @@ func TestDiskThatFailsAtEveryCall(t *testing.T) {
 						}
 					}
 					checkPromised(t, dir, fmt.Sprintf("%s at call %d", kind, n), promised)
-					if calls < n { // the failure was not reached any more
+					if calls < n { // the failure is no longer reached
 						break
 					}
 				}
@@ -219,8 +219,9 @@ func checkPromised(t *testing.T, dir, what string, promised map[string]bool) {
 	}
 }
 
-// breakDisk patches the default file system of this process: files that are opened from now
-// on ask fails before each write (or sync), and fail as kind says when it is true.
+// breakDisk patches the default file system of this process: for files opened from then on, fails
+// is called before each write (or sync), and if it returns true the call fails as specified by
+// kind.
 func breakDisk(kind string, fails func() bool) {
 	tls := libc.NewTLS()
 	vfs := sqlite3.Xsqlite3_vfs_find(tls, 0)
@@ -267,7 +268,7 @@ func breakDisk(kind string, fails func() bool) {
 	setFunc(vfs, xOpenAt, open)
 }
 
-// word and setWord read and write a pointer of a C structure.
+// word and setWord read and write a pointer in a C structure.
 func word(p uintptr, at int) uintptr {
 	return uintptr(binary.NativeEndian.Uint64(unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), at+8)[at:]))
 }
@@ -285,8 +286,8 @@ func setFunc[F any](p uintptr, at int, fn F) {
 }
 
 // TestFullDiskAtStart fills the disk before the start, after a clean and an unclean stop:
-// everything can be read, writes are refused with the words of the manual, and with room
-// again the background work opens the file for writing.
+// everything can be read, writes are refused with the message in the manual, and once there is
+// space again the background work opens the file for writing.
 func TestFullDiskAtStart(t *testing.T) {
 	t.Parallel()
 	for _, stop := range []string{"clean", "unclean", "unclean-grown"} {
@@ -327,12 +328,12 @@ func TestFullDiskAtStart(t *testing.T) {
 			if err != nil || !st.LowSpace || st.Recovery != nil || len(st.Tables) == 0 {
 				t.Errorf("status: %+v, %v", st, err)
 			}
-			shut(t, h.db) // and once more: a start on a full disk changes nothing
+			shut(t, h.db) // and again: a start on a full disk changes nothing
 
 			h = openHome(t, dir, root)
 			sameRows(t, rows(t, h.db, toolTables...), want)
 			must(t, os.Remove(ballast))
-			h.s.o.Policy = func() Policy { return Policy{LowSpace: 1 << 50} } // keeps the reserve file away
+			h.s.o.Policy = func() Policy { return Policy{LowSpace: 1 << 50} } // prevents the reserve file
 			roomAgain(t, h)
 			must(t, h.db.Write(h.ctx, func(tx *Tx) error { return addUser(tx, "x") }))
 			sameRows(t, rows(t, h.db, toolTables...), want)
@@ -341,7 +342,7 @@ func TestFullDiskAtStart(t *testing.T) {
 	}
 }
 
-// leaveWAL closes the readers and takes the side files out of the way of the clean stop.
+// leaveWAL closes the readers and moves the side files away before the clean stop.
 func leaveWAL(t *testing.T, db *DB) {
 	t.Helper()
 	kept := map[string][]byte{}
@@ -356,7 +357,7 @@ func leaveWAL(t *testing.T, db *DB) {
 	}
 }
 
-// fillDisk leaves not one page free.
+// fillDisk leaves no free page.
 func fillDisk(t *testing.T, dir string) (ballast string) {
 	t.Helper()
 	ballast = filepath.Join(dir, "ballast")

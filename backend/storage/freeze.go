@@ -11,22 +11,22 @@ import (
 	"helix/backend/fault"
 )
 
-// frozen is a moment of the database that stays readable as plain bytes of the file while
-// writers go on: everything is in the file, and a read that began then keeps SQLite from
-// moving later changes out of the WAL.
+// frozen is a state of the database that can be read as plain bytes of the file while writers
+// continue: the WAL was moved into the file completely, and a read transaction that began then
+// keeps SQLite from moving later changes out of the WAL.
 type frozen struct {
-	file *os.File // stays open in DB: closing it would drop SQLite's own locks on the file
+	file *os.File // owned by DB: closing it would drop SQLite's own locks on the file
 	size int64
 
 	pool *sql.DB
 	conn *sql.Conn
 }
 
-// freezeTries bounds how often freeze waits for reads that hold back a checkpoint.
+// freezeTries bounds how often freeze waits for reads that block a checkpoint.
 const freezeTries = 500
 
-// freeze takes such a moment. It is Unavailable when a read runs for so long that the WAL
-// never empties. Call release.
+// freeze freezes the current state. It is Unavailable when a read runs for so long that the WAL
+// never becomes empty. The caller must call release.
 func (db *DB) freeze(ctx context.Context) (_ *frozen, err error) {
 	if err := db.gate.check(ctx); err != nil {
 		return nil, err
@@ -35,8 +35,8 @@ func (db *DB) freeze(ctx context.Context) (_ *frozen, err error) {
 	if f.file, err = db.rawFile(); err != nil {
 		return nil, err
 	}
-	// Without auto_vacuum, the first of them: setting it takes the write lock, which this
-	// connection would have to wait for outside the turn.
+	// Skip auto_vacuum, the first pragma: setting it takes the write lock, which this connection
+	// would have to wait for without holding the turn.
 	if f.pool, err = sql.Open("sqlite", dsn(db.path, writerPragmas[1:], false)); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (db *DB) freeze(ctx context.Context) (_ *frozen, err error) {
 	if f.conn, err = f.pool.Conn(ctx); err != nil {
 		return nil, err
 	}
-	// The long part of the checkpoint, while writers go on.
+	// The long part of the checkpoint runs while writers continue.
 	if _, err := f.checkpoint(ctx); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (db *DB) freeze(ctx context.Context) (_ *frozen, err error) {
 	return nil, fault.Unavailablef("A long read keeps the backup from starting. Try again in a moment.")
 }
 
-// begin moves the rest of the WAL while no write can come between, and opens the read.
+// begin moves the rest of the WAL while writers are blocked, and starts the read.
 func (f *frozen) begin(ctx context.Context, db *DB) (bool, error) {
 	select {
 	case _, ok := <-db.turn:
@@ -105,7 +105,7 @@ func (f *frozen) begin(ctx context.Context, db *DB) (bool, error) {
 	return true, nil
 }
 
-// checkpoint reports whether nothing is left in the WAL.
+// checkpoint moves the WAL into the file and reports whether nothing is left in it.
 func (f *frozen) checkpoint(ctx context.Context) (bool, error) {
 	var busy, log, done int64
 	if err := f.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log, &done); err != nil {
@@ -114,7 +114,7 @@ func (f *frozen) checkpoint(ctx context.Context) (bool, error) {
 	return busy == 0 && log == done, nil
 }
 
-// release ends the read; the WAL can be emptied again.
+// release ends the read, so that the WAL can be emptied again.
 func (f *frozen) release() {
 	if f.conn != nil {
 		_, _ = f.conn.ExecContext(context.Background(), "ROLLBACK") // fails when begin did not succeed
@@ -125,8 +125,8 @@ func (f *frozen) release() {
 	}
 }
 
-// rawFile is the database file for reading bytes, opened once. On Unix, closing any
-// descriptor of a file drops all locks that the process holds on it, SQLite's too.
+// rawFile returns the database file for reading bytes, opened once. On Unix, closing any descriptor
+// of a file drops all locks that the process holds on it, including SQLite's.
 func (db *DB) rawFile() (*os.File, error) {
 	db.rawMu.Lock()
 	defer db.rawMu.Unlock()
@@ -140,7 +140,8 @@ func (db *DB) rawFile() (*os.File, error) {
 	return db.raw, nil
 }
 
-// closeRaw closes it, after SQLite has closed the file or when it is about to be replaced.
+// closeRaw closes the raw file after SQLite has closed the database or when the file is about to be
+// replaced.
 func (db *DB) closeRaw() {
 	db.rawMu.Lock()
 	defer db.rawMu.Unlock()

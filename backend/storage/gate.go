@@ -10,13 +10,13 @@ import (
 	"helix/backend/fault"
 )
 
-// gate lets transactions in, knows which reads are running, and can be shut: while another
-// database is put in place, and for as long as recovery mode lasts.
+// gate admits transactions and tracks the running reads. It is closed while another database is put
+// in place, and for as long as recovery mode lasts.
 type gate struct {
 	mu    sync.Mutex
-	shut  *fault.Error // what callers get; nil: open
+	shut  *fault.Error // the error that callers get; nil: open
 	reads map[*visit]struct{}
-	empty chan struct{} // closed when the last read leaves; nil when nobody waits
+	empty chan struct{} // closed when the last read ends; nil when no one is waiting
 }
 
 // visit is one running read.
@@ -28,7 +28,7 @@ type visit struct {
 
 type insiderKey struct{ g *gate }
 
-// insider marks ctx as belonging to whoever shut the gate.
+// insider marks ctx as belonging to the operation that closed the gate.
 func (g *gate) insider(ctx context.Context) context.Context {
 	return context.WithValue(ctx, insiderKey{g}, true)
 }
@@ -48,7 +48,7 @@ func (g *gate) checkLocked(ctx context.Context) error {
 	return &e
 }
 
-// enter registers a read; leave it with the visit.
+// enter registers a read; call leave on the visit when it ends.
 func (g *gate) enter(ctx context.Context) (*visit, error) {
 	v := &visit{since: time.Now()}
 	runtime.Callers(3, v.pcs[:])
@@ -74,14 +74,14 @@ func (g *gate) leave(v *visit) {
 	}
 }
 
-// close shuts the gate for everybody but insiders.
+// close closes the gate for everyone but insiders.
 func (g *gate) close(why *fault.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut = why
 }
 
-// open lets everybody in again.
+// open reopens the gate.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,8 +122,8 @@ func (g *gate) longReads(now time.Time, limit time.Duration) (out []string) {
 	return out
 }
 
-// caller is the function and line that opened the read: the first frame outside this
-// package's Read.
+// caller returns the function and line that opened the read: the first frame outside this package's
+// Read.
 func (v *visit) caller() string {
 	fr := runtime.CallersFrames(v.pcs[:])
 	for {

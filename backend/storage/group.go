@@ -11,10 +11,11 @@ import (
 	"helix/backend/identity"
 )
 
-// Group commits what several callers write at the same moment in one transaction: each commit
-// waits for the disk, and the disk takes many as fast as one. A write that finds nobody
-// before it goes at once and alone; those that come meanwhile go together, the ones of a user:
-// a transaction says whose it is. It is safe for concurrent use.
+// Group commits writes of several callers that arrive at the same time in one transaction: each
+// commit waits for the disk, and a commit of many writes takes as long as a commit of one. A write
+// that arrives while none is running is committed at once and alone. Those that arrive meanwhile
+// are committed together, but only writes of the same user, because a transaction belongs to one
+// user. It is safe for concurrent use.
 type Group struct {
 	db      *DB
 	most    int
@@ -34,8 +35,8 @@ type joined struct {
 	turn   chan []*joined // the next group, which the receiver leads; closed: done
 }
 
-// NewGroup returns a group whose transactions hold writes of at most that weight together, so
-// that the first of them does not wait for long; 0 is 64.
+// NewGroup returns a Group whose transactions hold writes of at most the given total weight, so
+// that the first of them does not wait long; 0 means 64.
 func NewGroup(db *DB, most int) *Group {
 	if most <= 0 {
 		most = 64
@@ -43,13 +44,13 @@ func NewGroup(db *DB, most int) *Group {
 	return &Group{db: db, most: most}
 }
 
-// Commits is how many transactions were committed so far.
+// Commits returns the number of transactions committed so far.
 func (g *Group) Commits() int64 { return g.commits.Load() }
 
-// Write runs fn in a transaction and returns once it is committed. Weight says how much it
-// writes, in units of the caller's choice. When one write of a transaction fails, each of the
-// others gets one of its own: fn may be called twice, the first time in vain, and must write the
-// same both times. A panic in fn is an error of its own write alone.
+// Write runs fn in a transaction and returns once it is committed. weight is how much it writes, in
+// units of the caller's choice. When a transaction of several writes fails, each of them is retried
+// in a transaction of its own. So fn may be called twice and must write the same both times. A
+// panic in fn fails only its own write.
 func (g *Group) Write(ctx context.Context, weight int, fn func(*Tx) error) error {
 	e := &joined{ctx: ctx, user: identity.UserID(ctx), weight: weight, fn: fn, turn: make(chan []*joined, 1)}
 	g.mu.Lock()
@@ -78,7 +79,7 @@ func (g *Group) Write(ctx context.Context, weight int, fn func(*Tx) error) error
 	return e.err
 }
 
-// pass lets the first of those that wait lead the next transaction.
+// pass makes the first of the waiting writes the leader of the next transaction.
 func (g *Group) pass() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +97,7 @@ func (g *Group) pass() {
 	group[0].turn <- group
 }
 
-// commit writes a group in one transaction, or when that fails each write in its own.
+// commit writes a group in one transaction, or each write in its own transaction when that fails.
 func (g *Group) commit(group []*joined) {
 	if len(group) > 1 {
 		err := g.db.Write(context.WithoutCancel(group[0].ctx), func(tx *Tx) error {

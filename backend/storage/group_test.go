@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGroup writes from many goroutines at once; some fail and some panic, and none of
-// those touches the others.
+// TestGroup writes from many goroutines concurrently; some writes fail and some panic, and none of
+// these affects the others.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -58,8 +58,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestGroupSharesTransactions holds the first write back until others wait: those then share one
-// transaction, and thus one time.
+// TestGroupSharesTransactions blocks the first write until others wait: those then share one
+// transaction, and so one time.
 func TestGroupSharesTransactions(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -91,7 +91,7 @@ func TestGroupSharesTransactions(t *testing.T) {
 		waiting = len(g.waiting)
 		g.mu.Unlock()
 	}
-	cancel() // it is too late to take a write out of its group
+	cancel() // it is too late to remove a write from its group
 	close(goOn)
 	wg.Wait()
 	if n := g.Commits(); len(times) != 1 || n != 2 {

@@ -22,36 +22,36 @@ import (
 // RootKeySize is the length of the root key in bytes.
 const RootKeySize = 32
 
-// Root is the place of the root key: a keyring or a file. config.Root is the real one.
+// Root is where the root key is stored: a keyring or a file. config.Root is the implementation.
 type Root interface {
-	// Candidates are the root keys found at start, best first; there may be none.
+	// Candidates returns the root keys found at start, best first; there may be none.
 	Candidates() [][]byte
-	// Create makes, stores and returns a root key. Keys calls it only when nothing is
-	// sealed yet.
+	// Create generates, stores and returns a root key. Keys calls it only when no encrypted values
+	// exist.
 	Create(ctx context.Context) ([]byte, error)
-	// Replace stores key in place of what is there, after a recovery code proved right.
+	// Replace stores key in place of the current one, after a recovery code was verified.
 	Replace(ctx context.Context, key []byte) error
-	// Place says where key lives: "keyring", "file", "file, unprotected" or "none".
+	// Place returns where key is stored: "keyring", "file", "file, unprotected" or "none".
 	Place(key []byte) string
 }
 
 // Keys seals and opens columns with AES-256-GCM under numbered data keys, which the root
-// key wraps. It is safe for concurrent use. Until Open has attached it to a database, and
-// while the root key is missing, it is locked.
+// key wraps. It is safe for concurrent use. It is locked until Open attaches it to a database, and
+// while the root key is missing.
 type Keys struct {
 	root Root
-	wake chan struct{} // one pending reason for Run to look
+	wake chan struct{} // wakes Run; buffers one signal
 
 	ring atomic.Pointer[keyring]
-	left atomic.Int64 // uses of the current key that are already counted in its row
+	left atomic.Int64 // uses of the current key that its row already counts
 
-	sealed atomic.Bool // sealed values exist, whether they can be opened or not
+	sealed atomic.Bool // encrypted values exist, whether or not they can be decrypted
 
 	at atomic.Pointer[DB] // nil until attached
-	mu sync.Mutex         // held by whatever changes the ring
+	mu sync.Mutex         // held while the ring changes
 }
 
-// keyring is an immutable set of opened data keys.
+// keyring is an immutable set of unwrapped data keys.
 type keyring struct {
 	current uint64
 	keys    map[uint64]cipher.AEAD
@@ -62,10 +62,10 @@ const (
 	sealVersion = 0x01
 	nonceSize   = 12
 	maxUses     = 1 << 31 // a random 96-bit nonce stays unique well beyond this
-	useBlock    = 1 << 20 // uses counted in advance, so that Seal need not write
+	useBlock    = 1 << 20 // uses counted in advance, so that Seal need not write to the database
 )
 
-// NewKeys returns Keys over root. A nil root has no key and makes none.
+// NewKeys returns Keys that use root. With a nil root there is no key and none is created.
 func NewKeys(root Root) *Keys {
 	if root == nil {
 		root = noRoot{}
@@ -73,7 +73,7 @@ func NewKeys(root Root) *Keys {
 	return &Keys{root: root, wake: make(chan struct{}, 1)}
 }
 
-// Keys returns the keys of Options.
+// Keys returns Options.Keys.
 func (db *DB) Keys() *Keys { return db.keys }
 
 func errLocked() error {
@@ -83,8 +83,8 @@ func errLocked() error {
 // Locked reports whether sealed values cannot be read or written.
 func (k *Keys) Locked() bool { return k.ring.Load() == nil }
 
-// Seal encrypts plain for one column of one row. The same value sealed twice differs, so
-// write it only when the plain text has changed: see SealChanged.
+// Seal encrypts plain for one column of one row. Sealing the same value twice returns different
+// bytes, so write the result only when the plain text has changed: see SealChanged.
 func (k *Keys) Seal(table, column string, id uuid.UUID, plain []byte) ([]byte, error) {
 	r := k.ring.Load()
 	if r == nil {
@@ -96,7 +96,7 @@ func (k *Keys) Seal(table, column string, id uuid.UUID, plain []byte) ([]byte, e
 	return seal(r.keys[r.current], r.current, table, column, id, plain)
 }
 
-// SealChanged returns old when it already holds plain, else a fresh seal of plain.
+// SealChanged returns old if it is a seal of plain, else a fresh seal of plain.
 func (k *Keys) SealChanged(table, column string, id uuid.UUID, old, plain []byte) ([]byte, error) {
 	if len(old) > 0 {
 		if was, err := k.Unseal(table, column, id, old); err == nil && string(was) == string(plain) {
@@ -106,8 +106,8 @@ func (k *Keys) SealChanged(table, column string, id uuid.UUID, old, plain []byte
 	return k.Seal(table, column, id, plain)
 }
 
-// Unseal opens what Seal returned for the same table, column and row. It is Unavailable
-// while the keys are locked and Internal for anything else that does not open.
+// Unseal decrypts what Seal returned for the same table, column and row. It is Unavailable while
+// the keys are locked, and Internal if the value cannot be decrypted for any other reason.
 func (k *Keys) Unseal(table, column string, id uuid.UUID, sealed []byte) ([]byte, error) {
 	r := k.ring.Load()
 	if r == nil {
@@ -148,7 +148,7 @@ func seal(aead cipher.AEAD, no uint64, table, column string, id uuid.UUID, plain
 	return aead.Seal(out, out[at:], plain, aad), nil
 }
 
-// splitSealed reads the head of a sealed value; rest begins at the nonce.
+// splitSealed splits a sealed value into the key number and the rest, which begins with the nonce.
 func splitSealed(b []byte) (no uint64, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != sealVersion {
 		return 0, nil, false
@@ -160,8 +160,8 @@ func splitSealed(b []byte) (no uint64, rest []byte, ok bool) {
 	return no, b[1+n:], true
 }
 
-// appendAAD binds a seal to its place: table|column|row id in hex|key number. Table and
-// column are constants of the program and hold no "|".
+// appendAAD binds a seal to its place: table|column|row id in hex|key number. Table and column are
+// constants in the code and contain no "|".
 func appendAAD(b []byte, table, column string, id uuid.UUID, no uint64) []byte {
 	b = append(b, table...)
 	b = append(b, '|')
@@ -180,14 +180,14 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// wrapID stands for the row id of a data key, whose primary key is its number.
+// wrapID returns a substitute for the row id of a data key, whose primary key is its number.
 func wrapID(no uint64) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[8:], no)
 	return id
 }
 
-// attach opens the data keys of db. With no data key yet it takes or makes a root key and
-// makes the first one; with data keys that no candidate opens it stays locked.
+// attach unwraps the data keys of db. If there is none, it takes or creates a root key and creates
+// the first data key; if no candidate root key unwraps them, Keys stays locked.
 func (k *Keys) attach(ctx context.Context, db *DB) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -214,13 +214,13 @@ func (k *Keys) attach(ctx context.Context, db *DB) error {
 	}
 	crashPoint("keys.root")
 	if len(root) == 0 {
-		return nil // no place for a root key: nothing can be sealed, all else works
+		return nil // no place for a root key: nothing can be encrypted, everything else works
 	}
 	return k.addDataKey(ctx, root, nil, nil)
 }
 
-// openRing unwraps all data keys with root. It is nil when there is none or root is not
-// the key that wrapped them.
+// openRing unwraps all data keys with root. It returns nil if there are none or if root is not the
+// key that wrapped them.
 func (db *DB) openRing(ctx context.Context, root []byte) (*keyring, error) {
 	aead, err := newAEAD(root)
 	if err != nil {
@@ -265,10 +265,10 @@ func openWrapped(root cipher.AEAD, no uint64, wrapped []byte) ([]byte, bool) {
 	return key, err == nil && len(key) == RootKeySize
 }
 
-// use makes r the ring in force, with a first block of uses counted in advance.
+// use makes r the active ring and counts the first block of uses in advance.
 func (k *Keys) use(ctx context.Context, r *keyring) error {
 	if r.current == 0 {
-		return k.addDataKey(ctx, r.root, r, nil) // a crash came between retiring and adding
+		return k.addDataKey(ctx, r.root, r, nil) // there was a crash between retiring and adding
 	}
 	k.left.Store(0)
 	if err := k.reserve(ctx, r.current); err != nil {
@@ -279,7 +279,7 @@ func (k *Keys) use(ctx context.Context, r *keyring) error {
 	return nil
 }
 
-// reserve counts one more block of uses of data key no in its row.
+// reserve counts one more block of uses in the row of data key no.
 func (k *Keys) reserve(ctx context.Context, no uint64) error {
 	err := k.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(`UPDATE data_keys SET uses = uses + ? WHERE no = ?`, useBlock, int64(no))
@@ -291,8 +291,8 @@ func (k *Keys) reserve(ctx context.Context, no uint64) error {
 	return err
 }
 
-// addDataKey retires the current data key, if any, and puts a new one in force; with, when
-// not nil, joins the transaction.
+// addDataKey retires the current data key, if any, and activates a new one. with, if not nil, runs
+// in the same transaction.
 func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring, with func(tx *Tx, no uint64) error) error {
 	aead, err := newAEAD(root)
 	if err != nil {
@@ -338,7 +338,7 @@ func (k *Keys) addDataKey(ctx context.Context, root []byte, old *keyring, with f
 	return nil
 }
 
-// write and read run fn in the attached database; without one, as in recovery mode, they
+// write and read run fn in the attached database. If none is attached, as in recovery mode, they
 // are Unavailable.
 func (k *Keys) write(ctx context.Context, fn func(*Tx) error) error {
 	db := k.at.Load()
@@ -360,8 +360,8 @@ func errNoDatabase() error {
 	return fault.Unavailablef("The keys cannot be used while the database is damaged.")
 }
 
-// hasNoEncryptedValues reports whether no data key and no sealed value exist, which alone allows a
-// new root key.
+// hasNoEncryptedValues reports whether there is neither a data key nor a sealed value. Only then
+// may a new root key be created.
 func (db *DB) hasNoEncryptedValues(ctx context.Context) (empty bool, err error) {
 	err = db.Read(ctx, func(tx *Tx) error {
 		var n int
@@ -383,7 +383,7 @@ func (db *DB) hasNoEncryptedValues(ctx context.Context) (empty bool, err error) 
 	return empty, err
 }
 
-// nudge asks Run to look; it never blocks.
+// nudge wakes Run; it never blocks.
 func (k *Keys) nudge() {
 	select {
 	case k.wake <- struct{}{}:
@@ -391,7 +391,7 @@ func (k *Keys) nudge() {
 	}
 }
 
-// noRoot is the absence of a place for keys.
+// noRoot is a Root that stores no keys.
 type noRoot struct{}
 
 func (noRoot) Candidates() [][]byte                   { return nil }

@@ -20,7 +20,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// fileRoot keeps the root key in a file, as config does, so that a killed process finds it.
+// fileRoot stores the root key in a file, as config does, so that a process started after a crash
+// finds it.
 type fileRoot struct{ path string }
 
 func (r fileRoot) Candidates() [][]byte {
@@ -39,7 +40,7 @@ func (r fileRoot) Place([]byte) string                         { return "file" }
 
 const (
 	crashDirEnv   = "HELIX_TEST_KEYS_DIR"   // folder of the database
-	crashPointEnv = "HELIX_TEST_KEYS_POINT" // where to die; "" lives until it is killed
+	crashPointEnv = "HELIX_TEST_KEYS_POINT" // where to die; "": it lives until it is killed
 	crashFirstEnv = "HELIX_TEST_KEYS_FIRST" // first number to store
 )
 
@@ -48,7 +49,7 @@ func crashOpen(ctx context.Context, dir string) (*DB, error) {
 }
 
 // TestKeysCrashProgram is not a test but the program that the tests below kill: it sets
-// secrets, puts blobs and rotates keys, and prints what it was promised.
+// secrets, puts blobs and rotates keys, and prints what was acknowledged.
 func TestKeysCrashProgram(t *testing.T) {
 	dir, point := os.Getenv(crashDirEnv), os.Getenv(crashPointEnv)
 	if dir == "" {
@@ -94,7 +95,7 @@ func TestKeysCrashProgram(t *testing.T) {
 	}
 }
 
-// dieNow ends the process at once, as SIGKILL or a power cut does.
+// dieNow ends the process at once, like SIGKILL or a power cut.
 func dieNow() {
 	p, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -165,8 +166,8 @@ func TestKilledDuringFirstStartRotationAndBlobs(t *testing.T) {
 	}
 }
 
-// TestKilledDuringFirstStart kills the first start of an empty folder at any moment: the next
-// one has a user, a device and keys, and keeps what was told of them.
+// TestKilledDuringFirstStart kills the first start of an empty folder at any moment: the next one
+// has a user, a device and keys, and keeps what was printed about them.
 func TestKilledDuringFirstStart(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	t.Parallel()
@@ -181,7 +182,7 @@ func TestKilledDuringFirstStart(t *testing.T) {
 		must(t, cmd.Start())
 		after := time.Duration(1+rng.IntN(300)) * time.Millisecond
 		for sc := bufio.NewScanner(out); sc.Scan(); {
-			if strings.HasPrefix(sc.Text(), "=== RUN") { // it begins now
+			if strings.HasPrefix(sc.Text(), "=== RUN") { // it starts now
 				defer time.AfterFunc(after, func() { _ = cmd.Process.Kill() }).Stop()
 			}
 			if id, ok := strings.CutPrefix(sc.Text(), "user "); ok {
@@ -213,7 +214,8 @@ func checkAfterCrash(t *testing.T, dir, what, user string, promised map[string]s
 	ctx := asUser(t.Context(), db.LocalUser().ID)
 	for name, value := range promised {
 		got, err := NewSecrets(db).Value(ctx, name)
-		// The value after the last one promised may have been stored without being told.
+		// The value after the last acknowledged one may have been stored without being
+		// acknowledged.
 		if err != nil || string(got) != value && !laterValue(string(got), value) {
 			t.Fatalf("%s: %s = %q, %v; promised %q", what, name, got, err, value)
 		}
@@ -238,7 +240,7 @@ func checkAfterCrash(t *testing.T, dir, what, user string, promised map[string]s
 	}
 }
 
-// laterValue reports whether got was written after promised: numbers only grow.
+// laterValue reports whether got was written after promised: numbers only increase.
 func laterValue(got, promised string) bool {
 	g, err1 := strconv.Atoi(got)
 	p, err2 := strconv.Atoi(promised)

@@ -11,15 +11,15 @@ import (
 )
 
 // A recovery code is the root key in 24 groups of 4 hexadecimal digits. Three groups hold 4
-// bytes of the key and 2 bytes of checksum over them and their place, so a slip of the pen
-// is found to within three groups and groups in the wrong order are noticed.
+// bytes of the key and 2 bytes of checksum over them and their place, so a mistake can be narrowed
+// down to three groups, and groups in the wrong order are detected.
 const (
 	recoveryGroups = 24
 	recoveryBlock  = 4 // bytes of key
 	recoverySum    = 2 // bytes of checksum
 )
 
-// RecoveryCode writes a root key for paper.
+// RecoveryCode returns the recovery code of a root key.
 func RecoveryCode(root []byte) string {
 	raw := make([]byte, 0, recoveryGroups*2)
 	for i := 0; i < len(root); i += recoveryBlock {
@@ -34,8 +34,8 @@ func RecoveryCode(root []byte) string {
 	return strings.Join(groups, "-")
 }
 
-// ParseRecoveryCode reads what a person typed: any case, any separators, O for 0 and I or L
-// for 1. A wrong code is Invalid and says which groups to look at.
+// ParseRecoveryCode parses a recovery code as typed: in any case, with any separators, O for 0 and
+// I or L for 1. A wrong code is Invalid, with a message that names the groups to check.
 func ParseRecoveryCode(code string) ([]byte, error) {
 	var digits []byte
 	for _, c := range strings.ToUpper(code) {

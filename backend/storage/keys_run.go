@@ -11,15 +11,14 @@ import (
 	"helix/backend/fault"
 )
 
-// resealBatch is how many rows move to a new data key in one transaction.
+// resealBatch is how many rows are encrypted with a new data key in one transaction.
 const resealBatch = 200
 
-// resealedTo is the meta key with the number of the data key that all rows were moved to.
+// resealedTo is the meta key of the number of the data key that all values are encrypted with.
 const resealedTo = "keys.resealed_to"
 
-// Run does the background work of the keys until ctx ends: it counts uses, retires a data
-// key that was used 2³¹ times, and moves rows to the current one in small batches. It
-// returns nil when ctx ends.
+// Run does the background work of the keys until ctx ends: it counts uses, retires a data key after
+// 2³¹ uses, and encrypts rows with the current one in small batches. It returns nil when ctx ends.
 func (k *Keys) Run(ctx context.Context) error {
 	for {
 		if err := fault.Catch(func() error { return k.work(ctx) }); err != nil && ctx.Err() == nil {
@@ -43,7 +42,7 @@ func (k *Keys) work(ctx context.Context) error {
 	return k.reseal(ctx)
 }
 
-// countUses reserves the next block of uses and retires a worn key.
+// countUses reserves the next block of uses, and retires a key that has reached its limit.
 func (k *Keys) countUses(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,7 +65,7 @@ func (k *Keys) countUses(ctx context.Context) error {
 	return k.addDataKey(ctx, r.root, r, nil)
 }
 
-// rotate retires the data key now and wakes Run, which moves the rows.
+// rotate retires the data key now and wakes Run, which encrypts the rows again.
 func (k *Keys) rotate(ctx context.Context) (uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,8 +82,8 @@ func (k *Keys) rotate(ctx context.Context) (uint64, error) {
 	return k.ring.Load().current, nil
 }
 
-// reseal moves every sealed value to the current data key. A crash loses nothing: old data
-// keys stay, and the next Run goes on where values still name an old key.
+// reseal encrypts every sealed value with the current data key. A crash loses nothing: old data
+// keys are kept, and the next Run continues with the values that still use one.
 func (k *Keys) reseal(ctx context.Context) error {
 	r := k.ring.Load()
 	done, err := k.doneTo(ctx)
@@ -146,9 +145,9 @@ func (k *Keys) resealColumn(ctx context.Context, c SealedColumn) error {
 	}
 }
 
-// resealBatch moves the values of batch that name an old key. A value that was written
-// meanwhile is left: it has the current key already. One that does not open is logged and
-// left as it is.
+// resealBatch encrypts again the values of batch that use an old key. A value that was written
+// meanwhile is skipped because it uses the current key. One that cannot be decrypted is logged and
+// left unchanged.
 func (k *Keys) resealBatch(ctx context.Context, c SealedColumn, batch []sealedValue) error {
 	return k.write(ctx, func(tx *Tx) error {
 		return tx.WithoutCapture(func() error {
@@ -183,8 +182,8 @@ func (c SealedColumn) id() string {
 	return c.ID
 }
 
-// returnUnusedCounts returns the uses that were counted in advance and not needed. Close calls it
-// while it holds the turn of the writer. A count that stays too high is safe.
+// returnUnusedCounts subtracts the uses that were counted in advance and not needed. Close calls it
+// while it holds the writer's turn. A count that is too high does no harm.
 func (k *Keys) returnUnusedCounts(w *sql.DB) {
 	r := k.ring.Load()
 	left := k.left.Swap(0)
@@ -196,7 +195,7 @@ func (k *Keys) returnUnusedCounts(w *sql.DB) {
 	}
 }
 
-// rewrap puts the data keys under another root key.
+// rewrap wraps the data keys with another root key.
 func (k *Keys) rewrap(ctx context.Context, from, to []byte) error {
 	old, err := newAEAD(from)
 	if err != nil {
@@ -239,7 +238,7 @@ func (k *Keys) rewrap(ctx context.Context, from, to []byte) error {
 	})
 }
 
-// unlock tries the root keys that there are now. It reports whether one fits.
+// unlock tries each of roots. It reports whether one of them unwraps the data keys.
 func (k *Keys) unlock(ctx context.Context, roots [][]byte) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -264,7 +263,7 @@ func (k *Keys) unlock(ctx context.Context, roots [][]byte) (bool, error) {
 	return false, nil
 }
 
-// afterUnlock makes what a locked start could not.
+// afterUnlock does what a locked start had to skip.
 func (db *DB) afterUnlock(ctx context.Context) error {
 	d, err := db.ensureDevice(ctx, db.LocalUser().ID)
 	if err != nil {

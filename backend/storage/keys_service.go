@@ -9,7 +9,7 @@ import (
 	"helix/backend/fault"
 )
 
-// AuditFunc writes one audit entry in tx; its error rolls the change back.
+// AuditFunc writes one audit entry in tx. If it fails, the change is rolled back.
 type AuditFunc func(tx *Tx, action string, details any) error
 
 func (a AuditFunc) write(tx *Tx, action string, details any) error {
@@ -19,8 +19,9 @@ func (a AuditFunc) write(tx *Tx, action string, details any) error {
 	return a(tx, action, details)
 }
 
-// State says where the root key lives: keyring, file or "file, unprotected"; locked when
-// sealed values exist that no key opens; none when there is no key and nothing sealed.
+// State returns where the root key is stored: keyring, file or "file, unprotected"; locked if
+// sealed values exist that no available key opens; none if there is neither a key nor a sealed
+// value.
 func (k *Keys) State() string {
 	if r := k.ring.Load(); r != nil {
 		return k.root.Place(r.root)
@@ -36,15 +37,15 @@ type KeysStatus struct {
 	// State is keyring, file, "file, unprotected", locked or none.
 	State  string `json:"state"`
 	Locked bool   `json:"locked"`
-	// Current is the number of the data key in force; 0 while locked.
+	// Current is the number of the active data key; 0 while locked.
 	Current uint64 `json:"current"`
 	// Keys are all data keys, oldest first; retired ones still open old backups.
 	Keys []DataKey `json:"keys"`
-	// Pending counts sealed values that still have to move to the current key.
+	// Pending counts sealed values that are not yet encrypted with the current key.
 	Pending int64 `json:"pending"`
 	// RecoveryExportedAt is when the recovery code was last shown.
 	RecoveryExportedAt *time.Time `json:"recoveryExportedAt,omitempty"`
-	// CanMove says that the key lies in a file and may be moved to the keyring.
+	// CanMove reports whether the key is in a file and can be moved to the keyring.
 	CanMove bool `json:"canMove"`
 }
 
@@ -58,7 +59,7 @@ type DataKey struct {
 
 const recoveryExported = "keys.recovery_exported_at"
 
-// Status says where the root key lives and which data keys there are.
+// Status returns where the root key is stored and which data keys exist.
 func (k *Keys) Status(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	s := KeysStatus{State: k.State(), Locked: k.State() == "locked", Keys: []DataKey{}}
 	r := k.ring.Load()
@@ -68,7 +69,7 @@ func (k *Keys) Status(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	_, canMove := k.root.(mover)
 	s.CanMove = canMove && (s.State == "file" || s.State == "file, unprotected")
 	if db := k.at.Load(); db == nil || db.Recovery() != nil {
-		return s, nil // what can be said without the database
+		return s, nil // all that is known without the database
 	}
 	err := k.read(ctx, func(tx *Tx) error {
 		rows, err := tx.Query(`SELECT no, uses, created_at, retired_at FROM data_keys ORDER BY no`)
@@ -111,7 +112,7 @@ func (k *Keys) Status(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	return s, err
 }
 
-// pending counts the values of one column that name another key than current.
+// pending counts the values of one column that are encrypted with another key than current.
 func (k *Keys) pending(tx *Tx, c SealedColumn, current uint64) (n int64, err error) {
 	head := []byte{sealVersion}
 	head = binary.AppendUvarint(head, current)
@@ -124,13 +125,13 @@ type RotateResult struct {
 	No uint64 `json:"no"`
 }
 
-// Rotate retires the data key and makes a new one. Rows move to it in the background.
+// Rotate retires the data key and creates a new one. Rows are encrypted with it in the background.
 func (k *Keys) Rotate(ctx context.Context, _ struct{}) (RotateResult, error) {
 	no, err := k.rotate(ctx)
 	return RotateResult{No: no}, err
 }
 
-// RecoveryResult holds the recovery code. Show it once, and never store it.
+// RecoveryResult holds the recovery code. Show it once and never store it.
 type RecoveryResult struct {
 	Code string `json:"code"`
 	// Groups are its 24 groups of 4, so that a dialog can ask for two of them.
@@ -158,15 +159,15 @@ func (k *Keys) ExportRecovery(ctx context.Context, _ struct{}) (RecoveryResult, 
 	return RecoveryResult{Code: code, Groups: strings.Split(code, "-")}, nil
 }
 
-// ImportRecoveryParams hold what the person typed.
+// ImportRecoveryParams hold the code that the person typed.
 type ImportRecoveryParams struct {
 	Code string `json:"code"`
 }
 
-// ImportRecovery unlocks with a recovery code. When the keyring and the key file are empty,
-// the key of the code is put there; when they hold another root key, for example after a
-// backup of another computer was restored, the data keys are wrapped by that one. A code
-// with a slip is Invalid and says where; a code of other data is Denied.
+// ImportRecovery unlocks with a recovery code. If the keyring and the key file are empty, the key
+// is stored there; if they hold another root key, for example after a backup of another computer
+// was restored, the data keys are wrapped with that one. A mistyped code is Invalid, with a message
+// that says where; a code of other data is Denied.
 func (k *Keys) ImportRecovery(ctx context.Context, p ImportRecoveryParams) (KeysStatus, error) {
 	root, err := ParseRecoveryCode(p.Code)
 	if err != nil {
@@ -202,8 +203,8 @@ func (k *Keys) ImportRecovery(ctx context.Context, p ImportRecoveryParams) (Keys
 	return k.Status(ctx, struct{}{})
 }
 
-// Unlock reads the keyring again, for example after the person unlocked it. It is
-// Unavailable when no key that is there now opens the data.
+// Unlock reads the keyring again, for example after the person unlocked it. It is Unavailable if no
+// key found now unlocks the data.
 func (k *Keys) Unlock(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	if k.Locked() {
 		if r, ok := k.root.(reloader); ok {
@@ -222,8 +223,8 @@ func (k *Keys) Unlock(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	return k.Status(ctx, struct{}{})
 }
 
-// MoveToKeyring puts a root key that lies in a file into the keyring and removes the file.
-// It is Unavailable, and changes nothing, when the keyring does not take it.
+// MoveToKeyring moves a root key from its file to the keyring. If the keyring refuses it, the call
+// is Unavailable and changes nothing.
 func (k *Keys) MoveToKeyring(ctx context.Context, _ struct{}) (KeysStatus, error) {
 	m, ok := k.root.(mover)
 	if !ok {
@@ -241,7 +242,7 @@ func (k *Keys) MoveToKeyring(ctx context.Context, _ struct{}) (KeysStatus, error
 	return k.Status(ctx, struct{}{})
 }
 
-// What a Root may also be able to do.
+// Optional methods of a Root.
 type (
 	reloader interface {
 		Reload(ctx context.Context) error

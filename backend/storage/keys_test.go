@@ -26,13 +26,13 @@ import (
 	"helix/backend/testkit"
 )
 
-// memRoot is a place for the root key in memory.
+// memRoot stores the root key in memory.
 type memRoot struct {
 	mu     sync.Mutex
 	key    []byte
 	made   int
-	refuse error // Create and Replace answer it
-	hidden bool  // there, but not readable until Reload
+	refuse error // returned by Create and Replace
+	hidden bool  // exists, but is not readable until Reload
 }
 
 func (r *memRoot) Candidates() [][]byte {
@@ -79,7 +79,7 @@ func (r *memRoot) Reload(context.Context) error {
 	return nil
 }
 
-// openWith opens the database at path with keys in root; close it yourself.
+// openWith opens the database at path with keys in root; the caller must close it.
 func openWith(t *testing.T, path string, root Root) *DB {
 	t.Helper()
 	db, err := Open(t.Context(), Options{Path: path, Keys: NewKeys(root)})
@@ -127,14 +127,14 @@ func TestFirstStartHappensOnce(t *testing.T) {
 	}
 }
 
-// A crash after any step of the first start is healed by the next one: the steps are undone
-// one by one and the start is repeated.
+// A crash after any step of the first start is repaired by the next one: the steps are undone one
+// by one and the start is repeated.
 func TestFirstStartAfterACrash(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
 	for _, undo := range []string{
 		`UPDATE sync_local SET device_id = NULL; DELETE FROM device_keys`,                        // before the device key
-		`UPDATE sync_local SET device_id = NULL; DELETE FROM device_keys; DELETE FROM data_keys`, // root key made, no data key
+		`UPDATE sync_local SET device_id = NULL; DELETE FROM device_keys; DELETE FROM data_keys`, // root key created, no data key
 	} {
 		root, path := &memRoot{}, filepath.Join(t.TempDir(), "helix.db")
 		db := openWith(t, path, root)
@@ -149,7 +149,7 @@ func TestFirstStartAfterACrash(t *testing.T) {
 			t.Errorf("%s: %v", undo, err)
 		}
 	}
-	// The root key could not be stored: the start says so, and the next one goes on.
+	// The root key could not be stored: the start reports that, and the next one continues.
 	root, path := &memRoot{refuse: errors.New("no")}, filepath.Join(t.TempDir(), "helix.db")
 	if _, err := Open(t.Context(), Options{Path: path, Keys: NewKeys(root)}); err == nil {
 		t.Fatal("started without a place for the key")
@@ -224,7 +224,7 @@ func TestLockedStateMakesNoKey(t *testing.T) {
 			t.Errorf("%s: after unlock: %v", name, err)
 		}
 		shut(t, db)
-		if name == "another key" { // the data keys were put under the key that is in the keyring
+		if name == "another key" { // the data keys were wrapped with the key in the keyring
 			if !bytes.Equal(r.key, bytes.Repeat([]byte{7}, 32)) {
 				t.Error("the key of the keyring was written over")
 			}
@@ -245,7 +245,7 @@ func TestLockedStateMakesNoKey(t *testing.T) {
 	}
 }
 
-// In recovery mode the keys tell what they can and change nothing.
+// In recovery mode the keys report what is known and change nothing.
 func TestKeysWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "helix.db")
@@ -355,7 +355,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		}
 		return nil
 	})
-	select { // what the start left there
+	select { // a signal of the start
 	case <-db.keys.wake:
 	default:
 	}
@@ -416,7 +416,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	stop()
 	wg.Wait()
 	shut(t, db)
-	db = openWith(t, path, root) // all of it opens with what is on disk
+	db = openWith(t, path, root) // everything can be opened with what is on disk
 	s = NewSecrets(db)
 	for i := range rows {
 		if v, err := s.Value(ctx, fmt.Sprint("s", i)); err != nil || !strings.HasPrefix(string(v), "value ") && !strings.HasPrefix(string(v), "new ") {
@@ -455,7 +455,7 @@ func TestUsesAreCountedAndAWornKeyRetires(t *testing.T) {
 	if u := uses(); u != 11 {
 		t.Errorf("uses = %d after a clean stop", u)
 	}
-	// Half a block further, Run reserves the next one; at 2^31 the key retires.
+	// Half a block later, Run reserves the next one; at 2^31 uses the key is retired.
 	exec(t, db, `UPDATE data_keys SET uses = ?`, int64(maxUses-useBlock))
 	db.keys.left.Store(useBlock/2 + 1)
 	if _, err := db.keys.Seal("t", "c", uuid.Nil, nil); err != nil {
@@ -532,7 +532,7 @@ func deviceSeed(db *DB) ([]byte, error) {
 	return db.keys.Unseal("device_keys", "private_key", id, sealed)
 }
 
-// contents are the bytes of a file, and of the files in it when it is a zip.
+// contents returns the bytes of a file, and of the files in it if it is a zip.
 func contents(t *testing.T, path string) [][]byte {
 	t.Helper()
 	b, err := os.ReadFile(path)

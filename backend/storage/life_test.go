@@ -52,7 +52,8 @@ func TestLockNamesTheHolder(t *testing.T) {
 	}
 }
 
-// Pruning obeys age and number, of one user only, and tells beforehand what it would do.
+// Pruning applies the limits of age and number to one user only, and a dry run reports what it
+// would do.
 func TestPruneKeepsBoundsAndOthers(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -131,7 +132,7 @@ func TestPruneKeepsBoundsAndOthers(t *testing.T) {
 	}
 }
 
-func TestWhichBackupsStay(t *testing.T) {
+func TestBackupRetention(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 6, 30, 12, 0, 0, 0, time.UTC)
 	var all []BackupInfo
@@ -195,8 +196,8 @@ func (h *handler) count(text string) (n int) {
 	return n
 }
 
-// A day of use on a simulated clock: one automatic backup, history, database and WAL within
-// their bounds, and a read that never ends is told, with its caller.
+// A day of use on a simulated clock: one automatic backup, history, database and WAL within their
+// limits, and a read that never ends is reported with its caller.
 func TestADayOfUse(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -282,7 +283,7 @@ func TestLowSpaceIsReportedOnce(t *testing.T) {
 	}
 }
 
-// Times order as they happened, whatever zone they were written in, to the microsecond.
+// Times are ordered as they happened, in whatever time zone they were written, to the microsecond.
 func TestTimesKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -320,7 +321,7 @@ func TestTimesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// Fifty increments at once are fifty.
+// Fifty concurrent increments add up to fifty.
 func TestIncrementsAreNotLost(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -412,7 +413,7 @@ func TestAnyWritesSurviveBackupAndExport(t *testing.T) {
 	}
 }
 
-// No method of storage lets A see, count or change rows of B.
+// No method of storage lets user A see, count or change rows of user B.
 func TestTwoUsers(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

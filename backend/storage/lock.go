@@ -17,10 +17,10 @@ import (
 var ErrLockHeld = errors.New("lock is held")
 
 // Lock takes the lock file of a data folder (helix.lock) for this process and writes its
-// pid into it. A second process gets a Conflict that names the first. The operating system
-// gives the lock back when the process ends in any way; release does it earlier, may be
-// called twice, and leaves the file, because removing it would let two processes lock two
-// different files of one name.
+// pid into it. A second process gets a Conflict that names the first. The operating system releases
+// the lock when the process ends in any way; release does so earlier and may be called twice. It
+// does not remove the file, because then two processes could lock two different files of the same
+// name.
 func Lock(path string) (release func(), err error) {
 	f, err := openLock(path)
 	if err != nil {
@@ -29,21 +29,21 @@ func Lock(path string) (release func(), err error) {
 	return sync.OnceFunc(func() { unlock(f) }), nil
 }
 
-// unlock gives the lock back at once: a child that is just being started may still have the
-// file open, so closing it here is not enough.
+// unlock releases the lock explicitly. Closing the file is not enough, because a child that is just
+// being started may still have it open.
 func unlock(f *os.File) {
 	_ = f.Truncate(0)
 	_ = unlockFile(f)
 	_ = f.Close()
 }
 
-// openLock opens the lock file, locks it and writes the pid into it.
+// openLock opens and locks the lock file and writes the pid into it.
 func openLock(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make folder of the lock: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if readOnlyFolder(err) { // the lock of a used folder is there, and reading is enough to hold it
+	if readOnlyFolder(err) { // the lock file of a used folder exists, and read access is enough to lock it
 		if f, err = os.Open(path); err != nil {
 			return nil, fault.Unavailablef("The data folder %s is read-only, and Helix was never used in it. Choose another with --data-dir, or make it writable.", filepath.Dir(path)).WithCause(err)
 		}
@@ -64,14 +64,14 @@ func openLock(path string) (*os.File, error) {
 	}
 	if err := f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-		if err != nil && !isFull(err) { // a full disk keeps the lock without its name
+		if err != nil && !isFull(err) { // on a full disk the lock is held without the pid
 			return nil, errors.Join(fmt.Errorf("write pid: %w", err), f.Close())
 		}
 	}
 	return f, nil
 }
 
-// lockPID reads the pid that the holder wrote; 0 when it is not there yet.
+// lockPID returns the pid that the holder of the lock wrote, or 0 if there is none yet.
 func lockPID(path string) int {
 	f, err := os.Open(path)
 	if err != nil {

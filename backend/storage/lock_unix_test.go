@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child that is just being started has the lock file open until it runs its own program: a
-// second descriptor of the same open file. It does not keep the folder locked.
+// A child that is just being started has the lock file open until it executes its own program: a
+// second descriptor of the same open file. It must not keep the folder locked.
 func TestLockIsReleasedForChildren(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "helix.lock")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile locks one byte far behind the pid, so that the pid stays readable: Windows locks
-// keep others from reading the locked range.
+// lockFile locks one byte far behind the pid, so that the pid stays readable: Windows locks prevent
+// other processes from reading the locked range.
 func lockFile(f *os.File) error {
 	ol := windows.Overlapped{Offset: 1 << 20}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &ol)

@@ -13,8 +13,9 @@ import (
 	"helix/backend/fault"
 )
 
-// lostData says why a file without data must not be taken for a first start: it belongs to
-// another program, or something beside it shows that there was data. nil: go on.
+// lostData returns why a file without data must not be treated as a first start: it belongs to
+// another program, or other files show that there was data. It returns nil if the start may
+// continue.
 func (db *DB) lostData(st fileState) *RecoveryState {
 	if db.startNew || st.users {
 		return nil
@@ -38,7 +39,7 @@ func (db *DB) lostData(st fileState) *RecoveryState {
 
 var errFound = errors.New("found")
 
-// traces lists what shows that this folder held data before.
+// traces lists the evidence that this folder held data before.
 func (db *DB) traces() (out []string) {
 	for _, path := range db.o.Traces {
 		if exists(path) {
@@ -70,8 +71,8 @@ func (db *DB) traces() (out []string) {
 	return out
 }
 
-// StartNew gives up on a database that is missing or damaged and begins an empty one. What
-// is there moves to a folder replaced-<time>. It works in recovery mode only.
+// StartNew abandons a database that is missing or damaged and creates an empty one. The existing
+// files are moved to a folder replaced-<time>. It works in recovery mode only.
 func (s *Service) StartNew(ctx context.Context, _ struct{}) (_ StartNewResult, err error) {
 	var r StartNewResult
 	ctx, done, err := s.exclusive(ctx, "start_new")

@@ -11,12 +11,12 @@ import (
 	"helix/backend/fault"
 )
 
-// loss is a way in which a database can vanish.
+// loss is a way in which a database can get lost.
 type loss struct {
 	name   string
 	lose   func(t *testing.T, path string)
 	reason string
-	bare   bool // nothing beside the file shows that there was data, and it is noticed all the same
+	bare   bool // no other file shows that there was data, but it is detected nevertheless
 }
 
 var losses = []loss{
@@ -64,8 +64,8 @@ func content(t *testing.T, path string) string {
 	return string(b)
 }
 
-// A database that lost its data starts recovery mode and offers the backups; with a backup it
-// is whole again.
+// A database that lost its data starts in recovery mode and offers the backups; restoring one makes
+// it complete again.
 func TestLostDatabaseIsNotAFirstStart(t *testing.T) {
 	t.Parallel()
 	for _, l := range losses {
@@ -98,7 +98,7 @@ func TestLostDatabaseIsNotAFirstStart(t *testing.T) {
 				t.Error("the file changed")
 			}
 			shut(t, h.db)
-			h = openHome(t, h.dir, h.root) // still so at the next start
+			h = openHome(t, h.dir, h.root) // still the same at the next start
 			if h.db.Recovery() == nil {
 				t.Fatal("the second start takes it for new")
 			}
@@ -151,7 +151,7 @@ func leaveFile(t *testing.T, dir, name string) {
 	must(t, os.WriteFile(path, []byte("x"), 0o600))
 }
 
-// Who chooses to start with no data gets an empty database, and what was there is kept.
+// Choosing to start with no data creates an empty database, and the previous files are kept.
 func TestStartNewKeepsPreviousFiles(t *testing.T) {
 	t.Parallel()
 	for _, l := range losses {
@@ -192,7 +192,7 @@ func TestStartNewKeepsPreviousFiles(t *testing.T) {
 	}
 }
 
-// A call waits for background work, and is refused while somebody's own operation runs.
+// A call waits for background work, and is refused while a user's own operation is running.
 func TestCallsWaitForBackgroundWork(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// blank is storagetest.Blank, which the tests inside this package cannot import.
+// blank is storagetest.Blank, which tests in this package cannot import.
 var blank = sync.OnceValues(func() (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "helix-blank-")
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// withMigrations carries Options.Migrations to where files are read.
+// withMigrations attaches Options.Migrations to ctx for migrationSource.
 func (db *DB) withMigrations(ctx context.Context) context.Context {
 	if db.o.Migrations == nil {
 		return ctx
@@ -34,28 +34,28 @@ func (db *DB) withMigrations(ctx context.Context) context.Context {
 	return context.WithValue(ctx, migrationsKey{}, db.o.Migrations)
 }
 
-// migrationSource is the folder of migrations.
+// migrationSource returns the folder of migrations.
 func migrationSource(ctx context.Context) fs.FS {
 	if f, ok := ctx.Value(migrationsKey{}).(fs.FS); ok {
 		return f
 	}
 	dir, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
-		panic(err) // the folder is part of the program
+		panic(err) // the folder is embedded
 	}
 	return dir
 }
 
 type migrationsKey struct{}
 
-// migration is one file of the program.
+// migration is one migration file of the program.
 type migration struct {
 	version int64
 	name    string
 	sum     [sha256.Size]byte
 }
 
-// knownMigrations lists the files of the program by version.
+// knownMigrations lists the program's migrations by version.
 func knownMigrations(ctx context.Context) ([]migration, error) {
 	src := migrationSource(ctx)
 	names, err := fs.Glob(src, "*.sql") // sorted, and versions have leading zeros
@@ -81,7 +81,8 @@ func knownMigrations(ctx context.Context) ([]migration, error) {
 	return out, nil
 }
 
-// compare finds what the file lacks, and refuses one that this program must not touch.
+// compare returns the migrations that the file lacks, and refuses a file that this program must not
+// change.
 func (st fileState) compare(known []migration, version string) (pending []migration, err error) {
 	newest := known[len(known)-1].version
 	if st.version > newest {
@@ -111,7 +112,7 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 	dir, work := filepath.Dir(db.path), db.path+".migrating"
 	p := db.o.Progress
 	if !st.present {
-		p = func(string, int64, int64) {} // a first start updates nothing that anybody has
+		p = func(string, int64, int64) {} // a first start changes no existing data
 	}
 	var snapshot string
 	if st.present {
@@ -142,15 +143,15 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 	}
 	crashPoint("migrate.applied")
 	p("verify", 0, 1)
-	var g errgroup.Group // written to the disk while it is read back
+	var g errgroup.Group // writes to the disk while reading back
 	g.Go(func() error { return syncFile(work) })
 	g.Go(func() error { return verifyMigrated(ctx, work, db.path, st.present) })
 	if err := g.Wait(); err != nil {
 		return errors.Join(err, removeDB(work))
 	}
 	crashPoint("migrate.verified")
-	// The old WAL belongs to the old file: with the snapshot taken, its content is in the
-	// copy. It must be empty before the rename, or SQLite would replay it into the new file.
+	// The old WAL belongs to the old file, and its content is in the copy since the snapshot was
+	// taken. It must be empty before the rename, or SQLite would replay it into the new file.
 	if err := emptyWAL(ctx, db.path); err != nil {
 		return err
 	}
@@ -162,9 +163,9 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 	return syncDir(dir)
 }
 
-// checkAndCopy looks for damage in the database at path, and meanwhile copies it page by page
-// with SQLite's backup interface: into work, and into snapshot with its sha256 beside it. The
-// snapshot gets its name only when the check has found nothing.
+// checkAndCopy checks the database at path for damage and at the same time copies it page by page
+// with SQLite's backup interface: to work, and to snapshot with its sha256 beside it. The snapshot
+// gets its final name only if the check finds nothing.
 func checkAndCopy(ctx context.Context, path, snapshot, work string, progress func(done, total int64)) (problems []string, err error) {
 	partial := snapshot + ".partial"
 	defer os.Remove(partial) //nolint:errcheck // gone after the rename
@@ -205,8 +206,8 @@ func checkAndCopy(ctx context.Context, path, snapshot, work string, progress fun
 
 var errDamaged = errors.New("the check found damage")
 
-// backupFile copies a database with SQLite's backup interface into the new file dst. The
-// copy is not yet durable.
+// backupFile copies a database to the new file dst with SQLite's backup interface. The copy is not
+// yet durable.
 func backupFile(ctx context.Context, src, dst string, progress func(done, total int64)) (err error) {
 	if err := os.RemoveAll(dst); err != nil {
 		return err
@@ -228,7 +229,7 @@ func backupFile(ctx context.Context, src, dst string, progress func(done, total 
 		if err != nil {
 			return err
 		}
-		const pages = 16 << 10 // 64 MiB a step: seldom enough to be fast, often enough to cancel
+		const pages = 16 << 10 // 64 MiB per step: few enough steps to be fast, enough of them to cancel
 		for more := true; more; {
 			if err := ctx.Err(); err != nil {
 				return errors.Join(err, b.Finish())
@@ -243,8 +244,8 @@ func backupFile(ctx context.Context, src, dst string, progress func(done, total 
 	})
 }
 
-// workPragmas suit a file that a crash would throw away: no fsync and no journal on disk.
-// The file is made durable as a whole before it takes its place.
+// workPragmas suit a file that is discarded after a crash: no fsync and no journal on disk. The
+// file as a whole is synced before it replaces the database.
 var workPragmas = []string{
 	"auto_vacuum(INCREMENTAL)", "journal_mode(MEMORY)", "synchronous(OFF)", "foreign_keys(ON)",
 	"cache_size(-65536)", "temp_store(MEMORY)", "trusted_schema(OFF)",
@@ -252,8 +253,8 @@ var workPragmas = []string{
 
 func workDSN(path string) string { return dsn(path, workPragmas, false) }
 
-// applyMigrations runs the pending files on the database at path, each in its transaction,
-// and logs them.
+// applyMigrations runs the pending files on the database at path, each in its own transaction, and
+// logs them.
 func applyMigrations(ctx context.Context, path string, pending []migration, version, snapshot string, step func(n int)) (err error) {
 	db, err := sql.Open("sqlite", workDSN(path))
 	if err != nil {
@@ -280,7 +281,7 @@ func applyMigrations(ctx context.Context, path string, pending []migration, vers
 		crashPoint("migrate.step" + strconv.Itoa(i))
 		step(i + 1)
 	}
-	// Turned into a WAL file here, where a crash costs nothing, and not at its first opening.
+	// Switch the file to WAL here, where a crash costs nothing, and not when it is first opened.
 	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
 		return err
 	}
@@ -295,8 +296,8 @@ func newGoose(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
 	return p, nil
 }
 
-// dropCapture removes the capture triggers: a migration is not an edit of the user. The
-// next start makes them again from Synced.
+// dropCapture removes the capture triggers, because a migration is not an edit by the user. The
+// next start creates them again from Synced.
 func dropCapture(ctx context.Context, db *sql.DB) error {
 	var names []string
 	if err := eachRow(ctx, db, `SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`, func(scan func(...any) error) error {
@@ -314,9 +315,8 @@ func dropCapture(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// verifyMigrated checks references, pages and schema of a migrated copy. References that
-// were broken in the file at before (a salvage keeps rows whose parent was lost) are not the
-// migration's doing.
+// verifyMigrated checks references, pages and schema of a migrated copy. References that were
+// already broken in the file at before are ignored: a salvage keeps rows whose parent was lost.
 func verifyMigrated(ctx context.Context, path, before string, full bool) error {
 	db, err := sql.Open("sqlite", forCheck(standaloneDSN(path))+"&_pragma=cache_size(-65536)")
 	if err != nil {
@@ -324,7 +324,7 @@ func verifyMigrated(ctx context.Context, path, before string, full bool) error {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	if full { // a file made a moment ago from nothing has no rows to check
+	if full { // a file just created from nothing has no rows to check
 		broken, err := brokenReferences(ctx, db)
 		if err != nil {
 			return err
@@ -369,8 +369,8 @@ func brokenReferences(ctx context.Context, q querier) (n int64, err error) {
 	return n, err
 }
 
-// builtSchema is the schema that the program's own migrations give on an empty database.
-// testdata/schema.sql is its golden copy, so comparing with it is comparing with that.
+// builtSchema is the schema that the program's own migrations create in an empty database. A test
+// keeps it equal to testdata/schema.sql.
 var builtSchema = sync.OnceValues(func() (string, error) { return buildSchema(context.Background()) })
 
 func expectedSchema(ctx context.Context) (string, error) {
@@ -397,7 +397,7 @@ func buildSchema(ctx context.Context) (_ string, err error) {
 	return dumpSchema(ctx, db)
 }
 
-// emptyWAL moves what is left in the WAL of path into the file and removes it.
+// emptyWAL moves the rest of the WAL of the database at path into its file and removes the WAL.
 func emptyWAL(ctx context.Context, path string) (err error) {
 	if fileSize(path+"-wal") == 0 {
 		return errors.Join(removeIf(path+"-wal"), removeIf(path+"-shm"))
@@ -419,7 +419,7 @@ func removeIf(path string) error {
 	return nil
 }
 
-// removeDB deletes a database with its side files.
+// removeDB deletes a database and its side files.
 func removeDB(path string) (err error) {
 	for _, ext := range []string{"", "-journal", "-wal", "-shm"} {
 		err = errors.Join(err, removeIf(path+ext))

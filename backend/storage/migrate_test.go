@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files")
 
-// The schema that the migrations give, as text to review. A released migration is never
+// The schema that results from the migrations, as text for review. A released migration is never
 // edited, so this file only grows.
 func TestSchemaIsGolden(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestSchemaIsGolden(t *testing.T) {
 	}
 }
 
-// Rules of the schema that SQLite does not enforce by itself.
+// Rules of the schema that SQLite does not enforce itself.
 func TestSchemaRules(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -97,8 +97,8 @@ func TestSchemaRules(t *testing.T) {
 	}))
 }
 
-// Every table takes a row, changes it, gives it back and lets it go; every trigger and
-// generated SQL runs at least once.
+// Every table accepts a row and allows changing, exporting and deleting it; every trigger and
+// generated SQL statement runs at least once.
 func TestEveryTableTakesARow(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -121,7 +121,7 @@ func TestEveryTableTakesARow(t *testing.T) {
 			return nil
 		})
 	}))
-	// Tables whose rows have simple values go through the whole round.
+	// Tables whose rows have simple values are tested completely.
 	u := db.LocalUser().ID
 	seed(t, db, u, 1)
 	for _, table := range toolTables {
@@ -342,7 +342,7 @@ func TestRollbackHoldsUntilMigrate(t *testing.T) {
 	shut(t, db)
 }
 
-// A snapshot whose bytes changed is not put in place.
+// A snapshot whose bytes changed is not restored.
 func TestRollbackChecksTheSnapshot(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -385,7 +385,7 @@ func TestReleasedDatabasesMigrate(t *testing.T) {
 	}
 }
 
-// A database of every earlier step of the migrations comes to the same schema.
+// A database from every earlier migration step ends up with the same schema.
 func TestMigrateFromEveryStep(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -411,7 +411,7 @@ func TestMigrateFromEveryStep(t *testing.T) {
 	}
 }
 
-// A crash while SQLite used a rollback journal leaves a file that cannot be read without
+// A crash while SQLite was using a rollback journal leaves a file that cannot be read without
 // writing to it.
 func TestHotJournalIsPlayedBack(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
@@ -440,7 +440,7 @@ func TestHotJournalIsPlayedBack(t *testing.T) {
 	shut(t, db)
 }
 
-// Only the update of data that is there is told: the first start makes an empty file.
+// Progress is reported only if existing data is migrated: the first start creates an empty file.
 func TestProgressIsOfAnUpdate(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()

@@ -18,8 +18,9 @@ import (
 	"helix/backend/fault"
 )
 
-// inlineCheck is the largest file that is checked while the start waits; quick_check reads
-// about 300 MB a second. A larger one is checked in the background at once.
+// inlineCheck is the size in bytes of the largest file that is checked before the start continues;
+// quick_check reads about 300 MB per second. A larger file is checked in the background right after
+// the start.
 const inlineCheck = 64 << 20
 
 // headerMagic begins every SQLite file.
@@ -28,14 +29,14 @@ var headerMagic = []byte("SQLite format 3\x00")
 func refuseNetworkFS(dir string, allowed bool) error {
 	kind, err := networkFS(dir)
 	if err != nil || kind == "" || allowed {
-		return nil //nolint:nilerr // a file system that does not say its kind is taken for local
+		return nil //nolint:nilerr // a file system of unknown type is assumed to be local
 	}
 	return fault.Invalidf("The data folder is on a network file system (%s), where SQLite cannot keep data safe. Choose a local folder, or set storage.allow_network_fs=true.", kind).
 		WithDetails(map[string]string{"fileSystem": kind})
 }
 
-// start brings the file at db.path into use: at Open, and again after a swap. On a full disk
-// or in a read-only folder that is for reads only.
+// start opens the file at db.path for use: in Open, and again after a swap. On a full disk or in a
+// read-only folder it opens it for reading only.
 func (db *DB) start(ctx context.Context) error {
 	err := db.startWriting(ctx)
 	if noRoom(err) {
@@ -64,7 +65,7 @@ func (db *DB) startWriting(ctx context.Context) error {
 	} else if problem != "" {
 		return db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: []string{problem}})
 	}
-	if problem := walProblem(db.path); problem != "" && !db.startNew { // SQLite would drop what it cannot read, and say nothing
+	if problem := walProblem(db.path); problem != "" && !db.startNew { // SQLite would silently drop what it cannot read
 		return db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: []string{problem}})
 	}
 	known, err := knownMigrations(ctx)
@@ -118,7 +119,7 @@ func (db *DB) startWriting(ctx context.Context) error {
 	return err
 }
 
-// begin clears the clean mark and makes the first-start rows.
+// begin clears the clean mark and creates the rows of a first start.
 func (db *DB) begin(ctx context.Context) error {
 	if err := os.Chmod(db.path, 0o600); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (db *DB) begin(ctx context.Context) error {
 	return db.prepare(ctx)
 }
 
-// stopClean marks a clean stop and moves the WAL into the file. The caller holds the turn.
+// stopClean sets the clean mark and moves the WAL into the file. The caller holds the turn.
 func (db *DB) stopClean() error {
 	if db.unclean {
 		return nil
@@ -144,8 +145,8 @@ func (db *DB) stopClean() error {
 	return err
 }
 
-// headerProblem reports a file that is not a database at all. An empty or absent file is
-// fine: a first start.
+// headerProblem returns a description of why the file is not a database, or "". An empty or missing
+// file is fine: it is a first start.
 func headerProblem(path string) (string, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -168,7 +169,7 @@ func headerProblem(path string) (string, error) {
 	if size == 1 {
 		size = 65536
 	}
-	if fileSize(path) < int64(size) { // SQLite takes it for an empty database
+	if fileSize(path) < int64(size) { // SQLite treats it as an empty database
 		return "the file ends within its first page", nil
 	}
 	if size < 512 || size&(size-1) != 0 || head[18] > 2 || head[19] > 2 || head[21] != 64 {
@@ -177,8 +178,8 @@ func headerProblem(path string) (string, error) {
 	return "", nil
 }
 
-// removeLeftovers deletes what an interrupted migration or restore left: its work is begun
-// again from data that is still whole.
+// removeLeftovers deletes the files of an interrupted migration or restore, which starts again from
+// data that is still intact.
 func removeLeftovers(dir, base string) error {
 	es, err := os.ReadDir(dir)
 	if err != nil {
@@ -206,30 +207,30 @@ func removeLeftovers(dir, base string) error {
 	return nil
 }
 
-// fileState is what a database file says about itself.
+// fileState is what can be read from a database file about itself.
 type fileState struct {
 	present bool // it has a schema
 	clean   bool
-	users   bool             // somebody's data is in it
-	foreign bool             // it has tables, and not those of Helix
+	users   bool             // it has users, and so data
+	foreign bool             // it has tables that are not Helix's
 	version int64            // highest migration applied
-	applied map[int64]bool   // every one
-	logged  map[int64][]byte // sha256 of the migration files that made it
+	applied map[int64]bool   // all migrations applied
+	logged  map[int64][]byte // sha256 of the applied migration files
 	by      string           // version of the Helix that migrated last
 }
 
-// roDSN opens without the right to write, not even to the WAL.
+// roDSN opens the file without write access, not even to the WAL.
 func roDSN(path string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(),
 		RawQuery: "mode=ro&_pragma=busy_timeout(5000)&_pragma=query_only(ON)&_pragma=trusted_schema(OFF)&_pragma=cell_size_check(ON)"}).String()
 }
 
-// standaloneDSN is for a file that nobody has open and that has no WAL: SQLite then leaves
-// no side files behind.
+// standaloneDSN is for a file that is not open anywhere and has no WAL: SQLite then leaves no side
+// files behind.
 func standaloneDSN(path string) string { return roDSN(path) + "&immutable=1" }
 
-// readFileState looks without writing. Only a rollback journal that a crash left, which
-// makes the file unreadable as it is, is played back first.
+// readFileState reads the state without writing. Only a rollback journal that a crash left, without
+// which the file is unreadable, is played back first.
 func readFileState(ctx context.Context, path string) (fileState, error) {
 	st, err := inspectFile(ctx, path, roDSN(path))
 	if sqliteCode(err)&0xff != sqlite3.SQLITE_READONLY {
@@ -247,7 +248,7 @@ func readFileState(ctx context.Context, path string) (fileState, error) {
 	return inspectFile(ctx, path, roDSN(path))
 }
 
-// closedFileState is readFileState for a file that nobody has open.
+// closedFileState is readFileState for a file that is not open anywhere.
 func closedFileState(ctx context.Context, path string) (fileState, error) {
 	return inspectFile(ctx, path, standaloneDSN(path))
 }
@@ -318,7 +319,7 @@ func inspectFile(ctx context.Context, path, dsn string) (st fileState, err error
 	return st, nil
 }
 
-// eachRow calls fn with the scanner of each row.
+// eachRow calls fn for each row with its Scan method.
 func eachRow(ctx context.Context, db querier, query string, fn func(scan func(...any) error) error, args ...any) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -338,16 +339,16 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// quickCheck returns what PRAGMA quick_check finds in the file at path.
+// quickCheck returns the problems that PRAGMA quick_check finds in the file at path.
 func quickCheck(ctx context.Context, path string) ([]string, error) {
 	return pragmaProblems(ctx, roDSN(path), "PRAGMA quick_check(100)")
 }
 
-// forCheck leaves cell_size_check out: the checks look at each cell themselves, and doing it
+// forCheck removes cell_size_check from dsn: the checks examine each cell themselves, and doing it
 // twice takes an eighth longer.
 func forCheck(dsn string) string { return strings.Replace(dsn, "&_pragma=cell_size_check(ON)", "", 1) }
 
-// pragmaProblems runs a check on a read-only connection of its own.
+// pragmaProblems runs a check on a read-only connection of its own and returns the problems found.
 func pragmaProblems(ctx context.Context, dsn, pragma string) (out []string, err error) {
 	db, err := sql.Open("sqlite", forCheck(dsn)+"&_pragma=cache_size(-65536)")
 	if err != nil {
@@ -371,7 +372,7 @@ func checkRows(ctx context.Context, q querier, pragma string) (out []string, err
 	return out, err
 }
 
-// markChecked remembers when quick_check last found nothing.
+// markChecked stores the time when quick_check last found no problem.
 func (db *DB) markChecked(ctx context.Context, at time.Time) error {
 	return db.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(`INSERT INTO meta (key, value) VALUES ('quick_check_at', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, at.UTC().Format(time.RFC3339Nano))

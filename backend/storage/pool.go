@@ -12,8 +12,9 @@ import (
 	"modernc.org/sqlite"
 )
 
-// gated opens connections for a pool only while the gate lets the caller in. So the pools
-// outlive a swap of the file: their connections are closed, and new ones open the new file.
+// gated is the connector of a pool. It opens connections only while the gate admits the caller, so
+// the pools survive a swap of the file: their connections are closed, and new ones open the new
+// file.
 type gated struct {
 	driver.Connector
 	db    *DB
@@ -35,10 +36,10 @@ func (c gated) Connect(ctx context.Context) (driver.Conn, error) {
 	return newCachedConn(conn, c.write, &c.db.watch), nil
 }
 
-// readerCount is how many reads run at once.
+// readerCount returns how many reads run concurrently.
 func readerCount() int { return min(8, max(2, runtime.NumCPU())) }
 
-// openPools makes both pools; connections come with the first use.
+// openPools creates both pools; connections are opened on first use.
 func (db *DB) openPools() error {
 	w, err := sqlite.NewConnector(dsn(db.path, writerPragmas, true))
 	if err != nil {
@@ -56,8 +57,8 @@ func (db *DB) openPools() error {
 	return nil
 }
 
-// closeConns closes all connections of both pools, readers first, so that the writer, being
-// the last, may remove the WAL. The gate is shut and drained.
+// closeConns closes all connections of both pools. The readers go first, so that the writer, as the
+// last connection, can remove the WAL. The gate must be closed and drained.
 func (db *DB) closeConns(ctx context.Context) error {
 	for _, p := range []*sql.DB{db.readers, db.writer} {
 		p.SetMaxIdleConns(0)
@@ -71,8 +72,8 @@ func (db *DB) closeConns(ctx context.Context) error {
 	return nil
 }
 
-// untilZero waits for connections that a canceled call still holds: database/sql gives
-// them back a moment after the call has returned, and offers nothing to wait on.
+// untilZero waits for connections that a canceled call still holds: database/sql returns them to
+// the pool a moment after the call returns, and has no way to wait for that.
 func untilZero(ctx context.Context, p *sql.DB) error {
 	t := time.NewTicker(5 * time.Millisecond)
 	defer t.Stop()

@@ -6,9 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// SealText gives the form in which a text of a private column is stored: itself, or sealed bytes
-// with private storage. An empty text is stored as it is: it tells nothing, and marks what was
-// purged.
+// SealText returns the form in which a text of a private column is stored: the text itself, or
+// sealed bytes if private storage is on. An empty text is always stored as plain text: it reveals
+// nothing, and marks what was purged.
 func (k *Keys) SealText(private bool, table, column string, id uuid.UUID, text string) (any, error) {
 	if !private || text == "" {
 		return text, nil
@@ -16,8 +16,8 @@ func (k *Keys) SealText(private bool, table, column string, id uuid.UUID, text s
 	return k.Seal(table, column, id, []byte(text))
 }
 
-// OpenText reads what SealText has made. Both forms may stand in one column, because the setting
-// can change.
+// OpenText returns the text that SealText was called with. A column can contain both forms because
+// the setting can change.
 func (k *Keys) OpenText(table, column string, id uuid.UUID, stored []byte) (string, error) {
 	const sealed = 0x01 // the first byte of a sealed value
 	if len(stored) == 0 || stored[0] != sealed {

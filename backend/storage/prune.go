@@ -17,33 +17,32 @@ import (
 	"helix/backend/identity"
 )
 
-// Retention declares how long the rows of a table stay. The domain that owns the table
-// declares it, and Prune applies it: to each user's rows, and to all of them the bounds of the
-// policy.
+// Retention declares how long the rows of a table are kept. The domain that owns the table declares
+// it. Prune applies it to the rows of each user, together with the bounds of the policy.
 type Retention struct {
 	Table    string
-	Time     string                         // column of microseconds that orders the rows
-	Key      string                         // columns that identify a row; "" for id, and only then the number of rows is bounded
-	Age      time.Duration                  // in place of the policy's; 0: the policy's
-	Payloads []string                       // JSON or text columns that are cut to head and tail
-	Only     string                         // SQL condition of the rows that may go; "": all
-	Also     string                         // SQL condition of rows that go before their time; "": none
-	Keep     func(*Tx) ([]uuid.UUID, error) // ids that stay; nil: none
+	Time     string                         // column with microseconds that orders the rows
+	Key      string                         // columns that identify a row; "": id. The number of rows is bounded only for id.
+	Age      time.Duration                  // overrides the policy's age; 0: the policy's
+	Payloads []string                       // JSON or text columns that are shortened to head and tail
+	Only     string                         // SQL condition for the rows that may be removed; "": all
+	Also     string                         // SQL condition for rows that are removed early; "": none
+	Keep     func(*Tx) ([]uuid.UUID, error) // ids to keep; nil: none
 }
 
 const (
 	pruneBatch  = 500
-	pruneTime   = 50 * time.Millisecond // longest a batch may hold the writer
+	pruneTime   = 50 * time.Millisecond // longest time that a batch may hold the writer
 	payloadMax  = 64 << 10
-	payloadKeep = 4 << 10 // head and tail each
+	payloadKeep = 4 << 10 // bytes of the head and of the tail
 	vacuumPages = 2000
-	logRowBytes = 72 // of change_log, measured
+	logRowBytes = 72 // bytes per row of change_log, measured
 )
 
-// Prune removes what is older or more than the retention settings allow. It never touches
+// Prune removes what exceeds the age or number that the retention settings allow. It never touches
 // memories, tools, skills or memos.
 func (s *Service) Prune(ctx context.Context, p PruneParams) (_ PruneResult, err error) {
-	if p.DryRun { // it only reads, so it keeps nobody waiting
+	if p.DryRun { // it only reads, so it blocks no one
 		return s.prune(ctx, []uuid.UUID{identity.UserID(ctx)}, true)
 	}
 	ctx, done, err := s.exclusive(ctx, "prune")
@@ -61,8 +60,8 @@ type pruner struct {
 	dry     bool
 	now     time.Time
 	batch   int
-	columns map[string][]string // of each table that exists
-	hub     bool                // a hub decides about log and tombstones
+	columns map[string][]string // of each existing table
+	hub     bool                // with a hub, sync prunes the log and tombstones
 	out     []PruneRow
 }
 
@@ -131,7 +130,7 @@ func (p *pruner) history(ctx context.Context, user uuid.UUID, h Retention) error
 	}
 	if h.Key != "" {
 		key = h.Key
-	} else if err := p.s.db.Read(ctx, func(tx *Tx) error { // the newest row that is one too many
+	} else if err := p.s.db.Read(ctx, func(tx *Tx) error { // the newest row beyond the limit
 		var when int64
 		var id []byte
 		err := tx.QueryRow(`SELECT `+at+`, id FROM `+quote(h.Table)+` WHERE user_id = ? ORDER BY `+at+` DESC, id DESC LIMIT 1 OFFSET ?`, user, rows).Scan(&when, &id)
@@ -177,11 +176,11 @@ func (p *pruner) history(ctx context.Context, user uuid.UUID, h Retention) error
 	return nil
 }
 
-// delete removes the rows of table that fulfil where, a batch a transaction, without the
-// change log: what retention removes here stays on other devices until theirs does. key is
-// the columns that identify a row.
+// delete removes the rows of table that match where, one batch per transaction, without logging the
+// changes: what retention removes here stays on other devices until their own retention removes it.
+// key is the columns that identify a row.
 func (p *pruner) delete(ctx context.Context, table, key, where string, args ...any) error {
-	size := []string{"40"} // what a row costs besides its values
+	size := []string{"40"} // bytes a row takes besides its values
 	for _, c := range p.columns[table] {
 		size = append(size, "coalesce(octet_length("+quote(c)+"), 0)")
 	}
@@ -218,8 +217,8 @@ func (p *pruner) delete(ctx context.Context, table, key, where string, args ...a
 	}
 }
 
-// turn runs one batch, waits while a recording or a run is going on, and keeps batches
-// short enough for whoever else wants to write.
+// turn runs one batch. It waits while a recording or a run is active, and keeps batches short so
+// that other writes get their turn.
 func (p *pruner) turn(ctx context.Context, fn func(*Tx) error) error {
 	if err := p.s.untilIdle(ctx); err != nil {
 		return err
@@ -239,7 +238,7 @@ func (p *pruner) turn(ctx context.Context, fn func(*Tx) error) error {
 	return err
 }
 
-// cutValue is what stays of a large payload. It is JSON, as the column demands.
+// cutValue replaces a large payload. It is JSON because the column requires it.
 type cutValue struct {
 	Truncated bool   `json:"truncated"`
 	Bytes     int    `json:"bytes"`
@@ -305,7 +304,7 @@ func (p *pruner) cut(ctx context.Context, user uuid.UUID, h Retention, column st
 	}
 }
 
-// trash purges tombstones. With a hub, sync decides when all devices have seen them.
+// trash purges tombstones. With a hub, sync purges them once all devices have seen them.
 func (p *pruner) trash(ctx context.Context, user uuid.UUID) error {
 	if p.hub {
 		return nil
@@ -322,8 +321,8 @@ func (p *pruner) trash(ctx context.Context, user uuid.UUID) error {
 	return nil
 }
 
-// changeLog keeps only the newest entry a row while there is no hub to send the others to,
-// and bounds the log as a whole.
+// changeLog keeps only the newest entry per row if there is no hub to send the others to, and
+// limits the size of the log.
 func (p *pruner) changeLog(ctx context.Context) error {
 	if p.hub {
 		return nil
@@ -344,14 +343,14 @@ func (p *pruner) changeLog(ctx context.Context) error {
 	return p.delete(ctx, "change_log", "seq", `seq <= (SELECT seq FROM change_log ORDER BY seq DESC LIMIT 1 OFFSET ?)`, p.pol.ChangeLogMax/logRowBytes)
 }
 
-// supersededChanges lists the entries whose row has a newer one, in one pass over the log,
-// which has no index by row.
+// supersededChanges lists the entries whose row has a newer entry, in one pass over the log, which
+// has no index by row.
 func (p *pruner) supersededChanges(ctx context.Context) (old []int64, err error) {
 	type row struct {
 		table string
 		id    uuid.UUID
 	}
-	seen, names := map[row]bool{}, map[string]string{} // names: one copy of each table's name
+	seen, names := map[row]bool{}, map[string]string{} // names: one shared copy of each table name
 	err = p.s.db.Read(ctx, func(tx *Tx) error {
 		return eachRow(ctx, tx, `SELECT seq, tbl, row_id FROM change_log ORDER BY seq DESC`, func(scan func(...any) error) error {
 			var seq int64
@@ -378,7 +377,7 @@ func (p *pruner) supersededChanges(ctx context.Context) (old []int64, err error)
 
 const metaOrphans = "blob_orphans"
 
-// blobs removes files that no row has named for a day. Since when is remembered in meta.
+// blobs removes files that no row has referred to for a day. The meta table records since when.
 func (p *pruner) blobs(ctx context.Context) error {
 	var since map[string]int64
 	var used map[[32]byte]BlobColumn
@@ -397,7 +396,7 @@ func (p *pruner) blobs(ctx context.Context) error {
 			return ctx.Err()
 		}
 		first, ok := since[ref.String()]
-		first = max(first, put.Unix()) // put again meanwhile: a row may be about to name it
+		first = max(first, put.Unix()) // stored again meanwhile: a row may be about to refer to it
 		if !ok {
 			first = p.now.Unix()
 		}
@@ -421,7 +420,7 @@ func (p *pruner) blobs(ctx context.Context) error {
 	return p.s.db.setMeta(ctx, metaOrphans, string(b))
 }
 
-// shrink gives pages back to the disk and empties the WAL.
+// shrink returns free pages to the disk and empties the WAL.
 func (p *pruner) shrink(ctx context.Context) error {
 	if p.dry {
 		return nil
@@ -434,7 +433,7 @@ func (p *pruner) shrink(ctx context.Context) error {
 	return p.s.db.checkpoint(ctx)
 }
 
-// publishMany announces after the commit that rows of table changed.
+// publishMany publishes after the commit that rows of table changed.
 func publishMany(tx *Tx, table string) {
 	user := identity.UserID(tx.ctx)
 	if user == uuid.Nil {

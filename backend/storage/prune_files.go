@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// keepBackups chooses which automatic backups and snapshots stay: the newest of each of the
-// last days and weeks that have one, some from before migrations, as many of each as pol
-// says, none older than its age, and in all no more than its bytes; the newest of a kind
-// always stays. all is newest first.
+// keepBackups selects the automatic backups and snapshots to drop. It keeps the newest of each of
+// the last days and weeks that have one, and some from before migrations, as many of each as pol
+// says, if they are not older than its age and together not larger than its size limit. The newest
+// of each kind is always kept. all is sorted newest first.
 func keepBackups(all []BackupInfo, now time.Time, pol Policy) (drop []BackupInfo) {
 	days, weeks := map[string]bool{}, map[string]bool{}
 	var snapshots int
@@ -34,7 +34,7 @@ func keepBackups(all []BackupInfo, now time.Time, pol Policy) (drop []BackupInfo
 			snapshots++
 			keep = snapshots <= pol.KeepSnapshots
 		default:
-			continue // made by hand: never ours to delete
+			continue // created by the user: never deleted automatically
 		}
 		first := !newest[b.Kind]
 		newest[b.Kind] = true
@@ -68,7 +68,7 @@ func (p *pruner) backups(context.Context) error {
 	return nil
 }
 
-// replacedAge is how long the data that a restore replaced is kept.
+// replacedAge is how long the data replaced by a restore is kept.
 const replacedAge = 30 * 24 * time.Hour
 
 func (p *pruner) replaced(context.Context) error {

@@ -17,20 +17,20 @@ import (
 	"helix/backend/fault"
 )
 
-// reading is how a database is used that was opened on a full disk: there is no room even
-// for the index of the WAL, so nothing can be written and the readers open the file in a
-// way that needs no file beside it.
+// reading is the mode of a database that was opened on a full disk or in a read-only folder. There
+// may be no room even for the index of the WAL, so nothing can be written and the readers open the
+// file in a way that needs no side files.
 type reading struct {
 	conn driver.Connector
-	max  int // readers at once
+	max  int // maximum concurrent readers
 	why  *fault.Error
 }
 
-// ReadOnly reports whether nothing could be written at start, because the disk is full or the
-// folder read-only. Reads work; Service.Run opens the file for writing when that has changed.
+// ReadOnly reports whether the database is open for reading only, because the disk was full or the
+// folder read-only at start. Service.Run opens it for writing when that has changed.
 func (db *DB) ReadOnly() bool { return db.reading.Load() != nil }
 
-// ReadOnlyReason says why the database is only read; "" when it can be written.
+// ReadOnlyReason returns why the database is open for reading only; "" if it is not.
 func (db *DB) ReadOnlyReason() string {
 	if r := db.reading.Load(); r != nil {
 		return r.why.Message
@@ -38,12 +38,12 @@ func (db *DB) ReadOnlyReason() string {
 	return ""
 }
 
-// readOnlyFolder reports whether err means that the data folder cannot be written.
+// readOnlyFolder reports whether err means that the data folder is not writable.
 func readOnlyFolder(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || isReadOnlyFS(err)
 }
 
-// writableFolder tries to make a file in dir.
+// writableFolder returns an error if no file can be created in dir.
 func writableFolder(dir string) error {
 	probe := filepath.Join(dir, ".writable")
 	if err := os.WriteFile(probe, nil, 0o600); err != nil {
@@ -56,10 +56,11 @@ func readOnlyFault(dir string) *fault.Error {
 	return fault.Unavailablef("The data folder %s is read-only. Nothing was changed. Make it writable, or choose another with --data-dir.", dir)
 }
 
-// roomToWrite is what has to be free before a database that is only read is opened again.
+// roomToWrite is the free space, in bytes, that is needed to open a read-only database for writing
+// again.
 const roomToWrite = 16 << 20
 
-// noRoom reports whether err means that the disk is full, in whichever way it was noticed.
+// noRoom reports whether err means that the disk is full, in whatever way that was detected.
 func noRoom(err error) bool {
 	if err == nil {
 		return false
@@ -71,15 +72,15 @@ func noRoom(err error) bool {
 	return f != nil && f.Kind == fault.Limit
 }
 
-// startReading opens the file for reads after start failed with cause, which is returned
-// when even that is not possible: an older schema cannot be read, and a first start needs
-// room.
+// startReading opens the file for reading only, after start failed with cause. It returns cause if
+// even that is not possible: a database with an older schema cannot be read, and a first start
+// needs space.
 func (db *DB) startReading(ctx context.Context, cause error) error {
 	known, err := knownMigrations(ctx)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	if err := db.closeConns(ctx); err != nil { // of the start that failed
+	if err := db.closeConns(ctx); err != nil { // those of the failed start
 		return errors.Join(cause, err)
 	}
 	dsn, readers, err := db.readingDSN(ctx)
@@ -111,9 +112,10 @@ func (db *DB) startReading(ctx context.Context, cause error) error {
 	return nil
 }
 
-// readingDSN finds a way to read the file that needs no new file. A WAL that a crash left is
-// moved into the file first, whose pages are mostly there already. If that takes more room
-// than there is, one reader has the file to itself and keeps the index of the WAL in memory.
+// readingDSN returns a way to open the file that needs no new file. If a crash left a WAL, its
+// pages are moved into the file first, where most of them already have space. If that needs more
+// space than is free, a single reader opens the file exclusively and keeps the index of the WAL in
+// memory.
 func (db *DB) readingDSN(ctx context.Context) (dsn string, readers int, err error) {
 	if fileSize(db.path+"-wal") > 0 {
 		alone := aloneDSN(db.path)
@@ -136,12 +138,12 @@ func (db *DB) readingDSN(ctx context.Context) (dsn string, readers int, err erro
 	return strings.Replace(standaloneDSN(db.path), "busy_timeout(5000)", "busy_timeout(5000)&_pragma=cache_size(-8192)&_pragma=temp_store(MEMORY)", 1), readerCount(), nil
 }
 
-// aloneDSN opens path for one connection only, which then needs no shared memory.
+// aloneDSN opens path for a single connection, which then needs no shared memory.
 func aloneDSN(path string) string {
 	return dsn(path, []string{"locking_mode(EXCLUSIVE)", "busy_timeout(5000)", "temp_store(MEMORY)", "trusted_schema(OFF)", "cell_size_check(ON)"}, false)
 }
 
-// prepareReading is prepare without a write: what it would make is there, since the file was
+// prepareReading is prepare without writing: what prepare would create exists, since the file was
 // in use before.
 func (db *DB) prepareReading(ctx context.Context) error {
 	var w whoami
@@ -167,8 +169,8 @@ func (db *DB) prepareReading(ctx context.Context) error {
 	return nil
 }
 
-// attachReading is attach for a database that cannot be written: values can be opened, and
-// sealing counts no uses because nothing sealed can be stored.
+// attachReading is attach for a read-only database: values can be opened, and uses are not counted
+// because no sealed value can be stored.
 func (k *Keys) attachReading(ctx context.Context, db *DB) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -188,13 +190,13 @@ func (k *Keys) attachReading(ctx context.Context, db *DB) error {
 	return err
 }
 
-// writeAgain opens a database that is only read for writing, when there is room.
+// writeAgain reopens a read-only database for writing if that is possible now.
 func (s *Service) writeAgain(ctx context.Context, free int64) error {
 	if !s.db.ReadOnly() || free < roomToWrite {
 		return nil
 	}
 	if writableFolder(filepath.Dir(s.db.path)) != nil {
-		return nil // still full or read-only
+		return nil // still full, or still read-only
 	}
 	ctx, done, err := s.exclusive(ctx, "open")
 	if err != nil {
@@ -207,7 +209,7 @@ func (s *Service) writeAgain(ctx context.Context, free int64) error {
 
 var errReadOnly = errors.New("the file was opened for reading only")
 
-// connector is the way to open a connection now.
+// connector returns the connector to use now.
 func (c gated) connector() (driver.Connector, error) {
 	r := c.db.reading.Load()
 	switch {

@@ -12,11 +12,11 @@ import (
 	"helix/backend/fault"
 )
 
-// Recovery tells why the database answers nothing, or nil when all is well. In recovery
-// mode Read and Write are Unavailable; the storage service goes on working.
+// Recovery returns why the database is in recovery mode, or nil if it is not. In recovery mode Read
+// and Write are Unavailable; the storage service continues to work.
 func (db *DB) Recovery() *RecoveryState { return db.recovery.Load() }
 
-// codedError is dbError that also reacts to damage.
+// codedError is dbError, but also enters recovery mode if err means damage.
 func (db *DB) codedError(ctx context.Context, err error) error {
 	if corrupt(err) {
 		_ = db.enterRecovery(&RecoveryState{Reason: "corrupt", Problems: []string{err.Error()}})
@@ -24,8 +24,8 @@ func (db *DB) codedError(ctx context.Context, err error) error {
 	return dbError(ctx, err)
 }
 
-// enterRecovery stops all transactions, once, and keeps copies of damaged files. It always
-// answers nil, for a start that goes on in recovery mode.
+// enterRecovery stops all transactions, once, and keeps copies of damaged files. It always returns
+// nil, so that a start continues in recovery mode.
 func (db *DB) enterRecovery(st *RecoveryState) error {
 	st.Since = time.Now().UTC()
 	if st.Problems == nil {
@@ -60,8 +60,8 @@ func (db *DB) enterRecovery(st *RecoveryState) error {
 	return nil
 }
 
-// keepDamaged copies database, WAL and WAL index into corrupt-<time>/ before anything else
-// can touch them. Running reads may end meanwhile; the writer has to.
+// keepDamaged copies database, WAL and WAL index to corrupt-<time>/ before anything can change
+// them. It waits for the running write, but not for reads.
 func (db *DB) keepDamaged() (dir string, err error) {
 	if _, ok := <-db.turn; !ok {
 		return "", nil // closed
@@ -86,17 +86,18 @@ func (db *DB) keepDamaged() (dir string, err error) {
 	return dir, nil
 }
 
-// holdFile is written by a rollback. It keeps the version that was rolled back from from
-// migrating again at its next start.
+// holdFile is written by a rollback. It prevents the version that was rolled back from migrating
+// again at its next start.
 const holdFile = "migration.hold"
 
 type hold struct {
-	Schema     int64     `json:"schema"`     // the schema that is not wanted
-	AppVersion string    `json:"appVersion"` // that brought it
+	Schema     int64     `json:"schema"`     // the schema not to migrate to
+	AppVersion string    `json:"appVersion"` // the version that brought it
 	At         time.Time `json:"at"`
 }
 
-// heldBack enters the held state when a rollback forbids the migration to our schema.
+// heldBack reports whether a rollback forbids the migration to our schema, and if so enters the
+// held state.
 func (db *DB) heldBack(st fileState, known []migration) (bool, error) {
 	path := filepath.Join(filepath.Dir(db.path), holdFile)
 	if !exists(path) {
@@ -107,10 +108,10 @@ func (db *DB) heldBack(st fileState, known []migration) (bool, error) {
 	}
 	var h hold
 	if err := readJSONFile(path, &h); err != nil {
-		h.Schema = known[len(known)-1].version // unreadable: take it as meant for us
+		h.Schema = known[len(known)-1].version // unreadable: assume that it means this version
 	}
 	if h.Schema < known[len(known)-1].version {
-		return false, nil // a later version than the one that was rolled back from
+		return false, nil // a later version than the one rolled back
 	}
 	return true, db.enterRecovery(&RecoveryState{Reason: "held",
 		Message:  fmt.Sprintf("The data was rolled back to schema %d. Start the older Helix, or migrate again to continue with this one.", st.version),

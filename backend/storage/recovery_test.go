@@ -19,7 +19,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// damage overwrites n pages of the file with noise and returns their numbers, from 1.
+// damage overwrites n pages of the file with noise and returns their numbers, starting at 1.
 func damage(t *testing.T, path string, n int, seed uint64, first int64) []int64 {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -74,7 +74,7 @@ func TestDamagedHeaderStartsRecovery(t *testing.T) {
 	if c, err := s.Check(t.Context(), CheckParams{}); err != nil || c.OK || len(c.Problems) == 0 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	// With the header gone nothing can be read, and salvage says so instead of inventing.
+	// Without the header nothing can be read, and salvage reports that instead of inventing rows.
 	if _, err := s.Salvage(t.Context(), SalvageParams{AcceptLoss: true}); err == nil && db.Recovery() != nil {
 		t.Fatal("neither an error nor an end of recovery")
 	}
@@ -92,7 +92,7 @@ func TestDamageFoundWhileRunning(t *testing.T) {
 	want := rows(t, h.db, toolTables...)
 	shut(t, h.db)
 	path := h.db.path
-	// Noise in data pages, behind the schema; the start is clean, so nobody looks yet.
+	// Noise in data pages, after the schema; the stop was clean, so no check runs yet.
 	damage(t, path, 40, 1, 20)
 	before := read(t, path)
 	h = openHome(t, h.dir, h.root)
@@ -114,7 +114,7 @@ func TestDamageFoundWhileRunning(t *testing.T) {
 	if diff := differingPages(kept, before); diff > 2 { // the clean mark was cleared at the start
 		t.Errorf("%d pages of the kept file differ", diff)
 	}
-	// Way out: the backup.
+	// The way out is the backup.
 	r, err := h.s.Restore(h.ctx, RestoreParams{Path: b.Path})
 	if err != nil || h.db.Recovery() != nil {
 		t.Fatalf("%+v, %v", r, err)
@@ -132,8 +132,8 @@ func differingPages(a, b []byte) (n int) {
 	return n + max(len(a), len(b))/4096 - min(len(a), len(b))/4096
 }
 
-// Salvage keeps every row that a plain scan of the damaged file can reach, and the file
-// stays as it was.
+// Salvage keeps every row that a plain scan of the damaged file can reach, and does not change the
+// file.
 func TestSalvageKeepsReadableRows(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestSalvageKeepsReadableRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.db.rescue.Wait()
-			if h.db.Recovery() == nil { // the noise hit free pages only
+			if h.db.Recovery() == nil { // the noise hit only free pages
 				sameRows(t, rows(t, h.db, tables...), all)
 				return
 			}
@@ -212,12 +212,12 @@ func onlyOrphans(problems []string) bool {
 	return !slices.ContainsFunc(problems, func(p string) bool { return !strings.Contains(p, "refer to missing rows") })
 }
 
-// damagedPragmas open a damaged file. writable_schema lets SQLite go on with the part of the
-// schema that it can read; query_only keeps it from writing. None of these needs the schema.
+// damagedPragmas are for opening a damaged file. writable_schema lets SQLite continue with the
+// readable part of the schema; query_only prevents it from writing. None of these needs the schema.
 var damagedPragmas = []string{"writable_schema(ON)", "query_only(ON)", "trusted_schema(OFF)", "cell_size_check(ON)"}
 
-// loadSchema makes SQLite read the schema. The statement that first meets a damaged page of
-// it fails, and the next ones see what came before.
+// loadSchema makes SQLite read the schema. The first statement that reaches a damaged page of it
+// fails; the next ones see what came before.
 func loadSchema(ctx context.Context, db *sql.DB) {
 	var n int
 	_ = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master`).Scan(&n)
@@ -261,7 +261,7 @@ func plainScan(t *testing.T, path string, tables []string) map[string]int {
 	return out
 }
 
-func TestWaysIntoAndOutOfTheHeldState(t *testing.T) {
+func TestHeldStateTransitions(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	_, err := h.s.Salvage(h.ctx, SalvageParams{AcceptLoss: true})
@@ -282,7 +282,7 @@ func TestFailedSwapKeepsPreviousData(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameRows(t, rows(t, h.db, toolTables...), before)
-	// A read that does not end keeps the swap from happening, and only that.
+	// A read that does not end prevents the swap, and nothing else.
 	in, out, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		done <- h.db.Read(context.Background(), func(*Tx) error { close(in); <-out; return nil })

@@ -9,13 +9,13 @@ import (
 	"helix/backend/fault"
 )
 
-// localSpace is the name space of the local user on every device.
+// localSpace is the namespace of the local user on every device.
 var localSpace = uuid.UUID{0x5f, 0x9f, 0x6b, 0xb4, 0x6d, 0x0e, 0x4e, 0x57, 0x9c, 0x5d, 0x0d, 0x2f, 0x8a, 0x1b, 0x7c, 0x63}
 
-// IDSpace is the name space for ids of user's rows that are made from a natural key. Before a
-// device is enrolled its local user has an id of its own, so for that user the name space does
-// not depend on it: two devices make the same row before and after Rekey. Other users of this
-// file keep rows of the same key apart by their own ids.
+// IDSpace returns the namespace for ids of user's rows that are derived from a natural key. Before
+// a device is enrolled, its local user has an id of its own, so that user's namespace does not
+// depend on the user id: two devices derive the same id before and after Rekey. The ids of other
+// users in this file serve as their namespaces, which keeps rows with the same key apart.
 func (db *DB) IDSpace(user uuid.UUID) uuid.UUID {
 	if user == db.LocalUser().ID {
 		return localSpace
@@ -23,18 +23,18 @@ func (db *DB) IDSpace(user uuid.UUID) uuid.UUID {
 	return user
 }
 
-// signedTables hold the user's id in what a hash covers. Their rows keep the id that the user
-// had; UserIDs finds them.
+// signedTables are the tables in which a hash covers the user id. Their rows keep the id that the
+// user had; UserIDs finds them.
 var signedTables = []string{"audit_log"}
 
-// Rekey gives everything that belongs to user from to user to, as enrolling at a hub needs: each
-// user_id of each table that the schema has now. Rows under a hash keep the former id. from stays
-// known as a former id of to, and the local user becomes to when it was from. Nobody else may
-// have rows under the id to (Conflict); an unknown from is NotFound.
+// Rekey transfers everything that belongs to user from to user to, as enrolling at a hub requires:
+// it updates every user_id column in the current schema. Rows covered by a hash keep the former id.
+// from is recorded as a former id of to, and if from was the local user, to becomes the local user.
+// If another user already has rows under the id to, it is a Conflict; an unknown from is NotFound.
 //
-// After the commit Replaced is published, so that the domains let go of what they remember by
-// user. Calls and connections that still carry the former id find nothing and have to begin
-// again. audit.Rekey puts it on record too; use that.
+// After the commit Replaced is published, so that the domains drop what they cached by user. Calls
+// and connections that still use the former id find nothing and must start again. Use audit.Rekey,
+// which also writes an audit entry.
 func (tx *Tx) Rekey(from, to uuid.UUID) error {
 	if from == to || to == uuid.Nil {
 		return fault.Invalidf("The new id of a user must be another one.")
@@ -60,7 +60,8 @@ func (tx *Tx) Rekey(from, to uuid.UUID) error {
 			return fault.Conflictf("The user already has data on this device.")
 		}
 	}
-	// First the users: what is final may only go to the user that its own has become.
+	// Users first: triggers let the owner of an immutable row change only to the hub_user_id of
+	// that owner.
 	for _, q := range []string{
 		`INSERT INTO users (id, display_name, created_at) SELECT ?2, display_name, created_at FROM users WHERE id = ?1
 			ON CONFLICT (id) DO UPDATE SET display_name = excluded.display_name, hub_user_id = NULL`,
@@ -86,7 +87,8 @@ func (tx *Tx) Rekey(from, to uuid.UUID) error {
 	return nil
 }
 
-// UserIDs are the ids under which rows of a user may be: the present one, then the former ones.
+// UserIDs returns the ids under which rows of a user may be stored: the current id, then the former
+// ones.
 func (tx *Tx) UserIDs(user uuid.UUID) ([]uuid.UUID, error) {
 	former, err := Collect(tx.Select(`SELECT id FROM users WHERE hub_user_id = ? ORDER BY created_at, id`, user), RowTo[uuid.UUID])
 	return append([]uuid.UUID{user}, former...), err

@@ -11,7 +11,7 @@ import (
 	"helix/backend/fault"
 )
 
-// Every table of the schema that has a user_id is rekeyed, whatever tables there will be.
+// Every table in the schema with a user_id is rekeyed, even ones added in the future.
 func TestRekeyReachesEveryTable(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -51,7 +51,7 @@ func TestRekeyReachesEveryTable(t *testing.T) {
 	if got := ids(to); !slices.Equal(got, []uuid.UUID{to, from}) {
 		t.Errorf("ids %v", got)
 	}
-	// What is final goes nowhere else.
+	// Immutable rows cannot be moved elsewhere.
 	for _, table := range []string{"composite_skill_executions", "composite_skill_versions", "skill_executions", "audit_log"} {
 		for _, user := range []uuid.UUID{other, from} {
 			err := db.Write(t.Context(), func(tx *Tx) error { _, err := tx.Exec(`UPDATE `+table+` SET user_id = ?`, user); return err })
@@ -64,7 +64,7 @@ func TestRekeyReachesEveryTable(t *testing.T) {
 		t.Errorf("name space %s", space)
 	}
 	must(t, db.Write(t.Context(), func(tx *Tx) error { return tx.Rekey(to, other) }))
-	must(t, db.Write(t.Context(), func(tx *Tx) error { return tx.Rekey(other, from) })) // back to an id that it had
+	must(t, db.Write(t.Context(), func(tx *Tx) error { return tx.Rekey(other, from) })) // back to a former id
 	if got := ids(from); len(got) != 3 || got[0] != from || len(ids(to)) != 1 || count("memories", from) != before["memories"] {
 		t.Errorf("after going back: %v", got)
 	}
@@ -102,8 +102,8 @@ func TestRekeyRefuses(t *testing.T) {
 	}
 }
 
-// fillTables puts a row of user into each table that has a user_id and lists them. Their values
-// mean nothing: no check or reference holds for them.
+// fillTables inserts a row of user into each table with a user_id and returns the tables. The
+// values are arbitrary, with no regard to checks and references.
 func fillTables(t *testing.T, db *DB, user uuid.UUID) (tables []string) {
 	t.Helper()
 	pragma := func(q string) {

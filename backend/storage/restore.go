@@ -14,7 +14,7 @@ import (
 	"helix/backend/identity"
 )
 
-// VerifyBackup reads a backup from end to end and checks everything a restore would.
+// VerifyBackup reads a whole backup and runs every check that a restore would.
 func (s *Service) VerifyBackup(ctx context.Context, p VerifyBackupParams) (_ VerifyBackupResult, err error) {
 	r := VerifyBackupResult{Problems: []string{}}
 	ctx, done, err := s.exclusive(ctx, "verify")
@@ -37,7 +37,7 @@ func (s *Service) VerifyBackup(ctx context.Context, p VerifyBackupParams) (_ Ver
 	return r, nil
 }
 
-// resolve lets a bare name stand for a file of the backups folder.
+// resolve returns the path of a backup; a bare name means a file in the backups folder.
 func (s *Service) resolve(path string) string {
 	if path != "" && filepath.Base(path) == path {
 		return filepath.Join(s.o.BackupDir, path)
@@ -45,19 +45,19 @@ func (s *Service) resolve(path string) string {
 	return path
 }
 
-// staged is a backup unpacked and checked beside the data, on the same disk.
+// staged is a backup that was unpacked and checked, on the same disk as the data.
 type staged struct {
 	dir      string
 	manifest Manifest
-	schema   int64 // of the database as it was saved
+	schema   int64 // of the saved database
 }
 
 func (st *staged) db() string { return filepath.Join(st.dir, nameDB) }
 
 func (st *staged) drop() { _ = os.RemoveAll(st.dir) }
 
-// stage unpacks the backup at path and checks hashes, pages and schema. The present data is
-// not touched. Every kind of bad file is Invalid.
+// stage unpacks the backup at path and checks hashes, pages and schema. The current data is not
+// touched. A file that is not a valid backup is Invalid.
 func (s *Service) stage(ctx context.Context, path, op string) (_ *staged, err error) {
 	rep := s.progress(ctx, op)
 	z, err := openBackup(path)
@@ -102,7 +102,7 @@ func (s *Service) stage(ctx context.Context, path, op string) (_ *staged, err er
 	return st, nil
 }
 
-// checkStaged is Invalid for a damaged database and Conflict for a later schema.
+// checkStaged returns Invalid for a damaged database and Conflict for a later schema.
 func (s *Service) checkStaged(ctx context.Context, path string) (schema int64, err error) {
 	if problem, err := headerProblem(path); err != nil || problem != "" {
 		return 0, badBackup(nameDB, "The database in the backup is damaged.").WithCause(errors.Join(err, errors.New(problem)))
@@ -129,7 +129,7 @@ func (s *Service) checkStaged(ctx context.Context, path string) (schema int64, e
 	return st.version, err
 }
 
-// Restore puts a backup in the place of the present data, which is kept in a folder
+// Restore replaces the current data with a backup and keeps the current data in a folder
 // replaced-<time>. All sessions end.
 func (s *Service) Restore(ctx context.Context, p RestoreParams) (_ RestoreResult, err error) {
 	var r RestoreResult
@@ -177,7 +177,7 @@ func (s *Service) Restore(ctx context.Context, p RestoreParams) (_ RestoreResult
 		if err := commitJournal(dataDir, j); err != nil {
 			return err
 		}
-		ferr = s.restoreFiles(st) // the data is in place; a file that could not be written is reported, and kept in the backup
+		ferr = s.restoreFiles(st) // a file that could not be written is reported; the backup still has it
 		return nil
 	}); err != nil {
 		return r, err
@@ -186,13 +186,13 @@ func (s *Service) Restore(ctx context.Context, p RestoreParams) (_ RestoreResult
 	return r, errors.Join(ferr, s.note(s.afterSwap(ctx), "data.restore", map[string]any{"createdAt": st.manifest.CreatedAt, "replaced": filepath.Base(replaced)}))
 }
 
-// movesFor lists the renames that put next in the place of the database at path and keep
-// that as kept.
+// movesFor returns the renames that keep the database at path as kept and then replace it with
+// next.
 func movesFor(dataDir, path, next, kept string) []move {
 	rel := func(p string) string {
 		r, err := filepath.Rel(dataDir, p)
 		if err != nil {
-			return p // finishJournal refuses it
+			return p // finishJournal rejects it
 		}
 		return r
 	}
@@ -202,9 +202,8 @@ func movesFor(dataDir, path, next, kept string) []move {
 	}
 }
 
-// afterSwap tells everybody that the data is another one now. It returns the context for
-// what is still to be written: whoever asked may not be a user of the data that came, and
-// in recovery mode nobody was.
+// afterSwap ends sessions and announces the new data. It returns the context for the remaining
+// writes: the caller's user may not exist in the new data, and in recovery mode there was none.
 func (s *Service) afterSwap(ctx context.Context) context.Context {
 	s.o.EndSessions()
 	if s.db.Recovery() == nil {
@@ -228,9 +227,9 @@ func (s *Service) afterSwap(ctx context.Context) context.Context {
 	return ctx
 }
 
-// rewrapKeys makes the sealed values of a staged database readable here: its data keys are
-// wrapped again by this installation's root key. Without the passphrase they stay as they
-// are, and open only if the backup was made on this machine.
+// rewrapKeys makes the sealed values of a staged database readable on this device by wrapping its
+// data keys with this installation's root key. Without the passphrase they are left unchanged, and
+// can be opened only if the backup was made on this machine.
 func (s *Service) rewrapKeys(ctx context.Context, st *staged, passphrase string) (err error) {
 	if !st.manifest.has(nameKey) || passphrase == "" {
 		return nil
@@ -287,8 +286,8 @@ func (s *Service) rewrapKeys(ctx context.Context, st *staged, passphrase string)
 	return nil
 }
 
-// ourRoot is the root key of this installation. In recovery mode the ring may be empty; the
-// keyring still has it.
+// ourRoot returns the root key of this installation. In recovery mode the ring may be empty, but
+// the keyring still has the key.
 func (s *Service) ourRoot(ctx context.Context) ([]byte, error) {
 	if ring := s.db.keys.ring.Load(); ring != nil {
 		return ring.root, nil
@@ -303,8 +302,8 @@ func (s *Service) ourRoot(ctx context.Context) ([]byte, error) {
 	return root, err
 }
 
-// modernize migrates a staged database to the program's schema. The backup it came from is
-// the copy from before.
+// modernize migrates a staged database to the program's schema. It makes no snapshot, because the
+// backup is one.
 func (s *Service) modernize(ctx context.Context, path string) error {
 	known, err := knownMigrations(ctx)
 	if err != nil {
@@ -329,8 +328,8 @@ func (s *Service) modernize(ctx context.Context, path string) error {
 	return verifyMigrated(ctx, path, before, true)
 }
 
-// detach clears what would make the restored data look like a clone of this device to the
-// hub, and makes the file durable.
+// detach clears what would make the restored data look to the hub like a clone of this device, and
+// syncs the file.
 func detach(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite", workDSN(path))
 	if err != nil {
@@ -350,8 +349,8 @@ func detach(ctx context.Context, path string) (err error) {
 	return errors.Join(syncFile(path), syncDir(filepath.Dir(path)))
 }
 
-// endRuns ends the runs of skills that were going on when the restored data was saved: they
-// went on after that, so continuing them from there would do their effects a second time.
+// endRuns ends the skill runs that were active when the restored data was saved. They continued
+// after that, so resuming them would repeat their effects.
 func endRuns(ctx context.Context, db *sql.DB) error {
 	var n int
 	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'composite_skill_executions'`).Scan(&n); err != nil || n == 0 {
@@ -364,8 +363,8 @@ func endRuns(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// compareRows counts the rows of the caller-visible tables in the staged file, and the
-// present rows that it lacks or has in an older version.
+// compareRows counts the rows of the tables that callers can see in the staged file, and the
+// current rows that are missing or older in it.
 func (s *Service) compareRows(ctx context.Context, staged string) (rows, newer map[string]int64, err error) {
 	rows, newer = map[string]int64{}, map[string]int64{}
 	db, err := sql.Open("sqlite", standaloneDSN(staged))
@@ -386,7 +385,7 @@ func (s *Service) compareRows(ctx context.Context, staged string) (rows, newer m
 		rows[t.name] = n
 	}
 	if s.db.Recovery() != nil {
-		return rows, newer, nil // the present data cannot be read
+		return rows, newer, nil // the current data cannot be read
 	}
 	if _, err := db.ExecContext(ctx, `ATTACH ? AS present`, roDSN(s.db.path)); err != nil {
 		return nil, nil, err
@@ -403,7 +402,7 @@ func (s *Service) compareRows(ctx context.Context, staged string) (rows, newer m
 	return rows, newer, nil
 }
 
-// newerRows counts rows of present.t that main.t lacks or has with another updated_at.
+// newerRows counts rows of present.t that are missing in main.t or have another updated_at there.
 func newerRows(ctx context.Context, db *sql.DB, t string) (n int64, ok bool, err error) {
 	cols, err := columnNames(ctx, db, "main", t)
 	if err != nil {
@@ -430,7 +429,7 @@ func columnNames(ctx context.Context, q querier, schema, table string) (out []st
 	return out, err
 }
 
-// keepFiles copies settings and the user's own files, which a restore overwrites.
+// keepFiles copies the settings and the user's own files, which a restore overwrites.
 func (s *Service) keepFiles(replaced string) error {
 	if s.o.ConfigFile != "" && exists(s.o.ConfigFile) {
 		if err := copyFile(filepath.Join(replaced, nameConfig), s.o.ConfigFile); err != nil {
@@ -445,7 +444,8 @@ func (s *Service) keepFiles(replaced string) error {
 	return nil
 }
 
-// restoreFiles puts settings and the user's own files back, each by temp file and rename.
+// restoreFiles restores the settings and the user's own files, each through a temporary file and a
+// rename.
 func (s *Service) restoreFiles(st *staged) error {
 	var all error
 	for _, f := range st.manifest.Files {

@@ -13,8 +13,8 @@ import (
 	"helix/backend/fault"
 )
 
-// Rollback goes back to the snapshot made before a migration and holds further migrations
-// until Migrate is called. All sessions end.
+// Rollback restores the snapshot made before a migration, and blocks further migrations until
+// Migrate is called. All sessions end.
 func (s *Service) Rollback(ctx context.Context, p RollbackParams) (_ RestoreResult, err error) {
 	var r RestoreResult
 	ctx, done, err := s.exclusive(ctx, "rollback")
@@ -82,7 +82,7 @@ func (s *Service) Rollback(ctx context.Context, p RollbackParams) (_ RestoreResu
 	return r, nil
 }
 
-// findSnapshot is the named pre-migration snapshot, or the newest.
+// findSnapshot returns the named pre-migration snapshot, or the newest one.
 func (s *Service) findSnapshot(name string) (string, error) {
 	if name != "" {
 		p := s.resolve(name)
@@ -103,8 +103,8 @@ func (s *Service) findSnapshot(name string) (string, error) {
 	return "", fault.NotFoundf("No pre-migration snapshot found.")
 }
 
-// Migrate ends the hold that Rollback left and brings the data to this version's schema.
-// All sessions end when something changed.
+// Migrate removes the hold that Rollback left and migrates the data to this version's schema. All
+// sessions end if anything changed.
 func (s *Service) Migrate(ctx context.Context, _ struct{}) (_ MigrateResult, err error) {
 	var r MigrateResult
 	ctx, done, err := s.exclusive(ctx, "migrate")

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// columnKind says how a value looks on the wire.
+// columnKind is how a value is represented on the wire.
 type columnKind int
 
 const (
@@ -34,8 +34,8 @@ type column struct {
 	sealed     bool
 }
 
-// notExported are columns that an export leaves out: whose rows they are follows from who
-// imports, and version vectors belong to this device.
+// notExported are columns that an export omits: the owner of imported rows is whoever imports them,
+// and version vectors belong to this device.
 var notExported = []string{"user_id", "sync_meta"}
 
 var (
@@ -44,7 +44,7 @@ var (
 	reIDCheck   = regexp.MustCompile(`(?i)length\s*\(\s*"?(\w+)"?\s*\)\s*=\s*16`)
 )
 
-// rowColumns describes the columns of a table from its definition; the first is the key.
+// rowColumns returns the columns of a table from its definition; the first is the key.
 func rowColumns(ctx context.Context, q querier, table string) (out []column, err error) {
 	var def string
 	if err := eachRow(ctx, q, `SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?`, func(scan func(...any) error) error { return scan(&def) }, table); err != nil {
@@ -88,7 +88,7 @@ func rowColumns(ctx context.Context, q querier, table string) (out []column, err
 
 const wireTime = "2006-01-02T15:04:05.000000Z"
 
-// wire is the value of a column as JSON shows it.
+// wire returns the value of a column as it appears in JSON.
 func (t exportTable) wire(c column, v any) any {
 	switch x := v.(type) {
 	case []byte:
@@ -111,8 +111,8 @@ func (t exportTable) wire(c column, v any) any {
 	return v
 }
 
-// embedJSON shows an object or array as such when nothing of its text would be lost, else
-// the text as a string.
+// embedJSON returns an object or array as raw JSON if that loses nothing of its text, else the text
+// as a string.
 func embedJSON(text string) any {
 	if text == "" || (text[0] != '{' && text[0] != '[') {
 		return text
@@ -124,7 +124,7 @@ func embedJSON(text string) any {
 	return json.RawMessage(text)
 }
 
-// encodeRow is one line of an export, in the order of the columns.
+// encodeRow returns one line of an export, with the fields in the order of the columns.
 func encodeRow(keys *Keys, t exportTable, vals []any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -150,7 +150,7 @@ func encodeRow(keys *Keys, t exportTable, vals []any) ([]byte, error) {
 		if err := enc.Encode(v); err != nil {
 			return nil, err
 		}
-		b.Truncate(b.Len() - 1) // the encoder ends with a line break
+		b.Truncate(b.Len() - 1) // the encoder appends a line break
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
@@ -166,7 +166,7 @@ func rowID(vals []any) (id uuid.UUID) {
 	return id
 }
 
-// decodeRow is the inverse of encodeRow. Absent fields are NULL; unknown ones are refused,
+// decodeRow is the inverse of encodeRow. Missing fields are NULL; unknown fields are rejected,
 // since dropping them would lose data.
 func decodeRow(keys *Keys, t exportTable, line []byte) ([]any, error) {
 	d := json.NewDecoder(bytes.NewReader(line))

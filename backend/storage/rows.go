@@ -10,23 +10,23 @@ import (
 	"helix/backend/fault"
 )
 
-// Row is the current row of a result: *sql.Row and *sql.Rows have it.
+// Row is the current row of a result; *sql.Row and *sql.Rows implement it.
 type Row interface {
 	Scan(dest ...any) error
 }
 
-// Selection is a query that has not run yet. Each and Collect run it.
+// Selection is a query that has not been run yet. Each and Collect run it.
 type Selection struct {
 	tx    *Tx
 	query string
 	args  []any
 }
 
-// Select prepares a query for Each or Collect. A statement that is no SELECT but returns
-// rows, such as INSERT … RETURNING, is possible too.
+// Select prepares a query for Each or Collect. Other statements that return rows, such as INSERT …
+// RETURNING, are possible too.
 func (tx *Tx) Select(query string, args ...any) Selection { return Selection{tx, query, args} }
 
-// Each runs the query and calls fn for each row until fn returns an error, which it returns.
+// Each runs the query and calls fn for each row. It stops at the first error of fn and returns it.
 func (s Selection) Each(fn func(Row) error) error {
 	rows, err := s.tx.Query(s.query, s.args...)
 	if err != nil {
@@ -41,8 +41,8 @@ func (s Selection) Each(fn func(Row) error) error {
 	return wrapSQL(rows.Err(), s.query)
 }
 
-// Collect runs the query and returns its rows, each read by scan: an empty slice, never
-// nil, when there are none.
+// Collect runs the query and returns its rows, each read by scan. Without rows it returns an empty
+// slice, never nil.
 func Collect[T any](s Selection, scan func(Row) (T, error)) ([]T, error) {
 	out := []T{}
 	err := s.Each(func(r Row) error {
@@ -56,14 +56,15 @@ func Collect[T any](s Selection, scan func(Row) (T, error)) ([]T, error) {
 	return out, nil
 }
 
-// RowTo reads a row of one column, as in Collect(tx.Select("SELECT id …"), RowTo[uuid.UUID]).
+// RowTo reads a row with one column. Use it as in Collect(tx.Select("SELECT id …"),
+// RowTo[uuid.UUID]).
 func RowTo[T any](r Row) (v T, err error) {
 	err = r.Scan(&v)
 	return v, err
 }
 
 // CheckPage checks that limit is 1 to most and offset not negative, and sets a limit of 0 to
-// def. A list without an offset passes nil.
+// def. Pass nil as the offset of a list without one.
 func CheckPage(limit, offset *int, def, most int) error {
 	if *limit == 0 {
 		*limit = def
@@ -86,13 +87,13 @@ type Cursor struct {
 	ID   uuid.UUID `json:"i"`
 }
 
-// String returns the cursor as opaque text for a client.
+// String returns the cursor as opaque text for clients.
 func (c Cursor) String() string {
 	b, _ := json.Marshal(c) // numbers and strings only
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ReadCursor reads the text of a cursor of a list in the order of column sort; nil for "".
+// ReadCursor parses the cursor of a list that is ordered by column sort; it returns nil for "".
 func ReadCursor(text, sort string) (*Cursor, error) {
 	if text == "" {
 		return nil, nil
@@ -122,7 +123,7 @@ func ReadCursor(text, sort string) (*Cursor, error) {
 	return &c, nil
 }
 
-// Like returns a LIKE pattern, with ESCAPE '\', that matches s anywhere.
+// Like returns a LIKE pattern that matches s anywhere. Use it with ESCAPE '\'.
 func Like(s string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) + "%"
 }

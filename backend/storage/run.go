@@ -15,18 +15,18 @@ import (
 	"helix/backend/pause"
 )
 
-// Times of the background work.
+// Intervals and limits of the background work.
 const (
 	watchEvery = 30 * time.Second
 	longRead   = 30 * time.Second
 	walLimit   = 64 << 20
 	pruneEvery = time.Hour
-	// pruneAtLatest is how long pruning is put off while somebody is always at work.
+	// pruneAtLatest is how long pruning is postponed while the user is always active.
 	pruneAtLatest = 24 * time.Hour
 	maxIdleWait   = 60 // seconds that one batch waits for an idle moment
 	backupEvery   = 24 * time.Hour
 	checkEvery    = 7 * 24 * time.Hour
-	retryAfter    = time.Hour // after an automatic backup or check that failed
+	retryAfter    = time.Hour // after a failed automatic backup or check
 	quietTime     = time.Minute
 )
 
@@ -47,7 +47,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// schedule says when work is due at the earliest.
+// schedule holds the earliest times at which work is due.
 type schedule struct{ prune, backup, check time.Time }
 
 // watch is one round of the background work.
@@ -83,7 +83,7 @@ func (s *Service) watch(ctx context.Context, next *schedule) {
 			return err
 		})
 	}
-	if now.After(next.prune) && !s.o.Pause.By(pause.Person) { // when space is low, pruning makes some
+	if now.After(next.prune) && !s.o.Pause.By(pause.Person) { // when space is low, pruning frees some
 		next.prune = now.Add(pruneEvery)
 		s.background(ctx, "prune", func(ctx context.Context) error {
 			_, err := s.pruneUsers(ctx)
@@ -92,7 +92,7 @@ func (s *Service) watch(ctx context.Context, next *schedule) {
 	}
 }
 
-// PruneAll applies the retention settings to every user's rows, as Run does each hour.
+// PruneAll applies the retention settings to the rows of every user, as Run does every hour.
 func (s *Service) PruneAll(ctx context.Context) (PruneResult, error) {
 	ctx, done, err := s.exclusive(ctx, "prune")
 	if err != nil {
@@ -115,11 +115,11 @@ func (s *Service) pruneUsers(ctx context.Context) (PruneResult, error) {
 	return s.prune(ctx, users, false)
 }
 
-// background runs one piece of work unless somebody's own long operation is going on.
+// background runs one piece of work, unless a long operation that a user started is running.
 func (s *Service) background(ctx context.Context, what string, fn func(context.Context) error) {
-	// Set before the token is taken, so that a call which finds it taken waits.
+	// Set before the token is taken, so that a call that finds it taken waits.
 	s.chores.Store(true)
-	defer s.chores.Store(false) // once the token is back
+	defer s.chores.Store(false) // after the token is back
 	select {
 	case <-s.one:
 	default:
@@ -137,7 +137,7 @@ func (s *Service) logged(what string, err error) {
 	}
 }
 
-// overdue reports whether the time kept under key is longer ago than every.
+// overdue reports whether the time stored under key is at least every before now.
 func (s *Service) overdue(ctx context.Context, key string, every time.Duration, now time.Time) bool {
 	var at time.Time
 	err := s.db.Read(ctx, func(tx *Tx) (err error) {
@@ -147,8 +147,8 @@ func (s *Service) overdue(ctx context.Context, key string, every time.Duration, 
 	return err == nil && now.Sub(at) >= every
 }
 
-// untilIdle waits while a recording or a run is going on, but not for ever: somebody may
-// always be at work.
+// untilIdle waits while a recording or a run is active, but at most maxIdleWait seconds, because
+// the user may always be active.
 func (s *Service) untilIdle(ctx context.Context) error {
 	for range maxIdleWait {
 		if !s.o.Busy() {
@@ -163,13 +163,13 @@ func (s *Service) untilIdle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// quiet reports whether nothing was written for d.
+// quiet reports whether nothing has been written for d.
 func (db *DB) quiet(now time.Time, d time.Duration) bool {
 	return len(db.turn) == 1 && now.UnixMicro()-db.lastAt.Load() >= d.Microseconds()
 }
 
-// checkpoint moves the WAL into the file and cuts it to nothing. Reads that still need it
-// keep it; then it is tried again later.
+// checkpoint moves the WAL into the file and truncates it. If reads still need it, it is kept, and
+// a later call tries again.
 func (db *DB) checkpoint(ctx context.Context) error {
 	select {
 	case _, ok := <-db.turn:
@@ -200,11 +200,11 @@ func (db *DB) checkpoint(ctx context.Context) error {
 	return dbError(ctx, errors.Join(err, err2))
 }
 
-// LowSpace reports that the disk is nearly full: background work and imports pause until there is
-// room.
+// LowSpace reports whether the disk is nearly full: background work and imports pause until there
+// is space.
 func (s *Service) LowSpace() bool { return s.o.Pause.By(pause.LowSpace) || s.db.ReadOnly() }
 
-// lowRoom applies the bounds: less than the setting, or less than 5 % of the disk.
+// lowRoom reports whether the free space is less than limit or less than 5 % of the disk.
 func lowRoom(r space, limit int64) bool { return r.Free < limit || r.Free*20 < r.Total }
 
 func (s *Service) watchSpace(ctx context.Context, next *schedule) {
@@ -215,7 +215,7 @@ func (s *Service) watchSpace(ctx context.Context, next *schedule) {
 	}
 	limit := s.o.Policy().LowSpace
 	low := lowRoom(room, limit)
-	if !low && s.o.Pause.By(pause.LowSpace) { // ends only with some room to spare, so that it does not flap
+	if !low && s.o.Pause.By(pause.LowSpace) { // needs some spare room to end, to avoid flapping
 		low = lowRoom(space{Free: room.Free * 9 / 10, Total: room.Total}, limit)
 	}
 	if s.o.Pause.Set(pause.LowSpace, low) {
@@ -231,11 +231,12 @@ func (s *Service) watchSpace(ctx context.Context, next *schedule) {
 	}
 }
 
-// ReleaseReserve frees the 64 MiB that are kept for a recording on a full disk. The file
-// is made again when there is room.
+// ReleaseReserve frees the 64 MiB that are reserved for a recording on a full disk. The file is
+// created again when there is space.
 func (s *Service) ReleaseReserve() error { return s.reserve.free() }
 
-// reserveSize is kept on the disk so that a recording can be finished when it is full.
+// reserveSize is the size in bytes of the file that reserves space to finish a recording on a full
+// disk.
 const reserveSize = 64 << 20
 
 type reserveFile struct {
@@ -267,7 +268,7 @@ func (r *reserveFile) free() error {
 	return removeIf(r.path)
 }
 
-// writeZeros allocates a file the slow way that works everywhere.
+// writeZeros allocates a file by writing zeros, which is slow but works everywhere.
 func writeZeros(f *os.File, size int64) error {
 	zero := make([]byte, 1<<20)
 	for at := int64(0); at < size; at += int64(len(zero)) {

@@ -16,9 +16,9 @@ import (
 	"helix/backend/fault"
 )
 
-// Salvage copies every readable row of a damaged database into a new one. The new one takes
-// the place of the database when nothing was lost, or when the caller accepts the loss. It
-// works in recovery mode only; the damaged files are kept.
+// Salvage copies every readable row of a damaged database into a new one. The new one replaces the
+// database if nothing was lost or the caller accepts the loss. It works in recovery mode only; the
+// damaged files are kept.
 func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult, err error) {
 	r := SalvageResult{Tables: []SalvageRows{}}
 	ctx, done, err := s.exclusive(ctx, "salvage")
@@ -26,7 +26,7 @@ func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult
 		return r, err
 	}
 	defer func() { done(err) }()
-	s.db.rescue.Wait() // the copies are made
+	s.db.rescue.Wait() // until the copies are complete
 	st := s.db.Recovery()
 	if st != nil && st.Reason == "missing" {
 		return r, fault.Conflictf("The database holds no data to salvage. Restore a backup, or start with no data.")
@@ -36,7 +36,7 @@ func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult
 	}
 	dataDir := filepath.Dir(s.db.path)
 	r.KeptPath = st.KeptPath
-	if r.KeptPath == "" { // the copy failed at the time; without one nothing is changed
+	if r.KeptPath == "" { // the copy failed at that time; without it nothing is changed
 		if r.KeptPath, err = s.db.keepDamaged(); err != nil {
 			return r, fullDisk(err)
 		}
@@ -45,7 +45,7 @@ func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult
 		return r, fault.Limitf("Salvage needs %d MB and there are %d MB free. Nothing was changed.", 2*dirSize(r.KeptPath)>>20, room.Free>>20)
 	}
 	stage := freshName(dataDir, "staging-", time.Now(), "")
-	defer os.RemoveAll(stage) //nolint:errcheck // removed at the next start, too
+	defer os.RemoveAll(stage) //nolint:errcheck // the next start removes it too
 	next := filepath.Join(stage, nameDB)
 	if err := s.salvageInto(ctx, stage, next, &r); err != nil {
 		return r, fullDisk(err)
@@ -65,7 +65,8 @@ func (s *Service) Salvage(ctx context.Context, p SalvageParams) (_ SalvageResult
 	return r, s.note(s.afterSwap(ctx), "data.restore", map[string]any{"kind": "salvage", "tables": r.Tables})
 }
 
-// salvageInto reads the damaged files in r.KeptPath, fills the new database next and counts.
+// salvageInto reads the damaged files in r.KeptPath, fills the new database at next and counts the
+// rows in r.
 func (s *Service) salvageInto(ctx context.Context, stage, next string, r *SalvageResult) (err error) {
 	if err := os.MkdirAll(stage, 0o700); err != nil {
 		return err
@@ -124,8 +125,8 @@ func (s *Service) salvageInto(ctx context.Context, stage, next string, r *Salvag
 	return errors.Join(syncFile(next), syncDir(stage))
 }
 
-// plainTables lists the tables to fill: not those that SQLite or an FTS index keeps, and
-// not what describes the new file itself.
+// plainTables lists the tables to fill. It omits those that SQLite or an FTS index maintains and
+// those that describe the new file itself.
 func plainTables(ctx context.Context, q querier) (out []string, err error) {
 	var fts []string
 	if err := eachRow(ctx, q, `SELECT name FROM sqlite_master WHERE sql LIKE 'create virtual table%'`, func(scan func(...any) error) error {
@@ -155,23 +156,23 @@ type salvager struct {
 	to     *sql.DB
 	tables []*salvageTable          // by name
 	byRoot map[uint32]*salvageTable // of tables
-	index  map[uint32]*salvageTable // of indexes that hold every row
-	roots  map[uint32]bool          // every b-tree that the schema names
+	index  map[uint32]*salvageTable // of indexes that contain every row
+	roots  map[uint32]bool          // every b-tree in the schema
 	whole  bool                     // the schema names every table
-	lost   int64                    // pages that cannot be read or belong to nobody
+	lost   int64                    // pages that are unreadable or belong to no table
 }
 
-// salvageTable is one table to fill, as its records are stored.
+// salvageTable is one table to fill, described as its records are stored.
 type salvageTable struct {
 	row      SalvageRows
 	cols     []string // in the order of the stored record
 	types    []string
 	notNull  []bool
-	alias    int  // the column that is the rowid, -1: none
+	alias    int  // index of the column that is the rowid; -1: none
 	rowid    bool // not WITHOUT ROWID
 	inserts  map[int]*sql.Stmt
 	accepts  map[string]bool  // columns of the new table
-	entries  map[uint32]int64 // of each index
+	entries  map[uint32]int64 // counted in each index
 	rejected int64
 }
 
@@ -199,7 +200,7 @@ func newSalvager(ctx context.Context, file *pageFile, to *sql.DB) (_ *salvager, 
 		for _, c := range now {
 			t.accepts[c] = true
 		}
-		// The order of the columns is that of the file, which an older Helix may have made.
+		// The column order is that of the damaged file, which an older Helix may have created.
 		from := to
 		i := slices.IndexFunc(old, func(e schemaEntry) bool { return e.kind == "table" && e.name == n })
 		if i < 0 {
@@ -262,8 +263,8 @@ func (v *salvager) schema() (out []schemaEntry) {
 	return out
 }
 
-// describe reads how the records of the table are stored: a table without rowid puts its
-// key first.
+// describe reads how the records of the table are stored: a table without rowid stores its key
+// first.
 func (t *salvageTable) describe(ctx context.Context, q *sql.DB) error {
 	var without bool
 	if err := q.QueryRowContext(ctx, `SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'`, t.row.Table).Scan(&without); err != nil {
@@ -297,7 +298,7 @@ func (t *salvageTable) describe(ctx context.Context, q *sql.DB) error {
 	return err
 }
 
-// fits reports whether a record can be one of the table.
+// fits reports whether a record can belong to the table.
 func (t *salvageTable) fits(kind byte, vals []any) bool {
 	if t.rowid != (kind == tableLeaf) || len(vals) > len(t.cols) || len(vals) == 0 {
 		return false
@@ -349,7 +350,7 @@ func (v *salvager) copyPages(rep *reporter) error {
 			continue
 		}
 		if !btree && e.kind != 0 && p > 1 {
-			continue // an overflow page that looks like more
+			continue // an overflow page that looks like a b-tree page
 		}
 		root := f.root(p)
 		for _, c := range b.children() {
@@ -371,7 +372,7 @@ func (v *salvager) copyPages(rep *reporter) error {
 func (v *salvager) copyPage(b btreePage, root uint32) error {
 	owner, index := v.byRoot[root], v.index[root]
 	if owner == nil && v.roots[root] && index == nil {
-		return nil // of an index or of what an index keeps
+		return nil // belongs to an index or to what an index maintains
 	}
 	strange := 0
 	bad, err := v.file.records(b, func(rowid int64, vals []any) error {
@@ -382,7 +383,7 @@ func (v *salvager) copyPage(b btreePage, root uint32) error {
 			index.entries[root]++
 			return nil
 		}
-		// The page is not where it belongs, or the schema does not say whose it is.
+		// The page is not where it belongs, or the schema does not say which table it belongs to.
 		strange++
 		for _, t := range v.tables {
 			if !t.fits(b.kind, vals) || owner == nil && v.whole {
@@ -423,7 +424,7 @@ func (v *salvager) insert(t *salvageTable, rowid int64, vals []any) error {
 	if stmt == nil {
 		verb := "INSERT OR IGNORE"
 		if t.row.Table == "meta" || t.row.Table == "sync_local" {
-			verb = "INSERT OR REPLACE" // the migrations put a row there
+			verb = "INSERT OR REPLACE" // the migrations already inserted a row
 		}
 		var err error
 		if stmt, err = v.to.PrepareContext(v.ctx, verb+` INTO `+quote(t.row.Table)+` (`+strings.Join(names, ", ")+`) VALUES (?`+strings.Repeat(", ?", len(names)-1)+`)`); err != nil {
@@ -435,7 +436,7 @@ func (v *salvager) insert(t *salvageTable, rowid int64, vals []any) error {
 	if err != nil {
 		if f := codeSQLite(err); f != nil && (f.Kind == fault.Invalid || f.Kind == fault.Conflict) {
 			t.rejected++
-			return nil // readable bytes that are no valid row
+			return nil // readable bytes that are not a valid row
 		}
 		return err
 	}
@@ -452,8 +453,9 @@ func (v *salvager) close() {
 	}
 }
 
-// report counts kept and lost rows. What existed is known from the indexes; when pages are
-// gone that may have held rows, a table without a whole index has lost an unknown number.
+// report counts kept and lost rows. How many existed is known from the indexes. If pages are
+// missing that may have held rows, the number of lost rows of a table without an intact index is
+// unknown.
 func (v *salvager) report(r *SalvageResult) {
 	for _, t := range v.tables {
 		for _, n := range t.entries {
@@ -469,8 +471,8 @@ func (v *salvager) report(r *SalvageResult) {
 	r.Incomplete = r.Incomplete || v.lost > 0 || !v.whole
 }
 
-// restoreOwner makes sure that the rows still belong to the local user: the row that says
-// who that is may have been on a damaged page.
+// restoreOwner ensures that the rows still belong to the local user, because the row that
+// identifies that user may have been on a damaged page.
 func restoreOwner(ctx context.Context, db *sql.DB) error {
 	var known int
 	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sync_local l JOIN users u ON u.id = l.user_id`).Scan(&known); err != nil || known > 0 {
@@ -481,7 +483,7 @@ func restoreOwner(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if owner == nil { // nobody is left: whoever has the most rows
+	if owner == nil { // no user is left: take the one with the most rows
 		ts, err := ownedTables(ctx, db)
 		if err != nil {
 			return err
@@ -499,7 +501,7 @@ func restoreOwner(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	if len(owner) != len(uuid.UUID{}) {
-		return nil // nothing belongs to anybody: the next start makes a user
+		return nil // no row has an owner: the next start creates a user
 	}
 	if _, err := db.ExecContext(ctx, `INSERT OR IGNORE INTO users (id, display_name, created_at) VALUES (?, ?, ?)`, owner, loginName(), time.Now().UnixMicro()); err != nil {
 		return err

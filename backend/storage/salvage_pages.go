@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// pageSize is that of every Helix database; the header of a damaged one is not asked.
+// pageSize is the page size of every Helix database; the header of a damaged one is not trusted.
 const pageSize = 4096
 
 // The b-tree page types of the SQLite file format.
@@ -24,17 +24,17 @@ const (
 	ptrRoot  = 1
 	ptrFree  = 2
 	ptrBtree = 5
-	ptrMap   = 6 // ours: a page of the map itself
+	ptrMap   = 6 // our own value: a page of the map itself
 )
 
 // pageFile reads a damaged database page by page, trusting neither its header nor its
-// b-trees. Committed frames of the WAL take the place of the pages in the file.
+// b-trees. Committed frames of the WAL override the pages in the file.
 type pageFile struct {
 	db, wal *os.File
 	frames  map[uint32]int64 // page → offset of its content in the WAL
 	n       uint32           // pages
 	ptr     []ptrEntry       // by page
-	claimed []uint32         // by page: an interior page that points to it, 0: none
+	claimed []uint32         // by page: an interior page that points to it; 0: none
 }
 
 type ptrEntry struct {
@@ -97,7 +97,7 @@ func (f *pageFile) close() {
 	}
 }
 
-// read fills b with page p; what lies behind the end of a cut file is zero.
+// read fills b with page p. Beyond the end of a truncated file the content is zero.
 func (f *pageFile) read(p uint32, b []byte) error {
 	src, at := f.db, int64(p-1)*pageSize
 	if off, ok := f.frames[p]; ok {
@@ -113,7 +113,7 @@ func (f *pageFile) read(p uint32, b []byte) error {
 	return nil
 }
 
-// pointer reads the pointer map entry of p; incremental vacuum keeps one for every page.
+// pointer returns the pointer map entry of p; incremental vacuum maintains one for every page.
 func (f *pageFile) pointer(p uint32) ptrEntry {
 	const per = pageSize/5 + 1
 	const pending = 0x40000000/pageSize + 1
@@ -139,8 +139,8 @@ func (f *pageFile) pointer(p uint32) ptrEntry {
 	return e
 }
 
-// root follows the parents of p to the root of its b-tree; 0: it is in none. Without an entry
-// in the pointer map, a page to which nothing points is taken for a root.
+// root follows the parents of p to the root of its b-tree; it returns 0 if p is in none. Without an
+// entry in the pointer map, a page that nothing points to is assumed to be a root.
 func (f *pageFile) root(p uint32) uint32 {
 	for range 32 {
 		e := f.ptr[p]
@@ -162,7 +162,7 @@ func (f *pageFile) root(p uint32) uint32 {
 	return 0
 }
 
-// btreePage is one page with its cells.
+// btreePage is one b-tree page with its cells.
 type btreePage struct {
 	kind  byte
 	b     []byte
@@ -170,7 +170,8 @@ type btreePage struct {
 	right uint32
 }
 
-// parsePage checks the header of a b-tree page and that every cell begins inside it.
+// parsePage parses a b-tree page; ok reports whether its header is valid and every cell begins
+// inside it.
 func parsePage(p uint32, b []byte) (out btreePage, ok bool) {
 	head := 0
 	if p == 1 {
@@ -214,7 +215,7 @@ func (b btreePage) children() (out []uint32) {
 	return append(out, b.right)
 }
 
-// records calls fn with each readable record of the page. bad counts the others.
+// records calls fn with each readable record of the page. bad is the number of unreadable ones.
 func (f *pageFile) records(b btreePage, fn func(rowid int64, vals []any) error) (bad int64, err error) {
 	if b.kind == tableInterior {
 		return 0, nil
@@ -288,7 +289,7 @@ func (f *pageFile) payload(b []byte, at, size, most int) ([]byte, bool) {
 	return out, true
 }
 
-// decodeRecord reads a record whose header and sizes agree to the byte.
+// decodeRecord decodes a record; ok is false unless its header and sizes match exactly.
 func decodeRecord(p []byte) (vals []any, ok bool) {
 	size, n := uvarint(p)
 	if n == 0 || size < uint64(n) || size > uint64(len(p)) {
@@ -340,7 +341,7 @@ func decodeRecord(p []byte) (vals []any, ok bool) {
 	return vals, len(body) == 0
 }
 
-// uvarint reads SQLite's variable-length integer; n is 0 when b ends within it.
+// uvarint decodes SQLite's variable-length integer; n is 0 if b ends within it.
 func uvarint(b []byte) (v uint64, n int) {
 	for i := range 9 {
 		if i >= len(b) {

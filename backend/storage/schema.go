@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// dumpSchema prints the schema as text that a person can review and a test can compare:
-// tables, indexes, views and triggers by name, without what SQLite makes by itself and
-// without the capture triggers, which follow from Synced.
+// dumpSchema returns the schema as text that a person can review and a test can compare: tables,
+// indexes, views and triggers by name. It omits what SQLite creates itself, and the capture
+// triggers, which follow from Synced.
 func dumpSchema(ctx context.Context, q querier) (string, error) {
 	var b strings.Builder
 	err := eachRow(ctx, q, `SELECT type, name, sql FROM sqlite_master
@@ -25,7 +25,7 @@ func dumpSchema(ctx context.Context, q querier) (string, error) {
 	return b.String(), err
 }
 
-// schemaDifference names the first line in which two dumps differ, "" when they are equal.
+// schemaDifference returns the first line in which two dumps differ, or "" if they are equal.
 func schemaDifference(got, want string) string {
 	if got == want {
 		return ""

@@ -1,17 +1,17 @@
 package storage
 
 // SealedColumn names a column whose values go through Keys.Seal. ID is the column whose
-// 16 bytes are bound into the seal; "" means "id". Private columns are sealed only with
-// storage.private=true: they have the type ANY, and hold a text when it is plain and a BLOB when
-// it is sealed.
+// 16 bytes are bound into the seal; "" means "id". Private columns are sealed only if
+// storage.private is true. They have the type ANY and hold plain values as TEXT and sealed ones as
+// BLOB.
 type SealedColumn struct {
 	Table, Column string
 	ID            string
 	Private       bool
 }
 
-// Sealed lists every sealed column, sorted by table. Rotation walks it, the tests look for
-// plain text of it in files, and export leaves the columns of secrets out.
+// Sealed lists every sealed column, sorted by table. Key rotation iterates over it, tests search
+// files for plain text of these columns, and export omits the columns of secrets.
 var Sealed = []SealedColumn{
 	{Table: "chunks", Column: "content", Private: true},
 	{Table: "conversation_events", Column: "payload_json", ID: "session_id", Private: true},

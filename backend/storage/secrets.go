@@ -13,21 +13,21 @@ import (
 	"helix/backend/identity"
 )
 
-// Secrets keeps named values that are sealed and never shown again: access keys, tokens,
+// Secrets stores named values that are sealed and never shown again: access keys, tokens,
 // passwords. Each user has their own.
 type Secrets struct {
 	db     *DB
 	usedBy func(ctx context.Context) (map[string][]string, error)
 }
 
-// NewSecrets returns the secrets of db.
+// NewSecrets returns the Secrets of db.
 func NewSecrets(db *DB) *Secrets { return &Secrets{db: db} }
 
-// SetUsedBy says who knows what uses a secret: fn returns, for the caller in ctx, labels of
-// the users of each name. Call it once, before serving.
+// SetUsedBy sets the function that finds out what uses a secret: for the caller in ctx, fn returns
+// labels of what uses each name. Call it once, before serving.
 func (s *Secrets) SetUsedBy(fn func(ctx context.Context) (map[string][]string, error)) { s.usedBy = fn }
 
-// maxSecret is the largest value in bytes; a private key with its chain fits.
+// maxSecret is the largest value in bytes; a private key with its certificate chain fits.
 const maxSecret = 64 << 10
 
 var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}$`)
@@ -39,13 +39,13 @@ type SecretsListParams struct {
 	Offset int `json:"offset,omitempty"`
 }
 
-// SecretInfo is what may be shown of a secret.
+// SecretInfo is the part of a secret that may be shown.
 type SecretInfo struct {
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
 	// SetAt is when the value was last set.
 	SetAt time.Time `json:"setAt"`
-	// UsedBy names what uses it.
+	// UsedBy lists labels of what uses the secret.
 	UsedBy []string `json:"usedBy"`
 }
 
@@ -89,7 +89,7 @@ func (s *Secrets) List(ctx context.Context, p SecretsListParams) (SecretsListRes
 	})
 }
 
-// SecretsSetParams give a secret its value.
+// SecretsSetParams set the value of a secret.
 type SecretsSetParams struct {
 	// Name begins with a letter or digit and has at most 100 of A-Z a-z 0-9 _ . : / -.
 	Name string `json:"name"`
@@ -97,7 +97,7 @@ type SecretsSetParams struct {
 	Value string `json:"value"`
 }
 
-// Set stores a value under a name, in place of a former one.
+// Set stores a value under a name and replaces a former one.
 func (s *Secrets) Set(ctx context.Context, p SecretsSetParams) (struct{}, error) {
 	return struct{}{}, s.db.Write(ctx, func(tx *Tx) error {
 		if err := s.SetTx(tx, p.Name, []byte(p.Value)); err != nil {
@@ -163,8 +163,8 @@ func (s *Secrets) DeleteTx(tx *Tx, name string) error {
 	return nil
 }
 
-// Value returns the value for use inside the backend; it must not reach a client. An
-// unknown name is NotFound; while the database is locked it is Unavailable.
+// Value returns the value for use inside the backend; it must never be sent to a client. An unknown
+// name is NotFound; while the database is locked it is Unavailable.
 func (s *Secrets) Value(ctx context.Context, name string) (value []byte, err error) {
 	err = s.db.Read(ctx, func(tx *Tx) error {
 		var id uuid.UUID

@@ -16,38 +16,39 @@ import (
 	"helix/backend/pause"
 )
 
-// ServiceOptions tell the service about things it does not own. The zero value works.
+// ServiceOptions configure a Service. The zero value works.
 type ServiceOptions struct {
-	ConfigFile string        // config.toml, kept in backups; empty: none
-	UserDir    string        // the user's own files, kept in backups; empty: none
+	ConfigFile string        // config.toml, included in backups; empty: none
+	UserDir    string        // the user's own files, included in backups; empty: none
 	BackupDir  string        // default: backups beside the database
-	Policy     func() Policy // the settings in force; nil: DefaultPolicy
-	// Retention lists the tables that Prune bounds.
+	Policy     func() Policy // the current settings; nil: DefaultPolicy
+	// Retention lists the tables that Prune limits.
 	Retention []Retention
-	// Busy reports a recording or a run: prune and automatic backups wait for its end.
+	// Busy reports whether a recording or a run is active; pruning and automatic backups wait until
+	// it ends.
 	Busy func() bool
-	// Pause holds automatic backups and pruning back; the service itself pauses background work
-	// while the disk is nearly full. nil: a pause of its own.
+	// Pause pauses automatic backups and pruning. The service itself pauses background work while
+	// the disk is nearly full. If nil, the service creates its own.
 	Pause *pause.Pause
-	// Now is the time that retention counts from; nil: time.Now.
+	// Now returns the time that retention is based on; nil means time.Now.
 	Now func() time.Time
-	// EndSessions is called after another database was put in place.
+	// EndSessions is called after another database has been put in place.
 	EndSessions func()
 
-	scryptN int // tests only; default 2^17
+	scryptN int // lower in tests; default 2^17
 }
 
-// Policy is the part of the configuration that storage obeys.
+// Policy is the part of the configuration that applies to storage.
 type Policy struct {
 	AutoBackup bool          // backup.auto=daily
 	BackupMax  int64         // backup.max_bytes; default 10 GiB
 	BackupAge  time.Duration // default 90 days
-	// KeepDaily and KeepWeekly count automatic backups, KeepSnapshots the copies from before
-	// migrations; defaults 7, 4 and 3.
+	// KeepDaily and KeepWeekly limit the number of automatic backups, KeepSnapshots that of
+	// snapshots from before migrations; the defaults are 7, 4 and 3.
 	KeepDaily, KeepWeekly, KeepSnapshots int
-	HistoryRows                          int64         // rows a user and history table; default 10,000
+	HistoryRows                          int64         // rows per user and history table; default 10,000
 	HistoryAge                           time.Duration // default 90 days
-	PayloadAge                           time.Duration // payloads above 64 KiB are cut after this; default 7 days
+	PayloadAge                           time.Duration // payloads above 64 KiB are shortened after this; default 7 days
 	ChangeLogAge                         time.Duration // default 7 days
 	ChangeLogMax                         int64         // bytes; default 64 MiB
 	TrashAge                             time.Duration // default 30 days
@@ -55,7 +56,7 @@ type Policy struct {
 	LowSpace                             int64         // default 500 MiB, or 5 % of the disk if that is less free
 }
 
-// DefaultPolicy is the retention table of the manual.
+// DefaultPolicy returns the default retention settings, as documented in the manual.
 func DefaultPolicy() Policy {
 	const day = 24 * time.Hour
 	return Policy{
@@ -66,19 +67,19 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Service answers the storage methods and does the background work: automatic backups,
-// pruning, checks, checkpoints and the watch over free space.
+// Service implements the storage methods and does the background work: automatic backups, pruning,
+// checks, checkpoints and watching free space.
 type Service struct {
 	db  *DB
 	o   ServiceOptions
 	log *slog.Logger
 
-	one     chan struct{} // holds one token; the one long operation has it
+	one     chan struct{} // holds one token; the running long operation has it
 	chores  atomic.Bool   // the long operation is background work, which ends by itself
 	reserve reserveFile
 }
 
-// NewService makes the service for db. It starts nothing; see Run.
+// NewService returns a Service for db. It starts nothing; see Run.
 func NewService(db *DB, o ServiceOptions) *Service {
 	if o.Policy == nil {
 		o.Policy = DefaultPolicy
@@ -108,8 +109,8 @@ func NewService(db *DB, o ServiceOptions) *Service {
 
 func (s *Service) version() string { return s.db.o.Version }
 
-// exclusive lets one long operation in at a time. done ends it and reports its outcome to
-// whoever watches the progress.
+// exclusive ensures that only one long operation runs at a time. The caller calls done at the end,
+// which reports the outcome as progress.
 func (s *Service) exclusive(ctx context.Context, op string) (_ context.Context, done func(error), err error) {
 	waits := s.chores.Load()
 	if !waits {
@@ -121,7 +122,7 @@ func (s *Service) exclusive(ctx context.Context, op string) (_ context.Context, 
 			}
 		}
 	}
-	if waits { // for background work, which nobody asked for
+	if waits { // for background work, which no one requested
 		select {
 		case <-s.one:
 		case <-ctx.Done():
@@ -132,8 +133,8 @@ func (s *Service) exclusive(ctx context.Context, op string) (_ context.Context, 
 	return ctx, done, nil
 }
 
-// reporting has a long operation report its progress. done ends the report and lets the next
-// operation begin.
+// reporting starts the progress reports of a long operation. done ends them and lets the next
+// operation start.
 func (s *Service) reporting(ctx context.Context, op string) (_ context.Context, done func(error)) {
 	r := &reporter{bus: s.db.bus, user: identity.UserID(ctx), id: NewID(), op: op}
 	return context.WithValue(s.db.withMigrations(ctx), reporterKey{}, r), func(err error) {
@@ -151,7 +152,7 @@ func (s *Service) note(ctx context.Context, action string, details any) error {
 	return s.db.Write(ctx, func(tx *Tx) error { return s.db.o.Audit.write(tx, action, details) })
 }
 
-// reporter publishes progress to the user who asked, at most ten times a second.
+// reporter publishes progress to the user who started the operation, at most ten times a second.
 type reporter struct {
 	bus  *bus.Bus
 	user uuid.UUID
@@ -160,12 +161,12 @@ type reporter struct {
 
 	mu   sync.Mutex
 	last time.Time
-	at   string // the step of the last report
+	at   string // the step last reported
 }
 
 type reporterKey struct{}
 
-// progress is the reporter of the running operation, or one that reports to nobody.
+// progress returns the reporter of the running operation, or one that reports to no one.
 func (s *Service) progress(ctx context.Context, op string) *reporter {
 	if r, ok := ctx.Value(reporterKey{}).(*reporter); ok {
 		return r

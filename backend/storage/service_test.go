@@ -21,7 +21,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// home is a database with its service, its own files and the context of its user.
+// home is a database with its service, its files and the context of its user.
 type home struct {
 	t    *testing.T
 	dir  string
@@ -72,7 +72,7 @@ func seed(t *testing.T, db *DB, user uuid.UUID, n int) {
 	})
 }
 
-// rows dumps tables without what an export leaves out, in order of their first column.
+// rows dumps tables without the columns that an export omits, ordered by their first column.
 func rows(t *testing.T, db *DB, tables ...string) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -209,7 +209,7 @@ func TestBackupThenRestorePreservesData(t *testing.T) {
 		t.Fatal("the epoch was not cleared")
 	}
 
-	// Another machine: without the passphrase the secret stays shut, with it it opens.
+	// Another machine: without the passphrase the secret stays encrypted, with it it can be opened.
 	for _, pass := range []string{"", "wrong", "correct horse"} {
 		o := openHome(t, filepath.Join(t.TempDir(), "other"), &memRoot{})
 		_, err := o.s.Restore(o.ctx, RestoreParams{Path: b.Path, Passphrase: pass})
@@ -255,7 +255,7 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-// The other tests wrap keys at a cost that suits them; the program's is the manual's.
+// The other tests wrap keys at a lower cost; the program uses the one in the manual.
 func TestPassphraseCost(t *testing.T) {
 	t.Parallel()
 	if s := NewService(open(t), ServiceOptions{}); s.o.scryptN != 1<<17 {
@@ -284,7 +284,7 @@ func TestBackupRunsWhileTheAppWorks(t *testing.T) {
 				return
 			default:
 			}
-			// Both rows in one transaction: a copy from the middle would show one of them.
+			// Both rows in one transaction: an inconsistent copy would contain only one of them.
 			if err := h.db.Write(h.ctx, func(tx *Tx) error {
 				for range 2 {
 					if _, err := tx.Exec(`INSERT INTO users (id, display_name, created_at) VALUES (?, 'pair', ?)`, NewID(), tx.Now); err != nil {
@@ -296,7 +296,7 @@ func TestBackupRunsWhileTheAppWorks(t *testing.T) {
 				done <- err
 				return
 			}
-			if err := h.db.checkpoint(h.ctx); err != nil { // what a backup must not notice
+			if err := h.db.checkpoint(h.ctx); err != nil { // a backup must not be affected
 				done <- err
 				return
 			}
@@ -447,7 +447,7 @@ func onlyOf(t *testing.T, db *DB, table string, user uuid.UUID) (out []string) {
 	return out
 }
 
-func TestImportRefusesWhatIsNotOurs(t *testing.T) {
+func TestImportRefusesForeignAndInvalidRows(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	other, err := h.db.AddUser(h.ctx, "B")
@@ -514,5 +514,5 @@ func setSecret(ctx context.Context, db *DB, value string) error {
 
 func itoa(n int) string { return fmt.Sprint(n) }
 
-// long reports whether the slow forms of the tests were asked for.
+// long reports whether the slow variants of the tests were requested.
 func long() bool { return os.Getenv("HELIX_LONG") == "1" }

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// StatusResult is what Settings › Data shows. Sizes are bytes.
+// StatusResult is shown in Settings › Data. Sizes are in bytes.
 type StatusResult struct {
 	Path          string         `json:"path"`
 	SizeBytes     int64          `json:"sizeBytes"`
@@ -29,10 +29,10 @@ type TableRows struct {
 	Rows int64  `json:"rows"`
 }
 
-// RecoveryState says why only storage, system and key methods answer.
+// RecoveryState explains why only storage, system and key methods work.
 type RecoveryState struct {
-	// corrupt: the file is damaged; missing: there is no data in it, though there was before;
-	// held: rolled back, waits for a migration
+	// corrupt: the file is damaged; missing: the data that existed before is gone; held: after a
+	// rollback, until storage.migrate is called
 	Reason   string    `json:"reason"`
 	Message  string    `json:"message"`
 	Problems []string  `json:"problems"`           // technical details
@@ -42,25 +42,25 @@ type RecoveryState struct {
 
 // CheckParams choose between the quick and the full check.
 type CheckParams struct {
-	Full bool `json:"full,omitempty"` // also compare every index and the hash of every blob
+	Full bool `json:"full,omitempty"` // also compare every index, and verify the hash of every blob
 }
 
-// CheckResult lists what is wrong; Problems is empty when OK.
+// CheckResult lists the problems found; Problems is empty if OK.
 type CheckResult struct {
 	OK       bool     `json:"ok"`
 	Problems []string `json:"problems"`
-	// Of the full check: files that rows refer to and that are not there, and files that no
-	// row refers to, which pruning removes after a grace period.
+	// Only in the full check: MissingBlobs are files that rows refer to and that do not exist,
+	// OrphanedBlobs files that no row refers to, which pruning removes after a grace period.
 	MissingBlobs  int   `json:"missingBlobs"`
 	OrphanedBlobs int   `json:"orphanedBlobs"`
 	OrphanedBytes int64 `json:"orphanedBytes"`
 }
 
-// BackupParams say where the backup goes and what is in it.
+// BackupParams choose the target and the content of a backup.
 type BackupParams struct {
 	Path       string `json:"path,omitempty"`       // a file or an existing folder; default: the backups folder of the data folder
 	Blobs      *bool  `json:"blobs,omitempty"`      // default true
-	Passphrase string `json:"passphrase,omitempty"` // adds the root key, wrapped; without it sealed columns open only on this machine
+	Passphrase string `json:"passphrase,omitempty"` // adds the wrapped root key; without it, sealed columns open only on this machine
 }
 
 // BackupResult names the finished, verified file.
@@ -92,7 +92,7 @@ type BackupInfo struct {
 	SchemaVersion int64     `json:"schemaVersion,omitempty"`
 	AppVersion    string    `json:"appVersion,omitempty"`
 	Blobs         bool      `json:"blobs"`
-	HasKey        bool      `json:"hasKey"` // opens with its passphrase on another machine too
+	HasKey        bool      `json:"hasKey"` // can be opened with its passphrase on another machine too
 	Problem       string    `json:"problem,omitempty"`
 }
 
@@ -101,7 +101,7 @@ type VerifyBackupParams struct {
 	Path string `json:"path"`
 }
 
-// VerifyBackupResult tells whether a restore from the file would work.
+// VerifyBackupResult reports whether the file can be restored.
 type VerifyBackupResult struct {
 	OK            bool      `json:"ok"`
 	Problems      []string  `json:"problems"`
@@ -110,18 +110,18 @@ type VerifyBackupResult struct {
 	HasKey        bool      `json:"hasKey"`
 }
 
-// RestoreParams name the backup that takes the place of the present data.
+// RestoreParams name the backup that replaces the current data.
 type RestoreParams struct {
 	Path       string `json:"path"`
 	Passphrase string `json:"passphrase,omitempty"`
-	DryRun     bool   `json:"dryRun,omitempty"` // check everything and count, change nothing
+	DryRun     bool   `json:"dryRun,omitempty"` // check everything and count, but change nothing
 }
 
-// RestoreResult says where the replaced data was kept and what is there now.
+// RestoreResult reports where the replaced data was kept and how many rows were restored.
 type RestoreResult struct {
 	ReplacedPath string           `json:"replacedPath"` // empty for a dry run
 	Rows         map[string]int64 `json:"rows"`         // rows by table in the restored data
-	Newer        map[string]int64 `json:"newer"`        // rows of the present data that are newer or missing in the restored one
+	Newer        map[string]int64 `json:"newer"`        // current rows, by table, that the backup lacks or has in an older version
 	CreatedAt    time.Time        `json:"createdAt"`
 }
 
@@ -131,13 +131,13 @@ type RollbackParams struct {
 	DryRun   bool   `json:"dryRun,omitempty"`
 }
 
-// ExportParams say where the readable copy goes. Dir must be empty or absent.
+// ExportParams choose the folder for the export. Dir must be empty or not exist.
 type ExportParams struct {
 	Dir    string   `json:"dir"`
 	Tables []string `json:"tables,omitempty"` // default: all
 }
 
-// ExportResult counts what was written.
+// ExportResult counts the exported rows.
 type ExportResult struct {
 	Dir   string           `json:"dir"`
 	Files int              `json:"files"`
@@ -150,15 +150,15 @@ type ImportParams struct {
 	DryRun bool   `json:"dryRun,omitempty"`
 }
 
-// ImportResult counts new rows and those that were there already, by table.
+// ImportResult counts new rows and rows that already existed, by table.
 type ImportResult struct {
 	Inserted map[string]int64 `json:"inserted"`
 	Skipped  map[string]int64 `json:"skipped"`
 }
 
-// SalvageParams say whether a loss is accepted.
+// SalvageParams choose whether to accept a loss.
 type SalvageParams struct {
-	AcceptLoss bool `json:"acceptLoss,omitempty"` // use the salvaged data although rows are missing
+	AcceptLoss bool `json:"acceptLoss,omitempty"` // use the salvaged data even if rows are missing
 }
 
 // SalvageResult counts the readable rows.
@@ -168,46 +168,47 @@ type SalvageResult struct {
 	LostPages  int64         `json:"lostPages"`  // pages of the file that could not be read or assigned
 	Incomplete bool          `json:"incomplete"` // rows were lost, or may have been
 	Empty      bool          `json:"-"`
-	Applied    bool          `json:"applied"` // the salvaged data is in use now; else repeat with acceptLoss
+	Applied    bool          `json:"applied"` // the salvaged data is now in use; if false, repeat with acceptLoss
 }
 
 // SalvageRows counts one table's rows.
 type SalvageRows struct {
 	Table string `json:"table"`
 	Kept  int64  `json:"kept"`
-	Lost  int64  `json:"lost"` // known to have existed and not readable; unreadable pages may have held more
+	Lost  int64  `json:"lost"` // rows that existed and are unreadable; unreadable pages may have held more
 }
 
-// StartNewResult says where the data from before was moved.
+// StartNewResult reports where the previous data was moved.
 type StartNewResult struct {
 	ReplacedPath string `json:"replacedPath"`
 }
 
-// PruneParams choose between acting and counting.
+// PruneParams choose between pruning and only counting.
 type PruneParams struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// PruneResult tells what left, or would leave, by table. "blobs" and "backups" count files.
+// PruneResult counts what was pruned, or would be in a dry run, by table. "blobs" and "backups"
+// count files.
 type PruneResult struct {
 	Tables []PruneRow `json:"tables"`
 }
 
-// PruneRow is one table's part.
+// PruneRow is the result for one table.
 type PruneRow struct {
 	Table string `json:"table"`
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 }
 
-// MigrateResult tells which schema the data has now.
+// MigrateResult reports the schema version of the data.
 type MigrateResult struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
 }
 
 // Changed is the event storage.changed: rows of Table were changed by storage itself
-// (import, restore, prune) or by sync. Many stands for more ids than are worth listing.
+// (import, restore, prune) or by sync. Many means that there are too many ids to list.
 type Changed struct {
 	Table string      `json:"table"`
 	IDs   []uuid.UUID `json:"ids,omitempty"`
@@ -221,13 +222,13 @@ type LowSpace struct {
 	Low        bool  `json:"low"`
 }
 
-// Recovery is the event storage.recovery. A nil State means that recovery mode has ended.
+// Recovery is the event storage.recovery. A nil State means that recovery mode ended.
 type Recovery struct {
 	State *RecoveryState `json:"state,omitempty"`
 }
 
 // BackupProgress is the event storage.backup_progress for backup, restore, migration,
-// export, import and salvage. Done and Total are bytes, or rows where Unit says so.
+// export, import and salvage. Done and Total are bytes, or rows if Unit says so.
 type BackupProgress struct {
 	ID        uuid.UUID `json:"id"`
 	Operation string    `json:"operation"` // backup, restore, rollback, migrate, export, import, salvage, check
@@ -239,12 +240,12 @@ type BackupProgress struct {
 	Error     string    `json:"error,omitempty"`
 }
 
-// Replacing is published before another database is put in place, while the present one can
-// still be read.
+// Replacing is published before another database is put in place, while the current one can still
+// be read.
 type Replacing struct{}
 
-// Replaced is published on the bus after restore, rollback or salvage put another database
-// in place: drop what you cached, and end sessions. It is not forwarded to clients.
+// Replaced is published on the bus after restore, rollback or salvage put another database in
+// place. Subscribers must drop cached data and end sessions. It is not forwarded to clients.
 type Replaced struct {
-	Same bool // the same file was opened again, because there is room on its disk to write
+	Same bool // the same file was reopened because there is space to write again
 }

@@ -15,7 +15,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// seedSkill makes a row that names a module, one that is deleted, and a finished run.
+// seedSkill inserts a row that refers to a module, a deleted one, and a finished run.
 func seedSkill(t *testing.T, h *home, name string, module []byte, deleted any) (id uuid.UUID, ref Ref) {
 	t.Helper()
 	ref, err := h.db.Blobs().PutBytes(h.ctx, module)
@@ -34,7 +34,8 @@ func seedSkill(t *testing.T, h *home, name string, module []byte, deleted any) (
 	return id, ref
 }
 
-// A module stays as long as a row names it, also one in the trash, and travels in an export.
+// A module is kept as long as a row refers to it, even one in the trash, and is included in an
+// export.
 func TestModulesOfSkillsAreKept(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -46,7 +47,7 @@ func TestModulesOfSkillsAreKept(t *testing.T) {
 	pol := DefaultPolicy()
 	pol.BlobAge = 0
 	h.s.o.Policy = func() Policy { return pol }
-	for range 2 { // the first time notes since when, the second removes
+	for range 2 { // the first run records since when, the second removes
 		_, err = h.s.Prune(h.ctx, PruneParams{})
 		must(t, err)
 	}
@@ -59,7 +60,7 @@ func TestModulesOfSkillsAreKept(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(dir, "blobs", hex.EncodeToString(living.SHA256[:]))); err != nil || string(got) != "\x00asm living" || e.Rows["skill_executions"] != 2 {
 		t.Errorf("%q %v %v", got, err, e.Rows)
 	}
-	for range 2 { // what is there already is the same: a finished run may be read again
+	for range 2 { // what exists is identical: a finished run may be imported again
 		if _, err := h.s.Import(h.ctx, ImportParams{Dir: dir}); err != nil {
 			t.Fatal(err)
 		}

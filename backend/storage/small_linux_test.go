@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk mounts a disk of size bytes, which needs root; else the test is skipped.
+// smallDisk mounts a disk of size bytes, which requires root; otherwise the test is skipped.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -4,7 +4,7 @@ package storage
 
 import "testing"
 
-// smallDisk needs a file system that can be made by a test.
+// smallDisk skips the test: it requires a file system that a test can create.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	t.Skip("small disks are made with tmpfs")

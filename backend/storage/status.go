@@ -16,7 +16,7 @@ import (
 	"helix/backend/identity"
 )
 
-// Status tells sizes, free space, schema, checks, backups and the caller's rows by table.
+// Status returns sizes, free space, schema, checks, backups and the caller's rows by table.
 func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) {
 	db := s.db
 	r := StatusResult{
@@ -62,7 +62,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) 
 	return r, err
 }
 
-// metaTime reads a time of the meta table; zero when it is not there.
+// metaTime returns a time from the meta table; zero if it is not set.
 func metaTime(tx *Tx, key string) (t time.Time, err error) {
 	var v string
 	err = tx.QueryRow(`SELECT value FROM meta WHERE key = ?`, key).Scan(&v)
@@ -83,8 +83,8 @@ func (db *DB) setMeta(ctx context.Context, key, value string) error {
 	})
 }
 
-// Check looks for damage. The full check reads every index and every blob. Damage of the
-// database starts recovery mode.
+// Check looks for damage. The full check also reads every index and every blob. A damaged database
+// enters recovery mode.
 func (s *Service) Check(ctx context.Context, p CheckParams) (_ CheckResult, err error) {
 	ctx, done, err := s.exclusive(ctx, "check")
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Service) check(ctx context.Context, full bool) (CheckResult, error) {
 	}
 	rep.step("pages", 0, fileSize(db.path))
 	problems, err := pragmaProblems(ctx, roDSN(db.path), pragma)
-	if corrupt(err) || sqliteCode(err) == sqlite3.SQLITE_ERROR { // the second is how a damaged word index answers
+	if corrupt(err) || sqliteCode(err) == sqlite3.SQLITE_ERROR { // a damaged word index causes the second
 		problems, err = append(problems, err.Error()), nil
 	}
 	if err != nil {
@@ -158,8 +158,8 @@ func (s *Service) check(ctx context.Context, full bool) (CheckResult, error) {
 	return r, nil
 }
 
-// checkBlobs compares the files with the rows that refer to them. A file that nothing refers
-// to is a problem only when pruning should have removed it already.
+// checkBlobs compares the files with the rows that refer to them. An unreferenced file is a problem
+// only if pruning should have removed it already.
 func (s *Service) checkBlobs(ctx context.Context, r *CheckResult) error {
 	var used map[[32]byte]BlobColumn
 	var since map[string]int64
@@ -197,7 +197,7 @@ func (s *Service) checkBlobs(ctx context.Context, r *CheckResult) error {
 		missing[c]++
 		r.MissingBlobs++
 	}
-	if hub { // a file that was not downloaded yet is no damage
+	if hub { // a file that has not been downloaded yet is not damage
 		return nil
 	}
 	for _, c := range slices.SortedFunc(maps.Keys(missing), func(a, b BlobColumn) int { return strings.Compare(a.String(), b.String()) }) {
@@ -209,8 +209,8 @@ func (s *Service) checkBlobs(ctx context.Context, r *CheckResult) error {
 	return nil
 }
 
-// checkFTS asks each full-text index whether it agrees with its table, and rebuilds one
-// that does not: it is derived data.
+// checkFTS checks each full-text index against its table, and rebuilds one that differs, since it
+// is derived data.
 func (s *Service) checkFTS(ctx context.Context) (problems []string, err error) {
 	var names []string
 	if err := s.db.Read(ctx, func(tx *Tx) error {
@@ -257,8 +257,8 @@ func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`
 // ownedTable is a table whose rows belong to users, directly or through a parent.
 type ownedTable struct {
 	name   string
-	mine   string // condition with one argument for each question mark, the user
-	direct bool   // it has a user_id
+	mine   string // condition with one placeholder per argument, each being the user
+	direct bool   // has a user_id column
 }
 
 func (t ownedTable) args(user any) []any {
@@ -269,8 +269,8 @@ func (t ownedTable) args(user any) []any {
 	return a
 }
 
-// ownedTables lists them by name. A table without user_id is owned through its first
-// foreign key to an owned table.
+// ownedTables lists them by name. A table without user_id is owned through its first foreign key to
+// an owned table.
 func ownedTables(ctx context.Context, q querier) ([]ownedTable, error) {
 	type ref struct{ table, parent, from, to string }
 	var refs []ref
@@ -339,13 +339,13 @@ func (s *Service) Backups(_ context.Context, p BackupsParams) (BackupsResult, er
 	return r, nil
 }
 
-// kinds of files in the backups folder, by prefix.
+// Kinds of files in the backups folder, by prefix.
 var backupKinds = []struct{ prefix, ext, kind string }{
 	{"helix-", ".zip", "backup"}, {"auto-", ".zip", "automatic"},
 	{"pre-", ".db", "pre-migration"}, {"rolled-back-", ".db", "rolled-back"},
 }
 
-// listBackups finds the files without opening them, newest first.
+// listBackups lists the files without opening them, newest first.
 func (s *Service) listBackups() ([]BackupInfo, error) {
 	es, err := readDirIf(s.o.BackupDir)
 	if err != nil {
@@ -371,7 +371,7 @@ func (s *Service) listBackups() ([]BackupInfo, error) {
 	return out, nil
 }
 
-// nameTime reads the time out of a name that freshName made.
+// nameTime parses the time in a name made by freshName; without one it returns fallback.
 func nameTime(name string, fallback time.Time) time.Time {
 	for i := range name {
 		if len(name)-i < len(stampLayout) {

@@ -1,6 +1,6 @@
-// Package storage keeps everything the user has in one SQLite file plus content-addressed
-// blobs, and never loses it. Domains write SQL against it; it knows none of them. Every
-// package at or above the foundation may import it.
+// Package storage keeps all data of the user durably in one SQLite file and content-addressed
+// blobs. Domains write SQL against it; it does not depend on any of them. Every package at or above
+// the foundation may import it.
 package storage
 
 import (
@@ -26,29 +26,31 @@ import (
 
 // Options configure Open. Path is required.
 type Options struct {
-	Path    string       // the database file; its folder is made with mode 0700
-	Keys    *Keys        // seals columns; nil leaves the database locked for sealed values
-	Bus     *bus.Bus     // where events of AfterCommit go; nil: a bus of its own
+	Path    string       // the database file; its folder is created with mode 0700
+	Keys    *Keys        // for sealed columns; nil: sealed values are locked
+	Bus     *bus.Bus     // receives the events of AfterCommit; nil: a new bus
 	Logger  *slog.Logger // nil: slog.Default()
 	Version string       // of the program, for the migration log; "" is "dev"
-	Audit   AuditFunc    // keeps the audit of keys, secrets and the data as a whole; nil: nobody
+	Audit   AuditFunc    // writes audit entries for keys, secrets and the data as a whole; nil: none
 
-	// Migrations takes the place of the program's own migration files; for tests and
-	// measurements of the procedure. nil: the program's.
+	// Migrations replaces the program's own migration files, for tests and benchmarks of
+	// migrations. nil: the program's.
 	Migrations fs.FS
 
-	// Traces are files outside the data folder that exist only when Helix was used before, such
-	// as the head of the audit log: with one of them, a missing database is not a first start.
+	// Traces are files outside the data folder that exist only if Helix was used before, such as
+	// the head of the audit log. If one of them exists, a missing database is not treated as a
+	// first start.
 	Traces []string
 
-	AllowNetworkFS bool // storage.allow_network_fs: open on nfs, cifs, 9p or sshfs all the same
+	AllowNetworkFS bool // storage.allow_network_fs: open even on nfs, cifs, 9p or sshfs
 	ReleaseHold    bool // "helix db migrate": migrate even after a rollback
 
-	// TrashAge is how long what was deleted can be restored (history.trash_max_age_days); nil: 30 days.
+	// TrashAge returns how long deleted items can be restored (history.trash_max_age_days); nil: 30
+	// days.
 	TrashAge func() time.Duration
 
-	// Progress hears about a migration, which may take a while: step is one of check, copy,
-	// migrate, verify. It may be nil and is called on the goroutine of Open.
+	// Progress reports the progress of a migration, which may take a while. step is one of check,
+	// copy, migrate, verify. It may be nil and is called on the goroutine of Open.
 	Progress func(step string, done, total int64)
 }
 
@@ -66,20 +68,20 @@ type DB struct {
 	o       Options
 
 	gate     gate
-	recovery atomic.Pointer[RecoveryState] // nil: all is well
-	reading  atomic.Pointer[reading]       // not nil: the disk is too full to write
-	checkDue atomic.Bool                   // the last stop was not clean and the file was too big to check at start
+	recovery atomic.Pointer[RecoveryState] // nil: not in recovery mode
+	reading  atomic.Pointer[reading]       // not nil: open for reading only
+	checkDue atomic.Bool                   // after an unclean stop, with a file too large to check at start
 	rescue   sync.WaitGroup                // copying of damaged files
-	startNew bool                          // a person chose to begin with an empty database
-	unclean  bool                          // Close leaves the clean mark away
+	startNew bool                          // the user chose to start with an empty database
+	unclean  bool                          // Close does not set the clean mark
 
 	rawMu sync.Mutex
 	raw   *os.File // see rawFile
 
-	turn   chan struct{}      // holds one token; whoever has it may write
-	queued atomic.Int32       // writes that wait for it
+	turn   chan struct{}      // holds one token; its holder may write
+	queued atomic.Int32       // writes that are waiting for it
 	owner  atomic.Pointer[Tx] // the running write transaction
-	lastAt atomic.Int64       // last Tx.Now given out, in microseconds
+	lastAt atomic.Int64       // last Tx.Now, in microseconds
 	watch  atomic.Pointer[StatementFunc]
 	once   sync.Once
 	closed error
@@ -88,17 +90,17 @@ type DB struct {
 // writerPragmas and readerPragmas are set on each connection, in this order.
 var (
 	writerPragmas = []string{
-		"auto_vacuum(INCREMENTAL)",     // must precede the first table; lets pruning give pages back
+		"auto_vacuum(INCREMENTAL)",     // must precede the first table; lets pruning return pages
 		"busy_timeout(5000)",           // a reader's checkpoint may hold the lock for a moment
 		"journal_mode(WAL)",            // readers never wait for the writer
 		"synchronous(FULL)",            // NORMAL loses the last commits at power loss
 		"foreign_keys(ON)",             // off by default in SQLite
-		"recursive_triggers(ON)",       // INSERT OR REPLACE fires delete triggers: no synced row vanishes unseen
+		"recursive_triggers(ON)",       // INSERT OR REPLACE fires delete triggers: no deletion is missed
 		"cache_size(-65536)",           // 64 MiB: the writer touches every index
 		"temp_store(MEMORY)",           // no user data in temp files
 		"journal_size_limit(67108864)", // a WAL that once grew shrinks again
 		"trusted_schema(OFF)",          // a crafted schema cannot call functions with side effects
-		"cell_size_check(ON)",          // find corruption when it is read, not later
+		"cell_size_check(ON)",          // detect corruption when it is read, not later
 		"secure_delete(FAST)",          // overwrite deleted content in pages that are written anyway
 	}
 	readerPragmas = []string{
@@ -108,7 +110,7 @@ var (
 		"temp_store(MEMORY)",
 		"trusted_schema(OFF)",
 		"cell_size_check(ON)",
-		"query_only(ON)", // a stray write fails at once
+		"query_only(ON)", // a write by mistake fails at once
 	}
 )
 
@@ -118,20 +120,20 @@ func dsn(path string, pragmas []string, write bool) string {
 		q.Add("_pragma", p)
 	}
 	if write {
-		q.Set("_txlock", "immediate") // take the lock at BEGIN, so no transaction fails half-way
+		q.Set("_txlock", "immediate") // take the lock at BEGIN, so that no transaction fails halfway
 	}
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(), RawQuery: q.Encode()}
 	return u.String()
 }
 
-// TrashAge is how long what was deleted can be restored.
+// TrashAge returns how long deleted items can be restored.
 func (db *DB) TrashAge() time.Duration { return db.o.TrashAge() }
 
-// Open opens or creates the database at o.Path and brings its schema up to date; the caller
-// holds the Lock of the folder. The order is: unfinished restore → header → schema version
-// → hold file → migration → readers → first-start rows. A file written by a newer Helix is
-// a Conflict and stays as it is. A damaged file is not an error: the database is then in
-// recovery mode, see Recovery.
+// Open opens or creates the database at o.Path and brings its schema up to date; the caller must
+// hold the Lock of the folder. The order is: unfinished restore → header → schema version → hold
+// file → migration → readers → first-start rows. A file written by a newer Helix is a Conflict and
+// is not changed. A damaged file is not an error: the database is then in recovery mode, see
+// Recovery.
 func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -181,7 +183,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 func (db *DB) Close() error {
 	db.once.Do(func() {
 		db.rescue.Wait()
-		<-db.turn // never given back: later writes fail with sql.ErrConnDone
+		<-db.turn // never returned, so later writes fail with sql.ErrConnDone
 		if db.readers != nil {
 			db.closed = db.readers.Close()
 		}
@@ -198,12 +200,12 @@ func (db *DB) Close() error {
 	return db.closed
 }
 
-// NewID returns a fresh UUIDv7: ids made later sort later, so they append to their index.
+// NewID returns a new UUIDv7. Later ids sort after earlier ones, so they are appended to their
+// index.
 func NewID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-// now returns the time for a transaction: microseconds, never earlier than the last one
-// given out and different for each write, so that rows order by time even when the clock
-// is set back.
+// now returns the time for a transaction in microseconds. It never goes back and is different for
+// each write, so that rows are ordered by time even after the clock is set back.
 func (db *DB) now(write bool) time.Time {
 	for {
 		last := db.lastAt.Load()

@@ -22,8 +22,8 @@ type move struct {
 	To   string `json:"to"`
 }
 
-// journal lists renames that belong together. Once it is on disk they will all happen, if
-// need be at the next start: the state is the old one before and the new one after.
+// journal lists renames that belong together. Once it is on disk, all of them will happen, if
+// necessary at the next start. So after a crash the state is either the old or the new one.
 type journal struct {
 	Reason string `json:"reason"`
 	Moves  []move `json:"moves"`
@@ -32,7 +32,7 @@ type journal struct {
 
 const journalFile = "swap.journal"
 
-// commitJournal makes the decision durable and carries it out.
+// commitJournal writes the journal durably and carries it out.
 func commitJournal(dir string, j journal) error {
 	b, err := json.Marshal(j)
 	if err != nil {
@@ -45,8 +45,8 @@ func commitJournal(dir string, j journal) error {
 	return finishJournal(dir)
 }
 
-// finishJournal carries out what a journal in dir says; without one it does nothing. A move
-// is skipped when it was done before: its target is there, which it never is beforehand.
+// finishJournal carries out the journal in dir, if there is one. A move that was already done is
+// skipped: its target exists, which it never does before the move.
 func finishJournal(dir string) error {
 	path := filepath.Join(dir, journalFile)
 	if !exists(path) {
@@ -101,10 +101,9 @@ func readJSONFile(path string, dst any) error {
 	return nil
 }
 
-// swap stops all transactions, closes every connection, lets fn put other files in place,
-// and opens what is there then. If fn fails, the former files are opened again. It also
-// ends recovery mode when the new file is good. Replaced is published at the end. A nil fn
-// opens the same file again.
+// swap stops all transactions, closes every connection, calls fn to put other files in place, and
+// opens those. If fn fails, the former files are opened again. If the new file is intact, recovery
+// mode ends. Replaced is published at the end. A nil fn reopens the same file.
 func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 	if db.current(ctx) != nil {
 		return errNested
@@ -151,13 +150,13 @@ func (db *DB) swap(ctx context.Context, why string, fn func() error) error {
 	if err == nil && fn != nil {
 		err = fn()
 	}
-	// From here on ctx no longer counts: leaving half-way would leave no database at all.
+	// From here on ctx is ignored: stopping halfway would leave no database at all.
 	db.turn <- struct{}{}
 	db.recovery.Store(nil)
 	db.reading.Store(nil)
 	db.readers.SetMaxOpenConns(readerCount())
 	db.blobs.forget()
-	db.keys.ring.Store(nil) // attach finds out which keys open the new file
+	db.keys.ring.Store(nil) // attach determines which keys open the new file
 	serr := db.start(inside)
 	if st := db.recovery.Load(); st == nil && serr == nil {
 		db.gate.open()
@@ -174,7 +173,7 @@ func recoveryFault(st *RecoveryState) *fault.Error {
 	return fault.Unavailablef("%s", st.Message).WithDetails(map[string]string{"state": "recovery", "reason": st.Reason})
 }
 
-// stopCleanIn is stopClean for a gate that is shut.
+// stopCleanIn is stopClean for a closed gate.
 func (db *DB) stopCleanIn(ctx context.Context) error {
 	if _, err := db.writer.ExecContext(ctx, `UPDATE meta SET value = '1' WHERE key = 'clean'`); err != nil {
 		return err
@@ -185,7 +184,7 @@ func (db *DB) stopCleanIn(ctx context.Context) error {
 
 var errClosed = fault.Unavailablef("Helix is stopping.")
 
-// forget drops what was learned about blobs: after a swap other files may bear the names.
+// forget discards what is known about blobs: after a swap, other files may have the same names.
 func (b *Blobs) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

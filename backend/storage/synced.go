@@ -1,10 +1,9 @@
 package storage
 
-// Merge says how concurrent edits of one field become one value; the sync spec defines the
-// words.
+// Merge is how concurrent edits of one field are merged; the sync spec defines the values.
 type Merge string
 
-// The merge words.
+// The merge methods.
 const (
 	LWW         Merge = "lww"       // last writer wins by hybrid logical clock
 	Text3       Merge = "text3"     // three-way merge of text
@@ -18,46 +17,47 @@ const (
 	ManualMerge Merge = "manual"    // a person decides
 )
 
-// SyncPolicy says how the rows of a table travel.
+// SyncPolicy is how the rows of a table sync.
 type SyncPolicy string
 
-// The policies.
+// The sync policies.
 const (
-	MergeRows  SyncPolicy = "merge"  // rows change on several devices and merge by field
-	AppendRows SyncPolicy = "append" // rows are written by one device; then they only leave and come back
+	MergeRows  SyncPolicy = "merge"  // rows change on several devices and are merged by field
+	AppendRows SyncPolicy = "append" // rows are written by one device and never merged
 )
 
 // SyncedTable declares how one table syncs. Its columns besides Fields are id, user_id,
 // created_at, updated_at, deleted_at and sync_meta.
 type SyncedTable struct {
 	Table string
-	// Parent and ParentKey: a change of this table's rows counts as a change of the parent
-	// row whose id is in column ParentKey. ParentField is the field number it marks there; it
-	// is taken from the parent's own numbers.
+	// If Parent is set, a change of this table's rows counts as a change of the parent row whose id
+	// is in column ParentKey. ParentField is the field number that it marks there; it is allocated
+	// from the parent's field numbers.
 	Parent, ParentKey string
 	ParentField       int
 	Policy            SyncPolicy
-	// Final is an SQL condition over columns written as NEW.x: a row enters the log whole when
-	// it first holds, with its later changes from then on. Only for AppendRows; "" means at insert.
+	// Final is an SQL condition over columns written as NEW.x. A row is logged as a whole when it
+	// first meets the condition, and its later changes from then on. Only for AppendRows; "" means
+	// at insert.
 	Final  string
 	Fields []SyncedField
 }
 
-// SyncedField is one column that travels. No is its number for ever, 1 to 62; number 0
-// stands for deleted_at. Sensitive fields are encrypted on the hub; Blob fields hold the
-// SHA-256 of a blob that travels beside the row.
+// SyncedField is one column that syncs. No is its permanent number, 1 to 62; number 0 is
+// deleted_at. Sensitive fields are encrypted on the hub. Blob fields hold the SHA-256 of a blob
+// that is transferred besides the row.
 type SyncedField struct {
 	No        int
 	Name      string
 	Merge     Merge
 	Sensitive bool
 	Blob      bool
-	// HashOf names the column whose SHA-256 this is: merging keeps it true.
+	// HashOf names the column whose SHA-256 this column holds; merging keeps it up to date.
 	HashOf string
 }
 
-// Synced lists the tables that sync, sorted by name. Open generates the capture triggers
-// from it, so a domain never knows that sync exists.
+// Synced lists the tables that sync, sorted by name. Open generates the capture triggers from it,
+// so domains need not know about sync.
 var Synced = []SyncedTable{
 	{
 		Table: "capability_denials", Policy: MergeRows,
@@ -83,7 +83,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// A run enters the log when it has ended.
+		// A run is logged when it has ended.
 		Table: "composite_skill_executions", Policy: AppendRows, Final: "NEW.status IN ('completed', 'failed', 'cancelled') AND NEW.mode = 'live'",
 		Fields: []SyncedField{
 			{No: 1, Name: "composite_skill_id", Merge: Immutable},
@@ -247,7 +247,7 @@ var Synced = []SyncedTable{
 		Table: "custom_tools", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "name", Merge: LWW},
-			{No: 2, Name: "description", Merge: ManualMerge}, // under the definition hash
+			{No: 2, Name: "description", Merge: ManualMerge}, // covered by the definition hash
 			{No: 3, Name: "language", Merge: ManualMerge},
 			{No: 4, Name: "code", Merge: ManualMerge, Sensitive: true},
 			{No: 5, Name: "parameters", Merge: ManualMerge},
@@ -376,7 +376,8 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// An alias is in id, so two devices that correct the same name change the same row.
+		// The id is derived from the alias, so two devices that correct the same name change the
+		// same row.
 		Table: "person_aliases", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "alias", Merge: Immutable, Sensitive: true},
@@ -386,7 +387,8 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// Item and day are in id, so two devices that plan the same review make the same row.
+		// The id is derived from item and day, so two devices that plan the same review create the
+		// same row.
 		Table: "planned_reviews", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "item_id", Merge: Immutable},
@@ -446,7 +448,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// A run enters the log when it has ended.
+		// A run is logged when it has ended.
 		Table: "schedule_runs", Policy: AppendRows, Final: "NEW.status IN ('success', 'failed', 'cancelled', 'missed', 'skipped')",
 		Fields: []SyncedField{
 			{No: 1, Name: "schedule_id", Merge: Immutable},
@@ -528,7 +530,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// A session runs on one device. What others change of it is how it is shown.
+		// A session runs on one device. Other devices can change only how it is displayed.
 		Table: "sessions", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "device_id", Merge: Immutable},
@@ -552,7 +554,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// A run enters the log when it has ended.
+		// A run is logged when it has ended.
 		Table: "skill_executions", Policy: AppendRows, Final: "NEW.status <> 'running'",
 		Fields: []SyncedField{
 			{No: 1, Name: "skill_id", Merge: Immutable},
@@ -611,7 +613,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// A resolved conflict never opens again.
+		// A resolved conflict is never reopened.
 		Table: "sync_conflicts", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "table_name", Merge: Immutable},
@@ -672,9 +674,9 @@ var LocalOnly = []string{
 	"agent_skill_folders", // folders of this device
 	"agent_skills",
 	"agent_turns",
-	"audit_log", // leaves by its own key (device_id, seq), never through change_log
+	"audit_log", // synced by its own key (device_id, seq), never through change_log
 	"capability_grants",
-	"chat_attachments", // of messages that are not sent yet
+	"chat_attachments", // of messages that have not been sent yet
 	"custom_tool_replies",
 	"custom_tool_runs",
 	"custom_tool_shares",
@@ -691,7 +693,7 @@ var LocalOnly = []string{
 	"memory_imports",
 	"memory_synthesis_jobs",
 	"memory_undo",
-	"model_roles", // name providers of this device
+	"model_roles", // they name providers of this device
 	"pending_approvals",
 	"providers", // their keys stay on this device
 	"recall_log",

@@ -11,9 +11,9 @@ import (
 	"helix/backend/fault"
 )
 
-// WithoutCapture runs fn while the capture triggers are silent and hard deletes of synced
-// rows are allowed: for applying remote rows, pruning and purging. It may be nested. In a
-// read transaction it is Internal.
+// WithoutCapture runs fn with the capture triggers disabled and hard deletes of synced rows
+// allowed, for applying remote rows, pruning and purging. It may be nested. In a read transaction
+// it is Internal.
 func (tx *Tx) WithoutCapture(fn func() error) (err error) {
 	if !tx.write {
 		return fault.Internalf(errors.New("storage: WithoutCapture in a read transaction"), "Helix has an internal error. The log has the details.")
@@ -24,7 +24,7 @@ func (tx *Tx) WithoutCapture(fn func() error) (err error) {
 			return err
 		}
 	}
-	defer func() { // also on a panic: the caller may recover and go on in this transaction
+	defer func() { // also on a panic: the caller may recover and continue in this transaction
 		if tx.muted--; tx.muted == 0 {
 			_, e := tx.Exec(`UPDATE sync_local SET applying = 0`)
 			err = errors.Join(err, e)
@@ -33,8 +33,8 @@ func (tx *Tx) WithoutCapture(fn func() error) (err error) {
 	return fn()
 }
 
-// endCaptureSQL closes the numbered transaction when triggers have written in it. Triggers
-// cannot know that a transaction is a new one; the number that they read is moved here.
+// endCaptureSQL ends the current transaction number if triggers have written with it. Triggers
+// cannot detect that a transaction is a new one, so the number that they read is incremented here.
 const endCaptureSQL = `UPDATE sync_local SET txn = txn + 1,
 	hlc_high = max(hlc_high, (SELECT max(hlc) FROM change_log WHERE seq > seen_seq)),
 	seen_seq = (SELECT max(seq) FROM change_log)
@@ -53,8 +53,8 @@ func (tx *Tx) endCapture() error {
 	return nil
 }
 
-// refreshTriggers makes the triggers of the file those that list asks for. The text of each
-// is compared, so a changed list, a rebuilt table and a restored older file are all healed.
+// refreshTriggers makes the triggers in the file match list. It compares the text of each, so that
+// a changed list, a rebuilt table and a restored older file are all corrected.
 func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
 	return db.Write(ctx, func(tx *Tx) error {
 		want := map[string]string{}
@@ -110,7 +110,7 @@ func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
 	})
 }
 
-// captureTriggers reads the triggers named sync_… that the file has.
+// captureTriggers returns the triggers named sync_… in the file.
 func (tx *Tx) captureTriggers() (map[string]string, error) {
 	out := map[string]string{}
 	err := tx.Select(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`).Each(func(row Row) error {
@@ -140,15 +140,15 @@ func (tx *Tx) columns(table string) (map[string]string, error) {
 
 const awake = `(SELECT applying FROM sync_local) = 0`
 
-// wallMS is the clock of the machine in milliseconds. julianday() without arguments is the
-// only spelling of "now" that SQLite need not parse for each row.
+// wallMS is the system clock in milliseconds. julianday() without arguments is the only form of
+// "now" that SQLite does not parse for each row.
 const wallMS = `CAST((julianday() - 2440587.5) * 86400000 + 0.5 AS INTEGER)`
 
-// logEntry appends to change_log while the triggers are awake. The clock is hybrid:
-// milliseconds of the wall clock, moved by the offset to the hub, in the upper 48 bits and a
-// counter below. Each transaction begins above the last one, even when the wall clock was
-// set back; entries of one transaction and millisecond share a value. One row of sync_local
-// is all that is read: what this costs is paid by every write of a synced row.
+// logEntry returns SQL that appends to change_log while capture is enabled. The clock is a hybrid
+// logical clock: the upper 48 bits are the wall clock in milliseconds, adjusted by the offset to
+// the hub, and the lower bits a counter. Each transaction starts above the previous one, even if
+// the wall clock was set back; entries of one transaction and millisecond share a value. It reads
+// only one row of sync_local, because every write of a synced row pays for it.
 func logEntry(table, rowID, op, fields string) string {
 	return `INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at)
     SELECT '` + table + `', ` + rowID + `, ` + op + `, ` + fields + `,
@@ -156,7 +156,7 @@ func logEntry(table, rowID, op, fields string) string {
     FROM (SELECT hlc_high, offset_us, txn, applying, ` + wallMS + ` AS ms FROM sync_local) l WHERE l.applying = 0;`
 }
 
-// captureTriggers writes the triggers of one table, by name.
+// captureTriggers returns the SQL of the triggers of one table, by name.
 func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTable, parentColumns map[string]string, children []SyncedTable) map[string]string {
 	if parent != nil {
 		return childTriggers(t, columns, *parent, parentColumns)
@@ -189,7 +189,7 @@ func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTab
 		}
 		head := "AFTER UPDATE OF " + strings.Join(fieldNames(fields), ", ") + " ON " + t.Table + " WHEN "
 		add("update", head+when, logEntry(t.Table, "NEW.id", op, set))
-		if columns["sync_meta"] != "" { // a trigger of its own: while nothing is known to a hub it ends at its first test
+		if columns["sync_meta"] != "" { // a separate trigger, which ends at its first test as long as the hub has no rows
 			var values []string
 			for _, c := range children {
 				values = append(values, c.childValue("OLD.id", "", ""))
@@ -201,7 +201,8 @@ func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTab
 	return out
 }
 
-// childTriggers mark the parent row: the child's rows are one of its values.
+// childTriggers returns triggers that mark the parent row, since the child's rows are one of its
+// values.
 func childTriggers(t SyncedTable, columns map[string]string, parent SyncedTable, parentColumns map[string]string) map[string]string {
 	out := map[string]string{}
 	fields := t.captured(columns)
@@ -222,8 +223,8 @@ func childTriggers(t SyncedTable, columns map[string]string, parent SyncedTable,
 	return out
 }
 
-// childValue is the value of the parent that the rows of t are, as a name and an expression: what
-// it was before a row came (without) or went (with).
+// childValue returns the name and an SQL expression of the parent's value that consists of the rows
+// of t: the value before a row was added (without) or removed (with).
 func (t SyncedTable) childValue(key, without, with string) string {
 	field := t.Fields[0].Name
 	rows := "SELECT " + field + " AS v FROM " + t.Table + " WHERE " + t.ParentKey + " = " + key
@@ -236,8 +237,8 @@ func (t SyncedTable) childValue(key, without, with string) string {
 	return "'" + field + "s', (SELECT json_group_array(v) FROM (" + rows + " ORDER BY 1))"
 }
 
-// captured are the fields whose change counts: all but derived ones, and deleted_at as
-// number 0 where the table has it.
+// captured returns the fields whose changes are logged: all but derived ones, and deleted_at as
+// number 0 if the table has it.
 func (t SyncedTable) captured(columns map[string]string) []SyncedField {
 	var out []SyncedField
 	if columns["deleted_at"] != "" {
@@ -267,8 +268,8 @@ func changed(fields []SyncedField) string {
 	return strings.Join(out, " OR ")
 }
 
-// bits is the set of fields that changed, as an expression. Fields go in groups: most are
-// unchanged, and to see that of a whole group takes half the steps.
+// bits returns an expression for the set of changed fields. The fields are tested in groups: most
+// are unchanged, and testing a whole group at once halves the steps.
 func bits(fields []SyncedField) string {
 	var out []string
 	for group := range slices.Chunk(fields, 5) {
@@ -281,8 +282,9 @@ func bits(fields []SyncedField) string {
 	return "(" + strings.Join(out, ") | (") + ")"
 }
 
-// keepBase stores the row as the hub knows it, when it is known there and this is the first
-// edit since. BLOB columns are written in hex: JSON has no bytes. Sealed values stay sealed.
+// keepBase returns SQL that stores the row as the hub has it, if the hub has it and this is the
+// first edit since. BLOB columns are written in hex because JSON has no bytes. Sealed values stay
+// sealed.
 func keepBase(t SyncedTable, columns map[string]string, row, id, from string, children []string) string {
 	if columns["sync_meta"] == "" {
 		return ""
@@ -294,7 +296,7 @@ func keepBase(t SyncedTable, columns map[string]string, row, id, from string, ch
 			continue
 		case "BLOB":
 			parts = append(parts, fmt.Sprintf("'%s', CASE WHEN %s%s IS NOT NULL THEN hex(%s%s) END", name, row, name, row, name))
-		case "ANY": // a text, or a BLOB when it is sealed
+		case "ANY": // TEXT, or BLOB if sealed
 			parts = append(parts, fmt.Sprintf("'%s', CASE WHEN typeof(%s%s) <> 'blob' THEN %s%s END, '%s:hex', CASE WHEN typeof(%s%s) = 'blob' THEN hex(%s%s) END", name, row, name, row, name, name, row, name, row, name))
 		default:
 			parts = append(parts, fmt.Sprintf("'%s', %s%s", name, row, name))

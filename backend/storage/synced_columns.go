@@ -9,25 +9,26 @@ import (
 	"github.com/google/uuid"
 )
 
-// SyncedColumn is one value of a synced row as it travels.
+// SyncedColumn is one value of a synced row as it is transferred.
 type SyncedColumn struct {
 	SyncedField
-	// Hub is its PostgreSQL type. JSON is text there: a hash of it must stay true.
+	// Hub is its PostgreSQL type. JSON is stored as text there, so that its hash stays valid.
 	Hub string
-	// Sealed says that it is always sealed here, Private that it is with storage.private.
+	// Sealed reports that it is always sealed locally, Private that it is sealed if storage.private
+	// is on.
 	Sealed, Private bool
-	// Child names the table whose rows are this value, a JSON array of Field, and ChildKey its
-	// column with the id of the row; "" for a column of the table itself.
+	// Child is the table whose rows form this value, a JSON array of Field, and ChildKey its column
+	// with the id of the row; both are "" for a column of the table itself.
 	Child, ChildKey, Field string
 }
 
-// CapturedRows is published when a transaction with changes of synced rows has committed.
+// CapturedRows is published after a transaction that changed synced rows has committed.
 type CapturedRows struct{}
 
 var timeName = regexp.MustCompile(`(_at|_until|_detected|_observed|_confirmed|_accessed|_used|_executed|_updated)$|^(at|timestamp)$`)
 
-// SyncedColumns describes the values of a synced table that travel, in the order of their
-// numbers. Children have none of their own: they are a value of their parent.
+// SyncedColumns returns the columns of a synced table that are transferred, in the order of their
+// numbers. A child table has none of its own, because its rows are a value of the parent.
 func (tx *Tx) SyncedColumns(t SyncedTable) ([]SyncedColumn, error) {
 	if t.Parent != "" {
 		return nil, nil
@@ -88,7 +89,8 @@ func (tx *Tx) SyncedColumns(t SyncedTable) ([]SyncedColumn, error) {
 	return out, nil
 }
 
-// UnsealedValue is the value of a column that may be sealed, as it would be stored in the clear.
+// UnsealedValue returns the plain value of a column that may be sealed, as it would be stored
+// unsealed.
 func (tx *Tx) UnsealedValue(table string, c SyncedColumn, id uuid.UUID, v any) (any, error) {
 	b, ok := v.([]byte)
 	if !ok || !c.Sealed && !c.Private {
@@ -98,7 +100,8 @@ func (tx *Tx) UnsealedValue(table string, c SyncedColumn, id uuid.UUID, v any) (
 	return string(plain), err
 }
 
-// SealedValue is the inverse: private says whether columns are sealed that need not be.
+// SealedValue is the inverse; private reports whether to seal columns that are sealed only with
+// private storage.
 func (tx *Tx) SealedValue(table string, c SyncedColumn, id uuid.UUID, v any, private bool) (any, error) {
 	s, ok := v.(string)
 	if !ok || !c.Sealed && (!c.Private || !private) {
@@ -107,8 +110,8 @@ func (tx *Tx) SealedValue(table string, c SyncedColumn, id uuid.UUID, v any, pri
 	return tx.db.keys.Seal(table, c.Name, id, []byte(s))
 }
 
-// LogAll puts every row of the synced tables that no hub knows into change_log, as a first
-// connection needs: what was written before it counts as written at its updated_at.
+// LogAll adds every row of the synced tables that the hub does not have to change_log, as a first
+// connection requires. Such a row counts as written at its updated_at.
 func (tx *Tx) LogAll(user uuid.UUID) error {
 	for _, t := range Synced {
 		if t.Parent != "" {
@@ -144,8 +147,8 @@ func (tx *Tx) LogAll(user uuid.UUID) error {
 	return nil
 }
 
-// StoredRow is one row of a synced table by column, each value as it is stored; nil when there
-// is no such row.
+// StoredRow returns one row of a synced table by column, each value as it is stored, or nil if
+// there is no such row.
 func (tx *Tx) StoredRow(table string, id uuid.UUID) (map[string]any, error) {
 	rows, err := tx.Query(`SELECT * FROM `+table+` WHERE id = ?`, id)
 	if err != nil {

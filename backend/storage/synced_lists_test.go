@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A field number names one field of a row for ever: that of a column, or that of a table of
-// children whose rows are one of its values.
+// A field number permanently identifies one field of a row: a column, or a child table whose rows
+// are one of its values.
 func TestFieldNumbersAreUnique(t *testing.T) {
 	t.Parallel()
 	taken := map[string]map[int]string{}
@@ -31,7 +31,7 @@ func TestFieldNumbersAreUnique(t *testing.T) {
 	}
 }
 
-// Every table with a user_id says whether it travels, and what the lists name is there.
+// Every table with a user_id is in one of the lists, and everything in the lists exists.
 func TestListsCoverTheSchema(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -128,7 +128,8 @@ func checkSynced(t *testing.T, s SyncedTable, columns map[string]string) {
 	}
 }
 
-// A column that may refer to blobs is one by its name or its CHECK, and a synced one says so.
+// A column that may refer to blobs is recognized by its name or its CHECK, and a synced one is
+// marked.
 func TestBlobReferencesAreDerivedFromTheSchema(t *testing.T) {
 	t.Parallel()
 	db := open(t)

@@ -36,7 +36,7 @@ var notesList = []SyncedTable{
 	{Table: "turns", Policy: AppendRows, Fields: []SyncedField{{No: 1, Name: "text", Merge: Immutable}}},
 }
 
-// openNotes returns a database with the notes tables under capture.
+// openNotes returns a database with the notes tables and their capture triggers.
 func openNotes(t *testing.T) *DB {
 	t.Helper()
 	db := open(t)
@@ -97,7 +97,7 @@ func changes(t *testing.T, db *DB) (out []change) {
 	return out
 }
 
-// summarize writes changes as "table op fields" for comparison.
+// summarize formats changes as "table op fields" for comparison.
 func summarize(list []change) string {
 	var b strings.Builder
 	for _, c := range list {
@@ -119,7 +119,7 @@ func TestCaptureByField(t *testing.T) {
 	t.Parallel()
 	db := openNotes(t)
 	id := addNote(t, db, "a")
-	exec(t, db, `UPDATE notes SET title = 'a', rank = 3, updated_at = 2 WHERE id = ?`, id)        // nothing that travels changed
+	exec(t, db, `UPDATE notes SET title = 'a', rank = 3, updated_at = 2 WHERE id = ?`, id)        // no synced field changed
 	exec(t, db, `UPDATE notes SET title = NULL WHERE id = ?`, id)                                 // clearing is a change
 	exec(t, db, `UPDATE notes SET title = '' WHERE id = ?`, id)                                   // and empty is not NULL
 	exec(t, db, `UPDATE notes SET body = x'00ff', hits = hits + 1, score = 0.5 WHERE id = ?`, id) // several at once
@@ -221,7 +221,7 @@ notes U 1000000`)
 	}
 }
 
-// Rows of append tables go to the trash, come back and are imported again like others.
+// Rows of append tables are moved to the trash, restored and imported again like others.
 func TestChangeLogHoldsDeletedAndImportedAppendRows(t *testing.T) {
 	t.Parallel()
 	db := openNotes(t)
@@ -232,7 +232,7 @@ func TestChangeLogHoldsDeletedAndImportedAppendRows(t *testing.T) {
 	exec(t, db, `UPDATE turns SET deleted_at = NULL, text = 'y' WHERE id = ?`, turn)
 	exec(t, db, `UPDATE turns SET created_at = 2 WHERE id = ?`, turn)
 	exec(t, db, `INSERT INTO runs (id, user_id, status, created_at) VALUES (?, ?, 'running', 1)`, run, me)
-	exec(t, db, `UPDATE runs SET deleted_at = 5 WHERE id = ?`, run) // not final: nobody knows it
+	exec(t, db, `UPDATE runs SET deleted_at = 5 WHERE id = ?`, run) // not final: not logged yet
 	exec(t, db, `UPDATE runs SET deleted_at = NULL, status = 'success' WHERE id = ?`, run)
 	write(t, db, func(tx *Tx) error { // as sync does after a push
 		return tx.WithoutCapture(func() error {
@@ -267,9 +267,9 @@ func TestChangeLogClockAndTransactions(t *testing.T) {
 		}
 		return nil
 	})
-	exec(t, db, `INSERT INTO meta (key, value) VALUES ('x', 'y')`) // captures nothing: uses up no number
+	exec(t, db, `INSERT INTO meta (key, value) VALUES ('x', 'y')`) // captures nothing, so it uses up no number
 	exec(t, db, `UPDATE notes SET title = 'q'`)
-	// The clock of the machine is set back by a day: the hybrid clock goes on.
+	// The system clock is set back by a day: the hybrid clock continues.
 	exec(t, db, `UPDATE sync_local SET offset_us = -86400000000`)
 	exec(t, db, `UPDATE notes SET title = 'r'`)
 	exec(t, db, `DELETE FROM change_log`) // pruned: the high-water mark is kept
@@ -408,8 +408,8 @@ func TestTriggersFollowTheList(t *testing.T) {
 	}
 }
 
-// A random sequence of edits leaves a log that, replayed on a copy of the rows as they were
-// before, gives the rows as they are now: each entry names every field that differs.
+// A random sequence of edits produces a log that, replayed on a copy of the original rows, produces
+// the current rows: each entry contains every field that differs.
 func TestReplayReproducesRows(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()

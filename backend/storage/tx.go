@@ -20,7 +20,7 @@ import (
 // NULL. It must not be used by two goroutines at once or after its function returned.
 type Tx struct {
 	*sql.Tx
-	Now time.Time // never goes back, and differs from one write transaction to the next
+	Now time.Time // never goes back, and differs between write transactions
 
 	ctx   context.Context
 	db    *DB
@@ -30,13 +30,13 @@ type Tx struct {
 	after []func()
 }
 
-// TrashAge is how long what was deleted can be restored.
+// TrashAge returns how long deleted items can be restored.
 func (tx *Tx) TrashAge() time.Duration { return tx.db.TrashAge() }
 
 type txKey struct{ db *DB }
 
-// Read runs fn in a read-only transaction: a snapshot that no writer disturbs. Inside a
-// Write of the same call it runs in that transaction and sees its changes.
+// Read runs fn in a read-only transaction, which sees a snapshot. Inside a Write of the same call
+// it runs in that transaction and sees its changes.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if tx := db.current(ctx); tx != nil {
 		return fn(tx)
@@ -57,8 +57,8 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 }
 
 // Write runs fn in the one write transaction and commits when it returns nil; an error or
-// a panic rolls back. It waits for its turn until ctx ends. Write inside Write of the same
-// call is Internal at once, not a deadlock.
+// a panic rolls back. It waits for other writes until ctx ends. A Write inside a Write of the same
+// call fails with Internal at once instead of deadlocking.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	if db.current(ctx) != nil {
 		return errNested
@@ -84,11 +84,11 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	return nil
 }
 
-// Wanted reports whether another write waits for this transaction to end. Work that stores
-// much in a row ends its transaction then.
+// Wanted reports whether another write is waiting for this transaction to end. Code that writes in
+// a long series ends its transaction then.
 func (tx *Tx) Wanted() bool { return tx.write && tx.db.queued.Load() > 0 }
 
-// runWrite holds the turn exactly as long as the transaction lives.
+// runWrite runs fn in a transaction and then returns the turn, which the caller has taken.
 func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	defer func() {
 		db.owner.Store(nil)
@@ -117,8 +117,8 @@ func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	return tx, nil
 }
 
-// current returns the transaction that the caller is already inside of: by context, or,
-// when fn used the outer context, by goroutine.
+// current returns the transaction that the caller is already in: the one in ctx, or, if fn used the
+// outer context, the one of this goroutine.
 func (db *DB) current(ctx context.Context) *Tx {
 	if tx, ok := ctx.Value(txKey{db}).(*Tx); ok {
 		return tx
@@ -130,7 +130,7 @@ func (db *DB) current(ctx context.Context) *Tx {
 }
 
 // goroutineID reads the number that the runtime prints in a stack trace. It serves only to
-// tell a nested call from a concurrent one; nothing is stored under it.
+// distinguish a nested call from a concurrent one; nothing is stored under it.
 func goroutineID() uint64 {
 	var buf [32]byte
 	b := buf[len("goroutine "):runtime.Stack(buf[:], false)]
@@ -147,7 +147,7 @@ func goroutineID() uint64 {
 	return n
 }
 
-// Context carries the transaction: pass it to code that itself calls Read.
+// Context returns a context that carries the transaction; pass it to code that itself calls Read.
 func (tx *Tx) Context() context.Context { return tx.ctx }
 
 // AfterCommit runs fn once the transaction has committed, in order of registration and
@@ -172,7 +172,7 @@ func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	return r, wrapSQL(err, query)
 }
 
-// QueryRow runs a query that gives at most one row.
+// QueryRow runs a query that returns at most one row.
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return tx.QueryRowContext(tx.ctx, query, bind(args)...)
 }
@@ -210,7 +210,7 @@ func bind(args []any) []any {
 	return out
 }
 
-// Time scans a column of microseconds into dst; NULL gives the zero time.
+// Time returns a scanner of microseconds into dst; NULL is the zero time.
 func Time(dst *time.Time) sql.Scanner { return &timeScanner{dst} }
 
 type timeScanner struct{ dst *time.Time }
@@ -227,7 +227,7 @@ func (s *timeScanner) Scan(src any) error {
 	return nil
 }
 
-// TimePtr scans a nullable column of microseconds; NULL gives nil.
+// TimePtr returns a scanner of nullable microseconds into dst; NULL is nil.
 func TimePtr(dst **time.Time) sql.Scanner { return &timePtrScanner{dst} }
 
 type timePtrScanner struct{ dst **time.Time }
@@ -244,12 +244,12 @@ func (s *timePtrScanner) Scan(src any) error {
 	return nil
 }
 
-// JSON scans a JSON text column into dst with json.Unmarshal; NULL leaves dst as it is.
+// JSON returns a scanner that decodes JSON text into dst; NULL leaves dst unchanged.
 func JSON(dst any) sql.Scanner { return jsonScanner{dst} }
 
 type jsonScanner struct{ dst any }
 
-var _ driver.Valuer = (*uuid.UUID)(nil) // the reason bind exists: it would store text
+var _ driver.Valuer = (*uuid.UUID)(nil) // bind exists because this would store text
 
 func (s jsonScanner) Scan(src any) error {
 	switch v := src.(type) {

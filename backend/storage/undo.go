@@ -12,11 +12,11 @@ import (
 	"helix/backend/fault"
 )
 
-// undoAge is how long an act can be undone.
+// undoAge is how long an action can be undone.
 const undoAge = 10 * time.Minute
 
-// KeepUndo stores how to take back an act of a user, and returns the token for it. State must
-// hold no text of the user's in plain.
+// KeepUndo stores how to undo an action of a user, and returns the token for it. state must not
+// contain the user's texts unencrypted.
 func (tx *Tx) KeepUndo(user uuid.UUID, act string, state any) (token string, err error) {
 	b, err := json.Marshal(state)
 	if err != nil {

@@ -17,14 +17,14 @@ type User struct {
 	DisplayName string
 }
 
-// whoami is what prepare found out: the local user and this device.
+// whoami is what prepare loads: the local user and this device.
 type whoami struct {
 	user   User
 	device Device
 }
 
-// LocalUser is the user that the first start made, or that enrolling re-keyed to. It is
-// zero while the database is in recovery mode.
+// LocalUser returns the user that the first start created, or the one that enrolling re-keyed it
+// to. It is zero while the database is in recovery mode.
 func (db *DB) LocalUser() User {
 	if w := db.who.Load(); w != nil {
 		return w.user
@@ -32,10 +32,9 @@ func (db *DB) LocalUser() User {
 	return User{}
 }
 
-// prepare makes an opened and migrated file ready for use: capture triggers, then the local
-// user, the data key and the device key when they are missing. Each step is one transaction
-// that finds out for itself whether it is needed, so a crash between two of them is healed
-// by the next start.
+// prepare makes an opened and migrated file ready for use: the capture triggers, then the local
+// user, the data key and the device key if they are missing. Each step is one transaction that
+// checks whether it is needed, so after a crash between two of them the next start does the rest.
 func (db *DB) prepare(ctx context.Context) error {
 	if err := db.refreshTriggers(ctx, Synced); err != nil {
 		return fmt.Errorf("capture triggers: %w", err)
@@ -57,7 +56,7 @@ func (db *DB) prepare(ctx context.Context) error {
 	return nil
 }
 
-// ensureUser returns the local user and makes it at the first start.
+// ensureUser returns the local user, and creates it at the first start.
 func (db *DB) ensureUser(ctx context.Context) (u User, err error) {
 	err = db.Write(ctx, func(tx *Tx) error {
 		err := tx.QueryRow(`SELECT u.id, u.display_name FROM sync_local l JOIN users u ON u.id = l.user_id`).Scan(&u.ID, &u.DisplayName)
@@ -75,7 +74,8 @@ func (db *DB) ensureUser(ctx context.Context) (u User, err error) {
 	return u, err
 }
 
-// loginName is what the operating system calls the person, "You" when it does not say.
+// loginName returns the name of the person according to the operating system, or "You" if it has
+// none.
 func loginName() string {
 	u, err := user.Current()
 	if err != nil {
@@ -89,8 +89,7 @@ func loginName() string {
 	return "You"
 }
 
-// AddUser makes one more user in this file, as a hub that serves several people needs, and
-// returns it.
+// AddUser adds a user to this file and returns it, as a hub for several people requires.
 func (db *DB) AddUser(ctx context.Context, name string) (User, error) {
 	u := User{ID: NewID(), DisplayName: name}
 	err := db.Write(ctx, func(tx *Tx) error {

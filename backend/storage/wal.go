@@ -16,20 +16,20 @@ const (
 // walFrame is one page in the WAL.
 type walFrame struct {
 	page uint32
-	at   int64 // of the frame's header
+	at   int64 // offset of the frame's header
 }
 
-// walState is what a WAL holds, read without SQLite, which stops at the first frame that
-// does not check out and says nothing.
+// walState is the content of a WAL, read without SQLite, which silently stops at the first frame
+// with a wrong checksum.
 type walState struct {
 	salt      [8]byte
-	good      uint32 // frames from the first one on that SQLite would replay
+	good      uint32 // leading frames that SQLite would replay
 	damaged   bool   // the header is damaged, or committed frames follow a damaged one
 	committed []walFrame
 }
 
-// readWAL reads the WAL at path. Each frame is checked with the checksum that stands in the
-// frame before it, so one damaged frame does not hide those behind it.
+// readWAL reads the WAL at path. Each frame is verified with the checksum in the frame before it,
+// so one damaged frame does not hide the frames after it.
 func readWAL(path string) (w walState) {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) < walHeader {
@@ -76,7 +76,7 @@ func readWAL(path string) (w walState) {
 	return w
 }
 
-// chains reports whether the second frame checks out with little-endian sums.
+// chains reports whether the checksum of the second frame is correct with little-endian sums.
 func chains(b []byte, le bool) bool {
 	at := walHeader + walFrameHeader + pageSize
 	if at+walFrameHeader+pageSize > len(b) {
@@ -87,7 +87,7 @@ func chains(b []byte, le bool) bool {
 	return bytes.Equal(sum[:], b[at+16:at+24])
 }
 
-// walSum continues SQLite's checksum over b, whose length is a multiple of 8.
+// walSum continues SQLite's checksum from seed over b, whose length is a multiple of 8.
 func walSum(le bool, seed [8]byte, b []byte) (out [8]byte) {
 	order := binary.ByteOrder(binary.BigEndian)
 	if le {
@@ -103,9 +103,9 @@ func walSum(le bool, seed [8]byte, b []byte) (out [8]byte) {
 	return out
 }
 
-// walProblem reports committed changes that are in the WAL no more. The index of the WAL,
-// which stays after a crash, knows how many frames were committed; it never runs ahead of
-// what is durable. "": nothing is missing, as far as can be known.
+// walProblem returns a description of committed changes that are missing from the WAL. The index of
+// the WAL, which survives a crash, records how many frames were committed; it never runs ahead of
+// what is durable. "" means that nothing is known to be missing.
 func walProblem(db string) string {
 	w := readWAL(db + "-wal")
 	if max, filled, salt, ok := walIndex(db + "-shm"); ok && max > filled {
@@ -122,8 +122,8 @@ func walProblem(db string) string {
 	return ""
 }
 
-// walIndex reads how many frames the WAL index counts, how many of them are in the file
-// already, and which WAL it belongs to. It is in the byte order of the machine.
+// walIndex returns how many frames the WAL index counts, how many of them are already in the file,
+// and the salt of the WAL that it belongs to. The index is in the machine's byte order.
 func walIndex(path string) (frames, filled uint32, salt [8]byte, ok bool) {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) < 136 || !bytes.Equal(b[:48], b[48:96]) || binary.NativeEndian.Uint32(b) != 3007000 || b[12] != 1 {

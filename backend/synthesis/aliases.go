@@ -19,13 +19,13 @@ import (
 
 const maxPersonName = 100 // characters
 
-// Alias is a person's correction: whom a name in texts means.
+// Alias is a person's correction: the person that a name in texts refers to.
 type Alias struct {
-	Name   string // as texts write it, or "your sister"
-	Person string // the name of the person; "": nobody, the name is of something else
+	Name   string // as in texts, or "your sister"
+	Person string // the name of the person; "": not a person's name
 }
 
-// names resolves names by a person's corrections.
+// names maps names, in lower case, to the names of persons, according to a person's corrections.
 type names map[string]string // to the person's name, by the name in lower case
 
 func namesOf(list []Alias) names {
@@ -36,8 +36,9 @@ func namesOf(list []Alias) names {
 	return n
 }
 
-// person is whom a name means, which is itself where nobody has said otherwise, and "" for the name of something
-// else. Corrections of two devices can refer to each other; of names in a circle it is the first in the alphabet.
+// person returns the person that a name refers to: the name itself unless it was corrected, and ""
+// for a name that is not a person's. Corrections from two devices can form a cycle; it resolves to
+// the alphabetically first of its names.
 func (n names) person(name string) string {
 	path := []string{name}
 	for {
@@ -55,7 +56,7 @@ func (n names) person(name string) string {
 	}
 }
 
-// corrections are the stored aliases of a user, by name.
+// corrections returns the stored aliases of a user, sorted by name.
 func (s *Service) corrections(tx *storage.Tx, user uuid.UUID) ([]Alias, error) {
 	list, err := storage.Collect(tx.Select(`SELECT id, alias, person FROM person_aliases WHERE user_id = ? AND deleted_at IS NULL`, user), func(r storage.Row) (a Alias, err error) {
 		var id uuid.UUID
@@ -71,9 +72,9 @@ func (s *Service) corrections(tx *storage.Tx, user uuid.UUID) ([]Alias, error) {
 	return list, err
 }
 
-// PeopleParams select people: those named most often first.
+// PeopleParams filters people, most often mentioned first.
 type PeopleParams struct {
-	Query  string `json:"query,omitempty"` // in a name or an alias
+	Query  string `json:"query,omitempty"` // substring of a name or an alias
 	Limit  int    `json:"limit,omitempty"` // 1 to 500; default 100
 	Offset int    `json:"offset,omitempty"`
 }
@@ -82,17 +83,17 @@ type PeopleParams struct {
 type PeopleResult struct {
 	People    []Person `json:"people"`
 	Total     int64    `json:"total"`
-	Dismissed []string `json:"dismissed"` // names that you said are no person's, in alphabetical order
+	Dismissed []string `json:"dismissed"` // names that you marked as not a person's, in alphabetical order
 }
 
-// Person is somebody whom the newest 10,000 texts name or who wrote some of them.
+// Person is somebody who is mentioned in the newest 10,000 texts or wrote some of them.
 type Person struct {
-	ID           uuid.UUID `json:"id"`                     // made of the name: the same on all devices
-	Name         string    `json:"name"`                   // such as Anna, or "your sister" for people without one
+	ID           uuid.UUID `json:"id"`                     // derived from the name: the same on all devices
+	Name         string    `json:"name"`                   // such as Anna, or "your sister" for people without a name
 	Aliases      []string  `json:"aliases"`                // other names that texts or you use, in alphabetical order
 	Relationship string    `json:"relationship,omitempty"` // such as sister, when texts say so
-	Mentions     int       `json:"mentions"`               // texts that name them
-	Messages     int       `json:"messages"`               // texts that they wrote
+	Mentions     int       `json:"mentions"`               // number of texts that mention them
+	Messages     int       `json:"messages"`               // number of texts that they wrote
 	FirstSeen    time.Time `json:"firstSeen"`
 	LastSeen     time.Time `json:"lastSeen"`
 	Corrected    bool      `json:"corrected"` // you have merged or split it
@@ -103,14 +104,14 @@ func (p Person) called(name string) bool {
 	return strings.EqualFold(p.Name, name) || slices.ContainsFunc(p.Aliases, func(a string) bool { return strings.EqualFold(a, name) })
 }
 
-// MergePeopleParams is the request of memory.merge_people: two people or more, each by id or by a name.
+// MergePeopleParams is the request of memory.merge_people: two or more people, by ids or names.
 type MergePeopleParams struct {
 	IDs   []uuid.UUID `json:"ids,omitempty"`
 	Names []string    `json:"names,omitempty"` // names or aliases
-	Name  string      `json:"name,omitempty"`  // of the result, at most 100 characters; default: that of the first one
+	Name  string      `json:"name,omitempty"`  // of the merged person, at most 100 characters; default: that of the first one
 }
 
-// MergePeopleResult is the person that was made, and how to take the merge back within ten minutes.
+// MergePeopleResult is the merged person, and a token to undo the merge within ten minutes.
 type MergePeopleResult struct {
 	Person    Person `json:"person"`
 	UndoToken string `json:"undoToken"` // for memory.undo
@@ -119,17 +120,17 @@ type MergePeopleResult struct {
 // SplitPersonParams is the request of memory.split_person.
 type SplitPersonParams struct {
 	Name    string   `json:"name"`    // of the person
-	Aliases []string `json:"aliases"` // those of their names that mean someone else; not all of them
+	Aliases []string `json:"aliases"` // some of the names of the person that refer to someone else
 }
 
-// SplitPersonResult is both people, and how to take the split back within ten minutes.
+// SplitPersonResult is both people, and a token to undo the split within ten minutes.
 type SplitPersonResult struct {
 	Person    Person `json:"person"`    // without the aliases
-	Split     Person `json:"split"`     // whom the aliases mean now, called like the first of them
+	Split     Person `json:"split"`     // the other person, named after the first alias
 	UndoToken string `json:"undoToken"` // for memory.undo
 }
 
-// roster is the people of a user's texts with what they were computed from.
+// roster is the people in a user's texts with the data they were computed from.
 type roster struct {
 	user  uuid.UUID
 	texts []Text
@@ -137,7 +138,7 @@ type roster struct {
 	list  []Person
 }
 
-// people finds the people of the stored texts.
+// people returns the people in the stored texts.
 func (s *Service) people(ctx context.Context) (*roster, error) {
 	r := &roster{user: identity.UserID(ctx)}
 	var err error
@@ -220,8 +221,8 @@ func (r *roster) named(name string) (Person, error) {
 	return r.list[i], nil
 }
 
-// People lists the people of the newest 10,000 texts: one record per person, after names that mean the same one
-// were merged by Helix and by you.
+// People lists the people in the newest 10,000 texts. Names of the same person are merged
+// automatically and by your corrections.
 func (s *Service) People(ctx context.Context, p PeopleParams) (PeopleResult, error) {
 	out := PeopleResult{People: []Person{}, Dismissed: []string{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 100, 500); err != nil {
@@ -242,8 +243,8 @@ func (s *Service) People(ctx context.Context, p PeopleParams) (PeopleResult, err
 	return out, nil
 }
 
-// MergePeople makes one person of several. Lists of people show it at once, patterns with the next synthesis; later
-// runs keep it. It can be undone.
+// MergePeople merges several people into one. Lists of people change immediately, patterns with the
+// next synthesis, and later runs preserve it. It can be undone.
 func (s *Service) MergePeople(ctx context.Context, p MergePeopleParams) (out MergePeopleResult, err error) {
 	r, err := s.people(ctx)
 	if err != nil {
@@ -276,7 +277,7 @@ func (s *Service) MergePeople(ctx context.Context, p MergePeopleParams) (out Mer
 	return out, err
 }
 
-// oneName makes one person of the chosen ones, and calls them by a name that nobody else has.
+// oneName merges the chosen people under a name that no other person has.
 func (s *Service) oneName(ctx context.Context, r *roster, chosen []Person, name string) (now Person, token string, err error) {
 	if utf8.RuneCountInString(name) > maxPersonName {
 		return now, "", fault.InvalidField("name", fault.CodeRange, "A name has at most %d characters.", maxPersonName)
@@ -299,8 +300,8 @@ func (s *Service) oneName(ctx context.Context, r *roster, chosen []Person, name 
 	return now, token, err
 }
 
-// SplitPerson says that aliases of a person mean somebody else. Lists of people show it at once, patterns with the next
-// synthesis; later runs keep it. It can be undone.
+// SplitPerson assigns some aliases of a person to another person. Lists of people change
+// immediately, patterns with the next synthesis, and later runs preserve it. It can be undone.
 func (s *Service) SplitPerson(ctx context.Context, p SplitPersonParams) (out SplitPersonResult, err error) {
 	r, err := s.people(ctx)
 	if err != nil {
@@ -338,7 +339,7 @@ func (s *Service) SplitPerson(ctx context.Context, p SplitPersonParams) (out Spl
 	return out, err
 }
 
-// correct stores whom aliases mean and computes the people anew.
+// correct stores corrections and recomputes the people.
 func (s *Service) correct(ctx context.Context, r *roster, change []Alias) (token string, err error) {
 	token = UndoPrefix + rand.Text()
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -379,7 +380,7 @@ func (s *Service) setAlias(tx *storage.Tx, user uuid.UUID, a Alias, token string
 	return err
 }
 
-// undoAliases takes a merge or a split back, and reports how many names it was about.
+// undoAliases undoes a merge or a split. It returns the number of names restored.
 func (s *Service) undoAliases(tx *storage.Tx, user uuid.UUID, token string) (n int, err error) {
 	type former struct {
 		id     uuid.UUID

@@ -65,7 +65,7 @@ func TestMergedPeopleStayMerged(t *testing.T) {
 	if err != nil || sister.Person.ID != p["Anna"].ID || sister.Person.Relationship != "sister" || sister.Person.Mentions != 4 {
 		t.Fatalf("%+v %v", sister, err)
 	}
-	// All of them at last: what was merged before comes along.
+	// Merge all of them: earlier merges are included.
 	if m, err = f.MergePeople(f.ctx, MergePeopleParams{Names: []string{"Bill", "Melanie"}}); err != nil || m.Person.Name != "John" || m.Person.Mentions != 10 {
 		t.Fatalf("%+v %v", m, err)
 	}
@@ -112,7 +112,7 @@ func TestSplitPersonStaysSplit(t *testing.T) {
 	if _, err := f.Undo(f.ctx, memory.UndoParams{UndoToken: s.UndoToken}); err != nil || f.people(t)["Melanie"].Mentions != 4 {
 		t.Error(err, f.people(t))
 	}
-	// The other way round: the name leaves, the alias stays.
+	// The other way round: the name is split off, the alias remains.
 	if s, err = f.SplitPerson(f.ctx, SplitPersonParams{Name: "Mel", Aliases: []string{"Melanie"}}); err != nil || s.Person.Name != "Mel" || s.Split.Name != "Melanie" {
 		t.Fatalf("%+v %v", s, err)
 	}
@@ -150,7 +150,7 @@ func TestBadCorrectionsOfPeople(t *testing.T) {
 	}
 }
 
-// Two devices correct the same names without knowing of each other; both rows meet.
+// Two devices correct the same names independently; both rows are merged.
 func TestCorrectionsOfTwoDevicesMeet(t *testing.T) {
 	t.Parallel()
 	a, b := newFixture(t, Options{}), newFixture(t, Options{})
@@ -172,7 +172,7 @@ func TestCorrectionsOfTwoDevicesMeet(t *testing.T) {
 	if rows[a] != rows[b] {
 		t.Errorf("two devices made other rows:\n%s\n%s", rows[a], rows[b])
 	}
-	// After a merge by field, names may refer to each other: everybody finds the same person.
+	// After a merge by field, names may form a cycle, which resolves to the same person from every name.
 	for _, list := range [][]Alias{
 		{{"Mel", "Melanie"}, {"Melanie", "Bill"}, {"Bill", "Bill"}},
 		{{"Mel", "Melanie"}, {"Melanie", "Bill"}, {"Bill", "Melanie"}},
@@ -187,7 +187,7 @@ func TestCorrectionsOfTwoDevicesMeet(t *testing.T) {
 	}
 }
 
-// A short form that turns up later means whoever the long form means.
+// A short form that first occurs later refers to the same person as the long form.
 func TestLaterShortFormsFollowTheMerge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{})
@@ -226,7 +226,7 @@ func TestDismissedNamesAreNoPeopleInLaterRuns(t *testing.T) {
 			t.Errorf("the evidence of %s is from %v to %v", p.Description, p.FirstEvidence, p.LastEvidence)
 		}
 	}
-	// What was dismissed is a word like any other: a topic can be named by it.
+	// A dismissed name is an ordinary word that can name a topic.
 	a := newAnalysis(t.Context(), Input{Names: []Alias{{"Nikon", ""}}, Texts: []Text{{Body: "Nikon told me"}, {Body: "I met Nikon"}}})
 	if a.isPerson("nikon") || len(a.people()) != 0 {
 		t.Error("Nikon is a person")

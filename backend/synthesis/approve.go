@@ -19,11 +19,12 @@ import (
 const (
 	choiceSend = "send"
 	choiceDont = "dont"
-	maxShown   = 64 << 10 // of the text that a question shows
+	maxShown   = 64 << 10 // maximum size of the text in a question
 )
 
-// ask puts the question whether the texts of a job may be sent to a model. The job itself ends; the
-// answer starts another. What was given with the request is not kept, so nobody is asked about it.
+// ask asks a person whether the texts of a job may be sent to a model. The job ends; an approval
+// starts another one. Conversations in the request are not stored, so a job with any cannot be
+// approved later and is not asked about.
 func (s *Service) ask(w *work, p Preview, denied error) (*uuid.UUID, error) {
 	if s.o.Gate == nil || len(w.p.Conversations) > 0 {
 		return nil, denied
@@ -70,8 +71,8 @@ func (s *Service) ask(w *work, p Preview, denied error) (*uuid.UUID, error) {
 	return &id, fault.Deniedf("Nothing was sent. The question whether it may be waits in Approvals.")
 }
 
-// closeOlderTx closes what earlier jobs of the same kind still ask: an unanswered schedule leaves one
-// question, about its newest texts.
+// closeOlderTx closes the questions of earlier jobs of the same kind, so that a schedule has at
+// most one open question, about its newest texts.
 func (s *Service) closeOlderTx(tx *storage.Tx, w *work) error {
 	older, err := storage.Collect(tx.Select(`SELECT `+jobColumns+` FROM memory_synthesis_jobs WHERE user_id = ? AND engine = 'llm' AND synthesis_type = ? AND status = 'failed' AND id <> ?`,
 		w.user, w.p.SynthesisType, w.id), s.scanJob)
@@ -89,7 +90,7 @@ func (s *Service) closeOlderTx(tx *storage.Tx, w *work) error {
 	return nil
 }
 
-// Answer takes a person's answer to the question whether texts may be sent.
+// Answer handles a person's answer to the question whether texts may be sent.
 func (s *Service) Answer(ctx context.Context, a permission.Answered) error {
 	var p SynthesizeParams
 	user, id := identity.UserID(ctx), storage.NewID()
@@ -99,7 +100,7 @@ func (s *Service) Answer(ctx context.Context, a permission.Answered) error {
 		var params []byte
 		err := tx.QueryRow(`SELECT user_id, params FROM memory_synthesis_jobs WHERE id = ?`, a.Run).Scan(&owner, &params)
 		switch {
-		case errors.Is(err, sql.ErrNoRows): // the job is forgotten, and what it asked with it
+		case errors.Is(err, sql.ErrNoRows): // the job has been deleted, and so has its request
 			a.Choice = choiceDont
 		case err != nil:
 			return err

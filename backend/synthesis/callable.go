@@ -17,16 +17,16 @@ import (
 	"helix/backend/storage"
 )
 
-// Kind is the kind of the callables of this package.
+// Kind is the kind of this package's callables.
 const Kind callable.Kind = "synthesis"
 
-// runKey begins the input hash of jobs that another run waits for.
+// runKey is the prefix of the input hash of jobs that another run waits for.
 const runKey = "run "
 
-// offered are the callables: what a schedule or a step can name.
+// offered lists the callables for schedules and steps.
 var offered = []struct {
 	name, title, typ string
-	days             int // back from now; 0: all
+	days             int // number of days back from now; 0: all
 }{
 	{"consolidation", "Looks for patterns in everything that is stored.", Full, 0},
 	{"synthesis", "Looks for patterns in the last day.", Full, 1},
@@ -45,14 +45,14 @@ const callableInput = `{"type":"object","additionalProperties":false,"properties
 	"engine":{"enum":["local","llm"],"description":"llm asks a language model, once you have approved the text. Default: local."},
 	"days":{"type":"integer","minimum":1,"maximum":36500,"description":"Only texts of the last days."}}}`
 
-// Provider makes synthesis callable: by steps, schedules and helix call.
+// Provider provides synthesis as callables, for steps, schedules and helix call.
 type Provider struct {
 	*callable.Set
 	s     *Service
 	ended func(run uuid.UUID)
 }
 
-// Provider returns the provider. ended hears of the end of each run that Start began.
+// Provider returns the provider. ended is called at the end of each run that Start started.
 func (s *Service) Provider(record func(context.Context, ...audit.Entry) error, ended func(run uuid.UUID)) *Provider {
 	set := callable.NewSet(Kind, record)
 	for _, o := range offered {
@@ -86,7 +86,7 @@ func (s *Service) Provider(record func(context.Context, ...audit.Entry) error, e
 	return &Provider{set, s, ended}
 }
 
-// offeredParams makes the request of a callable by its name and input.
+// offeredParams returns the request for a callable from its name and input.
 func offeredParams(name string, input json.RawMessage, now time.Time) (p SynthesizeParams, err error) {
 	i := slices.IndexFunc(offered, func(o struct {
 		name, title, typ string
@@ -128,7 +128,7 @@ func (v *Provider) Enqueue(tx *storage.Tx, ref callable.Ref, r callable.Request)
 	return id, v.s.insertJob(tx, identity.UserID(tx.Context()), id, runKey+r.Key, p)
 }
 
-// Start implements callable.Starter. A job whose process ended before it began is read again.
+// Start implements callable.Starter. A job from a previous process is loaded again.
 func (v *Provider) Start(run uuid.UUID) {
 	var p SynthesizeParams
 	var user uuid.UUID
@@ -160,7 +160,7 @@ func (v *Provider) Start(run uuid.UUID) {
 	}()
 }
 
-// errorKind is what a caller hears of a failed job.
+// errorKind returns the kind of error that a caller gets for a failed job.
 func (j Job) errorKind() fault.Kind {
 	if j.Insights.ApprovalID != nil {
 		return fault.Denied

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// mostChance is how many topics as good as a stored one may be expected where words are dealt to
-// texts at random.
+// mostChance is the maximum number of topics as good as a stored one that would be expected if
+// words were assigned to texts at random.
 const mostChance = 0.05
 
-// byChance reports whether a group may share its words by chance. Texts whose words are
-// dealt out at random still have groups that share two or three of them, and an encoder puts those
-// near each other. Only a group most of whose pairs share a word is tested; it is dropped when the
-// expected number of groups of its size that share as much is above mostChance. The number is
+// byChance reports whether a group may share its words by chance. Even if words are assigned to
+// texts at random, some groups share two or three of them, and an encoder places those texts near
+// each other. Only a group in which most pairs share a word is tested. It is rejected if the
+// expected number of groups of its size that share as much exceeds mostChance. That number is
 //
 //	E = C(N, m) · min over k of C(V, k) · p1 · … · pk
 //
-// for m of N texts, V words that are in two texts or more, and the tails p of the hypergeometric
-// distribution of each shared word, least first. It is the e-value of sequence search (Karlin and
-// Altschul 1990) for sets. Groups whose texts say the same in different words pass without
-// a test: chance does not bring those together.
+// for m of N texts, V words that occur in two or more texts, and the tails p of the hypergeometric
+// distribution of each shared word, in ascending order. It is the e-value of sequence search
+// (Karlin and Altschul 1990) applied to sets. Groups whose texts express the same in different
+// words pass without a test, because chance does not produce those.
 func (v *vocabulary) byChance(members []int) bool {
 	n, m := len(v.texts), len(members)
 	in := map[string]int{}
@@ -34,7 +34,7 @@ func (v *vocabulary) byChance(members []int) bool {
 		}
 	}
 	sharing, pairs := 0, 0
-	step := 1 + m/64 // a sample of the pairs of large groups
+	step := 1 + m/64 // sample the pairs of large groups
 	for i := 0; i < m; i += step {
 		for j := i + 1; j < m; j += step {
 			pairs++
@@ -64,7 +64,7 @@ func (v *vocabulary) byChance(members []int) bool {
 	return logChoose(n, m)+best > math.Log(mostChance)
 }
 
-// repeated counts the single words that are in two texts or more.
+// repeated returns the number of single words that occur in two or more texts.
 func (v *vocabulary) repeated() int {
 	if v.shared == 0 {
 		single := map[string]bool{}
@@ -92,8 +92,8 @@ func logChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// logTail is the logarithm of the chance that k or more of m drawn texts are among the df of n that
-// have a word.
+// logTail returns the logarithm of the probability that at least k of m drawn texts are among the
+// df of n texts that contain a word.
 func logTail(n, df, m, k int) float64 {
 	all, sum := logChoose(n, m), 0.0
 	first := logChoose(df, k) + logChoose(n-df, m-k)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A group is dropped when its texts share no more words than texts of random words do, and is kept when
-// they share more, or say the same without sharing words.
+// A group is rejected if its texts share no more words than random texts do. It is kept if they
+// share more, or express the same without common words.
 func TestGroupsByChance(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 7))
@@ -22,10 +22,10 @@ func TestGroupsByChance(t *testing.T) {
 		}
 		texts = append(texts, Text{ID: fmt.Sprint(i), Body: strings.Join(words, " ")})
 	}
-	for i := range 6 { // six that share three rare words
+	for i := range 6 { // six texts that share three rare words
 		texts[i].Body += " adoption agency visit"
 	}
-	for i := range 4 { // four that share none
+	for i := range 4 { // four texts without common words
 		texts[10+i].Body = strings.Repeat(string(rune('q'+i)), 5) + " " + strings.Repeat(string(rune('k'+i)), 4)
 	}
 	v := newVocabulary(texts)
@@ -55,7 +55,7 @@ func TestGroupsByChance(t *testing.T) {
 	}
 }
 
-// The tail of the hypergeometric distribution, against its definition.
+// Compares the tail of the hypergeometric distribution with its definition.
 func TestHypergeometricTail(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][4]int{{50, 5, 10, 4}, {50, 5, 10, 0}, {10, 10, 3, 3}, {20, 3, 4, 1}} {
@@ -81,7 +81,7 @@ func binomial(n, k int) float64 {
 	return out
 }
 
-// A person who asks for a number of topics gets that many, whatever the density of the texts.
+// A person who requests a number of topics gets that many, whatever the density of the texts.
 func TestThemesAskedFor(t *testing.T) {
 	t.Parallel()
 	var texts []Text

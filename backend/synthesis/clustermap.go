@@ -20,8 +20,8 @@ const (
 	keptMaps   = 4 // the newest, of all users
 )
 
-// ClusterMap places the newest texts in a plane: their two principal components, and the topic of
-// each. The map of texts that have not changed is kept.
+// ClusterMap projects the newest texts onto a plane, their first two principal components, and
+// assigns each to its topic. Maps are cached while the texts do not change.
 func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error) {
 	out := MapResult{Points: []MapPoint{}, Clusters: []MapCluster{}}
 	if p.Limit == 0 {
@@ -84,7 +84,7 @@ func (s *Service) ClusterMap(ctx context.Context, p MapParams) (MapResult, error
 	return out, nil
 }
 
-// mapKey stands for everything that a map is made of.
+// mapKey returns the cache key for the input of a map.
 func mapKey(in Input) (key [sha256.Size]byte) {
 	h := sha256.New()
 	var n [8]byte
@@ -110,8 +110,9 @@ func mapKey(in Input) (key [sha256.Size]byte) {
 	return [sha256.Size]byte(h.Sum(key[:0]))
 }
 
-// plane gives the coordinates of vectors on the two principal components of a seeded sample of at most
-// axesSample of them, by power iteration from a seeded start, scaled to -1 to 1.
+// plane returns the coordinates of vectors on the two principal components of a sample of at most
+// axesSample of them, scaled to -1 to 1. The components are computed by power iteration. Sample and
+// start are seeded.
 func plane(vectors [][]float32) (x, y []float64) {
 	n := len(vectors)
 	x, y = make([]float64, n), make([]float64, n)
@@ -126,7 +127,7 @@ func plane(vectors [][]float32) (x, y []float64) {
 		}
 	}
 	rng := rand.New(rand.NewPCG(clusterSeed, 3)) //nolint:gosec // a seeded start, not a secret
-	var sample [][]float64                       // without the center
+	var sample [][]float64                       // centered
 	for _, i := range rng.Perm(n)[:min(n, axesSample)] {
 		s := make([]float64, dim)
 		for k, f := range vectors[i] {
@@ -148,7 +149,7 @@ func plane(vectors [][]float32) (x, y []float64) {
 					next[k] += d * f
 				}
 			}
-			for _, other := range axes { // at right angles to the first
+			for _, other := range axes { // orthogonal to the first
 				d := product(next, other)
 				for k := range next {
 					next[k] -= d * other[k]
@@ -179,7 +180,7 @@ func plane(vectors [][]float32) (x, y []float64) {
 	return x, y
 }
 
-// product is the scalar product of two vectors, in a fixed order of four sums.
+// product returns the dot product of two vectors, summed in a fixed order in four accumulators.
 func product(a, b []float64) float64 {
 	var s [4]float64
 	b = b[:len(a)]

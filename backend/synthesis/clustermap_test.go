@@ -45,7 +45,8 @@ func TestMapFollowsEveryChangeOfItsTexts(t *testing.T) {
 	}
 }
 
-// The axes come from a part of the texts only; groups that differ stay apart on the plane all the same.
+// The axes are computed from a sample of the texts; groups that differ are nevertheless
+// separated on the plane.
 func TestPlaneKeepsGroupsApart(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 5))

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// threeTopics are texts of 60 days: bread on ten days, guitar on nine of them, the marathon on those that are asked for.
+// threeTopics returns texts of 60 days: bread on ten days, guitar on nine of these, and the
+// marathon on the days for which marathon returns true.
 func threeTopics(parents bool, marathon func(day int) bool) (texts []Text) {
 	r := rand.New(rand.NewPCG(3, 9))
 	centers := make([][]float32, 3)
@@ -73,7 +74,8 @@ func TestTopicsOnTheSameDaysAreConnected(t *testing.T) {
 	}
 }
 
-// The same texts at any times are not connected, and neither are topics that merely belong to the same weeks.
+// The same texts at random times are not connected, and neither are topics that merely belong to
+// the same weeks.
 func TestTopicsOfTheSamePeriodAreNotConnected(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -85,7 +87,7 @@ func TestTopicsOfTheSamePeriodAreNotConnected(t *testing.T) {
 	if found > 1 {
 		t.Errorf("%d connections in 30 shuffles", found)
 	}
-	texts := threeTopics(false, func(day int) bool { return day/6%2 == 0 }) // on half of the days, and on half of those with bread
+	texts := threeTopics(false, func(day int) bool { return day/6%2 == 0 }) // on half of the days, including half of those with bread
 	for i := range 400 {
 		at := monday.AddDate(0, 0, i-200)
 		texts = append(texts, Text{ID: fmt.Sprintf("x%03d", i), Kind: "memory", Body: "nothing much", At: at})
@@ -96,8 +98,9 @@ func TestTopicsOfTheSamePeriodAreNotConnected(t *testing.T) {
 	}
 }
 
-// The confidence of connections is the share of them that is right, in lives with other seeds and no texts: eight topics of
-// random size, half of whose texts have a season, and pairs that share days as often as chance decides.
+// The confidence of connections equals their precision, in simulated lives with other seeds and
+// without texts: eight topics of random size, half of whose texts are seasonal, and pairs that
+// share days at random.
 func TestConnectionConfidenceFitsTheShareThatIsRight(t *testing.T) {
 	t.Parallel()
 	right, all, promised := 0, 0, 0.0
@@ -115,7 +118,7 @@ func TestConnectionConfidenceFitsTheShareThatIsRight(t *testing.T) {
 				if r.Float64() < 0.5 {
 					day = 0.8*season + 0.2*r.Float64()
 				}
-				if g == 1 || g == 3 { // connected with the one before, more or less
+				if g == 1 || g == 3 { // connected with the previous topic with random strength
 					for other := range days {
 						if in[g-1][other] && r.Float64() < 0.003*float64(g) {
 							in[g][other] = true

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Descriptions are made of numbers and terms. They state no cause and no diagnosis.
+// Descriptions consist of numbers and terms. They state neither causes nor diagnoses.
 
-// span says between which days something was.
+// span describes the period from first to last.
 func (a *analysis) span(first, last time.Time) string {
 	f, l := first.In(a.in.Zone), last.In(a.in.Zone)
 	switch {
@@ -22,7 +22,7 @@ func (a *analysis) span(first, last time.Time) string {
 	return fmt.Sprintf("between %s and %s", f.Format("2"), l.Format("2 January 2006"))
 }
 
-// mood compares the mean valence of texts with that of all.
+// mood compares the mean valence of texts with that of all texts.
 func (a *analysis) mood(members []int) string {
 	m, n := a.meanValence(members)
 	if n == 0 {
@@ -31,7 +31,7 @@ func (a *analysis) mood(members []int) string {
 	return fmt.Sprintf("; mean mood %+.2f (your usual %+.2f)", m, a.usual)
 }
 
-// number says how many texts of which kind there are.
+// number describes how many texts of which kinds there are.
 func (a *analysis) number(members []int) string {
 	memories := 0
 	for _, m := range members {
@@ -51,7 +51,7 @@ func (a *analysis) number(members []int) string {
 	}
 }
 
-// about names the terms of a group, or nothing.
+// about describes the terms of a group, or returns "".
 func about(terms []string) string {
 	if len(terms) == 0 {
 		return ""
@@ -59,7 +59,7 @@ func about(terms []string) string {
 	return " about *" + strings.Join(terms, ", ") + "*"
 }
 
-// author is how a text's author is named in a description: you, or their name.
+// author returns the author of a text for a description: you, or a name.
 func (a *analysis) author(m int) string {
 	if s := a.in.Texts[m].Speaker; s != "" {
 		return s

@@ -53,7 +53,7 @@ func TestTemporalWindows(t *testing.T) {
 	}
 }
 
-// topics are texts around planted subjects with vectors around planted centers.
+// planted returns texts on synthetic subjects with vectors around synthetic centers.
 func planted(r *rand.Rand, each int, spread float64) (texts []Text) {
 	words := []string{"marathon training knee", "sourdough bread oven", "guitar chords song"}
 	for g, w := range words {
@@ -86,7 +86,7 @@ func TestSemanticClusters(t *testing.T) {
 	if !strings.Contains(a[0].Description, "8 memories about") {
 		t.Error(a[0].Description)
 	}
-	// Ten times as long, the same clusters; other lengths, zeros and what is no number are left out.
+	// Vectors ten times as long yield the same clusters; those of other lengths, zero or NaN are skipped.
 	texts := planted(rand.New(rand.NewPCG(1, 1)), 8, 0.15)
 	for i := range texts {
 		for k := range texts[i].Vector {
@@ -293,7 +293,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// Valences that are no numbers, or out of range, are unknown.
+// Valences that are NaN or out of range are unknown.
 func TestUnknownValences(t *testing.T) {
 	t.Parallel()
 	texts := made(time.Hour, "a", "b", "c", "d", "e", "f")
@@ -327,7 +327,8 @@ func TestEmotionalPatterns(t *testing.T) {
 	if len(ofType(a.Patterns, "emotional_regulation")) != 1 {
 		t.Error("no recovery")
 	}
-	// The same moods in any order are no recoveries, though most lows are followed by something better.
+	// The same moods in random order are not recoveries, although most lows are followed by
+	// something better.
 	found := 0
 	for seed := range uint64(20) {
 		mixed := slices.Clone(texts)
@@ -344,7 +345,7 @@ func TestEmotionalPatterns(t *testing.T) {
 	}
 }
 
-// The local engine opens no socket: nothing that it is made of can.
+// The local engine cannot open sockets, because none of its dependencies can.
 func TestLocalEngineCannotReachANetwork(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
@@ -358,7 +359,7 @@ func TestLocalEngineCannotReachANetwork(t *testing.T) {
 	}
 }
 
-// Two processes give the same bytes.
+// Two processes produce the same bytes.
 func TestTwoProcessesAgree(t *testing.T) {
 	t.Parallel()
 	texts := planted(rand.New(rand.NewPCG(6, 6)), 30, 0.6)

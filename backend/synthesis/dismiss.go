@@ -11,17 +11,17 @@ import (
 // RenamePersonParams is the request of memory.rename_person.
 type RenamePersonParams struct {
 	Name string `json:"name"` // of the person, or an alias
-	To   string `json:"to"`   // at most 100 characters; nobody else may be called so
+	To   string `json:"to"`   // at most 100 characters; must not be the name of another person
 }
 
-// RenamePersonResult is the person by the new name, and how to take it back within ten minutes.
+// RenamePersonResult is the renamed person, and a token to undo the change within ten minutes.
 type RenamePersonResult struct {
 	Person    Person `json:"person"`
 	UndoToken string `json:"undoToken"` // for memory.undo
 }
 
-// RenamePerson changes how a person is called. What texts call them stays an alias. Lists of people show it at once,
-// patterns with the next synthesis; later runs keep it. It can be undone.
+// RenamePerson changes the name of a person. The names used in texts remain aliases. Lists of people
+// change immediately, patterns with the next synthesis, and later runs preserve it. It can be undone.
 func (s *Service) RenamePerson(ctx context.Context, p RenamePersonParams) (out RenamePersonResult, err error) {
 	r, err := s.people(ctx)
 	if err != nil {
@@ -41,20 +41,20 @@ func (s *Service) RenamePerson(ctx context.Context, p RenamePersonParams) (out R
 
 // DismissPeopleParams is the request of memory.dismiss_people.
 type DismissPeopleParams struct {
-	Names   []string `json:"names"`             // of people, or aliases; with restore, names that were dismissed
-	Restore bool     `json:"restore,omitempty"` // they are people after all
+	Names   []string `json:"names"`             // of people, or aliases; with restore, dismissed names
+	Restore bool     `json:"restore,omitempty"` // the names are people's after all
 }
 
-// DismissPeopleResult lists the names that are no person's now, or with restore that are again, and how to take that
-// back within ten minutes.
+// DismissPeopleResult lists the names that were dismissed or restored, and a token to undo that
+// within ten minutes.
 type DismissPeopleResult struct {
 	Names     []string `json:"names"`
 	UndoToken string   `json:"undoToken"` // for memory.undo
 }
 
-// DismissPeople says that names which Helix took for a person's are of something else, such as a company, a place or a
-// pet. Lists of people leave them out at once, patterns with the next synthesis; later runs keep it. It can be undone,
-// and restored at any time.
+// DismissPeople marks names that Helix took for a person's as names of something else, such as a
+// company, a place or a pet. Lists of people omit them immediately, patterns with the next
+// synthesis, and later runs preserve it. It can be undone, and reverted at any time with Restore.
 func (s *Service) DismissPeople(ctx context.Context, p DismissPeopleParams) (out DismissPeopleResult, err error) {
 	if len(p.Names) == 0 || len(p.Names) > maxHidden {
 		return out, fault.InvalidField("names", fault.CodeRange, "Give 1 to %d names.", maxHidden)
@@ -94,7 +94,7 @@ func (s *Service) DismissPeople(ctx context.Context, p DismissPeopleParams) (out
 	return out, err
 }
 
-// dismissed are the names that are no person's.
+// dismissed returns the dismissed names.
 func (r *roster) dismissed() (out []string) {
 	for _, a := range r.names {
 		if a.Person == "" {

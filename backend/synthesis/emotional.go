@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	moodLine       = 0.3 // valence from which a text is positive, below the negative of which it is negative
+	moodLine       = 0.3 // valence above which a text is positive, and below the negative of which it is negative
 	leastMoods     = 5
 	triggerEffect  = 0.5 // Cohen's d
 	significant    = 0.01
@@ -16,7 +16,7 @@ const (
 	leastRecovered = 3
 )
 
-// score gives every text its valence and arousal. What a person has set wins.
+// score computes the valence and arousal of every text. Values set by a person take precedence.
 func (a *analysis) score() {
 	a.texts = make([]scored, len(a.in.Texts))
 	lexicon := 0
@@ -36,7 +36,7 @@ func (a *analysis) score() {
 		if t.Valence != nil {
 			s.valence = *t.Valence
 		}
-		s.known = s.valence >= -1 && s.valence <= 1 // no NaN
+		s.known = s.valence >= -1 && s.valence <= 1 // false for NaN
 	}
 	if lexicon > 0 {
 		a.out.Warnings = append(a.out.Warnings, fmt.Sprintf("The mood of %s was read from their words alone: they are not embedded yet.", count(lexicon, "text", "texts")))
@@ -48,8 +48,7 @@ func (a *analysis) score() {
 	a.usual, _ = a.meanValence(all)
 }
 
-// emotional finds prevailing moods, subjects that go with another mood than usual, recoveries and
-// times of strong feeling.
+// emotional finds prevailing moods, subjects with an unusual mood, recoveries and times of strong emotion.
 func (a *analysis) emotional() {
 	var pos, neg, all []int
 	var moods []float64
@@ -114,13 +113,13 @@ func (a *analysis) prevailing(typ, word string, members []int) {
 	})
 }
 
-// subject is something that texts are about: a topic or a person.
+// subject is a topic or a person that texts are about.
 type subject struct {
 	key, name string
 	members   []int
 }
 
-// triggers finds the subjects whose mood departs from that of all other texts.
+// triggers finds the subjects whose mood differs from that of all other texts.
 func (a *analysis) triggers(all []int) []string {
 	type tested struct {
 		subject
@@ -172,9 +171,10 @@ func (a *analysis) triggers(all []int) []string {
 	return names
 }
 
-// recoveries finds low moods after which the mood came back by half of the drop or more within 72 hours.
-// Where moods come in any order, the text after a low one is most often an ordinary one, and that is no
-// recovery. So the next texts must differ from all others: lower, because the mood lasted, or higher.
+// recoveries finds low moods after which the mood rose again by at least half of the drop within 72
+// hours. If moods are in random order, the text after a low one is usually an ordinary one, which
+// is not a recovery. Therefore the next texts must differ from all others: lower, because the mood
+// persisted, or higher.
 func (a *analysis) recoveries(all []int) {
 	var low, back, members []int
 	var after, first, rest []float64
@@ -198,7 +198,7 @@ func (a *analysis) recoveries(all []int) {
 		if m := mean(next); m >= v+(a.usual-v)/2 {
 			back, members, after = append(back, i), append(members, i), append(after, m)
 		}
-		k = end // one low a window: what follows is the same episode
+		k = end // one low per window: what follows belongs to the same episode
 	}
 	for _, i := range all {
 		if next1[i] {
@@ -219,14 +219,14 @@ func (a *analysis) recoveries(all []int) {
 	})
 }
 
-// wilson is the lower 90 % bound of a share (Wilson 1927).
+// wilson returns the lower 90 % bound of a proportion (Wilson 1927).
 func wilson(hits, n int) float64 {
 	const z = 1.2816
 	p, nf := float64(hits)/float64(n), float64(n)
 	return (p + z*z/(2*nf) - z*math.Sqrt(p*(1-p)/nf+z*z/(4*nf*nf))) / (1 + z*z/nf)
 }
 
-// intensity finds parts of the day and days of the week whose texts are stronger in feeling.
+// intensity finds times of day and days of the week with stronger emotion.
 func (a *analysis) intensity(all []int) {
 	type part struct {
 		name string

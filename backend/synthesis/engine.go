@@ -13,30 +13,30 @@ import (
 // Engine finds patterns in texts.
 type Engine interface {
 	Name() string
-	// Preview shows what would leave this computer. Nothing is sent without approval of exactly
-	// this text.
+	// Preview returns what would leave this computer. Nothing is sent without an approval of
+	// exactly this text.
 	Preview(ctx context.Context, in Input) (Preview, error)
-	// Analyze returns patterns without ids; progress hears the stage and how far it is, 0 to 1.
+	// Analyze returns patterns without ids. It calls progress with the stage and the progress, 0 to 1.
 	Analyze(ctx context.Context, in Input, progress func(stage string, p float64)) (Analysis, error)
 }
 
-// Input is what an engine works on.
+// Input is the input of an engine.
 type Input struct {
 	Type      string // one of Types
 	Texts     []Text
 	Model     string // of the vectors
 	Zone      *time.Location
-	Threshold float64 // least confidence that is stored
-	Themes    int     // how many topics the person wants; 0: as many as there are
-	Names     []Alias // whom names mean, as the person says
+	Threshold float64 // minimum confidence of stored patterns
+	Themes    int     // number of topics that the person requested; 0: automatic
+	Names     []Alias // the person's corrections of names
 
-	// The rest is for the engine llm.
-	Approved string   // hash of the preview that a person approved
-	Hide     []string // names that are not sent
+	// The fields below are for the engine llm.
+	Approved string   // hash of the preview approved by a person
+	Hide     []string // names to mask
 	Samples  int      // how often the model is asked, 1 or 3
 }
 
-// Text is one text with what is known about it.
+// Text is one text with its metadata.
 type Text struct {
 	ID       string
 	Kind     string // memory, turn, conversation
@@ -44,12 +44,12 @@ type Text struct {
 	Speaker  string // "": the person
 	Body     string
 	At       time.Time
-	Valence  *float64 // set by a person; nil: to be computed
+	Valence  *float64 // set by a person; nil: must be computed
 	Salience float64  // 0 to 1
 	Vector   []float32
 }
 
-// detectors names the detectors of a synthesis, by the category of their patterns.
+// detectors returns the detectors of a synthesis, which are also the categories of their patterns.
 func (in Input) detectors() map[string]bool {
 	switch in.Type {
 	case Emotional:
@@ -64,7 +64,7 @@ func (in Input) detectors() map[string]bool {
 	return map[string]bool{"temporal": true, "semantic": true, "emotional": true, "relational": true, "prospective": true, "narrative": true}
 }
 
-// sortTexts orders texts by time, then id: the order of the input never matters.
+// sortTexts sorts texts by time, then id, so that the order of the input does not matter.
 func sortTexts(texts []Text) {
 	slices.SortFunc(texts, func(a, b Text) int {
 		if c := a.At.Compare(b.At); c != 0 {
@@ -74,7 +74,7 @@ func sortTexts(texts []Text) {
 	})
 }
 
-// Local is the engine that works on this computer alone. It is a pure function of its input.
+// Local is the engine that uses only this computer. It is a pure function of its input.
 type Local struct{}
 
 // Name implements Engine.
@@ -124,14 +124,14 @@ func (l Local) Analyze(ctx context.Context, in Input, progress func(string, floa
 	return a.out, nil
 }
 
-// newAnalysis prepares a look at texts: in order, and with speakers as the person calls them.
+// newAnalysis prepares the analysis: it sorts the texts and replaces speakers by their corrected names.
 func newAnalysis(ctx context.Context, in Input) *analysis {
 	a := &analysis{ctx: ctx, in: in, progress: func(string, float64) {}, names: namesOf(in.Names)}
 	a.in.Texts = slices.Clone(in.Texts)
 	sortTexts(a.in.Texts)
 	for i := range a.in.Texts {
 		if t := &a.in.Texts[i]; t.Speaker != "" {
-			t.Speaker = cmp.Or(a.names.person(t.Speaker), t.Speaker) // whoever writes is somebody
+			t.Speaker = cmp.Or(a.names.person(t.Speaker), t.Speaker) // a speaker is always a person
 		}
 	}
 	if a.in.Zone == nil {
@@ -144,7 +144,6 @@ func tooFew(n int) string {
 	return fmt.Sprintf("Texts found: %d. At least %d are needed.", n, leastTexts)
 }
 
-// analysis is one run of an engine.
 type analysis struct {
 	ctx      context.Context
 	in       Input
@@ -152,30 +151,30 @@ type analysis struct {
 	progress func(string, float64)
 	err      error
 
-	texts      []scored  // one for each of in.Texts
+	texts      []scored  // parallel to in.Texts
 	usual      float64   // mean valence of all texts
-	groups     *grouping // topics; made when a detector first asks
+	groups     *grouping // topics; computed on first use
 	vocabulary *vocabulary
-	happened   []occasion // see occasions; made with the next one
+	happened   []occasion // see occasions; computed together with occasion
 	occasion   []int      // of each text
-	names      names      // as the person corrects them
+	names      names      // the person's corrections
 	persons    []person
-	nameOf     map[string]string // persons by their names in lower case
+	nameOf     map[string]string // person by name in lower case
 	out        Analysis
 }
 
-// scored is what the analysis knows of a text besides itself.
+// scored is a text with its computed values.
 type scored struct {
 	valence float64
 	arousal float64
 	known   bool // valence is a number
 }
 
-// finding is a pattern in the making.
+// finding is a pattern that is being built.
 type finding struct {
 	typ         string
-	subject     string // what it is about, for its identity; "" for clusters
-	core        string // tells findings of one type and subject apart
+	subject     string // part of its identity; "" for clusters
+	core        string // distinguishes findings of one type and subject
 	subjects    []string
 	members     []int // indexes of texts
 	weights     []float64
@@ -187,10 +186,10 @@ type finding struct {
 	advice      []string // of a model
 }
 
-// surest is the highest confidence that a computed pattern has.
+// surest is the maximum confidence of a computed pattern.
 const surest = 0.99
 
-// add makes a finding part of the result. Confidences that are no number never pass.
+// add adds a finding to the result, unless its confidence is NaN or it has no texts.
 func (a *analysis) add(f finding) {
 	if math.IsNaN(f.confidence) || len(f.members) == 0 {
 		return
@@ -225,7 +224,7 @@ func (a *analysis) add(f finding) {
 	a.out.Patterns = append(a.out.Patterns, p)
 }
 
-// finish brings the patterns into their order and writes the summary.
+// finish sorts the patterns and writes the summary.
 func (a *analysis) finish() {
 	slices.SortStableFunc(a.out.Patterns, func(x, y Pattern) int {
 		switch {
@@ -249,7 +248,7 @@ func (a *analysis) finish() {
 	}
 }
 
-// round keeps confidences and weights short, and the same on every machine.
+// round rounds confidences and weights, so that they are the same on every machine.
 func round(v float64) float64 { return math.Round(v*1e4) / 1e4 }
 
 func count(n int, one, other string) string {

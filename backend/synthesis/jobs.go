@@ -30,26 +30,26 @@ const (
 	maxWait          = 10 * time.Second
 	maxHidden        = 100
 	maxThemes        = 100
-	leastTexts       = 3 // fewer give no pattern
+	leastTexts       = 3 // fewer texts yield no pattern
 )
 
-// work is a job of this process that is not over.
+// work is a job of this process that has not ended.
 type work struct {
 	id, user uuid.UUID
-	ctx      context.Context // of the caller's identity; ends with the service or by cancel
+	ctx      context.Context // has the caller's identity; ended by the service or by cancel
 	cancel   context.CancelFunc
 	p        SynthesizeParams
 	hash     string
 	done     chan struct{}
 	began    time.Time
-	result   SynthesizeResult // after done
+	result   SynthesizeResult // valid after done
 	shown    Progress         // guarded by Service.mu
 	told     time.Time
 }
 
 var errCanceled = &fault.Error{Kind: fault.Canceled, Message: "The synthesis was canceled. Nothing was stored."}
 
-// check completes the request and reports what is wrong with it.
+// check sets defaults and validates the request.
 func (p *SynthesizeParams) check() (err error) {
 	if p.SynthesisType, err = parseType("synthesisType", p.SynthesisType); err != nil {
 		return err
@@ -110,8 +110,8 @@ func (p *SynthesizeParams) check() (err error) {
 	return nil
 }
 
-// pin keeps later texts out of what a model is asked, so that an answer in Approvals is still about the
-// same text when it comes.
+// pin excludes texts newer than now from a request to a model, so that a later approval is still
+// about the same texts.
 func (p *SynthesizeParams) pin(now time.Time) {
 	if p.Engine != "llm" || p.TimeRange != nil && p.TimeRange.End != nil {
 		return
@@ -123,15 +123,15 @@ func (p *SynthesizeParams) pin(now time.Time) {
 	p.TimeRange = &r
 }
 
-// key identifies equal requests.
+// key returns a key that is equal for equal requests.
 func (p SynthesizeParams) key() string {
 	p.WaitMs = nil
 	sum := sha256.Sum256([]byte(compactJSON(p)))
 	return hex.EncodeToString(sum[:])
 }
 
-// Synthesize starts a job that looks for patterns, and waits a moment for its end. An equal
-// request while a job runs returns that job.
+// Synthesize starts a job that finds patterns, and waits up to waitMs for its end. If an equal
+// request is running, it returns that job.
 func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (SynthesizeResult, error) {
 	if err := p.check(); err != nil {
 		return SynthesizeResult{}, err
@@ -178,7 +178,7 @@ func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (Synthesiz
 	return SynthesizeResult{JobID: w.id, Status: job.Status}, err
 }
 
-// ready reports why an engine cannot be used.
+// ready returns an error if an engine cannot be used.
 func (s *Service) ready(ctx context.Context, name string) error {
 	if name != "llm" {
 		return nil
@@ -199,7 +199,7 @@ func (s *Service) engine(name string) Engine {
 
 func (s *Service) insertJob(tx *storage.Tx, user, id uuid.UUID, key string, p SynthesizeParams) error {
 	stored := p
-	stored.Conversations = nil // texts of others are not kept
+	stored.Conversations = nil // texts in the request are not stored
 	var from, to *time.Time
 	if p.TimeRange != nil {
 		from, to = p.TimeRange.Start, p.TimeRange.End
@@ -214,7 +214,7 @@ func (s *Service) insertJob(tx *storage.Tx, user, id uuid.UUID, key string, p Sy
 	return err
 }
 
-// begin hands a stored job to the worker of its user.
+// begin passes a stored job to the worker of its user.
 func (s *Service) begin(ctx context.Context, user, id uuid.UUID, key string, p SynthesizeParams) *work {
 	who, _ := identity.From(ctx)
 	jctx, cancel := context.WithCancel(identity.With(s.life, who))
@@ -230,13 +230,13 @@ func (s *Service) begin(ctx context.Context, user, id uuid.UUID, key string, p S
 	return w
 }
 
-// serve runs the jobs of a user, one after the other, until none is left.
+// serve runs the jobs of a user one after another until none is left.
 func (s *Service) serve(user uuid.UUID) {
 	for {
 		s.mu.Lock()
 		var next *work
 		for _, w := range s.work {
-			if w.user == user && (next == nil || w.id.String() < next.id.String()) { // ids are in order of time
+			if w.user == user && (next == nil || w.id.String() < next.id.String()) { // ids are in chronological order
 				next = w
 			}
 		}
@@ -250,7 +250,7 @@ func (s *Service) serve(user uuid.UUID) {
 	}
 }
 
-// run does one job and stores how it ended.
+// run runs one job and stores the result.
 func (s *Service) run(w *work) {
 	defer w.cancel()
 	w.began = time.Now()
@@ -298,7 +298,7 @@ func (s *Service) start(w *work) error {
 	})
 }
 
-// carryOut reads, analyzes and stores.
+// carryOut loads the texts, analyzes them and stores the patterns.
 func (s *Service) carryOut(w *work) (*Analysis, Insights, error) {
 	ins := Insights{DryRun: w.p.DryRun}
 	in := Input{Type: w.p.SynthesisType, Zone: s.zone(), Threshold: *w.p.Confidence, Themes: w.p.Themes, Approved: w.p.Approved, Hide: w.p.HideNames, Samples: w.p.Samples}
@@ -334,7 +334,7 @@ func (s *Service) carryOut(w *work) (*Analysis, Insights, error) {
 	return &a, ins, nil
 }
 
-// load gives the texts that a request is about.
+// load returns the texts of a request.
 func (s *Service) load(ctx context.Context, p SynthesizeParams) (texts []Text, model string, err error) {
 	f := memory.CorpusFilter{Limit: p.Limit}
 	if p.TimeRange != nil {
@@ -358,7 +358,7 @@ func (s *Service) load(ctx context.Context, p SynthesizeParams) (texts []Text, m
 	return texts, model, err
 }
 
-// given makes texts of the conversations in the request.
+// given converts the conversations in the request to texts.
 func (s *Service) given(ctx context.Context, p SynthesizeParams, f memory.CorpusFilter) (texts []Text, model string, err error) {
 	for _, c := range p.Conversations {
 		if f.From != nil && c.Timestamp.Before(*f.From) || f.To != nil && !c.Timestamp.Before(*f.To) {
@@ -391,7 +391,7 @@ func (s *Service) given(ctx context.Context, p SynthesizeParams, f memory.Corpus
 	return texts, s.o.Embedder.ModelID(), nil
 }
 
-// progress notes how far a job has come; listeners hear of it four times a second at most.
+// progress records the progress of a job, and publishes it at most four times a second.
 func (s *Service) progress(w *work, stage string, p float64) {
 	s.mu.Lock()
 	now := time.Now()
@@ -407,7 +407,7 @@ func (s *Service) progress(w *work, stage string, p float64) {
 	}
 }
 
-// finish stores how a job ended.
+// finish stores the end of a job.
 func (s *Service) finish(w *work, ins Insights, err error) (job Job, _ error) {
 	status, message := "completed", ""
 	switch {
@@ -438,7 +438,7 @@ func (s *Service) finish(w *work, ins Insights, err error) (job Job, _ error) {
 	})
 }
 
-// Run ends the jobs that a former process left behind, and waits for ctx.
+// Run ends the jobs that a previous process left unfinished, and waits for ctx.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.recover(ctx); err != nil && ctx.Err() == nil {
 		s.log.Warn("interrupted jobs are not ended", "err", err)
@@ -447,7 +447,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// recover leaves alone what a schedule has enqueued and will start again.
+// recover ends the unfinished jobs of a previous process, except those that a schedule has enqueued
+// and will start again.
 func (s *Service) recover(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		s.mu.Lock()
@@ -487,7 +488,7 @@ func (s *Service) readJob(tx *storage.Tx, user, id uuid.UUID) (Job, error) {
 	return j, err
 }
 
-// Status returns how a job stands.
+// Status returns the status of a job.
 func (s *Service) Status(ctx context.Context, p JobParams) (j Job, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		j, err = s.readJob(tx, identity.UserID(ctx), p.JobID)
@@ -504,8 +505,8 @@ func (s *Service) Status(ctx context.Context, p JobParams) (j Job, err error) {
 	return j, err
 }
 
-// Cancel ends a job. What was found is dropped; earlier patterns stay as they are. A job that is
-// over stays as it ended.
+// Cancel cancels a job and drops its results; earlier patterns are not changed. A job that has
+// ended is not changed.
 func (s *Service) Cancel(ctx context.Context, p JobParams) (Job, error) {
 	j, err := s.Status(ctx, p)
 	if err != nil || j.CompletedAt != nil {
@@ -551,7 +552,7 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 	})
 }
 
-// Preview says what leaves this computer when a request runs, exactly: nothing with the local engine.
+// Preview returns exactly what would leave this computer if a request ran; with the local engine, nothing.
 func (s *Service) Preview(ctx context.Context, p SynthesizeParams) (Preview, error) {
 	if err := p.check(); err != nil {
 		return Preview{}, err
@@ -567,8 +568,8 @@ func (s *Service) Preview(ctx context.Context, p SynthesizeParams) (Preview, err
 	return s.engine(p.Engine).Preview(ctx, Input{Type: p.SynthesisType, Texts: texts, Model: model, Zone: s.zone(), Hide: p.HideNames, Samples: p.Samples})
 }
 
-// Schedule repeats a synthesis of all that is stored. There is one schedule of each type; a new
-// request changes it.
+// Schedule schedules a synthesis of everything that is stored. There is one schedule per type; a
+// new request changes it.
 func (s *Service) Schedule(ctx context.Context, p ScheduleParams) (ScheduleResult, error) {
 	typ, err := parseType("synthesisType", p.SynthesisType)
 	if err != nil {

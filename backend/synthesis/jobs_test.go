@@ -61,7 +61,7 @@ func TestJobFromSubmitToPatterns(t *testing.T) {
 	if one, _ := f.Recommendations(f.ctx, RecommendationsParams{Status: "working_on"}); one.Total != 1 {
 		t.Error("a run has changed what the person set")
 	}
-	// A deleted text is not quoted any more.
+	// A deleted text is no longer quoted.
 	if _, err := f.mem.Delete(f.ctx, memory.IDsParams{IDs: ids[:1]}); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// What was given is what is analyzed, and evidence has its ids.
+// The given conversations are analyzed, and the evidence contains their ids.
 func TestGivenConversations(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{})
@@ -205,7 +205,8 @@ func TestRerunAddsNothing(t *testing.T) {
 	if compactJSON(canonical(first.Analysis)) != compactJSON(canonical(second.Analysis)) {
 		t.Error("a rerun gives other bytes")
 	}
-	// What is not found any more in all of its texts is stale; it comes back when it is found again.
+	// A pattern that is not found in all of its texts any more is stale; it becomes active when it
+	// is found again.
 	id := ofType(second.Analysis.Patterns, "fear")[0].Evidence[0]
 	m, err := f.mem.Get(f.ctx, memory.GetParams{ID: id})
 	if err != nil {
@@ -220,7 +221,7 @@ func TestRerunAddsNothing(t *testing.T) {
 	}
 }
 
-// canonical is an analysis without ids and times.
+// canonical returns an analysis without ids and times.
 func canonical(a *Analysis) Analysis {
 	out := *a
 	out.LastUpdated = nil
@@ -287,7 +288,7 @@ func TestFeedbackOutlivesRuns(t *testing.T) {
 	}
 }
 
-// slow is an engine that waits until it is let go or canceled.
+// slow is an engine that blocks until it is released or canceled.
 type slow struct {
 	Local
 	begun chan struct{}
@@ -344,7 +345,7 @@ func TestCancelKeepsEarlierPatterns(t *testing.T) {
 	}
 }
 
-// failing is an engine that cannot.
+// failing is an engine that always fails.
 type failing struct{ Local }
 
 func (failing) Analyze(context.Context, Input, func(string, float64)) (Analysis, error) {
@@ -387,7 +388,7 @@ func TestFailedAndInterruptedJobs(t *testing.T) {
 	}
 }
 
-// A write that fails in the middle leaves the tables as they were.
+// A write that fails in the middle leaves the tables unchanged.
 func TestStoreIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"memory_patterns", "memory_synthesis", "synthesis_recommendations"} {
@@ -449,7 +450,7 @@ func TestPatternNames(t *testing.T) {
 	}
 }
 
-// A schedule's job lives in the transaction that wants it and starts after it.
+// A schedule's job is created in the schedule's transaction and starts after it.
 func TestScheduledJob(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{})
@@ -480,7 +481,7 @@ func TestScheduledJob(t *testing.T) {
 	if err != nil || st.Status != "success" || !strings.Contains(string(st.Output), `"created"`) {
 		t.Fatal(st, err)
 	}
-	v.Start(id) // again: nothing begins
+	v.Start(id) // the second call has no effect
 	<-ended
 	if n := f.rows(t, "memory_synthesis_jobs"); n != 1 {
 		t.Errorf("%d jobs", n)
@@ -491,7 +492,7 @@ func TestScheduledJob(t *testing.T) {
 	}
 }
 
-// Recommendations come high, medium, low, and the newest of equals first.
+// Recommendations are sorted by priority, then newest first.
 func TestRecommendationsAreInOrderOfPriority(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{})
@@ -524,7 +525,7 @@ func TestRecommendationsAreInOrderOfPriority(t *testing.T) {
 	}
 }
 
-// An everyday dialogue about feelings leaves a stored pattern of them.
+// An ordinary dialogue about feelings yields a stored pattern.
 func TestEmotionalDialogueIsStored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{})

@@ -22,14 +22,14 @@ func (m *engineModel) Destination(context.Context) (Destination, error) {
 	return Destination{Model: "llama/random", Local: true, Window: 8192}, nil
 }
 
-// plausible is a schema within that of patterns whose answers look right at first sight: half of its words
-// are allowed, and its numbers are any.
+// plausible is a schema within that of patterns, with plausible but unverified answers: half of its
+// words are allowed, and its numbers are arbitrary.
 const plausible = `{"type":"object","additionalProperties":false,"required":["patterns"],"properties":{"patterns":{"type":"array","minItems":1,"maxItems":1,"items":{"type":"object","additionalProperties":false,
 "required":["type","layer","description","subjects","confidence","evidence","recommendations"],"properties":{"type":{"enum":["goal","destiny"]},"layer":{"enum":[0,4,5,9]},"description":{"enum":["You want to run.", " "]},
 "subjects":{"type":"array","maxItems":1,"items":{"enum":["Marathon"]}},"confidence":{"type":"number"},"recommendations":{"type":"array","maxItems":3,"items":{"enum":["Rest."]}},
 "evidence":{"type":"array","minItems":3,"maxItems":3,"items":{"type":"object","additionalProperties":false,"required":["id","quote"],"properties":{"id":{"enum":["t1","t2","t3","t9"]},"quote":{"enum":["marathon","I want to run"]}}}}}}}}}`
 
-// Ask holds every tenth answer to the given schema alone, whose texts are any.
+// Ask restricts every tenth answer only to the given schema, with arbitrary texts.
 func (m *engineModel) Ask(ctx context.Context, to Destination, rules, text string, doc json.RawMessage) (json.RawMessage, Spent, error) {
 	if m.seed++; m.seed%10 != 0 {
 		doc = json.RawMessage(plausible)
@@ -48,8 +48,8 @@ func (freeMeter) Reserve(context.Context, providers.Estimate) (providers.Hold, e
 }
 func (freeMeter) Settle(providers.Usage, providers.Micros, string) {}
 
-// A model of random weights that is held to the schema writes valid JSON without any sense. Whatever it
-// writes, nothing that the rules forbid is stored.
+// A model with random weights that is restricted to the schema writes valid but meaningless JSON.
+// Nothing that violates the rules is stored.
 func TestNonsenseOfAnEngineIsNeverStored(t *testing.T) {
 	l := providerstest.NewLlama(t)
 	r, err := providers.Open(providers.Options{
@@ -74,11 +74,11 @@ func TestNonsenseOfAnEngineIsNeverStored(t *testing.T) {
 		f.mu.Lock()
 		w := f.work[job.JobID]
 		f.mu.Unlock()
-		if w != nil { // the engine takes longer than a wait
+		if w != nil { // the engine takes longer than the wait
 			<-w.done
 			job = w.result
 		}
-		if w == nil && job.Analysis == nil { // it ended in between
+		if w == nil && job.Analysis == nil { // it ended in the meantime
 			st, err := f.Status(f.ctx, JobParams{job.JobID})
 			if err != nil {
 				t.Fatal(err)

@@ -16,27 +16,28 @@ import (
 	"helix/backend/fault"
 )
 
-// Model is the language model that the engine llm asks.
+// Model is the language model of the engine llm.
 type Model interface {
-	// Destination is the model that would answer now. The error is Unavailable when none is set up.
+	// Destination returns the model that is currently configured. The error is Unavailable
+	// if there is none.
 	Destination(ctx context.Context) (Destination, error)
-	// Ask asks this destination and no other. It returns JSON that matches a JSON Schema; what it took is
-	// returned with errors too.
+	// Ask sends a request to exactly this destination. It returns JSON that matches the schema. The
+	// usage is valid even if there is an error.
 	Ask(ctx context.Context, to Destination, rules, text string, schema json.RawMessage) (json.RawMessage, Spent, error)
-	// Scrub returns text without known secrets.
+	// Scrub returns text with known secrets masked.
 	Scrub(ctx context.Context, text string) string
 }
 
-// Destination is where texts go.
+// Destination is where texts are sent.
 type Destination struct {
-	Model  string                            // with its provider
-	Host   string                            // where it is
-	Local  bool                              // it runs on this computer
-	Window int                               // in tokens; 0: not known
-	Price  func(input, output int64) float64 // US dollars; nil: not known
+	Model  string                            // including its provider
+	Host   string                            // the host it runs on
+	Local  bool                              // whether it runs on this computer
+	Window int                               // in tokens; 0: unknown
+	Price  func(input, output int64) float64 // US dollars; nil: unknown
 }
 
-// String names the model and, unless it is on this computer, where it is.
+// String returns the model and, unless it runs on this computer, its host.
 func (d Destination) String() string {
 	if d.Local || d.Host == "" {
 		return d.Model
@@ -44,7 +45,7 @@ func (d Destination) String() string {
 	return d.Model + " at " + d.Host
 }
 
-// Spent is what calls took, as the service reports it.
+// Spent is the usage of calls, as reported by the service.
 type Spent struct {
 	InputTokens, OutputTokens int64
 	CostUSD                   float64
@@ -55,14 +56,14 @@ const (
 	maxAdvice        = 2
 	defaultWindow    = 32_000
 	windowShare      = 0.6 // of the window for texts; the rest is for rules and the answer
-	bytesPerToken    = 3   // fewer than in most languages, so that a part fits
+	bytesPerToken    = 3   // fewer than in most languages, so that a part surely fits
 	answerTokens     = 4000
 	maxDescription   = 400     // characters
 	maxMessage       = 8 << 20 // bytes
 )
 
 // llm is the engine that asks a language model. What it sends is a function of its input, so that a
-// person can approve it before.
+// person can approve it in advance.
 type llm struct{ model Model }
 
 // Name implements Engine.
@@ -83,20 +84,21 @@ type message struct {
 	to       Destination
 	rules    string
 	parts    []string
-	texts    map[string]*sentText // by the id that the model sees
+	texts    map[string]*sentText // by the id shown to the model
 	mask     *masker
 	warnings []string
-	count    int // of conversations
+	count    int // number of conversations
 	samples  int
 }
 
 type sentText struct {
 	Text
-	shown string // as the model sees it
-	index int    // in Input.Texts
+	shown string // as shown to the model
+	index int    // index in Input.Texts
 }
 
-// sentLine is a text as the model sees it. JSON strings cannot be closed by what stands in them.
+// sentLine is a text as shown to the model. Because it is encoded as JSON, its content cannot break
+// out of the string.
 type sentLine struct {
 	ID   string `json:"id"`
 	Date string `json:"date"`
@@ -104,7 +106,7 @@ type sentLine struct {
 	Text string `json:"text"`
 }
 
-// prepare makes the message: whole conversations, the newest first, in parts that fit the window.
+// prepare builds the message: whole conversations, newest first, in parts that fit the window.
 func (e llm) prepare(ctx context.Context, in Input) (*message, error) {
 	to, err := e.model.Destination(ctx)
 	if err != nil {
@@ -171,15 +173,15 @@ func encodeLine(v sentLine) string {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // strings have a form
+		panic(err) // strings can always be encoded
 	}
 	return b.String()
 }
 
-// text is the whole text that is sent.
+// text returns the complete text that is sent.
 func (m *message) text() string { return m.rules + "\n\n" + strings.Join(m.parts, "\n") }
 
-// hash identifies the text and where it goes. It is what a person approves.
+// hash identifies the text and its destination. It is what a person approves.
 func (m *message) hash() string {
 	sum := sha256.Sum256([]byte(m.to.Model + "\x00" + m.to.Host + "\x00" + m.text()))
 	return hex.EncodeToString(sum[:])
@@ -204,7 +206,7 @@ func (e llm) Preview(ctx context.Context, in Input) (Preview, error) {
 	return m.preview(), nil
 }
 
-// notApproved is the detail of the Denied error of an analysis whose text nobody has approved.
+// notApproved is the detail of the Denied error of an analysis whose text has not been approved.
 type notApproved struct{ Preview }
 
 // answered is the answer of a model.
@@ -223,7 +225,7 @@ type answered struct {
 	} `json:"patterns"`
 }
 
-// Analyze implements Engine. Texts leave this computer only when in.Approved is the hash of exactly
+// Analyze implements Engine. Texts leave this computer only if in.Approved is the hash of exactly
 // what would be sent.
 func (e llm) Analyze(ctx context.Context, in Input, progress func(stage string, p float64)) (Analysis, error) {
 	out := Analysis{Patterns: []Pattern{}}
@@ -281,7 +283,7 @@ func (s *Spent) add(o Spent) {
 	s.CostUSD += o.CostUSD
 }
 
-// accept returns the patterns of an answer that hold, and why the others do not.
+// accept returns the valid patterns of an answer, and why the others are invalid.
 func (m *message) accept(answer answered, in Input) (out []finding, why []string) {
 	run := in.detectors()
 	for i, p := range answer.Patterns {
@@ -343,7 +345,7 @@ func (m *message) accept(answer answered, in Input) (out []finding, why []string
 	return out, why
 }
 
-// same reports whether two findings of a model are one: the same type, and the same subject or
+// same reports whether two findings of a model are the same: equal type, and equal subject or
 // mostly the same texts.
 func (f finding) same(g finding) bool {
 	if f.typ != g.typ {
@@ -358,7 +360,7 @@ func (f finding) same(g finding) bool {
 	return f.subject != "" && f.subject == g.subject || float64(both) >= sharedEvidence*float64(len(f.members)+len(g.members)-both)
 }
 
-// merge joins findings that are one. The words are those of the one with more evidence.
+// merge merges equal findings. The wording is that of the finding with more evidence.
 func merge(list []finding) (out []finding) {
 	for _, f := range list {
 		i := slices.IndexFunc(out, f.same)
@@ -376,9 +378,9 @@ func merge(list []finding) (out []finding) {
 	return out
 }
 
-// agreed joins the samples and computes the confidence of each finding from how many texts show it,
-// how old the newest is, and in how many samples it was found. The model's own number is kept beside
-// it and does not count.
+// agreed merges the samples and computes the confidence of each finding from the number of its
+// texts, the age of the newest one, and the number of samples that contain it. The model's own
+// number is kept but not used.
 func agreed(samples [][]finding, texts []Text) (out []finding) {
 	var all []finding
 	for _, s := range samples {
@@ -394,9 +396,9 @@ func agreed(samples [][]finding, texts []Text) (out []finding) {
 		}
 		agreement := float64(votes) / float64(len(samples))
 		if len(samples) == 1 {
-			agreement = 2.0 / 3 // nobody has looked twice
+			agreement = 2.0 / 3 // there is only one sample
 		}
-		newest := texts[f.members[len(f.members)-1]].At // members and texts are in order of time
+		newest := texts[f.members[len(f.members)-1]].At // members and texts are in chronological order
 		size, recency := 1-math.Exp(-float64(len(f.members))/3), math.Exp(-last.Sub(newest).Hours()/24/180)
 		f.confidence = 0.5*size + 0.2*recency + 0.3*agreement
 		f.parts["size"], f.parts["recency"], f.parts["agreement"] = size, recency, agreement

@@ -19,7 +19,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// scriptedModel answers with its replies in turn, and keeps what it was sent.
+// scriptedModel returns its replies in turn, and records what it was sent.
 type scriptedModel struct {
 	replies []string
 	local   bool
@@ -77,7 +77,7 @@ func modelAnswer(patterns ...string) string {
 	return `{"patterns":[` + strings.Join(patterns, ",") + `]}`
 }
 
-// Nothing is sent before a person has approved exactly the text, and then exactly that is sent.
+// Nothing is sent before a person has approved exactly this text, and then exactly this text is sent.
 func TestModelSeesOnlyApprovedText(t *testing.T) {
 	t.Parallel()
 	m, q := &scriptedModel{}, &questions{}
@@ -138,7 +138,7 @@ func TestModelSeesOnlyApprovedText(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Approved = pre.Hash
-	f.run(t, p) // after the job of the answer
+	f.run(t, p) // after the job started by the answer
 	later := time.Now().Add(time.Hour)
 	if _, err := f.mem.Add(f.ctx, memory.AddParams{Content: "Written after the question.", OccurredAt: &later}); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestModelSeesOnlyApprovedText(t *testing.T) {
 	}
 }
 
-// What a model claims counts only when the texts bear it out.
+// Claims of a model are accepted only if the texts support them.
 func TestModelAnswersAreChecked(t *testing.T) {
 	t.Parallel()
 	good := modelPattern("goal", "You want to run a marathon.", "Marathon", "t1", "I want to run", "t2", "train for the marathon", "t3", "marathon")
@@ -213,7 +213,7 @@ func TestModelAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// A pattern that three samples agree on is surer than one that a single sample has.
+// A pattern found in three samples has a higher confidence than one found in a single sample.
 func TestSamplesAgree(t *testing.T) {
 	t.Parallel()
 	often := modelPattern("goal", "You want to run.", "Run", "t1", "run", "t2", "run")
@@ -238,8 +238,8 @@ func TestSamplesAgree(t *testing.T) {
 	}
 }
 
-// Whole conversations go in parts that fit the window, the newest first; the findings of the parts
-// are joined.
+// Whole conversations are sent in parts that fit the window, newest first; the findings of the
+// parts are merged.
 func TestPartsFitTheWindow(t *testing.T) {
 	t.Parallel()
 	texts := make([]string, 40)
@@ -312,8 +312,8 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// With private storage the question holds no text; a later question replaces an earlier one; a text that is
-// far too long is refused.
+// With private storage the question contains no text; a later question replaces an earlier one; a
+// text that is far too long is rejected.
 func TestQuestionAboutText(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")

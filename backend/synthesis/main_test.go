@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a service over a database, and another user's context.
+// fixture is a service on a database, with the context of another user.
 type fixture struct {
 	*Service
 	db   *storage.DB
@@ -42,7 +42,7 @@ func newFixture(t testing.TB, o Options) *fixture {
 
 var monday = time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
 
-// remember stores texts, one each `every` from monday on.
+// remember stores texts, one each every, starting on monday.
 func (f *fixture) remember(t testing.TB, every time.Duration, texts ...string) (ids []string) {
 	t.Helper()
 	for i, text := range texts {
@@ -58,7 +58,7 @@ func (f *fixture) remember(t testing.TB, every time.Duration, texts ...string) (
 
 func ptr[T any](v T) *T { return &v }
 
-// run is a synthesis to its end.
+// run runs a synthesis to its end.
 func (f *fixture) run(t testing.TB, p SynthesizeParams) SynthesizeResult {
 	t.Helper()
 	if p.SynthesisType == "" {
@@ -95,7 +95,7 @@ func ofType(list []Pattern, typ string) (out []Pattern) {
 	return out
 }
 
-// made are texts for the engine alone.
+// made returns texts for the engine alone.
 func made(every time.Duration, bodies ...string) (out []Text) {
 	for i, b := range bodies {
 		out = append(out, Text{ID: fmt.Sprintf("t%03d", i), Kind: "memory", Body: b, At: monday.Add(time.Duration(i) * every), Salience: 0.5})

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// masked is what is never sent to a model, in the order in which it is looked for.
+// masked lists what is never sent to a model, in the order of the search.
 var masked = []struct {
 	kind  string
 	re    *regexp.Regexp
@@ -25,7 +25,7 @@ var masked = []struct {
 	{"address", regexp.MustCompile(`\p{Lu}[\p{L}-]*(?:straße|strasse|str\.|weg|platz|allee|gasse|ring|damm|ufer) \d{1,4} ?[a-z]?\b`), nil},
 }
 
-// secretMark is what the scrubber leaves in place of a secret.
+// secretMark matches what Scrub leaves in place of a secret.
 var secretMark = regexp.MustCompile(`\[secret(?: [^\[\]\n]*)?\]`)
 
 var dateLike = regexp.MustCompile(`^\d{1,4}([./-])\d{1,2}[./-]\d{1,4}$`)
@@ -44,7 +44,7 @@ func phone(s string) bool {
 	return n >= 7 && n <= 15 && !dateLike.MatchString(s)
 }
 
-// luhn is the check digit of card numbers (ISO/IEC 7812-1).
+// luhn reports whether the check digit of a card number is correct (ISO/IEC 7812-1).
 func luhn(s string) bool {
 	sum, d := 0, digits(s)
 	for i := range len(d) {
@@ -59,7 +59,8 @@ func luhn(s string) bool {
 	return sum%10 == 0
 }
 
-// iban is the check of account numbers (ISO 13616): the remainder by 97 is 1.
+// iban reports whether the check digits of an account number are correct (ISO 13616: the
+// remainder by 97 is 1).
 func iban(s string) bool {
 	s = strings.ReplaceAll(s, " ", "")
 	var b strings.Builder
@@ -74,8 +75,8 @@ func iban(s string) bool {
 	return ok && new(big.Int).Mod(n, big.NewInt(97)).Int64() == 1
 }
 
-// masker replaces what must not be sent. One value has one placeholder, so that a model can still
-// tell that two texts are about the same.
+// masker replaces what must not be sent with placeholders. Equal values have the same placeholder,
+// so that a model can recognize them across texts.
 type masker struct {
 	names []*regexp.Regexp
 	marks map[string]string // placeholders by kind and value
@@ -110,7 +111,7 @@ func (m *masker) text(text string) string {
 	return text
 }
 
-// name replaces a name where it stands as a word of its own.
+// name replaces a name where it is a separate word.
 func (m *masker) name(re *regexp.Regexp, text string) string {
 	var b strings.Builder
 	from := 0
@@ -119,7 +120,7 @@ func (m *masker) name(re *regexp.Regexp, text string) string {
 		first, _ := utf8.DecodeRuneInString(text[at[0]:])
 		last, _ := utf8.DecodeLastRuneInString(text[:at[1]])
 		end := at[1]
-		if strings.HasPrefix(text[end:], "s") { // of somebody, as in German
+		if strings.HasPrefix(text[end:], "s") { // possessive, as in German
 			end++
 		}
 		after, _ := utf8.DecodeRuneInString(text[end:])
@@ -147,14 +148,14 @@ func (m *masker) mark(kind, value string) string {
 	return made
 }
 
-// restore puts the values back where an answer has their placeholders.
+// restore replaces the placeholders in an answer by their values.
 func (m *masker) restore(text string) string {
 	return placeholders.ReplaceAllStringFunc(text, func(mark string) string { return cmp.Or(m.value[mark], mark) })
 }
 
 var placeholders = regexp.MustCompile(`\[(?:email|account|card|phone|address|name) \d+\]`)
 
-// removed lists the placeholders in a text from an offset on.
+// removed lists the placeholders in a text, starting at an offset.
 func removed(text string, from int) (out []Removed) {
 	for _, at := range placeholders.FindAllStringIndex(text[from:], -1) {
 		kind, _, _ := strings.Cut(text[from+at[0]+1:from+at[1]], " ")

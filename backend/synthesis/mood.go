@@ -6,7 +6,7 @@ import (
 	"helix/backend/valence"
 )
 
-// openMoods reads the model once; it is a part of the program, so it cannot be missing.
+// openMoods loads the model once. It is embedded in the program, so loading cannot fail.
 var openMoods = sync.OnceValue(func() *valence.Model {
 	m, err := valence.Open()
 	if err != nil {
@@ -15,7 +15,7 @@ var openMoods = sync.OnceValue(func() *valence.Model {
 	return m
 })
 
-// mood is the valence of a text, -1 to 1, and how strong its feeling is, 0 to 1.
+// mood returns the valence of a text, -1 to 1, and its arousal, 0 to 1.
 func mood(body string, vector []float32) (v, arousal float64, lexiconOnly bool) {
 	s := openMoods().Score(body, vector)
 	return s.Valence, s.Arousal, s.LexiconOnly

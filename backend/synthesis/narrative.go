@@ -13,8 +13,8 @@ const (
 	maxSeries   = 400
 )
 
-// narrative finds themes that come back over weeks, times at which the mood or the share of a
-// theme changed, and themes whose mood rises.
+// narrative finds themes that recur over weeks, changes of mood or of the share of a theme, and
+// themes whose mood improves.
 func (a *analysis) narrative() {
 	explained := map[int]bool{}
 	var trends []themeTrend
@@ -48,15 +48,15 @@ func (a *analysis) theme(g group, weeks int) {
 	a.add(finding{
 		typ: "narrative_theme", core: g.key, subjects: g.terms, members: g.members, weights: g.weights,
 		description: fmt.Sprintf("*%s* comes back in %d different weeks %s: %s%s", g.name, weeks, a.span(first, last), a.number(g.members), a.mood(g.members)),
-		confidence:  g.confidence * (1 + 0.25*(1-math.Exp(-float64(weeks-2)/4))), // what comes back is less of a coincidence
+		confidence:  g.confidence * (1 + 0.25*(1-math.Exp(-float64(weeks-2)/4))), // recurrence is less likely by chance
 		parts:       map[string]float64{"cluster": g.confidence, "weeks": float64(weeks), "mood": mood - a.usual}, series: a.perMonth(g.members),
 	})
 }
 
-// themeTrend is the trend of the mood of a theme.
+// themeTrend is the trend of a theme's mood.
 type themeTrend struct {
 	group
-	members  []int // those whose mood is known
+	members  []int // texts with a known mood
 	days     float64
 	slope, p float64
 }
@@ -76,7 +76,7 @@ func (a *analysis) themeTrend(g group) (r themeTrend, ok bool) {
 	return r, true
 }
 
-// growth reports the themes whose mood rises over time, with Holm's correction over all themes.
+// growth reports the themes whose mood improves over time, with Holm's correction over all themes.
 func (a *analysis) growth(list []themeTrend) {
 	ps := make([]float64, len(list))
 	for i, r := range list {
@@ -96,7 +96,7 @@ func (a *analysis) growth(list []themeTrend) {
 	}
 }
 
-// shift reports a change in how much of what was written is about a theme.
+// shift reports a change in the share of texts that belong to a theme.
 func (a *analysis) shift(g group) {
 	share := make([]float64, len(a.in.Texts))
 	for _, m := range g.members {
@@ -117,7 +117,7 @@ func (a *analysis) shift(g group) {
 	})
 }
 
-// moodShift reports a change of the mood of all texts.
+// moodShift reports a change in the mood of all texts.
 func (a *analysis) moodShift() {
 	var moods []float64
 	var known []int
@@ -134,7 +134,7 @@ func (a *analysis) moodShift() {
 	if after < before {
 		word = "fell"
 	}
-	// The texts around the turn are what it rests on.
+	// The evidence is the texts around the change.
 	members := known[max(0, at-25):min(len(known), at+25)]
 	a.add(finding{
 		typ: "sense_making", core: "mood " + word, members: members,
@@ -143,10 +143,11 @@ func (a *analysis) moodShift() {
 	})
 }
 
-// change is the strongest turning point of a series: its index, the means of all values before and
-// after it, and the p of their difference after Holm over all turning points.
+// change returns the significant change point of a series with the largest effect: its index, the
+// means before and after it, and the p-value of their difference after Holm's correction over all
+// change points.
 func change(x []float64) (at int, before, after, p float64, ok bool) {
-	// Long series are looked at in groups: a turn that takes fewer texts than that is none.
+	// Long series are averaged in groups, so shorter changes than a group are not detected.
 	step := (len(x) + maxSeries - 1) / maxSeries
 	grouped := make([]float64, 0, maxSeries)
 	for i := 0; i < len(x); i += step {
@@ -173,7 +174,7 @@ func change(x []float64) (at int, before, after, p float64, ok bool) {
 	return at, mean(x[:at]), mean(x[at:]), p, true
 }
 
-// perMonth counts texts by month.
+// perMonth counts texts per month.
 func (a *analysis) perMonth(members []int) (out []Point) {
 	for _, m := range members {
 		at := a.in.Texts[m].At.In(a.in.Zone)
@@ -187,7 +188,7 @@ func (a *analysis) perMonth(members []int) (out []Point) {
 	return out
 }
 
-// perMonthMood is the mean valence by month.
+// perMonthMood returns the mean valence per month.
 func (a *analysis) perMonthMood(members []int) []Point {
 	out := a.perMonth(members)
 	k := 0

@@ -18,11 +18,11 @@ import (
 	"helix/backend/embed"
 )
 
-// forbidSockets makes the kernel end this process as soon as one of its threads makes a socket.
+// forbidSockets makes the kernel kill this process when one of its threads creates a socket.
 func forbidSockets(t *testing.T) {
 	t.Helper()
 	prog := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // number of the system call
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_SOCKET},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_KILL_PROCESS},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
@@ -40,8 +40,8 @@ func forbidSockets(t *testing.T) {
 	runtime.KeepAlive(prog)
 }
 
-// A whole job of the local engine, with the sentence encoder, in a process that the kernel ends when
-// it makes a socket. The same process ends so when it is told to dial.
+// Runs a whole job of the local engine, with the sentence encoder, in a process that the kernel
+// kills if it creates a socket. To verify this, the same process is killed when it dials.
 func TestLocalJobMakesNoSocket(t *testing.T) {
 	t.Parallel()
 	switch os.Getenv("SYNTHESIS_OFFLINE") {
@@ -67,7 +67,7 @@ func TestLocalJobMakesNoSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer model.Release()
-		f := newFixture(t, Options{Embedder: model}) // the name of the user may be asked for through a socket of the system
+		f := newFixture(t, Options{Embedder: model}) // looking up the user's name may use a socket
 		forbidSockets(t)
 		var given []Conversation
 		for _, x := range planted(rand.New(rand.NewPCG(7, 7)), 12, 0.6) {

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	listedEvidence = 3  // quotes of a pattern in a list
-	shownEvidence  = 50 // of one pattern
+	listedEvidence = 3  // quotes per pattern in a list
+	shownEvidence  = 50 // quotes of a single pattern
 	quoteRunes     = 240
 	undoAge        = 10 * time.Minute
 	maxNote        = 2000
 )
 
-// UndoPrefix begins the tokens that Undo understands.
+// UndoPrefix is the prefix of the tokens for Undo.
 const UndoPrefix = "pattern-"
 
 const patternColumns = `id, pattern_id, pattern_type, layer, description, evidence, confidence, confidence_parts, salience, subjects, recommendations, series,
@@ -63,7 +63,7 @@ func (s *Service) scanPattern(r storage.Row) (p Pattern, err error) {
 	return p, row.err
 }
 
-// quote fills in the quotes of the strongest evidence of patterns, at most n of each.
+// quote sets the quotes of the strongest evidence of patterns, at most n each.
 func (s *Service) quote(ctx context.Context, tx *storage.Tx, list []Pattern, n int) error {
 	var ids []uuid.UUID
 	for i := range list {
@@ -105,7 +105,7 @@ func (s *Service) quote(ctx context.Context, tx *storage.Tx, list []Pattern, n i
 	return nil
 }
 
-// excerpt is the beginning of a text on one line.
+// excerpt returns the beginning of a text on one line.
 func excerpt(text string, runes int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if utf8.RuneCountInString(text) <= runes {
@@ -123,8 +123,7 @@ var patternOrders = map[string]string{
 	"salience": "salience DESC, confidence DESC, id", "recent": "last_observed DESC, confidence DESC, id",
 }
 
-// Patterns lists patterns. Rejected and superseded ones are left out unless their status is
-// asked for.
+// Patterns lists patterns. Rejected and superseded ones are omitted unless their status is requested.
 func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResult, error) {
 	out := PatternsResult{}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
@@ -186,8 +185,8 @@ func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResul
 	})
 }
 
-// describedAs lists the patterns whose description has all words of a query, as a JSON list of hex
-// ids. Descriptions can be sealed, so it reads them.
+// describedAs returns the patterns whose description contains all words of a query, as a JSON list
+// of hex ids. Descriptions may be sealed, so they are searched here rather than in SQL.
 func (s *Service) describedAs(tx *storage.Tx, query, cond string, args []any) (string, error) {
 	words, ids := strings.Fields(strings.ToLower(query)), []string{}
 	err := tx.Select(`SELECT id, description FROM memory_patterns WHERE `+cond, args...).Each(func(r storage.Row) error {
@@ -228,7 +227,7 @@ func (s *Service) Pattern(ctx context.Context, p PatternParams) (out Pattern, er
 	return out, err
 }
 
-// verdict is what feedback changes of a pattern, and the token that takes it back.
+// verdict holds the fields of a pattern that feedback changes, as the undo state.
 type verdict struct {
 	Status    string `json:"status"`
 	Confirmed *bool  `json:"confirmed"`
@@ -237,8 +236,8 @@ type verdict struct {
 	At        int64  `json:"at,omitempty"`
 }
 
-// Feedback records what the person thinks of a pattern. Confirm keeps its description and raises
-// its confidence; reject hides it and later ones like it; clear takes both back.
+// Feedback records the person's verdict on a pattern. Confirm keeps its description and raises its
+// confidence; reject hides it and similar ones in the future; clear undoes both.
 func (s *Service) Feedback(ctx context.Context, p FeedbackParams) (FeedbackResult, error) {
 	if p.Note != nil && utf8.RuneCountInString(*p.Note) > maxNote {
 		return FeedbackResult{}, fault.InvalidField("note", fault.CodeRange, "A note has at most 2,000 characters.")
@@ -310,7 +309,7 @@ func (s *Service) setVerdict(tx *storage.Tx, id uuid.UUID, v verdict, before *ve
 
 var errNoUndo = fault.NotFoundf("This can no longer be undone.")
 
-// Undo takes feedback or a correction of people back, once and within ten minutes.
+// Undo undoes feedback or a correction of people, once and within ten minutes.
 func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (memory.CountResult, error) {
 	out := memory.CountResult{Count: 1}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -350,7 +349,7 @@ func (s *Service) Undo(ctx context.Context, p memory.UndoParams) (memory.CountRe
 
 var recommendationStatuses = []string{"pending", "acknowledged", "working_on", "completed"}
 
-// Recommendations lists recommendations of patterns that still hold.
+// Recommendations lists recommendations for patterns that are still valid.
 func (s *Service) Recommendations(ctx context.Context, p RecommendationsParams) (RecommendationsResult, error) {
 	out := RecommendationsResult{}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {

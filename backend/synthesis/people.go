@@ -10,23 +10,23 @@ import (
 	"unicode/utf8"
 )
 
-// person is somebody whom texts are about or written by.
+// person is somebody whom texts mention or who wrote them.
 type person struct {
-	key      string // lower case
+	key      string // in lower case
 	name     string
-	relation string          // such as sister; "" when the texts do not say
-	mentions []int           // texts that name them, in order
+	relation string          // such as sister; "" if unknown
+	mentions []int           // texts that mention them, in order
 	lines    map[int][]line  // sentences about them, by text
-	called   map[string]bool // the names that texts use
+	called   map[string]bool // names used in texts
 }
 
 // line is a sentence about a person.
 type line struct {
 	text string
-	said bool // to them, in a conversation of two
+	said bool // addressed to them, in a conversation of two
 }
 
-// kin are words for people that need no name, and the form that is shown.
+// kin maps words for people without a name to the displayed form.
 var kin = map[string]string{
 	"mom": "mother", "mum": "mother", "mother": "mother", "mama": "mother", "dad": "father", "father": "father", "papa": "father", "parents": "parents",
 	"sister": "sister", "brother": "brother", "sisters": "sisters", "brothers": "brothers", "siblings": "siblings", "son": "son", "daughter": "daughter", "kids": "children", "children": "children", "kid": "child", "child": "child",
@@ -39,28 +39,29 @@ var kin = map[string]string{
 	"mutter": "mother", "vater": "father", "eltern": "parents", "schwester": "sister", "bruder": "brother", "sohn": "son", "tochter": "daughter", "frau": "wife", "mann": "husband", "freundin": "girlfriend", "freund": "friend", "chef": "manager", "chefin": "manager", "oma": "grandmother", "opa": "grandfather", "kollege": "colleague", "kollegin": "colleague", "kinder": "children",
 }
 
-// broad relations are a person only together with a name.
+// broad relations identify a person only together with a name.
 var broad = map[string]bool{"friend": true, "friends": true, "teacher": true, "coach": true, "neighbor": true, "child": true, "colleagues": true, "landlord": true, "landlady": true, "classmate": true}
 
-// calling are the kinship words that serve as a name of the writer's own kin: "Mom called".
+// calling lists the kinship words that can be used as a name, such as in "Mom called".
 var calling = set("mom mum mama mommy dad daddy papa grandma granny nana grandpa granddad")
 
 var (
 	kinship = regexp.MustCompile(`(?i)\b(my|our|your|mein|meine|meiner|meinem|meinen|unsere?) (?:(?:best|older|younger|elder|oldest|youngest|little|big|dear|old|new|late|good|close|twin|favorite|ältere|jüngere|kleine|große|beste|bester) )?([\p{L}-]+)(?:,? ([\p{L}]{3,}))?`)
 	word    = regexp.MustCompile(`[\p{L}][\p{L}'-]*`)
-	// A name after these belongs to a person,
+	// A name after these words is a person's.
 	onlyPerson = set(`told asked met thanked thank thanks hey hi hello dear hug hugged invited texted emailed named bro friend sister brother aunt uncle cousin
 		ask tell meet invite forgive forgave married sorry congrats bye lieber liebe danke`)
-	// after these more often to a person than to a thing, and after beforePlace to a place.
+	// After these words a name is more often a person's than a thing's; after those in
+	// beforePlace, a place's.
 	beforePerson = set(`with called saw visited helped and miss missed love loved for cc mit call see know knew help like liked give gave trust`)
-	// titles make the next word a name by themselves.
+	// After a title the next word is always a name.
 	titles = set("mr mrs ms dr prof professor aunt uncle auntie coach frau herr tante onkel")
-	// After these verbs "to" leads to a person.
+	// After these verbs "to" is followed by a person.
 	naming      = set("name named call called")
 	spokenTo    = set("talk talked talking speak spoke spoken speaking listen listened write wrote written say said lie lied apologize apologized close next married engaged explained")
 	beforePlace = set("in at near to from around through across towards visit visiting toward via nach aus the on of a an this that")
 	afterPerson = set("was is has had and will would could can never always still just hat ist")
-	// onlyActs are what people alone do; acts are what companies, teams and places are said to do as well.
+	// onlyActs are actions of people only; acts can also be actions of companies, teams and places.
 	onlyActs = set(`said says told asked tells asks thinks thought feels felt hates promised agrees argues apologizes cried cries laughs laughed smiles smiled died married met sang blames hugged texted wrote sagt sagte`)
 	acts     = set(`called calls wants wanted did does got gets gave gives looks seems loves likes came comes went goes made makes knows knew took takes brought teaches taught lives works plays writes left kommt kam`)
 	article  = set("the a an")
@@ -69,10 +70,11 @@ var (
 		god lord earth covid ok okay tv usa uk eu ai mom mum dad grandma grandpa wow yeah hey thanks hi yes no oh well so and but the my we you he she they it`)
 )
 
-// people finds the persons of the texts, once. A name counts when it is introduced ("my friend Tom"), or when it stands
-// at least twice, in the middle of a sentence or before what people do, is hardly ever written in lower case, and more
-// often stands where a person is named than where a place or a thing is. A name that stands where a thing does, as
-// in "in Rome" or "the Nikon", must also stand where only persons do: cities and brands come after "with" and before "was" too.
+// people finds the people in the texts, once. A name is a person's if it is introduced ("my friend Tom").
+// Otherwise it must occur at least twice in the middle of a sentence or before an action of people, hardly
+// ever in lower case, and more often in positions typical of people than of places or things. A name that
+// also occurs like a thing's, as in "in Rome" or "the Nikon", must also occur in a position possible only
+// for people, because cities and brands follow "with" and precede "was" too.
 func (a *analysis) people() []person {
 	if a.persons != nil {
 		return a.persons
@@ -86,7 +88,7 @@ func (a *analysis) people() []person {
 		}
 		return names[w]
 	}
-	introduced := map[string]bool{} // my friend Tom, Mr. Miller
+	introduced := map[string]bool{} // such as my friend Tom, Mr. Miller
 	split := make([][]sentence, len(a.in.Texts))
 	speakers := map[string]bool{}
 	talks := map[string]map[string]bool{} // speakers of each conversation
@@ -150,9 +152,9 @@ func (a *analysis) people() []person {
 					case beforePlace[before]:
 						c.place++
 					case k > 0 && (strings.Contains(s.text, ", "+w+"!") || strings.Contains(s.text, ", "+w+".") || strings.Contains(s.text, ", "+w+",")):
-						c.person++ // spoken to
+						c.person++ // addressed
 						if s.text[len(s.text)-1] != '.' || !strings.Contains(s.text, ", "+w+",") {
-							c.only++ // or one of a list
+							c.only++ // part of a list
 						}
 					}
 					if n+1 < len(split[i]) && byPronoun.MatchString(split[i][n+1].text) {
@@ -162,7 +164,7 @@ func (a *analysis) people() []person {
 			}
 		}
 	}
-	// Speakers are persons; a short form of one is the same person.
+	// Speakers are people. A short form of a speaker's name is the same person.
 	alias := map[string]string{}
 	for s := range speakers {
 		alias[strings.ToLower(s)] = s
@@ -171,7 +173,7 @@ func (a *analysis) people() []person {
 		}
 	}
 	var found []string
-	var long []string // seen once, which may be the long form of a name
+	var long []string // names that occur once, which may be the long form of another
 	for w, c := range names {
 		switch {
 		case alias[strings.ToLower(w)] != "" || !properName(w) || 5*c.lower >= c.all:
@@ -189,7 +191,7 @@ func (a *analysis) people() []person {
 			found = append(found, w)
 		}
 	}
-	slices.SortFunc(found, func(x, y string) int { // longer ones first, so that Mel is found to be short for Melanie
+	slices.SortFunc(found, func(x, y string) int { // longer ones first, so that Mel is recognized as short for Melanie
 		if len(x) != len(y) {
 			return len(y) - len(x)
 		}
@@ -211,7 +213,7 @@ func (a *analysis) people() []person {
 	for _, key := range sortedKeys(alias) {
 		alias[key] = a.names.person(alias[key])
 	}
-	for key := range a.names { // what was said of a name itself goes before
+	for key := range a.names { // a correction of the name itself takes precedence
 		alias[key] = a.names.person(key)
 	}
 	maps.DeleteFunc(alias, func(_, person string) bool { return person == "" })
@@ -223,7 +225,7 @@ func (a *analysis) people() []person {
 		}
 		return by[key]
 	}
-	last := map[string][]*person{} // whom the sentence before names, by conversation
+	last := map[string][]*person{} // people mentioned in the previous sentence, by conversation
 	for i, t := range a.in.Texts {
 		other := ""
 		if who := talks[t.Parent]; len(who) == 2 {
@@ -287,7 +289,7 @@ func (a *analysis) people() []person {
 					continue
 				}
 				if full := alias[strings.ToLower(m[3])]; properName(m[3]) && full != "" {
-					// My kids, John: he is spoken to.
+					// "My kids, John": John is addressed, not introduced.
 					if p := get(strings.ToLower(full), full); p.relation == "" && full != other && relation != "children" && !strings.HasSuffix(relation, "s") {
 						p.relation = relation
 					}
@@ -314,7 +316,8 @@ func (a *analysis) people() []person {
 	return a.persons
 }
 
-// kinOf finds "my sister" and "your brother Tom": the owner, the word and the name, behind the whole match.
+// kinOf finds "my sister" and "your brother Tom". Each result is the whole match followed by the
+// owner, the word and the name.
 func kinOf(text string) [][]string {
 	lower := strings.ToLower(text)
 	if !strings.Contains(lower, "my ") && !strings.Contains(lower, "our ") && !strings.Contains(lower, "mein") && !strings.Contains(lower, "unser") {
@@ -323,13 +326,13 @@ func kinOf(text string) [][]string {
 	return kinship.FindAllStringSubmatch(text, -1)
 }
 
-// auxiliary verbs stand before the person in a question.
+// auxiliary verbs precede the person in a question.
 var auxiliary = set("is was does did has")
 
-// owned are kinship words in capitals that belong to somebody: "Anna's Mom", "the Dad".
+// owned matches capitalized kinship words that belong to somebody: "Anna's Mom", "the Dad".
 var owned = regexp.MustCompile(`(?:'s|\b(?i:my|our|your|his|her|their|the|a)) (?:Mom|Mum|Mama|Mommy|Dad|Daddy|Papa|Grandma|Granny|Nana|Grandpa|Granddad)\b`)
 
-// properName reports whether a word is written like a name and is not known for something else.
+// properName reports whether a word looks like a name and is not known as something else.
 func properName(w string) bool {
 	lower := strings.ToLower(w)
 	if _, end, ok := strings.Cut(w, "'"); ok && !capital(end) {
@@ -343,7 +346,7 @@ func capital(w string) bool {
 	return unicode.IsUpper(r)
 }
 
-// byPronoun begins a sentence about whom the sentence before names.
+// byPronoun matches the beginning of a sentence about the people in the previous sentence.
 var byPronoun = regexp.MustCompile(`(?i)^(?:(?:and|but|so|then|yes|no|yeah|well|oh|also|sadly|luckily|er|sie),? )*(?:he|she|er)\b`)
 
 var toYou = regexp.MustCompile(`(?i)\b(you|your|yours|you're|you've)\b`)
@@ -362,7 +365,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// subjects are the people and topics of the texts.
+// subjects returns the people and topics of the texts.
 func (a *analysis) subjects() (out []subject) {
 	for _, p := range a.people() {
 		out = append(out, subject{"person " + p.key, p.name, p.mentions})

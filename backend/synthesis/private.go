@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// rowTexts reads and writes the texts of one row: as they are, or sealed with private storage. The
-// first error stays in err.
+// rowTexts reads and writes the texts of one row, which are sealed with private storage.
+// err is the first error.
 type rowTexts struct {
 	s     *Service
 	table string
@@ -19,7 +19,7 @@ func (s *Service) texts(table string, id uuid.UUID) *rowTexts {
 	return &rowTexts{s: s, table: table, id: id}
 }
 
-// seal gives the form in which a text is stored.
+// seal returns the stored form of a text.
 func (r *rowTexts) seal(column, text string) any {
 	form, err := r.s.db.Keys().SealText(r.s.o.Private, r.table, column, r.id, text)
 	if r.err == nil {
@@ -30,7 +30,7 @@ func (r *rowTexts) seal(column, text string) any {
 
 func (r *rowTexts) sealJSON(column string, v any) any { return r.seal(column, compactJSON(v)) }
 
-// open reads a text in either form.
+// open returns a text from either form.
 func (r *rowTexts) open(column string, stored []byte) string {
 	text, err := r.s.db.Keys().OpenText(r.table, column, r.id, stored)
 	if r.err == nil {

@@ -16,7 +16,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// reopened is a fixture over the database in dir, with private storage or without.
+// reopened returns a fixture on the database in dir, with private storage or without.
 func reopened(t *testing.T, dir string, root storage.Root, private bool) (f *fixture, shut func()) {
 	t.Helper()
 	db := storagetest.OpenAt(t, filepath.Join(dir, "helix.db"), root)
@@ -31,7 +31,7 @@ func reopened(t *testing.T, dir string, root storage.Root, private bool) (f *fix
 	}
 }
 
-// filesWith are the files of the database in dir that hold a word.
+// filesWith returns the files of the database in dir that contain a word.
 func filesWith(t *testing.T, dir, word string) (found []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "helix.db*"))
@@ -50,11 +50,11 @@ func filesWith(t *testing.T, dir, word string) (found []string) {
 	return found
 }
 
-// secret is in all texts of leaveTexts.
+// secret is contained in all texts of leaveTexts.
 const secret = "quetzalcoatlus"
 
-// leaveTexts has a synthesis store the secret everywhere it stores texts, and returns the pattern with a note
-// and the job of a dry run.
+// leaveTexts makes synthesis store the secret everywhere it stores texts, and returns the pattern
+// with a note and the job of a dry run.
 func (f *fixture) leaveTexts(t *testing.T) (Pattern, SynthesizeResult) {
 	t.Helper()
 	word := strings.ToUpper(secret[:1]) + secret[1:]
@@ -75,7 +75,7 @@ func (f *fixture) leaveTexts(t *testing.T) (Pattern, SynthesizeResult) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{word, "Mr " + word} { // the second one replaces the first
+	for _, name := range []string{word, "Mr " + word} { // the second name replaces the first
 		if _, err := f.MergePeople(f.ctx, MergePeopleParams{Names: []string{word, "your sister"}, Name: name}); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func (f *fixture) leaveTexts(t *testing.T) (Pattern, SynthesizeResult) {
 	return p, dry
 }
 
-// checkTexts reads all that leaveTexts has left.
+// checkTexts reads everything that leaveTexts has stored.
 func (f *fixture) checkTexts(t *testing.T, was Pattern, dry SynthesizeResult) {
 	t.Helper()
 	p, err := f.Pattern(f.ctx, PatternParams{was.ID})
@@ -143,7 +143,7 @@ func TestPrivatePatternsAreSealed(t *testing.T) {
 	}
 }
 
-// Private storage is turned on for patterns that are there, and off again.
+// Private storage is enabled for existing patterns, and disabled again.
 func TestPrivateStorageOfPatternsIsSwitched(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()
@@ -157,7 +157,7 @@ func TestPrivateStorageOfPatternsIsSwitched(t *testing.T) {
 	shut()
 	for _, private := range []bool{true, false} {
 		f, shut := reopened(t, dir, root, private)
-		f.checkTexts(t, p, dry) // before it is done
+		f.checkTexts(t, p, dry) // before the conversion
 		ctx, stop := context.WithCancel(f.ctx)
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = f.mem.Run(ctx) })

@@ -11,20 +11,20 @@ import (
 	"unicode/utf8"
 )
 
-// A statement is one sentence in which a person says what they plan, wish, fear or value.
+// statement is a sentence in which a person expresses a plan, a wish, a fear or a value.
 type statement struct {
 	typ    string
-	text   int    // index
+	text   int    // index of the text
 	object string // in the words of the text
 	stems  []string
-	sure   float64 // how surely the sentence means it
+	sure   float64 // how certain the meaning of the sentence is
 }
 
-// The words between a subject and its verb that change nothing.
+// Adverbs between a subject and its verb that do not change the meaning.
 const adverbs = `(?:(?:really|still|also|always|just|definitely|actually|so|truly|totally|now|currently|seriously|finally|both|even|kind of|kinda|very) )*`
 
-// prospectiveCue is a form in which people speak of the future. Its last group is what it is about;
-// a group before that is a verb that belongs to it.
+// prospectiveCue is a pattern for statements about the future. Its last group is the object; a
+// preceding group is a verb that belongs to it.
 type prospectiveCue struct {
 	typ  string
 	sure float64
@@ -35,10 +35,10 @@ func future(typ string, sure float64, pattern string) prospectiveCue {
 	return prospectiveCue{typ, sure, regexp.MustCompile(`(?i)(?:^|[^\p{L}'])` + strings.ReplaceAll(pattern, "~", adverbs) + ` (.+)$`)}
 }
 
-// bareFuture is a plan without a subject, which counts at the beginning of a sentence only.
+// bareFuture matches a plan without a subject, which is only recognized at the beginning of a sentence.
 const bareFuture = `(?i)^(?:gonna|planning to|must|need to|have to)`
 
-// The first that fits counts; those that say more stand first.
+// The first matching cue is used, so specific ones come first.
 var prospectiveCues = []prospectiveCue{
 	future("possible_self", 0.8, `i(?:'d| would)? ~(?:want to|wanna|hope to|love to|like to|dream of|plan to|aim to|aspire to) ~(?:be|become|being|becoming) an?`),
 	future("possible_self", 0.8, `i (?:can |could )?(?:see|picture|imagine) myself ~(?:as|being|becoming|living|working)`),
@@ -79,13 +79,13 @@ var prospectiveCues = []prospectiveCue{
 	future("value", 0.75, `it(?:'s| is) ~(?:important|essential) (?:to|for) me (?:to|that)`),
 }
 
-// frightening is the form in which the fear comes first.
+// frightening matches fears whose object comes first.
 var frightening = regexp.MustCompile(`(?i)^(?:and |but |so )?((?:the )?(?:thought|idea|prospect) of .{3,60}?) ` + adverbs + `(?:scares|terrifies|frightens|worries) (?:me|us)\b`)
 
-// ownFuture is what a sentence with one of the cues has: its writer, or a form that may leave the writer out.
+// ownFuture matches sentences about their writer, or in a form that may omit the writer.
 var ownFuture = regexp.MustCompile(`(?:^|[^\p{L}])(?:i|we|my|our|me|ich)(?:$|[^\p{L}])|^(?:gonna|planning|must|need|have)`)
 
-// valued is the form in which the value comes first.
+// valued matches values whose object comes first.
 var valued = regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|matters?|has always been) ` + adverbs + `(?:important|everything|essential|a lot|the world|the most important \w+) (?:to|for) me\b`)
 
 var (
@@ -93,36 +93,36 @@ var (
 	unreal    = regexp.MustCompile(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|told me|asked|wondered|as if)\b[^.]{0,40}$|\b(?:thinks|believes|suggests|suggested|insists|claims)(?: that)?\s*$`)
 	reached   = regexp.MustCompile(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|won|adopted|geschafft)\b`)
 	dropped   = regexp.MustCompile(`(?i)\b(gave up|giving up|given up|quit|decided not to|decided against|no longer (?:want|plan|going)|changed my mind|cancell?ed|dropped out|not going to|aufgegeben)\b`)
-	// vague words and pronouns make an object only together with two words that say more.
+	// Vague words and pronouns form an object only together with two more specific words.
 	vague      = set("keep see check look say tell ask know give share show hear take try make let get do have be think talk chat catch come bring put continue go stay use")
 	pronoun    = set("it that this them those these one")
 	determiner = set("a an the my our this that her his their")
 	looseStart = set("and or but so that which as than then")
 	looseEnd   = set("and or the a an of my our his her their that but so as is are was called named titled")
-	// a phrase that ends by itself may end in one of these: someone to talk to.
+	// A phrase that ends by itself may end with one of these, such as "someone to talk to".
 	looseCut  = set("to for with in on at by from about")
 	smallVerb = set(`go see check look say tell ask know give share show hear take try make let get do have be think talk chat catch keep come bring put thank congratulate help join watch meet visit eat sleep relax rest thinking going getting`)
 )
 
-// guesses follow a "must" that supposes: must be hard, must have been fun.
+// guesses follow a "must" that expresses an assumption: must be hard, must have been fun.
 var guesses = set("be have feel look seem mean")
 
-// hints are parts of words of which every cue has one; the cues are tried where one stands.
+// hints are substrings of which every cue contains at least one. The cues are matched only if one occurs.
 var hints = strings.Fields(`want wanna hope hoping love like dream plan aim aspir see picture imagine could become wish long goal target objective resol
 	ambition intent intend mission decid commit promis made determin mean think consider prepar train study studi saving work signed appl enroll regist will 'll going gonna look
 	learn trying need have 've ought must should fear worr afraid scar terrif anxious nervous dread what value cherish believe care stand important essential
 	möchte plane habe frighten`)
 
-// oneWord are the types whose object may be a single word: to travel, animals.
+// oneWord lists the types whose object may be a single word: to travel, animals.
 var oneWord = set("possible_self value aspiration")
 
 const (
 	objectWords  = 14
-	leastOutcome = 2 // stems that a later text must share
+	leastOutcome = 2 // minimum number of stems in common with a later text
 )
 
-// prospective finds what people plan, wish, fear and value, links what belongs together, and says
-// what later texts tell about it.
+// prospective finds plans, wishes, fears and values, groups those about the same thing, and
+// determines their outcome from later texts.
 func (a *analysis) prospective() {
 	out := &ProspectiveSelf{Aspirations: []string{}, Fears: []string{}, IdentityThemes: []string{}, GrowthAreas: []string{}}
 	a.out.ProspectiveSelf = out
@@ -161,7 +161,7 @@ func (a *analysis) prospective() {
 	}
 }
 
-// readStatement reads one sentence; ok is false for one that speaks of no future or value of its writer.
+// readStatement parses one sentence. ok is false if it does not express a future or a value of its writer.
 func readStatement(s sentence) (st statement, ok bool) {
 	if m := valued.FindStringSubmatch(s.text); m != nil && !s.question && !negation.MatchString(m[0]) {
 		st = statement{typ: "value", object: strings.TrimSpace(m[1]), sure: 0.8}
@@ -212,7 +212,7 @@ func readStatement(s sentence) (st statement, ok bool) {
 			continue
 		}
 		if considers := strings.Contains(c.re.String(), "considering"); first == "it" || first == "them" || considers && !strings.HasSuffix(first, "ing") && !determiner[first] {
-			continue // working on it; thinking about you
+			continue // such as "working on it" or "thinking about you"
 		}
 		if first == "not" && c.typ != "fear" || guesses[first] && strings.HasPrefix(c.re.String(), bareFuture) {
 			continue
@@ -226,7 +226,7 @@ func readStatement(s sentence) (st statement, ok bool) {
 		last := strings.ToLower(words[len(words)-1])
 		second := strings.ToLower(words[min(1, len(words)-1)])
 		if c.typ != "value" && (vague[first] && !determiner[second] && c.sure < 0.8 || pronoun[last] || pronoun[second] && second != "this" && len(words) < 4) {
-			least = 2 // to see it, to keep going
+			least = 2 // such as "to see it" or "to keep going"
 		}
 		if c.typ != "fear" && (len(st.stems) < least || len(words) < 2 && verb == "" && !oneWord[c.typ] || toYou.MatchString(object)) || len(st.stems) == 0 {
 			continue
@@ -257,8 +257,8 @@ func overlap(a, b []string) (both int) {
 	return both
 }
 
-// link groups the statements of one writer and type that are about the same thing: they share half of their words, or
-// two of them.
+// link groups the statements of one writer and type that are about the same thing: they have half
+// of their words, or two of them, in common.
 func link(list []statement, texts []Text) (groups [][]statement) {
 	for _, s := range list {
 		placed := false
@@ -282,8 +282,8 @@ func link(list []statement, texts []Text) (groups [][]statement) {
 	return groups
 }
 
-// outcome says what later texts of the writer tell: reached, dropped, moved when they come back to
-// it on another day, else open.
+// outcome derives the outcome of a plan from later texts of the writer: reached, dropped, moved if
+// they mention it again on another day, else open.
 func (a *analysis) outcome(g []statement) string {
 	first := a.in.Texts[g[0].text]
 	var stems []string
@@ -376,7 +376,7 @@ var (
 	numbers     = map[string]int{"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 )
 
-// dueDate reads when something is meant for, against the time of the text itself.
+// dueDate returns the date that a text sets, relative to the time of the text.
 func dueDate(text string, at time.Time) (string, bool) {
 	if m := relativeDay.FindStringSubmatch(text); m != nil {
 		switch w := strings.ToLower(m[1]); {
@@ -430,5 +430,5 @@ func dueDate(text string, at time.Time) (string, bool) {
 	return "", false
 }
 
-// isoDay is 1 for Monday to 7 for Sunday.
+// isoDay returns 1 for Monday to 7 for Sunday.
 func isoDay(t time.Time) int { return (int(t.Weekday())+6)%7 + 1 }

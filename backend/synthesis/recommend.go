@@ -2,7 +2,7 @@ package synthesis
 
 import "cmp"
 
-// advice is a line of the table of recommendations.
+// advice is an entry in the table of recommendations.
 type advice struct {
 	text, category string
 	when           func(p *Pattern) bool // nil: always
@@ -11,8 +11,8 @@ type advice struct {
 func negative(p *Pattern) bool { return p.ConfidenceParts["mood"] < 0 }
 func positive(p *Pattern) bool { return p.ConfidenceParts["mood"] > 0 }
 
-// adviceTable is keyed by the type of a pattern; at most two lines of each apply. Every line is
-// something to consider, never a diagnosis or an instruction.
+// adviceTable is keyed by the type of a pattern; at most two entries apply to each. Every entry is
+// a suggestion, never a diagnosis or an instruction.
 var adviceTable = map[string][]advice{
 	"emotional_negative": {
 		{"Read the strongest of these texts again and note what helped, if anything did.", "psychological", nil},
@@ -39,10 +39,10 @@ var adviceTable = map[string][]advice{
 	"growth_theme":    {{"Look at the first and the last of these texts side by side.", "growth", nil}},
 }
 
-// modelCategories are the categories of what a model recommends, by detector.
+// modelCategories maps a detector to the category of a model's recommendations.
 var modelCategories = map[string]string{"emotional": "psychological", "relational": "relational", "temporal": "behavioral"}
 
-// recommend returns the recommendations of a pattern.
+// recommend returns the recommendations for a pattern.
 func recommend(p *Pattern) (out []Recommendation) {
 	priority := "medium"
 	switch {

@@ -15,7 +15,7 @@ const (
 	leastAttachment = 8
 )
 
-// The cues of what people do for and against each other. They are whole words; negated ones do not count.
+// Cues of what people do for and against each other. They match whole words; negated ones are ignored.
 var (
 	supportCue  = regexp.MustCompile(`(?i)\b(support(?:s|ed|ing|ive)?|helped|helps me|help me|there for (?:me|us|you|him|her|them|each other)|encourag(?:e|es|ed|ing|ement)|comfort(?:s|ed|ing)|stood by|stands by|listen(?:s|ed) to (?:me|us)|proud of (?:you|me|him|her|them)|cheer(?:s|ed) (?:me|us|you) (?:up|on)|t(?:ake|akes|ook) care of|looked after|backed me|believe(?:s|d)? in (?:me|you)|unterstütz\w+|hat mir geholfen|für mich da|helping (?:me|us)|(?:have|has|had|got) (?:my|your|our|his|her|their) back|here for (?:you|me|us|him|her)|(?:on|by) (?:my|your|our|his|her) side|(?:lent|lend|lends) (?:me|us)|(?:thanks?|thankful|grateful) (?:you )?(?:for|so much for) (?:your|all your|the|all the) (?:support|help|encouragement|advice|kindness)|(?:stood|stands?) up for (?:me|us)|(?:defend|defends|defended|protected) (?:me|us)|calm(?:s|ed) me down|hugg?(?:s|ed) (?:me|us)|(?:gave|gives) me (?:a hug|advice|courage|strength)|you can (?:always |totally )?(?:stay|sleep|crash|live) (?:here|with|at)|if you (?:ever )?(?:need|want) to (?:talk|vent)|if you (?:ever )?need (?:me|anything|help))\b`)
 	conflictCue = regexp.MustCompile(`(?i)\b(argu(?:e|es|ed|ing|ment|ments)|(?:had|having|have) (?:a|an|another) (?:big |huge |terrible |stupid |bad |ugly )?(?:fight|row|argument|falling out)|(?:fought|fights?|fighting) (?:with|about|over)|quarrel\w*|yell(?:s|ed|ing)? at|shout(?:s|ed|ing)? at|(?:angry|mad|furious|annoyed|upset|frustrated) (?:at|with)|upset me|hurt me|hurts me|hurt my feelings|betray(?:s|ed|al)|lied to|broke up|ignor(?:es|ed|ing) me|fell out|let me down|blam(?:es|ed|ing) me|insult(?:s|ed)|critici[sz](?:es|ed)|jealous of|not talking|disagree(?:s|d|ment)?|scream(?:s|ed|ing)? at|snapp?(?:s|ed|ing)? at|cheat(?:s|ed|ing) on|accus(?:es|ed|ing) (?:me|us|him|her|them)|resent(?:s|ed|ful)?|hung up on|slamm(?:ed|ing)|storm(?:s|ed) (?:out|off)|silent treatment|(?:kick|throw|kicked|threw) (?:me|us|him|her|them) out|tension between|hold(?:s|ing)? (?:a )?grudges?|humiliat(?:es|ed) (?:me|us)|(?:haven't|hasn't|don't|stopped) (?:spoken|talked|speaking|talking) (?:to (?:me|us|him|her|each other)|since|in years|anymore)|behind my back|stritt\w*|gestritten|Streit)\b`)
@@ -23,7 +23,7 @@ var (
 	closeCue    = regexp.MustCompile(`(?i)\b(miss(?:es|ed|ing)? (?:you|him|her|them|my)|(?:afraid|scared) (?:to lose|of losing)|can't (?:live|be) without|need (?:you|him|her) (?:here|with me|close)|close to (?:me|him|her|you)|clos(?:er|est)|pull(?:s|ed)? away|push(?:es|ed)? (?:me|him|her) away|need(?:s|ed)? space|reassur\w+|vermiss\w*)\b`)
 )
 
-// relational reports the people of the texts and how they and the writer deal with each other.
+// relational reports the people in the texts and how they and the writer interact.
 func (a *analysis) relational() {
 	out := &RelationalDynamics{KeyRelationships: []string{}, AttachmentPatterns: []string{}, TrustLevels: map[string]float64{}}
 	a.out.RelationalDynamics = out
@@ -55,7 +55,7 @@ func (a *analysis) days(members []int) int {
 	return len(days)
 }
 
-// writers names who wrote texts: "You" or a name for one author, else nobody.
+// writers returns the author of texts: "You", a name, or "" if there are several.
 func (a *analysis) writers(members []int) string {
 	who := a.in.Texts[members[0]].Speaker
 	for _, m := range members {
@@ -105,7 +105,7 @@ func (a *analysis) relationship(p person, days int) {
 	})
 }
 
-// cue reports a behavior toward a person when enough texts have its cue, and returns their number.
+// cue reports a behavior toward a person if enough texts contain its cue. It returns their number.
 func (a *analysis) cue(p person, cue *regexp.Regexp, typ, word string, least int) int {
 	var members []int
 	for m := range p.lines {
@@ -124,7 +124,7 @@ func (a *analysis) cue(p person, cue *regexp.Regexp, typ, word string, least int
 		text = fmt.Sprintf("%s wrote of %s together with *%s* in %s %s", who, word, p.name, a.number(members), when)
 	}
 	n := float64(len(members))
-	// The scale is checked by the calibration error of the planted benchmark, as for all detectors.
+	// The scale is verified by the calibration error on the synthetic benchmark, as for all detectors.
 	a.add(finding{
 		typ: typ, subject: p.key, subjects: []string{p.name}, members: members, description: text,
 		confidence: 0.95 * (1 - math.Exp(-n/2.2)), parts: map[string]float64{"size": n, "mood": mood - a.usual}, series: a.moods(members),

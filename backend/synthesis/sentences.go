@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// sentence is one sentence of a text, without what it quotes.
+// sentence is one sentence of a text, without quotations.
 type sentence struct {
 	text     string
 	question bool
 }
 
-// quoted are words of somebody else: between quotation marks, or a line of a quoted mail.
+// quoted matches quotations: text between quotation marks, or a line quoted in a mail.
 var quoted = regexp.MustCompile(`(?m)"[^"\n]{2,400}"|“[^”\n]{2,400}”|„[^“”\n]{2,400}[“”]|«[^»\n]{2,400}»|^\s*>.*$|(?:^|[\s(])'[^'\n]{12,400}'`)
 
 var abbreviation = regexp.MustCompile(`(?i)\b(mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|prof|approx|no)\.$`)
 
-// quotes are how the parts that quoted finds begin: most texts have none, and looking is cheaper than matching.
+// quotes are the possible beginnings of a match of quoted. Searching for them is cheaper than
+// matching, and most texts have none.
 var quotes = []string{`"`, "“", "„", "«", ">", " '", "\n'", "\t'", "('"}
 
 var straight = strings.NewReplacer("’", "'", "‘", "'", "`", "'")
 
-// sentences cuts a text into sentences.
+// sentences splits a text into sentences.
 func sentences(body string) (out []sentence) {
 	body = straight.Replace(withoutAttachments(body))
 	if strings.HasPrefix(body, "'") || slices.ContainsFunc(quotes, func(q string) bool { return strings.Contains(body, q) }) {
@@ -54,10 +55,10 @@ func sentences(body string) (out []sentence) {
 	return out
 }
 
-// negation within the words before a cue makes it void.
+// negation matches a negation among the words before a cue, which invalidates the cue.
 var negation = regexp.MustCompile(`(?i)\b(not|no|never|none|nobody|without|hardly|barely|n't|don't|doesn't|didn't|won't|wouldn't|can't|cannot|couldn't|isn't|aren't|wasn't|weren't|haven't|hasn't|hadn't|kein\w*|nicht|nie)\b[^,;.]{0,24}$`)
 
-// cued reports whether a sentence has a cue that is not negated.
+// cued reports whether a sentence contains a cue that is not negated.
 func cued(cue *regexp.Regexp, s string) bool {
 	for _, at := range cue.FindAllStringIndex(s, -1) {
 		if !negation.MatchString(s[:at[0]]) {

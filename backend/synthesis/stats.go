@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// mean returns the mean of x; 0 of none.
+// mean returns the mean of x, or 0 if x is empty.
 func mean(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -18,7 +18,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// variance returns the unbiased variance of x; 0 of fewer than two.
+// variance returns the unbiased variance of x, or 0 for fewer than two values.
 func variance(x []float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -30,7 +30,7 @@ func variance(x []float64) float64 {
 	return sum / float64(len(x)-1)
 }
 
-// quantile returns the q-quantile of x by linear interpolation; 0 of none.
+// quantile returns the q-quantile of x by linear interpolation, or 0 if x is empty.
 func quantile(x []float64, q float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -44,8 +44,8 @@ func quantile(x []float64, q float64) float64 {
 	return s[i] + (pos-float64(i))*(s[i+1]-s[i])
 }
 
-// welch compares the means of two samples: Cohen's d with the pooled deviation, and the
-// two-sided p of Welch's t-test (Welch 1947). p is 1 for samples without variance or with
+// welch compares the means of two samples. It returns Cohen's d with the pooled deviation, and the
+// two-sided p-value of Welch's t-test (Welch 1947). p is 1 for samples without variance or with
 // fewer than two values.
 func welch(a, b []float64) (d, p float64) {
 	if len(a) < 2 || len(b) < 2 {
@@ -64,7 +64,7 @@ func welch(a, b []float64) (d, p float64) {
 	return diff / pooled, studentTail(t, df)
 }
 
-// studentTail is the two-sided tail of Student's t with df degrees of freedom.
+// studentTail returns the two-sided tail of Student's t-distribution with df degrees of freedom.
 func studentTail(t, df float64) float64 {
 	if math.IsNaN(t) || math.IsNaN(df) || df <= 0 {
 		return 1
@@ -72,8 +72,8 @@ func studentTail(t, df float64) float64 {
 	return incompleteBeta(df/2, 0.5, df/(df+t*t))
 }
 
-// incompleteBeta is the regularized incomplete beta function, by the continued fraction of
-// Numerical Recipes 6.4 with Lentz's method.
+// incompleteBeta returns the regularized incomplete beta function, computed by the continued
+// fraction of Numerical Recipes 6.4 with Lentz's method.
 func incompleteBeta(a, b, x float64) float64 {
 	if x <= 0 {
 		return 0
@@ -118,7 +118,7 @@ func betaFraction(a, b, x float64) float64 {
 	return h
 }
 
-// holm returns the p values after Holm's correction for several tests (Holm 1979).
+// holm returns the p-values after Holm's correction for multiple tests (Holm 1979).
 func holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -141,8 +141,8 @@ func holm(p []float64) []float64 {
 	return out
 }
 
-// trend is the slope of y over x by Theil and Sen (Sen 1968), and the two-sided p of Kendall's
-// rank test with ties in both. Of more than 400 values every k-th is used.
+// trend returns the slope of y over x by Theil and Sen (Sen 1968), and the two-sided p-value of
+// Kendall's rank test with ties in both. Of more than 400 values it uses every k-th.
 func trend(x, y []float64) (slope, p float64) {
 	if step := (len(x) + 399) / 400; step > 1 {
 		var tx, ty []float64
@@ -175,7 +175,7 @@ func trend(x, y []float64) (slope, p float64) {
 	if len(slopes) == 0 {
 		return 0, 1
 	}
-	// Tie groups lower the variance, see Kendall 1975.
+	// Groups of ties reduce the variance, see Kendall 1975.
 	v0, tx1, tx2, tx3 := float64(n*(n-1)*(2*n+5)), 0.0, 0.0, 0.0
 	ty1, ty2, ty3 := 0.0, 0.0, 0.0
 	for _, t := range ties(x) {
@@ -209,9 +209,9 @@ func ties(x []float64) (sizes []float64) {
 	return sizes
 }
 
-// rhythm looks for the fullest window of `width` neighboring bins of a cycle and returns its
-// first bin, its share of all counts, and the p of a permutation test: how often the fullest
-// window of a draw without rhythm has as many, in 999 seeded draws.
+// rhythm finds the window of width adjacent bins of a cycle with the most counts. It returns its
+// first bin, its share of all counts, and the p-value of a permutation test: how often the fullest
+// window of a random draw has at least as many, in 999 seeded draws.
 func rhythm(counts []int, width int, seed uint64) (at int, share, p float64) {
 	total := 0
 	for _, c := range counts {
@@ -249,9 +249,8 @@ func fullest(counts []int, width int) (at, most int) {
 	return at, most
 }
 
-// turningPoints returns the indexes at which the mean of x changes, by PELT (Killick et al. 2012)
-// with squared deviations over the variance of x and the penalty 3·ln n. Segments have at least
-// five values.
+// turningPoints returns the indexes at which the mean of x changes, by PELT (Killick et al. 2012) with
+// squared deviations over the variance of x and the penalty 3·ln n. Segments have at least five values.
 func turningPoints(x []float64) []int {
 	const least = 5
 	n := len(x)
@@ -291,7 +290,7 @@ func turningPoints(x []float64) []int {
 			}
 		}
 		open = kept
-		if b+1-least >= least { // a segment may begin where another of full length has ended
+		if b+1-least >= least { // a segment may begin where another of full length ends
 			open = append(open, b+1-least)
 		}
 	}
@@ -303,7 +302,7 @@ func turningPoints(x []float64) []int {
 	return at
 }
 
-// poissonTail is the probability of n or more where rate is usual.
+// poissonTail returns the probability of n or more events at the given rate.
 func poissonTail(n int, rate float64) float64 {
 	p, sum := math.Exp(-rate), 0.0
 	for k := range n {

@@ -14,8 +14,8 @@ import (
 	"helix/backend/storage"
 )
 
-// sharedEvidence is the Jaccard index from which two patterns of the same type and subject are
-// the same one.
+// sharedEvidence is the minimum Jaccard index of the evidence at which two patterns of the same
+// type and subject are the same pattern.
 const sharedEvidence = 0.5
 
 // fingerprint identifies a pattern across runs and devices.
@@ -25,7 +25,7 @@ func (p *Pattern) fingerprint() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// known is a stored pattern that new ones are compared with.
+// known is a stored pattern to compare new ones with.
 type known struct {
 	id                            uuid.UUID
 	fingerprint, typ, subject     string
@@ -37,8 +37,8 @@ type known struct {
 	seen                          bool
 }
 
-// storedEvidence is evidence as a row holds it. Quotes of what is stored elsewhere are read when
-// they are shown, so that a deleted text is not quoted any more.
+// storedEvidence is evidence in its stored form. Quotes of stored texts are read when they are
+// shown, so that a deleted text is no longer quoted.
 type storedEvidence struct {
 	ID     string  `json:"id"`
 	Kind   string  `json:"kind"`
@@ -67,7 +67,7 @@ func (k *known) ids() map[string]bool {
 	return out
 }
 
-// jaccard is the share of the ids in either that are in both.
+// jaccard returns the Jaccard index of two sets of ids.
 func jaccard(a map[string]bool, b []string) float64 {
 	both := 0
 	for _, id := range b {
@@ -96,7 +96,7 @@ func (s *Service) readKnown(tx *storage.Tx, user uuid.UUID) ([]*known, error) {
 	})
 }
 
-// match finds the stored pattern that p is; reject tells that the person does not want to see it.
+// match returns the stored pattern that equals p. rejected means that the person has rejected it.
 func match(list []*known, p *Pattern) (same *known, rejected bool) {
 	best := 0.0
 	for _, k := range list {
@@ -119,7 +119,7 @@ func match(list []*known, p *Pattern) (same *known, rejected bool) {
 	return same, false
 }
 
-// confirmedConfidence is the confidence of a pattern after the person's verdict.
+// confirmedConfidence returns the confidence of a pattern, adjusted for the person's verdict.
 func confirmedConfidence(measured float64, confirmed *bool) float64 {
 	if confirmed != nil && *confirmed {
 		return min(0.99, measured*1.1)
@@ -127,7 +127,7 @@ func confirmedConfidence(measured float64, confirmed *bool) float64 {
 	return measured
 }
 
-// store writes all findings of a job in one transaction, and leaves in a what the person sees.
+// store stores all findings of a job in one transaction, and leaves in a what the person will see.
 func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
 	return s.db.Write(w.ctx, func(tx *storage.Tx) error {
 		*ins = Insights{Texts: ins.Texts, Summary: ins.Summary, Warnings: ins.Warnings, Model: ins.Model, InputTokens: ins.InputTokens, OutputTokens: ins.OutputTokens, CostUSD: ins.CostUSD}
@@ -139,7 +139,7 @@ func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
 		var ids []uuid.UUID
 		for i := range a.Patterns {
 			p := a.Patterns[i]
-			if !(p.Confidence >= in.Threshold) { // NaN too
+			if !(p.Confidence >= in.Threshold) { // also for NaN
 				continue
 			}
 			k, rejected := match(have, &p)
@@ -158,7 +158,7 @@ func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
 			k.seen = true
 			p.ID, p.Fingerprint, p.Status = k.id, k.fingerprint, "active"
 			if k.confirmed != nil && *k.confirmed && k.description != "" {
-				p.Description = k.description // confirmed words stay
+				p.Description = k.description // a confirmed description is kept
 			}
 			measured := p.Confidence
 			p.Confidence = confirmedConfidence(measured, k.confirmed)
@@ -233,8 +233,8 @@ func (s *Service) writePattern(tx *storage.Tx, w *work, p *Pattern, k *known, me
 	return err
 }
 
-// retire marks the patterns that this run should have seen again and did not: superseded when
-// another one has taken their evidence over, else stale.
+// retire marks patterns that this run did not find again although it should have: superseded if
+// another pattern has taken over their evidence, else stale.
 func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input, engine string) (ids []uuid.UUID, err error) {
 	read := make(map[string]bool, len(in.Texts))
 	for _, t := range in.Texts {

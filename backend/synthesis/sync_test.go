@@ -7,8 +7,8 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// Two devices find the same pattern in the same texts: it is one row, its observations add up, and what the person
-// said on one of them holds on both.
+// Two devices find the same pattern in the same texts: it becomes one row, its observations are
+// added, and a verdict on one device applies to both.
 func TestPatternsOfTwoDevicesAreOne(t *testing.T) {
 	t.Parallel()
 	a, b := newFixture(t, Options{}), newFixture(t, Options{})

@@ -1,6 +1,6 @@
-// Package synthesis finds patterns in a person's memories and conversations: what clusters in
-// time and topic, moods, people, plans and themes. Each pattern names the texts it rests on and
-// has a confidence computed from them. The engine local is deterministic and opens no socket.
+// Package synthesis finds patterns in a person's memories and conversations: clusters in time and
+// topic, moods, people, plans and themes. Each pattern lists the texts it is based on and has a
+// confidence computed from them. The engine local is deterministic and uses no network.
 package synthesis
 
 import (
@@ -32,10 +32,10 @@ const (
 // Types lists the kinds of synthesis.
 func Types() []string { return []string{Full, Emotional, Relational, Prospective, Narrative} }
 
-// typeAliases are names that other programs use.
+// typeAliases maps names used by other programs.
 var typeAliases = map[string]string{"relational_dynamics": Relational, "narrative_themes": Narrative}
 
-// patternKind says where the patterns of a type belong.
+// patternKind is the category of a type of pattern.
 type patternKind struct {
 	detector string
 	layer    int
@@ -50,17 +50,17 @@ var patternKinds = map[string]patternKind{
 	"narrative_theme": {"narrative", 1}, "sense_making": {"narrative", 1}, "identity_development": {"narrative", 1}, "growth_theme": {"narrative", 1},
 }
 
-// patternAliases are former names of pattern types.
+// patternAliases maps former names of pattern types.
 var patternAliases = map[string]string{
 	"goal_theme": "goal", "relationship_dynamic": "relationship", "relational_pattern": "relationship", "behavioral_pattern": "intensity_pattern",
 	"value_conflict": "value", "growth_area": "growth_theme", "prospective_fear": "fear", "prospective_possibility": "possible_self",
 	"transformation_trajectory": "identity_development", "purpose_alignment": "value",
 }
 
-// patternName is a type with its detector, as memory_synthesis stores it.
+// patternName returns a type with its detector, as stored in memory_synthesis.
 func patternName(typ string) string { return patternKinds[typ].detector + "_" + typ }
 
-// parsePatternType reads the name of a pattern type, with or without its detector.
+// parsePatternType parses the name of a pattern type, with or without its detector.
 func parsePatternType(name string) (string, error) {
 	if to, ok := patternAliases[name]; ok {
 		return to, nil
@@ -86,12 +86,12 @@ func parseType(field, name string) (string, error) {
 	return "", fault.InvalidField(field, fault.CodeInvalid, "The type of a synthesis is one of %v, not %q.", Types(), name)
 }
 
-// Memory is what synthesis reads.
+// Memory is the source of texts.
 type Memory interface {
 	CorpusTx(ctx context.Context, tx *storage.Tx, f memory.CorpusFilter) (model string, list []memory.Passage, err error)
 }
 
-// Embedder turns texts that are not stored into vectors.
+// Embedder embeds texts that are not stored.
 type Embedder interface {
 	ModelID() string
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
@@ -103,7 +103,7 @@ type Gate interface {
 	CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error
 }
 
-// Scheduler makes or changes the schedule of a synthesis.
+// Scheduler creates or changes the schedule of a synthesis.
 type Scheduler func(ctx context.Context, p ScheduleParams) (ScheduleResult, error)
 
 // Options configure a Service.
@@ -111,14 +111,14 @@ type Options struct {
 	Logger   *slog.Logger
 	Embedder Embedder      // nil: texts that are not stored have no vectors
 	Zone     func() string // of days and hours in descriptions; nil is UTC
-	Engine   Engine        // in place of the local engine; nil in programs
+	Engine   Engine        // replaces the local engine in tests; nil otherwise
 	Model    Model         // of the engine llm; nil: it is unavailable
 	Private  bool          // texts of memories are encrypted in the database
 	Gate     Gate          // asks the person whether texts may be sent; nil: nobody is asked
 	Schedule Scheduler     // nil: synthesis_schedule is unavailable
 }
 
-// Service runs the jobs and answers for the patterns of all users of this device.
+// Service runs the jobs and manages the patterns of all users of this device.
 type Service struct {
 	db     *storage.DB
 	memory Memory
@@ -127,7 +127,7 @@ type Service struct {
 
 	mu      sync.Mutex
 	maps    *lru.Cache[[sha256.Size]byte, MapResult]
-	work    map[uuid.UUID]*work // jobs that are not over
+	work    map[uuid.UUID]*work // jobs that have not ended
 	running map[uuid.UUID]bool  // users with a worker
 	closed  bool
 	wg      sync.WaitGroup
@@ -135,7 +135,7 @@ type Service struct {
 	end     context.CancelFunc
 }
 
-// New makes the service; Run ends what a former process left behind. Close it.
+// New returns a Service on db. Run ends what a previous process left unfinished. Close it.
 func New(db *storage.DB, m Memory, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -148,8 +148,8 @@ func New(db *storage.DB, m Memory, o Options) *Service {
 	return s
 }
 
-// Close cancels the jobs that run and waits for them. They are not ended in the database: the
-// next start calls them interrupted.
+// Close cancels the running jobs and waits for them. They are not marked as ended in the database;
+// the next start marks them as interrupted.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -159,7 +159,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Busy reports whether a job runs.
+// Busy reports whether a job is running.
 func (s *Service) Busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Service) zone() *time.Location {
 	return loc
 }
 
-// Retention says how long jobs are kept.
+// Retention returns the retention policy of jobs.
 func Retention() storage.Retention {
 	return storage.Retention{Table: "memory_synthesis_jobs", Time: "created_at", Only: "status NOT IN ('pending', 'running')"}
 }

@@ -10,18 +10,18 @@ import (
 const (
 	day           = 24 * time.Hour
 	leastWindow   = 3
-	aroundWindow  = 30 // days from which the usual density is taken
-	leastRhythm   = 12 // days of writing, or hours, that a rhythm needs
+	aroundWindow  = 30 // days over which the usual density is computed
+	leastRhythm   = 12 // minimum number of days, or hours, with texts for a rhythm
 	rhythmP       = 0.01
-	rhythmShare   = 1.8 // times what it would be without rhythm
+	rhythmShare   = 1.8 // ratio to what would be expected without rhythm
 	hoursOfRhythm = 3
 )
 
-// temporal finds bursts: the first free text and all within 24 hours of it. Each text is in one
-// window at most, so windows never chain.
+// temporal finds bursts: a text that is not in a window yet, and all texts within 24 hours after
+// it. Windows do not overlap, so they never chain.
 func (a *analysis) temporal() {
 	texts := a.in.Texts
-	type window struct{ from, to int } // to is excluded
+	type window struct{ from, to int } // to is exclusive
 	var windows []window
 	for i := 0; i < len(texts); {
 		j := i + 1
@@ -40,13 +40,13 @@ func (a *analysis) temporal() {
 		}
 		n := float64(len(members))
 		first, last := texts[w.from].At, texts[w.to-1].At
-		// The usual number of texts in 24 hours, of the 30 days around without the window.
+		// The usual number of texts in 24 hours, from the 30 days around, excluding the window.
 		middle := first.Add(last.Sub(first) / 2)
 		from, to := middle.Add(-aroundWindow/2*day), middle.Add(aroundWindow/2*day)
 		near := sort.Search(len(texts), func(i int) bool { return texts[i].At.After(to) }) - sort.Search(len(texts), func(i int) bool { return !texts[i].At.Before(from) }) - len(members)
 		expected := max(0, float64(near)) / (aroundWindow - 1)
 		if poissonTail(len(members), expected)*float64(len(windows)) > significant {
-			continue // at this rate of writing some windows are as full by chance
+			continue // at this rate some windows are as full by chance
 		}
 		span := last.Sub(first).Hours() / 24
 		terms, have := a.burstTerms(members, 3)
@@ -65,8 +65,8 @@ func (a *analysis) temporal() {
 	a.rhythms()
 }
 
-// rhythms finds the weekdays and the hours at which a person writes. Days, and hours of days, count once, so
-// that a burst is no rhythm.
+// rhythms finds the weekdays and the hours at which a person writes. Each day, or hour of a day,
+// counts once, so that a burst is not a rhythm.
 func (a *analysis) rhythms() {
 	weekdays, hours := make([]int, 7), make([]int, 24)
 	days, slots := map[string]bool{}, map[string]bool{}
@@ -84,7 +84,7 @@ func (a *analysis) rhythms() {
 	wAt, wShare, wP := rhythm(weekdays, 1, 1)
 	span := hoursOfRhythm
 	hAt, hShare, hP := rhythm(hours, span, 2)
-	for span > 1 { // the shortest window that holds as many
+	for span > 1 { // the shortest window with as many
 		at, most := fullest(hours, span-1)
 		if float64(most) < hShare*float64(len(slots)) {
 			break
@@ -111,7 +111,7 @@ func (a *analysis) rhythms() {
 	}
 }
 
-// rhythmConfidence grows with how rare the rhythm would be by chance and how strong it is.
+// rhythmConfidence grows with the improbability of the rhythm and with its strength.
 func rhythmConfidence(p, lift float64) float64 {
 	return (1 - 10*p) * min(1, 0.5+lift/4)
 }
@@ -125,7 +125,7 @@ func (a *analysis) members(in func(time.Time) bool) (out []int) {
 	return out
 }
 
-// moods is the valence of texts over time.
+// moods returns the valence of texts over time.
 func (a *analysis) moods(members []int) (out []Point) {
 	step := (len(members) + 199) / 200
 	for k := 0; k < len(members); k += step {
@@ -136,7 +136,7 @@ func (a *analysis) moods(members []int) (out []Point) {
 	return out
 }
 
-// meanValence is the mean of the texts whose valence is known, and their number.
+// meanValence returns the mean valence of the texts for which it is known, and their number.
 func (a *analysis) meanValence(members []int) (float64, int) {
 	v := a.valences(members)
 	return mean(v), len(v)

@@ -1,7 +1,7 @@
 package synthesis
 
 import (
-	_ "embed" // the list of words
+	_ "embed" // for the word list
 	"math"
 	"regexp"
 	"slices"
@@ -12,8 +12,8 @@ import (
 	"helix/backend/memory/search"
 )
 
-// fillerWords are the words of everyday talk that name no subject, beside those that search leaves
-// out of questions.
+// fillerWords lists everyday words that do not indicate a topic, in addition to the stop words of
+// search.
 //
 //go:embed filler.txt
 var fillerWords string
@@ -28,7 +28,7 @@ func set(words string) map[string]bool {
 	return out
 }
 
-// attachment is what importers add for a picture that a message came with.
+// attachment matches the text that importers add for a picture in a message.
 var attachment = regexp.MustCompile(`\[shares [^\]]*\]`)
 
 func withoutAttachments(body string) string {
@@ -39,21 +39,21 @@ func withoutAttachments(body string) string {
 }
 
 const (
-	longBurst           = 9 // texts from which a term must be in three of them
-	leastOccasions      = 8 // conversations and days from which plain words can be told
-	plainShare          = 2 // a word in more than one of so many is plain
+	longBurst           = 9 // number of texts from which on a term must occur in three of them
+	leastOccasions      = 8 // minimum number of conversations and days to determine plain words
+	plainShare          = 2 // a word in more than one of this many occasions is plain
 	leastStandardErrors = 2
-	namedShare          = 4 // one of so many texts has one of the words
+	namedShare          = 4 // one of this many texts must contain one of the words
 	leastCoherence      = 0.06
 )
 
 // token is a word of a text that can be part of a term.
 type token struct {
 	stem, shown string
-	next        bool // the next token of the text follows it directly
+	next        bool // the next token follows directly
 }
 
-// tokens gives the words of a text that may name what it is about.
+// tokens returns the words of a text that may indicate its topic.
 func tokens(body string) []token {
 	body = strings.ReplaceAll(withoutAttachments(body), "’", "'")
 	words := search.Words(body)
@@ -67,7 +67,7 @@ func tokens(body string) []token {
 			out[len(out)-1].next = true
 		}
 		shown := body[w.Start:w.End]
-		// A capital in the middle of a sentence belongs to a name; elsewhere it may not.
+		// A capital within a sentence indicates a name; at its beginning it may not.
 		if before := strings.TrimRightFunc(body[:w.Start], unicode.IsSpace); before == "" || strings.ContainsAny(before[len(before)-1:], ".!?:\"") || shown != strings.ToUpper(shown[:1])+shown[1:] {
 			shown = strings.ToLower(shown)
 		}
@@ -86,13 +86,13 @@ func letters(s string) bool {
 	return true
 }
 
-// vocabulary counts in how many texts each word and each pair of neighboring words is.
+// vocabulary counts the texts that contain each word and each pair of adjacent words.
 type vocabulary struct {
 	texts [][]token
 	df    map[string]int
 
 	shared    int            // see repeated
-	occasions map[string]int // conversations and days that have a word or pair; made when a burst is named
+	occasions map[string]int // number of conversations and days by word or pair; computed on first use
 }
 
 func newVocabulary(texts []Text) *vocabulary {
@@ -106,7 +106,7 @@ func newVocabulary(texts []Text) *vocabulary {
 	return v
 }
 
-// keys are the words and pairs of a text, with a form to show.
+// keys returns the words and pairs of a text, with a form to display.
 func (v *vocabulary) keys(i int) map[string]string {
 	out := map[string]string{}
 	for k, t := range v.texts[i] {
@@ -118,17 +118,17 @@ func (v *vocabulary) keys(i int) map[string]string {
 	return out
 }
 
-// term is a word or a pair that stands for a group of texts.
+// term is a word or a pair that describes a group of texts.
 type term struct {
 	key, shown string
-	in         int   // texts of the group that have it
-	of         []int // which
+	in         int   // number of texts of the group that contain it
+	of         []int // their indexes
 	score      float64
 }
 
-// terms are the words and pairs that tell a group of texts from all others, best first, by
-// class-based tf-idf (Grootendorst 2022) over the number of texts. A term is in at least two
-// texts and in an eighth of the group; pairs go before the words in them.
+// terms returns the words and pairs that distinguish a group of texts from all others, best first,
+// by class-based tf-idf (Grootendorst 2022) over the number of texts. A term occurs in at least two
+// texts and an eighth of the group; pairs take precedence over their words.
 func (v *vocabulary) terms(members []int, n int) []term {
 	var list []term
 	for _, t := range v.frequent(members, max(2, (len(members)+7)/8)) {
@@ -146,14 +146,15 @@ func (v *vocabulary) terms(members []int, n int) []term {
 	return apart(list, n)
 }
 
-// distinct are the words and pairs that tell a burst from the rest of the texts, best first, by how many standard errors
-// their log odds in the burst are above those elsewhere (Haldane 1956). A term is in at least two texts of a burst, and
-// three or an eighth of a longer one, so that what only a remark was about does not name it. What stands in more
-// than half of all conversations and days is a plain word of this writer, and names none of them.
+// distinct returns the words and pairs that distinguish a burst from the other texts, best first,
+// by how many standard errors their log odds in the burst exceed those elsewhere (Haldane 1956). A
+// term occurs in at least two texts of a burst, and in three or an eighth of a longer one, so that
+// a passing remark does not determine it. Words in more than half of all conversations and days are
+// plain words of this writer and are excluded.
 func (v *vocabulary) distinct(members []int, occasions int, of []int) []term {
 	if v.occasions == nil {
 		v.occasions = map[string]int{}
-		last := map[string]int{} // the occasion in which a key was counted last
+		last := map[string]int{} // the occasion in which a key was last counted
 		order := make([]int, len(of))
 		for i := range order {
 			order[i] = i
@@ -188,7 +189,7 @@ func (v *vocabulary) distinct(members []int, occasions int, of []int) []term {
 			list = append(list, t)
 		}
 	}
-	// A pair goes before a word in it that seldom stands without the other.
+	// A pair takes precedence over a word in it that seldom occurs without the other.
 	for i := range list {
 		for _, w := range strings.Fields(list[i].key) {
 			if k := slices.IndexFunc(list, func(t term) bool { return t.key == w }); k >= 0 && k != i && 3*list[i].in >= 2*list[k].in {
@@ -200,7 +201,7 @@ func (v *vocabulary) distinct(members []int, occasions int, of []int) []term {
 	return list
 }
 
-// frequent are the words and pairs in at least so many texts of a group, in no order and without a score.
+// frequent returns the words and pairs in at least least texts of a group, unsorted and without a score.
 func (v *vocabulary) frequent(members []int, least int) (list []term) {
 	type seen struct {
 		of    []int
@@ -245,7 +246,7 @@ func byScore(list []term) {
 	})
 }
 
-// apart are the first n terms of a list that share no word.
+// apart returns the first n terms of a list that have no word in common.
 func apart(list []term, n int) (out []term) {
 	for _, t := range list {
 		if len(out) == n {
@@ -261,13 +262,13 @@ func apart(list []term, n int) (out []term) {
 	return out
 }
 
-// terms are the words to show for a group of texts.
+// terms returns the words to display for a group of texts.
 func (a *analysis) terms(members []int, n int) []string {
 	return a.withoutPeople(a.words().terms(members, n+3), n)
 }
 
-// burstTerms are the words to show for texts of one time, and how many of the texts have one of them: at least a
-// quarter, or none is shown.
+// burstTerms returns the words to display for a burst, and the number of texts that contain one of
+// them: if it is less than a quarter, no words are returned.
 func (a *analysis) burstTerms(members []int, n int) (shown []string, have int) {
 	list, of := a.occasions()
 	terms := slices.DeleteFunc(a.words().distinct(members, len(list), of), func(t term) bool { return !a.coherent(t.of, members) })
@@ -287,15 +288,16 @@ func (a *analysis) burstTerms(members []int, n int) (shown []string, have int) {
 	return shown, have
 }
 
-// coherent reports whether the texts with a term are nearer to each other in meaning than those of its burst are: words
-// such as "moment" or "memory" stand in texts about anything. Texts without vectors can't be told apart.
+// coherent reports whether the texts with a term are closer in meaning than those of the burst. Words such
+// as "moment" or "memory" occur in texts about anything. For texts without vectors it returns true.
 func (a *analysis) coherent(with, burst []int) bool {
 	near, ok := a.closeness(with)
 	usual, all := a.closeness(burst)
 	return !ok || !all || near >= usual+leastCoherence
 }
 
-// closeness is the mean cosine of all pairs of texts, from the length of the sum of their unit vectors.
+// closeness returns the mean cosine of all pairs of texts, computed from the length of the sum of
+// their unit vectors.
 func (a *analysis) closeness(members []int) (mean float64, ok bool) {
 	var sum []float64
 	n := 0.0
@@ -327,7 +329,7 @@ func (a *analysis) closeness(members []int) (mean float64, ok bool) {
 	return (square - n) / (n * (n - 1)), true
 }
 
-// withoutPeople shows the first n terms that name nobody; people are no topics.
+// withoutPeople returns the first n terms that are not names of people, because people are not topics.
 func (a *analysis) withoutPeople(list []term, n int) []string {
 	out := []string{}
 	for _, t := range list {
@@ -338,13 +340,13 @@ func (a *analysis) withoutPeople(list []term, n int) []string {
 	return out
 }
 
-// isPerson reports whether a word in lower case is the name of somebody, or short for it.
+// isPerson reports whether a word in lower case is somebody's name, or short for one.
 func (a *analysis) isPerson(word string) bool {
 	a.people()
 	return a.nameOf[word] != ""
 }
 
-// words counts the words of all texts once.
+// words counts the words of all texts, once.
 func (a *analysis) words() *vocabulary {
 	if a.vocabulary == nil {
 		a.vocabulary = newVocabulary(a.in.Texts)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A remark does not name a burst, and neither does a word of every day; a topic that several texts share does.
+// A burst is not named after a single remark or an everyday word, but after a topic that
+// several texts share.
 func TestBurstsAreNamedByWhatTellsThemApart(t *testing.T) {
 	t.Parallel()
 	var texts []Text

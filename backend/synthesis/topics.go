@@ -14,11 +14,11 @@ const (
 	defaultEps    = 0.25
 	leastEps      = 0.10
 	mostEps       = 0.45
-	kneeFrom      = 50 // texts from which the distance is taken from the data
+	kneeFrom      = 50 // number of texts from which on the distance is derived from the data
 	densitySample = 500
-	uneven        = 3 // times the density of a tenth of the texts
-	topicSize     = 5 // least texts of a topic found by density
-	leastTokens   = 3 // texts with fewer words that name something are small talk
+	uneven        = 3 // ratio to the density of a tenth of the texts
+	topicSize     = 5 // minimum size of a topic found by density
+	leastTokens   = 3 // texts with fewer meaningful words are small talk
 	clusterSeed   = 0x68656c6978
 )
 
@@ -28,15 +28,15 @@ type group struct {
 	name       string
 	terms      []string
 	members    []int
-	weights    []float64 // cosine to the centroid
+	weights    []float64 // cosines to the centroid
 	confidence float64
 	parts      map[string]float64
 }
 
-// grouping are the topics of all texts.
+// grouping holds the topics of all texts.
 type grouping struct {
 	list    []group
-	skipped int // texts without a vector of the model
+	skipped int // number of texts without a vector of the model
 }
 
 // topics clusters the texts by meaning, once.
@@ -95,7 +95,7 @@ func (a *analysis) cluster() error {
 		}
 		g.terms = a.terms(g.members, 3)
 		if len(g.terms) == 0 || a.in.Themes == 0 && a.words().byChance(g.members) {
-			continue // nothing that the texts share can be named, or they share it by chance
+			continue // what the texts share has no name, or they share it by chance
 		}
 		g.name = strings.Join(g.terms, ", ")
 		key := make([]string, len(g.terms))
@@ -116,16 +116,17 @@ func (a *analysis) cluster() error {
 	return nil
 }
 
-// partition clusters vectors with k-means where the person wants a number of topics, else with DBSCAN, or with HDBSCAN where their density differs much, and
-// says how to cluster a part of them again. From 50 texts on the mean of all is taken off first: what
-// all vectors of an encoder have in common says nothing (Mu and Viswanath 2018).
+// partition clusters vectors with k-means if the person requested a number of topics, else with
+// DBSCAN, or with HDBSCAN if their density varies strongly. again clusters a part of them. From 50
+// texts on it first subtracts the mean of all vectors, because what all vectors of an encoder have
+// in common carries no information (Mu and Viswanath 2018).
 func (a *analysis) partition(vectors [][]float32) (points *cluster.Points, again func([]bool) []int, labels []int, err error) {
 	eps := defaultEps
 	if k := a.in.Themes; k > 0 {
 		points = cluster.New(centered(vectors))
 		again = func(in []bool) []int {
 			labels, kerr := points.KMeans(a.ctx, k, 3, clusterSeed, in)
-			if kerr != nil { // canceled: the caller looks at the context
+			if kerr != nil { // canceled: the caller checks the context
 				err = kerr
 			}
 			return labels
@@ -164,7 +165,7 @@ func (a *analysis) partition(vectors [][]float32) (points *cluster.Points, again
 	return points, again, again(nil), nil
 }
 
-// centered returns vectors of unit length without their mean.
+// centered returns the vectors minus their mean, normalized to unit length.
 func centered(vectors [][]float32) [][]float32 {
 	mean := make([]float64, len(vectors[0]))
 	for _, v := range vectors {

@@ -10,33 +10,33 @@ import (
 // SynthesizeParams is the request of memory.synthesize and memory.synthesis_preview.
 type SynthesizeParams struct {
 	SynthesisType string         `json:"synthesisType"`           // see Types; relational_dynamics and narrative_themes are aliases
-	Conversations []Conversation `json:"conversations,omitempty"` // at most 1,000; absent: what is stored
+	Conversations []Conversation `json:"conversations,omitempty"` // at most 1,000; absent: stored texts
 	TimeRange     *TimeRange     `json:"timeRange,omitempty"`
 	Limit         int            `json:"limit,omitempty"`      // the newest texts, 1 to 10,000; default 100
-	Confidence    *float64       `json:"confidence,omitempty"` // least confidence that is stored, 0 to 1; default 0.7
+	Confidence    *float64       `json:"confidence,omitempty"` // minimum confidence of stored patterns, 0 to 1; default 0.7
 	Engine        string         `json:"engine,omitempty"`     // local (default) or llm
 	WaitMs        *int           `json:"waitMs,omitempty"`     // how long to wait for the end, 0 to 10,000; default 500
 	Themes        int            `json:"themes,omitempty"`     // local: divide all texts into this many topics, 2 to 100
-	DryRun        bool           `json:"dryRun,omitempty"`     // nothing is stored, and patterns of every confidence are returned
-	Approved      string         `json:"approved,omitempty"`   // llm: the hash of the preview that you approve; needs the scope approve
-	HideNames     []string       `json:"hideNames,omitempty"`  // llm: names that are masked before texts are sent, at most 100
+	DryRun        bool           `json:"dryRun,omitempty"`     // store nothing, and return patterns of every confidence
+	Approved      string         `json:"approved,omitempty"`   // llm: the hash of the approved preview; needs the scope approve
+	HideNames     []string       `json:"hideNames,omitempty"`  // llm: names to mask before texts are sent, at most 100
 	Samples       int            `json:"samples,omitempty"`    // llm: how often the model is asked, 1 (default) or 3
 }
 
-// Conversation is one text to analyze that is not stored.
+// Conversation is a text to analyze that is not stored.
 type Conversation struct {
 	ID        string    `json:"id"`
 	Text      string    `json:"text"` // at most 256 KiB
 	Timestamp time.Time `json:"timestamp"`
 }
 
-// TimeRange bounds what is read. Start is included, End is not.
+// TimeRange limits the texts that are read. Start is inclusive, End exclusive.
 type TimeRange struct {
 	Start *time.Time `json:"start,omitempty"`
 	End   *time.Time `json:"end,omitempty"`
 }
 
-// SynthesizeResult names the job. The rest is present when the job ended within waitMs.
+// SynthesizeResult identifies the job. The other fields are present if the job ended within waitMs.
 type SynthesizeResult struct {
 	JobID             uuid.UUID `json:"jobId"`
 	Status            string    `json:"status"`
@@ -49,7 +49,7 @@ type SynthesizeResult struct {
 	Model             string    `json:"model,omitempty"`
 }
 
-// Analysis is what a job found.
+// Analysis is the result of a job.
 type Analysis struct {
 	Patterns        []Pattern        `json:"patterns"`
 	Summary         string           `json:"summary,omitempty"`
@@ -60,7 +60,7 @@ type Analysis struct {
 	ProspectiveSelf    *ProspectiveSelf    `json:"prospectiveSelf,omitempty"`
 	RelationalDynamics *RelationalDynamics `json:"relationalDynamics,omitempty"`
 	NarrativeThemes    []string            `json:"narrativeThemes,omitempty"`
-	IdentityCoherence  float64             `json:"identityCoherence,omitempty"` // share of texts that themes explain
+	IdentityCoherence  float64             `json:"identityCoherence,omitempty"` // share of texts that belong to themes
 	LastUpdated        *time.Time          `json:"lastUpdated,omitempty"`
 
 	Model string `json:"-"`
@@ -75,7 +75,7 @@ type EmotionalProfile struct {
 	EmotionalStability float64    `json:"emotionalStability"` // 1 − standard deviation
 }
 
-// ProspectiveSelf lists what the texts say about the future.
+// ProspectiveSelf lists statements about the future.
 type ProspectiveSelf struct {
 	Aspirations    []string `json:"aspirations"`
 	Fears          []string `json:"fears"`
@@ -84,14 +84,14 @@ type ProspectiveSelf struct {
 	GrowthAreas    []string `json:"growthAreas"`
 }
 
-// RelationalDynamics lists the people of the texts.
+// RelationalDynamics lists the people in the texts.
 type RelationalDynamics struct {
 	KeyRelationships   []string           `json:"keyRelationships"`
 	AttachmentPatterns []string           `json:"attachmentPatterns"`
-	TrustLevels        map[string]float64 `json:"trustLevels"` // share of support among cues of support and conflict
+	TrustLevels        map[string]float64 `json:"trustLevels"` // share of support among the cues of support and conflict
 }
 
-// Pattern is one finding with what it rests on.
+// Pattern is one finding with its evidence.
 type Pattern struct {
 	ID               uuid.UUID          `json:"id,omitzero"`
 	Type             string             `json:"type"`        // such as goal or semantic_cluster
@@ -101,11 +101,11 @@ type Pattern struct {
 	Evidence         []string           `json:"evidence"`                 // ids of the texts
 	EvidenceDetail   []EvidenceDetail   `json:"evidenceDetail,omitempty"` // the strongest ones
 	Confidence       float64            `json:"confidence"`
-	ConfidenceParts  map[string]float64 `json:"confidenceParts"` // what the confidence was computed from
+	ConfidenceParts  map[string]float64 `json:"confidenceParts"` // values from which the confidence was computed
 	Salience         float64            `json:"salience"`        // 0 to 1
 	Subjects         []string           `json:"subjects"`
 	Recommendations  []string           `json:"recommendations"`
-	FirstEvidence    time.Time          `json:"firstEvidence,omitzero"` // of the texts; with type, subjects and parts it says in any language what the description says in English
+	FirstEvidence    time.Time          `json:"firstEvidence,omitzero"` // time of the first text; with type, subjects and parts, a client can build the description in any language
 	LastEvidence     time.Time          `json:"lastEvidence,omitzero"`
 	FirstDetected    time.Time          `json:"firstDetected,omitzero"`
 	LastObserved     time.Time          `json:"lastObserved,omitzero"`
@@ -121,12 +121,12 @@ type Pattern struct {
 	subject, core string // what its fingerprint is made of
 }
 
-// EvidenceDetail is one text that a pattern rests on.
+// EvidenceDetail is one text that a pattern is based on.
 type EvidenceDetail struct {
 	ID         string    `json:"id"`
 	Kind       string    `json:"kind"` // memory, turn, conversation
 	ParentID   string    `json:"parentId,omitempty"`
-	Quote      string    `json:"quote"` // empty: the text is not there any more
+	Quote      string    `json:"quote"` // empty: the text no longer exists
 	OccurredAt time.Time `json:"occurredAt"`
 	Weight     float64   `json:"weight"` // 0 to 1
 }
@@ -137,12 +137,12 @@ type Point struct {
 	Value float64   `json:"value"`
 }
 
-// JobParams names a job.
+// JobParams identifies a job.
 type JobParams struct {
 	JobID uuid.UUID `json:"jobId"`
 }
 
-// Job is how a job stands.
+// Job is the status of a job.
 type Job struct {
 	JobID         uuid.UUID  `json:"jobId"`
 	SynthesisType string     `json:"synthesisType"`
@@ -157,7 +157,7 @@ type Job struct {
 	Error         string     `json:"error,omitempty"`
 }
 
-// Insights count what a job did.
+// Insights counts what a job did.
 type Insights struct {
 	Texts     int       `json:"texts"`
 	Patterns  int       `json:"patterns"`
@@ -177,7 +177,7 @@ type Insights struct {
 	Model        string     `json:"model,omitempty"`
 }
 
-// HistoryParams select jobs, newest first.
+// HistoryParams filters jobs, newest first.
 type HistoryParams struct {
 	Limit  int    `json:"limit,omitempty"` // 1 to 100; default 50
 	Offset int    `json:"offset,omitempty"`
@@ -191,10 +191,10 @@ type HistoryResult struct {
 	Total int64 `json:"total"`
 }
 
-// PatternsParams select patterns.
+// PatternsParams filters patterns.
 type PatternsParams struct {
 	Layer         int     `json:"layer,omitempty"`       // 1 to 7
-	PatternType   string  `json:"patternType,omitempty"` // with or without its detector; older names are understood
+	PatternType   string  `json:"patternType,omitempty"` // with or without its detector; older names are accepted
 	Query         string  `json:"query,omitempty"`       // words in the description
 	Status        string  `json:"status,omitempty"`      // default: active and stale
 	MinConfidence float64 `json:"minConfidence,omitempty"`
@@ -211,7 +211,7 @@ type PatternsResult struct {
 	Offset   int       `json:"offset"`
 }
 
-// PatternParams names a pattern.
+// PatternParams identifies a pattern.
 type PatternParams struct {
 	ID uuid.UUID `json:"id"`
 }
@@ -220,16 +220,16 @@ type PatternParams struct {
 type FeedbackParams struct {
 	ID      uuid.UUID `json:"id"`
 	Verdict string    `json:"verdict"`        // confirm, reject, clear
-	Note    *string   `json:"note,omitempty"` // at most 2,000 characters; absent: as it is
+	Note    *string   `json:"note,omitempty"` // at most 2,000 characters; absent: unchanged
 }
 
-// FeedbackResult is the pattern, and how to take the feedback back within ten minutes.
+// FeedbackResult is the pattern, and a token to undo the feedback within ten minutes.
 type FeedbackResult struct {
 	Pattern   Pattern `json:"pattern"`
 	UndoToken string  `json:"undoToken"`
 }
 
-// Recommendation is something to consider because of a pattern.
+// Recommendation is a suggestion based on a pattern.
 type Recommendation struct {
 	ID             uuid.UUID `json:"id,omitzero"`
 	PatternID      uuid.UUID `json:"patternId,omitzero"`
@@ -241,7 +241,7 @@ type Recommendation struct {
 	UpdatedAt      time.Time `json:"updatedAt,omitzero"`
 }
 
-// RecommendationsParams select recommendations: high, medium, low, then newest first.
+// RecommendationsParams filters recommendations, which are sorted by priority, then newest first.
 type RecommendationsParams struct {
 	Status   string `json:"status,omitempty"`
 	Priority string `json:"priority,omitempty"`
@@ -255,7 +255,7 @@ type RecommendationsResult struct {
 	Total           int64            `json:"total"`
 }
 
-// RecommendationParams change the status of a recommendation.
+// RecommendationParams changes the status of a recommendation.
 type RecommendationParams struct {
 	ID     uuid.UUID `json:"id"`
 	Status string    `json:"status"`
@@ -267,13 +267,13 @@ type MapParams struct {
 	Limit   int         `json:"limit,omitempty"` // the newest texts, 1 to 5,000; default 1,000
 }
 
-// MapFilters bound the texts of a map.
+// MapFilters filter the texts of a map.
 type MapFilters struct {
 	From *time.Time `json:"from,omitempty"`
 	To   *time.Time `json:"to,omitempty"`
 }
 
-// MapResult places texts in a plane so that similar ones are near each other.
+// MapResult places texts on a plane so that similar ones are close to each other.
 type MapResult struct {
 	Points   []MapPoint   `json:"points"`
 	Clusters []MapCluster `json:"clusters"`
@@ -307,7 +307,7 @@ type ScheduleParams struct {
 	Enabled       bool   `json:"enabled"`
 }
 
-// ScheduleResult is the schedule that repeats a synthesis.
+// ScheduleResult is the schedule of a synthesis.
 type ScheduleResult struct {
 	ScheduleID    uuid.UUID  `json:"scheduleId"`
 	SynthesisType string     `json:"synthesisType"`
@@ -317,20 +317,20 @@ type ScheduleResult struct {
 	NextRun       *time.Time `json:"nextRun,omitempty"`
 }
 
-// Preview shows what an engine would send away before it is sent.
+// Preview shows what an engine would send, before it is sent.
 type Preview struct {
 	LeavesMachine     bool      `json:"leavesMachine"`
 	Destination       string    `json:"destination,omitempty"`
 	ExactText         string    `json:"exactText,omitempty"`
 	Removed           []Removed `json:"removed,omitempty"`
 	EstimatedTokens   int64     `json:"estimatedTokens,omitempty"`
-	EstimatedCostUSD  float64   `json:"estimatedCostUsd,omitempty"` // of one answer of usual length to each part; corrections cost more
+	EstimatedCostUSD  float64   `json:"estimatedCostUsd,omitempty"` // for one answer of typical length to each part; corrections cost more
 	PriceUnknown      bool      `json:"priceUnknown,omitempty"`
-	Hash              string    `json:"hash,omitempty"` // what memory.synthesize takes as approved
+	Hash              string    `json:"hash,omitempty"` // the value for approved in memory.synthesize
 	ConversationCount int       `json:"conversationCount"`
 }
 
-// Removed is a part of the text that was masked. Offsets are bytes of exactText.
+// Removed is a masked part of the text. Offsets are bytes of exactText.
 type Removed struct {
 	Start int    `json:"start"`
 	End   int    `json:"end"`
@@ -351,7 +351,7 @@ type Done struct {
 	Job
 }
 
-// PatternsChanged names patterns that were made or changed; empty for many.
+// PatternsChanged lists patterns that were created or changed; empty if there are many.
 type PatternsChanged struct {
 	IDs []uuid.UUID `json:"ids"`
 }
@@ -359,7 +359,7 @@ type PatternsChanged struct {
 func compactJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only of values that JSON has no form for
+		panic(err) // cannot fail for these types
 	}
 	return string(b)
 }

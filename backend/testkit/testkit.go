@@ -1,5 +1,5 @@
-// Package testkit holds what the tests of many packages need to know about where they run.
-// Only tests import it.
+// Package testkit contains helpers for tests of many packages that depend on the environment. Only
+// tests import it.
 package testkit
 
 import (
@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// Raced says that the race detector is on. It makes the database, the engine and code built
-// for both ten times slower.
+// Raced reports whether the race detector is on. It makes the database, the engine and code
+// compiled for either ten times slower.
 const Raced = raced
 
-// SkipRaced skips a test under the race detector, where it would take long and show nothing
-// that it does not show without: its goroutines are few, or other tests run the same ones.
-// HELIX_RACE=all, which make race sets, runs it all the same.
+// SkipRaced skips a test under the race detector, where it would take long and find nothing new,
+// because it has few goroutines or other tests run the same code. With HELIX_RACE=all, which make
+// race sets, it runs nevertheless.
 func SkipRaced(t testing.TB, why string) {
 	t.Helper()
 	if Raced && os.Getenv("HELIX_RACE") != "all" {
@@ -25,8 +25,9 @@ func SkipRaced(t testing.TB, why string) {
 	}
 }
 
-// Data is a file or folder of the shared data, which is no part of the repository; the test is
-// skipped where it is not at hand. HELIX_DATA names the folder that holds it.
+// Data returns the path of a file or folder in the shared data, which is not part of the
+// repository; the test is skipped if it does not exist. HELIX_DATA is the folder of the shared
+// data.
 func Data(t testing.TB, path ...string) string {
 	t.Helper()
 	dir := os.Getenv("HELIX_DATA")
@@ -49,12 +50,12 @@ func Data(t testing.TB, path ...string) string {
 
 var tried atomic.Int64
 
-// FreePort is a port of this computer on which nothing listens. It lies below those that a
-// system gives to whoever asks for any, so that nobody else gets it before it is used.
+// FreePort returns a port of this computer that is not in use. It is below the range from which the
+// system assigns ports, so that no one else is assigned it before it is used.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for {
-		port := 10_000 + (os.Getpid()*97+int(tried.Add(1)))%20_000 // processes begin far from each other
+		port := 10_000 + (os.Getpid()*97+int(tried.Add(1)))%20_000 // different processes start far apart
 		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = l.Close()
 			return port

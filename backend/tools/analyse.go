@@ -10,15 +10,15 @@ import (
 	"github.com/tdewolff/parse/v2/js"
 )
 
-// analysis is what the syntax tree of a tool shows.
+// analysis is the result of analyzing the syntax tree of a tool.
 type analysis struct {
 	entry     Entry
 	errors    []Problem
 	warnings  []Problem
 	dangerous []string
 	hosts     []hostUse       // hosts in string literals
-	helix     map[string]bool // members of helix that the code names: fetch, fs, state, …
-	helixAny  bool            // helix leaves our sight: passed on, or indexed with a computed name
+	helix     map[string]bool // members of helix used in the code: fetch, fs, state, …
+	helixAny  bool            // helix cannot be tracked: it is passed on, or indexed with a computed name
 	params    *paramUse
 }
 
@@ -27,8 +27,8 @@ type hostUse struct {
 	line, column       int
 }
 
-// analyse reads code and lists what is wrong and what deserves a look. It is advice: the
-// sandbox is the boundary.
+// analyse parses code and lists errors and suspicious constructs. The result is only advice,
+// because the sandbox is the security boundary.
 func (k checker) analyse(ctx context.Context, code string, lang Language) *analysis {
 	a := &analysis{helix: map[string]bool{}, params: &paramUse{}}
 	if strings.TrimSpace(code) == "" {
@@ -69,13 +69,12 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// visitor walks the tree once.
 type visitor struct {
 	a          *analysis
 	src        *source
 	helixName  string
 	paramsName string
-	seen       map[string]bool // findings that are reported once
+	seen       map[string]bool // findings that are reported only once
 	fors       []int           // offsets of "for (;;)" in source order
 }
 
@@ -101,7 +100,7 @@ func (v *visitor) danger(name string) {
 	}
 }
 
-// module finds imports, exports and the entry form.
+// module finds imports, exports and the entry point.
 func (v *visitor) module() {
 	list := v.src.ast.List
 	if v.src.wrapped {
@@ -201,7 +200,7 @@ func (v *visitor) importError(module []byte) {
 	v.a.errors = append(v.a.errors, p)
 }
 
-// bindEntry learns under which names the entry function sees params and helix.
+// bindEntry records the names that the entry function gives to params and helix.
 func (v *visitor) bindEntry(p *js.Params) {
 	if len(p.List) > 0 {
 		switch b := p.List[0].Binding.(type) {
@@ -227,7 +226,7 @@ func (v *visitor) bindEntry(p *js.Params) {
 	}
 }
 
-// Enter looks at one node.
+// Enter visits one node.
 func (v *visitor) Enter(n js.INode) js.IVisitor {
 	switch n := n.(type) {
 	case *js.DotExpr:
@@ -306,7 +305,7 @@ func (v *visitor) Exit(js.INode) {}
 
 func (v *visitor) isHelix(x *js.Var) bool { return string(x.Name()) == v.helixName }
 
-// global reports whether x names something that the code does not declare itself.
+// global reports whether x is a variable that the code does not declare itself.
 func global(x *js.Var, name string) bool {
 	for x.Link != nil {
 		x = x.Link
@@ -397,7 +396,7 @@ func (v *visitor) call(f js.IExpr, args []js.Arg) {
 	}
 }
 
-// text looks for a host in a string.
+// text searches a string for a host.
 func (v *visitor) text(s string, data []byte) {
 	scheme, _, ok := strings.Cut(s, "://")
 	if !ok || scheme != "https" && scheme != "http" || len(s) > 4096 {
@@ -418,7 +417,7 @@ func (v *visitor) text(s string, data []byte) {
 	v.a.hosts = append(v.a.hosts, h)
 }
 
-// loop warns of a loop that nothing in it can end and that never waits.
+// loop warns about a loop that contains no way out and never waits.
 func (v *visitor) loop(cond js.IExpr, body js.IStmt, place []byte) {
 	if cond != nil {
 		lit, ok := cond.(*js.LiteralExpr)
@@ -438,8 +437,8 @@ func (v *visitor) loop(cond js.IExpr, body js.IStmt, place []byte) {
 	}
 }
 
-// exits looks for a way out of a loop: break, return, throw, await or yield outside of
-// nested functions. A break of an inner loop counts too: better silent than wrong.
+// exits searches for a way out of a loop: break, return, throw, await or yield outside of nested
+// functions. A break of an inner loop counts too, because a missed warning is better than a false one.
 type exits struct{ found bool }
 
 func (e *exits) Enter(n js.INode) js.IVisitor {

@@ -16,9 +16,9 @@ import (
 	"helix/backend/safehttp"
 )
 
-// resolver answers every name with the address that its first label spells, such as
-// a-127-0-0-1 and six-0-0-0-0-0-0-0-1. A label that begins with turn answers a public address
-// first and then this computer's.
+// resolver resolves every name to the address that its first label spells, such as a-127-0-0-1 and
+// six-0-0-0-0-0-0-0-1. A label that begins with turn resolves to a public address first and then to
+// this computer.
 func resolver(t *testing.T) *net.Resolver {
 	t.Helper()
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -62,7 +62,7 @@ func resolver(t *testing.T) *net.Resolver {
 				}
 			}
 			if b, err := m.Pack(); err == nil {
-				_, _ = c.WriteTo(b, from) // the asker has gone
+				_, _ = c.WriteTo(b, from) // the client may have gone
 			}
 		}
 	}()
@@ -71,8 +71,8 @@ func resolver(t *testing.T) *net.Resolver {
 	}}
 }
 
-// TestNamesThatResolveInside grants a tool hosts whose names lead to this computer and to
-// private networks: none is connected to, whatever the name says.
+// TestNamesThatResolveInside grants a tool hosts whose names resolve to this computer and to
+// private networks: no connection is made to any of them.
 func TestNamesThatResolveInside(t *testing.T) {
 	t.Parallel()
 	hits := make(chan string, 100)
@@ -127,7 +127,7 @@ func TestNamesThatResolveInside(t *testing.T) {
 			refused++
 		}
 	}
-	if refused < len(hosts)-1 { // the one that takes turns may fail at its public address instead
+	if refused < len(hosts)-1 { // the alternating one may fail at its public address instead
 		t.Errorf("only %d were refused for their address: %v", refused, out)
 	}
 	select {

@@ -15,7 +15,7 @@ import (
 	"helix/backend/storage"
 )
 
-// AuditParams choose entries of the audit log about tools.
+// AuditParams filters the entries of the audit log about tools.
 type AuditParams struct {
 	ToolID      *uuid.UUID `json:"toolId,omitempty"`
 	ExecutionID *uuid.UUID `json:"executionId,omitempty"`
@@ -23,7 +23,7 @@ type AuditParams struct {
 	BeforeSeq   int64      `json:"beforeSeq,omitempty"` // seq of the last one seen
 }
 
-// ToolAuditEntry is an entry of the audit log with its place in the chain.
+// ToolAuditEntry is an entry of the audit log with its position in the hash chain.
 type ToolAuditEntry struct {
 	Seq       int64           `json:"seq"`
 	Timestamp time.Time       `json:"timestamp"`
@@ -37,23 +37,23 @@ type ToolAuditEntry struct {
 	Signed    bool            `json:"signed"`
 }
 
-// AuditResult is one page; Verified says whether the chain is intact from its oldest entry
-// up to Head.
+// AuditResult is one page of entries. Verified means that the chain is intact from the oldest entry
+// on the page up to Head.
 type AuditResult struct {
 	Entries  []ToolAuditEntry `json:"entries"`
 	Verified bool             `json:"verified"`
 	Head     int64            `json:"head"`
 }
 
-// toolActions are the entries that are about tools when no tool or run is named.
+// toolActions are the actions to list when the request names no tool or run.
 var toolActions = []string{
 	audit.Start, audit.PermissionCheck, audit.ResourceAccess, audit.NetworkCall, audit.Complete, audit.Error, audit.SecretUsed,
 	"tool.created", "tool.updated", "tool.enabled", "tool.disabled", "tool.deleted", "tool.restored", "tool.signed", "tool.shared",
 	"tool.unshared", "tool.exported", "tool.imported", "tool.state_cleared", "tool.state_restored",
 }
 
-// Audit returns entries of the audit log about one tool, one run or all tools, newest first,
-// and whether the chain is intact.
+// Audit returns entries of the audit log about one tool, one run or all tools, newest first, and
+// whether the chain is intact.
 func (s *Service) Audit(ctx context.Context, p AuditParams) (AuditResult, error) {
 	out := AuditResult{Entries: []ToolAuditEntry{}}
 	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {
@@ -90,7 +90,8 @@ func (s *Service) Audit(ctx context.Context, p AuditParams) (AuditResult, error)
 		}
 		q.Before = *r.Next
 	}
-	// The part of the chain from the oldest entry shown to the end; all of it is audit.verify.
+	// Verify the part of the chain from the oldest entry shown to the end. audit.verify
+	// verifies all of it.
 	from := time.Now().Add(-time.Hour)
 	if n := len(out.Entries); n > 0 {
 		from = out.Entries[n-1].Timestamp
@@ -103,7 +104,8 @@ func (s *Service) Audit(ctx context.Context, p AuditParams) (AuditResult, error)
 	return out, nil
 }
 
-// hadTool is nil for a tool of the caller, also a deleted one: its history stays readable.
+// hadTool returns nil if the caller has the tool, even if it is deleted, because its history
+// remains readable.
 func hadTool(tx *storage.Tx, id uuid.UUID) error {
 	var one int
 	err := tx.QueryRow(`SELECT 1 FROM custom_tools WHERE id = ? AND user_id = ?`, id, identity.UserID(tx.Context())).Scan(&one)

@@ -13,8 +13,8 @@ import (
 	"helix/backend/storage"
 )
 
-// nameable reports whether a want names one resource, so that permission can be asked for
-// it before the run. A pattern can only be asked about when the run names what it wants.
+// nameable reports whether a want names one resource, so that it can be decided before the run. A
+// pattern can only be decided once the run names a concrete resource.
 func nameable(w permission.Want) bool {
 	switch w.Capability {
 	case permission.State, permission.Secret:
@@ -31,9 +31,9 @@ func nameable(w permission.Want) bool {
 	return false
 }
 
-// authorize settles what the run may do: the profile allows each capability, and each one
-// that names its resource is granted. When a person is there, they are asked and the run
-// waits; otherwise every missing right becomes a pending approval at once.
+// authorize determines the authority of the run. The profile must allow each capability, and each
+// one that names its resource must be granted. If a person is present, they are asked and the run
+// waits; otherwise every missing capability becomes a pending approval immediately.
 func (e *execution) authorize(ctx context.Context) error {
 	for _, w := range e.wants {
 		if !profileAllows(e.tool.SandboxProfile, w.Capability) {
@@ -70,7 +70,7 @@ func (e *execution) authorize(ctx context.Context) error {
 			e.host.credit(w.Capability, w.Resource)
 			continue
 		}
-		e.ask = false // one answer is enough to know that nobody agrees; the rest is only put on record
+		e.ask = false // one refusal is enough: record the other missing capabilities without asking
 		if d.PendingID != uuid.Nil {
 			open = append(open, d.PendingID)
 		}
@@ -87,7 +87,7 @@ func (e *execution) authorize(ctx context.Context) error {
 		}
 		return f
 	}
-	if asked { // what was answered meanwhile is part of what the run may lend
+	if asked { // include the new grants in what the run may lend
 		e.auth, err = e.s.perm.Begin(ctx, e.caller.Authority, e.subject(), e.id)
 		if err != nil {
 			e.endRights(ctx)
@@ -103,7 +103,7 @@ func (e *execution) endRights(ctx context.Context) {
 	}
 }
 
-// capabilityDenied is the error for one right that a run does not have.
+// capabilityDenied returns the error for one capability that a run does not have.
 func (e *execution) capabilityDenied(c permission.Capability, resource string, d permission.Decision) error {
 	what := permission.FormatCapability(c, resource)
 	msg := "The tool may not use " + what + "."
@@ -126,7 +126,7 @@ func (e *execution) capabilityDenied(c permission.Capability, resource string, d
 	}}
 }
 
-// withNoun makes a sentence about a tool one about what runs.
+// withNoun replaces "tool" in a message by the noun for what runs.
 func (e *execution) withNoun(msg string) string {
 	if e.skill == nil {
 		return msg
@@ -134,7 +134,7 @@ func (e *execution) withNoun(msg string) string {
 	return strings.NewReplacer("The tool", "The skill", "the tool", "the skill", "this tool", "this skill").Replace(msg)
 }
 
-// beginDenied gives a refusal of permission.Begin the details of a run.
+// beginDenied adds the details of a run to a refusal by permission.Begin.
 func beginDenied(err error) error {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Kind != fault.Denied {
@@ -149,8 +149,8 @@ func beginDenied(err error) error {
 	return &out
 }
 
-// refused keeps a run that was denied at the last check: one usage row, since the tool was
-// there and its parameters were right, and the entries of the audit log.
+// refused records a run that was denied at the last check: one usage row, because the tool exists
+// and its parameters are valid, and the audit entries.
 func (e *execution) refused(ctx context.Context, err error) error {
 	f := fault.As(err)
 	if f.Kind != fault.Denied {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fiftyFields is a schema of 50 fields and parameters of about 4 KB for it.
+// fiftyFields returns a schema of 50 fields and matching parameters of about 4 KB.
 func fiftyFields() (schemaText, params string) {
 	props, values := []string{}, []string{}
 	for i := range 50 {
@@ -33,7 +33,7 @@ func fiftyFields() (schemaText, params string) {
 
 func BenchmarkParams(b *testing.B) {
 	text, params := fiftyFields()
-	if dir := os.Getenv("HELIX_BENCH_OUT"); dir != "" { // for the peer
+	if dir := os.Getenv("HELIX_BENCH_OUT"); dir != "" { // for the comparison
 		_ = os.WriteFile(dir+"/schema.json", []byte(text), 0o600)
 		_ = os.WriteFile(dir+"/params.json", []byte(params), 0o600)
 	}
@@ -49,7 +49,7 @@ func BenchmarkParams(b *testing.B) {
 	}
 }
 
-// bigSource is 116 KB of ordinary JavaScript.
+// bigSource returns 116 KB of ordinary JavaScript.
 func bigSource() string {
 	var s strings.Builder
 	s.WriteString("export default function (params, helix) { return f0(params); }\n")

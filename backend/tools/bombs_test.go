@@ -10,7 +10,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// doublingEnum is a short TypeScript source whose last constant is 2^60 characters long.
+// doublingEnum returns a short TypeScript source whose last constant is 2^60 characters long.
 func doublingEnum() string {
 	text := `enum E{a="aaaaaaaa"`
 	last := "a"
@@ -22,7 +22,7 @@ func doublingEnum() string {
 	return text + "}"
 }
 
-// Every method that compiles code refuses a source that would take all memory to compile.
+// Every method that compiles code rejects a source whose compilation would take all memory.
 func TestSourceThatExplodesIsRefusedEverywhere(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")

@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Bundle is a file of tools. It never holds secrets, state, usage, grants or a user id.
+// Bundle is a file of tools. It never contains secrets, state, usage, grants or a user id.
 type Bundle struct {
 	Format        string       `json:"format"` // helix-tools
 	FormatVersion int          `json:"formatVersion"`
@@ -32,7 +32,7 @@ type BundleTool struct {
 	History    []BundleVersion            `json:"history,omitempty"`
 }
 
-// BundleDefinition is what a tool is: its name and the fields under the definition hash.
+// BundleDefinition is the name of a tool and the fields covered by the definition hash.
 type BundleDefinition struct {
 	Name           string          `json:"name"`
 	Description    string          `json:"description"`
@@ -44,7 +44,7 @@ type BundleDefinition struct {
 	Limits         *Limits         `json:"limits,omitempty"`
 }
 
-// BundleVersion is a former version of a tool in a bundle.
+// BundleVersion is an earlier version of a tool in a bundle.
 type BundleVersion struct {
 	Version    string           `json:"version"`
 	Note       string           `json:"note"`
@@ -53,21 +53,21 @@ type BundleVersion struct {
 	Definition BundleDefinition `json:"definition"`
 }
 
-// ExportParams name the tools of a bundle.
+// ExportParams lists the tools to export.
 type ExportParams struct {
 	ToolIDs        []uuid.UUID `json:"toolIds"` // 1..100
 	IncludeHistory bool        `json:"includeHistory,omitempty"`
-	Sign           *bool       `json:"sign,omitempty"` // default true: sign what carries no signature with this device's key
+	Sign           *bool       `json:"sign,omitempty"` // default true: sign unsigned tools with this device's key
 	Path           string      `json:"path,omitempty"` // also write the bundle to this new file, mode 0600; needs the admin scope
 }
 
-// ExportResult holds the bundle; write it to a file as it is.
+// ExportResult contains the bundle, ready to be written to a file.
 type ExportResult struct {
 	Bundle Bundle `json:"bundle"`
-	Path   string `json:"path,omitempty"` // of the file that was written
+	Path   string `json:"path,omitempty"` // of the file, if one was written
 }
 
-// Bounds and names of bundles.
+// Limits and names of bundles.
 const (
 	bundleFormat   = "helix-tools"
 	bundleVersion  = 1
@@ -76,11 +76,12 @@ const (
 	maxBundleDepth = 48
 )
 
-// bundleContainer is the form of bundles. Each tool has its own signature, so the file has none.
+// bundleContainer is the container format of bundles. Each tool has its own signature, so the file
+// itself has none.
 var bundleContainer = lifecycle.Container{Format: bundleFormat, Version: bundleVersion, MaxBytes: maxBundle, MaxDepth: maxBundleDepth}
 
-// Export writes tools as a bundle. Each carries its own signature; one without gets this
-// device's, unless sign is false or the key is locked.
+// Export exports tools as a bundle. Each tool keeps its signature; an unsigned one is signed with
+// this device's key, unless sign is false or the key is locked.
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
 	out := ExportResult{Bundle: Bundle{Format: bundleFormat, FormatVersion: bundleVersion, Tools: []BundleTool{}}}
 	if len(p.ToolIDs) == 0 || len(p.ToolIDs) > maxBundleTools {
@@ -135,7 +136,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, err
 	return out, nil
 }
 
-// bundleTool is a tool as it travels.
+// bundleTool returns a tool in its exported form.
 func (s *Service) bundleTool(tx *storage.Tx, t *Tool, sign bool) (BundleTool, error) {
 	b := BundleTool{
 		Definition: t.definition().normalize().bundle(t.Name), Version: t.Version, Author: t.Author, Tags: t.Tags, Icon: t.Icon, Samples: t.Samples,
@@ -148,7 +149,7 @@ func (s *Service) bundleTool(tx *storage.Tx, t *Tool, sign bool) (BundleTool, er
 	case sign:
 		sig, err := lifecycle.Sign(tx, s.db, t.item(), t.hash, t.Author)
 		if fault.Is(err, fault.Unavailable) {
-			return b, nil // the key is locked: the tool travels unsigned
+			return b, nil // the key is locked: export the tool unsigned
 		}
 		if err != nil {
 			return b, err

@@ -219,7 +219,7 @@ func testKey(seed byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(s[:])
 }
 
-// signWith signs a bundle tool with a key of the test.
+// signWith signs a bundle tool with a test key.
 func signWith(t testing.TB, bt *BundleTool, key ed25519.PrivateKey, author string) {
 	t.Helper()
 	h, err := bt.Definition.definition().sum()

@@ -11,7 +11,8 @@ import (
 	"helix/backend/identity"
 )
 
-// mayWriteFile refuses a file that cannot be written before anything is done for it.
+// mayWriteFile returns an error if the caller may not write files or the path is unusable, before
+// any other work is done.
 func mayWriteFile(ctx context.Context, path string) error {
 	if id, _ := identity.From(ctx); !id.Scopes.Has(identity.Admin) {
 		return fault.Deniedf("Writing a file needs the admin scope. Leave path out and keep the answer.")
@@ -25,7 +26,7 @@ func mayWriteFile(ctx context.Context, path string) error {
 	return nil
 }
 
-// writeBundle writes a bundle to a new file that only the user may read: whole or not at all.
+// writeBundle writes a bundle atomically to a new file that only the user can read.
 func writeBundle(path string, b Bundle) (err error) {
 	text, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
@@ -35,12 +36,12 @@ func writeBundle(path string, b Bundle) (err error) {
 	if err != nil {
 		return fault.Invalidf("The file cannot be written there.").WithCause(err)
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone already when all went well
+	defer os.Remove(f.Name()) //nolint:errcheck // fails after success
 	_, err = f.Write(append(text, '\n'))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fault.Unavailablef("Couldn't write the file. No partial file was left.").WithCause(err)
 	}
-	// A link refuses to replace a file that appeared meanwhile; some file systems have none.
+	// Link fails if the file exists by now. Some file systems do not support links.
 	if err = os.Link(f.Name(), path); err == nil {
 		return nil
 	} else if errors.Is(err, os.ErrExist) {

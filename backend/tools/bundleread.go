@@ -20,15 +20,15 @@ func bundleError(item int, field, format string, args ...any) error {
 	return fault.Invalidf("%s Nothing was imported.", msg).WithDetails(lifecycle.BundleProblem{Item: item, Field: field})
 }
 
-// candidate is one tool of a bundle after all checks that need no database.
+// candidate is one tool of a bundle that has passed all checks that need no database.
 type candidate struct {
 	lifecycle.Incoming
 	tool     BundleTool
 	examined examined
-	digest   string // of everything that would be stored
+	digest   string // of everything that will be stored
 }
 
-// readBundle checks a bundle, or one tool in the older form, as a whole.
+// readBundle reads a bundle, or one tool in the older form, and checks all of it.
 func (k checker) readBundle(ctx context.Context, raw []byte) ([]candidate, error) {
 	raw, headed, err := bundleContainer.Read(raw)
 	if err != nil {
@@ -84,7 +84,7 @@ func fieldOf(err error) string {
 	return ""
 }
 
-// checkCandidate runs every check that a saved tool must pass.
+// checkCandidate runs the checks that every saved tool must pass.
 func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candidate, error) {
 	field := func(name string, err error) error {
 		return bundleError(i, name, "%s", fault.As(err).Message)
@@ -144,8 +144,8 @@ func (k checker) checkCandidate(ctx context.Context, i int, t BundleTool) (candi
 	return c, nil
 }
 
-// signatureState verifies the signature against what the bundle says of the tool: a name or
-// version that was changed around a valid signature makes it invalid.
+// signatureState verifies the signature against the tool in the bundle. Renaming the tool or
+// changing its version invalidates the signature.
 func (c *candidate) signatureState() lifecycle.SignatureState {
 	sig := c.tool.Signature
 	if sig == nil {
@@ -173,7 +173,7 @@ func (c *candidate) explain() {
 	}
 }
 
-// legacyTool is a tool as older programs wrote it: camelCase or snake_case names.
+// legacyTool is a tool as written by older programs, with names in camelCase or snake_case.
 type legacyTool struct {
 	Name            string            `json:"name"`
 	Description     string            `json:"description"`
@@ -198,8 +198,8 @@ type legacyTool struct {
 	SignedAtOld     string            `json:"signed_at"`
 }
 
-// readLegacy reads one tool of the older form. isEnabled and enabled are ignored: an
-// imported tool is disabled.
+// readLegacy reads one tool in the older form. It ignores isEnabled and enabled, because an
+// imported tool is always disabled.
 func readLegacy(raw []byte) (BundleTool, []string, error) {
 	var l legacyTool
 	if err := json.Unmarshal(raw, &l); err != nil {

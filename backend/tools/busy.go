@@ -1,6 +1,6 @@
 package tools
 
-// Busy reports whether any tool runs right now; housekeeping waits for the end.
+// Busy reports whether any tool is running. Housekeeping waits until none is.
 func (s *Service) Busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,28 +19,28 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// provider offers one kind of what this package runs. The queries give the columns that
-// callables scans, for the user ?1 and the id or name ?2.
+// provider provides one kind of callable that this package runs. The queries select the columns
+// that callables scans, for the user ?1 and the id or name ?2.
 type provider struct {
 	s                          *Service
 	kind                       callable.Kind
-	noun                       string // in sentences
+	noun                       string // in messages
 	byID, byName, public, list string
-	run                        func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error)
+	run                        func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (runResult, error)
 }
 
-// ran is how a run ended.
-type ran struct {
+// runResult is the result of a run.
+type runResult struct {
 	ok             bool
 	output         json.RawMessage
 	class, message string
 	notes          []string
 }
 
-// toolProvider also moves tools in and out of share files, and makes small ones.
+// toolProvider also exports, imports and creates tools for share files and examples.
 type toolProvider struct{ provider }
 
-// Callables offers the user's custom tools.
+// Callables returns a provider of the user's tools.
 func (s *Service) Callables() callable.Provider {
 	const columns = `SELECT id, name, description, definition_hash, parameters, capabilities, is_enabled, user_id = ?1 FROM custom_tools WHERE deleted_at IS NULL AND `
 	return &toolProvider{provider{
@@ -49,24 +49,24 @@ func (s *Service) Callables() callable.Provider {
 		byName: columns + `user_id = ?1 AND lower(name) = lower(?2) AND name = ?2`,
 		public: columns + `user_id <> ?1 AND visibility = 'public' AND name = ?2 ORDER BY id LIMIT 3`,
 		list:   columns + `user_id = ?1 ORDER BY lower(name), id`,
-		// The key of the request is not the idempotency key of tools: that one would give a stored
-		// failure again at each attempt.
-		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error) {
+		// The key of the request must not become the idempotency key of the tool run, because then
+		// every retry would return the stored failure.
+		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (runResult, error) {
 			res, err := s.ExecuteFor(ctx, c, ExecuteParams{ToolID: &id, Version: r.Version, Params: r.Input, TimeoutMs: millis(r.Timeout), Interactive: c.Kind == "" && r.Caller.Attended})
-			return ran{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
+			return runResult{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
 		},
 	}}
 }
 
-// WasmCallables offers the user's WASM tools.
+// WasmCallables returns a provider of the user's WASM tools.
 func (s *Service) WasmCallables() callable.Provider {
 	const columns = `SELECT id, name, description, definition_hash, input_schema, capabilities, is_enabled, 1 FROM skills WHERE user_id = ?1 AND deleted_at IS NULL AND `
 	return &provider{
 		s: s, kind: callable.WASM, noun: "WASM tool",
 		byID: columns + `id = ?2`, byName: columns + `lower(name) = lower(?2) AND name = ?2`, list: columns + `1 ORDER BY lower(name), id`,
-		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (ran, error) {
+		run: func(ctx context.Context, c Caller, id uuid.UUID, r callable.Request) (runResult, error) {
 			res, err := s.ExecuteSkillFor(ctx, c, ExecuteSkillParams{SkillID: id, Input: r.Input, TimeoutMs: millis(r.Timeout), Interactive: c.Kind == "" && r.Caller.Attended})
-			return ran{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
+			return runResult{res.Success, res.Output, res.ErrorClass, res.Error, res.Warnings}, err
 		},
 	}
 }
@@ -74,8 +74,7 @@ func (s *Service) WasmCallables() callable.Provider {
 // Kind implements callable.Provider.
 func (p *provider) Kind() callable.Kind { return p.kind }
 
-// Find implements callable.Provider. When the user has none of a name, the public ones that have
-// it are given.
+// Find implements callable.Provider. Public tools are returned only if the user has none with the name.
 func (p *provider) Find(ctx context.Context, id, name string) (out []callable.Info, err error) {
 	user := identity.UserID(ctx)
 	err = p.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -133,8 +132,8 @@ func (p *provider) scan(tx *storage.Tx, query string, args ...any) ([]callable.I
 	return out, err
 }
 
-// effects are what a run with these capabilities may do. It is read-only when it holds none with
-// which it could reach the network, another tool or its own state.
+// effects returns the possible effects of a run with these capabilities. The run is read-only if it
+// has none that reaches the network, another tool or the tool's own state.
 func effects(capabilities []string) callable.Effects {
 	out := callable.Effects{ReadOnly: true}
 	for _, w := range permission.ParseWants(capabilities) {
@@ -177,7 +176,7 @@ func (p *provider) Rights(ctx context.Context, i callable.Info, _ json.RawMessag
 	return p.s.perm.Preview(ctx, permission.PreviewParams{Subject: permission.PreviewSubject{Kind: string(p.kind), ID: i.ID}})
 }
 
-// millis is a time limit as runs take it, at least one millisecond.
+// millis converts a time limit to milliseconds, at least one.
 func millis(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -185,7 +184,7 @@ func millis(d time.Duration) int64 {
 	return max(1, d.Milliseconds())
 }
 
-// refused gives the error of a run that did not begin the details of a refused call.
+// refused adds the details of a refused call to the error of a run that did not start.
 func (p *provider) refused(ctx context.Context, ref callable.Ref, err error) error {
 	out := *fault.As(err)
 	switch out.Kind {
@@ -208,7 +207,7 @@ func (p *provider) refused(ctx context.Context, ref callable.Ref, err error) err
 			out.Kind, out.Message = fault.Unavailable, "It waited in the queue longer than its time limit."
 		}
 	case fault.Invalid:
-		r := callable.Refusal{Reason: callable.ReasonInput} // the values of parameters are not repeated
+		r := callable.Refusal{Reason: callable.ReasonInput} // without the values of parameters
 		if d, ok := out.Details.(ParamErrors); ok {
 			for _, e := range d.Errors {
 				r.Problems = append(r.Problems, callable.Problem(e))
@@ -219,8 +218,8 @@ func (p *provider) refused(ctx context.Context, ref callable.Ref, err error) err
 	return &out
 }
 
-// runFailed turns how a run ended into a fault: the error classes of the sandbox, in the kinds
-// that retries know.
+// runFailed converts a failed run to a fault, mapping the error classes of the sandbox to the kinds
+// that retries use.
 func runFailed(ctx context.Context, class, message string) error {
 	kind := fault.Internal
 	switch sandbox.Class(class) {
@@ -246,13 +245,13 @@ func runFailed(ctx context.Context, class, message string) error {
 	return fault.New(kind, "%s", message)
 }
 
-// IsWasm reports whether the user has a WASM tool of an id.
+// IsWasm reports whether the user has a WASM tool with an id.
 func (s *Service) IsWasm(ctx context.Context, id uuid.UUID) (bool, error) {
 	found, err := s.WasmCallables().Find(ctx, id.String(), "")
 	return len(found) > 0, err
 }
 
-// SkillRun tells how a run of one of the user's WASM tools ended or stands.
+// SkillRun returns the status or the result of a run of one of the user's WASM tools.
 func (s *Service) SkillRun(ctx context.Context, run uuid.UUID) (status wasmtools.SkillStatus, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT status FROM skill_executions WHERE id = ? AND user_id = ?`, run, identity.UserID(ctx)).Scan(&status)

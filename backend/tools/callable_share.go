@@ -14,8 +14,8 @@ import (
 	"helix/backend/lifecycle"
 )
 
-// Export implements callable.Portable. The tools carry the signatures that they have;
-// the share file itself is what this device signs.
+// Export implements callable.Portable. The tools keep their signatures; this device signs the share
+// file, not the tools.
 func (r *toolProvider) Export(ctx context.Context, ids []string) ([]json.RawMessage, error) {
 	order := make([]uuid.UUID, 0, len(ids))
 	for _, text := range ids {
@@ -70,7 +70,7 @@ func (r *toolProvider) Import(ctx context.Context, raw []json.RawMessage, commit
 func bundleOf(list []json.RawMessage) json.RawMessage {
 	b, err := json.Marshal(map[string]any{"format": bundleFormat, "formatVersion": bundleVersion, "exportedAt": time.Time{}, "tools": list})
 	if err != nil {
-		return json.RawMessage("{}") // a value is not JSON: the reader rejects the empty object
+		return json.RawMessage("{}") // not JSON: the reader rejects the empty object
 	}
 	return b
 }

@@ -8,7 +8,7 @@ import (
 	"helix/backend/storage"
 )
 
-// CapabilityGrant is a right that a tool holds.
+// CapabilityGrant is a capability granted to a tool.
 type CapabilityGrant struct {
 	Capability string     `json:"capability"`
 	Resource   string     `json:"resource"`
@@ -19,21 +19,21 @@ type CapabilityGrant struct {
 	Suspended  bool       `json:"suspended"`
 }
 
-// CapabilityDenial is a right that the user refused for good.
+// CapabilityDenial is a capability that the user always denies.
 type CapabilityDenial struct {
 	Capability string `json:"capability"`
 	Resource   string `json:"resource"`
 	Reason     string `json:"reason"`
 }
 
-// CapabilitiesResult sets what a tool asks for beside what it has.
+// CapabilitiesResult compares the capabilities that a tool requests with those it has.
 type CapabilitiesResult struct {
 	Requested []string           `json:"requested"`
 	Grants    []CapabilityGrant  `json:"grants"`
 	Denied    []CapabilityDenial `json:"denied"`
 }
 
-// Capabilities sets what a tool asks for beside what was granted and refused.
+// Capabilities returns what a tool requests, and what of it has been granted or denied.
 func (s *Service) Capabilities(ctx context.Context, p ToolID) (CapabilitiesResult, error) {
 	out := CapabilitiesResult{Requested: []string{}, Grants: []CapabilityGrant{}, Denied: []CapabilityDenial{}}
 	var t *Tool

@@ -17,7 +17,7 @@ import (
 	"helix/backend/schema"
 )
 
-// Bounds of a tool.
+// Limits of a tool.
 const (
 	maxCode     = 256 << 10
 	maxTags     = 16
@@ -31,7 +31,7 @@ const (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// checkIcon accepts a short name or an emoji; never a path or markup.
+// checkIcon accepts a short name or an emoji, but no path or markup.
 func checkIcon(s string) error {
 	if err := lifecycle.CheckText("icon", s, maxIcon); err != nil {
 		return err
@@ -42,7 +42,7 @@ func checkIcon(s string) error {
 	return nil
 }
 
-// cleanTags trims, drops empty and double ones and checks the bounds, in a new slice.
+// cleanTags trims tags, drops empty and duplicate ones and checks the limits. It returns a new slice.
 func cleanTags(tags []string) ([]string, error) {
 	out := []string{}
 	for _, t := range tags {
@@ -86,7 +86,7 @@ func checkSamples(list []Sample) ([]Sample, error) {
 	return out, nil
 }
 
-// profileAllows is the table of profiles: what may be asked for at all.
+// profileAllows reports whether a profile permits a capability to be requested at all.
 func profileAllows(p Profile, c permission.Capability) bool {
 	switch c {
 	case permission.State, permission.ToolCall:
@@ -99,7 +99,7 @@ func profileAllows(p Profile, c permission.Capability) bool {
 	return false
 }
 
-// examined is a definition that was looked at as a whole.
+// examined is a definition with the results of all static checks.
 type examined struct {
 	def    definition
 	hash   [32]byte
@@ -110,16 +110,15 @@ type examined struct {
 // code, in this process.
 type checker struct {
 	box *sandbox.Engine
-	// large holds one value while long code is analyzed, whose syntax tree takes a hundred
-	// times its size in memory; nil: any number at a time.
+	// large is a semaphore of size one for analyzing long code, whose syntax tree takes about a
+	// hundred times its size in memory. nil: no limit.
 	large chan struct{}
 }
 
 // longCode is the size in bytes above which code is analyzed one at a time.
 const longCode = 32 << 10
 
-// examine normalizes a definition and runs every static check. It changes nothing that the
-// caller gave.
+// examine normalizes a definition and runs every static check. It does not modify its argument.
 func (k checker) examine(ctx context.Context, d definition) examined {
 	v := Validation{Errors: []Problem{}, Warnings: []Problem{}, DetectedDangerousFunctions: []string{}}
 	noSchema := len(d.Parameters) == 0 || string(d.Parameters) == "null"
@@ -200,7 +199,7 @@ func checkCapabilities(d definition, v *Validation) ([]string, []permission.Want
 	return texts, list
 }
 
-// checkLimits refuses limits above the profile's.
+// checkLimits reports limits above those of the profile.
 func checkLimits(d definition, v *Validation) {
 	if d.Limits == nil {
 		return
@@ -226,7 +225,7 @@ func checkLimits(d definition, v *Validation) {
 	}
 }
 
-// compareUse sets what the code does beside what the tool asks for.
+// compareUse compares what the code uses with what the tool requests.
 func compareUse(a *analysis, list []permission.Want, v *Validation) {
 	add := func(line, column int, code, field, format string, args ...any) {
 		v.Warnings = append(v.Warnings, Problem{Code: code, Field: field, Message: fmt.Sprintf(format, args...), Line: line, Column: column})
@@ -238,7 +237,7 @@ func compareUse(a *analysis, list []permission.Want, v *Validation) {
 		}
 		reported[h.host+h.port] = true
 		name := h.host
-		if h.local() && h.port != "" { // there the port is what is asked for
+		if h.local() && h.port != "" { // for local addresses the port is requested
 			name = net.JoinHostPort(name, h.port)
 		}
 		add(h.line, h.column, "host_without_capability", "code", "The code names the host %s, but no capability covers it.", name)
@@ -258,7 +257,7 @@ func compareUse(a *analysis, list []permission.Want, v *Validation) {
 	}
 }
 
-// memberOf is the member of helix through which a capability is used.
+// memberOf returns the member of helix through which a capability is used.
 func memberOf(c permission.Capability) (string, bool) {
 	switch c {
 	case permission.NetworkHTTPS, permission.NetworkLocalhost:
@@ -275,8 +274,8 @@ func memberOf(c permission.Capability) (string, bool) {
 	return "", false
 }
 
-// hostDeclared is advice only: whether some declared pattern looks as if it covers the host.
-// What a run may reach is decided by permission alone.
+// hostDeclared reports whether a declared pattern seems to cover the host. It is only advice:
+// package permission decides what a run may reach.
 func hostDeclared(h hostUse, list []permission.Want) bool {
 	local := h.local()
 	for _, w := range list {
@@ -299,8 +298,8 @@ func (h hostUse) local() bool {
 	return h.host == "localhost" || h.host == "127.0.0.1" || h.host == "::1"
 }
 
-// portDeclared reports whether a port or range (3000, 8000-8100) holds the port of an address.
-// A port that only the run knows counts as held.
+// portDeclared reports whether a port or a range (3000, 8000-8100) contains the port of an address.
+// A port that is only known at run time is assumed to be covered.
 func portDeclared(h hostUse, resource string) bool {
 	port, err := strconv.Atoi(h.port)
 	if err != nil {
@@ -315,7 +314,7 @@ func portDeclared(h hostUse, resource string) bool {
 	return lerr != nil || herr != nil || low <= port && port <= high
 }
 
-// saveError is the answer when errors of the checks stop a save.
+// saveError returns the error if the checks prevent a save, or nil.
 func saveError(v Validation) error {
 	if v.Valid {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// CreateParams describe a new tool.
+// CreateParams describes a new tool.
 type CreateParams struct {
 	Name           string          `json:"name"` // 1..64 letters, digits, spaces, "_", "-" or "."
 	Code           string          `json:"code"` // at most 256 KiB
@@ -28,14 +28,15 @@ type CreateParams struct {
 	Version        string          `json:"version,omitempty"`    // semantic version; default 1.0.0
 }
 
-// CreateResult holds the new tool and what the analysis of its code said.
+// CreateResult contains the new tool and the results of the static checks.
 type CreateResult struct {
 	Tool       Tool       `json:"tool"`
 	Validation Validation `json:"validation"`
 }
 
-// Create stores a new tool of the caller, enabled. Errors of the static checks are Invalid
-// with the Validation as details and nothing is kept; a taken name is a Conflict.
+// Create stores a new tool of the caller and enables it. If the static checks find errors, the
+// error is Invalid with the Validation as details, and nothing is stored. If the name is taken, the
+// error is a Conflict.
 func (s *Service) Create(ctx context.Context, p CreateParams) (CreateResult, error) {
 	t := &Tool{
 		ID: storage.NewID(), owner: identity.UserID(ctx), Mine: true, IsEnabled: true, Origin: OriginLocal,
@@ -71,7 +72,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (CreateResult, err
 	return CreateResult{Tool: *t, Validation: ex.result}, nil
 }
 
-// checkFields checks and cleans everything that is not the definition.
+// checkFields validates and cleans all fields that are not part of the definition.
 func checkFields(t *Tool) (err error) {
 	if t.Name, err = lifecycle.CheckName("tool", t.Name); err != nil {
 		return err
@@ -95,7 +96,6 @@ func checkFields(t *Tool) (err error) {
 	return err
 }
 
-// add inserts a checked tool with its first version.
 func (s *Service) add(tx *storage.Tx, t *Tool, note string) error {
 	if err := s.kind.CheckCount(tx, t.owner, s.o.maxTools()); err != nil {
 		return err
@@ -115,14 +115,14 @@ func (s *Service) add(tx *storage.Tx, t *Tool, note string) error {
 	})
 }
 
-// NameTaken are the details of the conflict when another tool has the name.
+// NameTaken is the detail of the conflict when another tool has the name.
 type NameTaken struct {
 	ToolID  uuid.UUID `json:"toolId"`
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
 }
 
-// checkNameFree refuses a name that another tool of the user has.
+// checkNameFree returns a conflict if another tool of the user has the name.
 func (s *Service) checkNameFree(tx *storage.Tx, t *Tool) error {
 	return s.kind.CheckName(tx, t.item(), func(other lifecycle.Item) any { return NameTaken{other.ID, other.Name, other.Version} })
 }

@@ -19,7 +19,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// patch reads a patch as it comes over the wire.
+// patch decodes a patch from its wire form.
 func patch(t testing.TB, text string) Patch {
 	t.Helper()
 	var p Patch
@@ -167,8 +167,8 @@ func TestDiffAndRollback(t *testing.T) {
 	wantKind(t, err, fault.NotFound)
 }
 
-// Another device gave the same label to another definition: both are kept, and the label means
-// the current one here.
+// Another device used the same label for another definition. Both are kept, and on this device the
+// label means the current one.
 func TestVersionsOfTwoDevices(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -178,7 +178,7 @@ func TestVersionsOfTwoDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // as sync applies it
+	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error { // like sync
 		return tx.WithoutCapture(func() error {
 			_, err := tx.Exec(`INSERT INTO custom_tool_versions (id, custom_tool_id, user_id, version, definition_hash, language, code, parameters, capabilities, sandbox_profile, created_at, updated_at)
 				SELECT ?, custom_tool_id, user_id, version, ?, language, 'return 3;', parameters, capabilities, sandbox_profile, created_at + 1, updated_at
@@ -272,7 +272,7 @@ func indent(t testing.TB, v any) []byte {
 	return b
 }
 
-// golden compares with a file of testdata, or writes it with -update.
+// golden compares got with a file in testdata, or writes it with -update.
 func golden(t testing.TB, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -395,7 +395,7 @@ func TestListAndSearch(t *testing.T) {
 	}
 }
 
-func TestForeignToolsLookMissing(t *testing.T) {
+func TestToolsOfOtherUsersAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	other := storagetest.OtherUser(t, b.db)
@@ -463,7 +463,7 @@ func TestVersionsAreBounded(t *testing.T) {
 	if _, err := b.Share(b.ctx, ShareParams{ToolID: tool.ID, Access: AccessLink}); err != nil {
 		t.Fatal(err)
 	}
-	// The versions are written directly: what is tested is that the oldest ones leave.
+	// The versions are inserted directly, because only the deletion of the oldest ones is tested.
 	if err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
 		cur := tool
 		for i := range maxVersions + 5 {

@@ -10,12 +10,12 @@ import (
 	"helix/backend/lifecycle"
 )
 
-// defaultParameters is the schema of a tool that names none.
+// defaultParameters is the schema of a tool without parameters.
 const defaultParameters = `{"type":"object"}`
 
-// definition is what a tool does: the fields under the definition hash, to which grants are
-// bound. The name is not one of them: a rename leaves every right in force. The description
-// is, because models read it.
+// definition is what a tool does: the fields covered by the definition hash, to which grants are
+// bound. The name is not included, so renaming a tool does not affect its grants. The description
+// is included, because models read it.
 type definition struct {
 	Description    string          `json:"description"`
 	Language       Language        `json:"language"`
@@ -26,9 +26,8 @@ type definition struct {
 	Limits         *Limits         `json:"limits"`
 }
 
-// normalize fills defaults in and copies the capabilities sorted and without doubles, so
-// that neither order nor an absent default changes the hash. The caller's slice is left as
-// it is.
+// normalize sets defaults and returns the capabilities sorted and without duplicates, so that the
+// hash depends neither on their order nor on absent defaults. The receiver's slice is not modified.
 func (d definition) normalize() definition {
 	if d.Language == "" {
 		d.Language = JavaScript
@@ -49,7 +48,7 @@ func (d definition) normalize() definition {
 	return d
 }
 
-// sum is the definition hash: SHA-256 over the tag and the canonical JSON (RFC 8785).
+// sum returns the definition hash: SHA-256 over the tag and the canonical JSON (RFC 8785).
 func (d definition) sum() ([32]byte, error) {
 	h, err := jcs.Hash(lifecycle.HashTag, d.normalize())
 	if err != nil {
@@ -58,11 +57,11 @@ func (d definition) sum() ([32]byte, error) {
 	return h, nil
 }
 
-// document is the definition as the approval sheet and the diff show it.
+// document returns the definition in the form shown in approvals and diffs.
 func (d definition) document() json.RawMessage {
 	b, err := json.Marshal(d.normalize())
 	if err != nil {
-		return json.RawMessage("{}") // parameters that are not JSON; sum has refused them
+		return json.RawMessage("{}") // invalid parameters; sum has reported them
 	}
 	return b
 }

@@ -9,8 +9,8 @@ import (
 	"helix/backend/storage"
 )
 
-// Delete puts a tool into the trash. Its grants are revoked and its shares stop at once;
-// clones live on. Restore brings the tool back from there, without the grants.
+// Delete moves a tool to the trash. Its grants are revoked and its shares end immediately; clones
+// are not affected. Restore restores the tool without the grants.
 func (s *Service) Delete(ctx context.Context, p ToolID) (DeleteResult, error) {
 	var out DeleteResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -30,8 +30,8 @@ func (s *Service) Delete(ctx context.Context, p ToolID) (DeleteResult, error) {
 	return out, err
 }
 
-// Restore brings a deleted tool back from the trash. When its name was taken meanwhile it
-// gets a number.
+// Restore restores a deleted tool from the trash. If its name has been taken meanwhile a
+// number is appended.
 func (s *Service) Restore(ctx context.Context, p ToolID) (ToolResult, error) {
 	return s.answer(ctx, s.db.Write, func(tx *storage.Tx) (*Tool, error) {
 		if err := s.kind.Restore(tx, p.ToolID); err != nil {
@@ -41,9 +41,8 @@ func (s *Service) Restore(ctx context.Context, p ToolID) (ToolResult, error) {
 	})
 }
 
-// Clone copies a tool of the caller or a public one: private, without grants, secrets and
-// state. A signature comes along, since the definition is the same; it is dropped with the
-// first edit.
+// Clone copies a tool of the caller or a public one. The copy is private and has no grants, secrets
+// or state. It keeps the signature, because the definition is the same; the first edit drops it.
 func (s *Service) Clone(ctx context.Context, p CloneParams) (ToolResult, error) {
 	user := identity.UserID(ctx)
 	return s.answer(ctx, s.db.Write, func(tx *storage.Tx) (*Tool, error) {

@@ -19,9 +19,9 @@ import (
 	"helix/backend/permission"
 )
 
-// TestEveryHeardRunEnds: whoever hears that a run waits also hears, once, that it is over,
-// also when it is refused before it begins.
-func TestEveryHeardRunEnds(t *testing.T) {
+// TestEveryAnnouncedRunPublishesItsEnd checks that clients that were told that a run waits are also told, once,
+// that it has ended, even if it is refused before it starts.
+func TestEveryAnnouncedRunPublishesItsEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, CreateParams{Name: "Foreign", Code: "return 1"})

@@ -11,7 +11,7 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// progressAfter is how long a run goes on before its progress is reported.
+// progressAfter is how long a run takes before its progress is reported.
 const progressAfter = 2 * time.Second
 
 // reporter publishes the events of one run in order.
@@ -49,7 +49,7 @@ func (r *reporter) publish(state string, progress float64, line *LogLine) {
 	bus.Publish(r.e.s.db.Bus(), r.e.user, Execution{ExecutionID: r.e.id, ToolID: r.e.tool.ID, Seq: r.seq, State: state, Progress: progress, Log: line})
 }
 
-// start tells that the run goes on, and from two seconds on every second how far.
+// start reports that the run has started and, after two seconds, its progress every second.
 func (r *reporter) start(wall time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *reporter) log(l sandbox.LogLine) {
 	r.report("running", 0, &line)
 }
 
-// done publishes the last event; later ones are dropped.
+// done publishes the last event. Later events are dropped.
 func (r *reporter) done(state string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +84,8 @@ func (r *reporter) done(state string) {
 	}
 }
 
-// abandon publishes the last event of a run that ended with err before it began, when clients
-// have heard of the run.
+// abandon publishes the last event of a run that failed with err before it started, if clients have
+// been told about the run.
 func (r *reporter) abandon(err error) {
 	r.mu.Lock()
 	heard := r.seq > 0 && !r.ended

@@ -21,8 +21,8 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// ExecuteParams run a stored tool by its id, or Code as a draft. With ToolID the code, schema,
-// capabilities and limits come from the store, and Code, Draft and Metadata are refused.
+// ExecuteParams runs a stored tool by its id, or Code as a draft. With ToolID the code, schema,
+// capabilities and limits are those stored, and Code, Draft and Metadata must be empty.
 type ExecuteParams struct {
 	ToolID         *uuid.UUID      `json:"toolId,omitempty"`
 	Version        string          `json:"version,omitempty"` // default: the current one
@@ -31,19 +31,19 @@ type ExecuteParams struct {
 	Params         json.RawMessage `json:"params,omitempty"`   // default {}
 	Metadata       *RunMetadata    `json:"metadata,omitempty"`
 	Draft          *Draft          `json:"draft,omitempty"`
-	IdempotencyKey string          `json:"idempotencyKey,omitempty"` // same key and call: run once, same answer
-	TimeoutMs      int64           `json:"timeoutMs,omitempty"`      // lowers the time limit of this run
-	Interactive    bool            `json:"interactive,omitempty"`    // wait up to 120 s for an approval instead of ending denied
+	IdempotencyKey string          `json:"idempotencyKey,omitempty"` // the same key and call run once and return the same result
+	TimeoutMs      int64           `json:"timeoutMs,omitempty"`      // lowers the tool's time limit for this run
+	Interactive    bool            `json:"interactive,omitempty"`    // wait up to 120 s for an approval instead of failing
 }
 
-// RunMetadata names a draft to its own code (skillName, skillVersion, skillAuthor).
+// RunMetadata is the metadata that a draft can read (skillName, skillVersion, skillAuthor).
 type RunMetadata struct {
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
 	Author  string `json:"author,omitempty"`
 }
 
-// Draft is the rest of an unsaved definition.
+// Draft contains the other fields of an unsaved definition.
 type Draft struct {
 	Parameters     json.RawMessage `json:"parameters,omitempty"`
 	Capabilities   []string        `json:"capabilities,omitempty"`
@@ -51,14 +51,14 @@ type Draft struct {
 	Limits         *Limits         `json:"limits,omitempty"`
 }
 
-// ExecuteResult is how a run ended. A tool that failed is a result with Success false, not an
-// error of the call; calls that never started the tool are errors.
+// ExecuteResult is the result of a run. A tool that failed is a result with Success false, not an
+// error of the call; an error means that the tool did not start.
 type ExecuteResult struct {
 	Success           bool            `json:"success"`
-	Output            json.RawMessage `json:"output"` // null when the tool returned nothing or failed
+	Output            json.RawMessage `json:"output"` // null if the tool returned nothing or failed
 	Error             string          `json:"error,omitempty"`
 	ErrorClass        string          `json:"errorClass,omitempty"` // thrown, timeout, cpu, memory, output, host_denied, canceled, …
-	ErrorStack        string          `json:"errorStack,omitempty"` // positions in the tool's own text
+	ErrorStack        string          `json:"errorStack,omitempty"` // positions refer to the tool's source
 	ErrorDetails      json.RawMessage `json:"errorDetails,omitempty"`
 	ExecutionTimeMs   float64         `json:"executionTimeMs"`
 	AuditLog          []AuditEntry    `json:"auditLog"`
@@ -67,39 +67,39 @@ type ExecuteResult struct {
 	MemoryUsedMb      float64         `json:"memoryUsedMb"`
 	Logs              []LogLine       `json:"logs"`
 	PendingApprovalID *uuid.UUID      `json:"pendingApprovalId,omitempty"`
-	Warnings          []string        `json:"warnings,omitempty"` // for example that the run could not be recorded
-	Draft             bool            `json:"draft,omitempty"`    // unsaved code: nothing was recorded in usage
+	Warnings          []string        `json:"warnings,omitempty"` // such as that the run could not be recorded
+	Draft             bool            `json:"draft,omitempty"`    // unsaved code: not included in usage
 }
 
-// AuditEntry is one entry of the audit log, short form.
+// AuditEntry is the short form of an entry of the audit log.
 type AuditEntry struct {
 	Timestamp time.Time       `json:"timestamp"`
-	Ts        int64           `json:"ts"`     // the same in milliseconds since 1970
+	Ts        int64           `json:"ts"`     // in milliseconds since 1970
 	Action    string          `json:"action"` // start, permission_check, resource_access, network_call, log, complete or error
 	Details   json.RawMessage `json:"details"`
 }
 
-// CancelParams name a run.
+// CancelParams identifies a run.
 type CancelParams struct {
 	ExecutionID uuid.UUID `json:"executionId"`
 }
 
-// CancelResult says whether such a run was there to cancel.
+// CancelResult reports whether there was such a run to cancel.
 type CancelResult struct {
 	Canceled bool `json:"canceled"`
 }
 
-// Caller says on whose behalf a tool runs when it is not the user at the keyboard.
+// Caller is on whose behalf a tool runs if it is not the user directly.
 type Caller struct {
 	Kind      string                // agent, skill, schedule, voice, tool; "" is the user
-	Authority *permission.Authority // what the caller holds; the tool gets no more. nil: the user
-	RunID     uuid.UUID             // the caller's run, kept as the parent
-	Why       string                // shown in a permission prompt, as the caller's own words
-	// Definition is the hash of the definition that the caller counts on, in 64 hex digits;
-	// another one is refused before the run begins. "": whatever it is now.
+	Authority *permission.Authority // of the caller; the tool gets no more. nil: the user
+	RunID     uuid.UUID             // the caller's run, stored as the parent
+	Why       string                // shown in an approval as a quotation of the caller
+	// Definition is the hash of the definition that the caller expects, in 64 hex digits. A run of
+	// any other definition is refused before it starts. "": the current one.
 	Definition string
-	outer      *execution      // the run whose helix.tool this is
-	begun      func(uuid.UUID) // called once the start is on record
+	outer      *execution      // the run that called helix.tool
+	begun      func(uuid.UUID) // called once the start is recorded
 }
 
 // Execute runs a stored tool, or code as a draft, for the user.
@@ -107,10 +107,10 @@ func (s *Service) Execute(ctx context.Context, p ExecuteParams) (ExecuteResult, 
 	return s.ExecuteFor(ctx, Caller{}, p)
 }
 
-// ExecuteFor runs a tool on behalf of a skill, a schedule, an agent or another part of Helix.
-// The checks come in a fixed order and nothing of the tool's code runs before all have
-// passed: the tool is there, enabled and approved, its parameters match, its profile allows
-// what it asks for, and every capability that can be named in advance is granted.
+// ExecuteFor runs a tool on behalf of a skill, a schedule, an agent or another part of Helix. The
+// checks are made in a fixed order, and no code of the tool runs before all have passed: the tool
+// exists, is enabled and approved, its parameters are valid, its profile allows what it requests,
+// and every capability that can be named in advance is granted.
 func (s *Service) ExecuteFor(ctx context.Context, c Caller, p ExecuteParams) (ExecuteResult, error) {
 	if err := checkCall(&p); err != nil {
 		return ExecuteResult{}, err
@@ -121,7 +121,7 @@ func (s *Service) ExecuteFor(ctx context.Context, c Caller, p ExecuteParams) (Ex
 	return s.once(ctx, p, func() (ExecuteResult, error) { return s.run(ctx, c, p) })
 }
 
-// checkCall refuses calls that name both a stored tool and its code.
+// checkCall rejects calls that contain both a stored tool and code.
 func checkCall(p *ExecuteParams) error {
 	switch {
 	case p.ToolID == nil && strings.TrimSpace(p.Code) == "":
@@ -144,33 +144,32 @@ func checkCall(p *ExecuteParams) error {
 	return nil
 }
 
-// execution is one run.
 type execution struct {
 	s         *Service
 	id        uuid.UUID
 	user      uuid.UUID
-	tool      *Tool                // for a draft only the definition and the names are filled
-	skill     *wasmtools.WasmSkill // the run is of this skill; tool then holds what both share
+	tool      *Tool                // of a draft only the definition and the names are set
+	skill     *wasmtools.WasmSkill // set for a run of a WASM tool; tool then has the common fields
 	version   string
-	current   string // the version that is not history
+	current   string // the current version, even if an older one runs
 	draft     bool
-	tier      string // where it runs, as far as is known before; of a skill or an unsaved file
+	tier      string // where it runs, if known in advance; only for a WASM tool or an unsaved file
 	isolation string
 	reasons   []string
-	force     string          // the tier that a person at the keyboard chose
-	answer    func(uuid.UUID) // answers the run's questions for the person who started it
+	force     string          // the tier chosen by a person
+	answer    func(uuid.UUID) // answers the run's questions on behalf of the person who started it
 	caller    Caller
-	kind      string    // of the caller, as it is stored
-	token     uuid.UUID // created token of a caller who is no run
+	kind      string    // of the caller, as stored
+	token     uuid.UUID // created token of a caller that is not a run
 	params    json.RawMessage
-	stored    json.RawMessage // params as the usage row keeps them
+	stored    json.RawMessage // params as stored in the usage row
 	hidden    []string        // values masked in the row
 	wants     []permission.Want
-	ask       bool            // wait for a person
-	rerun     json.RawMessage // starts the same run again
+	ask       bool            // a person can be asked
+	rerun     json.RawMessage // payload to start the same run again
 	auth      *permission.Authority
 	cancel    context.CancelCauseFunc
-	runCtx    context.Context // ends with the run; kept for Cancel and the helpers of one run
+	runCtx    context.Context // ends with the run; stored for Cancel and the run's helpers
 	started   time.Time
 	limits    sandbox.Limits
 	host      *host
@@ -178,15 +177,15 @@ type execution struct {
 	trail     trail
 }
 
-// Denial are the details of the error when a run was refused before it began.
+// Denial is the detail of the error when a run was refused before it started.
 type Denial struct {
 	Reason             string      `json:"reason"` // disabled, profile, inactive, definition_changed, needs_approval, denied_by_user, …
 	Capability         string      `json:"capability,omitempty"`
 	Resource           string      `json:"resource,omitempty"`
 	PendingApprovalID  *uuid.UUID  `json:"pendingApprovalId,omitempty"`
-	PendingApprovalIDs []uuid.UUID `json:"pendingApprovalIds,omitempty"` // every question that is open, when there are several
+	PendingApprovalIDs []uuid.UUID `json:"pendingApprovalIds,omitempty"` // all open questions, if there are several
 	ExecutionID        *uuid.UUID  `json:"executionId,omitempty"`
-	Action             string      `json:"action,omitempty"` // the method that lifts it
+	Action             string      `json:"action,omitempty"` // the method that resolves it
 }
 
 func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (ExecuteResult, error) {
@@ -205,8 +204,7 @@ func (s *Service) run(ctx context.Context, c Caller, p ExecuteParams) (ExecuteRe
 	return out, err
 }
 
-// run makes every check of a stored definition in their order, then carries the run out. check
-// checks its parameters.
+// run makes the checks of a stored definition in order, then executes it. check validates its parameters.
 func (e *execution) run(ctx context.Context, check, perform func() error) (err error) {
 	defer func() { e.events.abandon(err) }()
 	if err := e.admit(ctx); err != nil { // enabled and approved
@@ -218,7 +216,7 @@ func (e *execution) run(ctx context.Context, check, perform func() error) (err e
 	return e.carryOut(ctx, perform)
 }
 
-// carryOut waits for the run's turn, settles its rights and performs it.
+// carryOut waits for a slot, determines the authority of the run and performs it.
 func (e *execution) carryOut(ctx context.Context, perform func() error) error {
 	release, err := e.s.enter(ctx, e)
 	if err != nil {
@@ -228,11 +226,11 @@ func (e *execution) carryOut(ctx context.Context, perform func() error) error {
 	if err := e.authorize(ctx); err != nil {
 		return e.refused(ctx, err)
 	}
-	defer e.s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire by themselves
+	defer e.s.perm.EndRun(context.WithoutCancel(ctx), e.id) //nolint:errcheck // grants of the run also expire
 	return perform()
 }
 
-// prepare finds the tool and makes the run, without any effect.
+// prepare finds the tool and creates the execution, without any effect.
 func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*execution, error) {
 	if s.box == nil {
 		return nil, fault.Unavailablef("The sandbox is not available, so no tool can run. Settings › Sandbox says why.")
@@ -257,7 +255,7 @@ func (s *Service) prepare(ctx context.Context, c Caller, p ExecuteParams) (*exec
 	return e, nil
 }
 
-// newExecution makes a run of nothing yet.
+// newExecution returns an execution that is not yet of any tool.
 func (s *Service) newExecution(ctx context.Context, c Caller, ask bool) *execution {
 	e := &execution{s: s, id: storage.NewID(), user: identity.UserID(ctx), caller: c, kind: c.Kind, ask: ask}
 	e.events, e.host = &reporter{e: e}, newHost(e)
@@ -269,7 +267,7 @@ func (s *Service) newExecution(ctx context.Context, c Caller, ask bool) *executi
 			e.kind = "cli"
 		}
 	}
-	if c.Kind != "" { // only the user at the keyboard is asked while the run waits
+	if c.Kind != "" { // only the user is asked during a run
 		e.ask = false
 	}
 	if id, _ := identity.From(ctx); !id.MayApprove() {
@@ -288,7 +286,7 @@ func (l *Limits) sandbox() sandbox.Limits {
 	}
 }
 
-// load takes the definition of a stored tool.
+// load sets the definition of a stored tool.
 func (e *execution) load(ctx context.Context, id uuid.UUID, version string) error {
 	return e.s.db.Read(ctx, func(tx *storage.Tx) error {
 		t, err := visibleTool(tx, id)
@@ -316,7 +314,7 @@ func (e *execution) load(ctx context.Context, id uuid.UUID, version string) erro
 	})
 }
 
-// makeDraft checks unsaved code and makes it known to permission for the time of the run.
+// makeDraft validates unsaved code and registers it with permission for the duration of the run.
 func (e *execution) makeDraft(ctx context.Context, p ExecuteParams) error {
 	d := definition{Language: p.Language, Code: p.Code}
 	if p.Draft != nil {
@@ -352,7 +350,7 @@ func (e *execution) makeDraft(ctx context.Context, p ExecuteParams) error {
 	return nil
 }
 
-// noun is what messages call the thing that runs.
+// noun returns the word for what runs in messages.
 func (e *execution) noun() string {
 	if e.skill != nil {
 		return "skill"
@@ -360,7 +358,7 @@ func (e *execution) noun() string {
 	return "tool"
 }
 
-// admit checks that what runs is enabled and its definition approved.
+// admit checks that what runs is enabled and that its definition is approved.
 func (e *execution) admit(ctx context.Context) error {
 	if err := e.checkDefinition(); err != nil {
 		return err
@@ -396,7 +394,7 @@ func (e *execution) admit(ctx context.Context) error {
 	return fault.Deniedf("The %s %q %s", e.noun(), e.tool.Name, msg).WithDetails(den)
 }
 
-// checkDefinition refuses a run whose caller counts on another definition.
+// checkDefinition returns an error if the caller expects another definition.
 func (e *execution) checkDefinition() error {
 	if e.caller.Definition == "" || e.caller.Definition == e.tool.DefinitionHash {
 		return nil
@@ -412,8 +410,8 @@ func idOrNil(id uuid.UUID) *uuid.UUID {
 	return &id
 }
 
-// checkParams checks the parameters and fills in defaults. A refusal leaves an audit entry
-// and no usage row, since nothing ran.
+// checkParams validates the parameters and sets defaults. A rejection is recorded in the audit log
+// but not in usage, because nothing ran.
 func (e *execution) checkParams(ctx context.Context, params json.RawMessage) error {
 	sch, err := e.s.schemas.Compile(e.tool.Parameters)
 	if err != nil {
@@ -435,5 +433,5 @@ func (e *execution) checkParams(ctx context.Context, params json.RawMessage) err
 	return nil
 }
 
-// digest identifies data without telling it.
+// digest identifies data without revealing it.
 func digest(b []byte) string { return hashText(sha256.Sum256(b)) }

@@ -19,17 +19,17 @@ import (
 	"helix/backend/sandbox"
 )
 
-// Bounds of one fetch.
+// Limits of one fetch.
 const (
 	maxRequestBody  = 1 << 20
 	maxResponseBody = 5 << 20
 	fetchTime       = 20 * time.Second
 )
 
-// callKey carries the helix.fetch call to the check of each address.
+// callKey is the context key of the helix.fetch call, for the check of each address.
 type callKey struct{}
 
-// clients makes the two HTTP clients.
+// clients creates the two HTTP clients.
 func (s *Service) clients() (web, direct *safehttp.Client) {
 	o := safehttp.Options{MaxRequest: maxRequestBody, MaxBody: maxResponseBody, MaxRedirects: 5, Timeout: fetchTime, DenyPorts: s.o.OwnPort}
 	if s.o.HTTP != nil {
@@ -37,12 +37,11 @@ func (s *Service) clients() (web, direct *safehttp.Client) {
 	}
 	direct = safehttp.New(o)
 	o.Check = checkAddress
-	o.AllowLoopback = func(int) bool { return true } // permission has decided in checkAddress
+	o.AllowLoopback = func(int) bool { return true } // checkAddress has asked permission
 	return safehttp.New(o), direct
 }
 
-// checkAddress asks permission for the first address and for every one that a redirect
-// leads to.
+// checkAddress asks permission for the first address and for every redirect.
 func checkAddress(ctx context.Context, u *url.URL) error {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok {
@@ -58,7 +57,7 @@ func checkAddress(ctx context.Context, u *url.URL) error {
 	return c.allow(ctx, permission.NetworkHTTPS, hostPort(u), audit.NetworkCall)
 }
 
-// loopback reports whether a URL names this computer, and its port.
+// loopback reports whether a URL refers to this computer, and its port.
 func loopback(u *url.URL) (bool, string) {
 	h := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if h != "localhost" && h != "127.0.0.1" && h != "::1" {
@@ -74,7 +73,7 @@ func loopback(u *url.URL) (bool, string) {
 	return true, port
 }
 
-// hostPort is the resource of network:https: the port only when it is not 443.
+// hostPort returns the resource for network:https. It includes the port unless that is 443.
 func hostPort(u *url.URL) string {
 	h := strings.ToLower(u.Hostname())
 	if strings.Contains(h, ":") {
@@ -86,7 +85,7 @@ func hostPort(u *url.URL) string {
 	return h
 }
 
-// fetch does one HTTP exchange for the tool.
+// fetch performs one HTTP exchange for the tool.
 func (h *host) fetch(ctx context.Context, c *call, p sandbox.FetchRequest) (sandbox.FetchResponse, error) {
 	var out sandbox.FetchResponse
 	u, err := url.Parse(p.URL)
@@ -143,8 +142,8 @@ func (h *host) fetch(ctx context.Context, c *call, p sandbox.FetchRequest) (sand
 	return out, nil
 }
 
-// fillRequest puts secrets in place of their placeholders in address, headers and body, and
-// returns the names of those it used.
+// fillRequest replaces placeholders of secrets in the address, headers and body, and returns the
+// names of the secrets used.
 func (h *host) fillRequest(ctx context.Context, u *url.URL, headers map[string]string, body []byte, r *safehttp.Request) ([]string, error) {
 	target := hostPort(u)
 	if local, _ := loopback(u); local || u.Scheme != "https" {

@@ -15,8 +15,8 @@ import (
 	"helix/backend/storage"
 )
 
-// TestPlaceholdersAreFilled looks at the request as it would leave: no name of a public host
-// leads to a server of this test, and private addresses are refused.
+// TestPlaceholdersAreFilled inspects the request before it is sent, because no public name resolves
+// to a server of this test, and private addresses are refused.
 func TestPlaceholdersAreFilled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -12,8 +12,8 @@ import (
 	"helix/backend/storage"
 )
 
-// TestSecretsAreReplacedInEveryForm: the address that answered, an echo in JSON and one in
-// base64 would else hand the tool a value that it must not see.
+// TestSecretsAreReplacedInEveryForm checks that a response that repeats a secret in its address, in
+// JSON or in base64 does not reveal it to the tool.
 func TestSecretsAreReplacedInEveryForm(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -7,15 +7,15 @@ import (
 	"github.com/tdewolff/parse/v2/js"
 )
 
-// emptyFor finds texts that may hold such a loop. It begins with a fixed word, which makes
+// emptyFor finds texts that may contain such a loop. It begins with a literal, which makes
 // the search fast.
 var emptyFor = regexp.MustCompile(`for\s*\(\s*;\s*;`)
 
-// emptyForPlaces lists where "for (;;)" stands, in source order: such a loop has no part
-// in the tree that would tell its place. A slash is read as a regular expression where a
-// value may start; where that guess is wrong, places are missing, never findings.
+// emptyForPlaces returns the offsets of "for (;;)" in source order. The syntax tree has no node
+// with the position of such a loop. A slash is taken for a regular expression where a value may
+// begin; a wrong guess loses positions but no findings.
 func emptyForPlaces(text []byte) []int {
-	if !emptyFor.Match(text) { // nearly always: the lexer need not run
+	if !emptyFor.Match(text) { // the usual case: no need to tokenize
 		return nil
 	}
 	buf := make([]byte, len(text), len(text)+1)

@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Function is a tool as a model sees it.
+// Function is a tool as presented to a model.
 type Function struct {
 	ToolID      uuid.UUID       `json:"toolId"`
 	Name        string          `json:"name"` // tool_ and a slug, unique among the user's tools
@@ -21,8 +21,8 @@ type Function struct {
 	Tokens      int             `json:"tokens"` // see Tool.ApproxTokens
 }
 
-// Functions lists the tools that an agent or an MCP client may call: enabled and with no
-// suspended rights, in the order of their making, which does not change from call to call.
+// Functions lists the tools that an agent or an MCP client may call: those that are enabled and
+// have no suspended grants, in order of creation, which is stable.
 func (s *Service) Functions(ctx context.Context) ([]Function, error) {
 	out := []Function{}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -66,13 +66,13 @@ func (s *Service) Functions(ctx context.Context) ([]Function, error) {
 	return out, err
 }
 
-// approxTokens estimates what a function costs in a model's context: a token for each four
-// bytes of its name, description and schema, rounded up. Models count differently.
+// approxTokens estimates the cost of a function in a model's context: one token per four bytes of
+// its name, description and schema, rounded up. The actual count depends on the model.
 func approxTokens(function, description string, parameters []byte) int {
 	return (len(function) + len(description) + len(parameters) + 3) / 4
 }
 
-// slug is a name in lower-case ASCII letters, digits and underscores, at most 48 of them.
+// slug converts a name to lower-case ASCII letters, digits and underscores, at most 48 of them.
 func slug(name string) string {
 	var b strings.Builder
 	gap := false

@@ -13,15 +13,15 @@ import (
 	"helix/backend/storage"
 )
 
-// usage of what may grow with the number of runs.
+// usage measures what may grow with the number of runs.
 type usage struct {
 	heap, goroutines, files, rows, held int
-	pages                               int // of the database in use
+	pages                               int // of the database, in use
 }
 
-// TestManyRunsDoNotGrow makes runs of a tool, 60,000 by HELIX_LONG: once the first
-// sixth is done and the histories have been pruned, further runs take no more memory,
-// goroutines, files or space in the database. HELIX_RUNS sets another number.
+// TestManyRunsDoNotGrow makes runs of a tool, 60,000 with HELIX_LONG: after the first sixth and a
+// prune of the histories, further runs take no more memory, goroutines, files or space in the
+// database. HELIX_RUNS sets another number.
 func TestManyRunsDoNotGrow(t *testing.T) {
 	if os.Getenv("HELIX_LONG") == "" {
 		t.Skip("it takes minutes; make soak runs it")
@@ -30,14 +30,14 @@ func TestManyRunsDoNotGrow(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("HELIX_RUNS")); err == nil {
 		runs = n
 	}
-	const kept = 300 // of each tool
+	const kept = 300 // per tool
 	s := setup(t)
 	tools := []Tool{
 		s.create(t, CreateParams{Name: "adds", Code: "return params.n + 1"}),
 		s.granted(t, "reads"),
 		s.create(t, CreateParams{Name: "fails", Code: "enum E { A = 'a' } throw new Error(E.A + params.n)", Language: TypeScript}),
 	}
-	// Retention counts in days: to this one, every entry is old.
+	// Retention counts in days: for this service, every entry is old.
 	later := audit.New(s.db, audit.Options{Now: func() time.Time { return time.Now().AddDate(2, 0, 0) }})
 	changes := storage.NewService(s.db, storage.ServiceOptions{Retention: Retention(), Policy: func() storage.Policy {
 		return storage.Policy{HistoryRows: 3 * kept, HistoryAge: 90 * 24 * time.Hour, PayloadAge: 7 * 24 * time.Hour, ChangeLogMax: 1 << 10}
@@ -64,7 +64,7 @@ func TestManyRunsDoNotGrow(t *testing.T) {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		open, _ := os.ReadDir("/proc/self/fd") // elsewhere there is none, and the count stays 0
+		open, _ := os.ReadDir("/proc/self/fd") // other systems do not have it, and the count stays 0
 		s.mu.Lock()
 		u.held = len(s.running) + len(s.slots) + len(s.keys) + len(s.reviews) + len(s.undo)
 		s.mu.Unlock()

@@ -18,20 +18,20 @@ import (
 	"helix/backend/storage"
 )
 
-// host answers the helix.* calls of one run. Every call that touches anything is decided by
-// permission and written to the audit log before it has an effect.
+// host implements the helix.* calls of one run. Every call with an effect is decided by permission
+// and recorded in the audit log beforehand.
 type host struct {
 	e *execution
 
 	mu      sync.Mutex
-	credits map[string]int // rights that were granted for one use while the run was authorized
-	pending uuid.UUID      // the last open question
-	after   []afterCall    // what calls did, written when the run ends
+	credits map[string]int // one-time grants that were used up while the run was authorized
+	pending uuid.UUID      // id of the last open question
+	after   []afterCall    // audit entries about finished calls, written when the run ends
 	secrets map[string]*runSecret
-	memory  map[string]json.RawMessage // state of a draft, which is not kept
+	memory  map[string]json.RawMessage // state of a draft, which is not stored
 }
 
-// afterCall is what is known of a call once it is over.
+// afterCall is the audit entry of a finished call.
 type afterCall struct {
 	action  string
 	outcome string
@@ -44,7 +44,7 @@ func newHost(e *execution) *host {
 
 func creditKey(c permission.Capability, resource string) string { return string(c) + "\x00" + resource }
 
-// credit remembers a grant whose one use was spent while the run was authorized.
+// credit records a one-time grant that was used up while the run was authorized.
 func (h *host) credit(c permission.Capability, resource string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +122,7 @@ func decodeCall[P, R any](ctx context.Context, c *call, req json.RawMessage, fn 
 	return jcs.Marshal(r)
 }
 
-// guestError is what the guest may see of an error: a refusal names the capability.
+// guestError returns the error as shown to the guest. A refusal names the capability.
 func (h *host) guestError(err error) error {
 	f := fault.As(err)
 	out := &fault.Error{Kind: f.Kind, Message: h.scrub(f.Message), Err: f.Err, Details: f.Details}
@@ -149,14 +149,14 @@ type call struct {
 	op       string
 	digest   string
 	bytesIn  int
-	action   string // of the entry that is written when it is over; "" none
+	action   string // of the audit entry to write when the call ends; "": none
 	cap      permission.Capability
 	resource string
-	path     string // of an allowed file: what the resource led to when it was decided
+	path     string // of an allowed file: the resolved resource, as decided
 	more     map[string]any
 }
 
-// allow asks permission for c and writes the answer down before anything else happens.
+// allow asks permission for a capability and records the decision before anything else happens.
 func (c *call) allow(ctx context.Context, capability permission.Capability, resource, action string) error {
 	h, e := c.h, c.h.e
 	c.cap, c.resource, c.action = capability, resource, action
@@ -198,7 +198,7 @@ func (c *call) allow(ctx context.Context, capability permission.Capability, reso
 	return nil
 }
 
-// note adds a fact to the entry that is written when the call is over.
+// note adds a detail to the audit entry that is written when the call ends.
 func (c *call) note(key string, v any) {
 	if c.more == nil {
 		c.more = map[string]any{}
@@ -206,7 +206,7 @@ func (c *call) note(key string, v any) {
 	c.more[key] = v
 }
 
-// finish keeps what the call did for the entry at the end of the run.
+// finish stores what the call did, for the audit entry at the end of the run.
 func (c *call) finish(begun time.Time, bytesOut int, err error) {
 	if c.action == "" {
 		return
@@ -229,7 +229,7 @@ func (c *call) finish(begun time.Time, bytesOut int, err error) {
 	}
 }
 
-// take gives what the calls did, for the run to write when it ends.
+// take returns and clears the entries of finished calls, for the run to write at its end.
 func (h *host) take() []afterCall {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -238,7 +238,7 @@ func (h *host) take() []afterCall {
 	return list
 }
 
-// depth is how many tools called one another to get here, this one included.
+// depth returns the number of nested tool calls, including this one.
 func (e *execution) depth() int {
 	n := 0
 	for x := e; x != nil; x = x.caller.outer {
@@ -247,11 +247,10 @@ func (e *execution) depth() int {
 	return n
 }
 
-// maxDepth is how deep tools may call one another.
+// maxDepth is the maximum nesting of tool calls.
 const maxDepth = 4
 
-// tool runs another tool of the user with no more rights, time and calls than this run has
-// left.
+// tool runs another tool of the user, with no more authority, time and calls than this run has left.
 func (h *host) tool(ctx context.Context, c *call, p sandbox.ToolRequest) (sandbox.ToolResponse, error) {
 	e := h.e
 	name := strings.TrimSpace(p.Name)

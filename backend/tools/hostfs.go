@@ -18,14 +18,14 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// Bounds of reading files.
+// Limits of reading files.
 const (
 	maxReadFile = 4 << 20
 	maxEntries  = 10_000
 )
 
-// StateFolder is the folder for the files of a tool of either kind below root, "" for what
-// is not stored. Permission knows it as $STATE.
+// StateFolder returns the folder below root for the files of a tool of either kind, or "" if the
+// subject is not stored. In package permission it is $STATE.
 func StateFolder(root string, sub permission.Subject) string {
 	if root == "" || sub.Kind != subjectKind && sub.Kind != wasmtools.Kind || strings.HasPrefix(sub.ID, draftPrefix) {
 		return ""
@@ -41,10 +41,10 @@ func refusedPath(path, why string) error {
 	})
 }
 
-// files opens what was allowed, and nothing that became something else meanwhile.
+// files returns a file system that opens only what was allowed, even if paths change meanwhile.
 func (h *host) files() *rootfs.FS { return rootfs.New(h.e.s.o.Own, h.e.folder()) }
 
-// refusal gives a refusal of the rooted reader the path that the tool asked for.
+// refusal replaces the path in a refusal of the rooted file system by the one that the tool asked for.
 func refusal(path string, err error) error {
 	if f := fault.As(err); f.Kind == fault.Denied {
 		return refusedPath(path, f.Message)
@@ -88,7 +88,7 @@ func (h *host) listFolder(ctx context.Context, c *call, p sandbox.PathRequest) (
 	return out, nil
 }
 
-// writeText writes a whole file in the tool's own folder, inside its quota.
+// writeText writes a whole file in the tool's own folder, within its quota.
 func (h *host) writeText(ctx context.Context, c *call, p sandbox.WriteRequest) (struct{}, error) {
 	e := h.e
 	rel := filepath.ToSlash(p.Path)
@@ -109,7 +109,7 @@ func (h *host) writeText(ctx context.Context, c *call, p sandbox.WriteRequest) (
 		return struct{}{}, fileError(err)
 	}
 	defer root.Close()
-	// One writer at a time: the quota is a sum, which two could pass together.
+	// Only one writer at a time: the quota is a sum that two concurrent writers could exceed together.
 	return struct{}{}, e.s.db.Write(ctx, func(tx *storage.Tx) error {
 		files, err := folderSize(e.folder())
 		if err != nil {
@@ -145,7 +145,7 @@ func (h *host) writeText(ctx context.Context, c *call, p sandbox.WriteRequest) (
 	})
 }
 
-// folderSize sums the files of a folder; one that is not there has none.
+// folderSize returns the total size of the files in a folder; 0 if it does not exist.
 func folderSize(dir string) (int64, error) {
 	var total int64
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

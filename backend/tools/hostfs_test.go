@@ -12,9 +12,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// TestFolderExchangedWhileReading swaps a granted folder for a link to another one as fast
-// as it can while a tool reads in it: the tool gets the folder's file or a refusal, whatever
-// was decided a moment before.
+// TestFolderExchangedWhileReading repeatedly replaces a granted folder by a link to another one
+// while a tool reads in it: the tool gets the folder's file or a refusal.
 func TestFolderExchangedWhileReading(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -82,9 +81,9 @@ func TestFolderExchangedWhileReading(t *testing.T) {
 	t.Log(string(r.Output))
 }
 
-// TestRightsOnceStillOpenExactly reads with a right for one use: it is spent without another
+// TestOneTimeGrantOpensExactlyTheFile reads with a one-time grant: it is used up without another
 // decision, and the file must be opened as carefully.
-func TestRightsOnceStillOpenExactly(t *testing.T) {
+func TestOneTimeGrantOpensExactlyTheFile(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -108,7 +107,7 @@ func TestRightsOnceStillOpenExactly(t *testing.T) {
 			t.Fatal("the run began without a grant")
 		}
 		b.allow(t, tool, "once")
-		if want == "null" { // exchanged after the person answered
+		if want == "null" { // replaced after the person answered
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
 			}
@@ -123,8 +122,8 @@ func TestRightsOnceStillOpenExactly(t *testing.T) {
 	}
 }
 
-// TestOwnStateFolderCanBeRead reads back what a tool wrote, which lies below a folder that
-// no tool may read otherwise.
+// TestOwnStateFolderCanBeRead reads a file that a tool wrote below a folder that tools
+// otherwise cannot read.
 func TestOwnStateFolderCanBeRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(o *Options) { o.Own = []string{filepath.Dir(o.StateDir)} })

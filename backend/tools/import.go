@@ -18,9 +18,9 @@ import (
 	"helix/backend/storage"
 )
 
-// ImportParams give exactly one source. The first call (dry run, the default) returns the
-// review; the second, with DryRun false, adds exactly what was reviewed and is a conflict
-// when the source has changed since.
+// ImportParams contains exactly one source. The first call (dry run, the default) returns the
+// review. The second, with DryRun false, adds exactly what was reviewed; it fails with a conflict
+// if the source has changed since.
 type ImportParams struct {
 	Bundle     json.RawMessage      `json:"bundle,omitempty"` // a bundle, or one tool in the older form; ≤ 5 MiB
 	URL        string               `json:"url,omitempty"`    // https address of a bundle
@@ -38,20 +38,19 @@ type ImportItem struct {
 	Signature             lifecycle.SignatureInfo `json:"signature"`
 	RequestedCapabilities []string                `json:"requestedCapabilities"`
 	Warnings              []string                `json:"warnings"`
-	Diff                  *DiffResult             `json:"diff,omitempty"` // replace: what changes in the tool that is here
+	Diff                  *DiffResult             `json:"diff,omitempty"` // for replace: the change to the existing tool
 	Definition            BundleDefinition        `json:"definition"`
 	Version               string                  `json:"version"`
 	Author                string                  `json:"author"`
 }
 
-// ImportResult is the review and, after the second step, the tools that were added; they are
-// disabled and private.
+// ImportResult is the review and, after the second step, the added tools, which are disabled and private.
 type ImportResult struct {
 	Items []ImportItem `json:"items"`
 	Tools []Tool       `json:"tools"`
 }
 
-// Import reviews or adds the tools of a bundle, an address or a share. It is all or nothing.
+// Import reviews or adds the tools of a bundle, an address or a share. It adds either all or none.
 func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
 	if err := lifecycle.CheckEnum("choice for a taken name", p.OnConflict); err != nil {
 		return ImportResult{}, err
@@ -82,7 +81,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	return out, err
 }
 
-// readSource reads and checks the one source that p names.
+// readSource reads and checks the source.
 func (s *Service) readSource(ctx context.Context, p ImportParams) (list []candidate, source string, origin Origin, err error) {
 	n := 0
 	for _, given := range []bool{len(p.Bundle) > 0, p.URL != "", p.ShareID != nil} {
@@ -131,10 +130,10 @@ func (s *Service) download(ctx context.Context, address string) ([]byte, error) 
 	return r.Body, nil
 }
 
-// actionBlocked marks a tool whose signature does not match it.
+// actionBlocked marks a tool with an invalid signature.
 const actionBlocked = "blocked"
 
-// item is the review of a candidate as clients see it; old is the tool that it would replace.
+// item returns the review of a candidate on the wire. old is the tool that it would replace.
 func (c *candidate) item(r *lifecycle.Review, on lifecycle.OnConflict, old *Tool) ImportItem {
 	it := ImportItem{
 		Name: c.Name, Action: "create", DefinitionHash: c.Hash, Signature: r.Signature, RequestedCapabilities: c.examined.def.Capabilities,
@@ -156,7 +155,7 @@ func (c *candidate) item(r *lifecycle.Review, on lifecycle.OnConflict, old *Tool
 	return it
 }
 
-// reviewOf names a source that the caller reviews, and what it holds now.
+// reviewOf returns the key of a reviewed source, and digests of its tools.
 func reviewOf(ctx context.Context, list []candidate, source string) (reviewKey, []string) {
 	shown := make([]string, len(list))
 	for i, c := range list {
@@ -168,7 +167,7 @@ func reviewOf(ctx context.Context, list []candidate, source string) (reviewKey, 
 	return reviewKey{identity.UserID(ctx), source}, shown
 }
 
-// review answers a dry run and remembers what it showed.
+// review performs a dry run and stores what it showed.
 func (s *Service) review(ctx context.Context, list []candidate, source string, on lifecycle.OnConflict) (ImportResult, error) {
 	out, _, err := s.importList(ctx, list, on, "", false)
 	if err != nil {
@@ -185,7 +184,7 @@ func (s *Service) review(ctx context.Context, list []candidate, source string, o
 	return out, nil
 }
 
-// importList reviews tools and, with commit, adds them.
+// importList reviews tools and, if commit is set, adds them.
 func (s *Service) importList(ctx context.Context, list []candidate, on lifecycle.OnConflict, origin Origin, commit bool) (out ImportResult, reviews []lifecycle.Review, err error) {
 	incoming := make([]lifecycle.Incoming, len(list))
 	for i, c := range list {
@@ -262,7 +261,7 @@ func (s *Service) importOne(tx *storage.Tx, c *candidate, r *lifecycle.Review, o
 	return t, s.complete(tx, t)
 }
 
-// replace makes the imported definition a new version of a tool that is here.
+// replace adds the imported definition as a new version of an existing tool.
 func (s *Service) replace(tx *storage.Tx, c *candidate, old *Tool, origin Origin) (*Tool, error) {
 	t := *old
 	t.setDefinition(c.examined.def)

@@ -15,15 +15,15 @@ import (
 	"helix/backend/storage"
 )
 
-// ListParams choose from the caller's own tools.
+// ListParams filters the caller's own tools.
 type ListParams struct {
-	Query      string     `json:"query,omitempty"` // part of name or description; every character is literal
+	Query      string     `json:"query,omitempty"` // substring of name or description; no wildcards
 	Visibility Visibility `json:"visibility,omitempty"`
 	Enabled    *bool      `json:"enabled,omitempty"`
-	Suspended  *bool      `json:"suspended,omitempty"` // whether a change of definition put rights out of force
-	Tags       []string   `json:"tags,omitempty"`      // tools that carry all of these
+	Suspended  *bool      `json:"suspended,omitempty"` // whether a change of the definition suspended grants
+	Tags       []string   `json:"tags,omitempty"`      // tools that have all of these
 	Sort       ListSort   `json:"sort,omitempty"`      // default recent
-	Deleted    bool       `json:"deleted,omitempty"`   // those that can be restored instead
+	Deleted    bool       `json:"deleted,omitempty"`   // list the deleted tools that can be restored instead
 	Limit      int        `json:"limit,omitempty"`     // 1..100, default 50
 	Offset     int        `json:"offset,omitempty"`
 }
@@ -31,7 +31,7 @@ type ListParams struct {
 // ListSort is the order of a list.
 type ListSort string
 
-// The orders: last used or changed first, by name, most used first.
+// The orders: most recently used or changed first, by name, most used first.
 const (
 	SortRecent ListSort = "recent"
 	SortName   ListSort = "name"
@@ -41,7 +41,7 @@ const (
 // Enum lists the values for the generated client.
 func (ListSort) Enum() []string { return []string{"recent", "name", "usage"} }
 
-// ListResult is one page; Total counts all matches.
+// ListResult is one page. Total counts all matches.
 type ListResult struct {
 	Tools  []Summary `json:"tools"`
 	Total  int       `json:"total"`
@@ -49,7 +49,7 @@ type ListResult struct {
 	Offset int       `json:"offset"`
 }
 
-// GetParams name a tool and, when Version is set, one of its former definitions.
+// GetParams identifies a tool and, if Version is set, one of its versions.
 type GetParams struct {
 	ToolID  uuid.UUID `json:"toolId"`
 	Version string    `json:"version,omitempty"`
@@ -66,15 +66,15 @@ type Metadata struct {
 	IsEnabled   bool            `json:"isEnabled"`
 }
 
-// SearchParams look through the public tools on this device.
+// SearchParams searches the public tools on this device.
 type SearchParams struct {
-	Query  string   `json:"query"` // part of name, description or a tag; "" finds all
+	Query  string   `json:"query"` // substring of name, description or a tag; "" matches all
 	Tags   []string `json:"tags,omitempty"`
 	Limit  int      `json:"limit,omitempty"` // 1..100, default 20
 	Offset int      `json:"offset,omitempty"`
 }
 
-// SearchResult is one page of public tools, the most used first.
+// SearchResult is one page of public tools, most used first.
 type SearchResult struct {
 	Tools []Summary `json:"tools"`
 	Total int       `json:"total"`
@@ -153,16 +153,15 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	return out, err
 }
 
-// Search returns a page of public tools, the most used first. Only name, description and
-// tags are looked at; each character of the query stands for itself.
+// Search returns a page of public tools, most used first. It searches name, description and tags;
+// the query has no wildcards.
 func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, error) {
 	out := SearchResult{Tools: []Summary{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 20, 100); err != nil {
 		return out, err
 	}
 	user := identity.UserID(ctx)
-	// A tool is listed because its owner made it public, or through a public share, which
-	// then also says which version it is.
+	// A tool is listed because it is public or has a public share. A share also determines the version.
 	const share = `(SELECT s.id FROM custom_tool_shares s WHERE s.custom_tool_id = t.id AND s.access = 'public' AND s.revoked_at IS NULL
 		AND (s.expires_at IS NULL OR s.expires_at > ?1) ORDER BY s.created_at DESC LIMIT 1)`
 	where := []string{"t.deleted_at IS NULL", "(t.visibility = 'public' OR EXISTS " + share + ")"}
@@ -207,13 +206,13 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 		if err := rows.Err(); err != nil || len(out.Tools) > 0 || p.Offset == 0 {
 			return err
 		}
-		return tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total) // a page past the end
+		return tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total) // the page is past the end
 	})
 	return out, err
 }
 
-// Get returns a tool with all its fields, the caller's own or a public one; with Version its
-// definition as it was then.
+// Get returns a tool with all its fields, the caller's own or a public one; with Version, the
+// definition of that version.
 func (s *Service) Get(ctx context.Context, p GetParams) (ToolResult, error) {
 	return s.answer(ctx, s.db.Read, func(tx *storage.Tx) (*Tool, error) {
 		t, err := visibleTool(tx, p.ToolID)

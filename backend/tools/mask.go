@@ -10,14 +10,14 @@ import (
 	"helix/backend/schema"
 )
 
-// masked stands in stored rows where a value was that must not be kept.
+// masked replaces a value that must not be stored.
 const masked = "[masked]"
 
-// maxPayload is how much of parameters and output a usage row keeps.
+// maxPayload is the maximum size of parameters and of an output in a usage row.
 const maxPayload = 64 << 10
 
-// maskParams replaces the values that the schema marks as secret. It returns the masked
-// text and the masked strings, so that they can be found in other text too.
+// maskParams replaces the values that the schema marks as secret. It returns the masked text and
+// the masked strings, which are used to mask other texts.
 func maskParams(s *schema.Schema, params json.RawMessage) (json.RawMessage, []string) {
 	if !s.HasSecrets() {
 		return params, nil
@@ -34,8 +34,8 @@ func maskParams(s *schema.Schema, params json.RawMessage) (json.RawMessage, []st
 	return out, found
 }
 
-// maskText replaces each secret in JSON text; secrets shorter than 4 characters are left,
-// since they would tear ordinary words apart.
+// maskText replaces each secret in JSON text. Secrets shorter than 4 characters are kept, because
+// replacing them would damage ordinary words.
 func maskText(text []byte, secrets []string) []byte {
 	for _, s := range secrets {
 		if len(s) < 4 {
@@ -50,7 +50,7 @@ func maskText(text []byte, secrets []string) []byte {
 	return text
 }
 
-// payload cuts text to what a usage row keeps.
+// payload truncates text to the size limit of a usage row.
 func payload(text json.RawMessage) json.RawMessage {
 	if len(text) <= maxPayload {
 		return text
@@ -60,7 +60,7 @@ func payload(text json.RawMessage) json.RawMessage {
 	if err != nil {
 		return json.RawMessage("null")
 	}
-	if len(q) > maxPayload-64 { // quoting doubled it
+	if len(q) > maxPayload-64 { // quoting has doubled it
 		q, _ = jcs.Marshal(strings.ToValidUTF8(head[:maxPayload/8], ""))
 	}
 	return json.RawMessage(fmt.Sprintf(`{"truncated":true,"bytes":%d,"head":%s}`, len(text), q))

@@ -18,29 +18,29 @@ import (
 	"helix/backend/sandbox"
 )
 
-// wrapper turns a body with return and await into something that parses; it adds one line.
+// wrapper makes a valid function of a body with return and await. It adds one line.
 const (
 	wrapHead = "async function body(params, helix) {\n"
 	wrapTail = "\n}"
 )
 
-// source is a tool's text as a syntax tree with the way back to lines and columns.
+// source is the syntax tree of a tool with the mapping back to lines and columns.
 type source struct {
 	ast     *js.AST
-	text    []byte // what was parsed: the code itself, or esbuild's output for TypeScript
-	given   string // the code as the user wrote it
+	text    []byte // the parsed text: the code itself, or esbuild's output for TypeScript
+	given   string // the original code
 	wrapped bool
 	lines   []int      // offsets of the lines of text
-	smap    *sourceMap // from text to given; nil when they are the same
+	smap    *sourceMap // maps text to given; nil when they are the same
 }
 
-// moduleSyntax finds text that can only be a module or a named function: then the error of
-// the unwrapped text is the one to show.
+// moduleSyntax matches code that can only be a module or a named function. For such code the error
+// of the unwrapped text is reported.
 var moduleSyntax = regexp.MustCompile(`(?m)^\s*(export|import)\b|^\s*(async\s+)?function\s+(execute|main)\b`)
 
-// parseSource reads code as a module, then as a function body. problems are syntax errors;
-// when there are any, the tree is nil. A text that esbuild takes and the tree parser does
-// not gives a nil tree and no problems: it is valid, only without advice.
+// parseSource parses code as a module, then as a function body. problems are syntax errors; if
+// there are any, the tree is nil. If esbuild accepts the code and the tree parser does not, the
+// tree is nil and there are no problems: the code is valid but cannot be analyzed.
 func (k checker) parseSource(ctx context.Context, code string, lang Language) (*source, []Problem) {
 	if err := sandbox.CheckNesting(sandbox.Source{Text: code, Language: sandbox.Language(lang)}); err != nil {
 		p := problemf("nesting", "code", "The source is nested too deeply.")
@@ -56,7 +56,7 @@ func (k checker) parseSource(ctx context.Context, code string, lang Language) (*
 	if problems == nil && plain.ast != nil {
 		return plain, nil
 	}
-	if problems == nil { // the tree parser knows no return outside of a function
+	if problems == nil { // the tree parser does not allow return outside of a function
 		if wrapped, p := k.transform(ctx, code, lang, true); p == nil && wrapped.ast != nil {
 			return wrapped, nil
 		}
@@ -72,7 +72,7 @@ func (k checker) parseSource(ctx context.Context, code string, lang Language) (*
 	return nil, wrappedProblems
 }
 
-// transform compiles code and parses it, or for TypeScript what it was compiled to.
+// transform compiles and parses code. For TypeScript it parses the compiled JavaScript.
 func (k checker) transform(ctx context.Context, code string, lang Language, wrap bool) (*source, []Problem) {
 	text := code
 	if wrap {
@@ -96,25 +96,25 @@ func (k checker) transform(ctx context.Context, code string, lang Language, wrap
 	return s, nil
 }
 
-// codeTooCostly is the code of a problem that says that the code cannot be compiled within the
-// bounds on memory and time.
+// codeTooCostly is the code of the problem that the code cannot be compiled within the limits on
+// memory and time.
 const codeTooCostly = "compile"
 
-// maxParsed is the most code that is parsed for advice, in bytes. What a tool's code is
-// compiled to is larger only when it was made to be.
+// maxParsed is the maximum size of code that is parsed for analysis, in bytes. Compiled code of a
+// tool is larger only if that was intended.
 const maxParsed = 2 * maxCode
 
 func (s *source) parse(text []byte) {
-	s.text = make([]byte, len(text), len(text)+1) // room for the end mark, so that the tree points into it
+	s.text = make([]byte, len(text), len(text)+1) // space for the end marker, so that the tree points into s.text
 	copy(s.text, text)
 	s.ast = parseTree(s.text)
 	s.lines = lineStarts(s.text)
 }
 
-// parseTree returns nil when the parser does not know the syntax.
+// parseTree returns nil if the parser does not support the syntax.
 func parseTree(buf []byte) (ast *js.AST) {
 	defer func() {
-		if recover() != nil { // a defect of the parser must not stop a save: its findings are advice
+		if recover() != nil { // a parser bug must not prevent a save, because its findings are only advice
 			ast = nil
 		}
 	}()
@@ -147,9 +147,8 @@ func lineStarts(text []byte) []int {
 	return out
 }
 
-// offset is where data, a piece of the tree, starts in the text; -1 for a piece that the
-// parser made itself. The pieces are slices of the text, so the distance of the addresses
-// is the offset.
+// offset returns where data, a part of the tree, begins in the text, or -1 if the parser created
+// it. Parts are slices of the text, so the difference of the addresses is the offset.
 func (s *source) offset(data []byte) int {
 	if len(data) == 0 || len(s.text) == 0 {
 		return -1
@@ -162,7 +161,7 @@ func (s *source) offset(data []byte) int {
 	return int(at - base)
 }
 
-// place returns line and column, from 1, in the text as it was given; 0, 0 when unknown.
+// place returns line and column, from 1, in the original text; 0, 0 if unknown.
 func (s *source) place(offset int) (line, column int) {
 	if offset < 0 {
 		return 0, 0
@@ -196,7 +195,7 @@ func utf16Len(b []byte) int {
 	return n
 }
 
-// sourceMap holds the mappings of a version 3 source map with one source.
+// sourceMap holds the mappings of a version 3 source map with a single source.
 type sourceMap struct{ lines [][]mapping }
 
 type mapping struct{ from, line, column int }
@@ -262,7 +261,7 @@ func decodeVLQ(s string) []int {
 	return out
 }
 
-// stringValue is the value of a string literal without its quotes and simple escapes.
+// stringValue returns the value of a string literal, with simple escapes decoded.
 func stringValue(lit []byte) string {
 	if len(lit) < 2 {
 		return string(lit)

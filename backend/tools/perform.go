@@ -22,15 +22,14 @@ import (
 
 var errCanceledByUser = errors.New("canceled by the user")
 
-// trail collects the run's entries of the audit log for the answer.
+// trail collects the run's audit entries for the result.
 type trail struct{ wire []AuditEntry }
 
 func (t *trail) add(now time.Time, action string, details any) {
 	t.wire = append(t.wire, AuditEntry{Timestamp: now, Ts: now.UnixMilli(), Action: action, Details: lifecycle.Text(details)})
 }
 
-// entry is an entry of the audit log about this run. Details hold digests and sizes, never
-// contents.
+// entry returns an audit entry about this run. Details contain digests and sizes, never contents.
 func (e *execution) entry(action, result string, details map[string]any) audit.Entry {
 	if details == nil {
 		details = map[string]any{}
@@ -46,7 +45,7 @@ func (e *execution) entry(action, result string, details map[string]any) audit.E
 	return a
 }
 
-// actor is who runs it, for the audit log.
+// actor returns who runs it, for the audit log.
 func (e *execution) actor() (kind, id string) {
 	switch {
 	case e.caller.RunID != uuid.Nil:
@@ -69,8 +68,8 @@ func (e *execution) append(tx *storage.Tx, action, result string, details map[st
 	return nil
 }
 
-// rewrite gives a function that a write calls first: when the write is done once more, the
-// entries of the time before are taken out of the trail again.
+// rewrite returns a function that a write transaction calls first. If the transaction is retried,
+// the function removes the entries of the previous attempt from the trail.
 func (e *execution) rewrite() func() {
 	from, tries := 0, 0
 	return func() {
@@ -96,11 +95,11 @@ func (e *execution) record(ctx context.Context, action, result string, details m
 	return nil
 }
 
-// ended is how a run ended: what its row keeps and what the answer is made from.
+// ended describes how a run ended; its row and the result are derived from it.
 type ended struct {
 	state     string // success, failure, timeout or canceled
 	output    json.RawMessage
-	failure   // the zero value: it succeeded
+	failure   // zero on success
 	wallMs    float64
 	usage     sandbox.Usage
 	tier      string
@@ -110,7 +109,7 @@ type ended struct {
 	warnings  []string
 }
 
-// failure is why a run failed.
+// failure is the reason why a run failed.
 type failure struct {
 	class, message, stack string
 	details               json.RawMessage
@@ -120,7 +119,7 @@ type failure struct {
 func (o *ended) cpuMs() float64  { return ms(o.usage.CPU) }
 func (o *ended) memory() float64 { return float64(o.usage.PeakMemory) / (1 << 20) }
 
-// keptRun is the part of an ended run that both tables of runs keep, with secrets masked.
+// keptRun holds the fields of an ended run that both tables of runs store, with secrets masked.
 type keptRun struct {
 	input, output  json.RawMessage
 	class, message any
@@ -141,7 +140,7 @@ func (e *execution) kept(o *ended) keptRun {
 	return k
 }
 
-// insertEnd writes how the run ended into its row.
+// insertEnd stores the end of the run.
 func (e *execution) insertEnd(tx *storage.Tx, o *ended) error {
 	if e.skill != nil {
 		return e.endSkill(tx, o)
@@ -149,7 +148,7 @@ func (e *execution) insertEnd(tx *storage.Tx, o *ended) error {
 	return e.insertUsage(tx, o)
 }
 
-// insertUsage writes the one row of a tool's run and counts it.
+// insertUsage inserts the usage row of a tool's run and updates the counters.
 func (e *execution) insertUsage(tx *storage.Tx, o *ended) error {
 	k, status := e.kept(o), RunStatus(o.state)
 	if !slices.Contains(status.Enum(), o.state) {
@@ -169,9 +168,9 @@ func (e *execution) insertUsage(tx *storage.Tx, o *ended) error {
 	return err
 }
 
-// begin writes the start before the first instruction: the entry, and for a stored tool the
-// mark by which a crash is recognized later. A tool without capabilities runs also when the log
-// cannot be written; the answer then says so.
+// begin records the start before the first instruction: the audit entry and, for a stored tool, the
+// mark by which a crash is detected later. A tool without capabilities runs even if the log cannot
+// be written; the result then contains a warning.
 func (e *execution) begin(ctx context.Context) (warning string, err error) {
 	again := e.rewrite()
 	err = e.s.writes.Write(ctx, 1, func(tx *storage.Tx) error {
@@ -201,7 +200,7 @@ func (e *execution) begin(ctx context.Context) (warning string, err error) {
 	return "The start of this run could not be recorded.", nil
 }
 
-// perform runs what compile gives and keeps how it ended.
+// perform compiles and runs the code and stores how it ended.
 func (e *execution) perform(ctx context.Context, compile func(context.Context) (sandbox.Runnable, error)) (*ended, error) {
 	warning, err := e.begin(ctx)
 	if err != nil {
@@ -229,12 +228,11 @@ func (e *execution) perform(ctx context.Context, compile func(context.Context) (
 	return e.finish(ctx, res, err, warning)
 }
 
-// compileTool compiles the code of a tool.
 func (e *execution) compileTool(ctx context.Context) (sandbox.Runnable, error) {
 	return e.s.box.CompileJS(ctx, e.tool.definition().source("tool"))
 }
 
-// toolResult is the answer about a run of a tool.
+// toolResult returns the result of a run of a tool.
 func (e *execution) toolResult(o *ended) ExecuteResult {
 	out := ExecuteResult{
 		Success: o.class == "", Output: o.output, Error: o.message, ErrorClass: o.class, ErrorStack: o.stack, ErrorDetails: o.details,
@@ -259,15 +257,15 @@ func (e *execution) trust() sandbox.Trust {
 	return sandbox.TrustForeign
 }
 
-// finish writes down how the sandbox ended: the row and the last entries in one transaction.
-// The error says that the sandbox was not available; the run is on record then too.
+// finish stores how the sandbox ended: the row and the last audit entries, in one transaction. The
+// error means that the sandbox was not available; that run is recorded too.
 func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error, warning string) (*ended, error) {
 	ctx = context.WithoutCancel(ctx)
 	o := &ended{
 		state: string(StatusSuccess), wallMs: ms(time.Since(e.started)), usage: res.Usage, tier: res.Tier, isolation: res.Isolation,
 		reasons: orEmpty(res.Reasons), logs: []LogLine{},
 	}
-	if o.tier == "" { // it did not come as far
+	if o.tier == "" { // it failed before that
 		o.tier, o.isolation, o.reasons = e.tier, e.isolation, orEmpty(e.reasons)
 	}
 	if warning != "" {
@@ -323,7 +321,7 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 	}
 	e.host.close()
 	e.events.done(o.state)
-	sandbox.Charge(ctx, o.usage) // an inner run counts against the run that called it
+	sandbox.Charge(ctx, o.usage) // a nested run counts against the run that called it
 	switch {
 	case e.draft:
 	case e.skill != nil:
@@ -339,7 +337,7 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// explain returns why a run failed.
+// explain returns the reason why a run failed.
 func (e *execution) explain(err error) failure {
 	var se *sandbox.Error
 	if !errors.As(err, &se) {
@@ -366,7 +364,7 @@ func (e *execution) explain(err error) failure {
 	return out
 }
 
-// waiting tells the clients that the run waits for a person.
+// waiting reports to clients that the run waits for a person.
 func (e *execution) waiting(pending uuid.UUID) {
 	if e.answer != nil {
 		e.answer(pending)
@@ -375,12 +373,12 @@ func (e *execution) waiting(pending uuid.UUID) {
 	e.events.report("waiting", 0, nil)
 }
 
-// logLine gives a line of the engine the shape of the wire, with secrets replaced.
+// logLine converts a log line of the engine, with secrets masked.
 func (e *execution) logLine(l sandbox.LogLine) LogLine {
 	return LogLine{At: l.Time, Level: l.Level, Message: e.host.scrub(l.Message), Fields: e.host.scrubJSON(l.Fields)}
 }
 
-// request builds a question of this run to permission.
+// request returns a permission request of this run.
 func (e *execution) request(c permission.Capability, resource string, tier permission.Tier) permission.Request {
 	return permission.Request{
 		Subject: e.subject(), Cap: c, Resource: resource, Tier: tier, Caller: e.caller.Authority, RunID: e.id,

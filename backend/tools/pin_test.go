@@ -25,7 +25,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// granted makes a tool that holds state for good.
+// granted creates a tool with an always grant for state.
 func (b *bundle) granted(t testing.TB, name string) Tool {
 	t.Helper()
 	tool := b.create(t, CreateParams{Name: name, Code: "return await helix.state.get('a')", Capabilities: []string{"state"}})
@@ -243,7 +243,7 @@ func TestRecover(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time there is nothing left to do
+	for range 2 { // the second time there is nothing to do
 		if err := b.Recover(b.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -257,8 +257,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestKilledDuringARun starts this test binary as a child that runs an endless tool, kills
-// it, and opens its database: exactly one row tells of the run.
+// TestKilledDuringARun starts this test binary as a child that runs an endless tool, kills it, and
+// opens its database: exactly one row records the run.
 func TestKilledDuringARun(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	if dir := os.Getenv("HELIX_TEST_KILL"); dir != "" {
@@ -280,7 +280,7 @@ func killedOnce(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledDuringARun$")
-	cmd.Env = append(os.Environ(), "HELIX_TEST_KILL="+dir, "TMPDIR="+t.TempDir()) // the killed cleans up nothing
+	cmd.Env = append(os.Environ(), "HELIX_TEST_KILL="+dir, "TMPDIR="+t.TempDir()) // the killed process cleans up nothing
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -349,7 +349,7 @@ func TestManyRunsLeakNothing(t *testing.T) {
 	for i := range n {
 		b.run(t, tool, fmt.Sprintf(`{"i":%d}`, i))
 	}
-	if after := runtime.NumGoroutine(); after > before+n/10 { // what a run leaves is left n times; pools grow by a few
+	if after := runtime.NumGoroutine(); after > before+n/10 { // every leak would occur n times; pools grow by a few
 		t.Errorf("%d goroutines before, %d after %d runs", before, after, n)
 	}
 	if len(b.running)+len(b.slots)+len(b.keys) != 0 {
@@ -384,7 +384,7 @@ func TestPrune(t *testing.T) {
 	}
 	pol := storage.DefaultPolicy()
 	pol.HistoryAge, pol.HistoryRows = 10*24*time.Hour, 12
-	// Ten of the one and three of the other are young enough, and twelve of them may stay.
+	// Ten of the one and three of the other are recent enough, and twelve of them are kept.
 	if n := storagetest.Prune(t, b.db, storage.ServiceOptions{Policy: func() storage.Policy { return pol }, Retention: Retention()}); n != 11 {
 		t.Fatalf("%d rows left", n)
 	}

@@ -14,7 +14,7 @@ const (
 	stoppedText = "app stopped"
 )
 
-// Retention declares how long the histories of tools stay.
+// Retention returns the retention policies for the histories of tools.
 func Retention() []storage.Retention {
 	return []storage.Retention{
 		{Table: "custom_tool_usage", Time: "timestamp", Payloads: []string{"input_params", "output_result"}},
@@ -23,8 +23,8 @@ func Retention() []storage.Retention {
 	}
 }
 
-// Recover turns runs that were going on when the app stopped into failed ones, one row each. Run calls it once; calling it while runs of this process go on leaves those
-// alone.
+// Recover marks runs that were active when the app stopped as failed, one row each. Run calls it
+// once; runs of this process are not affected.
 func (s *Service) Recover(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		type left struct {
@@ -59,7 +59,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	})
 }
 
-// recoverSkills closes the rows of skills' runs that nobody will complete.
+// recoverSkills completes the rows of runs of WASM tools that were interrupted.
 func (s *Service) recoverSkills(tx *storage.Tx) error {
 	left, err := storage.Collect(tx.Select(`SELECT id FROM skill_executions WHERE status = 'running'`), storage.RowTo[uuid.UUID])
 	if err != nil {

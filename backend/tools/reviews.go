@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// reviewTime is how long a dry run can be committed.
+// reviewTime is how long a reviewed import can be committed.
 const reviewTime = time.Hour
 
 // reviewKey names a source that a user has reviewed.
@@ -15,8 +15,8 @@ type reviewKey struct {
 	source string // url:…, share:… or bundle
 }
 
-// review is what a dry run showed: exactly this may be committed.
+// review is the result of a dry run: only this may be committed.
 type review struct {
-	items []string // one digest a tool, in order
+	items []string // one digest per tool, in order
 	until time.Time
 }

@@ -222,7 +222,7 @@ func TestDraftRunsLeaveNoRow(t *testing.T) {
 	}
 }
 
-// A draft that needs a right: the question names only once and run, the answer runs it again.
+// A draft that needs a permission: only the scopes once and run are possible, and the answer restarts it.
 func TestDraftApproval(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -251,7 +251,7 @@ func TestDraftApproval(t *testing.T) {
 	}
 }
 
-// ends delivers the last event of each run.
+// ends returns a channel with the last event of each run.
 func (b *bundle) ends() chan Execution {
 	ch := make(chan Execution, 1000)
 	bus.Subscribe(b.db.Bus(), func(_ uuid.UUID, e Execution) {
@@ -293,13 +293,13 @@ func TestUnattendedDenialThenApprovalRerunsOnce(t *testing.T) {
 	if e := <-ended; e.State != "success" || e.ExecutionID != *a.RunID {
 		t.Fatalf("%+v", e)
 	}
-	if err := b.Close(); err != nil { // the answer of the key is kept after the last event
+	if err := b.Close(); err != nil { // the result for the key is stored after the last event
 		t.Fatal(err)
 	}
 	if len(hits) != 1 || b.usage(t, tool).Summary.Runs != 2 {
 		t.Errorf("%d requests, %+v", len(hits), b.usage(t, tool).Summary)
 	}
-	r, err := b.Execute(b.ctx, p) // the key gives the answer of the run that was made again
+	r, err := b.Execute(b.ctx, p) // the key returns the result of the restarted run
 	if err != nil || r.ExecutionID != *a.RunID || string(r.Output) != `"ok"` || len(hits) != 1 {
 		t.Errorf("repeat: %+v %v", r, err)
 	}
@@ -385,7 +385,7 @@ func TestNestedTools(t *testing.T) {
 	for _, tool := range tools[1:] {
 		grantAll(tool)
 	}
-	// A tool lends only what it holds: the middle one needs the right of the one below too.
+	// A tool lends only what it holds: the middle one needs the capability of the innermost one too.
 	r := b.run(t, tools[1], "")
 	if string(r.Output) != "1" {
 		t.Fatalf("one level: %+v", r)
@@ -394,7 +394,8 @@ func TestNestedTools(t *testing.T) {
 	if r.Success || r.ErrorClass != "host_denied" {
 		t.Fatalf("L2 lent what it does not hold: %+v", r)
 	}
-	// With the rights of all levels below declared and granted, three levels work; five are too deep.
+	// If all levels declare the capabilities of those below and are granted them, three levels
+	// work; five are too deep.
 	for i := 2; i < len(tools); i++ {
 		caps := []string{}
 		for j := range i {
@@ -428,8 +429,8 @@ func TestNestedTools(t *testing.T) {
 	}
 }
 
-// TestInnerRunsHaveWhatIsLeft: a tool reaches no further through another tool than it could itself.
-func TestInnerRunsHaveWhatIsLeft(t *testing.T) {
+// TestNestedRunsShareTheLimits checks that a tool can do no more through another tool than by itself.
+func TestNestedRunsShareTheLimits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	inner := b.create(t, CreateParams{Name: "Inner", Capabilities: []string{"state"}, Code: "for (let i = 0; i < params.n; i++) await helix.state.set('k', i); return 'done'"})
@@ -636,7 +637,7 @@ func TestSecretParametersAreMaskedInRows(t *testing.T) {
 	}
 }
 
-func TestPayloadsAreCut(t *testing.T) {
+func TestPayloadsAreTruncated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	tool := b.create(t, CreateParams{Code: `return "\u0001".repeat(100000)`})

@@ -10,18 +10,18 @@ import (
 	"helix/backend/schema"
 )
 
-// maxParamDepth is how deep parameters may nest.
+// maxParamDepth is the maximum nesting of parameters.
 const maxParamDepth = 64
 
-// ParamError is one place where parameters break the schema.
+// ParamError is one location where parameters violate the schema.
 type ParamError = schema.Finding
 
-// ParamErrors are the details of the error for parameters that break the schema.
+// ParamErrors is the detail of the error for parameters that violate the schema.
 type ParamErrors = schema.Findings
 
-// apply checks params, fills in defaults and returns them as they go to the tool. Params nil
-// or null are {}. The error is Invalid with ParamErrors as details, or that of the context or
-// of a check that needs too much work.
+// apply validates params, sets defaults and returns the parameters for the tool. nil or null params
+// are {}. The error is Invalid with ParamErrors as details, or that of the context, or Limit if
+// validation takes too much work.
 func apply(ctx context.Context, s *schema.Schema, params json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(params)) == 0 || bytes.Equal(bytes.TrimSpace(params), []byte("null")) {
 		params = json.RawMessage("{}")

@@ -120,7 +120,7 @@ func TestLargeNumbersInParametersAreRefused(t *testing.T) {
 	}
 }
 
-// manyTools inserts tools directly: creating them one by one would test the disk.
+// manyTools inserts tools directly, because creating them one by one would mostly measure the disk.
 func manyTools(t testing.TB, b *bundle, n int) {
 	t.Helper()
 	ex := examine(definition{Code: "return 1"})

@@ -27,12 +27,12 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// SecretSetParams store a secret for tools. The value goes only into requests to Hosts.
+// SecretSetParams stores a secret for tools. The value is sent only in requests to Hosts.
 type SecretSetParams struct {
 	Name    string      `json:"name"`    // 1..64 letters, digits, "_", "-" or "."
 	Value   string      `json:"value"`   // 4 bytes to 8 KiB
 	Hosts   []string    `json:"hosts"`   // exact hosts or *.example.com
-	ToolIDs []uuid.UUID `json:"toolIds"` // tools of either kind that may name it; empty: all
+	ToolIDs []uuid.UUID `json:"toolIds"` // tools of either kind that may use it; empty: all
 }
 
 // SecretName names a secret.
@@ -48,14 +48,14 @@ type SecretInfo struct {
 	UpdatedAt time.Time   `json:"updatedAt"`
 }
 
-// SecretsResult lists the secrets by name.
+// SecretsResult lists the secrets, sorted by name.
 type SecretsResult struct {
 	Secrets []SecretInfo `json:"secrets"`
 }
 
-// Bounds of secrets.
+// Limits of secrets.
 const (
-	minSecret      = 4 // anything shorter would mask ordinary text too
+	minSecret      = 4 // masking anything shorter would damage ordinary text
 	maxSecret      = 8 << 10
 	maxSecretHosts = 32
 	secretTable    = "tool_secrets"
@@ -64,8 +64,8 @@ const (
 
 var secretName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// SecretSet stores or replaces a secret. Its value is sealed at rest with the key in the
-// keyring and is never returned by any method.
+// SecretSet stores or replaces a secret. Its value is encrypted with the key in the keyring and is
+// never returned by any method.
 func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, error) {
 	none := struct{}{}
 	if !secretName.MatchString(p.Name) {
@@ -107,7 +107,7 @@ func (s *Service) SecretSet(ctx context.Context, p SecretSetParams) (struct{}, e
 	return none, err
 }
 
-// ownRunnable is nil for a tool of either kind of the caller.
+// ownRunnable returns nil if the caller has a tool of either kind with the id.
 func ownRunnable(tx *storage.Tx, id uuid.UUID) error {
 	_, err := ownTool(tx, id)
 	if fault.Is(err, fault.NotFound) {
@@ -123,8 +123,8 @@ func secretID(tx *storage.Tx, user uuid.UUID, name string) (id uuid.UUID, err er
 	return id, err
 }
 
-// checkHosts brings hosts into the normal form of network:https; localhost is no host for a
-// secret, since any program on this computer may listen there.
+// checkHosts normalizes hosts as for network:https. localhost is not allowed, because any program
+// on this computer may listen there.
 func checkHosts(hosts []string) ([]string, error) {
 	out := []string{}
 	if len(hosts) == 0 || len(hosts) > maxSecretHosts {
@@ -142,7 +142,7 @@ func checkHosts(hosts []string) ([]string, error) {
 	return out, nil
 }
 
-// SecretDelete removes a secret. Runs in progress lose it at their next call.
+// SecretDelete deletes a secret. Active runs lose it at their next call.
 func (s *Service) SecretDelete(ctx context.Context, p SecretName) (struct{}, error) {
 	user := identity.UserID(ctx)
 	return struct{}{}, s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -161,7 +161,7 @@ func (s *Service) SecretDelete(ctx context.Context, p SecretName) (struct{}, err
 	})
 }
 
-// Secrets lists the names of the secrets, never a value.
+// Secrets lists the secrets without their values.
 func (s *Service) Secrets(ctx context.Context, _ struct{}) (SecretsResult, error) {
 	out := SecretsResult{Secrets: []SecretInfo{}}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -177,8 +177,8 @@ func (s *Service) Secrets(ctx context.Context, _ struct{}) (SecretsResult, error
 	return out, err
 }
 
-// SecretValues returns the values of the caller's secrets by name, for their removal from text.
-// They must not leave the backend.
+// SecretValues returns the values of the caller's secrets by name, for masking them in texts. They
+// must not leave the backend.
 func (s *Service) SecretValues(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	return out, s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -196,7 +196,7 @@ func (s *Service) SecretValues(ctx context.Context) (map[string]string, error) {
 	})
 }
 
-// openSecret is a secret with its value, inside the host only.
+// openSecret is a secret with its value. It never leaves the host.
 type openSecret struct {
 	name  string
 	value string
@@ -204,8 +204,8 @@ type openSecret struct {
 	tools []uuid.UUID
 }
 
-// loadSecret opens a secret: NotFound when there is none or the tool may not name it,
-// Unavailable while the key is locked.
+// loadSecret decrypts a secret. The error is NotFound if it does not exist or the tool may not use
+// it, and Unavailable while the key is locked.
 func (s *Service) loadSecret(ctx context.Context, user, tool uuid.UUID, name string) (*openSecret, error) {
 	x := &openSecret{name: name}
 	var id uuid.UUID
@@ -232,7 +232,7 @@ func (s *Service) loadSecret(ctx context.Context, user, tool uuid.UUID, name str
 	return x, nil
 }
 
-// covers reports whether the secret may go to host:port.
+// covers reports whether the secret may be sent to host:port.
 func (x *openSecret) covers(hostPort string) bool {
 	for _, h := range x.hosts {
 		if permission.Covers(permission.NetworkHTTPS, h, hostPort) {
@@ -246,11 +246,11 @@ func (x *openSecret) covers(hostPort string) bool {
 type runSecret struct {
 	name        string
 	placeholder string
-	values      []string // that it had during the run; for masking, also after it was deleted
+	values      []string // its values during the run, to mask even after it was deleted
 	forget      []func()
 }
 
-// checkSecrets refuses a run before its start when it needs a secret that cannot be opened.
+// checkSecrets returns an error before the start of a run that needs a secret that cannot be decrypted.
 func (e *execution) checkSecrets(ctx context.Context) error {
 	for _, w := range e.wants {
 		if w.Capability != permission.Secret {
@@ -260,14 +260,14 @@ func (e *execution) checkSecrets(ctx context.Context) error {
 		if fault.Is(err, fault.Unavailable) {
 			return fault.Unavailablef("The tool needs the secret %q, and the key that opens it is locked. Unlock the keyring, then run the tool again.", w.Resource).WithCause(err)
 		}
-		if err != nil && !fault.Is(err, fault.NotFound) { // a missing one is reported when the tool asks for it
+		if err != nil && !fault.Is(err, fault.NotFound) { // a missing one is reported when the tool uses it
 			return err
 		}
 	}
 	return nil
 }
 
-// secret lends a placeholder. The value stays in the host.
+// secret returns a placeholder. The value stays in the host.
 func (h *host) secret(ctx context.Context, c *call, p sandbox.NameRequest) (sandbox.SecretResponse, error) {
 	if !secretName.MatchString(p.Name) {
 		return sandbox.SecretResponse{}, fault.Invalidf("This is not the name of a secret.")
@@ -297,7 +297,7 @@ func (h *host) secret(ctx context.Context, c *call, p sandbox.NameRequest) (sand
 // placeholderPrefix starts every placeholder; the rest is random for each run.
 const placeholderPrefix = "helix-secret-"
 
-// know makes a value of l one that must not be kept or shown anywhere. h.mu is held.
+// know registers a value of l to be masked everywhere. The caller must hold h.mu.
 func (h *host) know(l *runSecret, value string) {
 	if !slices.Contains(l.values, value) {
 		l.values = append(l.values, value)
@@ -305,7 +305,7 @@ func (h *host) know(l *runSecret, value string) {
 	}
 }
 
-// close forgets the run's secrets.
+// close discards the run's secrets.
 func (h *host) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -317,7 +317,7 @@ func (h *host) close() {
 	}
 }
 
-// secretValues are the values that must not be kept anywhere.
+// secretValues returns the values that must be masked.
 func (h *host) secretValues() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -328,7 +328,7 @@ func (h *host) secretValues() []string {
 	return out
 }
 
-// scrub replaces the values of lent secrets in text.
+// scrub masks the values of the run's secrets in text.
 func (h *host) scrub(text string) string { return string(h.scrubBytes([]byte(text))) }
 
 func (h *host) scrubBytes(b []byte) []byte {
@@ -344,13 +344,13 @@ func (h *host) scrubBytes(b []byte) []byte {
 	return b
 }
 
-// forms are the ways in which an answer repeats a value: as it is, as it stood in the
-// address, in JSON and in base64.
+// forms returns the forms in which a response may repeat a value: unchanged, as in the address, in
+// JSON and in base64.
 func forms(value string) []string {
 	inside := func(quoted []byte) string { return string(quoted[min(1, len(quoted)):max(len(quoted)-1, 0)]) }
 	forHTML, err := json.Marshal(value)
 	if err != nil {
-		forHTML = nil // a text always has a JSON form
+		forHTML = nil // never: a string always has a JSON form
 	}
 	all := []string{value}
 	for _, f := range []string{url.QueryEscape(value), url.PathEscape(value), inside(lifecycle.Text(value)), inside(forHTML), base64.StdEncoding.EncodeToString([]byte(value))} {
@@ -376,8 +376,8 @@ func (h *host) scrubJSON(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// fill replaces placeholders in text that goes to hostPort over https. A placeholder for a secret that
-// may not go there, or that was deleted meanwhile, is a refusal.
+// fill replaces placeholders in text that is sent to hostPort over https. The call is refused if a
+// placeholder is for a secret that may not be sent there or has been deleted.
 func (h *host) fill(ctx context.Context, hostPort, text string, escape func(string) string, used map[string]bool) (string, error) {
 	if !strings.Contains(text, placeholderPrefix) {
 		return text, nil

@@ -16,7 +16,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Access says who can open a share.
+// Access is who can open a share.
 type Access string
 
 // The kinds of access.
@@ -28,7 +28,7 @@ const (
 // Enum lists the values for the generated client.
 func (Access) Enum() []string { return []string{"link", "public"} }
 
-// ShareParams share one version of a tool.
+// ShareParams shares one version of a tool.
 type ShareParams struct {
 	ToolID    uuid.UUID  `json:"toolId"`
 	Access    Access     `json:"access"`
@@ -36,8 +36,8 @@ type ShareParams struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 }
 
-// ShareResult holds the link. Hub is false when no hub is connected: then the link opens on
-// this device only, and an exported file is the way to other people.
+// ShareResult contains the link. If Hub is false no hub is connected: the link can only be opened
+// on this device, and a tool is shared with other people by exporting a file.
 type ShareResult struct {
 	ShareID uuid.UUID `json:"shareId"`
 	URL     string    `json:"url"` // helix://tools/shared/<id>
@@ -46,12 +46,12 @@ type ShareResult struct {
 	Note    string    `json:"note,omitempty"`
 }
 
-// UnshareParams name a share.
+// UnshareParams identifies a share.
 type UnshareParams struct {
 	ShareID uuid.UUID `json:"shareId"`
 }
 
-// SharesParams choose shares of one tool, or of all.
+// SharesParams selects the shares of one tool, or of all.
 type SharesParams struct {
 	ToolID *uuid.UUID `json:"toolId,omitempty"`
 }
@@ -77,27 +77,27 @@ type SharesResult struct {
 	Hub    bool    `json:"hub"`
 }
 
-// ResolveShareParams give a share by its id or its link.
+// ResolveShareParams identifies a share by its id or its link.
 type ResolveShareParams struct {
 	ShareID *uuid.UUID `json:"shareId,omitempty"`
 	URL     string     `json:"url,omitempty"`
 }
 
-// ResolveShareResult is the review of the shared tool, as a dry run of an import gives it.
+// ResolveShareResult is the review of the shared tool, as in the dry run of an import.
 type ResolveShareResult struct {
 	ShareID uuid.UUID    `json:"shareId"`
 	Preview ImportResult `json:"preview"`
 }
 
-// shareScheme starts every link to a share; the id follows and nothing else.
+// shareScheme is the prefix of every link to a share. Only the id follows.
 const shareScheme = "helix://tools/shared/"
 
 var shareURL = regexp.MustCompile(`^helix://tools/shared/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$`)
 
-// noHub is returned wherever sharing would need one.
+// noHub is the note in results that would need a hub.
 const noHub = "No hub is connected, so this link opens on this device only. To share the tool with someone else, export it as a file."
 
-// parseShareURL accepts exactly one shape: no other path, query or fragment.
+// parseShareURL parses a link, without accepting any other path, query or fragment.
 func parseShareURL(text string) (uuid.UUID, error) {
 	m := shareURL.FindStringSubmatch(text)
 	if m == nil {
@@ -106,7 +106,7 @@ func parseShareURL(text string) (uuid.UUID, error) {
 	return uuid.Parse(m[1])
 }
 
-// Share makes a link to one version of a tool. Later edits do not change what it shows.
+// Share creates a link to one version of a tool. Later edits of the tool do not change the share.
 func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error) {
 	var out ShareResult
 	if p.Access == "" {
@@ -139,12 +139,12 @@ func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error)
 			return err
 		}
 		out = ShareResult{ShareID: id, URL: shareScheme + id.String(), Version: v.Version, Note: noHub}
-		return s.kind.Changed(tx, t.item(), "shared", map[string]any{"version": v.Version, "access": p.Access}) // never the id: knowing it is the right to open
+		return s.kind.Changed(tx, t.item(), "shared", map[string]any{"version": v.Version, "access": p.Access}) // never the id, because whoever knows it can open the share
 	})
 	return out, err
 }
 
-// Unshare ends a share; it stops resolving at once.
+// Unshare ends a share immediately.
 func (s *Service) Unshare(ctx context.Context, p UnshareParams) (struct{}, error) {
 	return struct{}{}, s.db.Write(ctx, func(tx *storage.Tx) error {
 		var tool uuid.UUID
@@ -193,7 +193,7 @@ func (s *Service) Shares(ctx context.Context, p SharesParams) (SharesResult, err
 	return out, err
 }
 
-// ResolveShare opens the review of a shared tool; nothing is added or run.
+// ResolveShare returns the review of a shared tool. It adds and runs nothing.
 func (s *Service) ResolveShare(ctx context.Context, p ResolveShareParams) (ResolveShareResult, error) {
 	var out ResolveShareResult
 	switch {
@@ -216,8 +216,8 @@ func (s *Service) ResolveShare(ctx context.Context, p ResolveShareParams) (Resol
 	return out, err
 }
 
-// readShare loads the shared version as a candidate for import, whoever owns it; counted
-// says whether it is an opening.
+// readShare loads the shared version as a candidate for import, whoever its owner is. counted means
+// that this counts as an opening of the share.
 func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]candidate, error) {
 	var b BundleTool
 	read := func(tx *storage.Tx) error {

@@ -11,7 +11,6 @@ import (
 	"helix/backend/storage"
 )
 
-// signature is the signature of a stored definition.
 type signature = lifecycle.BundleSignature
 
 // SignersResult lists the known signers, this device first.
@@ -19,7 +18,7 @@ type SignersResult struct {
 	Signers []lifecycle.Signer `json:"signers"`
 }
 
-// TrustSignerParams name a key and say whether tools signed with it may run as the user's own.
+// TrustSignerParams names a key and sets whether tools signed with it may run like the user's own.
 type TrustSignerParams struct {
 	PublicKey string `json:"publicKey"` // base64 or PEM
 	Name      string `json:"name"`
@@ -31,8 +30,8 @@ type SignerResult struct {
 	Signer lifecycle.Signer `json:"signer"`
 }
 
-// Sign signs the current definition of a tool with this device's key and stores the
-// signature with it. It is unavailable while the key is locked.
+// Sign signs the current definition of a tool with this device's key and stores the signature. It
+// fails with Unavailable while the key is locked.
 func (s *Service) Sign(ctx context.Context, p ToolID) (lifecycle.SignResult, error) {
 	var out lifecycle.SignResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -53,7 +52,7 @@ func (s *Service) Sign(ctx context.Context, p ToolID) (lifecycle.SignResult, err
 	return out, err
 }
 
-// Signers lists the keys that signed tools here, and this device's own.
+// Signers lists the keys that have signed tools here, and this device's own.
 func (s *Service) Signers(ctx context.Context, _ struct{}) (out SignersResult, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		out.Signers, err = lifecycle.Signers(tx, s.db)
@@ -62,8 +61,8 @@ func (s *Service) Signers(ctx context.Context, _ struct{}) (out SignersResult, e
 	return out, err
 }
 
-// TrustSigner names a key and says whether what it signed may run as the user's own tools
-// do. Taking trust away stops such tools at their next start.
+// TrustSigner names a key and sets whether tools signed with it may run like the user's own.
+// Without trust, such tools are refused from their next start on.
 func (s *Service) TrustSigner(ctx context.Context, p TrustSignerParams) (SignerResult, error) {
 	key, err := lifecycle.ParseKey(p.PublicKey)
 	if err != nil {

@@ -17,21 +17,20 @@ import (
 	"helix/backend/storage"
 )
 
-// slot counts the runs of one tool and holds those that wait for their turn.
+// slot counts the runs of one tool and holds those that are queued.
 type slot struct {
 	running int
 	queue   []chan struct{}
 }
 
-// TooMany are the details of the error when too many runs of a tool wait.
+// TooMany is the detail of the error when too many runs of a tool are queued.
 type TooMany struct {
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
 }
 
-// enter makes a run known, so that it can be canceled, and waits for its turn. Runs that
-// another tool started take no turn of their own: the outer run, which waits for them, has
-// one, and waiting in a circle would stop both.
+// enter registers a run, so that it can be canceled, and waits for a slot. Runs started by another tool
+// use the slot of the outer run, which waits for them; otherwise recursive calls could deadlock.
 func (s *Service) enter(ctx context.Context, e *execution) (release func(), err error) {
 	runCtx, cancel := context.WithCancelCause(ctx)
 	e.cancel, e.runCtx = cancel, runCtx
@@ -78,7 +77,7 @@ func (s *Service) enter(ctx context.Context, e *execution) (release func(), err 
 			sl.queue = slices.Delete(sl.queue, i, i+1)
 		}
 		s.mu.Unlock()
-		if i < 0 { // the turn came at the same moment
+		if i < 0 { // it was given a slot at the same moment
 			s.free(e.tool.ID)
 		}
 		leave()
@@ -86,7 +85,7 @@ func (s *Service) enter(ctx context.Context, e *execution) (release func(), err 
 	}
 }
 
-// free passes a turn on to the run that has waited longest.
+// free passes a slot to the run that has waited longest.
 func (s *Service) free(tool uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +100,8 @@ func (s *Service) free(tool uuid.UUID) {
 	}
 }
 
-// Cancel stops a run of the caller; it ends with class canceled. An unknown or finished run
-// is no error.
+// Cancel stops a run of the caller, which ends with error class canceled. An unknown or finished
+// run is not an error.
 func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, error) {
 	s.mu.Lock()
 	e := s.running[p.ExecutionID]
@@ -114,7 +113,6 @@ func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, err
 	return CancelResult{Canceled: true}, nil
 }
 
-// cancelTool stops every run of a tool.
 func (s *Service) cancelTool(tool uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +123,7 @@ func (s *Service) cancelTool(tool uuid.UUID) {
 	}
 }
 
-// once runs a call under an idempotency key: the same key and call give the stored answer.
+// once runs a call under an idempotency key. The same key and call return the stored result.
 func (s *Service) once(ctx context.Context, p ExecuteParams, run func() (ExecuteResult, error)) (ExecuteResult, error) {
 	user, key := identity.UserID(ctx), p.IdempotencyKey
 	p.IdempotencyKey, p.Interactive = "", false

@@ -22,7 +22,7 @@ import (
 	"helix/backend/storage"
 )
 
-// StateEntry is one thing a tool stored.
+// StateEntry is one value or file that a tool has stored.
 type StateEntry struct {
 	Key       string    `json:"key"` // for a file: "file:" and its path in the tool's folder
 	SizeBytes int64     `json:"sizeBytes"`
@@ -30,38 +30,38 @@ type StateEntry struct {
 	Preview   string    `json:"preview"` // the first 200 characters
 }
 
-// StateResult is what a tool stored and how much room it has.
+// StateResult is the state of a tool and its quota.
 type StateResult struct {
 	Entries    []StateEntry `json:"entries"`
 	UsedBytes  int64        `json:"usedBytes"`
 	QuotaBytes int64        `json:"quotaBytes"`
 }
 
-// StateClearParams name the tool and, when Key is set, the one entry to clear.
+// StateClearParams identifies the tool and, if Key is set, the one entry to clear.
 type StateClearParams struct {
 	ToolID uuid.UUID `json:"toolId"`
 	Key    string    `json:"key,omitempty"`
 }
 
-// StateClearResult holds the token that puts the cleared state back within a minute.
+// StateClearResult contains the token that restores the cleared state within a minute.
 type StateClearResult struct {
 	Cleared   int    `json:"cleared"`
 	UndoToken string `json:"undoToken"`
 }
 
-// StateRestoreParams undo a clearing.
+// StateRestoreParams undoes a clearing.
 type StateRestoreParams struct {
 	UndoToken string `json:"undoToken"`
 }
 
-// Bounds of a tool's state.
+// Limits of a tool's state.
 const (
 	defaultQuota = int64(1) << 20
 	maxStateKey  = 256
 	undoFor      = time.Minute
 )
 
-// quotaOf is the room that a tool's capabilities ask for, and the resource that names it.
+// quotaOf returns the quota that a tool's capabilities request, and the resource that specifies it.
 func quotaOf(caps []string) (int64, string) {
 	for _, w := range permission.ParseWants(caps) {
 		if w.Capability == permission.State {
@@ -78,7 +78,7 @@ func quotaError(need, quota int64) error {
 		WithDetails(map[string]int64{"need": need, "quota": quota})
 }
 
-// stateTable is where the values of what runs are kept, and the column that names it.
+// stateTable returns the table that stores the values, and its column for the owner.
 func (e *execution) stateTable() (table, owner string) {
 	if e.skill != nil {
 		return "skill_state", "skill_id"
@@ -86,7 +86,7 @@ func (e *execution) stateTable() (table, owner string) {
 	return "custom_tool_state", "custom_tool_id"
 }
 
-// stateBytes is the size of the stored values.
+// stateBytes returns the total size of the stored values.
 func (e *execution) stateBytes(tx *storage.Tx) (n int64, err error) {
 	table, owner := e.stateTable()
 	err = tx.QueryRow(`SELECT coalesce(sum(size_bytes), 0) FROM `+table+` WHERE `+owner+` = ? AND user_id = ?`, e.tool.ID, e.user).Scan(&n)
@@ -160,7 +160,8 @@ func (h *host) stateSet(ctx context.Context, c *call, p sandbox.StateSetRequest)
 	}
 	table, owner := h.e.stateTable()
 	return none, h.e.s.db.Write(ctx, func(tx *storage.Tx) error {
-		// Inside, where files are written too: the quota is a sum, which two could pass together.
+		// Inside the transaction, as for files: the quota is a sum that two concurrent writers
+		// could exceed together.
 		files, err := folderSize(h.e.folder())
 		if err != nil {
 			return err
@@ -233,10 +234,10 @@ func (h *host) stateKeys(ctx context.Context, c *call, _ struct{}) (sandbox.Keys
 	})
 }
 
-// filePrefix marks the key of a file in the view of a tool's state.
+// filePrefix is the prefix of keys of files in a tool's state.
 const filePrefix = "file:"
 
-// State lists what a tool stored, values and files.
+// State lists the values and files that a tool has stored.
 func (s *Service) State(ctx context.Context, p ToolID) (StateResult, error) {
 	out := StateResult{Entries: []StateEntry{}}
 	user := identity.UserID(ctx)
@@ -284,7 +285,7 @@ func (s *Service) State(ctx context.Context, p ToolID) (StateResult, error) {
 	return out, err
 }
 
-// clearing is state that was cleared and may come back.
+// clearing is state that was cleared and can be restored.
 type clearing struct {
 	user, tool uuid.UUID
 	rows       []stateRow
@@ -303,8 +304,7 @@ type stateFile struct {
 	data []byte
 }
 
-// StateClear removes what a tool stored: one entry, or all. StateRestore puts it back within
-// a minute.
+// StateClear removes one entry or all of a tool's state. StateRestore restores it within a minute.
 func (s *Service) StateClear(ctx context.Context, p StateClearParams) (StateClearResult, error) {
 	var out StateClearResult
 	user := identity.UserID(ctx)
@@ -383,7 +383,7 @@ func (cl *clearing) takeFiles(folder, key string) error {
 	return nil
 }
 
-// StateRestore undoes a clearing. What the tool stored since under the same keys stays.
+// StateRestore undoes a clearing. Entries that the tool has stored since under the same keys are kept.
 func (s *Service) StateRestore(ctx context.Context, p StateRestoreParams) (StateClearResult, error) {
 	var out StateClearResult
 	s.sweep()
@@ -444,7 +444,7 @@ func putBack(folder string, files []stateFile) error {
 	return nil
 }
 
-// sweep forgets what can no longer be undone or committed.
+// sweep drops expired undo data and reviews.
 func (s *Service) sweep() {
 	now := time.Now()
 	s.wasm.Sweep()

@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-// toolKind describes custom tools.
+// toolKind describes tools.
 func (s *Service) toolKind() *lifecycle.Kind {
 	return &lifecycle.Kind{
 		Table: "custom_tools", Versions: "custom_tool_versions", Parent: "custom_tool_id", Author: "author",
@@ -26,7 +26,7 @@ func (t *Tool) item() lifecycle.Item {
 	return lifecycle.Item{ID: t.ID, User: t.owner, Name: t.Name, Version: t.Version}
 }
 
-// errNotFound is the one answer for an unknown, a deleted and somebody else's private tool.
+// errNotFound returns the same error for an unknown tool, a deleted one and a private one of another user.
 func errNotFound() error { return fault.NotFoundf("Tool not found.") }
 
 const toolColumns = `id, user_id, name, description, language, code, parameters, capabilities, sandbox_profile, limits,
@@ -85,7 +85,7 @@ func visibleTool(tx *storage.Tx, id uuid.UUID) (*Tool, error) {
 		WHERE id = ? AND deleted_at IS NULL AND (user_id = ? OR visibility = 'public')`, id, user), user)
 }
 
-// toolByRef finds a tool of the caller by name or id, as helix.tool names it.
+// toolByRef finds a tool of the caller by name or id, as for helix.tool.
 func toolByRef(tx *storage.Tx, ref string) (*Tool, error) {
 	user := identity.UserID(tx.Context())
 	if id, err := uuid.Parse(ref); err == nil {
@@ -133,7 +133,7 @@ func saveTool(tx *storage.Tx, t *Tool) error {
 	return err
 }
 
-// insertVersion keeps the tool's present definition in its history.
+// insertVersion adds the tool's current definition to its history.
 func insertVersion(tx *storage.Tx, t *Tool, note string) error {
 	_, err := tx.Exec(`INSERT INTO custom_tool_versions (id, custom_tool_id, user_id, version, definition_hash, language, code,
 		parameters, capabilities, sandbox_profile, limits, description, note, author, created_at, updated_at)
@@ -146,8 +146,8 @@ func insertVersion(tx *storage.Tx, t *Tool, note string) error {
 	return dropOldVersions(tx, t)
 }
 
-// dropOldVersions keeps a tool at maxVersions. The current one and those that a share pins
-// stay. Dropping is not a sync delete: each device keeps its own bound.
+// dropOldVersions deletes versions of a tool above maxVersions, except the current one and those
+// pinned by a share. The deletion is not synced, because each device applies its own limit.
 func dropOldVersions(tx *storage.Tx, t *Tool) error {
 	var n int
 	if err := tx.QueryRow(`SELECT count(*) FROM custom_tool_versions WHERE custom_tool_id = ?`, t.ID).Scan(&n); err != nil || n <= maxVersions {
@@ -162,7 +162,7 @@ func dropOldVersions(tx *storage.Tx, t *Tool) error {
 	})
 }
 
-// storedVersion is a row of the history.
+// storedVersion is a version in the history.
 type storedVersion struct {
 	VersionInfo
 	def  definition
@@ -196,15 +196,15 @@ func scanVersion(row storage.Row) (*storedVersion, error) {
 	return v, nil
 }
 
-// loadVersion loads what a label means: the tool's current definition when it bears the label,
-// else the newest row that does. Two devices may have given one label to two definitions.
+// loadVersion loads the version with a label: the tool's current definition if it has the label,
+// else the newest version that has. Two devices may have used one label for two definitions.
 func loadVersion(tx *storage.Tx, tool uuid.UUID, version string) (*storedVersion, error) {
 	return scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM custom_tool_versions v WHERE custom_tool_id = ? AND version = ?
 		ORDER BY EXISTS (SELECT 1 FROM custom_tools t WHERE t.id = v.custom_tool_id AND t.version = v.version AND t.definition_hash = v.definition_hash) DESC,
 		created_at DESC, id DESC LIMIT 1`, tool, version))
 }
 
-// loadDefinition loads the version of a label that has a definition.
+// loadDefinition loads the version with a label and a definition hash.
 func loadDefinition(tx *storage.Tx, tool uuid.UUID, version string, hash []byte) (*storedVersion, error) {
 	return scanVersion(tx.QueryRow(`SELECT `+versionColumns+` FROM custom_tool_versions WHERE custom_tool_id = ? AND version = ? AND definition_hash = ?
 		ORDER BY created_at DESC, id DESC LIMIT 1`, tool, version, hash))

@@ -17,10 +17,10 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// draftPrefix marks the subject id of unsaved code; the rest is its definition hash.
+// draftPrefix is the prefix of the subject id of unsaved code; the definition hash follows.
 const draftPrefix = "draft:"
 
-// subject is the tool as permission knows it.
+// subject returns the tool as a permission subject.
 func (t *Tool) subject() permission.Subject {
 	return permission.Subject{Kind: subjectKind, ID: t.ID.String(), DefinitionHash: t.hash}
 }
@@ -36,7 +36,7 @@ func (e *execution) subject() permission.Subject {
 	return s
 }
 
-// subjectInfo is what permission needs to know of a tool; approved says whether its own
+// subjectInfo returns the tool's info for permission. approved is whether its own
 // definition counts as approved.
 func (t *Tool) subjectInfo(approved bool) permission.SubjectInfo {
 	info := permission.SubjectInfo{
@@ -56,8 +56,8 @@ func (t *Tool) subjectInfo(approved bool) permission.SubjectInfo {
 	return info
 }
 
-// loadedKey carries what a run has just loaded of its tool, so that permission need not ask
-// the database for the same again. It is used only until the run has begun.
+// loadedKey is the context key of the subject that a run has just loaded, so that permission does
+// not query the database again. It is used only until the run has started.
 type loadedKey struct{}
 
 type loaded struct {
@@ -65,7 +65,7 @@ type loaded struct {
 	info permission.SubjectInfo
 }
 
-// withSubject is ctx that knows the subject of the run.
+// withSubject returns a context with the subject of the run.
 func (e *execution) withSubject(ctx context.Context) context.Context {
 	if e.skill != nil && !e.draft {
 		return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.skill.Info()})
@@ -76,8 +76,7 @@ func (e *execution) withSubject(ctx context.Context) context.Context {
 	return context.WithValue(ctx, loadedKey{}, loaded{e.subject().ID, e.tool.subjectInfo(e.tool.approvedHere())})
 }
 
-// Subject implements permission.Source: the tools of the caller, of either kind, and drafts
-// that ran lately.
+// Subject implements permission.Source for the caller's tools of both kinds, and recently run drafts.
 func (s *Service) Subject(ctx context.Context, kind, id string) (permission.SubjectInfo, error) {
 	if l, ok := ctx.Value(loadedKey{}).(loaded); ok && l.id == id {
 		return l.info, nil
@@ -110,14 +109,13 @@ func (s *Service) Subject(ctx context.Context, kind, id string) (permission.Subj
 	return info, err
 }
 
-// approvedHere: what the user wrote on this installation, and what a trusted signer signed,
-// needs no question of its own.
+// approvedHere reports whether the definition needs no approval, because the user wrote it on this
+// installation or a trusted signer signed it.
 func (t *Tool) approvedHere() bool {
 	return t.Origin == OriginLocal || t.Signature.State == lifecycle.SignatureTrusted
 }
 
-// markSuspended tells which of the tools have grants that a change of definition put out of
-// force.
+// markSuspended sets Suspended for tools with grants that a change of definition suspended.
 func (s *Service) markSuspended(tx *storage.Tx, list []Summary) error {
 	if len(list) == 0 {
 		return nil
@@ -135,7 +133,7 @@ func (s *Service) markSuspended(tx *storage.Tx, list []Summary) error {
 	})
 }
 
-// suspendedTools names the tools whose grants a change of definition put out of force.
+// suspendedTools returns the tools whose grants a change of definition suspended.
 func (s *Service) suspendedTools(tx *storage.Tx) ([]uuid.UUID, error) {
 	out := []uuid.UUID{}
 	seen := map[string]bool{}
@@ -148,7 +146,7 @@ func (s *Service) suspendedTools(tx *storage.Tx) ([]uuid.UUID, error) {
 	return out, err
 }
 
-// rerun starts a run again whose question was answered.
+// rerun starts a run again after its question was answered.
 func (s *Service) rerun(ctx context.Context, payload json.RawMessage) (uuid.UUID, error) {
 	var p ExecuteParams
 	if err := json.Unmarshal(payload, &p); err != nil {
@@ -160,7 +158,7 @@ func (s *Service) rerun(ctx context.Context, payload json.RawMessage) (uuid.UUID
 	})
 }
 
-// startAgain starts a run and returns as soon as it has begun. The run goes on after that;
+// startAgain starts a run and returns as soon as it has started. The run then continues;
 // Close waits for it.
 func (s *Service) startAgain(ctx context.Context, run func(context.Context, Caller) error) (uuid.UUID, error) {
 	s.mu.Lock()
@@ -189,7 +187,7 @@ func (s *Service) startAgain(ctx context.Context, run func(context.Context, Call
 		return id, nil
 	case err := <-ended:
 		select {
-		case id := <-begun: // it ended at once
+		case id := <-begun: // it ended immediately
 			return id, nil
 		default:
 			return uuid.Nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/tdewolff/parse/v2/js"
 )
 
-// paramUse collects what a tool reads from its parameters.
+// paramUse collects how a tool uses its parameters.
 type paramUse struct {
 	names    []string
 	types    map[string]string
@@ -22,7 +22,7 @@ func (u *paramUse) add(name string) {
 	}
 }
 
-// stringMethods and arrayMethods tell a type by what is called on a value; names that both
+// stringMethods and arrayMethods infer a type from a method call; methods that both types
 // have are left out.
 var (
 	stringMethods = []string{"split", "trim", "toUpperCase", "toLowerCase", "replace", "replaceAll", "charAt", "charCodeAt", "codePointAt", "match", "matchAll", "startsWith", "endsWith", "padStart", "padEnd", "substring", "substr", "normalize", "localeCompare", "repeat"}
@@ -93,7 +93,7 @@ func (u *paramUse) destructure(o *js.BindingObject) {
 	}
 }
 
-// schema is a first schema from what the code reads; nil when it reads nothing by name.
+// schema returns a schema derived from the code, or nil if the code reads no parameters by name.
 func (u *paramUse) schema() json.RawMessage {
 	if len(u.names) == 0 {
 		return nil

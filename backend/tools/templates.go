@@ -11,7 +11,7 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// Template is a finished small tool to start from.
+// Template is a small tool that can be used as a template.
 type Template struct {
 	ID             string          `json:"id"`
 	Name           string          `json:"name"`
@@ -31,7 +31,7 @@ type TemplatesResult struct {
 	Templates []Template `json:"templates"`
 }
 
-// templates reads the shipped templates once.
+// templates returns the shipped templates, which are parsed once.
 var templates = sync.OnceValues(func() ([]Template, error) {
 	raw, err := templateFiles.ReadFile("templates/templates.json")
 	if err != nil {
@@ -55,7 +55,7 @@ var templates = sync.OnceValues(func() ([]Template, error) {
 	return list, nil
 })
 
-// Texts holds the names and descriptions of the templates, in English, by key.
+// Texts returns the English names and descriptions of the templates, by key.
 func Texts() (map[string]string, error) {
 	list, err := templates()
 	out := map[string]string{}
@@ -65,7 +65,7 @@ func Texts() (map[string]string, error) {
 	return out, err
 }
 
-// Templates lists finished small tools to start from.
+// Templates lists the small tools that can be used as templates.
 func (s *Service) Templates(context.Context, struct{}) (TemplatesResult, error) {
 	list, err := templates()
 	if err != nil {

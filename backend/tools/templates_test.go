@@ -13,7 +13,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// allow grants a tool a capability for good.
+// allow gives a tool an always grant for a capability.
 func (b *bundle) allow(t testing.TB, tool Tool, pending string) {
 	t.Helper()
 	l, err := b.perm.ListApprovals(b.ctx, permission.ListApprovalsParams{SubjectID: tool.ID.String()})
@@ -63,7 +63,7 @@ func TestTemplatesGiveTheirExpectedOutput(t *testing.T) {
 			t.Errorf("%s: validation %+v, %v", tp.ID, v, err)
 		}
 		params := string(tp.SampleParams)
-		if len(p.Capabilities) > 0 { // the network of the tests is this computer
+		if len(p.Capabilities) > 0 { // in tests the network is this computer
 			p.Capabilities = []string{"network:localhost(" + port + ")"}
 			params = strings.Replace(params, "https://jsonplaceholder.typicode.com", "http://localhost:"+port, 1)
 		}

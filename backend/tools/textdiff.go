@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxEdits bounds the work of a diff; texts that differ more are shown as replaced.
+// maxEdits limits the work of a diff. Texts that differ more are shown as replaced.
 const maxEdits = 1500
 
 // diffLine is one line of an edit script: ' ', '-' or '+'.
@@ -14,7 +14,8 @@ type diffLine struct {
 	text string
 }
 
-// unifiedDiff compares two texts line by line, with three lines of context; "" when equal.
+// unifiedDiff compares two texts line by line, with three lines of context. It returns ""
+// if they are equal.
 func unifiedDiff(a, b, nameA, nameB string) string {
 	if a == b {
 		return ""
@@ -80,7 +81,7 @@ func span(from, n int) string {
 	return fmt.Sprintf("%d,%d", from, n)
 }
 
-// editScript finds a shortest edit script (E. Myers, An O(ND) Difference Algorithm, 1986).
+// editScript returns a shortest edit script (E. Myers, An O(ND) Difference Algorithm, 1986).
 func editScript(a, b []string) []diffLine {
 	if n := len(a); n > 0 && a[n-1] == "" {
 		a = a[:n-1]
@@ -136,7 +137,7 @@ func middle(a, b []string) []diffLine {
 	return out
 }
 
-// walkBack reads the script from the traces; trace[d] holds diagonals -d-1 .. d+1.
+// walkBack derives the script from the traces; trace[d] holds diagonals -d-1 .. d+1.
 func walkBack(a, b []string, trace [][]int, d int) []diffLine {
 	x, y := len(a), len(b)
 	var rev []diffLine

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Language is what the code of a tool is written in.
+// Language is the programming language of a tool.
 type Language string
 
 // The languages.
@@ -21,36 +21,36 @@ const (
 // Enum lists the values for the generated client.
 func (Language) Enum() []string { return []string{"typescript", "javascript"} }
 
-// Profile names a set of sandbox limits and the capabilities that may be asked for at all.
+// Profile names a set of sandbox limits and the capabilities that may be requested.
 type Profile string
 
-// The profiles, from the tightest to the widest.
+// The profiles, from the most to the least restrictive.
 const (
-	Strict     Profile = "strict"     // state and other tools only; 10 s, 64 MB
-	Standard   Profile = "standard"   // adds reading files, the network, secrets and MCP; 30 s, 128 MB
-	Permissive Profile = "permissive" // adds writing to the tool's own folder; 60 s, 256 MB
+	Strict     Profile = "strict"     // only state and other tools; 10 s, 64 MB
+	Standard   Profile = "standard"   // also reading files, the network, secrets and MCP; 30 s, 128 MB
+	Permissive Profile = "permissive" // also writing to the tool's own folder; 60 s, 256 MB
 )
 
 // Enum lists the values for the generated client.
 func (Profile) Enum() []string { return []string{"strict", "standard", "permissive"} }
 
-// Visibility says who may read a tool.
+// Visibility is who may read a tool.
 type Visibility string
 
 // The visibilities.
 const (
 	Private Visibility = "private" // only its owner
-	Public  Visibility = "public"  // anybody may read and clone it; nobody else may run it
+	Public  Visibility = "public"  // anybody may read and clone it, but only its owner may run it
 )
 
 // Enum lists the values for the generated client.
 func (Visibility) Enum() []string { return []string{"private", "public"} }
 
-// Origin says how a tool came here.
+// Origin is how a tool was added to this installation.
 type Origin string
 
-// The origins. Everything but OriginLocal needs a trusted signature or one explicit
-// "trust this version" before its first run.
+// The origins. All except OriginLocal need a trusted signature or one explicit "trust this version"
+// before the first run.
 const (
 	OriginLocal  Origin = "local"
 	OriginClone  Origin = "clone"
@@ -62,24 +62,24 @@ const (
 // Enum lists the values for the generated client.
 func (Origin) Enum() []string { return []string{"local", "clone", "import", "share", "hub"} }
 
-// Limits lower the limits of a tool's profile; an absent field keeps the profile's value. A
-// value above the profile's is refused when the tool is saved.
+// Limits lower the limits of a tool's profile. An absent field keeps the profile's value. A value
+// above the profile's is rejected when the tool is saved.
 type Limits struct {
-	WallMs      int64 `json:"wallMs,omitempty"`      // time on the clock, milliseconds
+	WallMs      int64 `json:"wallMs,omitempty"`      // elapsed time, milliseconds
 	CPUMs       int64 `json:"cpuMs,omitempty"`       // processor time, milliseconds
 	MemoryMb    int64 `json:"memoryMb,omitempty"`    // memory of the instance, MiB
 	OutputBytes int64 `json:"outputBytes,omitempty"` // size of the result as JSON
 	HostCalls   int   `json:"hostCalls,omitempty"`   // calls to helix.* in one run
 }
 
-// Sample is a stored input of a tool, with the output it should give when that is known.
+// Sample is a stored input of a tool, with the expected output if it is known.
 type Sample struct {
 	Name     string          `json:"name"`
 	Params   json.RawMessage `json:"params"`
-	Expected json.RawMessage `json:"expected,omitempty"` // absent: any output will do
+	Expected json.RawMessage `json:"expected,omitempty"` // absent: any output is accepted
 }
 
-// Tool is a custom tool with all its fields.
+// Tool is a tool with all its fields.
 type Tool struct {
 	ID             uuid.UUID               `json:"id"`
 	Name           string                  `json:"name"`        // unique among the user's tools, ignoring case
@@ -87,7 +87,7 @@ type Tool struct {
 	Language       Language                `json:"language"`
 	Code           string                  `json:"code"`
 	Parameters     json.RawMessage         `json:"parameters"`   // JSON Schema of the parameters
-	Capabilities   []string                `json:"capabilities"` // what the tool asks for; asking is not having
+	Capabilities   []string                `json:"capabilities"` // requested, but not necessarily granted
 	SandboxProfile Profile                 `json:"sandboxProfile"`
 	Limits         *Limits                 `json:"limits,omitempty"`
 	Version        string                  `json:"version"`        // semantic version of the current definition
@@ -102,13 +102,13 @@ type Tool struct {
 	Visibility     Visibility              `json:"visibility"`
 	IsEnabled      bool                    `json:"isEnabled"`
 	Suspended      bool                    `json:"suspended"` // its definition changed and waits for approval
-	SyncState      bool                    `json:"syncState"` // the tool's state travels to the user's other devices
-	Mine           bool                    `json:"mine"`      // false: somebody else's public tool, to read or clone
+	SyncState      bool                    `json:"syncState"` // the tool's state is synced to the user's other devices
+	Mine           bool                    `json:"mine"`      // false: another user's public tool, to read or clone
 	UsageCount     int64                   `json:"usageCount"`
 	LastUsed       *time.Time              `json:"lastUsed,omitempty"`
 	CreatedAt      time.Time               `json:"createdAt"`
 	UpdatedAt      time.Time               `json:"updatedAt"`
-	ApproxTokens   int                     `json:"approxTokens"` // about what describing it to a model costs: bytes of function name, description and schema / 4, rounded up
+	ApproxTokens   int                     `json:"approxTokens"` // approximate cost of describing it to a model: bytes of function name, description and schema / 4, rounded up
 
 	owner uuid.UUID
 	hash  [32]byte
@@ -129,34 +129,34 @@ type Summary struct {
 	Icon        string     `json:"icon"`
 	Tags        []string   `json:"tags"`
 	Origin      Origin     `json:"origin"`
-	Signed      bool       `json:"signed"` // carries a signature; tools.get tells whether it is trusted
+	Signed      bool       `json:"signed"` // has a signature; tools.get returns whether it is trusted
 	Suspended   bool       `json:"suspended"`
 	Mine        bool       `json:"mine"`
 	UpdatedAt   time.Time  `json:"updatedAt"`
-	ShareID     *uuid.UUID `json:"shareId,omitempty"` // search only: open this share to read the tool
+	ShareID     *uuid.UUID `json:"shareId,omitempty"` // search only: the share to open to read the tool
 }
 
-// ToolID names one tool.
+// ToolID identifies one tool.
 type ToolID struct {
 	ToolID uuid.UUID `json:"toolId"`
 }
 
-// ToolResult holds one tool.
+// ToolResult contains one tool.
 type ToolResult struct {
 	Tool Tool `json:"tool"`
 }
 
-// Changed is published when a tool of the user changes; Kind is created, updated, enabled,
-// disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is
-// the zero id when no single tool is meant.
+// Changed is published when a tool of the user changes. Kind is created, updated, enabled,
+// disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is zero
+// if the change does not concern a single tool.
 type Changed struct {
 	ToolID uuid.UUID `json:"toolId"`
 	Kind   string    `json:"kind"`
 }
 
-// Execution reports a run. Seq counts from 1 within a run, so a client can put the reports
-// in order; State is running, success, failure, timeout or canceled. Progress is the part of
-// the time limit that has passed, 0 to 1. Log is a line the tool wrote.
+// Execution reports the progress of a run. Seq counts from 1 within a run, so that a client can
+// order the reports. State is running, success, failure, timeout or canceled. Progress is the
+// fraction of the time limit that has passed, 0 to 1. Log is a line written by the tool.
 type Execution struct {
 	ExecutionID uuid.UUID `json:"executionId"`
 	ToolID      uuid.UUID `json:"toolId"`
@@ -166,14 +166,14 @@ type Execution struct {
 	Log         *LogLine  `json:"log,omitempty"`
 }
 
-// Suspended is published when a change of definition took a tool's grants out of force.
+// Suspended is published when a change of definition suspends a tool's grants.
 type Suspended struct {
 	ToolID  uuid.UUID `json:"toolId"`
 	OldHash string    `json:"oldHash"`
 	NewHash string    `json:"newHash"`
 }
 
-// LogLine is one line that a tool wrote with console.* or helix.log.
+// LogLine is one line written by a tool with console.* or helix.log.
 type LogLine struct {
 	At      time.Time       `json:"at"`
 	Level   string          `json:"level"` // debug, info, warn or error

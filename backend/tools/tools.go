@@ -1,8 +1,8 @@
-// Package tools owns custom tools: small TypeScript or JavaScript programs with a JSON Schema
-// for their parameters and a list of the capabilities they ask for. It stores them with every
-// version, checks them, runs them in the sandbox behind one permission decision, and moves them
-// between people as signed bundles. The composition root and, through interfaces of their own,
-// the domains that run tools may import it.
+// Package tools manages tools: small TypeScript or JavaScript programs with a JSON Schema for their
+// parameters and a list of requested capabilities. It stores and versions them, checks them, runs
+// them in the sandbox with all access decided by package permission, and exchanges them between
+// people as signed bundles. Only the composition root imports it; the domains that run tools use it
+// through interfaces of their own.
 package tools
 
 import (
@@ -28,26 +28,26 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// subjectKind is what permission and audit call a tool.
+// subjectKind is the kind of tools in packages permission and audit.
 const subjectKind = "tool"
 
 // Options configure New. The zero value works: no files for tools, 4 runs of a tool at once.
 type Options struct {
 	Logger *slog.Logger
-	// StateDir holds a folder for the files of each tool; "" gives tools no files.
+	// StateDir contains a folder for the files of each tool; "" gives tools no files.
 	StateDir string
-	// Home is what ~ and $HOME stand for in paths; Workspace what $WORKSPACE does.
+	// Home is the value of ~ and $HOME in paths, and Workspace that of $WORKSPACE.
 	Home, Workspace string
 	// Own lists Helix's own folders, which no tool can read.
 	Own []string
-	// OwnPort reports ports that belong to Helix; nil: none.
+	// OwnPort reports whether a port belongs to Helix; nil: none does.
 	OwnPort func(port int) bool
-	// Parallel is how many runs of one tool go on at a time; 0: 4. MaxWaiting is how many more
-	// may wait for their turn before calls are refused; 0: 256.
+	// Parallel is the number of concurrent runs of one tool; 0: 4. MaxWaiting is the number of
+	// queued runs above which calls are rejected; 0: 256.
 	Parallel, MaxWaiting int
-	// MaxTools is how many tools a user can keep; 0: 1,000.
+	// MaxTools is the maximum number of tools of a user; 0: 1,000.
 	MaxTools int
-	// HTTP changes the client that fetches for tools and imports, for tests.
+	// HTTP changes the options of the HTTP client for fetches and imports, for tests.
 	HTTP func(*safehttp.Options)
 }
 
@@ -72,8 +72,8 @@ func (o *Options) maxWaiting() int {
 	return 256
 }
 
-// Service serves custom tools. There is one a database; its methods are safe for concurrent
-// use. Run does the background work.
+// Service manages tools. There is one per database; its methods are safe for concurrent use. Run
+// does the background work.
 type Service struct {
 	db    *storage.DB
 	perm  *permission.Service
@@ -90,23 +90,23 @@ type Service struct {
 
 	schemas schema.Cache
 	drafts  *lru.Cache[string, permission.SubjectInfo]
-	modules *lru.Cache[string, weak.Pointer[sandbox.Module]] // by content address; the engine decides which stay compiled
+	modules *lru.Cache[string, weak.Pointer[sandbox.Module]] // by content address; the engine decides which remain compiled
 
 	mu      sync.Mutex
 	running map[uuid.UUID]*execution // by execution id
-	slots   map[uuid.UUID]*slot      // by tool
+	slots   map[uuid.UUID]*slot      // by tool id
 	large   chan struct{}            // see checker
 	keys    map[string]bool          // idempotency keys of calls in progress
-	reviews map[reviewKey]review     // dry runs that may be committed
+	reviews map[reviewKey]review     // imports that can be committed
 	undo    map[string]*clearing
 	wg      sync.WaitGroup  // runs started by an answered approval
 	again   chan struct{}   // the database was replaced
 	writes  *storage.Group  // of runs that begin and end
-	life    context.Context // ends with Close
+	life    context.Context // ended by Close
 	stop    context.CancelFunc
 }
 
-// New returns the service and registers tools as a kind of permission subject.
+// New returns a Service and registers tools as a kind of permission subject.
 func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sandbox.Engine, wasm *wasmtools.Service, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -132,8 +132,8 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 	return s
 }
 
-// replaced forgets what belongs to a database whose place another file has taken, and lets
-// Run close the runs that were going on when that file was saved.
+// replaced drops the state that belongs to the previous database, and makes Run fail the runs that
+// were active when the new database was saved.
 func (s *Service) replaced() {
 	s.mu.Lock()
 	clear(s.reviews)
@@ -145,11 +145,11 @@ func (s *Service) replaced() {
 	}
 }
 
-// sweepEvery is how often Run drops what nobody waits for any more.
+// sweepEvery is the interval of sweep.
 const sweepEvery = time.Hour
 
-// Close ends the runs that answered approvals started and waits for them. It may be
-// repeated, and is not needed after Run has returned.
+// Close ends the runs that were started by answered approvals and waits for them. It may be called
+// more than once, and is not necessary after Run has returned.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	s.stop()
@@ -160,8 +160,8 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Run closes what a crash left open, then tidies up now and then until ctx ends,
-// and waits for runs that an answered approval started.
+// Run fails runs interrupted by a crash, then cleans up periodically until ctx ends, and finally
+// waits for runs that were started by answered approvals.
 func (s *Service) Run(ctx context.Context) error {
 	recovered := func() {
 		if err := fault.Catch(func() error { return s.Recover(ctx) }); err != nil && ctx.Err() == nil {
@@ -189,7 +189,7 @@ func (s *Service) announce(tx *storage.Tx, id uuid.UUID, kind string) {
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, Changed{ToolID: id, Kind: kind}) })
 }
 
-// answer runs do in a transaction and completes the tool that it gives.
+// answer calls do in a transaction and completes the returned tool.
 func (s *Service) answer(ctx context.Context, run func(context.Context, func(*storage.Tx) error) error, do func(*storage.Tx) (*Tool, error)) (out ToolResult, err error) {
 	err = run(ctx, func(tx *storage.Tx) error {
 		t, err := do(tx)
@@ -204,8 +204,8 @@ func (s *Service) answer(ctx context.Context, run func(context.Context, func(*st
 	return out, err
 }
 
-// complete fills in what the row alone does not tell: the state of the signature and
-// whether grants are suspended.
+// complete sets the fields that are not in the row: the state of the signature and whether grants
+// are suspended.
 func (s *Service) complete(tx *storage.Tx, t *Tool) error {
 	user := identity.UserID(tx.Context())
 	t.ApproxTokens = approxTokens("tool_"+slug(t.Name), t.Description, t.Parameters)

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files")
 
-// worker starts this program as the sandbox's child.
+// worker is the command line of this program as the sandbox's child.
 var worker []string
 
 func TestMain(m *testing.M) {
@@ -37,8 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// engine is shared by the tests of the package: it takes a while to open, and runs do not
-// see one another.
+// engine is shared by the tests of the package, because it is slow to open and its runs are independent.
 var engine sharedEngine
 
 type sharedEngine struct {
@@ -64,7 +63,7 @@ func (s *sharedEngine) close() {
 	}
 }
 
-// wasmDefinitions lets tests call the methods of both services.
+// wasmDefinitions adds the methods of the other service.
 type wasmDefinitions struct{ *wasmtools.Service }
 
 // bundle is one database with everything that tools need.

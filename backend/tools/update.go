@@ -13,17 +13,17 @@ import (
 	"helix/backend/storage"
 )
 
-// UpdateParams change a tool. BaseVersion is the version that the caller edited; when the
-// tool has moved on since, the answer is a conflict whose details hold the current tool.
+// UpdateParams changes a tool. BaseVersion is the version that the edit is based on. If the tool
+// has changed since, the error is a conflict whose details contain the current tool.
 type UpdateParams struct {
 	ToolID      uuid.UUID `json:"toolId"`
 	BaseVersion string    `json:"baseVersion"`
 	Patch       Patch     `json:"patch"`
-	Note        string    `json:"note,omitempty"` // why; kept with the new version
+	Note        string    `json:"note,omitempty"` // reason, stored with the new version
 }
 
-// Patch names the fields to change. An absent field is left as it is; null or "" clears it
-// to its default. name and code cannot be cleared.
+// Patch contains the fields to change. An absent field is left unchanged; null or "" resets it to
+// its default. name and code cannot be reset.
 type Patch struct {
 	Name           *string         `json:"name,omitempty"`
 	Description    *string         `json:"description,omitempty"`
@@ -39,37 +39,37 @@ type Patch struct {
 	Visibility     *Visibility     `json:"visibility,omitempty"`
 	Author         *string         `json:"author,omitempty"`
 	SyncState      *bool           `json:"syncState,omitempty"`
-	Version        *string         `json:"version,omitempty"` // label of the new version; default: patch raised by one
+	Version        *string         `json:"version,omitempty"` // label of the new version; default: the next patch version
 
 	cleared map[string]bool // fields given as null
 }
 
-// UpdateResult holds the changed tool, what the analysis said, and the grants that the
-// change put out of force until the new definition is approved.
+// UpdateResult contains the changed tool, the results of the static checks, and the grants that the
+// change suspended until the new definition is approved.
 type UpdateResult struct {
 	Tool            Tool        `json:"tool"`
 	Validation      Validation  `json:"validation"`
 	SuspendedGrants []uuid.UUID `json:"suspendedGrants"`
 }
 
-// SetEnabledParams switch a tool on or off.
+// SetEnabledParams enables or disables a tool.
 type SetEnabledParams struct {
 	ToolID  uuid.UUID `json:"toolId"`
 	Enabled bool      `json:"enabled"`
 }
 
-// DeleteResult says until when the tool can be restored with everything it had.
+// DeleteResult contains the time until which the tool can be restored completely.
 type DeleteResult struct {
 	UndoUntil string `json:"undoUntil"` // RFC 3339
 }
 
-// CloneParams copy a tool of one's own or a public one.
+// CloneParams copies an own or a public tool.
 type CloneParams struct {
 	ToolID uuid.UUID `json:"toolId"`
 	Name   string    `json:"name,omitempty"` // default: the name with " (Clone)"
 }
 
-// UnmarshalJSON reads a patch and remembers which fields were given as null.
+// UnmarshalJSON decodes a patch and records which fields were null.
 func (p *Patch) UnmarshalJSON(b []byte) error {
 	type plain Patch
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -92,7 +92,7 @@ func (p *Patch) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// set applies one field of a patch: v when given, empty when given as null.
+// set applies one field of a patch: *v if given, zero if it was null.
 func set[T any](p *Patch, name string, dst *T, v *T) {
 	switch {
 	case v != nil:
@@ -103,7 +103,7 @@ func set[T any](p *Patch, name string, dst *T, v *T) {
 	}
 }
 
-// apply changes t; the definition's fields are filled with defaults later.
+// apply applies the patch to t. Defaults of the definition's fields are set later.
 func (p *Patch) apply(t *Tool) {
 	set(p, "name", &t.Name, p.Name)
 	set(p, "description", &t.Description, p.Description)
@@ -136,14 +136,14 @@ func (p *Patch) apply(t *Tool) {
 	}
 }
 
-// VersionConflict are the details of the conflict when a tool has moved on since it was read.
+// VersionConflict is the detail of the conflict when a tool has changed since it was read.
 type VersionConflict struct {
 	BaseVersion string `json:"baseVersion"`
 	Current     Tool   `json:"current"`
 }
 
-// Update changes a tool. A change of its definition makes a version, drops a signature and
-// puts the grants of the old definition out of force; other changes do none of these.
+// Update changes a tool. A change of its definition creates a version, drops the signature and
+// suspends the grants of the old definition; other changes do none of these.
 func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, error) {
 	out := UpdateResult{SuspendedGrants: []uuid.UUID{}}
 	if err := lifecycle.CheckText("note", p.Note, 1000); err != nil {
@@ -157,7 +157,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 	if err != nil {
 		return out, err
 	}
-	// The checks read no table and take longer than a write transaction should.
+	// The checks read no table, and take too long for a write transaction.
 	t := *base
 	p.Patch.apply(&t)
 	if p.Patch.Version != nil && *p.Patch.Version != "" {
@@ -180,7 +180,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 				WithDetails(VersionConflict{p.BaseVersion, *now})
 		}
 		if ex.hash != now.hash {
-			if err := saveError(ex.result); err != nil { // what is stored already may be renamed even when rules grew stricter
+			if err := saveError(ex.result); err != nil { // an unchanged definition may be renamed even if the checks have become stricter
 				return err
 			}
 		}
@@ -203,8 +203,8 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 	return out, nil
 }
 
-// commitDefinition saves t, whose former state is old, with its new hash. A new hash or a
-// new label makes a version; a new hash drops the signature and suspends grants.
+// commitDefinition saves t, whose previous state is old, with its new hash. A new hash or a new
+// label creates a version; a new hash also drops the signature and suspends grants.
 func (s *Service) commitDefinition(tx *storage.Tx, old, t *Tool, hash [32]byte, note string) ([]uuid.UUID, error) {
 	t.hash, t.DefinitionHash = hash, hashText(hash)
 	changed := hash != old.hash
@@ -252,7 +252,7 @@ func (s *Service) commitDefinition(tx *storage.Tx, old, t *Tool, hash [32]byte, 
 	return ids, nil
 }
 
-// SetEnabled switches a tool on or off. Runs in progress go on.
+// SetEnabled enables or disables a tool. Active runs continue.
 func (s *Service) SetEnabled(ctx context.Context, p SetEnabledParams) (ToolResult, error) {
 	return s.answer(ctx, s.db.Write, func(tx *storage.Tx) (*Tool, error) {
 		t, err := ownTool(tx, p.ToolID)

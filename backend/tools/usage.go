@@ -15,7 +15,7 @@ import (
 	"helix/backend/storage"
 )
 
-// UsageParams choose from the finished runs, newest first.
+// UsageParams filters the finished runs, newest first.
 type UsageParams struct {
 	ToolID *uuid.UUID `json:"toolId,omitempty"`
 	Status RunStatus  `json:"status,omitempty"`
@@ -27,8 +27,8 @@ type UsageParams struct {
 // RunStatus is how a run ended.
 type RunStatus string
 
-// The ends of a run. Time and processor limits are Timeout; everything else that is not
-// Success is Failure, with its class in errorClass.
+// The outcomes of a run. Exceeded time and processor limits are Timeout; everything else that is
+// not Success is Failure, with its class in errorClass.
 const (
 	StatusSuccess RunStatus = "success"
 	StatusFailure RunStatus = "failure"
@@ -38,7 +38,7 @@ const (
 // Enum lists the values for the generated client.
 func (RunStatus) Enum() []string { return []string{"success", "failure", "timeout"} }
 
-// UsageEntry is one finished run. Parameters and output above 64 KiB are cut to
+// UsageEntry is one finished run. Parameters and output above 64 KiB are truncated to
 // {"truncated":true,"bytes":n,"head":…}; secrets in them are masked.
 type UsageEntry struct {
 	ID              uuid.UUID       `json:"id"` // the executionId of the run
@@ -60,14 +60,13 @@ type UsageEntry struct {
 	Timestamp       time.Time       `json:"timestamp"`
 }
 
-// UsageSummary covers the newest 10,000 runs that match, not only the page; that is all that
-// is kept of one tool.
+// UsageSummary covers the newest 10,000 matching runs, not only the page. No more are kept per tool.
 type UsageSummary struct {
 	Runs    int     `json:"runs"`
 	Success int     `json:"success"`
 	Failure int     `json:"failure"`
 	Timeout int     `json:"timeout"`
-	P50Ms   float64 `json:"p50Ms"` // over the newest 1,000 of them
+	P50Ms   float64 `json:"p50Ms"` // of the newest 1,000
 	P95Ms   float64 `json:"p95Ms"`
 }
 
@@ -145,7 +144,7 @@ func rawOrNull(s sql.NullString) json.RawMessage {
 	return json.RawMessage(s.String)
 }
 
-// Over how many runs a summary is made, and the percentiles in it.
+// Number of runs in a summary, and in its percentiles.
 const (
 	summaryRuns = 10_000
 	newestRuns  = 1000
@@ -183,8 +182,8 @@ func summarize(tx *storage.Tx, sum *UsageSummary, cond string, args []any) error
 	return err
 }
 
-// percentile is the smallest of the sorted values that at least p percent do not exceed
-// (nearest rank).
+// percentile returns the smallest of the sorted values such that at least p percent of them do not
+// exceed it (nearest rank).
 func percentile(sorted []float64, p int) float64 {
 	return sorted[(len(sorted)*p+99)/100-1]
 }

@@ -8,7 +8,7 @@ import (
 	"helix/backend/sandbox"
 )
 
-// ValidateParams are a definition to check before it is saved.
+// ValidateParams is a definition to check before it is saved.
 type ValidateParams struct {
 	Code           string          `json:"code"`
 	Language       Language        `json:"language,omitempty"` // default javascript
@@ -19,22 +19,22 @@ type ValidateParams struct {
 	Limits         *Limits         `json:"limits,omitempty"`
 }
 
-// Validation is the advice of the static checks. Errors stop a save, warnings never do; the
-// sandbox, not this, is what keeps a tool in bounds.
+// Validation is the result of the static checks. Errors prevent a save, warnings do not. It is
+// advice: the sandbox enforces the limits of a tool.
 type Validation struct {
 	Valid                      bool            `json:"valid"` // no errors
 	Errors                     []Problem       `json:"errors"`
 	Warnings                   []Problem       `json:"warnings"`
 	DetectedDangerousFunctions []string        `json:"detectedDangerousFunctions"` // eval, Function, constructor, import()
 	Entry                      Entry           `json:"entry,omitempty"`
-	SuggestedSchema            json.RawMessage `json:"suggestedSchema,omitempty"` // when no schema was given and the code shows what it reads
+	SuggestedSchema            json.RawMessage `json:"suggestedSchema,omitempty"` // if no schema was given and the code shows which parameters it reads
 	DefinitionHash             string          `json:"definitionHash"`
 }
 
-// Entry is the form of a tool's code.
+// Entry is the kind of entry point of a tool.
 type Entry string
 
-// The entry forms, in the order in which they are looked for.
+// The kinds of entry points, in order of preference.
 const (
 	EntryDefault Entry = "default" // export default function (params, helix)
 	EntryExecute Entry = "execute" // function execute(params)
@@ -45,15 +45,15 @@ const (
 // Enum lists the values for the generated client.
 func (Entry) Enum() []string { return []string{"default", "execute", "main", "body"} }
 
-// Problem is one finding. Line and Column count from 1 in the text as it was given; both are
-// 0 when the finding has no place in the code. Field names the part of the definition.
+// Problem is one finding. Line and Column count from 1 in the original text; both are 0 if the
+// finding has no location in the code. Field names the part of the definition.
 type Problem struct {
-	Code    string `json:"code"`  // stable name, for example syntax, import, unused_capability
+	Code    string `json:"code"`  // stable, such as syntax, import, unused_capability
 	Field   string `json:"field"` // code, parameters, capabilities, name, …
 	Message string `json:"message"`
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
-	Path    string `json:"path,omitempty"` // JSON pointer inside Field
+	Path    string `json:"path,omitempty"` // JSON pointer within Field
 }
 
 // Validate runs the static checks without saving anything.
@@ -67,8 +67,8 @@ func (s *Service) Validate(ctx context.Context, p ValidateParams) (Validation, e
 
 func (s *Service) checker() checker { return checker{box: s.box, large: s.large} }
 
-// examineAll is examine, and then what the engine itself says about the code. The compiled
-// program stays in the engine's cache, so the first run of a saved tool is a fast one.
+// examineAll is examine followed by a check by the engine itself. The compiled program remains in
+// the engine's cache, so that the first run of a saved tool is fast.
 func (s *Service) examineAll(ctx context.Context, d definition) examined {
 	ex := s.checker().examine(ctx, d)
 	if !ex.result.Valid || s.box == nil {
@@ -89,7 +89,7 @@ func (s *Service) examineAll(ctx context.Context, d definition) examined {
 	return ex
 }
 
-// source is the definition as the engine takes it.
+// source returns the definition as input of the engine.
 func (d definition) source(name string) sandbox.Source {
 	ext := ".js"
 	if d.Language == TypeScript {

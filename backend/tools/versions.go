@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// VersionsParams ask for the history of a tool, newest first.
+// VersionsParams requests the history of a tool, newest first.
 type VersionsParams struct {
 	ToolID uuid.UUID  `json:"toolId"`
 	Limit  int        `json:"limit,omitempty"`  // 1..100, default 50
@@ -29,46 +29,46 @@ type VersionInfo struct {
 	Current        bool      `json:"current"`
 }
 
-// VersionsResult is one page of the history; Total counts all versions.
+// VersionsResult is one page of the history. Total counts all versions.
 type VersionsResult struct {
 	Versions []VersionInfo `json:"versions"`
 	Total    int           `json:"total"`
 }
 
-// DiffParams name two versions of a tool.
+// DiffParams identifies two versions of a tool.
 type DiffParams struct {
 	ToolID uuid.UUID `json:"toolId"`
 	From   string    `json:"from"`
 	To     string    `json:"to"`
 }
 
-// FieldChange is one definition field that differs.
+// FieldChange is one field of the definition that differs.
 type FieldChange struct {
 	Name string          `json:"name"`
 	From json.RawMessage `json:"from"`
 	To   json.RawMessage `json:"to"`
 }
 
-// CapabilityChange lists capabilities that came and went.
+// CapabilityChange lists added and removed capabilities.
 type CapabilityChange struct {
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 }
 
-// DiffResult is the difference of two versions; Code is a unified diff, "" when equal.
+// DiffResult is the difference between two versions. Code is a unified diff, "" if equal.
 type DiffResult struct {
 	Fields       []FieldChange    `json:"fields"`
 	Code         string           `json:"code"`
 	Capabilities CapabilityChange `json:"capabilities"`
 }
 
-// RollbackParams name the version whose definition becomes the newest one again.
+// RollbackParams identifies the version whose definition becomes current again.
 type RollbackParams struct {
 	ToolID  uuid.UUID `json:"toolId"`
 	Version string    `json:"version"`
 }
 
-// RollbackResult holds the tool at its new version and the grants that were suspended.
+// RollbackResult contains the tool at its new version and the suspended grants.
 type RollbackResult struct {
 	Tool            Tool        `json:"tool"`
 	SuspendedGrants []uuid.UUID `json:"suspendedGrants"`
@@ -153,8 +153,8 @@ func compare(from, to definition, fromName, toName string) DiffResult {
 	return out
 }
 
-// Rollback makes a new version whose definition is that of a former one. Grants that were
-// bound to that definition and were neither revoked nor have expired are in force again.
+// Rollback creates a new version with the definition of an earlier one. Grants that were bound to
+// that definition and have neither been revoked nor expired become active again.
 func (s *Service) Rollback(ctx context.Context, p RollbackParams) (RollbackResult, error) {
 	out := RollbackResult{SuspendedGrants: []uuid.UUID{}}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -168,7 +168,7 @@ func (s *Service) Rollback(ctx context.Context, p RollbackParams) (RollbackResul
 		}
 		t := *old
 		t.setDefinition(v.def)
-		if v.hash == old.hash { // nothing to go back to
+		if v.hash == old.hash { // the definition is already current
 			if err := s.complete(tx, old); err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// module reads a fixture; testdata/wasm holds the text of each beside it.
+// module returns a fixture; testdata/wasm contains its source next to it.
 func module(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "wasm", name+".wasm"))
@@ -57,7 +57,7 @@ func (b *bundle) executions(t testing.TB, id uuid.UUID) []SkillExecution {
 	return r.Executions
 }
 
-// agree answers every open question about a subject with yes.
+// agree approves every open question about a subject.
 func (b *bundle) agree(t testing.TB, subject string, scope string) {
 	t.Helper()
 	list, err := b.perm.ListApprovals(b.ctx, permission.ListApprovalsParams{SubjectID: subject, Limit: 100})

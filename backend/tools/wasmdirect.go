@@ -17,7 +17,7 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// CodeKind is what a file that runs once holds.
+// CodeKind is the kind of code in a file that is run once.
 type CodeKind string
 
 // The kinds of code.
@@ -30,9 +30,8 @@ const (
 // Enum lists the values for the generated client.
 func (CodeKind) Enum() []string { return []string{"javascript", "typescript", "wasm"} }
 
-// RunCodeParams run code that is not stored, for the person who asks. Grants are what it may
-// use: naming them here is that person's answer to the questions that the run asks, and each
-// is put on record as such.
+// RunCodeParams runs code that is not stored, on behalf of the person who calls. Grants lists what
+// it may use: listing it answers the questions of the run, and each answer is recorded.
 type RunCodeParams struct {
 	Kind       CodeKind        `json:"kind"`
 	Name       string          `json:"name,omitempty"` // shown in stack traces and in the log
@@ -40,14 +39,14 @@ type RunCodeParams struct {
 	Wasm       []byte          `json:"wasm,omitempty"`
 	BlobSHA256 string          `json:"blobSha256,omitempty"`
 	Input      json.RawMessage `json:"input,omitempty"`
-	Profile    string          `json:"profile,omitempty"` // strict, standard, permissive or wasm; default standard, of a module wasm
-	Tier       string          `json:"tier,omitempty"`    // t0 or t1; default t0, of a module t1
+	Profile    string          `json:"profile,omitempty"` // strict, standard, permissive or wasm; default standard, for a module wasm
+	Tier       string          `json:"tier,omitempty"`    // t0 or t1; default t0, for a module t1
 	Grants     []string        `json:"grants,omitempty"`
 	TimeoutMs  int64           `json:"timeoutMs,omitempty"`
 }
 
-// RunCode runs a file once, without keeping it or a row of the run. The audit log has the
-// run, and every right that it was given. Only a session that may approve can call it.
+// RunCode runs a file once, without storing it or a row of the run. The audit log records the run
+// and every grant. Only a session that may approve can call it.
 func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (ExecuteSkillResult, error) {
 	if len(p.Input) > maxInput {
 		return ExecuteSkillResult{}, fault.Invalidf("The input has more than 4 MiB.")
@@ -79,7 +78,7 @@ func (s *Service) RunCode(ctx context.Context, p RunCodeParams) (ExecuteSkillRes
 	return out, err
 }
 
-// direct makes the run of a draft or of a module that is not stored.
+// direct prepares the run of a draft or of a module that is not stored.
 func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.Context) (sandbox.Runnable, error), error) {
 	e.params = p.Input
 	if len(e.params) == 0 {
@@ -126,7 +125,7 @@ func (e *execution) direct(ctx context.Context, p *RunCodeParams) (func(context.
 	return func(ctx context.Context) (sandbox.Runnable, error) { return e.s.box.CompileWASM(ctx, wasm) }, nil
 }
 
-// directLimits sets the limits by profile and the tier that was asked for.
+// directLimits sets the limits from the profile and the requested tier.
 func (e *execution) directLimits(p *RunCodeParams) error {
 	profile := p.Profile
 	if profile == "" {
@@ -156,8 +155,8 @@ func (e *execution) directLimits(p *RunCodeParams) error {
 	return nil
 }
 
-// agree answers a question of the run with yes, for the person who named the right when they
-// started it. What was not named is never asked: it is refused as undeclared.
+// agree approves a question of the run on behalf of the person who listed the capability when they
+// started it. Anything that was not listed is refused as undeclared, without a question.
 func (e *execution) agree(ctx context.Context, pending uuid.UUID) {
 	ctx = context.WithoutCancel(ctx)
 	q, err := e.s.perm.GetApproval(ctx, permission.GetApprovalParams{ID: pending})
@@ -166,12 +165,12 @@ func (e *execution) agree(ctx context.Context, pending uuid.UUID) {
 			ID: pending, Decision: "approve", DefinitionHash: q.DefinitionHash, Scope: "run", Note: "named on the command line",
 		})
 	}
-	if err != nil { // the run then waits for the person like any other
+	if err != nil { // the run then waits for the person as usual
 		e.s.log.Warn("answer a question of a run", "run", e.id, "error", err)
 	}
 }
 
-// use makes a skill what the run is of.
+// use sets the WASM tool to run.
 func (e *execution) use(w *wasmtools.WasmSkill) {
 	e.s.wasm.Isolate(w)
 	e.skill, e.tool = w, asTool(w)
@@ -180,8 +179,8 @@ func (e *execution) use(w *wasmtools.WasmSkill) {
 	e.tier, e.isolation, e.reasons = w.Tier, w.Isolation, w.Reasons
 }
 
-// moduleOf compiles the module of a skill. One that the engine still has is found without
-// reading the blob, whose name is the hash of what it holds.
+// moduleOf compiles the module of a WASM tool. A module that the engine still has is found without
+// reading the blob, because the blob's name is its hash.
 func (s *Service) moduleOf(ctx context.Context, w *wasmtools.WasmSkill) (*sandbox.Module, error) {
 	if p, ok := s.modules.Get(w.WasmBytecode); ok {
 		if m := p.Value(); m != nil {

@@ -10,9 +10,8 @@ import (
 	"helix/backend/sandbox"
 )
 
-// folders gives a module the folders that it may read: those that it asks for as a whole,
-// path and everything below, and that were granted. The others stay unknown to it, and the
-// question about them waits in Approvals.
+// folders returns the folders that a module may read: those for which it requests everything below the
+// path and that are granted. The others are hidden from it, and their questions wait in Approvals.
 func (h *host) folders(ctx context.Context, c *call, _ struct{}) (sandbox.FoldersResponse, error) {
 	out := sandbox.FoldersResponse{Folders: []sandbox.Folder{}}
 	for _, w := range h.e.wants {
@@ -31,7 +30,7 @@ func (h *host) folders(ctx context.Context, c *call, _ struct{}) (sandbox.Folder
 	return out, nil
 }
 
-// readBytes gives a module the content of a file.
+// readBytes returns the content of a file to a module.
 func (h *host) readBytes(ctx context.Context, c *call, p sandbox.PathRequest) (sandbox.BytesResponse, error) {
 	if err := c.allow(ctx, permission.FilesystemRead, p.Path, audit.ResourceAccess); err != nil {
 		return sandbox.BytesResponse{}, err

@@ -17,14 +17,14 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// ExecuteSkill runs a WASM tool of the caller. What it asks for and was not granted ends the
-// call before the module starts, with the open questions as details.
+// ExecuteSkill runs a WASM tool of the caller. If capabilities that it requests are not granted,
+// the call fails before the module starts, with the open questions as details.
 func (s *Service) ExecuteSkill(ctx context.Context, p ExecuteSkillParams) (ExecuteSkillResult, error) {
 	return s.ExecuteSkillFor(ctx, Caller{}, p)
 }
 
-// ExecuteSkillFor runs a WASM tool on behalf of a composite skill, a schedule, an agent or
-// another part of Helix, with no more rights than the caller holds.
+// ExecuteSkillFor runs a WASM tool on behalf of a skill, a schedule, an agent or another part of
+// Helix, with no more authority than the caller has.
 func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillParams) (ExecuteSkillResult, error) {
 	switch {
 	case p.TimeoutMs < 0:
@@ -46,7 +46,7 @@ func (s *Service) ExecuteSkillFor(ctx context.Context, c Caller, p ExecuteSkillP
 
 const maxInput = 4 << 20
 
-// prepareSkill finds the skill and makes the run, without any effect.
+// prepareSkill finds the WASM tool and creates the execution, without any effect.
 func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillParams) (*execution, error) {
 	if s.box == nil {
 		return nil, fault.Unavailablef("The sandbox is not available, so no skill can run. Settings › Sandbox says why.")
@@ -75,8 +75,8 @@ func (s *Service) prepareSkill(ctx context.Context, c Caller, p ExecuteSkillPara
 	return e, nil
 }
 
-// auditUnknown puts it on record that somebody asked for a skill that is not theirs or not
-// there; the answer is the same for both.
+// auditUnknown records a call of a WASM tool that does not exist or belongs to another user. The
+// error is the same in both cases.
 func (e *execution) auditUnknown(ctx context.Context, p ExecuteSkillParams, err error) error {
 	if !fault.Is(err, fault.NotFound) {
 		return nil
@@ -86,7 +86,7 @@ func (e *execution) auditUnknown(ctx context.Context, p ExecuteSkillParams, err 
 		SubjectID: p.SkillID.String(), Outcome: audit.Denied, Details: map[string]any{"reason": "not_found"}})
 }
 
-// asTool gives the parts of a run that tools and skills share what they look at.
+// asTool returns a Tool with the fields that both kinds of runs use.
 func asTool(w *wasmtools.WasmSkill) *Tool {
 	return &Tool{
 		ID: w.ID, owner: w.Owner, hash: w.Hash, DefinitionHash: w.DefinitionHash, Name: w.Name, Version: w.Version, Parameters: w.InputSchema,
@@ -94,7 +94,7 @@ func asTool(w *wasmtools.WasmSkill) *Tool {
 	}
 }
 
-// checkInput checks the input against the skill's schema, if it has one.
+// checkInput validates the input against the WASM tool's schema, if it has one.
 func (e *execution) checkInput(ctx context.Context, input json.RawMessage) error {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -106,7 +106,7 @@ func (e *execution) checkInput(ctx context.Context, input json.RawMessage) error
 	return e.checkParams(ctx, input)
 }
 
-// beginSkill writes the start of a skill's run before its first instruction.
+// beginSkill records the start of a run before its first instruction.
 func (e *execution) beginSkill(tx *storage.Tx) error {
 	_, err := tx.Exec(`INSERT INTO skill_executions (id, skill_id, user_id, input_params, status, tier, isolation, version, definition_hash, caller,
 		parent_id, timestamp, created_at, updated_at) VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -114,7 +114,7 @@ func (e *execution) beginSkill(tx *storage.Tx) error {
 	return err
 }
 
-// performCode runs what compile gives. When that is not to be had now, nothing has begun.
+// performCode compiles and runs the code. If it cannot be compiled now, the run has not started.
 func (e *execution) performCode(ctx context.Context, compile func(context.Context) (sandbox.Runnable, error)) (ExecuteSkillResult, error) {
 	prog, compileErr := compile(e.runCtx)
 	if fault.Is(compileErr, fault.Unavailable) || fault.Is(compileErr, fault.Canceled) {
@@ -127,7 +127,7 @@ func (e *execution) performCode(ctx context.Context, compile func(context.Contex
 	return e.skillResult(o), err
 }
 
-// skillResult is the answer about a run of a module or a file.
+// skillResult returns the result of a run of a module or a file.
 func (e *execution) skillResult(o *ended) ExecuteSkillResult {
 	return ExecuteSkillResult{
 		Success: o.class == "", Output: o.output, Error: o.message, ErrorClass: o.class, ErrorStack: o.stack, ErrorDetails: o.details, ExecutionID: e.id,
@@ -137,7 +137,7 @@ func (e *execution) skillResult(o *ended) ExecuteSkillResult {
 	}
 }
 
-// endSkill completes the row of a run. A row whose start could not be written is made now.
+// endSkill completes the row of a run. If the start could not be recorded it inserts the row.
 func (e *execution) endSkill(tx *storage.Tx, o *ended) error {
 	k := e.kept(o)
 	_, err := tx.Exec(`INSERT INTO skill_executions (id, skill_id, user_id, input_params, output_result, status, error_class, error_message,
@@ -153,7 +153,7 @@ func (e *execution) endSkill(tx *storage.Tx, o *ended) error {
 	return err
 }
 
-// rerunSkill starts a run of a skill again whose question was answered.
+// rerunSkill starts a run of a WASM tool again after its question was answered.
 func (s *Service) rerunSkill(ctx context.Context, payload json.RawMessage) (uuid.UUID, error) {
 	var p ExecuteSkillParams
 	if err := json.Unmarshal(payload, &p); err != nil {

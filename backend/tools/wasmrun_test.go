@@ -63,7 +63,7 @@ func TestSkillRuns(t *testing.T) {
 	}
 }
 
-// Each way to end has its class, its status and its row.
+// Each way in which a run ends has its class, status and row.
 func TestSkillEnds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -77,7 +77,7 @@ func TestSkillEnds(t *testing.T) {
 		{"spin", "timeout", wasmtools.SkillTimeout, func(p *wasmtools.CreateWasmParams) { p.TimeoutMs = 100 }, ""},
 		{"exit", "trap", wasmtools.SkillFailure, nil, ""},
 		{"grow", "memory", wasmtools.SkillFailure, func(p *wasmtools.CreateWasmParams) { p.MemoryMb = 64; p.Wasm = growTo(t, 2000) }, ""},
-		{"call", "output", wasmtools.SkillFailure, nil, `{"op":"log","message":"x"`}, // not a request at all
+		{"call", "output", wasmtools.SkillFailure, nil, `{"op":"log","message":"x"`}, // not a request
 	} {
 		if c.module == "call" {
 			continue
@@ -101,7 +101,7 @@ func TestSkillEnds(t *testing.T) {
 	}
 }
 
-// growTo is the module grow with another number of pages (below 16384: two bytes of LEB128).
+// growTo returns the module grow with another number of pages (below 16384: two bytes of LEB128).
 func growTo(t *testing.T, pages int) []byte {
 	t.Helper()
 	b := module(t, "grow")
@@ -136,7 +136,7 @@ func TestSkillLimitsAreRead(t *testing.T) {
 	}
 }
 
-func TestSkillPayloadsAreCut(t *testing.T) {
+func TestSkillPayloadsAreTruncated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	w := b.install(t, "echo")
@@ -175,7 +175,7 @@ func TestSkillInputSchema(t *testing.T) {
 	}
 }
 
-// A grant belongs to what was approved: other bytes or other capabilities need a new answer.
+// A grant is bound to the approved definition: other bytes or capabilities need a new approval.
 func TestChangedSkillWaitsForApproval(t *testing.T) {
 	t.Parallel()
 	for name, patch := range map[string]func(*testing.T) wasmtools.WasmPatch{
@@ -218,7 +218,7 @@ func TestChangedSkillWaitsForApproval(t *testing.T) {
 				t.Errorf("list: %+v %v", l, err)
 			}
 			b.agree(t, w.ID.String(), "always")
-			if name == "capabilities" { // the added right is asked for at its own time
+			if name == "capabilities" { // the added capability is asked for separately
 				_, err := b.ExecuteSkill(b.ctx, ExecuteSkillParams{SkillID: w.ID})
 				wantKind(t, err, fault.Denied)
 				b.agree(t, w.ID.String(), "always")
@@ -236,7 +236,7 @@ func TestChangedSkillWaitsForApproval(t *testing.T) {
 	}
 }
 
-// What a module asks of the host is answered by the same host that tools have.
+// Modules use the same host as tools.
 func TestSkillHost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -277,7 +277,7 @@ func TestSkillHost(t *testing.T) {
 			t.Errorf("%s: %s, %+v", c.in, r.Output, r)
 		}
 	}
-	// A pattern is asked about when the run names what it wants.
+	// A pattern is asked about when the run names the resource.
 	read := `{"op":"fs.readText","path":` + quote(filepath.Join(folder, "a.txt")) + `}`
 	r := b.execute(t, w, read)
 	if !strings.Contains(string(r.Output), `"code":"denied"`) {
@@ -288,7 +288,7 @@ func TestSkillHost(t *testing.T) {
 		t.Errorf("%s %s", r.Output, r.Error)
 	}
 	write := `{"op":"fs.writeText","path":"notes/a.txt","text":"kept"}`
-	if r := b.execute(t, w, write); string(r.Output) != `{}` { // who may keep state may keep it in files
+	if r := b.execute(t, w, write); string(r.Output) != `{}` { // state includes files
 		t.Errorf("%s", r.Output)
 	}
 	if got, err := os.ReadFile(filepath.Join(b.dir, "state", w.ID.String(), "notes", "a.txt")); err != nil || string(got) != "kept" {
@@ -323,7 +323,7 @@ func TestSecretsStayOutOfSkillRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.agree(t, w.ID.String(), "always")
-	// The caller repeats the value in the input: what the run leaves does not hold it.
+	// The caller repeats the value in the input: the stored run does not contain it.
 	if r := b.execute(t, w, `{"op":"secret","name":"KEY","note":"`+value+`"}`); !r.Success {
 		t.Fatalf("%+v", r)
 	}
@@ -414,7 +414,7 @@ func TestInterruptedSkillRuns(t *testing.T) {
 	if n := b.count(t, `SELECT count(*) FROM change_log WHERE tbl = 'skill_executions'`); n != 1 {
 		t.Errorf("a run that ended is in the change log %d times", n)
 	}
-	// A finished run is final.
+	// A finished run cannot be changed.
 	err := b.db.Write(b.ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE skill_executions SET status = 'success' WHERE id = ?`, id)
 		return err
@@ -424,8 +424,7 @@ func TestInterruptedSkillRuns(t *testing.T) {
 	}
 }
 
-// RunCode is for the person at the keyboard: what they name is granted for this run and put
-// on record; what they do not name is refused.
+// RunCode is for a person: what they list is granted for this run and recorded; anything else is refused.
 func TestRunCode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -505,7 +504,7 @@ func TestTooManySkillRuns(t *testing.T) {
 	}
 }
 
-// An answered question can start the run again, which then has its row.
+// An answered question can restart the run, which then has a row.
 func TestSkillRunsAgainAfterTheAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -534,7 +533,7 @@ func TestSkillRunsAgainAfterTheAnswer(t *testing.T) {
 	}
 }
 
-// A secret can be kept for one skill.
+// A secret can be restricted to one WASM tool.
 func TestSecretOfOneSkill(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -558,7 +557,7 @@ func TestSecretOfOneSkill(t *testing.T) {
 	}
 }
 
-// A revoked right ends the run that uses it; a disabled skill lets its runs go on.
+// A revoked grant ends the run that uses it; disabling a WASM tool does not end its runs.
 func TestRevokedRightEndsTheSkill(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -12,22 +12,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// ExecuteSkillParams run a skill.
+// ExecuteSkillParams runs a WASM tool.
 type ExecuteSkillParams struct {
 	SkillID     uuid.UUID       `json:"skillId"`
 	Input       json.RawMessage `json:"input,omitempty"`       // any JSON, at most 4 MiB; default {}
-	TimeoutMs   int64           `json:"timeoutMs,omitempty"`   // lowers the time limit of this run
-	Interactive bool            `json:"interactive,omitempty"` // wait up to 120 s for an approval instead of ending denied
+	TimeoutMs   int64           `json:"timeoutMs,omitempty"`   // lowers the time limit for this run
+	Interactive bool            `json:"interactive,omitempty"` // wait up to 120 s for an approval instead of failing
 }
 
-// ExecuteSkillResult is how a run ended. A skill that failed is a result with Success false,
-// not an error of the call; calls that never started the skill are errors.
+// ExecuteSkillResult is the result of a run. A WASM tool that failed is a result with Success
+// false, not an error of the call; an error means that it did not start.
 type ExecuteSkillResult struct {
 	Success           bool                  `json:"success"`
 	Output            json.RawMessage       `json:"output,omitempty"`
 	Error             string                `json:"error,omitempty"`
 	ErrorClass        string                `json:"errorClass,omitempty"` // thrown, trap, timeout, cpu, memory, output, input, host_denied, canceled, …
-	ErrorStack        string                `json:"errorStack,omitempty"` // of JavaScript: positions in its own text
+	ErrorStack        string                `json:"errorStack,omitempty"` // of JavaScript: positions in its source
 	ErrorDetails      json.RawMessage       `json:"errorDetails,omitempty"`
 	ExecutionID       uuid.UUID             `json:"executionId"`
 	Status            wasmtools.SkillStatus `json:"status"`
@@ -35,19 +35,19 @@ type ExecuteSkillResult struct {
 	CPUTimeMs         float64               `json:"cpuTimeMs"`
 	PeakMemoryBytes   int64                 `json:"peakMemoryBytes"`
 	HostCalls         int                   `json:"hostCalls"`
-	Fuel              uint64                `json:"fuel"` // units of work that were metered
+	Fuel              uint64                `json:"fuel"` // metered units of work
 	OutputBytes       int64                 `json:"outputBytes"`
 	Logs              []LogLine             `json:"logs"`
 	Tier              string                `json:"tier"`      // t0 or t1
 	Isolation         string                `json:"isolation"` // inprocess, process, process+landlock or process+landlock+bwrap
-	Reasons           []string              `json:"reasons"`   // why the isolation is weaker than it could be
+	Reasons           []string              `json:"reasons"`   // why the isolation is weaker than possible
 	Limits            wasmtools.SkillLimits `json:"limits"`
 	AuditLog          []AuditEntry          `json:"auditLog"`
 	PendingApprovalID *uuid.UUID            `json:"pendingApprovalId,omitempty"`
 	Warnings          []string              `json:"warnings,omitempty"`
 }
 
-// SkillExecutionsParams choose from the runs of a skill, newest first.
+// SkillExecutionsParams filters the runs of a WASM tool, newest first.
 type SkillExecutionsParams struct {
 	SkillID uuid.UUID             `json:"skillId"`
 	Status  wasmtools.SkillStatus `json:"status,omitempty"`
@@ -55,7 +55,7 @@ type SkillExecutionsParams struct {
 	Before  *uuid.UUID            `json:"before,omitempty"` // id of the last run seen
 }
 
-// SkillExecution is one run in the history. Input and output above 64 KiB are cut to
+// SkillExecution is one run in the history. Input and output above 64 KiB are truncated to
 // {"truncated":true,"bytes":n,"head":…}; secrets in them are masked.
 type SkillExecution struct {
 	ID              uuid.UUID             `json:"id"`
@@ -79,13 +79,13 @@ type SkillExecution struct {
 // SkillExecutionsResult is one page of runs.
 type SkillExecutionsResult struct {
 	Executions []SkillExecution `json:"executions"`
-	More       bool             `json:"more"` // there are older ones
+	More       bool             `json:"more"` // there are older runs
 }
 
-// SkillExecutionChanged reports a run of a skill. Seq counts from 1 within a run; Status is
-// running until the last report. Progress is the part of the time limit that has passed, 0 to
-// 1. Waiting is queued or approval while the run has not begun. Log is a line that the skill
-// wrote.
+// SkillExecutionChanged reports the progress of a run of a WASM tool. Seq counts from 1 within a
+// run. Status is running until the last report. Progress is the fraction of the time limit that has
+// passed, 0 to 1. Waiting is queued or approval while the run has not started. Log is a line
+// written by the WASM tool.
 type SkillExecutionChanged struct {
 	ExecutionID uuid.UUID             `json:"executionId"`
 	SkillID     uuid.UUID             `json:"skillId"`
@@ -96,7 +96,7 @@ type SkillExecutionChanged struct {
 	Log         *LogLine              `json:"log,omitempty"`
 }
 
-// WasmExecutions returns a page of the runs of a skill, newest first.
+// WasmExecutions returns a page of the runs of a WASM tool, newest first.
 func (s *Service) WasmExecutions(ctx context.Context, p SkillExecutionsParams) (SkillExecutionsResult, error) {
 	out := SkillExecutionsResult{Executions: []SkillExecution{}}
 	if err := storage.CheckPage(&p.Limit, nil, 50, 100); err != nil {

@@ -12,7 +12,7 @@ import (
 	"helix/backend/wasmtools"
 )
 
-// A module of others runs in a separate process; what the user signed runs here.
+// An untrusted module runs in a separate process; a module signed by the user runs in this one.
 func TestTrustDecidesTheTier(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -36,7 +36,7 @@ func TestTrustDecidesTheTier(t *testing.T) {
 	if r := b.execute(t, w, `1`); !r.Success || r.Tier != "t0" {
 		t.Errorf("signed: %+v", r)
 	}
-	// The signature covers the definition: other bytes lose it.
+	// The signature covers the definition: other bytes invalidate it.
 	u, err := b.UpdateWasm(b.ctx, wasmtools.UpdateWasmParams{SkillID: w.ID, Patch: wasmtools.WasmPatch{Wasm: module(t, "trap")}})
 	if err != nil || u.Skill.Signature.State != lifecycle.SignatureNone || u.Skill.Tier != "t1" {
 		t.Errorf("%+v %v", u.Skill, err)
@@ -52,7 +52,7 @@ func TestRunModuleInItsOwnProcess(t *testing.T) {
 	}
 }
 
-// Who may not approve cannot put other bytes in the place of a module that runs in process.
+// Callers without the scope to approve cannot replace the bytes of a module that runs in process.
 func TestOwnModuleStaysOwn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -77,9 +77,9 @@ func TestOwnModuleStaysOwn(t *testing.T) {
 	}
 }
 
-// Nothing falls back from the separate process to this one: where there is none, a module of
-// others does not run, and the report says so before it is installed.
-func TestForeignModulesNeedTheirProcess(t *testing.T) {
+// There is no fallback from the separate process to this one: without it an untrusted module does
+// not run, and the report says so before it is installed.
+func TestUntrustedModulesNeedASeparateProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	box, err := sandbox.Open(t.Context(), sandbox.Options{Idle: -1})

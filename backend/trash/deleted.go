@@ -11,8 +11,8 @@ import (
 
 type actorKey struct{}
 
-// By returns ctx for a deletion that a program such as a skill or the agent makes for the caller;
-// "" leaves it to the caller.
+// By returns a context for a deletion made for the caller by a program such as a skill or the
+// agent; "" is the caller.
 func By(ctx context.Context, actor string) context.Context {
 	if actor == "" {
 		return ctx
@@ -20,7 +20,7 @@ func By(ctx context.Context, actor string) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// actor is who deletes in ctx.
+// actor returns who deletes in ctx.
 func actor(ctx context.Context) string {
 	if a, ok := ctx.Value(actorKey{}).(string); ok {
 		return a
@@ -32,7 +32,7 @@ func actor(ctx context.Context) string {
 	return id.Client.String()
 }
 
-// Deleted notes who moved items of user to the trash, within the transaction that does it.
+// Deleted records who moved items of user to the trash, in the same transaction.
 func Deleted(tx *storage.Tx, user uuid.UUID, ids ...uuid.UUID) error {
 	who := actor(tx.Context())
 	for _, id := range ids {
@@ -44,7 +44,7 @@ func Deleted(tx *storage.Tx, user uuid.UUID, ids ...uuid.UUID) error {
 	return nil
 }
 
-// Retention says how long it is known who deleted an item.
+// Retention returns the retention policy of the records of who deleted an item.
 func Retention() storage.Retention {
 	return storage.Retention{Table: "deletions", Time: "at", Key: "item_id"}
 }

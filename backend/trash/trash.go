@@ -1,6 +1,6 @@
-// Package trash shows in one place what the domains have soft-deleted, restores it, and removes it
-// permanently. A domain describes each sort of item with a Kind; retention, which storage runs,
-// purges what is older than the trash keeps. Every domain may import it.
+// Package trash lists everything that the domains have soft-deleted, restores it, and deletes it
+// permanently. A domain describes each kind of item with a Kind. Retention, which is run by
+// storage, purges items that have been in the trash for too long. Every domain may import it.
 package trash
 
 import (
@@ -20,25 +20,26 @@ import (
 	"helix/backend/storage"
 )
 
-// Kind is one sort of item that can be in the trash.
+// Kind is a kind of item that can be in the trash.
 type Kind struct {
 	Name string // on the wire, such as tool
-	// Rows selects id, name, text and deleted_at of what user ?1 has in the trash.
+	// Rows selects id, name, text and deleted_at of the items of user ?1 in the trash.
 	Rows string
-	// Open makes name and text readable; nil: they are stored that way.
+	// Open decrypts name and text; nil: they are stored in plain text.
 	Open func(id uuid.UUID, name, text []byte) (string, string, error)
-	// Restore brings back an item of the caller.
+	// Restore restores an item of the caller.
 	Restore func(ctx context.Context, id uuid.UUID) error
-	// Purge removes an item of the caller that is in the trash. It refuses one that is still in use.
+	// Purge permanently deletes an item of the caller that is in the trash. It returns an error if
+	// the item is still in use.
 	Purge func(tx *storage.Tx, id uuid.UUID) error
-	// Purged removes what an item leaves outside its rows, after the commit; nil: nothing.
+	// Purged deletes an item's data outside of its rows, after the commit; nil: there is none.
 	Purged func(ctx context.Context, ids []uuid.UUID) error
 }
 
 const (
-	purgeBatch = 50   // items a transaction, so that no write waits for long
-	maxItems   = 1000 // of a call
-	textRunes  = 2000 // of a text that is shown
+	purgeBatch = 50   // items per transaction, so that no write waits for long
+	maxItems   = 1000 // items per call
+	textRunes  = 2000 // characters of a text in a list
 	nameRunes  = 120
 )
 
@@ -49,7 +50,7 @@ type Service struct {
 	kinds []Kind
 }
 
-// New makes the trash of kinds; age is how long items stay.
+// New returns the trash of kinds. age returns how long items are kept.
 func New(db *storage.DB, age func() time.Duration, kinds ...Kind) *Service {
 	return &Service{db: db, age: age, kinds: kinds}
 }
@@ -70,7 +71,7 @@ func (s *Service) names() []string {
 	return out
 }
 
-// chosen are the kinds with these names; no names: all.
+// chosen returns the kinds with these names; without names, all of them.
 func (s *Service) chosen(names []string) ([]Kind, error) {
 	if len(names) == 0 {
 		return s.kinds, nil
@@ -89,7 +90,7 @@ func (s *Service) chosen(names []string) ([]Kind, error) {
 	return out, nil
 }
 
-// rows selects kind, id, name, text and deleted_at of the trash of user ?1.
+// rows returns the SQL that selects kind, id, name, text and deleted_at of the trash of user ?1.
 func rows(kinds []Kind) string {
 	parts := make([]string, len(kinds))
 	for i, k := range kinds {
@@ -98,7 +99,7 @@ func rows(kinds []Kind) string {
 	return strings.Join(parts, ` UNION ALL `)
 }
 
-// List shows what is in the trash, the latest first.
+// List lists the items in the trash, latest first.
 func (s *Service) List(ctx context.Context, p ListParams) (out ListResult, err error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 200); err != nil {
 		return out, err
@@ -129,7 +130,7 @@ func (s *Service) counts(tx *storage.Tx, user uuid.UUID) ([]Count, error) {
 	return out, nil
 }
 
-// page fills in the items and their total. A search reads every item, because texts may be sealed.
+// page sets the items and their total. A search reads every item, because texts may be sealed.
 func (s *Service) page(tx *storage.Tx, user uuid.UUID, kinds []Kind, p ListParams, out *ListResult) error {
 	query := `SELECT t.kind, t.id, t.name, t.text, t.deleted_at, coalesce(d.actor, '') FROM (` + rows(kinds) + `) t LEFT JOIN deletions d ON d.item_id = t.id ORDER BY t.deleted_at DESC, t.id`
 	args := []any{user}
@@ -164,7 +165,7 @@ func (s *Service) page(tx *storage.Tx, user uuid.UUID, kinds []Kind, p ListParam
 	})
 }
 
-// scan reads a row of page; text is the whole text.
+// scan reads a row of page. text is the full text.
 func (s *Service) scan(r storage.Row) (it Item, text string, err error) {
 	var name, body []byte
 	if err := r.Scan(&it.Kind, &it.ID, &name, &body, storage.Time(&it.DeletedAt), &it.By); err != nil {
@@ -196,7 +197,7 @@ func cut(text string, most int) string {
 	return text
 }
 
-// Name is what an item in the trash of the caller is called; "" when it is not there.
+// Name returns the name of an item in the trash of the caller, or "" if it is not there.
 func (s *Service) Name(ctx context.Context, kind string, id uuid.UUID) (name string, err error) {
 	k, err := s.kind(kind)
 	if err != nil {
@@ -216,7 +217,7 @@ func (s *Service) Name(ctx context.Context, kind string, id uuid.UUID) (name str
 	return name, err
 }
 
-// check refuses what is not in the trash of the caller.
+// check returns an error if an item is not in the trash of the caller.
 func check(tx *storage.Tx, k Kind, id uuid.UUID) error {
 	var found bool
 	err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM (`+k.Rows+`) WHERE id = ?2)`, identity.UserID(tx.Context()), id).Scan(&found)
@@ -226,8 +227,8 @@ func check(tx *storage.Tx, k Kind, id uuid.UUID) error {
 	return err
 }
 
-// Restore brings items back. One whose name was taken meanwhile gets a number. Items that can't be
-// restored are listed with the reason; when none can, the call fails.
+// Restore restores items. If the name of an item has been taken meanwhile a number is appended.
+// Items that cannot be restored are listed with the reason; if none can, the call fails.
 func (s *Service) Restore(ctx context.Context, p ItemsParams) (RestoreResult, error) {
 	out := RestoreResult{Restored: []Ref{}, Failed: []Failure{}}
 	err := s.each(p.Items, &out.Failed, func(k Kind, ref Ref) error {
@@ -246,8 +247,8 @@ func (s *Service) Restore(ctx context.Context, p ItemsParams) (RestoreResult, er
 	return out, nil
 }
 
-// each calls act for every item. What it refuses for a reason that a person can act on is added to
-// failed; when that is everything, the first reason is the error.
+// each calls act for every item. Failures that a person can act on are added to failed; if all
+// items fail, the first failure is returned as the error.
 func (s *Service) each(items []Ref, failed *[]Failure, act func(Kind, Ref) error) error {
 	if len(items) == 0 || len(items) > maxItems {
 		return fault.InvalidField("items", fault.CodeRange, "Give 1 to %d items.", maxItems)
@@ -271,7 +272,7 @@ func failure(ref Ref, err error) Failure {
 	return Failure{Ref: ref, Reason: fault.KindOf(err), Message: fault.As(err).Message}
 }
 
-// all is the first failure as an error when each of n items failed.
+// all returns the first failure as an error if all n items failed.
 func all(n int, failed []Failure) error {
 	if len(failed) < n {
 		return nil
@@ -279,8 +280,8 @@ func all(n int, failed []Failure) error {
 	return fault.New(failed[0].Reason, "%s", failed[0].Message)
 }
 
-// Purge removes items of the trash permanently. Items that can't be removed are listed with the
-// reason; when none can, the call fails.
+// Purge permanently deletes items in the trash. Items that cannot be deleted are listed with the
+// reason; if none can, the call fails.
 func (s *Service) Purge(ctx context.Context, p ItemsParams) (PurgeResult, error) {
 	out := PurgeResult{Counts: []Count{}, Failed: []Failure{}}
 	if len(p.Items) == 0 || len(p.Items) > maxItems {
@@ -293,7 +294,7 @@ func (s *Service) Purge(ctx context.Context, p ItemsParams) (PurgeResult, error)
 	return out, err
 }
 
-// Empty removes everything in the trash permanently, or everything of some kinds.
+// Empty permanently deletes everything in the trash, or everything of some kinds.
 func (s *Service) Empty(ctx context.Context, p EmptyParams) (PurgeResult, error) {
 	out := PurgeResult{Counts: []Count{}, Failed: []Failure{}}
 	kinds, err := s.chosen(p.Kinds)
@@ -313,7 +314,7 @@ func (s *Service) Empty(ctx context.Context, p EmptyParams) (PurgeResult, error)
 	return out, s.purge(ctx, items, &out)
 }
 
-// purge removes items a batch at a time, and reports what was removed even when it fails.
+// purge deletes items in batches. out contains what was deleted even if it returns an error.
 func (s *Service) purge(ctx context.Context, items []Ref, out *PurgeResult) error {
 	byKind := map[string][]uuid.UUID{}
 	for _, ref := range items {
@@ -347,7 +348,7 @@ func (s *Service) purge(ctx context.Context, items []Ref, out *PurgeResult) erro
 	return nil
 }
 
-// purgeBatch removes items of one kind in a transaction, with one entry in the audit log.
+// purgeBatch deletes items of one kind in a transaction, with one entry in the audit log.
 func (s *Service) purgeBatch(ctx context.Context, k Kind, ids []uuid.UUID) (gone []uuid.UUID, failed []Failure, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		gone, failed = nil, nil

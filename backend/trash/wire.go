@@ -8,37 +8,37 @@ import (
 	"helix/backend/fault"
 )
 
-// Ref names an item in the trash.
+// Ref identifies an item in the trash.
 type Ref struct {
 	Kind string    `json:"kind"` // tool, wasm, skill, schedule, memory, conversation, document or chat
 	ID   uuid.UUID `json:"id"`
 }
 
-// Item is one thing in the trash.
+// Item is one item in the trash.
 type Item struct {
 	Ref
 	Name      string    `json:"name"`
-	Text      string    `json:"text"` // its description or how it begins
+	Text      string    `json:"text"` // its description or the beginning of its text
 	DeletedAt time.Time `json:"deletedAt"`
 	PurgeAt   time.Time `json:"purgeAt"`      // it is deleted permanently soon after
 	By        string    `json:"by,omitempty"` // who deleted it: window, browser, terminal, token, agent, skill, schedule or program; absent: unknown
 }
 
-// ListParams choose from the trash.
+// ListParams filters the trash.
 type ListParams struct {
-	Kinds  []string `json:"kinds,omitempty"` // none: all
-	Query  string   `json:"query,omitempty"` // part of the name or the text
+	Kinds  []string `json:"kinds,omitempty"` // empty: all
+	Query  string   `json:"query,omitempty"` // substring of the name or the text
 	Limit  int      `json:"limit,omitempty"` // 1..200, default 50
 	Offset int      `json:"offset,omitempty"`
 }
 
-// Count is how many items of a kind there are.
+// Count is the number of items of a kind.
 type Count struct {
 	Kind  string `json:"kind"`
 	Count int    `json:"count"`
 }
 
-// ListResult is one page, the latest first. Total counts all matches, Counts the whole trash.
+// ListResult is one page, latest first. Total counts all matches, Counts the whole trash.
 type ListResult struct {
 	Items  []Item  `json:"items"`
 	Total  int     `json:"total"`
@@ -47,36 +47,36 @@ type ListResult struct {
 	Counts []Count `json:"counts"`
 }
 
-// ItemsParams name items in the trash, up to 1,000.
+// ItemsParams identifies up to 1,000 items in the trash.
 type ItemsParams struct {
 	Items []Ref `json:"items"`
 }
 
-// Failure is an item that stayed in the trash, and why.
+// Failure is an item that remained in the trash, and why.
 type Failure struct {
 	Ref
 	Reason  fault.Kind `json:"reason"` // not_found, conflict, limit …
 	Message string     `json:"message"`
 }
 
-// RestoreResult says what came back.
+// RestoreResult lists the restored items.
 type RestoreResult struct {
 	Restored []Ref     `json:"restored"`
 	Failed   []Failure `json:"failed"`
 }
 
-// EmptyParams choose what is removed.
+// EmptyParams selects what is deleted.
 type EmptyParams struct {
-	Kinds []string `json:"kinds,omitempty"` // none: everything
+	Kinds []string `json:"kinds,omitempty"` // empty: everything
 }
 
-// PurgeResult says what was removed.
+// PurgeResult counts what was deleted.
 type PurgeResult struct {
 	Count  int       `json:"count"`
 	Counts []Count   `json:"counts"`
 	Failed []Failure `json:"failed"`
 }
 
-// Changed is the event trash.changed: items were removed permanently. What moves to the trash or
-// comes back from it is announced by its own domain.
+// Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash
+// or restoring it is published by its own domain.
 type Changed struct{}

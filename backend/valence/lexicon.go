@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// Features is how many values the lexicon gives for a text.
+	// Features is the number of values that the lexicon computes for a text.
 	Features = 7
-	// LexiconTerms is how many values the calibration without a vector weighs.
+	// LexiconTerms is the number of terms in the calibration without a vector.
 	LexiconTerms = Features + 1
 
-	countLimit = 3 // negations and exclamation marks beyond it add nothing
+	countLimit = 3 // higher counts of negations and exclamation marks are capped
 )
 
-// lexicon computes the features of a text. It only reads its tables.
+// lexicon computes the features of a text. Its tables are read-only.
 type lexicon struct {
 	vader   *govader.SentimentIntensityAnalyzer
 	negates map[string]bool
@@ -30,14 +30,14 @@ func newLexicon() *lexicon {
 	return l
 }
 
-// apostrophes writes quotation marks as the lexicon spells them.
+// apostrophes replaces quotation marks by those used in the lexicon.
 var apostrophes = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`)
 
-// features are compound, positive, negative, neutral and |compound| of VADER, and how often the
-// text negates and exclaims.
+// features returns compound, positive, negative, neutral and |compound| of VADER, and the numbers
+// of negations and exclamation marks.
 func (l *lexicon) features(text string) [Features]float64 {
 	words := strings.Fields(apostrophes.Replace(text))
-	s := l.vader.PolarityScores(strings.Join(words, " ")) // it knows no white space but blanks
+	s := l.vader.PolarityScores(strings.Join(words, " ")) // it splits at blanks only
 	negations := 0
 	for _, w := range words {
 		w = strings.ToLower(strings.Trim(w, `.,;:!?"'()[]`))
@@ -51,7 +51,7 @@ func (l *lexicon) features(text string) [Features]float64 {
 	}
 }
 
-// lexiconTerms adds to the features what lets a line bend.
+// lexiconTerms returns the features and additional nonlinear terms.
 func lexiconTerms(f [Features]float64) (t [LexiconTerms]float64) {
 	copy(t[:], f[:])
 	t[Features] = f[0] * f[4]

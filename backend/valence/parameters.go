@@ -8,23 +8,23 @@ import (
 	"fmt"
 )
 
-// Parameters are what training finds. Arrays hold valence first, then arousal.
+// Parameters are the result of training. Arrays contain valence first, then arousal.
 type Parameters struct {
 	Header
 	Projection      []int8                   // Components rows of VectorDims
 	ProjectionScale [Components]float32      // of the rows
 	FeatureMean     [Features]float32        // of the training rows
-	FeatureScale    [Features]float32        // how much each feature weighs in a distance
+	FeatureScale    [Features]float32        // weight of each feature in a distance
 	LandmarkScale   [PointDims]float32       // of the columns of Landmarks
 	Landmarks       []int8                   // rows of PointDims
 	Weights         [2][]float32             // of the landmarks
-	LexiconWeights  [2][LexiconTerms]float32 // of the calibration without a vector
+	LexiconWeights  [2][LexiconTerms]float32 // for the calibration without a vector
 }
 
-// Header is the readable part of the file.
+// Header is the human-readable part of the file.
 type Header struct {
-	Data          string             `json:"data"`   // what it was trained on, and under which license
-	SHA256        string             `json:"sha256"` // of the file of the data
+	Data          string             `json:"data"`   // training data and its license
+	SHA256        string             `json:"sha256"` // of the file of training data
 	Encoder       string             `json:"encoder"`
 	Rows          int                `json:"rows"`
 	Count         int                `json:"landmarks"`
@@ -33,12 +33,12 @@ type Header struct {
 	LexiconMean   [2]float64         `json:"lexiconMean"`
 	Slopes        [2]float64         `json:"slopes"` // from EmoBank's scale to that of Score
 	LexiconSlopes [2]float64         `json:"lexiconSlopes"`
-	Metrics       map[string]float64 `json:"metrics"` // by cross-validation inside the training rows
+	Metrics       map[string]float64 `json:"metrics"` // from cross-validation within the training rows
 }
 
 const magic = "helix valence 1\n"
 
-// New checks parameters and makes a model of them.
+// New validates parameters and returns a model.
 func New(p Parameters) (*Model, error) {
 	if len(p.Projection) != Components*VectorDims || len(p.Landmarks) != p.Count*PointDims || len(p.Weights[0]) != p.Count || len(p.Weights[1]) != p.Count {
 		return nil, errors.New("valence: sizes do not fit")
@@ -53,9 +53,8 @@ func New(p Parameters) (*Model, error) {
 	return m, nil
 }
 
-// Encode writes the parameters as Decode reads them: a line that names the format, the length of
-// the header (32 bits), the header as JSON, and the arrays in the order of Parameters, all little
-// endian.
+// Encode writes the parameters in the format of Decode: a line that names the format, the length of the
+// header (32 bits), the header as JSON, and the arrays in the order of Parameters, all little endian.
 func (p *Parameters) Encode() ([]byte, error) {
 	head, err := json.Marshal(p.Header)
 	if err != nil {
@@ -71,7 +70,7 @@ func (p *Parameters) Encode() ([]byte, error) {
 	return out, nil
 }
 
-// Decode reads a model.
+// Decode decodes a model.
 func Decode(b []byte) (*Model, error) {
 	b, ok := bytes.CutPrefix(b, []byte(magic))
 	if !ok || len(b) < 4 {
@@ -97,7 +96,7 @@ func Decode(b []byte) (*Model, error) {
 		if n > len(b) {
 			return nil, errors.New("valence: the model is cut off")
 		}
-		// Decode reads all that it gets into a slice of bytes.
+		// binary.Decode reads as many bytes as the slice holds.
 		if _, err := binary.Decode(b[:n], binary.LittleEndian, a); err != nil {
 			return nil, fmt.Errorf("valence: %w", err)
 		}

@@ -1,9 +1,9 @@
-// Package valence estimates how pleasant and how stirring a text is to its reader. It combines
-// the scores of the VADER lexicon (Hutto and Gilbert 2014) with the vector of the text from
+// Package valence estimates how pleasant and how arousing a text is for its reader. It combines the
+// scores of the VADER lexicon (Hutto and Gilbert 2014) with the vector of the text from
 // backend/embed in a kernel ridge regression over landmarks (the Nyström method), trained on
 // EmoBank (Buechel and Hahn 2017) by build/models/valence.
 //
-// The same text and vector always give the same value: nothing is kept between calls.
+// The result depends only on the text and the vector; no state is kept between calls.
 package valence
 
 import (
@@ -19,36 +19,36 @@ var file []byte
 const (
 	// VectorDims is the length of the vectors that the model was trained with.
 	VectorDims = 512
-	// Components is how many principal components of a vector the model reads.
+	// Components is the number of principal components of a vector that the model uses.
 	Components = 88
-	// PointDims is the length of a landmark: the components, the lexicon's features, padding.
+	// PointDims is the length of a landmark: the components, the features of the lexicon, and padding.
 	PointDims = 3 * kernel.ByteLanes
 
 	neutral = 3.0 // the middle of EmoBank's scale from 1 to 5
 	steps   = 1e4 // scores are multiples of 1/steps
 )
 
-// Score says how a text feels.
+// Score is the emotion of a text.
 type Score struct {
-	Valence     float64 // -1 unpleasant to 1 pleasant; beyond ±0.3 it is a feeling
+	Valence     float64 // -1 unpleasant to 1 pleasant; beyond ±0.3 it is clearly emotional
 	Arousal     float64 // 0 calm to 1 excited
 	Intensity   float64 // 0 to 1: the length of valence and arousal together
-	LexiconOnly bool    // there was no usable vector, so only words of the lexicon counted
+	LexiconOnly bool    // there was no usable vector, so only the lexicon was used
 }
 
 // Model scores texts. It is safe for concurrent use.
 type Model struct {
 	p       Parameters
 	words   *lexicon
-	lengths []float64 // the squared length of each landmark
+	lengths []float64 // squared length of each landmark
 	decay   *decay
 }
 
-// Open returns the model that is in the binary.
+// Open returns the model embedded in the binary.
 func Open() (*Model, error) { return Decode(file) }
 
-// Score estimates text. vector is its embedding, of any length but zero; without one, or with one
-// that is not finite or not of VectorDims, the lexicon alone is used and the score says so.
+// Score estimates text. vector is its embedding. If it is missing, not finite, zero or not of
+// length VectorDims, only the lexicon is used and LexiconOnly is set.
 func (m *Model) Score(text string, vector []float32) Score {
 	v, a, lexiconOnly := m.Predict(text, vector)
 	slopes := m.p.Slopes
@@ -64,10 +64,10 @@ func (m *Model) Score(text string, vector []float32) Score {
 	return s
 }
 
-// quantize limits x to least..1 and rounds it, so that the last bits of a vector, which depend on
-// the processor, rarely show.
+// quantize limits x to least..1 and rounds it, so that differences in the last bits of a vector,
+// which depend on the processor, rarely affect the result.
 func quantize(x, least float64) float64 {
-	return math.Round(min(max(x, least), 1)*steps)/steps + 0 // +0: never a negative zero
+	return math.Round(min(max(x, least), 1)*steps)/steps + 0 // +0 turns a negative zero into zero
 }
 
 // Predict estimates valence and arousal on EmoBank's scale, where 3 is neutral.
@@ -92,15 +92,15 @@ func (m *Model) Predict(text string, vector []float32) (valence, arousal float64
 	return y[0], y[1], false
 }
 
-// Point places a text in the space of the landmarks. It is for training, as Similarities is; the
-// vector must be usable.
+// Point returns the point of a text in the space of the landmarks. Point and Similarities are for
+// training; the vector must be usable.
 func (m *Model) Point(text string, vector []float32) []float64 {
 	unit, _ := normalize(vector)
 	p := m.point(m.words.features(text), unit)
 	return p[:]
 }
 
-// Similarities gives the kernel's value between a text and each landmark.
+// Similarities returns the values of the kernel between a text and each landmark.
 func (m *Model) Similarities(text string, vector []float32) []float64 {
 	unit, _ := normalize(vector)
 	near := make([]float64, len(m.lengths))
@@ -108,17 +108,17 @@ func (m *Model) Similarities(text string, vector []float32) []float64 {
 	return near
 }
 
-// LexiconTerms are what the lexicon-only calibration weighs.
+// LexiconTerms returns the terms of the lexicon-only calibration.
 func (m *Model) LexiconTerms(text string) []float64 {
 	terms := lexiconTerms(m.words.features(text))
 	return terms[:]
 }
 
-// whole is the size that the largest component of a quantized vector gets. A sum of PointDims or,
-// for a unit vector, VectorDims such values stays within what kernel.DotBytes allows.
+// whole is the value of the largest component of a quantized vector. A sum of PointDims or, for a
+// unit vector, VectorDims products of such values is within the range of kernel.DotBytes.
 const whole = math.MaxInt16
 
-// point projects a unit vector on the principal components and puts the features behind them.
+// point projects a unit vector onto the principal components and appends the features.
 func (m *Model) point(features [Features]float64, unit []float32) (z [PointDims]float64) {
 	var q [VectorDims]int16
 	for i, x := range unit {
@@ -156,7 +156,8 @@ func (m *Model) similarities(z [PointDims]float64, near []float64) {
 	}
 }
 
-// decay is exp(-x) in steps of 1/decayStep. math.Exp would be half of the time of a score.
+// decay tabulates exp(-x) in steps of 1/decayStep. Calling math.Exp would take half of the
+// time of a score.
 type decay [16*decayStep + 1]float64
 
 const decayStep = 64
@@ -169,7 +170,7 @@ func newDecay() *decay {
 	return d
 }
 
-// at gives exp(-x) within 1e-8, for x that is not negative.
+// at returns exp(-x) with an error below 1e-8, for x ≥ 0.
 func (d *decay) at(x float64) float64 {
 	if x >= 16 {
 		return 0
@@ -179,7 +180,7 @@ func (d *decay) at(x float64) float64 {
 	return d[i] * (1 - rest*(1-rest*(1./2-rest*(1./6))))
 }
 
-// normalize gives a vector the length one, and whether it can have it.
+// normalize returns a vector scaled to length one. ok is false if that is not possible.
 func normalize(v []float32) ([]float32, bool) {
 	if len(v) != VectorDims {
 		return nil, false

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Bitmap is a set of ids, one bit each. The zero value is an empty set. It is not safe for
-// use by several goroutines while one of them changes it.
+// Bitmap is a set of ids with one bit per id. The zero value is an empty set. It must not be used
+// concurrently with a modification.
 type Bitmap struct{ words []uint64 }
 
-// NewBitmap returns an empty set with room for the ids below n; greater ones make it grow.
+// NewBitmap returns an empty set with capacity for the ids below n. It grows for larger ids.
 func NewBitmap(n int) *Bitmap { return &Bitmap{words: make([]uint64, (max(n, 0)+63)/64)} }
 
 // Set adds id.
@@ -22,20 +22,20 @@ func (b *Bitmap) Set(id uint32) {
 	b.words[w] |= 1 << (id & 63)
 }
 
-// Clear takes id away.
+// Clear removes id.
 func (b *Bitmap) Clear(id uint32) {
 	if w := int(id >> 6); w < len(b.words) {
 		b.words[w] &^= 1 << (id & 63)
 	}
 }
 
-// Has tells whether id is in the set.
+// Has reports whether id is in the set.
 func (b *Bitmap) Has(id uint32) bool {
 	w := int(id >> 6)
 	return w < len(b.words) && b.words[w]>>(id&63)&1 != 0
 }
 
-// Count is the number of ids in the set.
+// Count returns the number of ids in the set.
 func (b *Bitmap) Count() int {
 	n := 0
 	for _, w := range b.words {
@@ -44,7 +44,7 @@ func (b *Bitmap) Count() int {
 	return n
 }
 
-// And keeps the ids that o has too.
+// And removes the ids that are not in o.
 func (b *Bitmap) And(o *Bitmap) {
 	n := min(len(b.words), len(o.words))
 	for i, w := range o.words[:n] {
@@ -63,14 +63,14 @@ func (b *Bitmap) Or(o *Bitmap) {
 	}
 }
 
-// AndNot takes the ids of o away.
+// AndNot removes the ids of o.
 func (b *Bitmap) AndNot(o *Bitmap) {
 	for i, w := range o.words[:min(len(b.words), len(o.words))] {
 		b.words[i] &^= w
 	}
 }
 
-// Clone returns a copy that changes on its own.
+// Clone returns an independent copy.
 func (b *Bitmap) Clone() *Bitmap { return &Bitmap{words: slices.Clone(b.words)} }
 
 // All yields the ids in ascending order.

@@ -2,8 +2,8 @@ package vector
 
 import "unsafe"
 
-// asBytes looks at floats as bytes, in the byte order of the machine; the file's header says
-// which that was.
+// asBytes returns the memory of floats as bytes, in the byte order of the machine, which the header
+// of the file records.
 func asBytes(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), len(f)*4)
 }

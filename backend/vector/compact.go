@@ -10,56 +10,56 @@ import (
 )
 
 const (
-	narrowFrom  = 256        // candidates from which compact rows are worth asking
-	mostCompact = exactBelow // rows that are kept in compact form, at most: 10 MB at 512 values
+	narrowFrom  = 256        // number of candidates from which on compact rows are used
+	mostCompact = exactBelow // maximum number of compact rows: 10 MB with 512 values
 )
 
-// compact holds some rows of a chunk as one byte a value. A product with such a row is known
-// to lie within a bound of the exact one, so it tells which rows need not be read: what is
-// found is the same. The rows are those that lately were scored exactly; another compact takes
-// the place of one that lacks some.
+// compact holds some rows of a chunk with one byte per value. The product with a compact row is
+// within a known bound of the exact one, so it shows which rows need not be read; the results of a
+// search are the same. The rows are those that were recently scored exactly. To add
+// rows, the compact is replaced.
 type compact struct {
-	have   [chunkRows / 64]uint64 // rows that are here and in the file the same; under mu
-	rows   []uint16               // in order
-	values []int8                 // byteStride of each
-	scale  []float32              // a value times this is near that of the row
-	slack  []float32              // length of what is left of the row
+	have   [chunkRows / 64]uint64 // rows that are here and unchanged in the file; guarded by mu
+	rows   []uint16               // sorted
+	values []int8                 // byteStride per row
+	scale  []float32              // a value times this approximates that of the row
+	slack  []float32              // length of the remainder of the row
 }
 
-// compacts is what an Index keeps about them. Its lock is only tried: who does not get it
-// reads the file.
+// compacts is the state of all compact rows of an Index. Its lock is only tried: if it is taken,
+// the file is read instead.
 type compacts struct {
 	mu   sync.Mutex
 	rows int       // in all chunks
-	most int       // and how many there may be
-	used time.Time // for the last time
+	most int       // maximum of rows
+	used time.Time // last use
 }
 
-// byteStride is the length of a compact row.
+// byteStride returns the length of a compact row.
 func (ix *Index) byteStride() int {
 	return (ix.dims + kernel.ByteLanes - 1) / kernel.ByteLanes * kernel.ByteLanes
 }
 
-// byteQuery is a query as products with compact rows need it.
+// byteQuery is a query in the form for products with compact rows.
 type byteQuery struct {
 	values []int16
 	scale  float64
 	length float64 // of the query
-	left   float64 // length of what is left of it
-	ground float64 // what rounding may add to any score
+	left   float64 // length of the rounding remainder
+	ground float64 // bound on the rounding error of any score
 }
 
-// narrowing is what a scratch keeps for narrow.
+// narrowing is the working memory of narrow.
 type narrowing struct {
 	query byteQuery
 	sums  []int32
-	at    []int     // place of each wanted row in the compact one, below 0: it is not there
-	upper []float32 // what each slot scores at most
-	lower []float32 // the k greatest of what slots score at least: a heap, the least first
+	at    []int     // position of each wanted row in the compact one; below 0: not there
+	upper []float32 // upper bound of each slot's score
+	lower []float32 // the k greatest lower bounds: a heap, least first
 }
 
-// narrow takes slots away that cannot be among the best k. The slots that are left are in order.
-// The caller holds searching.
+// narrow removes slots that cannot be among the best k. The remaining slots are in order. The
+// caller holds searching.
 func (ix *Index) narrow(s *scratch, slots []uint32, k int) []uint32 {
 	if !ix.compacting || len(slots) < max(narrowFrom, 2*k) {
 		return slots
@@ -84,7 +84,7 @@ func (ix *Index) narrow(s *scratch, slots []uint32, k int) []uint32 {
 	return kept
 }
 
-// byChunk yields the parts of slots, which are in order, that lie in one chunk.
+// byChunk yields the parts of slots, which are sorted, that are in one chunk.
 func byChunk(slots []uint32) func(yield func([]uint32, int) bool) {
 	return func(yield func([]uint32, int) bool) {
 		for len(slots) > 0 {
@@ -98,8 +98,8 @@ func byChunk(slots []uint32) func(yield func([]uint32, int) bool) {
 	}
 }
 
-// places sets at[i] to where the compact rows have slots[i], or below 0, and returns how many
-// they have. The caller holds mu.
+// places sets at[i] to the position of slots[i] in the compact rows, or below 0, and returns the
+// number found. The caller holds mu.
 func (p *compact) places(slots []uint32, at []int) int {
 	found, j := 0, 0
 	for i, slot := range slots {
@@ -117,7 +117,7 @@ func (p *compact) places(slots []uint32, at []int) int {
 	return found
 }
 
-// bound appends to n.upper what each slot of one chunk scores at most.
+// bound appends to n.upper an upper bound of the score of each slot of one chunk.
 func (ix *Index) bound(n *narrowing, ch *chunk, slots []uint32, k int) {
 	n.at = slices.Grow(n.at[:0], len(slots))[:len(slots)]
 	ix.mu.RLock()
@@ -126,7 +126,7 @@ func (ix *Index) bound(n *narrowing, ch *chunk, slots []uint32, k int) {
 	ix.mu.RUnlock()
 	q := &n.query
 	stride := len(q.values)
-	whole := p != nil && found*4 >= len(p.rows) // one call for all is less work than one for each
+	whole := p != nil && found*4 >= len(p.rows) // one call for all rows is faster than one for each
 	if whole {
 		n.sums = slices.Grow(n.sums[:0], len(p.rows))[:len(p.rows)]
 		kernel.DotBytes(q.values, p.values, n.sums)
@@ -150,7 +150,7 @@ func (ix *Index) bound(n *narrowing, ch *chunk, slots []uint32, k int) {
 	}
 }
 
-// keep puts what a slot scores at least among the k greatest.
+// keep adds the lower bound of a score to the k greatest.
 func (n *narrowing) keep(low float32, k int) {
 	h := n.lower
 	if len(h) < k {
@@ -182,7 +182,7 @@ func (n *narrowing) keep(low float32, k int) {
 	h[i] = low
 }
 
-// set makes words of a query. Their sizes add up to less than what kernel.DotBytes can take.
+// set converts a query. The sum of its absolute values is less than the limit of kernel.DotBytes.
 func (b *byteQuery) set(q []float32, stride int) {
 	b.values = slices.Grow(b.values[:0], stride)[:stride]
 	clear(b.values[len(q):])
@@ -199,19 +199,20 @@ func (b *byteQuery) set(q []float32, stride int) {
 		left += d * d
 	}
 	b.length, b.left = math.Sqrt(squares), math.Sqrt(left)
-	// Half a unit in the last place of float32 for each step of a sum, twice over.
+	// Half a unit in the last place of float32 for each step of a sum, doubled.
 	b.ground = float64(len(q)+64) * 0x1p-23
 }
 
-// slack is how far the exact score of a row may be from the one by bytes. With x = s + e for a
-// row and q = t + f for the query, q·x − t·s = q·e + f·s, and by Cauchy and Schwarz the sizes of
-// the two are at most |q||e| and |f||s|; |s| ≤ |x| + |e|, and rows have length 1, or nearly.
+// slack returns the maximum difference between the exact score of a row and the approximate one.
+// With x = s + e for a row and q = t + f for the query, q·x − t·s = q·e + f·s, and by Cauchy and
+// Schwarz the absolute values of the two are at most |q||e| and |f||s|; |s| ≤ |x| + |e|, and rows
+// have length 1, approximately.
 func (b *byteQuery) slack(row float32) float64 {
 	return b.length*float64(row) + b.left*(1.01+float64(row)) + b.ground
 }
 
-// squeeze makes bytes of a row and returns what they are to be multiplied with and the length
-// of what is left, rounded up.
+// squeeze converts a row to bytes and returns the factor to multiply them with, and the length of
+// the remainder, rounded up.
 func squeeze(dst []int8, row []float32) (scale, slack float32) {
 	greatest := float32(0)
 	for _, x := range row {
@@ -220,7 +221,7 @@ func squeeze(dst []int8, row []float32) (scale, slack float32) {
 	scale = greatest / 127
 	var left float64
 	for i, x := range row {
-		// Added to this, a float32 has no room for a fraction: it is rounded.
+		// Adding this to a float32 leaves no bits for a fraction, so it is rounded.
 		const round = 3 << 22
 		v := x/scale + round
 		c := int32(math.Float32bits(v)) - 0x4b400000
@@ -232,8 +233,8 @@ func squeeze(dst []int8, row []float32) (scale, slack float32) {
 	return scale, float32(math.Sqrt(left)*(1+1e-6) + 1e-9)
 }
 
-// remember makes compact rows of the slots that have none, unless they are few. When there
-// would be too many, those that were made before are forgotten.
+// remember creates compact rows for the slots without one, unless there are few. If there would be
+// too many, all existing compact rows are dropped.
 func (ix *Index) remember(s *scratch, slots []uint32) {
 	k := &ix.compacts
 	if !k.mu.TryLock() {
@@ -256,7 +257,7 @@ func (ix *Index) remember(s *scratch, slots []uint32) {
 	}
 }
 
-// lacking counts the slots without a compact row.
+// lacking returns the number of slots without a compact row.
 func (ix *Index) lacking(s *scratch, slots []uint32) int {
 	n := 0
 	ix.mu.RLock()
@@ -270,7 +271,7 @@ func (ix *Index) lacking(s *scratch, slots []uint32) int {
 	return n
 }
 
-// forget lets all compact rows go. The caller holds compacts.mu.
+// forget drops all compact rows. The caller holds compacts.mu.
 func (ix *Index) forget(chunks []*chunk) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -280,8 +281,8 @@ func (ix *Index) forget(chunks []*chunk) {
 	ix.compacts.rows = 0
 }
 
-// squeezeChunk adds slots of one chunk to its compact rows and returns how many more there are
-// now. A row that cannot be read is left out.
+// squeezeChunk adds slots of one chunk to its compact rows and returns by how many rows they have
+// grown. It skips rows that cannot be read.
 func (ix *Index) squeezeChunk(s *scratch, ch *chunk, slots []uint32) int {
 	ix.mu.RLock()
 	old := ch.compact
@@ -329,7 +330,7 @@ func (ix *Index) squeezeChunk(s *scratch, ch *chunk, slots []uint32) int {
 		case want[row/64]>>(row%64)&1 != 0:
 			rec, err := ix.file.read(&s.records, first+row, 1)
 			if err != nil {
-				continue // it will be read, and counted, when it is scored
+				continue // the error will be counted when the row is scored
 			}
 			scale, slack := squeeze(dst[:stride], rec[recordFloats:])
 			put(row, scale, slack)
@@ -339,7 +340,7 @@ func (ix *Index) squeezeChunk(s *scratch, ch *chunk, slots []uint32) int {
 	before := 0
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	if old != nil { // what was written over meanwhile
+	if old != nil { // skip what was overwritten meanwhile
 		before = len(old.rows)
 		for w := range next.have {
 			next.have[w] &^= had[w] &^ old.have[w]
@@ -349,7 +350,7 @@ func (ix *Index) squeezeChunk(s *scratch, ch *chunk, slots []uint32) int {
 	return len(next.rows) - before
 }
 
-// Rest lets go of what searches have kept for the next ones, when there was none for so long.
+// Rest frees what searches keep for later ones if it has been unused for that long.
 func (ix *Index) Rest(unused time.Duration) {
 	k := &ix.compacts
 	k.mu.Lock()
@@ -363,7 +364,7 @@ func (ix *Index) Rest(unused time.Duration) {
 	ix.forget(chunks)
 }
 
-// bytes is the memory that the compact rows of a chunk take.
+// bytes returns the memory that the compact rows of a chunk take.
 func (p *compact) bytes() int64 {
 	if p == nil {
 		return 0

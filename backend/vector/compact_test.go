@@ -10,8 +10,8 @@ import (
 	"helix/backend/kernel"
 )
 
-// Searches that ask compact rows first find what reading every vector finds, to the bit, while
-// vectors come, change and go.
+// Searches with compact rows return exactly the results of reading every vector, while vectors are
+// added, replaced and removed.
 func TestCompactRowsChangeNoResult(t *testing.T) {
 	t.Parallel()
 	for _, dims := range []int{5, 64, 100, 512} {
@@ -64,7 +64,7 @@ func TestCompactRowsChangeNoResult(t *testing.T) {
 	}
 }
 
-// The score that a search would compute lies within the bound, whatever the vectors are.
+// The score that a search would compute is within the bounds, for arbitrary vectors.
 func TestBytesBoundScores(t *testing.T) {
 	t.Parallel()
 	s := newSource(8, 0)
@@ -115,7 +115,7 @@ func TestBytesBoundScores(t *testing.T) {
 	}
 }
 
-// Compact rows spare nearly all reads, take the memory that Stats tells, and go after a rest.
+// Compact rows avoid nearly all reads, take the memory reported by Stats, and are freed by Rest.
 func TestCompactRowsSpareReads(t *testing.T) {
 	t.Parallel()
 	const dims, n = 256, 3000

@@ -15,8 +15,8 @@ import (
 
 const tinyDims = 6
 
-// written makes a file with n vectors, some of them replaced and removed, of which the first
-// flushed were made safe by a Flush. It returns the file and what it holds.
+// written returns a file with n vectors, some of them replaced or removed, of which the first
+// flushed were made durable by a Flush, and its expected content.
 func written(t testing.TB, seed uint64, n, flushed int) ([]byte, model) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func written(t testing.TB, seed uint64, n, flushed int) ([]byte, model) {
 	for i := range n {
 		id := uint32(i)
 		if i%7 == 3 {
-			id-- // replaces the one before
+			id-- // replaces the previous one
 		}
 		v := Vector{ID: id, Tag: s.r.Uint64(), Values: s.vector()}
 		must(t, ix.Add(v.ID, v.Tag, v.Values))
@@ -46,7 +46,7 @@ func written(t testing.TB, seed uint64, n, flushed int) ([]byte, model) {
 	return b, m
 }
 
-// reopened opens a folder that holds a file of these bytes.
+// reopened opens a folder with a file of these bytes.
 func reopened(t testing.TB, b []byte, dims int, modelID string) *Index {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func reopened(t testing.TB, b []byte, dims int, modelID string) *Index {
 	return ix
 }
 
-// usableAfter fails when ix holds anything that m does not, or cannot be used.
+// usableAfter fails if ix contains anything that is not in m, or cannot be used.
 func usableAfter(t testing.TB, what string, ix *Index, m model) {
 	t.Helper()
 	st := ix.Stats()
@@ -78,7 +78,7 @@ func usableAfter(t testing.TB, what string, ix *Index, m model) {
 	}
 }
 
-func TestForeignFilesAreReplaced(t *testing.T) {
+func TestFilesOfOtherIndexesAreReplaced(t *testing.T) {
 	t.Parallel()
 	good, m := written(t, 1, 60, 60)
 	if ix := reopened(t, good, tinyDims, testModel); ix.Stats().Rebuilt != "" {
@@ -108,8 +108,8 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 	}
 }
 
-// A file that is shorter than a Flush left it is not used. After that Flush, what was not
-// written in full is left out, and the rest stays.
+// A file that is shorter than at its last Flush is rejected. After that Flush, incomplete records
+// are dropped and the others kept.
 func TestTruncatedFile(t *testing.T) {
 	t.Parallel()
 	const n, flushed = 64, 40
@@ -121,7 +121,7 @@ func TestTruncatedFile(t *testing.T) {
 		left := len(good) - cut
 		ix := reopened(t, good[:left], tinyDims, testModel)
 		st := ix.Stats()
-		// Slots are used again, so fewer of them than n are there after the Flush.
+		// Slots are reused, so there are fewer than n at the Flush.
 		if whole := (left - int(data)) / size; left < int(data) {
 			if st.Rebuilt == "" {
 				t.Fatalf("%d bytes less: not rebuilt", cut)
@@ -132,7 +132,7 @@ func TestTruncatedFile(t *testing.T) {
 			t.Fatalf("%d bytes less: rebuilt because %q, but all that was flushed is there", cut, st.Rebuilt)
 		}
 		defer abandon(ix)
-		for id := range ix.IDs().All() { // an older version of a vector may come back
+		for id := range ix.IDs().All() { // an older version of a vector may reappear
 			if tag, _ := ix.Tag(id); m[id].Tag == tag {
 				v, _ := ix.Vector(id, nil)
 				if cosine(v, m[id].Values) < 1-1e-9 {
@@ -143,8 +143,8 @@ func TestTruncatedFile(t *testing.T) {
 	}
 }
 
-// One bit that is wrong, anywhere: the file is not used, or it holds what it did, or it lacks
-// the one vector that no Flush had made safe.
+// After any single-bit error, the file is either rejected, or unchanged in content, or lacks the
+// one vector that was not flushed.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	for _, flushed := range []int{40, 0} {
@@ -159,7 +159,7 @@ func TestFlippedBits(t *testing.T) {
 			at := i
 			if flips != len(good)*8 {
 				at = r.IntN(len(good) * 8)
-				if _, data := layout(tinyDims); i%2 == 0 { // half of them in the records
+				if _, data := layout(tinyDims); i%2 == 0 { // half of the errors are in records
 					at = int(data)*8 + r.IntN((len(good)-int(data))*8)
 				}
 			}
@@ -187,8 +187,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// failing is a disk that has room for so many more bytes and then fails in the middle of a
-// write.
+// failing is a disk with room for a limited number of bytes, which then fails in the middle of a write.
 type failing struct {
 	disk
 	room int
@@ -216,7 +215,7 @@ func TestDiskIsFull(t *testing.T) {
 			m[i] = Vector{ID: i, Tag: uint64(i), Values: s.vector()}
 			must(t, ix.Add(i, m[i].Tag, m[i].Values))
 		}
-		for i := range uint32(5) { // leaves slots that are used again
+		for i := range uint32(5) { // leaves slots for reuse
 			must(t, ix.Remove(i))
 			delete(m, i)
 		}
@@ -228,7 +227,7 @@ func TestDiskIsFull(t *testing.T) {
 			batch[i] = Vector{ID: uint32(100 + i), Tag: 9, Values: s.vector()}
 		}
 		err := ix.AddBatch(batch)
-		full.room = 1 << 30 // there is room again
+		full.room = 1 << 30 // there is space again
 		if err == nil {
 			for _, v := range batch {
 				m[v.ID] = v
@@ -249,7 +248,7 @@ func TestDiskIsFull(t *testing.T) {
 		if st := ix.Stats(); st.Rebuilt != "" {
 			t.Fatalf("room for %d bytes: %s", room, st.Rebuilt)
 		}
-		if stuck { // then what was written before the failure could not be taken back
+		if stuck { // the writes before the failure could not be undone
 			for _, v := range batch {
 				if _, ok := ix.Tag(v.ID); ok {
 					m[v.ID] = v
@@ -297,8 +296,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A process that ends between writing a vector and giving up its older version leaves both;
-// the newer counts, also when it lies before the older one in the file.
+// A process that ends between writing a vector and removing its older version leaves both. The
+// newer one is used, even if it precedes the older one in the file.
 func TestNewerVersionCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

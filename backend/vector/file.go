@@ -12,13 +12,13 @@ import (
 // The file holds, in the byte order of the machine that wrote it:
 //
 //	0      header: magic, byte order, version, dims, length of the model id, model id, CRC
-//	512    two states, written in turn: sequence, vectors that a Flush made safe,
+//	512    two states, written alternately: sequence, vectors made durable by a Flush,
 //	       generation, vectors it was trained on, mean, CRC
 //	then   records of 32 bytes and the vector: flag, id, tag, sequence, CRC
 //
-// A record is written once at the end of the file, or over one that is dead: with the flag
-// dead, and then the flag alone. So what a killed process leaves is whole or dead, or it is
-// the torn last record. A CRC covers place, id, tag, sequence and vector of a record.
+// A record is written at the end of the file or over a dead one: first with the flag dead, then
+// the flag alone. So after the process was killed each record is complete or dead, or it is the
+// torn last record. The CRC of a record covers its position, id, tag, sequence and vector.
 const (
 	magic        = "HELIXVEC"
 	version      = 1
@@ -28,7 +28,7 @@ const (
 	recordBytes  = 32
 	recordFloats = recordBytes / 4
 	align        = 4096
-	writeRecords = 64 // in one write
+	writeRecords = 64 // per write
 
 	flagLive = 0xA5
 	flagDead = 0x5A
@@ -39,12 +39,12 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// damage is why a file cannot be used.
+// damage is the reason why a file cannot be used.
 type damage string
 
 func (d damage) Error() string { return string(d) }
 
-// disk is what an index asks of its file; tests put failing ones in its place.
+// disk is the file as an index uses it; tests substitute failing ones.
 type disk interface {
 	ReadAt(b []byte, at int64) (int, error)
 	WriteAt(b []byte, at int64) (int, error)
@@ -57,13 +57,13 @@ type disk interface {
 type sideFile struct {
 	f       disk
 	dims    int
-	size    int   // bytes of a record
-	stride  int   // values of a record
-	data    int64 // where records begin
-	bytes   int64 // of the file when it was opened
-	slots   int   // records
+	size    int   // bytes per record
+	stride  int   // values per record
+	data    int64 // offset of the records
+	bytes   int64 // size of the file when it was opened
+	slots   int   // number of records
 	turn    uint64
-	pending []float32 // records to write
+	pending []float32 // records to be written
 }
 
 // state is what a Flush or a new generation writes.
@@ -85,9 +85,8 @@ func newSideFile(f disk, dims int) *sideFile {
 	return &sideFile{f: f, dims: dims, size: recordBytes + dims*4, stride: recordFloats + dims, data: data}
 }
 
-// createFile makes an empty file at path, in the place of any that is there. A process that
-// is killed meanwhile leaves the older one. It is not synced: a loss of power leaves what the
-// next Open finds damaged, and nothing is lost with an empty file.
+// createFile creates an empty file at path, replacing an existing one atomically. It is not synced:
+// after a loss of power the next Open may find it damaged, but an empty file has nothing to lose.
 func createFile(path string, dims int, modelID string, mean []float32) (*sideFile, error) {
 	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -113,7 +112,7 @@ func createFile(path string, dims int, modelID string, mean []float32) (*sideFil
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	// Closed before it is renamed, because Windows does not rename what is open.
+	// Close before renaming, because Windows cannot rename an open file.
 	if err := os.Rename(tmp, path); err != nil {
 		return nil, err
 	}
@@ -179,7 +178,7 @@ func (s *sideFile) readHead(modelID string) (state, error) {
 	return best, nil
 }
 
-// writeState writes over the older of the two states.
+// writeState overwrites the older of the two states.
 func (s *sideFile) writeState(committed, generation, trained int, mean []float32) error {
 	b := make([]byte, stateFixed+s.dims*4)
 	order.PutUint64(b, s.turn+1)
@@ -202,7 +201,7 @@ func stateSum(b []byte) uint32 {
 
 func (s *sideFile) offset(slot int) int64 { return s.data + int64(slot)*int64(s.size) }
 
-// read returns n records from slot on as floats, in *buf.
+// read reads n records from slot on as floats into *buf.
 func (s *sideFile) read(buf *[]float32, slot uint32, n int) ([]float32, error) {
 	want := n * s.stride
 	if cap(*buf) < want {
@@ -213,7 +212,7 @@ func (s *sideFile) read(buf *[]float32, slot uint32, n int) ([]float32, error) {
 	return recs, err
 }
 
-// fill makes a record of a vector at the end of s.pending and returns where the vector goes.
+// fill appends the record of a vector to s.pending and returns the part for the vector.
 func (s *sideFile) fill(slot, id uint32, tag, seq uint64, flag byte, vec []float32) []float32 {
 	at := len(s.pending)
 	s.pending = slices.Grow(s.pending, s.stride)[:at+s.stride]
@@ -236,7 +235,7 @@ func recordSum(b []byte, slot uint32) uint32 {
 	return crc32.Update(sum, castagnoli, b[28:])
 }
 
-// writePending writes what fill has made, from slot on.
+// writePending writes the pending records, starting at slot.
 func (s *sideFile) writePending(slot int) error {
 	_, err := s.f.WriteAt(asBytes(s.pending), s.offset(slot))
 	s.pending = s.pending[:0]
@@ -249,7 +248,7 @@ func (s *sideFile) mark(slot uint32, flag byte) error {
 	return err
 }
 
-// readFull reads all of b; the end of the file is damage.
+// readFull reads all of b. Reaching the end of the file is damage.
 func readFull(f disk, b []byte, at int64) error {
 	_, err := f.ReadAt(b, at)
 	if errors.Is(err, io.EOF) {

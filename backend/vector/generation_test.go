@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The mean stays while the count does not double, and then all codes follow it a chunk at a
-// time; searches are good all along.
+// The mean does not change until the number of vectors doubles. Then all codes are updated chunk by
+// chunk; searches return good results throughout.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
 	const dims = 128
@@ -57,7 +57,7 @@ func TestGenerations(t *testing.T) {
 			q := s.near(m[uint32(s.r.IntN(len(m)))].Values)
 			got := ix.Search(q, 10, SearchOptions{})
 			want := ix.Search(q, 10, SearchOptions{Exact: true})
-			if got[0] != want[0] { // the others are noise, and nearly equally far
+			if got[0] != want[0] { // the others are noise, at nearly equal distance
 				t.Fatalf("%d vectors: %v, want %v", len(m), got[0], want[0])
 			}
 		}
@@ -69,7 +69,7 @@ func TestGenerations(t *testing.T) {
 	if stale() > 0 {
 		t.Errorf("%d of %d chunks have codes of an older generation", stale(), len(ix.chunks))
 	}
-	// Every code is the one that its vector has under the mean, also after it is opened again.
+	// Every code is that of its vector under the mean, also after reopening.
 	check := func() {
 		t.Helper()
 		code := make([]uint64, ix.words)
@@ -95,7 +95,7 @@ func TestGenerations(t *testing.T) {
 		t.Errorf("opened again: generation %d, want %d", st.Generation, generation)
 	}
 	check()
-	// As after a kill: no Flush wrote down the newest mean.
+	// As after a kill: the latest mean was not flushed.
 	for enough := 2*ix.trained + 10; len(m) < enough; {
 		add(2000)
 	}

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	firstRead = 96 // candidates that are read before it is asked whether the others matter
+	firstRead = 96 // number of candidates read before deciding whether the others matter
 
-	// Standard deviations by which a candidate has to fall short to be left out: when a few
-	// results are wanted, and when so many that one more or less at the end is nothing.
+	// Number of standard deviations by which a candidate must fall short to be skipped: for few
+	// results, and for so many that one more or less at the end is irrelevant.
 	sureOfFew, sureOfMany = 4, 3
 	few                   = 20
 )
 
-// scoreHeaviest reads the candidates that the scan has found, at most want of them, the heaviest
-// first, and returns the best k. Weight tells a score but for an error that is the same for all,
-// nearly. So once some are read, a regression tells what the rest may score, and with stop reading
-// ends where that is too little.
+// scoreHeaviest reads at most want of the candidates found by the scan, heaviest first, and returns
+// the best k. The score is approximately a linear function of the weight, with an error of equal
+// size for all. So once some are read, a regression estimates what the others may score, and with
+// stop the reading ends when that is too little.
 func (ix *Index) scoreHeaviest(s *scratch, want, k int, stop bool) []Hit {
 	s.beginHits(k)
 	heaviest(s.pick.found, want)
@@ -44,16 +44,16 @@ func (ix *Index) scoreHeaviest(s *scratch, want, k int, stop bool) []Hit {
 			fit.add(float64(c.weight), float64(s.exact[i]))
 			lightest = min(lightest, float64(c.weight))
 		}
-		if stop && len(s.hits) == k && fit.most(lightest) < float64(s.worst.Score) {
+		if stop && len(s.hits) == k && fit.upperBound(lightest) < float64(s.worst.Score) {
 			break
 		}
 	}
 	return slices.Clone(best(s.hits, k))
 }
 
-// regression is a line through points by least squares.
+// regression is a linear least-squares fit.
 type regression struct {
-	sure                float64 // standard deviations above the line that most allows for
+	sure                float64 // standard deviations above the line in the upper bound
 	n, x, y, xx, xy, yy float64
 }
 
@@ -64,8 +64,9 @@ func (r *regression) add(x, y float64) {
 	}
 }
 
-// most is what points of at most x have for y, but for few; infinite when nothing is known.
-func (r *regression) most(x float64) float64 {
+// upperBound returns the regression's upper confidence bound for points of at most x; infinity if there
+// are too few points.
+func (r *regression) upperBound(x float64) float64 {
 	if r.n < firstRead/2 {
 		return math.Inf(1)
 	}

@@ -10,8 +10,8 @@ import (
 	"helix/backend/kernel"
 )
 
-// The scan picks the nearest codes whatever its sample says: also where only what the sample
-// looks at is near, so that the limit is too low.
+// The scan selects the nearest codes whatever the sample suggests, even if only the sampled part is
+// near, so that the limit is too low.
 func TestScanDoesNotDependOnItsSample(t *testing.T) {
 	t.Parallel()
 	for _, misled := range []bool{false, true} {
@@ -71,9 +71,9 @@ func TestScanDoesNotDependOnItsSample(t *testing.T) {
 	}
 }
 
-// Reading ends where the rest cannot matter, and finds what reading all candidates finds. One
-// who says how many to read gets that.
-func TestReadingEndsWhereTheRestCannotMatter(t *testing.T) {
+// Reading ends when the remaining candidates cannot matter, and returns the same results as reading
+// all. An explicit number of reads is respected.
+func TestSearchStopsWhenUpperBoundIsBelowWorstHit(t *testing.T) {
 	t.Parallel()
 	const dims, n = 512, 6000
 	ix := open(t, t.TempDir(), dims)
@@ -83,7 +83,7 @@ func TestReadingEndsWhereTheRestCannotMatter(t *testing.T) {
 	for i := range batch {
 		batch[i] = Vector{ID: uint32(i), Values: s.vector()}
 	}
-	for i := range 20 { // what is to be found, the others are not alike
+	for i := range 20 { // the expected results; the others are dissimilar
 		batch[i*200].Values = s.near(batch[0].Values)
 	}
 	must(t, ix.AddBatch(batch))
@@ -115,14 +115,14 @@ func TestRegression(t *testing.T) {
 	s := newSource(8, 0)
 	r := regression{sure: 4}
 	r.add(1, math.NaN())
-	if got := r.most(0); !math.IsInf(got, 1) {
+	if got := r.upperBound(0); !math.IsInf(got, 1) {
 		t.Errorf("nothing is known, and yet at most %v", got)
 	}
 	for range 4000 {
 		x := s.r.Float64()
 		r.add(x, 0.2+0.5*x+0.1*s.r.NormFloat64())
 	}
-	if got, want := r.most(0.5), 0.45+4*0.1; math.Abs(got-want) > 0.03 {
+	if got, want := r.upperBound(0.5), 0.45+4*0.1; math.Abs(got-want) > 0.03 {
 		t.Errorf("at most %v, want %v", got, want)
 	}
 }

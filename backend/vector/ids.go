@@ -2,7 +2,7 @@ package vector
 
 import "slices"
 
-// IDs gives the ids of all vectors that can be found.
+// IDs returns the ids of all vectors in the index.
 func (ix *Index) IDs() *Bitmap {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()

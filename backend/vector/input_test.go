@@ -9,7 +9,7 @@ import (
 	"helix/backend/fault"
 )
 
-// A vector that has no place here is refused in words, and the others stay.
+// An invalid vector is rejected with a message, and the others are kept.
 func TestVectorsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	ix := open(t, t.TempDir(), 512)
@@ -48,7 +48,7 @@ func TestVectorsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// Only the direction counts, however long or short a vector is.
+// Only the direction of a vector matters, not its length.
 func TestLengthDoesNotCount(t *testing.T) {
 	t.Parallel()
 	s := newSource(2, 128)
@@ -107,7 +107,7 @@ func TestClosedIndex(t *testing.T) {
 	ix.Stats()
 }
 
-func TestEmptyIndexAndOddQuestions(t *testing.T) {
+func TestEmptyIndexAndInvalidQueries(t *testing.T) {
 	t.Parallel()
 	s := newSource(6, 32)
 	ix := open(t, t.TempDir(), 32)

@@ -14,8 +14,8 @@ import (
 
 const killEnv = "HELIX_VECTOR_KILL_DIR"
 
-// A process that adds, replaces, removes and flushes is killed at some moment. What it had
-// been told was done is there afterwards, and the one step that was under way is done or not.
+// A process that adds, replaces, removes and flushes is killed at some moment. Everything
+// acknowledged is there afterwards, and the step in progress is either done or not.
 func TestKilledProcess(t *testing.T) {
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
 	if dir := os.Getenv(killEnv); dir != "" {
@@ -38,7 +38,7 @@ func TestKilledProcess(t *testing.T) {
 		must(t, cmd.Start())
 		lines := bufio.NewScanner(out)
 		steps := 1 + r.IntN(600)
-		under := map[uint32]uint64{} // the step under way: id to tag, 0 for a removal
+		under := map[uint32]uint64{} // the step in progress: id to tag, 0 for a removal
 		killed := false
 		for lines.Scan() {
 			var id uint32
@@ -66,7 +66,7 @@ func TestKilledProcess(t *testing.T) {
 		if st := ix.Stats(); st.Rebuilt != "" {
 			t.Fatalf("round %d: rebuilt: %s", round, st.Rebuilt)
 		}
-		for id, tag := range under { // done or not, either is right
+		for id, tag := range under { // done or not: both are valid
 			if got, ok := ix.Tag(id); ok == (tag != 0) && got == tag {
 				if m[id] = tag; tag == 0 {
 					delete(m, id)
@@ -94,7 +94,7 @@ func killVector(id uint32, tag uint64) []float32 {
 	return s.vector()
 }
 
-// killChild works until it is killed and tells each step before and after.
+// killChild works until it is killed, and reports each step before and after.
 func killChild(dir string) {
 	ix, err := Open(dir, killDims, testModel)
 	if err != nil {

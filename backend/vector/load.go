@@ -2,8 +2,8 @@ package vector
 
 import "helix/backend/kernel"
 
-// load reads the whole file: it checks every record and makes its code. An error of type
-// damage says that the file cannot be used.
+// load reads the whole file: it verifies every record and computes its code. An error of type
+// damage means that the file cannot be used.
 func (ix *Index) load(path string) error {
 	file, st, err := openFile(path, ix.dims, ix.modelID)
 	if err != nil {
@@ -26,7 +26,7 @@ func (ix *Index) loadAll(st state) error {
 	if ix.count < max(firstMean, 2*ix.trained) {
 		return nil
 	}
-	if err := ix.newGeneration(); err != nil { // it ended before a Flush wrote down the newest mean
+	if err := ix.newGeneration(); err != nil { // the process ended before a Flush stored the latest mean
 		return err
 	}
 	for c := range ix.chunks {
@@ -46,7 +46,7 @@ func (ix *Index) loadRecords(file *sideFile, st state) error {
 		return damage("more records than there can be")
 	}
 	ix.centre, ix.trained = &centre{mean: st.mean}, st.trained
-	if file.bytes > file.offset(int(slots)) { // the torn last record
+	if file.bytes > file.offset(int(slots)) { // remove the torn last record
 		ix.stats.Dropped++
 		if err := file.f.Truncate(file.offset(int(slots))); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (ix *Index) loadRecords(file *sideFile, st state) error {
 				live = false
 			case int(slot) < st.committed:
 				return damage("a record's checksum is wrong")
-			default: // power was lost before a Flush
+			default: // the system lost power before a Flush
 				live = false
 				ix.stats.Dropped++
 				if err := file.mark(slot, flagDead); err != nil {
@@ -108,7 +108,7 @@ func (ix *Index) loadRecords(file *sideFile, st state) error {
 	return nil
 }
 
-// isUnit tells whether v has length 1, as all stored vectors have; NaN has not.
+// isUnit reports whether v has length 1, like all stored vectors. It is false for NaN.
 func isUnit(v []float32) bool {
 	n := kernel.Dot(v, v)
 	return n > 0.99 && n < 1.01

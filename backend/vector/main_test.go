@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testModel = "model@1"
 
-// open opens the index in dir; the test closes it.
+// open opens the index in dir; the end of the test closes it.
 func open(t testing.TB, dir string, dims int) *Index {
 	t.Helper()
 	ix, err := Open(dir, dims, testModel)
@@ -23,7 +23,7 @@ func open(t testing.TB, dir string, dims int) *Index {
 	return ix
 }
 
-// abandon closes the file as the end of the process does: nothing is flushed.
+// abandon closes the file like the end of a process: without a flush.
 func abandon(ix *Index) {
 	ix.broken = errors.New("abandoned")
 	ix.Close()
@@ -36,7 +36,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// source makes vectors with a common part, as embeddings have.
+// source generates vectors with a common component, like embeddings.
 type source struct {
 	r    *rand.Rand
 	dims int
@@ -54,7 +54,7 @@ func (s source) vector() []float32 {
 	return v
 }
 
-// near is v with a little noise.
+// near returns v with some noise.
 func (s source) near(v []float32) []float32 {
 	w := slices.Clone(v)
 	for i := range w {
@@ -63,7 +63,7 @@ func (s source) near(v []float32) []float32 {
 	return w
 }
 
-// model is an index as a map, searched in float64.
+// model is an index implemented as a map, searched in float64.
 type model map[uint32]Vector
 
 func cosine(a, b []float32) float64 {
@@ -76,7 +76,7 @@ func cosine(a, b []float32) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// scores are the cosines of all vectors that allow has, the greatest first.
+// scores returns the cosines of all vectors in allow, greatest first.
 func (m model) scores(q []float32, allow *Bitmap) []float64 {
 	var out []float64
 	for id, v := range m {
@@ -89,8 +89,8 @@ func (m model) scores(q []float32, allow *Bitmap) []float64 {
 	return out
 }
 
-// agrees fails unless hits are the best k of the model. Two whose scores differ by a rounding
-// error may stand in either order.
+// agrees fails unless hits are the best k of the model. Hits whose scores differ only by a rounding
+// error may be in either order.
 func (m model) agrees(t *testing.T, what string, q []float32, k int, allow *Bitmap, hits []Hit) {
 	t.Helper()
 	want := m.scores(q, allow)
@@ -116,7 +116,7 @@ func (m model) agrees(t *testing.T, what string, q []float32, k int, allow *Bitm
 	}
 }
 
-// same fails unless ix holds what the model does.
+// same fails unless ix has the content of the model.
 func (m model) same(t *testing.T, ix *Index) {
 	t.Helper()
 	if ix.Len() != len(m) {

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Whatever is added, replaced and removed, in whatever order and with whatever filter, a search
-// finds what comparing all vectors finds; also after the file was closed and after it was left
-// as a killed process leaves it.
+// After any sequence of additions, replacements and removals, with any filter, a search returns the
+// same as comparing all vectors; also after closing the file and after a process was killed.
 func TestIndexEqualsComparingAll(t *testing.T) {
 	t.Parallel()
 	cases := 8
@@ -32,7 +31,7 @@ func walk(t *testing.T, seed uint64) {
 	dir := t.TempDir()
 	ix := open(t, dir, dims)
 	m := model{}
-	byCode := func() { // every second case asks the codes first, with room for all
+	byCode := func() { // every second case uses codes, with all vectors as candidates
 		if seed%2 == 1 {
 			ix.exactBelow = 0
 		}
@@ -110,7 +109,7 @@ func walk(t *testing.T, seed uint64) {
 	}
 }
 
-// What codes pick is, by distance and then by id, the nearest of the allowed.
+// The candidates selected by codes are the nearest allowed ones, by distance and then by id.
 func TestCandidatesAreTheNearestCodes(t *testing.T) {
 	t.Parallel()
 	s := newSource(3, 64)
@@ -143,7 +142,7 @@ func TestCandidatesAreTheNearestCodes(t *testing.T) {
 	}
 }
 
-func TestEqualScoresComeById(t *testing.T) {
+func TestTiesAreOrderedByID(t *testing.T) {
 	t.Parallel()
 	for _, below := range []int{0, exactBelow} {
 		ix := open(t, t.TempDir(), 64)
@@ -212,7 +211,7 @@ func TestBitmap(t *testing.T) {
 	equal()
 	for id := range a.All() {
 		if id > 0 {
-			break // leaving early is fine
+			break // ending early is fine
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// sentences are as many different ones as asked for, about everyday things.
+// sentences returns n distinct sentences about everyday things.
 func sentences(s source, n int) []string {
 	who := []string{"My sister", "The doctor", "An old friend", "Our neighbour", "The teacher", "I", "Somebody at work", "The new cook"}
 	did := []string{"forgot", "bought", "talked about", "was afraid of", "repaired", "dreamed of", "sold", "lost", "painted", "wrote to me about"}
@@ -31,8 +31,8 @@ func sentences(s source, n int) []string {
 	return out
 }
 
-// Real embeddings, mixed in pairs with noise: codes find nearly all that comparing all does,
-// with filters and after deletes too.
+// Real embeddings, mixed in pairs with noise: codes find nearly everything that comparing all does,
+// also with filters and after removals.
 func TestRecallOnRealEmbeddings(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")

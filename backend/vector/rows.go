@@ -10,20 +10,20 @@ import (
 
 const (
 	chunkRows = 2048
-	none      = ^uint32(0) // no slot
+	none      = ^uint32(0) // stands for no slot
 	pageIDs   = 256
 
 	chunkBytes = int64(unsafe.Sizeof(chunk{}))
-	pageBytes  = int64(unsafe.Sizeof(page{})) + 24 // and its place in the map
+	pageBytes  = int64(unsafe.Sizeof(page{})) + 24 // including its entry in the map
 )
 
 type counter = atomic.Int64
 
-// centre is what vectors are compared with to make a code of them: the mean of a generation.
+// centre is the vector that is subtracted from vectors to compute their codes: the mean of a generation.
 type centre struct{ mean []float32 }
 
-// chunk holds the codes of chunkRows slots of the file. Codes, ids and tags of a slot that is
-// not live in the snapshot of a search may change under it; others do not.
+// chunk holds the codes of chunkRows slots of the file. Codes, ids and tags of a slot that is not
+// live in the snapshot of a search may change during the search; others do not.
 type chunk struct {
 	centre *centre
 	codes  []uint64 // in blocks of kernel.Lanes
@@ -31,10 +31,10 @@ type chunk struct {
 	ids    [chunkRows]uint32
 	tags   [chunkRows]uint64
 
-	compact *compact // under mu
+	compact *compact // guarded by mu
 }
 
-// set writes the code of a row into codes.
+// setCode writes the code of a row to codes.
 func setCode(codes []uint64, row int, code []uint64) {
 	at := row/kernel.Lanes*kernel.Lanes*len(code) + row%kernel.Lanes
 	for w, x := range code {
@@ -42,10 +42,10 @@ func setCode(codes []uint64, row int, code []uint64) {
 	}
 }
 
-// rowTable finds the slot of an id. Ids are numbers of rows, so they lie close together.
+// rowTable maps ids to slots. Ids are row numbers, so they are dense.
 type rowTable struct{ pages map[uint32]*page }
 
-// page holds the slots of pageIDs ids in a row.
+// page holds the slots of pageIDs consecutive ids.
 type page struct {
 	have  [pageIDs / 64]uint64
 	slots [pageIDs]uint32
@@ -77,7 +77,7 @@ func (t *rowTable) drop(id uint32) {
 	}
 }
 
-// common counts the ids of b that have a slot; it stops at most or a little later.
+// common counts the ids of b that have a slot. It stops at most or slightly above.
 func (t *rowTable) common(b *Bitmap, most int) int {
 	n := 0
 	const per = pageIDs / 64
@@ -121,8 +121,8 @@ func (t *rowTable) markSlots(marks []uint64, b *Bitmap) {
 	}
 }
 
-// install makes the vector in slot findable in the place of an older one of the same id, whose
-// slot it returns. The caller holds mu and writing.
+// install makes the vector in slot visible to searches. If there was an older one with the same id
+// it returns its slot. The caller holds mu and writing.
 func (ix *Index) install(slot, id uint32, tag uint64, code []uint64) (old uint32, had bool) {
 	for int(slot/chunkRows) >= len(ix.chunks) {
 		ix.chunks = append(ix.chunks, &chunk{centre: ix.centre, codes: make([]uint64, chunkRows*ix.words)})
@@ -143,7 +143,7 @@ func (ix *Index) install(slot, id uint32, tag uint64, code []uint64) (old uint32
 	return old, had
 }
 
-// unset hides a slot from searches that begin later. The caller holds mu.
+// unset hides a slot from later searches. The caller holds mu.
 func (ix *Index) unset(slot uint32) {
 	ix.chunks[slot/chunkRows].live[slot%chunkRows/64] &^= 1 << (slot % 64)
 	ix.count--

@@ -10,42 +10,42 @@ import (
 )
 
 const (
-	scanRows    = 1024 // codes between two looks at the limit
-	widen       = 2    // times as many candidates are weighed as are scored exactly
-	readGap     = 3    // a vector is read along when it lies between two that are this near
-	readRecords = 64   // in one read: they fit the processor's cache
+	scanRows    = 1024 // codes between two updates of the limit
+	widen       = 2    // ratio of candidates that are weighed to those scored exactly
+	readGap     = 3    // vectors this near to each other are read together
+	readRecords = 64   // per read: they fit in the processor's cache
 )
 
-// scratch is what one search needs; it is used again by later ones.
+// scratch is the working memory of one search, reused by later ones.
 type scratch struct {
 	query   []float32
 	records []float32
 	scores  []float32
-	weights []float32 // the query, as long as a code
+	weights []float32 // the query, padded to the length of a code
 	chunks  []*chunk
 	live    [][chunkRows / 64]uint64
 	codes   []queryCode
 	dist    [scanRows]uint16
 	near    [scanRows / 64]uint64
-	marks   []uint64 // slots as bits
+	marks   []uint64 // bitmap of slots
 	slots   []uint32
 	pick    selection
 	hits    []Hit
 	worst   Hit       // the last of k hits
-	k       int       // hits that are wanted
-	exact   []float32 // scores of the slots that were read last
+	k       int       // number of hits wanted
+	exact   []float32 // scores of the slots read last
 	narrow  narrowing
 }
 
-// queryCode is the query compared with one generation's mean.
+// queryCode is the code of the query for the mean of one generation.
 type queryCode struct {
 	centre *centre
 	code   []uint64
 }
 
-// Search returns the k vectors with the greatest cosine to q, the best first, equal ones by
-// id. It finds what was added before the call and nothing that was removed before it. A query
-// that could not be added finds nothing.
+// Search returns the k vectors with the greatest cosine to q, best first; ties are ordered by id.
+// It finds everything added and nothing removed before the call. If q is not a valid vector, it
+// returns nothing.
 func (ix *Index) Search(q []float32, k int, o SearchOptions) []Hit {
 	if k <= 0 || Check(q, ix.dims) != nil {
 		return nil
@@ -68,13 +68,12 @@ func (ix *Index) Search(q []float32, k int, o SearchOptions) []Hit {
 }
 
 func (ix *Index) release(s *scratch) {
-	clear(s.chunks) // a pooled scratch keeps no codes alive
+	clear(s.chunks) // do not keep codes alive in the pool
 	clear(s.codes[:cap(s.codes)])
 	ix.scratches.Put(s)
 }
 
-// snapshot notes which slots are live now. When few can be results, it lists them and tells
-// so.
+// snapshot records which slots are live now. If there are few candidates it lists them and returns true.
 func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -100,7 +99,7 @@ func (ix *Index) snapshot(s *scratch, o SearchOptions) (exact bool) {
 	return false
 }
 
-// appendMarked appends the numbers of the bits that are set, counted from first, to slots.
+// appendMarked appends the numbers of the set bits, counted from first, to slots.
 func appendMarked(slots []uint32, marks []uint64, first uint32) []uint32 {
 	for w, m := range marks {
 		for ; m != 0; m &= m - 1 {
@@ -110,8 +109,8 @@ func appendMarked(slots []uint32, marks []uint64, first uint32) []uint32 {
 	return slots
 }
 
-// scan picks the want allowed slots whose codes are nearest to that of the query. It begins with
-// the limit that a sample tells; when that was too low, it has to begin anew.
+// scan selects the want allowed slots whose codes are nearest to that of the query. It starts with
+// a limit estimated from a sample, and starts again if that was too low.
 func (ix *Index) scan(s *scratch, want int, allow *Bitmap) {
 	s.codes = s.codes[:0]
 	s.weights = slices.Grow(s.weights[:0], ix.words*64)[:ix.words*64]
@@ -129,8 +128,8 @@ func (ix *Index) scan(s *scratch, want int, allow *Bitmap) {
 	s.pick.shrink()
 }
 
-// likelyLimit looks at one code of scanRows/kernel.Group and tells a distance within which there
-// are more than want in all likelihood, and not many more.
+// likelyLimit samples one of scanRows/kernel.Group codes and returns a distance within which there
+// are very likely more than want codes, but not many more.
 func (ix *Index) likelyLimit(s *scratch, want int, allow *Bitmap) int {
 	const share = scanRows / kernel.Group
 	most := ix.words * 64
@@ -165,9 +164,9 @@ func (ix *Index) likelyLimit(s *scratch, want int, allow *Bitmap) int {
 	return most
 }
 
-// scanChunk holds mu for as long as it looks at the codes of one chunk. Distances between
-// codes forget how much of the query lies in each dimension; weighing the bits of a code with
-// the query does not, and orders far better. It is done here, where the code is at hand.
+// scanChunk scans the codes of one chunk, holding mu. The Hamming distance ignores how much of the
+// query is in each dimension; weighing the bits of a code with the query does not, and orders far
+// better. It is done here because the code is in the cache.
 func (ix *Index) scanChunk(s *scratch, first uint32, ch *chunk, live *[chunkRows / 64]uint64, allow *Bitmap) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -191,7 +190,7 @@ func (ix *Index) scanChunk(s *scratch, first uint32, ch *chunk, live *[chunkRows
 	}
 }
 
-// code is the code of the query under a mean; during a change of generation there are two.
+// code returns the code of the query for a mean. During a change of generation there are two.
 func (s *scratch) code(c *centre, words int) []uint64 {
 	for _, q := range s.codes {
 		if q.centre == c {
@@ -204,7 +203,7 @@ func (s *scratch) code(c *centre, words int) []uint64 {
 	return code
 }
 
-// score reads the vectors of slots, which are in order, and returns the best k.
+// score reads the vectors of slots, which are sorted, and returns the best k.
 func (ix *Index) score(s *scratch, slots []uint32, k int) []Hit {
 	s.beginHits(k)
 	ix.read(s, slots)
@@ -216,13 +215,13 @@ func (s *scratch) beginHits(k int) {
 	s.worst = Hit{ID: none, Score: float32(math.Inf(-1))}
 }
 
-// read scores slots, which are in order, into s.exact, and keeps the best as hits.
+// read scores slots, which are sorted, into s.exact, and keeps the best as hits.
 func (ix *Index) read(s *scratch, slots []uint32) {
-	most := max(4*s.k, 256) // hits at which all but k are forgotten
+	most := max(4*s.k, 256) // number of hits at which all but k are dropped
 	stride := ix.file.stride
 	s.exact = slices.Grow(s.exact[:0], len(slots))
 	for len(slots) > 0 {
-		n := 1 // slots in this read
+		n := 1 // number of slots in this read
 		for n < len(slots) && slots[n]-slots[n-1] <= readGap && slots[n]-slots[0] < readRecords {
 			n++
 		}
@@ -253,14 +252,14 @@ func (ix *Index) read(s *scratch, slots []uint32) {
 	}
 }
 
-// keepBest forgets all but the k best hits.
+// keepBest drops all but the k best hits.
 func (s *scratch) keepBest() {
 	if s.hits = best(s.hits, s.k); len(s.hits) == s.k {
 		s.worst = s.hits[s.k-1]
 	}
 }
 
-// compare orders hits: the best first, equal ones by id.
+// compare orders hits: best first, ties by id.
 func compare(a, b Hit) int {
 	if a.Score != b.Score {
 		return cmp.Compare(b.Score, a.Score)

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// candidate is a slot whose code is near to that of the query.
+// candidate is a slot whose code is near that of the query.
 type candidate struct {
 	slot, id uint32
 	dist     uint16
-	weight   float32 // how much of the query lies in the bits of the code
+	weight   float32 // sum of the query's values at the set bits of the code
 }
 
-// selection keeps the want nearest of many candidates; of equally near ones those with the
-// smaller ids. It counts candidates by distance, and when it holds several times as many as
-// it needs, the counts tell the greatest distance that is still of use.
+// selection keeps the want nearest of many candidates; ties are ordered by id. It counts
+// candidates by distance, and when it holds several times as many as needed, it lowers the
+// limit according to the counts.
 type selection struct {
 	want   int
-	limit  int    // a candidate that is farther away is of no use
-	lastID uint32 // one at the limit is of use up to this id
+	limit  int    // candidates farther away are ignored
+	lastID uint32 // maximum id at the limit
 	counts []uint32
 	found  []candidate
 	ties   []candidate
@@ -43,7 +43,7 @@ func (p *selection) add(c candidate) {
 	}
 }
 
-// shrink forgets all but the want nearest.
+// shrink drops all but the want nearest.
 func (p *selection) shrink() {
 	if len(p.found) <= p.want {
 		return
@@ -76,8 +76,8 @@ func (p *selection) shrink() {
 	p.found = kept
 }
 
-// heaviest puts the want candidates of the greatest weight to the front of all; of equal ones
-// those with the smaller ids. It is a quickselect: neither part is in order.
+// heaviest moves the want candidates of greatest weight to the front of all; ties are ordered by
+// id. It is a quickselect: neither part is sorted.
 func heaviest(all []candidate, want int) {
 	before := func(a, b candidate) bool {
 		return a.weight > b.weight || a.weight == b.weight && a.id < b.id

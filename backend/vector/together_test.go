@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// While one goroutine adds, replaces and removes, others search. A vector that is replaced all
-// the time is found by every search, one that was removed before is found by none, and no
-// search sees an id twice or a score that no version of a vector has.
+// One goroutine adds, replaces and removes while others search. A vector that is constantly
+// replaced is found by every search, one that was removed before is found by none, and no search
+// returns an id twice or a score that no version of a vector has.
 func TestSearchReadsOneSnapshot(t *testing.T) {
 	t.Parallel()
 	t.Run("by code", func(t *testing.T) { t.Parallel(); searchWhileWriting(t, 0) })
@@ -76,7 +76,7 @@ func searchWhileWriting(t *testing.T, below int) {
 	}
 	stop.Store(true)
 	wg.Wait()
-	// What was given up while nobody searched is used again: the file does not grow for ever.
+	// Slots given up while there was no search are reused, so the file does not keep growing.
 	before := ix.Stats().Slots
 	for i := range 300 {
 		must(t, ix.Add(moving, uint64(i), aim))
@@ -108,16 +108,16 @@ func TestAddsAndRemovesAreVisibleToTheNextSearch(t *testing.T) {
 	}
 }
 
-// A search that takes as long as it likes holds up no writer: here one is in the middle while
-// vectors are added, replaced, removed and flushed.
-func TestAReaderHoldsUpNoWriter(t *testing.T) {
+// A long search does not block writers: here a search is in progress while vectors are added,
+// replaced, removed and flushed.
+func TestLongSearchDoesNotBlockWriters(t *testing.T) {
 	t.Parallel()
 	const dims = 64
 	ix := open(t, t.TempDir(), dims)
 	s := newSource(3, dims)
 	first := s.vector()
 	must(t, ix.Add(1, 1, first))
-	ix.searching.RLock() // a search has begun, and has taken its snapshot
+	ix.searching.RLock() // a search has started and taken its snapshot
 	scratch := &scratch{}
 	ix.exactBelow = 0
 	ix.snapshot(scratch, SearchOptions{})
@@ -142,7 +142,7 @@ func TestAReaderHoldsUpNoWriter(t *testing.T) {
 	}
 }
 
-// slotsOf appends the slots of candidates, in order.
+// slotsOf appends the slots of candidates, sorted.
 func slotsOf(dst []uint32, all []candidate) []uint32 {
 	for _, c := range all {
 		dst = append(dst, c.slot)

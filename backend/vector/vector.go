@@ -1,13 +1,13 @@
-// Package vector finds the nearest of many vectors by cosine. It keeps one bit a dimension in
-// memory, scans those, and scores the best few hundred exactly from a file beside them.
+// Package vector finds the nearest of many vectors by cosine. It keeps one bit per dimension in
+// memory, scans these codes, and scores the best few hundred exactly with vectors read from a file.
 //
-// The file is a cache: whoever owns an index can make it again from the vectors in the
-// database, and has to when Stats tells that it was rebuilt. A process that is killed leaves a
-// file that Open either reads in full or finds damaged.
+// The file is a cache: the owner of an index can rebuild it from the vectors in the database, and
+// must do so if Stats reports that it was rebuilt. If a process is killed, Open can either read the
+// file completely or finds it damaged.
 //
-// Vectors are read with positioned reads and not through a mapping: pages of a mapping that a
-// search has touched count as memory of the process, a fault costs more than a read, and a
-// disk error would end the process instead of one read.
+// Vectors are read with positioned reads rather than a memory mapping: touched pages of a mapping
+// count as memory of the process, a page fault costs more than a read, and a disk error would kill
+// the process instead of failing one read.
 package vector
 
 import (
@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// DefaultRescore is how many candidates are scored exactly when SearchOptions do not say.
+	// DefaultRescore is the default of SearchOptions.Rescore.
 	DefaultRescore = 400
-	// exactBelow is the number of candidates under which codes are not asked at all.
+	// exactBelow is the number of candidates below which codes are not used.
 	exactBelow = 20_000
 	maxDims    = 16_384
 	maxModelID = 256
 	fileName   = "vectors.bin"
 )
 
-// Vector is one vector to add. Tag is what the caller wants to know again later, such as the
-// start of the hash of the text that the vector stands for.
+// Vector is one vector to add. Tag is stored with it for the caller, such as a prefix of the hash
+// of the text that the vector represents.
 type Vector struct {
 	ID     uint32
 	Tag    uint64
@@ -49,7 +49,7 @@ type Hit struct {
 // SearchOptions narrow or widen a search; the zero value searches everything.
 type SearchOptions struct {
 	Allow   *Bitmap // only these ids; nil: all
-	Rescore int     // candidates to score exactly, never less than 10 a result; 0: as many as matter, at most DefaultRescore or 10 a result
+	Rescore int     // number of candidates to score exactly, at least 10 per result; 0: as many as matter, at most DefaultRescore or 10 per result
 	Exact   bool    // score everything exactly
 }
 
@@ -58,37 +58,37 @@ type Stats struct {
 	ModelID     string
 	Dims        int
 	Count       int    // vectors that can be found
-	Slots       int    // places in the file, also those that are free
-	Generation  int    // how often the mean was computed
+	Slots       int    // positions in the file, including free ones
+	Generation  int    // number of times that the mean was computed
 	MemoryBytes int64  // codes, ids, tags, tables, and rows kept for the next search
 	FileBytes   int64  // size of the file
 	Rebuilt     string // why the file was not used by Open; "": it was
-	Dropped     int    // vectors that Open left out because their writing had not ended
+	Dropped     int    // vectors that Open skipped because they were not written completely
 	ReadErrors  int64  // vectors that could not be read since Open
 	Kernel      string // instructions in use
 }
 
-// Index is an open index. All methods may be called from any goroutine.
+// Index is an open index. All methods are safe for concurrent use.
 //
-// Three locks, taken in this order: writing serialises Add, Remove and Flush; searching is
-// held shared by a search from start to end, and a writer only tries it, to learn that nobody
-// looks at slots which were given up; mu guards the tables and is held for microseconds.
+// There are three locks, acquired in this order. writing serializes Add, Remove and Flush.
+// searching is held shared during a search; a writer only tries it, to find out whether a search
+// may still use slots that were given up. mu guards the tables and is held for microseconds.
 type Index struct {
 	dims, words int
 	modelID     string
 	exactBelow  int
-	compacting  bool // compact rows are faster than reading whole ones
+	compacting  bool // compact rows are faster than reading full ones
 
 	writing sync.Mutex
 	file    *sideFile
-	centre  *centre  // of new codes; older chunks follow one at a time
-	trained int      // vectors when centre was computed
-	debt    int      // vectors added since a chunk was last encoded again
-	left    []uint32 // slots given up; a search may still read them
-	free    []uint32 // slots that can be used again
+	centre  *centre  // of new codes; older chunks are updated one at a time
+	trained int      // number of vectors when centre was computed
+	debt    int      // vectors added since a chunk was last re-encoded
+	left    []uint32 // slots given up, which a search may still read
+	free    []uint32 // slots that can be reused
 	seq     uint64
-	dirty   bool  // something was written since the last Flush
-	broken  error // a write failed half-way and could not be taken back
+	dirty   bool  // there are writes since the last Flush
+	broken  error // a write failed and could not be undone
 
 	searching sync.RWMutex
 	mu        sync.RWMutex
@@ -98,14 +98,14 @@ type Index struct {
 	closed    bool
 	stats     Stats // only Rebuilt, Dropped, Generation, FileBytes
 
-	compacts   compacts // its lock comes after searching and before mu
+	compacts   compacts // its lock is acquired after searching and before mu
 	readErrors counter
 	scratches  sync.Pool
 }
 
-// Open opens the index in the folder dir, which it makes, for vectors of dims values made by
-// the model modelID. A file that is damaged, of another model or of another length is
-// replaced by an empty one, and Stats().Rebuilt says why.
+// Open opens the index in the folder dir, which it creates if necessary, for vectors of dims values
+// of the model modelID. A file that is damaged, or has another model or length, is replaced by an
+// empty one; Stats().Rebuilt is the reason.
 func Open(dir string, dims int, modelID string) (*Index, error) {
 	if dims < 1 || dims > maxDims || len(modelID) > maxModelID {
 		return nil, fault.Invalidf("Vectors have 1 to %d values and a model name of at most %d bytes.", maxDims, maxModelID)
@@ -139,15 +139,14 @@ func newIndex(dims int, modelID string) *Index {
 	return ix
 }
 
-// Add puts a vector in, in the place of an older one with the same id. The next search finds
-// it. A vector of another length, with a value that is not a finite number, or of zeros is
-// refused. Only the direction is kept: vectors are stored with length 1.
+// Add adds a vector, replacing one with the same id. The next search finds it. Vectors of another length,
+// with values that are not finite, or of only zeros are rejected. Vectors are normalized to length 1.
 func (ix *Index) Add(id uint32, tag uint64, vec []float32) error {
 	return ix.AddBatch([]Vector{{ID: id, Tag: tag, Values: vec}})
 }
 
-// AddBatch adds many vectors, which is faster than one at a time. When one is refused, none
-// is added. After a full disk some of them may have been added.
+// AddBatch adds many vectors, which is faster than adding them one at a time. If one is rejected,
+// none is added. If the disk is full, some of them may have been added.
 func (ix *Index) AddBatch(vs []Vector) error {
 	for _, v := range vs {
 		if err := Check(v.Values, ix.dims); err != nil {
@@ -172,7 +171,7 @@ func (ix *Index) AddBatch(vs []Vector) error {
 	return nil
 }
 
-// Remove takes a vector out; the next search does not find it. An unknown id is no error.
+// Remove removes a vector; the next search does not find it. An unknown id is not an error.
 func (ix *Index) Remove(id uint32) error {
 	ix.writing.Lock()
 	defer ix.writing.Unlock()
@@ -192,7 +191,7 @@ func (ix *Index) Remove(id uint32) error {
 	return ix.retireSlot(slot)
 }
 
-// Tag returns what Add was given with the vector of id, and whether there is one.
+// Tag returns the tag of the vector with an id. ok is false if there is none.
 func (ix *Index) Tag(id uint32) (uint64, bool) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -203,7 +202,7 @@ func (ix *Index) Tag(id uint32) (uint64, bool) {
 	return ix.chunks[slot/chunkRows].tags[slot%chunkRows], true
 }
 
-// Len is the number of vectors that can be found.
+// Len returns the number of vectors in the index.
 func (ix *Index) Len() int {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -231,8 +230,8 @@ func (ix *Index) Vector(id uint32, dst []float32) ([]float32, bool) {
 	return append(dst[:0], recs[recordFloats:]...), true
 }
 
-// Flush makes what was added and removed so far survive a loss of power. Without it, it
-// survives the end of the process, but not of the system.
+// Flush makes all changes durable in case of a loss of power. Without it they survive the end of
+// the process, but not of the system.
 func (ix *Index) Flush() error {
 	ix.writing.Lock()
 	defer ix.writing.Unlock()
@@ -259,7 +258,7 @@ func (ix *Index) flush() error {
 	return nil
 }
 
-// Stats describes the index as it is now.
+// Stats returns the current state of the index.
 func (ix *Index) Stats() Stats {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -273,8 +272,8 @@ func (ix *Index) Stats() Stats {
 	return s
 }
 
-// Close flushes and closes the file after the searches that run have ended. Searches that
-// come later find nothing. It may be called again.
+// Close waits for active searches, then flushes and closes the file. Later searches return nothing.
+// It may be called more than once.
 func (ix *Index) Close() error {
 	ix.writing.Lock()
 	defer ix.writing.Unlock()
@@ -297,7 +296,7 @@ func (ix *Index) Close() error {
 	return errors.Join(err, ioFault(ix.file.f.Close()))
 }
 
-// Check tells why vec cannot be added to an index of dims values, or nil.
+// Check returns the reason why vec cannot be added to an index of dims values, or nil.
 func Check(vec []float32, dims int) error {
 	if len(vec) != dims {
 		return fault.Invalidf("A vector of %d values does not fit an index of %d.", len(vec), dims)
@@ -315,8 +314,8 @@ func Check(vec []float32, dims int) error {
 	return nil
 }
 
-// unit writes vec with length 1 to dst. The sum is taken in float64, where squares of
-// float32 neither overflow nor vanish.
+// unit writes vec normalized to length 1 to dst. The sum is computed in float64, in which squares
+// of float32 neither overflow nor underflow.
 func unit(dst, vec []float32) {
 	var sum float64
 	for _, x := range vec {
@@ -328,15 +327,15 @@ func unit(dst, vec []float32) {
 	}
 }
 
-// usable tells why nothing can be written.
+// usable returns the reason why writing is not possible, or nil.
 func (ix *Index) usable() error {
-	if ix.closed { // written under writing too
+	if ix.closed { // closed is written with writing held too
 		return fault.Unavailablef("The vector index is closed.")
 	}
 	return ix.broken
 }
 
-// ioFault turns an error of the file system into one for a person.
+// ioFault converts an error of the file system to one for people.
 func ioFault(err error) error {
 	switch {
 	case err == nil:

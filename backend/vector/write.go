@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	firstMean  = 1024 // vectors at which a mean is computed for the first time
-	meanSample = 8192 // vectors that it is computed from, at most
-	renewAfter = 512  // vectors added between two chunks that are encoded again
+	firstMean  = 1024 // number of vectors at which the first mean is computed
+	meanSample = 8192 // maximum number of vectors that it is computed from
+	renewAfter = 512  // vectors added between re-encodings of chunks
 )
 
-// put writes at most writeRecords vectors and makes them findable. The caller holds writing.
+// put writes at most writeRecords vectors and makes them visible to searches. The caller holds writing.
 func (ix *Index) put(vs []Vector) error {
 	ix.settle()
 	ix.dirty = true
@@ -68,8 +68,8 @@ func (ix *Index) put(vs []Vector) error {
 	return nil
 }
 
-// takeBack undoes writes that did not become findable: slots are marked dead and the file
-// ends where it did. When that fails too, the index takes no more writes.
+// takeBack undoes writes that did not become visible: it marks the slots dead and truncates the
+// file. If that fails too, the index accepts no more writes.
 func (ix *Index) takeBack(slots []uint32, end int) error {
 	ix.file.pending = ix.file.pending[:0]
 	err := ix.file.f.Truncate(ix.file.offset(end))
@@ -82,7 +82,7 @@ func (ix *Index) takeBack(slots []uint32, end int) error {
 	return err
 }
 
-// centreOf is what vectors in slot are compared with. The caller holds writing.
+// centreOf returns the center for the codes of slot. The caller holds writing.
 func (ix *Index) centreOf(slot uint32) *centre {
 	if c := int(slot / chunkRows); c < len(ix.chunks) {
 		return ix.chunks[c].centre
@@ -90,8 +90,8 @@ func (ix *Index) centreOf(slot uint32) *centre {
 	return ix.centre
 }
 
-// retireSlot marks the record of a slot that is hidden already; it is written again when no
-// search that may read it is left.
+// retireSlot marks the record of a hidden slot as dead. The slot is reused when no search
+// can be reading it.
 func (ix *Index) retireSlot(slot uint32) error {
 	ix.left = append(ix.left, slot)
 	ix.dirty = true
@@ -112,8 +112,8 @@ func (ix *Index) settle() {
 	ix.left = ix.left[:0]
 }
 
-// renew begins a generation when the count has doubled, and encodes a chunk again now and
-// then until all have followed. The caller holds writing and has added n vectors.
+// renew begins a generation if the number of vectors has doubled, and re-encodes a chunk from time
+// to time until all have the new mean. The caller holds writing and has added n vectors.
 func (ix *Index) renew(n int) error {
 	if ix.count >= max(firstMean, 2*ix.trained) {
 		if err := ix.newGeneration(); err != nil {
@@ -138,7 +138,7 @@ func (ix *Index) renew(n int) error {
 	return nil
 }
 
-// newGeneration computes the mean anew from vectors spread over the index.
+// newGeneration recomputes the mean from vectors sampled across the index.
 func (ix *Index) newGeneration() error {
 	sums := make([]float64, ix.dims)
 	step := max(1, ix.count/meanSample)
@@ -176,7 +176,7 @@ func (ix *Index) newGeneration() error {
 	return nil
 }
 
-// encode makes the codes of a chunk anew and puts them in place at once.
+// encode recomputes the codes of a chunk and replaces them atomically.
 func (ix *Index) encode(c int) error {
 	ch := ix.chunks[c]
 	codes := make([]uint64, chunkRows*ix.words)

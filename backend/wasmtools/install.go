@@ -21,7 +21,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Bounds of a WASM tool.
+// Limits of a WASM tool.
 const (
 	maxWasm          = 32 << 20
 	maxSkills        = 1000
@@ -32,12 +32,12 @@ const (
 	unsigned         = "unsigned"
 )
 
-// AnyInput is the schema of a skill that says nothing about its input.
+// AnyInput is the schema of a WASM tool that does not specify its input.
 const AnyInput = "{}"
 
-// CreateWasm installs a module as a skill of the caller, enabled. What the report calls an
-// error is Invalid with the report as details, and nothing is kept; a taken name is a
-// Conflict. Capabilities that the module asks for are not granted by this.
+// CreateWasm installs a module as a WASM tool of the caller and enables it. If the report contains
+// errors, the error is Invalid with the report as details, and nothing is stored. If the name is
+// taken, the error is a Conflict. Capabilities that the module requests are not granted by this.
 func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWasmResult, error) {
 	w := &WasmSkill{
 		ID: storage.NewID(), Owner: identity.UserID(ctx), Name: p.Name, Description: p.Description, Version: p.Version, TimeoutMs: p.TimeoutMs,
@@ -77,7 +77,6 @@ func (s *Service) CreateWasm(ctx context.Context, p CreateWasmParams) (CreateWas
 	return CreateWasmResult{Skill: *w, Report: report}, nil
 }
 
-// addSkill inserts a checked skill.
 func (s *Service) addSkill(tx *storage.Tx, w *WasmSkill) error {
 	if err := s.kind.CheckCount(tx, w.Owner, maxSkills); err != nil {
 		return err
@@ -97,7 +96,7 @@ func (s *Service) addSkill(tx *storage.Tx, w *WasmSkill) error {
 	})
 }
 
-// FillDefaults sets what was not given.
+// FillDefaults sets defaults for fields that were not given.
 func (w *WasmSkill) FillDefaults() {
 	if w.Version == "" {
 		w.Version = lifecycle.FirstVersion
@@ -116,7 +115,7 @@ func (w *WasmSkill) FillDefaults() {
 	}
 }
 
-// check checks and cleans everything that is not the definition.
+// check validates and cleans all fields that are not part of the definition.
 func (w *WasmSkill) check() (err error) {
 	if w.Name, err = lifecycle.CheckName("skill", w.Name); err != nil {
 		return err
@@ -136,8 +135,8 @@ func (w *WasmSkill) check() (err error) {
 	return lifecycle.CheckEnum("origin", w.Origin)
 }
 
-// Module gives the module of a call: the bytes in it, or those of a blob that the caller
-// uploaded or has a skill of.
+// Module returns the module of a call: the bytes in it, or those of a blob that the caller has
+// uploaded or has a WASM tool of.
 func (s *Service) Module(ctx context.Context, wasm []byte, blob string) ([]byte, error) {
 	switch {
 	case len(wasm) > 0 && blob != "":
@@ -164,13 +163,13 @@ func (s *Service) Module(ctx context.Context, wasm []byte, blob string) ([]byte,
 			return nil, err
 		}
 	}
-	if !mine { // also when the bytes are here: they may be somebody else's
+	if !mine { // even if the bytes exist here, because they may belong to another user
 		return nil, fault.NotFoundf("File not found. Upload the module first.")
 	}
 	return s.Read(ctx, storage.Ref{SHA256: sum})
 }
 
-// errNotDownloaded is returned when a skill's row is here and its module is not.
+// errNotDownloaded returns the error if the row of a WASM tool is on this device and its module is not.
 func errNotDownloaded(err error) error {
 	return fault.Unavailablef("module not downloaded yet").WithCause(err)
 }
@@ -194,13 +193,13 @@ func (s *Service) Read(ctx context.Context, ref storage.Ref) ([]byte, error) {
 	return b, ctx.Err()
 }
 
-// keepWasm puts the module into the blob store, where it may be already.
+// keepWasm stores the module in the blob store unless it is already there.
 func (s *Service) keepWasm(ctx context.Context, wasm []byte) error {
 	_, err := s.db.Blobs().Put(ctx, bytes.NewReader(wasm))
 	return err
 }
 
-// ValidateWasm looks at a module as an installation would, without keeping anything.
+// ValidateWasm checks a module like an installation, without storing anything.
 func (s *Service) ValidateWasm(ctx context.Context, p ValidateWasmParams) (WasmReport, error) {
 	wasm, err := s.Module(ctx, p.Wasm, p.BlobSHA256)
 	if err != nil {
@@ -214,8 +213,8 @@ func (s *Service) ValidateWasm(ctx context.Context, p ValidateWasmParams) (WasmR
 	return s.Examine(ctx, w, wasm)
 }
 
-// Examine makes the report about a module and completes the definition of w: address,
-// size, ABI, normal capabilities and hash. The error is of the call, not of the module.
+// Examine returns the report about a module and completes the definition of w: address, size, ABI,
+// normalized capabilities and hash. The error is one of the call, not of the module.
 func (s *Service) Examine(ctx context.Context, w *WasmSkill, wasm []byte) (WasmReport, error) {
 	r := WasmReport{Errors: []WasmProblem{}, Warnings: []WasmProblem{}, Capabilities: []string{}, Reasons: []string{}, Signer: unsigned, Signature: lifecycle.SignatureInfo{State: lifecycle.SignatureNone}}
 	sum := sha256.Sum256(wasm)
@@ -256,7 +255,7 @@ func (s *Service) Examine(ctx context.Context, w *WasmSkill, wasm []byte) (WasmR
 	return r, nil
 }
 
-// moduleProblem turns a rejection of the engine into a finding; another error comes back.
+// moduleProblem converts a rejection by the engine to a finding. Other errors are returned.
 func moduleProblem(err error) (WasmProblem, error) {
 	var e *sandbox.Error
 	if !errors.As(err, &e) || e.Class != sandbox.ClassCompile && e.Class != sandbox.ClassMissingExport {
@@ -273,7 +272,7 @@ func moduleProblem(err error) (WasmProblem, error) {
 	return p, nil
 }
 
-// checkModule sets what the module imports and needs beside what is asked for with it.
+// checkModule compares what the module imports and needs with the requested capabilities.
 func (w *WasmSkill) checkModule(r *WasmReport) {
 	if need := int64(r.Info.Memory) << 16; need > w.MemoryMb<<20 {
 		r.Errors = append(r.Errors, WasmProblem{Code: "memory", Field: "memoryMb", Message: fmt.Sprintf(
@@ -302,7 +301,7 @@ func (w *WasmSkill) checkInputSchema(r *WasmReport) {
 	}
 }
 
-// InstallError is the error for a report with errors.
+// InstallError returns the error for a report with errors.
 func InstallError(r WasmReport) error {
 	if r.Valid {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"helix/backend/storage"
 )
 
-// ListWasm returns a page of the caller's WASM tools, the last changed first.
+// ListWasm returns a page of the caller's WASM tools, most recently changed first.
 func (s *Service) ListWasm(ctx context.Context, p ListWasmParams) (ListWasmResult, error) {
 	out := ListWasmResult{Skills: []WasmSkill{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
@@ -43,7 +43,7 @@ func (s *Service) ListWasm(ctx context.Context, p ListWasmParams) (ListWasmResul
 	return out, err
 }
 
-// GetWasm returns a WASM tool of the caller, and on request the report about its module.
+// GetWasm returns a WASM tool of the caller and, on request, the report about its module.
 func (s *Service) GetWasm(ctx context.Context, p GetWasmParams) (GetWasmResult, error) {
 	var out GetWasmResult
 	var w *WasmSkill
@@ -61,12 +61,12 @@ func (s *Service) GetWasm(ctx context.Context, p GetWasmParams) (GetWasmResult, 
 	}
 	wasm, err := s.Read(ctx, w.Ref())
 	if fault.Is(err, fault.Unavailable) {
-		return out, nil // Downloaded tells it
+		return out, nil // Downloaded is false
 	}
 	if err != nil {
 		return out, err
 	}
-	again := *w // the report completes a definition, which must stay as it is stored
+	again := *w // a copy, because Examine modifies the definition
 	report, err := s.Examine(ctx, &again, wasm)
 	if err != nil {
 		return out, err

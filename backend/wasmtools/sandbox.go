@@ -11,16 +11,16 @@ import (
 	"helix/backend/sandbox"
 )
 
-// SandboxStatus is what the engine says about itself, with the bounds that runs have.
+// SandboxStatus is the status of the engine, with the limits of runs.
 type SandboxStatus struct {
 	sandbox.Status
-	MinIsolation string           `json:"minIsolation"` // the setting: weakest isolation under which modules of others may run
-	Isolation    string           `json:"isolation"`    // that modules of others have on this computer
-	Reasons      []string         `json:"reasons"`      // why that is not more, such as bwrap_missing
-	Profiles     []SandboxProfile `json:"profiles"`     // the bounds by profile, tightest first
+	MinIsolation string           `json:"minIsolation"` // the setting: weakest isolation under which untrusted modules may run
+	Isolation    string           `json:"isolation"`    // of untrusted modules on this computer
+	Reasons      []string         `json:"reasons"`      // why it is not stronger, such as bwrap_missing
+	Profiles     []SandboxProfile `json:"profiles"`     // limits by profile, most restrictive first
 }
 
-// SandboxProfile is a named set of bounds for one run.
+// SandboxProfile is a named set of limits for a run.
 type SandboxProfile struct {
 	Name string `json:"name"` // strict, standard, permissive or wasm
 	SkillLimits
@@ -28,7 +28,7 @@ type SandboxProfile struct {
 	StackBytes int64  `json:"stackBytes"`
 }
 
-// SkillLimits are the limits that a run had.
+// SkillLimits are the limits of a run.
 type SkillLimits struct {
 	WallMs      int64 `json:"wallMs"`
 	CPUMs       int64 `json:"cpuMs"`
@@ -39,20 +39,19 @@ type SkillLimits struct {
 	HostCalls   int   `json:"hostCalls"`
 }
 
-// SandboxChanged is published when the state of the sandbox changes in a way that a person
-// may want to see.
+// SandboxChanged is published when the state of the sandbox changes.
 type SandboxChanged struct {
 	Status SandboxStatus `json:"status"`
 }
 
-// ClearedCache says what left with the cache.
+// ClearedCache describes what was removed with the cache.
 type ClearedCache struct {
 	Bytes   int64 `json:"bytes"`
 	Modules int   `json:"modules"`
 }
 
-// SandboxStatus describes the engine that runs untrusted code: what it is, its tiers, its
-// pool, its cache, and the bounds of each profile.
+// SandboxStatus returns the status of the engine that runs untrusted code: its version, tiers, pool
+// and cache, and the limits of each profile.
 func (s *Service) SandboxStatus(context.Context, struct{}) (SandboxStatus, error) {
 	return s.sandboxStatus(), nil
 }
@@ -67,8 +66,8 @@ func (s *Service) sandboxStatus() SandboxStatus {
 	return out
 }
 
-// SandboxClearCache deletes compiled code that is kept between starts. What runs goes on;
-// the next start of each module compiles it once more.
+// SandboxClearCache deletes compiled code that is kept between starts. Active runs continue; the
+// next start of each module compiles it again.
 func (s *Service) SandboxClearCache(context.Context, struct{}) (ClearedCache, error) {
 	before := s.box.Status().Cache
 	if err := s.box.ClearCache(); err != nil {
@@ -79,7 +78,7 @@ func (s *Service) SandboxClearCache(context.Context, struct{}) (ClearedCache, er
 	return ClearedCache{Bytes: max(0, before.Bytes-after.Bytes), Modules: max(0, before.Modules-after.Modules)}, nil
 }
 
-// sandboxWatchEvery is how often the state of the sandbox is compared.
+// sandboxWatchEvery is the interval at which the state of the sandbox is checked.
 const sandboxWatchEvery = 5 * time.Second
 
 // WatchSandbox publishes SandboxChanged when the state of the sandbox has changed, until ctx ends.
@@ -100,7 +99,7 @@ func (s *Service) WatchSandbox(ctx context.Context) error {
 	}
 }
 
-// WireLimits gives limits the form that clients read.
+// WireLimits converts limits to their wire form.
 func WireLimits(l sandbox.Limits) SkillLimits {
 	return SkillLimits{
 		WallMs: l.Wall.Milliseconds(), CPUMs: l.CPU.Milliseconds(), MemoryBytes: l.MemoryBytes, InputBytes: l.InputBytes,

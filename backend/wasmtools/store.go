@@ -28,16 +28,16 @@ func (w *WasmSkill) item() lifecycle.Item {
 	return lifecycle.Item{ID: w.ID, User: w.Owner, Name: w.Name, Version: w.Version}
 }
 
-// errNotFound is the one answer for an unknown, a deleted and somebody else's skill.
+// errNotFound returns the same error for an unknown WASM tool, a deleted one and one of another user.
 func errNotFound() error { return fault.NotFoundf("Skill not found.") }
 
-// addressPrefix starts the content address of a module.
+// addressPrefix is the prefix of the content address of a module.
 const addressPrefix = "sha256:"
 
-// wasmDefinition holds the fields that make up the definition hash, to which grants are
-// bound. Name, limits and origin are not among them.
+// wasmDefinition holds the fields covered by the definition hash, to which grants are bound. Name,
+// limits and origin are not included.
 type wasmDefinition struct {
-	Kind         string          `json:"kind"` // keeps the hash apart from a tool's
+	Kind         string          `json:"kind"` // distinguishes the hash from that of a tool
 	Description  string          `json:"description"`
 	WasmBytecode string          `json:"wasmBytecode"`
 	ABI          WasmABI         `json:"abi"`
@@ -49,10 +49,9 @@ func (w *WasmSkill) definition() wasmDefinition {
 	return wasmDefinition{Kind, w.Description, w.WasmBytecode, w.ABI, append([]string{}, w.Capabilities...), w.InputSchema}
 }
 
-// Document is the definition as the approval sheet and the diff show it.
+// Document returns the definition in the form shown in approvals and diffs.
 func (w *WasmSkill) Document() json.RawMessage { return lifecycle.Text(w.definition()) }
 
-// rehash sets the definition hash.
 func (w *WasmSkill) rehash() error {
 	h, err := jcs.Hash(lifecycle.HashTag, w.definition())
 	if err != nil {
@@ -62,7 +61,7 @@ func (w *WasmSkill) rehash() error {
 	return nil
 }
 
-// Ref is the skill's module in the blob store.
+// Ref returns the reference to the module in the blob store.
 func (w *WasmSkill) Ref() storage.Ref {
 	r := storage.Ref{Size: w.WasmSize}
 	if b, err := hex.DecodeString(strings.TrimPrefix(w.WasmBytecode, addressPrefix)); err == nil && len(b) == len(r.SHA256) {
@@ -100,14 +99,14 @@ func Load(tx *storage.Tx, id uuid.UUID) (*WasmSkill, error) {
 		id, identity.UserID(tx.Context())))
 }
 
-// SkillNameTaken are the details of the conflict when another skill has the name.
+// SkillNameTaken is the detail of the conflict when another WASM tool has the name.
 type SkillNameTaken struct {
 	SkillID uuid.UUID `json:"skillId"`
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
 }
 
-// checkSkillNameFree refuses a name that another WASM tool of the user has.
+// checkSkillNameFree returns a conflict if another WASM tool of the user has the name.
 func (s *Service) checkSkillNameFree(tx *storage.Tx, w *WasmSkill) error {
 	return s.kind.CheckName(tx, w.item(), func(other lifecycle.Item) any { return SkillNameTaken{other.ID, other.Name, other.Version} })
 }

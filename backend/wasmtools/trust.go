@@ -17,13 +17,13 @@ import (
 	"helix/backend/storage"
 )
 
-// The tiers, as the engine names them.
+// The tiers, with the names that the engine uses.
 const (
 	TierInProcess = "t0"
 	TierProcess   = "t1"
 )
 
-// CheckSignature completes a skill with the state of its signature.
+// CheckSignature sets the state of the signature.
 func (s *Service) CheckSignature(tx *storage.Tx, w *WasmSkill) (err error) {
 	w.Signature, err = lifecycle.Trust(tx, s.db, w.Owner, w.Sig, w.Sig.Verify(w.Hash, ""))
 	w.Signer = unsigned
@@ -35,8 +35,8 @@ func (s *Service) CheckSignature(tx *storage.Tx, w *WasmSkill) (err error) {
 	return err
 }
 
-// Trust is how far the sandbox trusts the module. Only what a trusted key signed, or what the
-// user built, runs in process.
+// Trust returns how much the sandbox trusts the module. Only modules that were signed with a
+// trusted key or built by the user run in process.
 func (w *WasmSkill) Trust() sandbox.Trust {
 	switch {
 	case w.Signature.State == lifecycle.SignatureTrusted:
@@ -53,7 +53,7 @@ var isolations = []string{sandbox.IsolationInProcess, sandbox.IsolationProcess, 
 // weaker reports whether a isolates less than b.
 func weaker(a, b string) bool { return slices.Index(isolations, a) < slices.Index(isolations, b) }
 
-// Isolate sets where a module will run, and how well it is isolated there.
+// Isolate sets where the module will run, and how well it is isolated there.
 func (s *Service) Isolate(w *WasmSkill) {
 	w.Tier, w.Isolation, w.Reasons = TierInProcess, sandbox.IsolationInProcess, []string{}
 	if w.Trust() != sandbox.TrustForeign {
@@ -63,8 +63,7 @@ func (s *Service) Isolate(w *WasmSkill) {
 	w.Isolation, w.Reasons = Isolation(s.box.Status())
 }
 
-// refusedHere says why a skill could be installed and yet not run on this computer; "" when
-// it can run.
+// refusedHere returns why a WASM tool could be installed but not run on this computer, or "".
 func (s *Service) refusedHere(w *WasmSkill) string {
 	if w.Tier != TierProcess {
 		return ""
@@ -80,8 +79,8 @@ func (s *Service) refusedHere(w *WasmSkill) string {
 	return ""
 }
 
-// Isolation is what the child process tier offers on this computer, and why it is not more.
-// Where there is no such tier at all, it is the least that a run there would have.
+// Isolation returns the isolation of the child process tier on this computer, and why it is not
+// stronger. Without such a tier it returns the weakest one.
 func Isolation(st sandbox.Status) (isolation string, reasons []string) {
 	isolation, reasons = sandbox.IsolationProcess, []string{}
 	for _, t := range st.Tiers {
@@ -96,12 +95,12 @@ func Isolation(st sandbox.Status) (isolation string, reasons []string) {
 	return isolation, reasons
 }
 
-// Subject is the skill as permission knows it.
+// Subject returns the WASM tool as a permission subject.
 func (w *WasmSkill) Subject() permission.Subject {
 	return permission.Subject{Kind: Kind, ID: w.ID.String(), DefinitionHash: w.Hash}
 }
 
-// completeSkill fills in what the row alone does not tell.
+// completeSkill sets the fields that are not in the row.
 func (s *Service) completeSkill(tx *storage.Tx, list ...*WasmSkill) error {
 	suspended := map[string]bool{}
 	if err := s.perm.EachSuspended(tx, Kind, "", func(id string) { suspended[id] = true }); err != nil {
@@ -121,7 +120,7 @@ func (s *Service) completeSkill(tx *storage.Tx, list ...*WasmSkill) error {
 	return nil
 }
 
-// lastRun fills in how often a skill ran and how the last run ended.
+// lastRun sets the number of runs and the result of the last one.
 func lastRun(tx *storage.Tx, w *WasmSkill) error {
 	if err := tx.QueryRow(`SELECT count(*) FROM skill_executions WHERE skill_id = ? AND user_id = ?`, w.ID, w.Owner).Scan(&w.Runs); err != nil || w.Runs == 0 {
 		return err
@@ -136,8 +135,8 @@ func (s *Service) announce(tx *storage.Tx, id uuid.UUID, kind string) {
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), user, WasmChanged{SkillID: id, Kind: kind}) })
 }
 
-// Info is what permission needs to know of a skill. Installing it was the user's
-// agreement to what it is then; a change needs a new one.
+// Info returns the WASM tool's info for permission. By installing it the user has approved its
+// definition; a change needs a new approval.
 func (w *WasmSkill) Info() permission.SubjectInfo {
 	info := permission.SubjectInfo{
 		Name: w.Name, State: permission.Active, DefinitionHash: w.Hash, Definition: w.Document(),
@@ -152,7 +151,7 @@ func (w *WasmSkill) Info() permission.SubjectInfo {
 	return info
 }
 
-// Limits are those of the profile wasm with the skill's own time and memory.
+// Limits returns the limits of the profile wasm with the WASM tool's own time and memory.
 func (w *WasmSkill) Limits() sandbox.Limits {
 	l, _ := sandbox.Profile("wasm")
 	l.Wall, l.MemoryBytes = duration.Of(w.TimeoutMs, time.Millisecond), w.MemoryMb<<20
@@ -160,7 +159,7 @@ func (w *WasmSkill) Limits() sandbox.Limits {
 	return l
 }
 
-// SubjectInfo is what permission needs to know of the skill of the caller that has an id.
+// SubjectInfo returns the permission info of the caller's WASM tool with an id.
 func (s *Service) SubjectInfo(ctx context.Context, text string) (info permission.SubjectInfo, err error) {
 	id, err := uuid.Parse(text)
 	if err != nil {

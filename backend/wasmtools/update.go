@@ -12,13 +12,13 @@ import (
 	"helix/backend/trash"
 )
 
-// WasmConflict are the details of the conflict when a skill has moved on since it was read.
+// WasmConflict is the detail of the conflict when a WASM tool has changed since it was read.
 type WasmConflict struct {
 	BaseVersion string    `json:"baseVersion"`
 	Current     WasmSkill `json:"current"`
 }
 
-// apply changes w; it reports whether the definition may change with it.
+// apply applies the patch to w. It reports whether the definition may have changed.
 func (p *WasmPatch) apply(w *WasmSkill) (definition bool) {
 	set := func(dst, v *string) {
 		if v != nil {
@@ -49,9 +49,9 @@ func (p *WasmPatch) apply(w *WasmSkill) (definition bool) {
 	return len(p.Wasm) > 0 || p.BlobSHA256 != "" || p.Capabilities != nil || len(p.InputSchema) > 0 || p.Description != nil || p.Signature != nil || p.MemoryMb != nil
 }
 
-// UpdateWasm changes a WASM tool of the caller. When the definition changes, the grants of
-// the former one go out of force, a signature that does not cover the new one is dropped, and
-// new bytes raise the version. Runs in progress go on with what they began with.
+// UpdateWasm changes a WASM tool of the caller. A change of the definition suspends the grants of
+// the previous one and drops a signature that does not cover the new one; new bytes also increment
+// the version. Active runs continue with the previous definition.
 func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWasmResult, error) {
 	var out UpdateWasmResult
 	var base *WasmSkill
@@ -108,7 +108,7 @@ func (s *Service) UpdateWasm(ctx context.Context, p UpdateWasmParams) (UpdateWas
 	return out, nil
 }
 
-// examineUpdate checks what a patch makes of a definition and keeps new bytes.
+// examineUpdate checks the definition that results from a patch, and stores new bytes.
 func (s *Service) examineUpdate(ctx context.Context, p *WasmPatch, base, w *WasmSkill) (*WasmReport, error) {
 	wasm, blob := p.Wasm, p.BlobSHA256
 	fresh := len(wasm) > 0 || blob != ""
@@ -119,7 +119,7 @@ func (s *Service) examineUpdate(ctx context.Context, p *WasmPatch, base, w *Wasm
 	if err != nil {
 		return nil, err
 	}
-	if p.Signature == nil { // the former one says nothing about a new definition
+	if p.Signature == nil { // the previous one does not apply to a new definition
 		w.Sig = nil
 	}
 	report, err := s.Examine(ctx, w, wasm)
@@ -130,7 +130,7 @@ func (s *Service) examineUpdate(ctx context.Context, p *WasmPatch, base, w *Wasm
 		return nil, err
 	}
 	if id, _ := identity.From(ctx); w.WasmBytecode != base.WasmBytecode && !id.MayApprove() {
-		w.Origin = WasmImport // that a module is the user's own is said by a person, for these bytes
+		w.Origin = WasmImport // only a person can declare a module as their own, and only for these bytes
 		s.Isolate(w)
 		report.Tier, report.Isolation, report.Reasons = w.Tier, w.Isolation, w.Reasons
 		report.Refused = s.refusedHere(w)
@@ -144,7 +144,7 @@ func (s *Service) examineUpdate(ctx context.Context, p *WasmPatch, base, w *Wasm
 	return &report, nil
 }
 
-// commitSkill saves w, whose former state is old.
+// commitSkill saves w, whose previous state is old.
 func (s *Service) commitSkill(tx *storage.Tx, old, w *WasmSkill) (suspended []uuid.UUID, err error) {
 	if err := saveSkill(tx, w); err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func (s *Service) commitSkill(tx *storage.Tx, old, w *WasmSkill) (suspended []uu
 	return s.perm.DefinitionChanged(tx, w.Subject(), old.Hash, w.Hash, w.Document())
 }
 
-// DeleteWasm puts a WASM tool into the trash: its grants are revoked and its runs end.
-// skills.restore_wasm brings it back until then, without the grants.
+// DeleteWasm moves a WASM tool to the trash, revokes its grants and ends its runs.
+// skills.restore_wasm restores it, without the grants.
 func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, error) {
 	var out DeleteWasmResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -183,8 +183,8 @@ func (s *Service) DeleteWasm(ctx context.Context, p SkillID) (DeleteWasmResult, 
 	return out, err
 }
 
-// RestoreWasm brings a deleted WASM tool back from the trash. When its name was taken
-// meanwhile it gets a number.
+// RestoreWasm restores a deleted WASM tool from the trash. If its name has been taken meanwhile a
+// number is appended.
 func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, error) {
 	var out WasmSkillResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -204,8 +204,8 @@ func (s *Service) RestoreWasm(ctx context.Context, p SkillID) (WasmSkillResult, 
 	return out, err
 }
 
-// SignWasm signs the current definition of a WASM tool with this device's key, which says
-// that the user vouches for the module: from then on it runs in process, until it changes.
+// SignWasm signs the current definition of a WASM tool with this device's key, by which the user
+// vouches for the module. It then runs in process until it changes.
 func (s *Service) SignWasm(ctx context.Context, p SkillID) (lifecycle.SignResult, error) {
 	var out lifecycle.SignResult
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {

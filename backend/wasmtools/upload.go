@@ -12,19 +12,19 @@ import (
 	"helix/backend/storage"
 )
 
-// Bounds of uploads.
+// Limits of uploads.
 const (
 	uploadLife    = time.Hour
 	maxUploadPart = 8 << 20
-	maxUploads    = 2 // at a time for a user
+	maxUploads    = 2 // concurrent uploads per user
 )
 
-// uploads are modules that arrive in parts, and the names of those that have arrived. They
-// are kept in memory: an upload does not outlive the program.
+// uploads holds modules that are uploaded in parts, and the hashes of completed ones. It is kept in
+// memory, so an upload does not survive a restart.
 type uploads struct {
 	mu   sync.Mutex
 	open map[uuid.UUID]*upload
-	done map[uploaded]time.Time // until when it may be named
+	done map[uploaded]time.Time // until when it may be used
 }
 
 type upload struct {
@@ -38,14 +38,14 @@ type uploaded struct {
 	sum  [32]byte
 }
 
-// has reports whether the user has uploaded this content lately.
+// has reports whether the user has recently uploaded this content.
 func (u *uploads) has(user uuid.UUID, sum [32]byte) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return time.Now().Before(u.done[uploaded{user, sum}])
 }
 
-// sweep forgets what was not finished or not used. u.mu is held.
+// sweep drops expired uploads. The caller must hold u.mu.
 func (u *uploads) sweep(now time.Time) {
 	for id, x := range u.open {
 		if now.After(x.until) {
@@ -59,14 +59,14 @@ func (u *uploads) sweep(now time.Time) {
 	}
 }
 
-// Sweep drops uploads that were not finished or not used in time.
+// Sweep drops uploads that were not completed or used in time.
 func (s *Service) Sweep() {
 	s.uploads.mu.Lock()
 	defer s.uploads.mu.Unlock()
 	s.uploads.sweep(time.Now())
 }
 
-// add appends a part and returns the whole when it was the last.
+// add appends a part, and returns the whole module after the last part.
 func (u *uploads) add(user uuid.UUID, p *UploadWasmParams) (id uuid.UUID, data []byte, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -110,8 +110,8 @@ func (u *uploads) add(user uuid.UUID, p *UploadWasmParams) (id uuid.UUID, data [
 	return id, x.data, nil
 }
 
-// UploadWasm takes a module in parts, for those that are too large for one call, and puts it
-// into the blob store with the last part. A blob that no skill names is removed after a day.
+// UploadWasm receives a module in parts, for modules that are too large for one call, and stores it
+// in the blob store with the last part. A blob that no WASM tool refers to is deleted after a day.
 func (s *Service) UploadWasm(ctx context.Context, p UploadWasmParams) (UploadWasmResult, error) {
 	if len(p.Data) > maxUploadPart {
 		return UploadWasmResult{}, fault.Limitf("A part has at most %d MiB.", maxUploadPart>>20)

@@ -46,7 +46,7 @@ func setup(t testing.TB) *bundle {
 	return &bundle{Service: New(db, perm, engine, ""), db: db, ctx: storagetest.Ctx(t, db)}
 }
 
-// module reads a fixture; ../tools/testdata/wasm holds the text of each beside it.
+// module returns a fixture; ../tools/testdata/wasm contains its source next to it.
 func module(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "tools", "testdata", "wasm", name+".wasm"))
@@ -196,7 +196,7 @@ func TestUploadInParts(t *testing.T) {
 	if rep, err := b.ValidateWasm(b.ctx, ValidateWasmParams{BlobSHA256: two.BlobSHA256}); err != nil || !rep.Valid {
 		t.Errorf("validate: %+v %v", rep, err)
 	}
-	// Knowing the hash of what somebody else keeps is no right to it.
+	// Knowing the hash of another user's module does not give access to it.
 	if _, err := b.ValidateWasm(other, ValidateWasmParams{BlobSHA256: two.BlobSHA256}); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("another user: %v", err)
 	}

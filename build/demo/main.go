@@ -1,8 +1,7 @@
 // Command demo walks through Helix without a window: it writes tools, runs them on this
 // repository, chains them into a skill and replays its run, imports a conversation and finds a
 // line of it by its meaning, shows a network call that waits for approval, approves it for one
-// run, and verifies the audit log. It prints each step in words and exits 1 when a result is
-// not what it should be.
+// run, and verifies the audit log. It prints each step and exits with 1 if a result is wrong.
 package main
 
 import (
@@ -33,7 +32,7 @@ func main() {
 	fmt.Printf("\nEverything was as it should be, in %.1f s. The temporary folder is gone.\n", time.Since(began).Seconds())
 }
 
-// demo is one walk: a running backend over a temporary folder.
+// demo is one walk: a running backend with a temporary folder.
 type demo struct {
 	ctx   context.Context
 	helix string
@@ -75,7 +74,7 @@ func (d *demo) say(text string) {
 
 func (d *demo) detail(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) }
 
-// run calls the program and returns what it printed. code is its exit code.
+// run runs the program and returns its output. code is its exit code.
 func (d *demo) run(args ...string) (stdout string, code int, err error) {
 	cmd := exec.CommandContext(d.ctx, d.helix, append([]string{"--data-dir", filepath.Join(d.dir, "data")}, args...)...)
 	var out, errs bytes.Buffer
@@ -101,7 +100,7 @@ func (d *demo) rpc(out any, method string, params any) error {
 	return json.Unmarshal([]byte(text), out)
 }
 
-// runResult is the part of a run's result that the demo looks at.
+// runResult is the part of a run's result that the demo uses.
 type runResult struct {
 	Success         bool            `json:"success"`
 	Output          json.RawMessage `json:"output"`
@@ -113,7 +112,7 @@ func (d *demo) execute(tool string, params any) (r runResult, err error) {
 	return r, d.rpc(&r, "tools.execute_custom", map[string]any{"toolId": tool, "params": params})
 }
 
-// serve starts a backend of its own and waits until it answers.
+// serve starts a backend and waits until it is ready.
 func (d *demo) serve() (stop func() error, err error) {
 	d.say("Start Helix in a temporary folder, without a window.")
 	cmd := exec.CommandContext(d.ctx, d.helix, "--data-dir", filepath.Join(d.dir, "data"), "serve", "--addr", "127.0.0.1:0")
@@ -147,7 +146,7 @@ func (d *demo) serve() (stop func() error, err error) {
 	}, nil
 }
 
-// templates makes two tools from templates and runs them on real input.
+// templates creates two tools from templates and runs them on real input.
 func (d *demo) templates() error {
 	d.say("Make a tool from the template \"Text Counter\" and run it on the README.")
 	id, _, err := d.run("tool", "templates", "--new", "Text Counter")
@@ -195,7 +194,7 @@ func (d *demo) templates() error {
 	return nil
 }
 
-// rowsOf reads a list of rows that is the output itself or its field "rows".
+// rowsOf decodes a list of rows that is the output itself or its field "rows".
 func rowsOf(output json.RawMessage, rows *[]map[string]any) error {
 	if json.Unmarshal(output, rows) == nil {
 		return nil
@@ -304,7 +303,7 @@ func (d *demo) network() error {
 	return nil
 }
 
-// refused runs a tool and expects that it ends denied with an open question.
+// refused runs a tool and expects that it is denied, with a pending approval.
 func (d *demo) refused(tool string, params any) (why, question string, err error) {
 	p, err := json.Marshal(params)
 	if err != nil {
@@ -330,7 +329,7 @@ func (d *demo) refused(tool string, params any) (why, question string, err error
 	return why, open.Approvals[0].ID, nil
 }
 
-// usage waits until the run is over and returns its output.
+// usage waits until the run has ended and returns its output.
 func (d *demo) usage(tool, run string) (string, error) {
 	for {
 		var u struct {
@@ -361,7 +360,7 @@ func (d *demo) usage(tool, run string) (string, error) {
 	}
 }
 
-// testServer serves the table of packages as JSON and counts who asks.
+// testServer serves the table of packages as JSON and counts the requests.
 func testServer(ctx context.Context) (*http.Server, *atomic.Int64, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-f", `{"package":"{{.ImportPath}}","files":{{len .GoFiles}}}`, "./backend/...").Output()
 	if err != nil {
@@ -376,7 +375,7 @@ func testServer(ctx context.Context) (*http.Server, *atomic.Int64, error) {
 	s := &http.Server{Addr: l.Addr().String(), ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(body)) // the tool hung up: its run will say so
+		_, _ = w.Write([]byte(body)) // if the tool hung up, its run reports it
 	})}
 	go func() { _ = s.Serve(l) }() // ends with Close
 	return s, &asked, nil

@@ -28,7 +28,7 @@ const (
 	answer   = "Blue Heron"
 )
 
-// memory imports a conversation and finds a line of it by what it means.
+// memory imports a conversation and finds a line of it by meaning.
 func (d *demo) memory() error {
 	d.say("Import a conversation of two friends, as a file of JSON lines.")
 	var b strings.Builder

@@ -1,7 +1,6 @@
 // Command gen writes docs/openrpc.json, docs/protocol.md and the TypeScript types from the
-// method table of the backend and the comments of its functions, and the English texts that
-// the interface translates. With -check it writes
-// nothing and fails when a file is out of date.
+// method table of the backend and the comments of its functions, and the English texts that the
+// interface translates. With -check it writes nothing and fails if a file is out of date.
 package main
 
 import (
@@ -63,7 +62,8 @@ func run(check bool) error {
 	return apigen.Write(files, root)
 }
 
-// textsFile holds the English texts that the backend ships, for the catalogues of the interface.
+// textsFile contains the English texts that are part of the backend, for the catalogs of the
+// interface.
 const textsFile = "frontend/src/lib/i18n/shipped.gen.ts"
 
 func textsModule(texts map[string]string) ([]byte, error) {
@@ -76,7 +76,7 @@ func textsModule(texts map[string]string) ([]byte, error) {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), ";\n"...), err
 }
 
-// hubTables is the part of the hub's schema that follows from the tables of a new database.
+// hubTables returns the part of the hub's schema that is derived from the tables of a new database.
 func hubTables() (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "helix-gen-")
 	if err != nil {
@@ -92,7 +92,7 @@ func hubTables() (_ []byte, err error) {
 	return cloudsync.HubTables(ctx, db)
 }
 
-// findRoot is the nearest folder upwards that holds go.mod.
+// findRoot returns the nearest parent folder that contains go.mod.
 func findRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command testlog reads what `go test -json` writes and prints it as `go test` would: a line a
-// package, and the output of what failed. The tests that were skipped, with their reasons, are
-// added to a file, which make test shows at its end: a skipped test must not look like a passed
+// Command testlog reads the output of `go test -json` and prints it as `go test` would: one line
+// per package, and the output of failed tests. Skipped tests are added to a file, with their
+// reasons, which make test shows at the end, so that a skipped test does not look like a passed
 // one.
 package main
 
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// partOfAnother is the reason of what is a program for other tests and no test.
+// partOfAnother is the skip reason of a test that is a helper program for other tests.
 const partOfAnother = "a part of another test"
 
 type event struct {
@@ -31,7 +31,7 @@ func main() {
 	for in.Scan() {
 		var e event
 		if json.Unmarshal(in.Bytes(), &e) != nil {
-			fmt.Println(in.Text()) // a word of the tools themselves
+			fmt.Println(in.Text()) // output of the tools themselves
 			continue
 		}
 		test := [2]string{e.Package, e.Test}
@@ -75,10 +75,10 @@ func main() {
 	}
 }
 
-// said is what a test says when it is skipped: file, line and reason.
+// said matches the output of a skipped test: file, line and reason.
 var said = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: (.*)$`)
 
-// reason is what a test said when it was skipped, without the place.
+// reason returns the reason in the output of a skipped test, without the position.
 func reason(output string) string {
 	if m := said.FindStringSubmatch(output); m != nil {
 		return m[1]

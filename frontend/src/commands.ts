@@ -15,10 +15,7 @@ export interface Shell {
 
 const available = (needs: readonly string[]): boolean => needs.every((m) => rpc.can(m as never));
 
-/**
- * The commands that live as long as the program. Their ids are shared with the
- * desktop menu and, later, the tray.
- */
+/** The commands that exist as long as the program. Their ids are shared with the desktop menu and, later, the tray. */
 export function globalCommands(shell: Shell, system: System): Command[] {
   const list: Command[] = [];
   for (const s of screens) {
@@ -128,8 +125,8 @@ const canUndo = (): boolean => {
   return !el?.closest("input, textarea, [contenteditable=true]") && toasts.undoable;
 };
 
-/** What the window's menu asks for, by the names it uses. */
+/** The commands of the window's menu, by the menu's names. */
 const menu: Record<string, string> = { palette: "app.palette", settings: "go.settings" };
 
-/** Runs a command that the window's menu asked for. False when it does not exist here. */
+/** Runs a command of the window's menu. Returns false if it does not exist here. */
 export const runById = (id: string): boolean => commands.run(menu[id] ?? id);

@@ -4,7 +4,7 @@ const found = import.meta.glob<{ screen: ScreenDef }>("./screens/*/screen.ts", {
 
 export const groups: readonly ScreenGroup[] = ["Work", "Mind", "Voice", "System"];
 
-/** Every screen that exists, in the order of the rail. A new folder with a `screen.ts` is enough to be in it. */
+/** All screens, in the order of the rail. A new folder with a `screen.ts` is included automatically. */
 export const screens: readonly ScreenDef[] = Object.values(found)
   .map((m) => m.screen)
   .sort((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group) || a.order - b.order);

@@ -1,5 +1,5 @@
-// Loaded before every unit test. vi.waitFor gives up after a second, which a busy machine needs
-// for other things; what never comes is still told, with the last reason.
+// Loaded before every unit test. vi.waitFor gives up after a second, which is too short on a busy machine; a
+// failure still has the last reason.
 import { vi } from "vitest";
 
 const { waitFor } = vi;

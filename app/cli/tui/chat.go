@@ -13,50 +13,52 @@ import (
 )
 
 const (
-	maxMessages = 1000 // that a Chat keeps, the newest
+	maxMessages = 1000 // newest messages that a Chat keeps
 	pageSize    = 200
 )
 
-// Topics are the events that Chat.Event understands, and those that say that models were set up.
+// Topics returns the events that Chat.Event understands, and those that report that models were set
+// up.
 func Topics() []string { return []string{"chat.*", "providers.changed"} }
 
-// Chat is what is known of one conversation, folded from what the backend says: stored messages, and
-// the answer that streams. Deltas are live only, so some are lost with a connection and some come
-// twice, once in chat.get and once by themselves; their offsets put each in its place. It has no
-// clock and makes no calls. The zero Chat is empty; set Session.ID before its first event.
+// Chat is the known state of one conversation, folded from the backend's events and results: stored
+// messages, and the streaming answer. Deltas are not replayed, so some are lost with a connection
+// and some arrive twice, once in chat.get and once as an event; their offsets determine their
+// position. A Chat has no clock and makes no calls. The zero Chat is empty; set Session.ID before
+// its first event.
 type Chat struct {
 	Session  agent.Session
 	Turn     *agent.Turn // the active one
 	Queue    []agent.QueuedInput
 	Messages []agent.Message // in the order of the log, without gaps
-	Older    bool            // there are messages before the first
+	Older    bool            // there are earlier messages
 	Live     *Live
-	Tool     string // that runs
+	Tool     string // the running one
 
-	// epoch counts the calls of a model and the lost connections: an answer to chat.get that was
-	// asked for before says nothing about the text after.
+	// epoch counts model calls and lost connections: a result of chat.get that was requested in an
+	// earlier epoch does not apply to the current text.
 	epoch int
 	whole bool // a retry may have replaced stored messages
 }
 
-// Live is the answer of one call of the model while it streams.
+// Live is the answer of a model call while it streams.
 type Live struct {
 	TurnID    uuid.UUID
 	Attempt   int
-	Restarted bool   // an attempt before this one was discarded
-	Thinking  bool   // the model reasons and has not begun to answer
-	Before    string // what the call before said, until its message is read
+	Restarted bool   // a previous attempt was discarded
+	Thinking  bool   // the model is reasoning and has not begun to answer
+	Before    string // the answer of the previous call, until its message is read
 
-	step   int // of the turn, from 1: its message is the one of this number
+	step   int // of the turn, from 1: its message has this number
 	text   []byte
-	later  []agent.AssistantDelta // after a gap, until what lies between is read
-	unsure bool                   // the connection was lost: nothing fits before chat.get is read
+	later  []agent.AssistantDelta // after a gap, until the missing part is read
+	unsure bool                   // the connection was lost: no delta applies before chat.get is read
 }
 
-// Text is the answer so far.
+// Text returns the answer so far.
 func (l *Live) Text() string { return string(l.text) }
 
-// put puts a delta in its place: what is known of it is skipped, what lies beyond a gap waits.
+// put applies a delta: it skips the known part, and stores a delta after a gap for later.
 func (l *Live) put(d agent.AssistantDelta) {
 	l.later = append(l.later, d)
 	for i := 0; i < len(l.later) && !l.unsure; {
@@ -73,15 +75,15 @@ func (l *Live) put(d agent.AssistantDelta) {
 	}
 }
 
-// restart begins another attempt of the same call.
+// restart starts another attempt of the same call.
 func (l *Live) restart(attempt int, discarded bool) *Live {
 	return &Live{TurnID: l.TurnID, step: l.step, Attempt: attempt, Before: l.Before, Restarted: l.Restarted || discarded}
 }
 
-// Gap reports whether a part of the answer is missing, so that Query has to be read.
+// Gap reports whether a part of the answer is missing, so that Query must be read.
 func (c *Chat) Gap() bool { return c.Live != nil && (c.Live.unsure || len(c.Live.later) > 0) }
 
-// Lost says that the connection was lost: deltas may be missing.
+// Lost records that the connection was lost: deltas may be missing.
 func (c *Chat) Lost() {
 	c.epoch++
 	c.whole = true
@@ -90,7 +92,7 @@ func (c *Chat) Lost() {
 	}
 }
 
-// Event takes over a notification and reports whether something is to be read (Query).
+// Event applies a notification and reports whether something must be read (Query).
 func (c *Chat) Event(e gateway.Event) (read bool) {
 	var about agent.SessionParams
 	if json.Unmarshal(e.Data, &about) != nil || about.SessionID != c.Session.ID || c.Session.ID == uuid.Nil {
@@ -150,7 +152,7 @@ func (c *Chat) Event(e gateway.Event) (read bool) {
 	return true
 }
 
-// liveOf is the live answer that an attempt belongs to; nil when the attempt is over.
+// liveOf returns the live answer of an attempt; nil if the attempt has ended.
 func (c *Chat) liveOf(turn uuid.UUID, attempt int) *Live {
 	switch l := c.Live; {
 	case l == nil || l.TurnID != turn:
@@ -164,7 +166,7 @@ func (c *Chat) liveOf(turn uuid.UUID, attempt int) *Live {
 	}
 }
 
-// answers counts the stored answers of a turn.
+// answers returns the number of stored answers of a turn.
 func (c *Chat) answers(turn uuid.UUID) (n int) {
 	for _, m := range c.Messages {
 		if m.TurnID == turn && m.Role == "assistant" {
@@ -174,7 +176,7 @@ func (c *Chat) answers(turn uuid.UUID) (n int) {
 	return n
 }
 
-// settle removes from the live answer what the messages say.
+// settle removes the part of the live answer that is in the messages.
 func (c *Chat) settle() {
 	if c.Live == nil {
 		return
@@ -187,16 +189,16 @@ func (c *Chat) settle() {
 	}
 }
 
-// Query says what to read to bring a Chat up to date.
+// Query is what to read to bring a Chat up to date.
 type Query struct {
 	session uuid.UUID
 	epoch   int
 	last    int64 // seq of the newest message
-	before  int64 // else the messages before this one
+	before  int64 // otherwise the messages before this one
 	whole   bool
 }
 
-// Query begins to bring the Chat up to date; Apply takes the result over.
+// Query returns what to read to bring the Chat up to date; pass the result to Apply.
 func (c *Chat) Query() Query {
 	q := Query{session: c.Session.ID, epoch: c.epoch, whole: c.whole}
 	if n := len(c.Messages); n > 0 {
@@ -206,7 +208,8 @@ func (c *Chat) Query() Query {
 	return q
 }
 
-// OlderQuery asks for messages before the first; ok is false when there are none, or enough.
+// OlderQuery returns a query for messages before the first; ok is false if there are none, or
+// enough are loaded.
 func (c *Chat) OlderQuery() (q Query, ok bool) {
 	if !c.Older || len(c.Messages) == 0 || len(c.Messages) >= maxMessages {
 		return q, false
@@ -214,14 +217,14 @@ func (c *Chat) OlderQuery() (q Query, ok bool) {
 	return Query{session: c.Session.ID, before: c.Messages[0].Seq}, true
 }
 
-// Page is what a Query read.
+// Page is the result of a Query.
 type Page struct {
 	query Query
 	get   agent.GetResult
 	list  agent.MessagesResult
 }
 
-// Read carries the query out.
+// Read executes the query.
 func (q Query) Read(ctx context.Context, conn Conn) (p Page, err error) {
 	p.query = q
 	ask := agent.MessagesParams{SessionID: q.session, Before: q.before, Limit: pageSize}
@@ -233,11 +236,11 @@ func (q Query) Read(ctx context.Context, conn Conn) (p Page, err error) {
 			return p, err
 		}
 	}
-	// The messages second: what ended in between is in them.
+	// The messages are read second, so that they include what ended in between.
 	return p, conn.Call(ctx, "chat.messages", ask, &p.list)
 }
 
-// Apply takes over what was read and reports whether to read again.
+// Apply applies a result and reports whether to read again.
 func (c *Chat) Apply(p Page) (again bool) {
 	q := p.query
 	if q.session != c.Session.ID {
@@ -268,7 +271,7 @@ func (c *Chat) Apply(p Page) (again bool) {
 	return again || c.Gap() || q.epoch != c.epoch
 }
 
-// merge puts messages in their places; the newer form of one replaces the older.
+// merge inserts messages at their positions; a newer version of a message replaces the older.
 func (c *Chat) merge(list []agent.Message) {
 	all := append(slices.Clone(list), c.Messages...)
 	slices.SortStableFunc(all, func(a, b agent.Message) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -279,7 +282,7 @@ func (c *Chat) merge(list []agent.Message) {
 	c.Messages = all
 }
 
-// takePartial takes over what chat.get says of the answer so far. The messages may be newer.
+// takePartial applies the partial answer from chat.get. The messages may be newer.
 func (c *Chat) takePartial(t agent.Turn, partial *agent.Partial) {
 	l := c.Live
 	if l != nil && l.TurnID != t.TurnID {

@@ -21,8 +21,8 @@ func questionOfCrash() *permission.Question {
 	return &permission.Question{Choices: []permission.Choice{{ID: "happened", Label: "It happened", Approves: true}, {ID: "again", Label: "Run again", Approves: true}, {ID: "stop", Label: "Stop"}}}
 }
 
-// Whatever moments the connection is lost at, and in whatever order calls answer, the answer is on the
-// screen once: never doubled, never with a hole, and whole in the end.
+// Whenever the connection is lost, and in whatever order calls return, the answer is on the screen
+// once: never duplicated, never with a gap, and complete in the end.
 func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 	t.Parallel()
 	const calls = 8
@@ -32,7 +32,7 @@ func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 		b.say(2, "user", text("Tell me"))
 		b.run(2, agent.Running)
 		s := newScreen(t, b, 200, 60)
-		var waiting []tea.Cmd // calls that have not been made, and answers that have not come
+		var waiting []tea.Cmd // calls that have not been made, and results that have not arrived
 		do := func(cmd tea.Cmd) {
 			if cmd != nil {
 				waiting = append(waiting, cmd)
@@ -53,7 +53,7 @@ func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 					do(c)
 				}
 			default:
-				if _, made := msg.(answer); !made && r.IntN(2) == 0 { // it comes later
+				if _, made := msg.(answer); !made && r.IntN(2) == 0 { // it arrives later
 					waiting = append(waiting, func() tea.Msg { return answer{msg} })
 				} else {
 					if a, ok := msg.(answer); ok {
@@ -122,14 +122,14 @@ func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 						noise()
 					}
 					said += d.Delta
-					b.get.Partial = &agent.Partial{TurnID: id(2), Attempt: attempt, Text: said} // after the event, as the backend does
+					b.get.Partial = &agent.Partial{TurnID: id(2), Attempt: attempt, Text: said} // after the event, as in the backend
 				}
 				if attempt < discarded {
 					b.get.Partial = nil
 					tell("chat.attempt_discarded", agent.AttemptDiscarded{SessionID: id(1), TurnID: id(2), Attempt: attempt})
 				}
 			}
-			if r.IntN(2) == 0 { // else the next call begins while answers are on their way
+			if r.IntN(2) == 0 { // otherwise the next call starts while results are on their way
 				if settle(); up && r.IntN(2) == 0 {
 					tell("chat.session_changed", agent.SessionEvent{SessionID: id(1)})
 					settle()
@@ -155,10 +155,10 @@ func TestAnswerIsShownOnceAfterRandomCuts(t *testing.T) {
 	}
 }
 
-// answer is what a call gave, on its way.
+// answer is the result of a call, on its way.
 type answer struct{ tea.Msg }
 
-// Text before a call of a tool stays until its message is read, and is then shown once.
+// Text before a tool call stays until its message is read, and is then shown once.
 func TestTextBeforeAToolIsShownOnce(t *testing.T) {
 	t.Parallel()
 	var c Chat

@@ -25,12 +25,12 @@ import (
 type Conn interface {
 	Call(ctx context.Context, method string, params, result any) error
 	// Follow calls fn for each event of the topics since the connection was made, in order, until
-	// ctx ends (nil) or the connection is lost. gap is called when events are missing.
+	// ctx ends (nil) or the connection is lost. gap is called if events are missing.
 	Follow(ctx context.Context, topics []string, fn func(gateway.Event), gap func()) error
 	Close() error
 }
 
-// command is an input that begins with a slash.
+// command is an input that starts with a slash.
 type command struct{ name, args, help string }
 
 func commands() []command {
@@ -50,7 +50,7 @@ func commands() []command {
 	}
 }
 
-// Help lists the commands.
+// Help returns the list of commands.
 func Help() string {
 	var b strings.Builder
 	for _, c := range commands() {
@@ -59,27 +59,28 @@ func Help() string {
 	return b.String() + "\nA text that you send while Helix answers waits for its turn."
 }
 
-// Settings are what a person has chosen: the chat, and how it answers.
+// Settings are the user's choices: the chat, and how it answers.
 type Settings struct {
-	SessionID uuid.UUID          // Nil: a new chat begins with the next text
+	SessionID uuid.UUID          // Nil: the next text starts a new chat
 	Model     providers.ModelRef // "": that of the chat
 	Mode      string             // of a new chat
 	Budget    *agent.Budget
-	Listed    []agent.Session       // what /switch counts
-	Files     []agent.AttachmentRef // that go with the next text
+	Listed    []agent.Session       // the list that /switch refers to
+	Files     []agent.AttachmentRef // attached to the next text
 }
 
-// Outcome is what an input led to.
+// Outcome is the result of an input.
 type Outcome struct {
 	Settings Settings
 	Text     string            // to show
-	Listed   bool              // Settings.Listed is to be shown
+	Listed   bool              // show Settings.Listed
 	Sent     *agent.SendResult // a text was sent
 	Quit     bool
 }
 
-// Do carries out an input: a command, or a text for the chat, which gets the id turn. The same input
-// with the same id may be repeated after a lost connection. The settings count even with an error.
+// Do executes an input: a command, or a text for the chat, which gets the id turn. The same input
+// with the same id may be repeated after a lost connection. The returned settings are valid even
+// with an error.
 func Do(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, input string) (out Outcome, err error) {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(input), " ")
 	rest = strings.TrimSpace(rest)
@@ -161,7 +162,7 @@ func Do(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, input string
 	return out, err
 }
 
-// attached says what goes with the next text.
+// attached returns a line about the attachments of the next text.
 func attached(list []agent.AttachmentRef) string {
 	names := make([]string, len(list))
 	for i, f := range list {
@@ -170,10 +171,10 @@ func attached(list []agent.AttachmentRef) string {
 	return "Goes with your next text: " + strings.Join(names, ", ")
 }
 
-// maxAttachment is the most bytes of a file that is sent; the backend refuses a larger one as well.
+// maxAttachment is the largest file in bytes that is sent; the backend also enforces it.
 const maxAttachment = 10 << 20
 
-// Attach sends a file of this computer to the backend, for a text that follows.
+// Attach sends a file of this computer to the backend, as an attachment for the next text.
 func Attach(call func(method string, params, result any) error, path string) (ref agent.AttachmentRef, err error) {
 	path = strings.Trim(path, `"'`)
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
@@ -201,12 +202,12 @@ func Attach(call func(method string, params, result any) error, path string) (re
 
 func modes() []string { return []string{agent.ModeAsk, agent.ModeRead, agent.ModeWork} }
 
-// isCommand tells /new from /etc/hosts.
+// isCommand distinguishes /new from /etc/hosts.
 func isCommand(word string) bool {
 	return len(word) > 1 && word[0] == '/' && strings.Trim(word[1:], "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// send sends a text; the first one makes the chat.
+// send sends a text; the first one creates the chat.
 func send(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, text string) (Settings, *agent.SendResult, error) {
 	fresh := s.SessionID == uuid.Nil
 	if fresh {
@@ -222,21 +223,20 @@ func send(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, text strin
 		s.Files = nil
 		return s, &sent, nil
 	}
-	if fresh && refused(err) { // an empty chat is of no use
+	if fresh && refused(err) { // an empty chat is useless
 		_ = conn.Call(ctx, "chat.delete", agent.SessionParams{SessionID: s.SessionID}, nil)
 		s.SessionID = uuid.Nil
 	}
 	return s, nil, err
 }
 
-// refused reports whether the backend itself gave the error: the call was not made, and the
-// connection is up.
+// refused reports whether the error is from the backend itself, so the connection works.
 func refused(err error) bool {
 	var r *gateway.RemoteError
 	return errors.As(err, &r)
 }
 
-// account says what a chat has cost, and with status how it stands.
+// account returns what a chat has cost, and with status its state.
 func account(ctx context.Context, conn Conn, s Settings, status bool) (text string, err error) {
 	if s.SessionID == uuid.Nil {
 		return "This chat has not begun.", nil
@@ -264,7 +264,7 @@ func account(ctx context.Context, conn Conn, s Settings, status bool) (text stri
 	return text + fmt.Sprintf("%d calls of a model, %s", cost.Calls, Dollars(cost.CostMicros)), nil
 }
 
-// modelOf is the model that answers a chat: its own, or that of the role chat.
+// modelOf returns the model that answers a chat: its own, or that of the role chat.
 func modelOf(s agent.Session, all agent.StatusResult) string {
 	if s.Model != "" {
 		return string(s.Model)
@@ -277,10 +277,10 @@ func modelOf(s agent.Session, all agent.StatusResult) string {
 	return "none"
 }
 
-// Dollars prints an amount.
+// Dollars formats an amount.
 func Dollars(m providers.Micros) string { return fmt.Sprintf("$%.4f", float64(m)/1e6) }
 
-// Title names a chat.
+// Title returns the title of a chat.
 func Title(s agent.Session) string {
 	if s.Title == "" {
 		return "(no title)"
@@ -288,15 +288,15 @@ func Title(s agent.Session) string {
 	return OneLine(s.Title)
 }
 
-// SessionRow is one line of a list of chats.
+// SessionRow returns one line of a list of chats.
 func SessionRow(i int, s agent.Session) string {
 	return strings.TrimSpace(fmt.Sprintf("%2d  %s  %s  %s", i+1, s.UpdatedAt.Local().Format(time.DateTime), Title(s), map[bool]string{true: "(" + s.State + ")"}[s.State != "idle" && s.State != ""]))
 }
 
-// Question is a question of Approvals as it is asked in a terminal.
+// Question is an approval as it is shown in a terminal.
 type Question struct{ permission.Approval }
 
-// Ask reads a question; nil: it has been answered.
+// Ask reads an approval; nil: it has been answered.
 func Ask(ctx context.Context, conn Conn, id uuid.UUID) (*Question, error) {
 	var r permission.GetApprovalResult
 	if err := conn.Call(ctx, "approvals.get", permission.GetApprovalParams{ID: id}, &r); err != nil || r.Approval.Status != "pending" {
@@ -305,7 +305,7 @@ func Ask(ctx context.Context, conn Conn, id uuid.UUID) (*Question, error) {
 	return &Question{r.Approval}, nil
 }
 
-// Sentence says who asks for what.
+// Sentence returns who asks for what.
 func (q *Question) Sentence() string {
 	who, what := q.Subject.Name, q.Approval.Sentence
 	if who == "" {
@@ -317,7 +317,7 @@ func (q *Question) Sentence() string {
 	return OneLine(who + " asks: " + what)
 }
 
-// Lines say in full what is asked for, made safe to show.
+// Lines returns all details of what is asked for, made safe to show.
 func (q *Question) Lines() (out []string) {
 	for _, r := range q.Requested {
 		line := string(r.Capability)
@@ -336,12 +336,12 @@ func (q *Question) Lines() (out []string) {
 	return out
 }
 
-// Full is everything that is known of the question.
+// Full returns everything known about the question.
 func (q *Question) Full() string {
 	return strings.Join(append([]string{OneLine(strings.ReplaceAll(q.Tier, "_", " "))}, q.Lines()...), "\n")
 }
 
-// Keys say how to answer.
+// Keys returns how to answer.
 func (q *Question) Keys() string {
 	if q.Question == nil {
 		return "y once, n deny, v view"
@@ -353,7 +353,7 @@ func (q *Question) Keys() string {
 	return strings.Join(names, ", ") + ", v view"
 }
 
-// Answer is what a key decides; ok is false for a key that decides nothing.
+// Answer returns the decision for a key; ok is false for a key without one.
 func (q *Question) Answer(key string) (p permission.AnswerParams, ok bool) {
 	p = permission.AnswerParams{ID: q.ID, DefinitionHash: q.DefinitionHash, Decision: "deny"}
 	if q.Question == nil {
@@ -373,7 +373,7 @@ func (q *Question) Answer(key string) (p permission.AnswerParams, ok bool) {
 	return p, true
 }
 
-// Decide gives an answer. That somebody else gave one is no error.
+// Decide sends an answer. It is not an error if someone else has already answered.
 func Decide(ctx context.Context, conn Conn, p permission.AnswerParams) error {
 	if err := conn.Call(ctx, "approvals.decide", p, nil); err != nil && !fault.Is(err, fault.Conflict) {
 		return err

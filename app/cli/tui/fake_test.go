@@ -25,13 +25,13 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// noon is the time of the tests.
+// noon returns the time of the tests.
 func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
-// id is the n-th id of the tests.
+// id returns the n-th id of the tests.
 func id(n int) uuid.UUID { return uuid.UUID{14: byte(n >> 8), 15: byte(n)} }
 
-// backend is a chat that tests arrange, behind the methods that the interface calls.
+// backend is a chat set up by tests, behind the methods that the interface calls.
 type backend struct {
 	get      agent.GetResult
 	messages []agent.Message
@@ -145,18 +145,18 @@ func (b *backend) Follow(ctx context.Context, _ []string, _ func(gateway.Event),
 
 func (b *backend) Close() error { return nil }
 
-// refusal is an error as the backend gives it.
+// refusal returns an error in the form of the backend.
 func refusal(message string) error {
 	return fault.Invalidf("%s", message).WithCause(&gateway.RemoteError{})
 }
 
-// screen drives a Model as the program would, with commands carried out at once.
+// screen drives a Model as the program would, with commands executed at once.
 type screen struct {
 	t    *testing.T
 	b    *backend
 	m    *Model
-	arms []tea.Msg // what comes after a while, the tick left out
-	tick bool      // one was asked for
+	arms []tea.Msg // delayed messages, without the tick
+	tick bool      // a tick was requested
 	quit bool
 	ids  int
 }
@@ -177,7 +177,7 @@ func newScreen(t *testing.T, b *backend, w, h int) *screen {
 	return s
 }
 
-// connected is a screen whose connection is up.
+// connected returns a screen with an open connection.
 func connected(t *testing.T, b *backend, w, h int) *screen {
 	t.Helper()
 	s := newScreen(t, b, w, h)
@@ -210,7 +210,7 @@ func (s *screen) do(cmd tea.Cmd) {
 	}
 }
 
-// wait lets what comes after a while come.
+// wait delivers delayed messages.
 func (s *screen) wait() {
 	arms := s.arms
 	s.arms = nil
@@ -219,7 +219,7 @@ func (s *screen) wait() {
 	}
 }
 
-// keys presses keys by their names; others are typed letter by letter.
+// keys presses keys by their names; other texts are typed letter by letter.
 func (s *screen) keys(names ...string) {
 	codes := map[string]tea.Key{"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "tab": {Code: tea.KeyTab},
 		"pgup": {Code: tea.KeyPgUp}, "pgdown": {Code: tea.KeyPgDown}, "home": {Code: tea.KeyHome}, "end": {Code: tea.KeyEnd}, "backspace": {Code: tea.KeyBackspace},
@@ -235,7 +235,7 @@ func (s *screen) keys(names ...string) {
 	}
 }
 
-// event makes a notification arrive.
+// event delivers a notification.
 func (s *screen) event(name string, data any) {
 	s.t.Helper()
 	s.send(eventsMsg{notification(s.t, name, data)})
@@ -254,7 +254,7 @@ func delta(turn, attempt, offset int, s string) agent.AssistantDelta {
 	return agent.AssistantDelta{SessionID: id(1), TurnID: id(turn), Attempt: attempt, Offset: offset, Delta: s}
 }
 
-// frame is what the terminal shows, without colors. It must fit.
+// frame returns what the terminal shows, without colors. It must fit.
 func (s *screen) frame() string {
 	s.t.Helper()
 	v := s.m.View()
@@ -294,7 +294,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// lines are numbered lines of text.
+// lines returns numbered lines of text.
 func lines(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answered is a chat with one answer that uses the Markdown that models write.
+// answered returns a chat with one answer that uses the Markdown that models write.
 func answered() *backend {
 	b := newBackend()
 	b.say(2, "user", text("What do you know about boats?"))
@@ -24,7 +24,7 @@ func answered() *backend {
 	return b
 }
 
-// asked is a chat that waits for an answer.
+// asked returns a chat that waits for an answer.
 func asked() *backend {
 	b := answered()
 	b.say(3, "user", text("Write it to a file"))
@@ -175,7 +175,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// Every size shows a frame that fits, also those in which hardly anything does.
+// A frame fits at every size, even if hardly anything does.
 func TestFramesFitEverySize(t *testing.T) {
 	t.Parallel()
 	s := connected(t, asked(), 80, 24)

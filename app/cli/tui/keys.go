@@ -12,7 +12,7 @@ import (
 	"helix/backend/permission"
 )
 
-// submit sends what was typed, or carries out a command.
+// submit sends the typed text, or executes a command.
 func (m *Model) submit() tea.Cmd {
 	text := strings.TrimSpace(m.input.Value())
 	if text == "" {
@@ -38,7 +38,7 @@ func (m *Model) submit() tea.Cmd {
 	return nil
 }
 
-// completions are what the input may become.
+// completions returns the possible completions of the input.
 func (m *Model) completions() (out []command) {
 	v := m.input.Value()
 	if !strings.HasPrefix(v, "/") || strings.Contains(v, "\n") {
@@ -140,7 +140,7 @@ func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
 	return m.edit(msg)
 }
 
-// edit passes a message on to the input.
+// edit passes a message to the input.
 func (m *Model) edit(msg tea.Msg) tea.Cmd {
 	before := m.input.Value()
 	var cmd tea.Cmd
@@ -151,7 +151,7 @@ func (m *Model) edit(msg tea.Msg) tea.Cmd {
 	return tea.Batch(cmd, m.arm())
 }
 
-// pressSheet handles a key while a sheet is shown, and reports whether it did.
+// pressSheet handles a key while a sheet is shown, and reports whether it handled the key.
 func (m *Model) pressSheet(k string) bool {
 	s, rows, last := m.sheet, max(m.paneHeight()-2, 1), m.sheetEnd()
 	switch k {
@@ -181,7 +181,7 @@ func (m *Model) pressSheet(k string) bool {
 	return true
 }
 
-// sheetEnd is the last place that a sheet can be moved to.
+// sheetEnd returns the last position that a sheet can be moved to.
 func (m *Model) sheetEnd() int {
 	if m.sheet.pick {
 		return max(len(m.sheet.lines)-1, 0)
@@ -194,7 +194,7 @@ func (m *Model) decide(p permission.AnswerParams) tea.Cmd {
 	return m.call(func(ctx context.Context, conn Conn) tea.Msg { return calledMsg{Decide(ctx, conn, p)} })
 }
 
-// stop cancels the turn, or else takes back what waits to be sent or answered.
+// stop cancels the turn, or else removes the input that waits to be sent or answered.
 func (m *Model) stop() tea.Cmd {
 	m.note = ""
 	p := agent.TurnParams{SessionID: m.chat.Session.ID}
@@ -214,7 +214,7 @@ func (m *Model) stop() tea.Cmd {
 	})
 }
 
-// lastInput is the last text that the person sent.
+// lastInput returns the last text that the user sent.
 func (m *Model) lastInput() string {
 	if m.last != "" {
 		return m.last

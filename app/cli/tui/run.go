@@ -23,7 +23,7 @@ const (
 	longestWait  = 5 * time.Second
 )
 
-// Options say what the interface runs on. All are required.
+// Options configure the interface. All are required.
 type Options struct {
 	Conn     Conn // the first one; Run closes it
 	Dial     func(ctx context.Context) (Conn, error)
@@ -35,8 +35,9 @@ type Options struct {
 	Env      []string
 }
 
-// Run shows the interface until the person leaves, and returns what was chosen last and whether a
-// turn of that chat runs. The terminal is restored also after a panic, and when ctx or a hang-up ends it.
+// Run shows the interface until the user leaves, and returns the last settings and whether a turn
+// of that chat is running. The terminal is restored even after a panic, and when ctx or a hang-up
+// ends Run.
 func Run(ctx context.Context, o Options) (set Settings, active bool, err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
@@ -66,7 +67,7 @@ func Run(ctx context.Context, o Options) (set Settings, active bool, err error) 
 	return m.set, m.chat.Turn != nil, err
 }
 
-// connect keeps the interface connected until ctx ends, and passes on what happens.
+// connect keeps the interface connected until ctx ends, and passes on events.
 func connect(ctx context.Context, o Options, send func(tea.Msg)) {
 	conn := o.Conn
 	for {
@@ -94,15 +95,15 @@ func connect(ctx context.Context, o Options, send func(tea.Msg)) {
 	}
 }
 
-// waitBefore is how long to wait before a try to connect, from 1: 250 ms growing to 5 s, spread by a
-// fifth either way, so that several do not try in step.
+// waitBefore returns the delay before a connection attempt, counted from 1: 250 ms growing to 5 s,
+// with a jitter of a fifth either way, so that several clients do not retry in step.
 func waitBefore(try int, dice float64) time.Duration {
 	d := math.Min(float64(firstWait)*math.Pow(1.7, float64(try-1)), float64(longestWait)/1.2)
 	return time.Duration(d * (0.8 + 0.4*dice))
 }
 
-// follow passes events on until the connection is lost. Those that come while the screen is drawn go
-// together.
+// follow passes on events until the connection is lost. Events that arrive while the screen is
+// drawn are batched.
 func follow(ctx context.Context, conn Conn, send func(tea.Msg)) {
 	events := make(chan gateway.Event, 1024)
 	ctx, cancel := context.WithCancel(ctx)
@@ -115,7 +116,7 @@ func follow(ctx context.Context, conn Conn, send func(tea.Msg)) {
 			case <-ctx.Done():
 			}
 		}
-		_ = conn.Follow(ctx, Topics(), put, func() { put(gateway.Event{Name: "events.gap"}) }) // why it was lost changes nothing
+		_ = conn.Follow(ctx, Topics(), put, func() { put(gateway.Event{Name: "events.gap"}) }) // why it was lost does not matter
 	}()
 	for e := range events {
 		batch := eventsMsg{e}

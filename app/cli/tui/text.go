@@ -9,8 +9,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Visible keeps the lines of a text and replaces what could move a terminal's cursor or turn the
-// direction of what follows. Marks of direction, which right-to-left texts use, are left out.
+// Visible keeps the lines of a text and replaces characters that could move a terminal's cursor or
+// change the direction of the text after them. Direction marks, which right-to-left texts use, are
+// removed.
 func Visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -30,8 +31,8 @@ func Visible(s string) string {
 // OneLine makes a text safe to show in one line.
 func OneLine(s string) string { return strings.Join(strings.Fields(Visible(s)), " ") }
 
-// styles of the interface. They use the colors of the terminal's theme, and each is told apart by
-// its words or marks too.
+// styles of the interface. They use the colors of the terminal's theme, and are never the only
+// distinction.
 type styles struct{ faint, bold, code, person, good, bad, warn lipgloss.Style }
 
 func newStyles() styles {
@@ -40,17 +41,17 @@ func newStyles() styles {
 	return styles{s().Faint(true), s().Bold(true), color("6"), color("4").Bold(true), color("2"), color("1"), color("3")}
 }
 
-// tidy expands tabs, so that columns of code stay, and makes a text safe to show.
+// tidy expands tabs, so that columns of code stay aligned, and makes a text safe to show.
 func tidy(s string) string {
 	return Visible(strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\t", "    "))
 }
 
-// wrapped breaks a text with styles into lines of a width. first stands before the first of them,
-// rest before the others; both are as wide.
+// wrapped breaks a styled text into lines of the given width. first is the prefix of the first
+// line, rest that of the others; both must have the same width.
 func wrapped(s string, width int, first, rest string) (out []string) {
 	width = max(width-ansi.StringWidth(first), 1)
 	for i, line := range strings.Split(lipgloss.Wrap(s, width, ""), "\n") {
-		if ansi.StringWidth(line) > width { // a wide character does not fit in what is left
+		if ansi.StringWidth(line) > width { // a wide character does not fit into the remaining width
 			line = ansi.Truncate(line, width, "")
 		}
 		if i > 0 {
@@ -61,27 +62,27 @@ func wrapped(s string, width int, first, rest string) (out []string) {
 	return out
 }
 
-// fit cuts a text to a width and fills it up with spaces.
+// fit truncates a text to a width and pads it with spaces.
 func fit(s string, width int) string {
 	s = ansi.Truncate(s, max(width, 0), "…")
 	return s + strings.Repeat(" ", max(width-ansi.StringWidth(s), 0))
 }
 
-// beside puts two texts at the ends of a line. The left one gives way.
+// beside puts two texts at the ends of a line. The left one is truncated if necessary.
 func beside(left, right string, width int) string {
 	right = ansi.Truncate(right, max(width, 0), "…")
 	return fit(left, width-ansi.StringWidth(right)) + right
 }
 
-// markers of lines of Markdown.
+// markers match the beginnings of Markdown lines.
 type markers struct{ item, heading, rule *regexp.Regexp }
 
 func newMarkers() markers {
 	return markers{regexp.MustCompile(`^( *)([-*+]|\d{1,3}[.)]) +(.*)$`), regexp.MustCompile(`^#{1,6} +(.*?)[ #]*$`), regexp.MustCompile(`^ {0,3}(?:-{3,}|\*{3,}|_{3,})$`)}
 }
 
-// markdown renders the Markdown that models write as lines of a width: headings, bold, code, lists
-// and quotations. What it does not know stays as it was written.
+// markdown renders the Markdown that models write as lines of the given width: headings, bold,
+// code, lists and quotations. Anything else is left unchanged.
 func (m *Model) markdown(text string, width int) (out []string) {
 	fence := ""
 	for line := range strings.SplitSeq(strings.TrimRight(tidy(text), "\n"), "\n") {
@@ -122,7 +123,7 @@ func (m *Model) markdown(text string, width int) (out []string) {
 	return out
 }
 
-// inline renders **bold** and `code` of a line.
+// inline renders **bold** and `code` in a line.
 func (m *Model) inline(s string) string {
 	var b strings.Builder
 	for s != "" {

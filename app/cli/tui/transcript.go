@@ -19,23 +19,23 @@ type block struct {
 	id    uuid.UUID // of its message; Nil: the live answer
 	seq   int64     // of its message
 	lines []string
-	calls map[int]string // which lines are rows of calls
+	calls map[int]string // lines that are rows of calls
 	tight bool           // no empty line before it
 }
 
-// cached is a block that was drawn for a width and a state of folds.
+// cached is a block drawn for a width and a fold state.
 type cached struct {
 	width, folds int
 	block        block
 }
 
-// anchor is the line that stands at the top of the pane while the person has scrolled up.
+// anchor is the line at the top of the pane while the user has scrolled up.
 type anchor struct {
 	id   uuid.UUID
 	line int
 }
 
-// height is how many lines a block takes with the empty one before it.
+// height returns the number of lines of a block, including the empty line before it.
 func (b block) height(first bool) int {
 	if first || b.tight {
 		return len(b.lines)
@@ -43,7 +43,7 @@ func (b block) height(first bool) int {
 	return len(b.lines) + 1
 }
 
-// place finds the first line to show in n lines, and the height of all.
+// place returns the first line to show in n lines, and the total height.
 func (m *Model) place(blocks []block, n int) (top, total int) {
 	at := -1
 	for i, b := range blocks {
@@ -59,7 +59,7 @@ func (m *Model) place(blocks []block, n int) (top, total int) {
 	return min(max(at, 0), end), total
 }
 
-// flatten gives n lines of the blocks from the line top on.
+// flatten returns n lines of the blocks, starting at the line top.
 func flatten(blocks []block, top, n int) (out []string) {
 	for i, b := range blocks {
 		h := b.height(i == 0)
@@ -79,7 +79,7 @@ func flatten(blocks []block, top, n int) (out []string) {
 	return out
 }
 
-// scroll moves the pane by lines; at its end it follows what comes.
+// scroll scrolls the pane; at the end it follows new lines.
 func (m *Model) scroll(by int) {
 	n := m.paneHeight()
 	if m.sheet != nil {
@@ -142,7 +142,7 @@ func (m *Model) isOpen(call string) bool {
 	return m.unfold
 }
 
-// column is the width of the transcript: long lines are hard to read.
+// column returns the width of the transcript: long lines are hard to read.
 func (m *Model) column() int { return min(m.width, maxColumn) }
 
 // blocks draws the transcript.
@@ -247,7 +247,7 @@ func (m *Model) message(msg agent.Message, results map[string]*agent.Part, activ
 	return b
 }
 
-// toolCall draws a call as one row, with its input and result below when it is unfolded.
+// toolCall draws a call as one row, followed by its input and result if it is unfolded.
 func (m *Model) toolCall(p agent.Part, result *agent.Part, at time.Time, active bool) []string {
 	status, mark, style := "skipped", "-", m.st.faint
 	took := time.Duration(0)
@@ -309,7 +309,7 @@ func (m *Model) toolCall(p agent.Part, result *agent.Part, at time.Time, active 
 	return out
 }
 
-// welcome is the pane of a chat without messages.
+// welcome draws the pane of a chat without messages.
 func (m *Model) welcome() (out []string) {
 	say := func(text string) { out = append(out, wrapped(text, m.width, "  ", "  ")...) }
 	say("")
@@ -333,7 +333,7 @@ func (m *Model) welcome() (out []string) {
 	return out
 }
 
-// TextOf is what a message says.
+// TextOf returns the text of a message.
 func TextOf(msg agent.Message) string {
 	var texts []string
 	for _, p := range msg.Parts {

@@ -1,6 +1,6 @@
-// Package tui is the chat of the command line: what is known of a chat, folded from events (Chat), the
-// inputs that a person gives (Do), and the full-screen interface over both (Run). The interface is a
-// pure model: what it has to call it returns as commands. Only app/cli imports it.
+// Package tui is the chat of the command line: the state of a chat, folded from events (Chat), the
+// handling of inputs (Do), and the full-screen interface (Run). The interface is a pure model: it
+// returns its calls as commands. Only app/cli imports it.
 package tui
 
 import (
@@ -22,49 +22,49 @@ const (
 	maxInput  = 256 << 10 // characters
 	inputRows = 10
 	tick      = 100 * time.Millisecond
-	// guard is how long a question is shown, and nothing typed, before keys answer it.
+	// guard is how long a question must be visible, without typing, before keys answer it.
 	guard     = 500 * time.Millisecond
 	callLimit = 30 * time.Second
 	poll      = 2 * time.Second
 )
 
-// Model is the state of the interface. Make one with newModel.
+// Model is the state of the interface. Create it with newModel.
 type Model struct {
 	o     Options
 	conn  Conn // nil: lost
-	links int  // connections so far; what a call over an earlier one gives may be out of date
-	tries int  // to connect again
+	links int  // connections so far; the result of a call over an earlier one may be outdated
+	tries int  // attempts to reconnect
 	st    styles
 	md    markers
 
 	set    Settings
 	chat   Chat
 	all    agent.StatusResult
-	known  bool // all was read
-	polls  bool // it is read again soon, because no model is set up
+	known  bool // everything was read
+	polls  bool // polled, because no model is set up
 	outbox []outgoing
-	busy   bool // the first of outbox is under way
-	read   bool // a Query is under way
+	busy   bool // the first of outbox is being executed
+	read   bool // a Query is running
 	again  bool // and another is needed
 
 	question *Question
-	asking   uuid.UUID // whose question is shown or being read
+	asking   uuid.UUID // the question that is shown or being read
 	armed    bool      // keys answer it
 	edits    int
 
 	input textarea.Model
 	last  string // the last input
-	pick  int    // among the completions
+	pick  int    // index in the completions
 	note  string
-	// stopping is the turn that the person has stopped.
+	// stopping is the turn that the user has stopped.
 	stopping uuid.UUID
 	sheet    *sheet
 	leave    bool // Ctrl+C was pressed once
 	ticks    bool
 	frame    int
-	seen     int64 // seq of the newest message when the person scrolled up
+	seen     int64 // seq of the newest message when the user scrolled up
 	top      *anchor
-	open     map[string]bool // calls that were folded or unfolded, against openAll
+	open     map[string]bool // calls whose fold state differs from openAll
 	unfold   bool
 	folds    int
 	cache    map[uuid.UUID]cached
@@ -78,7 +78,7 @@ type outgoing struct {
 	text string
 }
 
-// sheet is a text, or a list of chats to choose from, in place of the transcript.
+// sheet is a text, or a list of chats to choose from, shown instead of the transcript.
 type sheet struct {
 	title string
 	lines []string
@@ -141,10 +141,10 @@ func newModel(o Options) *Model {
 	return m
 }
 
-// Init does nothing: the first message is that the connection is up.
+// Init does nothing: the first message reports that the connection is open.
 func (m *Model) Init() tea.Cmd { return nil }
 
-// Update takes a message over and returns what is to be called.
+// Update applies a message and returns the calls to make.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmds []tea.Cmd
 	switch msg := msg.(type) {
@@ -192,7 +192,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.err == nil {
 			m.all, m.known = msg.all, true
 		}
-		if !m.all.Ready && !m.polls { // that a role has a model is no event
+		if !m.all.Ready && !m.polls { // there is no event when a role gets a model
 			m.polls = true
 			cmds = append(cmds, m.after(poll, pollMsg{}))
 		}
@@ -224,12 +224,12 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(cmds...)
 }
 
-// running reports whether something moves on the screen by itself.
+// running reports whether something on the screen is animated.
 func (m *Model) running() bool {
 	return m.conn != nil && (m.busy || m.chat.Turn != nil && m.chat.Turn.State != agent.Waiting)
 }
 
-// call makes a command of calls over the connection.
+// call returns a command that makes calls over the connection.
 func (m *Model) call(fn func(ctx context.Context, conn Conn) tea.Msg) tea.Cmd {
 	conn := m.conn
 	if conn == nil {
@@ -310,7 +310,8 @@ func (m *Model) ask() tea.Cmd {
 	})
 }
 
-// arm lets keys answer the question after a while, so that none is taken from a person who types.
+// arm lets keys answer the question after a delay, so that keys which the user is typing do not
+// answer it.
 func (m *Model) arm() tea.Cmd {
 	m.edits++
 	if m.armed = false; m.question == nil {
@@ -319,7 +320,7 @@ func (m *Model) arm() tea.Cmd {
 	return m.after(guard, armMsg{m.edits})
 }
 
-// next carries out the first input that waits.
+// next executes the first waiting input.
 func (m *Model) next() tea.Cmd {
 	if m.busy || m.conn == nil || len(m.outbox) == 0 {
 		return nil
@@ -335,7 +336,7 @@ func (m *Model) next() tea.Cmd {
 func (m *Model) done(msg doneMsg) tea.Cmd {
 	m.busy, m.set = false, msg.out.Settings
 	if msg.err != nil && !refused(msg.err) && (msg.link != m.links || m.conn == nil) {
-		return nil // the same again over the next connection
+		return nil // again over the next connection
 	}
 	in := m.outbox[0]
 	m.outbox = m.outbox[1:]
@@ -348,7 +349,7 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 	case msg.err != nil:
 		m.fail(msg.err)
 		if m.input.Value() == "" && !isCommand(strings.Fields(in.text)[0]) {
-			m.input.SetValue(in.text) // a draft is kept
+			m.input.SetValue(in.text) // unless there is a draft
 		}
 	case out.Quit:
 		return tea.Quit
@@ -365,7 +366,7 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 	return tea.Batch(m.refresh(), m.status())
 }
 
-// show puts a text in place of the transcript.
+// show shows a text instead of the transcript.
 func (m *Model) show(title, text string) {
 	m.sheet = &sheet{title: title, lines: strings.Split(Visible(strings.TrimRight(text, "\n")), "\n")}
 }

@@ -16,7 +16,7 @@ import (
 	"helix/backend/fault"
 )
 
-// has checks what the screen shows.
+// has checks the content of the screen.
 func (s *screen) has(texts ...string) {
 	s.t.Helper()
 	frame := s.frame()
@@ -119,8 +119,8 @@ func TestDigitsAnswerChoices(t *testing.T) {
 	}
 }
 
-// A question that was answered elsewhere goes away.
-func TestQuestionGoesWithItsTurn(t *testing.T) {
+// A question that was answered elsewhere disappears.
+func TestQuestionAnsweredElsewhereDisappears(t *testing.T) {
 	t.Parallel()
 	b := asked()
 	s := connected(t, b, 80, 24)
@@ -237,7 +237,7 @@ func TestPickerSwitchesChats(t *testing.T) {
 	}
 }
 
-// What models and tools say cannot move the cursor, set the title or write to the clipboard.
+// Output of models and tools cannot move the cursor, set the title or write to the clipboard.
 func TestControlCharactersAreNeutralized(t *testing.T) {
 	t.Parallel()
 	evil := "a\x1b[2Jb\x1b]52;c;aGk=\x07c\x9b31md\u202ee\x1b]0;title\x07\x00\x7f\r\b"
@@ -280,7 +280,7 @@ func TestControlCharactersAreNeutralized(t *testing.T) {
 	check()
 }
 
-// A text that comes while the connection is lost is sent once, when it is back.
+// A text entered while the connection is lost is sent once, after a reconnect.
 func TestInputWaitsForTheConnection(t *testing.T) {
 	t.Parallel()
 	b := answered()
@@ -300,8 +300,8 @@ func TestInputWaitsForTheConnection(t *testing.T) {
 	s.lacks("to send")
 }
 
-// Esc takes back what could not be sent yet.
-func TestEscTakesBackWhatWaits(t *testing.T) {
+// Esc removes inputs that have not been sent yet.
+func TestEscRemovesUnsentInputs(t *testing.T) {
 	t.Parallel()
 	b := answered()
 	s := connected(t, b, 80, 24)
@@ -330,7 +330,7 @@ func (l lossy) Call(ctx ctx, method string, params, result any) error {
 	return err
 }
 
-// The pane keeps its place while messages come, are read before it, and the size changes.
+// The pane keeps its position while messages arrive, are loaded before it, and the size changes.
 func TestScrollKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	b := newBackend()
@@ -379,7 +379,7 @@ func TestWaitBeforeConnecting(t *testing.T) {
 	}
 }
 
-// A file that is attached goes with the next text, once; one that is refused keeps it.
+// An attached file is sent with the next text, once; a rejected text keeps it.
 func TestAttachedFilesGoWithTheNextText(t *testing.T) {
 	t.Parallel()
 	b := answered()
@@ -396,7 +396,7 @@ func TestAttachedFilesGoWithTheNextText(t *testing.T) {
 	s.keys("Look", "enter")
 	s.has("This model takes no files.")
 	b.fail = nil
-	s.keys("enter") // the text came back as a draft
+	s.keys("enter") // the text was restored as a draft
 	s.keys("And", "enter")
 	if n := len(b.sent); n != 3 || len(b.sent[0].Attachments) != 1 || len(b.sent[1].Attachments) != 1 || b.sent[1].Attachments[0].Name != "boat.txt" || len(b.sent[2].Attachments) != 0 {
 		t.Errorf("%+v", b.sent)

@@ -24,8 +24,8 @@ Ctrl+O          unfold and fold all tool calls; a click does one
 Shift and drag  select text
 Ctrl+C twice    leave; Ctrl+D too`
 
-// maxDetail is how many lines of a tool's input and result are shown, maxQueue how many inputs that
-// wait, maxAsked how many lines of a question.
+// maxDetail is the maximum number of lines shown of a tool's input and result, maxQueue that of
+// waiting inputs, maxAsked that of the lines of a question.
 const maxDetail, maxQueue, maxAsked, maxColumn = 20, 3, 6, 110
 
 func (m *Model) resize(w, h int) {
@@ -39,7 +39,7 @@ func (m *Model) View() tea.View {
 	above, below := m.frameRows()
 	pane := m.paneLines(m.height - len(above) - len(below) - m.input.Height())
 	rows := append(append(above, pane...), below...)
-	y := len(rows) - 1 // the hints stand under the input
+	y := len(rows) - 1 // the hints are below the input
 	if len(below) == 0 {
 		y = len(rows)
 	}
@@ -56,7 +56,7 @@ func (m *Model) View() tea.View {
 	return v
 }
 
-// frameRows are the rows around the pane and the input; the last of them stands under the input. A
+// frameRows returns the rows around the pane and the input; the last of them is below the input. A
 // low terminal shows fewer.
 func (m *Model) frameRows() (above, below []string) {
 	if m.height >= 8 {
@@ -76,7 +76,7 @@ func (m *Model) paneHeight() int {
 	return max(m.height-len(above)-len(below)-m.input.Height(), 0)
 }
 
-// header says which chat this is and how it stands.
+// header returns the line with the title and state of the chat.
 func (m *Model) header() string {
 	s := m.chat.Session
 	title, mode, state := "New chat", m.set.Mode, "ready"
@@ -105,7 +105,7 @@ func (m *Model) header() string {
 	return beside(m.st.bold.Render(ansi.Truncate(title, m.width-ansi.StringWidth(right)-2, "…")), right, m.width)
 }
 
-// panels stand over the input: what waits, the question, and the completions.
+// panels returns the rows above the input: waiting inputs, the question, and the completions.
 func (m *Model) panels() (rows []string) {
 	var waits []string
 	for _, q := range m.chat.Queue {
@@ -158,7 +158,7 @@ func (m *Model) panels() (rows []string) {
 	return rows
 }
 
-// statusRow is the line over the input: what happens, and what is out of sight.
+// statusRow returns the line above the input: the current activity, and what is out of view.
 func (m *Model) statusRow() string {
 	left, right := "", ""
 	switch t := m.chat.Turn; {
@@ -201,7 +201,7 @@ func (m *Model) statusRow() string {
 	return rule(2) + left + rule(m.width-4-ansi.StringWidth(left)-ansi.StringWidth(right)) + right + rule(2)
 }
 
-// below counts the messages that came after the person scrolled up.
+// below returns the number of messages that arrived after the user scrolled up.
 func (m *Model) below() (n int) {
 	for _, msg := range slices.Backward(m.chat.Messages) {
 		if msg.Seq <= m.seen {
@@ -214,7 +214,7 @@ func (m *Model) below() (n int) {
 	return n
 }
 
-// hints is the last line.
+// hints returns the last line.
 func (m *Model) hints() string {
 	switch {
 	case m.leave:

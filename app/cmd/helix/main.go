@@ -13,10 +13,10 @@ import (
 )
 
 func main() {
-	worker := sandbox.ServeWorker() // ends the program when it is the sandbox's child
+	worker := sandbox.ServeWorker() // does not return in the sandbox's child process
 	web, err := fs.Sub(frontend.Dist, "dist")
 	if err != nil {
-		panic(err) // the folder is embedded: only a broken build lacks it
+		panic(err) // the folder is embedded, so this is a broken build
 	}
 	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Env{Web: web, Worker: worker}))
 }

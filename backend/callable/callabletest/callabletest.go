@@ -1,5 +1,5 @@
-// Package callabletest is the conformance suite of callable.Provider. The tests of every provider
-// run it; only tests import it.
+// Package callabletest is the conformance test suite for callable.Provider. The tests of every
+// provider run it; only tests import it.
 package callabletest
 
 import (
@@ -19,22 +19,22 @@ type Case struct {
 	Input string // JSON
 }
 
-// Harness is a provider under test. What a provider cannot have, such as a callable that needs a
-// right, is left out, and its part of the suite is skipped.
+// Harness is a provider under test. If a provider cannot have something, such as a callable that
+// needs a permission, the field is not set and that part of the suite is skipped.
 type Harness struct {
 	Ctx      context.Context
 	Registry *callable.Registry
 	Kind     callable.Kind
-	Good     Case   // succeeds without any right
-	Bad      string // an input of Good that breaks its schema; "": it takes anything
-	Acts     *Case  // has an effect that Effects counts, and may
+	Good     Case   // succeeds without any permission
+	Bad      string // an input of Good that violates its schema; "": every input is valid
+	Acts     *Case  // has an effect that Effects counts, and is permitted to
 	Effects  func() int
-	Audited  func() int // entries of the audit log
-	Needs    *Case      // has an effect that needs a right which the user granted
-	Outside  *Case      // gives text from outside
-	Slow     *Case      // goes on until it is canceled; Begun tells that it does
+	Audited  func() int // number of entries in the audit log
+	Needs    *Case      // has an effect that needs a permission which is granted
+	Outside  *Case      // returns text from outside
+	Slow     *Case      // runs until it is canceled; Begun reports that it has started
 	Begun    <-chan struct{}
-	// Nothing is the authority of a caller that holds no right.
+	// Nothing is the authority of a caller without any permission.
 	Nothing *permission.Authority
 }
 

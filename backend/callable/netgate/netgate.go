@@ -1,5 +1,5 @@
-// Package netgate decides which addresses calls of built-ins may reach, and sends their requests. It
-// is a package of its own, so that packages that only offer callables do not depend on the network.
+// Package netgate decides which addresses calls of built-ins may access, and sends their requests. It is a
+// separate package so that packages that only provide callables do not depend on the network.
 package netgate
 
 import (
@@ -24,9 +24,9 @@ import (
 // AnyHost is the capability of a call whose address is known only when it is sent.
 const AnyHost = "network:https(host of the url)"
 
-// Gate decides what the built-in Step may reach. Its subject is the step with one
-// resource, because what it reaches is known only when it is called: the right to reach one host
-// says nothing about another.
+// Gate decides what the built-in Step may access. Its subject is the step together with one
+// resource, because what it accesses is only known when it is called. The permission for one host
+// does not apply to another.
 type Gate struct {
 	callable.Gate
 	Step string
@@ -53,7 +53,7 @@ func (g *Gate) Subject(_ context.Context, _, id string) (permission.SubjectInfo,
 	}, nil
 }
 
-// reaches is the capability that a request to u needs.
+// reaches returns the capability that a request to u needs.
 func reaches(u *url.URL) (permission.Capability, string, error) {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if local := host == "localhost" || host == "127.0.0.1" || host == "::1"; local && (u.Scheme == "http" || u.Scheme == "https") {
@@ -75,8 +75,7 @@ func reaches(u *url.URL) (permission.Capability, string, error) {
 	return permission.NetworkHTTPS, host, nil
 }
 
-// Allow decides whether the step may send to u and puts the request on record before it is sent;
-// see Allow of Client.
+// Allow decides whether the step may send to u and records the request before it is sent; see type Allow.
 func (g *Gate) Allow(ctx context.Context, c *callable.Request, u *url.URL, _ bool, revoked context.CancelCauseFunc) (func(), error) {
 	capability, resource, err := reaches(u)
 	if err != nil {
@@ -97,8 +96,8 @@ func (g *Gate) Allow(ctx context.Context, c *callable.Request, u *url.URL, _ boo
 	return func() { unwatch(); stop(); pass.End() }, nil
 }
 
-// Rights says what the step needs and whether it is granted. An address that comes from the
-// run's data is not known before: then somebody may have to be asked.
+// Rights returns what the step needs and whether it is granted. An address that depends on the
+// run's data is not known in advance, so an approval may be needed.
 func (g *Gate) Rights(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error) {
 	var in struct{ URL *string }
 	if json.Unmarshal(input, &in) != nil || in.URL == nil {
@@ -118,22 +117,22 @@ func (g *Gate) Rights(ctx context.Context, input json.RawMessage) (permission.Pr
 	return g.Permission.Preview(ctx, permission.PreviewParams{Subject: permission.PreviewSubject{Kind: string(callable.Builtin), ID: g.subject(capability, resource).ID}})
 }
 
-// Allow decides whether a call may send its request to u, and puts it on record. It is asked for
-// the first address, before anything is sent, and for each redirect; more is then true. revoked
-// ends the request when the right is taken back meanwhile; end is called when it has ended.
+// Allow decides whether a call may send its request to u, and records it. It is called for the
+// first address, before anything is sent, and with more set for each redirect. It calls revoked to
+// end the request if the permission is revoked. The caller calls end when the request has ended.
 type Allow = func(ctx context.Context, c *callable.Request, u *url.URL, more bool, revoked context.CancelCauseFunc) (end func(), err error)
 
-// Client sends the requests of calls to addresses that were allowed.
+// Client sends the requests of calls to allowed addresses.
 type Client struct {
 	http  *safehttp.Client
 	allow Allow
 }
 
-// NewClient returns a client with the options o, whose Check and AllowLoopback it sets. make is
-// safehttp.New but in tests. Without allow nothing is sent.
+// NewClient returns a client with the options o, except Check and AllowLoopback, which it sets.
+// make is safehttp.New except in tests. If allow is nil nothing is sent.
 func NewClient(o safehttp.Options, make func(safehttp.Options) *safehttp.Client, allow Allow) *Client {
 	c := &Client{allow: allow}
-	o.Check, o.AllowLoopback = c.check, func(int) bool { return true } // allow has decided
+	o.Check, o.AllowLoopback = c.check, func(int) bool { return true } // allow decides
 	c.http = make(o)
 	return c
 }
@@ -141,7 +140,7 @@ func NewClient(o safehttp.Options, make func(safehttp.Options) *safehttp.Client,
 // Close drops idle connections.
 func (c *Client) Close() { c.http.Close() }
 
-// sending is one call that is in progress.
+// sending is a call in progress.
 type sending struct {
 	call    *callable.Request
 	sent    bool
@@ -151,7 +150,7 @@ type sending struct {
 
 type sendingKey struct{}
 
-// check asks for the first address and for every one that a redirect leads to.
+// check asks for permission for the first address and for every redirect.
 func (c *Client) check(ctx context.Context, u *url.URL) error {
 	s, ok := ctx.Value(sendingKey{}).(*sending)
 	if !ok || c.allow == nil {
@@ -159,7 +158,7 @@ func (c *Client) check(ctx context.Context, u *url.URL) error {
 	}
 	end, err := c.allow(ctx, s.call, u, s.sent, s.revoked)
 	if err != nil {
-		if s.sent { // something was sent already, so this is no refusal before it began
+		if s.sent { // the call has already started, so this is not a refusal
 			f := *fault.As(err)
 			f.Details = nil
 			return &f
@@ -187,8 +186,8 @@ func (c *Client) Do(ctx context.Context, call *callable.Request, r safehttp.Requ
 	return resp, err
 }
 
-// StatusError turns a refusing status into an error whose kind says whether trying again can
-// help. safe says that the request changes nothing where it arrives.
+// StatusError converts an error status to an error whose kind indicates whether a retry can
+// succeed. safe means that the request has no effect at its destination.
 func StatusError(resp *safehttp.Response, safe bool, now time.Time) error {
 	kind := fault.Invalid
 	switch s := resp.Status; {
@@ -216,7 +215,7 @@ func StatusError(resp *safehttp.Response, safe bool, now time.Time) error {
 	return f
 }
 
-// retryAfter reads a Retry-After header: seconds or a date.
+// retryAfter parses a Retry-After header: seconds or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return max(0, duration.Of(n, time.Second))

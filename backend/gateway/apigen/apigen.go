@@ -1,6 +1,6 @@
-// Package apigen writes what is generated from the method table: the OpenRPC document, the
-// protocol reference and the TypeScript types. Only build/gen and tests import it, so that
-// no program carries the Go parser.
+// Package apigen generates the OpenRPC document, the protocol reference and the TypeScript types
+// from the method table. Only build/gen and tests import it, so that no program contains the Go
+// parser.
 package apigen
 
 import (
@@ -17,13 +17,13 @@ import (
 // The generated files, relative to the root of the repository.
 const (
 	DocumentFile   = "docs/openrpc.json"
-	EmbeddedFile   = "backend/openrpc.json" // the same bytes, where package backend can embed them
+	EmbeddedFile   = "backend/openrpc.json" // a copy that package backend can embed
 	ProtocolFile   = "docs/protocol.md"
 	TypeScriptFile = "frontend/src/lib/rpc/schema.gen.ts"
 )
 
-// Files builds every generated file for a, with the comments read from the Go source under
-// root. missing lists the methods whose function has no comment.
+// Files returns every generated file for a, by path, with the comments read from the Go source
+// under root. missing lists the methods whose function has no comment.
 func Files(a *gateway.API, root string) (files map[string][]byte, missing []string, err error) {
 	docs, err := Comments(a, root)
 	if err != nil {
@@ -43,7 +43,7 @@ func Files(a *gateway.API, root string) (files map[string][]byte, missing []stri
 	}, missing, nil
 }
 
-// Write writes the files under root, and only those that differ.
+// Write writes those files under root that differ.
 func Write(files map[string][]byte, root string) error {
 	for name, want := range files {
 		path := filepath.Join(root, filepath.FromSlash(name))
@@ -60,8 +60,7 @@ func Write(files map[string][]byte, root string) error {
 	return nil
 }
 
-// Check compares the files under root with what would be written. The error names those
-// that differ.
+// Check compares the files under root with the generated ones. The error names those that differ.
 func Check(files map[string][]byte, root string) error {
 	var stale []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {

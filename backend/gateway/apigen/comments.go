@@ -16,7 +16,7 @@ import (
 
 const module = "helix"
 
-// Comments reads the comments of every type and function that the table uses.
+// Comments returns the comments of every type and function that the table uses.
 func Comments(a *gateway.API, root string) (gateway.Docs, error) {
 	docs := gateway.Docs{}
 	seen := map[string]bool{}
@@ -40,7 +40,7 @@ func Comments(a *gateway.API, root string) (gateway.Docs, error) {
 	return docs, nil
 }
 
-// packageOf cuts "helix/backend/tools.(*Service).List" after the package.
+// packageOf returns the package of a name such as "helix/backend/tools.(*Service).List".
 func packageOf(fn string) string {
 	slash := strings.LastIndexByte(fn, '/')
 	dot := strings.IndexByte(fn[slash+1:], '.')
@@ -84,7 +84,7 @@ func receiver(recv string) string {
 	return recv
 }
 
-// structFields reads the comment above or behind each field.
+// structFields reads the comment above each field, or at the end of its line.
 func structFields(docs gateway.Docs, pkg string, f *ast.File) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		spec, ok := n.(*ast.TypeSpec)
@@ -108,7 +108,7 @@ func structFields(docs gateway.Docs, pkg string, f *ast.File) {
 	})
 }
 
-// clean makes one line of each paragraph.
+// clean joins the lines of each paragraph.
 func clean(text string) string {
 	var paras []string
 	for _, p := range strings.Split(strings.TrimSpace(text), "\n\n") {
@@ -117,5 +117,5 @@ func clean(text string) string {
 	return strings.Join(paras, "\n\n")
 }
 
-// typeName is the wire name of a struct or enum, or "".
+// typeName returns the wire name of a struct or enum, or "".
 func typeName(t reflect.Type) string { return gateway.TypeName(t) }

@@ -23,7 +23,7 @@ const protocolIntro = "# Protocol reference\n\n" +
 	"from 1 within an `epoch`. After a reconnect, `events.resume` replays what was missed; with `gap: true` the client reloads what it shows. " +
 	"Transient events (*transient* in the list) have the `seq` 0: they are not replayed and get lost when a client is slow.\n"
 
-// Protocol writes the reference for people.
+// Protocol returns the reference for people, as Markdown.
 func Protocol(a *gateway.API, docs gateway.Docs) []byte {
 	var b bytes.Buffer
 	b.WriteString(protocolIntro)
@@ -85,7 +85,7 @@ func Protocol(a *gateway.API, docs gateway.Docs) []byte {
 	return b.Bytes()
 }
 
-// link shows a type as code, with a link when it has a heading of its own.
+// link formats a type as code, with a link if it has a heading.
 func link(text string, t reflect.Type) string {
 	if text == typeName(t) {
 		return fmt.Sprintf("[`%s`](#%s)", text, strings.ToLower(text))
@@ -96,7 +96,7 @@ func link(text string, t reflect.Type) string {
 	return "`" + text + "`"
 }
 
-// cell makes text fit into a table.
+// cell escapes text for a table.
 func cell(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\n\n", " "), "|", "\\|")
 }

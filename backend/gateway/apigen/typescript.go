@@ -12,8 +12,8 @@ import (
 	"helix/backend/gateway"
 )
 
-// TypeScript writes one interface a struct, the maps Methods and Events from name to types,
-// and the list of methods with their scopes.
+// TypeScript returns one interface per struct, the maps Methods and Events from name to types, and
+// the list of methods with their scopes.
 func TypeScript(a *gateway.API, docs gateway.Docs) []byte {
 	g := tsGen{a: a, docs: docs}
 	g.line("// Generated from the method table of the backend by `make generate`. Do not edit.")
@@ -177,7 +177,7 @@ func (g *tsGen) ref(t reflect.Type) string {
 	return s.Kind
 }
 
-// params is the type of a method's params; an alias that fixes a field need not be given it.
+// params returns the type of a method's params; a field that an alias fixes is optional.
 func (g *tsGen) params(m gateway.MethodInfo) string {
 	t := g.ref(m.Params)
 	if len(m.Preset) == 0 {

@@ -1,6 +1,6 @@
 // Package gatewaytest is the contract suite of a method table: it calls every method over
-// every pipe, with good and bad requests, with every set of rights, and as a second user.
-// Tests of the gateway run it over a small table, tests of the backend over the whole one.
+// every pipe, with good and bad requests, with every set of scopes, and as a second user. Tests of
+// the gateway run it on a small table, tests of the backend on the complete one.
 package gatewaytest
 
 import (
@@ -21,32 +21,32 @@ import (
 	"helix/backend/storage"
 )
 
-// Target is a running server to be tested.
+// Target is a running server to test.
 type Target struct {
 	API       *gateway.API
 	Server    *gateway.Server // listening
 	RootToken string
-	Owner     identity.Identity // user A: the one whose token RootToken is
+	Owner     identity.Identity // user A, whose token is RootToken
 	Other     identity.Identity // user B
 
-	// Skip names methods that the suite must not carry out, with the reason: those that
-	// stop the program or replace what the suite itself needs. Their refusals are tested.
+	// Skip lists methods that the suite must not execute, with the reason: those that stop the
+	// program or replace what the suite itself needs. Their refusals are still tested.
 	Skip map[string]string
-	// Once names methods that Answers calls over the first pipe only, with the reason.
+	// Once lists methods that Answers calls over the first pipe only, with the reason.
 	Once map[string]string
-	// Params replace the minimal request that is made from a method's schema.
+	// Params replace the minimal request that is generated from a method's schema.
 	Params map[string]json.RawMessage
-	// Prepare makes rows of user A. It returns their ids, and words that occur in them
-	// and nowhere else. It may be nil.
+	// Prepare creates rows of user A. It returns their ids, and words that occur only in them. It
+	// may be nil.
 	Prepare func(t *testing.T) (ids []uuid.UUID, words []string)
-	// Count returns the rows that a user has, by table; CountRows does it for a whole
+	// Count returns the number of rows that a user has, by table; CountRows does that for a whole
 	// database. It may be nil.
 	Count func(t *testing.T, user uuid.UUID) map[string]int
-	// MayGrow names tables in which the program itself adds rows of user A meanwhile.
+	// MayGrow lists tables to which the program itself may add rows of user A meanwhile.
 	MayGrow []string
 }
 
-// Run runs the whole suite; open makes a fresh target for each part.
+// Run runs the whole suite; open returns a new target for each part.
 func Run(t *testing.T, open func(t *testing.T) *Target) {
 	parts := []struct {
 		name string
@@ -63,7 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) *Target) {
 	}
 }
 
-// Codes of JSON-RPC errors that the suite looks for.
+// JSON-RPC error codes that the suite checks.
 const (
 	codeMethod          = -32601
 	codeParams          = -32602
@@ -75,7 +75,7 @@ const (
 
 // Answers calls every method once over each pipe with a minimal valid request. The answer
 // must have the request's id and be a result that fits the published schema, or an error
-// of the domain: never a refused request and never an internal error.
+// of the domain: never an invalid request and never an internal error.
 func Answers(t *testing.T, g *Target) {
 	check := newChecker(t, g.API)
 	for i, pipe := range pipes {
@@ -94,8 +94,8 @@ func Answers(t *testing.T, g *Target) {
 				case codeMethod, codeParams, codeInternal, codeUnauthenticated:
 					t.Errorf("%s answered %d: %s", m.Name, code, a.Error.Message)
 				case codeDenied:
-					// A domain may refuse, for example a raw path from the window; the
-					// session's rights, which are all there are, may not be the reason.
+					// A domain may refuse, for example a raw path from the window, but not because
+					// of missing scopes, since the session has them all.
 					if strings.Contains(string(a.Error.Data), `"need":`) {
 						t.Errorf("%s answered %d: %s", m.Name, code, a.Error.Message)
 					}
@@ -108,15 +108,15 @@ func Answers(t *testing.T, g *Target) {
 	}
 }
 
-// WrongTypes gives each field of each method a value of another type, leaves out each
-// required one and adds an unknown one. All are refused as params, nothing panics.
+// WrongTypes sends each field of each method with a value of another type, omits each required one
+// and adds an unknown one. All requests must be refused as invalid params, and nothing may panic.
 func WrongTypes(t *testing.T, g *Target) {
 	for _, pipe := range pipes {
 		t.Run(pipe.name, func(t *testing.T) {
 			c := pipe.open(t, g, gateway.Admin)
 			for _, m := range g.API.Methods() {
 				if m.Name == "connect" {
-					continue // ignores what it does not know, and may be called once
+					continue // ignores unknown fields, and may be called only once
 				}
 				base := g.minimal(m)
 				refuse := func(what string, params map[string]any) {
@@ -163,12 +163,12 @@ func WrongTypes(t *testing.T, g *Target) {
 	}
 }
 
-// Unauthenticated calls every method on a socket that has not connected, and with no token
-// and a wrong one over HTTP: each is refused, whether it exists or not.
+// Unauthenticated calls every method on a socket that has not connected, and over HTTP without a
+// token and with a wrong one. Each call must be refused, whether the method exists or not.
 func Unauthenticated(t *testing.T, g *Target) {
 	var w *client
 	for i, m := range append(g.API.Methods(), gateway.MethodInfo{Name: "no.such_method"}) {
-		if i%20 == 0 { // a connection has only some seconds for its connect
+		if i%20 == 0 { // a connection must connect within a few seconds
 			w = rawSocket(t, g)
 		}
 		if m.Name == "connect" {
@@ -188,8 +188,8 @@ func Unauthenticated(t *testing.T, g *Target) {
 	}
 }
 
-// Scopes calls every method with each set of rights. The request has an unknown field, so a
-// method that is allowed stops at decoding and does nothing.
+// Scopes calls every method with each set of scopes. The request has an unknown field, so a method
+// that is allowed stops at decoding and does nothing.
 func Scopes(t *testing.T, g *Target) {
 	for _, have := range []gateway.Scope{gateway.Read, gateway.Write, gateway.Approve, gateway.Admin} {
 		c := openMemory(t, g, have)
@@ -206,9 +206,9 @@ func Scopes(t *testing.T, g *Target) {
 	}
 }
 
-// TwoUsers makes rows of user A and then, as user B with every right, calls every method
-// with A's ids in every field that takes an id. No answer may hold a word of A's rows, and
-// the rows of A stay as many as they were.
+// TwoUsers creates rows of user A and then, as user B with every scope, calls every method with A's
+// ids in every field that takes an id. No answer may contain a word of A's rows, and the number of
+// A's rows must not change.
 func TwoUsers(t *testing.T, g *Target) {
 	if g.Prepare == nil || g.Count == nil {
 		t.Skip("the target has no rows")
@@ -268,11 +268,11 @@ func CountRows(t *testing.T, db *storage.DB, user uuid.UUID) map[string]int {
 	return out
 }
 
-// called finds the names that source code calls or listens to.
+// called matches the names that source code calls or subscribes to.
 var called = regexp.MustCompile(`\b(?:call|Call|show|rpc|subscribe|follow|Follow|on|fire|request)(?:<[^>()]*>)?\(\s*(?:[\w.]+,\s*)*["'` + "`" + `]([a-z][a-z0-9]*(?:[._][a-z0-9]+)*\.[a-z0-9_]+)["'` + "`" + `]`)
 
-// Mentions reads the files under dirs that end in one of exts and fails for each method or
-// event that they name and the table lacks.
+// Mentions reads the files under dirs whose names end in one of exts, and fails for each method or
+// event that they name and that is missing in the table.
 func Mentions(t *testing.T, a *gateway.API, exts []string, dirs ...string) {
 	t.Helper()
 	known := map[string]bool{}
@@ -309,8 +309,8 @@ func Mentions(t *testing.T, a *gateway.API, exts []string, dirs ...string) {
 	}
 }
 
-// ForeignUserID names user B as the owner in every request of user A that has such a field,
-// and in the query of POST /rpc: it is denied or ignored.
+// ForeignUserID passes user B as the owner in every request of user A that has such a field, and in
+// the query of POST /rpc. It must be denied or ignored.
 func ForeignUserID(t *testing.T, g *Target) {
 	c := openMemory(t, g, gateway.Admin)
 	for _, m := range g.API.Methods() {
@@ -341,7 +341,7 @@ func (g *Target) skips(m gateway.MethodInfo) bool {
 	return g.Skip[m.Name] != "" || g.Skip[m.AliasOf] != ""
 }
 
-// Context is a context of the test that carries id.
+// Context returns a context of the test that carries id.
 func Context(t *testing.T, id identity.Identity) context.Context {
 	return identity.With(t.Context(), id)
 }

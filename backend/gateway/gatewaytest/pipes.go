@@ -19,10 +19,10 @@ import (
 	"helix/backend/identity"
 )
 
-// patience bounds every wait of the suite; it is only reached when something is broken.
+// patience limits every wait of the suite; it is only reached if something is broken.
 const patience = 4 * time.Minute
 
-// pipes are the ways to a server.
+// pipes are the ways to reach a server.
 var pipes = []struct {
 	name string
 	open func(t *testing.T, g *Target, scopes gateway.Scope) *client
@@ -34,7 +34,7 @@ var pipes = []struct {
 type client struct {
 	n    int
 	do   func(t *testing.T, frame []byte) []byte // sends one request
-	read func(t *testing.T) []byte               // nil: do has returned the answer
+	read func(t *testing.T) []byte               // nil: do returns the answer
 }
 
 type answerFrame struct {
@@ -81,7 +81,7 @@ func (c *client) call(t *testing.T, method string, params json.RawMessage) answe
 	}
 }
 
-// checkError looks at what every error carries.
+// checkError checks the properties that every error has.
 func checkError(t *testing.T, method string, a answerFrame) {
 	t.Helper()
 	var d struct {

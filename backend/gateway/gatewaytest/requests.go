@@ -12,9 +12,9 @@ import (
 
 var absent any = new(int)
 
-// minimal is the smallest request that m's schema allows.
+// minimal returns the smallest request that m's schema allows.
 func (g *Target) minimal(m gateway.MethodInfo) json.RawMessage {
-	if m.Name == "connect" { // asking for no scopes would leave the session with read alone
+	if m.Name == "connect" { // without requested scopes, the session would only have read
 		return json.RawMessage(`{"minProtocol":1,"maxProtocol":1,"client":{"id":"contract"},"scopes":["admin"]}`)
 	}
 	for _, name := range []string{m.Name, m.AliasOf} {
@@ -43,7 +43,7 @@ func (g *Target) object(t reflect.Type, depth int) map[string]any {
 	return out
 }
 
-// sample is a value that t accepts.
+// sample returns a value that t accepts.
 func (g *Target) sample(t reflect.Type, depth int) any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -84,7 +84,7 @@ func (g *Target) sample(t reflect.Type, depth int) any {
 	return "x"
 }
 
-// wrong lists values of other types than f's.
+// wrong returns values of types other than f's.
 func (g *Target) wrong(f gateway.Field) []any {
 	all := map[string]any{"string": "text", "number": 1, "boolean": true, "list": []any{1}, "map": map[string]any{"a": 1}}
 	same := map[string]string{"enum": "string", "struct": "map"}
@@ -110,8 +110,8 @@ func (g *Target) wrong(f gateway.Field) []any {
 	return out
 }
 
-// withIDs makes requests in which every field that takes an id holds one of ids, and every
-// text field too.
+// withIDs returns requests in which every field that takes an id, and every text field, is one of
+// ids.
 func (g *Target) withIDs(m gateway.MethodInfo, ids []uuid.UUID) []json.RawMessage {
 	out := []json.RawMessage{g.minimal(m)}
 	for _, id := range ids {

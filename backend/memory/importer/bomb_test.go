@@ -18,7 +18,7 @@ import (
 	"helix/backend/fault"
 )
 
-// bombFiles is a file and its repeated part, for each format.
+// bombFiles lists a file and its repeated part, for each format.
 var bombFiles = []struct{ name, head, part string }{
 	{"conversations.json", `[`, strings.Replace(tinyChat, "Hello", strings.Repeat("Hello again ", 200), 1) + ","},
 	{"claude.json", `[`, `{"uuid":"1","name":"n","chat_messages":[{"uuid":"2","sender":"human","text":"` + strings.Repeat("hi ", 500) + `"}]},`},
@@ -28,8 +28,8 @@ var bombFiles = []struct{ name, head, part string }{
 	{"lines.jsonl", "", `{"content":"` + strings.Repeat("all work ", 100) + `"}` + "\n"},
 }
 
-// deflated packs head and then about size bytes of part, without making them all: deflate blocks
-// may be repeated.
+// deflated compresses head followed by about size bytes of part without building the text, by
+// repeating deflate blocks.
 func deflated(head, part string, size int64) (packed []byte, plain int64) {
 	piece := func(text string) []byte {
 		var b bytes.Buffer
@@ -44,7 +44,7 @@ func deflated(head, part string, size int64) (packed []byte, plain int64) {
 	return append(packed, 1, 0, 0, 0xff, 0xff), int64(len(head)) + int64(n)*int64(len(block)) // an empty last block
 }
 
-// bomb makes a small archive that unpacks to much, of one of several kinds.
+// bomb returns a small archive of one of several kinds that decompresses to a large size.
 func bomb(rng *rand.Rand) (name string, archive []byte) {
 	f := bombFiles[rng.IntN(len(bombFiles))]
 	size := int64(128<<20) << rng.IntN(5) // 128 MiB to 2 GiB
@@ -72,14 +72,14 @@ func bomb(rng *rand.Rand) (name string, archive []byte) {
 		for i := range 64 {
 			put(fmt.Sprintf("%02d/%s", i, f.name), small, each)
 		}
-	case "overlapping": // one body, which many entries of the directory name
+	case "overlapping": // one body for many entries of the directory
 		put(f.name, packed, plain)
 		_ = z.Close()
 		return kind + " " + f.name, overlap(b.Bytes(), 200)
 	case "nested":
 		put("inner.zip", packed, plain)
 		put("inner.txt", packed, plain)
-	case "no directory, no sizes": // they stand behind the body
+	case "no directory, no sizes": // the sizes follow the body
 		_ = z.Close()
 		b.Reset()
 		head := make([]byte, 30)
@@ -99,7 +99,7 @@ func bomb(rng *rand.Rand) (name string, archive []byte) {
 	return kind + " " + f.name, b.Bytes()
 }
 
-// overlap repeats the only entry of the table of contents under other names of the same length.
+// overlap repeats the only entry of the central directory under other names of the same length.
 func overlap(archive []byte, n int) []byte {
 	at := bytes.LastIndex(archive, []byte("PK\x01\x02"))
 	end := bytes.LastIndex(archive, []byte("PK\x05\x06"))
@@ -116,7 +116,7 @@ func overlap(archive []byte, n int) []byte {
 	return append(out, tail...)
 }
 
-// countedFile counts what is read of an archive.
+// countedFile counts the bytes read from an archive.
 type countedFile struct {
 	io.ReaderAt
 	n atomic.Int64
@@ -128,8 +128,8 @@ func (c *countedFile) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Whatever an archive says of itself, without a confirmation no more is unpacked than the limits
-// that its own size allows.
+// Whatever an archive declares, without confirmation no more is decompressed than the limits for
+// its actual size.
 func TestZipBombsAreNotUnpackedUnasked(t *testing.T) {
 	t.Parallel()
 	cases := 50
@@ -144,7 +144,7 @@ func TestZipBombsAreNotUnpackedUnasked(t *testing.T) {
 		r, err := Open(Source{Data: data, Size: size, Name: "bomb.zip"}, Options{})
 		var inflated int64
 		if err == nil {
-			// Sniffing reads the files a first time, reading a second.
+			// Sniffing reads the files once, reading them a second time.
 			for err == nil {
 				_, err = r.Next(t.Context())
 			}
@@ -209,7 +209,7 @@ func TestLargeArchiveIsReadWhenAllowed(t *testing.T) {
 	}
 }
 
-// Pictures and sound make the exports of chats large, and nobody unpacks them.
+// Pictures and sound make exports of chats large, but are never decompressed.
 func TestOnlyWhatIsReadCounts(t *testing.T) {
 	t.Parallel()
 	packed, plain := deflated("", strings.Repeat("\x00", 1000), 200<<20)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// chatgptConversation is one element of conversations.json of a ChatGPT export: a tree of
-// messages, of which current_node is the leaf that the person saw last.
+// chatgptConversation is an element of conversations.json of a ChatGPT export: a tree of messages.
+// current_node is the leaf that the person saw last.
 type chatgptConversation struct {
 	ID             string                 `json:"id"`
 	ConversationID string                 `json:"conversation_id"`
@@ -44,8 +44,8 @@ type chatgptMessage struct {
 	} `json:"metadata"`
 }
 
-// ParseChatGPT reads one conversation: the branch that leads to its current node, and of it
-// what the person and the assistant said to each other.
+// ParseChatGPT parses one conversation: the messages of the person and the assistant on the branch
+// that leads to the current node.
 func ParseChatGPT(raw []byte, zone *time.Location) (*Conversation, error) {
 	var in chatgptConversation
 	if err := json.Unmarshal(raw, &in); err != nil {
@@ -74,8 +74,8 @@ func ParseChatGPT(raw []byte, zone *time.Location) (*Conversation, error) {
 	return c, nil
 }
 
-// branch is the way from the root to the current node. An export without one has the way
-// to the newest leaf; nodes that name each other in a ring end it.
+// branch returns the ids of the nodes from the root to the current node, or to the newest leaf if
+// the export has no current node. It stops at a cycle.
 func (c *chatgptConversation) branch() []string {
 	id := c.CurrentNode
 	if _, ok := c.Mapping[id]; !ok {
@@ -115,8 +115,8 @@ func (c *chatgptConversation) newestLeaf() string {
 	return best
 }
 
-// turn is what a message says to a reader; ok is false for what is not shown: system text,
-// tools and calls to them, hidden messages and messages without text.
+// turn returns the visible text of a message. ok is false for system messages, tools and tool
+// calls, hidden messages and messages without text.
 func (m *chatgptMessage) turn(id string, zone *time.Location) (Turn, bool) {
 	if m == nil || m.Metadata.Hidden {
 		return Turn{}, false
@@ -135,7 +135,7 @@ func (m *chatgptMessage) turn(id string, zone *time.Location) (Turn, bool) {
 	}
 	switch m.Content.Type {
 	case "text", "multimodal_text", "code", "":
-	default: // thoughts, instructions and the like
+	default: // internal content such as thoughts
 		return Turn{}, false
 	}
 	parts := []string{m.Content.Text}
@@ -147,7 +147,7 @@ func (m *chatgptMessage) turn(id string, zone *time.Location) (Turn, bool) {
 	return t, t.Text != ""
 }
 
-// chatgptPart is the text of one part of a message: a string, or what was spoken.
+// chatgptPart returns the text of one part of a message: a string, or the transcript of speech.
 func chatgptPart(raw json.RawMessage) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -155,17 +155,17 @@ func chatgptPart(raw json.RawMessage) string {
 	}
 	if raw[0] == '"' {
 		var text string
-		_ = json.Unmarshal(raw, &text) // raw was checked with the record
+		_ = json.Unmarshal(raw, &text) // raw was validated with the record
 		return text
 	}
 	var part struct {
 		Text string `json:"text"`
 	}
-	_ = json.Unmarshal(raw, &part) // a part of another shape has no text
+	_ = json.Unmarshal(raw, &part) // a part of another type has no text
 	return part.Text
 }
 
-// joinParts joins what is not empty as paragraphs.
+// joinParts joins the parts that are not empty as paragraphs.
 func joinParts(parts []string) string {
 	kept := parts[:0]
 	for _, p := range parts {
@@ -176,7 +176,7 @@ func joinParts(parts []string) string {
 	return strings.Join(kept, "\n\n")
 }
 
-// firstOf is the first text that is not empty, as an id.
+// firstOf returns the first text that is not empty, as an id.
 func firstOf(texts ...string) string {
 	for _, t := range texts {
 		if t = cut(clean(t), maxTitle); t != "" {

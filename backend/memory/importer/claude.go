@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// claudeConversation is one element of conversations.json of a Claude export. Older exports
-// have the text of a message in text, newer ones also in blocks.
+// claudeConversation is an element of conversations.json of a Claude export. Older exports have the
+// text of a message in text, newer ones also in content blocks.
 type claudeConversation struct {
 	UUID      string          `json:"uuid"`
 	Name      string          `json:"name"`
@@ -28,7 +28,7 @@ type claudeMessage struct {
 	} `json:"attachments"`
 }
 
-// ParseClaude reads one conversation with the text of its attachments.
+// ParseClaude parses one conversation, including the text of its attachments.
 func ParseClaude(raw []byte, zone *time.Location) (*Conversation, error) {
 	var in claudeConversation
 	if err := json.Unmarshal(raw, &in); err != nil {
@@ -83,7 +83,7 @@ func (m *claudeMessage) turn(zone *time.Location) (Turn, bool) {
 	return t, t.Text != ""
 }
 
-// blocks are the texts of the blocks; thinking and the use of tools are left out.
+// blocks returns the texts of the content blocks, without thinking and tool use.
 func (m *claudeMessage) blocks() []string {
 	var one string
 	if json.Unmarshal(m.Content, &one) == nil && clean(one) != "" {

@@ -8,14 +8,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// clean makes text what is stored: valid UTF-8 in form NFC, lines that end in \n, without
-// NUL and without space around it. Halves of surrogate pairs have become U+FFFD when the
-// JSON was read.
+// clean normalizes a text for storage: valid UTF-8 in form NFC, lines that end in
+//
+// , without NUL and surrounding space. Lone surrogates were already replaced by U+FFFD when the
+// JSON was decoded.
 func clean(text string) string {
 	return strings.TrimSpace(plain(text))
 }
 
-// plain is clean that leaves the space around the text.
+// plain is like clean but keeps surrounding space.
 func plain(text string) string {
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
@@ -31,12 +32,12 @@ func plain(text string) string {
 	return norm.NFC.String(text)
 }
 
-// line is clean for a title or a name: one line of at most maxTitle bytes.
+// line is like clean for a title or a name: it returns one line of at most maxTitle bytes.
 func line(text string) string {
 	return cut(strings.Join(strings.Fields(clean(text)), " "), maxTitle)
 }
 
-// cut shortens text to at most max bytes without breaking a character.
+// cut truncates text to at most max bytes without splitting a character.
 func cut(text string, max int) string {
 	if len(text) <= max {
 		return text
@@ -53,7 +54,8 @@ const (
 	maxTag   = 64 // characters
 )
 
-// tidyTags trims, lowers and joins tags; one that is too long or too much is left out.
+// tidyTags trims tags, converts them to lower case and removes duplicates. It drops tags that are
+// too long and those over the limit.
 func tidyTags(tags []string) []string {
 	out := []string{}
 	seen := map[string]bool{}

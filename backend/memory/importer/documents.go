@@ -17,24 +17,24 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxPart is how long a document gets. A longer text is divided into several, at the end of
-// a paragraph where that is possible, so that each is stored in a moment.
+// maxPart is the maximum size of a document. A longer text is divided, at the end of a paragraph if
+// possible, so that each part can be stored quickly.
 const maxPart = 256 << 10
 
-// maxFront is how long the front matter of a note may be.
+// maxFront is the maximum size of the front matter of a note.
 const maxFront = 64 << 10
 
-// documents reads one text or note, as one document or several parts.
+// documents reads one text or note as one document or several parts.
 type documents struct {
 	r     io.Reader
 	name  string
-	doc   Document // what all parts have
+	doc   Document // the fields that all parts have
 	zone  *time.Location
 	buf   []byte
 	end   error
 	part  int
-	skip  int    // parts that an earlier reader gave
-	fence string // that opened the code block in which a part ended
+	skip  int    // number of parts that an earlier reader returned
+	fence string // marker of the code block that is still open at the end of a part
 }
 
 func newDocuments(r io.Reader, format, name string, skip int, zone *time.Location) *documents {
@@ -45,7 +45,7 @@ func newDocuments(r io.Reader, format, name string, skip int, zone *time.Locatio
 	}
 	d.doc.Title = line(strings.TrimSuffix(path.Base(name), path.Ext(name)))
 	if at, err := time.ParseInLocation("2006-01-02", d.doc.Title, zone); err == nil { // a daily note
-		d.doc.Date, _ = sane(at)
+		d.doc.Date, _ = inYearRange(at)
 	}
 	return d
 }
@@ -72,8 +72,7 @@ func (d *documents) next() (Record, error) {
 	}
 }
 
-// partEnd is where the next part ends: behind the last blank line, line, word or character
-// that fits.
+// partEnd returns the end of the next part: after the last blank line, line, word or character that fits.
 func partEnd(buf []byte) int {
 	if len(buf) <= maxPart {
 		return len(buf)
@@ -91,7 +90,7 @@ func partEnd(buf []byte) int {
 	return end
 }
 
-// document makes a document of one part.
+// document returns one part as a document.
 func (d *documents) document(raw []byte) *Document {
 	text := plain(string(raw))
 	if d.part == 0 && d.doc.Source == Markdown {
@@ -109,7 +108,8 @@ func (d *documents) document(raw []byte) *Document {
 	return &doc
 }
 
-// front takes the YAML at the beginning of a note. What is not YAML stays part of the text.
+// front parses the YAML front matter of a note and returns the rest. Front matter that is not valid
+// YAML remains part of the text.
 func (d *documents) front(text string) string {
 	rest, ok := strings.CutPrefix(text, "---\n")
 	if !ok {
@@ -162,7 +162,7 @@ func (d *documents) front(text string) string {
 	return strings.TrimPrefix(body, "\n")
 }
 
-// scalars are the values of a node that is one value or a list of values.
+// scalars returns the values of a node that is a single value or a list of values.
 func scalars(n *yaml.Node) []string {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -189,10 +189,10 @@ var (
 	inlineTag  = regexp.MustCompile(`(?:^|[\s(,;])#([\p{L}\p{N}_/-]*[\p{L}_/-][\p{L}\p{N}_/-]*)`)
 )
 
-// maxLinks bounds how many links of a note are kept.
+// maxLinks is the maximum number of links kept for a note.
 const maxLinks = 200
 
-// marks collects the tags and links of a note that stand outside of code.
+// marks returns the tags and links of a note, ignoring code.
 func (d *documents) marks(text string) (tags, links []string) {
 	tags, links = slices.Clone(d.doc.Tags), []string{}
 	for row := range strings.Lines(text) {

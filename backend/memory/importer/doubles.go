@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// maxIDs is how many ids of a source are told apart, in some 40 MB at most. Records behind them
-// are taken to have ids of their own.
+// maxIDs is the maximum number of ids per source that are checked for duplicates; they take about
+// 40 MB. Ids of later records are assumed to be unique.
 const maxIDs = 1 << 20
 
-// ids tells records apart that say they have the same id: the second that says something else
-// is id#2 and so on, while a copy is the same record. It depends on the order in the source
-// alone, so that the same source gives the same ids each time.
+// ids makes the ids of records unique. Of several records with the same id but different content,
+// the second gets the id id#2 and so on; records with the same content are copies and keep the same
+// id. The result depends only on the order in the source, so a source always yields the same ids.
 type ids struct {
-	seed    maphash.Seed
-	seen    map[uint64]uint64 // by the hash of an id, that of what the record says
-	doubles map[uint64]*double
+	seed       maphash.Seed
+	seen       map[uint64]uint64 // hash of an id to the hash of the content
+	duplicates map[uint64]*duplicate
 }
 
-// double is an id that several records have.
-type double struct {
+// duplicate is an id that several records share.
+type duplicate struct {
 	last    int
-	numbers map[uint64]int // by the hash of what they say
+	numbers map[uint64]int // hash of the content to number
 }
 
-// tell gives the id of a record its number. name is that of the file.
-func (s *ids) tell(rec *Record, name string) {
+// makeUnique makes the id of a record unique. name is the name of the file.
+func (s *ids) makeUnique(rec *Record, name string) {
 	if s.seen == nil {
-		s.seed, s.seen, s.doubles = maphash.MakeSeed(), map[uint64]uint64{}, map[uint64]*double{}
+		s.seed, s.seen, s.duplicates = maphash.MakeSeed(), map[uint64]uint64{}, map[uint64]*duplicate{}
 	}
 	d := s.digest()
 	switch {
@@ -75,10 +75,10 @@ func (s *ids) number(scope, id string, says uint64) string {
 	case first == says:
 		return id
 	}
-	d := s.doubles[key]
+	d := s.duplicates[key]
 	if d == nil {
-		d = &double{last: 1, numbers: map[uint64]int{}}
-		s.doubles[key] = d
+		d = &duplicate{last: 1, numbers: map[uint64]int{}}
+		s.duplicates[key] = d
 	}
 	if n := d.numbers[says]; n > 0 {
 		return numbered(id, n)
@@ -87,7 +87,7 @@ func (s *ids) number(scope, id string, says uint64) string {
 		d.last++
 		name := numbered(id, d.last)
 		key := s.key(scope, name)
-		if _, taken := s.seen[key]; taken { // by a record that calls itself so
+		if _, taken := s.seen[key]; taken { // another record has this id
 			continue
 		}
 		if len(s.seen) < maxIDs {

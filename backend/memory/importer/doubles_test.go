@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sameID is an export of conversations that all have one id and say what is given.
+// sameID returns an export of conversations with the same id and the given texts.
 func sameID(texts ...string) string {
 	parts := make([]string, len(texts))
 	for i, text := range texts {
@@ -16,8 +16,8 @@ func sameID(texts ...string) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// Records that have one id and say different things have numbers, copies the same; another
-// reading gives the same, also one that goes on in the middle.
+// Records with the same id and different content are numbered, copies are not. Reading again yields
+// the same ids, even when continued in the middle.
 func TestOneIDOfSeveralRecords(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 2*maxTitle)
@@ -60,13 +60,13 @@ func idsOf(records []Record) (ids []string) {
 	return ids
 }
 
-// As many records as one likes may have one id: it does not take longer for each.
+// Many records may share an id without each taking longer.
 func TestRecordsWithTheSameIDAreKept(t *testing.T) {
 	t.Parallel()
 	var s ids
 	for i := range 200_000 {
 		rec := Record{Memory: &Memory{ExternalID: "everybody", Content: fmt.Sprint(i)}}
-		if s.tell(&rec, ""); i > 0 && rec.Memory.ExternalID != fmt.Sprintf("everybody#%d", i+1) {
+		if s.makeUnique(&rec, ""); i > 0 && rec.Memory.ExternalID != fmt.Sprintf("everybody#%d", i+1) {
 			t.Fatalf("record %d is %q", i, rec.Memory.ExternalID)
 		}
 	}

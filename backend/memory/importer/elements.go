@@ -7,34 +7,33 @@ import (
 	"io"
 )
 
-// elements cuts one huge JSON array into its elements, or takes one object as the only
-// element. Only brackets and strings are looked at: whoever reads an element finds out
-// whether it is valid.
+// elements splits one huge JSON array into its elements, or reads a single object as the only
+// element. It tracks only brackets and strings; the caller validates the elements.
 type elements struct {
 	r     io.Reader
 	name  string // for errors
-	buf   []byte // from the place off on
+	buf   []byte // bytes from off on
 	off   int64
 	end   error
 	state int
 
-	last   []byte // the element before, and its place
+	last   []byte // the previous element and its offset
 	lastAt int64
 }
 
 const (
 	atStart     = iota // before the array
-	beforeValue        // an element has to come, or the end when none came yet
-	afterValue         // a comma or the end
+	beforeValue        // expects an element, or the end of an empty array
+	afterValue         // expects a comma or the end
 	atEnd
 )
 
 func newElements(r io.Reader, name string) *elements { return &elements{r: r, name: name} }
 
-// after is the place behind the element that next gave last.
+// after returns the position after the element that next last returned.
 func (e *elements) after() Position {
 	at := Position{Offset: e.off}
-	if e.state == atEnd { // it was not in an array
+	if e.state == atEnd { // the file is a single object
 		at.Part = 1
 	}
 	return at
@@ -42,7 +41,7 @@ func (e *elements) after() Position {
 
 func (e *elements) broken(at int64) error { return &BrokenError{File: e.name, Offset: at} }
 
-// peek gives the next byte that is not white space, without taking it.
+// peek returns the next byte that is not white space, without consuming it.
 func (e *elements) peek() (byte, error) {
 	for {
 		for i, c := range e.buf {
@@ -64,9 +63,9 @@ func (e *elements) take(n int) {
 	e.off += int64(n)
 }
 
-// next gives one element and its place; the bytes are good until the next call. At the end
-// of the array it is io.EOF, in a file that stops before that a *BrokenError, for an element
-// above MaxRecord errLong, and the next call goes on behind it.
+// next returns one element and its offset. The bytes are valid until the next call. The error is
+// io.EOF at the end of the array, a *BrokenError if the file ends before that, and errLong for an
+// element longer than MaxRecord; the next call then continues after it.
 func (e *elements) next() (raw []byte, at int64, err error) {
 	for {
 		c, err := e.peek()
@@ -122,28 +121,28 @@ func (e *elements) next() (raw []byte, at int64, err error) {
 				e.take(1)
 				e.state = atEnd
 			default:
-				return nil, e.off, e.derailed()
+				return nil, e.off, e.unexpectedByte()
 			}
 		case atEnd:
-			return nil, e.off, e.derailed()
+			return nil, e.off, e.unexpectedByte()
 		}
 	}
 }
 
-// begins are the bytes that a value can begin with.
+// begins marks the bytes that a value can begin with.
 var begins = [256]bool{'{': true, '[': true, '"': true, '-': true, 't': true, 'f': true, 'n': true,
 	'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true, '8': true, '9': true}
 
-// derailed is the error for what cannot stand behind an element: the damage may be inside of
-// the element, whose end was then guessed wrong.
-func (e *elements) derailed() error {
+// unexpectedByte returns the error for an unexpected byte after an element. The damage may be inside the
+// element, if its end was misjudged.
+func (e *elements) unexpectedByte() error {
 	if at, bad := damage(e.last); bad {
 		return e.broken(e.lastAt + int64(at))
 	}
 	return e.broken(e.off)
 }
 
-// value takes the element that begins at the first byte of buf.
+// value consumes the element that begins at the first byte of buf.
 func (e *elements) value() ([]byte, int64, error) {
 	start := e.off
 	e.last = nil
@@ -173,7 +172,7 @@ func (e *elements) value() ([]byte, int64, error) {
 	}
 }
 
-// cutOff handles an element that the end of the file cuts off.
+// cutOff handles an element that is truncated by the end of the file.
 func (e *elements) cutOff(start int64) ([]byte, int64, error) {
 	if !errors.Is(e.end, io.EOF) {
 		return nil, start, e.end
@@ -184,7 +183,7 @@ func (e *elements) cutOff(start int64) ([]byte, int64, error) {
 	return nil, start, e.broken(start + int64(len(e.buf)))
 }
 
-// skip passes over the rest of an element that is too long, and keeps nothing of it.
+// skip discards the rest of an element that is too long.
 func (e *elements) skip(s scan) error {
 	for {
 		e.take(len(e.buf))
@@ -202,8 +201,8 @@ func (e *elements) skip(s scan) error {
 	}
 }
 
-// damage finds the first byte that JSON cannot have at its place. A text that is only cut
-// off has none.
+// damage returns the offset of the first byte that is invalid JSON. bad is false for a text that is
+// merely truncated.
 func damage(raw []byte) (at int, bad bool) {
 	var v json.RawMessage
 	var syntax *json.SyntaxError
@@ -213,18 +212,19 @@ func damage(raw []byte) (at int, bad bool) {
 	return 0, false
 }
 
-// scan follows the brackets and strings of one JSON value through its bytes.
+// scan tracks the brackets and strings of one JSON value byte by byte.
 type scan struct {
 	depth   int
-	in      bool // a string
-	escaped bool // the next byte belongs to a backslash
+	in      bool // inside a string
+	escaped bool // the previous byte was a backslash
 	scalar  bool // a bare word or number
 }
 
-// special are the bytes outside of strings that mean something.
+// special marks the bytes with a meaning outside of strings.
 var special = [256]bool{'"': true, '{': true, '}': true, '[': true, ']': true, ',': true, ' ': true, '\n': true, '\r': true, '\t': true}
 
-// over goes on at i. done says that the value ends before the index that it returns.
+// over continues the scan at b[i]. It returns the index where it stopped; done means that the value
+// ends before that index.
 func (s *scan) over(b []byte, i int) (int, bool) {
 	for i < len(b) {
 		if s.in {
@@ -265,7 +265,7 @@ func (s *scan) over(b []byte, i int) (int, bool) {
 			}
 			s.depth++
 		case '}', ']':
-			if s.depth == 0 { // the end of the array behind a bare word
+			if s.depth == 0 { // the end of the array after a bare word
 				return i, true
 			}
 			if s.depth--; s.depth == 0 {

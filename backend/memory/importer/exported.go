@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// An export of Helix's own is JSON lines too. Its lines of a kind other than memory are parts of
-// a conversation or of a document; those that stand together and have the same parentId are one
-// record here.
+// An export of Helix is in JSON lines too. Lines of a kind other than memory are parts of a
+// conversation or a document. Adjacent lines with the same parentId form one record.
 
-// exportedPart is such a line.
+// exportedPart is a line that holds a part.
 type exportedPart struct {
 	Kind       string          `json:"kind"`
 	ParentID   string          `json:"parentId"`
@@ -41,13 +40,13 @@ const (
 	partChunk = "chunk"
 )
 
-// The sources that a conversation and a document may have.
+// The sources that an exported conversation or document may have.
 var (
 	turnSources  = []string{ChatGPT, Claude, LoCoMo, JSONL, "agent", "voice"}
 	chunkSources = []string{Markdown, Text, JSONL, "document", "tool", ChatGPT, Claude, LoCoMo}
 )
 
-// readPart reads a line of an export that is a part of something; nil for other lines.
+// readPart parses a line of an export that holds a part. It returns nil for other lines.
 func readPart(raw []byte) *exportedPart {
 	if !bytes.Contains(raw, []byte(`"parentId"`)) {
 		return nil
@@ -59,10 +58,10 @@ func readPart(raw []byte) *exportedPart {
 	return p
 }
 
-// group gathers the parts of one whole.
+// group collects the parts of one conversation or document.
 type group struct {
 	kind, parent string
-	line         int64 // the first
+	line         int64 // line number of the first part
 	size         int
 	problem      string
 	conversation Conversation
@@ -104,10 +103,10 @@ func newGroup(p *exportedPart, line int64, zone *time.Location) *group {
 	return g
 }
 
-// MaxURI is how long the URI of an exported document may be, in bytes.
+// MaxURI is the maximum length of the URI of an exported document, in bytes.
 const MaxURI = 2048
 
-// add takes one more part.
+// add adds a part.
 func (g *group) add(p *exportedPart, zone *time.Location) {
 	text := plain(p.Content)
 	if g.size += len(p.Content); g.size > MaxRecord {
@@ -138,7 +137,7 @@ func (g *group) add(p *exportedPart, zone *time.Location) {
 		Model   string `json:"model"`
 		Session int    `json:"session"`
 	}
-	if json.Unmarshal(p.Metadata, &meta) == nil { // else there is none
+	if json.Unmarshal(p.Metadata, &meta) == nil { // on error there is no metadata
 		t.Model, t.Session = cut(clean(meta.Model), maxTitle), max(0, meta.Session)
 	}
 	c := &g.conversation
@@ -154,7 +153,7 @@ func (g *group) add(p *exportedPart, zone *time.Location) {
 	}
 }
 
-// record is the whole.
+// record returns the conversation or document that the parts form.
 func (g *group) record() Record {
 	r := Record{After: g.after}
 	switch {
@@ -170,7 +169,7 @@ func (g *group) record() Record {
 	return r
 }
 
-// objectOf is a JSON object, nil for anything else.
+// objectOf returns raw if it is a JSON object, and else nil.
 func objectOf(raw json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || len(fields) == 0 || len(raw) > maxMetadata {
@@ -179,10 +178,10 @@ func objectOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// maxMetadata is how much beside its text is kept of a record, in bytes.
+// maxMetadata is the maximum size of the metadata kept for a record, in bytes.
 const maxMetadata = 16 << 10
 
-// exportedMemory is what a line of an export says of a memory besides what any line may say.
+// exportedMemory holds the fields of a memory that only the lines of an export have.
 type exportedMemory struct {
 	Kind     string          `json:"kind"`
 	Tier     string          `json:"salienceTier"`
@@ -190,8 +189,8 @@ type exportedMemory struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// restore takes over what an export says of a memory. Critical is for a person to say, and a
-// file is none: it becomes high.
+// restore sets the fields of a memory from an export. The tier critical becomes high: only a person
+// can set it, and a file is not proof of that.
 func (m *Memory) restore(raw []byte) {
 	var x exportedMemory
 	if !bytes.Contains(raw, []byte(`"kind"`)) || json.Unmarshal(raw, &x) != nil || x.Kind != "memory" {

@@ -9,24 +9,24 @@ import (
 	"helix/backend/fault"
 )
 
-// File is a file of a folder, as its folder lists it.
+// File is a file in a folder.
 type File struct {
-	Name     string // in the folder, with slashes
+	Name     string // path in the folder, with slashes
 	Size     int64
 	Modified time.Time
 }
 
-// Folder is a folder of notes that has been listed. Close it.
+// Folder is a listed folder of notes. The caller must close it.
 type Folder struct {
 	Format string // Markdown or Text
-	Files  []File // of this format, sorted by name
+	Files  []File // the files of this format, sorted by name
 
 	tree    *tree
 	entries []entry
 }
 
-// OpenFolder lists the notes of a folder without reading them. The format is Markdown, Text, or Auto
-// for the one that the folder has; without either it is Markdown.
+// OpenFolder lists the notes of a folder without reading them. format is Markdown, Text, or Auto,
+// which selects the format that the folder contains, or Markdown if it contains neither.
 func OpenFolder(dir, format string) (*Folder, error) {
 	t, err := folderTree(dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func (f *Folder) take() bool {
 	return len(f.Files) > 0
 }
 
-// Hash is the SHA-256 of the content of Files[i].
+// Hash returns the SHA-256 of the content of Files[i].
 func (f *Folder) Hash(i int) (sum [32]byte, err error) {
 	r, err := f.entries[i].open()
 	if err != nil {
@@ -70,8 +70,8 @@ func (f *Folder) Hash(i int) (sum [32]byte, err error) {
 	return [32]byte(h.Sum(nil)), nil
 }
 
-// Unreadable reports whether a file could not be looked at, by itself or with its folder, so that it
-// is not known whether it is still there.
+// Unreadable reports whether a file, or a folder that contains it, could not be read, so that it is
+// unknown whether the file still exists.
 func (f *Folder) Unreadable(name string) bool {
 	for _, p := range f.tree.problems {
 		if p.File == name || strings.HasPrefix(name, p.File+"/") {
@@ -81,5 +81,5 @@ func (f *Folder) Unreadable(name string) bool {
 	return false
 }
 
-// Close frees what OpenFolder took.
+// Close releases the resources of the folder.
 func (f *Folder) Close() error { return f.tree.close() }

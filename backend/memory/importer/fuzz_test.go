@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzRead reads any bytes as each format: it ends, what it gives can be stored, and reading
-// goes on behind each record.
+// FuzzRead reads arbitrary bytes as each format: reading ends, every record can be stored, and
+// reading can continue after each record.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.*"))
 	if err != nil {
@@ -115,8 +115,7 @@ func checkRecord(t *testing.T, format string, rec Record) {
 	}
 }
 
-// FuzzElements: the byte scanner agrees with encoding/json about where the elements of an
-// array are.
+// FuzzElements checks that the byte scanner and encoding/json agree about the elements of an array.
 func FuzzElements(f *testing.F) {
 	for _, s := range []string{`[]`, `[1,2]`, `["a\"]",{"b":[1,{"c":"}"}]},null , true,-1.5e3]`, `[[[]],{}]`, ` [ "x" ] `, `[1 2]`, `[,]`, `[1,]`, `["\u005d"]`, `["\\"]`, `[tru,nul]`, `[{]}`, `["]`} {
 		f.Add([]byte(s))
@@ -151,7 +150,7 @@ func FuzzElements(f *testing.F) {
 	})
 }
 
-// oneByte gives a byte at a time.
+// oneByte reads one byte at a time.
 type oneByte struct{ data []byte }
 
 func (r *oneByte) Read(p []byte) (int, error) {

@@ -25,7 +25,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, format := range []string{Auto, c.format} { // the name says nothing
+			for _, format := range []string{Auto, c.format} { // the name must not matter
 				r, err := Open(bytesOf("upload", string(data)), Options{Format: format})
 				if err != nil {
 					t.Fatal(err)
@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// vault copies the example into a folder with links that lead out of it and back into it.
+// vault copies the example to a folder with links that lead out of it and back into it.
 func vault(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func TestGoldenVault(t *testing.T) {
 	}
 }
 
-// zipOf makes an archive of name, content pairs.
+// zipOf returns an archive of pairs of name and content.
 func zipOf(t testing.TB, pairs ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -135,8 +135,8 @@ func TestZipNamesThatLeadOut(t *testing.T) {
 	golden(t, "zip_names.golden", dump(got))
 }
 
-// TestLongFirstLine: a list of memories is known as one also when its first line is longer than
-// what may be read.
+// TestLongFirstLine checks that a list of memories is recognized even if its first line is
+// too long to be read.
 func TestLongFirstLine(t *testing.T) {
 	t.Parallel()
 	long := `{"id":"x","content":"` + strings.Repeat("a ", MaxRecord) + "\"}\n"

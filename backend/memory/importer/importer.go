@@ -1,6 +1,6 @@
-// Package importer reads the exports of other programs as a stream of conversations,
-// documents and memories. It knows no database, keeps at most a few records in memory
-// whatever the size of the file, and can go on where an earlier reader stopped.
+// Package importer reads the exports of other programs as a stream of conversations, documents and
+// memories. It does not depend on a database, keeps at most a few records in memory whatever the
+// size of the file, and can continue where an earlier reader stopped.
 package importer
 
 import (
@@ -11,7 +11,7 @@ import (
 
 // The formats that Open reads.
 const (
-	Auto     = "auto" // found out from the content
+	Auto     = "auto" // detected from the content
 	ChatGPT  = "chatgpt"
 	Claude   = "claude"
 	Markdown = "markdown"
@@ -20,26 +20,27 @@ const (
 	LoCoMo   = "locomo"
 )
 
-// Formats lists the formats that can be asked for by name.
+// Formats lists the formats that a caller can request by name.
 var Formats = []string{ChatGPT, Claude, Markdown, Text, JSONL, LoCoMo}
 
-// Limits of what is read.
+// Limits on the input.
 const (
 	MaxRecord   = 8 << 20 // bytes of one record
 	MaxFile     = 4 << 30 // bytes of one file
 	MaxEntries  = 100_000 // entries of an archive or files of a folder
 	MaxInflated = 8 << 30 // bytes of all entries of an archive together
 
-	// Above these an archive is read only with Options.AllowLarge. Text packs about ten to one.
-	askBytes = 1 << 30  // of what would be read of it
-	askRatio = 50       // of that to the size of the archive …
-	askFrom  = 64 << 20 // … from here on
+	// An archive that exceeds these is read only with Options.AllowLarge. Text compresses
+	// about ten to one.
+	askBytes = 1 << 30  // bytes to read after decompression
+	askRatio = 50       // compression ratio …
+	askFrom  = 64 << 20 // … checked from this size on
 )
 
-// CodeLarge is the code of Large.
+// CodeLarge is the value of Large.Code.
 const CodeLarge = "large_archive"
 
-// Large is in the details of the Limit error about an archive that is read only with
+// Large is the detail of the Limit error about an archive that is read only with
 // Options.AllowLarge.
 type Large struct {
 	Code          string `json:"code"` // CodeLarge
@@ -48,22 +49,21 @@ type Large struct {
 	Files         int    `json:"files"`
 }
 
-// Record is one thing that was read: one of Conversation, Document, Memory and Problem is
-// set.
+// Record is one record of the source. Exactly one of Conversation, Document, Memory and Problem is set.
 type Record struct {
 	Conversation *Conversation
 	Document     *Document
 	Memory       *Memory
 	Problem      *Problem
-	After        Position // where a reader goes on that has this record already
+	After        Position // where to continue after this record
 }
 
 // Position is a place between two records.
 type Position struct {
-	File   string `json:"file,omitempty"`   // the entry of an archive or folder, "" in a single file
+	File   string `json:"file,omitempty"`   // name in the archive or folder; "" for a single file
 	Offset int64  `json:"offset,omitempty"` // bytes from its beginning
 	Line   int64  `json:"line,omitempty"`   // lines before it
-	Part   int    `json:"part,omitempty"`   // parts of a divided text before it; 1 behind the only record of a file
+	Part   int    `json:"part,omitempty"`   // parts of a divided text before it; 1 after the only record of a file
 }
 
 // Conversation is one dialogue. Its turns are in order.
@@ -76,7 +76,7 @@ type Conversation struct {
 	Participants []string
 	Turns        []Turn
 
-	// Of an export of Helix's own. What is there already is newer and stays as it is.
+	// Set for an export of Helix. An existing conversation is newer and must not be changed.
 	Exported bool
 	Tags     []string
 	Layer    int
@@ -90,26 +90,26 @@ type Turn struct {
 	Speaker    string
 	Text       string // never empty
 	At         *time.Time
-	Model      string // that wrote it, "" when unknown
-	Session    int    // of a dialogue in several sessions, from 1
+	Model      string // that wrote it; "" if unknown
+	Session    int    // number in a dialogue of several sessions, from 1
 }
 
-// Document is a note or a text.
+// Document is a note or another text.
 type Document struct {
 	Source  string // markdown, text
-	Path    string // in its folder, with slashes; its file name when there is no folder
-	Part    int    // of a long text that is divided, from 0
-	Last    bool   // no part comes behind it
+	Path    string // path in its folder, with slashes; the file name if there is no folder
+	Part    int    // number in a long text that is divided, from 0
+	Last    bool   // the last part
 	Title   string
 	Mime    string
 	Tags    []string
 	Aliases []string
-	Links   []string // the notes it names, without doubles
+	Links   []string // distinct notes that it links to
 	Date    *time.Time
 	Text    string
 
-	// Of an export of Helix's own, which has the parts in place of the text. What is there
-	// already is newer and stays as it is.
+	// Set for an export of Helix, which has Parts instead of Text. An existing document is newer
+	// and must not be changed.
 	Exported bool
 	URI      string
 	Parts    []Part
@@ -117,7 +117,7 @@ type Document struct {
 	Type     string
 }
 
-// Part is a part of a document as it was stored. Start and End are its place in the document.
+// Part is a stored part of a document. Start and End are its offsets in the document.
 type Part struct {
 	Heading    string
 	Text       string
@@ -125,31 +125,31 @@ type Part struct {
 	Metadata   json.RawMessage
 }
 
-// Memory is one entry of a list of memories. Empty fields were not given. Like that of a
-// conversation, an id that other records of the source have too has a number behind it.
+// Memory is one entry of a list of memories. Fields that the source does not have are empty. Like the id
+// of a conversation, ExternalID has a numeric suffix if other records of the source have the same id.
 type Memory struct {
 	ExternalID string
-	Local      bool // the id is too short to say something outside of its file
+	Local      bool // the id is so short that it is unique only within its file
 	Content    string
 	Type       string
 	Tags       []string
 	Layer      int
 	At         *time.Time
 
-	// Of an export of Helix's own.
+	// Only in an export of Helix.
 	Tier     string // high, medium, low
 	Pinned   bool
 	Metadata json.RawMessage // an object
 }
 
-// Problem is one record that could not be taken. The reader goes on behind it.
+// Problem is a record that could not be read. The reader continues after it.
 type Problem struct {
 	File    string
 	Line    int64
 	Message string
 }
 
-// BrokenError says where a file stops making sense. Nothing after that place can be read.
+// BrokenError reports the offset from which on a file is unreadable.
 type BrokenError struct {
 	File   string
 	Offset int64
@@ -159,7 +159,7 @@ func (e *BrokenError) Error() string {
 	return fmt.Sprintf("%s ends unexpectedly at byte %d", e.File, e.Offset)
 }
 
-// Metadata is what is kept of the turn besides its text, nil when there is nothing.
+// Metadata returns the additional data stored with the turn, or nil if there is none.
 func (t *Turn) Metadata() json.RawMessage {
 	if t.Model == "" && t.Session == 0 {
 		return nil

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// memoryTypes are the types that a memory may have.
+// memoryTypes lists the types of memories.
 var memoryTypes = []string{"episodic", "semantic", "procedural"}
 
-// jsonlReader reads memories, one JSON object a line, and the conversations and documents of an
-// export of Helix's own.
+// jsonlReader reads memories, one JSON object per line, and the conversations and documents of an
+// export of Helix.
 type jsonlReader struct {
 	lines *lines
 	zone  *time.Location
-	held  *heldLine // it ended a group and comes next
+	held  *heldLine // the line that ended a group; it is next
 }
 
-// heldLine is what was read of one line.
+// heldLine is a parsed line.
 type heldLine struct {
 	raw []byte
 	err error
-	at  Position // behind it
+	at  Position // position after the line
 }
 
-// line gives the next line that is not blank.
+// line returns the next line that is not blank.
 func (r *jsonlReader) line() *heldLine {
 	if h := r.held; h != nil {
 		r.held = nil
@@ -64,7 +64,7 @@ func (r *jsonlReader) next() (Record, error) {
 	return Record{Memory: m, After: l.at}, nil
 }
 
-// group reads on to the last part of what first is a part of.
+// group reads all parts that follow first and belong to the same parent.
 func (r *jsonlReader) group(first *exportedPart, at Position) *group {
 	g := newGroup(first, at.Line, r.zone)
 	for part := first; part != nil && part.Kind == g.kind && part.ParentID == g.parent; {
@@ -85,7 +85,7 @@ func (r *jsonlReader) group(first *exportedPart, at Position) *group {
 
 const msgLong = "Skipped a record longer than 8 MiB."
 
-// parseMemory reads one line; message says why it is none, for a person.
+// parseMemory parses one line. message is the user-facing reason why the line is not a memory.
 func parseMemory(raw []byte, zone *time.Location) (_ *Memory, message string) {
 	var in struct {
 		ID         json.RawMessage `json:"id"`
@@ -143,7 +143,7 @@ func parseMemory(raw []byte, zone *time.Location) (_ *Memory, message string) {
 	return m, ""
 }
 
-// plainID is an id that is text or a number.
+// plainID returns an id that is a string or a number.
 func plainID(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -156,7 +156,7 @@ func plainID(raw json.RawMessage) string {
 	return ""
 }
 
-// looseTags takes a list of texts, or one text with commas.
+// looseTags parses tags: a list of strings, or one string with commas.
 func looseTags(raw json.RawMessage) ([]string, bool) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return []string{}, true
@@ -172,23 +172,23 @@ func looseTags(raw json.RawMessage) ([]string, bool) {
 	return nil, false
 }
 
-// errLong is a record above MaxRecord; it has been passed over.
+// errLong means that a record is longer than MaxRecord and has been skipped.
 var errLong = errors.New("importer: record above the limit")
 
-// lines cuts a stream at line ends. A line above MaxRecord is passed over with errLong.
+// lines splits a stream into lines. A line longer than MaxRecord is skipped with errLong.
 type lines struct {
 	r   io.Reader
-	buf []byte // not yet given out
-	off int64  // of buf[0] in the stream
+	buf []byte // not yet returned
+	off int64  // offset of buf[0] in the stream
 	n   int64  // lines before buf[0]
-	end error  // what the stream ended with
+	end error  // the error that ended the stream
 }
 
 func newLines(r io.Reader) *lines {
 	return &lines{r: r}
 }
 
-// next gives the next line without its end; the bytes are good until the next call.
+// next returns the next line without its terminator. The bytes are valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	seen, long := 0, false
 	for {
@@ -230,18 +230,18 @@ func (l *lines) take(n int) {
 	l.off += int64(n)
 }
 
-// fill reads more behind buf.
+// fill appends more data to buf.
 func (l *lines) fill() {
 	l.buf, l.end = more(l.r, l.buf)
 }
 
 var bom = []byte("\uFEFF")
 
-// readSize is how much is asked of a file at once.
+// readSize is the number of bytes to read from a file at once.
 const readSize = 256 << 10
 
-// more reads behind buf. What was given out before buf may be written over only when buf has
-// been moved, so a new array is taken when the old one has no room.
+// more reads from r and appends to buf. If buf has no capacity left it allocates a new array,
+// because the bytes before buf may still be in use.
 func more(r io.Reader, buf []byte) ([]byte, error) {
 	if cap(buf)-len(buf) < readSize {
 		next := make([]byte, len(buf), 2*len(buf)+2*readSize)

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// errShape is a record that is JSON but not of the format.
+// errShape means that a record is valid JSON but not of the expected format.
 var errShape = errors.New("importer: not a record of this format")
 
-// ParseLoCoMo reads one dialogue of the LoCoMo data set (Maharana et al. 2024): the turns of
-// its sessions in order. Observations, summaries, events and questions in the file are not
-// part of the dialogue. name serves as its id when it has none; times are of zone.
+// ParseLoCoMo parses one dialogue of the LoCoMo data set (Maharana et al. 2024): the turns of its
+// sessions in order. Observations, summaries, events and questions in the file are ignored. name is
+// used as the id if the dialogue has none; times are in zone.
 func ParseLoCoMo(raw []byte, name string, zone *time.Location) (*Conversation, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &doc); err != nil || doc == nil {
@@ -29,7 +29,7 @@ func ParseLoCoMo(raw []byte, name string, zone *time.Location) (*Conversation, e
 			id = sample
 		}
 	}
-	if v, ok := doc["conversation"]; ok { // the data set in one file wraps it
+	if v, ok := doc["conversation"]; ok { // the version of the data set in a single file wraps it
 		doc = nil
 		if err := json.Unmarshal(v, &doc); err != nil || doc == nil {
 			return nil, errors.Join(errShape, err)
@@ -97,12 +97,12 @@ func locomoSession(doc map[string]json.RawMessage, n int, who []string, zone *ti
 	return turns, nil
 }
 
-// locomoTime reads times such as "1:56 pm on 8 May, 2023"; nil when it is none.
+// locomoTime parses a time such as "1:56 pm on 8 May, 2023". It returns nil for anything else.
 func locomoTime(text string, zone *time.Location) *time.Time {
 	text = strings.Join(strings.Fields(strings.ToLower(text)), " ")
 	for _, layout := range []string{"3:04 pm on 2 January, 2006", "3:04 pm on 2 January 2006", "15:04 on 2 January, 2006"} {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
-			at, _ := sane(t)
+			at, _ := inYearRange(t)
 			return at
 		}
 	}

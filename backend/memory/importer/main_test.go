@@ -28,7 +28,7 @@ func berlin(t testing.TB) *time.Location {
 	return zone
 }
 
-// readAll reads a source to its end, and gives what ended it besides io.EOF.
+// readAll reads a source to its end, and returns the error other than io.EOF that ended it.
 func readAll(t testing.TB, src Source, o Options) ([]Record, error) {
 	t.Helper()
 	r, err := Open(src, o)
@@ -57,12 +57,12 @@ func readAll(t testing.TB, src Source, o Options) ([]Record, error) {
 	}
 }
 
-// bytesOf is a source that has no path.
+// bytesOf returns a source without a path.
 func bytesOf(name, content string) Source {
 	return Source{Data: strings.NewReader(content), Size: int64(len(content)), Name: name}
 }
 
-// file writes a file and gives its path.
+// file writes a file and returns its path.
 func file(t testing.TB, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, filepath.FromSlash(name))
@@ -75,7 +75,7 @@ func file(t testing.TB, dir, name, content string) string {
 	return path
 }
 
-// dump writes records as a person can review them.
+// dump formats records for review.
 func dump(records []Record) string {
 	var b strings.Builder
 	when := func(t *time.Time) string {

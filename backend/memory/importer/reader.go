@@ -13,27 +13,28 @@ import (
 	"helix/backend/fault"
 )
 
-// Options say how a source is read; the zero value finds out the format and reads all.
+// Options control how a source is read. The zero value detects the format and reads everything.
 type Options struct {
 	Format string         // "" is Auto
-	Zone   *time.Location // of times that have none; nil is UTC
+	Zone   *time.Location // of times without a zone; nil is UTC
 	From   Position       // where an earlier reader of the same source stopped
 
-	Only []string // of a folder: read these of its files; nil is all
+	Only []string // of a folder: the files to read; nil is all
 
-	// AllowLarge reads archives that unpack to far more than they are: a person was asked.
+	// AllowLarge permits archives that decompress to far more than their size. It must be set only
+	// after a person has agreed.
 	AllowLarge bool
 }
 
-// Reader gives the records of a source one by one. It is for one goroutine.
+// Reader returns the records of a source one by one. It is not safe for concurrent use.
 type Reader struct {
 	tree    *tree
 	format  string
 	zone    *time.Location
 	entries []entry
 	total   int64    // bytes of all entries
-	before  int64    // bytes of the entries that are done
-	from    Position // where to go on; zero when it is passed
+	before  int64    // bytes of the entries already read
+	from    Position // where to continue; zero once it is passed
 	ids     ids
 
 	nextEntry int // of entries
@@ -42,12 +43,12 @@ type Reader struct {
 	parse     parser
 }
 
-// parser gives the records of one file.
+// parser returns the records of one file.
 type parser interface {
 	next() (Record, error)
 }
 
-// counted counts the bytes that a parser has taken.
+// counted counts the bytes that a parser has read.
 type counted struct {
 	io.Reader
 	n int64
@@ -59,8 +60,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open prepares to read src. What cannot be read at all is NotFound, Denied, Limit or, when
-// it has no known format, Invalid.
+// Open opens src for reading. If src cannot be read at all the error is NotFound, Denied or Limit,
+// or Invalid if no known format is recognized.
 func Open(src Source, o Options) (*Reader, error) {
 	if o.Format == "" {
 		o.Format = Auto
@@ -103,12 +104,12 @@ func Open(src Source, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// behindAll is an offset behind all records of a file.
-const behindAll = 1 << 62
+// afterAllRecords is an offset greater than that of any record.
+const afterAllRecords = 1 << 62
 
-// done reports whether an earlier reader that stopped at from was through with e.
+// done reports whether an earlier reader that stopped at from had finished e.
 func done(e entry, from Position) bool {
-	return e.name < from.File || e.name == from.File && from.Offset == behindAll
+	return e.name < from.File || e.name == from.File && from.Offset == afterAllRecords
 }
 
 func unknown(t *tree, format string) error {
@@ -121,16 +122,16 @@ func unknown(t *tree, format string) error {
 	return fault.Invalidf("No %s file found here.", format)
 }
 
-// Format is the format that is read, found out or as asked for.
+// Format returns the format, detected or as requested.
 func (r *Reader) Format() string { return r.format }
 
-// Folder reports whether the source is a folder; Files lists what is read of it.
+// Folder reports whether the source is a folder. Files then lists the files to read.
 func (r *Reader) Folder() bool { return !r.tree.one && !r.tree.archive }
 
 // Archive reports whether the source is a zip archive.
 func (r *Reader) Archive() bool { return r.tree.archive }
 
-// Files lists the files that are read, by their paths in the folder or archive.
+// Files lists the files to read, by their paths in the folder or archive.
 func (r *Reader) Files() []string {
 	names := make([]string, len(r.entries))
 	for i, e := range r.entries {
@@ -139,14 +140,14 @@ func (r *Reader) Files() []string {
 	return names
 }
 
-// Problems are files that were left out before anything was read.
+// Problems returns the files that were excluded before anything was read.
 func (r *Reader) Problems() []Problem { return r.tree.problems }
 
-// Fingerprint is the same as long as the file is: a Position is good only with the
-// fingerprint that it was made with. It is empty for a folder and for data without a path.
+// Fingerprint identifies the content of the file: a Position is valid only with the same
+// fingerprint. It is empty for a folder and for data without a path.
 func (r *Reader) Fingerprint() string { return r.tree.fingerprint }
 
-// Progress is the part of the source that has been read, 0 to 1.
+// Progress returns the fraction of the source that has been read, 0 to 1.
 func (r *Reader) Progress() float64 {
 	if r.total == 0 {
 		return 0
@@ -158,12 +159,12 @@ func (r *Reader) Progress() float64 {
 	return min(1, float64(done)/float64(r.total))
 }
 
-// texts reports whether what is read has its name from its file. Other records have ids, and
-// what stands before the place to go on is read again for them.
+// texts reports whether records are identified by their file. Other records have ids, and to make
+// these unique the reader must reread the records before the start position.
 func (r *Reader) texts() bool { return r.format == Markdown || r.format == Text }
 
-// Next gives the next record, and io.EOF behind the last. A *BrokenError says that nothing
-// behind it can be read.
+// Next returns the next record, or io.EOF after the last. A *BrokenError means that the rest of the
+// source is unreadable.
 func (r *Reader) Next(ctx context.Context) (Record, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -174,7 +175,7 @@ func (r *Reader) Next(ctx context.Context) (Record, error) {
 			return rec, err
 		}
 		name := rec.After.File
-		r.ids.tell(&rec, name)
+		r.ids.makeUnique(&rec, name)
 		if from := r.from; from != (Position{}) && (name < from.File || name == from.File && rec.After.Offset <= from.Offset) {
 			continue
 		}
@@ -212,18 +213,19 @@ func (r *Reader) record() (Record, error) {
 	}
 }
 
-// unreadable reports a file of a folder that cannot be opened, and goes on behind it.
+// unreadable reports a file of a folder that cannot be opened, and skips it.
 func (r *Reader) unreadable(err error) (Record, error) {
 	e := r.entries[r.nextEntry]
 	r.end()
 	if r.tree.one {
 		return Record{}, openError(err)
 	}
-	after := Position{File: e.name, Offset: behindAll}
+	after := Position{File: e.name, Offset: afterAllRecords}
 	return Record{Problem: &Problem{File: e.name, Message: "This file cannot be read."}, After: after}, nil
 }
 
-// failed says what stopped the parser: a limit, or a place behind which nothing is readable.
+// failed returns the reason why the parser stopped: a limit, or a position from which on the file
+// is unreadable.
 func (r *Reader) failed(e entry, err error) error {
 	var broken *BrokenError
 	var coded *fault.Error
@@ -250,7 +252,7 @@ func (r *Reader) begin() error {
 	case JSONL:
 		r.parse = &jsonlReader{lines: newLines(r.read), zone: r.zone}
 	case Markdown, Text:
-		part := 0 // what is above it belongs to it and is read again
+		part := 0 // parts before it belong to the same text and are read again
 		if r.tree.one || e.name == r.from.File {
 			part = r.from.Part
 		}
@@ -271,7 +273,7 @@ func (r *Reader) end() {
 	r.nextEntry++
 }
 
-// Close frees what Open took.
+// Close releases the resources of the reader.
 func (r *Reader) Close() error {
 	if r.file != nil {
 		_ = r.file.Close()

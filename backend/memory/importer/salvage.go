@@ -9,9 +9,9 @@ import (
 	"helix/backend/fault"
 )
 
-// salvageZip reads an archive whose table of contents, at its end, is damaged or missing, as
-// after a download that stopped: entries are found one behind the other from the beginning.
-// What follows the first entry that cannot be measured is lost.
+// salvageZip reads an archive whose central directory, at its end, is damaged or missing, as after
+// an interrupted download. It finds the entries sequentially from the beginning. Everything after
+// the first entry whose size cannot be determined is lost.
 func salvageZip(data io.ReaderAt, name, print string, sum *sizing, done func() error) (*tree, error) {
 	size := sum.packed
 	t := &tree{archive: true, fingerprint: print, close: done, inflated: &counter{}}
@@ -31,7 +31,7 @@ func salvageZip(data io.ReaderAt, name, print string, sum *sizing, done func() e
 		from := at + 30 + nameLen + extra
 		file := string(raw)
 		isMeasured := false
-		if flags&8 != 0 || plain == 0xFFFFFFFF || packed == 0xFFFFFFFF { // sizes stand behind the data
+		if flags&8 != 0 || plain == 0xFFFFFFFF || packed == 0xFFFFFFFF { // sizes follow the data
 			var found int64
 			packed, plain, found = measure(data, from, size, method, sum.left())
 			t.inflated.n += found
@@ -75,8 +75,8 @@ func salvageZip(data io.ReaderAt, name, print string, sum *sizing, done func() e
 	return t, nil
 }
 
-// measure inflates an entry to find its sizes. Packed and plain are -1 when it does not end, or
-// not within most bytes; found is how much came out.
+// measure inflates an entry to determine its sizes. packed and plain are -1 if it does not end, or
+// not within most bytes; found is the number of bytes inflated.
 func measure(data io.ReaderAt, from, size int64, method uint16, most int64) (packed, plain, found int64) {
 	if method != 8 {
 		return -1, -1, 0
@@ -89,13 +89,13 @@ func measure(data io.ReaderAt, from, size int64, method uint16, most int64) (pac
 	return in.n, found, found
 }
 
-// measured gives single bytes, so that the inflater takes none behind its end.
+// measured reads byte by byte, so that the inflater does not read past its end.
 type measured struct {
 	r   *io.SectionReader
-	buf []byte // of full, what is not taken yet
+	buf []byte // of full, not yet read
 	n   int64
 
-	full [4 << 10]byte // small: an archive may have very many small entries
+	full [4 << 10]byte // small, because an archive may have very many small entries
 }
 
 func (m *measured) ReadByte() (byte, error) {
@@ -124,7 +124,7 @@ func (m *measured) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// descriptor is the length of the sizes behind an entry's data.
+// descriptor returns the length of the data descriptor after an entry's data.
 func descriptor(data io.ReaderAt, at int64) int64 {
 	var head [28]byte
 	n, _ := data.ReadAt(head[:], at)

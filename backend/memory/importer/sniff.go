@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// headSize is how much of a text is looked at to find out what it is.
+// headSize is the number of bytes of a text that are inspected to detect its format.
 const headSize = 64 << 10
 
-// sniff finds the format of one file from its content, "" when it is none that can be read.
+// sniff detects the format of a file from its content. It returns "" if the format is not supported.
 func sniff(e entry) (string, error) {
 	r, err := e.open()
 	if err != nil {
@@ -39,7 +39,7 @@ func sniff(e entry) (string, error) {
 	return sniffText(head), nil
 }
 
-// keysOf are the telling keys of a record.
+// keysOf lists the keys that identify the formats.
 var keysOf = []struct {
 	format string
 	all    []string
@@ -54,7 +54,7 @@ var keysOf = []struct {
 	{JSONL, []string{"text"}},
 }
 
-// sniffJSON looks at the keys of the first records.
+// sniffJSON detects the format from the keys of the first records.
 func sniffJSON(r io.Reader) string {
 	e := newElements(r, "")
 	for range 20 {
@@ -85,7 +85,8 @@ func sniffJSON(r io.Reader) string {
 	return ""
 }
 
-// sniffCut looks for telling keys in a file whose first record is damaged or too long.
+// sniffCut detects the format of a file whose first record is damaged or too long, by searching for
+// identifying keys.
 func sniffCut(head []byte) string {
 	if head[0] == '[' {
 		rest := bytes.TrimLeft(head[1:], " \t\r\n")
@@ -113,7 +114,7 @@ func sniffCut(head []byte) string {
 	return best
 }
 
-// beginsMemory reports whether an object that is cut off has a text as far as it goes.
+// beginsMemory reports whether a truncated object is a memory with a text, as far as it can be read.
 func beginsMemory(head []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(head))
 	if _, err := d.Token(); err != nil {
@@ -136,7 +137,7 @@ func beginsMemory(head []byte) bool {
 
 var markdownSigns = regexp.MustCompile(`(?m)\A---\r?\n|^#{1,6} \S|\[\[[^\]\n]+\]\]|^\s*[-*] \[[ xX]\] |\]\((https?:|[^)\s]+\.md)|^\x60\x60\x60`)
 
-// sniffText tells notes from plain text from what is no text.
+// sniffText distinguishes notes, plain text and binary data.
 func sniffText(head []byte) string {
 	if bytes.HasPrefix(head, []byte("\xFF\xFE")) || bytes.HasPrefix(head, []byte("\xFE\xFF")) {
 		return Text // UTF-16
@@ -164,7 +165,7 @@ func sniffText(head []byte) string {
 	return Text
 }
 
-// extensions are the files of a folder or archive that a format looks at.
+// extensions lists the file name extensions that each format reads in a folder or archive.
 var extensions = map[string][]string{
 	ChatGPT:  {".json"},
 	Claude:   {".json"},
@@ -174,7 +175,7 @@ var extensions = map[string][]string{
 	Text:     {".txt", ".text"},
 }
 
-// importable reports whether a format looks at files of this name.
+// importable reports whether any format reads files with this name.
 func importable(name string) bool {
 	return slices.ContainsFunc(Formats, func(f string) bool { return fits(name, f) })
 }
@@ -183,7 +184,7 @@ func fits(name, format string) bool {
 	return slices.Contains(extensions[format], strings.ToLower(path.Ext(name)))
 }
 
-// choose finds the format of a tree, when it is not given, and the entries that have it.
+// choose determines the format of a tree, unless it is given, and the entries of that format.
 func choose(t *tree, format string) (string, []entry, error) {
 	if t.one {
 		if format == Auto {

@@ -27,8 +27,8 @@ func chats(n int) string {
 	return "[" + strings.Join(parts, ",\n") + "]\n"
 }
 
-// A file that is cut off gives all records before the cut and says where it was.
-func TestBreaksOffAtEveryByte(t *testing.T) {
+// A truncated file yields all records before the cut and reports its position.
+func TestTruncationAtEveryByte(t *testing.T) {
 	t.Parallel()
 	whole := chats(3)
 	if got, err := readAll(t, bytesOf("c.json", whole), Options{}); err != nil || len(got) != 3 {
@@ -50,8 +50,8 @@ func TestBreaksOffAtEveryByte(t *testing.T) {
 	}
 }
 
-// Bytes that are no JSON between or in records end the reading at their place, unless the
-// record can be passed over.
+// Bytes that are not JSON, between or in records, end the reading at their position unless the
+// record can be skipped.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	whole := chats(3)
@@ -60,7 +60,7 @@ func TestDamage(t *testing.T) {
 		name string
 		text string
 		good int
-		at   int // -1: only an error line
+		at   int // -1: only an error of one line
 	}{
 		{"between", whole[:second-1] + "#" + whole[second:], 1, second - 1},
 		{"no comma", strings.Replace(whole, ",\n", " \n", 1), 1, second},
@@ -90,7 +90,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Reading can go on behind each record and gives what was not given yet.
+// Reading can be continued after each record and yields the remaining ones.
 func TestImportResumesAfterEachRecord(t *testing.T) {
 	t.Parallel()
 	var big bytes.Buffer
@@ -115,7 +115,7 @@ func TestImportResumesAfterEachRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		for len(all) > 0 && all[0].After == (Position{}) { // what is left out from the start
+		for len(all) > 0 && all[0].After == (Position{}) { // skip the files excluded from the start
 			all = all[1:]
 		}
 		if len(all) < 3 {
@@ -136,7 +136,7 @@ func TestImportResumesAfterEachRecord(t *testing.T) {
 	}
 }
 
-// pattern is a file of any size that takes no memory: head, body again and again, tail.
+// pattern is a file of any size that uses no memory: head, repeated body, tail.
 type pattern struct {
 	head, body, tail string
 	size             int64
@@ -164,7 +164,7 @@ func (p pattern) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// A line or a record of a gigabyte is passed over, and takes no memory.
+// A line or a record of a gigabyte is skipped without using memory.
 func TestEndlessRecords(t *testing.T) {
 	if raced {
 		t.Skip("measures memory")

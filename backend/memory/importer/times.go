@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// layouts are the spellings of a time, those with a zone first.
+// layouts lists the accepted time formats, those with a zone first.
 var layouts = []string{
 	time.RFC3339Nano,
 	"2006-01-02 15:04:05.999999999Z07:00",
@@ -23,13 +23,13 @@ var layouts = []string{
 	"January 2, 2006",
 }
 
-// parseTime reads a time; one without a zone is of zone. Numbers are seconds since 1970, or
-// milliseconds when they are too large for that.
+// parseTime parses a time; a time without a zone is in zone. Numbers are seconds since 1970, or
+// milliseconds if they are too large for seconds.
 func parseTime(text string, zone *time.Location) (*time.Time, bool) {
 	text = strings.TrimSpace(text)
 	for _, layout := range layouts {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
-			return sane(t)
+			return inYearRange(t)
 		}
 	}
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
@@ -38,20 +38,20 @@ func parseTime(text string, zone *time.Location) (*time.Time, bool) {
 	return nil, false
 }
 
-// epoch reads a number of seconds or milliseconds since 1970.
+// epoch converts a number of seconds or milliseconds since 1970.
 func epoch(n float64) (*time.Time, bool) {
 	if math.IsNaN(n) || math.Abs(n) > 1e15 {
 		return nil, false
 	}
-	if math.Abs(n) >= 1e11 { // 5138 as seconds
+	if math.Abs(n) >= 1e11 { // the year 5138 in seconds
 		n /= 1e3
 	}
 	sec, frac := math.Modf(n)
-	return sane(time.Unix(int64(sec), int64(math.Round(frac*1e6))*1e3))
+	return inYearRange(time.Unix(int64(sec), int64(math.Round(frac*1e6))*1e3))
 }
 
-// sane refuses what the wire cannot carry: RFC 3339 has years of four digits.
-func sane(t time.Time) (*time.Time, bool) {
+// inYearRange rejects times that RFC 3339 cannot represent, because their year does not have four digits.
+func inYearRange(t time.Time) (*time.Time, bool) {
 	t = t.UTC().Truncate(time.Microsecond)
 	if y := t.Year(); y < 1 || y > 9999 {
 		return nil, false
@@ -59,7 +59,7 @@ func sane(t time.Time) (*time.Time, bool) {
 	return &t, true
 }
 
-// flexTime is a time in JSON: text, a number or null.
+// flexTime is a time in JSON: a string, a number or null.
 type flexTime struct{ raw json.RawMessage }
 
 func (f *flexTime) UnmarshalJSON(b []byte) error {
@@ -67,7 +67,7 @@ func (f *flexTime) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// time gives the time; ok is false when there is something that is not a time.
+// time returns the time. ok is false if the value is present but not a time.
 func (f *flexTime) time(zone *time.Location) (_ *time.Time, ok bool) {
 	if len(f.raw) == 0 || string(f.raw) == "null" {
 		return nil, true
@@ -89,7 +89,7 @@ func (f *flexTime) time(zone *time.Location) (_ *time.Time, ok bool) {
 	return parseTime(text, zone)
 }
 
-// span is the first and the last time of turns.
+// span returns the first and the last time of turns.
 func span(turns []Turn) (first, last *time.Time) {
 	for i := range turns {
 		at := turns[i].At

@@ -14,7 +14,7 @@ import (
 	"helix/backend/fault"
 )
 
-// zeros are n bytes that are all zero.
+// zeros reads n zero bytes.
 type zeros struct{ n int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -27,8 +27,8 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// An archive that says it is huge is refused before anything is inflated; one that lies
-// about it stops at the size that it said.
+// An archive that declares a huge size is rejected before anything is decompressed; one that
+// declares too small a size is read up to that size.
 func TestZipBombs(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -106,7 +106,7 @@ func TestZipWithTooManyEntries(t *testing.T) {
 	}
 }
 
-// Of a damaged archive all records before the damage are read.
+// All records before the damage in an archive are read.
 func TestDamagedZip(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -121,7 +121,7 @@ func TestDamagedZip(t *testing.T) {
 	if err != nil || len(all) != 4000 {
 		t.Fatalf("whole: %d records, %v", len(all), err)
 	}
-	// Cut off, as after a download that stopped: there is no table of contents.
+	// Truncated, as after an interrupted download: there is no central directory.
 	got, err := readAll(t, bytesOf("e.zip", whole[:len(whole)/2]), Options{})
 	var broken *BrokenError
 	if !errors.As(err, &broken) || broken.File != "conversations.json" || len(got) < 1000 || len(got) >= 4000 {
@@ -130,12 +130,12 @@ func TestDamagedZip(t *testing.T) {
 	if want := dump(all[:len(got)]); dump(got) != want {
 		t.Error("what was read of the cut archive is not its beginning")
 	}
-	// Only the table of contents is gone.
+	// Only the central directory is missing.
 	got, err = readAll(t, bytesOf("e.zip", whole[:len(whole)-60]), Options{})
 	if err != nil || len(got) != 4000 {
 		t.Errorf("without its end: %d records, %v", len(got), err)
 	}
-	// A byte in the middle has changed.
+	// A byte in the middle is changed.
 	flipped := []byte(whole)
 	flipped[len(whole)/2] ^= 0xff
 	got, err = readAll(t, bytesOf("e.zip", string(flipped)), Options{})

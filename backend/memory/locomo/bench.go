@@ -18,16 +18,16 @@ import (
 	"helix/backend/memory/search"
 )
 
-// Options configure Run; the zero value measures by words only.
+// Options configure Run. The zero value measures keyword search only.
 type Options struct {
 	Embedder memory.Embedder
 	Weights  search.Weights
-	TempDir  string // where the stores are made; "" is that of the system
-	Tune     bool   // also choose settings by leaving one conversation out at a time
+	TempDir  string // where the stores are created; "" is the system default
+	Tune     bool   // also tune settings by leave-one-conversation-out cross-validation
 	Logger   *slog.Logger
 }
 
-// Report is what Run measured, in percent.
+// Report is the result of Run, in percent.
 type Report struct {
 	Conversations int           `json:"conversations"`
 	Questions     int           `json:"questions"`
@@ -35,24 +35,24 @@ type Report struct {
 	Tuned         []TunedConfig `json:"tuned,omitempty"`
 }
 
-// Score is the evidence recall@10 of one mode, averaged over questions.
+// Score is the mean evidence recall@10 of one mode over all questions.
 type Score struct {
-	Store      string     `json:"store"` // each: one store a conversation; pooled: all in one
+	Store      string     `json:"store"` // each: one store per conversation; pooled: all in one
 	Mode       string     `json:"mode"`
 	Overall    float64    `json:"overall"`
-	Low        float64    `json:"low"` // of the 95 % confidence interval, bootstrap over questions
+	Low        float64    `json:"low"` // lower bound of the 95 % confidence interval, bootstrapped over questions
 	High       float64    `json:"high"`
-	Categories [4]float64 `json:"categories"` // of questions: several places, time, inference, one place
-	OverBM25   float64    `json:"overBm25"`   // points above the mode bm25
-	OverLow    float64    `json:"overLow"`    // paired confidence interval of that
+	Categories [4]float64 `json:"categories"` // by question category: multi-hop, temporal, inference, single-hop
+	OverBM25   float64    `json:"overBm25"`   // percentage points above mode bm25
+	OverLow    float64    `json:"overLow"`    // lower bound of its paired confidence interval
 	OverHigh   float64    `json:"overHigh"`
 
 	perQuestion []float64
 }
 
-// Run measures how much of the evidence for the questions of a LoCoMo folder the first
-// ten hits hold, through the real import and search: one store for each conversation, then one
-// with all of them. It writes a table to w.
+// Run measures which fraction of the evidence for the questions of a LoCoMo folder is among the
+// first ten hits, using the real import and search: first with one store per conversation, then
+// with one store for all. It writes a table to w.
 func Run(ctx context.Context, dir string, o Options, w io.Writer) (_ *Report, err error) {
 	files, err := readFiles(dir)
 	if err != nil {
@@ -135,8 +135,7 @@ func Run(ctx context.Context, dir string, o Options, w io.Writer) (_ *Report, er
 	return report, nil
 }
 
-// summarize computes the means and, with 2,000 samples drawn with a fixed seed, their
-// intervals.
+// summarize computes the means and, from 2,000 bootstrap samples with a fixed seed, their intervals.
 func (sc *Score) summarize(files []*file, base []float64) {
 	sc.Overall = percent(mean(sc.perQuestion))
 	var sums, counts [4]float64
@@ -170,7 +169,7 @@ func mean(xs []float64) float64 {
 
 func percent(share float64) float64 { return math.Round(100*share*1e6) / 1e6 }
 
-// bootstrap is the 95 % percentile interval of the mean (Efron, Bootstrap methods, 1979).
+// bootstrap returns the 95 % percentile interval of the mean (Efron, Bootstrap methods, 1979).
 func bootstrap(xs []float64) (low, high float64) {
 	const samples = 2000
 	if len(xs) == 0 {
@@ -189,7 +188,7 @@ func bootstrap(xs []float64) (low, high float64) {
 	return percent(means[samples*25/1000]), percent(means[samples*975/1000])
 }
 
-// rememberingEmbedder embeds each text once: a turn is in two stores.
+// rememberingEmbedder caches the vector of each text, because every turn is in two stores.
 type rememberingEmbedder struct {
 	memory.Embedder
 	mu   sync.Mutex

@@ -1,5 +1,5 @@
 // Package locomo measures how well search finds the evidence for questions about the LoCoMo
-// conversations. The command line runs it; nothing else may import it.
+// conversations. Only the command line may import it.
 package locomo
 
 import (
@@ -31,7 +31,7 @@ type file struct {
 	questions []*question
 }
 
-// question is a question and the turns that answer it.
+// question is a question with the turns that contain the answer.
 type question struct {
 	text     string
 	category int
@@ -40,8 +40,8 @@ type question struct {
 
 var turnIDs = regexp.MustCompile(`D\d+:\d+`)
 
-// readFiles reads the files of a folder by name. Category 5, which has no answer, is left
-// out; so are ids of evidence that do not exist, and questions that have none left.
+// readFiles reads the files of a folder in order of their names. It skips category 5, whose questions have
+// no answer, ids of evidence that do not exist, and questions without any evidence left.
 func readFiles(dir string) ([]*file, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func parse(raw []byte) (*file, error) {
 		var turns []struct {
 			ID string `json:"dia_id"`
 		}
-		if json.Unmarshal(value, &turns) == nil { // other keys begin like this too
+		if json.Unmarshal(value, &turns) == nil { // other keys have this prefix too
 			for _, t := range turns {
 				ids[t.ID] = true
 			}
@@ -121,16 +121,16 @@ func parse(raw []byte) (*file, error) {
 	return f, nil
 }
 
-// store is a store that the real import has filled with conversations.
+// store is a memory store filled with conversations by the real import.
 type store struct {
 	*memory.Service
 	db     *storage.DB
 	ctx    context.Context
 	tuning search.Tuning
-	heads  map[uuid.UUID]int // conversation → place of its file
+	heads  map[uuid.UUID]int // conversation to index of its file
 }
 
-// openStore imports files into a new store below dir and makes all vectors.
+// openStore imports files into a new store below dir and computes all vectors.
 func openStore(ctx context.Context, dir string, files []*file, o memory.Options) (_ *store, err error) {
 	db, err := storage.Open(ctx, storage.Options{Path: filepath.Join(dir, "helix.db"), Logger: o.Logger})
 	if err != nil {
@@ -157,7 +157,7 @@ func openStore(ctx context.Context, dir string, files []*file, o memory.Options)
 
 func (st *store) close() error { return errors.Join(st.Service.Close(), st.db.Close()) }
 
-// add imports one file and remembers which conversation it became.
+// add imports one file and records the id of its conversation.
 func (st *store) add(f *file, place int) error {
 	done := make(chan memory.ImportDone, 1)
 	var once sync.Once
@@ -186,13 +186,13 @@ func (st *store) add(f *file, place int) error {
 	return nil
 }
 
-// hit is a turn that was found: of which file, and its id there.
+// hit is a turn that was found: its file, and its id there.
 type hit struct {
 	file int
 	turn string
 }
 
-// recall is the share of the evidence among the first ten.
+// recall returns the fraction of the evidence that is among the first ten hits.
 func (q *question) recall(file int, hits []hit) float64 {
 	n := 0
 	for _, h := range hits[:min(len(hits), 10)] {
@@ -203,8 +203,8 @@ func (q *question) recall(file int, hits []hit) float64 {
 	return float64(n) / float64(len(q.evidence))
 }
 
-// ask runs one question in one of the modes of the measurement. The two that begin with bm25
-// are the ranking of FTS5 alone over the same index: of all words, or without stop words.
+// ask runs one question in one of the measured modes. The two modes that begin with bm25 rank with
+// FTS5 alone over the same index: with all words, or without stop words.
 func (st *store) ask(mode, text string) ([]hit, error) {
 	switch mode {
 	case "bm25":

@@ -12,7 +12,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// locomoDir is the folder of the LoCoMo conversations; the test is skipped without one.
+// locomoDir returns the folder of the LoCoMo conversations, and skips the test if there is none.
 func locomoDir(t testing.TB) string {
 	t.Helper()
 	dir := testkit.Data(t, "locomo")
@@ -22,7 +22,7 @@ func locomoDir(t testing.TB) string {
 	return dir
 }
 
-// realModel is the sentence encoder; the test is skipped in a build without one.
+// realModel returns the sentence encoder, and skips the test in a build without one.
 func realModel(t testing.TB) memory.Embedder {
 	t.Helper()
 	m, err := embed.Open()
@@ -36,8 +36,9 @@ func realModel(t testing.TB) memory.Embedder {
 	return m
 }
 
-// Hybrid search finds more of what answers real questions than search by words: in one
-// conversation, and, with HELIX_LONG=1, in all of them, with the settings chosen anew.
+// Hybrid search finds more of the evidence for real questions than keyword search: in one
+// conversation and, with HELIX_LONG=1, in all of them, with the settings chosen by
+// cross-validation.
 func TestLocomo(t *testing.T) {
 	t.Parallel()
 	dir, model := locomoDir(t), realModel(t)

@@ -10,23 +10,24 @@ import (
 	"helix/backend/memory/search"
 )
 
-// TunedConfig is a setting of hybrid search and what it reached.
+// TunedConfig is a configuration of hybrid search and its recall.
 type TunedConfig struct {
-	Held    string  `json:"held"`   // the conversation that did not take part in the choice; "" is none
-	Config  string  `json:"config"` // the best on the others
-	Others  float64 `json:"others"` // recall there
-	Recall  float64 `json:"recall"` // recall on the one held out
+	Held    string  `json:"held"`   // the conversation held out of the choice; "" if none
+	Config  string  `json:"config"` // the best configuration on the other conversations
+	Others  float64 `json:"others"` // its recall on those
+	Recall  float64 `json:"recall"` // its recall on the one held out
 	Default float64 `json:"default"`
 }
 
-// variant is a setting of hybrid search under a name.
+// variant is a named configuration of hybrid search.
 type variant struct {
 	name string
 	search.Tuning
 }
 
-// variants are the default, each of its settings a step to either side, and each idea left
-// out, which tells what it is worth. The choice is among the first kinds only.
+// variants returns two lists: configurations to choose from, which are the default and each of its
+// settings one step up and down; and configurations with one feature disabled, which show what the
+// feature contributes.
 func variants(def search.Tuning) (choice, without []variant) {
 	with := func(name string, change func(*search.Tuning)) variant {
 		v := variant{name, def}
@@ -68,12 +69,12 @@ func variants(def search.Tuning) (choice, without []variant) {
 	return choice, without
 }
 
-// tune chooses the settings of hybrid search by leaving each conversation out in turn:
-// what it reports for one was chosen on the others only.
+// tune chooses configurations by leave-one-out cross-validation: the recall reported for a
+// conversation is that of the configuration chosen on the others.
 func tune(ctx context.Context, files []*file, stores []*store, w io.Writer) ([]TunedConfig, error) {
 	grid, without := variants(stores[0].tuning)
 	all := append(slices.Clone(grid), without...)
-	sums := make([][]float64, len(all)) // by setting and file
+	sums := make([][]float64, len(all)) // by configuration and file
 	for g, v := range all {
 		sums[g] = make([]float64, len(files))
 		for i, f := range files {

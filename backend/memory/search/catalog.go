@@ -12,28 +12,28 @@ import (
 	"helix/backend/vector"
 )
 
-// catalog holds in memory what filters, priors and facets need to know of each item, so that
-// a query reads nothing from the database but the texts that it shows. Items are known by
-// their number in search_items, which is never given twice.
+// catalog holds in memory what filters, priors and facets need of each item, so that a query reads
+// only the displayed texts from the database. Items are identified by their number in search_items,
+// which is never reused.
 type catalog struct {
 	mu      sync.RWMutex
 	state   catalogState
-	ready   chan struct{} // closed when the load that runs has ended
-	pending []itemChange  // what was committed while it ran
+	ready   chan struct{} // closed when the current load has ended
+	pending []itemChange  // changes committed during the load
 	catalogRows
 }
 
-// catalogRows is what a catalog holds.
+// catalogRows is the data of a catalog.
 type catalogRows struct {
 	pages         []*[rowsPerPage]row
-	columns       []*columnPage // as many as pages
+	columns       []*columnPage // one per page of rows
 	people        map[uuid.UUID]*owner
 	families      map[uuid.UUID]*family
 	numbers       map[itemKey]uint32
 	names         interner
-	speakerTokens [][]string // of names, by number
+	speakerTokens [][]string // tokens of names, by speaker number
 	tagSets       interner
-	dead          vector.Bitmap // numbers whose items are gone
+	dead          vector.Bitmap // numbers whose items were dropped
 }
 
 type catalogState uint8
@@ -55,13 +55,13 @@ type itemKey struct {
 type row struct {
 	id        uuid.UUID
 	owner     *owner
-	family    *family // its conversation or document, nil: none
+	family    *family // its conversation or document; nil: none
 	seq       int64
 	occurred  int64 // microseconds; noTime: unknown
 	created   int64
-	version   int64 // time of the transaction that wrote it; 0: read at the start
-	pos       int32 // its place in the family
-	tokens    int32 // words of its text
+	version   int64 // time of the transaction that wrote it; 0: read by the load
+	pos       int32 // index in the family
+	tokens    int32 // number of words in the text
 	tags      uint32
 	speaker   uint32
 	salience  float32
@@ -77,7 +77,7 @@ type row struct {
 
 const noTime = math.MinInt64
 
-// owner is what belongs to one user.
+// owner holds the items of one user.
 type owner struct {
 	id     uuid.UUID
 	live   vector.Bitmap
@@ -85,18 +85,18 @@ type owner struct {
 	tokens int64
 }
 
-// family is the items of one conversation or document, by seq.
+// family holds the items of one conversation or document, ordered by seq.
 type family struct {
 	id      uuid.UUID
 	members []uint32
 }
 
-// itemChange is one item that was put or dropped.
+// itemChange is one item that was put, dropped or changed in its attributes.
 type itemChange struct {
 	item    uint32
 	drop    bool
-	only    bool // only attributes
-	retain  bool // only the retention
+	only    bool // only the attributes changed
+	retain  bool // only the retention changed
 	version int64
 	row     row // without owner, family, tags and speaker
 	user    uuid.UUID
@@ -105,14 +105,14 @@ type itemChange struct {
 	speaker string
 }
 
-// The names that have a number in the catalog.
+// The names that the catalog stores as numbers.
 var (
 	kindNames = []string{KindMemory, KindTurn, KindChunk}
 	Types     = []string{"episodic", "semantic", "procedural"}
 	Sources   = []string{"manual", "note", "agent", "chatgpt", "claude", "markdown", "text", "jsonl", "locomo", "voice", "document", "tool"}
 )
 
-// nameIndex is the place of a name in a short list, len(of) for a name that is not in it.
+// nameIndex returns the index of a name in a short list, or len(of) if it is not in it.
 func nameIndex(of []string, name string) uint8 {
 	if i := slices.Index(of, name); i >= 0 {
 		return uint8(i)
@@ -127,7 +127,7 @@ func nameAt(of []string, i uint8) string {
 	return ""
 }
 
-// interner gives equal strings one number.
+// interner assigns a number to each distinct string.
 type interner struct {
 	ids  map[string]uint32
 	text []string
@@ -156,7 +156,7 @@ func (c *catalog) tagsOf(r *row) []string {
 	return strings.Split(s, tagSeparator)
 }
 
-// change is the entry as the catalog takes it.
+// change returns the entry as a change of the catalog.
 func (e *Entry) change(item uint32, tokens int, at time.Time) itemChange {
 	r := row{
 		id: e.ID, seq: e.Seq, occurred: noTime, created: e.CreatedAt.UnixMicro(), tokens: int32(tokens), salience: float32(e.Salience),
@@ -177,7 +177,7 @@ func (c *catalog) apply(changes ...itemChange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch c.state {
-	case catalogEmpty: // the load will see them
+	case catalogEmpty: // the load will read them
 	case catalogLoading:
 		c.pending = append(c.pending, changes...)
 	default:
@@ -240,7 +240,7 @@ func (c *catalog) applyLocked(ch *itemChange) {
 	c.insert(ch.item, r, ch.user, ch.parent)
 }
 
-// insert adds a row whose number is free.
+// insert adds a row whose number is not in use.
 func (c *catalog) insert(item uint32, r row, user, parent uuid.UUID) {
 	p := int(item / rowsPerPage)
 	for len(c.pages) <= p {
@@ -308,7 +308,7 @@ func (c *catalog) renumber(f *family, from int) {
 	}
 }
 
-// row is the row of a number, nil when no such number was given yet.
+// row returns the row with a number. It is nil, or the zero row, if the number is not in use.
 func (c *catalog) row(item uint32) *row {
 	if p := int(item / rowsPerPage); p < len(c.pages) && c.pages[p] != nil {
 		return &c.pages[p][item%rowsPerPage]
@@ -316,7 +316,7 @@ func (c *catalog) row(item uint32) *row {
 	return nil
 }
 
-// neighbor is the item that stands d places after r in its family; d may be negative.
+// neighbor returns the item d positions after r in its family; d may be negative.
 func (r *row) neighbor(d int) (uint32, bool) {
 	if r.family == nil {
 		return 0, false
@@ -328,7 +328,7 @@ func (r *row) neighbor(d int) (uint32, bool) {
 	return r.family.members[i], true
 }
 
-// numberOf finds an item of any kind by its id.
+// numberOf returns the number of an item of any kind by its id.
 func (c *catalog) numberOf(id uuid.UUID) (uint32, bool) {
 	if id == uuid.Nil {
 		return 0, false

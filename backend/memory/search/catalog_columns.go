@@ -2,11 +2,11 @@ package search
 
 import "helix/backend/vector"
 
-// neighborWeights are those of what stands at distance 1, 2, … beside an item, for its ranking.
+// neighborWeights are the weights in ranking of the neighbors at distance 1, 2, … of an item.
 var neighborWeights = []float64{0.4, 0.2, 0.1}
 
-// columnPage is what every query looks at of very many rows, apart from them: so many more fit
-// the processor's cache.
+// columnPage holds the columns that every query reads for very many rows. They are stored apart
+// from the rows, so that more of them fit in the processor's cache.
 type columnPage struct {
 	occurred [rowsPerPage]int64
 	length   [rowsPerPage]float64 // windowLength with neighborWeights
@@ -14,7 +14,7 @@ type columnPage struct {
 	beside   [rowsPerPage]beside
 }
 
-// traits are the attributes of a row that have few values.
+// traits packs the attributes of a row that have few values.
 type traits uint16
 
 func traitsOf(r *row) traits {
@@ -35,9 +35,9 @@ func (m traits) source() uint8   { return uint8(m >> 7 & 15) }
 func (m traits) pinned() bool    { return m>>11&1 != 0 }
 func (m traits) untrusted() bool { return m>>12&1 != 0 }
 
-// beside tells how many neighbors of an item, at most as many as there are weights, stand
-// after and before it. What was imported together has numbers in a row; besideOdd is set
-// where that is not so.
+// beside packs how many neighbors of an item follow and precede it, each at most
+// len(neighborWeights). Items that were imported together have consecutive numbers; besideOdd is
+// set if the numbers of the neighbors are not consecutive.
 type beside uint8
 
 const besideOdd beside = 1 << 7
@@ -45,8 +45,7 @@ const besideOdd beside = 1 << 7
 func (b beside) after() int  { return int(b & 7) }
 func (b beside) before() int { return int(b >> 3 & 7) }
 
-// note brings the columns to what the row of an item is, and those of its neighbors to what
-// it is for them.
+// note updates the columns of an item from its row, and the beside column of its neighbors.
 func (c *catalog) note(item uint32) {
 	for len(c.columns) <= int(item/rowsPerPage) {
 		c.columns = append(c.columns, nil)
@@ -64,8 +63,8 @@ func (c *catalog) note(item uint32) {
 	c.noteAround(r.family, int(r.pos))
 }
 
-// noteAround does so for the neighbors alone: at is a place in the family whose item came,
-// changed, or went.
+// noteAround updates only the neighbors. at is the index in the family of the item that was added,
+// changed or removed.
 func (c *catalog) noteAround(f *family, at int) {
 	reach := len(neighborWeights)
 	for i := max(0, at-reach); i < min(len(f.members), at+reach+1); i++ {
@@ -91,10 +90,10 @@ func (c *catalog) noteBeside(item uint32) {
 	p.beside[i], p.length[i] = after|before<<3|odd, c.windowLength(item, neighborWeights)
 }
 
-// pass gives the items of o that pass a test.
+// pass returns the items of o that pass a test.
 func (c *catalog) pass(o *owner, t *test) *vector.Bitmap {
 	out := vector.NewBitmap(len(c.pages) * rowsPerPage)
-	rows := t.minSalience > 0 || t.minRetention >= 0 || t.tagSets != nil // columns do not tell
+	rows := t.minSalience > 0 || t.minRetention >= 0 || t.tagSets != nil // not in the columns
 	for item := range o.live.All() {
 		p, i := c.columns[item/rowsPerPage], item%rowsPerPage
 		if t.fitsTraits(p.traits[i]) && t.fitsTime(p.occurred[i]) && (!rows || t.fits(c.row(item))) {

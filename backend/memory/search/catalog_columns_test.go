@@ -12,8 +12,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// manyChanges gives a catalog after items of conversations and memories came, changed and went
-// in any order.
+// manyChanges returns a catalog after items of conversations and memories were added, changed and
+// removed in random order.
 func manyChanges(r *rand.Rand) (*catalog, uuid.UUID) {
 	c := &catalog{state: catalogReady, catalogRows: catalogRows{people: map[uuid.UUID]*owner{}, families: map[uuid.UUID]*family{}, numbers: map[itemKey]uint32{}}}
 	c.tagSets.id("")
@@ -23,7 +23,7 @@ func manyChanges(r *rand.Rand) (*catalog, uuid.UUID) {
 	var made []itemChange
 	for item := uint32(1); item <= 1500; item++ {
 		parent := families[r.IntN(len(families))]
-		if item > 300 && item < 900 { // most come in a row
+		if item > 300 && item < 900 { // most are adjacent
 			parent = families[1]
 		}
 		ch := itemChange{item: item, version: int64(item), user: user, parent: parent, row: row{
@@ -108,8 +108,8 @@ func TestColumnsFollowRows(t *testing.T) {
 	}
 }
 
-// Ranking by columns gives what the formula gives item by item.
-func TestRankIsItsFormula(t *testing.T) {
+// Ranking by columns equals evaluating the formula item by item.
+func TestRankEqualsItsFormula(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
 	r := rand.New(rand.NewPCG(12, 1))
@@ -141,7 +141,7 @@ func TestRankIsItsFormula(t *testing.T) {
 	}
 }
 
-// rankByFormula scores each item by itself.
+// rankByFormula evaluates the formula for each item separately.
 func (c *catalog) rankByFormula(p BM25, o *owner, lists []weighted, allowed func(uint32) bool) []scored {
 	reach := 1.0
 	for _, w := range p.Window {

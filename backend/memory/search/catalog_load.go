@@ -11,7 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Load reads the catalog when nobody has, and waits for the load that runs.
+// Load loads the catalog if it is not loaded, or waits for the load in progress.
 func (x *Index) Load(ctx context.Context) error {
 	c := &x.catalog
 	for {
@@ -48,7 +48,7 @@ func (x *Index) Load(ctx context.Context) error {
 	}
 }
 
-// loadCatalog reads all items into another catalog: queries may still use the one there is.
+// loadCatalog reads all items into a new catalog. Queries may use the old one meanwhile.
 func (x *Index) loadCatalog(ctx context.Context) (*catalog, error) {
 	c := &catalog{catalogRows: catalogRows{people: map[uuid.UUID]*owner{}, families: map[uuid.UUID]*family{}, numbers: map[itemKey]uint32{}}}
 	c.tagSets.id("")

@@ -11,7 +11,7 @@ import (
 	"helix/backend/vector"
 )
 
-// chosen is a candidate that is shown, with a copy of its row.
+// chosen is a candidate that will be shown, with a copy of its row.
 type chosen struct {
 	candidate
 	row     row
@@ -19,7 +19,7 @@ type chosen struct {
 	speaker string
 }
 
-// choose ranks the items of user and selects those that are shown, without the database.
+// choose ranks the items of user and selects those to show. It does not use the database.
 func (x *Index) choose(user uuid.UUID, q *query, lists []weighted, m meaning) (out []chosen, f *Facets) {
 	c := &x.catalog
 	c.mu.RLock()
@@ -42,8 +42,8 @@ func (x *Index) choose(user uuid.UUID, q *query, lists []weighted, m meaning) (o
 	return out, f
 }
 
-// score weighs what fits the cues of the query and what is known of each item, and leaves out
-// noise and what scores too low.
+// score multiplies the fused scores by the cues of the query and the priors of each item, and drops
+// noise and low scores.
 func (c *catalog) score(cs []candidate, q *query) []candidate {
 	cs = slices.DeleteFunc(cs, func(x candidate) bool { return q.tuning.noise(&x) })
 	var named cues
@@ -64,11 +64,11 @@ func (c *catalog) score(cs []candidate, q *query) []candidate {
 	return cs
 }
 
-// priors multiply a score. They are near 1, so that they settle near ties only.
+// priors are factors of a score. They are close to 1, so that they only decide between near ties.
 type priors struct{ recency, salience, retention, pinned float64 }
 
-// priorsOf weighs what is known of an item besides its text. Age counts whole days, so that a
-// call gives the same answer all day.
+// priorsOf returns the priors of an item, which do not depend on its text. Age is in whole days, so
+// that a call returns the same result all day.
 func priorsOf(r *row, now time.Time) priors {
 	p := priors{recency: 1, salience: 1 + 0.1*(float64(r.salience)-50)/50, retention: 1, pinned: 1}
 	at := r.occurred
@@ -99,13 +99,12 @@ func floorDiv(a, b int64) int64 {
 
 func (p priors) product() float64 { return p.recency * p.salience * p.retention * p.pinned }
 
-// mmrDepth is how many of the first are put in another order.
+// mmrDepth is the number of leading candidates that are reordered.
 const mmrDepth = 50
 
-// diversify orders the first candidates by maximal marginal relevance (Carbonell and
-// Goldstein, The use of MMR, 1998): each next one is the best of lambda·relevance −
-// (1−lambda)·the greatest cosine with those before. Relevance is the score in proportion to
-// the best score. The first stays the first.
+// diversify orders the first candidates by maximal marginal relevance (Carbonell and Goldstein, The
+// use of MMR, 1998): each next one maximizes lambda·relevance − (1−lambda)·(greatest cosine with
+// those before). Relevance is the score divided by the best score. The first candidate stays first.
 func diversify(cs []candidate, lambda float64, index *vector.Index) []candidate {
 	n := min(mmrDepth, len(cs))
 	if n < 3 || cs[0].score <= 0 {
@@ -118,7 +117,7 @@ func diversify(cs []candidate, lambda float64, index *vector.Index) []candidate 
 		}
 	}
 	left := make([]int, 0, n)
-	near := make([]float64, n) // the greatest cosine with what was chosen
+	near := make([]float64, n) // greatest cosine with the chosen ones
 	for i := 1; i < n; i++ {
 		left = append(left, i)
 	}

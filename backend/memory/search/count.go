@@ -12,7 +12,7 @@ import (
 
 const countedTags = 100
 
-// Count counts the items of user; the first call may wait until the catalog is read.
+// Count counts the items of user. The first call may wait until the catalog is loaded.
 func (x *Index) Count(ctx context.Context, user uuid.UUID) (Counts, error) {
 	if err := x.Load(ctx); err != nil {
 		return Counts{}, err
@@ -20,11 +20,11 @@ func (x *Index) Count(ctx context.Context, user uuid.UUID) (Counts, error) {
 	return x.catalog.tally(user).counts(), nil
 }
 
-// FewMemories is how many memories are named rather than looked for.
+// FewMemories is the maximum number of ids that Memories returns.
 const FewMemories = 2000
 
-// Memories counts the memories of user that pass f, and gives the first of their ids in
-// hexadecimal digits; false: the catalog was not read yet.
+// Memories counts the memories of user that pass f. Unless f is nil, it also returns the first
+// FewMemories of their ids, in hexadecimal. ok is false if the catalog is not loaded.
 func (x *Index) Memories(user uuid.UUID, f *Filters) (n int64, first []string, ok bool) {
 	c := &x.catalog
 	c.mu.RLock()
@@ -54,7 +54,7 @@ func (x *Index) Memories(user uuid.UUID, f *Filters) (n int64, first []string, o
 	return n, first, true
 }
 
-// tally adds up groups of items.
+// tally accumulates counts of groups of items.
 type tally struct {
 	kinds                              map[string]int64
 	types, layers, sources, when, tags map[string]int
@@ -62,7 +62,7 @@ type tally struct {
 
 const dayMicros = 86400 * 1_000_000
 
-// tally counts the items of user.
+// tally counts the items of user by group.
 func (c *catalog) tally(user uuid.UUID) *tally {
 	t := &tally{kinds: map[string]int64{}, types: map[string]int{}, layers: map[string]int{}, sources: map[string]int{}, when: map[string]int{}, tags: map[string]int{}}
 	c.mu.RLock()
@@ -77,7 +77,7 @@ func (c *catalog) tally(user uuid.UUID) *tally {
 	}
 	groups, tags := map[group]int{}, make([]int, len(c.tagSets.text))
 	var last group
-	run := 0 // of items of the same group: neighbours are often of one day
+	run := 0 // of items in the same group: adjacent items are often of the same day
 	for _, p := range c.pages {
 		if p == nil {
 			continue
@@ -119,7 +119,7 @@ func (c *catalog) tally(user uuid.UUID) *tally {
 	return t
 }
 
-// add counts n items of one group; day is nil for those without a time.
+// add counts n items of one group. day is nil for items without a time.
 func (t *tally) add(kind, typ string, layer int, source string, day *int64, n int) {
 	if n == 0 {
 		return

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// cues are what a question says about who spoke and when, besides what about. They prefer
-// items and exclude none: a question may be wrong about either.
+// cues are the speaker and the time that a question mentions. They boost matching items and exclude
+// none, because the question may be wrong about either.
 type cues struct {
-	speakers map[uint32]bool // names that are meant; nil: any
-	spans    []span          // times that are meant; nil: any
+	speakers map[uint32]bool // mentioned speakers; nil: any
+	spans    []span          // mentioned times; nil: any
 }
 
-// CueWeights are how much a cue that fits adds to a score, as a share of it.
+// CueWeights are the relative increases of a score for each matching cue.
 type CueWeights struct{ Speaker, Time float64 }
 
-// factor is what a row's score is multiplied by.
+// factor returns the factor for a row's score.
 func (q *cues) factor(r *row, w CueWeights) float64 {
 	f := 1.0
 	if q.speakers[r.speaker] {
@@ -27,8 +27,8 @@ func (q *cues) factor(r *row, w CueWeights) float64 {
 	return f
 }
 
-// speakersIn finds the one speaker whom a query names. A query that names two asks about what
-// is between them, and neither is preferred.
+// speakersIn returns the one speaker whom a query names. A query that names two is about both, so
+// neither is preferred.
 func (c *catalog) speakersIn(ws []word) map[uint32]bool {
 	in := make(map[string]bool, len(ws))
 	for _, w := range ws {
@@ -50,10 +50,10 @@ func (c *catalog) speakersIn(ws []word) map[uint32]bool {
 	return out
 }
 
-// roleWords name no person.
+// roleWords are names of roles rather than people.
 var roleWords = map[string]bool{"user": true, "assistant": true, "human": true, "ai": true, "system": true, "bot": true, "agent": true, "chatgpt": true, "claude": true}
 
-// speakerID gives a speaker a number and remembers the words of the name.
+// speakerID returns the number of a speaker and stores the tokens of a new name.
 func (c *catalog) speakerID(name string) uint32 {
 	id := c.names.id(name)
 	for int(id) >= len(c.speakerTokens) {

@@ -41,7 +41,7 @@ func (x *Index) SearchEnhanced(ctx context.Context, p EnhancedParams) (EnhancedR
 	return EnhancedResult{Result: a.Result, Facets: a.facets, Groups: groups(a.Results, p.GroupBy)}, nil
 }
 
-// expand gives each hit what stands around it.
+// expand adds to each hit its neighbors within reach.
 func (x *Index) expand(ctx context.Context, a *answer, reach int) error {
 	around, of := x.catalog.around(identity.UserID(ctx), a.chosen, reach)
 	texts, err := x.texts(ctx, around)
@@ -58,7 +58,8 @@ func (x *Index) expand(ctx context.Context, a *answer, reach int) error {
 	return nil
 }
 
-// around gives the neighbors of items, each once, and for each item their places in that list.
+// around returns the neighbors of items, without duplicates, and for each item the indexes of its
+// neighbors in that list.
 func (c *catalog) around(user uuid.UUID, items []chosen, reach int) (around []chosen, of [][]int) {
 	of = make([][]int, len(items))
 	at := map[uint32]int{}
@@ -85,14 +86,14 @@ func (c *catalog) around(user uuid.UUID, items []chosen, reach int) (around []ch
 	return around, of
 }
 
-// What hits are grouped by.
+// Ways to group hits.
 const (
 	groupConversation = "conversation"
 	groupSource       = "source"
 	groupDay          = "day"
 )
 
-// groups puts hits together, in the order of their first; nil without by.
+// groups groups hits, in the order of the first hit of each group. It returns nil if by is empty.
 func groups(hits []Hit, by string) []Group {
 	if by == "" {
 		return nil
@@ -112,8 +113,8 @@ func groups(hits []Hit, by string) []Group {
 	return out
 }
 
-// groupOf is the group of a hit. A chunk belongs to its document and a memory to itself, where
-// conversations are asked for.
+// groupOf returns the group of a hit. When grouping by conversation, a chunk belongs to its
+// document, and a memory is a group by itself.
 func groupOf(h *Hit, by string) (key, title string) {
 	switch by {
 	case groupSource:

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// maxFacetTags bounds the list of tags.
+// maxFacetTags is the maximum length of the list of tags.
 const maxFacetTags = 50
 
-// facets count the candidates of a search. The caller holds the catalog.
+// facets counts the candidates of a search. The caller must hold the lock of the catalog.
 func (c *catalog) facets(cs []candidate) *Facets {
 	types, layers, tags, sources, months := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	for _, x := range cs {
@@ -31,14 +31,14 @@ func (c *catalog) facets(cs []candidate) *Facets {
 		Source: countsOf(sources, byCount), Month: countsOf(months, byValue)}
 }
 
-// byCount orders the most frequent values first.
+// byCount orders values by descending frequency.
 func byCount(a, b Count) int {
 	return cmp.Or(cmp.Compare(b.Count, a.Count), byValue(a, b))
 }
 
 func byValue(a, b Count) int { return cmp.Compare(a.Value, b.Value) }
 
-// countsOf lists the values of m.
+// countsOf returns the values of m in order.
 func countsOf(m map[string]int, order func(a, b Count) int) []Count {
 	out := make([]Count, 0, len(m))
 	for _, v := range slices.Sorted(maps.Keys(m)) {
@@ -48,7 +48,7 @@ func countsOf(m map[string]int, order func(a, b Count) int) []Count {
 	return out
 }
 
-// monthOf is the month of a time, "" for none.
+// monthOf returns the month of a time, or "" for noTime.
 func monthOf(at int64) string {
 	if at == noTime {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"helix/backend/vector"
 )
 
-// Check refuses filters that name what does not exist.
+// Check returns an error if the filters contain a value that does not exist.
 func (f *Filters) Check() error {
 	if f == nil {
 		return nil
@@ -43,9 +43,9 @@ func (f *Filters) Check() error {
 	return nil
 }
 
-// test is filters as rows are held against them.
+// test is the compiled form of filters, to be applied to rows.
 type test struct {
-	kinds, types, layers, sources uint16 // one bit a value; all bits: any
+	kinds, types, layers, sources uint16 // one bit per value; all bits: any
 	from, to                      int64
 	minSalience, minRetention     float32
 	pinned, untrusted             *bool
@@ -54,7 +54,7 @@ type test struct {
 	tagSets                       map[uint32]bool // nil: any
 }
 
-// test prepares filters against the tags that are in use. The caller holds the catalog.
+// test compiles filters, using the tags in use. The caller must hold the lock of the catalog.
 func (c *catalog) test(f *Filters, turns bool) test {
 	t := test{kinds: ^uint16(0), types: ^uint16(0), layers: ^uint16(0), sources: ^uint16(0), from: noTime, to: noTime}
 	if f == nil {
@@ -105,7 +105,7 @@ func (c *catalog) test(f *Filters, turns bool) test {
 	return t
 }
 
-// tagsFit tells whether an item with these tags is wanted.
+// tagsFit reports whether an item with these tags passes the filters.
 func tagsFit(tags []string, f *Filters) bool {
 	has := func(tag string) bool { return slices.Contains(tags, NormalTag(tag)) }
 	for _, t := range f.TagsAll {
@@ -119,8 +119,8 @@ func tagsFit(tags []string, f *Filters) bool {
 	return len(f.TagsAny) == 0 || slices.ContainsFunc(f.TagsAny, has)
 }
 
-// fits tells whether a row passes. What has no time is in no span of time; what nobody has
-// looked at yet is retained.
+// fits reports whether a row passes. A row without a time is outside of every time span. A row
+// without a computed retention counts as fully retained.
 func (t *test) fits(r *row) bool {
 	switch {
 	case !t.fitsTraits(traitsOf(r)), !t.fitsTime(r.occurred):
@@ -150,7 +150,7 @@ func (t *test) fitsTime(occurred int64) bool {
 	return (t.from == noTime || occurred >= t.from) && (t.to == noTime || occurred < t.to && occurred != noTime)
 }
 
-// allowed is the set of the items of o that pass. The caller holds the catalog.
+// allowed returns the set of the items of o that pass. The caller must hold the lock of the catalog.
 func (c *catalog) allowed(o *owner, f *Filters, turns bool) *vector.Bitmap {
 	if o == nil {
 		return vector.NewBitmap(0)

@@ -1,29 +1,29 @@
 package search
 
-// Weights are those of the lists that are fused; all zero takes the defaults, which were
-// chosen by leaving one conversation of the development set out at a time.
+// Weights are the weights of the fused lists. If all are zero the defaults apply, which were tuned
+// by leave-one-conversation-out cross-validation on the development set.
 type Weights struct {
 	Keyword float64 // BM25 of the item itself
 	Vector  float64 // cosine of its text with the query
-	Window  float64 // BM25 of the item with what stands around it
+	Window  float64 // BM25 of the item together with its neighbors
 }
 
-// defaultWeights: the window list contains what the keyword list knows.
+// defaultWeights does not weigh the keyword list, because the window list includes its information.
 var defaultWeights = Weights{Keyword: 0, Vector: 0.4, Window: 1}
 
-// Tuning are the settings of ranking.
+// Tuning is the configuration of ranking.
 type Tuning struct {
 	Weights       Weights
-	RRF           float64 // added to ranks: the higher, the less the first places count
+	RRF           float64 // added to ranks: a higher value reduces the weight of the first places
 	Depth         int     // of each list
 	Keyword       BM25
 	Window        BM25
 	Cues          CueWeights
-	Floor         float64 // cosine under which an item without a word of the query is noise
+	Floor         float64 // cosine below which an item without a query word is noise
 	KeepStopWords bool
 }
 
-// DefaultTuning holds for every user; K1 and B of the keyword list are those of FTS5.
+// DefaultTuning returns the configuration for all users. K1 and B of the keyword list are those of FTS5.
 func DefaultTuning(w Weights) Tuning {
 	if w == (Weights{}) {
 		w = defaultWeights
@@ -35,7 +35,7 @@ func DefaultTuning(w Weights) Tuning {
 	}
 }
 
-// weightsOf are the weights of the lists in a mode: one list alone is not weighed.
+// weightsOf returns the weights of the lists in a mode. A single list has weight 1.
 func (t *Tuning) weightsOf(mode string) Weights {
 	if mode == ModeHybrid {
 		return t.Weights
@@ -43,7 +43,7 @@ func (t *Tuning) weightsOf(mode string) Weights {
 	return Weights{Keyword: 1, Vector: 1}
 }
 
-// candidate is an item that at least one list has.
+// candidate is an item in at least one of the lists.
 type candidate struct {
 	item    uint32
 	keyword place
@@ -55,15 +55,16 @@ type candidate struct {
 	score   float64
 }
 
-// place is where a list has an item; rank 0: it has not.
+// place is the rank of an item in a list, with its score there. Rank 0 means that the item
+// is not in the list.
 type place struct {
 	rank  int
 	score float64
 }
 
-// fuse joins lists by reciprocal rank (Cormack, Clarke and Büttcher, Reciprocal rank fusion
-// outperforms Condorcet and individual rank learning methods, 2009): each adds
-// weight/(k + rank). A score that stands alone is never stretched to look perfect.
+// fuse combines lists by reciprocal rank (Cormack, Clarke and Büttcher, Reciprocal rank fusion
+// outperforms Condorcet and individual rank learning methods, 2009): each list adds weight/(k +
+// rank). Scores are not normalized, so a single poor match does not get a perfect score.
 func (t *Tuning) fuse(r rankings, w Weights) []candidate {
 	at := map[uint32]int{}
 	var out []candidate
@@ -85,8 +86,8 @@ func (t *Tuning) fuse(r rankings, w Weights) []candidate {
 	return out
 }
 
-// noise tells whether nothing speaks for an item: no word of the query in it or around it, and
-// a meaning too far away.
+// noise reports whether an item does not match: it and its neighbors contain no word of the query,
+// and its cosine is too low.
 func (t *Tuning) noise(c *candidate) bool {
 	return c.keyword.rank == 0 && c.window.rank == 0 && c.vector.score < t.Floor
 }

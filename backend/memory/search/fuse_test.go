@@ -113,8 +113,8 @@ func TestLeadingIsASort(t *testing.T) {
 	}
 }
 
-// TestDiversify goes through one order by hand: relevance is halved, and so is the greatest
-// cosine with anything that stands before.
+// TestDiversify computes one order by hand: relevance is weighted by half, and so is the greatest
+// cosine with a preceding item.
 func TestDiversify(t *testing.T) {
 	t.Parallel()
 	index, err := vector.Open(t.TempDir(), 64, "test")

@@ -12,12 +12,12 @@ import (
 	"helix/backend/storage"
 )
 
-// Entry is one thing as search sees it.
+// Entry is one item to index.
 type Entry struct {
 	Kind         string
 	ID           uuid.UUID
 	Parent       uuid.UUID // conversation or document
-	Seq          int64     // in its parent
+	Seq          int64     // position in its parent
 	User         uuid.UUID
 	Title        string
 	Tags         []string
@@ -33,12 +33,12 @@ type Entry struct {
 	Retention    *float64
 	OccurredAt   *time.Time
 	CreatedAt    time.Time
-	AlreadyKnown bool // only attributes changed: neither words nor text
+	AlreadyKnown bool // only attributes changed, neither words nor text
 }
 
-// columns are those of search_fts. Who speaks stands beside the text of a turn, because
-// questions name people. The title of a conversation counts for its first turn only: in every
-// turn it would say nothing.
+// columns returns the columns of search_fts. The speaker of a turn is part of its text, because
+// questions name people. The title of a conversation is indexed with its first turn only; in every
+// turn it would not discriminate.
 func (e *Entry) columns() (title, tags, content string) {
 	title = e.Title
 	if e.Kind == KindTurn {
@@ -50,9 +50,8 @@ func (e *Entry) columns() (title, tags, content string) {
 	return title, strings.Join(e.Tags, " "), e.Text
 }
 
-// Put makes entries findable by words at once and asks for their vectors. An entry replaces the
-// one of the same kind and id, and has another number then. Queries see them when tx has
-// committed.
+// Put indexes entries by their words immediately and requests their vectors. An entry replaces the one
+// with the same kind and id, and gets a new number. Queries see the entries once tx has committed.
 func (x *Index) Put(tx *storage.Tx, entries ...*Entry) error {
 	for _, e := range entries {
 		if err := x.put(tx, e); err != nil {
@@ -100,7 +99,7 @@ func (x *Index) put(tx *storage.Tx, e *Entry) error {
 	return x.o.Meaning.Queue(tx, item, e.User)
 }
 
-// Retain sets the retention of things, once tx is committed.
+// Retain sets the retention of items once tx is committed.
 func (x *Index) Retain(tx *storage.Tx, kind string, retention map[uuid.UUID]float64) {
 	tx.AfterCommit(func() {
 		changes := make([]itemChange, 0, len(retention))
@@ -111,8 +110,8 @@ func (x *Index) Retain(tx *storage.Tx, kind string, retention map[uuid.UUID]floa
 	})
 }
 
-// Drop makes things unfindable. Their vectors stay in item_vectors until they are purged, so
-// that restoring them costs nothing.
+// Drop removes items from the index. Their vectors remain in item_vectors until they are purged, so
+// that restoring an item is cheap.
 func (x *Index) Drop(tx *storage.Tx, kind string, ids ...uuid.UUID) error {
 	for _, id := range ids {
 		var item int64

@@ -8,14 +8,14 @@ import (
 	"helix/backend/storage"
 )
 
-// stale is the condition of items that are not there any more, or whose text is another one.
+// stale returns the condition of items that no longer exist or whose text has changed.
 func stale(part kind) string {
 	return `kind = ? AND NOT EXISTS (SELECT 1 FROM (` + part.rows + `) r WHERE r.id = search_items.item_id AND r.hash = search_items.text_hash)`
 }
 
-// checkItems numbers what came into the tables from elsewhere, such as an export of another
-// installation or another device, and asks for its vectors. What was changed or deleted there loses
-// its number. The words are written by CheckWords, which comes next.
+// checkItems numbers rows that were not written by this process, such as those of a restored export
+// or of another device, and requests their vectors. Rows that were changed or deleted that way lose
+// their number. CheckWords, which runs next, indexes the words.
 func (x *Index) checkItems(ctx context.Context) error {
 	missing := false
 	for _, part := range kinds {

@@ -9,8 +9,8 @@ import (
 	"helix/backend/storage"
 )
 
-// CheckWords makes search_fts what it has to be: empty with private storage, and else with a
-// row for each item. It is written anew when it is not, as after the setting has changed.
+// CheckWords rebuilds search_fts if it is not in the expected state, such as after a change of the
+// setting: it must be empty with private storage, and otherwise have a row for each item.
 func (x *Index) CheckWords(ctx context.Context) error {
 	var items, rows int64
 	err := x.db.Read(ctx, func(tx *storage.Tx) error {
@@ -34,8 +34,8 @@ func (x *Index) CheckWords(ctx context.Context) error {
 	})
 }
 
-// loadWords fills the postings with those of all items: with private storage they are nowhere
-// else.
+// loadWords fills the postings with those of all items. It is needed with private storage, where
+// the words are stored nowhere else.
 func (x *Index) loadWords(tx *storage.Tx) error {
 	x.postings.startFull()
 	return x.eachText(tx, func(item uint32, e *Entry) error {
@@ -45,7 +45,7 @@ func (x *Index) loadWords(tx *storage.Tx) error {
 	})
 }
 
-// eachText calls fn with the words of every item, which it reads some at a time.
+// eachText calls fn with the words of every item. It reads the items in batches.
 func (x *Index) eachText(tx *storage.Tx, fn func(item uint32, e *Entry) error) error {
 	for _, of := range kinds {
 		for last := uint32(0); ; {
@@ -67,7 +67,7 @@ func (x *Index) eachText(tx *storage.Tx, fn func(item uint32, e *Entry) error) e
 	return nil
 }
 
-// worded is an item with its words alone.
+// worded is an item of which only the words are set.
 type worded struct {
 	Entry
 	item uint32

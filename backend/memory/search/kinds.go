@@ -11,24 +11,23 @@ const (
 	KindChunk  = "chunk"
 )
 
-// kind says where the items of one kind stand in the database.
+// kind describes where the items of one kind are stored in the database.
 type kind struct {
 	name  string
 	table string
-	// rows are those that should be found: user_id, id, parent, seq, hash.
+	// rows selects the items that should be indexed: user_id, id, parent, seq, hash.
 	rows string
-	// attributes reads what the catalog holds. A turn has the attributes of its conversation and
+	// attributes selects what the catalog holds. A turn has the attributes of its conversation and
 	// a chunk those of its document.
 	attributes string
-	// words reads what is looked up, some at a time: item, id, title, heading, tags, speaker,
-	// seq, text.
+	// words selects what is indexed, in batches: item, id, title, heading, tags, speaker, seq, text.
 	words string
-	// texts reads what is shown of a user's items; the + keeps SQLite from walking through all of
-	// a user's rows.
+	// texts selects what is shown of a user's items. The + keeps SQLite from scanning all
+	// rows of the user.
 	texts string
 }
 
-// kinds are in the order of their numbers in the catalog.
+// kinds is ordered by the numbers of the kinds in the catalog.
 var kinds = []kind{
 	{
 		name: KindMemory, table: "memories",
@@ -66,7 +65,7 @@ var kinds = []kind{
 	},
 }
 
-// Table is the table whose rows are the items of a kind; "" for no kind.
+// Table returns the table whose rows are the items of a kind, or "" for an unknown kind.
 func Table(name string) string {
 	if i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name }); i >= 0 {
 		return kinds[i].table

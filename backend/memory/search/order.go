@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// before orders a list: the highest scores first; ties go by what happened later, then by id.
+// before compares for sorting: highest score first; ties are broken by the later time, then by id.
 func (c *catalog) before(a, b scored) int {
 	if a.score != b.score {
 		return cmp.Compare(b.score, a.score)
@@ -19,17 +19,17 @@ func (c *catalog) tie(a, b uint32) int {
 		return 0
 	}
 	x, y := c.row(a), c.row(b)
-	if x.occurred != y.occurred { // noTime is the least: last
+	if x.occurred != y.occurred { // noTime is the smallest value, so it comes last
 		return cmp.Compare(y.occurred, x.occurred)
 	}
 	return slices.Compare(x.id[:], y.id[:])
 }
 
-// leading keeps the least limit of the elements that it is given.
+// leading keeps the smallest limit elements of those added.
 type leading[T any] struct {
 	limit int
 	less  func(a, b T) int
-	heap  []T // the greatest of what is kept first, once it is full
+	heap  []T // once full, a heap with the greatest kept element first
 }
 
 func (l *leading[T]) add(x T) {
@@ -46,13 +46,13 @@ func (l *leading[T]) add(x T) {
 	}
 }
 
-// sorted gives what was kept, in order.
+// sorted returns the kept elements in order.
 func (l *leading[T]) sorted() []T {
 	slices.SortFunc(l.heap, l.less)
 	return l.heap
 }
 
-// sink restores a heap that has its greatest element first.
+// sink restores the heap after its first element was replaced. The greatest element comes first.
 func sink[T any](heap []T, i int, less func(a, b T) int) {
 	for {
 		j := 2*i + 1

@@ -25,11 +25,11 @@ const (
 	maxHits     = 100
 )
 
-// query is a checked request and what its text says, read once.
+// query is a validated request with its parsed text.
 type query struct {
 	text string
 	queryTerms
-	spans   []span // times that the text names
+	spans   []span // times that the text mentions
 	asked   time.Time
 	limit   int
 	mode    string
@@ -41,11 +41,11 @@ type query struct {
 	explain bool
 	facets  bool
 	tuning  *Tuning
-	except  uuid.UUID // the item that others are to be like
-	vec     []float32 // the meaning looked for, when it is not that of text
+	except  uuid.UUID // the item to which similar ones are searched
+	vec     []float32 // the vector to search for, if it is not that of text
 }
 
-// parse checks a request and reads its text.
+// parse validates a request and parses its text.
 func parse(p Params, t *Tuning) (*query, error) {
 	q := &query{text: p.Query, asked: time.Now(), limit: cmp.Or(p.Limit, defaultHits), mode: cmp.Or(p.Mode, ModeHybrid), filters: p.Filters,
 		turns: p.IncludeTurns == nil || *p.IncludeTurns, priors: p.Priors == nil || *p.Priors, lambda: -1, min: p.MinScore, tuning: t}
@@ -82,23 +82,23 @@ func parse(p Params, t *Tuning) (*query, error) {
 type queryTerms struct {
 	words   []word
 	terms   []term
-	phrases []string // of more than one word, as they are looked up in FTS5
+	phrases []string // of several words, as looked up in FTS5
 	stems   map[string]bool
 }
 
 // term is one word of a query.
 type term struct {
 	stem  string
-	word  string  // as unicode61 gives it
-	count float64 // how often the query says it
+	word  string  // as unicode61 tokenizes it
+	count float64 // how often it occurs in the query
 }
 
-// maxTerms bounds the work for one query; what is left out is what stands last.
+// maxTerms limits the work for one query. Terms beyond it are ignored.
 const maxTerms = 64
 
-// termsOf finds the words of a text. Stop words are left out when skipStopWords is set, unless
-// the text has no others. What stands in double quotes is a phrase. No text is an error:
-// operators of FTS5 are words or nothing here.
+// termsOf extracts the terms of a text. With skipStopWords, stop words are left out unless the text
+// has no other words. Text in double quotes is a phrase. Every text is valid: operators of FTS5
+// have no special meaning here.
 func termsOf(text string, skipStopWords bool) queryTerms {
 	q := queryTerms{words: tokenize(text)}
 	if skipStopWords {
@@ -110,7 +110,7 @@ func termsOf(text string, skipStopWords bool) queryTerms {
 	return q
 }
 
-// read sorts the words of text into terms and phrases.
+// read splits the words of text into terms and phrases.
 func (q *queryTerms) read(text string, leaveOut map[string]bool) {
 	q.stems = map[string]bool{}
 	at := map[string]int{}
@@ -159,8 +159,8 @@ func (q *queryTerms) read(text string, leaveOut map[string]bool) {
 	}
 }
 
-// FTSQuery is a text in the query language of FTS5: each token and phrase in quotes, joined with
-// OR; "" when it has no words.
+// FTSQuery converts a text to the query language of FTS5: each token and phrase quoted, joined with
+// OR. It returns "" if the text has no words.
 func FTSQuery(text string, skipStopWords bool) string {
 	q := termsOf(text, skipStopWords)
 	parts := make([]string, 0, len(q.terms)+len(q.phrases))
@@ -173,5 +173,6 @@ func FTSQuery(text string, skipStopWords bool) string {
 	return strings.Join(parts, " OR ")
 }
 
-// quoted is a string of FTS5. Tokens hold no quotes and no NUL: tokenize leaves them out.
+// quoted returns a string literal of FTS5. Tokens contain neither quotes nor NUL, because
+// tokenize drops them.
 func quoted(s string) string { return `"` + s + `"` }

@@ -15,36 +15,36 @@ const (
 	tagsWeight  = 1.5
 )
 
-// posting says how often an item has a term.
+// posting is the frequency of a term in an item.
 type posting struct {
 	item uint32
-	text uint8 // in its text
+	text uint8 // in the text
 	head uint8 // in title and tags, weighted, in halves
 }
 
-// postings keeps the lists of the terms that were asked for last. search_fts has them all; to
-// rank with bm25() there costs a look-up a row, so ranking happens here.
+// postings caches the posting lists of recently used terms. search_fts has all of them, but its
+// bm25() costs a lookup per row, so ranking is done here.
 type postings struct {
 	mu    sync.Mutex
 	lists map[string]*postingList
-	size  int // postings in lists
+	size  int // number of postings in lists
 	clock uint64
-	full  bool // lists has every term there is: search_fts has none
+	full  bool // lists has every term, because search_fts is empty
 }
 
-// postingList is only appended to; its items may be gone.
+// postingList is append-only. Its items may have been dropped.
 type postingList struct {
 	ps    []posting
 	ready bool
-	stale bool      // what is being read is of a database that another took the place of
-	late  []posting // added while it was being read
+	stale bool      // the list is being read from a database that has been replaced
+	late  []posting // added during the read
 	used  uint64
 }
 
-// maxPostings bounds the memory for lists, at 8 bytes each.
+// maxPostings limits the number of cached postings, at 8 bytes each.
 const maxPostings = 3 << 20
 
-// termWeights are the postings of one item, by term.
+// termWeights returns the postings of one item, by term.
 func termWeights(title, tags string, content []word) map[string]posting {
 	m := make(map[string]posting, len(content)+4)
 	for _, w := range content {
@@ -69,7 +69,7 @@ func termWeights(title, tags string, content []word) map[string]posting {
 
 func saturate(n int) uint8 { return uint8(min(n, 255)) }
 
-// add tells of an item that was committed.
+// add adds a committed item to the cached lists.
 func (c *postings) add(item uint32, terms map[string]posting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *postings) add(item uint32, terms map[string]posting) {
 	}
 }
 
-// get gives the list of a term if it is there.
+// get returns the list of a term if it is cached.
 func (c *postings) get(st string) ([]posting, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,9 +108,9 @@ func (c *postings) get(st string) ([]posting, bool) {
 	return l.ps, true
 }
 
-// begin makes a place for a list that is about to be read, so that nothing that is committed
-// from now on is missed. It reports false when somebody else reads it: the reader then uses
-// what it reads, and keeps nothing.
+// begin adds an incomplete list for a term that is about to be read, so that items committed from
+// now on are not missed. It returns false if another query is reading the same list; the caller
+// must then not call end.
 func (c *postings) begin(st string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *postings) begin(st string) bool {
 	return true
 }
 
-// end keeps what was read; nil forgets the place.
+// end completes a list with the postings read, or removes it if keep is false.
 func (c *postings) end(st string, ps []posting, keep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,10 +152,10 @@ func (c *postings) end(st string, ps []posting, keep bool) {
 	}
 }
 
-// listCost is what a list costs besides its postings, in postings.
+// listCost is the fixed cost of a list, in postings.
 const listCost = 16
 
-// evict forgets the list that was not asked for the longest.
+// evict removes the least recently used list.
 func (c *postings) evict() {
 	oldest := ""
 	for st, l := range c.lists {
@@ -171,7 +171,7 @@ func (c *postings) evict() {
 	delete(c.lists, oldest)
 }
 
-// clear forgets everything.
+// clear removes all lists.
 func (c *postings) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,14 +185,14 @@ func (c *postings) clear() {
 	c.size, c.full = 0, false
 }
 
-// startFull begins to hold every list.
+// startFull starts to hold the lists of all terms.
 func (c *postings) startFull() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lists, c.size, c.full = map[string]*postingList{}, 0, true
 }
 
-// addLoaded adds an item that was read, if no newer notification came.
+// addLoaded adds an item read by the load, unless a newer notification about it has arrived.
 func (c *postings) addLoaded(item uint32, terms map[string]posting) {
 	c.mu.Lock()
 	known := false
@@ -210,7 +210,7 @@ func (c *postings) addLoaded(item uint32, terms map[string]posting) {
 	}
 }
 
-// both gives the items that have all terms of a phrase.
+// both returns the items that have all terms of a phrase.
 func (c *postings) both(phrase string) []posting {
 	var out []posting
 	for i, token := range strings.Fields(phrase) {
@@ -234,8 +234,8 @@ func (c *postings) both(phrase string) []posting {
 	return out
 }
 
-// readPostings reads the list of a term from the vocabulary of search_fts. A token that our
-// stemmer and that of FTS5 see differently is looked up as a phrase of one word.
+// readPostings reads the posting list of a term from the vocabulary of search_fts. A token for
+// which our stemmer and that of FTS5 differ is looked up as a phrase of one word.
 func readPostings(tx *storage.Tx, t term) ([]posting, error) {
 	var list []byte
 	err := tx.QueryRow(`SELECT group_concat(doc || substr(col, 1, 2), '') FROM search_terms WHERE term = ?`, t.stem).Scan(&list)
@@ -268,7 +268,7 @@ func readPostings(tx *storage.Tx, t term) ([]posting, error) {
 	return ps, nil
 }
 
-// readMatches finds the items that have a phrase, each once.
+// readMatches returns the items that contain a phrase, without duplicates.
 func readMatches(tx *storage.Tx, phrase string) ([]posting, error) {
 	var list []byte
 	if err := tx.QueryRow(`SELECT group_concat(rowid, ',') FROM search_fts WHERE search_fts MATCH ?`, quoted(phrase)).Scan(&list); err != nil {

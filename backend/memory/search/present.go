@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// shown is what the database adds to a hit.
+// shown holds the fields of a hit that are read from the database.
 type shown struct {
 	id        uuid.UUID
 	text      string
@@ -24,8 +24,8 @@ type shown struct {
 	end       *int64
 }
 
-// present reads the texts of what was chosen and makes hits of it. What was deleted between the
-// ranking and the reading is left out.
+// present reads the texts of the chosen items and builds the hits. It skips items that were deleted
+// after the ranking.
 func (x *Index) present(ctx context.Context, q *query, selected []chosen) (kept []chosen, hits []Hit, err error) {
 	hits = []Hit{}
 	texts, err := x.texts(ctx, selected)
@@ -40,7 +40,7 @@ func (x *Index) present(ctx context.Context, q *query, selected []chosen) (kept 
 	return kept, hits, nil
 }
 
-// texts reads what the database adds to items, by id.
+// texts reads the database fields of items, by id.
 func (x *Index) texts(ctx context.Context, of []chosen) (map[uuid.UUID]*shown, error) {
 	into := map[uuid.UUID]*shown{}
 	if len(of) == 0 {
@@ -85,7 +85,7 @@ func (x *Index) textsOfKind(tx *storage.Tx, number uint8, of []chosen, into map[
 	})
 }
 
-// hitOf describes one item that was picked.
+// hitOf builds the hit of one chosen item.
 func hitOf(q *query, p *chosen, t *shown) Hit {
 	row := &p.row
 	h := Hit{
@@ -114,7 +114,7 @@ func hitOf(q *query, p *chosen, t *shown) Hit {
 	return h
 }
 
-// evidenceOf names the part of the item that is quoted.
+// evidenceOf returns the part of the item that is quoted.
 func evidenceOf(p *chosen, t *shown, at passage) Evidence {
 	e := Evidence{Kind: nameAt(kindNames, p.row.kind), ID: p.row.id, TurnID: t.turnID}
 	quote := t.text[at.start:at.end]
@@ -135,7 +135,7 @@ func evidenceOf(p *chosen, t *shown, at passage) Evidence {
 	return e
 }
 
-// explained says what a score is made of.
+// explained returns the components of a score.
 func explained(c *candidate) *Parts {
 	p := &Parts{RRF: rounded(c.fused), Cues: rounded(c.cue), Recency: rounded(c.prior.recency), Salience: rounded(c.prior.salience), Retention: rounded(c.prior.retention),
 		Pinned: rounded(c.prior.pinned), Window: rounded(c.window.score)}
@@ -150,5 +150,5 @@ func explained(c *candidate) *Parts {
 	return p
 }
 
-// rounded keeps six decimals: what is below is noise of the arithmetic.
+// rounded rounds to six decimals, below which there is only floating-point noise.
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }

@@ -14,8 +14,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// Our tokenizer and stemmer give the terms that FTS5 stores, for the words of the language
-// and of others.
+// Our tokenizer and stemmer produce the terms that FTS5 stores, for English and other texts.
 func TestTermsAreThoseOfFTS5(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -88,7 +87,7 @@ func TestTermsAreThoseOfFTS5(t *testing.T) {
 	}
 }
 
-// FuzzSnippet: a passage is a part of the text that begins and ends between characters.
+// FuzzSnippet checks that a passage is a part of the text that begins and ends between characters.
 func FuzzSnippet(f *testing.F) {
 	f.Add("one two three. Four five six, seven eight.", "five", 12)
 	f.Add(strings.Repeat("x", 600), "x", 100)

@@ -8,25 +8,25 @@ import (
 	"helix/backend/vector"
 )
 
-// weighted is the list of one term and how often the query says it.
+// weighted is the posting list of one term and the frequency of the term in the query.
 type weighted struct {
 	ps    []posting
 	count float64
 }
 
-// BM25 are the settings of one BM25 score (Robertson and Zaragoza, The probabilistic relevance
+// BM25 holds the parameters of one BM25 score (Robertson and Zaragoza, The probabilistic relevance
 // framework, 2009).
 type BM25 struct {
 	K1, B float64
-	// Window weighs what stands at distance 1, 2, … in the same conversation or document as
-	// further fields of the item: BM25F (Robertson, Zaragoza and Taylor, Simple BM25 extension
-	// to multiple weighted fields, 2004). Frequencies add up before they saturate, so that a
-	// word in each of three turns counts less than three words.
+	// Window is the weights of the neighbors at distance 1, 2, … in the same conversation or document,
+	// which are treated as additional fields of the item: BM25F (Robertson, Zaragoza and Taylor, Simple
+	// BM25 extension to multiple weighted fields, 2004). Frequencies are summed before saturation, so that
+	// one word in each of three turns counts less than three different words.
 	Window []float64
-	Smooth bool // idf = ln(1 + …), never 0; else as FTS5 has it
+	Smooth bool // idf = ln(1 + …), always positive; otherwise as in FTS5
 }
 
-// idf is the weight of a term that df of n items have.
+// idf returns the weight of a term that occurs in df of n items.
 func (p BM25) idf(n, df float64) float64 {
 	x := (n - df + 0.5) / (df + 0.5)
 	if p.Smooth {
@@ -41,19 +41,19 @@ type scored struct {
 	score float64
 }
 
-// scratch is working memory of one query.
+// scratch is the working memory of one query.
 type scratch struct {
 	items   []itemScore // by item
-	touched []uint32    // freq is not 0
-	found   []uint32    // score is not 0
+	touched []uint32    // items with freq != 0
+	found   []uint32    // items with score != 0
 }
 
-// itemScore is what a query knows of one item; all of it lies in one place, because queries jump
-// about among items.
+// itemScore is the state of one item in a query. Its fields are stored together, because queries
+// access items at random.
 type itemScore struct {
-	freq   int32 // in hundredths: sums do not depend on their order
+	freq   int32 // in hundredths, as integers: sums do not depend on the order
 	score  float32
-	length float32 // of what is around, of those found
+	length float32 // windowLength, for found items
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -74,9 +74,10 @@ func (sc *scratch) add(item uint32, freq int32) {
 	t.freq += freq
 }
 
-// rank scores the items of o that have, or stand near, terms of the query, and gives the best
-// limit of those that are allowed. A neighbor counts whether or not it is allowed, so that a
-// filter takes items away and changes nothing else. The caller holds the catalog.
+// rank scores the items of o that contain terms of the query, or have neighbors that do, and
+// returns the best limit of those that are allowed. Neighbors count even if they are not allowed,
+// so that a filter removes items without changing the scores of others. The caller must hold the
+// lock of the catalog.
 func (c *catalog) rank(p BM25, o *owner, lists []weighted, allow *vector.Bitmap, limit int) []scored {
 	if o == nil || o.count == 0 {
 		return nil
@@ -129,7 +130,7 @@ func (c *catalog) rank(p BM25, o *owner, lists []weighted, allow *vector.Bitmap,
 	return c.bestOf(sc, limit)
 }
 
-// spread adds a term to the neighbors of the item that has it.
+// spread adds the frequency of a term to the neighbors of the item that contains it.
 func (c *catalog) spread(sc *scratch, ps posting, hundredths []int32) {
 	b := c.columns[ps.item/rowsPerPage].beside[ps.item%rowsPerPage]
 	if b&besideOdd != 0 || len(hundredths) > len(neighborWeights) {
@@ -152,7 +153,7 @@ func (c *catalog) spread(sc *scratch, ps posting, hundredths []int32) {
 	}
 }
 
-// bestOf gives the limit best of what was found, in order, and clears the scores.
+// bestOf returns the limit best items found, in order, and clears the scores.
 func (c *catalog) bestOf(sc *scratch, limit int) []scored {
 	best := leading[scored]{limit: limit, less: c.before, heap: make([]scored, 0, min(limit, len(sc.found)))}
 	for _, item := range sc.found {
@@ -166,7 +167,7 @@ func (c *catalog) bestOf(sc *scratch, limit int) []scored {
 	return best.sorted()
 }
 
-// windowLength is the number of words of an item and, weighted, of its neighbors.
+// windowLength returns the number of words of an item plus the weighted ones of its neighbors.
 func (c *catalog) windowLength(item uint32, window []float64) float64 {
 	r := c.row(item)
 	length := float64(r.tokens)

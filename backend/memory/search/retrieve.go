@@ -10,17 +10,17 @@ import (
 	"helix/backend/vector"
 )
 
-// rankings are the lists that a query is answered from, best first.
+// rankings are the ranked lists that a query is answered from, best first.
 type rankings struct{ keyword, window, meaning []scored }
 
-// retrieve ranks the items of o that the filters allow. The caller holds the catalog.
+// retrieve ranks the items of o that pass the filters. The caller must hold the lock of the catalog.
 func (c *catalog) retrieve(o *owner, q *query, lists []weighted, m meaning) (r rankings) {
 	allow := c.allowed(o, q.filters, q.turns)
 	if n, ok := c.numberOf(q.except); ok {
 		allow.Clear(n)
 	}
 	t := q.tuning
-	if q.mode == ModeKeyword || q.mode == ModeHybrid && (t.Weights.Keyword != 0 || q.explain) { // the window list has what it has
+	if q.mode == ModeKeyword || q.mode == ModeHybrid && (t.Weights.Keyword != 0 || q.explain) { // the window list includes the keyword list
 		r.keyword = c.rank(t.Keyword, o, lists, allow, t.Depth)
 	}
 	if q.mode == ModeHybrid {
@@ -37,16 +37,16 @@ func (c *catalog) retrieve(o *owner, q *query, lists []weighted, m meaning) (r r
 	return r
 }
 
-// meaning is the vector that a query looks for and the index to look in.
+// meaning is the vector to search for, and the index to search.
 type meaning struct {
-	index    *vector.Index // nil: no search by meaning
-	vec      []float32     // nil: as well
+	index    *vector.Index // nil: no semantic search
+	vec      []float32     // nil: no semantic search
 	model    string
 	degraded string
 }
 
-// meaningOf embeds a query, unless the request does not want it or, in hybrid mode, there is no
-// model.
+// meaningOf embeds a query. It returns no vector if the request does not use one or, in hybrid
+// mode, if there is no model.
 func (x *Index) meaningOf(ctx context.Context, q *query) (m meaning, err error) {
 	v := x.o.Meaning.Serving()
 	if v == nil && q.mode == ModeVector {
@@ -67,7 +67,7 @@ func (x *Index) meaningOf(ctx context.Context, q *query) (m meaning, err error) 
 	case q.vec != nil:
 		m.index, m.vec = v.Index, q.vec
 		return m, nil
-	case len(q.words) == 0: // it means nothing
+	case len(q.words) == 0: // there is nothing to embed
 		return m, nil
 	}
 	vec, err := v.Embed(ctx, q.text)
@@ -83,8 +83,8 @@ func (x *Index) meaningOf(ctx context.Context, q *query) (m meaning, err error) 
 	return m, nil
 }
 
-// postingLists gives the lists of the terms and phrases of a query, those that are not held from
-// search_fts.
+// postingLists returns the posting lists of the terms and phrases of a query. Lists that are not
+// cached are read from search_fts.
 func (x *Index) postingLists(ctx context.Context, q *query) ([]weighted, error) {
 	if q.mode == ModeVector {
 		return nil, nil
@@ -98,7 +98,7 @@ func (x *Index) postingLists(ctx context.Context, q *query) ([]weighted, error) 
 			missing = append(missing, i)
 		}
 	}
-	if x.o.Private { // no order of words is kept: a phrase is all of its words
+	if x.o.Private { // the order of words is not stored, so a phrase matches if all its words do
 		for _, p := range q.phrases {
 			out = append(out, weighted{ps: x.postings.both(p), count: float64(strings.Count(p, " ") + 1)})
 		}

@@ -1,9 +1,9 @@
-// Package search finds what memory keeps, by words and by meaning.
+// Package search searches the items of memory, by words and by meaning.
 //
-// A request is a pipeline of values: parse reads it once, retrieve ranks items by their words and
-// by their meaning, fuse joins the rankings, choose scores and selects, and present reads the
-// texts of what was chosen. The package owns search_items and search_fts and what is held in
-// memory of them. Package memory tells it what to index and implements Meaning.
+// A request is processed in steps: parse validates it, retrieve ranks items by their words and by
+// their meaning, fuse combines the rankings, choose scores and selects, and present reads the texts
+// of the selected items. The package owns search_items, search_fts and the in-memory data derived
+// from them. Package memory calls it to index items, and implements Meaning.
 package search
 
 import (
@@ -23,22 +23,22 @@ import (
 	"helix/backend/vector"
 )
 
-// Meaning makes and serves the vectors of texts.
+// Meaning computes and searches the vectors of texts.
 type Meaning interface {
-	// Serving gives what answers queries; nil: no model, or its index is not open yet.
+	// Serving returns the active model and index; nil if there is no model or its index is not open yet.
 	Serving() *Vectors
-	// Degraded says what search by meaning lacks: "", no_vectors or reindexing.
+	// Degraded returns what semantic search lacks: "", no_vectors or reindexing.
 	Degraded() string
-	// Open gives what answers queries, and waits while its index is opened. The error says why
-	// nothing can be found by meaning.
+	// Open returns the active model and index, and waits while the index is being opened. The error
+	// is the reason why semantic search is unavailable.
 	Open(ctx context.Context) (*Vectors, error)
-	// Queue asks for the vector of an item that has just got its number.
+	// Queue requests the vector of a newly numbered item.
 	Queue(tx *storage.Tx, item int64, user uuid.UUID) error
-	// Dropped says that an item has left the index.
+	// Dropped is called when an item leaves the index.
 	Dropped(tx *storage.Tx, item int64)
 }
 
-// Vectors are a model and the index of its vectors, by the numbers of search_items.
+// Vectors is a model and the index of its vectors, keyed by the numbers of search_items.
 type Vectors struct {
 	Model string
 	Index *vector.Index
@@ -50,13 +50,12 @@ type Options struct {
 	Logger  *slog.Logger
 	Meaning Meaning
 	Weights Weights
-	Private bool // words are kept in memory only
-	// Unseal reads a text as memory stores it.
+	Private bool // keep words in memory only
+	// Unseal returns a text from the form in which memory stores it.
 	Unseal func(table, column string, id uuid.UUID, stored []byte) (string, error)
 }
 
-// Index is what can be found, for all users of a database. Its methods are safe for concurrent
-// use.
+// Index is the search index for all users of a database. Its methods are safe for concurrent use.
 type Index struct {
 	db  *storage.DB
 	o   Options
@@ -70,12 +69,12 @@ type Index struct {
 	unsubscribe []func()
 }
 
-// New makes the index of db. It is read at the first query, or by Load.
+// New returns an index on db. It is loaded by the first query, or by Load.
 func New(db *storage.DB, o Options) *Index {
 	x := &Index{db: db, o: o, log: o.Logger, tuning: DefaultTuning(o.Weights), slots: make(chan struct{}, runtime.NumCPU())}
 	x.unsubscribe = []func(){
 		bus.Subscribe(db.Bus(), func(uuid.UUID, storage.Replaced) { x.reset() }),
-		bus.Subscribe(db.Bus(), func(_ uuid.UUID, c storage.Changed) { // storage has written to our tables by itself
+		bus.Subscribe(db.Bus(), func(_ uuid.UUID, c storage.Changed) { // storage has written to our tables directly
 			if slices.ContainsFunc(kinds, func(k kind) bool { return k.table == c.Table }) {
 				x.reset()
 			}
@@ -92,7 +91,7 @@ func (x *Index) Close() error {
 	return nil
 }
 
-// reset forgets what was read from the database.
+// reset discards everything that was read from the database.
 func (x *Index) reset() {
 	x.postings.clear()
 	x.catalog.mu.Lock()
@@ -102,14 +101,14 @@ func (x *Index) reset() {
 	}
 }
 
-// Search finds what a query is about, best first. Without a model, or before its index is
-// ready, hybrid answers by words and says so in Degraded; vector is then unavailable. An empty
-// query finds nothing.
+// Search returns the items that match a query, best first. If there is no model, or its index is
+// not ready, mode hybrid searches by words only and says so in Degraded; mode vector fails with
+// Unavailable. An empty query matches nothing.
 func (x *Index) Search(ctx context.Context, p Params) (Result, error) {
 	return x.SearchTuned(ctx, p, &x.tuning)
 }
 
-// SearchTuned is Search with other settings of ranking, for measurements.
+// SearchTuned is Search with a different configuration of ranking, for measurements.
 func (x *Index) SearchTuned(ctx context.Context, p Params, t *Tuning) (Result, error) {
 	q, err := parse(p, t)
 	if err != nil {
@@ -122,10 +121,10 @@ func (x *Index) SearchTuned(ctx context.Context, p Params, t *Tuning) (Result, e
 	return a.Result, nil
 }
 
-// answer is a result with what an enhanced result needs besides.
+// answer is a result with the data that an enhanced result needs.
 type answer struct {
 	Result
-	chosen []chosen // as Results
+	chosen []chosen // parallel to Results
 	facets *Facets
 }
 
@@ -158,9 +157,8 @@ func (x *Index) answer(ctx context.Context, q *query) (*answer, error) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// acquire waits, first come first served, until a query may compute: as many do at a time as
-// there are processors. More would take turns on them all the same, and all of them would end
-// late.
+// acquire waits, in order of arrival, until a query may compute. As many queries compute at a time
+// as there are processors; more would only share them, and all would finish later.
 func (x *Index) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case x.slots <- struct{}{}:
@@ -170,10 +168,10 @@ func (x *Index) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// relatedWords is how many words of an item are looked for.
+// relatedWords is the number of words of an item to search for.
 const relatedWords = 24
 
-// Related finds what is like one item of any kind, best first; the item is not among it.
+// Related returns items of any kind that are similar to one item, best first, without the item itself.
 func (x *Index) Related(ctx context.Context, p RelatedParams) (Result, error) {
 	id, err := uuid.Parse(strings.TrimPrefix(p.ID, "note-"))
 	if err != nil {
@@ -215,7 +213,7 @@ func (x *Index) Related(ctx context.Context, p RelatedParams) (Result, error) {
 
 func errNoItem() error { return fault.NotFoundf("Memory not found.") }
 
-// chosenByID is the item with an id, if user has it.
+// chosenByID returns the item with an id if it belongs to user.
 func (x *Index) chosenByID(user, id uuid.UUID) (chosen, bool) {
 	c := &x.catalog
 	c.mu.RLock()

@@ -7,21 +7,20 @@ import (
 )
 
 const (
-	snippetBytes = 280 // of text shown for a hit
-	quoteBytes   = 480 // of text quoted as evidence
+	snippetBytes = 280 // bytes of text shown for a hit
+	quoteBytes   = 480 // bytes of text quoted as evidence
 )
 
 // passage is a part of a text.
 type passage struct{ start, end int }
 
-// passageOf chooses the part of at most size bytes that holds most of the words looked for:
-// different words first, then all of them, then the earlier part. It begins and ends between
-// words.
+// passageOf returns the part of at most size bytes that contains the most search words: first by
+// distinct words, then by occurrences, then the earliest. It begins and ends between words.
 func passageOf(text string, ws []word, stems map[string]bool, size int) passage {
 	if len(text) <= size {
 		return passage{0, len(text)}
 	}
-	var hits []int // of ws
+	var hits []int // indexes into ws
 	var hitStems []string
 	for i, w := range ws {
 		if st := stem(w.token); stems[st] {
@@ -51,7 +50,7 @@ func passageOf(text string, ws []word, stems map[string]bool, size int) passage 
 	}
 	first := ws[hits[best]].start
 	start := max(0, first-size/8)
-	if start > 0 { // the beginning of a sentence or else of a word
+	if start > 0 { // at the beginning of a sentence, else of a word
 		i, _ := slices.BinarySearchFunc(ws, start, func(w word, at int) int { return w.start - at })
 		start = min(ws[min(i, hits[best])].start, first)
 		if j := strings.LastIndexAny(text[max(0, first-size/4):first], ".!?\n"); j >= 0 {
@@ -64,8 +63,8 @@ func passageOf(text string, ws []word, stems map[string]bool, size int) passage 
 	return passage{start, start + cutAt(text[start:], size)}
 }
 
-// cutAt is the length of the longest beginning of at most size bytes that ends between words,
-// or at least between characters.
+// cutAt returns the length of the longest prefix of at most size bytes that ends between words, or
+// at least between characters.
 func cutAt(text string, size int) int {
 	if len(text) <= size {
 		return len(text)
@@ -79,8 +78,8 @@ func cutAt(text string, size int) int {
 	return size
 }
 
-// highlights are the words looked for in a text, in UTF-16 code units. Words that only spaces
-// part stay two spans.
+// highlights returns the occurrences of search words in a text, in UTF-16 code units. Adjacent
+// words are separate spans.
 func highlights(text string, stems map[string]bool) []Span {
 	out := []Span{}
 	at, units := 0, 0
@@ -96,7 +95,7 @@ func highlights(text string, stems map[string]bool) []Span {
 	return out
 }
 
-// UTF16Len is the length of a text as JavaScript counts it.
+// UTF16Len returns the length of a text in UTF-16 code units, as in JavaScript.
 func UTF16Len(s string) (n int64) {
 	for _, r := range s {
 		n++
@@ -107,7 +106,7 @@ func UTF16Len(s string) (n int64) {
 	return n
 }
 
-// excerpt is the passage of a text with marks where it was cut.
+// excerpt returns a passage of a text, with an ellipsis where it was cut.
 func excerpt(text string, p passage) string {
 	s := strings.TrimSpace(text[p.start:p.end])
 	if p.start > 0 {

@@ -1,8 +1,8 @@
 package search
 
-// stem reduces a lower-case token to its stem as the porter tokenizer of FTS5 does, so that
-// what is looked up equals what is stored (M. F. Porter, An algorithm for suffix stripping,
-// 1980). Tokens of less than 3 or more than 64 bytes stay as they are.
+// stem reduces a lower-case token to its stem like the porter tokenizer of FTS5, so that search
+// words match indexed words (M. F. Porter, An algorithm for suffix stripping, 1980). Tokens of less
+// than 3 or more than 64 bytes are returned unchanged.
 func stem(token string) string {
 	if len(token) < 3 || len(token) > 64 {
 		return token
@@ -27,10 +27,10 @@ func stem(token string) string {
 	return string(b)
 }
 
-// suffix is an ending and what takes its place.
+// suffix is an ending and its replacement.
 type suffix struct{ from, to string }
 
-// The endings of steps 2 to 4; of two that end alike the longer stands first.
+// The endings of steps 2 to 4. An ending must precede its own suffixes.
 var (
 	stemStep2 = []suffix{
 		{"ational", "ate"}, {"tional", "tion"}, {"enci", "ence"}, {"anci", "ance"}, {"izer", "ize"}, {"logi", "log"},
@@ -48,8 +48,7 @@ var (
 	}
 )
 
-// replaceSuffix puts the other ending in place of the first that fits, if more than m
-// vowel-consonant pairs are left before it.
+// replaceSuffix replaces the first matching ending if more than m vowel-consonant pairs remain before it.
 func replaceSuffix(b []byte, of []suffix, m int) []byte {
 	for _, s := range of {
 		n := len(b) - len(s.from)
@@ -138,7 +137,7 @@ func measure(b []byte) int {
 	return pairs
 }
 
-// endsShort tells whether b ends in consonant, vowel, consonant, the last not w, x or y.
+// endsShort reports whether b ends in consonant, vowel, consonant, where the last is not w, x or y.
 func endsShort(b []byte) bool {
 	if c := b[len(b)-1]; c == 'w' || c == 'x' || c == 'y' {
 		return false

@@ -2,9 +2,8 @@ package search
 
 import "strings"
 
-// stopWords are the words of English that say nothing about what a sentence is about: the
-// list of articles, pronouns, prepositions, auxiliaries and question words that search
-// engines leave out of questions (Fox, A stop list for general text, 1989, shortened).
+// stopWords lists English words that do not indicate the topic of a sentence: articles, pronouns,
+// prepositions, auxiliaries and question words (Fox, A stop list for general text, 1989, shortened).
 var stopWords = func() map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(`

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// span is a time from, inclusive, to, exclusive, in microseconds.
+// span is the time from from, inclusive, to to, exclusive, in microseconds.
 type span struct{ from, to int64 }
 
-// aftermath is how long after something happened people still speak of it as of just now.
+// aftermath is how long after an event people still talk about it as if it were recent.
 const aftermath = 7 * 24 * time.Hour
 
 var monthNumbers = func() map[string]time.Month {
@@ -23,11 +23,11 @@ var monthNumbers = func() map[string]time.Month {
 	return m
 }()
 
-// anyYears are the years that a month without one may be of.
+// anyYears is how many years back a month without a year may refer to.
 const anyYears = 12
 
-// spansIn finds the times that a text names: a day, a month with or without its year, a year,
-// or one before now, such as "last week". A span reaches beyond its end by aftermath.
+// spansIn returns the times that a text mentions: a day, a month with or without its year, a year,
+// or a relative time such as "last week". Each span is extended by aftermath.
 func spansIn(text string, ws []word, now time.Time) []span {
 	var out []span
 	add := func(from, to time.Time) {
@@ -103,9 +103,8 @@ func spansIn(text string, ws []word, now time.Time) []span {
 	return out
 }
 
-// isMonth tells whether the word is a month where it stands. "May" and "march" mostly are
-// something else: they need a capital and a number or a preposition beside them. A short form
-// needs a number.
+// isMonth reports whether a word is a month in its context. "May" and "march" are usually other
+// words: they need a capital and an adjacent number or preposition. An abbreviation needs a number.
 func isMonth(text string, ws []word, i int) bool {
 	w := ws[i].token
 	beside := func(j int) bool { return j >= 0 && j < len(ws) && number(ws[j].token) > 0 }
@@ -120,7 +119,7 @@ func isMonth(text string, ws []word, i int) bool {
 	return len(w) > 4 || w == "june" || w == "july" || numbered
 }
 
-// number reads 8, 8th, 2023; 0 for what is none.
+// number parses 8, 8th, 2023. It returns 0 for anything else.
 func number(token string) int {
 	for _, end := range []string{"st", "nd", "rd", "th"} {
 		if s, ok := strings.CutSuffix(token, end); ok {

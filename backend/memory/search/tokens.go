@@ -8,15 +8,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// word is a token of a text and where it stands, in bytes.
+// word is a token of a text with its byte offsets.
 type word struct {
 	token      string // lower case, without diacritics
 	start, end int
 }
 
-// tokenize cuts a text as the unicode61 tokenizer of FTS5 does with remove_diacritics 2:
-// letters, numbers and private characters make tokens, marks that stand inside of one are
-// left out, and all else separates.
+// tokenize splits a text like the unicode61 tokenizer of FTS5 with remove_diacritics 2: letters,
+// numbers and private-use characters form tokens, marks within a token are dropped, and everything
+// else separates tokens.
 func tokenize(text string) []word {
 	var out []word
 	var buf []byte
@@ -25,7 +25,7 @@ func tokenize(text string) []word {
 		if start < 0 {
 			return
 		}
-		if plain { // nothing but ASCII in lower case: no copy
+		if plain { // only lower-case ASCII: no copy needed
 			out = append(out, word{text[start:end], start, end})
 		} else {
 			out = append(out, word{string(buf), start, end})
@@ -70,7 +70,7 @@ func tokenize(text string) []word {
 	return out
 }
 
-// appendFolded appends r in lower case, a Latin letter without its diacritics.
+// appendFolded appends r in lower case. A Latin letter is appended without its diacritics.
 func appendFolded(b []byte, r rune) []byte {
 	r = unicode.ToLower(r)
 	var enc [utf8.UTFMax]byte

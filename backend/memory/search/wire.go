@@ -18,12 +18,12 @@ type Params struct {
 	Priors       *bool    `json:"priors,omitempty"`       // default true
 }
 
-// MMR asks for varied results (maximal marginal relevance, Carbonell and Goldstein 1998).
+// MMR requests diverse results (maximal marginal relevance, Carbonell and Goldstein 1998).
 type MMR struct {
-	Lambda *float64 `json:"lambda,omitempty"` // 0 is variety only, 1 relevance only; default 0.7
+	Lambda *float64 `json:"lambda,omitempty"` // 0: only diversity, 1: only relevance; default 0.7
 }
 
-// Filters choose items before they are ranked. Absent fields choose everything.
+// Filters select items before ranking. Absent fields match every item.
 type Filters struct {
 	From           *time.Time `json:"from,omitempty"` // of occurredAt, inclusive
 	To             *time.Time `json:"to,omitempty"`   // exclusive
@@ -42,7 +42,7 @@ type Filters struct {
 	DocumentID     *uuid.UUID `json:"documentId,omitempty"`
 }
 
-// Result is the answer of memory.search.
+// Result is the result of memory.search.
 type Result struct {
 	Results  []Hit   `json:"results"`
 	TookMs   float64 `json:"tookMs"`
@@ -60,14 +60,14 @@ type EnhancedParams struct {
 	Facets  bool   `json:"facets,omitempty"`
 }
 
-// EnhancedResult is the answer of memory.search_enhanced.
+// EnhancedResult is the result of memory.search_enhanced.
 type EnhancedResult struct {
 	Result
 	Facets *Facets `json:"facets,omitempty"`
 	Groups []Group `json:"groups,omitempty"`
 }
 
-// Facets count what matched the query and the filters.
+// Facets count the items that match the query and the filters.
 type Facets struct {
 	Type   []Count `json:"type"`
 	Layer  []Count `json:"layer"`
@@ -82,7 +82,7 @@ type Count struct {
 	Count int    `json:"count"`
 }
 
-// Group is some of the hits, by their place in results.
+// Group is a group of hits, as indexes into results.
 type Group struct {
 	Key   string `json:"key"`
 	Title string `json:"title"`
@@ -95,7 +95,7 @@ type RelatedParams struct {
 	Limit int    `json:"limit,omitempty"` // 1 to 100; 0 is 10
 }
 
-// Counts are how many items of a user can be found.
+// Counts are the numbers of searchable items of a user.
 type Counts struct {
 	Total    int64   `json:"total"`
 	Memories int64   `json:"memories"`
@@ -108,7 +108,7 @@ type Counts struct {
 	Tags     []Count `json:"tags"` // most used first, at most 100
 }
 
-// Hit is one thing found.
+// Hit is one item found.
 type Hit struct {
 	ID           uuid.UUID  `json:"id"`
 	Kind         string     `json:"kind"` // memory, turn, chunk
@@ -116,7 +116,7 @@ type Hit struct {
 	Snippet      string     `json:"snippet"`
 	Highlights   []Span     `json:"highlights"`
 	Evidence     []Evidence `json:"evidence"`
-	Context      []Neighbor `json:"context,omitempty"` // of memory.search_enhanced
+	Context      []Neighbor `json:"context,omitempty"` // only memory.search_enhanced
 	Score        float64    `json:"score"`
 	Parts        *Parts     `json:"parts,omitempty"`
 	Type         string     `json:"type,omitempty"`
@@ -139,20 +139,20 @@ type Span struct {
 	End   int `json:"end"`
 }
 
-// Evidence names the exact thing found.
+// Evidence identifies the part of an item that is quoted.
 type Evidence struct {
 	Kind           string     `json:"kind"`
 	ID             uuid.UUID  `json:"id"`
 	ConversationID *uuid.UUID `json:"conversationId,omitempty"`
-	TurnID         string     `json:"turnId,omitempty"` // the id in the original, such as D1:3
+	TurnID         string     `json:"turnId,omitempty"` // id in the original, such as D1:3
 	DocumentID     *uuid.UUID `json:"documentId,omitempty"`
 	Seq            *int64     `json:"seq,omitempty"`
-	StartOffset    *int64     `json:"startOffset,omitempty"` // in the document, in UTF-16 code units where it was cut here
+	StartOffset    *int64     `json:"startOffset,omitempty"` // in the document; in UTF-16 code units if Helix split it
 	EndOffset      *int64     `json:"endOffset,omitempty"`
 	Quote          string     `json:"quote"`
 }
 
-// Neighbor is what stands before or after a hit in its conversation or document.
+// Neighbor is an item before or after a hit in its conversation or document.
 type Neighbor struct {
 	ID      uuid.UUID `json:"id"`
 	Seq     int64     `json:"seq"`
@@ -160,14 +160,14 @@ type Neighbor struct {
 	Text    string    `json:"text"`
 }
 
-// Parts say what a score is made of. A rank is absent where the list did not have the item.
+// Parts are the components of a score. A rank is absent if the item was not in the list.
 type Parts struct {
 	BM25Rank   *int     `json:"bm25Rank,omitempty"`
 	BM25       *float64 `json:"bm25,omitempty"`
 	VectorRank *int     `json:"vectorRank,omitempty"`
 	Cosine     *float64 `json:"cosine,omitempty"`
 	RRF        float64  `json:"rrf"`
-	Cues       float64  `json:"cues"` // above 1: who or when the query names fits
+	Cues       float64  `json:"cues"` // above 1: the item matches a person or time that the query mentions
 	Recency    float64  `json:"recency"`
 	Salience   float64  `json:"salience"`
 	Retention  float64  `json:"retention"`

@@ -3,12 +3,12 @@ package search
 // Word is a word of a text.
 type Word struct {
 	Token      string // lower case, without diacritics
-	Stem       string // English; equal for the forms of a word
-	Start, End int    // bytes of the text
-	Stop       bool   // says nothing about what the text is about
+	Stem       string // English; equal for inflections of a word
+	Start, End int    // byte offsets
+	Stop       bool   // stop word
 }
 
-// Words cuts a text into words as search does.
+// Words splits a text into words as search does.
 func Words(text string) []Word {
 	tokens := tokenize(text)
 	out := make([]Word, len(tokens))

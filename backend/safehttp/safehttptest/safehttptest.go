@@ -1,4 +1,4 @@
-// Package safehttptest answers look-ups of names for tests of what sends requests. Only tests
+// Package safehttptest provides a DNS server for tests of code that sends requests. Only tests
 // import it.
 package safehttptest
 
@@ -12,15 +12,15 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// DNS answers look-ups from a table, over UDP on this machine.
+// DNS answers DNS queries from a table, over UDP on this machine.
 type DNS struct {
 	conn net.PacketConn
 	mu   sync.Mutex
 	ips  map[string][]netip.Addr
-	turn map[string]int // for names that change: which address comes next
+	turn map[string]int // for names that rotate: the index of the next address
 }
 
-// NewDNS returns a server that knows no name; it ends with the test.
+// NewDNS returns a server without names; it is stopped at the end of the test.
 func NewDNS(t *testing.T) *DNS {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func NewDNS(t *testing.T) *DNS {
 	return d
 }
 
-// Set gives a name its addresses.
+// Set sets the addresses of a name.
 func (d *DNS) Set(name string, ips ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +50,7 @@ func (d *DNS) Set(name string, ips ...string) {
 	}
 }
 
-// Rotate gives one address of the list in each answer.
+// Rotate makes each answer contain the next address of the list.
 func (d *DNS) Rotate(name string, ips ...string) {
 	d.Set(name, ips...)
 	d.mu.Lock()
@@ -58,7 +58,7 @@ func (d *DNS) Rotate(name string, ips ...string) {
 	d.turn[name] = 0
 }
 
-// Resolver asks d.
+// Resolver returns a resolver that queries d.
 func (d *DNS) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var n net.Dialer

@@ -1,6 +1,6 @@
-// Package linear makes the linear memories of guests: they begin as an image, grow within a
-// limit, and become the image again after a run, so that nothing of it is left. Only sandbox
-// and qjs import it.
+// Package linear manages the linear memories of guests. They start as an image, grow up to a limit,
+// and are restored to the image after a run, so that nothing of the run is left. Only sandbox and
+// qjs import it.
 package linear
 
 import (
@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 )
 
-// Page is the unit in which images are kept and put back.
+// Page is the unit in bytes in which images are stored and restored.
 const Page = 4096
 
-// Chunk is a part of an image that is not zero: whole pages.
+// Chunk is a non-zero part of an image: whole pages.
 type Chunk struct {
 	At   int
 	Data []byte
 }
 
-// Chunks returns the pages of mem that are not zero.
+// Chunks returns the pages of mem that are not all zero.
 func Chunks(mem []byte) []Chunk {
 	var zero [Page]byte
 	var chunks []Chunk
@@ -35,21 +35,21 @@ func Chunks(mem []byte) []Chunk {
 	return chunks
 }
 
-// Image is what memories begin with. Where the system can map a file privately, they share
-// the pages of a large image until they write to them; elsewhere each gets a copy. It is safe
-// for use by many goroutines.
+// Image is the initial content of memories. Where the system can map a file privately, they share
+// the pages of a large image until they write to them; elsewhere each gets a copy. It is safe for
+// use by many goroutines.
 type Image struct {
 	size   int
-	chunks []Chunk // in order
+	chunks []Chunk // nil: memories get a copy
 	shared *shared // nil: by copying
 	hot    hotPages
 }
 
-// shareAbove is from how many bytes of content an image is shared instead of copied.
+// shareAbove is the content size in bytes above which an image is shared instead of copied.
 const shareAbove = 128 << 10
 
-// NewImage makes an image of size bytes from its chunks, which are in order and do not change.
-// keep is how many bytes a memory at rest may have for itself.
+// NewImage creates an image of size bytes from its chunks, which must be in order and must not
+// change. keep is how many private bytes an idle memory may have.
 func NewImage(size int, chunks []Chunk, keep int) *Image {
 	im := &Image{size: size, chunks: chunks, hot: hotPages{keep: keep}}
 	content := 0
@@ -62,20 +62,20 @@ func NewImage(size int, chunks []Chunk, keep int) *Image {
 	return im
 }
 
-// Size is how many bytes the image has.
+// Size returns the size of the image in bytes.
 func (im *Image) Size() int { return im.size }
 
 // Shared reports whether memories share the pages of the image until they write to them.
 func (im *Image) Shared() bool { return im.shared != nil }
 
-// Close frees the image. Memories that begin with it must be released before.
+// Close frees the image. Release the memories that use it first.
 func (im *Image) Close() {
 	if im.shared != nil {
 		im.shared.close()
 	}
 }
 
-// paint makes mem[from:to] what the image holds there; behind the image that is zero.
+// paint restores mem[from:to] to the content of the image, which is zero beyond its end.
 func (im *Image) paint(mem []byte, from, to int) {
 	at := from
 	for _, c := range im.chunks {
@@ -97,7 +97,7 @@ func (im *Image) paint(mem []byte, from, to int) {
 	}
 }
 
-// wipe is clear, in pieces: one long clear would keep a collection waiting.
+// wipe clears b in pieces: a single long clear would delay a garbage collection.
 func wipe(b []byte) {
 	const piece = 1 << 20
 	for ; len(b) > piece; b = b[piece:] {
@@ -106,7 +106,7 @@ func wipe(b []byte) {
 	clear(b)
 }
 
-// lay copies what the image holds from..to onto memory that is zero there.
+// lay copies the image's content in from..to to memory that is zero there.
 func (im *Image) lay(mem []byte, from, to int) {
 	for _, c := range im.chunks {
 		first, last := max(c.At, from), min(c.At+len(c.Data), to)
@@ -116,7 +116,7 @@ func (im *Image) lay(mem []byte, from, to int) {
 	}
 }
 
-// same reports whether mem[at:at+Page] is what the image holds there.
+// same reports whether mem[at:at+Page] equals the image there.
 func (im *Image) same(mem []byte, at int) bool {
 	var zero [Page]byte
 	for _, c := range im.chunks {
@@ -127,20 +127,20 @@ func (im *Image) same(mem []byte, at int) bool {
 	return bytes.Equal(mem[at:at+Page], zero[:])
 }
 
-// usage is how far a memory has grown.
+// usage is the current and the maximum size of a memory.
 type usage struct {
 	size    atomic.Uint64
 	peak    atomic.Uint64
 	refused atomic.Bool
 }
 
-// Size is how many bytes the memory has now. Any goroutine.
+// Size returns the current size of the memory in bytes. It may be called from any goroutine.
 func (u *usage) Size() uint64 { return u.size.Load() }
 
-// Peak is the most bytes that it had since Restore. Any goroutine.
+// Peak returns the largest size in bytes since Restore. It may be called from any goroutine.
 func (u *usage) Peak() uint64 { return u.peak.Load() }
 
-// Refused reports whether growth was refused since Restore. Any goroutine.
+// Refused reports whether growth was refused since Restore. It may be called from any goroutine.
 func (u *usage) Refused() bool { return u.refused.Load() }
 
 func (u *usage) grown(size uint64) {
@@ -156,25 +156,25 @@ func (u *usage) rewind() {
 // span is a range of bytes; whole pages.
 type span struct{ from, to int }
 
-// hotPages are the pages that nearly every run writes, learned from the first ones. To copy
-// them back costs less than to give them back, which is a call and then a fault for each that
-// is touched again.
+// hotPages are the pages that nearly every run writes, learned from the first runs. Copying them
+// back costs less than giving them back to the system, which takes a call and then a page fault for
+// each that is touched again.
 type hotPages struct {
-	keep int // bytes that they may have together
+	keep int // maximum total size in bytes
 
 	mu    sync.Mutex
-	looks int // used memories that were learned from
+	looks int // number of memories learned from
 	pages []bool
 	spans []span
 }
 
 const (
 	maxLooks = 8
-	maxHot   = 1024     // pages; those behind are always given back
-	hotGap   = 3 * Page // spans that are closer become one
+	maxHot   = 1024     // pages; those beyond are always given back
+	hotGap   = 3 * Page // spans that are closer are merged
 )
 
-// of returns the spans below the size of a memory.
+// of returns the hot spans within a memory of the given size.
 func (h *hotPages) of(size int) []span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,8 +185,8 @@ func (h *hotPages) of(size int) []span {
 	return spans
 }
 
-// learn takes the pages of a used memory that were written as hot: those in written, or else
-// those that differ from the image.
+// learn marks the pages of a used memory that were written as hot: those in written if it is known,
+// else those that differ from the image.
 func (h *hotPages) learn(im *Image, mem []byte, written []span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// world is a memory with something here and there.
+// world returns a memory that is mostly zero.
 func world(pages int) []byte {
 	mem := make([]byte, pages<<16)
 	for i := 0; i < len(mem); i += 3 * Page {
@@ -17,13 +17,13 @@ func world(pages int) []byte {
 
 const keep = 384 << 10
 
-// images are one that is copied and one that is shared where the system can.
+// images returns one that is copied and one that is shared if the system supports it.
 func images(t *testing.T) map[string][]byte {
 	t.Helper()
 	return map[string][]byte{"small": world(4), "large": world(16)}
 }
 
-// memory is a new memory that begins as im.
+// memory returns a new memory that starts as im.
 func memory(t *testing.T, im *Image) *Memory {
 	t.Helper()
 	m, err := New(im, 16<<20)
@@ -54,7 +54,7 @@ func TestRestoreMakesAUsedMemoryTheImage(t *testing.T) {
 			}
 			touched := 5
 			if run%5 == 4 {
-				touched = 2000 // more than a memory at rest may keep
+				touched = 2000 // more than an idle memory may keep
 			}
 			for range touched {
 				b[r.IntN(len(b))] ^= 0xff

@@ -4,23 +4,23 @@ package linear
 
 import "golang.org/x/sys/unix"
 
-// OnHeap tells whether memories count as memory of Go.
+// OnHeap reports whether memories are on the Go heap.
 const OnHeap = false
 
-// Memory is a linear memory in a reserved range of addresses: growing changes protection and
-// never moves or copies, and only touched pages take real memory.
+// Memory is a linear memory in a reserved range of addresses. Growing changes the protection and
+// never moves or copies; only touched pages take real memory.
 type Memory struct {
-	Limit  uint64 // bytes; more is refused
-	Shrink bool   // the next Reallocate gives the size of the image
+	Limit  uint64 // bytes; growth beyond it is refused
+	Shrink bool   // the next Reallocate returns the size of the image
 	usage
 
 	image *Image
 	buf   []byte // the reservation
-	open  int    // bytes that may be accessed
+	open  int    // accessible bytes
 	scan  pageScan
 }
 
-// New reserves max bytes that begin as the image; Reallocate then gives as many as are asked.
+// New reserves max bytes that start as the image; Reallocate then sets the size.
 func New(image *Image, max uint64) (*Memory, error) {
 	m := &Memory{image: image, Limit: max}
 	if max == 0 {
@@ -37,7 +37,7 @@ func New(image *Image, max uint64) (*Memory, error) {
 	return m, nil
 }
 
-// place puts the image under the memory, which has no content yet.
+// place maps or copies the image into the memory, which has no content yet.
 func (m *Memory) place() error {
 	im := m.image
 	m.open = im.size
@@ -54,13 +54,14 @@ func (m *Memory) place() error {
 	if err := im.shared.place(m.buf); err != nil {
 		return err
 	}
-	for _, s := range im.hot.of(im.size) { // made private now, off the path of the run
+	for _, s := range im.hot.of(im.size) { // made private now, outside the run
 		im.paint(m.buf, s.from, s.to)
 	}
 	return nil
 }
 
-// Reallocate grows the memory to size bytes, or gives nil above the limit. wazero calls it.
+// Reallocate grows the memory to size bytes, or returns nil if that is above the limit. wazero
+// calls it.
 func (m *Memory) Reallocate(size uint64) []byte {
 	if m.Shrink {
 		size = uint64(m.image.size)
@@ -82,14 +83,14 @@ func (m *Memory) Reallocate(size uint64) []byte {
 	return m.buf[:size:len(m.buf)]
 }
 
-// Free does nothing: wazero calls it while a stopped guest unwinds, when the host may
-// still look at the memory. Release frees.
+// Free does nothing, because wazero calls it while a stopped guest unwinds and the host may still
+// read the memory. Release frees the memory.
 func (m *Memory) Free() {}
 
-// Restore makes a used memory the image again, and zero behind it. The pages that a run has
-// written are overwritten where the system names them and they are few: they stay private,
-// so that the next run, which mostly writes the same ones, finds them ready. Otherwise the
-// hot ones are, and all others are given back to the system.
+// Restore restores a used memory to the image, with zeros beyond it. If the system can list the
+// pages that a run has written and they are few, they are overwritten: they stay private, so that
+// the next run, which usually writes the same pages, finds them ready. Otherwise only the hot pages
+// are overwritten, and all others are given back to the system.
 func (m *Memory) Restore() error {
 	im := m.image
 	mem := m.buf[:max(int(m.peak.Load()), im.size)]
@@ -124,7 +125,7 @@ func (m *Memory) Restore() error {
 	return nil
 }
 
-// drop makes a range the image again by giving its pages back.
+// drop restores a range to the image by giving its pages back to the system.
 func (m *Memory) drop(from, to int) error {
 	if from >= to {
 		return nil
@@ -132,14 +133,14 @@ func (m *Memory) drop(from, to int) error {
 	if err := discardPages(m.buf[from:to]); err != nil {
 		return err
 	}
-	if m.image.shared == nil && from < m.image.size { // else it comes back by itself
+	if m.image.shared == nil && from < m.image.size { // otherwise the image's content reappears by itself
 		m.image.lay(m.buf, from, to)
 	}
 	return nil
 }
 
-// PrivateBytes is how much of the memory is not shared with the image; ok is false where the
-// system does not say.
+// PrivateBytes returns how much of the memory is not shared with the image; ok is false if the
+// system does not report it.
 func (m *Memory) PrivateBytes() (n int, ok bool) {
 	written, ok := m.image.shared.private(m.buf[:m.size.Load()], new(pageScan))
 	for _, s := range written {
@@ -148,10 +149,10 @@ func (m *Memory) PrivateBytes() (n int, ok bool) {
 	return n, ok
 }
 
-// Release frees the memory. It may be repeated.
+// Release frees the memory. It may be called more than once.
 func (m *Memory) Release() {
 	if m.buf != nil {
-		_ = unix.Munmap(m.buf) // only fails for a range that is not ours
+		_ = unix.Munmap(m.buf) // fails only for a range that is not ours
 		m.buf = nil
 	}
 }

@@ -28,7 +28,7 @@ func TestGrowthIsRefusedAboveTheLimit(t *testing.T) {
 	if l.Reallocate(16<<20) != nil {
 		t.Error("grown above the maximum")
 	}
-	l.Free() // wazero's, while the host may still look at the memory
+	l.Free() // called by wazero while the host may still read the memory
 	if b[0] != 1 {
 		t.Error("freed too early")
 	}

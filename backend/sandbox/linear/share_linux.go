@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shared is an image in a sealed memory file. Memories map it privately, so that the system
-// copies a page when a guest first writes to it.
+// shared is an image in a sealed memory file. Memories map it privately, so the system copies a
+// page when a guest first writes to it.
 type shared struct {
 	fd      int
-	view    []byte // the file, for reading
+	view    []byte // the file, mapped for reading
 	opened  sync.Once
-	pagemap int // tells which pages are private; -1 where the system cannot
+	pagemap int // lists private pages; -1 if the system cannot
 }
 
-// newShared puts the chunks of an image into a file, from where they are read from then on.
-// It gives nil where memory files cannot be had.
+// newShared writes the chunks of an image to a file, from which they are read from then on. It
+// returns nil if memory files are not available.
 func newShared(im *Image) *shared {
 	fd, err := unix.MemfdCreate("helix-image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *shared) fill(im *Image) error {
 	return err
 }
 
-// place maps the image over the start of buf, which drops what was there.
+// place maps the image over the start of buf, which discards its content.
 func (s *shared) place(buf []byte) error {
 	_, err := unix.MmapPtr(s.fd, 0, unsafe.Pointer(&buf[0]), uintptr(len(s.view)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
 	return err
@@ -68,19 +68,20 @@ func (s *shared) place(buf []byte) error {
 
 func (s *shared) close() {
 	if s.view != nil {
-		_ = unix.Munmap(s.view) // only fails for a range that is not ours
+		_ = unix.Munmap(s.view) // fails only for a range that is not ours
 	}
 	if s.pagemap >= 0 {
 		_ = unix.Close(s.pagemap)
 	}
-	_ = unix.Close(s.fd) // a memory file has nothing to lose
+	_ = unix.Close(s.fd) // closing a memory file loses nothing
 }
 
-// discardPages gives the private pages of a range back; the file's content shows again, or zero.
+// discardPages gives the private pages of a range back to the system; the range then shows the
+// file's content, or zeros.
 func discardPages(b []byte) error { return unix.Madvise(b, unix.MADV_DONTNEED) }
 
-// openPagemap opens the list of pages when a memory is first put back: a process that serves
-// one run only holds no file for it.
+// openPagemap opens the page map when a memory is first restored, so that a process that serves
+// only one run does not open it.
 func (s *shared) openPagemap() {
 	fd, err := unix.Open("/proc/self/pagemap", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -108,16 +109,16 @@ const (
 	maxRegions    = 128
 )
 
-// pageScan is room for what the system says of a memory's pages.
+// pageScan is the buffer for the system's report on a memory's pages.
 type pageScan struct {
 	arg     scanArg
 	regions [maxRegions]pageRegion
 	list    []span
 }
 
-// private asks the system for the pages of a memory that are private copies; ok is false
-// when it cannot say, or when nothing is shared. When there are more ranges than room the
-// rest counts as one. The list is valid until the next call with the same room.
+// private returns the pages of a memory that are private copies; ok is false if the system cannot
+// report them, or if nothing is shared. If there are more ranges than fit into room, the rest is
+// reported as one range. The list is valid until the next call with the same room.
 func (s *shared) private(mem []byte, room *pageScan) (list []span, ok bool) {
 	if s == nil {
 		return nil, false

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestImageIsSealed: nothing in this process can change what instances begin with.
+// TestImageIsSealed checks that nothing in this process can change the initial memory of instances.
 func TestImageIsSealed(t *testing.T) {
 	t.Parallel()
 	im := NewImage(1<<20, Chunks(world(16)), keep)
@@ -28,7 +28,7 @@ func TestImageIsSealed(t *testing.T) {
 	}
 }
 
-// TestImageWithoutPagemap puts memories back where the system does not say which pages are
+// TestImageWithoutPagemap restores memories on a system that does not report which pages are
 // private.
 func TestImageWithoutPagemap(t *testing.T) {
 	t.Parallel()

@@ -7,9 +7,9 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The audit checks the planner against counting every instruction: a module is rewritten so
-// that each instruction calls one function and each check, at the place where the meter puts
-// it, another. They compare what was executed with what was charged.
+// The audit compares the planner with counting every instruction: a module is rewritten so that
+// each instruction calls one function, and each check, where the meter inserts it, another. They
+// compare what was executed with what was charged.
 
 // audit returns wasm with counters, which are i64 globals named auditNames.
 func audit(t testing.TB, wasm []byte) []byte {
@@ -115,7 +115,7 @@ var auditNames = [6]string{"audit:executed", "audit:charged", "audit:debt", "aud
 
 func bytesVecTo(b []byte, s string) []byte { return append(appendU(b, uint64(len(s))), s...) }
 
-// auditWeight is what an instruction costs by the documentation, decided here once more.
+// auditWeight returns the documented cost of an instruction, implemented a second time.
 func auditWeight(m *module, p *planner, s *scanner) int {
 	switch s.op {
 	case opBlock, opLoop, opElse, opEnd:
@@ -145,14 +145,14 @@ func auditWeight(m *module, p *planner, s *scanner) int {
 	return 1
 }
 
-// auditReset begins a new count, as a call by the host does.
+// auditReset starts a new count, as a call by the host does.
 func auditReset(m api.Module) {
 	for _, n := range auditNames {
 		m.ExportedGlobal(n).(api.MutableGlobal).Set(0)
 	}
 }
 
-// auditVerify says what is wrong with the count since auditReset.
+// auditVerify reports errors in the count since auditReset.
 func auditVerify(t testing.TB, m api.Module, what string) (gap int64) {
 	t.Helper()
 	v := func(i int) int64 { return int64(m.ExportedGlobal(auditNames[i]).Get()) }
@@ -182,7 +182,7 @@ func TestAuditQuickjs(t *testing.T) {
 	}
 }
 
-// auditSources are short programs that reach much of the engine.
+// auditSources are short programs that cover much of the engine.
 var auditSources = []string{
 	`function fib(n){return n<2?n:fib(n-1)+fib(n-2)} fib(12)`,
 	`var a=[];for(var i=0;i<50;i++)a.push({i,s:"x"+i,f:i/7,n:null,t:[1,2,{a:"q"}]});JSON.stringify(JSON.parse(JSON.stringify(a)))`,

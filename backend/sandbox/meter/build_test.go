@@ -13,18 +13,18 @@ import (
 type fn struct {
 	name            string // export, or empty
 	params, results []byte
-	locals          []byte // declarations as they stand in the body, count first; nil: none
-	code            []byte // without the last end
+	locals          []byte // declarations as in the body, count first; nil: none
+	code            []byte // without the final end
 }
 
-// mod is a test module that is easy to write down.
+// mod is a simplified description of a test module.
 type mod struct {
 	imports []string // names of functions () -> () of module "env"
 	funcs   []fn
 	table   []byte // limits, nil: none
 	memory  []byte // limits, nil: none
 	globals [][]byte
-	exports []exportEntry // besides those of funcs
+	exports []exportEntry // in addition to those of funcs
 	start   int           // function index + 1
 	elems   [][]byte
 	count   bool
@@ -93,7 +93,7 @@ func (m mod) build() []byte {
 	return w.out
 }
 
-// start instantiates an instrumented module whose gauge is not armed yet.
+// start instantiates an instrumented module without arming its gauge.
 func start(t testing.TB, wasm []byte) (api.Module, *Gauge) {
 	t.Helper()
 	ctx := context.Background()
@@ -115,7 +115,7 @@ func start(t testing.TB, wasm []byte) (api.Module, *Gauge) {
 	return m, g
 }
 
-// instrument instruments with a slice of 1,000 units, unless o says otherwise.
+// instrument instruments with a slice of 1,000 units, unless o sets another.
 func instrument(t testing.TB, wasm []byte, o Options) ([]byte, Report) {
 	t.Helper()
 	if o.Slice == 0 {
@@ -128,7 +128,7 @@ func instrument(t testing.TB, wasm []byte, o Options) ([]byte, Report) {
 	return out, rep
 }
 
-// quickjs is the engine's module from npm; make engines puts it there.
+// quickjs returns the engine's module from npm, which make engines installs.
 func quickjs(t testing.TB) []byte {
 	t.Helper()
 	b, err := os.ReadFile("../../../build/engines/node_modules/quickjs-wasi/quickjs.wasm")

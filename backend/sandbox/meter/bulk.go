@@ -1,10 +1,10 @@
 package meter
 
-// DefaultBulkSlice is how many bytes one memory.fill or memory.copy works on between two
-// visits to Go, about a tenth of a millisecond.
+// DefaultBulkSlice is how many bytes one memory.fill or memory.copy processes between two calls
+// into Go; it takes about a tenth of a millisecond.
 const DefaultBulkSlice = 1 << 20
 
-// bulkKind tells the functions that do long bulk operations in pieces.
+// bulkKind identifies the functions that split long bulk operations.
 type bulkKind byte
 
 const (
@@ -18,10 +18,10 @@ var bulkOps = [bulkKinds][]byte{
 	bulkCopy: {opPrefixMisc, miscMemoryCopy, 0, 0},
 }
 
-// bulk appends the memory.fill or memory.copy at pos, behind its check, which left its length
-// in local: as it is when it is short, and by a call of a function that does it in pieces
-// when it is long. It returns where the operation ends; that is pos for those that stay as
-// they are, because their length is bounded by the size of the module or of a table.
+// bulk appends the memory.fill or memory.copy at pos, after its check, which left its length in
+// local. A short operation is emitted unchanged, a long one as a call of a function that splits it.
+// It returns where the operation ends, or pos for operations that need no split, because their
+// length is bounded by the size of the module or of a table.
 func (w *rewriter) bulk(out []byte, pos int, local uint64) ([]byte, int) {
 	r := reader{b: w.m.wasm, p: pos, end: len(w.m.wasm)}
 	r.byte()
@@ -52,19 +52,18 @@ func (w *rewriter) bulk(out []byte, pos int, local uint64) ([]byte, int) {
 	return append(out, opEnd), r.p
 }
 
-// piecesBody is the function that does a long operation in pieces of bulkSlice bytes, with a
-// visit to Go and a look at the stop flag behind each. Its parameters are those of the
-// operation: where to, the value or where from, and the length, which is charged already.
-// One that does not fit the memory is left to the operation itself, which traps before it
-// writes anything.
+// piecesBody returns the function that does a long operation in pieces of bulkSlice bytes, with a
+// call into Go and a check of the stop flag after each. Its parameters are those of the operation:
+// destination, value or source, and the length, which is already charged. An operation that does
+// not fit into the memory is executed unsplit, and traps before it writes anything.
 func (w *rewriter) piecesBody(kind bulkKind) []byte {
 	const to, from, length, back = 0, 1, 2, 3
-	b := []byte{1, 1, typeI32} // back: how far behind the start the next piece begins
+	b := []byte{1, 1, typeI32} // back: offset from the start at which the next piece begins
 	ops := func(more ...byte) { b = append(b, more...) }
 	get := func(l byte) { ops(0x20, l) }
 	slice := func() { b = appendS(append(b, 0x41), int64(int32(w.bulkSlice))) }
-	// Pieces of a copy go from the start, or from the end when it moves to higher addresses:
-	// no piece then overwrites what a later one reads.
+	// Pieces of a copy go from the start, or from the end if it moves to higher addresses, so no
+	// piece overwrites what a later one reads.
 	piece := func(offset func(), size func()) {
 		get(to)
 		offset()
@@ -115,7 +114,7 @@ func (w *rewriter) piecesBody(kind bulkKind) []byte {
 		get(back)
 		ops(0x22, length)
 		slice()
-		ops(0x4b, 0x0d, 0, opEnd) // once more while length > slice
+		ops(0x4b, 0x0d, 0, opEnd) // again while length > slice
 		whole()
 		ops(opReturn, opEnd)
 	}
@@ -140,7 +139,7 @@ func (w *rewriter) piecesBody(kind bulkKind) []byte {
 	return append(b, opEnd)
 }
 
-// piecesBodies are the functions that are used, in the order of their indices.
+// piecesBodies returns the functions that are used, in the order of their indices.
 func (w *rewriter) piecesBodies() [][]byte {
 	bodies := make([][]byte, w.added)
 	for kind, p := range w.pieces {

@@ -20,8 +20,8 @@ var bulkModule = mod{memory: []byte{1, 1, 4}, funcs: []fn{
 	{name: "grow", code: []byte{0x41, 1, opMemoryGrow, 0, 0x1a}},
 }}
 
-// TestBulkInPieces: an operation in pieces leaves the memory as a whole one does, wherever it
-// begins and ends, and one that does not fit traps before it writes anything.
+// TestBulkInPieces checks that a split operation has the same effect as an unsplit one, wherever it
+// starts and ends, and that one that does not fit traps before it writes anything.
 func TestBulkInPieces(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -43,7 +43,7 @@ func TestBulkInPieces(t *testing.T) {
 			to, from, length := rnd.Uint32N(size), rnd.Uint32N(size), rnd.Uint32N(3000)
 			switch i % 8 {
 			case 0:
-				from = near(to) // they overlap
+				from = near(to) // overlapping
 			case 1:
 				to = near(from)
 			case 2:
@@ -89,7 +89,7 @@ func TestBulkInPieces(t *testing.T) {
 
 func firstOf(wasm []byte, _ Report) []byte { return wasm }
 
-// TestBulkStopsBetweenPieces: a long operation ends at the piece in which it is stopped.
+// TestBulkStopsBetweenPieces checks that a long operation ends at the piece in which it is stopped.
 func TestBulkStopsBetweenPieces(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"fill", "copy", "back"} {

@@ -2,12 +2,11 @@ package meter
 
 import "fmt"
 
-// What one function, and the module as a whole, may ask of a compiler. Compilers take a
-// time that grows faster than the size of a function with its branches, with its locals
-// times its branches, and with what it keeps alive between its loads and calls, and they
-// look at a deadline only between functions. The largest function of a Go program of 8 MB
-// has 1,700 branches, 1,200 labels and 4,300 loads, that of a JavaScript engine 1,900, 310
-// and 2,600 with 57 locals.
+// Limits on the compile time of one function and of the whole module. Compile time grows faster
+// than linearly with the branches of a function, with its locals times its branches, and with the
+// values alive between its loads and calls, and compilers check a deadline only between functions.
+// The largest function of a Go program of 8 MB has 1,700 branches, 1,200 labels and 4,300 loads,
+// that of a JavaScript engine 1,900, 310 and 2,600 with 57 locals.
 const (
 	maxBranches = 16_000    // blocks, branches and labels of br_table in a function
 	maxAccesses = 40_000    // loads, stores and calls in a function
@@ -16,10 +15,10 @@ const (
 	maxAllLocal = 4_000_000 // locals of all functions
 	maxCode     = 16 << 20  // bytes of all bodies
 	maxTypes    = 10_000
-	maxValues   = 64 // results of a block or function that a branch has to carry, times its branches
+	maxValues   = 64 // results of a block or function that a branch must carry, times its branches
 )
 
-// complexity refuses functions that would keep a compiler busy for long.
+// complexity refuses functions that would take a compiler too long.
 func (m *module) complexity() *Error {
 	if len(m.types) > maxTypes {
 		return &Error{Feature: featLimits, Message: fmt.Sprintf("%d types, at most %d are allowed", len(m.types), maxTypes)}
@@ -47,7 +46,7 @@ func (m *module) complexity() *Error {
 	return nil
 }
 
-// complexity reads one body and names what there is too much of.
+// complexity reads one body and returns what it has too much of, and the limit.
 func (s *scanner) complexity(m *module) (what string, most int) {
 	branches, accesses, bulk, wide := 0, 0, 0, 0
 	for s.err == nil && s.p < s.end {
@@ -99,7 +98,7 @@ func (s *scanner) complexity(m *module) (what string, most int) {
 	return "", 0
 }
 
-// blockValues is how many values a block whose type stands at p takes and gives.
+// blockValues returns the number of parameters and results of a block whose type is at p.
 func (m *module) blockValues(p int) int {
 	r := reader{b: m.wasm, p: p, end: len(m.wasm)}
 	if c := m.wasm[p]; c&0x80 == 0 && c&0x40 != 0 {
@@ -111,8 +110,8 @@ func (m *module) blockValues(p int) int {
 	return 0
 }
 
-// bare is the module without its custom sections, which mean nothing to a run: readers of
-// them have trusted counts that they found there.
+// bare returns the module without its custom sections. They have no effect on a run, and their
+// readers have trusted counts found in them.
 func (m *module) bare() []byte {
 	out := append(make([]byte, 0, len(m.wasm)), m.wasm[:8]...)
 	for _, s := range m.sections {

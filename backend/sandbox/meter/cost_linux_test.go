@@ -69,8 +69,8 @@ func threadCPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// BenchmarkStop measures the time from Stop to the end of the call, for guests that do
-// nothing but go round, in the ways that are the worst for the meter.
+// BenchmarkStop measures the time from Stop to the end of the call, for guests that only loop, in
+// the worst ways for the meter.
 func BenchmarkStop(b *testing.B) {
 	wasm := quickjs(b)
 	metered, _, err := Instrument(wasm, Options{})

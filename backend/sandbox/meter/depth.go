@@ -2,25 +2,25 @@ package meter
 
 import "slices"
 
-// The machine stack of a guest lies outside its memory: the compiler's runtime lets it grow
-// to 50 MB, and copies it each time it doubles. So functions that can lie on it many times
-// count what they take of it. They are those that can come back to themselves, and those
-// that are much by themselves; the others cannot add up to much.
+// The native stack of a guest is outside its memory: wazero lets it grow to 50 MB and copies it
+// each time it doubles. So functions that can be on it many times count the bytes they use. These
+// are functions that can be recursive, and those with a large frame; the others cannot add up to
+// much.
 const (
-	// DefaultStack is how many bytes of frames a guest's calls may have. Like the stack of a
-	// program's first thread it is enough for any recursion that is meant.
+	// DefaultStack is the maximum size in bytes of the frames of a guest's calls. Like the stack of
+	// a program's main thread, it is enough for any intended recursion.
 	DefaultStack = 8 << 20
 
-	frameBase = 64       // what every call takes
-	maxTall   = 64 << 10 // how much the calls below a function that does not count may take
+	frameBase = 64       // used by every call
+	maxTall   = 64 << 10 // limit on the calls below a function that does not count
 )
 
-// heights follows how many values lie on the operand stack while a body is read, never less
-// than there are.
+// heights tracks the number of values on the operand stack while a body is read. It never
+// underestimates.
 type heights struct {
 	now, top int
 	open     []openHeight
-	wide     bool // there are vectors
+	wide     bool // vectors are used
 }
 
 type openHeight struct{ base, in, out int }
@@ -32,7 +32,7 @@ func (h *heights) add(n int) {
 	h.top = max(h.top, h.now)
 }
 
-// step takes in the instruction that s has just read.
+// step applies the instruction that s has just read.
 func (h *heights) step(s *scanner) {
 	switch op := s.op; op {
 	case opBlock, opLoop, opIf:
@@ -79,7 +79,7 @@ func (h *heights) step(s *scanner) {
 	}
 }
 
-// operands is what an instruction adds to the operand stack, by opcode.
+// operands is the number of values that an instruction adds to the operand stack, by opcode.
 var operands = func() (n [256]int8) {
 	put := func(by int8, from, to int) {
 		for op := from; op <= to; op++ {
@@ -108,7 +108,7 @@ var operands = func() (n [256]int8) {
 	return n
 }()
 
-// frame is what one call of the body that s has read takes at most.
+// frame returns the maximum frame size of one call of the body that s has read.
 func (h *heights) frame(s *scanner, f int) int {
 	t := s.m.types[s.m.funcs[f]]
 	slot := 8
@@ -118,7 +118,7 @@ func (h *heights) frame(s *scanner, f int) int {
 	return frameBase + slot*(len(t.results)+int(s.locals)+h.top)
 }
 
-// depths finds the functions that count and what each call of them costs, from their frames
+// depths determines the functions that count and the cost of each of their calls, from their frames
 // and direct calls in callees-first order.
 func (p *planner) depths(frames []int, order []uint32, calls func(uint32) []uint32) {
 	tall := make([]int, len(frames))
@@ -137,8 +137,8 @@ func (p *planner) depths(frames []int, order []uint32, calls func(uint32) []uint
 	}
 }
 
-// enter appends what a counting function begins with: it takes its cost or traps, keeps what
-// is then left in local, and opens the block that its branches to the end lead to.
+// enter appends the prologue of a counting function: it subtracts its cost or traps, stores what is
+// left then in local, and opens the block that branches to the end lead to.
 func (w *rewriter) enter(out []byte, f, cost int, local uint64) []byte {
 	out = appendU(append(out, 0x23), w.depth)
 	out = appendS(append(out, 0x41), int64(-cost))
@@ -157,19 +157,19 @@ func (w *rewriter) enter(out []byte, f, cost int, local uint64) []byte {
 	}
 }
 
-// leave appends what gives the cost back. Calls below have given back theirs.
+// leave appends the epilogue that returns the cost. Calls below have returned theirs.
 func (w *rewriter) leave(out []byte, cost int, local uint64) []byte {
 	out = appendU(append(out, 0x20), local)
 	out = appendS(append(out, 0x41), int64(cost))
 	return appendU(append(out, 0x6a, 0x24), w.depth)
 }
 
-// blockType is the index of a type without parameters and with the given results.
+// blockType returns the index of a type without parameters and with the given results.
 func (w *rewriter) blockType(results []byte) int64 {
 	return w.typeIndex(append(appendU([]byte{0x60, 0}, uint64(len(results))), results...))
 }
 
-// typeIndex is the index of a type that the meter adds.
+// typeIndex returns the index of a type that the meter adds.
 func (w *rewriter) typeIndex(t []byte) int64 {
 	if i, ok := w.known[string(t)]; ok {
 		return i

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDepth calls functions that call themselves: the depth that they reach does not depend
-// on where they leave, what they left is given back, and too deep is a trap that is known.
+// TestDepth calls recursive functions: the depth that they reach does not depend on where they
+// return, everything is released, and exceeding the depth is a known trap.
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	recursive := func(tail ...byte) []byte { // f(n): n == 0 ? 0 : f(n-1) + 1
@@ -27,7 +27,7 @@ func TestDepth(t *testing.T) {
 			ctx := context.Background()
 			g.Arm(1 << 40)
 			f := m.ExportedFunction("f")
-			for range 50 { // what a call took, it gives back
+			for range 50 { // a call releases everything that it took
 				if r, err := f.Call(ctx, 5000); err != nil || r[0] != 5000 || g.TooDeep() {
 					t.Fatalf("f(5000) = %v, %v", r, err)
 				}

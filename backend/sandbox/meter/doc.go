@@ -1,13 +1,12 @@
-// Package meter makes WebAssembly countable and stoppable. It checks a module against hard
-// limits and rewrites it, so that the guest itself counts what it executes, gives up its
-// budget in small slices, and looks at a stop flag between them. Package sandbox is the only
-// caller.
+// Package meter adds fuel metering and a way to stop to WebAssembly. It checks a module against
+// hard limits and rewrites it, so that the guest itself counts what it executes, uses its budget in
+// small slices, and checks a stop flag between them. Package sandbox is the only caller.
 //
 // # Why the guest must count
 //
-// Machine code made by wazero has no point where Go could preempt it: a guest in one long
-// loop keeps the garbage collector from stopping the world, and with it freezes every
-// goroutine. So every module that runs in the app's process goes through Instrument first.
+// Go cannot preempt the machine code that wazero generates: a guest in one long loop keeps the
+// garbage collector from stopping the world, and so freezes every goroutine. So every module that
+// runs in the app's process goes through Instrument first.
 //
 // # Technique
 //
@@ -24,43 +23,42 @@
 //     for the code around it the loop is a step that costs nothing. Inside a region the
 //     control flow has no cycle, so the longest path is exact and the pass is linear.
 //   - Bulk operations charge their length in bytes / 64 before they begin.
-//   - The helper moves the next slice from budget to fuel, traps when the budget is gone,
+//   - The helper moves the next slice from budget to fuel, traps if the budget is used up,
 //     executes memory.grow(0), which leaves machine code and so reaches a Go safepoint, and
-//     traps when stop is set.
-//   - With Options.CountStack, functions that can lie on the machine stack many times also take
-//     the size of their frame from a fourth global and give it back when they return, because
+//     traps if stop is set.
+//   - With Options.CountStack, functions that can be on the native stack many times also subtract
+//     the size of their frame from a fourth global and add it again when they return, because
 //     that stack is memory of the host (depth.go).
-//   - Everything is appended: no index of the original moves, so no index has to be rewritten.
+//   - Everything is appended: no index of the original changes, so none has to be rewritten.
 //
-// Three things keep it cheap without giving up the bound. A function that may return after a
-// few instructions has no check on that way; its callers pay for it, and every cycle of calls
-// still passes a check (graph.go). A loop that begins with a switch, as that of an
-// interpreter does, has its check in the arms, so a short arm does not pay for the longest
-// one (planner.dispatch). And the check of a loop header is written so that the compiler puts
-// the call out of the straight line.
+// Three optimizations keep it cheap without losing the bound. A function that may return after a
+// few instructions has no check on that path; its callers pay for it, and every cycle of calls
+// still passes a check (graph.go). A loop that begins with a switch, as that of an interpreter
+// does, has its check in the arms, so a short arm does not pay for the longest one
+// (planner.dispatch). And the check of a loop header is written so that the compiler moves the call
+// out of the straight line.
 //
-// One thing costs a little more: behind a call that may have gone deep there is a check when
-// more than a few instructions follow, because a deep recursion comes back through all of its
-// frames in a row.
+// One rule costs a little more: after a call that may have been deep there is a check if more than
+// a few instructions follow, because a deep recursion returns through all of its frames in a row.
 //
 // # Units
 //
-// A unit is one instruction. Instructions that leave to Go (calls of imported functions,
-// memory.grow, table operations) and divisions count more, see the weights in scanbody.go;
-// block, loop, else and end count nothing, because they leave no machine code. What is
-// charged is never less than what was executed, but for at most 64 units at the beginning of
-// a call by the host, and on the JavaScript engine it is about 1.7 times as much, because a
-// check pays for the longest of the paths behind it.
+// A unit is one instruction. Instructions that call into Go (calls of imported functions,
+// memory.grow, table operations) and divisions count more, see the weights in scanbody.go; block,
+// loop, else and end count nothing, because they emit no machine code. The charge is never less
+// than what was executed, except for at most 64 units at the start of a call by the host. On the
+// JavaScript engine it is about 1.7 times as much, because a check pays for the longest path after
+// it.
 //
 // # Running a metered module
 //
-// The module that comes out cannot run before Gauge.Arm: fuel and budget begin at zero. A
-// start section is removed and its function exported as StartExport, so that the host calls
-// it after arming, under the same limits as the rest.
+// The resulting module cannot run before Gauge.Arm, because fuel and budget start at zero. A start
+// section is removed and its function exported as StartExport, so that the host calls it after
+// arming, under the same limits as the rest.
 //
 // # Untrusted input
 //
 // Untrusted bytes are read with strict bounds: exact LEB128 forms, counts checked against the
-// bytes that are left, every index checked against the original module, memory linear in the
-// size. What is not known is refused, never skipped.
+// remaining bytes, every index checked against the original module, memory linear in the size.
+// Anything unknown is rejected, never skipped.
 package meter

@@ -14,13 +14,13 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// fuzzBudget is how much a module that is fuzzed may execute.
+// fuzzBudget is the budget of a fuzzed module.
 const fuzzBudget = 2_000_000
 
 // runner instantiates modules whose only import is env.nothing.
 type runner struct{ rt wazero.Runtime }
 
-// newRunner has the cross-check on, so that no loop outlives its context.
+// newRunner enables the cross-check, so that no loop outlives its context.
 func newRunner(t testing.TB) runner { return newRunnerOn(t, wazero.NewRuntimeConfig()) }
 
 func newRunnerOn(t testing.TB, c wazero.RuntimeConfig) runner {
@@ -38,7 +38,7 @@ func (r runner) load(wasm []byte) (api.Module, error) {
 	return r.rt.InstantiateWithConfig(context.Background(), wasm, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 }
 
-// state is what a module's memory and globals hold.
+// state returns the content of a module's memory and globals.
 func state(m api.Module) string {
 	var b bytes.Buffer
 	for _, n := range []string{"steps", "sum"} {
@@ -57,12 +57,11 @@ func state(m api.Module) string {
 	return b.String()
 }
 
-// hasMemory looks into what wazero gives: for a module without memory it is a nil pointer, and
-// not nil.
+// hasMemory handles that wazero returns a typed nil pointer for a module without memory.
 func hasMemory(m api.Module) bool { return !reflect.ValueOf(m.Memory()).IsNil() }
 
-// sameGenerated runs a generated module as it is, instrumented and audited. The audited one
-// is large, so r2 should be quick to compile for.
+// sameGenerated runs a generated module unchanged, instrumented and audited. The audited one is
+// large, so r2 should compile fast.
 func sameGenerated(t *testing.T, r, r2 runner, wasm []byte) {
 	if err := Validate(wasm, anyImport(ModuleLimits{})); err != nil {
 		t.Fatalf("the generated module is not valid: %v\n%x", err, wasm)
@@ -117,7 +116,7 @@ func sameGenerated(t *testing.T, r, r2 runner, wasm []byte) {
 				t.Errorf("%d units between two checks", gap)
 			}
 			charged := mods[2].ExportedGlobal(auditNames[1]).Get()
-			// Bulk operations charge their length besides.
+			// Bulk operations also charge their length.
 			if used := gauge.Used(); used < charged || used > charged+charged*2+1024 {
 				t.Errorf("used %d, charged %d", used, charged)
 			}
@@ -128,7 +127,7 @@ func sameGenerated(t *testing.T, r, r2 runner, wasm []byte) {
 	}
 }
 
-// sameBytes runs any valid module as it is and instrumented.
+// sameBytes runs any valid module unchanged and instrumented.
 func sameBytes(t *testing.T, r runner, wasm []byte) {
 	if len(wasm) > 1<<16 || Validate(wasm, anyImport(ModuleLimits{MemoryPages: 32, TableEntries: 10_000, Locals: 2000})) != nil {
 		return
@@ -178,12 +177,12 @@ func sameBytes(t *testing.T, r runner, wasm []byte) {
 		gauge.Arm(fuzzBudget)
 		b, err2 := metered.ExportedFunction(x.Name).Call(ctx, args...)
 		if gauge.Exhausted() {
-			return // the original may not end at all
+			return // the original may never end
 		}
 		a, err1 := f.Call(ctx, args...)
 		if trapText(err1) != trapText(err2) {
 			if stackEnd(err1) || stackEnd(err2) {
-				return // frames differ in size
+				return // frame sizes differ
 			}
 			t.Fatalf("%s: original %v, metered %v\n%x", x.Name, err1, err2, wasm)
 		}
@@ -195,7 +194,7 @@ func sameBytes(t *testing.T, r runner, wasm []byte) {
 				t.Fatalf("%s: original %#x, metered %#x\n%x", x.Name, a, b, wasm)
 			}
 		}
-		// One without memory gets the meter's own.
+		// A module without memory gets the meter's.
 		if s1, s2 := state(plain), state(metered); s1 != s2 && hasMemory(plain) {
 			t.Fatalf("%s: original %s, metered %s\n%x", x.Name, s1, s2, wasm)
 		}
@@ -206,7 +205,7 @@ func stackEnd(err error) bool {
 	return err != nil && bytes.Contains([]byte(err.Error()), []byte("stack overflow"))
 }
 
-// TestGeneratedModulesBehaveTheSame is what FuzzInstrument does, on modules from a fixed
+// TestGeneratedModulesBehaveTheSame does the same as FuzzInstrument, with modules from a fixed
 // sequence.
 func TestGeneratedModulesBehaveTheSame(t *testing.T) {
 	t.Parallel()
@@ -221,8 +220,8 @@ func TestGeneratedModulesBehaveTheSame(t *testing.T) {
 	}
 }
 
-// FuzzInstrument makes a valid module of any bytes, and takes the bytes as a module too;
-// what comes out of Instrument must be valid and behave as the original does.
+// FuzzInstrument generates a valid module from any bytes, and also uses the bytes as a module; the
+// output of Instrument must be valid and behave like the original.
 func FuzzInstrument(f *testing.F) {
 	for _, w := range corpus() {
 		f.Add(w)
@@ -248,7 +247,8 @@ func FuzzInstrument(f *testing.F) {
 	})
 }
 
-// FuzzValidate reads any bytes: never a panic, and what is accepted can be instrumented.
+// FuzzValidate checks that any bytes cause no panic, and that an accepted module can be
+// instrumented.
 func FuzzValidate(f *testing.F) {
 	for _, w := range corpus() {
 		f.Add(w)
@@ -267,7 +267,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		if typeCheck(data) != nil {
-			// Not valid, but still must not make the rewriter panic.
+			// It is invalid, but must not make the rewriter panic.
 			_, _, _ = Instrument(data, Options{})
 			_, _ = StripData(data, 1)
 			return
@@ -285,7 +285,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// corpus are valid modules to begin with.
+// corpus returns valid modules as seeds.
 func corpus() [][]byte {
 	var c [][]byte
 	c = append(c, mod{}.build(), mod{funcs: []fn{spin}}.build(), mod{funcs: []fn{{}}, start: 1, memory: []byte{0, 1}}.build())
@@ -300,7 +300,7 @@ func corpus() [][]byte {
 	return c
 }
 
-// words is how many numbers of wazero's API values of these types take.
+// words returns the number of wazero API values for these types.
 func words(types []string) int {
 	n := len(types)
 	for _, t := range types {

@@ -8,21 +8,21 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// Gauge is the run-time side of the meter: the three globals of one instance. Stop, Stopped
-// and Used may be called from any goroutine while the guest runs; Arm only between runs.
+// Gauge is the runtime side of the meter: the globals of one instance. Stop, Stopped and Used may
+// be called from any goroutine while the guest runs; Arm only between runs.
 type Gauge struct {
 	fuel, budget, stop, depth api.MutableGlobal
 
 	mu      sync.Mutex
 	armed   uint64
-	used    uint64 // the most that was seen
+	used    uint64 // the largest value seen
 	stopped bool
 }
 
-// mostBudget keeps sums of the globals far from overflow.
+// mostBudget prevents sums of the globals from overflowing.
 const mostBudget = math.MaxInt64 / 2
 
-// NewGauge finds the globals of an instrumented module.
+// NewGauge returns the Gauge of an instance of an instrumented module.
 func NewGauge(m api.Module) (*Gauge, error) {
 	g := &Gauge{}
 	for _, f := range []struct {
@@ -38,8 +38,8 @@ func NewGauge(m api.Module) (*Gauge, error) {
 	return g, nil
 }
 
-// Arm gives the next run its budget in units and clears the stop flag. The first check of
-// the run visits Go, so a Stop that comes before it is seen at once.
+// Arm sets the budget of the next run in units and clears the stop flag. The first check of the run
+// calls into Go, so a Stop before it takes effect at once.
 func (g *Gauge) Arm(budget uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,8 +51,8 @@ func (g *Gauge) Arm(budget uint64) {
 	g.depth.Set(DefaultStack)
 }
 
-// Stop ends the run at the next look at the flag, at most one slice away. It may be called
-// from any goroutine and more than once.
+// Stop ends the run at the next check of the flag, at most one slice later. It may be called from
+// any goroutine and more than once.
 func (g *Gauge) Stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,15 +60,15 @@ func (g *Gauge) Stop() {
 	g.stop.Set(1)
 }
 
-// Stopped says whether Stop was called since Arm.
+// Stopped reports whether Stop was called since Arm.
 func (g *Gauge) Stopped() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.stopped
 }
 
-// Used is how many units were charged since Arm, at most the budget. It never falls; while
-// the guest runs it may be behind by one slice.
+// Used returns the number of units charged since Arm, at most the budget. It never decreases; while
+// the guest runs it may lag by one slice.
 func (g *Gauge) Used() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,14 +77,14 @@ func (g *Gauge) Used() uint64 {
 	return g.used
 }
 
-// Exhausted says whether the budget is gone: the run ended because of it.
+// Exhausted reports whether the budget is used up: the run ended because of it.
 func (g *Gauge) Exhausted() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.left() < 0
 }
 
-// TooDeep says whether the guest's calls went deeper than its machine stack.
+// TooDeep reports whether the guest's calls exceeded its native stack.
 func (g *Gauge) TooDeep() bool { return int32(uint32(g.depth.Get())) < 0 }
 
 func (g *Gauge) left() int64 { return int64(g.budget.Get()) + int64(g.fuel.Get()) }

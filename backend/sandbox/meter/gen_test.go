@@ -1,17 +1,17 @@
 package meter
 
-// generator turns any bytes into a valid module whose functions end by themselves: every
-// loop and every function first takes a step from a global and leaves when none is left.
+// generator converts any bytes to a valid module whose functions always end: every loop and every
+// function first takes a step from a global and exits when none are left.
 type generator struct {
 	data  []byte
 	funcs int
 	code  []byte
-	open  []bool // blocks around, true for loops
+	open  []bool // enclosing blocks, true for loops
 	size  int    // statements so far
 }
 
 const (
-	genSteps   = 0 // global: steps that are left
+	genSteps   = 0 // global: remaining steps
 	genSum     = 1 // global: what statements computed
 	genLocals  = 3 // one parameter, two locals
 	genMost    = 200
@@ -70,7 +70,7 @@ func generate(data []byte) []byte {
 	return wasm
 }
 
-// step takes one step, or leaves when there is none.
+// step takes one step, or exits if none are left.
 func (g *generator) step(leave func()) {
 	g.emit(0x23, genSteps, 0x45, opIf, 0x40)
 	leave()
@@ -85,7 +85,7 @@ func (g *generator) block(loop bool, depth int) {
 	g.open = g.open[:len(g.open)-1]
 }
 
-// statement leaves the stack as it was.
+// statement leaves the stack unchanged.
 func (g *generator) statement(depth int) {
 	if g.size++; g.size > genMost || depth > 12 {
 		g.emit(0x01)
@@ -197,11 +197,11 @@ func (g *generator) statement(depth int) {
 	}
 }
 
-// dispatch is a switch whose arms leave or go round.
+// dispatch emits a switch whose arms exit or loop.
 func (g *generator) dispatch(depth int) {
 	arms := 1 + g.next()%5
 	g.open = append(g.open, true)
-	// With itself among its labels the loop needs a step of its own to end.
+	// If the loop is among its own labels, it needs a step to end.
 	self := g.next()%8 == 0
 	if self {
 		g.step(func() { g.emit(0x20, 0, opReturn) })
@@ -238,7 +238,7 @@ func (g *generator) dispatch(depth int) {
 	g.open = g.open[:len(g.open)-1]
 }
 
-// target picks a label around.
+// target selects an enclosing label.
 func (g *generator) target() (byte, bool) {
 	if len(g.open) == 0 {
 		return 0, false
@@ -246,13 +246,13 @@ func (g *generator) target() (byte, bool) {
 	return g.next() % byte(len(g.open)), true
 }
 
-// pointer is an address or length that mostly fits.
+// pointer emits an address or length that is usually in range.
 func (g *generator) pointer(depth int) {
 	g.expression(depth)
 	g.emit(0x41, 0xff, 0x07, 0x71) // & 1023
 }
 
-// expression leaves one i32.
+// expression pushes one i32.
 func (g *generator) expression(depth int) {
 	switch g.next() % 10 {
 	case 0, 1:

@@ -1,15 +1,15 @@
 package meter
 
-// graph decides which functions may begin without a check and what their callers pay for
-// that. Most calls go to functions that return after a few instructions; a check at their
-// entry would cost more than they do. Such a function is cut: paths that leave it early have
-// no check, and the longest of them is added to every call of the function.
+// graph determines which functions may start without a check, and how much their callers pay for
+// that. Most calls go to functions that return after a few instructions; a check at the entry would
+// cost more than the function itself. Such a function is cut: paths that leave it early have no
+// check, and the longest of them is charged at every call of the function.
 //
-// Two rules keep the bound. A function that can be called by other ways than a direct call
-// (from a table, through a reference, only by the host) pays for itself. And every cycle of
-// calls passes a check: functions are ordered callees first, and where a function calls one
-// that does not come before it, its paths are cut before the call. The host may call an
-// exported function that was cut; what it then does not pay is at most maxPrefix units.
+// Two rules keep the bound. A function that can be called in other ways than directly (from a
+// table, through a reference, only by the host) pays for itself. And every cycle of calls passes a
+// check: functions are ordered callees first, and if a function calls one that does not come before
+// it, its paths are cut before the call. The host may call an exported function that was cut; then
+// at most maxPrefix units are not charged.
 func (p *planner) graph() *Error {
 	m := p.m
 	n := len(m.funcs)
@@ -65,7 +65,7 @@ func (p *planner) graph() *Error {
 		cheap[f] = cheap[f] && called[f]
 	}
 
-	// Depth first, without recursion, so callees come before their callers. A call that does
+	// Depth first, without recursion, so that callees come before their callers. A call that does
 	// not go down in this order may close a cycle.
 	seen := make([]bool, n)
 	at := make([]int, n) // the next call of each open function

@@ -2,23 +2,23 @@ package meter
 
 import "fmt"
 
-// Error says why a module was refused and where.
+// Error describes why a module was refused, and where.
 type Error struct {
-	// Offset is the position in the file, in bytes.
+	// Offset is the position in the file in bytes.
 	Offset int
-	// Feature names what was refused, for example "threads" or "module limits"; it is
-	// "malformed" when the bytes are not WebAssembly at all.
+	// Feature is what was refused, for example "threads" or "module limits"; it is "malformed" if
+	// the bytes are not WebAssembly.
 	Feature string
-	// Message is for a person.
+	// Message is for people.
 	Message string
 }
 
-// Error gives the message with its place.
+// Error returns the message with its position.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s at offset %d: %s", e.Feature, e.Offset, e.Message)
 }
 
-// Names of what is refused, as they appear in Error.Feature.
+// Names of what can be refused, as they appear in Error.Feature.
 const (
 	featMalformed  = "malformed"
 	featLimits     = "module limits"
@@ -40,23 +40,23 @@ const (
 	featUnknown    = "unknown opcode"
 )
 
-// ModuleLimits bounds what a module may contain. A number of zero or less means the number
-// of DefaultLimits.
+// ModuleLimits limits what a module may contain. A field of zero or less means the value in
+// DefaultLimits.
 type ModuleLimits struct {
 	Bytes        int    // whole file; 32 MiB
 	Functions    int    // imported and defined together; 100,000
 	BodyBytes    int    // one function body; 1 MiB
 	Locals       int    // of one function, without parameters; 50,000
 	Globals      int    // imported and defined together; 10,000
-	Segments     int    // data segments, and as many element segments; 100,000
+	Segments     int    // data segments, and the same number of element segments; 100,000
 	TableEntries int    // all tables together, and all entries of element segments together; 1,000,000
 	MemoryPages  uint32 // initial memory in pages of 64 KiB; 4096 (256 MiB)
-	// Imports says whether a function may be imported. Nil allows the functions of
+	// Imports reports whether a function may be imported. Nil allows the functions of
 	// wasi_snapshot_preview1 and helix.
 	Imports func(module, name string) bool
 }
 
-// DefaultLimits are the limits for modules that Helix did not make.
+// DefaultLimits returns the limits for modules from outside Helix.
 func DefaultLimits() ModuleLimits {
 	return ModuleLimits{
 		Bytes:        32 << 20,
@@ -73,7 +73,7 @@ func DefaultLimits() ModuleLimits {
 	}
 }
 
-// filled puts the defaults where l has nothing.
+// filled returns l with defaults for missing fields.
 func (l ModuleLimits) filled() ModuleLimits {
 	d := DefaultLimits()
 	for _, f := range []struct {
@@ -96,7 +96,7 @@ func (l ModuleLimits) filled() ModuleLimits {
 	return l
 }
 
-// unlimited are limits for modules that were judged before and grew when they were
+// unlimited returns limits for modules that were checked before and grew when they were
 // instrumented.
 func unlimited() ModuleLimits {
 	const much = 1 << 30
@@ -106,7 +106,7 @@ func unlimited() ModuleLimits {
 	}
 }
 
-// maxArity bounds the parameters, and the results, of one type. Without it the work of a
-// validator is not linear in the size of a module: a block is three bytes, and each has to
-// be checked value by value.
+// maxArity limits the parameters, and the results, of one type. Without it, validation time would
+// not be linear in the size of a module: a block is three bytes, and each has to be checked value
+// by value.
 const maxArity = 1000

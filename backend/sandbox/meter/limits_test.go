@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// body is a module with one function that has this code, a memory, a table and a global.
+// body returns a module with one function with this code, a memory, a table and a global.
 func body(code ...byte) []byte {
 	return mod{
 		memory: []byte{0, 1}, table: []byte{0, 1}, globals: [][]byte{{typeI32, 1, 0x41, 0, opEnd}},
@@ -16,7 +16,7 @@ func body(code ...byte) []byte {
 	}.build()
 }
 
-// raw is a module of sections as they are.
+// raw returns a module of the given sections.
 func raw(sections ...[]byte) []byte {
 	b := []byte{0, 'a', 's', 'm', 1, 0, 0, 0}
 	for _, s := range sections {
@@ -116,8 +116,8 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// TestGuestsCannotReachWhatIsAdded has modules that become valid when the meter's own
-// globals, functions, type or memory are there. Each index is the first that is not theirs.
+// TestGuestsCannotReachWhatIsAdded uses modules that would be valid only with the meter's own
+// globals, functions, type or memory. Each index is the first one after the module's own.
 func TestGuestsCannotReachWhatIsAdded(t *testing.T) {
 	t.Parallel()
 	none := func(code ...byte) []byte { return mod{funcs: []fn{{code: code}}}.build() }
@@ -151,7 +151,7 @@ func TestGuestsCannotReachWhatIsAdded(t *testing.T) {
 	}
 }
 
-// TestModuleLimits has for each limit a module at the limit, which passes, and one beyond.
+// TestModuleLimits tests for each limit a module at the limit, which passes, and one beyond it.
 func TestModuleLimits(t *testing.T) {
 	t.Parallel()
 	funcs := func(n int) mod { return mod{funcs: make([]fn, n)} }
@@ -262,7 +262,7 @@ func TestTablesCannotGrowBeyondTheLimit(t *testing.T) {
 			t.Errorf("%s: %v %v", name, r, err)
 		}
 	}
-	// Three tables share what is left.
+	// Three tables share the remaining entries.
 	wasm := raw([]byte{4, 3, typeFuncref, 0, 10, typeExternref, 1, 10, 20, typeFuncref, 1, 30, 30})
 	out, _ := instrument(t, wasm, Options{TableEntries: 100})
 	m, err := parse(out, ModuleLimits{}, false)

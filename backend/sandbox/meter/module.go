@@ -2,7 +2,7 @@ package meter
 
 import "bytes"
 
-// Section ids in the order in which they must stand.
+// Section ids in the order in which they must appear.
 const (
 	secCustom    = 0
 	secType      = 1
@@ -20,7 +20,7 @@ const (
 	secTag       = 13
 )
 
-// sectionRank is a section's place in the file; 0 for what is unknown.
+// sectionRank is a section's position in the file; 0 if unknown.
 var sectionRank = [14]int{
 	secType: 1, secImport: 2, secFunction: 3, secTable: 4, secMemory: 5, secTag: 6, secGlobal: 7,
 	secExport: 8, secStart: 9, secElement: 10, secDataCount: 11, secCode: 12, secData: 13,
@@ -92,7 +92,7 @@ type dataSegment struct {
 	passive bool
 }
 
-// module is a parsed module. It keeps positions in the bytes it was parsed from, not copies.
+// module is a parsed module. It stores positions in the bytes it was parsed from, not copies.
 type module struct {
 	wasm     []byte
 	lim      ModuleLimits
@@ -110,7 +110,7 @@ type module struct {
 	globals  []globalType
 	impGlobs int
 	exports  []exportEntry
-	start    int // function index, -1 without
+	start    int // function index; -1: none
 	elems    int
 	entries  int    // in all element segments
 	taken    []bool // functions whose reference can reach a table or a value
@@ -122,8 +122,8 @@ type module struct {
 
 var magic = []byte{0, 'a', 's', 'm'}
 
-// parse reads everything but the instructions. With strict it also applies what only
-// modules of others must obey: the imports.
+// parse reads everything except the instructions. With strict it also applies the rule that only
+// modules from outside must obey: the allowed imports.
 func parse(wasm []byte, l ModuleLimits, strict bool) (*module, *Error) {
 	l = l.filled()
 	if len(wasm) > l.Bytes {
@@ -190,7 +190,7 @@ func parse(wasm []byte, l ModuleLimits, strict bool) (*module, *Error) {
 	return m, nil
 }
 
-// finish checks what needs all sections.
+// finish checks what requires all sections.
 func (m *module) finish(r *reader) {
 	end := len(m.wasm)
 	if len(m.bodies) != len(m.funcs)-m.impFuncs {

@@ -2,7 +2,7 @@ package meter
 
 // check is a place where units are charged.
 type check struct {
-	pos    int // where in the original it is inserted
+	pos    int // position in the original where it is inserted
 	charge int
 	kind   checkKind
 }
@@ -16,48 +16,48 @@ const (
 	checkTable            // the same for entries of 8 bytes
 )
 
-// frame is a block of a body while its events are read backwards, from its end.
+// frame is a block of a body while its events are read backwards.
 type frame struct {
 	label   int // longest path from the label to the next check, for branches inside the same region
-	region  int // how many loops are around the label
-	exit    int // loop: longest path behind the loop in the region around it
+	region  int // number of loops around the label
+	exit    int // loop: longest path after the loop in the region around it
 	other   int // if with else: longest path from the start of the else arm
 	hasElse bool
 }
 
-// planner finds the checks of bodies. Its buffers are reused from body to body.
+// planner determines the checks of bodies. Its buffers are reused from body to body.
 type planner struct {
 	m *module
 
-	// From graph, by function index. Without them every function checks at its entry.
-	cheap  []bool   // may begin without a check
-	deep   []bool   // may call itself again, in the end
-	rank   []uint32 // callees first; cycles of calls have a call that does not go down
-	prefix []uint16 // units that callers pay
+	// Set by graph, by function index. Without them every function checks at its entry.
+	cheap  []bool   // may start without a check
+	deep   []bool   // may be recursive
+	rank   []uint32 // callees first; every cycle of calls has a call that does not go down
+	prefix []uint16 // units paid by callers
 
 	indirect int // units of a call through a table
 
-	cost []int // bytes of machine stack that a call counts, by function index; 0: it does not
+	cost []int // bytes of native stack that a call counts, by function index; 0: it does not count
 
-	// Of the body that was scanned last.
+	// The body scanned last.
 	s      scanner
 	events []event
 	bulk   bool     // it has a bulk operation
 	exits  []int    // where it returns
-	open   []opened // what is open
-	depth  int      // loops among it
+	open   []opened // open blocks
+	depth  int      // loops among them
 	head   int      // longest path from the entry to here without a check, or checked
-	way    int      // units since a loop began, while they are a straight line; else -1
+	way    int      // units since a loop began, as long as the code is a straight line; else -1
 	early  bool     // a path leaves the function without a check
 
-	// Of the body that was measured last.
+	// The body measured last.
 	frames []frame
 	loops  []int // frames of the open loops
 	checks []check
 }
 
-// plan finds the checks of body f, in falling order of position, and where its
-// instructions begin.
+// plan returns the position where the instructions of body f begin, and sets its checks in
+// descending order of position.
 func (p *planner) plan(f int) (begin int, err *Error) {
 	begin = p.scan(f)
 	if p.s.err != nil {
@@ -69,9 +69,9 @@ func (p *planner) plan(f int) (begin int, err *Error) {
 
 // measure reads the events backwards and places the checks. Each loop is a region of its
 // own. cur is the longest path, in units, from the current place to the next check of the
-// same region or to where the region is left; inner loops count nothing, because they
-// charge themselves. With cut the function begins without a check and has its first ones
-// at the cuts; measure returns what is left for its callers to pay.
+// same region or to where the region is left; inner loops cost nothing, because they charge
+// themselves. With cut, the function starts without a check and has its first ones at the cuts;
+// measure returns the units that its callers must pay.
 func (p *planner) measure(begin int, cut bool) int {
 	p.frames, p.loops, p.checks = p.frames[:0], p.loops[:0], p.checks[:0]
 	cur, way := 0, 0
@@ -157,9 +157,9 @@ func (p *planner) pop() frame {
 	return f
 }
 
-// branch gives the path behind a branch in the current region: nothing when it leaves the
-// region, because then what follows is charged by the region it goes to.
-// A region that is left before its first check has the units of way to pay there too.
+// branch returns the path after a branch in the current region. It is zero if the branch leaves the
+// region, because then the target region charges what follows. If a region is left before its first
+// check, the units of way must be paid there too.
 func (p *planner) branch(depth uint32, way int) int {
 	f := &p.frames[len(p.frames)-1-int(depth)]
 	if f.region == len(p.loops) {

@@ -14,7 +14,7 @@ func plain(n int) []byte { return bytes.Repeat([]byte{0x01}, n) }
 
 func cat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// counted runs an export of the audited module and gives the numbers by auditNames.
+// counted runs an export of the audited module and returns the numbers by auditNames.
 func counted(t *testing.T, m mod, name string, args ...uint64) (v [6]int64) {
 	t.Helper()
 	inst, err := newRunner(t).load(audit(t, m.build()))
@@ -78,8 +78,8 @@ func TestUnequalArmsChargeTheLongest(t *testing.T) {
 	}
 }
 
-// TestDispatchChargesTheArmThatRuns has the loop of an interpreter: one arm is long, and
-// rounds through the short one must not pay for it.
+// TestDispatchChargesTheArmThatRuns runs an interpreter loop with one long arm: iterations through
+// the short arm must not pay for it.
 func TestDispatchChargesTheArmThatRuns(t *testing.T) {
 	t.Parallel()
 	code := cat(
@@ -92,8 +92,8 @@ func TestDispatchChargesTheArmThatRuns(t *testing.T) {
 	}
 }
 
-// TestEveryCycleEnds has programs that go round without end in all the ways there are. With
-// a cycle that has no check the call would last until the context ends.
+// TestEveryCycleEnds runs programs that loop endlessly in every possible way. If a cycle had no
+// check, the call would last until the context ends.
 func TestEveryCycleEnds(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
@@ -106,7 +106,7 @@ func TestEveryCycleEnds(t *testing.T) {
 		"switch, empty arms": {funcs: []fn{{name: "f", code: []byte{opLoop, 0x40, opBlock, 0x40, 0x41, 0, opBrTable, 1, 0, 0, opEnd, opBr, 0, opEnd}}}},
 		"recursion":          {funcs: []fn{{name: "f", code: []byte{opLoop, 0x40, opCall, 1, opBr, 0, opEnd}}, {code: []byte{opNop}}}},
 		"mutual recursion": {globals: [][]byte{{typeI32, 1, 0x41, 0, opEnd}}, funcs: []fn{
-			// Depth ten, then back; for ever, in a tree.
+			// Depth ten, then back; endlessly, as a tree.
 			{name: "f", code: tree(1)}, {code: tree(2)}, {code: tree(0)},
 		}},
 		"a tree of its own calls": {globals: [][]byte{{typeI32, 1, 0x41, 0, opEnd}}, funcs: []fn{
@@ -138,7 +138,7 @@ func TestEveryCycleEnds(t *testing.T) {
 
 const opNop = 0x01
 
-// tree calls the function twice, 60 levels deep: without a check it would not end.
+// tree calls the function twice, 60 levels deep: without a check it would never end.
 func tree(callee byte) []byte {
 	return []byte{
 		0x23, 0, 0x41, 60, 0x4e, opIf, 0x40, opReturn, opEnd, // i32.ge_s
@@ -146,7 +146,7 @@ func tree(callee byte) []byte {
 	}
 }
 
-// TestConsecutiveReturnsAreAnalyzed comes back from a deep call into long tails.
+// TestConsecutiveReturnsAreAnalyzed returns from a deep call into long tails.
 func TestConsecutiveReturnsAreAnalyzed(t *testing.T) {
 	t.Parallel()
 	down := []byte{0x20, 0, 0x45, opIf, 0x40, opReturn, opEnd, 0x20, 0, 0x41, 1, 0x6b}
@@ -164,8 +164,8 @@ func TestConsecutiveReturnsAreAnalyzed(t *testing.T) {
 	}
 }
 
-// TestShortFunctionsArePaidByTheirCallers counts checks: a function that returns early has
-// none on that way, and one that the host calls has.
+// TestShortFunctionsArePaidByTheirCallers counts checks: a function that returns early has none on
+// that path, and one that the host calls has.
 func TestShortFunctionsArePaidByTheirCallers(t *testing.T) {
 	t.Parallel()
 	short := fn{code: plain(10)}
@@ -218,12 +218,12 @@ func TestBulkOperationsChargeTheirLength(t *testing.T) {
 		if want := c.fixed + c.n/c.scale; g.Used() != want {
 			t.Errorf("%s: used %d, expected %d", name, g.Used(), want)
 		}
-		// The length is charged before the operation, so a budget below it ends the run first.
+		// The length is charged before the operation, so a lower budget ends the run first.
 		g.Arm(c.fixed + c.n/c.scale - 1)
 		if _, err := m.ExportedFunction("f").Call(ctx, c.n); err == nil || !g.Exhausted() {
 			t.Errorf("%s: went on without a budget: %v", name, err)
 		}
-		// The largest length there is must not wrap around.
+		// The largest possible length must not overflow.
 		g.Arm(1 << 20)
 		if _, err := m.ExportedFunction("f").Call(ctx, api.EncodeI32(-1)); err == nil && name != "table.grow" || !g.Exhausted() {
 			t.Errorf("%s: 4 GiB: err %v, used %d", name, err, g.Used())

@@ -5,30 +5,31 @@ import (
 	"strconv"
 )
 
-// maxRestored is up to how many globals an instance is worth to be put back instead of
-// being made anew.
+// maxRestored is the number of globals up to which restoring an instance is worth it, compared to
+// creating a new one.
 const maxRestored = 256
 
-// Prepared is an instrumented module taken apart so that instances of it start quickly: the
-// content of its memory is apart from its code, and all that a run can change in an instance
-// can be put back from outside, when Restorable says so.
+// Prepared is an instrumented module that was taken apart so that instances of it start quickly.
+// The content of its memory is separate from its code, and if Restorable, everything that a run can
+// change in an instance can be restored from outside.
 type Prepared struct {
 	Wasm    []byte
-	Data    []Content // what the active data segments write, in order; no longer in Wasm
+	Data    []Content // content of the active data segments, in order; removed from Wasm
 	Globals []string  // exports of the mutable globals that a guest can change
-	// Restorable: memory and Globals are all that a run changes. Not so with instructions
-	// that change tables or drop segments, and with globals that are no plain numbers.
+	// Restorable reports that a run changes only the memory and Globals. It is false with
+	// instructions that change tables or drop segments, and with globals that are not plain
+	// numbers.
 	Restorable bool
 }
 
-// Content is a piece of a memory's first content.
+// Content is a part of the initial content of a memory.
 type Content struct {
 	Offset uint32
 	Bytes  []byte
 }
 
-// Prepare takes an instrumented module apart. A segment that does not fit into the memory at
-// its start is an error, because such a module can never start. Errors are *Error.
+// Prepare takes an instrumented module apart. A segment that does not fit into the initial memory
+// is an error, because such a module can never start. Errors are *Error.
 func Prepare(instrumented []byte) (Prepared, error) {
 	const much = 1 << 30
 	m, err := parse(instrumented, ModuleLimits{
@@ -77,8 +78,8 @@ func Prepare(instrumented []byte) (Prepared, error) {
 	return p, nil
 }
 
-// takeData moves the bytes of active segments into p and gives the section without them.
-// The segments stay, empty, so that no index moves; an active segment has no content for
+// takeData moves the bytes of active segments to p and returns the section without them. The
+// segments remain, empty, so that no index changes; an active segment has no content for
 // memory.init anyway.
 func (m *module) takeData(body span, p *Prepared) ([]byte, *Error) {
 	r := &reader{b: m.wasm, p: body.start, end: body.end}
@@ -122,10 +123,10 @@ func (m *module) takeData(body span, p *Prepared) ([]byte, *Error) {
 	return out, nil
 }
 
-// changeable names the mutable globals of the original in p and gives their indices.
+// changeable sets the names of the mutable globals of the original in p and returns their indices.
 func (m *module) changeable(p *Prepared) []int {
 	var numbers []int
-	for i, g := range m.globals[:len(m.globals)-4] { // without the meter's
+	for i, g := range m.globals[:len(m.globals)-4] { // without the meter's globals
 		switch {
 		case !g.mut:
 		case i < m.impGlobs:
@@ -148,7 +149,7 @@ func (m *module) changeable(p *Prepared) []int {
 	return numbers
 }
 
-// hasFixedTables says whether no instruction changes a table or drops a segment.
+// hasFixedTables reports whether no instruction changes a table or drops a segment.
 func (m *module) hasFixedTables() (bool, *Error) {
 	s := &scanner{m: m}
 	for f := range m.bodies {

@@ -9,10 +9,10 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// aNumber is a mutable or constant global of type i32.
+// aNumber returns a mutable or constant global of type i32.
 func aNumber(mut, v byte) []byte { return []byte{typeI32, mut, 0x41, v, opEnd} }
 
-// segment is an active data segment.
+// segment returns an active data segment.
 func segment(at byte, text string) []byte {
 	return append([]byte{0, 0x41, at, opEnd}, bytesVec([]byte(text))...)
 }
@@ -20,7 +20,7 @@ func segment(at byte, text string) []byte {
 func TestPrepare(t *testing.T) {
 	t.Parallel()
 	passive := append([]byte{1}, bytesVec([]byte("pp"))...)
-	// Exchanges the first global with 9 and gives the byte at 5.
+	// Swaps the first global with 9 and returns the byte at 5.
 	code := []byte{0x41, 9, 0x24, 1, 0x41, 5, 0x2d, 0, 0}
 	raw := mod{
 		funcs:  []fn{{name: "f", results: []byte{typeI32}, code: code}},

@@ -9,7 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// kernels are the programs that the meter's price is measured with. Each ends in a string.
+// kernels are the programs for measuring the cost of the meter. Each ends in a string.
 var kernels = []struct{ name, source string }{
 	{"fib30", `function fib(n){return n<2?n:fib(n-1)+fib(n-2)} String(fib(30))`},
 	{"json1mb", `var a=[];for(var i=0;i<9000;i++)a.push({id:i,name:"item number "+i,tags:["a","b","c"],value:i*1.5,nested:{on:true,off:null,text:"some \"quoted\" text\n"}});
@@ -33,7 +33,7 @@ type guest struct {
 	gauge *Gauge // nil: not metered
 }
 
-// newGuest starts wasm, which is quickjs.wasm as it is or instrumented.
+// newGuest starts wasm, which is quickjs.wasm, unchanged or instrumented.
 func newGuest(t testing.TB, wasm []byte, c wazero.RuntimeConfig) *guest {
 	t.Helper()
 	ctx := context.Background()
@@ -43,7 +43,7 @@ func newGuest(t testing.TB, wasm []byte, c wazero.RuntimeConfig) *guest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Every import answers zero, but for the files, which are bad descriptors.
+	// Every import returns zero, except that all files are bad descriptors.
 	builders := map[string]wazero.HostModuleBuilder{}
 	for _, f := range compiled.ImportedFunctions() {
 		module, name, _ := f.Import()
@@ -110,7 +110,7 @@ func (g *guest) put(t testing.TB, s string) uint64 {
 	return p
 }
 
-// eval gives the text of source's value, or the error that ended it.
+// eval returns the text of source's value, or the error that ended it.
 func (g *guest) eval(t testing.TB, source string) (string, error) {
 	code, file := g.put(t, source), g.put(t, "a.js")
 	v, err := g.call("qjs_eval", code, uint64(len(source)), file, 0)
@@ -137,8 +137,8 @@ func (g *guest) text(t testing.TB, v uint64) string {
 	}
 }
 
-// TestQuickjsBehavesTheSame runs programs on the engine as it is and metered: results and the
-// whole memory must be equal.
+// TestQuickjsBehavesTheSame runs programs on the unchanged and on the instrumented engine: results
+// and the whole memory must be equal.
 func TestQuickjsBehavesTheSame(t *testing.T) {
 	t.Parallel()
 	wasm := quickjs(t)

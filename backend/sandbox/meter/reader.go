@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// reader reads one part of a module. The first failure sticks; after it every read gives
-// zero, so that callers look at err once a step.
+// reader reads one part of a module. The first error sticks; after it every read returns zero, so
+// callers need to check err only once per step.
 type reader struct {
-	b   []byte // the whole module: positions are file offsets
+	b   []byte // the whole module, so positions are file offsets
 	p   int
 	end int
 	err *Error
@@ -67,7 +67,7 @@ func (r *reader) u32() uint32 {
 	return 0
 }
 
-// signed reads a signed LEB128 number of the given width (32, 33 or 64) in its exact form:
+// signed reads a signed LEB128 number of the given width in bits (32, 33 or 64) in its exact form:
 // the unused bits of the last possible byte repeat the sign.
 func (r *reader) signed(width uint) int64 {
 	at := r.p
@@ -80,7 +80,7 @@ func (r *reader) signed(width uint) int64 {
 		v |= int64(c&0x7f) << shift
 		if c < 0x80 {
 			if rest := width - shift; rest < 7 {
-				top := int8(c<<1) >> rest // sign bit and what follows it
+				top := int8(c<<1) >> rest // sign bit and the bits after it
 				if top != 0 && top != -1 {
 					break
 				}
@@ -95,8 +95,8 @@ func (r *reader) signed(width uint) int64 {
 	return 0
 }
 
-// count reads how many elements follow. Each takes at least one byte, so a count beyond
-// what is left is wrong before anything is allocated.
+// count reads the number of elements that follow. Each takes at least one byte, so a count larger
+// than the remaining bytes is rejected before anything is allocated.
 func (r *reader) count(max int, what string) int {
 	at := r.p
 	n := r.u32()

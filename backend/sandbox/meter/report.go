@@ -1,22 +1,22 @@
 package meter
 
-// Report says what a module is.
+// Report describes a module.
 type Report struct {
 	Version         int      `json:"version"` // of the meter
 	Imports         []Import `json:"imports"`
 	Exports         []Export `json:"exports"`
 	Memory          *Memory  `json:"memory,omitempty"` // nil: the module has none
 	Tables          []Table  `json:"tables"`
-	Globals         int      `json:"globals"`   // imported and defined, without the meter's
-	Functions       int      `json:"functions"` // defined, without the meter's
+	Globals         int      `json:"globals"`   // imported and defined, without those of the meter
+	Functions       int      `json:"functions"` // defined, without those of the meter
 	DataSegments    int      `json:"dataSegments"`
 	ElementSegments int      `json:"elementSegments"`
 	PassiveSegments int      `json:"passiveSegments"` // of the data segments
 	Start           bool     `json:"start"`           // a start section exists
-	StartExport     string   `json:"startExport"`     // after Instrument: what to call in its place, or empty
+	StartExport     string   `json:"startExport"`     // set by Instrument: the export to call in its place, or empty
 	SizeBefore      int      `json:"sizeBefore"`      // bytes
 	SizeAfter       int      `json:"sizeAfter"`       // bytes; 0 from Inspect
-	Checks          int      `json:"checks"`          // places that count; 0 from Inspect
+	Checks          int      `json:"checks"`          // number of checks; 0 from Inspect
 	ImportedMemory  bool     `json:"importedMemory"`
 }
 
@@ -26,7 +26,7 @@ type Signature struct {
 	Results []string `json:"results"`
 }
 
-// Import is something that the module needs.
+// Import is something that the module imports.
 type Import struct {
 	Module    string     `json:"module"`
 	Name      string     `json:"name"`
@@ -34,7 +34,7 @@ type Import struct {
 	Signature *Signature `json:"signature,omitempty"`
 }
 
-// Export is something that the module offers.
+// Export is something that the module exports.
 type Export struct {
 	Name      string     `json:"name"`
 	Kind      string     `json:"kind"` // function, table, memory, global
@@ -44,12 +44,12 @@ type Export struct {
 // Memory is a linear memory, in pages of 64 KiB.
 type Memory struct {
 	Min uint32 `json:"min"`
-	Max uint32 `json:"max"` // 65536 when none is declared
-	// Exported is the name it is exported under, or empty.
+	Max uint32 `json:"max"` // 65536 if none is declared
+	// Exported is the name under which it is exported, or empty.
 	Exported string `json:"exported"`
 }
 
-// Table is a table, in entries.
+// Table is a table; sizes are in entries.
 type Table struct {
 	Type     string `json:"type"` // funcref, externref
 	Min      uint32 `json:"min"`
@@ -58,8 +58,8 @@ type Table struct {
 	Imported bool   `json:"imported"`
 }
 
-// Inspect reads a module, instructions included, and says what it is. It does not compile
-// it and does not judge its imports. Errors are *Error.
+// Inspect reads a module, including its instructions, and describes it. It does not compile it and
+// does not check its imports. Errors are *Error.
 func Inspect(wasm []byte) (Report, error) {
 	m, err := parse(wasm, ModuleLimits{MemoryPages: 1 << 16}, false)
 	if err != nil {

@@ -5,44 +5,44 @@ import (
 	"strings"
 )
 
-// Version changes whenever Instrument's output does; it is part of every cache key.
+// Version changes whenever the output of Instrument does; it is part of every cache key.
 const Version = 3
 
-// Exported names that Instrument adds and that the original may not use.
+// Names of the exports that Instrument adds. The original may not use them.
 const (
-	FuelGlobal   = "helix:fuel"   // mutable i64: what is left of the slice
-	BudgetGlobal = "helix:budget" // mutable i64: what is left of the run behind the slice
-	StopGlobal   = "helix:stop"   // mutable i32: not zero ends the run
-	DepthGlobal  = "helix:depth"  // mutable i32: bytes of machine stack that are left
-	// StartExport is the function of the start section, which Instrument removes: call it
-	// after Gauge.Arm and before anything else. Only modules with a start section have it.
+	FuelGlobal   = "helix:fuel"   // mutable i64: units left in the slice
+	BudgetGlobal = "helix:budget" // mutable i64: units left in the run after the slice
+	StopGlobal   = "helix:stop"   // mutable i32: non-zero ends the run
+	DepthGlobal  = "helix:depth"  // mutable i32: bytes left of the native stack
+	// StartExport is the function of the start section, which Instrument removes. Call it after
+	// Gauge.Arm and before anything else. Only modules with a start section have it.
 	StartExport = "helix:start"
 )
 
-// reserved is the beginning of names that belong to the meter.
+// reserved is the prefix of names that belong to the meter.
 const reserved = "helix:"
 
-// DefaultSlice is how many units a guest gets between two visits to Go.
+// DefaultSlice is how many units a guest gets between two calls into Go.
 const DefaultSlice = 1_000_000
 
-// Options are the settings of Instrument.
+// Options configure Instrument.
 type Options struct {
 	// Slice is how many units are moved from the budget at a time; 0 means DefaultSlice.
-	// A smaller slice looks at the stop flag more often and costs more.
+	// With a smaller slice, the stop flag is checked more often, which costs more.
 	Slice int64
-	// BulkSlice is how many bytes a memory.fill or memory.copy works on between two visits
-	// to Go; 0 means DefaultBulkSlice.
+	// BulkSlice is how many bytes a memory.fill or memory.copy processes between two calls into Go;
+	// 0 means DefaultBulkSlice.
 	BulkSlice uint32
-	// CountStack makes functions that can lie on the machine stack many times count what
-	// they take of it. The JavaScript engine has a limit of its own.
+	// CountStack makes functions that can be on the native stack many times count the bytes they
+	// use. The JavaScript engine has its own limit.
 	CountStack bool
-	// TableEntries bounds what all tables may grow to together; 0 means 1,000,000.
+	// TableEntries limits the total size of all tables; 0 means 1,000,000.
 	TableEntries int
 }
 
-// Instrument returns wasm with the meter built in, and what the module is. The same input
-// and options give the same bytes. Imports are not judged here; call Validate first for
-// modules that others made. Errors are *Error.
+// Instrument returns wasm with the meter added, and a description of the module. The same input and
+// options return the same bytes. Imports are not checked here; call Validate first for modules from
+// outside. Errors are *Error.
 func Instrument(wasm []byte, o Options) ([]byte, Report, error) {
 	if o.Slice <= 0 {
 		o.Slice = DefaultSlice
@@ -67,7 +67,7 @@ func Instrument(wasm []byte, o Options) ([]byte, Report, error) {
 	return out, rep, nil
 }
 
-// reserved refuses a module that exports one of our names.
+// reserved rejects a module that exports one of our names.
 func (m *module) reserved() *Error {
 	for _, e := range m.exports {
 		if strings.HasPrefix(e.name, reserved) {
@@ -91,12 +91,12 @@ type rewriter struct {
 	known                     map[string]int64
 
 	bulkSlice uint32
-	threeType int64 // of the functions in pieces
+	threeType int64 // of the functions that split bulk operations
 	pieces    [bulkKinds]struct {
 		used  bool
 		index uint64
 	}
-	added int // of them
+	added int // number of functions added
 }
 
 func (w *rewriter) rewrite() ([]byte, *Error) {
@@ -173,7 +173,7 @@ func (w *rewriter) section(id byte, parts ...[]byte) {
 	}
 }
 
-// grown writes a section of n elements with more behind them.
+// grown writes a section of n elements and appends more.
 func (w *rewriter) grown(id byte, body span, have bool, n, added int, more ...[]byte) {
 	parts := [][]byte{appendU(nil, uint64(n+added))}
 	if have {
@@ -204,8 +204,8 @@ func (w *rewriter) exports(body span, have bool) {
 	w.grown(secExport, body, have, len(w.m.exports), n, more)
 }
 
-// tables writes the table section with maxima that keep all tables together within the
-// limit: what is left above the minima is shared by the tables that ask for more.
+// tables writes the table section with maxima that keep all tables together within the limit: the
+// space above the minima is divided among the tables that ask for more.
 func (w *rewriter) tables() []byte {
 	m := w.m
 	left, growing := m.lim.TableEntries, 0
@@ -233,7 +233,7 @@ func (w *rewriter) tables() []byte {
 	return b
 }
 
-// code writes all bodies and the meter's own.
+// code writes all bodies, and those of the meter.
 func (w *rewriter) code() ([]byte, *Error) {
 	m := w.m
 	p := &planner{m: m}
@@ -275,8 +275,8 @@ func (w *rewriter) body(out []byte, f, begin int, p *planner) []byte {
 	if len(p.checks) == 0 && cost == 0 {
 		return append(out, m.wasm[at.start:at.end]...)
 	}
-	// Up to three locals behind the function's own: an i64 and, for bulk operations, an i32,
-	// and one for the depth.
+	// Up to three locals after the function's own: an i64, an i32 for bulk operations, and one for
+	// the depth.
 	r := &reader{b: m.wasm, p: at.start, end: begin}
 	groups := uint64(r.u32())
 	added := []byte{1, typeI64}
@@ -317,7 +317,7 @@ func (w *rewriter) body(out []byte, f, begin int, p *planner) []byte {
 	if cost == 0 {
 		return append(out, m.wasm[from:at.end]...)
 	}
-	out = append(out, m.wasm[from:at.end]...) // its last end closes the block
+	out = append(out, m.wasm[from:at.end]...) // its final end closes the block
 	return append(w.leave(out, cost, kept), opEnd)
 }
 
@@ -331,7 +331,7 @@ func (w *rewriter) check(out []byte, c check, local uint64) []byte {
 		shift = 3
 	}
 	if shift > 0 {
-		out = appendU(append(out, 0x22), local+1) // keep the length that is on the stack
+		out = appendU(append(out, 0x22), local+1) // keep the length, which is on the stack
 	}
 	out = appendU(append(out, 0x23), w.fuel)
 	out = appendS(append(out, 0x42), int64(c.charge))
@@ -345,8 +345,8 @@ func (w *rewriter) check(out []byte, c check, local uint64) []byte {
 	out = appendU(append(out, 0x20), local)
 	out = append(out, 0x42, 0)
 	if c.kind == checkLoop {
-		// The compiler then moves the call out of the loop's straight line, which tight
-		// loops feel.
+		// The compiler then moves the call out of the loop's straight line, which matters in tight
+		// loops.
 		out = append(out, 0x59, opIf, 0x40, opElse) // i64.ge_s
 	} else {
 		out = append(out, 0x53, opIf, 0x40) // i64.lt_s
@@ -364,8 +364,8 @@ func (w *rewriter) helperBody() []byte {
 	get(w.budget) // left = budget + fuel
 	get(w.fuel)
 	b = append(b, 0x7c, 0x22, 0, 0x42, 0, 0x53, opIf, 0x40, opUnreachable, opEnd) // left < 0: trap
-	// fuel = min(left, slice), then budget = left - fuel. Who reads both meanwhile sees too
-	// much left rather than too little, so no run looks exhausted that is not.
+	// fuel = min(left, slice), then budget = left - fuel. A concurrent reader of both sees too much
+	// left rather than too little, so a run never looks exhausted when it is not.
 	b = append(b, 0x20, 0)
 	slice()
 	b = append(b, 0x20, 0)
@@ -376,7 +376,7 @@ func (w *rewriter) helperBody() []byte {
 	get(w.fuel)
 	b = append(b, 0x7d)
 	set(w.budget)
-	b = append(b, 0x41, 0, opMemoryGrow, 0, 0x1a) // visit Go
+	b = append(b, 0x41, 0, opMemoryGrow, 0, 0x1a) // call into Go
 	get(w.stop)
 	return append(b, opIf, 0x40, opUnreachable, opEnd, opEnd)
 }

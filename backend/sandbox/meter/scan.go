@@ -1,6 +1,6 @@
 package meter
 
-// Opcodes that the planner knows by name.
+// Opcodes that the planner handles by name.
 const (
 	opUnreachable  = 0x00
 	opBlock        = 0x02
@@ -20,7 +20,7 @@ const (
 	opPrefixSIMD   = 0xfd
 )
 
-// Sub-opcodes behind 0xfc.
+// Sub-opcodes after 0xfc.
 const (
 	miscMemoryInit = 8
 	miscDataDrop   = 9
@@ -34,14 +34,14 @@ const (
 	miscTableFill  = 17
 )
 
-// scanner reads the instructions of one body and checks every index against the original
-// module, so that nothing that the rewriter adds can be reached by a guest.
+// scanner reads the instructions of one body and checks every index against the original module, so
+// that a guest cannot reach anything that the rewriter adds.
 type scanner struct {
 	reader
 	m      *module
 	locals uint32 // parameters and locals
 	wide   bool   // a local is a vector
-	// The instruction that was read last.
+	// The instruction read last.
 	pos int
 	op  byte
 	sub uint32
@@ -50,8 +50,8 @@ type scanner struct {
 	out int
 }
 
-// open begins a body: it reads the local declarations of function f (an index among the
-// defined ones) and returns where they end.
+// open starts a body: it reads the local declarations of function f (an index among the defined
+// functions) and returns where they end.
 func (s *scanner) open(f int) {
 	b := s.m.bodies[f]
 	s.reader = reader{b: s.m.wasm, p: b.start, end: b.end}
@@ -71,8 +71,8 @@ func (s *scanner) open(f int) {
 	s.locals += uint32(total)
 }
 
-// next reads one instruction. Labels are not checked here, because only the caller knows
-// how deep it is.
+// next reads one instruction. Labels are not checked here, because only the caller knows the
+// nesting depth.
 func (s *scanner) next() {
 	s.pos = s.p
 	s.op = s.byte()
@@ -168,7 +168,7 @@ func (s *scanner) memory() {
 	}
 }
 
-// zero reads the memory index byte, which only multi-memory lets be something else.
+// zero reads the memory index byte, which can be non-zero only with multi-memory.
 func (s *scanner) zero() {
 	at := s.p
 	if c := s.byte(); c != 0 {
@@ -195,7 +195,7 @@ func (s *scanner) blockType() {
 		case c == 0x40:
 			s.p++
 			return
-		case c >= 0x41 && c < 0x80: // a value type, a one byte negative number
+		case c >= 0x41 && c < 0x80: // a value type, a one-byte negative number
 			valType(&s.reader)
 			s.out = 1
 			return
@@ -275,10 +275,10 @@ func (s *scanner) simd() {
 	}
 }
 
-// simdLanes is how many lanes the extract and replace instructions 21..34 have.
+// simdLanes is the number of lanes of the extract and replace instructions 21..34.
 var simdLanes = [14]byte{16, 16, 16, 8, 8, 8, 4, 4, 2, 2, 4, 4, 2, 2}
 
-// simdHoles has a bit for each number below 256 that the SIMD proposal left free.
+// simdHoles has a bit for each number below 256 that the SIMD proposal left unassigned.
 var simdHoles = func() (h [4]uint64) {
 	for _, n := range []int{
 		154, 162, 165, 166, 175, 176, 178, 179, 180, 187, 194, 197, 198, 207, 208, 210, 211, 212, 226, 238,

@@ -1,9 +1,9 @@
 package meter
 
-// Weights of instructions in units. A plain instruction is one unit; what leaves machine
-// code for Go takes as long as a hundred others, so it counts like them, else a guest that
-// does nothing but call the host would run long between two looks at the stop flag.
-// Division is an order of magnitude slower than other arithmetic.
+// Weights of instructions in units. A plain instruction is one unit. An instruction that calls into
+// Go takes as long as a hundred others, so it counts accordingly; otherwise a guest that only calls
+// the host would run for long between two checks of the stop flag. Division is an order of
+// magnitude slower than other arithmetic.
 const (
 	weightPlain    = 1
 	weightDivide   = 8    // division, remainder and square root
@@ -13,46 +13,46 @@ const (
 	weightDrop     = 16   // data.drop, elem.drop
 )
 
-// Where checks may stand. The numbers were tried on the engine's module: smaller gaps cost
-// time, larger ones charge short paths for long ones that were not taken.
+// Limits on where checks are placed. The values were found by experiment on the engine's module:
+// smaller gaps cost time, larger ones charge short paths for long ones that were not taken.
 const (
 	maxGap    = 256 // units from one check to the next of the same region
 	maxPrefix = 64  // units that a function may leave to its callers
-	maxTail   = 32  // units behind a call that may have gone deep: many calls may come back in a row
+	maxTail   = 32  // units after a call that may have been deep: many calls may return in a row
 	maxWay    = 32  // units from a loop's header to the switch it begins with
-	maxRun    = 32  // units of one plain event, which a check cannot stand inside of
+	maxRun    = 32  // units of one plain event, inside which no check can be placed
 )
 
 type eventKind byte
 
 const (
-	evPlain    eventKind = iota // arg: units of instructions that follow one another
+	evPlain    eventKind = iota // arg: units of consecutive instructions
 	evMemory                    // bulk operation of memory, its length in bytes on the stack
 	evTable                     // bulk operation of a table, its length in entries on the stack
 	evBlock                     //
-	evLoop                      // arg: position behind the instruction, where its check stands
-	evDispatch                  // a loop whose arms check in place of its header
+	evLoop                      // arg: position after the instruction, where its check is placed
+	evDispatch                  // a loop whose arms check instead of its header
 	evIf                        //
 	evElse                      //
 	evEnd                       // arg: what ends, and for an arm of a dispatch the units to it
 	evBr                        // arg: depth of the label
 	evBrIf                      // arg: depth of the label
 	evBrTable                   // arg: position of the labels
-	evWay                       // behind the evBrTable of a dispatch; arg: units to it
+	evWay                       // after the evBrTable of a dispatch; arg: units to it
 	evExit                      // return or unreachable
-	evReturn                    // where a call that may have gone deep comes back
-	evCut                       // the first check of a function that begins without one
+	evReturn                    // where a call that may have been deep returns
+	evCut                       // the first check of a function that starts without one
 )
 
-// event is a step of a body that matters for the length of paths.
+// event is a step of a body that affects the length of paths.
 type event struct {
 	kind eventKind
 	pos  uint32
 	arg  uint32
 }
 
-// What an evEnd closes; its argument is this and, from wayShift on, the units of the way
-// from a loop's header to this arm of its switch.
+// What an evEnd closes. Its argument is one of these and, from bit wayShift, the units from a
+// loop's header to this arm of its switch.
 const (
 	endFunc = iota
 	endBlock
@@ -69,14 +69,14 @@ type opened struct {
 	head  int // longest path without a check that branches to the label
 	arm   int // if: head at its start
 	event int // loop: its event
-	way   int // units of the dispatch that branches here; 0: none does
+	way   int // units of the dispatch that branches here; 0: none
 }
 
-// checked is the head of a place that every path reaches with a check behind it.
+// checked is the head of a place where every path has a check after it.
 const checked = -1
 
-// scan reads the body of function f once, records its events, and follows the paths from
-// the entry to where the first check would have to stand.
+// scan reads the body of function f once, records its events, and follows the paths from the entry
+// to where the first check would be placed.
 func (p *planner) scan(f int) (begin int) {
 	s := &p.s
 	s.m = p.m
@@ -167,7 +167,7 @@ func (p *planner) scan(f int) (begin int) {
 	return begin
 }
 
-// divides says whether an instruction is a division, a remainder or a square root.
+// divides reports whether an instruction is a division, a remainder or a square root.
 func divides(op byte, sub uint32) bool {
 	switch op {
 	case 0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82: // integers
@@ -195,8 +195,8 @@ func (p *planner) plain(units int) {
 	p.add(evPlain, units)
 }
 
-// advance makes the path from the entry longer by units, or cuts it before them. Loops
-// charge what is inside of them, so there it stays as it is.
+// advance makes the path from the entry longer by units, or cuts it before them. Loops charge their
+// own content, so inside a loop the path is unchanged.
 func (p *planner) advance(units int) {
 	if p.head == checked || p.depth > 0 {
 		return
@@ -206,7 +206,7 @@ func (p *planner) advance(units int) {
 	}
 }
 
-// cut notes that the paths from the entry need their first check before this instruction.
+// cut records that the paths from the entry need their first check before this instruction.
 func (p *planner) cut() {
 	if p.head != checked && p.depth == 0 {
 		p.head = checked
@@ -252,11 +252,10 @@ func (p *planner) brTable(way int) {
 	}
 }
 
-// dispatch moves the check of a loop that begins with a switch, as the loop of every
-// interpreter does, from its header into the arms: there is still one a round, but each
-// arm charges its own length in place of the longest one's. The way from the header to the
-// switch is a straight line, so no path comes round without an arm, unless the switch has
-// the loop itself among its labels.
+// dispatch moves the check of a loop that begins with a switch, as the loop of every interpreter
+// does, from its header into the arms. There is still one check per iteration, but each arm charges
+// its own length instead of the longest one's. The way from the header to the switch is a straight
+// line, so every iteration passes an arm, unless the switch has the loop itself among its labels.
 func (p *planner) dispatch(at, way int) {
 	loop := len(p.open) - 1
 	for p.open[loop].kind != endLoop {
@@ -295,7 +294,7 @@ func (p *planner) call(self, callee int) {
 	}
 }
 
-// back notes that a call that may have gone deep comes back here.
+// back records that a call that may have been deep returns here.
 func (p *planner) back() {
 	p.events = append(p.events, event{kind: evReturn, pos: uint32(p.s.p)})
 }

@@ -49,7 +49,7 @@ func (m *module) limit(r *reader, have, max int, what string) {
 	}
 }
 
-// cut keeps names of a guest short where they go into messages.
+// cut shortens names of a guest for messages.
 func cut(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "…"
@@ -127,7 +127,7 @@ func (m *module) constExpr(r *reader) {
 
 func (m *module) take(f uint32) {
 	if m.taken == nil {
-		// Functions are all known here but for globals before a wrong order, which is refused.
+		// All functions are known here, except if globals come too early, which is rejected.
 		m.taken = make([]bool, len(m.funcs))
 	}
 	if int(f) < len(m.taken) {

@@ -18,16 +18,16 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The official tests of the WebAssembly specification come with wazero's sources. Each
-// script runs twice side by side, on the modules as they are and on instrumented ones, and
-// every step must end alike.
+// The official tests of the WebAssembly specification are part of wazero's sources. Each script
+// runs twice side by side, on the unchanged and on the instrumented modules, and every step must
+// have the same outcome.
 
-// specCompared is how many steps there are to compare, so that the test cannot pass by
-// finding nothing.
+// specCompared is the number of compared steps, so that the test cannot pass without comparing
+// anything.
 const specCompared = 71_715
 
-// specSkipped are the steps of the scripts that are not compared, with the reason. Besides
-// them, modules in the text format are left out: there is no such parser here.
+// specSkipped are the steps of the scripts that are not compared, with the reason. Modules in the
+// text format are skipped too, because there is no parser for it here.
 var specSkipped = map[string]string{
 	"v1/unreached-invalid.json:539": "multi-value made it valid",
 	"v1/type.json:53":               "multi-value made it valid",
@@ -261,7 +261,7 @@ func (s *specSide) do(a specAction) ([]uint64, error) {
 	return res, err
 }
 
-// words is the value as wazero's API takes it.
+// words returns the value for wazero's API.
 func (v specValue) words() []uint64 {
 	if v.Type == "v128" {
 		var lanes []string
@@ -302,8 +302,8 @@ func number(s string) uint64 {
 	return v
 }
 
-// sameOutcome compares the ends of the two sides: equal bits, or both a NaN, or the same
-// kind of trap.
+// sameOutcome compares the outcomes of the two sides: equal bits, or both a NaN, or the same kind
+// of trap.
 func sameOutcome(res [2][]uint64, errs [2]error, want []specValue) string {
 	if errs[0] != nil || errs[1] != nil {
 		if trapText(errs[0]) != trapText(errs[1]) {
@@ -354,7 +354,7 @@ func bothNaN(kind string, a, b uint64) bool {
 	return false
 }
 
-// trapText is the reason of a trap without its stack.
+// trapText returns the reason of a trap without its stack.
 func trapText(err error) string {
 	if err == nil {
 		return "no trap"

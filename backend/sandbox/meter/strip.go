@@ -3,11 +3,11 @@ package meter
 import "fmt"
 
 // StripData prepares a module whose memory will be filled from a snapshot: the memory
-// begins with pages, active data segments and the start section are gone, and the data
-// count fits again. Table segments stay, because tables are built at instantiation.
+// starts with the given number of pages, active data segments and the start section are removed,
+// and the data count is adjusted. Table segments stay, because tables are filled at instantiation.
 //
-// A module with passive data segments is refused: what a snapshot of the memory holds
-// would not be all of its state. Errors are *Error.
+// A module with passive data segments is rejected, because a snapshot of the memory would not
+// contain its whole state. Errors are *Error.
 func StripData(wasm []byte, pages uint32) ([]byte, error) {
 	m, err := parse(wasm, unlimited(), false)
 	if err != nil {
@@ -48,8 +48,8 @@ func StripData(wasm []byte, pages uint32) ([]byte, error) {
 				w.section(s.id, appendU(nil, uint64(len(m.segments))))
 			}
 		case secData:
-			// Instructions keep naming their segments: an active segment counts as dropped
-			// once the module is instantiated, which an empty passive one behaves like.
+			// Instructions still refer to their segments by index. An active segment counts as
+			// dropped after instantiation, and an empty passive one behaves the same.
 			if used {
 				b := appendU(nil, uint64(len(m.segments)))
 				for range m.segments {
@@ -64,7 +64,7 @@ func StripData(wasm []byte, pages uint32) ([]byte, error) {
 	return w.out, nil
 }
 
-// usesData says whether an instruction names a data segment.
+// usesData reports whether an instruction refers to a data segment.
 func (m *module) usesData() (bool, *Error) {
 	if !m.hasCount {
 		return false, nil

@@ -10,17 +10,17 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// validateDeadline bounds the compilation inside Validate.
+// validateDeadline limits the compilation inside Validate.
 const validateDeadline = 60 * time.Second
 
-// Features are what WebAssembly modules may use: the second version of the specification
-// (sign extension, saturating conversion, multi-value, bulk memory, reference types, SIMD,
-// mutable globals) and nothing newer.
+// Features are the features that WebAssembly modules may use: the second version of the
+// specification (sign extension, saturating conversion, multi-value, bulk memory, reference types,
+// SIMD, mutable globals) and nothing newer.
 const Features = api.CoreFeaturesV2
 
-// Validate says whether wasm may be instrumented and run: the form of every instruction,
-// the allowed features, the imports, the limits, no reserved export names, and the full
-// type check of the specification on the untouched module. Errors are *Error.
+// Validate returns an error if wasm must not be instrumented and run. It checks the form of every
+// instruction, the allowed features, the imports, the limits, reserved export names, and does the
+// full type check of the specification on the untouched module. Errors are *Error.
 func Validate(wasm []byte, l ModuleLimits) error {
 	m, err := parse(wasm, l, true)
 	if err == nil {
@@ -41,8 +41,8 @@ func Validate(wasm []byte, l ModuleLimits) error {
 	return nil
 }
 
-// typeCheck compiles the untouched module. The interpreter is the cheapest of wazero's
-// engines to compile for, and its front end does the same validation.
+// typeCheck compiles the untouched module. The interpreter is the cheapest of wazero's engines to
+// compile for, and it does the same validation.
 func typeCheck(wasm []byte) *Error {
 	ctx, cancel := context.WithTimeout(context.Background(), validateDeadline)
 	defer cancel()

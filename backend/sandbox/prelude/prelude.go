@@ -1,6 +1,6 @@
-// Package prelude holds the JavaScript that prepares a guest world before a tool runs in
-// it: the helix object and the web globals. Only backend/sandbox and the program that
-// builds the engine artefacts may import it.
+// Package prelude contains the JavaScript that prepares a guest world before a tool runs in it: the
+// helix object and the web globals. Only backend/sandbox and the program that builds the engine
+// artefacts may import it.
 package prelude
 
 import (
@@ -11,21 +11,21 @@ import (
 //go:embed *.js
 var files embed.FS
 
-// order in which the files are joined; later files use names of earlier ones.
+// order is the order in which the files are joined; later files use names of earlier ones.
 var order = [...]string{"core.js", "globals.js", "url.js", "searchparams.js", "intl.js"}
 
-// Name is the file name that the prelude has in guest stack traces.
+// Name is the file name of the prelude in guest stack traces.
 const Name = "helix:prelude"
 
-// Source returns one expression: a function that takes the host function and returns the
-// function through which the host enters the guest.
+// Source returns one expression: a function that takes the host function and returns the function
+// through which the host calls the guest.
 func Source() string {
 	var b strings.Builder
 	b.WriteString("(function (host) {\n\"use strict\";\n")
 	for _, name := range order {
 		text, err := files.ReadFile(name)
 		if err != nil {
-			panic(err) // the list and the embedded folder disagree
+			panic(err) // the list and the embedded folder differ
 		}
 		b.Write(text)
 	}

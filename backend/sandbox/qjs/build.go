@@ -14,11 +14,11 @@ import (
 
 // This file prepares worlds; only the program that builds the engine artefacts calls Build.
 
-// Built is what Build makes: one module for both worlds, and the worlds.
+// Built is the result of Build: one module for both worlds, and the worlds.
 type Built struct {
-	Module       []byte // metered, with the worlds' memory minimum and without data
+	Module       []byte // instrumented, with the memory minimum of the worlds and without data
 	Run, Compile World
-	Checks       int // places where the module looks at its fuel
+	Checks       int // places where the module checks its fuel
 }
 
 // World is a prepared world.
@@ -30,18 +30,18 @@ type World struct {
 // Settings of the worlds.
 const (
 	templateStack  = 256 << 10
-	templateMemory = 128 << 20 // the standard profile's
-	// headroom is what a prepared world has free, so that small runs never grow: an
-	// instance that grew cannot be used again.
+	templateMemory = 128 << 20 // that of the standard profile
+	// headroom is the free memory in bytes of a prepared world, so that small runs never grow: an
+	// instance that has grown cannot be reused.
 	headroom = 4 << 20
-	// collectAt is how full the heap is when the engine first looks for cycles. Its own
-	// value is less than the prelude and a small input take together.
+	// collectAt is the heap size in bytes at which the engine first looks for cycles. Its default
+	// is less than the prelude and a small input take together.
 	collectAt = 1 << 20
 )
 
-// Build meters the engine and prepares two worlds with it: one that compiles, and one that
-// runs and has no way to make code from text, with the prelude in it. Two calls give the
-// same bytes.
+// Build instruments the engine and prepares two worlds with it: one that compiles, and one that
+// runs, which contains the prelude and cannot compile text. Build is reproducible: two calls return
+// the same bytes.
 func Build(ctx context.Context, engine []byte, prelude, preludeName string) (*Built, error) {
 	metered, report, err := meter.Instrument(engine, meter.Options{})
 	if err != nil {
@@ -101,7 +101,7 @@ func (r raw) pack(pages int) World {
 	return World{writeImage(append(r.mem, make([]byte, pages<<16-len(r.mem))...)), r.layout}
 }
 
-// The clocks and the random bytes of a build.
+// The clocks and the random bytes during a build.
 const (
 	clockA = 1_700_000_000_123_456_789
 	clockB = 1_811_111_111_987_654_321
@@ -116,14 +116,14 @@ func (c constant) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// start makes an instance with a world in it, at a clock.
+// start creates an instance with a world in it, at a given clock.
 func (b *builder) start(eval bool, clock int64, random byte) (*Instance, error) {
 	o := Options{Clock: func() int64 { return clock }, Rand: constant(random)}
 	in, err := b.vm.instance(b.ctx, nil, o)
 	if err != nil {
 		return nil, err
 	}
-	in.since = time.Time{} // time stands still in a build
+	in.since = time.Time{} // time does not advance in a build
 	if err := b.prepare(in, eval); err != nil {
 		in.Close()
 		return nil, err
@@ -131,7 +131,7 @@ func (b *builder) start(eval bool, clock int64, random byte) (*Instance, error) 
 	return in, nil
 }
 
-// intrinsicsWithoutEval is every built-in but the ones that make code from text.
+// intrinsicsWithoutEval is every built-in except those that compile text.
 const intrinsicsWithoutEval = uint64(^uint32(2))
 
 func (b *builder) prepare(in *Instance, eval bool) error {
@@ -183,7 +183,7 @@ func (b *builder) prepare(in *Instance, eval bool) error {
 	return in.settle()
 }
 
-// settle collects garbage, gets memory in advance, and clears what no live value is in.
+// settle collects garbage, allocates memory in advance, and clears memory that no live value uses.
 func (in *Instance) settle() error {
 	if _, err := in.call(fnCollect); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (in *Instance) settle() error {
 	if _, err = in.call(fnFree, p); err != nil {
 		return err
 	}
-	// The machine stack grows down from the stack pointer; below it is what calls left.
+	// The native stack grows down from the stack pointer; below it are remains of calls.
 	dead, ok := in.mem.Read(0, uint32(in.sp.Get()))
 	scratch, ok2 := in.mem.Read(in.t.Scratch, scratchSize)
 	if !ok || !ok2 {
@@ -244,7 +244,7 @@ func (b *builder) world(eval bool) (raw, error) {
 	if len(mo) != len(r.mem) {
 		return r, errors.New("the size of a world depends on the clock")
 	}
-	// The words are tried on the second: the first stays as it was.
+	// The words are tested on the second instance: the first must stay unchanged.
 	if err := again.findSeeds(&l, r.mem, mo); err != nil {
 		return r, err
 	}
@@ -252,7 +252,7 @@ func (b *builder) world(eval bool) (raw, error) {
 	return r, nil
 }
 
-// tags are learnt in an instance of their own, since that leaves values behind.
+// tags determines the tags in a separate instance, since that leaves values behind.
 func (b *builder) tags() (Tags, error) {
 	in, err := b.start(true, clockA, 1)
 	if err != nil {
@@ -262,7 +262,7 @@ func (b *builder) tags() (Tags, error) {
 	return in.learnTags()
 }
 
-// evalText evaluates source text, in a world that can.
+// evalText evaluates source text in a world that can compile.
 func (in *Instance) evalText(source string) (uint64, error) {
 	p, err := in.put([]byte(source))
 	if err != nil {
@@ -279,9 +279,9 @@ func (in *Instance) evalText(source string) (uint64, error) {
 	return r, errors.Join(in.drop(n), in.drop(p))
 }
 
-// findSeeds finds, among the words in which worlds of different clocks differ, those that
-// decide Math.random and performance.now, by changing each and looking at what they give.
-// Other words are left over from the start and decide nothing that can be asked.
+// findSeeds finds the words that determine Math.random and performance.now, among those in which
+// worlds of different clocks differ, by changing each and checking the results. The other words are
+// left over from the start and determine nothing observable.
 func (in *Instance) findSeeds(l *Layout, a, b []byte) error {
 	random, err := in.global("Math", "random")
 	if err != nil {
@@ -345,8 +345,8 @@ func (in *Instance) number(f Value) (float64, error) {
 	return in.Float(v), nil
 }
 
-// decidesRandom reports whether the word at offset is the state of the generator: the same
-// word gives the same number, another word another.
+// decidesRandom reports whether the word at offset at is the state of the generator: the same word
+// produces the same number, another word another.
 func (in *Instance) decidesRandom(random Value, at uint32) (bool, error) {
 	old, _ := in.mem.ReadUint64Le(at)
 	defer in.mem.WriteUint64Le(at, old)
@@ -361,8 +361,8 @@ func (in *Instance) decidesRandom(random Value, at uint32) (bool, error) {
 	return got[0] == got[1] && got[0] != got[2], nil
 }
 
-// decidesNow reports whether the word at offset is the time, in milliseconds, that
-// performance.now counts from.
+// decidesNow reports whether the word at offset at is the time in milliseconds that performance.now
+// counts from.
 func (in *Instance) decidesNow(now Value, at uint32, old uint64) (bool, error) {
 	defer in.mem.WriteUint64Le(at, old)
 	var got [2]float64
@@ -374,10 +374,10 @@ func (in *Instance) decidesNow(now Value, at uint32, old uint64) (bool, error) {
 			return false, err
 		}
 	}
-	return got[0] == 5000 && got[1] == 6000, nil // time stands still in a build
+	return got[0] == 5000 && got[1] == 6000, nil // time does not advance in a build
 }
 
-// prove runs what was built: a copy computes, sees the time, and is reseeded.
+// prove runs what was built: a copy must compute, see the time, and be reseeded.
 func (b *builder) prove(out *Built) error {
 	vm, err := New(b.ctx, out.Module, Config{})
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// The methods of this file are for use inside Options.Host, while the guest waits. They
-// panic when the guest is stopped meanwhile; the panic ends as the error of the outer call.
+// The methods of this file are for use inside Options.Host, while the guest waits. They panic if
+// the guest is stopped meanwhile; the panic becomes the error of the outer call.
 
 const maxArgs = 8
 
@@ -34,11 +34,10 @@ func (in *Instance) IsString(v Value) bool {
 	return in.isFlatString(v) || uint32(in.must(fnIsString, uint64(v))) != 0
 }
 
-// Text is the text of a primitive string and "" of anything else, so that no guest code
-// runs.
+// Text returns the text of a primitive string and "" for anything else, so that no guest code runs.
 func (in *Instance) Text(v Value) string { return string(in.TextBytes(v)) }
 
-// TextBytes is Text with lone surrogates left as they are, three bytes each.
+// TextBytes is Text with lone surrogates unchanged, as three bytes each.
 func (in *Instance) TextBytes(v Value) []byte {
 	if !in.IsString(v) {
 		return nil
@@ -50,7 +49,7 @@ func (in *Instance) TextBytes(v Value) []byte {
 	return b
 }
 
-// Number makes a number.
+// Number returns a new number.
 func (in *Instance) Number(f float64) Value {
 	v, err := in.NewNumber(f)
 	if err != nil {
@@ -59,7 +58,7 @@ func (in *Instance) Number(f float64) Value {
 	return v
 }
 
-// Bool makes a boolean.
+// Bool returns a boolean.
 func (in *Instance) Bool(b bool) Value {
 	v, err := in.NewBool(b)
 	if err != nil {
@@ -68,7 +67,7 @@ func (in *Instance) Bool(b bool) Value {
 	return v
 }
 
-// Str makes a string.
+// Str returns a new string.
 func (in *Instance) Str(s string) Value {
 	v, err := in.NewString([]byte(s))
 	if err != nil {
@@ -77,7 +76,7 @@ func (in *Instance) Str(s string) Value {
 	return v
 }
 
-// ArrayBuffer makes an ArrayBuffer with a copy of b.
+// ArrayBuffer returns a new ArrayBuffer with a copy of b.
 func (in *Instance) ArrayBuffer(b []byte) Value {
 	p, err := in.put(b)
 	if err != nil {
@@ -90,8 +89,8 @@ func (in *Instance) ArrayBuffer(b []byte) Value {
 	return Value(v)
 }
 
-// BufferBytes copies n bytes at off out of an ArrayBuffer; ok is false when v is none or
-// the range is outside.
+// BufferBytes copies n bytes at off from an ArrayBuffer; ok is false if v is not one or the range
+// is outside it.
 func (in *Instance) BufferBytes(v Value, off, n float64) (b []byte, ok bool) {
 	if uint32(in.must(fnIsBuffer, uint64(v))) == 0 {
 		return nil, false
@@ -118,7 +117,8 @@ func (in *Instance) BufferBytes(v Value, off, n float64) (b []byte, ok bool) {
 	return append([]byte{}, view...), true
 }
 
-// text is b as a string, with each lone surrogate and each other wrong byte as U+FFFD.
+// text returns b as a string, with each lone surrogate and each other invalid byte replaced by
+// U+FFFD.
 func text(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -126,7 +126,7 @@ func text(b []byte) string {
 	var s strings.Builder
 	s.Grow(len(b))
 	for len(b) > 0 {
-		// A surrogate half in three bytes counts as one bad character, not three.
+		// A lone surrogate in three bytes counts as one bad character, not three.
 		if len(b) >= 3 && b[0] == 0xED && b[1] >= 0xA0 && b[1] <= 0xBF {
 			s.WriteRune(utf8.RuneError)
 			b = b[3:]
@@ -139,7 +139,7 @@ func text(b []byte) string {
 	return s.String()
 }
 
-// hostFunction makes the function value that reaches Options.Host.
+// hostFunction returns the function value that calls Options.Host.
 func (in *Instance) hostFunction() (Value, error) {
 	p, err := in.put([]byte("host"))
 	if err != nil {
@@ -152,8 +152,9 @@ func (in *Instance) hostFunction() (Value, error) {
 	return Value(v), in.drop(p)
 }
 
-// CallWithHost runs bytecode that gives a function and calls it with the host function. It
-// is how the prelude gets into a world, and for tests of what a guest could do with it.
+// CallWithHost runs bytecode whose value is a function, and calls that with the host function. It
+// loads the prelude into a world, and tests use it to check what a guest could do with the host
+// function.
 func (in *Instance) CallWithHost(code []byte) error {
 	_, err := in.callWithHost(code)
 	return err

@@ -7,14 +7,15 @@ import (
 	"helix/backend/sandbox/linear"
 )
 
-// maxPrivate is how many bytes a memory at rest keeps for itself where it shares the rest.
+// maxPrivate is the maximum size in bytes of the private pages of an idle memory that shares the
+// rest.
 const maxPrivate = 384 << 10
 
-// A snapshot is the magic, the size of the memory, the number of chunks, then offset and
-// length of each, then their bytes one after another; numbers are 32 bits, little-endian.
+// A snapshot consists of the magic, the size of the memory, the number of chunks, offset and length
+// of each, and then their bytes in order; numbers are 32 bits, little-endian.
 const snapshotMagic = "HXSNAP1\n"
 
-// writeImage is a memory as a snapshot, without its zero pages.
+// writeImage returns a memory as a snapshot, without its zero pages.
 func writeImage(mem []byte) []byte {
 	chunks := linear.Chunks(mem)
 	out := append([]byte{}, snapshotMagic...)
@@ -32,7 +33,7 @@ func writeImage(mem []byte) []byte {
 
 var errSnapshot = errors.New("not a snapshot")
 
-// readImage reads a snapshot, whose bytes it keeps.
+// readImage parses a snapshot. The image refers to its bytes.
 func readImage(b []byte) (*linear.Image, error) {
 	const head = len(snapshotMagic) + 8
 	if len(b) < head || string(b[:len(snapshotMagic)]) != snapshotMagic {

@@ -6,7 +6,7 @@ import (
 	"helix/backend/sandbox/linear"
 )
 
-// world is a memory with something here and there.
+// world returns a memory that is mostly zero.
 func world(pages int) []byte {
 	mem := make([]byte, pages<<16)
 	for i := 0; i < len(mem); i += 3 * linear.Page {

@@ -18,7 +18,7 @@ import (
 	"helix/backend/sandbox/meter"
 )
 
-// Options of one instance. Rand and Clock are required.
+// Options configure one instance. Rand and Clock are required.
 type Options struct {
 	Clock func() int64 // nanoseconds since 1970
 	Rand  io.Reader
@@ -41,16 +41,16 @@ type Instance struct {
 	ctx    *door
 	stop   atomic.Bool
 	broken error
-	lost   bool // the memory could not be put back
+	lost   bool // the memory could not be restored
 	resets int
 	top    uint32 // of the scratch memory in use
 	stack  int64  // limits set last
 	memory int64
-	base   int64 // the clock when Seed was called, and when that was
+	base   int64 // the clock when Seed was called, and the time of that call
 	since  time.Time
 }
 
-// fn is an export of the engine that the host calls.
+// fn identifies an export of the engine that the host calls.
 type fn uint8
 
 const (
@@ -99,19 +99,20 @@ var fnNames = [fnCount]string{
 	"qjs_promise_state", "qjs_promise_result",
 }
 
-// entry is an export with the machine stack that its calls use. While one is in progress,
-// a call from inside it needs another.
+// entry is an export together with the native stack that its calls use. While one is in progress, a
+// nested call needs another.
 type entry struct {
 	f     api.Function
 	busy  bool
-	inner []api.Function // for calls inside calls, kept for the next time
+	inner []api.Function // for nested calls, kept for reuse
 }
 
-// maxDepth is how deep calls of the host and of the guest may be nested.
+// maxDepth is the maximum nesting of calls between host and guest.
 const maxDepth = 32
 
-// scratchSize is enough for most inputs and programs. Calls into the guest cost more than
-// anything else of a short run, so it saves those for getting and freeing memory.
+// scratchSize is the size in bytes of the scratch memory, enough for most inputs and programs.
+// Calls into the guest cost more than anything else in a short run, and it saves those for
+// allocating and freeing memory.
 const scratchSize = 64 << 10
 
 // Exception is a JavaScript exception that reached the host.
@@ -126,7 +127,8 @@ func (e *Exception) Error() string {
 	return e.Name + ": " + e.Message
 }
 
-// instance makes the WASM instance. Its memory begins as the template's, without one empty.
+// instance creates the WASM instance. Its memory starts as that of the template, or empty without
+// one.
 func (v *VM) instance(ctx context.Context, t *Template, o Options) (*Instance, error) {
 	in := &Instance{o: o, t: t, base: o.Clock(), since: time.Now()}
 	image := linear.NewImage(0, nil, 0)
@@ -158,35 +160,36 @@ func (v *VM) instance(ctx context.Context, t *Template, o Options) (*Instance, e
 	return in, nil
 }
 
-// With makes ctx the context of the following calls. Only a VM made with Crosscheck looks
-// at it: when it ends, the guest is stopped and the instance can only be closed.
+// With sets the context of the following calls. Only a VM created with Crosscheck uses it: when it
+// ends, the guest is stopped and the instance can only be closed.
 func (in *Instance) With(ctx context.Context) { in.ctx = &door{ctx, in} }
 
-// Arm gives the next run its budget of fuel. Without it the instance has none.
+// Arm sets the fuel budget of the next run. Without it the instance has none.
 func (in *Instance) Arm(fuel uint64) { in.gauge.Arm(fuel) }
 
-// Fuel is what was used since Arm. Any goroutine.
+// Fuel returns the fuel used since Arm. It may be called from any goroutine.
 func (in *Instance) Fuel() uint64 { return in.gauge.Used() }
 
-// Exhausted reports whether the budget of fuel is gone.
+// Exhausted reports whether the fuel budget is used up.
 func (in *Instance) Exhausted() bool { return in.gauge.Exhausted() }
 
-// Stop makes JavaScript end with an uncatchable exception at its next check. Any goroutine.
+// Stop makes JavaScript end with an uncatchable exception at its next check. It may be called from
+// any goroutine.
 func (in *Instance) Stop() { in.stop.Store(true) }
 
-// Halt is Stop, and ends the guest's code wherever it is. Any goroutine.
+// Halt is Stop, but ends the guest's code at any point. It may be called from any goroutine.
 func (in *Instance) Halt() {
 	in.stop.Store(true)
 	in.gauge.Stop()
 }
 
-// errStopped is the error of a call that Stop has ended.
+// errStopped is the error of a call that was ended by Stop.
 var errStopped = errors.New("stopped")
 
 func (in *Instance) stopped() bool { return in.stop.Load() }
 
-// SetLimits sets the JavaScript stack and the linear memory in bytes. The engine's own
-// heap limit is 2 MiB below, so that code sees a catchable error first.
+// SetLimits sets the JavaScript stack and the linear memory in bytes. The engine's own heap limit
+// is 2 MiB lower, so that code gets a catchable error first.
 func (in *Instance) SetLimits(stack, memory int64) error {
 	in.linear.Limit = uint64(memory)
 	if memory != in.memory {
@@ -203,16 +206,17 @@ func (in *Instance) SetLimits(stack, memory int64) error {
 	return nil
 }
 
-// MemoryBytes is the size of linear memory, which never shrinks: the peak. Any goroutine.
+// MemoryBytes returns the size of linear memory, which never shrinks, so it is also the peak. It
+// may be called from any goroutine.
 func (in *Instance) MemoryBytes() int64 { return int64(in.linear.Size()) }
 
 // MemoryRefused reports whether growth was refused because of the limit.
 func (in *Instance) MemoryRefused() bool { return in.linear.Refused() }
 
-// Close frees the instance. It may be repeated.
+// Close frees the instance. It may be called more than once.
 func (in *Instance) Close() {
 	if in.mod != nil {
-		_ = in.mod.Close(context.Background()) // only fails for a start function's exit code
+		_ = in.mod.Close(context.Background()) // fails only for a start function's exit code
 		in.mod = nil
 	}
 	if in.broken == nil {
@@ -224,7 +228,8 @@ func (in *Instance) Close() {
 	}
 }
 
-// clock answers the guest: the second clock never goes back and begins with Seed.
+// clock returns the time for the guest in nanoseconds. The monotonic clock starts at the wall clock
+// of the call of Seed.
 func (in *Instance) clock(id uint32) int64 {
 	const realtime = 0
 	if id == realtime {
@@ -236,8 +241,8 @@ func (in *Instance) clock(id uint32) int64 {
 	return in.base + int64(time.Since(in.since))
 }
 
-// call calls an export. After the first failure every call gives that failure: memory may
-// be half written.
+// call calls an export. After the first failure every call returns that error, because memory may
+// be inconsistent.
 func (in *Instance) call(f fn, args ...uint64) (uint64, error) {
 	if in.broken != nil {
 		return 0, in.broken
@@ -281,7 +286,7 @@ func (in *Instance) call(f fn, args ...uint64) (uint64, error) {
 	return frame[0], nil
 }
 
-// must is call inside a host function, where a failure can only unwind.
+// must is call for use inside a host function, where a failure can only unwind.
 func (in *Instance) must(f fn, args ...uint64) uint64 {
 	r, err := in.call(f, args...)
 	if err != nil {
@@ -290,8 +295,8 @@ func (in *Instance) must(f fn, args ...uint64) uint64 {
 	return r
 }
 
-// put copies b and a zero byte into the guest, on the scratch memory when there is room.
-// Give it back with drop, the last one first.
+// put copies b and a zero byte into the guest, to the scratch memory if there is room. Release it
+// with drop, in reverse order.
 func (in *Instance) put(b []byte) (uint64, error) {
 	n := (uint32(len(b)) + 1 + 7) &^ 7
 	var p uint32
@@ -315,7 +320,7 @@ func (in *Instance) put(b []byte) (uint64, error) {
 
 func (in *Instance) hasScratch() bool { return in.t != nil && in.t.Scratch != 0 }
 
-// drop gives back what put gave.
+// drop releases what put allocated.
 func (in *Instance) drop(p uint64) error {
 	if q := uint32(p); in.hasScratch() && q >= in.t.Scratch && q-in.t.Scratch < scratchSize {
 		in.top = q - in.t.Scratch
@@ -325,8 +330,8 @@ func (in *Instance) drop(p uint64) error {
 	return err
 }
 
-// Compile turns source into bytecode for EvalBytecode, without the source text. A
-// *Exception is a syntax error, its position in Stack.
+// Compile compiles source to bytecode for EvalBytecode, without the source text. A syntax error is
+// a *Exception, with the position in Stack.
 func (in *Instance) Compile(source, file string, module bool) ([]byte, error) {
 	src, err := in.put([]byte(source))
 	if err != nil {
@@ -369,8 +374,8 @@ func (in *Instance) Compile(source, file string, module bool) ([]byte, error) {
 	return out, nil
 }
 
-// EvalBytecode runs bytecode made by Compile of the same engine version and gives its
-// completion value, for a module a promise of its namespace.
+// EvalBytecode runs bytecode made by Compile of the same engine version and returns its completion
+// value, which for a module is a promise of its namespace.
 func (in *Instance) EvalBytecode(code []byte) (Value, error) {
 	p, err := in.put(code)
 	if err != nil {
@@ -406,7 +411,7 @@ func (in *Instance) Call(f Value, args ...Value) (Value, error) {
 	return in.result(r)
 }
 
-// Enter calls what the prelude gave. A result that is undefined needs no freeing.
+// Enter calls the function that the prelude returned. A result that is undefined need not be freed.
 func (in *Instance) Enter(what int, args ...Value) (Value, error) {
 	var all [5]Value
 	all[0] = in.t.Handles.Small[what]
@@ -420,20 +425,20 @@ const (
 	Rejected
 )
 
-// PromiseState is the state of a promise, and Pending of anything else.
+// PromiseState returns the state of a promise, and Pending for anything else.
 func (in *Instance) PromiseState(v Value) (int, error) {
 	r, err := in.call(fnPromiseState, uint64(v))
 	return max(int(int32(r)), Pending), err
 }
 
-// PromiseResult is the result or the reason of a promise that is not pending.
+// PromiseResult returns the result or the reason of a promise that is not pending.
 func (in *Instance) PromiseResult(v Value) (Value, error) {
 	return in.value(in.call(fnPromiseResult, uint64(v)))
 }
 
 func (in *Instance) value(r uint64, err error) (Value, error) { return Value(r), err }
 
-// Free gives a handle back.
+// Free releases a handle.
 func (in *Instance) Free(v Value) error {
 	_, err := in.call(fnFreeValue, uint64(v))
 	return err
@@ -446,7 +451,7 @@ func (in *Instance) result(r uint64) (Value, error) {
 	return 0, in.exception()
 }
 
-// RunJob runs one pending promise job; more is false when there was none.
+// RunJob runs one pending promise job; more is false if there was none.
 func (in *Instance) RunJob() (more bool, err error) {
 	r, err := in.call(fnJob)
 	if err != nil {
@@ -458,8 +463,8 @@ func (in *Instance) RunJob() (more bool, err error) {
 	return int32(r) > 0, nil
 }
 
-// exception takes the pending exception. Reading it may run guest code (a getter), under
-// the same limits as everything.
+// exception returns the pending exception. Reading it may run guest code (a getter), under the same
+// limits as everything else.
 func (in *Instance) exception() error {
 	if in.stopped() {
 		return errStopped
@@ -501,7 +506,7 @@ func (in *Instance) exception() error {
 	return e
 }
 
-// NewString makes a JavaScript string from UTF-8.
+// NewString returns a new JavaScript string with the UTF-8 text s.
 func (in *Instance) NewString(s []byte) (Value, error) {
 	p, err := in.put(s)
 	if err != nil {
@@ -517,13 +522,13 @@ func (in *Instance) NewString(s []byte) (Value, error) {
 	return in.result(v)
 }
 
-// NewNumber makes a number.
+// NewNumber returns a new number.
 func (in *Instance) NewNumber(f float64) (Value, error) {
 	v, err := in.call(fnNewNumber, math.Float64bits(f))
 	return Value(v), err
 }
 
-// NewBool makes a boolean.
+// NewBool returns a boolean.
 func (in *Instance) NewBool(b bool) (Value, error) {
 	f := fnFalse
 	if b {
@@ -533,8 +538,8 @@ func (in *Instance) NewBool(b bool) (Value, error) {
 	return Value(v), err
 }
 
-// String copies a value, converted to text, out of the guest; lone surrogates become
-// U+FFFD. A value that cannot be converted gives "".
+// String converts a value to text and copies it out of the guest; lone surrogates become U+FFFD.
+// For a value that cannot be converted it returns "".
 func (in *Instance) String(v Value) (string, error) {
 	b, err := in.Bytes(v)
 	if err != nil {
@@ -570,7 +575,7 @@ func (in *Instance) Bytes(v Value) ([]byte, error) {
 
 var zeros [4]byte
 
-// Snapshot is a copy of the whole linear memory, for tests and for Build.
+// Snapshot returns a copy of the whole linear memory, for tests and for Build.
 func (in *Instance) Snapshot() []byte {
 	b, _ := in.mem.Read(0, in.mem.Size())
 	return append([]byte(nil), b...)

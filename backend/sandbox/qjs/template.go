@@ -10,14 +10,14 @@ import (
 	"helix/backend/sandbox/linear"
 )
 
-// Layout says where things are in a prepared world. It is found when the engine artefacts
-// are built and is stored in their manifest.
+// Layout is where things are in a prepared world. It is determined when the engine artefacts are
+// built and is stored in their manifest.
 type Layout struct {
 	Pages        uint32   `json:"pages"` // of 64 KiB, the module's minimum
 	StackPointer uint32   `json:"stackPointer"`
-	Random       []uint32 `json:"random"`     // words of eight bytes that decide Math.random
+	Random       []uint32 `json:"random"`     // words of eight bytes that determine Math.random
 	TimeOrigin   []uint32 `json:"timeOrigin"` // doubles: where performance.now counts from, in ms
-	Scratch      uint32   `json:"scratch"`    // scratchSize bytes for what the host hands over
+	Scratch      uint32   `json:"scratch"`    // scratchSize bytes for data that the host passes in
 	Handles      Handles  `json:"handles"`
 	Tags         Tags     `json:"tags"`
 	StackLimit   int64    `json:"stackLimit"`
@@ -28,17 +28,17 @@ type Layout struct {
 type Handles struct {
 	Undefined Value    `json:"undefined"`
 	Small     [7]Value `json:"small"` // the numbers 0 to 6
-	Enter     Value    `json:"enter"` // what the prelude gave; 0 without one
+	Enter     Value    `json:"enter"` // the function returned by the prelude; 0 without one
 }
 
-// Template is a prepared world. New instances start as copies of it, and used ones become
-// copies of it again. It is safe for use by many goroutines. Close it after its copies.
+// Template is a prepared world. New instances start as copies of it, and used ones are reset to it.
+// It is safe for use by many goroutines. Close it after its copies.
 type Template struct {
 	Layout
 	image *linear.Image
 }
 
-// NewTemplate takes a snapshot made by Build and the layout that belongs to it. The
+// NewTemplate returns a Template of a snapshot made by Build and the layout that belongs to it. The
 // snapshot must not change afterwards.
 func NewTemplate(snapshot []byte, l Layout) (*Template, error) {
 	im, err := readImage(snapshot)
@@ -53,7 +53,7 @@ func NewTemplate(snapshot []byte, l Layout) (*Template, error) {
 	return t, nil
 }
 
-// inside reports whether every place of the layout is in the memory.
+// inside reports whether every position in the layout is inside the memory.
 func (t *Template) inside() bool {
 	size := uint32(t.image.Size())
 	in := func(at, n uint32) bool { return at != 0 && n <= size && at <= size-n }
@@ -73,7 +73,7 @@ func (t *Template) Shared() bool { return t.image.Shared() }
 // Close frees the template. Close its copies first.
 func (t *Template) Close() { t.image.Close() }
 
-// Copy makes an instance that is a copy of t, which must belong to the VM's module. Seed it
+// Copy returns an instance that is a copy of t, which must belong to the VM's module. Seed it
 // before the first use.
 func (v *VM) Copy(ctx context.Context, t *Template, o Options) (*Instance, error) {
 	in, err := v.instance(ctx, t, o)
@@ -88,10 +88,10 @@ func (v *VM) Copy(ctx context.Context, t *Template, o Options) (*Instance, error
 	return in, nil
 }
 
-// Reset makes a used instance a fresh one: its whole memory, its globals and its limits are
-// those of the template again, and nothing of what ran in it is left, whether it ended well
-// or was stopped in the middle. The tables and segments of the engine never change, since
-// it has no instruction that could. Seed it before the next use. An instance that grew, that
+// Reset restores a used instance to its initial state: its whole memory, its globals and its limits
+// are those of the template again, and nothing of the previous run is left, whether that ended
+// normally or was stopped. The tables and segments of the engine never change, since it has no
+// instructions that change them. Seed the instance before the next use. An instance that has grown,
 // is closed, or for which Reset failed can only be closed.
 func (in *Instance) Reset() error {
 	if !in.Intact() {
@@ -105,12 +105,12 @@ func (in *Instance) Reset() error {
 	return nil
 }
 
-// Intact reports whether Reset can work: the instance did not grow and is not closed.
+// Intact reports whether Reset can work: the instance has not grown and is not closed.
 func (in *Instance) Intact() bool {
 	return !in.lost && in.mod != nil && !in.mod.IsClosed() && uint64(in.t.image.Size()) == in.linear.Size()
 }
 
-// rewind sets what is not in the memory.
+// rewind resets the state that is not in the memory.
 func (in *Instance) rewind() {
 	in.sp.Set(uint64(in.t.StackPointer))
 	in.gauge.Arm(0)
@@ -124,11 +124,11 @@ func (in *Instance) rewind() {
 	in.With(context.Background())
 }
 
-// renewCalls is after how many resets the machine stacks are given up, which grow with deep
-// guest code and never shrink.
+// renewCalls is the number of resets after which the native stacks are released; they grow with
+// deep guest code and never shrink.
 const renewCalls = 128
 
-// Seed sets what Math.random will give, and makes now the origin of performance.now.
+// Seed seeds Math.random, and makes now the origin of performance.now.
 func (in *Instance) Seed(seed [8]byte) {
 	in.since = time.Now()
 	in.base = in.o.Clock()
@@ -142,10 +142,10 @@ func (in *Instance) Seed(seed [8]byte) {
 	}
 }
 
-// errNoCopy is the error of Reset for an instance that is not Whole.
+// errNoCopy is the error of Reset for an instance that is not Intact.
 var errNoCopy = errors.New("the instance is no copy of its template any more")
 
-// PrivateBytes is how much memory the instance has for itself, where it shares the rest.
+// PrivateBytes returns the size in bytes of the instance's private memory, if it shares the rest.
 func (in *Instance) PrivateBytes() (int, error) {
 	if n, ok := in.linear.PrivateBytes(); ok {
 		return n, nil

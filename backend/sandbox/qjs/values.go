@@ -11,9 +11,9 @@ import (
 // that hold it. 0 is none.
 type Value uint32
 
-// Tags say how the engine writes a value into its eight bytes: the high half is the tag, or
-// part of a number moved by Float. They are read off the engine when its artefacts are
-// built, so that no layout is written into code.
+// Tags describe how the engine encodes a value in its eight bytes: the high half is the tag, or
+// part of a number offset by Float. They are read from the engine when its artefacts are built, so
+// the layout is not hard-coded.
 type Tags struct {
 	Undefined uint32 `json:"undefined"`
 	Bool      uint32 `json:"bool"`
@@ -37,14 +37,14 @@ func (in *Instance) isException(v Value) bool {
 	return tag == in.t.Tags.Exception
 }
 
-// isFlatString reports whether v is a primitive string in one piece. A string that was
-// joined of others and not yet read has another tag.
+// isFlatString reports whether v is a primitive string in one piece. A string that was concatenated
+// and not yet read has another tag.
 func (in *Instance) isFlatString(v Value) bool {
 	tag, _ := in.bits(v)
 	return tag == in.t.Tags.String
 }
 
-// Float is the value of a number and NaN of anything else.
+// Float returns the value of a number and NaN for anything else.
 func (in *Instance) Float(v Value) float64 {
 	tag, low := in.bits(v)
 	if tag == in.t.Tags.Int {
@@ -61,7 +61,7 @@ func (in *Instance) IsTrue(v Value) bool {
 
 var errBounds = errors.New("engine gave an address out of bounds")
 
-// learnTags asks the engine for a value of each kind and looks at its bytes.
+// learnTags creates a value of each kind in the engine and examines its bytes.
 func (in *Instance) learnTags() (Tags, error) {
 	var t Tags
 	high := func(f fn, args ...uint64) (uint32, error) {
@@ -114,7 +114,7 @@ func (in *Instance) learnTags() (Tags, error) {
 	return t, in.proveTags(t)
 }
 
-// proveTags reads values of every kind with t and fails where one is not what it is.
+// proveTags reads values of every kind with t and returns an error if one is wrong.
 func (in *Instance) proveTags(t Tags) error {
 	old := in.t
 	defer func() { in.t = old }()

@@ -1,8 +1,8 @@
 // Package qjs drives the quickjs-ng engine, built as a metered WASM module, under wazero:
-// it loads prepared worlds and makes instances of them, each with its own memory, and puts
-// used instances back in place. It knows nothing of tools and gives the guest nothing but a
-// clock, random bytes and one host function; backend/sandbox builds everything else. Only
-// backend/sandbox and the program that builds the engine artefacts may import it.
+// it loads prepared worlds, creates instances of them, each with its own memory, and resets used
+// instances. It does not know about tools, and the guest has only a clock, random bytes and one
+// host function; backend/sandbox builds everything else. Only backend/sandbox and the program that
+// builds the engine artefacts may import it.
 package qjs
 
 import (
@@ -19,9 +19,9 @@ import (
 // MaxMemory is the largest linear memory, in bytes, that an instance may be given.
 const MaxMemory = 256 << 20
 
-// Config of a VM. The zero value works.
+// Config configures a VM. The zero value works.
 type Config struct {
-	Cache      wazero.CompilationCache // of machine code; nil: none
+	Cache      wazero.CompilationCache // for machine code; nil: none
 	Crosscheck bool                    // also stop guests through their context; slower
 }
 
@@ -32,11 +32,11 @@ type VM struct {
 	crosscheck bool
 }
 
-// errno of WASI that every file operation answers: the guest has no files.
+// The WASI errno that every file operation returns: the guest has no files.
 const badFile = 8
 
-// New compiles a metered engine, or loads its machine code from the cache. Compilation
-// takes about a second; ctx ends it early.
+// New compiles an instrumented engine, or loads its machine code from the cache. Compilation takes
+// about a second; ctx can cancel it.
 func New(ctx context.Context, wasm []byte, c Config) (*VM, error) {
 	cfg := wazero.NewRuntimeConfigCompiler().
 		WithCloseOnContextDone(c.Crosscheck).
@@ -79,7 +79,7 @@ func (v *VM) link(ctx context.Context) error {
 	}
 
 	env := v.rt.NewHostModuleBuilder("env")
-	def(env, "host_get_timezone_offset", constant(0), is(2), is(1)) // guests live in UTC
+	def(env, "host_get_timezone_offset", constant(0), is(2), is(1)) // guests are in UTC
 	def(env, "host_interrupt", func(ctx context.Context, _ api.Module, s []uint64) {
 		s[0] = 0
 		if from(ctx).stopped() {
@@ -121,18 +121,18 @@ func (v *VM) link(ctx context.Context) error {
 	return err
 }
 
-// door is the context of every call into a guest. It carries the instance to the imports
-// without the chain of values that wazero would have to search at each call.
+// door is the context of every call into a guest. It passes the instance to the imports without the
+// chain of values that wazero would otherwise have to search at each call.
 type door struct {
-	context.Context // of the run with Crosscheck, else the background
+	context.Context // of the run with Crosscheck, else context.Background
 	in              *Instance
 }
 
-// Value has nothing for anyone: wazero asks at every call.
+// Value returns nil for every key: wazero looks up a value at every call.
 func (*door) Value(any) any { return nil }
 
 func from(ctx context.Context) *Instance { return ctx.(*door).in }
 
-// ErrMemory is the error of an instance whose memory is used up outside JavaScript's
-// reach, where no exception could be thrown.
+// ErrMemory is the error of an instance that ran out of memory outside JavaScript, where no
+// exception could be thrown.
 var ErrMemory = errors.New("out of memory")

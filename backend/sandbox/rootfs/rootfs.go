@@ -1,6 +1,6 @@
-// Package rootfs opens files for code nobody trusts: exactly the file or folder that a
-// decision was about, never through a symbolic link, never in folders that are forbidden to
-// all. What was decided is what is read, even when somebody exchanges a folder for a link
+// Package rootfs opens files for untrusted code. It opens exactly the file or folder that a
+// decision was about, never follows a symbolic link, and never opens forbidden folders. The file
+// that was decided on is the one that is read, even if somebody replaces a folder by a link
 // meanwhile. backend/tools uses it for helix.fs.
 package rootfs
 
@@ -23,14 +23,14 @@ type FS struct {
 	except string
 }
 
-// New makes an FS. denied are folders that are refused with everything below them: Helix's
-// own data, cache and runtime folders. The system's /proc, /sys and /dev always are. except
-// is a folder that may be read although it is below a denied one; "": none.
+// New returns an FS. denied are folders that are refused together with everything below them:
+// Helix's own data, cache and runtime folders. The system's /proc, /sys and /dev are always
+// refused. except is a folder that may be read although it is below a denied one; "": none.
 func New(denied []string, except string) *FS {
 	return &FS{denied: append(slices.Clone(denied), systemFolders...), except: except}
 }
 
-// Entry is one name in a folder.
+// Entry is one entry of a folder.
 type Entry struct {
 	Name     string
 	Size     int64
@@ -47,10 +47,10 @@ var (
 	ErrMoved      = errors.New("changed while it was opened")
 )
 
-// Open opens the file or folder at path for reading. path is absolute and has every link
-// already followed, as the permission decision gave it: a link anywhere on the way is
-// refused. Denied: a link, neither a regular file nor a folder, or in a forbidden folder.
-// NotFound: nothing there. Messages do not hold the path.
+// Open opens the file or folder at path for reading. path must be absolute, with all links already
+// resolved, as in the permission decision: a link anywhere on the path is refused. Denied: a link,
+// neither a regular file nor a folder, or in a forbidden folder. NotFound: it does not exist.
+// Messages do not contain the path.
 func (f *FS) Open(path string) (*os.File, fs.FileInfo, error) {
 	file, info, err := f.open(path)
 	if err != nil {
@@ -64,8 +64,8 @@ func (f *FS) open(path string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, ErrNotReal
 	}
 	path = filepath.Clean(path)
-	// Opening a device may already do something, so look first; the checks that count are
-	// those of the open file.
+	// Opening a device may already have effects, so check first; the checks that count are those of
+	// the open file.
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink == 0 && !readable(info) {
 		return nil, nil, ErrNotRegular
 	}
@@ -90,7 +90,7 @@ func (f *FS) open(path string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// Read returns a file's content; see Open. Invalid: a folder. Limit: more than max bytes.
+// Read returns the content of a file; see Open. Invalid: a folder. Limit: more than max bytes.
 func (f *FS) Read(path string, max int64) ([]byte, error) {
 	file, info, err := f.Open(path)
 	if err != nil {
@@ -110,8 +110,8 @@ func (f *FS) Read(path string, max int64) ([]byte, error) {
 	return b, nil
 }
 
-// List returns a folder's entries in name order; see Open. Links are listed with size 0 and
-// are not followed. Invalid: a file. Limit: more than max entries.
+// List returns the entries of a folder by name; see Open. Links are listed with size 0 and are not
+// followed. Invalid: a file. Limit: more than max entries.
 func (f *FS) List(path string, max int) ([]Entry, error) {
 	dir, info, err := f.Open(path)
 	if err != nil {
@@ -149,8 +149,8 @@ func hasDots(path string) bool {
 	return slices.Contains(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == filepath.Separator }), "..")
 }
 
-// walk opens path folder by folder from the top of its disk. It needs the right to read
-// each folder on the way.
+// walk opens path folder by folder from the root of its disk. It requires read permission for each
+// folder on the way.
 func walk(path string) (*os.File, error) {
 	top := filepath.VolumeName(path) + string(filepath.Separator)
 	root, err := os.OpenRoot(top)
@@ -201,7 +201,7 @@ func openLast(parent *os.Root, name string) (*os.File, error) {
 	if !readable(want) {
 		return nil, ErrNotRegular
 	}
-	// Without blocking, should it have become a FIFO in between.
+	// O_NONBLOCK in case it has become a FIFO in the meantime.
 	file, err := parent.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		return nil, err
@@ -224,8 +224,8 @@ func lstat(parent *os.Root, name string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// checkAbove refuses what is, or lies below, a forbidden folder. It compares what folders
-// are, not their names, so that another spelling or a second mount of one does not help.
+// checkAbove refuses a path that is, or is below, a forbidden folder. It compares the identity of
+// folders, not their names, so another spelling or a second mount of one does not help.
 func (f *FS) checkAbove(path string, info fs.FileInfo) error {
 	denied := make([]fs.FileInfo, 0, len(f.denied))
 	for _, d := range f.denied {
@@ -261,7 +261,7 @@ func (f *FS) checkAbove(path string, info fs.FileInfo) error {
 	}
 }
 
-// pathError gives an error the form that crosses interfaces.
+// pathError converts an error to the form that crosses API boundaries.
 func pathError(err error) error {
 	switch {
 	case errors.Is(err, ErrNotReal):

@@ -20,7 +20,7 @@ func TestRefusedKinds(t *testing.T) {
 		fifo: ErrNotRegular, "/dev/zero": ErrNotRegular, "/dev/shm": ErrForbidden, "/sys/kernel": ErrForbidden, "/proc/1": ErrForbidden, "/proc/uptime": ErrForbidden,
 		"/proc/self/environ": ErrLink, "/proc/thread-self/environ": ErrLink, "/dev/stdin": ErrLink, "/dev/fd/0": ErrLink,
 	}
-	if l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", sock); err == nil { // the path may be too long for one
+	if l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", sock); err == nil { // the path may be too long for a socket
 		defer l.Close()
 		cases[sock] = ErrNotRegular
 	}
@@ -35,7 +35,7 @@ func TestRefusedKinds(t *testing.T) {
 	}
 }
 
-// TestFolderThatCannotBeListed reads below a folder of which only the way through is open.
+// TestFolderThatCannotBeListed reads below a folder that can be traversed but not listed.
 func TestFolderThatCannotBeListed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -112,14 +112,14 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
-	// A link in place of the folder that is excepted excepts nothing.
+	// A link in place of the excepted folder does not grant access.
 	if _, err := New([]string{w.data}, filepath.Join(w.docs, "data")).Read(filepath.Join(w.data, "a.txt"), 100); !errors.Is(err, ErrForbidden) {
 		t.Errorf("excepted through a link: %v", err)
 	}
 }
 
-// TestExchangedWhileOpening swaps a folder and a link to another one as fast as it can: what
-// is read is the folder's file or nothing.
+// TestExchangedWhileOpening swaps a folder and a link to another one as fast as it can: either the
+// folder's file is read or nothing.
 func TestExchangedWhileOpening(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -13,8 +13,8 @@ const openFlags = unix.O_NONBLOCK | unix.O_NOFOLLOW
 
 func checkName(string) error { return nil }
 
-// openExact opens path in one step of the kernel that follows no link; walk does where the
-// kernel has no such step.
+// openExact opens path with one system call that follows no link; if the kernel lacks it, it calls
+// walk.
 func openExact(path string, walk func(string) (*os.File, error)) (*os.File, error) {
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	for {

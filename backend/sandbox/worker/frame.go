@@ -11,27 +11,27 @@ import (
 	"sync"
 )
 
-// A frame is the length of its head and of its body, four bytes each with the highest
-// first, the head, which is JSON, and the body, which is bytes. Large values travel in
-// bodies, where nothing has to be escaped or copied.
+// A frame consists of the lengths of its head and its body, four bytes each in big-endian order,
+// the head, which is JSON, and the body, which is bytes. Large values are sent in bodies, where
+// nothing has to be escaped or copied.
 const prefix = 8
 
-// FrameLimits bound what a Reader takes and a Writer gives, in bytes. Total is for all
+// FrameLimits are the sizes in bytes that a Reader accepts and a Writer writes. Total is for all
 // frames of a Reader together; 0 is no limit.
 type FrameLimits struct {
 	Head, Body int
 	Total      int64
 }
 
-// The limits of the two directions. A child's frame is a host request or an output; a
-// parent's is a module with its input, or what a host operation answered.
+// The limits of the two directions. A child's frame is a host request or an output; a parent's is a
+// module with its input, or the answer of a host operation.
 var (
 	FromChildLimits = FrameLimits{Head: 1 << 20, Body: 16 << 20, Total: 256 << 20}
 	ToChildLimits   = FrameLimits{Head: 1 << 20, Body: 160 << 20}
 )
 
-// ErrFrame is what a Reader gives for anything that is not a frame within its limits. The
-// stream cannot be used any more.
+// ErrFrame is the error of a Reader for anything that is not a frame within its limits. The stream
+// cannot be used afterwards.
 var ErrFrame = errors.New("bad frame")
 
 func badFrame(format string, args ...any) error {
@@ -49,7 +49,7 @@ type Writer struct {
 // NewWriter returns a Writer on w.
 func NewWriter(w io.Writer, l FrameLimits) *Writer { return &Writer{w: w, limits: l} }
 
-// direct is from which size on a body is written by itself instead of being copied.
+// direct is the size in bytes from which a body is written separately instead of being copied.
 const direct = 64 << 10
 
 // Write writes one frame. The body may come in pieces.
@@ -96,7 +96,7 @@ func (w *Writer) flush() error {
 	return err
 }
 
-// Reader reads frames; one goroutine at a time.
+// Reader reads frames; only one goroutine may use it at a time.
 type Reader struct {
 	limits FrameLimits
 	r      *bufio.Reader
@@ -108,8 +108,8 @@ func NewReader(r io.Reader, l FrameLimits) *Reader {
 	return &Reader{limits: l, r: bufio.NewReaderSize(r, 32<<10)}
 }
 
-// Read reads one frame into head, refusing fields that it does not have. The body is the
-// caller's to keep. The error is io.EOF at the end of the stream between two frames.
+// Read reads one frame into head, and rejects unknown fields. The caller may keep the body. The
+// error is io.EOF at the end of the stream between two frames.
 func (r *Reader) Read(head any) (body []byte, err error) {
 	var lengths [prefix]byte
 	if _, err := io.ReadFull(r.r, lengths[:]); err != nil {
@@ -140,8 +140,9 @@ func (r *Reader) Read(head any) (body []byte, err error) {
 	return r.bytes(int(b))
 }
 
-// trusted is how many announced bytes are made room for before the first of them have come.
-// Behind them there is room for all at once: what does not come takes no real memory.
+// trusted is the number of announced bytes that are allocated before the first of them have
+// arrived. After that, all are allocated at once: memory for data that never arrives is not
+// touched.
 const trusted = 1 << 20
 
 func (r *Reader) bytes(n int) ([]byte, error) {
@@ -169,7 +170,7 @@ func cutOff(err error) error {
 	return err
 }
 
-// one reports whether exactly one of the given is set.
+// one reports whether exactly one argument is true.
 func one(set ...bool) bool {
 	n := 0
 	for _, s := range set {
@@ -180,7 +181,8 @@ func one(set ...bool) bool {
 	return n == 1
 }
 
-// ReadFromChild reads and checks a frame of the child: exactly one kind, values in range.
+// ReadFromChild reads and checks a frame of the child: it must have exactly one kind, with values
+// in range.
 func (r *Reader) ReadFromChild() (f FromChild, body []byte, err error) {
 	if body, err = r.Read(&f); err != nil {
 		return FromChild{}, nil, err

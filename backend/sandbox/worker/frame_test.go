@@ -122,7 +122,7 @@ func TestWriterLimits(t *testing.T) {
 	}
 }
 
-// A frame that promises much and gives little must not make room for all of it.
+// A frame that announces more than it contains must not allocate all of it.
 func TestPromisedBodyTakesNoMemory(t *testing.T) {
 	b := raw(`{"call":{"id":1,"op":"x"}}`, "")
 	binary.BigEndian.PutUint32(b[4:], 16<<20)

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// LandlockABI is the version of Landlock that the kernel offers: none, it is Linux's.
+// LandlockABI returns 0: Landlock exists only on Linux.
 func LandlockABI() int { return 0 }
 
-// Prepare is the child's first act: what it holds does not end up on the disk.
+// Prepare must be the child's first call: it prevents core dumps, so that the child's memory is not
+// written to disk.
 func Prepare() error { return setLimit(syscall.RLIMIT_CORE, 0) }
 
-// LockDown sets what limits there are: no file can be written, and processor time ends.
-// It is done after the last file was read and before guest code runs.
+// LockDown sets the limits that exist here: no file can be written, and CPU time is limited. Call
+// it after the last file was read and before guest code runs.
 func LockDown(o LockOptions) (LockReport, error) {
 	r := LockReport{Reasons: LandlockReasons(0)}
 	if err := setLimit(syscall.RLIMIT_FSIZE, 0); err != nil {
@@ -26,6 +27,6 @@ func LockDown(o LockOptions) (LockReport, error) {
 	return r, nil
 }
 
-// attributes keeps the terminal's signals away from the child, which notices the end of
-// its input when its parent is gone.
+// attributes keeps the terminal's signals away from the child, which reaches the end of its input
+// when its parent is gone.
 func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LandlockABI is the version of Landlock that the kernel offers, 0 for none.
+// LandlockABI returns the version of Landlock that the kernel offers, 0 for none.
 func LandlockABI() int {
 	v, err := ll.LandlockGetABIVersion()
 	if err != nil {
@@ -21,13 +21,13 @@ func LandlockABI() int {
 	return v
 }
 
-// Prepare is the child's first act: it is to die with its parent, and holds no descriptors
-// but the standard ones. A parent may have left some open by mistake.
+// Prepare must be the child's first call: it makes the child die with its parent, and closes all
+// descriptors except the standard ones. A parent may have leaked some.
 func Prepare() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("tie to the parent: %w", err)
 	}
-	// What has no file type is the Go runtime's own: epoll and eventfd.
+	// Those without a file type belong to the Go runtime: epoll and eventfd.
 	const named = 1024
 	for fd := 3; fd < named; fd++ {
 		var s unix.Stat_t
@@ -41,10 +41,10 @@ func Prepare() error {
 	return setLimit(unix.RLIMIT_CORE, 0)
 }
 
-// LockDown takes away for good what the child does not need any more: files, network,
-// signals to others, new programs, growing without end. It is done after the last file was
-// read and before guest code runs. What the kernel does not have is named in the report;
-// an error means that the child must not go on.
+// LockDown permanently drops what the child no longer needs: files, network, signals to other
+// processes, starting programs, unlimited growth. Call it after the last file was read and before
+// guest code runs. The report names what the kernel does not support; after an error the child must
+// not continue.
 func LockDown(o LockOptions) (r LockReport, err error) {
 	if err := limitResources(o); err != nil {
 		return r, err
@@ -54,7 +54,7 @@ func LockDown(o LockOptions) (r LockReport, err error) {
 		if err := landlock.V10.BestEffort().Restrict(); err != nil {
 			return r, fmt.Errorf("landlock: %w", err)
 		}
-		// Believe it only when it can be seen.
+		// Verify that it works.
 		if f, err := os.Open("/"); err == nil {
 			f.Close()
 			r.Landlock = 0
@@ -65,7 +65,7 @@ func LockDown(o LockOptions) (r LockReport, err error) {
 	return r, err
 }
 
-// slack is what the child may have beside the guest's memory unless the options say it.
+// slack is the default of LockOptions.OwnBytes.
 const slack = 512 << 20
 
 func limitResources(o LockOptions) error {

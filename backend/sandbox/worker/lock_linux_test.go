@@ -16,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tried is what a locked child found out about itself.
+// tried is the report of a locked-down child about itself.
 type tried struct {
 	Lock    LockReport
 	Env     []string
-	Files   []string          // descriptors that were open when it began, but its own
-	Allowed map[string]string // what worked that must not
-	Needed  map[string]string // what did not work that must
+	Files   []string          // descriptors that were open at its start, except its own
+	Allowed map[string]string // what worked but must not
+	Needed  map[string]string // what did not work but must
 	Core    uint64
 }
 
 // actTry locks itself down and then tries what an escaped guest would. Its arguments are a
-// port that listens, a file that may not be written, and its parent.
+// listening port, a file that must not be written, and its parent.
 func actTry() int {
 	out := tried{Env: os.Environ(), Allowed: map[string]string{}, Needed: map[string]string{}}
 	if err := Prepare(); err != nil {
@@ -76,7 +76,7 @@ func actTry() int {
 		must("trace the parent", unix.PtraceSeize(pid))
 	}
 	must("raise a limit", unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 1024}, nil))
-	// What the engine needs goes on: memory, threads, random numbers, time.
+	// Everything that the engine needs still works: memory, threads, random numbers, time.
 	done := make(chan bool)
 	for range 8 {
 		go func() { b := make([]byte, 1<<20); b[len(b)-1] = 1; done <- true }()
@@ -142,8 +142,8 @@ func checkLocked(t *testing.T, out tried) {
 		t.Errorf("lock = %+v with Landlock version %d", out.Lock, LandlockABI())
 	}
 	for what, how := range out.Allowed {
-		// Landlock knows neither UDP nor Multipath TCP, with which Go listens; the filter of
-		// system calls does, but the race detector needs more calls than it lets through.
+		// Landlock restricts neither UDP nor Multipath TCP, which Go uses for listening; the system
+		// call filter does, but the race detector needs more calls than it allows.
 		if out.Lock.Landlock == 0 && !out.Lock.Seccomp || raceEnabled && (strings.Contains(what, "UDP") || strings.Contains(what, "listen") || strings.Contains(what, "program") || strings.Contains(what, "limit") || strings.Contains(what, "trace")) {
 			t.Logf("not locked here: %s %s", what, how)
 			continue
@@ -191,7 +191,7 @@ func TestLockDownInBwrap(t *testing.T) {
 	defer leak.Close()
 	out, _ := tryChild(t, b, leak)
 	if len(out.Env) == 1 && strings.HasPrefix(out.Env[0], "PWD=") {
-		out.Env = nil // bubblewrap's own, and always "/"
+		out.Env = nil // bubblewrap's own, always "/"
 	}
 	checkLocked(t, out)
 }

@@ -4,16 +4,16 @@ package worker
 
 import "time"
 
-// LandlockABI is the version of Landlock that the kernel offers, 0 for none.
+// LandlockABI returns the version of Landlock that the kernel offers, 0 for none.
 func LandlockABI() int { return 0 }
 
-// Prepare is the child's first act.
+// Prepare must be the child's first call.
 func Prepare() error { return nil }
 
-// LockDown takes away what the child does not need any more, where the system has a way.
+// LockDown drops what the child no longer needs, if the system has a way.
 func LockDown(LockOptions) (LockReport, error) {
 	return LockReport{Reasons: LandlockReasons(0)}, nil
 }
 
-// SelfCPU is the processor time that this process has used, 0 where it is not known.
+// SelfCPU returns the CPU time that this process has used, 0 if unknown.
 func SelfCPU() time.Duration { return 0 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// setLimit lowers a limit of this process; one that is lower already stays.
+// setLimit lowers a limit of this process; a limit that is already lower is kept.
 func setLimit(what int, value uint64) error {
 	var have syscall.Rlimit
 	if err := syscall.Getrlimit(what, &have); err != nil {
@@ -22,7 +22,7 @@ func setLimit(what int, value uint64) error {
 	return nil
 }
 
-// SelfCPU is the processor time that this process has used.
+// SelfCPU returns the CPU time that this process has used.
 func SelfCPU() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

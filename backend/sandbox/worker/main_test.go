@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// acts are what this program does as a child, by its argument.
+// acts are the functions of this program as a child, by its argument.
 var acts = map[string]func() int{
 	"act-echo":   actEcho,
 	"act-silent": func() int { time.Sleep(time.Hour); return 0 },

@@ -12,8 +12,8 @@ import (
 )
 
 // allowed are the system calls that the Go runtime, the engine and the pipes need once
-// everything is loaded. All others answer "not permitted". Those that only some
-// architectures have are in allowedHere.
+// everything is loaded. All others fail with "not permitted". Those that exist only on some
+// architectures are in allowedHere.
 var allowed = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_CLOSE,
 	unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_FCNTL,
@@ -28,14 +28,14 @@ var allowed = []uint32{
 	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_PPOLL,
 	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK,
 	unix.SYS_RESTART_SYSCALL, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
-	// An engine's image of its memory; what it holds was mapped by this process.
+	// For the engine's image of its memory; its content was mapped by this process.
 	unix.SYS_MEMFD_CREATE, unix.SYS_FTRUNCATE,
 }
 
 // auditArch names the architecture as the kernel does in a filter's data.
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// The filter's data: the call's number, the architecture, and the low half of the first
+// Offsets in the filter's data: the call's number, the architecture, and the low half of the first
 // argument.
 const (
 	dataNumber = 0
@@ -43,8 +43,8 @@ const (
 	dataArg0   = 16
 )
 
-// filterCalls refuses every system call that is not needed, on all threads at once. It is
-// false without an error where the architecture or the kernel has no such filter.
+// filterCalls blocks every system call that is not needed, on all threads at once. It returns false
+// without an error if the architecture or the kernel has no such filter.
 func filterCalls() (bool, error) {
 	arch, ok := auditArch[runtime.GOARCH]
 	if !ok || raceEnabled {
@@ -70,8 +70,8 @@ func filterCalls() (bool, error) {
 	return true, nil
 }
 
-// filter is the program: kill on a foreign architecture; threads of this process but no
-// new processes; signals to this process only; what is allowed; nothing else.
+// filter returns the BPF program: kill on a foreign architecture; allow threads but no new
+// processes, signals to this process only, and the allowed calls; nothing else.
 func filter(arch uint32) []unix.SockFilter {
 	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	jump := func(code uint16, k uint32, t, f uint8) unix.SockFilter {
@@ -91,7 +91,7 @@ func filter(arch uint32) []unix.SockFilter {
 		jump(equal, arch, 1, 0),
 		stmt(ret, unix.SECCOMP_RET_KILL_PROCESS),
 		stmt(load, dataNumber),
-		// clone3 hides its flags from filters: without it everyone uses clone.
+		// clone3 hides its flags from filters; without it, callers use clone.
 		jump(equal, unix.SYS_CLONE3, 0, 1),
 		stmt(ret, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)),
 		jump(equal, unix.SYS_CLONE, 0, 4),

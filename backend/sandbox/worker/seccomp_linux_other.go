@@ -2,5 +2,5 @@
 
 package worker
 
-// filterCalls is false: there is no filter for this architecture.
+// filterCalls returns false: there is no filter for this architecture.
 func filterCalls() (bool, error) { return false, nil }

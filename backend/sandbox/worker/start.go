@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// StartOptions say how a child is started.
+// StartOptions configure how a child is started.
 type StartOptions struct {
 	Command []string // the program and its arguments, Argument among them
 	Bwrap   *Bwrap   // nil: without
-	// MemoryBytes is what the system lets the child have where the parent sets that limit
-	// (Windows); elsewhere the child limits itself.
+	// MemoryBytes is the memory limit of the child where the parent sets it (Windows); elsewhere
+	// the child limits itself.
 	MemoryBytes int64
 }
 
-// Starter starts children. All are started from one thread that lives until Close, since
-// the system ends a child when the thread that started it ends.
+// Starter starts children. All are started from one thread that lives until Close, since the system
+// kills a child when the thread that started it ends.
 type Starter struct {
 	jobs chan func()
 	done chan struct{}
@@ -35,7 +35,7 @@ func NewStarter() *Starter {
 	s := &Starter{jobs: make(chan func()), done: make(chan struct{})}
 	go func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread() // the thread goes on: it may have live children
+		defer runtime.UnlockOSThread() // the thread stays: it may have live children
 		defer close(s.done)
 		for f := range s.jobs {
 			f()
@@ -44,7 +44,7 @@ func NewStarter() *Starter {
 	return s
 }
 
-// Close ends the Starter. No Start may be in progress or follow. It may be repeated.
+// Close ends the Starter. No Start may be in progress or follow. It may be called more than once.
 func (s *Starter) Close() {
 	s.once.Do(func() { close(s.jobs) })
 	<-s.done
@@ -52,8 +52,8 @@ func (s *Starter) Close() {
 
 // Process is a running child.
 type Process struct {
-	In  *Writer // frames for it
-	Out *Reader // frames of it
+	In  *Writer // frames to it
+	Out *Reader // frames from it
 
 	cmd      *exec.Cmd
 	in, out  *os.File
@@ -63,11 +63,11 @@ type Process struct {
 	killOnce sync.Once
 	ended    chan struct{}
 	state    *os.ProcessState
-	// Reasons are codes of protections that could not be put around the child.
+	// Reasons are codes of protections that could not be applied to the child.
 	Reasons []string
 }
 
-// Start starts a child. ctx bounds only the start.
+// Start starts a child. ctx limits only the start.
 func (s *Starter) Start(ctx context.Context, o StartOptions) (p *Process, err error) {
 	done := make(chan struct{})
 	f := func() {
@@ -134,11 +134,11 @@ func start(o StartOptions) (*Process, error) {
 	}()
 	go func() {
 		defer close(p.ended)
-		_ = p.cmd.Wait() // the state says what there is to know
+		_ = p.cmd.Wait() // the state contains everything
 		p.state = p.cmd.ProcessState
 		p.job.close()
 		p.in.Close()
-		// Should something of it have survived with our pipes, it does not hold us.
+		// If some part of it has survived and holds our pipes, do not wait for it.
 		end := time.Now().Add(afterEnd)
 		_ = outR.SetReadDeadline(end) // not every system has deadlines for pipes
 		_ = errR.SetReadDeadline(end)
@@ -146,28 +146,28 @@ func start(o StartOptions) (*Process, error) {
 	return p, nil
 }
 
-// afterEnd is how long what an ended child has said may still be read.
+// afterEnd is how long the output of an ended child may still be read.
 const afterEnd = 10 * time.Second
 
-// Pid is the number of the started process: the child, or what is wrapped around it.
+// Pid returns the id of the started process: the child, or its wrapper.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Kill ends the child at once, with what is wrapped around it. It may be repeated.
+// Kill kills the child at once, together with its wrapper. It may be called more than once.
 func (p *Process) Kill() {
 	p.killOnce.Do(func() {
 		select {
-		case <-p.ended: // its number may be another's by now
+		case <-p.ended: // another process may have its id by now
 		default:
 			killGroup(p.cmd.Process)
 		}
 	})
 }
 
-// Ended is closed when the child is gone.
+// Ended returns a channel that is closed when the child is gone.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Release waits until the child is gone, killing it after grace, and frees everything.
-// Nothing of the Process but Said and CPU may be used afterwards.
+// Release waits until the child is gone, kills it after grace, and frees everything. Afterwards
+// only Said and CPU of the Process may be used.
 func (p *Process) Release(grace time.Duration) {
 	if grace > 0 {
 		t := time.NewTimer(grace)
@@ -183,7 +183,7 @@ func (p *Process) Release(grace time.Duration) {
 	<-p.saying
 }
 
-// CPU is the processor time of an ended child, 0 where it is not known.
+// CPU returns the CPU time of an ended child, 0 if unknown.
 func (p *Process) CPU() time.Duration {
 	select {
 	case <-p.ended:
@@ -195,7 +195,7 @@ func (p *Process) CPU() time.Duration {
 	return 0
 }
 
-// ExitCode is the exit code of an ended child, -1 when a signal ended it or it has not ended.
+// ExitCode returns the exit code of an ended child, or -1 if a signal ended it or it has not ended.
 func (p *Process) ExitCode() int {
 	select {
 	case <-p.ended:
@@ -205,8 +205,8 @@ func (p *Process) ExitCode() int {
 	}
 }
 
-// Said is the start of what the child wrote to its standard error and how it ended, for the
-// log. Call it after Release.
+// Said returns, for the log, the start of what the child wrote to its standard error, and how it
+// ended. Call it after Release.
 func (p *Process) Said() string {
 	s := strings.TrimSpace(p.said.String())
 	if p.state != nil {
@@ -215,7 +215,8 @@ func (p *Process) Said() string {
 	return s
 }
 
-// head keeps the start of what is written to it, up to a size, and takes the rest.
+// head is a writer that keeps the start of what is written to it, up to a size, and discards the
+// rest.
 type head struct {
 	mu sync.Mutex
 	b  []byte
@@ -223,7 +224,7 @@ type head struct {
 
 const maxSaid = 8 << 10
 
-// Write keeps what there is room for.
+// Write keeps as much of b as there is room for.
 func (t *head) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 
 const startDir = ""
 
-// attributes keeps the child without a window and out of the console's Ctrl+C, and lets it
-// wait for processor time behind Helix.
+// attributes starts the child without a window, unaffected by the console's Ctrl+C, and with a
+// lower priority than Helix.
 func attributes(bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		HideWindow:    true,
@@ -21,12 +21,12 @@ func attributes(bool) *syscall.SysProcAttr {
 
 func yieldTo(*os.Process) {} // see attributes
 
-// killGroup ends a process; its job takes the rest.
+// killGroup kills a process; its job kills the rest.
 func killGroup(p *os.Process) { _ = p.Kill() }
 
-// job holds the child: when the handle closes, with this process at the latest, the system
-// ends it. The child waits for its first frame before it does anything, so it is in the job
-// in time.
+// job contains the child: when the handle closes, at the latest with this process, the system kills
+// the child. The child waits for its first frame before it does anything, so it is in the job in
+// time.
 type job struct{ h windows.Handle }
 
 func newJob(p *os.Process, memory int64) (job, []string) {

@@ -2,5 +2,5 @@
 
 package worker
 
-// actTry is for systems that have locks.
+// actTry is used on systems that have locks.
 func actTry() int { return 2 }

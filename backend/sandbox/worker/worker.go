@@ -1,11 +1,11 @@
 // Package worker is the child process of the sandbox's tier t1: the frames that it and its
-// parent exchange, how the parent starts it, and how it locks itself down. What runs inside
-// is the sandbox package's affair.
+// parent exchange, how the parent starts it, and how it locks itself down. What runs inside is up
+// to package sandbox.
 //
 // The parent starts the child with the argument sandbox-worker, an empty environment and
-// the descriptors 0 to 2. Frames go over standard input and output. The child trusts its
-// parent; the parent trusts nothing that the child says, since a guest may have taken it
-// over, so each limit of the child's frames is checked where they are read.
+// the descriptors 0 to 2. Frames go over standard input and output. The child trusts its parent.
+// The parent does not trust the child, since a guest may have taken it over, so it checks the
+// limits of the child's frames when it reads them.
 //
 // Only backend/sandbox may import it.
 package worker
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Argument makes a program the child: it is the only argument.
+// Argument is the only argument of a program that is started as the child.
 const Argument = "sandbox-worker"
 
 // ProbeArgument makes the child end at once with code 0, to find out whether it can be

@@ -9,14 +9,14 @@ import (
 	"helix/backend/fault"
 )
 
-// What a clock change does to a due time.
+// The effects of a clock change on a due time.
 const (
-	NoteGap          = "gap_shifted"   // the clocks skip it: due at the first instant after
-	NoteOverlapFirst = "overlap_first" // the clocks show it twice: due the first time
-	NoteOverlapBoth  = "overlap_both"  // the clocks show it twice: due both times
+	NoteGap          = "gap_shifted"   // in a gap: due at the first instant after it
+	NoteOverlapFirst = "overlap_first" // in an overlap: due the first time
+	NoteOverlapBoth  = "overlap_both"  // in an overlap: due both times
 )
 
-// Type says how a Spec is to be read.
+// Type is the type of a Spec.
 type Type string
 
 // The types.
@@ -26,19 +26,19 @@ const (
 	Once     Type = "once"
 )
 
-// Spec is a cadence as people write it: {"type":"cron","expression":"0 9 * * 1-5",
+// Spec is a cadence in its external form: {"type":"cron","expression":"0 9 * * 1-5",
 // "timezone":"Europe/Berlin"}, {"type":"interval","everySecs":3600,"anchor":…} or
 // {"type":"once","at":…}.
 type Spec struct {
 	Type       Type       `json:"type"`
 	Expression string     `json:"expression,omitempty"` // five fields, or six with seconds first
-	Timezone   string     `json:"timezone,omitempty"`   // an IANA name
+	Timezone   string     `json:"timezone,omitempty"`   // IANA name
 	EverySecs  int64      `json:"everySecs,omitempty"`
-	Anchor     *time.Time `json:"anchor,omitempty"` // of an interval; nil: when the schedule was made
+	Anchor     *time.Time `json:"anchor,omitempty"` // of an interval; nil: the creation time of the schedule
 	At         *time.Time `json:"at,omitempty"`
 }
 
-// UnmarshalJSON also takes every_secs for everySecs.
+// UnmarshalJSON also accepts every_secs for everySecs.
 func (s *Spec) UnmarshalJSON(b []byte) error {
 	type plain Spec
 	var in struct {
@@ -55,7 +55,7 @@ func (s *Spec) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Cadence gives due times. It is safe for use by many goroutines.
+// Cadence computes due times. It is safe for concurrent use.
 type Cadence struct {
 	spec   Spec
 	cron   *cron
@@ -70,15 +70,14 @@ type Due struct {
 	Note string
 }
 
-// CodeNever is the code of a cadence that has no due time.
+// CodeNever is the error code of a cadence without any due time.
 const CodeNever = "never_due"
 
-// maxEvery is the longest interval in seconds.
+// maxEvery is the longest interval, in seconds.
 const maxEvery = 100 * 366 * 86400
 
-// New reads a spec. created is the anchor of an interval that has none; least is the
-// shortest time between two due times that is accepted, 0 for any. A cron text that is
-// never due is an error.
+// New parses a spec. created is the anchor of an interval without one. least is the minimum time
+// between two due times, 0 for no minimum. A cron expression that is never due is an error.
 func New(s Spec, created time.Time, least time.Duration) (*Cadence, error) {
 	c := &Cadence{spec: s}
 	switch s.Type {
@@ -124,7 +123,7 @@ func (c *Cadence) readCron(created time.Time, least time.Duration) error {
 	return nil
 }
 
-// closest is the least number of seconds between two due times.
+// closest returns the smallest number of seconds between two due times.
 func (c *cron) closest() int64 {
 	first, ok := c.timeOfDay(0)
 	least, at := int64(86400), first
@@ -137,16 +136,16 @@ func (c *cron) closest() int64 {
 			break
 		}
 	}
-	// The last of a day and the first of the next one.
+	// The last time of one day and the first of the next.
 	return min(least, int64(86400-at+first))
 }
 
-// Spec is what the cadence was made from.
+// Spec returns the spec of the cadence.
 func (c *Cadence) Spec() Spec { return c.spec }
 
-// Next gives the first due time after t; ok is false when there is none.
+// Next returns the first due time after t. ok is false if there is none.
 func (c *Cadence) Next(t time.Time) (d Due, ok bool) {
-	after := t.Unix() // due times are whole seconds, so the fraction does not matter
+	after := t.Unix() // due times are whole seconds, so the fraction is irrelevant
 	switch c.spec.Type {
 	case Cron:
 		at, note, ok := c.cron.nextInstant(after, c.loc)
@@ -162,14 +161,14 @@ func (c *Cadence) Next(t time.Time) (d Due, ok bool) {
 	}
 }
 
-// Last gives the latest due time that is after from and not after until; ok is false when
-// there is none. It costs a few dozen searches however many due times lie between.
+// Last returns the latest due time in (from, until]. ok is false if there is none. It takes a few
+// dozen searches regardless of the number of due times in between.
 func (c *Cadence) Last(from, until time.Time) (d Due, ok bool) {
 	d, ok = c.Next(from)
 	if !ok || d.At.After(until) {
 		return Due{}, false
 	}
-	// A window before until that holds a due time, then halves of it.
+	// Find a window before until that contains a due time, then bisect it.
 	lo, hi := d.At, until
 	for back := time.Minute; ; back *= 4 {
 		start := until.Add(-back)
@@ -198,7 +197,7 @@ func (c *Cadence) Last(from, until time.Time) (d Due, ok bool) {
 	}
 }
 
-// Local is the time zone's view of t: cron texts have one, other cadences show UTC.
+// Local returns t in the time zone of a cron expression, and in UTC for other cadences.
 func (c *Cadence) Local(t time.Time) time.Time {
 	if c.loc != nil {
 		return t.In(c.loc)
@@ -206,7 +205,7 @@ func (c *Cadence) Local(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// place is the last part of a zone's name, for people.
+// place returns the last part of a zone's name, for people.
 func place(zone string) string {
 	if i := strings.LastIndexByte(zone, '/'); i >= 0 {
 		zone = zone[i+1:]

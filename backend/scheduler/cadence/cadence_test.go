@@ -26,7 +26,7 @@ var texts = []string{
 	"0 9 * * 0", "0 9 * * 7", "0 9 13 * 5", "0 9 */2 * 1", "*/20 1-3 * * *", "0 0 1 1 *",
 }
 
-// years in which the clocks of a zone do something to look at.
+// years with clock changes worth testing, by zone.
 var years = map[string]int{"Pacific/Apia": 2011, "America/Sao_Paulo": 2018, "Africa/Casablanca": 2025}
 
 func year(zone string) int {
@@ -45,7 +45,7 @@ func mustNew(t testing.TB, text, zone string) *Cadence {
 	return c
 }
 
-// changes are the instants at which the clocks of a zone change in a year.
+// changes returns the clock changes of a zone in a year.
 func changes(zone string, y int) (out []time.Time) {
 	loc, _ := time.LoadLocation(zone)
 	at := time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -99,8 +99,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestBruteForce walks each minute around the clock changes and applies the rules as they
-// are written down.
+// TestBruteForce steps through each minute around the clock changes and applies the documented rules.
 func TestBruteForce(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {
@@ -126,7 +125,7 @@ func bruteForce(t *testing.T, text, zone string, from, until time.Time) {
 	running := strings.Fields(text)[1] == "*"
 	wall := func(at time.Time) int64 { _, off := at.In(loc).Zone(); return at.Unix() + int64(off) }
 	names := func(w int64) bool { n, ok := c.cron.next(w - 1); return ok && n == w }
-	latest := wall(from.Add(-48 * time.Hour)) // the latest time that the clocks have shown
+	latest := wall(from.Add(-48 * time.Hour)) // the latest civil time so far
 	for at := from.Add(-48 * time.Hour); at.Before(from); at = at.Add(time.Minute) {
 		latest = max(latest, wall(at))
 	}
@@ -154,8 +153,8 @@ func bruteForce(t *testing.T, text, zone string, from, until time.Time) {
 	}
 }
 
-// TestDailyTimeComesOnceOnEachDate: a fixed daily time comes once on each local date, also on those of clock
-// changes, unless the date itself is missing.
+// TestDailyTimeComesOnceOnEachDate checks that a fixed daily time is due once on each local date,
+// even on those of clock changes, unless the date itself is skipped.
 func TestDailyTimeComesOnceOnEachDate(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {
@@ -176,7 +175,7 @@ func TestDailyTimeComesOnceOnEachDate(t *testing.T) {
 	}
 }
 
-// TestAgainstLibrary compares civil times with a cron library, which knows no clock changes.
+// TestAgainstLibrary compares civil times with a cron library that does not handle clock changes.
 func TestAgainstLibrary(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -196,12 +195,12 @@ func TestAgainstLibrary(t *testing.T) {
 		at := time.Date(2023+r.IntN(4), time.Month(1+r.IntN(12)), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60), 0, time.UTC)
 		want, err := gronx.NextTickAfter("0 "+text+" *", at, false)
 		if err != nil {
-			continue // it gives up early
+			continue // the library gives up early
 		}
 		got, ok := c.next(at.Unix())
 		if !ok || got != want.Unix() {
 			if due, _ := gronx.New().IsDue("0 "+text+" *", time.Unix(got, 0).UTC()); due && got < want.Unix() {
-				continue // its own search went past a time that it takes for due
+				continue // the library skipped a time that it considers due
 			}
 			t.Errorf("%s after %v: %v, want %v", text, at, time.Unix(got, 0).UTC(), want)
 		}

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Count gives how many due times are after from and not after until. It costs little however
-// many they are.
+// Count returns the number of due times in (from, until]. Its cost does not depend on that number.
 func (c *Cadence) Count(from, until time.Time) int64 {
 	a, b := from.Unix(), until.Unix()
 	if b <= a {
@@ -29,7 +28,7 @@ func (c *Cadence) Count(from, until time.Time) int64 {
 		end := min(b, r.until-1)
 		first := a + r.offset
 		if !c.cron.everyHour && r.from > startOfTime {
-			// What the clocks showed before they were set back is over.
+			// Skip civil times that occurred before the clocks were set back.
 			first = max(first, r.from+regimeAt(r.from-1, c.loc).offset-1)
 		}
 		n += c.cron.count(first, end+r.offset)
@@ -45,7 +44,7 @@ func (c *Cadence) Count(from, until time.Time) int64 {
 	return n
 }
 
-// count gives how many civil times after a and not after b the text names.
+// count returns the number of matching civil times in (a, b].
 func (c *cron) count(a, b int64) int64 {
 	if b <= a {
 		return 0
@@ -82,7 +81,7 @@ func (c *cron) daysOf(d date) uint64 {
 	return c.days(d.year, d.month)
 }
 
-// upTo gives how many times of a day up to a second of it the text names.
+// upTo returns the number of matching times of day up to and including the second sec.
 func (c *cron) upTo(sec int) int {
 	h, m, s := sec/3600, sec/60%60, sec%60
 	minutes, seconds := bits.OnesCount64(c.minute), bits.OnesCount64(c.second)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestCount compares the count with a walk, around each clock change.
+// TestCount compares the count with stepping, around each clock change.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	for _, zone := range zones {

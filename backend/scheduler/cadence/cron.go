@@ -1,5 +1,5 @@
-// Package cadence says when scheduled work is due: cron texts, intervals and single times,
-// in time zones whose clocks are changed. It is pure: no clock, no state.
+// Package cadence computes when scheduled work is due: cron expressions, intervals and single
+// times, in time zones with clock changes. It is pure: it uses no clock and has no state.
 package cadence
 
 import (
@@ -12,17 +12,17 @@ import (
 	"helix/backend/fault"
 )
 
-// cron is a parsed cron text: sets of values as bits.
+// cron is a parsed cron expression. Sets of values are bit masks.
 type cron struct {
 	text              string
 	second, minute    uint64
 	hour, day, month  uint64
 	weekday           uint64 // 0 is Sunday
 	lastDay           bool   // L
-	nearest           uint64 // days with W: the working day nearest to them
+	nearest           uint64 // days with W: the nearest working day
 	lastWeekday       uint64 // 5L: the last Friday
 	nth               [6]uint64
-	seconds           bool // the text has a field for seconds
+	seconds           bool // the expression has a field for seconds
 	everyHour         bool // the hour field is *
 	dayFree, weekFree bool // the field begins with * or ?
 }
@@ -42,17 +42,17 @@ var fields = [...]field{
 	{"weekday", 0, 7, []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}},
 }
 
-// shorthand are the texts that stand for others.
+// shorthand maps shorthands such as @daily to expressions.
 var shorthand = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
 	"@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// maxCron is the longest cron text in bytes.
+// maxCron is the maximum length of a cron expression, in bytes.
 const maxCron = 512
 
-// parseCron reads five fields (minute, hour, day, month, weekday), or six with seconds
-// first. It does not check that the text is ever due.
+// parseCron parses five fields (minute, hour, day, month, weekday), or six with seconds first. It
+// does not check that the expression is ever due.
 func parseCron(text string) (*cron, error) {
 	if len(text) > maxCron {
 		return nil, fault.InvalidField("expression", fault.CodeTooLong, "The cron expression is longer than %d characters.", maxCron)
@@ -76,7 +76,7 @@ func parseCron(text string) (*cron, error) {
 	}
 	sets := [...]*uint64{&c.second, &c.minute, &c.hour, &c.day, &c.month, &c.weekday}
 	for i, p := range parts {
-		at := i // in the text as it was written
+		at := i // in the original text
 		if !c.seconds {
 			at = max(i-1, 0)
 		}
@@ -87,7 +87,7 @@ func parseCron(text string) (*cron, error) {
 	c.everyHour = parts[2] == "*"
 	c.dayFree = strings.HasPrefix(parts[3], "*") || parts[3] == "?"
 	c.weekFree = strings.HasPrefix(parts[5], "*") || parts[5] == "?"
-	if c.weekday&(1<<7) != 0 { // Sunday is 0 or 7
+	if c.weekday&(1<<7) != 0 { // both 0 and 7 are Sunday
 		c.weekday = c.weekday&^(1<<7) | 1
 	}
 	return c, nil
@@ -137,7 +137,7 @@ func (c *cron) part(i int, part string, set *uint64) error {
 	return f.span(part, set)
 }
 
-// span reads *, n, n-m, and each of them with /step.
+// span parses *, n, n-m, and each of them with /step.
 func (f field) span(part string, set *uint64) error {
 	body, stepText, stepped := strings.Cut(part, "/")
 	step := 1
@@ -209,12 +209,12 @@ func number(text string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// searchYears bounds the search for a next time: 29 February on a given weekday comes every 28
-// years, and after 40 across 2100.
+// searchYears limits the search for the next time. 29 February on a given weekday occurs every 28
+// years, or after 40 across 2100.
 const searchYears = 50
 
-// next gives the first civil time after t that the text names; civil times are seconds of
-// a clock that is never changed. ok is false when there is none.
+// next returns the first matching civil time after t. Civil times are seconds of a clock without
+// changes. ok is false if there is none.
 func (c *cron) next(t int64) (int64, bool) {
 	t++
 	day, rest := floorDiv(t, 86400)
@@ -242,7 +242,7 @@ func (c *cron) next(t int64) (int64, bool) {
 	return 0, false
 }
 
-// timeOfDay gives the first second of a day, from one on, that the text names.
+// timeOfDay returns the first matching second of a day, starting at from.
 func (c *cron) timeOfDay(from int) (int, bool) {
 	h, m, s := from/3600, from/60%60, from%60
 	for hh := atLeast(c.hour, h); hh < 24; hh = atLeast(c.hour, hh+1) {
@@ -263,16 +263,16 @@ func (c *cron) timeOfDay(from int) (int, bool) {
 	return 0, false
 }
 
-// atLeast is the smallest member of set from n on; 64 when there is none.
+// atLeast returns the smallest member of set that is at least n, or 64 if there is none.
 func atLeast(set uint64, n int) int {
 	return bits.TrailingZeros64(set >> n << n)
 }
 
-// days are the days of a month that the text names.
+// days returns the matching days of a month.
 func (c *cron) days(year, month int) uint64 {
 	last := daysIn(year, month)
 	all := uint64(1)<<(last+1) - 2
-	first := weekdayOf(dayNumber(year, month, 1)) // of the 1st
+	first := weekdayOf(dayNumber(year, month, 1)) // weekday of the 1st
 	byDay := c.day & all
 	if c.lastDay {
 		byDay |= 1 << last

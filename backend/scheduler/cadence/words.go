@@ -8,42 +8,42 @@ import (
 	"time"
 )
 
-// Parts says what a cadence means in pieces, so that a client can put it into any language.
-// Words puts the same pieces into English. Sunday is 0, January is 1.
+// Parts describes a cadence in a structured form, so that a client can translate it. Words
+// describes it in English. Sunday is 0, January is 1.
 type Parts struct {
-	EverySecs    int64      `json:"everySecs,omitempty"`    // of an interval; the rest is of a cron expression
+	EverySecs    int64      `json:"everySecs,omitempty"`    // of an interval; the fields below are of a cron expression
 	At           *time.Time `json:"at,omitempty"`           // of a single time
 	Times        []string   `json:"times,omitempty"`        // times of day, 09:00 or 09:00:30; when empty, the three sets below
-	Seconds      *Set       `json:"seconds,omitempty"`      // none: at second 0
+	Seconds      *Set       `json:"seconds,omitempty"`      // nil: at second 0
 	Minutes      *Set       `json:"minutes,omitempty"`      //
-	Hours        *Set       `json:"hours,omitempty"`        // none: every hour
-	DayStep      int        `json:"dayStep,omitempty"`      // every so many days from the 1st
+	Hours        *Set       `json:"hours,omitempty"`        // nil: every hour
+	DayStep      int        `json:"dayStep,omitempty"`      // every n-th day from the 1st
 	Days         []int      `json:"days,omitempty"`         // of the month
-	NearestDays  []int      `json:"nearestDays,omitempty"`  // the working days nearest to these
+	NearestDays  []int      `json:"nearestDays,omitempty"`  // the working days nearest to these days of the month
 	LastDay      bool       `json:"lastDay,omitempty"`      //
 	Weekdays     []int      `json:"weekdays,omitempty"`     //
 	NthWeekdays  []NthDay   `json:"nthWeekdays,omitempty"`  //
-	LastWeekdays []int      `json:"lastWeekdays,omitempty"` // the last such day of the month
-	BothDays     bool       `json:"bothDays,omitempty"`     // a day must be in both, of the month and of the week; otherwise in either
-	Months       []int      `json:"months,omitempty"`       // none: every month
+	LastWeekdays []int      `json:"lastWeekdays,omitempty"` // the last such weekday of the month
+	BothDays     bool       `json:"bothDays,omitempty"`     // a day must match both the days of the month and of the week; otherwise either
+	Months       []int      `json:"months,omitempty"`       // empty: every month
 	Timezone     string     `json:"timezone,omitempty"`
 }
 
-// Set is the seconds, minutes or hours of a cron expression. None of its fields: all of them.
+// Set is the seconds, minutes or hours of a cron expression. If it has no fields it matches all values.
 type Set struct {
-	Step   int   `json:"step,omitempty"` // every so many from 0
+	Step   int   `json:"step,omitempty"` // every n-th value from 0
 	First  int   `json:"first,omitempty"`
 	Last   int   `json:"last,omitempty"`
 	Values []int `json:"values,omitempty"`
 }
 
-// NthDay is the second Monday of the month, for example.
+// NthDay is, for example, the second Monday of the month.
 type NthDay struct {
 	Nth     int `json:"nth"`
 	Weekday int `json:"weekday"`
 }
 
-// Parts says what the cadence means in pieces.
+// Parts returns the structured description of the cadence.
 func (c *Cadence) Parts() Parts {
 	switch c.spec.Type {
 	case Interval:
@@ -129,7 +129,7 @@ func clock(h, m, s int) string {
 	return fmt.Sprintf("%02d:%02d:%02d", h, m, s)
 }
 
-// evenly is the step of a set that reaches to its end in equal steps, or 0.
+// evenly returns the step of a set of equally spaced values from 0 to hi, or 0 if it is not such a set.
 func evenly(set uint64, hi int) int {
 	if bits.OnesCount64(set) < 2 {
 		return 0
@@ -151,8 +151,8 @@ func evenly(set uint64, hi int) int {
 	return by
 }
 
-// Words says a cadence in plain English: "weekdays at 09:00, Berlin". A cron expression that
-// has no short description is described field by field.
+// Words describes the cadence in plain English: "weekdays at 09:00, Berlin". A cron expression
+// without a short description is described field by field.
 func (c *Cadence) Words() string {
 	p := c.Parts()
 	switch c.spec.Type {

@@ -3,13 +3,13 @@ package cadence
 import (
 	"strings"
 	"time"
-	_ "time/tzdata" // zones where the system has none
+	_ "time/tzdata" // for systems without zone data
 
 	"helix/backend/fault"
 )
 
-// Zone finds an IANA time zone by name. Local and abbreviations other than UTC are refused:
-// they name different times in different places.
+// Zone returns an IANA time zone. Local and abbreviations other than UTC are rejected, because
+// their meaning depends on the place.
 func Zone(name string) (*time.Location, error) {
 	if name == "UTC" {
 		return time.UTC, nil
@@ -25,7 +25,7 @@ func Zone(name string) (*time.Location, error) {
 	return nil, fault.InvalidField("timezone", fault.CodeUnknownValue, "unknown time zone %q; write a name such as Europe/Berlin or UTC", name)
 }
 
-// abbreviations are common short names with the zone that is usually meant.
+// abbreviations maps common abbreviations to the zone that is usually meant.
 var abbreviations = map[string]string{
 	"IST": "Asia/Kolkata", "CET": "Europe/Berlin", "CEST": "Europe/Berlin", "MEZ": "Europe/Berlin", "MET": "Europe/Berlin",
 	"EET": "Europe/Helsinki", "WET": "Europe/Lisbon", "GMT": "Europe/London", "BST": "Europe/London", "MSK": "Europe/Moscow",
@@ -37,9 +37,9 @@ var abbreviations = map[string]string{
 	"HST": "Pacific/Honolulu", "Z": "UTC", "LOCAL": "UTC",
 }
 
-// regime is a stretch of time with one offset from UTC, in seconds of Unix time.
+// regime is a period with a constant offset from UTC, in seconds of Unix time.
 type regime struct {
-	from, until int64 // until is the first second after it
+	from, until int64 // until is exclusive
 	offset      int64
 }
 
@@ -59,8 +59,8 @@ func regimeAt(t int64, loc *time.Location) regime {
 	if !until.IsZero() {
 		r.until = until.Unix()
 	}
-	// Far in the future the library ends a stretch also where nothing changes, at the end
-	// of some leap years, and says so again when asked about that very second.
+	// For times far in the future the library ends a period at the end of some leap years, even
+	// without a change, and again when asked about that second.
 	for range 4 {
 		if r.until > t && (r.until == endOfTime || offsetAt(r.until, loc) != r.offset) {
 			break
@@ -80,12 +80,12 @@ func offsetAt(t int64, loc *time.Location) int64 {
 	return int64(off)
 }
 
-// widest is more than any change of a clock with its offset: a civil time is within it of
-// its instant.
+// widest is greater than any clock change plus its offset: a civil time is less than this
+// away from its instant.
 const widest = 36 * 3600
 
-// instant says when the clocks of loc show the civil time w. A time that they show twice is
-// the first of both; one that they never show is the first instant after the gap.
+// instant returns when the clocks of loc show the civil time w: the first time if they show it
+// twice, and the first instant after the gap if they skip it.
 func instant(w int64, loc *time.Location) (at int64, note string) {
 	r := regimeAt(w-widest, loc)
 	if r.until-w > widest {
@@ -106,10 +106,10 @@ func instant(w int64, loc *time.Location) (at int64, note string) {
 	}
 }
 
-// civil is what the clocks of loc show at t.
+// civil returns the civil time in loc at t.
 func civil(t int64, loc *time.Location) int64 { return t + regimeAt(t, loc).offset }
 
-// next gives the first instant after t at which the cron text is due in loc.
+// nextInstant returns the first instant after t at which the cron expression is due in loc.
 func (c *cron) nextInstant(t int64, loc *time.Location) (int64, string, bool) {
 	if c.everyHour {
 		return c.nextRunning(t, loc)
@@ -120,20 +120,20 @@ func (c *cron) nextInstant(t int64, loc *time.Location) (int64, string, bool) {
 		if w, ok = c.next(w); !ok {
 			return 0, "", false
 		}
-		// In the second pass of an overlap the times of the first are over.
+		// In the second pass of an overlap, the times of the first pass are over.
 		if at, note := instant(w, loc); at > t {
 			return at, note, true
 		}
 	}
 }
 
-// nextRunning follows the clock through both passes of an overlap and past a gap.
+// nextRunning is nextInstant for expressions that are due in both passes of an overlap.
 func (c *cron) nextRunning(t int64, loc *time.Location) (int64, string, bool) {
 	for first := true; ; first = false {
 		r := regimeAt(t, loc)
 		from := t
 		if !first {
-			from-- // the first instant of a regime counts
+			from-- // include the first instant of a regime
 		}
 		w, ok := c.next(from + r.offset)
 		if !ok {
@@ -146,7 +146,7 @@ func (c *cron) nextRunning(t int64, loc *time.Location) (int64, string, bool) {
 	}
 }
 
-// passNote tells when a time is shown twice.
+// passNote returns the note for a time that is shown twice.
 func passNote(w, at int64, r regime, loc *time.Location) string {
 	if r.from > startOfTime && at-r.from < widest {
 		before := regimeAt(r.from-1, loc)

@@ -11,8 +11,7 @@ import (
 	"helix/backend/jcs"
 )
 
-// Apply makes of a body what the difference says. The error is Invalid when the difference
-// was made from another body.
+// Apply applies the difference to a body. The error is Invalid if the difference is from another body.
 func (d *Diff) Apply(from *Body) (*Body, error) {
 	f, err := flatten(from)
 	if err != nil {
@@ -91,16 +90,16 @@ func edit(fields map[string]json.RawMessage, list []Change) (map[string]json.Raw
 	return closed(out)
 }
 
-// builder puts a body together again.
+// builder assembles a body.
 type builder struct {
 	f    *flat
-	at   map[string]string // the key of the step that was added or moved to a path
-	gone map[string]bool   // steps that no longer stand where they were
+	at   map[string]string // key of the step that was added or moved to a path
+	gone map[string]bool   // steps that are no longer at their old path
 	used int
 }
 
-// list writes the steps of one list: those that came to a place, and between them those that
-// stayed, in their order.
+// list returns the steps of one list: those added or moved to a position and, in between, those
+// that stayed, in order.
 func (b *builder) list(owner, slot, path string, depth int) (json.RawMessage, error) {
 	if depth > MaxSteps {
 		return nil, unfit("steps are inside themselves")

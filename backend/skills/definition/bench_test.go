@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// long is a skill of n steps that use each other's outputs.
+// long returns a skill of n steps that use each other's outputs.
 func long(n int) json.RawMessage {
 	var b strings.Builder
 	b.WriteString(`{"name":"n","steps":[{"stepId":"s0","toolName":"fetch","inputMapping":{"query":"$.input.q"}}`)

@@ -9,7 +9,7 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// UnmarshalJSON reads a value with its numbers as they are written; null is a value.
+// UnmarshalJSON decodes a value and keeps numbers as json.Number. null sets the value to nil.
 func (v *Value) UnmarshalJSON(b []byte) error {
 	x, err := expr.Decode(b)
 	if err != nil {
@@ -19,8 +19,8 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Parse reads a body that was written in canonical form, such as a stored version. It checks
-// nothing but the types; Read is for what people write.
+// Parse decodes a body in canonical form, such as a stored version. It checks only the types; use
+// Read for definitions written by people.
 func Parse(raw json.RawMessage) (*Body, error) {
 	b := &Body{}
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -34,7 +34,7 @@ func Parse(raw json.RawMessage) (*Body, error) {
 	return b, nil
 }
 
-// Text writes the body in canonical form, without what the skill around it holds.
+// Text encodes the body in canonical form, without the fields of the skill around it.
 func (b *Body) Text() (json.RawMessage, error) {
 	if b.Steps == nil {
 		c := *b
@@ -44,13 +44,13 @@ func (b *Body) Text() (json.RawMessage, error) {
 	return jcs.Marshal(b)
 }
 
-// Count is how many steps the body has, with those of nested bodies.
+// Count returns the number of steps, including those of nested bodies.
 func (b *Body) Count() (n int) {
 	b.Walk(func(string, *Step) { n++ })
 	return n
 }
 
-// Text writes the skill in canonical form.
+// Text encodes the skill in canonical form.
 func (s *Skill) Text() (json.RawMessage, error) {
 	if s.Steps == nil {
 		c := *s
@@ -60,8 +60,8 @@ func (s *Skill) Text() (json.RawMessage, error) {
 	return jcs.Marshal(s)
 }
 
-// Versions is what a Catalog may also offer: skills as they were at a version.
+// Versions is an optional interface of a Catalog that provides earlier versions of skills.
 type Versions interface {
-	// FindVersion gives the skill of an id as it was at a version; nothing when it had none.
+	// FindVersion returns the skill with an id at a version, or nothing if it has no such version.
 	FindVersion(id, version string) ([]Callable, error)
 }

@@ -9,8 +9,8 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// check looks at what needs the whole skill: ids, references, what steps call, and whether
-// skills call each other in a circle.
+// check validates what depends on the whole skill: ids, references, the callables of steps, and
+// that skills do not call each other recursively.
 func check(n *notes, s *Skill, catalog Catalog) error {
 	c := &checker{n: n, catalog: catalog, where: map[string]string{}, fine: map[string]int{}, self: s}
 	s.Walk(func(path string, st *Step) {
@@ -35,16 +35,17 @@ func check(n *notes, s *Skill, catalog Catalog) error {
 type checker struct {
 	n       *notes
 	catalog Catalog
-	where   map[string]string // path of each step id
-	fine    map[string]int    // skills whose calls were followed, and how deep they were
+	where   map[string]string // path by step id
+	fine    map[string]int    // skills whose calls have been checked, with their depth
 	self    *Skill
 	err     error
 }
 
-// scope is what a step sees: true for steps that may have been skipped.
+// scope holds the step ids that a step can refer to; the value is true for steps that may
+// have been skipped.
 type scope map[string]bool
 
-// inMap marks the scope of a map's body.
+// inMap marks the scope of the body of a map.
 const inMap = "item"
 
 func (c *checker) steps(path string, steps []Step, in scope) scope {
@@ -61,7 +62,7 @@ func (c *checker) steps(path string, steps []Step, in scope) scope {
 	return seen
 }
 
-// step checks one step and adds what it makes visible to seen.
+// step checks one step and adds the step ids it makes visible to seen.
 func (c *checker) step(path string, s *Step, seen scope) {
 	c.condition(path+".condition", s.StepID, s.Condition, seen)
 	for _, k := range slices.Sorted(maps.Keys(s.InputMapping)) {
@@ -106,7 +107,7 @@ func (c *checker) branch(path string, s *Step, seen scope) {
 	maps.Copy(arms, c.steps(path+".else", s.Else, seen))
 	for id := range arms {
 		if _, before := seen[id]; !before {
-			seen[id] = true // only one arm is taken
+			seen[id] = true // only one arm is executed
 		}
 	}
 }
@@ -146,8 +147,7 @@ func (c *checker) template(at, step string, v any, seen scope, covered bool) {
 	}
 }
 
-// reference checks the start of a path. needs says that a path which matches nothing makes
-// the step fail.
+// reference checks the beginning of a path. needs means that the step fails if the path matches nothing.
 func (c *checker) reference(at, step string, head []string, seen scope, needs bool) {
 	if len(head) == 0 {
 		return
@@ -184,7 +184,7 @@ func (c *checker) reference(at, step string, head []string, seen scope, needs bo
 	}
 }
 
-// call checks what a step calls.
+// call checks the callable of a step.
 func (c *checker) call(path string, s *Step) {
 	if s.ToolID == "" && s.ToolName == "" {
 		c.n.bad(path+".toolName", s.StepID, CodeMissing, "A step of kind %s needs a toolId or a toolName.", s.ToolType)
@@ -221,7 +221,7 @@ func (c *checker) call(path string, s *Step) {
 	}
 }
 
-// pin takes a skill as it was at the version that a step asks for.
+// pin replaces a skill by the version that the step specifies.
 func (c *checker) pin(path string, s *Step, f *Callable) bool {
 	v, ok := c.catalog.(Versions)
 	if !ok {
@@ -254,7 +254,7 @@ func noun(k Kind) string {
 	return string(k)
 }
 
-// parameters compares the given parameters with the schema's names.
+// parameters compares the given parameters with those of the schema.
 func (c *checker) parameters(path string, s *Step, schema json.RawMessage) {
 	var names struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -267,7 +267,7 @@ func (c *checker) parameters(path string, s *Step, schema json.RawMessage) {
 	more := all["additionalProperties"]
 	open := len(names.Properties) == 0 && string(more) != "false" || len(more) > 0 && string(more) != "false"
 	for _, k := range []string{"patternProperties", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"} {
-		open = open || len(all[k]) > 0 // names may come from there too
+		open = open || len(all[k]) > 0 // it may contain more names
 	}
 	given := map[string]string{}
 	for k := range s.Parameters {
@@ -288,7 +288,7 @@ func (c *checker) parameters(path string, s *Step, schema json.RawMessage) {
 	}
 }
 
-// circle follows the skills that a skill calls.
+// circle checks the skills that a skill calls for recursion.
 func (c *checker) circle(path string, s *Step, f Callable, above []string) {
 	if c.err != nil {
 		return

@@ -53,7 +53,7 @@ func TestKeepable(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreLeftOut: a form that says what absence means is the same definition.
+// TestDefaultsAreLeftOut checks that a definition with explicit defaults equals one without.
 func TestDefaultsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	said := read(t, `{"name":"n","overallTimeoutMs":600000,"steps":[
@@ -85,7 +85,7 @@ func TestParameters(t *testing.T) {
 		`{"properties":{"a":{}}}`: "x",
 		`true`:                    "",
 	} {
-		c := shelf{{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "1"}, Name: "f", Input: json.RawMessage(schema)}}}
+		c := fakeCatalog{{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "1"}, Name: "f", Input: json.RawMessage(schema)}}}
 		r := read(t, `{"name":"n","steps":[{"stepId":"s","toolName":"f","parameters":{"x":1},"inputMapping":{"a":"$.input.a"}}]}`, c)
 		var got []string
 		for _, p := range r.Errors {
@@ -104,9 +104,9 @@ func TestParameters(t *testing.T) {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// versioned is a catalog with former versions, by id and version.
+// versioned is a catalog with earlier versions, by id and version.
 type versioned struct {
-	shelf
+	fakeCatalog
 	old map[string]Callable
 }
 
@@ -122,7 +122,7 @@ func TestPinned(t *testing.T) {
 	now := Callable{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "A"}, Name: "a"}, Body: &Body{Steps: []Step{{StepID: "x", ToolType: SkillCall, ToolName: "self"}}}}
 	then := now
 	then.Body, then.Input = &Body{}, json.RawMessage(`{"properties":{"old":{}},"required":["old"]}`)
-	c := versioned{shelf{now, {Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "SELF"}, Name: "self"}, Body: &Body{}}}, map[string]Callable{"A@1.0.0": then}}
+	c := versioned{fakeCatalog{now, {Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "SELF"}, Name: "self"}, Body: &Body{}}}, map[string]Callable{"A@1.0.0": then}}
 	for version, want := range map[string]string{"": CodeCycle, "1.0.0": CodeParameter, "9.9.9": CodeTool} {
 		r := read(t, `{"name":"n","skillId":"SELF","steps":[{"stepId":"s","toolType":"skill","toolName":"a","skillVersion":"`+version+`"}]}`, c)
 		if len(r.Errors) != 1 || r.Errors[0].Code != want {
@@ -131,18 +131,18 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// counted is a catalog that counts what it is asked.
+// counted is a catalog that counts its calls.
 type counted struct {
-	shelf
+	fakeCatalog
 	n int
 }
 
 func (c *counted) Find(kind Kind, id, name string) ([]Callable, error) {
 	c.n++
-	return c.shelf.Find(kind, id, name)
+	return c.fakeCatalog.Find(kind, id, name)
 }
 
-// TestManyCalls: skills that call each other many times are followed once.
+// TestManyCalls checks that skills that call each other many times are checked once.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	layer := func(id, calls string) Callable {
@@ -152,13 +152,13 @@ func TestManyCalls(t *testing.T) {
 		}
 		return Callable{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: id}, Name: strings.ToLower(id)}, Body: b}
 	}
-	c := &counted{shelf: shelf{layer("A", "b"), layer("B", "c"), {Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "C"}, Name: "c"}, Body: &Body{}}}}
+	c := &counted{fakeCatalog: fakeCatalog{layer("A", "b"), layer("B", "c"), {Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "C"}, Name: "c"}, Body: &Body{}}}}
 	text := must(layer("X", "a").Body.Text())
 	r := read(t, `{"name":"n",`+string(text)[1:], c)
 	if !r.Valid() {
 		t.Fatal(r.Errors[0])
 	}
-	if c.n > 4*MaxSteps { // each path by itself would be MaxSteps to the third
+	if c.n > 4*MaxSteps { // checking each path separately would take MaxSteps³
 		t.Errorf("%d looks at the catalog", c.n)
 	}
 }

@@ -14,36 +14,36 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// Report is what reading and checking a definition found. Skill is the canonical form, nil
-// when something that is not an object was given; with Errors it is only a draft.
+// Report is the result of reading and checking a definition. Skill is the canonical form; it is nil
+// if the input is not an object, and only a draft if there are Errors.
 type Report struct {
 	Skill    *Skill
 	Errors   []Problem
 	Warnings []Problem
-	// Whole says that the canonical form holds all that was given. Otherwise something could
-	// not be read, and keeping the form would lose it.
+	// Whole means that the canonical form contains everything in the input. Otherwise some of it
+	// could not be read and would be lost if the canonical form was stored.
 	Whole bool
 }
 
 // Valid reports whether the skill can run.
 func (r *Report) Valid() bool { return r.Skill != nil && len(r.Errors) == 0 }
 
-// Callable is what a step can call.
+// Callable is something that a step can call.
 type Callable struct {
 	callable.Info
-	Body *Body // of a skill
+	Body *Body // only of a skill
 }
 
-// Catalog says what steps can call.
+// Catalog finds what steps can call.
 type Catalog interface {
-	// Find gives what the caller can call of a kind, by id when id is not empty, else by its
-	// exact name: nothing when unknown, several when the name is ambiguous.
+	// Find returns the callables of a kind by id or, if id is empty, by exact name. It returns none
+	// if there is no match, and several if the name is ambiguous.
 	Find(kind Kind, id, name string) ([]Callable, error)
 }
 
-// Kinds is what a Catalog may also offer: steps of other kinds than those of this package.
+// Kinds is an optional interface of a Catalog that adds kinds of steps to those of this package.
 type Kinds interface {
-	// Serves reports whether something here can be called that is of a kind.
+	// Serves reports whether this installation can call callables of a kind.
 	Serves(kind Kind) bool
 }
 
@@ -55,9 +55,8 @@ func serves(c Catalog, k Kind) bool {
 	return ok && more.Serves(k)
 }
 
-// Read decodes a definition in any of the accepted forms, brings it into the canonical one
-// and checks everything, so that all problems are reported at once. An error is one of the
-// catalog.
+// Read decodes a definition in any of the accepted forms, converts it to canonical form and
+// validates it. All problems are reported at once. The error is one of the catalog.
 func Read(raw json.RawMessage, catalog Catalog) (*Report, error) {
 	n := &notes{}
 	d := &decoder{n: n, catalog: catalog, ids: map[string]bool{}}
@@ -91,7 +90,7 @@ func Read(raw json.RawMessage, catalog Catalog) (*Report, error) {
 	return out, d.err
 }
 
-// unread finds the problems of the decoder that leave something out of the canonical form.
+// unread reports whether a problem means that some input is missing from the canonical form.
 func unread(p Problem) bool {
 	return p.Code == CodeType || p.Code == CodeRange || p.Code == CodeLimit
 }
@@ -99,12 +98,12 @@ func unread(p Problem) bool {
 type decoder struct {
 	n       *notes
 	catalog Catalog
-	count   int             // steps so far
+	count   int             // number of steps read
 	ids     map[string]bool // of all steps
 	err     error
 }
 
-// collect finds the ids of all steps, before any of them is read.
+// collect records the ids of all steps, before any step is read.
 func (d *decoder) collect(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -160,7 +159,7 @@ func (d *decoder) skill(m map[string]any) *Skill {
 	return s
 }
 
-// metadataFields are the fields of a skill as skills.get_metadata gives it that are no part of it.
+// metadataFields are fields in the result of skills.get_metadata that are not part of the definition.
 var metadataFields = []string{
 	"userId", "createdAt", "updatedAt", "deletedAt", "executionCount", "lastExecuted", "lastStatus", "lastExecutionId", "definitionHash",
 	"headVersionId", "versionId", "valid", "mine", "stepCount", "cloneSourceId",
@@ -238,7 +237,7 @@ func (d *decoder) step(path string, m map[string]any, depth int) Step {
 	return s
 }
 
-// kind takes toolType, or for the short form what the name stands for.
+// kind reads toolType or, in the short form, derives it from the name.
 func (d *decoder) kind(r *reader, s *Step) Kind {
 	if t := r.text("toolType", 32); t != "" {
 		if !serves(d.catalog, Kind(t)) {
@@ -296,7 +295,7 @@ func (d *decoder) policies(r *reader, s *Step) {
 	}
 }
 
-// special takes the fields of one kind.
+// special reads the fields specific to one kind.
 func (d *decoder) special(r *reader, s *Step, path string, depth int) {
 	switch s.ToolType {
 	case SkillCall:
@@ -362,7 +361,7 @@ func (d *decoder) branch(r *reader, s *Step, path string, depth int) {
 	}
 }
 
-// template takes a template and checks that it can be read.
+// template reads a template and checks that it can be parsed.
 func (r *reader) template(key string) Value {
 	v := r.value(key)
 	if v.Set {
@@ -373,8 +372,7 @@ func (r *reader) template(key string) Value {
 	return v
 }
 
-// mapping takes inputMapping. A text such as input.x or step1.y is what an older form wrote
-// for a path.
+// mapping reads inputMapping. In an older form, strings such as input.x or step1.y are paths.
 func (d *decoder) mapping(r *reader) map[string]any {
 	m := r.object("inputMapping")
 	for _, k := range sortedKeys(m) {
@@ -394,7 +392,7 @@ func (d *decoder) mapping(r *reader) map[string]any {
 
 var oldPathText = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_-]*)((?:\.[A-Za-z_][A-Za-z0-9_]*|\[\d{1,6}\])+)$`)
 
-// oldPath is the path that a text without $ stands for.
+// oldPath converts a path of the older form, without $. ok is false if s is not one.
 func (d *decoder) oldPath(s string) (string, bool) {
 	m := oldPathText.FindStringSubmatch(s)
 	if m == nil || m[1] != "input" && !d.ids[m[1]] {
@@ -403,7 +401,7 @@ func (d *decoder) oldPath(s string) (string, bool) {
 	return "$" + expr.Member(m[1]) + m[2], true
 }
 
-// condition takes a logical expression: a text, or the object {field, operator, value}.
+// condition reads a logical expression: a string, or the object {field, operator, value}.
 func (d *decoder) condition(r *reader, key string) string {
 	v, ok := r.get(key)
 	if !ok {
@@ -439,7 +437,7 @@ func (d *decoder) conditionText(r *reader, key, text string) string {
 	return text
 }
 
-// fromFields turns {field, operator, value} into an expression.
+// fromFields converts {field, operator, value} to an expression.
 func fromFields(m map[string]any) (string, error) {
 	field, _ := m["field"].(string)
 	op, _ := m["operator"].(string)

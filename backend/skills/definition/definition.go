@@ -1,6 +1,7 @@
-// Package definition holds what a composite skill is: a list of typed steps. It reads the
-// forms in which people write skills, brings them into one, checks them, compares them and
-// hashes them. It is pure: no database, no clock; a Catalog says what a step can call.
+// Package definition defines a skill: a list of typed steps. It reads the forms in which people
+// write skills, converts them to the canonical form, and validates, compares and hashes
+// definitions. It has no side effects and uses neither a database nor a clock; a Catalog provides
+// what steps can call.
 package definition
 
 import (
@@ -14,11 +15,11 @@ import (
 	"helix/backend/jcs"
 )
 
-// Bounds of a definition.
+// Limits of a definition.
 const (
-	MaxSteps       = 500 // with those of nested bodies
-	MaxBodies      = 8   // bodies inside each other
-	MaxCalls       = 4   // skills that call skills
+	MaxSteps       = 500 // including those of nested bodies
+	MaxBodies      = 8   // nesting of bodies
+	MaxCalls       = 4   // nesting of skills that call skills
 	MaxBytes       = 1 << 20
 	MaxName        = 100
 	MaxDescription = 2000
@@ -30,7 +31,7 @@ const (
 // Kind is what a step does.
 type Kind string
 
-// The kinds. The first five call something, the others shape the run.
+// The kinds of steps. The first five call something, the others control the flow of the run.
 const (
 	Custom    Kind = "custom"
 	Builtin   Kind = "builtin"
@@ -52,7 +53,7 @@ func (k Kind) Calls() bool {
 	return true
 }
 
-// Callable is the kind of what steps of this kind call.
+// Callable returns the kind of the callables that steps of this kind call.
 func (k Kind) Callable() callable.Kind {
 	if k == Custom {
 		return callable.Tool
@@ -60,7 +61,7 @@ func (k Kind) Callable() callable.Kind {
 	return callable.Kind(k)
 }
 
-// KindOf is the kind of the steps that call something of a kind.
+// KindOf returns the kind of the steps that call callables of a kind.
 func KindOf(k callable.Kind) Kind {
 	if k == callable.Tool {
 		return Custom
@@ -68,19 +69,19 @@ func KindOf(k callable.Kind) Kind {
 	return Kind(k)
 }
 
-// Value is a JSON value that may be absent; null is a value.
+// Value is a JSON value that may be absent, as opposed to null.
 type Value struct {
 	Set bool
 	V   any
 }
 
-// IsZero reports that the value is absent.
+// IsZero reports whether the value is absent.
 func (v Value) IsZero() bool { return !v.Set }
 
 // MarshalJSON writes the value.
 func (v Value) MarshalJSON() ([]byte, error) { return json.Marshal(v.V) }
 
-// Body is the part of a skill that says what it does. Each change of it makes a version.
+// Body is the executable part of a skill. Each change to it creates a version.
 type Body struct {
 	InputSchema      json.RawMessage `json:"inputSchema,omitempty"`  // JSON Schema 2020-12
 	OutputMapping    Value           `json:"outputMapping,omitzero"` // template; absent: the last output
@@ -89,7 +90,7 @@ type Body struct {
 	Steps            []Step          `json:"steps"`
 }
 
-// Skill is a definition in its canonical form: defaults are left out.
+// Skill is a definition in canonical form. Fields that have their default are absent.
 type Skill struct {
 	SkillID     string   `json:"skillId,omitempty"`
 	Name        string   `json:"name"`
@@ -102,7 +103,7 @@ type Skill struct {
 	Body
 }
 
-// Notification is shown at the end of a scheduled run when When holds.
+// Notification is shown at the end of a scheduled run if When holds.
 type Notification struct {
 	When  string `json:"when,omitempty"`
 	Title any    `json:"title,omitempty"`
@@ -110,7 +111,7 @@ type Notification struct {
 	Level string `json:"level,omitempty"`
 }
 
-// Step is one step. Which fields count depends on ToolType.
+// Step is one step. ToolType determines which fields are used.
 type Step struct {
 	StepID        string         `json:"stepId"`
 	ToolType      Kind           `json:"toolType"`
@@ -148,7 +149,7 @@ type Step struct {
 
 	Value Value `json:"value,omitzero"` // transform
 
-	UI any `json:"ui,omitempty"` // where the step is drawn; means nothing
+	UI any `json:"ui,omitempty"` // where the canvas draws the step; no meaning otherwise
 }
 
 // Case is one arm of a branch.
@@ -157,7 +158,7 @@ type Case struct {
 	Steps []Step `json:"steps"`
 }
 
-// The policies of a step whose attempt failed.
+// The policies for a step whose attempt failed.
 const (
 	Stop     = "stop"
 	Retry    = "retry"
@@ -167,7 +168,7 @@ const (
 	Fail     = "fail"
 )
 
-// What a definition that says nothing means.
+// Defaults of a definition.
 const (
 	defaultTimeout  = 30_000 // ms
 	defaultOverall  = 600_000
@@ -175,7 +176,7 @@ const (
 	defaultParallel = 4
 )
 
-// unless gives v, or nothing when it is what absence means.
+// unless returns v, or the zero value if v equals otherwise, which absence stands for.
 func unless[T comparable](v, otherwise T) T {
 	if v == otherwise {
 		var none T
@@ -184,7 +185,7 @@ func unless[T comparable](v, otherwise T) T {
 	return v
 }
 
-// leaveOut drops what only says the default, so that equal steps have one form.
+// leaveOut clears fields that have their default, so that equal steps have the same canonical form.
 func (s *Step) leaveOut() {
 	if s.MaxRetries != nil && *s.MaxRetries == (&Step{ErrorHandling: s.ErrorHandling}).Attempts()-1 {
 		s.MaxRetries = nil
@@ -197,10 +198,10 @@ func (s *Step) leaveOut() {
 	}
 }
 
-// OnError is what happens when the step fails; Stop by default.
+// OnError returns the policy when the step fails; the default is Stop.
 func (s *Step) OnError() string { return or(s.ErrorHandling, Stop) }
 
-// Attempts is how often the step is tried in all.
+// Attempts returns the maximum number of attempts.
 func (s *Step) Attempts() int {
 	switch {
 	case s.OnError() != Retry:
@@ -211,13 +212,13 @@ func (s *Step) Attempts() int {
 	return 2
 }
 
-// Exhausted is what happens when all attempts failed; Stop by default.
+// Exhausted returns the policy when all attempts failed; the default is Stop.
 func (s *Step) Exhausted() string { return or(s.OnExhausted, Stop) }
 
-// Unknown is what happens after a crash to a call that may have had its effect.
+// Unknown returns the policy after a crash for a call that may have had its effect; the default is Ask.
 func (s *Step) Unknown() string { return or(s.OnUnknown, Ask) }
 
-// RetryKinds are the error kinds that may be retried.
+// RetryKinds returns the kinds of errors that are retried.
 func (s *Step) RetryKinds() []string {
 	if s.RetryOn != nil {
 		return s.RetryOn
@@ -225,13 +226,13 @@ func (s *Step) RetryKinds() []string {
 	return retryable
 }
 
-// retryable are the error kinds that may be retried, and are by default.
+// retryable lists the kinds of errors that can be retried. All of them are by default.
 var retryable = []string{"timeout", "unavailable", "conflict", "limit", "internal"}
 
-// Timeout bounds one attempt; 30 s by default.
+// Timeout returns the time limit of one attempt; the default is 30 s.
 func (s *Step) Timeout() time.Duration { return millis(s.TimeoutMs, defaultTimeout) }
 
-// Parallel is how many items of a map run at a time; 4 by default.
+// Parallel returns how many items of a map run at a time; the default is 4.
 func (s *Step) Parallel() int {
 	if s.Concurrency > 0 {
 		return s.Concurrency
@@ -239,16 +240,16 @@ func (s *Step) Parallel() int {
 	return defaultParallel
 }
 
-// ItemError is what happens when an item of a map fails; Stop by default.
+// ItemError returns the policy when an item of a map fails; the default is Stop.
 func (s *Step) ItemError() string { return or(s.OnItemError, Stop) }
 
-// Wait bounds the wait for an approval; 24 h by default.
+// Wait returns how long to wait for an approval; the default is 24 h.
 func (s *Step) Wait() time.Duration { return millis(s.WaitMs, defaultWait) }
 
-// WaitOver is what happens when nobody answered in time; Fail by default.
+// WaitOver returns the policy when nobody answers in time; the default is Fail.
 func (s *Step) WaitOver() string { return or(s.OnTimeout, Fail) }
 
-// OverallTimeout bounds the run without its waiting; 10 min by default.
+// OverallTimeout returns the time limit of the run, excluding waits; the default is 10 min.
 func (b *Body) OverallTimeout() time.Duration { return millis(b.OverallTimeoutMs, defaultOverall) }
 
 func millis(ms, otherwise int64) time.Duration {
@@ -265,8 +266,8 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// Hash identifies a body: SHA-256 over its canonical JSON (RFC 8785) without the places
-// where steps are drawn.
+// Hash returns the SHA-256 of the canonical JSON (RFC 8785) of the body, without the positions at
+// which steps are drawn.
 func (b *Body) Hash() (string, error) {
 	plain := *b
 	plain.Steps = withoutUI(b.Steps)
@@ -297,8 +298,8 @@ func withoutUI(steps []Step) []Step {
 	return out
 }
 
-// Walk visits each step with the path of its place in the definition, such as
-// steps[2].cases[0].steps[1], outer steps before inner ones.
+// Walk calls visit for each step with its path in the definition, such as
+// steps[2].cases[0].steps[1]. Outer steps come before inner ones.
 func (b *Body) Walk(visit func(path string, s *Step)) { walk("steps", b.Steps, visit) }
 
 func walk(path string, steps []Step, visit func(string, *Step)) {

@@ -11,10 +11,10 @@ import (
 	"helix/backend/callable"
 )
 
-// shelf is a catalog of a few things.
-type shelf []Callable
+// fakeCatalog is a catalog with a few callables.
+type fakeCatalog []Callable
 
-func (s shelf) Find(kind Kind, id, name string) (out []Callable, _ error) {
+func (s fakeCatalog) Find(kind Kind, id, name string) (out []Callable, _ error) {
 	for _, c := range s {
 		if c.Kind == kind.Callable() && (id != "" && c.ID == id || id == "" && c.Name == name) {
 			out = append(out, c)
@@ -23,7 +23,7 @@ func (s shelf) Find(kind Kind, id, name string) (out []Callable, _ error) {
 	return out, nil
 }
 
-var things = shelf{
+var things = fakeCatalog{
 	{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "t1"}, Name: "fetch", Input: json.RawMessage(`{"type":"object","properties":{"query":{},"limit":{}},"required":["query"]}`)}},
 	{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "t2"}, Name: "count", Effects: callable.Effects{ReadOnly: true}}},
 	{Info: callable.Info{Ref: callable.Ref{Kind: callable.Tool, ID: "t3"}, Name: "twin"}},
@@ -98,7 +98,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestAllProblems: everything that is wrong is told in one answer, with its place.
+// TestAllProblems checks that all problems are reported at once, with their paths.
 func TestAllProblems(t *testing.T) {
 	t.Parallel()
 	r := read(t, `{"name":"","version":"1","tags":[1],"visibility":"secret","overallTimeoutMs":0,"outputMapping":"$.nowhere","steps":[
@@ -193,7 +193,7 @@ func TestCircle(t *testing.T) {
 		}
 		return b
 	}
-	catalog := shelf{
+	catalog := fakeCatalog{
 		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "A"}, Name: "a"}, Body: calls("b")},
 		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "B"}, Name: "b"}, Body: calls("a")},
 		{Info: callable.Info{Ref: callable.Ref{Kind: callable.Skill, ID: "C1"}, Name: "c1"}, Body: calls("c2")},

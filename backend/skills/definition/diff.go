@@ -10,43 +10,43 @@ import (
 	"helix/backend/jcs"
 )
 
-// Diff is what turns one body into another, but for where steps are drawn. Steps are known by
-// their ids; in a draft where several have one id, the second is written as id#2.
+// Diff is the difference between two bodies, ignoring the positions at which steps are drawn. Steps
+// are matched by id. In a draft with duplicate ids, the second step is treated as id#2.
 type Diff struct {
 	Fields  []Change // of the body itself
-	Added   []Place  // by place, outer steps before inner ones
+	Added   []Place  // sorted by path, outer steps before inner ones
 	Removed []Place
 	Moved   []Move
 	Changed []Change
 }
 
-// Place is a step and where it stands: in the new body when it was added, in the old one when
-// it was removed. Steps inside it have places of their own.
+// Place is a step and its path: in the new body if the step was added, in the old one if it was
+// removed. Steps inside it have Places of their own.
 type Place struct {
 	Step string          // its id
 	Path string          // such as steps[2].cases[0].steps[1]
-	Body json.RawMessage // the step without the steps inside it
+	Body json.RawMessage // without the steps inside it
 }
 
-// Move is a step that stands in another list than before, or in another order.
+// Move is a step that moved to another list or to another position relative to other steps.
 type Move struct {
 	Step     string
 	From, To string // paths
 }
 
-// Change is one field that differs; nil is absent.
+// Change is a field that differs; nil means absent.
 type Change struct {
-	Step          string // empty: the body
-	Path          string // in the step, such as condition or parameters.query
+	Step          string // empty for a field of the body
+	Path          string // within the step, such as condition or parameters.query
 	Before, After json.RawMessage
 }
 
-// Empty reports whether nothing differs.
+// Empty reports whether there is no difference.
 func (d *Diff) Empty() bool {
 	return len(d.Fields)+len(d.Added)+len(d.Removed)+len(d.Moved)+len(d.Changed) == 0
 }
 
-// Compare finds what turns one body into another.
+// Compare returns the difference between two bodies.
 func Compare(from, to *Body) (*Diff, error) {
 	a, err := flatten(from)
 	if err != nil {
@@ -62,7 +62,7 @@ func Compare(from, to *Body) (*Diff, error) {
 			d.Removed = append(d.Removed, Place{n.key, n.path, n.text})
 		}
 	}
-	stay := map[string]bool{} // steps that keep their list and their order in it
+	stay := map[string]bool{} // steps that keep their list and their relative order
 	for list, keys := range b.lists {
 		for _, k := range kept(a.lists[list], keys) {
 			stay[k] = true
@@ -82,7 +82,7 @@ func Compare(from, to *Body) (*Diff, error) {
 	return d, nil
 }
 
-// node is one step without those inside it.
+// node is one step without the steps inside it.
 type node struct {
 	key    string
 	path   string
@@ -90,12 +90,12 @@ type node struct {
 	fields map[string]json.RawMessage
 }
 
-// flat is a body as a table of steps. A list is named by the key of the step that it is in
-// and its place there, such as /pick/cases[0].steps.
+// flat is a body as a table of steps. A list of steps is identified by the key of its parent step
+// and its path in it, such as /pick/cases[0].steps.
 type flat struct {
 	fields map[string]json.RawMessage
 	byKey  map[string]*node
-	order  []*node // as Walk goes
+	order  []*node // in the order of Walk
 	lists  map[string][]string
 }
 
@@ -159,7 +159,7 @@ func fieldsOf(v any) (map[string]json.RawMessage, error) {
 	return m, json.Unmarshal(text, &m)
 }
 
-// changes compares fields by name; parameters and inputMapping key by key.
+// changes compares fields by name, and those in open key by key.
 func changes(step string, a, b map[string]json.RawMessage) (out []Change) {
 	a, b = opened(a), opened(b)
 	names := maps.Clone(a)
@@ -205,7 +205,7 @@ func same(a, b json.RawMessage) bool {
 	return err == nil && bytes.Equal(x, y)
 }
 
-// kept are the keys of both lists that stand in the same order: the longest such sequence.
+// kept returns the longest common subsequence of two lists of keys.
 func kept(a, b []string) []string {
 	at := make(map[string]int, len(a))
 	for i, k := range a {

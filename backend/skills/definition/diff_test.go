@@ -56,7 +56,7 @@ func TestCompare(t *testing.T) {
 		`pick.cases [{"when":"$.a == 1","steps":[]}]→[{"when":"$.a == 2","steps":[]}]`,
 		"+new steps[1]", "-gone steps[3]", "kept steps[3].steps[0] to steps[3].cases[0].steps[1]", "in1 steps[2].cases[0].steps[0] to steps[3].else[0]",
 	}
-	// one of a and b moved; which one, the comparison chooses
+	// Either a or b moved; Compare may choose.
 	moved := slices.IndexFunc(got, func(s string) bool { return s == "a steps[0] to steps[2]" || s == "b steps[1] to steps[0]" })
 	if moved < 0 {
 		t.Fatalf("neither a nor b moved: %q", got)
@@ -75,7 +75,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// applied checks that the difference of two bodies makes the second of the first.
+// applied checks that applying the difference of two bodies to the first yields the second.
 func applied(t testing.TB, from, to *Body) {
 	t.Helper()
 	d, err := Compare(from, to)
@@ -102,8 +102,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// scribble makes a body of steps with ids from a small set, so that two of them share some.
-func scribble(r *rand.Rand) *Body {
+// randomBody returns a random body of steps with ids from a small set, so that some are equal.
+func randomBody(r *rand.Rand) *Body {
 	n := 0
 	ids := r.Perm(14)
 	var steps func(depth int) []Step
@@ -153,7 +153,7 @@ func TestApplyGivesTarget(t *testing.T) {
 		n = 20_000
 	}
 	for range n {
-		applied(t, scribble(r), scribble(r))
+		applied(t, randomBody(r), randomBody(r))
 	}
 }
 
@@ -170,7 +170,7 @@ func FuzzDiff(f *testing.F) {
 			return
 		}
 		for _, x := range []*Body{from, to} {
-			if _, err := x.Hash(); err != nil { // a number that no double holds
+			if _, err := x.Hash(); err != nil { // a number without an exact double
 				return
 			}
 		}

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is one thing that is wrong with a definition, or odd.
+// Problem is an error or a warning about a definition.
 type Problem struct {
-	Path    string `json:"path"` // like steps[2].condition; empty: the whole
+	Path    string `json:"path"` // such as steps[2].condition; empty: the whole definition
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	StepID  string `json:"stepId,omitempty"`
@@ -47,7 +47,7 @@ type notes struct {
 	errors, warnings []Problem
 }
 
-// maxProblems is how many problems are reported; more help nobody.
+// maxProblems is the maximum number of reported problems.
 const maxProblems = 200
 
 func (n *notes) bad(path, step, code, format string, args ...any) {
@@ -62,7 +62,7 @@ func (n *notes) odd(path, step, code, format string, args ...any) {
 	}
 }
 
-// reader takes the fields of one JSON object and notes what is wrong with them.
+// reader reads the fields of one JSON object and records problems.
 type reader struct {
 	n    *notes
 	path string
@@ -88,7 +88,7 @@ func (r *reader) bad(key, code, format string, args ...any) {
 	r.n.bad(r.at(key), r.step, code, format, args...)
 }
 
-// get takes a field; null is an absent field, but for keep.
+// get returns a field and marks it as read. null counts as absent, except for keep.
 func (r *reader) get(key string) (any, bool) {
 	r.seen[key] = true
 	v, ok := r.m[key]
@@ -122,7 +122,7 @@ func (r *reader) text(key string, most int) string {
 	return s
 }
 
-// oneOf takes a text that is one of some words.
+// oneOf reads a string that must be one of words.
 func (r *reader) oneOf(key string, words ...string) string {
 	s := r.text(key, 100)
 	if s == "" || slices.Contains(words, s) {
@@ -188,7 +188,7 @@ func (r *reader) raw(key string) json.RawMessage {
 	return b
 }
 
-// array takes a field that must be there and be an array when need is set.
+// array reads an array. If need is set, a missing field is a problem.
 func (r *reader) array(key string, need bool) ([]any, bool) {
 	r.seen[key] = true
 	v, ok := r.m[key]
@@ -232,7 +232,7 @@ func (r *reader) texts(key string, most, each int) []string {
 	return out
 }
 
-// rest notes the fields that nothing has taken.
+// rest reports the fields that were not read.
 func (r *reader) rest(what string) {
 	for _, k := range slices.Sorted(maps.Keys(r.m)) {
 		if !r.seen[k] {

@@ -12,7 +12,7 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// schema takes a field that holds a JSON Schema.
+// schema reads a field that contains a JSON Schema.
 func (r *reader) schema(key string) json.RawMessage {
 	raw := r.raw(key)
 	if raw == nil {
@@ -24,11 +24,11 @@ func (r *reader) schema(key string) json.RawMessage {
 	return raw
 }
 
-// maxNesting is how deep arrays and objects of a definition may be inside each other.
+// maxNesting is the maximum nesting depth of arrays and objects in a definition.
 const maxNesting = 200
 
-// keepable notes what canonical JSON cannot hold: numbers that no IEEE double is, and what is
-// nested too deep.
+// keepable reports values that canonical JSON cannot represent: numbers without an exact IEEE
+// double, and values nested too deeply.
 func keepable(n *notes, path string, v any, depth int) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -54,7 +54,7 @@ func keepable(n *notes, path string, v any, depth int) {
 	}
 }
 
-// exact reports whether a JSON number is what its nearest double is written as.
+// exact reports whether a JSON number equals the shortest decimal of its nearest double.
 func exact(text string) bool {
 	if len(text) <= 15 && !strings.ContainsAny(text, "eE") {
 		return true
@@ -63,7 +63,7 @@ func exact(text string) bool {
 	if err != nil || len(text) > 64 {
 		return false
 	}
-	if f == 0 { // also what is too small for a double
+	if f == 0 { // also if it underflows
 		digits, _, _ := strings.Cut(strings.ToLower(text), "e")
 		return !strings.ContainsAny(digits, "123456789")
 	}
@@ -72,7 +72,7 @@ func exact(text string) bool {
 	return ok && ok2 && a.Cmp(b) == 0
 }
 
-// memberPath writes a JSON pointer the way that problems name places.
+// memberPath converts a JSON pointer to the form of paths in problems.
 func memberPath(pointer string) string {
 	path := ""
 	for _, name := range strings.Split(pointer, "/")[1:] {

@@ -15,7 +15,7 @@ import (
 
 var long = strings.Repeat("n", 500_000)
 
-// bombs makes templates that describe more than they are.
+// bombs generates templates with a huge value.
 type bombs struct {
 	r   *rand.Rand
 	doc any
@@ -42,7 +42,7 @@ func (b *bombs) path() string {
 	return []string{"$", "$.input", "$.deep", "$.wide", "$.wide[*]", "$..*", "$..a", "$.deep..*", "$.small", "$.none[*]", "$..[?@ == 1]", "$.wide[::2]"}[b.r.IntN(12)]
 }
 
-// template makes a part of a template; depth bounds it.
+// template returns a random part of a template, with at most the given depth.
 func (b *bombs) template(depth int) any {
 	many := func(most int) []any {
 		one := b.template(depth - 1)
@@ -72,14 +72,14 @@ func (b *bombs) template(depth int) any {
 			out[long[:b.r.IntN(300)]+fmt.Sprint(i)] = b.template(depth - 1)
 		}
 		return out
-	case 5: // a long name above many parts
+	case 5: // a long name with many parts below it
 		return map[string]any{long[:b.r.IntN(500_000)]: many(9000)}
 	}
 	return many([]int{3, 300, 20_000}[b.r.IntN(3)])
 }
 
-// mostAllocated is how much a template may allocate, from its text to its value. The bombs describe
-// up to gigabytes.
+// mostAllocated limits the memory that parsing and evaluating a template may allocate. The values
+// of the bombs have up to gigabytes.
 const mostAllocated = 128 << 20
 
 // TestTemplateBombsEndWithLimit is not parallel: it counts what the process allocates.
@@ -110,7 +110,7 @@ func TestTemplateBombsEndWithLimit(t *testing.T) {
 	for seed := range uint64(n) {
 		b := newBombs(seed)
 		given := b.template(2)
-		for size(given, MaxSize) > MaxSize { // no definition is larger
+		for size(given, MaxSize) > MaxSize { // definitions are not larger
 			given = b.template(2)
 		}
 		list = append(list, bomb{fmt.Sprint("seed ", seed), given, b.doc})
@@ -135,7 +135,7 @@ func TestTemplateBombsEndWithLimit(t *testing.T) {
 			t.Errorf("%s: %d MiB allocated", x.name, used>>20)
 		case fault.Is(err, fault.Limit):
 			limits++
-		case fault.Is(err, fault.Invalid): // such as texts joined with arrays
+		case fault.Is(err, fault.Invalid): // such as joining strings with arrays
 		case err != nil:
 			t.Errorf("%s: %v", x.name, err)
 		case len(value) > MaxSize:
@@ -150,8 +150,8 @@ func TestTemplateBombsEndWithLimit(t *testing.T) {
 	}
 }
 
-// FuzzTemplateSize: a template ends with an error or with a value that is within the bound and
-// as large as it was counted.
+// FuzzTemplateSize checks that a template ends with an error or with a value that is within the
+// limit and has the computed size.
 func FuzzTemplateSize(f *testing.F) {
 	for _, s := range []string{`["$","$.a",{"$concat":["$.a","x"]}]`, `{"k\u2028":"$..*","m":{"$merge":["$","$"]}}`, `{"$path":"$.none","default":"\ud800 \u0001\n"}`} {
 		f.Add(s, `{"a":"\"q\" \u2028","b":[1.5e3,true,null,{}]}`)

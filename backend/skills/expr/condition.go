@@ -4,16 +4,16 @@ import (
 	"github.com/theory/jsonpath/spec"
 )
 
-// Condition is a parsed logical expression of RFC 9535, such as
-// $.fetch.count > 0 && $.input.mode == 'full'. It is safe for use by many goroutines.
+// Condition is a parsed logical expression of RFC 9535, such as $.fetch.count > 0 && $.input.mode
+// == 'full'. It is safe for concurrent use.
 type Condition struct {
 	text   string
 	filter *spec.FilterSelector
 	cost   *filterCost
 }
 
-// ParseCondition reads a logical expression: what may stand between ?( and ) in a query.
-// Both $ and @ are the document.
+// ParseCondition parses a logical expression, as between ?( and ) in a query. Both $ and @
+// refer to the document.
 func ParseCondition(text string) (*Condition, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func ParseCondition(text string) (*Condition, error) {
 	return &Condition{text: text, filter: f, cost: costOf(f)}, nil
 }
 
-// closed reports whether each bracket of text is closed inside it.
+// closed reports whether the brackets of text are balanced.
 func closed(text string) bool {
 	var open []string
 	for _, t := range tokens(text) {
@@ -59,10 +59,10 @@ func closed(text string) bool {
 	return len(open) == 0
 }
 
-// String is the text that was parsed.
+// String returns the source text.
 func (c *Condition) String() string { return c.text }
 
-// Holds evaluates the condition over doc. The error is of kind limit.
+// Holds evaluates the condition on doc. The error is of kind limit.
 func (c *Condition) Holds(doc any) (ok bool, err error) {
 	err = guard(&budget{MaxNodes}, func(b *budget) {
 		b.spend(c.cost.one(doc))
@@ -71,8 +71,8 @@ func (c *Condition) Holds(doc any) (ok bool, err error) {
 	return ok && err == nil, err
 }
 
-// OnlyExistence reports whether the condition is a bare path. Such a condition holds when
-// the path matches anything, also false and 0, which is seldom meant.
+// OnlyExistence reports whether the condition is a bare path. Such a condition holds if the path
+// matches anything, even false or 0, which is rarely intended.
 func (c *Condition) OnlyExistence() bool {
 	or := c.filter.LogicalOr
 	for {
@@ -90,10 +90,10 @@ func (c *Condition) OnlyExistence() bool {
 	}
 }
 
-// Heads gives the names at the start of each path of the condition, see Path.Head.
+// Heads returns the names at the beginning of each path of the condition; see Path.Head.
 func (c *Condition) Heads() [][]string { return heads(c.filter.String()) }
 
-// heads finds the queries of the root in a canonical text.
+// heads returns the names at the beginning of each root query in a canonical text.
 func heads(canonical string) [][]string {
 	var out [][]string
 	filters := 0
@@ -102,7 +102,7 @@ func heads(canonical string) [][]string {
 		switch {
 		case t.text == "?":
 			filters++
-		case t.text == "$", t.text == "@" && filters < 2: // inside an inner filter @ is something else
+		case t.text == "$", t.text == "@" && filters < 2: // inside an inner filter @ is not the document
 			out = append(out, names(ts[i+1:]))
 		}
 	}

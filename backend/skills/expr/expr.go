@@ -1,9 +1,9 @@
-// Package expr evaluates what skills say about data: paths, conditions and templates over
-// a JSON document. Paths and conditions are those of RFC 9535 and nothing else. There is
-// no way from a text to code, and every evaluation is bounded.
+// Package expr evaluates the expressions of skills: paths, conditions and templates over a JSON
+// document. Paths and conditions are exactly those of RFC 9535. Expressions cannot run code, and
+// the work of every evaluation is limited.
 //
-// Documents are what encoding/json decodes with UseNumber: map[string]any, []any, string,
-// json.Number, bool and nil. They are never changed, and results share their parts.
+// Documents consist of the types that encoding/json decodes with UseNumber: map[string]any, []any, string,
+// json.Number, bool and nil. They are never modified, and results may share parts with them.
 package expr
 
 import (
@@ -13,15 +13,15 @@ import (
 	"helix/backend/fault"
 )
 
-// The bounds of one expression.
+// The limits of one expression.
 const (
 	MaxText  = 2048      // bytes
-	MaxDepth = 32        // brackets and parentheses inside each other
-	MaxNodes = 1_000_000 // nodes that one evaluation may visit
+	MaxDepth = 32        // nesting of brackets and parentheses
+	MaxNodes = 1_000_000 // nodes visited by one evaluation
 )
 
-// budget counts down the nodes that an evaluation may still visit. Running out of it is a
-// panic that the exported functions turn into an error, so that the walk stays readable.
+// budget counts down the nodes that an evaluation may still visit. Exhausting it panics, which
+// keeps the walk simple; the exported functions recover and return an error.
 type budget struct{ left int }
 
 type spent struct{}
@@ -32,7 +32,7 @@ func (b *budget) spend(n int) {
 	}
 }
 
-// guard runs f and turns a spent budget into an error of kind limit.
+// guard runs f and converts an exhausted budget to an error of kind limit.
 func guard(b *budget, f func(*budget)) (err error) {
 	defer func() {
 		switch x := recover().(type) {
@@ -47,13 +47,13 @@ func guard(b *budget, f func(*budget)) (err error) {
 	return nil
 }
 
-// Decode reads one JSON document in the form that this package works on. Numbers that
-// jcs.NumberFits refuses are Invalid.
+// Decode decodes one JSON document to the types that this package uses. The error is Invalid for
+// numbers that jcs.NumberFits rejects.
 func Decode(b []byte) (any, error) {
 	return decode(b)
 }
 
-// weight is what looking at all of v costs: its nodes, and a part for long strings.
+// weight returns the cost of visiting all of v: its nodes, plus a share for long strings.
 func weight(v any, most int) int {
 	n := 1
 	switch v := v.(type) {

@@ -11,7 +11,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// compliance is the RFC 9535 compliance suite, where it is at hand.
+// compliance returns the RFC 9535 compliance suite, if it is available.
 func compliance(t testing.TB) []complianceCase {
 	t.Helper()
 	text, err := os.ReadFile(testkit.Data(t, "jsonpath", "cts.json"))
@@ -168,13 +168,13 @@ func TestBounds(t *testing.T) {
 		}
 		_, err = p.Select(root)
 		if text == `$.list[*,*,*,*]..*..*` || text == `$.list[?@[0:]]..a` || text == `$..*..*..*` {
-			continue // heavy, and allowed
+			continue // expensive, but allowed
 		}
 		if err == nil || fault.As(err).Kind != fault.Limit {
 			t.Errorf("%s: %v, want a limit", text, err)
 		}
 	}
-	// Comparing with one value of the root stays cheap.
+	// Comparing with a single value of the root is cheap.
 	p, err := ParsePath(`$.list[?@.a == $.list[7].a]`)
 	if err != nil {
 		t.Fatal(err)

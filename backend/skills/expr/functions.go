@@ -17,9 +17,9 @@ import (
 	"helix/backend/jcs"
 )
 
-// newParser makes the parser of one expression with the functions of RFC 9535. match and
-// search are our own: the library's fail on an argument that matches nothing, compile the
-// pattern for each node, and anchor only the ends of an alternation.
+// newParser returns a parser for one expression with the functions of RFC 9535. It replaces match
+// and search, because those of the library fail on an argument that matches nothing, compile the
+// pattern for each node, and anchor only the outer alternatives of a pattern.
 func newParser() *jsonpath.Parser {
 	r := registry.New()
 	patterns := patternCache{all: map[patternKey]*regexp.Regexp{}}
@@ -28,7 +28,7 @@ func newParser() *jsonpath.Parser {
 			return spec.Logical(patterns.matches(args, whole))
 		})
 		if err != nil {
-			panic(err) // the names are ours
+			panic(err) // the names are constants
 		}
 	}
 	return jsonpath.NewParser(jsonpath.WithRegistry(r))
@@ -62,7 +62,7 @@ func (c *patternCache) matches(args []spec.PathValue, whole bool) bool {
 	return re != nil && re.MatchString(s[0])
 }
 
-// maxPatterns is how many compiled patterns are kept.
+// maxPatterns is the maximum number of cached patterns.
 const maxPatterns = 256
 
 type patternKey struct {
@@ -70,14 +70,14 @@ type patternKey struct {
 	whole bool
 }
 
-// patternCache keeps the compiled patterns of one expression, which may come from the
-// document; it is emptied when full.
+// patternCache caches the compiled patterns of one expression, which may come from the document. It
+// is cleared when full.
 type patternCache struct {
 	mu  sync.Mutex
-	all map[patternKey]*regexp.Regexp // nil: not a pattern
+	all map[patternKey]*regexp.Regexp // nil: an invalid pattern
 }
 
-// get compiles a regular expression of RFC 9485 for RE2: a dot stands for no line end.
+// get compiles a regular expression of RFC 9485 for RE2. A dot does not match a line end.
 func (c *patternCache) get(text string, whole bool) *regexp.Regexp {
 	if len(text) > MaxText {
 		return nil
@@ -116,7 +116,7 @@ func compilePattern(text string, whole bool) *regexp.Regexp {
 	return re
 }
 
-// notLineEnd is what a dot means in RFC 9485.
+// notLineEnd is the meaning of a dot in RFC 9485.
 var notLineEnd = func() *syntax.Regexp {
 	re, err := syntax.Parse(`[^\n\r]`, syntax.Perl)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// ImportCondition turns a condition written as JavaScript into one of RFC 9535. It takes
-// only paths, literals, comparisons, && || !, parentheses, .length and comparison with
-// undefined; everything else is an error. The text is read, never run.
+// ImportCondition converts a condition written in JavaScript to one of RFC 9535. It accepts only
+// paths, literals, comparisons, && || !, parentheses, .length and comparison with undefined;
+// everything else is an error. The text is parsed, never executed.
 func ImportCondition(text string) (string, error) {
 	refuse := invalidf("condition: %q is JavaScript; write an RFC 9535 condition such as $.step1.count > 0", text)
 	if len(text) > MaxText {
@@ -30,14 +30,14 @@ func ImportCondition(text string) (string, error) {
 	return out, nil
 }
 
-// looksLikeCode guesses whether somebody wrote JavaScript, for the message only.
+// looksLikeCode guesses whether a text is JavaScript. It is used only for the error message.
 func looksLikeCode(text string) bool { return codeSign.MatchString(text) }
 
 var codeSign = regexp.MustCompile("===|!==|=>|[;`]|\\?\\.|\\b(new|typeof|function|return|this|window|process|constructor|undefined)\\b|\\.\\w+\\s*\\(|[\\w$)\\]]\\s*=[^=]")
 
 type jsToken struct {
 	kind byte   // 'n' name, 'd' number, 's' string, 'o' operator, '$' root
-	text string // of a string: its value
+	text string // the value of a string
 }
 
 var (
@@ -82,7 +82,7 @@ func jsTokens(text string) (out []jsToken, ok bool) {
 	return out, true
 }
 
-// jsString reads a literal with the escapes that JSON has too.
+// jsString parses a string literal with the escapes that JSON has too.
 func jsString(text string) (value, rest string, ok bool) {
 	quote := text[0]
 	var body strings.Builder
@@ -108,7 +108,7 @@ func jsString(text string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// jsParser is a recursive descent over tokens; depth is bounded by the text's length.
+// jsParser is a recursive descent parser. Its depth is limited by the length of the text.
 type jsParser struct {
 	ts    []jsToken
 	bad   bool
@@ -171,7 +171,7 @@ func (p *jsParser) not() string {
 type operand struct {
 	text      string
 	path      bool
-	length    bool // of text's path
+	length    bool // the operand is the length of the value at path text
 	undefined bool
 }
 
@@ -182,7 +182,7 @@ func (o operand) String() string {
 	return o.text
 }
 
-// truthy is what JavaScript makes of the bare operand.
+// truthy converts a bare operand to its truth value in JavaScript.
 func (o operand) truthy(p *jsParser) string {
 	switch {
 	case o.length:
@@ -194,7 +194,7 @@ func (o operand) truthy(p *jsParser) string {
 	return p.fail()
 }
 
-// jsCompare are the comparisons, longer ones first, and what they are in RFC 9535.
+// jsCompare lists the comparison operators, longer ones first, with their form in RFC 9535.
 var jsCompare = []struct{ js, rfc string }{
 	{"===", "=="}, {"!==", "!="}, {"==", "=="}, {"!=", "!="},
 	{"<=", "<="}, {">=", ">="}, {"<", "<"}, {">", ">"},
@@ -258,7 +258,7 @@ func (p *jsParser) operand() operand {
 	return operand{}
 }
 
-// path reads .name, [number] and ['name'] after the start of a path.
+// path parses .name, [number] and ['name'] after the beginning of a path.
 func (p *jsParser) path(text string) operand {
 	o := operand{text: text, path: true}
 	for !p.bad && !o.length {
@@ -302,8 +302,7 @@ func (p *jsParser) path(text string) operand {
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Member is the part of a path that steps to the member of that name: .name where the
-// name allows it, else ['name'].
+// Member returns the path segment for a member: .name if the name allows it, else ['name'].
 func Member(name string) string {
 	if plainName.MatchString(name) {
 		return "." + name
@@ -311,7 +310,7 @@ func Member(name string) string {
 	return "[" + Quote(name) + "]"
 }
 
-// Quote writes s as a string literal of RFC 9535.
+// Quote returns s as a string literal of RFC 9535.
 func Quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('\'')

@@ -10,7 +10,7 @@ import (
 	"github.com/theory/jsonpath/spec"
 )
 
-// Path is a parsed RFC 9535 query. It is safe for use by many goroutines.
+// Path is a parsed RFC 9535 query. It is safe for concurrent use.
 type Path struct {
 	text  string
 	query *spec.PathQuery
@@ -23,7 +23,7 @@ type Node struct {
 	Value any
 }
 
-// ParsePath reads a query that starts with $.
+// ParsePath parses a query that begins with $.
 func ParsePath(text string) (*Path, error) {
 	if err := checkText(text); err != nil {
 		return nil, err
@@ -43,14 +43,14 @@ func ParsePath(text string) (*Path, error) {
 	return out, nil
 }
 
-// String is the text that was parsed.
+// String returns the source text.
 func (p *Path) String() string { return p.text }
 
-// Singular reports whether the path can match one node at most.
+// Singular reports whether the path can match at most one node.
 func (p *Path) Singular() bool { return p.query.Singular() != nil }
 
-// Head gives the names at the start of the path, such as steps, fetch, output for
-// $.steps.fetch.output[*]: what a path depends on without looking at a document.
+// Head returns the names at the beginning of the path, such as steps, fetch, output for
+// $.steps.fetch.output[*]. They show what the path depends on, without a document.
 func (p *Path) Head() []string { return head(p.query) }
 
 func head(q *spec.PathQuery) []string {
@@ -68,13 +68,13 @@ func head(q *spec.PathQuery) []string {
 	return names
 }
 
-// Select gives the values that the path matches in doc, in document order, members of
-// objects in code-point order of their names. The error is of kind limit.
+// Select returns the values that the path matches in doc, in document order; members of objects are
+// ordered by the code points of their names. The error is of kind limit.
 func (p *Path) Select(doc any) (values []any, err error) {
 	return p.selectWithin(doc, &budget{MaxNodes})
 }
 
-// selectWithin is Select that also takes what it visits from a budget of several evaluations.
+// selectWithin is Select that also deducts the visited nodes from a budget shared by several evaluations.
 func (p *Path) selectWithin(doc any, all *budget) (values []any, err error) {
 	own := &budget{min(MaxNodes, all.left)}
 	before := own.left
@@ -90,8 +90,8 @@ func (p *Path) selectWithin(doc any, all *budget) (values []any, err error) {
 	return values, nil
 }
 
-// Locate is Select with the normalized path of each of the first most nodes; the others come
-// without: the path of a deep node is long.
+// Locate is Select that returns the normalized path of the first most nodes. Other nodes have no
+// path, because the path of a deep node is long.
 func (p *Path) Locate(doc any, most int) (nodes []Node, err error) {
 	err = guard(&budget{MaxNodes}, func(b *budget) {
 		w := walker{b: b, root: doc, costs: p.costs, locate: true}
@@ -110,14 +110,14 @@ func (p *Path) Locate(doc any, most int) (nodes []Node, err error) {
 	return nodes, nil
 }
 
-// step is the way from the root to a node, the last part first.
+// step is the path from the root to a node, as a list that begins with the last part.
 type step struct {
 	up    *step
 	name  string
 	index int // -1: a name
 }
 
-// String is the normalized path.
+// String returns the normalized path.
 func (s *step) String() string {
 	var parts spec.NormalizedPath
 	for ; s != nil; s = s.up {
@@ -131,17 +131,17 @@ func (s *step) String() string {
 	return parts.String()
 }
 
-// walker evaluates one query. It walks the parsed query itself, since the library follows
-// Go's order of maps, which differs from run to run.
+// walker evaluates one query. It walks the parsed query itself, because the library uses Go's map
+// order, which is random.
 type walker struct {
 	b      *budget
 	root   any
 	costs  map[*spec.FilterSelector]*filterCost
-	price  map[*spec.FilterSelector]int // of one evaluation over root
+	price  map[*spec.FilterSelector]int // cost of one evaluation over root
 	locate bool
 }
 
-// charge takes one evaluation of a filter from the budget.
+// charge deducts the cost of one evaluation of a filter from the budget.
 func (w *walker) charge(f *spec.FilterSelector) {
 	n, ok := w.price[f]
 	if !ok {
@@ -268,7 +268,7 @@ func (w *walker) indexed(at *step, i int) *step {
 	return &step{up: at, index: i}
 }
 
-// checkText checks what bounds the parser's own work.
+// checkText checks the limits on the work of the parser itself.
 func checkText(text string) error {
 	if len(text) > MaxText {
 		return invalidf("The expression is %d bytes long; %d are allowed.", len(text), MaxText)
@@ -289,8 +289,8 @@ func checkText(text string) error {
 	return nil
 }
 
-// token is a piece of a query: a string literal with its quotes, a run of name characters,
-// or one other character.
+// token is a part of a query: a string literal with its quotes, a run of name characters, or one
+// other character.
 type token struct {
 	text string
 	kind tokenKind
@@ -304,8 +304,8 @@ const (
 	tokenText
 )
 
-// tokens cuts a query up. It is lenient: an unclosed string reaches to the end, and the
-// parser finds what is wrong.
+// tokens splits a query into tokens. It is lenient: an unclosed string extends to the end, and the
+// parser reports the error.
 func tokens(text string) []token {
 	var out []token
 	for i := 0; i < len(text); {
@@ -337,13 +337,13 @@ func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// ours marks the functions that replace the library's.
+// ours is the prefix of the functions that replace the library's.
 const ours = "helix_"
 
-// rewrite brings a query into the form that the library reads rightly: the shorthand
-// members true, false and null, which it takes for literals, as ['true'], the functions
-// match and search as ours, and no blanks before && and ||, where it refuses them after
-// some comparisons.
+// rewrite converts a query to a form that the library parses correctly. It writes the shorthand
+// members true, false and null, which the library takes for literals, as ['true'] etc.; renames the
+// functions match and search to ours; and removes blanks before && and ||, which the library
+// rejects after some comparisons.
 func rewrite(text string) string {
 	ts := tokens(text)
 	var b strings.Builder
@@ -353,7 +353,7 @@ func rewrite(text string) string {
 			switch name := ts[i+1].text; name {
 			case "true", "false", "null":
 				if i > 0 && ts[i-1].text == "." {
-					b.WriteByte('.') // of the descendant segment, whose first dot is written
+					b.WriteByte('.') // of the descendant segment, whose first dot is already written
 				}
 				b.WriteString("['" + name + "']")
 				i++
@@ -387,12 +387,12 @@ func parseReason(err error) string {
 	return strings.ReplaceAll(s, ours, "")
 }
 
-// filterCost says what one evaluation of a filter costs. The operands of the library's
-// filters cannot be walked, so it is read from the filter's canonical text.
+// filterCost is the cost of one evaluation of a filter. It is derived from the canonical text of
+// the filter, because the operands in the library's filters cannot be walked.
 type filterCost struct {
-	scans   int               // segments and selectors that may visit the whole document
-	nested  int               // filters inside the filter
-	queries [][]spec.Selector // single nodes of the root that are compared or measured
+	scans   int               // number of segments and selectors that may visit the whole document
+	nested  int               // number of filters inside the filter
+	queries [][]spec.Selector // queries for a single node of the root that is compared or measured
 }
 
 func costOf(f *spec.FilterSelector) *filterCost {
@@ -420,8 +420,8 @@ func costOf(f *spec.FilterSelector) *filterCost {
 	return c
 }
 
-// singleNode reads ["name"] and [index] selectors; nil when there is another kind of
-// segment, whose cost is counted by its own mark.
+// singleNode parses ["name"] and [index] selectors. It returns nil if there is another kind of
+// segment, whose cost is counted separately.
 func singleNode(ts []token) []spec.Selector {
 	out := []spec.Selector{}
 	for len(ts) > 0 && ts[0].text == "[" {
@@ -453,7 +453,7 @@ func singleNode(ts []token) []spec.Selector {
 	return out
 }
 
-// one is the cost of one evaluation over the document root.
+// one returns the cost of one evaluation over the document root.
 func (c *filterCost) one(root any) int {
 	cost := 1
 	if c.scans > 0 || c.nested > 0 {
@@ -485,7 +485,7 @@ func mul(a, b int) int {
 	return a * b
 }
 
-// names reads ["name"] selectors of a canonical text up to the first other thing.
+// names parses ["name"] selectors of a canonical text up to the first other token.
 func names(ts []token) []string {
 	out := []string{}
 	for len(ts) > 2 && ts[0].text == "[" && ts[1].kind == tokenText && ts[2].text == "]" {

@@ -2,7 +2,7 @@ package expr
 
 import "encoding/json"
 
-// Predicate compiles a condition into a function that says whether it holds for a document.
+// Predicate compiles a condition into a function that reports whether it holds for a document.
 func Predicate(text string) (func(doc any) (bool, error), error) {
 	c, err := ParseCondition(text)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"helix/backend/jcs"
 )
 
-// MaxSize is the most bytes of JSON that the value of a template may take.
+// MaxSize is the maximum size of the value of a template, in bytes of JSON.
 const MaxSize = 1 << 20
 
-// Meter counts the bytes of JSON that values will take, while they are built: since values share
-// their parts, a small template can describe a result that no memory holds.
+// Meter limits the size of values, in bytes of JSON, while they are built. Values share their
+// parts, so a small template can describe a result that does not fit in memory.
 type Meter struct{ most, left int }
 
-// NewMeter returns a meter for results of at most so many bytes.
+// NewMeter returns a meter for results of at most most bytes.
 func NewMeter(most int) *Meter { return &Meter{most, most} }
 
-// Take counts v. It looks at no more of v than there is room for. The error is of kind limit.
+// Take adds the size of v. It visits v only as far as the limit allows. The error is of kind limit.
 func (m *Meter) Take(v any) error {
 	if m.left -= size(v, m.left); m.left < 0 {
 		return m.full()
@@ -46,8 +46,8 @@ func bytesText(n int) string {
 	return strconv.Itoa(n) + " bytes"
 }
 
-// Encode returns v as JSON of at most so many bytes, with <, > and & as they are. The error is of
-// kind limit, and comes before anything is built.
+// Encode encodes v as JSON of at most most bytes, without escaping <, > and &. It checks the size
+// before it allocates anything; the error is of kind limit.
 func Encode(v any, most int) (json.RawMessage, error) {
 	if err := NewMeter(most).Take(v); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func Encode(v any, most int) (json.RawMessage, error) {
 	return jcs.Marshal(v)
 }
 
-// size is how many bytes v takes as JSON, or any number above most.
+// size returns the number of bytes of v as JSON, or any number above most.
 func size(v any, most int) int {
 	n := 0
 	switch v := v.(type) {
@@ -89,13 +89,13 @@ func size(v any, most int) int {
 		}
 	case json.RawMessage:
 		n = len(v)
-	default: // a number of Go
+	default: // a Go number
 		n = 24
 	}
 	return n
 }
 
-// textSize is how many bytes a text takes as JSON.
+// textSize returns the number of bytes of a string as JSON.
 func textSize(s string) int {
 	n := len(s) + 2
 	for i := 0; i < len(s); {
@@ -108,7 +108,7 @@ func textSize(s string) int {
 		case c >= utf8.RuneSelf:
 			r, width := utf8.DecodeRuneInString(s[i:])
 			switch {
-			case r == utf8.RuneError && width == 1: // written as an escape
+			case r == utf8.RuneError && width == 1: // encoded as an escape
 				n += 5
 			case r == 0x2028 || r == 0x2029:
 				n += 3

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestParsingEnds: a text that could be read in very many ways is read in one. Trying them all
-// would take years.
+// TestParsingEnds checks that a text that could be parsed in very many ways is parsed in linear
+// time. Trying all of them would take years.
 func TestParsingEnds(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

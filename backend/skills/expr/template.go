@@ -10,38 +10,38 @@ import (
 	"helix/backend/fault"
 )
 
-// Template makes a JSON value from a document. In its JSON form a string that starts with
-// $ is a path, $$ a literal $; objects and arrays are gone through; everything else is
-// itself. An object with one of the keys $path, $literal, $concat or $merge is an operator:
+// Template builds a JSON value from a document. In its JSON form a string that begins with $ is a
+// path, and $$ stands for a literal $. Objects and arrays are evaluated recursively; any other
+// value is copied. An object with a key $path, $literal, $concat or $merge is an operator:
 //
 //	{"$path": P, "default": v, "optional": true, "mode": "one"|"first"|"all"}
-//	{"$literal": v}                 v as it is
+//	{"$literal": v}                 v, unevaluated
 //	{"$concat": [template, …]}      texts joined, or arrays joined
 //	{"$merge": [template, …]}       objects merged, later members win
 //
-// A path that can match one node at most gives its value, and matching nothing is an error
-// unless there is a default or it is optional; an optional part that matches nothing is
-// left out of its object or array. Any other path gives the array of its matches.
+// A path that can match at most one node evaluates to its value. Matching nothing is an error
+// unless there is a default or the part is optional; an optional part without a match is omitted
+// from its object or array. Any other path evaluates to the array of its matches.
 type Template struct {
 	eval template
 	uses []Use
 }
 
-// Use is one path of a template. Covered says that the template has something to say when
-// the path matches nothing: a default, or that the part is optional.
+// Use is one path of a template. Covered means that the template handles a path without a match: it
+// has a default, or the part is optional.
 type Use struct {
-	Where   string // the place in the template, such as query[0]
+	Where   string // location in the template, such as query[0]
 	Path    *Path
 	Covered bool
 }
 
-// absent is what an optional part that matches nothing gives.
+// absent is the result of an optional part that matches nothing.
 type absent struct{}
 
-// take counts a value that becomes part of the result.
+// take adds the size of a value that becomes part of the result.
 func (e *evaluation) take(v any, where *place) error { return e.locate(e.meter.Take(v), where) }
 
-// grow counts bytes of the result that are no value of their own.
+// grow adds bytes of the result that are not part of any value.
 func (e *evaluation) grow(n int, where *place) error { return e.locate(e.meter.take(n), where) }
 
 func (e *evaluation) locate(err error, where *place) error {
@@ -51,33 +51,33 @@ func (e *evaluation) locate(err error, where *place) error {
 	return err
 }
 
-// template evaluates one part; where names it in errors.
+// template evaluates one part; where is its location for errors.
 type template interface {
 	eval(e *evaluation, where *place) (any, error)
 }
 
-// evaluation is what the parts of a template share while they are evaluated.
+// evaluation is the state that the parts of a template share during an evaluation.
 type evaluation struct {
 	doc   any
 	meter *Meter
-	nodes budget // that all paths together may still visit
+	nodes budget // shared by all paths
 }
 
-// place is where a part of a template stands. Its text is made only where it is wanted: made for
-// each part it would be a copy of all names above.
+// place is the location of a part in a template. Its text is built only on demand, because building
+// it for each part would copy the names of all parents.
 type place struct {
 	up    *place
 	name  string
-	index int // with an empty name
+	index int // used if name is empty
 }
 
 func (p *place) member(name string) *place { return &place{up: p, name: Member(name)} }
 func (p *place) item(i int) *place         { return &place{up: p, index: i} }
 
-// maxPlace bounds the text of a place.
+// maxPlace is the maximum length of the text of a place.
 const maxPlace = 256
 
-// String is the place like query[0]; "" is the template itself.
+// String returns the place in the form query[0], or "" for the template itself.
 func (p *place) String() string {
 	var parts []string
 	for ; p != nil; p = p.up {
@@ -98,7 +98,7 @@ func (p *place) String() string {
 	return strings.TrimPrefix(b.String(), ".")
 }
 
-// ParseTemplate reads a template from its decoded JSON form.
+// ParseTemplate parses a template from its decoded JSON form.
 func ParseTemplate(v any) (*Template, error) {
 	p := &templateParser{}
 	t, err := p.parse(v, nil, 0)
@@ -108,14 +108,14 @@ func ParseTemplate(v any) (*Template, error) {
 	return &Template{eval: t, uses: p.uses}, nil
 }
 
-// Uses are the paths of the template, in its order; object members by name.
+// Uses returns the paths of the template in their order in it. Members of objects are ordered by name.
 func (t *Template) Uses() []Use { return t.uses }
 
-// Eval makes the value. An error says which part failed and why, and is of kind invalid or
-// limit. The value has at most MaxSize bytes as JSON.
+// Eval evaluates the template on doc. The error names the part that failed and is of kind invalid
+// or limit. The value has at most MaxSize bytes as JSON.
 func (t *Template) Eval(doc any) (any, error) { return t.EvalWithin(doc, NewMeter(MaxSize)) }
 
-// EvalWithin is Eval with a bound that several evaluations share.
+// EvalWithin is Eval with a size limit shared by several evaluations.
 func (t *Template) EvalWithin(doc any, m *Meter) (any, error) {
 	v, err := t.eval.eval(&evaluation{doc: doc, meter: m, nodes: budget{maxTemplateNodes}}, nil)
 	if _, ok := v.(absent); ok {
@@ -126,11 +126,11 @@ func (t *Template) EvalWithin(doc any, m *Meter) (any, error) {
 
 type templateParser struct {
 	uses  []Use
-	paths map[string]*Path // the same text is parsed once
+	paths map[string]*Path // each text is parsed once
 }
 
-// Bounds of one template: objects and arrays inside each other, its paths, and the nodes that
-// they may visit together.
+// Limits of one template: its nesting depth, the number of its paths, and the nodes that they may
+// visit together.
 const (
 	maxTemplateDepth = 64
 	maxTemplatePaths = 10_000

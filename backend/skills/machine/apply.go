@@ -12,8 +12,8 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// The delays between attempts: 1 s, 2 s, 4 s and so on up to 30 s, each times its jitter,
-// and together no more than two minutes.
+// The delays between attempts: 1 s, 2 s, 4 s and so on up to 30 s, each multiplied by its jitter,
+// and at most two minutes in total.
 const (
 	firstDelay = time.Second
 	mostDelay  = 30 * time.Second
@@ -82,7 +82,7 @@ func (s *State) openItems(f *frame, e Event, d IntentData) error {
 	return nil
 }
 
-// beginItems begins items while there is room.
+// beginItems starts items up to the concurrency limit.
 func (s *State) beginItems(f *frame) {
 	w := f.cur
 	m := w.each
@@ -122,7 +122,7 @@ func (s *State) applyItem(e Event) error {
 	return nil
 }
 
-// applyBranchSkip takes the skipping of a step in an arm that was not taken.
+// applyBranchSkip applies the skipping of a step in an arm that was not taken.
 func (s *State) applyBranchSkip(e Event) (done bool, err error) {
 	var d SkippedData
 	if err := read(e, &d); err != nil {
@@ -149,7 +149,7 @@ func (s *State) applyBranchSkip(e Event) (done bool, err error) {
 	return true, nil
 }
 
-// nextSkip is the next step of an arm not taken that is still to be reported.
+// nextSkip returns the next unreported step of the arms that were not taken, with its arm.
 func (w *work) nextSkip() (*definition.Step, *frame) {
 	n := w.reported
 	for _, arm := range w.skips {
@@ -206,7 +206,7 @@ func (s *State) applyOutcome(f *frame, e Event) error {
 		return nil
 	}
 	if failure != nil {
-		w.res.Output = d.Output // the effect happened: keep what came
+		w.res.Output = d.Output // the call took effect, so keep its output
 		s.settle(f, e.At, failure)
 		return nil
 	}
@@ -243,7 +243,7 @@ func (s *State) mayRetry(w *work, d OutcomeData) bool {
 	return w.backoff+retryDelay(w.res.Attempts-w.again, d) <= allDelays
 }
 
-// retryDelay is the time between a failed attempt and the next one.
+// retryDelay returns the delay after a failed attempt.
 func retryDelay(attempt int, d OutcomeData) time.Duration {
 	delay := mostDelay
 	if n := attempt - 1; n < 5 {
@@ -300,7 +300,7 @@ func (s *State) applyAnswer(f *frame, e Event) error {
 	return nil
 }
 
-// completeAs completes a step that is no longer called with a result.
+// completeAs completes a step with a result that did not come from a call.
 func (s *State) completeAs(f *frame, at time.Time, raw json.RawMessage) error {
 	out, failure := s.mapped(f.cur.res.Step, raw)
 	if failure != nil {

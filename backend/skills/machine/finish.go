@@ -10,7 +10,7 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// finish is how the run ends now that its steps have.
+// finish returns the end of a run whose steps have all ended.
 func (s *State) finish() FinishedData {
 	if s.failure != nil {
 		return FinishedData{Status: Failed, Error: s.failure}
@@ -42,8 +42,8 @@ func eval(template any, doc map[string]any) (json.RawMessage, error) {
 	return fill(parse(t, nil), doc)
 }
 
-// notice is what the skill asks to show; nil when its condition does not hold, or when what
-// it says cannot be made from this run.
+// notice returns the notification of the skill, or nil if its condition does not hold or its texts
+// cannot be evaluated.
 func (s *State) notice() *Notice {
 	n := s.start.Body.Notification
 	if n == nil {
@@ -71,7 +71,7 @@ func (s *State) notice() *Notice {
 	return out
 }
 
-// maxNotice is the most bytes of a text that is shown as a notification.
+// maxNotice is the maximum size of a text in a notification, in bytes.
 const maxNotice = 4 << 10
 
 func cut(s string, most int) string {
@@ -81,13 +81,13 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// End is the event that ends a run from outside: canceled, or out of time.
+// End returns the event that ends a run from outside: canceled or timed out.
 func End(status Status, why *Failure) Event {
 	return event(RunFinished, "", "", 0, FinishedData{Status: status, Error: why})
 }
 
-// Unknown is the event for a call that a crash interrupted and that must not be made again:
-// it asks a person, or fails when the step says so.
+// Unknown returns the event for a call that a crash interrupted and that must not be repeated.
+// Depending on the step it asks a person or fails.
 func Unknown(c *Call) Event {
 	const message = "Helix stopped during this step, so its outcome is unknown"
 	if c.Step.Unknown() == definition.Fail {
@@ -96,30 +96,30 @@ func Unknown(c *Call) Event {
 	return event(ApprovalRequested, c.Path, c.Iteration, c.Attempt, RequestData{Reason: WaitUnknown, Title: c.Step.StepID, Message: message})
 }
 
-// Outcome is the event for what came of a call.
+// Outcome returns the event for the outcome of a call.
 func Outcome(c *Call, d OutcomeData) Event {
 	return event(StepOutcome, c.Path, c.Iteration, c.Attempt, d)
 }
 
-// Ask is the event for a question in the place of a call's outcome.
+// Ask returns the event for a question instead of an outcome of a call.
 func Ask(c *Call, d RequestData) Event {
 	return event(ApprovalRequested, c.Path, c.Iteration, c.Attempt, d)
 }
 
-// Progress is the event for news of a call.
+// Progress returns the event for the progress of a call.
 func Progress(c *Call, d ProgressData) Event {
 	return event(StepProgress, c.Path, c.Iteration, c.Attempt, d)
 }
 
-// Stopped is the event for a time in which Helix did not run.
+// Stopped returns the event for a period in which Helix was not running.
 func Stopped(d time.Duration) Event {
 	return event(StepProgress, "", "", 0, ProgressData{StoppedMs: d.Milliseconds()})
 }
 
-// Created is the event that begins a journal. Its data is the caller's.
+// Created returns the first event of a journal. Its data is defined by the caller.
 func Created(data any) Event { return event(RunCreated, "", "", 0, data) }
 
-// Answer is the event for the answer to a wait.
+// Answer returns the event for the answer to a wait.
 func Answer(w Wait, d AnswerData) Event {
 	return event(ApprovalAnswered, w.Path, w.Iteration, 0, d)
 }

@@ -15,24 +15,24 @@ import (
 	"helix/backend/skills/definition"
 )
 
-// anything is a catalog that has every tool.
-type anything struct{}
+// anyCatalog is a catalog that contains every tool.
+type anyCatalog struct{}
 
-func (anything) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
+func (anyCatalog) Find(kind definition.Kind, id, name string) ([]definition.Callable, error) {
 	return []definition.Callable{{Info: callable.Info{Ref: callable.Ref{Kind: kind.Callable(), ID: name}, Name: name}}}, nil
 }
 
 func body(t testing.TB, text string) *definition.Body {
 	t.Helper()
-	r, err := definition.Read(json.RawMessage(text), anything{})
+	r, err := definition.Read(json.RawMessage(text), anyCatalog{})
 	if err != nil || !r.Valid() {
 		t.Fatal(r.Errors, err)
 	}
 	return &r.Skill.Body
 }
 
-// world carries out what a run asks for, with a clock of its own.
-type world struct {
+// executor carries out what a run requires, with a clock of its own.
+type executor struct {
 	t       testing.TB
 	start   Start
 	state   *State
@@ -45,14 +45,14 @@ type world struct {
 	owner   map[string]*Call
 	pick    func(n int) int
 	busy    map[string]bool
-	crash   func(events int) bool // says that the process ends now
+	crash   func(events int) bool // reports whether to end the process now
 }
 
 var epoch = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func newWorld(t testing.TB, text, input string) *world {
+func newWorld(t testing.TB, text, input string) *executor {
 	t.Helper()
-	w := &world{t: t, now: epoch, effects: map[string]int{}, owner: map[string]*Call{}, pick: func(int) int { return 0 }, busy: map[string]bool{}}
+	w := &executor{t: t, now: epoch, effects: map[string]int{}, owner: map[string]*Call{}, pick: func(int) int { return 0 }, busy: map[string]bool{}}
 	w.start = Start{ID: "run-1", Trigger: "user", At: epoch, Body: body(t, text), Input: json.RawMessage(input), Tools: map[string]Tool{}}
 	w.start.Body.Walk(func(_ string, s *definition.Step) {
 		w.start.Tools[s.StepID] = Tool{Hash: "h-" + s.ToolName, Tier: "sideEffecting"}
@@ -63,8 +63,8 @@ func newWorld(t testing.TB, text, input string) *world {
 	return w
 }
 
-// load builds the state from the journal, as a new process does.
-func (w *world) load() {
+// load restores the state from the journal, like a new process.
+func (w *executor) load() {
 	w.t.Helper()
 	s, err := New(w.start)
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *world) load() {
 	w.state, w.busy = s, map[string]bool{}
 }
 
-func (w *world) add(e Event) {
+func (w *executor) add(e Event) {
 	w.t.Helper()
 	e.Seq, e.At = w.state.Seq()+1, w.now
 	if err := w.state.Apply(e); err != nil {
@@ -87,9 +87,9 @@ func (w *world) add(e Event) {
 	w.journal = append(w.journal, e)
 }
 
-// run goes on until the run ends, waits for a person, or the process ends. It says whether
+// run continues the run until it ends, waits for a person, or the process ends. It returns whether
 // the process ended.
-func (w *world) run() (crashed bool) {
+func (w *executor) run() (crashed bool) {
 	w.t.Helper()
 	for range 100_000 {
 		if w.crash != nil && w.crash(len(w.journal)) {
@@ -142,7 +142,7 @@ func (w *world) run() (crashed bool) {
 	return false
 }
 
-func (w *world) finished() FinishedData {
+func (w *executor) finished() FinishedData {
 	w.t.Helper()
 	d := w.state.Finished()
 	if d == nil {
@@ -151,7 +151,7 @@ func (w *world) finished() FinishedData {
 	return *d
 }
 
-func (w *world) result(path string) *StepResult {
+func (w *executor) result(path string) *StepResult {
 	w.t.Helper()
 	for _, r := range w.state.Results() {
 		if r.Path == path {
@@ -416,7 +416,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// mixed has every kind of step.
+// mixed contains every kind of step.
 const mixed = `{"name":"n","outputMapping":{"m":"$.each","b":{"$path":"$.br","default":0}},"steps":[
 	{"stepId":"read","toolType":"custom","toolName":"ro"},
 	{"stepId":"write","toolType":"custom","toolName":"rw","inputMapping":{"x":"$.read"},"errorHandling":"continue"},
@@ -432,7 +432,7 @@ const mixed = `{"name":"n","outputMapping":{"m":"$.each","b":{"$path":"$.br","de
 	{"stepId":"flaky","toolType":"custom","toolName":"fl","errorHandling":"retry","maxRetries":3,"onExhausted":"skip"},
 	{"stepId":"last","toolType":"transform","value":"$.sub"}]}`
 
-func mixedWorld(t testing.TB, seed uint64) *world {
+func mixedWorld(t testing.TB, seed uint64) *executor {
 	w := newWorld(t, mixed, `{"n":2}`)
 	for _, id := range []string{"read", "maybe"} {
 		w.start.Tools[id] = Tool{Hash: "h", Tier: "readOnly"}
@@ -458,8 +458,8 @@ func mixedWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// TestCrashAtEachEvent ends the process at each event, before and after each effect, and
-// goes on from the journal: nothing that must not be repeated is.
+// TestCrashAtEachEvent ends the process at each event, before and after each effect, and continues
+// from the journal: nothing that must not be repeated is repeated.
 func TestCrashAtEachEvent(t *testing.T) {
 	t.Parallel()
 	whole := mixedWorld(t, 1)
@@ -490,8 +490,8 @@ func TestCrashAtEachEvent(t *testing.T) {
 	}
 }
 
-// resume is a new process: what was interrupted is done again only when that is harmless.
-func (w *world) resume() {
+// resume acts like a new process: it repeats interrupted calls only if that is safe.
+func (w *executor) resume() {
 	w.t.Helper()
 	w.load()
 	todo := w.state.Next()
@@ -502,7 +502,7 @@ func (w *world) resume() {
 	}
 }
 
-func (w *world) checkReplay() {
+func (w *executor) checkReplay() {
 	w.t.Helper()
 	s, diff, err := Replay(w.start, w.journal)
 	if err != nil {
@@ -528,7 +528,7 @@ func TestReplayFindsChanges(t *testing.T) {
 	w.checkReplay()
 	for i, e := range w.journal {
 		if e.Type == StepOutcome || e.Type == ApprovalAnswered || e.Type == RunCreated {
-			continue // what comes from outside is taken as it is
+			continue // from outside: accept it
 		}
 		changed := append([]Event(nil), w.journal...)
 		changed[i].Data = json.RawMessage(strings.Replace(string(e.Data), "{", `{"x":1,`, 1))
@@ -587,8 +587,8 @@ func TestEndFromOutside(t *testing.T) {
 	}
 }
 
-// TestLinear: a step of a long run makes as much as one of a short run. How long it takes,
-// make bench-skills measures.
+// TestLinear checks that a step of a long run allocates as much as one of a short run. make
+// bench-skills measures the time.
 func TestLinear(t *testing.T) {
 	chain := func(n int) string {
 		var b strings.Builder

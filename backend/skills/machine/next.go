@@ -16,26 +16,26 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// MaxOutput is the most bytes of JSON that a step may give.
+// MaxOutput is the maximum size of a step's output, in bytes of JSON.
 const MaxOutput = 1 << 20
 
-// Todo is what a run needs now. Records come first: apply and keep the first one, then ask
-// again. Calls, Paused and Waits stay in the list until the events that answer them.
+// Todo lists what a run needs. Records take precedence: the caller applies and stores the first one, then
+// calls Next again. Calls, Paused and Waits remain in the list until an event answers them.
 type Todo struct {
 	Records []Event // without Seq and At
 	Later   []Later
 	Calls   []*Call
 	Waits   []Wait
-	Paused  []*Call // calls that another run carries out, which waits
+	Paused  []*Call // calls carried out by another run that is waiting
 }
 
-// Later is an event that must not come before its time.
+// Later is an event that must not be applied before its time.
 type Later struct {
 	Event     Event
 	NotBefore time.Time
 }
 
-// Call is a call whose intent is in the journal and that has no outcome yet.
+// Call is a call with an intent in the journal and without an outcome.
 type Call struct {
 	Step      *definition.Step
 	Path      string
@@ -47,16 +47,16 @@ type Call struct {
 	At        time.Time // of the intent
 }
 
-// Wait is a request that somebody must answer. Until is zero when it waits for ever.
+// Wait is a request that a person must answer. Until is zero if there is no limit.
 type Wait struct {
 	Path      string
 	Iteration string
 	Request   RequestData
 	Until     time.Time
-	Input     json.RawMessage // of the call that the question is about
+	Input     json.RawMessage // of the call that the request is about
 }
 
-// Next says what is to be done. The same state gives the same answer.
+// Next returns what has to be done. It depends only on the state.
 func (s *State) Next() Todo {
 	var t Todo
 	switch {
@@ -97,7 +97,7 @@ func event(typ Type, path, iteration string, attempt int, data any) Event {
 	return e
 }
 
-// next adds what a frame needs.
+// next adds what a frame needs to t.
 func (s *State) next(f *frame, t *Todo) {
 	w := f.cur
 	if w == nil {
@@ -142,8 +142,8 @@ func (s *State) call(w *work) *Call {
 	}
 }
 
-// Pending gives the calls that have an intent and no outcome, but for those that another run
-// carries out and which waits. Unlike Next it evaluates nothing.
+// Pending returns the calls with an intent and without an outcome, except those carried out by
+// another run that is waiting. Unlike Next it evaluates no expressions.
 func (s *State) Pending() (calls []*Call) {
 	if !s.started || s.finished != nil {
 		return nil
@@ -217,7 +217,7 @@ func (s *State) nextItems(f *frame, t *Todo) {
 	s.outcome(w, t, b, nil, false, failed)
 }
 
-// outcome records the end of a step that the machine itself carries out.
+// outcome records the end of a step that the machine carries out itself.
 func (s *State) outcome(w *work, t *Todo, output json.RawMessage, failure *Failure, unmocked bool, failedItems []int) {
 	d := OutcomeData{Error: failure, Unmocked: unmocked, FailedItems: failedItems}
 	if failure == nil && !unmocked {
@@ -229,13 +229,13 @@ func (s *State) outcome(w *work, t *Todo, output json.RawMessage, failure *Failu
 	t.record(StepOutcome, w.res.Path, w.res.Iteration, max(w.res.Attempts, 1), d)
 }
 
-// TooLarge is the failure of a step that gave n bytes.
+// TooLarge returns the failure of a step whose output has n bytes.
 func TooLarge(n int) *Failure {
 	mib := strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<20)), ".0")
 	return &Failure{Kind: "limit", Message: fmt.Sprintf("output is %s MiB, limit 1 MiB", mib)}
 }
 
-// begin decides what a step that has just become current needs.
+// begin determines what a step that has just become current needs.
 func (s *State) begin(f *frame, t *Todo) {
 	w := f.cur
 	def, res := w.res.Step, w.res
@@ -343,7 +343,7 @@ func (s *State) ask(f *frame, t *Todo) {
 	t.record(ApprovalRequested, w.res.Path, w.res.Iteration, 0, d)
 }
 
-// plain is a text, or the JSON of anything else.
+// plain returns a string unquoted, and any other value as JSON.
 func plain(v json.RawMessage) string {
 	var s string
 	if json.Unmarshal(v, &s) == nil {
@@ -352,7 +352,7 @@ func plain(v json.RawMessage) string {
 	return string(v)
 }
 
-// intent is the event before an attempt. The input is part of the first one only.
+// intent returns the event before an attempt. Only the first one contains the input.
 func (s *State) intent(res *StepResult, input json.RawMessage, attempt int) Event {
 	tool := s.start.Tools[res.Step.StepID]
 	d := IntentData{ToolHash: tool.Hash, Key: s.key(res), Tier: tool.Tier, Hash: digest(input)}
@@ -362,7 +362,7 @@ func (s *State) intent(res *StepResult, input json.RawMessage, attempt int) Even
 	return event(StepIntent, res.Path, res.Iteration, attempt, d)
 }
 
-// key is the idempotency key of a step: the same in all attempts and after each restart.
+// key returns the idempotency key of a step. It is the same for all attempts and after a restart.
 func (s *State) key(res *StepResult) string {
 	return digest([]byte(s.start.ID + "\x00" + res.Path + "\x00" + res.Iteration))
 }
@@ -372,13 +372,13 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// input builds what a call gets: parameters, over them inputMapping, then the check against
-// the tool's schema.
+// input builds the input of a call: the parameters, overridden by inputMapping. Then it is
+// validated against the schema of the callable.
 func (s *State) input(f *frame) (json.RawMessage, error) {
 	def := f.cur.res.Step
 	in := make(map[string]any, len(def.Parameters)+len(def.InputMapping))
 	maps.Copy(in, def.Parameters)
-	meter := expr.NewMeter(MaxOutput) // of all parameters together
+	meter := expr.NewMeter(MaxOutput) // shared by all parameters
 	if err := meter.Take(in); err != nil {
 		return nil, inputTooLarge()
 	}
@@ -390,7 +390,7 @@ func (s *State) input(f *frame) (json.RawMessage, error) {
 		if err != nil {
 			return nil, named(p.name, err)
 		}
-		maps.Copy(in, v.(map[string]any)) // nothing when the part is optional and absent
+		maps.Copy(in, v.(map[string]any)) // nothing if the part is optional and absent
 	}
 	if s.start.Check != nil {
 		if err := s.start.Check(def.StepID, in); err != nil {
@@ -406,7 +406,7 @@ func (s *State) input(f *frame) (json.RawMessage, error) {
 
 func inputTooLarge() error { return fault.Limitf("the input is larger than the limit of 1 MiB") }
 
-// named says which parameter is meant.
+// named adds the name of the parameter to an error.
 func named(param string, err error) error {
 	f := *fault.As(err)
 	rest := f.Message

@@ -10,17 +10,17 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// Program holds the expressions of a body parsed. Runs of the same body can share one. It is
-// safe for concurrent use.
+// Program holds the parsed expressions of a body. Runs of the same body can share it. It is safe
+// for concurrent use.
 type Program struct {
 	mu    sync.Mutex
 	steps map[*definition.Step]*parts
 }
 
-// parts are the expressions of one step, each with the reason why it cannot be read.
+// parts holds the expressions of one step, each with its parse error.
 type parts struct {
 	condition parsed[*expr.Condition]
-	params    []param // in the order of their names
+	params    []param // sorted by name
 	value     parsed[*expr.Template]
 	output    parsed[*expr.Template]
 	title     parsed[*expr.Template]
@@ -41,7 +41,7 @@ type param struct {
 
 func parse[T any](v T, err error) parsed[T] { return parsed[T]{v, err} }
 
-// of gives the parsed expressions of a step.
+// of returns the parsed expressions of a step.
 func (p *Program) of(def *definition.Step) *parts {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"helix/backend/skills/definition"
 )
 
-// Difference is where a replay and a journal part.
+// Difference is the point where a replay deviates from a journal.
 type Difference struct {
 	Seq      int64           `json:"seq"`
-	Expected json.RawMessage `json:"expected"` // what the machine would have written
-	Actual   json.RawMessage `json:"actual"`   // what the journal has
+	Expected json.RawMessage `json:"expected"` // what the machine would record now
+	Actual   json.RawMessage `json:"actual"`   // what the journal contains
 }
 
-// Replay feeds the recorded answers of a journal through a new run and compares each event
-// that the machine decides byte by byte. nil: identical. An error says that the journal is
-// no journal.
+// Replay applies the recorded outcomes of a journal to a new run and compares, byte for byte, each
+// event that the machine decides. It returns a nil Difference if they are identical. The error
+// means that the journal is invalid.
 func Replay(start Start, events []Event) (*State, *Difference, error) {
 	s, err := New(start)
 	if err != nil {
@@ -37,8 +37,8 @@ func Replay(start Start, events []Event) (*State, *Difference, error) {
 	return s, nil, nil
 }
 
-// decides gives the event that the machine wants in the place of e; decided is false when
-// e comes from outside.
+// decides returns the event that the machine expects instead of e. decided is false if e
+// comes from outside.
 func (s *State) decides(e Event) (want *Event, decided bool) {
 	todo := s.Next()
 	switch e.Type {
@@ -48,13 +48,13 @@ func (s *State) decides(e Event) (want *Event, decided bool) {
 		if fromOutside(e) {
 			return nil, false
 		}
-	case StepOutcome, ApprovalRequested: // of a call, or in the place of its outcome
+	case StepOutcome, ApprovalRequested: // the outcome of a call, or a question instead
 		for _, c := range slices.Concat(todo.Calls, todo.Paused) {
 			if c.Path == e.StepPath && c.Iteration == e.Iteration && (e.Type == ApprovalRequested || c.Attempt == e.Attempt) {
 				return nil, false
 			}
 		}
-		for _, w := range todo.Waits { // in a rehearsal, in the place of an answer
+		for _, w := range todo.Waits { // in a dry run, instead of an answer
 			if e.Type == StepOutcome && w.Path == e.StepPath && w.Iteration == e.Iteration {
 				return nil, false
 			}
@@ -71,7 +71,7 @@ func (s *State) decides(e Event) (want *Event, decided bool) {
 	return nil, true
 }
 
-// fromOutside reports whether a run was ended by its deadline or by a person.
+// fromOutside reports whether the run was ended by its deadline or by a person.
 func fromOutside(e Event) bool {
 	var d FinishedData
 	return json.Unmarshal(e.Data, &d) == nil && (d.Status == Cancelled || d.Error != nil && d.Error.Kind == "timeout")
@@ -93,12 +93,12 @@ func line(e *Event) json.RawMessage {
 	return b
 }
 
-// Summary counts the steps of the top level.
+// Summary counts the steps at the top level.
 type Summary struct {
 	Completed, Failed, Skipped, Total int
 }
 
-// Summary counts the steps of the top level.
+// Summary counts the steps at the top level.
 func (s *State) Summary() Summary {
 	n := Summary{Total: len(s.start.Body.Steps)}
 	top := map[*definition.Step]bool{}

@@ -13,20 +13,19 @@ import (
 	"helix/backend/skills/expr"
 )
 
-// Tool is what a step calls, as it was found when the run began.
+// Tool is the callable of a step, as resolved when the run began.
 type Tool struct {
 	Hash       string `json:"hash"`
 	Tier       string `json:"tier"` // readOnly, sideEffecting, privileged
 	Idempotent bool   `json:"idempotent,omitempty"`
-	// Resumes says that a call is found again after a crash and goes on, as another run is.
+	// Resumes means that the call can be found again after a crash and continues, such as a nested run.
 	Resumes bool `json:"resumes,omitempty"`
 }
 
-// Repeatable reports whether the call can be made a second time when nobody knows whether
-// it happened.
+// Repeatable reports whether the call can be repeated when its outcome is unknown.
 func (t Tool) Repeatable() bool { return t.Tier == "readOnly" || t.Idempotent }
 
-// Start is what a run begins with.
+// Start is the input of a new run.
 type Start struct {
 	ID      string // of the run
 	Trigger string
@@ -35,14 +34,14 @@ type Start struct {
 	Input   json.RawMessage
 	Tools   map[string]Tool       // by step id
 	Reused  map[string]ReusedData // by id of a top-level step
-	// Check validates the input of a step's call; nil: everything is right. It is pure.
+	// Check validates the input of a step's call. It must be pure. nil: every input is valid.
 	Check func(stepID string, input any) error
-	// MaxDocument bounds the bytes of all outputs together; 0: no bound.
+	// MaxDocument limits the total size of all outputs, in bytes; 0: no limit.
 	MaxDocument int
-	Program     *Program // of Body, shared with other runs of it; nil: one of its own
+	Program     *Program // of Body, may be shared with other runs; nil: parsed by New
 }
 
-// State is a run as its events make it. One goroutine uses it at a time.
+// State is the state of a run after its events. It is not safe for concurrent use.
 type State struct {
 	start    Start
 	seq      int64
@@ -52,10 +51,10 @@ type State struct {
 	results  []*StepResult
 	byKey    map[string]*StepResult // by path and iteration
 	finished *FinishedData
-	failure  *Failure // that ends the run
+	failure  *Failure // the failure that ends the run
 	started  bool
-	asked    bool // run.waiting was the last word about waiting
-	size     int  // bytes of all outputs
+	asked    bool // the last event about waiting was run.waiting
+	size     int  // total size of the outputs, in bytes
 }
 
 // StepResult is the state of one step in one iteration.
@@ -64,7 +63,7 @@ type StepResult struct {
 	Path      string
 	Iteration string
 	Status    Status
-	Reason    string // of skipping
+	Reason    string // why it was skipped
 	Output    json.RawMessage
 	Error     *Failure
 	Unknown   bool
@@ -77,17 +76,17 @@ type StepResult struct {
 	EndedAt   time.Time
 }
 
-// frame is a list of steps on its way: the run's own, an arm of a branch, or the body of one
+// frame is a list of steps in execution: the steps of the run, of an arm of a branch, or of one
 // item of a map.
 type frame struct {
 	steps     []definition.Step
-	at        int // the current step
+	at        int // index of the current step
 	prefix    string
 	iteration string
 	doc       map[string]any
 	last      json.RawMessage // output of the last completed step
 	cur       *work
-	failed    *Failure // that ends the frame
+	failed    *Failure // the failure that ends the frame
 	unmocked  bool
 }
 
@@ -97,14 +96,14 @@ type work struct {
 	phase    phase
 	input    json.RawMessage
 	key      string
-	backoff  time.Duration // spent so far
+	backoff  time.Duration // total so far
 	delay    time.Duration // before the next attempt
 	due      time.Time     // of the next attempt
 	request  *RequestData
 	again    int      // attempts that a person asked for
-	paused   string   // the run that carries the step out waits for this
-	plan     *Todo    // what the step needs first; its document does not change until then
-	reported int      // branch: how many steps of arms not taken were reported
+	paused   string   // why the run that carries out the step waits
+	plan     *Todo    // what the step needs first; cached, because its document does not change until then
+	reported int      // branch: number of reported steps of arms not taken
 	skips    []*frame // branch: arms not taken
 	arm      *frame
 	each     *mapping
@@ -115,18 +114,18 @@ type phase int
 const (
 	phaseNew     phase = iota
 	phaseCalling       // intent without outcome
-	phaseRetry         // failed, to be reported
-	phaseBackoff       // reported, waits for its time
-	phaseAsking        // a request without an answer
-	phaseArm           // in an arm
-	phaseItems         // in the items of a map
+	phaseRetry         // failed, not yet reported
+	phaseBackoff       // reported, waits for the delay
+	phaseAsking        // waits for an answer
+	phaseArm           // executes an arm
+	phaseItems         // executes the items of a map
 	phaseEnded
 )
 
-// mapping is a map on its way.
+// mapping is the state of a map.
 type mapping struct {
 	items  []any
-	next   int // the first that has not begun
+	next   int // the first item not yet started
 	active []*item
 	out    []json.RawMessage
 	errs   []*Failure
@@ -137,10 +136,10 @@ type mapping struct {
 type item struct {
 	index int
 	frame *frame
-	ended *ItemData // to be reported
+	ended *ItemData // not yet reported
 }
 
-// New begins a run. The input must be JSON; nil is {}.
+// New starts a run. The input must be JSON; nil stands for {}.
 func New(s Start) (*State, error) {
 	if s.Program == nil {
 		s.Program = &Program{}
@@ -161,25 +160,24 @@ func New(s Start) (*State, error) {
 	return st, nil
 }
 
-// Seq is the number of the last event.
+// Seq returns the number of the last event.
 func (s *State) Seq() int64 { return s.seq }
 
-// Status of the run, and why it waits.
+// Status returns the status of the run, and why it waits.
 func (s *State) Status() (Status, string) { return s.status, s.reason }
 
-// Finished is how the run ended; nil before.
+// Finished returns how the run ended, or nil if it has not.
 func (s *State) Finished() *FinishedData { return s.finished }
 
-// Results are the steps that began or were skipped, in that order.
+// Results returns the steps that were started or skipped, in that order.
 func (s *State) Results() []*StepResult { return s.results }
 
-// Document is the run document of the top level, for mapping helpers. It must not be
-// changed.
+// Document returns the run document of the top level, for mapping helpers. It must not be modified.
 func (s *State) Document() map[string]any { return s.root.doc }
 
 func key(path, iteration string) string { return path + "\x00" + iteration }
 
-// frameOf finds the frame whose current step has that path and iteration.
+// frameOf returns the frame whose current step has the path and iteration.
 func (s *State) frameOf(path, iteration string) *frame {
 	var found *frame
 	s.eachFrame(s.root, func(f *frame) {
@@ -190,7 +188,7 @@ func (s *State) frameOf(path, iteration string) *frame {
 	return found
 }
 
-// eachFrame visits the frames that are on their way, inner ones last.
+// eachFrame visits the active frames, inner ones last.
 func (s *State) eachFrame(f *frame, visit func(*frame)) {
 	visit(f)
 	if f.cur == nil {
@@ -212,8 +210,8 @@ func errEvent(e Event, why string) error {
 	return fault.Internalf(fmt.Errorf("event %d %s %s[%s]: %s", e.Seq, e.Type, e.StepPath, e.Iteration, why), "The journal of the run cannot be read.")
 }
 
-// Apply adds one event. An event that cannot come now is an error; then only the end of the
-// run may still be added.
+// Apply applies one event. An event that is not possible in this state is an error; after that,
+// only the end of the run can be applied.
 func (s *State) Apply(e Event) error {
 	if e.Seq != s.seq+1 {
 		return errEvent(e, fmt.Sprintf("follows event %d", s.seq))
@@ -353,7 +351,7 @@ func (s *State) enter(f *frame) {
 	f.cur = &work{res: res}
 }
 
-// show puts a result on the list once it has something to say.
+// show adds a result to Results unless it is already there.
 func (s *State) show(res *StepResult) {
 	k := key(res.Path, res.Iteration)
 	if s.byKey[k] == nil {
@@ -362,7 +360,7 @@ func (s *State) show(res *StepResult) {
 	}
 }
 
-// ended reports whether a frame has nothing more to do.
+// ended reports whether a frame has no more steps to execute.
 func (f *frame) ended() bool { return f.cur == nil }
 
 func (s *State) complete(f *frame, at time.Time, output json.RawMessage) error {
@@ -381,7 +379,7 @@ func (s *State) complete(f *frame, at time.Time, output json.RawMessage) error {
 	return nil
 }
 
-// note writes a step's end into the document of its frame.
+// note adds the end of a step to the document of its frame.
 func (s *State) note(f *frame, res *StepResult, output any, completed bool) {
 	id := res.Step.StepID
 	entry := map[string]any{"status": string(res.Status), "attempts": json.Number(strconv.Itoa(res.Attempts)), "skipped": res.Status == Skipped}
@@ -404,7 +402,7 @@ func (s *State) skip(f *frame, at time.Time, d SkippedData) {
 	s.enter(f)
 }
 
-// fail ends the current step as failed; goOn says that the frame continues.
+// fail ends the current step as failed. goOn means that the frame continues.
 func (s *State) fail(f *frame, at time.Time, why *Failure, goOn bool) {
 	w := f.cur
 	w.res.Status, w.res.Error, w.res.EndedAt = Failed, why, at
@@ -417,7 +415,7 @@ func (s *State) fail(f *frame, at time.Time, why *Failure, goOn bool) {
 	s.enter(f)
 }
 
-// settle ends a step whose last attempt failed, as its policy says.
+// settle ends a step whose last attempt failed, according to its policy.
 func (s *State) settle(f *frame, at time.Time, why *Failure) {
 	def := f.cur.res.Step
 	policy := def.OnError()
@@ -441,7 +439,7 @@ func join(iteration string, i int) string {
 	return iteration + "." + strconv.Itoa(i)
 }
 
-// inner is the document of an item: what is outside, with its own names on top.
+// inner returns the document of an item: the outer document, overlaid with the names of the map.
 func inner(outer map[string]any, v any, index int) map[string]any {
 	doc := make(map[string]any, len(outer)+8)
 	for k, x := range outer {

@@ -12,8 +12,8 @@ import (
 	"helix/backend/storage"
 )
 
-// blank is a database with the schema and nothing in it, made once a test program: to make
-// the schema is most of what a first start takes.
+// blank is an empty database with the schema. It is created once per test program, because creating
+// the schema takes most of the time of a first start.
 var blank = sync.OnceValues(func() (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "helix-blank-")
 	if err != nil {
@@ -39,8 +39,8 @@ var blank = sync.OnceValues(func() (_ []byte, err error) {
 	return os.ReadFile(path)
 })
 
-// Blank puts an empty database of the program's schema at path, where nothing is yet. The
-// first start over it makes the user, the device and the keys as ever.
+// Blank creates an empty database with the program's schema at path, where no file may exist yet.
+// The first start that opens it creates the user, the device and the keys as usual.
 func Blank(t testing.TB, path string) {
 	t.Helper()
 	b, err := blank()

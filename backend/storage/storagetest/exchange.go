@@ -12,12 +12,14 @@ import (
 	"helix/backend/storage"
 )
 
-// Replica is a row of a synced table as another device would get it: values by column, sealed ones in the clear.
+// Replica is a row of a synced table as another device would receive it: values by column, sealed
+// ones decrypted.
 type Replica map[string]any
 
-// Exchange makes the rows of a synced table the same in two databases, as storage.Synced declares and change_log orders it. It
-// stands in for the hub. base is what the last exchange returned, nil for the first one. Fields that people merge by hand
-// are the last writer's here.
+// Exchange merges the rows of a synced table of two databases, so that both have the same rows, as
+// declared in storage.Synced and in the order of change_log. It stands in for the hub. base is the
+// result of the last exchange, nil for the first one. For fields that people merge manually, the
+// last writer wins.
 func Exchange(t testing.TB, table string, base map[uuid.UUID]Replica, a, b *storage.DB) map[uuid.UUID]Replica {
 	t.Helper()
 	i := slices.IndexFunc(storage.Synced, func(s storage.SyncedTable) bool { return s.Table == table })
@@ -72,7 +74,7 @@ func merged(t testing.TB, f storage.SyncedField, base, x, y Replica, xLast bool)
 	return nil
 }
 
-// lastChange is the clock of the last captured change of a field.
+// lastChange returns the hybrid logical clock of the last captured change of a field.
 func lastChange(t testing.TB, db *storage.DB, table string, id uuid.UUID, field int) (hlc int64) {
 	t.Helper()
 	if err := db.Read(context.Background(), func(tx *storage.Tx) error {

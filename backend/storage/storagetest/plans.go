@@ -19,15 +19,15 @@ import (
 	"helix/backend/storage"
 )
 
-// Plans records the statements that a test runs and checks how SQLite would run them. Nothing
-// runs ANALYZE, so the plans follow from the schema and the text of the statements alone, and a
-// plan that reads a whole table does so only once there is much in it: no other test notices.
+// Plans records the statements that a test runs and checks how SQLite would run them. ANALYZE is
+// never run, so the plans depend only on the schema and the text of the statements. No other test
+// would notice a plan that scans a whole table, because it is slow only with many rows.
 type Plans struct {
 	db   *storage.DB
 	path string
 
 	mu   sync.Mutex
-	seen map[string]statement // by text in normal form
+	seen map[string]statement // by normalized text
 }
 
 type statement struct {
@@ -35,22 +35,22 @@ type statement struct {
 	args  []driver.NamedValue
 }
 
-// Scan excuses statements that read all rows of a table, or all of one user.
+// Scan permits statements that read all rows of a table, or all rows of a user.
 type Scan struct {
-	SQL    string // a part of their text in normal form
+	SQL    string // a part of their normalized text
 	Reason string
 }
 
-// smallTables do not grow with use: reading all of one costs nothing.
+// smallTables do not grow with use, so a full scan is cheap.
 var smallTables = []string{
 	"sqlite_master", "pragma_table_info", "meta", "users", "devices", "device_keys", "sync_local", "sync_clock", "vector_meta", "data_keys", "migration_log",
 }
 
-// growTo is how many rows the large database has in each table.
+// growTo is the number of rows per table in the large database.
 const growTo = 2000
 
-// RecordPlans records what runs on db from now until Check. Background work that may or may not
-// run in that time must not be started.
+// RecordPlans records the statements that run on db from now until Check. Do not start background
+// work that may or may not run in that time.
 func RecordPlans(t *testing.T, db *storage.DB) *Plans {
 	t.Helper()
 	p := &Plans{db: db, seen: map[string]statement{}}
@@ -81,15 +81,16 @@ var (
 	groups = regexp.MustCompile(`\((\?…?)\)(, ?\(\?…?\))+`)
 )
 
-// normalSQL has one line for a statement, and one for all that differ in how many values they list.
+// normalSQL puts a statement on one line and makes statements equal that differ only in how many
+// values they list.
 func normalSQL(query string) string {
 	text := strings.TrimSpace(spaces.ReplaceAllString(query, " "))
 	return groups.ReplaceAllString(marks.ReplaceAllString(text, "?…"), "($1)…")
 }
 
 // Check compares the plans with the golden file testdata/plans.txt of the package; its flag
-// -update writes it. A statement that reads all of a table that grows, or all rows of a user,
-// fails unless scans has a reason for it.
+// -update writes it. A statement that reads all rows of a growing table, or all rows of a user,
+// fails the test unless scans has a reason for it.
 func (p *Plans) Check(t *testing.T, scans []Scan) {
 	t.Helper()
 	p.db.OnStatement(nil)
@@ -146,7 +147,7 @@ func (p *Plans) Check(t *testing.T, scans []Scan) {
 	}
 }
 
-// firstDifference shows where two texts part.
+// firstDifference returns the place where two texts begin to differ.
 func firstDifference(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range min(len(a), len(b)) {
@@ -157,7 +158,7 @@ func firstDifference(want, got string) string {
 	return fmt.Sprintf("%d lines in place of %d", len(b), len(a))
 }
 
-// explain gives the steps of a plan, the inner ones indented.
+// explain returns the steps of a query plan, with inner steps indented.
 func explain(db *sql.DB, s statement) (steps []string, err error) {
 	args := make([]any, len(s.args))
 	for i, a := range s.args {
@@ -191,7 +192,8 @@ var (
 	inner    = regexp.MustCompile(`^(?:MATERIALIZE|CO-ROUTINE) (\S+)`)
 )
 
-// wideSteps are the steps of a plan that read all rows of a table that grows, or all of a user.
+// wideSteps returns the steps of a plan that read all rows of a growing table, or all rows of a
+// user.
 func wideSteps(text string, plan []string) (wide []string) {
 	small := map[string]bool{"CONSTANT": true}
 	for _, m := range named.FindAllStringSubmatch(text, -1) {
@@ -201,7 +203,7 @@ func wideSteps(text string, plan []string) (wide []string) {
 	}
 	for _, step := range plan {
 		if m := inner.FindStringSubmatch(strings.TrimSpace(step)); m != nil {
-			small[m[1]] = true // what fills it has steps of its own
+			small[m[1]] = true // the subquery that fills it has its own steps
 		}
 	}
 	for _, step := range plan {
@@ -220,7 +222,7 @@ func wideSteps(text string, plan []string) (wide []string) {
 	return wide
 }
 
-// WideSteps are the steps of a statement that Check would refuse. All its values are NULL.
+// WideSteps returns the steps of a statement that Check would reject. All its arguments are NULL.
 func WideSteps(t *testing.T, query string) ([]string, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "empty.db")
@@ -230,8 +232,8 @@ func WideSteps(t *testing.T, query string) ([]string, error) {
 	return wideSteps(normalSQL(query), plan), err
 }
 
-// grow makes a copy of the recorded database with many rows in each table that a recorded
-// statement names.
+// grow copies the recorded database to path, with many rows in each table that a recorded statement
+// names.
 func (p *Plans) grow(t *testing.T, path string) {
 	t.Helper()
 	from := openRaw(t, p.path)
@@ -271,12 +273,12 @@ func (p *Plans) grow(t *testing.T, path string) {
 			t.Fatalf("%s has %d rows: %v", table, n, err)
 		}
 	}
-	for _, sql := range triggers { // whether a row is read to be deleted depends on them
+	for _, sql := range triggers { // they decide whether a row is read before it is deleted
 		execRaw(t, db, sql)
 	}
 }
 
-// openRaw opens a database file on one connection, without what package storage does.
+// openRaw opens a database file on one connection, without package storage.
 func openRaw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)

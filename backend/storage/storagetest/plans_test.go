@@ -11,8 +11,8 @@ import (
 
 var _ = flag.Bool("update", false, "write the golden files")
 
-// What package storage itself runs often. Pruning and the sizes of tables read everything by
-// design, and their statements name all columns of all tables.
+// The statements that package storage itself runs often. Pruning and the sizes of tables read
+// everything by design, and their statements contain all columns of all tables.
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -36,7 +36,7 @@ func TestQueryPlans(t *testing.T) {
 	})
 }
 
-// A statement that can take two indexes, or none, is found on an empty database already.
+// A statement that can use two indexes, or none, is detected even with an empty database.
 func TestWideStatementsAreFound(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]int{

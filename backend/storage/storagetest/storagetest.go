@@ -59,7 +59,8 @@ func (r *Root) Replace(_ context.Context, key []byte) error {
 // Place implements storage.Root.
 func (r *Root) Place([]byte) string { return "keyring" }
 
-// Open returns a new database in a folder of the test, with keys, and closes it at the end.
+// Open returns a new database with keys in a temporary folder of the test, and closes it at the
+// end.
 func Open(t testing.TB) *storage.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "helix.db")
@@ -67,7 +68,7 @@ func Open(t testing.TB) *storage.DB {
 	return OpenAt(t, path, NewRoot())
 }
 
-// OpenAt is Open for a file and root key that a test wants to open again.
+// OpenAt is Open for a file and a root key that a test will open again.
 func OpenAt(t testing.TB, path string, root storage.Root) *storage.DB {
 	t.Helper()
 	db, err := storage.Open(context.Background(), storage.Options{Path: path, Keys: storage.NewKeys(root)})
@@ -82,13 +83,13 @@ func OpenAt(t testing.TB, path string, root storage.Root) *storage.DB {
 	return db
 }
 
-// Ctx is the test's context as a call of the local user with every scope.
+// Ctx returns the test's context as a call of the local user with every scope.
 func Ctx(t testing.TB, db *storage.DB) context.Context {
 	t.Helper()
 	return as(t, db.LocalUser().ID)
 }
 
-// Prune applies o.Retention to the rows of the local user and returns how many rows left.
+// Prune applies o.Retention to the rows of the local user and returns how many rows were removed.
 func Prune(t testing.TB, db *storage.DB, o storage.ServiceOptions) (rows int64) {
 	t.Helper()
 	r, err := storage.NewService(db, o).Prune(Ctx(t, db), storage.PruneParams{})
@@ -105,7 +106,7 @@ func Prune(t testing.TB, db *storage.DB, o storage.ServiceOptions) (rows int64) 
 	return rows
 }
 
-// OtherUser makes one more user in db and is the context of a call of theirs with every
+// OtherUser adds another user to db and returns the context of a call of that user with every
 // scope.
 func OtherUser(t testing.TB, db *storage.DB) context.Context {
 	t.Helper()
@@ -122,9 +123,9 @@ func as(t testing.TB, user uuid.UUID) context.Context {
 	})
 }
 
-// NoUndeclaredBlobReferences fails for each column that names a stored blob and that pruning
-// does not know, so that pruning would delete what a row still needs. Call it where a domain
-// has written every kind of blob that it writes.
+// NoUndeclaredBlobReferences fails the test for each column that names a stored blob but is unknown
+// to pruning, which would then delete a blob that a row still needs. Call it after a domain has
+// written every kind of blob that it writes.
 func NoUndeclaredBlobReferences(t testing.TB, db *storage.DB) {
 	t.Helper()
 	if err := db.Read(t.Context(), func(tx *storage.Tx) error {
@@ -162,7 +163,7 @@ func NoUndeclaredBlobReferences(t testing.TB, db *storage.DB) {
 	}
 }
 
-// columns lists every column of every table that domains write, generated ones included.
+// columns lists all columns, including generated ones, of all tables that domains write.
 func columns(tx *storage.Tx) (out []storage.BlobColumn, err error) {
 	err = tx.Select(`SELECT m.name, c.name FROM sqlite_master m, pragma_table_xinfo(m.name) c
 		WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' AND m.name NOT IN ('meta', 'change_log', 'audit_log')`).Each(func(row storage.Row) error {

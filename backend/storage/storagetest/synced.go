@@ -12,10 +12,10 @@ import (
 
 var capital = regexp.MustCompile(`[A-Z]`)
 
-// Hashed fails the test unless each column of table that a definition hash is made of waits for
-// a person when two devices changed it: a field that merged by itself would leave the hash, and
-// the rights that are bound to it, behind. hashed is the struct under the hash; the columns have
-// the names of its JSON fields.
+// Hashed fails the test unless every column of table that a definition hash covers is merged
+// manually when two devices changed it. If such a field merged automatically, the hash would be
+// outdated, and so would the permissions bound to it. hashed is the struct that the hash covers;
+// the columns are named like its JSON fields.
 func Hashed(t testing.TB, table string, hashed any) {
 	t.Helper()
 	i := slices.IndexFunc(storage.Synced, func(s storage.SyncedTable) bool { return s.Table == table })

@@ -1,6 +1,6 @@
-// Command all runs benchmarks and writes their rows, beside the goals, into a Markdown file:
-// one section an area with its date, commit and machine. Areas that are not run keep the
-// section they have.
+// Command all runs benchmarks and writes their rows, together with the goals, to a Markdown file:
+// one section per area with its date, commit and machine. Areas that are not run keep their
+// section.
 package main
 
 import (
@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-// measure runs one area, copies what it prints to standard output, and gives its section.
+// measure runs one area, copies its output to standard output, and returns its section.
 func measure(area string) (string, error) {
 	fmt.Printf("== %s\n", area)
 	var rows bytes.Buffer
@@ -87,7 +87,7 @@ func section(area, rows string) string {
 	return b.String()
 }
 
-// split reads the sections of a file that write made.
+// split returns the sections of a file written by write.
 func split(text string) map[string]string {
 	out := map[string]string{}
 	for _, part := range strings.Split(text, "\n## ")[1:] {
@@ -115,7 +115,7 @@ func commit() string {
 	return strings.TrimSpace(string(b))
 }
 
-// machine describes the processor, without naming the computer.
+// machine describes the processor, without the name of the computer.
 func machine() string {
 	model := runtime.GOARCH
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -1,8 +1,8 @@
 // Command audit measures backend/audit and backend/permission against their peers in one
 // run: the same insert without a chain through the same driver, git fsck over a history with
-// as many commits as the log has entries, and casbin on Node with an equal policy. It prints
-// one line a measure: name, value, unit, ratio to the peer, peer, separated by tabs.
-// -n sets how many entries the big log has.
+// as many commits as the log has entries, and casbin on Node with an equal policy. It prints one
+// line per measurement: name, value, unit, ratio to the peer, peer, separated by tabs. -n sets the
+// number of entries in the big log.
 package main
 
 import (
@@ -93,7 +93,7 @@ var subjects = func() (out []string) {
 	return out
 }()
 
-// entry is the i-th entry of a made-up but typical log: runs of five entries.
+// entry returns the i-th entry of a generated but typical log: runs of five entries.
 func (b *bench) entry(i int) audit.Entry {
 	e := audit.Entry{User: b.user, ActorKind: "user", ActorID: b.user.String(), Action: actions[i%5], SubjectKind: "tool", SubjectID: subjects[(i/5)%len(subjects)], RunID: b.runs[(i/5)%len(b.runs)]}
 	if i%997 == 1 {
@@ -114,8 +114,8 @@ CREATE INDEX plain_log_run ON plain_log (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX plain_log_outcome ON plain_log (outcome) WHERE outcome <> 'ok';
 CREATE TABLE plain_details (seq INTEGER PRIMARY KEY, details TEXT NOT NULL CHECK (json_valid(details) AND length(CAST(details AS BLOB)) <= 8192)) STRICT`
 
-// append measures an entry inside a transaction against the same two inserts without chain,
-// hash and redaction, turn and turn about; then entries that commit alone.
+// append measures an entry inside a transaction against the same two inserts without chain, hash
+// and redaction, alternating; then entries in transactions of their own.
 func (b *bench) append() {
 	check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 		for _, q := range strings.Split(plainSchema, ";") {
@@ -174,7 +174,7 @@ func (b *bench) append() {
 	figures.Print("append.alone.p95.of_fsync", quantile(f, 0.95)/1000, "ms", quantile(alone, 0.95)/quantile(f, 0.95), "write 4 KiB + fsync")
 }
 
-// fsync is what one durable write of a page costs on this disk.
+// fsync measures one durable write of a page on this disk.
 func (b *bench) fsync() (out []float64) {
 	f, err := os.Create(filepath.Join(b.dir, "fsync"))
 	check(err)
@@ -190,7 +190,7 @@ func (b *bench) fsync() (out []float64) {
 	return out
 }
 
-// size measures what an entry without details takes on disk, indexes included.
+// size measures the disk space of an entry without details, indexes included.
 func (b *bench) size() {
 	path := filepath.Join(b.dir, "size.db")
 	db, err := storage.Open(context.Background(), storage.Options{Path: path, Keys: storage.NewKeys(storagetest.NewRoot())})
@@ -220,7 +220,7 @@ func (b *bench) size() {
 	figures.Print("entry.size", float64(pages()-before)/n, "B", 0, "")
 }
 
-// fill brings the log to n entries and signs it.
+// fill extends the log to n entries and signs it.
 func (b *bench) fill(n int) {
 	var have int
 	check(b.db.Read(b.ctx, func(tx *storage.Tx) error {
@@ -240,7 +240,7 @@ func (b *bench) fill(n int) {
 	check(b.log.Sign(b.ctx))
 }
 
-// list measures a page of audit.list at n entries for every filter, and the worst of them.
+// list measures a page of audit.list at n entries for every filter, and reports the slowest.
 func (b *bench) list() {
 	b.fill(b.n)
 	mid := time.Now().Add(-time.Second)

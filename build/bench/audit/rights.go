@@ -23,7 +23,7 @@ const (
 	grantsEach    = 50 // 10,000 grants in all
 )
 
-// domain knows the subjects of the measures.
+// domain provides the subjects of the measurements.
 type domain struct {
 	infos map[string]permission.SubjectInfo
 	steps []permission.Step
@@ -46,7 +46,7 @@ func (f flows) Steps(context.Context, string, string, json.RawMessage) ([]permis
 
 func hostOf(subject, i int) string { return fmt.Sprintf("h%d.s%d.example.com", i, subject) }
 
-// gate makes 200 tools with 50 grants each.
+// gate creates 200 tools with 50 grants each.
 func (b *bench) gate() (*permission.Service, *domain, []permission.Subject) {
 	s := permission.New(b.db, b.db.Bus(), permission.Options{Audit: b.log})
 	d := &domain{infos: map[string]permission.SubjectInfo{}}
@@ -98,7 +98,7 @@ func (b *bench) decide() {
 		cold = append(cold, micros(at))
 	}
 	var fresh []float64
-	for i := range 20000 { // a new run: nothing of it is cached
+	for i := range 20000 { // a new run, for which nothing is cached
 		r := req(i*7, uuid.New())
 		at := time.Now()
 		ask(r)
@@ -121,7 +121,7 @@ func (b *bench) decide() {
 	}
 }
 
-// casbin is how many decisions a second the peer makes, 0 when it is not installed.
+// casbin returns how many decisions per second the peer makes, 0 if it is not installed.
 func casbin() float64 {
 	cmd := exec.Command("node", filepath.Join("audit", "casbin.mjs"), fmt.Sprint(grantSubjects), fmt.Sprint(grantsEach))
 	cmd.Stderr = os.Stderr
@@ -165,7 +165,7 @@ func (b *bench) preview() {
 	figures.Print("preview.100_steps", quantile(times[1:], 0.95), "ms p95", 0, "")
 }
 
-// gate2 is gate over rows that are there already, with nothing cached.
+// gate2 is gate with existing rows and nothing cached.
 func (b *bench) gate2() (*permission.Service, *domain, []permission.Subject) {
 	var n int
 	check(b.db.Read(b.ctx, func(tx *storage.Tx) error {

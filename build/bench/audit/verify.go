@@ -16,8 +16,8 @@ import (
 	"helixbench/figures"
 )
 
-// verify measures audit.Verify over an export of n entries and of a tenth, each in a process
-// of its own for its memory, the same over the open database, and git fsck.
+// verify measures audit.Verify with an export of n entries and of a tenth of them, each in a
+// separate process to measure its memory, then with the open database, and git fsck.
 func (b *bench) verify() {
 	b.fill(b.n / 10)
 	small := b.export("small.jsonl")
@@ -35,7 +35,7 @@ func (b *bench) verify() {
 	if git > 0 {
 		figures.Print("verify.export", ours, "entries/s", ours/git, "git fsck --full")
 		figures.Print("verify.git_fsck", git, "commits/s", 0, "")
-		// On a busy machine only the time on the processor compares.
+		// On a busy machine only the CPU times are comparable.
 		figures.Print("verify.export.cpu", median(cpu), "µs/entry", median(cpu)/gitCPU, "git fsck --full")
 	} else {
 		figures.Print("verify.export", ours, "entries/s", 0, "")
@@ -62,8 +62,8 @@ func (b *bench) export(name string) string {
 	return path
 }
 
-// child verifies a file in a new process: entries, time, its peak memory in MiB and the
-// seconds that it was on the processor.
+// child verifies a file in a new process and returns the number of entries, the time, the peak
+// memory in MiB and the CPU time in seconds.
 func (b *bench) child(path string) (n int64, took time.Duration, rss, cpu float64) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "HELIX_BENCH_VERIFY="+path, "HELIX_BENCH_KEY="+hex.EncodeToString(b.db.Device().PublicKey))
@@ -76,7 +76,7 @@ func (b *bench) child(path string) (n int64, took time.Duration, rss, cpu float6
 	return n, time.Duration(ns), rss, seconds(cmd)
 }
 
-// seconds is the processor time of a finished command.
+// seconds returns the CPU time of a finished command.
 func seconds(cmd *exec.Cmd) float64 {
 	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 }
@@ -109,8 +109,8 @@ func peakMiB() float64 {
 	return 0
 }
 
-// git makes a linear history of n commits that change one file, as fast-import does it best,
-// and checks it in full: commits a second, and microseconds on the processor for each.
+// git creates a linear history of n commits that change one file, with fast-import, and checks it
+// in full. It returns commits per second, and CPU microseconds per commit.
 func (b *bench) git() (perSecond, cpu float64) {
 	dir := filepath.Join(b.dir, "git")
 	last := 0.0

@@ -1,5 +1,5 @@
 // Command cluster measures backend/cluster in one run with scikit-learn (DBSCAN, brute, one
-// thread) on the same planted vectors. Times are processor times on one thread unless a row says
+// thread) on the same planted vectors. Times are CPU times on one thread unless a row says
 // otherwise; the agreement with the planted groups is the adjusted Rand index.
 package main
 
@@ -107,8 +107,8 @@ func check(err error) {
 	}
 }
 
-// kmeans compares five single starts on one thread with the peer's, by their medians. A tenth of the
-// points are noise, which k-means has to put somewhere.
+// kmeans compares five single starts on one thread with the peer's, by their medians. A tenth of
+// the points are noise, which k-means must assign to some group.
 func kmeans(name string, x [][]float32, truth []int, peer result) {
 	old := runtime.GOMAXPROCS(1)
 	var times, ours, theirs []float64
@@ -128,8 +128,8 @@ func kmeans(name string, x [][]float32, truth []int, peer result) {
 	figures.Print(name+".ari_above_sklearn", median(ours)-median(theirs), "adjusted Rand index", 0, "")
 }
 
-// twins makes pairs of dense groups that are nearer to each other than the points of the loose groups
-// are, so that no single distance fits all, and a tenth of noise.
+// twins creates pairs of dense groups that are nearer to each other than the points within the
+// loose groups, so that no single distance fits all, and a tenth of noise.
 func twins(r *rand.Rand, n int) (x [][]float32, truth []int) {
 	x, truth = planted(r, n, func(g int) float64 { return []float64{0.12, 1.0}[g%2] })
 	first := map[int][]float32{}
@@ -142,7 +142,7 @@ func twins(r *rand.Rand, n int) (x [][]float32, truth []int) {
 		if g < 0 || g%4 != 2 || first[g-2] == nil {
 			continue
 		}
-		// The group moves beside its twin: what was its center is now near the other's.
+		// Move the group next to its twin: what was its center is now near the other's.
 		for k := range x[i] {
 			x[i][k] = 0.35*x[i][k] + first[g-2][k]
 		}
@@ -156,7 +156,7 @@ func dbscan(x [][]float32) []int {
 	return g.DBSCAN(minPts, nil)
 }
 
-// planted makes groups around random centers, and a tenth of noise.
+// planted creates groups around random centers, and a tenth of noise.
 func planted(r *rand.Rand, n int, spread func(group int) float64) (x [][]float32, truth []int) {
 	unit := func() []float32 {
 		v := make([]float32, dim)
@@ -177,7 +177,7 @@ func planted(r *rand.Rand, n int, spread func(group int) float64) (x [][]float32
 	for i := range n {
 		v, g := unit(), cluster.Noise
 		if i%10 > 0 {
-			g = (i - i/10 - 1) % groups // of those that are no noise
+			g = (i - i/10 - 1) % groups // of those that are not noise
 			for k := range v {
 				v[k] = centers[g][k] + float32(spread(g))*v[k]
 			}
@@ -191,7 +191,7 @@ type result struct {
 	gemm, dbscan float64
 	labels       []int
 	kmeans       []float64 // seconds of each start
-	means        [][]int   // and its labels
+	means        [][]int   // the labels of each start
 }
 
 func sklearn(x [][]float32, eps float64) (r result) {
@@ -259,7 +259,7 @@ func clock(fn func()) float64 {
 	return time.Since(begin).Seconds()
 }
 
-// adjustedRand is 1 for the same partition and 0 for chance (Hubert and Arabie 1985).
+// adjustedRand returns 1 for the same partition and 0 for chance (Hubert and Arabie 1985).
 func adjustedRand(a, b []int) float64 {
 	both, left, right := map[[2]int]float64{}, map[int]float64{}, map[int]float64{}
 	for i := range a {

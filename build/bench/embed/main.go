@@ -1,7 +1,7 @@
 // Command embed measures backend/embed in one run with its peer, the encoder's own JavaScript
 // (TensorFlow.js, WebAssembly) on Node, and with itself without assembly. Each contender is a
-// process of its own; they take turns, and each figure is the median of the rounds. It prints
-// one line a measure: name, value, unit, ratio to the peer, peer, separated by tabs.
+// separate process; they alternate, and each result is the median of the rounds. It prints one line
+// per measurement: name, value, unit, ratio to the peer, peer, separated by tabs.
 package main
 
 import (
@@ -51,7 +51,7 @@ func report(name string, value float64, unit string, peer float64, peerName stri
 	figures.Print(name, value, unit, ratio, peerName)
 }
 
-// texts are n sentences of 15 words, the same in each run.
+// texts returns n sentences of 15 words, the same in each run.
 func texts(n int) []string {
 	r := rand.New(rand.NewPCG(15, 5))
 	pick := func(s string) string { w := strings.Split(s, ","); return w[r.IntN(len(w))] }
@@ -70,14 +70,14 @@ func texts(n int) []string {
 	return out
 }
 
-// timings are what a contender measured of itself: times in ms, memory in MiB.
+// timings are a contender's own measurements: times in ms, memory in MiB.
 type timings struct {
 	Load      float64   // wall time until it can embed
-	LoadCPU   float64   // processor time of the same
-	Sentence  []float64 // processor time of each sentence alone
-	Batch     float64   // processor time a sentence, all in one call
-	Memory    float64   // what became resident by loading and embedding
-	Released  float64   // what of it is left after Release
+	LoadCPU   float64   // CPU time of the same
+	Sentence  []float64 // CPU time of each sentence alone
+	Batch     float64   // CPU time per sentence, all in one call
+	Memory    float64   // resident memory added by loading and embedding
+	Released  float64   // part of it that is left after Release
 	Vectors   [][]float32
 	Installed bool
 }
@@ -88,7 +88,7 @@ func cpu() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
 }
 
-// resident is the memory of this process in MiB.
+// resident returns the memory of this process in MiB.
 func resident() float64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	check(err)
@@ -192,7 +192,7 @@ func compare(rounds int, texts []string) {
 	report("largest difference without assembly", diff, "", 0, "")
 }
 
-// apart gives the worst cosine and the largest difference of a component.
+// apart returns the smallest cosine and the largest difference of a component.
 func apart(a, b [][]float32) (cos, diff float64) {
 	cos = 1
 	for i := range a {
@@ -212,7 +212,7 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// folder finds a file of build/bench from where the command is run: there or at the top.
+// folder finds a file of build/bench from the current directory: there or at the top.
 func folder(name string) string {
 	for _, dir := range []string{".", "build/bench"} {
 		if p := filepath.Join(dir, name); exists(p) {

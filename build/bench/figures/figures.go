@@ -1,6 +1,6 @@
-// Package figures prints the rows of a benchmark, one a line: name, value, unit, ratio to the peer,
-// peer, and how the goal was met, separated by tabs. Goals stand in goals.tsv, so that a
-// benchmark measures and one table judges.
+// Package figures prints the rows of a benchmark, one per line: name, value, unit, ratio to the
+// peer, peer, and whether the goal was met, separated by tabs. All goals are in goals.tsv, separate
+// from the benchmarks.
 package figures
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed goals.tsv
 var goalsFile string
 
-// Goal bounds a row. A row has at most one goal a peer.
+// Goal limits a row. A row has at most one goal per peer.
 type Goal struct {
 	Area, Name string // Name may end in * to match a prefix
 	Peer       string // text in the row's peer; "" matches every peer
@@ -27,7 +27,7 @@ type Goal struct {
 
 func (g Goal) String() string { return fmt.Sprintf("%s %s %g", g.Of, g.Op, g.Bound) }
 
-// Verdict says whether a row meets the goal.
+// Verdict returns whether a row meets the goal, as text.
 func (g Goal) Verdict(value, ratio float64) string {
 	x := value
 	if g.Of == "ratio" {
@@ -39,7 +39,7 @@ func (g Goal) Verdict(value, ratio float64) string {
 	return g.String() + " MISSED"
 }
 
-// Goals reads the table.
+// Goals reads goals.tsv.
 func Goals() ([]Goal, error) {
 	var out []Goal
 	for i, line := range strings.Split(goalsFile, "\n") {
@@ -59,11 +59,11 @@ func Goals() ([]Goal, error) {
 	return out, nil
 }
 
-// area is the benchmark that runs: the name of its program.
+// area is the running benchmark: the name of its program.
 var area = filepath.Base(os.Args[0])
 
-// Print writes a row and judges it by goals.tsv. A ratio of 0 and an empty peer mean that there
-// is none. A row with a goal for its ratio, but without a ratio, is not judged.
+// Print writes a row and evaluates it with goals.tsv. A ratio of 0 and an empty peer mean that
+// there is none. A row with a goal for its ratio, but without a ratio, is not evaluated.
 func Print(name string, value float64, unit string, ratio float64, peer string) {
 	verdict := "-"
 	goals, err := Goals()

@@ -1,7 +1,7 @@
 // Command gateway measures backend/gateway against its peers in one run: npm
-// rpc-websockets on Node and net/rpc/jsonrpc of the standard library over TCP. Server and
-// client are processes of their own for each of the three. It prints one line a measure:
-// name, value, unit, ratio to the peer, peer, separated by tabs.
+// rpc-websockets on Node and net/rpc/jsonrpc of the standard library over TCP. Server and client
+// are separate processes for each of the three. It prints one line per measurement: name, value,
+// unit, ratio to the peer, peer, separated by tabs.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"helixbench/figures"
 )
 
-const rounds = 3 // medians of
+const rounds = 3 // the median of this many is reported
 
 func main() {
 	role := flag.String("role", "", "internal: serve, client, rpc-serve, rpc-client")
@@ -66,7 +66,7 @@ func check(err error) {
 	}
 }
 
-// report prints one line; peer 0 has no ratio.
+// report prints one line; with a peer of 0 there is no ratio.
 func report(name string, value float64, unit string, peer float64, peerName string) {
 	ratio := 0.0
 	if peer > 0 {
@@ -75,7 +75,7 @@ func report(name string, value float64, unit string, peer float64, peerName stri
 	figures.Print(name, value, unit, ratio, peerName)
 }
 
-// start runs a server process and returns its first line and how to end it.
+// start runs a server process and returns its first line and a function that stops it.
 func start(name string, args ...string) (line string, stop func() (cpu time.Duration)) {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
@@ -91,7 +91,7 @@ func start(name string, args ...string) (line string, stop func() (cpu time.Dura
 		if strings.HasSuffix(name, "node") {
 			cmd.Process.Kill() //nolint:errcheck // it is ours
 		}
-		cmd.Wait() //nolint:errcheck // as above
+		cmd.Wait() //nolint:errcheck // it is ours
 		return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 }
@@ -114,7 +114,7 @@ func self() string {
 	return exe
 }
 
-// scripts is the folder of the .mjs files: the sources, wherever the binary is.
+// scripts returns the path of a .mjs file in the source folder, wherever the binary is.
 func scripts(name string) string {
 	for _, dir := range []string{"gateway", ".", "build/bench/gateway"} {
 		if p := filepath.Join(dir, name); exists(p) {
@@ -132,12 +132,12 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// contenders runs one measurement on each of ours, node and, where it can, net/rpc, in
-// turn, rounds times, and returns the medians by contender and key.
+// contenders runs one measurement on ours, node and, if withRPC is set, net/rpc, alternating,
+// rounds times, and returns the medians by contender and key.
 func (b *bench) contenders(withRPC bool, args ...string) map[string]map[string]float64 {
 	all := map[string]map[string][]float64{}
 	add := func(who string, m map[string]float64, server time.Duration) {
-		m["cpu"] += server.Seconds() // of both processes: unlike the rest it hardly depends on what else runs
+		m["cpu"] += server.Seconds() // of both processes: unlike the rest, it hardly depends on the load of the machine
 		if all[who] == nil {
 			all[who] = map[string][]float64{}
 		}
@@ -191,8 +191,8 @@ func (b *bench) big() {
 	report("the same, processor time of both ends", m["helix"]["cpu"], "s", m["node"]["cpu"], "rpc-websockets")
 }
 
-// layer is what a call costs over the Go function alone: over a pipe in memory, where no
-// network is part of it, and over the loopback with one call at a time.
+// layer measures the overhead of a call over the Go function alone: over a pipe in memory, without
+// a network, and over the loopback with one call at a time.
 func (b *bench) layer() {
 	direct, memory := layerCost()
 	report("layer: echo by RPC in memory minus the Go call", memory-direct, "us", 0, "none")
@@ -219,7 +219,7 @@ func (b *bench) discover() {
 	report("rpc.discover, "+fmt.Sprintf("%.0f KiB", m["bytes"]/1024), m["median"]/1000, "ms", 0, "none")
 }
 
-// helix returns the path of the built program; without one the reason is printed.
+// helix returns the path of the built program; if there is none, it prints why.
 func helix(measure string) (path string, ok bool) {
 	for _, p := range []string{"../bin/helix", "build/bin/helix"} {
 		if exists(p) {
@@ -232,14 +232,14 @@ func helix(measure string) (path string, ok bool) {
 	return path, path != ""
 }
 
-// wall returns the median times of a command and of `node -e 0`, run in turn.
+// wall returns the median times of a command and of `node -e 0`, alternating.
 func wall(name string, args ...string) (ours, node float64) {
 	run := func(name string, args ...string) float64 {
 		began := time.Now()
 		check(exec.Command(name, args...).Run())
 		return float64(time.Since(began).Microseconds()) / 1000
 	}
-	run(name, args...) // makes the data folder
+	run(name, args...) // creates the data folder
 	var a, b []float64
 	for range 15 {
 		a = append(a, run(name, args...))
@@ -248,7 +248,7 @@ func wall(name string, args ...string) (ours, node float64) {
 	return median(a), median(b)
 }
 
-// cold measures commands that find no Helix running.
+// cold measures commands while no Helix is running.
 func (b *bench) cold() {
 	helix, ok := helix("the start of commands")
 	if !ok {
@@ -263,7 +263,7 @@ func (b *bench) cold() {
 	}
 }
 
-// status compares `helix status` against a running backend with starting Node.
+// status compares `helix status` against a running backend with the start of Node.
 func (b *bench) status() {
 	helix, ok := helix("helix status")
 	if !ok {

@@ -26,12 +26,12 @@ import (
 
 const token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// EchoParams is about 200 bytes as it is called here.
+// EchoParams is about 200 bytes in this benchmark.
 type EchoParams struct {
 	Text string `json:"text"`
 }
 
-// BurstParams ask for n events.
+// BurstParams request n events.
 type BurstParams struct {
 	N    int    `json:"n"`
 	Text string `json:"text"`
@@ -48,7 +48,7 @@ func echo(_ context.Context, p EchoParams) (EchoParams, error) { return p, nil }
 func newServer() *gateway.Server {
 	a := gateway.NewAPI()
 	b := bus.New()
-	doc, _ := os.ReadFile(filepath.Join("..", "..", "docs", "openrpc.json")) //nolint:errcheck // then the small table's own
+	doc, _ := os.ReadFile(filepath.Join("..", "..", "docs", "openrpc.json")) //nolint:errcheck // otherwise the small table's own document
 	user := storage.NewID()
 	s := gateway.New(a, gateway.Options{Addr: "127.0.0.1:0", Bus: b, RootToken: token, OpenRPC: doc, User: func() gateway.User { return gateway.User{ID: user} },
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Limits: gateway.Limits{SessionsPerUser: 2000}})
@@ -74,7 +74,7 @@ func newServer() *gateway.Server {
 	return s
 }
 
-// profiled writes a CPU profile to file until stop is called; no file, no profile.
+// profiled writes a CPU profile to file until stop is called; without a file it does nothing.
 func profiled(file, end string) (stop func()) {
 	if file == "" {
 		return func() {}
@@ -96,7 +96,7 @@ func serve(profile string) {
 	check(s.Listen(ctx))
 	fmt.Println(s.URL())
 	go func() {
-		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that counts
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // only its end matters
 		cancel()
 	}()
 	check(s.Run(ctx))
@@ -160,7 +160,7 @@ func client(args []string) {
 	}
 }
 
-// load keeps 64 calls in flight for the given seconds.
+// load keeps 64 calls in flight for the given number of seconds.
 func load(seconds string, call func()) map[string]float64 {
 	s, err := strconv.ParseFloat(seconds, 64)
 	check(err)
@@ -213,7 +213,7 @@ func events(url, subscribers, count string) {
 		check(c.Call(ctx, "echo", EchoParams{"x"}, nil))
 	}
 	began := time.Now()
-	for range bursts { // several: one is over so soon that anything else that runs decides
+	for range bursts { // several, because one is so short that noise would dominate
 		check(clients[0].Call(ctx, "burst", BurstParams{k, strings.Repeat("y", 188)}, nil))
 		<-all
 	}
@@ -251,8 +251,8 @@ func idle(url, count string) {
 	c.Close()
 }
 
-// layerCost returns the median microseconds of the function alone and of calling it over
-// a pipe in memory.
+// layerCost returns the median microseconds of the function alone and of a call over a pipe in
+// memory.
 func layerCost() (direct, memory float64) {
 	s := newServer()
 	server, mine := gateway.MemoryPipe()

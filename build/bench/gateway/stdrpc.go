@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Echo is the service of the standard library's peer.
+// Echo is the service for the standard library's peer.
 type Echo struct{}
 
-// Echo returns what it got.
+// Echo returns its argument.
 func (Echo) Echo(p *EchoParams, r *EchoParams) error { *r = *p; return nil }
 
 func rpcServe() {
@@ -31,7 +31,7 @@ func rpcServe() {
 			go s.ServeCodec(jsonrpc.NewServerCodec(c))
 		}
 	}()
-	io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that counts
+	io.Copy(io.Discard, os.Stdin) //nolint:errcheck // only its end matters
 }
 
 func rpcClient(args []string) {

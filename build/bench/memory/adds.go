@@ -11,11 +11,11 @@ import (
 	"helixbench/figures"
 )
 
-// addsWindow is how many adds at each end are compared.
+// addsWindow is the number of adds that are compared at each end.
 const addsWindow = 5000
 
-// measureAdds stores n memories one by one in a database on disk, each in a transaction of its
-// own, and compares the rate of the last ones with that of the first ones.
+// measureAdds stores n memories one by one in a database on disk, each in a separate transaction,
+// and compares the rate of the last ones with that of the first ones.
 func measureAdds(c *corpus, n int) {
 	dir, err := os.MkdirTemp("", "helix-bench-memory-")
 	check(err)
@@ -41,7 +41,7 @@ func measureAdds(c *corpus, n int) {
 	figures.Print("memory.add.flat", rates[len(rates)-1]/rates[0], "last/first 5,000", 0, "")
 }
 
-// sentence is text number i: no two are equal, and their words repeat as those of a language do.
+// sentence returns text number i: no two are equal, and words repeat as in a natural language.
 func sentence(rng *rand.Rand, i int) string {
 	words := make([]string, 12+rng.IntN(12))
 	for j := range words {

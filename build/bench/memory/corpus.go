@@ -16,8 +16,8 @@ import (
 	"helix/backend/embed"
 )
 
-// corpus makes texts like those of LoCoMo and vectors like theirs. It is the embedder of the
-// service: what is asked goes through the real model.
+// corpus generates texts and vectors similar to those of LoCoMo. It is the embedder of the service;
+// queries go through the real model.
 type corpus struct {
 	*embed.Model
 	sigma     float64
@@ -27,7 +27,7 @@ type corpus struct {
 	questions []string
 }
 
-// baseTurns is how many turns are embedded.
+// baseTurns is the number of turns that are embedded.
 const baseTurns = 600
 
 func readCorpus(dir string, m *embed.Model, sigma float64) *corpus {
@@ -83,12 +83,12 @@ func sortedKeys(m map[string]json.RawMessage) []string {
 	return keys
 }
 
-// question is the i-th question. Each is another text, so that none has its vector already.
+// question returns the i-th question. All texts differ, so that none has its vector already.
 func (c *corpus) question(i int) string {
 	return fmt.Sprintf("%s (%d)", c.questions[i%len(c.questions)], i)
 }
 
-// text makes one turn: a real one with a fourth of its words exchanged.
+// text returns one turn: a real one with a quarter of its words replaced.
 func (c *corpus) text(rng *rand.Rand) string {
 	ws := strings.Fields(c.turns[rng.IntN(len(c.turns))])
 	for i := range ws {
@@ -99,7 +99,7 @@ func (c *corpus) text(rng *rand.Rand) string {
 	return strings.Join(ws, " ")
 }
 
-// texts calls fn with n turns; the same seed gives the same.
+// texts calls fn with n turns; they depend only on the seed.
 func (c *corpus) texts(n int, seed uint64, fn func(i int, text string)) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	for i := range n {
@@ -107,10 +107,10 @@ func (c *corpus) texts(n int, seed uint64, fn func(i int, text string)) {
 	}
 }
 
-// perFile is how many turns a conversation has.
+// perFile is the number of turns per conversation.
 const perFile = 2000
 
-// write makes conversations of n turns altogether, in sessions of 20 turns, a day apart.
+// write writes conversations with n turns in total, in sessions of 20 turns, one day apart.
 func (c *corpus) write(dir string, n int, seed uint64) {
 	names := []string{"Caroline", "Melanie", "John", "Maria", "Joanna", "Nate", "Tim", "Gina"}
 	var doc map[string]any

@@ -1,12 +1,12 @@
 // Command memory measures memory.search end to end through RPC, with the embedding of the
 // query, in one run with its peer: FTS5 and sqlite-vec over the same texts and vectors, fused
-// the same way. Eight clients ask at once, half of them with filters, and once more while an
-// import runs. Before that it adds memories one by one, which must not become slower as they grow
-// in number. It prints one line a measure: name, value, unit, ratio to the peer, peer,
+// the same way. Eight clients query concurrently, half of them with filters, and again while an
+// import runs. Before that it adds memories one by one, which must not become slower as their
+// number grows. It prints one line per measurement: name, value, unit, ratio to the peer, peer,
 // separated by tabs.
 //
-// The texts are turns of LoCoMo with some of their words exchanged, the vectors embeddings of
-// those turns mixed in pairs with seeded noise; both come from fixed seeds.
+// The texts are turns of LoCoMo with some of their words replaced, the vectors are embeddings of
+// those turns mixed in pairs with seeded noise; both use fixed seeds.
 package main
 
 import (
@@ -79,7 +79,7 @@ func check(err error) {
 	}
 }
 
-// measure runs everything at one size, in a folder of its own that it removes.
+// measure runs all measurements at one size, in a temporary folder.
 func measure(c *corpus, n int) {
 	dir, err := os.MkdirTemp("", "helix-bench-memory-")
 	check(err)
@@ -104,7 +104,7 @@ func measure(c *corpus, n int) {
 	if *answers != "" {
 		s.writeAnswers(c, *answers+"-"+label)
 	}
-	s.run(c, 0) // the lists of common words and the pages of the files are there from now on
+	s.run(c, 0) // now the lists of common words and the pages of the files are cached
 	stopProfile := profileTo(*profile)
 	var cpu []float64
 	for i := range *runs {
@@ -136,8 +136,8 @@ func measure(c *corpus, n int) {
 	}
 }
 
-// profileTo writes a CPU profile to path until the function that it returns is called; with ""
-// it does nothing.
+// profileTo writes a CPU profile to path until the returned function is called; with "" it does
+// nothing.
 func profileTo(path string) (stop func()) {
 	if path == "" {
 		return func() {}
@@ -151,7 +151,7 @@ func profileTo(path string) (stop func()) {
 	}
 }
 
-// cpuTime is that of the process, clients and server together, in milliseconds.
+// cpuTime returns the CPU time of the process, clients and server together, in milliseconds.
 func cpuTime() float64 {
 	var r syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
@@ -164,7 +164,7 @@ func quantile(xs []float64, share float64) float64 {
 	return xs[min(int(share*float64(len(xs))), len(xs)-1)]
 }
 
-// service is the memory behind a gateway, and clients of that.
+// service is the memory behind a gateway, with clients.
 type service struct {
 	dir  string
 	db   *storage.DB
@@ -225,7 +225,7 @@ func (s *service) load(c *corpus, n int, seed uint64) {
 	}
 }
 
-// importing imports and embeds until the function that it gives is called.
+// importing imports and embeds until the returned function is called.
 func (s *service) importing(c *corpus) (stop func()) {
 	var wg sync.WaitGroup
 	quit := make(chan struct{})
@@ -243,7 +243,7 @@ func (s *service) importing(c *corpus) (stop func()) {
 	return func() { close(quit); wg.Wait() }
 }
 
-// ask sends the i-th query; every second has filters.
+// ask sends the i-th query; every second one has filters.
 func (s *service) ask(c *corpus, client, i int, into any) {
 	p := map[string]any{"query": c.question(i)}
 	if i%2 == 1 {
@@ -252,7 +252,7 @@ func (s *service) ask(c *corpus, client, i int, into any) {
 	check(s.api[client].Call(s.ctx, "memory.search", p, into))
 }
 
-// writeAnswers writes what is found, without what differs from store to store.
+// writeAnswers writes the results, without what differs from store to store.
 func (s *service) writeAnswers(c *corpus, path string) {
 	var out strings.Builder
 	for i := range *queries {
@@ -272,7 +272,7 @@ func (s *service) writeAnswers(c *corpus, path string) {
 	check(os.WriteFile(path, []byte(out.String()), 0o600))
 }
 
-// run asks queries from all clients at once and gives how long each took, in milliseconds.
+// run sends queries from all clients concurrently and returns the duration of each in milliseconds.
 func (s *service) run(c *corpus, round int) []float64 {
 	return concurrently(func(client, i int) {
 		var r struct {

@@ -12,8 +12,8 @@ import (
 	_ "modernc.org/sqlite/vec" // the table vec0
 )
 
-// peer is FTS5 and sqlite-vec in one file, with reciprocal rank fusion over 200 of each, as
-// one would write it with those two alone.
+// peer is FTS5 and sqlite-vec in one file, with reciprocal rank fusion over the best 200 of each,
+// as one would write it with only these two.
 type peer struct {
 	db    *sql.DB
 	model *corpus
@@ -52,7 +52,7 @@ func (p *peer) run(c *corpus, round int) []float64 {
 
 var little = strings.Fields("a about an and any are as at be by did do does for from had has have how in is it its of on or that the their this to was were what when where which who why will with would")
 
-// ask gives the texts of the best ten.
+// ask returns the texts of the best ten.
 func (p *peer) ask(question string) []string {
 	vecs, err := p.model.Embed(context.Background(), []string{question})
 	check(err)

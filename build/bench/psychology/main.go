@@ -1,6 +1,6 @@
-// Command psychology measures backend/psychology over 100,000 memories and 10,000 entries, a run of
-// decay beside one UPDATE of the same rows and columns in the same database. It prints one line a
-// measure: name, value, unit, ratio to the peer, peer, separated by tabs.
+// Command psychology measures backend/psychology over 100,000 memories and 10,000 entries, and
+// compares a run of decay with one UPDATE of the same rows and columns in the same database. It
+// prints one line per measurement: name, value, unit, ratio to the peer, peer, separated by tabs.
 package main
 
 import (
@@ -76,7 +76,7 @@ func main() {
 		_, err := s.UpdateLayer(ctx, psychology.UpdateLayerParams{LayerNumber: 1, Data: json.RawMessage(`{"at":"` + time.Now().String() + `"}`)})
 		check(err)
 	}), "ms", 0, "")
-	figures.Print("layers.p95", p95(50, func() { // nothing but the layers is there yet
+	figures.Print("layers.p95", p95(50, func() { // only the layers exist yet
 		_, err := s.DecayRun(ctx, psychology.RunParams{})
 		check(err)
 	}), "ms", 0, "")
@@ -155,7 +155,7 @@ func main() {
 	}), "ms", 0, "")
 }
 
-// fill stores memories and entries that have faded, but crossed no threshold.
+// fill stores memories and entries that have faded but crossed no threshold.
 func fill(ctx context.Context, db *storage.DB, mem *memory.Service, s *psychology.Service) {
 	for i := 0; i < memories; i += 100 {
 		items := make([]memory.AddParams, 100)

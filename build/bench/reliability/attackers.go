@@ -30,7 +30,7 @@ type attacker struct {
 	answers map[string]int
 }
 
-// call is a method with its parameters, which are encoded once.
+// call is a method with its encoded parameters.
 type call struct {
 	method string
 	params json.RawMessage
@@ -42,11 +42,11 @@ func (a *attacker) run(ctx context.Context, b *bench) {
 		a.count(err.Error())
 		return
 	}
-	defer c.Close() //nolint:errcheck // done with it
+	defer c.Close() //nolint:errcheck // no longer used
 	a.do(ctx, a, c)
 }
 
-// send makes a call and notes how it ended.
+// send makes a call and records its outcome.
 func (a *attacker) send(ctx context.Context, c *gateway.Client, x call) {
 	var r json.RawMessage
 	if err := c.Call(ctx, x.method, x.params, &r); ctx.Err() != nil {
@@ -61,7 +61,7 @@ func (a *attacker) send(ctx context.Context, c *gateway.Client, x call) {
 		Error              struct{ Message string }
 		Valid              *bool
 	}
-	json.Unmarshal(r, &told) //nolint:errcheck // what does not fit stays empty
+	json.Unmarshal(r, &told) //nolint:errcheck // ignore other forms
 	switch {
 	case told.ErrorClass != "":
 		a.count("run ended: " + told.ErrorClass)
@@ -91,8 +91,8 @@ func (a *attacker) report() {
 	}
 }
 
-// turns sends the calls one after the other, beginning with the one at first. Costly calls have a
-// pause, since all clients of a user share 20 of them a second.
+// turns sends the calls one after the other, starting with the one at index first. Costly calls
+// have a pause, because all clients of a user share a limit of 20 per second.
 func turns(pause time.Duration, first int, calls []call) func(context.Context, *attacker, *gateway.Client) {
 	return func(ctx context.Context, a *attacker, c *gateway.Client) {
 		for i := first; ctx.Err() == nil; i++ {
@@ -105,7 +105,7 @@ func turns(pause time.Duration, first int, calls []call) func(context.Context, *
 	}
 }
 
-// attackers are all clients of the attack.
+// attackers returns all clients of the attack.
 func (b *bench) attackers() ([]*attacker, error) {
 	archive := filepath.Join(b.dir, "notes.zip")
 	if err := os.WriteFile(archive, zipBomb(), 0o600); err != nil {
@@ -147,7 +147,7 @@ func (b *bench) attackers() ([]*attacker, error) {
 	return all, nil
 }
 
-// requests keeps as many calls in flight as a session may have, and a few more.
+// requests keeps slightly more calls in flight than a session may have.
 func requests(ctx context.Context, a *attacker, c *gateway.Client) {
 	var group sync.WaitGroup
 	for range 70 {
@@ -160,7 +160,7 @@ func requests(ctx context.Context, a *attacker, c *gateway.Client) {
 	group.Wait()
 }
 
-// frames opens connections that send requests and read no answer.
+// frames opens connections that send requests and do not read the answers.
 func (b *bench) frames(ctx context.Context, a *attacker, _ *gateway.Client) {
 	frame := []byte(`{"jsonrpc":"2.0","id":1,"method":"rpc.discover","params":{}}`)
 	hello := []byte(`{"jsonrpc":"2.0","id":0,"method":"connect","params":{"minProtocol":1,"maxProtocol":1,"client":{"id":"flood","version":"1","mode":"test"},"scopes":["read"]}}`)
@@ -171,7 +171,7 @@ func (b *bench) frames(ctx context.Context, a *attacker, _ *gateway.Client) {
 			time.Sleep(time.Second)
 			continue
 		}
-		stop := context.AfterFunc(ctx, func() { p.Close() }) //nolint:errcheck // gives nothing but nil
+		stop := context.AfterFunc(ctx, func() { p.Close() }) //nolint:errcheck // always returns nil
 		err = p.Write(ctx, hello)
 		n := 0
 		for ; err == nil && n < 100_000; n++ {
@@ -186,17 +186,17 @@ func (b *bench) frames(ctx context.Context, a *attacker, _ *gateway.Client) {
 func params(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // nothing here cannot be encoded
+		panic(err) // all of it can be encoded
 	}
 	return b
 }
 
-// draft runs code that is not saved, with a schema for its parameters.
+// draft returns a call of unsaved code, with a schema for its parameters.
 func draft(schema, value string) call {
 	return call{"tools.execute", params(map[string]any{"code": "return 1", "draft": map[string]any{"parameters": json.RawMessage(schema)}, "params": json.RawMessage(value)})}
 }
 
-// skill runs a skill that is not saved.
+// skill returns a call of an unsaved skill.
 func skill(definition, input string) call {
 	return call{"skills.execute", params(map[string]any{"skill": json.RawMessage(definition), "input": json.RawMessage(input)})}
 }
@@ -207,7 +207,7 @@ func nest(open string, n int, end string) string {
 	return strings.Repeat(open, n) + "1" + strings.Repeat(end, n)
 }
 
-// names is an object of n members.
+// names returns an object of n members.
 func names(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -216,7 +216,7 @@ func names(n int) string {
 	return `{` + b.String() + `"a":1}`
 }
 
-// numbers reach tools and skills whose schemas calculate with them.
+// numbers returns calls of tools and skills whose schemas calculate with large numbers.
 func numbers() (all []call) {
 	const large = "1e100000000"
 	for _, keyword := range []string{`"minimum":0`, `"multipleOf":3`, `"exclusiveMaximum":1`, `"const":1`, `"type":"integer"`} {
@@ -230,7 +230,7 @@ func numbers() (all []call) {
 		skill(`{"name":"Made","steps":[{"stepId":"made","toolType":"transform","value":[1e999999999]}]}`, `{}`))
 }
 
-// schemas cost more than they look, as schemas of a tool and of a skill.
+// schemas returns calls with schemas that cost more than they seem to, for a tool and for a skill.
 func schemas() (all []call) {
 	doubled := `{"type":"object"}`
 	for range 12 {
@@ -268,7 +268,7 @@ func schemas() (all []call) {
 	return all
 }
 
-// endless are programs that never end and never wait.
+// endless returns calls of programs that never end and never wait.
 func endless() (all []call) {
 	for _, code := range []string{
 		`const next = () => Promise.resolve().then(next); return next();`,
@@ -280,7 +280,7 @@ func endless() (all []call) {
 	return all
 }
 
-// doublingEnum is a short TypeScript source whose last constant is 2⁶⁰ characters long.
+// doublingEnum returns a short TypeScript source whose last constant is 2⁶⁰ characters long.
 func doublingEnum() string {
 	text, last := `enum E{a="aaaaaaaa"`, "a"
 	for i := range 57 {
@@ -291,7 +291,7 @@ func doublingEnum() string {
 	return text + "}"
 }
 
-// zipBomb is an archive of 2 MiB that unpacks to about 2 GiB of notes.
+// zipBomb returns an archive of 2 MiB that unpacks to about 2 GiB of notes.
 func zipBomb() []byte {
 	const files, size = 64, 32 << 20
 	line := []byte("A note that is there again and again.\n")
@@ -314,7 +314,7 @@ func zipBomb() []byte {
 	return out.Bytes()
 }
 
-// must holds for what writes to memory alone.
+// must is for writes to memory, which cannot fail.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -1,8 +1,9 @@
-// Command reliability starts build/bin/helix and sends it every hostile input of this folder at
-// the same time. Meanwhile it measures how soon an ordinary tool answers, whether the process
-// lives and how much memory it takes; then how soon it stops, and whether the data are whole when
-// it starts again. It prints one line a measure: name, value, unit, ratio to the peer, peer,
-// separated by tabs. On standard error it says how often each input was sent and what came back.
+// Command reliability starts build/bin/helix and sends it all hostile inputs of this folder at the
+// same time. Meanwhile it measures how fast an ordinary tool answers, whether the process survives
+// and how much memory it uses; then how fast it stops, and whether the data is intact after a
+// restart. It prints one line per measurement: name, value, unit, ratio to the peer, peer,
+// separated by tabs. To standard error it prints how often each input was sent and what the answers
+// were.
 package main
 
 import (
@@ -83,15 +84,15 @@ func measure() error {
 
 type bench struct {
 	dir, helix string
-	token      string // of the scopes read and write
-	all        string // a token of all scopes
+	token      string // with the scopes read and write
+	all        string // a token with all scopes
 	tool       string // the ordinary one
 	p          *process
 	deaths     int
-	stored     []string // ids of memories whose storing was acknowledged
+	stored     []string // ids of memories that were confirmed as stored
 }
 
-// process is one life of the program.
+// process is one run of the program.
 type process struct {
 	cmd   *exec.Cmd
 	url   string
@@ -127,7 +128,7 @@ func (b *bench) start() error {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	b.p = &process{cmd: cmd, log: log.Name(), ended: make(chan struct{}), url: line[strings.LastIndexByte(line, ' ')+1 : max(len(line)-1, 0)]}
 	go func(p *process) {
-		p.cmd.Wait() //nolint:errcheck // how it ended stands in its state
+		p.cmd.Wait() //nolint:errcheck // its state is in ProcessState
 		close(p.ended)
 	}(b.p)
 	if err != nil {
@@ -136,7 +137,7 @@ func (b *bench) start() error {
 	return nil
 }
 
-// tail is the end of a file.
+// tail returns the end of a file.
 func tail(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -145,7 +146,7 @@ func tail(file string) string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// admin calls a method through the command line, with all rights.
+// admin calls a method through the command line, with all scopes.
 func (b *bench) admin(method string, params, result any) error {
 	text, err := json.Marshal(params)
 	if err != nil {
@@ -171,7 +172,7 @@ func (b *bench) dial(scopes ...string) (*gateway.Client, error) {
 	return gateway.Dial(ctx, gateway.ClientOptions{URL: b.p.url, Token: token, Scopes: scopes})
 }
 
-// prepare makes the tokens and the ordinary tool.
+// prepare creates the tokens and the ordinary tool.
 func (b *bench) prepare() error {
 	for token, scopes := range map[*string][]string{&b.token: {"read", "write"}, &b.all: {"read", "write", "admin"}} {
 		var made struct{ Token string }
@@ -184,7 +185,7 @@ func (b *bench) prepare() error {
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // done with it
+	defer c.Close() //nolint:errcheck // no longer used
 	var tool struct{ Tool struct{ ID string } }
 	if err := c.Call(context.Background(), "tools.create", map[string]any{"name": "Sum", "code": "return params.a + params.b",
 		"parameters": json.RawMessage(`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`)}, &tool); err != nil {
@@ -218,7 +219,7 @@ func (b *bench) calm() error {
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // done with it
+	defer c.Close() //nolint:errcheck // no longer used
 	var took []float64
 	for range 25 {
 		began := time.Now()
@@ -232,7 +233,8 @@ func (b *bench) calm() error {
 	return nil
 }
 
-// attacked sends everything at once, measures meanwhile, and stops the program in the middle of it.
+// attacked sends everything at once, measures meanwhile, and then stops the program during the
+// attack.
 func (b *bench) attacked() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -240,8 +242,8 @@ func (b *bench) attacked() error {
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // done with it
-	// They are a process of their own: nothing of theirs is part of what is measured here.
+	defer c.Close() //nolint:errcheck // no longer used
+	// They run in a separate process, so that nothing of theirs is measured here.
 	attackers := exec.Command(os.Args[0], "-target", b.p.url, "-token", b.token, "-all-token", b.all, "-only", *only, "-endless", fmt.Sprint(*endlessTools))
 	attackers.Stderr = os.Stderr
 	end, err := attackers.StdinPipe()
@@ -278,7 +280,7 @@ func (b *bench) attacked() error {
 	}
 	stopping := b.stop()
 	cancel()
-	end.Close() //nolint:errcheck // its end is all that counts
+	end.Close() //nolint:errcheck // only its end matters
 	if err := attackers.Wait(); err != nil {
 		return fmt.Errorf("the attackers: %w", err)
 	}
@@ -301,7 +303,7 @@ func (b *bench) attacked() error {
 	return nil
 }
 
-// attack sends everything until the input ends.
+// attack sends everything until its input ends.
 func attack() error {
 	dir, err := os.MkdirTemp("", "helix-bench-reliability-")
 	if err != nil {
@@ -321,7 +323,7 @@ func attack() error {
 			group.Go(func() { a.run(ctx, b) })
 		}
 	}
-	io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end is all that counts
+	io.Copy(io.Discard, os.Stdin) //nolint:errcheck // only its end matters
 	cancel()
 	group.Wait()
 	for _, a := range attackers {
@@ -330,7 +332,7 @@ func attack() error {
 	return nil
 }
 
-// store adds a memory and notes its id when that was acknowledged.
+// store adds a memory and records its id if it was confirmed.
 func (b *bench) store(ctx context.Context, c *gateway.Client, i int) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -342,8 +344,8 @@ func (b *bench) store(ctx context.Context, c *gateway.Client, i int) {
 	}
 }
 
-// stop ends the program in order and tells how long that took. One that ended before counts as a
-// death.
+// stop stops the program gracefully and returns how long that took. A program that ended before
+// counts as a crash.
 func (b *bench) stop() time.Duration {
 	if !b.p.alive() {
 		b.deaths++
@@ -351,7 +353,7 @@ func (b *bench) stop() time.Duration {
 		return 0
 	}
 	began := time.Now()
-	b.p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // then it never ends, which is seen
+	b.p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // if it fails, the program never ends, which is noticed
 	select {
 	case <-b.p.ended:
 	case <-time.After(2 * time.Minute):
@@ -367,7 +369,7 @@ func (b *bench) stop() time.Duration {
 	return took
 }
 
-// after starts the program again on the same data and looks whether they are whole.
+// after restarts the program on the same data and checks that the data is intact.
 func (b *bench) after() error {
 	began := time.Now()
 	if err := b.start(); err != nil {
@@ -377,7 +379,7 @@ func (b *bench) after() error {
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // done with it
+	defer c.Close() //nolint:errcheck // no longer used
 	if err := b.ordinary(c); err != nil {
 		return fmt.Errorf("after the start: %w", err)
 	}
@@ -421,14 +423,14 @@ func quantile(v []float64, q float64) float64 {
 	return v[min(len(v)-1, int(float64(len(v))*q))]
 }
 
-// use is the most memory that was seen, in KiB.
+// use is the largest memory use seen, in KiB.
 type use struct {
 	all, parent, share atomic.Int64
-	parts              atomic.Value // of all, for a person
+	parts              atomic.Value // per process, for people
 }
 
-// watch looks at the memory of a process and its children until ctx ends. What they share counts
-// once a process in all, and once in share.
+// watch samples the memory of a process and its children until ctx ends. In all, shared pages count
+// once per process, in share once.
 func watch(ctx context.Context, pid int) *use {
 	u := &use{}
 	look := func(field string, file string, pids []int) (sum int64) {
@@ -460,7 +462,7 @@ func watch(ctx context.Context, pid int) *use {
 	return u
 }
 
-// family is a process and all that descend from it.
+// family returns a process and all its descendants.
 func family(pid int) []int {
 	parents := map[int]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") //nolint:errcheck // the pattern is sound
@@ -479,7 +481,7 @@ func family(pid int) []int {
 	program := arguments(pid)
 	for i := 0; i < len(all); i++ {
 		for id, parent := range parents {
-			// One that has not started its program yet shows the memory of its parent as its own.
+			// A process that has not yet executed its program shows its parent's memory as its own.
 			if parent == all[i] && arguments(id) != program {
 				all = append(all, id)
 			}
@@ -496,7 +498,7 @@ func arguments(pid int) string {
 	return string(text)
 }
 
-// kib reads a field of a file of the kernel; 0 when the process has ended.
+// kib returns a field of a /proc file; 0 if the process has ended.
 func kib(file, field string) int64 {
 	text, err := os.ReadFile(file)
 	if err != nil {

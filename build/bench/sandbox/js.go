@@ -45,7 +45,7 @@ func (b *bench) jsCPU() {
 		text, file := b.kernel(name), b.kernelFiles()[i]
 		p, gojaRun := compileJS(e, text), gojaRunner(text)
 		quickjs, jit, ours, other := math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
-		for i := range 10 { // in turn, so that what else runs on the machine meets all of them; the first three warm up
+		for i := range 10 { // alternating, so that other load affects all of them; the first three are warm-up
 			q, result := node.run("quickjs " + file)
 			j, _ := node.run("vm " + file)
 			r := run(e, p, sandbox.Call{})
@@ -127,7 +127,7 @@ func (b *bench) meter() {
 	var toPlain, toClosing []float64
 	for _, name := range kernelNames {
 		text := "(function(){" + b.kernel(name) + "})()"
-		// In turn, so that what else runs on the machine meets all of them.
+		// Alternating, so that other load affects all of them.
 		best := [3]time.Duration{1 << 62, 1 << 62, 1 << 62}
 		for i := range 10 {
 			for k, r := range []*raw{metered, plain, closing} {
@@ -145,8 +145,8 @@ func (b *bench) meter() {
 	b.report("meter.stop, geometric mean of ratios", geomean(toClosing), "x", 0, "WithCloseOnContextDone", 0.5)
 }
 
-// hello measures a run in a fresh world. The reset that follows each run goes on beside the
-// next ones, and competes with them: all of it is in the figure.
+// hello measures a run in a fresh world. The reset after each run happens concurrently with the
+// next runs and competes with them, so it is included.
 func (b *bench) hello() {
 	peer := b.node("js.mjs", "hello")["p50"]
 	p := compileJS(b.engine(), "return 42")
@@ -163,7 +163,7 @@ func (b *bench) async() {
 	b.report("js.json.async, processor time a run with its reset", us(cpu), "us", peer, "node vm.createContext + run, p50", 0)
 }
 
-// many runs r again and again and gives the median time and the mean processor time.
+// many runs r repeatedly and returns the median time and the mean CPU time.
 func (b *bench) many(r sandbox.Runnable, c sandbox.Call, want string) (wall, cpu time.Duration) {
 	const warm, n = 500, 3000
 	took := make([]time.Duration, 0, n)
@@ -184,7 +184,8 @@ func (b *bench) many(r sandbox.Runnable, c sandbox.Call, want string) (wall, cpu
 	return median(took), (processCPU() - began) / n
 }
 
-// cold measures from the start of a process to its first result, with machine code on disk.
+// cold measures the time from the start of a process to its first result, with machine code on
+// disk.
 func (b *bench) cold() {
 	exe, err := os.Executable()
 	check(err)
@@ -214,7 +215,7 @@ func (b *bench) cold() {
 	check(os.WriteFile(file, []byte("return 42"), 0o600))
 	real := func() *exec.Cmd {
 		cmd := exec.Command(helix, "sandbox", "run", file, "--data-dir", data, "--quiet")
-		cmd.Env = append(os.Environ(), "DBUS_SESSION_BUS_ADDRESS=") // no keyring: it may ask
+		cmd.Env = append(os.Environ(), "DBUS_SESSION_BUS_ADDRESS=") // no keyring, because it may ask
 		return cmd
 	}
 	one(real())
@@ -225,7 +226,7 @@ func (b *bench) cold() {
 	b.report("js.cold, helix sandbox run with a whole backend", ms(median(a)), "ms", ms(median(n)), "node -e", 0)
 }
 
-// helix is the built command line, "" when there is none.
+// helix returns the path of the built command line, "" if there is none.
 func (b *bench) helix() string {
 	p := filepath.Join(b.src, "..", "..", "bin", "helix")
 	if _, err := os.Stat(p); err != nil {

@@ -1,8 +1,8 @@
 // Command sandbox measures backend/sandbox against its peers in one run: the same engine in
-// Node, goja, Node's vm, the unmetered engine, Extism, and what the system itself can do.
-// It prints one line a measure: name, value, unit, ratio to the peer, peer, and the goal of
-// the specification with met or MISSED, separated by tabs. CPU work is compared as the least
-// processor time of seven runs, so that a busy machine changes little.
+// Node, goja, Node's vm, the unmetered engine, Extism, and the operating system itself. It prints
+// one line per measurement: name, value, unit, ratio to the peer, peer, and the goal of the
+// specification with met or MISSED, separated by tabs. CPU work is compared by the smallest CPU
+// time of seven runs, so that a busy machine has little effect.
 package main
 
 import (
@@ -61,7 +61,7 @@ func main() {
 }
 
 type bench struct {
-	dir    string // everything temporary
+	dir    string // for temporary files
 	src    string // of this program
 	e      *sandbox.Engine
 	missed int
@@ -90,7 +90,7 @@ func check(err error) {
 	}
 }
 
-// engine is the one that most measures share.
+// engine returns the engine that most measurements share.
 func (b *bench) engine() *sandbox.Engine {
 	if b.e == nil {
 		b.e = openEngine(sandbox.Options{CacheDir: b.cacheDir("shared")})
@@ -120,18 +120,18 @@ func compileJS(e *sandbox.Engine, text string) *sandbox.Program {
 	return p
 }
 
-// run runs r and stops the benchmark when it fails.
+// run runs r and stops the benchmark if it fails.
 func run(e *sandbox.Engine, r sandbox.Runnable, c sandbox.Call) sandbox.Result {
 	res, err := e.Execute(context.Background(), r, c)
 	check(err)
 	return res
 }
 
-// none is the ratio's peer of measures without one.
+// none is the peer of measurements without one.
 const none = "-"
 
-// report prints one line. goal bounds the ratio when there is a peer, else the value; 0: the
-// measure has none.
+// report prints one line. goal limits the ratio if there is a peer, else the value; 0: there is no
+// goal.
 func (b *bench) report(name string, value float64, unit string, peer float64, peerName string, goal float64) {
 	ratio, of := 0.0, "value"
 	if peer > 0 {
@@ -147,21 +147,22 @@ func (b *bench) report(name string, value float64, unit string, peer float64, pe
 	figures.Fprint(os.Stdout, name, value, unit, ratio, peerName, verdict)
 }
 
-// threadCPU is the processor time of the calling thread.
+// threadCPU returns the CPU time of the calling thread.
 func threadCPU() time.Duration {
 	var t unix.Timespec
 	check(unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
 	return time.Duration(t.Nano())
 }
 
-// processCPU is that of all threads of this process.
+// processCPU returns the CPU time of all threads of this process.
 func processCPU() time.Duration {
 	var t unix.Timespec
 	check(unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t))
 	return time.Duration(t.Nano())
 }
 
-// least runs fn ten times and gives the least of the last seven: the first warm up.
+// least runs fn ten times and returns the smallest of the last seven values: the first three are
+// warm-up.
 func least(fn func() time.Duration) time.Duration {
 	best := time.Duration(math.MaxInt64)
 	for i := range 10 {

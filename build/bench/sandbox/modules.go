@@ -20,7 +20,7 @@ import (
 // clang compiles a C program of this folder for WASI.
 func (b *bench) clang(out, source string, args ...string) string {
 	file := filepath.Join(b.dir, out)
-	// The runtime library of clang is a package of its own, and not needed.
+	// The runtime library of clang is a separate package, and not needed.
 	all := append([]string{"--target=wasm32-wasi", "-O2", "-nodefaultlibs", "-lc", "-Wl,-s", "-o", file, filepath.Join(b.src, "wasm", source)}, args...)
 	cmd := exec.Command("clang", all...)
 	cmd.Stderr = os.Stderr
@@ -92,8 +92,8 @@ func (b *bench) wasmJSON() {
 	b.report("wasm.json, processor time a call with its reset", us(cpu), "us", us((processCPU()-began)/n), "extism go-sdk", 0)
 }
 
-// compile measures how long a large Go module takes the first time and from the cache, in
-// processes of their own, and whether the time grows with the size alone.
+// compile measures how long a large Go module takes the first time and from the cache, in separate
+// processes, and whether the time is linear in the size.
 func (b *bench) compile() {
 	large, small := b.goModule("large", largeProgram), b.goModule("small", smallProgram)
 	sizeOf := func(file string) float64 {
@@ -108,9 +108,9 @@ func (b *bench) compile() {
 		return m["ms"], m["cpu"]
 	}
 	wall, cpu, warm, warmCPU, little := math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
-	for i := range 3 { // the least: what else runs makes it only longer
+	for i := range 3 { // the minimum, because other load only makes it longer
 		dir := b.cacheDir("compile" + strconv.Itoa(i))
-		_, c := compile(dir, small) // the engine's own code is there from now on
+		_, c := compile(dir, small) // now the engine's own code is cached
 		little = min(little, c)
 		w, c := compile(dir, large)
 		wall, cpu = min(wall, w), min(cpu, c)

@@ -26,8 +26,8 @@ const (
 	rawClosing // wazero's own way to stop a guest
 )
 
-// raw runs the original engine under a host that does the least: what differs between two
-// of them is the module or how it can be stopped.
+// raw runs the original engine under a minimal host, so that two of them differ only in the module
+// or in how it can be stopped.
 type raw struct {
 	ctx   context.Context
 	mod   api.Module
@@ -144,7 +144,7 @@ func (r *raw) eval(text string) uint32 {
 	return v
 }
 
-// time evaluates text and gives the processor time that it took.
+// time evaluates text and returns the CPU time that it took.
 func (r *raw) time(text string) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -160,7 +160,7 @@ func (r *raw) time(text string) time.Duration {
 
 const hostCalls = 20_000
 
-// hostcall measures a string to the host and one back: in our engine, and in the plain one
+// hostcall measures passing a string to the host and one back: in our engine, and in the plain one
 // with WithCloseOnContextDone and handles.
 func (b *bench) hostcall() {
 	loop := fmt.Sprintf(`let n = 0; for (let i = 0; i < %d; i++) n += host("hello, host").length; if (n !== %d) throw new Error("wrong " + n);`, hostCalls, 10*hostCalls)
@@ -191,7 +191,7 @@ func (b *bench) hostcall() {
 	b.report("hostcall, a string each way", us(ours), "us", us(peer), "WithCloseOnContextDone", 0.35)
 }
 
-// ourHost is the processor time of one call in the engine as it is shipped.
+// ourHost returns the CPU time of one call in the engine as it is shipped.
 func ourHost(loop string) time.Duration {
 	run, compile := world("run"), world("compile")
 	ctx := context.Background()

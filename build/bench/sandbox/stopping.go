@@ -56,7 +56,7 @@ func (b *bench) kill() {
 	}
 }
 
-// overshoot measures how much processor time a run used beyond its budget.
+// overshoot measures how much CPU time a run used beyond its budget.
 func (b *bench) overshoot() {
 	const budget = 100 * time.Millisecond
 	for name, text := range endless {
@@ -100,8 +100,8 @@ func pause(dir string) {
 	for i := range runtime.NumCPU() {
 		p := compileJS(e, endless[[]string{"sort", "loop", "json"}[i%3]])
 		wg.Go(func() {
-			for ctx.Err() == nil { // again when its budget is gone
-				e.Execute(ctx, p, sandbox.Call{}) //nolint:errcheck // it never ends well
+			for ctx.Err() == nil { // again when its budget is used up
+				e.Execute(ctx, p, sandbox.Call{}) //nolint:errcheck // it always ends with an error
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 	"helix/backend/sandbox"
 )
 
-// tier1 compares what a run in a child adds with starting the smallest program there is.
+// tier1 compares the overhead of a run in a child with the start of the smallest possible program.
 func (b *bench) tier1() {
 	e := b.engine()
 	p := compileJS(e, "return 42")
@@ -48,18 +48,18 @@ func (b *bench) tier1() {
 	burst := timed(60, 0, child)
 	b.report("t1.start over t0 p50, "+isolation+", with time between runs", ms(spare-t0), "ms", ms(peer), "/bin/true", 4)
 	b.report("t1.start over t0 p50, "+isolation+", without pause, no spare ready", ms(burst-t0), "ms", ms(peer), "/bin/true", 0)
-	// Unlike the rest, this hardly depends on what else runs.
+	// Unlike the rest, this hardly depends on the load of the machine.
 	b.report("t1.start, processor time of a child and its run", ms(children(60, child)), "ms", ms(children(60, func() { check(exec.Command("/bin/true").Run()) })), "/bin/true", 0)
 }
 
-// childCPU is the processor time of the children that have ended.
+// childCPU returns the CPU time of the children that have ended.
 func childCPU() time.Duration {
 	var u unix.Rusage
 	check(unix.Getrusage(unix.RUSAGE_CHILDREN, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// private is the memory in bytes that belongs to this process alone.
+// private returns the private memory of this process in bytes.
 func private() float64 {
 	text, err := os.ReadFile("/proc/self/smaps_rollup")
 	check(err)
@@ -74,7 +74,7 @@ func private() float64 {
 	return sum
 }
 
-// idle measures what an instance takes that waits for its run, fresh and used.
+// idle measures the memory of an idle instance, fresh and used.
 func (b *bench) idle() {
 	const n = 32
 	settle := func() float64 { runtime.GC(); debug.FreeOSMemory(); return private() }
@@ -85,7 +85,7 @@ func (b *bench) idle() {
 	run(e, p, sandbox.Call{})
 	before, had := settle(), e.Status().Pool.Idle
 	goal, how := 512.0, "copy on write"
-	if e.Status().Snapshot == "copy" { // go run -tags portable: what systems without memfd do
+	if e.Status().Snapshot == "copy" { // go run -tags portable: as on systems without memfd
 		goal, how = 6*1024, "portable"
 	}
 	go e.Run(ctx) //nolint:errcheck // ends with ctx
@@ -93,7 +93,7 @@ func (b *bench) idle() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	b.report("ceiling.idle, fresh instance, "+how, (settle()-before)/float64(n-had)/1024, "KiB", 0, none, goal)
-	for range 4 * n { // each has served a run now, and was put back
+	for range 4 * n { // each has served a run and was restored
 		run(e, p, sandbox.Call{})
 	}
 	for e.Status().Pool.Idle < n {
@@ -123,12 +123,12 @@ func footprintNow() footprint {
 	return footprint{pages * float64(os.Getpagesize()), float64(runtime.NumGoroutine()), float64(bytes.Count(maps, []byte("\n"))), float64(len(files))}
 }
 
-// flat does 10,000 runs of mixed kind and looks whether anything is left of them.
+// flat does 10,000 runs of mixed kinds and checks that nothing is left of them.
 func (b *bench) flat() {
 	e := b.engine()
 	programs := []*sandbox.Program{
 		compileJS(e, "return 42"), compileJS(e, "throw new Error('no')"), compileJS(e, "const a = []; for (let i = 0; i < 20000; i++) a.push({i}); return a.length"),
-		compileJS(e, "return await new Promise(() => {})"), compileJS(e, "return new Uint8Array(9e6).length"), // this one grows: its instance is thrown away
+		compileJS(e, "return await new Promise(() => {})"), compileJS(e, "return new Uint8Array(9e6).length"), // this one grows, so its instance is discarded
 	}
 	do := func(n int) {
 		for i := range n {
@@ -142,7 +142,7 @@ func (b *bench) flat() {
 	for _, m := range []struct {
 		name   string
 		a, b   float64
-		spread float64 // what is noise, absolutely
+		spread float64 // noise, as an absolute value
 	}{
 		{"resident memory", before.rss, after.rss, 0}, {"goroutines", before.goroutines, after.goroutines, 2},
 		{"maps", before.maps, after.maps, 4}, {"open files", before.files, after.files, 1},
@@ -152,11 +152,11 @@ func (b *bench) flat() {
 	}
 }
 
-// binary measures what the package adds to a program that has none of it.
+// binary measures how much the package adds to the size of a program without it.
 func (b *bench) binary() {
 	root := filepath.Join(b.src, "..", "..", "..")
 	size := func(name, imports, body string) float64 {
-		dir := filepath.Join(root, "build", "bin", name+strconv.Itoa(os.Getpid())) // in the module whose packages it takes
+		dir := filepath.Join(root, "build", "bin", name+strconv.Itoa(os.Getpid())) // in the module that contains the packages
 		check(os.MkdirAll(dir, 0o700))
 		defer os.RemoveAll(dir)
 		text := "package main\n\nimport (\n" + imports + ")\n\nfunc main() {\n" + body + "}\n"
@@ -169,7 +169,7 @@ func (b *bench) binary() {
 		check(err)
 		return float64(info.Size())
 	}
-	// What every program of ours has anyway counts for nothing.
+	// The packages that every program of ours contains anyway are not counted.
 	base := "\t\"context\"\n\t\"fmt\"\n\n\t\"helix/backend/audit\"\n\t\"helix/backend/config\"\n\t\"helix/backend/gateway\"\n\t\"helix/backend/permission\"\n\t\"helix/backend/safehttp\"\n\t\"helix/backend/storage\"\n"
 	use := `	ctx := context.Background()
 	conf, err := config.Load(config.Options{})

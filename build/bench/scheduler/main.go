@@ -1,8 +1,8 @@
 // Command scheduler measures backend/scheduler in one run with its peers: the cron libraries
-// gronx and robfig/cron, and plain transactions of the same database. It prints one line a
-// measure: name, value, unit, ratio to the peer, peer, separated by tabs. -only runs the
-// measures whose name contains a text. The whole takes about three minutes, because due
-// times are waited for.
+// gronx and robfig/cron, and plain transactions of the same database. It prints one line per
+// measurement: name, value, unit, ratio to the peer, peer, separated by tabs. -only runs the
+// measurements whose name contains a text. All of them take about three minutes, because they wait
+// for due times.
 package main
 
 import (
@@ -61,7 +61,7 @@ func quantile(v []float64, q float64) float64 {
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// clock runs faster than the computer's, and begins where it is told to.
+// clock runs faster than the system clock, and starts at a given time.
 type clock struct {
 	start time.Time
 	wall  time.Time
@@ -75,11 +75,11 @@ func (c *clock) After(d time.Duration) (<-chan time.Time, func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// jobs is a target that notes when it starts.
+// jobs is a target that records when it starts.
 type jobs struct {
 	s     *scheduler.Service
 	clock *clock
-	never func(name string) bool // such runs do not end
+	never func(name string) bool // runs that do not end
 
 	mu      sync.Mutex
 	due     map[uuid.UUID]scheduler.Occurrence
@@ -130,7 +130,7 @@ func (j *jobs) Cancel(_ context.Context, run uuid.UUID, _ string) error {
 	return nil
 }
 
-// bench is one scheduler over one database.
+// bench is one scheduler with one database.
 type bench struct {
 	dir  string
 	db   *storage.DB
@@ -200,7 +200,7 @@ func (b *bench) startedBy(n int, limit time.Duration) {
 	}
 }
 
-// claims measures a claim: many schedules that are due at the same moment.
+// claims measures claiming: many schedules that are due at the same moment.
 func claims() {
 	dir := folder()
 	defer os.RemoveAll(dir)
@@ -356,7 +356,7 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// idle measures what waiting costs: for 20 seconds, and for a simulated day.
+// idle measures the cost of waiting: for 20 seconds, and for a simulated day.
 func idle() {
 	dir := folder()
 	defer os.RemoveAll(dir)

@@ -15,8 +15,8 @@ import (
 
 var cases = flag.String("cts", "../../../shared/data/jsonpath/cts.json", "the JSONPath compliance `file`")
 
-// jsonpaths compares our selection with that of the library below it on the compliance
-// documents: both with parsed queries.
+// jsonpaths compares our selection with that of the underlying library on the compliance documents,
+// both with parsed queries.
 func jsonpaths(*bench) {
 	raw, err := os.ReadFile(*cases)
 	if err != nil {
@@ -45,14 +45,14 @@ func jsonpaths(*bench) {
 		check(err)
 		bare, err := jsonpath.Parse(c.Selector)
 		if err != nil {
-			continue // the library reads .true, .false and .null as literals
+			continue // the library interprets .true, .false and .null as literals
 		}
 		doc, err := expr.Decode(c.Document)
 		check(err)
 		pairs = append(pairs, pair{ours, bare, doc})
 	}
-	// Some cases cost the library a thousand times more than others, so each case counts
-	// the same: the mean of the ratios is the geometric one.
+	// Some cases take the library a thousand times longer than others, so each case has the same
+	// weight: the mean of the ratios is the geometric one.
 	took := func(once func()) float64 {
 		least := math.Inf(1)
 		for range 5 {

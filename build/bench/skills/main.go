@@ -1,7 +1,7 @@
 // Command skills measures backend/skills in one run with its peers: the same writes as plain
-// transactions, a Node process that runs three functions and keeps one row each, and the bare
-// JSONPath library. It prints one line a measure: name, value, unit, ratio to the peer, peer,
-// separated by tabs. -only runs the measures whose name contains a text.
+// transactions, a Node process that runs three functions and stores one row each, and the bare
+// JSONPath library. It prints one line per measurement: name, value, unit, ratio to the peer, peer,
+// separated by tabs. -only runs the measurements whose name contains a text.
 package main
 
 import (
@@ -39,7 +39,7 @@ type bench struct {
 	ctx context.Context
 	end func()
 
-	gate chan struct{} // holds the calls of bench.hold
+	gate chan struct{} // blocks the calls of bench.hold
 }
 
 func main() {
@@ -131,7 +131,7 @@ func (b *bench) close() {
 	check(os.RemoveAll(b.dir))
 }
 
-// chain is a skill of n steps that call one after the other.
+// chain returns a skill of n steps that call one after the other.
 func chain(n int, tool string) json.RawMessage {
 	steps := make([]map[string]any, n)
 	for i := range steps {
@@ -164,7 +164,7 @@ func (b *bench) run(id uuid.UUID) skills.ExecuteResult {
 	return r
 }
 
-// rawTx is what one plain transaction that keeps the same payload takes.
+// rawTx measures one plain transaction that stores the same payload.
 func (b *bench) rawTx(n int) []float64 {
 	payload := `{"toolHash":"0123456789abcdef0123456789abcdef","input":{"before":17,"n":3},"inputHash":"0123456789abcdef","idempotencyKey":"0123456789abcdef0123456789abcdef","tier":"sideEffecting"}`
 	check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
@@ -183,7 +183,7 @@ func (b *bench) rawTx(n int) []float64 {
 	return all
 }
 
-// steps measures a step that has an effect and is kept: intent and outcome.
+// steps measures a step with an effect that is journaled: intent and outcome.
 func (b *bench) steps() {
 	id := b.save(chain(50, "bench.effect"))
 	var mu sync.Mutex
@@ -208,7 +208,7 @@ func (b *bench) steps() {
 	each = nil
 	mu.Unlock()
 	var raw []float64
-	for range 10 { // in turns, so that both see the same disk
+	for range 10 { // alternating, so that both see the same disk
 		b.run(id)
 		raw = append(raw, b.rawTx(50)...)
 	}
@@ -291,7 +291,7 @@ func (b *bench) long() {
 	figures.Print("step_of_500", long, "ms", long/short, "step of 50")
 }
 
-// items measures how much a map gains from running items at the same time.
+// items measures how much a map gains from running items concurrently.
 func (b *bench) items() {
 	list := make([]int, 1000)
 	took := func(parallel int) float64 {
@@ -318,7 +318,7 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// memory measures what a live run holds, and what finished ones leave.
+// memory measures the memory of a live run, and what finished ones leave.
 func (b *bench) memory() {
 	const n = 32
 	id := b.save(chain(50, "bench.hold"))

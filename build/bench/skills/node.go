@@ -13,8 +13,8 @@ import (
 //go:embed flow.mjs
 var flow string
 
-// nodeRate is how many runs a second the Node peer makes: three functions in a vm context,
-// each of which keeps one row, through sqlite3 with the same settings as ours.
+// nodeRate returns how many runs per second the Node peer makes: three functions in a vm context,
+// each of which stores one row, through sqlite3 with the same settings as ours.
 func nodeRate(dir string, stretch time.Duration) float64 {
 	script := filepath.Join(dir, "flow.mjs")
 	check(os.WriteFile(script, []byte(flow), 0o600))

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// cpuTime is what all threads of this process have used so far. Measures of pure computing
-// use it in place of the clock, so that a busy machine does not change them.
+// cpuTime returns the CPU time of all threads of this process so far. Measurements of pure
+// computing use it instead of the clock, so that a busy machine does not affect them.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// worked answers the CPU seconds of fn.
+// worked returns the CPU seconds of fn.
 func worked(fn func()) float64 {
 	t := cpuTime()
 	fn()
 	return (cpuTime() - t).Seconds()
 }
 
-// cpuRate runs fn until it has used d of CPU time and answers calls a CPU second.
+// cpuRate runs fn until it has used d of CPU time and returns the number of calls per CPU second.
 func cpuRate(d time.Duration, fn func(i int)) float64 {
 	begin, n := cpuTime(), 0
 	for cpuTime()-begin < d {

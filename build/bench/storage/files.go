@@ -21,7 +21,7 @@ import (
 	"helixbench/figures"
 )
 
-// big makes a closed database of about size bytes with rows of a kilobyte.
+// big creates a closed database of about size bytes with rows of one kilobyte.
 func (b *bench) big(size int64) string {
 	o := b.ours("big")
 	path := b.pathOf(o)
@@ -58,7 +58,7 @@ func (b *bench) big(size int64) string {
 	return path
 }
 
-// pathOf asks SQLite where the file is.
+// pathOf returns the path of the file according to SQLite.
 func (b *bench) pathOf(o *storage.DB) (path string) {
 	check(o.Read(b.ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
@@ -79,7 +79,7 @@ func mib(path string) float64 {
 	return float64(fi.Size()) / (1 << 20)
 }
 
-// files: open, backup and migration of the big file.
+// files measures open, backup and migration of the big file.
 func (b *bench) files() {
 	path := b.big(b.size)
 	label := fmt.Sprintf("%.0fMiB", mib(path))
@@ -98,7 +98,8 @@ func (b *bench) open(path, label string) {
 	figures.Print("open_clean_"+label, median(xs), "ms", 0, "-")
 }
 
-// backup while another goroutine writes without a pause. The peer copies an idle file.
+// backup measures a backup while another goroutine writes without a pause. The peer copies an idle
+// file.
 func (b *bench) backup(path, label string) {
 	dst := filepath.Join(b.dir, "copy.db")
 	var ours, theirs, p99s []float64
@@ -140,7 +141,7 @@ func (b *bench) backup(path, label string) {
 	figures.Print("writer_p99_during_backup", median(p99s), "ms", 0, "-")
 }
 
-// migrate adds one column to the big file by the whole procedure.
+// migrate adds one column to the big file by the full procedure.
 func (b *bench) migrate(path, label string) {
 	var ours, theirs []float64
 	for i := range 3 {
@@ -167,7 +168,7 @@ func (b *bench) migrate(path, label string) {
 	figures.Print("migrate_one_column_"+label, median(ours), "s", median(ours)/median(theirs), "cp + integrity_check")
 }
 
-// trace prints the steps of a migration when HELIX_BENCH_TRACE is set.
+// trace prints the steps of a migration if HELIX_BENCH_TRACE is set.
 func trace() func(string, int64, int64) {
 	if os.Getenv("HELIX_BENCH_TRACE") == "" {
 		return nil
@@ -181,7 +182,7 @@ func trace() func(string, int64, int64) {
 	}
 }
 
-// oneMore is the program's migrations and one that adds a column; the bench tables are made
+// oneMore returns the program's migrations and one that adds a column; the bench tables are created
 // by a migration too, so that the schema is the expected one.
 func oneMore(i int) fs.FS {
 	m := fstest.MapFS{}
@@ -198,7 +199,7 @@ func oneMore(i int) fs.FS {
 	return m
 }
 
-// memory: resident set of a process that opens, reads and writes files of two sizes.
+// memory measures the resident set of a process that opens, reads and writes files of two sizes.
 func (b *bench) memory() {
 	for _, size := range []int64{10 << 20, b.size} {
 		path := b.big(size)

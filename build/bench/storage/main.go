@@ -1,6 +1,6 @@
 // Command storage measures backend/storage against its peers in one run: mattn/go-sqlite3
-// (cgo) with the same schema and pragmas, the sqlite3 command line tool, and cp. It prints
-// one line a measure: name, value, unit, ratio to the peer, peer, separated by tabs.
+// (cgo) with the same schema and pragmas, the sqlite3 command line tool, and cp. It prints one line
+// per measurement: name, value, unit, ratio to the peer, peer, separated by tabs.
 // HELIX_BENCH_FULL=1 or -full uses 1 GiB files as the goals say; otherwise they have 128 MiB.
 package main
 
@@ -76,7 +76,7 @@ func hasFTS5() bool {
 	return err == nil
 }
 
-// rerun starts this program again with the tag that the peer needs.
+// rerun starts this program again with the build tag that the peer needs.
 func rerun() {
 	if os.Getenv("HELIX_BENCH_RERUN") != "" {
 		check(errors.New("the peer has no FTS5, even with its build tag"))
@@ -95,14 +95,14 @@ func check(err error) {
 	}
 }
 
-// report prints one measure. ratio is ours over the peer's; 0 prints a dash.
+// median returns the median of xs.
 func median(xs []float64) float64 {
 	xs = slices.Clone(xs)
 	slices.Sort(xs)
 	return xs[len(xs)/2]
 }
 
-// versus runs ours and theirs in turn, so that a busy moment hits both, and answers the
+// versus runs ours and theirs alternating, so that a busy moment affects both, and returns the
 // medians.
 func versus(n int, ours, theirs func() float64) (a, b float64) {
 	var as, bs []float64
@@ -113,7 +113,7 @@ func versus(n int, ours, theirs func() float64) (a, b float64) {
 	return median(as), median(bs)
 }
 
-// rate runs fn for about d and answers calls a second.
+// rate runs fn for about d and returns the number of calls per second.
 func rate(d time.Duration, fn func(i int)) float64 {
 	begin, n := time.Now(), 0
 	for time.Since(begin) < d {
@@ -129,7 +129,7 @@ func took(fn func()) float64 {
 	return time.Since(t).Seconds()
 }
 
-// ours opens a fresh database of Helix.
+// ours opens a new Helix database.
 func (b *bench) ours(name string) *storage.DB {
 	dir, err := os.MkdirTemp(b.dir, name)
 	check(err)
@@ -142,7 +142,7 @@ func (b *bench) oursAt(path string) *storage.DB {
 	return db
 }
 
-// memRoot keeps the root key in memory.
+// memRoot is a root key in memory.
 type memRoot struct{ key []byte }
 
 func (r *memRoot) Candidates() [][]byte {
@@ -158,8 +158,7 @@ func (r *memRoot) Create(context.Context) ([]byte, error) {
 func (r *memRoot) Replace(_ context.Context, key []byte) error { r.key = key; return nil }
 func (r *memRoot) Place([]byte) string                         { return "memory" }
 
-// theirs opens a fresh database of the peer with the same pragmas: one writer, a pool of
-// readers.
+// theirs opens a new database of the peer with the same pragmas: one writer, a pool of readers.
 func (b *bench) theirs(name string) (writer, readers *sql.DB) {
 	dir, err := os.MkdirTemp(b.dir, name)
 	check(err)
@@ -177,7 +176,7 @@ func theirsAt(path string) (writer, readers *sql.DB) {
 	return writer, readers
 }
 
-// plain opens a fresh database with the driver that storage uses, and nothing of storage.
+// plain opens a new database with the driver that storage uses, but without storage.
 func (b *bench) plain(name string) *sql.DB {
 	dir, err := os.MkdirTemp(b.dir, name)
 	check(err)

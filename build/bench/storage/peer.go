@@ -7,7 +7,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// connector opens a connection of the peer and sets the pragmas that its DSN has no word for.
+// connector opens a connection of the peer and sets the pragmas that cannot be set in its DSN.
 type connector struct {
 	dsn     string
 	pragmas []string

@@ -23,7 +23,7 @@ var (
 	body = strings.Repeat("Some text of a note, as people write it. ", 6)
 )
 
-// row gives the values of one row as both drivers take them.
+// row returns the values of one row in a form that both drivers accept.
 func row(id uuid.UUID, i int) []any {
 	at := time.Now().UnixMicro()
 	return []any{id[:], user[:], fmt.Sprint("title ", i), body, i, at, at}
@@ -36,7 +36,7 @@ func (b *bench) oneTx(w *sql.DB, fn func(tx *sql.Tx) error) {
 	check(tx.Commit())
 }
 
-// durable: one row, one transaction, on the disk when it returns.
+// durable measures one row per transaction, on disk when the call returns.
 func (b *bench) durable() {
 	o, w, r := b.pair("durable")
 	defer o.Close()
@@ -65,7 +65,7 @@ func upsertSQL(n int) string {
 		` ON CONFLICT (id) DO UPDATE SET title = excluded.title, body = excluded.body, n = excluded.n, updated_at = excluded.updated_at`
 }
 
-// bulk: upserts of UUIDv7 keys, half of which exist.
+// bulk measures upserts of UUIDv7 keys, half of which exist.
 func (b *bench) bulk() {
 	o, w, r := b.pair("bulk")
 	defer o.Close()
@@ -122,20 +122,20 @@ func (b *bench) bulk() {
 	figures.Print("bulk_upsert", ours, "rows/s", ours/theirs, "mattn")
 	ours, theirs = versus(11, mine(perStatement, worked), other(w, perStatement, worked))
 	figures.Print("bulk_upsert_cpu", ours, "rows/CPU s", ours/theirs, "mattn")
-	// One row a statement, as database/sql runs it: parsed each time.
+	// One row per statement, as database/sql runs it: parsed each time.
 	plain := b.plain("bulk-plain")
 	defer plain.Close()
 	_, err := plain.Exec(tables)
 	check(err)
 	ours, theirs = versus(7, mine(perStatement, worked), other(plain, 1, worked))
 	figures.Print("bulk_upsert_against_single", ours, "rows/CPU s", ours/theirs, "one row a statement, database/sql")
-	// And as storage runs it, whose cache of statements leaves little to gain: two thirds of
-	// the time are SQLite's own work on the row, which is the same for both.
+	// And as storage runs it, whose statement cache leaves little to gain: two thirds of the time
+	// is SQLite's own work on the row, which is the same for both.
 	ours, theirs = versus(7, mine(perStatement, worked), mine(1, worked))
 	figures.Print("bulk_upsert_against_single_cached", ours, "rows/CPU s", ours/theirs, "one row a statement, storage.Tx")
 }
 
-// fill puts n rows into both and answers their ids.
+// fill inserts n rows into both and returns their ids.
 func (b *bench) fill(o *storage.DB, w *sql.DB, n int) []uuid.UUID {
 	ids := make([]uuid.UUID, n)
 	for i := range ids {
@@ -192,7 +192,7 @@ func (b *bench) readTheirs(r *sql.DB, ids []uuid.UUID, rng *rand.Rand, n int) er
 	return nil
 }
 
-// point: rows by key, each in a transaction of its own, and a hundred in one.
+// point measures rows by key, each in a transaction of its own, and a hundred in one.
 func (b *bench) point() {
 	o, w, r := b.pair("point")
 	defer o.Close()
@@ -213,7 +213,7 @@ func (b *bench) point() {
 	}
 }
 
-// mixed: four readers and one writer at once.
+// mixed measures four readers and one writer at once.
 func (b *bench) mixed() {
 	o, w, r := b.pair("mixed")
 	defer o.Close()
@@ -284,7 +284,7 @@ func (b *bench) mixed() {
 	figures.Print("busy_errors", float64(busy.Load()), "errors", 0, "-")
 }
 
-// fts: the best 20 of 50,000 documents for two words.
+// fts measures the best 20 of 50,000 documents for two words.
 func (b *bench) fts() {
 	o, w, r := b.pair("fts")
 	defer o.Close()
@@ -358,11 +358,11 @@ func drain(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// capture: updates of a synced table against the same table without triggers, and, for
-// what SQLite allows at best, with a trigger that appends a constant row and nothing else.
-// That row alone takes 1.5 to 1.65 times the time of the plain update: calling a trigger,
-// the row, its checks and AUTOINCREMENT. The rest of a captured update is the set of changed
-// fields, about 0.25, and the clock and transaction number, about 0.25.
+// capture measures updates of a synced table against the same table without triggers and, as the
+// best that SQLite can do, with a trigger that only appends a constant row. That row alone takes
+// 1.5 to 1.65 times the time of the plain update: calling a trigger, the row, its checks and
+// AUTOINCREMENT. The rest of a captured update is the set of changed fields, about 0.25, and the
+// clock and transaction number, about 0.25.
 func (b *bench) capture() {
 	o := b.ours("capture")
 	defer o.Close()
@@ -431,7 +431,7 @@ func (b *bench) capture() {
 	figures.Print("captured_update_durable", with/50*1e6, "µs", with/without, peer)
 }
 
-// cloneTable makes an empty copy of a table with its indexes and without its triggers.
+// cloneTable creates an empty copy of a table with its indexes and without its triggers.
 func cloneTable(tx *storage.Tx, from, to string) error {
 	rows, err := tx.Query(`SELECT sql FROM sqlite_master WHERE tbl_name = ? AND type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type DESC`, from)
 	if err != nil {
@@ -456,7 +456,7 @@ func cloneTable(tx *storage.Tx, from, to string) error {
 	return nil
 }
 
-// seal: encrypt and decrypt one value.
+// seal measures encrypting and decrypting one value.
 func (b *bench) seal() {
 	o := b.ours("seal")
 	defer o.Close()

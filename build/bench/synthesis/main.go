@@ -1,7 +1,7 @@
-// Command synthesis measures the search for patterns: how many planted patterns it finds, how
-// many of its patterns are right, what it finds in shuffled texts, how well its confidence fits,
-// and how long it takes. The texts are generated from a seed; their vectors are those of the
-// sentence encoder.
+// Command synthesis measures the search for patterns: how many planted patterns it finds, how many
+// of its patterns are right, what it finds in shuffled texts, how well its confidence is
+// calibrated, and how long it takes. The texts are generated from a seed; their vectors are those
+// of the sentence encoder.
 package main
 
 import (
@@ -91,7 +91,7 @@ func analyze(texts []synthesis.Text) synthesis.Analysis {
 	return a
 }
 
-// speed is the whole local analysis and the memory that it takes above what was there.
+// speed measures the whole local analysis and the additional memory that it uses.
 func speed(n int, texts []synthesis.Text) {
 	runtime.GC()
 	var before, now runtime.MemStats

@@ -12,7 +12,7 @@ import (
 	"helixbench/figures"
 )
 
-// world is a life made up from a seed, and what is true in it.
+// world is a life generated from a seed, with the patterns that are true in it.
 type world struct {
 	texts  []synthesis.Text
 	theme  map[string]int    // of a text, by id; -1: none
@@ -27,7 +27,7 @@ type world struct {
 
 var names = []string{"Anna", "Bruno", "Clara", "Dario", "Elena", "Farid", "Greta", "Hakim", "Irene", "Jonas", "Katja", "Levin", "Mona", "Nadim", "Olga", "Pablo", "Rania", "Selma", "Timur", "Vera"}
 
-// Words of eight subjects; a text takes some of one.
+// Words of eight subjects; a text uses some words of one subject.
 var subjects = [][2][]string{
 	{{"the marathon training", "my long run", "the interval session", "the running plan"}, {"along the river", "with the new shoes", "despite the sore knee", "before the half marathon", "at an easy pace"}},
 	{{"the sourdough bread", "the rye loaf", "the starter", "the baking stone"}, {"came out of the oven", "needs more salt", "rose overnight", "had a crisp crust", "was too dense"}},
@@ -45,10 +45,10 @@ var plans = []string{"I plan to walk across the Alps next summer.", "My goal is 
 
 var traps = []string{"I don't want to walk across the desert.", "She said: \"I plan to open a bakery.\"", "Should I learn how to juggle?", "The city plans to open a new bridge.", "If I want to weld, I need a mask.", "I never wanted to own a cabin."}
 
-// pairedThemes stand on the same days.
+// pairedThemes occur on the same days.
 var pairedThemes = [2]int{1, 3}
 
-// plant makes n texts of two years.
+// plant generates n texts over two years.
 func plant(r *rand.Rand, n int) *world {
 	w := &world{theme: map[string]int{}, person: map[string]string{}, goal: map[string]bool{}, low: map[string]bool{}, high: map[string]bool{}, people: names, themes: len(subjects), goals: len(plans)}
 	for _, i := range []int{1, 5, 9} {
@@ -103,8 +103,8 @@ func plant(r *rand.Rand, n int) *world {
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// judge says whether a pattern is true in the world; ok is false for what is true of any texts, such as a
-// burst of texts in one day.
+// judge reports whether a pattern is true in the world; ok is false for a pattern that is true of
+// any texts, such as a burst of texts in one day.
 func (w *world) judge(p synthesis.Pattern) (right, ok bool) {
 	switch p.Type {
 	case "semantic_cluster", "narrative_theme", "growth_theme":
@@ -118,7 +118,7 @@ func (w *world) judge(p synthesis.Pattern) (right, ok bool) {
 				best, most = g, c
 			}
 		}
-		if best == -1 { // asides and meetings repeat too: a topic when they are one sentence or one person
+		if best == -1 { // asides and meetings repeat too: a topic if they are one sentence or one person
 			return p.Type != "growth_theme" && 10*most >= 8*len(p.Evidence), true
 		}
 		return p.Type != "growth_theme" && 10*most >= 8*len(p.Evidence), true
@@ -227,7 +227,7 @@ func quality(n int, w *world) {
 	figures.Print(name("calibration error"), errSum/math.Max(1, float64(len(judged))), "share", 0, "")
 }
 
-// shuffle deals the words of all texts out again, and the times too.
+// shuffle redistributes the words and the times of all texts.
 func shuffle(r *rand.Rand, texts []synthesis.Text) []synthesis.Text {
 	var words []string
 	for _, t := range texts {

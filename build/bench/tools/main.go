@@ -1,8 +1,8 @@
 // Command tools measures backend/tools against its peers in one run: a node server that runs
 // the same code in a fresh vm context for each request, node -e, ajv, the esbuild command,
-// sqlite3, and jq with openssl. It prints one line a measure: name, value, unit, ratio to the
-// peer, peer, separated by tabs. -only runs the measures whose name contains a text, -rows
-// sets how many runs the big history has.
+// sqlite3, and jq with openssl. It prints one line per measurement: name, value, unit, ratio to the
+// peer, peer, separated by tabs. -only runs the measurements whose name contains a text, -rows sets
+// the number of runs in the big history.
 package main
 
 import (
@@ -45,12 +45,12 @@ const (
 	// code is what tool and peer run: JSON in, JSON out.
 	code = `const items = params.items.map((x) => ({ ...x, total: x.price * x.count }));
 return { items, sum: items.reduce((a, x) => a + x.total, 0), count: items.length };`
-	// loop is work without end in sight; busy gives it one.
+	// loop does an adjustable amount of work; busy adjusts it.
 	loop = `let a = 0; for (let i = 0; i < %d; i++) a = (a * 31 + i) %% 1000003; return a;`
 )
 
-// busy is a tool that takes a millisecond in the sandbox of this machine: the least processor
-// time of a few runs with and without many turns tells what one turn takes.
+// busy returns a tool that takes a millisecond in the sandbox on this machine: it derives the time
+// of one iteration from the smallest CPU time of a few runs with and without many iterations.
 func (b *bench) busy() string {
 	least := func(turns int) float64 {
 		id := b.tool(fmt.Sprintf("Turns %d", turns), fmt.Sprintf(loop, turns))
@@ -138,7 +138,7 @@ func quantile(v []float64, q float64) float64 {
 	return v[min(len(v)-1, int(float64(len(v))*q))]
 }
 
-// open makes or opens everything a tool needs in dir.
+// open creates or opens everything that a tool needs in dir.
 func (b *bench) open(dir string) {
 	keyFile := filepath.Join(dir, "key")
 	key, err := os.ReadFile(keyFile)
@@ -175,7 +175,7 @@ func (b *bench) tool(name, text string) uuid.UUID {
 	return r.Tool.ID
 }
 
-// serve opens a real WebSocket in front of the service.
+// serve opens a real WebSocket to the service.
 func (b *bench) serve() (url string, stop func()) {
 	a := gateway.NewAPI()
 	s := gateway.New(a, gateway.Options{
@@ -225,7 +225,7 @@ func post(c *http.Client, url string, body []byte) {
 	}
 }
 
-// nodeCPU is the processor time that the peer has used, in milliseconds.
+// nodeCPU returns the CPU time that the peer has used, in milliseconds.
 func nodeCPU(c *http.Client, url string) float64 {
 	r, err := c.Get(url)
 	check(err)
@@ -237,7 +237,7 @@ func nodeCPU(c *http.Client, url string) float64 {
 	return us / 1000
 }
 
-// ownCPU is the processor time that this process has used, in milliseconds.
+// ownCPU returns the CPU time that this process has used, in milliseconds.
 func ownCPU() float64 {
 	var u syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
@@ -339,7 +339,7 @@ func (b *bench) first() {
 	var ours, theirs []float64
 	for i := range 11 {
 		a, c := timed(self, "-first", dir), timed("node", "-e", script)
-		if i > 0 { // the first one fills the cache of the engine
+		if i > 0 { // the first one fills the engine's cache
 			ours, theirs = append(ours, a), append(theirs, c)
 		}
 	}
@@ -420,7 +420,7 @@ func (b *bench) static() {
 	}
 	took := map[string][]float64{}
 	var ajv, bundler []float64
-	for range 5 { // in turn, so that both see the same machine
+	for range 5 { // alternating, so that both see the same machine
 		cmd := exec.Command(test, "-test.run", "^$", "-test.bench", "Params|Analyse", "-test.benchtime", "300ms")
 		cmd.Dir = b.dir
 		cmd.Env = append(os.Environ(), "HELIX_BENCH_OUT="+b.dir)
@@ -478,9 +478,9 @@ func (b *bench) imports() {
 	if len(r.Tools) != 100 {
 		check(fmt.Errorf("%d tools", len(r.Tools)))
 	}
-	// The loop that does the same with what is on every machine: pick each tool, hash its
-	// definition, verify the signature. The text is verified as it would be signed; here only
-	// the work counts, so a verification that fails is as good.
+	// The script does the same with standard programs: pick each tool, hash its definition, verify
+	// the signature. The verified text differs from the signed one, but only the work counts, so a
+	// failed verification is equivalent.
 	script := `set -e
 cd "$1"
 for i in $(seq 0 99); do

@@ -1,5 +1,6 @@
-// Command valence measures backend/valence on the dev rows of EmoBank, which its training does not
-// see, beside the compound score of its lexicon in the same run. HELIX_EMOBANK names the data.
+// Command valence measures backend/valence on the dev rows of EmoBank, which are not used in
+// training, and compares it with the compound score of its lexicon in the same run. HELIX_EMOBANK
+// is the path of the data.
 package main
 
 import (
@@ -91,7 +92,7 @@ func dev(name string) (texts []string, v, a []float64) {
 	return texts, v, a
 }
 
-// sides says how often a score beyond ±0.3 is right: V of 3.4 and more, of 2.6 and less.
+// sides prints how often a score beyond ±0.3 is right: V of 3.4 and more, or of 2.6 and less.
 func sides(suffix string, scores []valence.Score, v []float64) {
 	for _, sign := range []float64{1, -1} {
 		var said, hit, all float64
@@ -113,7 +114,7 @@ func sides(suffix string, scores []valence.Score, v []float64) {
 	}
 }
 
-// speed prints the processor time a text: the median of nine rounds over all of them.
+// speed prints the CPU time per text: the median of nine rounds over all of them.
 func speed(name string, n int, f func(i int)) {
 	var all []float64
 	for range 9 {
@@ -127,14 +128,14 @@ func speed(name string, n int, f func(i int)) {
 	figures.Print(name+", processor time", all[len(all)/2], "µs", 0, "")
 }
 
-// cpu is this process's processor time in microseconds.
+// cpu returns this process's CPU time in microseconds.
 func cpu() float64 {
 	var u syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e3
 }
 
-// correlation is Pearson's.
+// correlation returns Pearson's correlation coefficient.
 func correlation(x, y []float64) float64 {
 	var sx, sy, sxx, syy, sxy float64
 	n := float64(len(x))

@@ -46,7 +46,7 @@ func texts(dir string) []string {
 	return slices.DeleteFunc(out, func(s string) bool { return len(s) < 3 })
 }
 
-// embeddings are those of the texts. cache, when given, keeps them for the next run.
+// embeddings returns the embeddings of the texts. cache, if given, keeps them for the next run.
 func embeddings(dir, cache string) [][]float32 {
 	const dims = 512
 	var flat []float32
@@ -75,7 +75,7 @@ func embeddings(dir, cache string) [][]float32 {
 		}
 	}
 	var out [][]float32
-	seen := map[[4]float32]bool{} // a sentence that occurs twice would make ties
+	seen := map[[4]float32]bool{} // a duplicate sentence would make ties
 	for v := range slices.Chunk(flat, dims) {
 		if key := [4]float32(v[:4]); !seen[key] && len(v) == dims {
 			seen[key] = true
@@ -85,9 +85,9 @@ func embeddings(dir, cache string) [][]float32 {
 	return out
 }
 
-// mixer makes any number of vectors out of a few thousand: each is a mix of two embeddings
-// with noise of sigma times a vector's length, and has length 1. The same seed and number give
-// the same vector.
+// mixer generates any number of vectors from a few thousand: each is a mix of two embeddings with
+// noise of sigma times a vector's length, and has length 1. The same seed and number give the same
+// vector.
 type mixer struct {
 	base  [][]float32
 	sigma float64
@@ -111,7 +111,7 @@ func (m mixer) vector(i int, dst []float32) {
 	}
 }
 
-// write puts n vectors into a file, as float32.
+// write writes n vectors to a file, as float32.
 func (m mixer) write(path string, n, dims int) {
 	f, err := os.Create(path)
 	check(err)

@@ -1,10 +1,10 @@
 // Command vector measures backend/vector in one run with its peers: faiss (FlatIP, and
-// BinaryFlat with exact scores of 400 candidates, one thread) and sqlite-vec. It prints one
-// line a measure: name, value, unit, ratio to the peer, peer, separated by tabs. Times are CPU
-// times of one query, medians of runs in turn.
+// BinaryFlat with exact scores of 400 candidates, one thread) and sqlite-vec. It prints one line
+// per measurement: name, value, unit, ratio to the peer, peer, separated by tabs. Times are CPU
+// times of one query, as medians of alternating runs.
 //
-// The vectors are embeddings of the shared texts, mixed in pairs with seeded noise. A million
-// of them take 6 GB in the temporary folder and 3 GB of memory in faiss; -n chooses the sizes.
+// The vectors are embeddings of the shared texts, mixed in pairs with seeded noise. A million of
+// them take 6 GB in the temporary folder and 3 GB of memory in faiss; -n sets the sizes.
 package main
 
 import (
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// measure runs everything at one size, in a folder of its own that it removes.
+// measure runs all measurements at one size, in a temporary folder.
 func measure(n int, corpus, asked mixer) {
 	dir, err := os.MkdirTemp("", "helix-bench-vector-")
 	check(err)
@@ -145,7 +145,7 @@ func measure(n int, corpus, asked mixer) {
 	rss(dir, ix, name)
 }
 
-// filters measures searches of a part of the index, and of what is left after deletes.
+// filters measures searches of a part of the index, and of the rest after deletions.
 func filters(ix *vector.Index, n int, qs [][]float32, name func(string) string) {
 	r := rand.New(rand.NewPCG(3, 3))
 	some := func(share float64) *vector.Bitmap {
@@ -188,7 +188,7 @@ func part(ix *vector.Index, qs [][]float32, name string, allow *vector.Bitmap) {
 	figures.Print(name+".recall@10", recall(truth, ids), "of exact", 0, "")
 }
 
-// build adds n vectors and returns the CPU microseconds of one, without those of making it.
+// build adds n vectors and returns the CPU microseconds per vector, without generating it.
 func build(ix *vector.Index, n int, m mixer) float64 {
 	batch := make([]vector.Vector, 0, 512)
 	var spent time.Duration
@@ -211,8 +211,8 @@ func build(ix *vector.Index, n int, m mixer) float64 {
 	return float64(spent.Microseconds()) / float64(n)
 }
 
-// addWait is how long 95 of 100 additions take at most, while two searchers are busy when there
-// are queries. It puts the first vectors again, so that the index stays what it was.
+// addWait returns the 95th percentile of the duration of additions, while two searchers are busy if
+// there are queries. It adds the first vectors again, so that the index does not change.
 func addWait(ix *vector.Index, n int, m mixer, qs [][]float32) float64 {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -253,7 +253,7 @@ func ownRun(ix *vector.Index, qs [][]float32, o vector.SearchOptions) (float64, 
 	return cpu, out
 }
 
-// allocs is the memory that a search takes from the heap.
+// allocs measures the heap memory that a search allocates.
 func allocs(ix *vector.Index, qs [][]float32) float64 {
 	var a, b runtime.MemStats
 	runtime.ReadMemStats(&a)
@@ -277,7 +277,7 @@ func recall(truth, found [][]uint32) float64 {
 	return float64(good) / float64(all)
 }
 
-// rss measures the memory of a process that does nothing but open the index and search.
+// rss measures the memory of a process that only opens the index and searches.
 func rss(dir string, ix *vector.Index, name func(string) string) {
 	check(ix.Flush())
 	exe, err := os.Executable()
@@ -307,7 +307,7 @@ func memoryChild(dir string) {
 	fmt.Println(status("VmRSS"), status("VmHWM"))
 }
 
-// status reads a line in kB of the process status, in MB.
+// status returns a value of the process status, converted from kB to MB.
 func status(key string) float64 {
 	b, err := os.ReadFile("/proc/self/status")
 	check(err)

@@ -15,14 +15,15 @@ import (
 	_ "modernc.org/sqlite/vec" // the table vec0
 )
 
-// faiss is faiss_peer.py in a process of its own.
+// faiss is faiss_peer.py in a separate process.
 type faiss struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Scanner
 }
 
-// startFaiss tells why there is no faiss instead of failing: it is a Debian package.
+// startFaiss starts the peer. If faiss is missing, which is a Debian package, it reports that
+// instead of failing.
 func startFaiss(data, queries string, dims int) (*faiss, error) {
 	cmd := exec.Command("/usr/bin/python3", "vector/faiss_peer.py", data, queries, fmt.Sprint(dims))
 	if _, err := os.Stat("vector/faiss_peer.py"); err != nil {
@@ -46,7 +47,7 @@ func startFaiss(data, queries string, dims int) (*faiss, error) {
 	return f, nil
 }
 
-// run answers the first n queries; cpu is milliseconds a query.
+// run searches for the first n queries; cpu is in milliseconds per query.
 func (f *faiss) run(name string, n int) (cpu float64, ids [][]uint32) {
 	fmt.Fprintln(f.in, name, n)
 	if !f.out.Scan() {

@@ -1,10 +1,10 @@
-// Command gen builds the engine artefacts that backend/sandbox embeds: it checks the npm
-// package's engine against the size and hash fixed here, meters it, prepares the worlds that
-// compile and run tools, and writes the module, their memories and a manifest. Two runs
-// write the same bytes. `make engines` runs it after `npm ci --prefix build/engines`.
+// Command gen builds the engine artefacts that backend/sandbox embeds: it checks the engine in the
+// npm package against the size and hash fixed here, instruments it, prepares the worlds that
+// compile and run tools, and writes the module, their memories and a manifest. The output is
+// reproducible. `make engines` runs it after `npm ci --prefix build/engines`.
 //
-// The files are not compressed: to unpack them would take longer at each start than
-// everything else that the sandbox does there.
+// The files are not compressed, because unpacking them would take longer at each start than
+// everything else that the sandbox does.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 type file struct {
 	Size   int    `json:"size"`
 	SHA256 string `json:"sha256"`
-	Same   string `json:"same,omitempty"` // the file that has the same content
+	Same   string `json:"same,omitempty"` // the file with the same content
 }
 
 func run(engine, out string) error {
@@ -71,7 +71,7 @@ func run(engine, out string) error {
 			return err
 		}
 	}
-	// Both worlds use the same module, so it is kept, compiled and cached once.
+	// Both worlds use the same module, so it is stored, compiled and cached once.
 	files["compile.wasm"] = file{Size: len(built.Module), SHA256: hash(built.Module), Same: "run.wasm"}
 	m, err := json.MarshalIndent(map[string]any{
 		"format":  2,
@@ -90,7 +90,7 @@ func run(engine, out string) error {
 			return err
 		}
 	}
-	// The manifest comes last: without it the sandbox takes the folder as empty.
+	// The manifest is written last: without it the sandbox treats the folder as empty.
 	if err := write(filepath.Join(out, "manifest.json"), append(m, '\n')); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func run(engine, out string) error {
 	return nil
 }
 
-// write replaces a file in one step, so that a broken build leaves no half file.
+// write replaces a file atomically, so that a failed build leaves no partial file.
 func write(path string, b []byte) error {
 	if err := os.WriteFile(path+".tmp", b, 0o644); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestWrongEngine: an engine that is not the expected one stops the build.
+// TestWrongEngine checks that an unexpected engine stops the build.
 func TestWrongEngine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

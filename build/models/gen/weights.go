@@ -18,7 +18,7 @@ const (
 	align     = 64  // bytes, of each tensor in the file
 )
 
-// tensor says where a tensor is in weights.bin: at byte Offset, Len floats, little endian.
+// tensor is the position of a tensor in weights.bin: at byte Offset, Len floats, little endian.
 type tensor struct {
 	Name   string `json:"name"`
 	Shape  []int  `json:"shape"`
@@ -27,8 +27,8 @@ type tensor struct {
 	Len    int    `json:"len"`
 }
 
-// The tensors that the encoder needs: our name, and how the package's name ends. The graph
-// holds more: constants of its own structure, which are code in backend/embed.
+// The tensors that the encoder needs: our name, and the suffix of the package's name. The graph
+// contains more: constants of its own structure, which are code in backend/embed.
 var wanted = []struct {
 	name, suffix string
 	packed       bool
@@ -89,7 +89,7 @@ func packWeights(doc, raw []byte) ([]byte, []tensor, error) {
 		}
 		s := found[0]
 		switch {
-		case w.name == "embeddings": // the encoder only ever reads twice an embedding
+		case w.name == "embeddings": // the encoder only ever reads an embedding doubled
 			for i := range s.values {
 				s.values[i] *= 2
 			}
@@ -111,8 +111,8 @@ func packWeights(doc, raw []byte) ([]byte, []tensor, error) {
 	return out, tensors, nil
 }
 
-// readWeights gives the package's float tensors by name, without the words that only say how
-// the graph was cut up, and without dimensions of size 1 before the last two.
+// readWeights returns the package's float tensors by name, without name parts that only reflect how
+// the graph was split, and without dimensions of size 1 before the last two.
 func readWeights(doc, raw []byte) (map[string]source, error) {
 	var model struct {
 		WeightsManifest []struct {
@@ -156,8 +156,8 @@ func readWeights(doc, raw []byte) (map[string]source, error) {
 	return all, nil
 }
 
-// timing is what is added for the position of a piece in its window: sine and cosine of the
-// position times each of the graph's 128 inverse time scales, rounded as the graph does.
+// timing returns what is added for the position of a piece in its window: sine and cosine of the
+// position times each of the graph's 128 inverse time scales, rounded as in the graph.
 func timing(inverse []float32) source {
 	s := source{shape: []int{positions, inner}, values: make([]float32, positions*inner)}
 	half := len(inverse)

@@ -1,7 +1,6 @@
-// Command valence trains the model of backend/valence and writes valence.bin. It reads the rows of
-// EmoBank that are for training and no others; what has to be chosen is chosen by cross-validation
-// among them. Two runs on one machine write the same bytes. `make models-valence` runs it; see NOTICE
-// for where the data comes from.
+// Command valence trains the model of backend/valence and writes valence.bin. It reads only the
+// training rows of EmoBank; settings are selected by cross-validation among them. On one machine
+// the output is reproducible. `make models-valence` runs it; see NOTICE for the source of the data.
 package main
 
 import (
@@ -31,12 +30,12 @@ const (
 	folds     = 5
 	most      = 256 << 10 // bytes of the file
 
-	feeling   = 0.3 // a score beyond it is a feeling,
-	precision = 0.6 // and so often it must be one
+	feeling   = 0.3 // a score beyond it is a feeling
+	precision = 0.6 // minimum precision of feelings
 	ridgeWord = 10.0
 )
 
-// The grid of what cross-validation chooses from.
+// The grid for cross-validation.
 var (
 	gammas  = []float64{0.5, 0.75}
 	lambdas = []float64{0.5, 1, 2}
@@ -111,7 +110,7 @@ func keys(m map[string]float64) func(func(string) bool) {
 	}
 }
 
-// read gives the training rows of the file and the file's hash.
+// read returns the training rows of the file and the file's hash.
 func read(name string) ([]row, string, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -144,7 +143,7 @@ func read(name string) ([]row, string, error) {
 	return rows, hex.EncodeToString(hash[:]), nil
 }
 
-// train chooses the settings, and fits the model on all rows with them.
+// train selects the settings, and fits the model on all rows with them.
 func train(rows []row) (*valence.Parameters, error) {
 	base, err := project(rows)
 	if err != nil {
@@ -191,7 +190,7 @@ func train(rows []row) (*valence.Parameters, error) {
 	return p, err
 }
 
-// project finds the principal components of the vectors and the spread of the features.
+// project computes the principal components of the vectors and the spread of the features.
 func project(rows []row) (*valence.Parameters, error) {
 	p := &valence.Parameters{Projection: make([]int8, valence.Components*valence.VectorDims)}
 	x := mat.NewDense(len(rows), valence.VectorDims, nil)
@@ -207,7 +206,7 @@ func project(rows []row) (*valence.Parameters, error) {
 		return nil, errors.New("the vectors have no principal components")
 	}
 	var axes mat.Dense
-	eigen.VectorsTo(&axes) // by rising eigenvalue
+	eigen.VectorsTo(&axes) // by ascending eigenvalue
 	for c := range valence.Components {
 		axis := mat.Col(nil, valence.VectorDims-1-c, &axes)
 		p.ProjectionScale[c] = quantize(p.Projection[c*valence.VectorDims:(c+1)*valence.VectorDims], axis)
@@ -230,7 +229,7 @@ func project(rows []row) (*valence.Parameters, error) {
 	return p, nil
 }
 
-// quantize writes values as bytes, and gives what to multiply them with.
+// quantize writes values as bytes, and returns the factor to multiply them with.
 func quantize(dst []int8, values []float64) float32 {
 	largest := 0.0
 	for _, v := range values {
@@ -246,8 +245,8 @@ func quantize(dst []int8, values []float64) float32 {
 	return scale
 }
 
-// crossValidate predicts each row by models that were fitted without its block, for each lambda.
-// Blocks are runs of ids, so that the sentences of a document stay together.
+// crossValidate predicts each row with models that were fitted without its block, for each lambda.
+// Blocks are ranges of ids, so that the sentences of a document stay together.
 func crossValidate(rows []row, base *valence.Parameters, gamma, weight float64) ([][][2]float64, error) {
 	out := make([][][2]float64, len(lambdas))
 	for f := range folds {
@@ -270,8 +269,8 @@ func crossValidate(rows []row, base *valence.Parameters, gamma, weight float64) 
 	return out, nil
 }
 
-// fit chooses landmarks and solves for their weights, for each lambda. Landmarks are quantized
-// first, so that the weights fit what will be read.
+// fit selects landmarks and solves for their weights, for each lambda. Landmarks are quantized
+// first, so that the weights match what will be loaded.
 func fit(rows []row, base *valence.Parameters, gamma, weight float64, lambdas []float64) ([]*valence.Parameters, error) {
 	p := *base
 	p.Gamma, p.Count = gamma, landmarks
@@ -348,7 +347,7 @@ func fit(rows []row, base *valence.Parameters, gamma, weight float64, lambdas []
 	return out, nil
 }
 
-// amongLandmarks gives the kernel's values between the landmarks.
+// amongLandmarks returns the kernel's values between the landmarks.
 func amongLandmarks(p *valence.Parameters) *mat.SymDense {
 	x := mat.NewDense(landmarks, valence.PointDims, nil)
 	for i := range landmarks {
@@ -386,8 +385,8 @@ func means(rows []row) (mean [2]float64) {
 	return mean
 }
 
-// fitLexicon is a ridge regression on what the lexicon says, for texts without a vector. The
-// penalty leaves the mean alone because the mean is of the prediction for terms that are all 0.
+// fitLexicon is a ridge regression on the terms of the lexicon, for texts without a vector. The
+// penalty excludes the mean, because the mean is the prediction if all terms are 0.
 func fitLexicon(rows []row) (mean [2]float64, weights [2][valence.LexiconTerms]float32, err error) {
 	m, err := valence.New(valence.Parameters{Projection: make([]int8, valence.Components*valence.VectorDims)})
 	if err != nil {
@@ -462,9 +461,9 @@ func correlation(rows []row, predicted [][2]float64) (r [2]float64) {
 	return r
 }
 
-// slopes finds how steeply predictions become scores: as steeply, and with that as often a
-// feeling, as the wanted precision allows. A feeling is V of 3.4 and more, or 2.6 and less; for
-// arousal only the former. It notes precision and recall in metrics.
+// slopes finds the slope from predictions to scores: as steep, and so with as many feelings, as the
+// required precision allows. A feeling is V of 3.4 and more, or 2.6 and less; for arousal only the
+// former. It records precision and recall in metrics.
 func slopes(rows []row, predicted [][2]float64, metrics map[string]float64, prefix string) (s [2]float64) {
 	const middle, apart, step = 3.0, 0.4, 0.005
 	judge := func(k int, sign, threshold float64) (right, recall float64) {

@@ -4,15 +4,15 @@ import { Load } from "../lib/ui/state";
 
 type Backup = Item<"storage.backups", "backups">;
 
-/** The ways out of recovery mode. Nothing here changes data before the user has chosen. */
+/** The ways out of recovery mode. No data is changed before the user has chosen. */
 export class RecoveryState {
   readonly backups = new Load<Backup[]>();
-  /** What restoring would bring, after a dry run. */
+  /** The result of a dry run of a restore. */
   review = $state.raw<{ backup: Backup; result: Result<"storage.restore"> } | null>(null);
   salvaged = $state.raw<Result<"storage.salvage"> | null>(null);
   busy = $state<"" | "review" | "restore" | "salvage" | "new" | "quit">("");
   error = $state.raw<RpcError | null>(null);
-  /** The newest backup that can be read. */
+  /** The newest readable backup. */
   readonly newest = $derived(this.backups.data?.find((b) => !b.problem && b.kind !== "rolled-back") ?? null);
   #rpc: Rpc;
 
@@ -24,7 +24,7 @@ export class RecoveryState {
     return this.backups.run(async (signal) => (await this.#rpc.call("storage.backups", { limit: 100 }, { signal })).backups);
   }
 
-  /** Checks the newest backup and counts, without changing anything. */
+  /** Verifies the newest backup and counts, without changing anything. */
   async check(): Promise<void> {
     const backup = this.newest;
     if (!backup) return;
@@ -39,14 +39,14 @@ export class RecoveryState {
     await this.#do("restore", () => this.#rpc.call("storage.restore", { path: review.backup.path }));
   }
 
-  /** Copies what can be read. When rows are missing, it is put in place only with acceptLoss. */
+  /** Salvages readable rows. If rows are missing, the result is used only with acceptLoss. */
   async salvage(acceptLoss = false): Promise<void> {
     await this.#do("salvage", async () => {
       this.salvaged = await this.#rpc.call("storage.salvage", { acceptLoss });
     });
   }
 
-  /** Begins with an empty database; what is there is moved aside. */
+  /** Starts with an empty database; the existing one is moved aside. */
   async startNew(): Promise<void> {
     await this.#do("new", () => this.#rpc.call("storage.start_new", {}));
   }

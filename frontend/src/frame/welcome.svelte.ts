@@ -3,9 +3,9 @@ import type { ScreenDef, Starter } from "../lib/ui/screen";
 
 const key = "helix.welcomed";
 
-/** The page of the first start: it is offered until one of its starters was used, and then never again by itself. */
+/** The page of the first start. It is shown until one of its starters has been used, and never again afterwards. */
 export class Welcome {
-  /** The starter that is at work. */
+  /** The running starter. */
   busy = $state.raw<Starter | null>(null);
   readonly #store: Pick<Storage, "getItem" | "setItem">;
 
@@ -13,7 +13,7 @@ export class Welcome {
     this.#store = store;
   }
 
-  /** Whether this is a first start. What can't be read does not hold the program up. */
+  /** Whether this is a first start. Data that cannot be read does not delay the start. */
   async due(rpc: Rpc, screens: readonly ScreenDef[]): Promise<boolean> {
     const starters = screens.flatMap((s) => s.starter ?? []);
     if (starters.length === 0 || this.#store.getItem(key)) return false;

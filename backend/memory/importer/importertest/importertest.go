@@ -1,5 +1,5 @@
-// Package importertest makes exports of other programs of any size, for tests, benchmarks
-// and demonstrations. The same options give the same bytes.
+// Package importertest generates exports of other programs, of any size, for tests, benchmarks and
+// demonstrations. The same options always produce the same bytes.
 package importertest
 
 import (
@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Options say how large an export is. The zero value is one conversation of 20 turns.
+// Options determine the size of an export. The zero value is one conversation of 20 turns.
 type Options struct {
-	Conversations int       // 0 is as many as Bytes needs, at least 1
-	Bytes         int64     // instead: stop at the first conversation that ends behind this
-	Turns         int       // visible turns of a conversation; 0 is 20
-	Words         int       // of a turn, on average; 0 is 60
-	Seed          uint64    // another seed gives other texts and ids
+	Conversations int       // 0: as many as Bytes needs, at least 1
+	Bytes         int64     // alternatively: stop after the first conversation that ends beyond this size
+	Turns         int       // visible turns per conversation; 0 is 20
+	Words         int       // per turn, on average; 0 is 60
+	Seed          uint64    // determines texts and ids
 	Start         time.Time // of the first conversation; zero is 2023-01-01
 }
 
-// Wrote is what an export holds.
+// Wrote describes a generated export.
 type Wrote struct {
 	Conversations int
-	Turns         int // that a reader of the export sees
+	Turns         int // visible to a reader of the export
 	Bytes         int64
 }
 
-// words is a small vocabulary; texts are drawn from it with a skew, as in real language.
+// words is a small vocabulary. Words are drawn from it with a skewed distribution, as in natural language.
 var words = strings.Fields(`the a of to and in is it that for on with as was at be this have from or by we you not are but
 what all were when there can an your which their time will how about if out many then them write would like so these her long make
 thing see him two has look more day could go come did number sound no most people over know water than call first who may down side
@@ -52,7 +52,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// text writes sentences of n words, more or less.
+// text writes sentences with about n words.
 func (w *writer) text(n int) string {
 	var b strings.Builder
 	n = max(1, n/2+w.rng.IntN(n+1))
@@ -78,9 +78,9 @@ func (w *writer) id() string {
 	return fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", uint32(a), uint16(a>>32), a>>52, b>>52, b&0xffffffffffff)
 }
 
-// ChatGPT writes conversations.json as ChatGPT exports it: trees of messages with a hidden
-// system message at the root, a call of a tool and its answer now and then, and answers that
-// were asked for again, of which only one is on the visible branch.
+// ChatGPT writes conversations.json as ChatGPT exports it: trees of messages with a hidden system
+// message at the root, occasional tool calls with their results, and regenerated answers, of which
+// only one is on the visible branch.
 func ChatGPT(out io.Writer, o Options) (Wrote, error) {
 	w := &writer{Writer: bufio.NewWriterSize(out, 1<<20), rng: rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15))}
 	if o.Turns == 0 {
@@ -141,11 +141,11 @@ func (w *writer) conversation(number int, o Options) error {
 			continue
 		}
 		switch {
-		case turn%10 == 5: // a tool, before the answer
+		case turn%10 == 5: // a tool call before the answer
 			call := node(last, "assistant", object{"content_type": "code", "language": "unknown", "text": "search(\"" + w.text(3) + "\")"}, object{"model_slug": "gpt-4"})
 			mapping[call].(object)["message"].(object)["recipient"] = "browser"
 			last = node(call, "tool", text(w.text(o.Words)), nil)
-		case turn%10 == 7: // an answer that was asked for again
+		case turn%10 == 7: // a regenerated answer
 			node(last, "assistant", text(w.text(o.Words)), object{"model_slug": "gpt-4"})
 		}
 		last = node(last, "assistant", text(w.text(o.Words*3/2)), object{"model_slug": "gpt-4"})

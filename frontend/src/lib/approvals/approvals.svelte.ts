@@ -20,7 +20,7 @@ export interface Answer {
   choice?: string;
 }
 
-/** What the Approvals screen shows and does. No DOM. */
+/** The state and the actions of the Approvals screen, without a DOM. */
 export class ApprovalsState {
   /** Requests that wait for an answer. */
   readonly waiting: ListState<Approval>;
@@ -29,18 +29,18 @@ export class ApprovalsState {
   readonly rights = new Load<{ grants: readonly Grant[]; denials: readonly Denial[]; total: number }>();
   readonly detail = new Load<Detail>();
   pendingCount = $state(0);
-  /** Items of the question that the answer will allow, by index. */
+  /** Indexes of the items that the answer will allow. */
   allowed = $state.raw<ReadonlySet<number>>(new Set());
   rerun = $state(false);
   /** What the person entered in the question's form. */
   data = $state.raw<Record<string, unknown>>({});
   answering = $state(false);
-  /** Said above the buttons: the question changed while it was being read. */
+  /** Shown above the buttons: the question changed while it was being read. */
   notice = $state("");
   query = $state("");
   grantState = $state<"" | "active" | "suspended" | "revoked" | "expired">("");
   readonly privileged = $derived(this.detail.data?.tier === "privileged");
-  /** The scope of an answer for which none was chosen. */
+  /** The default scope of an answer. */
   readonly defaultScope = $derived(this.detail.data ? defaultScope(this.detail.data) : "once");
   /** The request whose details are shown. */
   #shown: string | null = null;
@@ -67,7 +67,7 @@ export class ApprovalsState {
         return { items: r.approvals, total: r.total };
       },
     });
-    /** Waiting requests among the pages that were read: they are left out. */
+    /** Number of waiting requests in the pages read, which are omitted. */
     let skipped = 0;
     this.history = new ListState({
       id,
@@ -92,29 +92,29 @@ export class ApprovalsState {
     for (const off of this.#off) off();
   }
 
-  /** The tab that the address names. */
+  /** The tab in the address. */
   get tab(): Tab {
     return TABS.find((x) => x === nav.path[1]) ?? "waiting";
   }
 
-  /** The list that the current tab shows, where it shows one. */
+  /** The list in the current tab, if it has one. */
   get list(): ListState<Approval> {
     return this.tab === "history" ? this.history : this.waiting;
   }
 
-  /** The request that the address names. */
+  /** The request in the address. */
   get selected(): string | null {
     return this.list.selectedId;
   }
 
-  /** Reads what the current tab shows. */
+  /** Reads the current tab. */
   async reload(): Promise<void> {
     if (this.tab === "grants" || this.tab === "denials") return this.#loadRights();
     await this.list.page.reload();
     await this.#loadDetail();
   }
 
-  /** Shows a request; its answer buttons wake up after the guard. */
+  /** Shows a request; its answer buttons are enabled after the guard time. */
   show(id: string | null): void {
     if (this.#shown === id) return;
     this.#shown = id;
@@ -145,7 +145,7 @@ export class ApprovalsState {
     return "";
   }
 
-  /** Sends the answer. Does nothing in the first 500 ms, or while another answer is under way. */
+  /** Sends the answer. Does nothing in the first 500 ms, or while another answer is being sent. */
   async answer(a: Answer): Promise<boolean> {
     const d = this.detail.data;
     if (!d || this.answering || !this.awake || this.blocked) return false;
@@ -179,7 +179,7 @@ export class ApprovalsState {
         await this.#loadDetail();
         return false;
       }
-      // The answer can be kept although what came after it failed: ask what is true now.
+      // The answer can have been stored although a later step failed, so read the current state.
       await this.#loadDetail();
       if (this.detail.data?.id === d.id && this.detail.data.status !== "pending") {
         toasts.add({ title: t.savedNotRestarted, text: err.message, tone: "warn" });
@@ -193,11 +193,11 @@ export class ApprovalsState {
     }
   }
 
-  /** Takes a right back; Undo gives it again for 10 s. */
+  /** Revokes a permission; Undo restores it within 10 s. */
   async revoke(what: { grantId: string } | { subjectId: string }, title: string): Promise<void> {
     try {
       const r = await this.#rpc.call("permissions.revoke", what);
-      await this.#loadRights(); // before the message: until then the list still offers to revoke
+      await this.#loadRights(); // before the message, because until then the list still offers to revoke
       const undoToken = r.undoToken;
       if (undoToken) toasts.undo(title, () => this.#rpc.call("permissions.revoke", { undoToken }).then(() => this.#loadRights()));
       else toasts.ok(title);
@@ -206,7 +206,7 @@ export class ApprovalsState {
     }
   }
 
-  /** Forgets a remembered refusal. It waits 10 s, since the refusal could not be put back. */
+  /** Forgets a remembered denial. It waits 10 s, because a denial cannot be restored. */
   forget(d: Denial): void {
     const before = this.rights.data;
     if (!before) return;
@@ -218,7 +218,7 @@ export class ApprovalsState {
     });
   }
 
-  /** What changed in a suspended subject since its rights were given. */
+  /** What changed in a suspended subject since its permissions were granted. */
   diff(g: Grant): Promise<Result<"permissions.diff">> {
     return this.#rpc.call("permissions.diff", { subjectKind: g.subject.kind, subjectId: g.subject.id, from: g.definitionHash });
   }
@@ -258,7 +258,7 @@ export class ApprovalsState {
     await this.detail.run((signal) => this.#rpc.call("approvals.get", { id }, { signal }));
     const d = this.detail.data;
     if (!d || this.#shown !== id) return;
-    // A new question, or one that reads otherwise than before, wakes up anew.
+    // A new question, or one whose text changed, is guarded again.
     if (before?.id !== d.id || before.definitionHash !== d.definitionHash || before.requested.length !== d.requested.length) {
       this.#appeared = this.#now();
       this.allowed = new Set(d.requested.keys());
@@ -271,13 +271,13 @@ export class ApprovalsState {
     this.#soon();
   }
 
-  /** Many events in a row are one read. */
+  /** Several consecutive events cause one read. */
   #soon(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.reload(), 60);
   }
 
-  /** After an answer: the neighbor below, else above, with a fresh guard. */
+  /** After an answer: selects the request below, else above, with a new guard time. */
   #next(answered: string): void {
     this.#appeared = 0;
     if (this.tab === "waiting") {

@@ -1,4 +1,4 @@
-/** The geometry of charts, without a DOM: scales, ticks, lassos and places for labels. */
+/** The geometry of charts, without a DOM: scales, ticks, lassos and label positions. */
 
 export interface Spot {
   x: number;
@@ -9,13 +9,13 @@ export interface Box extends Spot {
   h: number;
 }
 
-/** Maps low..high onto from..to; a range without extent maps to the middle. */
+/** Maps low..high to from..to; an empty range maps to the middle. */
 export const linear =
   (low: number, high: number, from: number, to: number) =>
   (v: number): number =>
     high === low ? (from + to) / 2 : from + ((to - from) * (v - low)) / (high - low);
 
-/** Round values from low to high, about as many as asked for. */
+/** Round values from low to high, about as many as requested. */
 export function ticks(low: number, high: number, count: number): number[] {
   const span = high - low;
   if (!(span > 0) || !Number.isFinite(span)) return [low];
@@ -34,7 +34,7 @@ export interface TimeTick {
   unit: "day" | "month" | "year";
 }
 
-/** Local beginnings of days, weeks, months or years between two times, at most as many as asked for. */
+/** Local starts of days, weeks, months or years between two times, at most as many as requested. */
 export function timeTicks(from: number, to: number, most: number): TimeTick[] {
   const days = (to - from) / day;
   if (!(days > 0)) return [];
@@ -61,7 +61,7 @@ export function timeTicks(from: number, to: number, most: number): TimeTick[] {
   return out;
 }
 
-/** Whether a spot lies in a closed polygon, by the even-odd rule. */
+/** Whether a spot is in a closed polygon, by the even-odd rule. */
 export function inside({ x, y }: Spot, polygon: readonly Spot[]): boolean {
   let within = false;
   for (let i = 0, j = polygon.length - 1; i < polygon.length; j = i++) {
@@ -72,7 +72,7 @@ export function inside({ x, y }: Spot, polygon: readonly Spot[]): boolean {
   return within;
 }
 
-/** The nearest of some spots, at most `reach` away; -1: none. The first wins when two are as near. */
+/** The nearest of some spots, at most `reach` away; -1: none. Of equally near ones, the first wins. */
 export function nearest(spots: readonly Spot[], { x, y }: Spot, reach: number): number {
   let found = -1;
   let best = reach * reach;
@@ -83,7 +83,7 @@ export function nearest(spots: readonly Spot[], { x, y }: Spot, reach: number): 
   return found;
 }
 
-/** The next spot in the direction of an arrow key: near ahead, and little to the side. */
+/** The next spot in the direction of an arrow key: near ahead, and not far to the side. */
 export function towards(spots: readonly Spot[], from: number, dx: number, dy: number): number {
   const o = spots[from];
   if (!o) return spots.length > 0 ? 0 : -1;
@@ -101,7 +101,7 @@ export function towards(spots: readonly Spot[], from: number, dx: number, dy: nu
 export const overlap = (a: Box, b: Box): boolean => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 
 /**
- * Places for the labels of spots, in their order: above, below, right or left of each, `gap` away. One that
+ * Positions for the labels of spots, in order: above, below, right or left of each, `gap` away. A label that
  * would cover another label or an obstacle, or leave the frame, has none.
  */
 export function placeLabels(labels: readonly { at: Spot; w: number; h: number; gap: number }[], frame: Box, obstacles: readonly Box[] = []): (Box | null)[] {
@@ -123,7 +123,7 @@ export function placeLabels(labels: readonly { at: Spot; w: number; h: number; g
   });
 }
 
-/** The row of each span, so that no two of a row meet: the first row that is free where it starts. */
+/** The row of each span, so that no two in a row overlap: the first row that is free at its start. */
 export function packRows(spans: readonly { from: number; to: number }[]): number[] {
   const ends: number[] = [];
   const order = spans.map((_, i) => i).sort((a, b) => spans[a]!.from - spans[b]!.from || a - b);

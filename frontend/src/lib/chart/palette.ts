@@ -1,6 +1,6 @@
 /** The colors of the tokens for what is drawn on a canvas. */
 export interface Palette {
-  /** 0 is for what belongs to no series. */
+  /** Index 0 is for points that belong to no series. */
   series: readonly string[];
   text: string;
   quiet: string;
@@ -9,7 +9,7 @@ export interface Palette {
   focus: string;
   back: string;
   font: string;
-  /** The person asked for high contrast: nothing is drawn translucent. */
+  /** The user requested high contrast: nothing is drawn translucent. */
   solid: boolean;
 }
 
@@ -17,7 +17,7 @@ export function palette(el: Element): Palette {
   const style = getComputedStyle(el);
   const token = (name: string): string => style.getPropertyValue(name).trim();
   const font = `12px ${style.fontFamily}`;
-  // The browser replaces the colors of elements then, but not those on a canvas.
+  // The browser then replaces the colors of elements, but not those on a canvas.
   if (matchMedia("(forced-colors: active)").matches)
     return { series: Array<string>(9).fill("CanvasText"), text: "CanvasText", quiet: "CanvasText", edge: "GrayText", accent: "Highlight", focus: "Highlight", back: "Canvas", font, solid: true };
   return {

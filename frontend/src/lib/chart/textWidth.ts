@@ -1,6 +1,6 @@
 let context: CanvasRenderingContext2D | null | undefined;
 
-/** How wide a text is in pixels, in the font of an element. */
+/** The width of a text in pixels, in the font of an element. */
 export function textWidth(text: string, font: string): number {
   context ??= document.createElement("canvas").getContext("2d");
   if (!context) return text.length * 7;

@@ -48,7 +48,7 @@ export interface EditorOptions {
   readonly: boolean;
   completions: CompletionSource | undefined;
   onchange(value: string): void;
-  /** True when it used the key. */
+  /** Returns true if it handled the key. */
   onsubmit(): boolean;
 }
 
@@ -58,7 +58,7 @@ export interface EditorHandle {
   readonly(on: boolean): void;
   problems(list: readonly Problem[]): void;
   focus(): void;
-  /** Puts the cursor at a line and column, both from 1. */
+  /** Moves the cursor to a line and column, both starting at 1. */
   goto(line: number, column: number): void;
   destroy(): void;
 }
@@ -100,7 +100,7 @@ export function createEditor(o: EditorOptions): EditorHandle {
         o.placeholder ? placeholder(o.placeholder) : [],
         keymap.of([
           { key: "Mod-Enter", run: () => o.onsubmit() },
-          // Escape leaves the editor, so that Tab is no trap for the keyboard.
+          // Escape leaves the editor, so that Tab does not trap keyboard users.
           { key: "Escape", run: (v) => (v.contentDOM.blur(), true) },
           ...closeBracketsKeymap,
           ...defaultKeymap,

@@ -1,4 +1,4 @@
-/** Something the editor underlines. Lines and columns count from 1. */
+/** A problem that the editor underlines. Lines and columns start at 1. */
 export interface Problem {
   line: number;
   column: number;

@@ -3,15 +3,15 @@ import { keycaps, type Command } from "../ui/commands.svelte";
 import type { MenuItem } from "../ui/Menu.svelte";
 import { toasts } from "../ui/toasts.svelte";
 
-/** One thing that can be done with a row. The row menu, the palette and the shortcuts are made of it. */
+/** An action on a row. The row menu, the palette and the shortcuts are built from it. */
 export interface RowAction {
   /** Last part of the id of its command: `run` for `schedules.run`. */
   id: string;
-  /** Verb first: "Run now", with "…" when it opens a dialog. */
+  /** Verb first: "Run now", with "…" if it opens a dialog. */
   label: string;
   keys?: string | readonly string[];
   run(): unknown;
-  /** Why it can't be used now, or "". */
+  /** Why it is disabled, or "". */
   blocked?: string;
   danger?: boolean;
 }
@@ -20,7 +20,7 @@ export interface RowAction {
 export interface ListHandle {
   /** Selects the row `by` steps away. */
   move(by: number): void;
-  /** Puts the cursor into the search box, where the list has one. */
+  /** Focuses the search box, if the list has one. */
   focusSearch?(): void;
 }
 
@@ -28,7 +28,10 @@ export interface ListHandle {
 export const menuItems = (actions: readonly (RowAction | null)[]): (MenuItem | null)[] =>
   actions.map((a) => a && { label: a.label, run: () => void a.run(), disabledReason: a.blocked ?? "", danger: a.danger === true, ...(a.keys ? { keys: keycaps(typeof a.keys === "string" ? a.keys : a.keys[0]!) } : {}) });
 
-/** Row actions as commands: "Run now: Morning report". The shortcut of one that can't be used says why; the palette leaves it out. */
+/**
+ * Row actions as commands: "Run now: Morning report". The shortcut of a disabled one shows why; the palette
+ * omits it.
+ */
 export const rowCommands = (screen: string, group: string, name: string, actions: readonly (RowAction | null)[], explain: (why: string) => void = (title) => void toasts.add({ title, tone: "warn" })): Command[] =>
   actions.flatMap((a) => {
     if (a === null || (a.blocked && !a.keys)) return [];
@@ -37,7 +40,7 @@ export const rowCommands = (screen: string, group: string, name: string, actions
     return [{ id: `${screen}.${a.id}`, title, group, ...(keys ? { keys } : {}), ...(blocked ? { hidden: true, run: () => explain(blocked) } : { run: a.run }) }];
   });
 
-/** What all lists can do: search with `/`, move with j and k, close with Escape while `open`. */
+/** The commands of all lists: search with `/`, move with j and k, close with Escape while `open`. */
 export function listCommands(screen: string, group: string, search: string, list: () => ListHandle | undefined, open: () => boolean, close: () => void): Command[] {
   return [
     { id: `${screen}.search`, title: search, group, keys: "/", run: () => list()?.focusSearch?.(), when: () => list()?.focusSearch !== undefined },

@@ -4,7 +4,7 @@ import { Paged, type Page } from "../ui/paged.svelte";
 import { toasts, type Notify } from "../ui/toasts.svelte";
 import type { Route } from "./route";
 
-/** What one page is read with. */
+/** The request for one page. */
 export interface PageQuery<F> {
   /** The search text, trimmed; "" for everything. */
   query: string;
@@ -15,13 +15,13 @@ export interface PageQuery<F> {
 }
 
 export interface ListOptions<T, F> {
-  /** The id of a row, as it stands in the address. */
+  /** The id of a row, as in the address. */
   id: (row: T) => string;
   /** Reads one page. */
   read: (q: PageQuery<F>) => Promise<Page<T>>;
-  /** How the address names the selected row. */
+  /** How the address identifies the selected row. */
   route: Route;
-  /** The default filters. A filter that has its default value does not narrow the list. */
+  /** The default filters. A filter with its default value does not narrow the list. */
   filters?: F;
   /** Rows that do not count as the user's own, such as built-in schedules. */
   system?: (row: T) => boolean;
@@ -33,9 +33,9 @@ export interface Deletion {
   restore: () => Promise<unknown>;
   /** "Deleted Morning report" */
   done: string;
-  /** What else the person should know. */
+  /** Additional text for the user. */
   text?: string;
-  /** It is in the Trash now. */
+  /** It is now in the Trash. */
   trash?: boolean;
   /** "Couldn't delete Morning report" */
   failed: string;
@@ -69,35 +69,38 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     this.page = new Paged<T>((offset, limit, signal) => o.read({ query: this.query.trim(), filters: this.filters, offset, limit, signal }));
   }
 
-  /** Every row that is shown. */
+  /** All rows that are shown. */
   readonly rows = $derived.by(() => (this.#hidden.size === 0 ? this.page.items : this.page.items.filter((r) => !this.#hidden.has(this.id(r)))));
   readonly own = $derived.by(() => this.rows.filter((r) => !this.#system(r)));
   readonly system = $derived.by(() => this.rows.filter((r) => this.#system(r)));
-  /** How many rows there are, without hidden ones. */
+  /** The number of rows, without hidden ones. */
   readonly total = $derived.by(() => Math.max(0, this.page.total - (this.page.items.length - this.rows.length)));
   /** A search or a filter narrows the list. */
   readonly filtered = $derived.by(() => this.query.trim() !== "" || Object.entries(this.#defaults).some(([k, v]) => this.filters[k as keyof F] !== v));
-  /** The user has none yet: show how to begin instead of filters. */
+  /** The user has none yet: show how to start instead of filters. */
   readonly bare = $derived.by(() => this.own.length === 0 && !this.filtered && !this.page.first && !this.page.error);
 
-  /** The id that the address names, null for none. It may be of a row that is not in the list. */
+  /** The id in the address, null for none. The row need not be in the list. */
   get selectedId(): string | null {
     return this.#route.selected() ?? null;
   }
-  /** The selected row, when it is in the list. */
+  /** The selected row, if it is in the list. */
   get selected(): T | null {
     const id = this.selectedId;
     return id === null ? null : (this.rows.find((r) => this.id(r) === id) ?? null);
   }
 
-  /** Selects a row by its address. Does nothing while the address belongs to something else: nobody is taken away from there. */
+  /**
+   * Selects a row by its address. Does nothing while the address belongs to another screen, so that it never
+   * navigates away from there.
+   */
   select(id: string | null, how: "push" | "replace" = "push"): void {
     if (this.#route.selected() !== undefined) nav.go(this.#route.to(id), how);
   }
 
   /**
-   * Reads again after a reconnect and soon after each of the events. `offs` end what else the
-   * screen listens to; `stop` calls them. A second call does nothing.
+   * Reads again after a reconnect and soon after each of the events. `offs` are called by `stop` and end the
+   * screen's other listeners. A second call does nothing.
    */
   start(rpc: Rpc, events: readonly EventName[], ...offs: (() => void)[]): void {
     if (this.#offs.length > 0) return;
@@ -110,13 +113,13 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     clearTimeout(this.#events);
   }
 
-  /** Reads again in `ms`; several changes in a row cause one read. */
+  /** Reads again in `ms`; several consecutive changes cause one read. */
   soon(ms = eventsMs): void {
     clearTimeout(this.#events);
     this.#events = setTimeout(() => void this.page.reload(), ms);
   }
 
-  /** Searches once typing pauses. */
+  /** Searches when typing pauses. */
   search(text: string): void {
     this.query = text;
     clearTimeout(this.#typing);
@@ -128,12 +131,12 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     void this.page.restart();
   }
 
-  /** The values of a filter that takes several. */
+  /** The values of a filter that accepts several. */
   values(key: keyof F): string[] {
     return (this.filters[key] as string).split("\n").filter(Boolean);
   }
 
-  /** Adds a value to a filter that takes several, or removes it. */
+  /** Adds a value to a filter that accepts several, or removes it. */
   toggleFilter(key: keyof F, value: string): void {
     const now = this.values(key);
     this.setFilter(key, (now.includes(value) ? now.filter((v) => v !== value) : [...now, value]).join("\n") as F[keyof F]);
@@ -146,13 +149,13 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     void this.page.restart();
   }
 
-  /** Replaces one row by the backend's answer, so that it changes at once. */
+  /** Replaces a row by the backend's answer, so that it changes at once. */
   put(row: T): void {
     const id = this.id(row);
     this.page.items = this.page.items.map((r) => (this.id(r) === id ? row : r));
   }
 
-  /** Hides a row before the backend has deleted it. The row after it is selected when it was. */
+  /** Hides a row before the backend has deleted it. If it was selected, the next row is selected. */
   hide(id: string): void {
     const at = this.own.findIndex((r) => this.id(r) === id);
     const rest = this.own.filter((r) => this.id(r) !== id);
@@ -162,7 +165,7 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
     this.select(next === undefined ? null : this.id(next), "replace");
   }
 
-  /** Shows a hidden row again where the backend lists it now. */
+  /** Shows a hidden row again at its current position in the backend's list. */
   async unhide(id: string): Promise<void> {
     await this.page.reload();
     const hidden = new Set(this.#hidden);
@@ -171,8 +174,8 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
   }
 
   /**
-   * Deletes a row at once and offers Undo for 10 s. A row that the backend refuses to delete
-   * comes back with the error. True when it was deleted.
+   * Deletes a row at once and offers Undo for 10 s. If the backend refuses, the row reappears with the error.
+   * Returns true if it was deleted.
    */
   async remove(id: string, d: Deletion, notify: Pick<Notify, "error" | "undo"> = toasts): Promise<boolean> {
     const selected = this.selectedId === id;

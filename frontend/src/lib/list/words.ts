@@ -1,4 +1,4 @@
-/** The texts of a list; part of the catalogue of its screen. */
+/** The texts of a list; part of its screen's catalog. */
 export interface ListWords {
   /** Heading of the screen and name of the list: "Schedules". */
   title: string;

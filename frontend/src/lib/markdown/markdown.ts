@@ -1,7 +1,10 @@
-/** Markdown as a tree that `Markdown.svelte` draws. Nothing of it ever becomes HTML, so there is nothing to sanitize. */
+/**
+ * Markdown as a tree that `Markdown.svelte` draws. No part of it ever becomes HTML, so there is nothing to
+ * sanitize.
+ */
 import { Marked, type Token, type Tokens, type TokenizerAndRendererExtension } from "marked";
 
-/** Text that stands in a line: formatting, a link, code or a line break. */
+/** Inline content: text, formatting, a link, code or a line break. */
 export type Inline =
   | { type: "text"; text: string }
   | { type: "strong" | "em" | "del" | "mark"; inlines: readonly Inline[] }
@@ -28,7 +31,7 @@ const wikiLink: TokenizerAndRendererExtension = {
     return m ? { type: "wiki", raw: m[0], href: m[1]!.trim(), text: (m[2] || m[1]!).trim() } : undefined;
   },
 };
-/** `==marked==`, as Obsidian writes it. */
+/** `==marked==`, as in Obsidian. */
 const highlight: TokenizerAndRendererExtension = {
   name: "highlight",
   level: "inline",
@@ -38,11 +41,11 @@ const highlight: TokenizerAndRendererExtension = {
     return m ? { type: "highlight", raw: m[0], tokens: this.lexer.inlineTokens(m[1]!) } : undefined;
   },
 };
-// A line break stays one, as in chats and notes.
+// Keeps line breaks, as in chats and notes.
 const marked = new Marked({ gfm: true, breaks: true, extensions: [wikiLink, highlight] });
 
 const named: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
-/** Entities as the signs they stand for. */
+/** Decodes entities. */
 const decoded = (text: string): string =>
   text.replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|([a-z]+));/gi, (whole, dec?: string, hex?: string, name?: string) => {
     if (name) return named[name.toLowerCase()] ?? whole;
@@ -119,10 +122,10 @@ function blocksOf(tokens: readonly Token[]): Block[] {
   });
 }
 
-/** Reads Markdown. A text that is not Markdown is paragraphs. */
+/** Parses Markdown. A text that is not Markdown becomes paragraphs. */
 export const parseMarkdown = (text: string): Block[] => blocksOf(marked.lexer(text));
 
-/** Where a link leads: out to the web, to another document, or nowhere. Only these schemes ever open. */
+/** The target of a link: the web, another document, or nothing. Only these schemes are ever opened. */
 export function linkKind(target: string): "web" | "document" | "none" {
   if (/^(https?:|mailto:)/i.test(target)) return "web";
   return /^[a-z][a-z\d+.-]*:/i.test(target) || target.startsWith("#") || target.trim() === "" ? "none" : "document";

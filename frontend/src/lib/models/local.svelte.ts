@@ -4,7 +4,7 @@ import { toasts } from "../ui/state";
 
 export type Detected = Item<"providers.detect", "found">;
 
-/** Finds servers of models on this computer, and takes a model of one into use. */
+/** Finds model servers on this computer, and sets up one of their models. */
 export class LocalModels {
   found = $state.raw<readonly Detected[] | null>(null);
   busy = $state(false);
@@ -25,7 +25,7 @@ export class LocalModels {
     }
   }
 
-  /** Takes a model of a detected server for chats. */
+  /** Sets up a model of a detected server for chats. */
   async use(f: Detected, model: string): Promise<void> {
     const name = nameFor(f);
     if (!(await saveModels(this.#rpc, "providers.set", { name, entry: { type: f.type, baseUrl: f.baseUrl } }))) return;
@@ -33,7 +33,7 @@ export class LocalModels {
   }
 }
 
-/** Saves a service of models or the models of a role; says why not and is false then. */
+/** Saves a provider or the models of a role; on failure it reports why and returns false. */
 export async function saveModels<M extends "providers.set" | "providers.set_role">(rpc: Rpc, method: M, params: Params<M>): Promise<boolean> {
   try {
     await rpc.call(method, params);
@@ -44,5 +44,5 @@ export async function saveModels<M extends "providers.set" | "providers.set_role
   }
 }
 
-/** The name of an entry for a server that was found. */
+/** The name of an entry for a detected server. */
 export const nameFor = (f: Detected): string => f.product.toLowerCase().replaceAll(/[^a-z0-9_-]+/g, "-").replace(/^[^a-z]+/, "") || "local";

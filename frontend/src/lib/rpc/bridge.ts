@@ -1,6 +1,6 @@
 import type { Transport, TransportHandlers } from "./transport";
 
-/** A file that the user picked in a native dialog. `token` is what methods take. */
+/** A file that the user chose in a native dialog. `token` is what methods accept. */
 export interface PickedFile {
   path: string;
   name: string;
@@ -8,10 +8,10 @@ export interface PickedFile {
   token: string;
 }
 
-/** What a native dialog shows. */
+/** The options of a native dialog. */
 export interface FileDialog {
   title: string;
-  /** Proposed file name, when saving. */
+  /** Suggested file name for saving. */
   name?: string;
   /** Patterns are like `*.json;*.txt`. */
   filters?: { name: string; pattern: string }[];
@@ -50,15 +50,18 @@ const host = (): WailsWindow => globalThis as unknown as WailsWindow;
 /** The bound struct, or null outside the desktop window. */
 export const bridge = (): Bridge | null => host().go?.app?.Bridge ?? null;
 
-/** Listens to what the window itself says: `link`, `command`, `backend.failed`, `backend.updating`. Nothing outside the window. */
+/**
+ * Listens to events of the window itself: `link`, `command`, `backend.failed`, `backend.updating`. Does
+ * nothing outside the window.
+ */
 export function onWindow(event: "link" | "command" | "backend.failed" | "backend.updating", fn: (text: string, ...numbers: number[]) => void): () => void {
   return host().runtime?.EventsOn(event, (text, ...numbers) => void (typeof text === "string" && fn(text, ...numbers.map(Number)))) ?? (() => {});
 }
 
-/** Ends the program from its window. */
+/** Quits the program from its window. */
 export const quitWindow = (): void => host().runtime?.Quit?.();
 
-/** Frames over the window's own bridge: `Bridge.Send` in, runtime event `rpc` out. */
+/** Frames over the window's bridge: `Bridge.Send` in, runtime event `rpc` out. */
 export class BridgeTransport implements Transport {
   readonly kind = "bridge";
   #session = "";
@@ -69,7 +72,7 @@ export class BridgeTransport implements Transport {
     const b = bridge();
     const runtime = host().runtime;
     if (!b || !runtime) throw new Error("The connection to the window is missing.");
-    // Frames can arrive before Open's own answer, so they wait for the id.
+    // Frames can arrive before the result of Open, so they are buffered until the id is known.
     const early: [string, string][] = [];
     let session = "";
     const take = (frame: string) => (frame === "" ? h.closed() : h.frame(frame)); // an empty frame ends the session

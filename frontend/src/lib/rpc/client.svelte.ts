@@ -5,7 +5,7 @@ import { allows, isRead } from "./reads";
 import type { Transport } from "./transport";
 import type { CallOptions, ConnectionInfo, ConnectionPhase, EventMeta, EventName, Method, Rpc } from "./types";
 
-/** The reactive state of the connection; the client is its only writer. */
+/** The reactive state of the connection; only the client changes it. */
 class Connection implements ConnectionInfo {
   phase = $state<ConnectionPhase>("starting");
   lostAt = $state(0);
@@ -49,20 +49,20 @@ export interface ClientOptions {
   /** Sent in `connect` as a label. */
   version?: string;
   locale?: string;
-  /** Testing only: where the pause before a new attempt takes its spread from. */
+  /** For tests: the source of the jitter of reconnect delays. */
   random?: () => number;
 }
 
 const maxWaiting = 256;
-/** A silent pipe with calls in it is asked after this long, and given up after that much more. */
+/** After this time without frames, a pipe with pending calls is probed, and given up after that much more. */
 const silence = { ask: 15_000, giveUp: 10_000, every: 5_000 };
 const noAnswer =
   "The connection was lost before the answer arrived. Check whether it was done before you try again.";
 
 /**
- * The JSON-RPC client of the interface. It connects, repeats what is safe to
- * repeat, follows events without doubles or holes, and says when there was one.
- * It knows no DOM; the transport is given.
+ * The JSON-RPC client of the interface. It connects, repeats calls that are safe to repeat, follows events
+ * without duplicates or gaps, and reports a gap if there was one. It does not use a DOM; the transport is
+ * passed in.
  */
 export class RpcClient implements Rpc {
   readonly connection = new Connection();
@@ -93,7 +93,7 @@ export class RpcClient implements Rpc {
     void this.#attempt(++this.#life);
   }
 
-  /** Ends the session; nothing reconnects. Waiting calls reject. */
+  /** Ends the session without reconnecting. Pending calls reject. */
   stop(): void {
     this.#life++;
     clearTimeout(this.#timer);
@@ -103,7 +103,7 @@ export class RpcClient implements Rpc {
     this.#failAll(new RpcError({ message: "Helix is closed.", kind: "unavailable", code: "UNAVAILABLE" }));
   }
 
-  /** Tries again now instead of at the planned time. */
+  /** Retries now instead of at the planned time. */
   retryNow(): void {
     if (this.connection.phase !== "reconnecting") return;
     clearTimeout(this.#timer);
@@ -114,7 +114,7 @@ export class RpcClient implements Rpc {
     return (this.connection.methods?.has(method) ?? false) && allows(this.connection.scopes, method);
   }
 
-  // The implementation works on plain values: the method table types the callers.
+  // The implementation uses plain values: the method table types the callers.
   call(method: string, params: unknown = {}, options: CallOptions = {}): Promise<never> {
     return new Promise<unknown>((resolve, reject) => {
       const p: Pending = { method, params, options, resolve, reject, sent: false, off: () => {} };
@@ -243,7 +243,7 @@ export class RpcClient implements Rpc {
     c.methods = new Set(hello.features?.methods ?? []);
     const topics = ["*"];
     const first = this.#epoch === undefined;
-    // A resume replays its events before it answers, so they are counted by then.
+    // A resume replays its events before it returns, so they have been counted by then.
     const position = first
       ? ((await this.#direct("events.subscribe", { topics })) as Position)
       : ((await this.#direct("events.resume", { epoch: this.#epoch, afterSeq: this.#seq, topics })) as Position);
@@ -255,8 +255,8 @@ export class RpcClient implements Rpc {
   }
 
   /**
-   * Not every pipe says that its other end is gone. While calls wait and nothing
-   * comes, a small call is sent; without its answer the pipe counts as lost.
+   * Not every pipe reports that its other end is gone. While calls are pending and nothing arrives, a small
+   * call is sent; if it is not answered, the pipe counts as lost.
    */
   #startWatch(life: number): void {
     clearInterval(this.#watch);
@@ -272,7 +272,7 @@ export class RpcClient implements Rpc {
     }, silence.every);
   }
 
-  /** A call of the handshake itself: never queued, never repeated. */
+  /** A call of the handshake itself, never queued or repeated. */
   #direct(method: string, params: unknown): Promise<unknown> {
     return new Promise((resolve, reject) =>
       this.#send({ method, params, options: {}, resolve, reject, sent: true, off: () => {} }),
@@ -291,7 +291,7 @@ export class RpcClient implements Rpc {
       if (!handshake && this.#repeatable(p) && this.#waiting.length < maxWaiting) this.#waiting.push(p);
       else this.#settle(p, this.#offline(handshake ? why : noAnswer));
     }
-    // A loss during the handshake is handled where the handshake waits.
+    // A loss during the handshake is handled by the code that awaits the handshake.
     if (this.connection.phase === "open") this.#later(life, why);
   }
 

@@ -1,6 +1,6 @@
 /**
- * The one error type of every call. `message` is written for a person and is
- * safe to show; `code` and `kind` are for decisions.
+ * The error type of all calls. `message` is written for people and safe to show; `code` and `kind` are for
+ * decisions.
  */
 export type ErrorKind =
   | "invalid"
@@ -29,12 +29,12 @@ export class RpcError extends Error {
   readonly kind: ErrorKind;
   /** Stable name such as `NOT_FOUND`; see the table in docs/protocol.md. */
   readonly code: string;
-  /** The JSON-RPC number, 0 when the error was made on this side. */
+  /** The JSON-RPC number, 0 if the error was created on this side. */
   readonly number: number;
   readonly details: unknown;
   readonly retryable: boolean;
   readonly retryAfterMs: number | undefined;
-  /** Quote it when looking for the call in the log. */
+  /** Use it to find the call in the log. */
   readonly requestId: string | undefined;
 
   constructor(init: ErrorInit) {
@@ -82,7 +82,7 @@ export function fromWire(e: { code: number; message: string; data?: unknown }): 
   });
 }
 
-/** Any thrown value as an RpcError, so that screens handle one type. */
+/** Converts any thrown value to an RpcError, so that screens handle one type. */
 export function asError(e: unknown): RpcError {
   if (e instanceof RpcError) return e;
   if (e instanceof Error && e.name === "AbortError") return canceled();
@@ -91,5 +91,5 @@ export function asError(e: unknown): RpcError {
 
 export const canceled = (): RpcError => new RpcError({ message: "Canceled.", kind: "canceled", code: "CANCELED" });
 
-/** The session is not, or no longer, accepted: only a new ticket helps. */
+/** The session is not accepted, or no longer: only a new ticket helps. */
 export const isSignedOut = (e: unknown): boolean => e instanceof RpcError && e.number === -32001;

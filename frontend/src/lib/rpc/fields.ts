@@ -1,8 +1,8 @@
 import type { RpcError } from "./errors";
 
-/** What is wrong with one field of a request. */
+/** A problem with one field of a request. */
 export interface FieldError {
-  /** Like `cadence.timezone` or `steps[2].condition`; "" for the whole. */
+  /** Like `cadence.timezone` or `steps[2].condition`; "" for the whole request. */
   path: string;
   /** Stable name such as `out_of_range`. */
   code: string;
@@ -18,7 +18,7 @@ interface Details {
 const text = (v: unknown): string => (typeof v === "string" ? v : "");
 const detailsOf = (e: RpcError): Details => (typeof e.details === "object" && e.details !== null ? e.details : {});
 
-/** The problems that an error lists, each with its path in the request; none when it lists none. */
+/** The problems listed in an error, each with its path in the request; empty if it lists none. */
 export function listedErrors(error: RpcError): FieldError[] {
   const { field, errors } = detailsOf(error);
   const base = text(field);
@@ -31,12 +31,12 @@ export function listedErrors(error: RpcError): FieldError[] {
   });
 }
 
-/** The fields that an error belongs to, the one it names first; none when it belongs to none. */
+/** The fields that an error is about, the one it names first; empty if it is about none. */
 export function fieldErrors(error: RpcError): FieldError[] {
   const { field, code } = detailsOf(error);
   const own = text(field) === "" ? [] : [{ path: text(field), code: text(code), message: error.message }];
   return [...own, ...listedErrors(error)];
 }
 
-/** Whether `path` is `field` or lies in it. */
+/** Whether `path` is `field` or inside it. */
 export const isWithin = (path: string, field: string): boolean => path === field || (path.startsWith(field) && /[.[/]/.test(path[field.length] ?? ""));

@@ -43,7 +43,7 @@ export type { SignIn } from "./session";
 /** True inside the desktop window. */
 export const inWindow = bridge() !== null;
 
-/** The client of this page: over the window's bridge where there is one, else over WebSocket. */
+/** The client of this page: over the window's bridge if there is one, else over WebSocket. */
 export const client = new RpcClient(inWindow ? new BridgeTransport() : new WebSocketTransport(sessionToken), {
   locale: globalThis.navigator?.language ?? "en",
 });

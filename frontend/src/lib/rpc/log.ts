@@ -1,4 +1,4 @@
-/** One frame as the RPC log shows it. Secrets are already masked in `text`. */
+/** One frame in the RPC log. Secrets are already masked in `text`. */
 export interface LogEntry {
   n: number;
   at: number;
@@ -13,7 +13,7 @@ export interface LogEntry {
 const mask = "•••";
 const secretKey = /^(token|ticket|sessionToken|passphrase|password|privateKey|apiKey|authorization|secret|recoveryCode|sig)$/i;
 
-/** Methods whose every text is a secret, on the way out or back. */
+/** Methods in which every text is a secret, in the request or the response. */
 const secretMethods = new Set([
   "secrets.set",
   "tools.secret_set",
@@ -50,7 +50,7 @@ export class FrameLog {
     return this.#entries;
   }
 
-  /** Calls fn after each frame; returns how to stop. */
+  /** Calls fn after each frame; returns a function that stops it. */
   watch(fn: () => void): () => void {
     this.#listeners.add(fn);
     return () => this.#listeners.delete(fn);

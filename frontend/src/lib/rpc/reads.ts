@@ -2,10 +2,10 @@ import { scopes } from "./schema.gen";
 
 const table = scopes as Readonly<Record<string, string>>;
 
-/** Whether a method only reads, so that it may be repeated after a reconnect. */
+/** Whether a method only reads, so that it can be repeated after a reconnect. */
 export const isRead = (method: string): boolean => table[method] === "read";
 
-/** Whether a session with these scopes may call the method. Unknown methods are left to the backend. */
+/** Whether a session with these scopes may call the method. The backend decides about unknown methods. */
 export function allows(granted: readonly string[], method: string): boolean {
   const needed = table[method];
   return !needed || granted.includes(needed) || granted.includes("admin");

@@ -942,17 +942,17 @@ export interface AgentWaitParams {
   waitMs?: number;
 }
 
-/** AcceptParams name the problem of a Report that came from an alarm or from the head file. */
+/** AcceptParams names the problem of a Report that came from an alarm or from the head file. */
 export interface AuditAcceptParams {
   problem: string;
 }
 
-/** AcceptResult names the newest alarm that was accepted. */
+/** AcceptResult names the newest accepted alarm. */
 export interface AuditAcceptResult {
   seq: number;
 }
 
-/** Appended is the event of one committed entry. */
+/** Appended is published for each committed entry. */
 export interface AuditAppended {
   seq: number;
   action: string;
@@ -960,25 +960,25 @@ export interface AuditAppended {
   outcome: string;
 }
 
-/** DeviceKeyResult names the key that signs this device's part of the log. */
+/** DeviceKeyResult is the key that signs this device's part of the log. */
 export interface AuditDeviceKeyResult {
   deviceId: string;
   /** Ed25519, 64 hexadecimal characters */
   publicKey: string;
 }
 
-/** EraseParams choose whose details go. Exactly one is given. */
+/** EraseParams selects the details to erase. Exactly one field is set. */
 export interface AuditEraseParams {
   subjectId?: string;
   before?: string;
 }
 
-/** EraseResult is what was erased. */
+/** EraseResult counts what was erased. */
 export interface AuditEraseResult {
   erased: number;
 }
 
-/** ExportParams say where the export goes and what is in it. */
+/** ExportParams sets the destination and the content of an export. */
 export interface AuditExportParams {
   /** absolute; must not exist */
   path: string;
@@ -986,23 +986,23 @@ export interface AuditExportParams {
   to?: string;
 }
 
-/** ExportResult is what was written. */
+/** ExportResult describes the written file. */
 export interface AuditExportResult {
   path: string;
   entries: number;
   segments: number;
 }
 
-/** GetParams name an entry. */
+/** GetParams identifies an entry. */
 export interface AuditGetParams {
   seq: number;
 }
 
-/** GetResult is an entry with its place in the chain. */
+/** GetResult is an entry with its position in the chain. */
 export interface AuditGetResult {
   prevHash: string;
   detailsHash: string;
-  /** there were details, and they were erased */
+  /** the details were erased */
   erased: boolean;
   previous?: number;
   following?: number;
@@ -1017,15 +1017,15 @@ export interface AuditGetResult {
   subject: AuditWireSubject;
   outcome: string;
   runId?: string;
-  /** null when there are none, or they were erased */
+  /** null if there are none or they were erased */
   details: unknown;
   /** hexadecimal */
   hash: string;
-  /** inside a signed segment */
+  /** included in a signed segment */
   signed: boolean;
 }
 
-/** ListParams select entries. Times are inclusive. */
+/** ListParams filters entries. Times are inclusive. */
 export interface AuditListParams {
   from?: string;
   to?: string;
@@ -1033,7 +1033,7 @@ export interface AuditListParams {
   subjectId?: string;
   runId?: string;
   outcome?: string;
-  /** part of an action, id or detail, in any case */
+  /** substring of an action, id or detail, ignoring case */
   text?: string;
   /** 1..100, default 50 */
   limit?: number;
@@ -1044,11 +1044,11 @@ export interface AuditListParams {
 /** ListResult is one page, newest first. */
 export interface AuditListResult {
   entries: AuditLogEntry[];
-  /** Next is the before of the next page. It may be there although the page is not full, even empty: a page looks only as far as it can in 20 ms. */
+  /** Next is the value of before for the next page. It may be set even if the page is not full or empty, because the search for a page is limited to 20 ms. */
   next?: number;
 }
 
-/** LogEntry is an entry as Activity shows it. */
+/** LogEntry is an entry as shown in Activity. */
 export interface AuditLogEntry {
   seq: number;
   id: string;
@@ -1060,11 +1060,11 @@ export interface AuditLogEntry {
   subject: AuditWireSubject;
   outcome: string;
   runId?: string;
-  /** null when there are none, or they were erased */
+  /** null if there are none or they were erased */
   details: unknown;
   /** hexadecimal */
   hash: string;
-  /** inside a signed segment */
+  /** included in a signed segment */
   signed: boolean;
 }
 
@@ -1077,16 +1077,16 @@ export interface AuditReport {
   lastSeq: number;
   /** the last entry in a signed segment */
   signedThrough: number;
-  /** entries after it */
+  /** number of entries after it */
   unsigned: number;
   /** entries whose details were erased */
   erased: number;
-  /** entries up to here left by retention */
+  /** entries up to here were pruned */
   prunedThrough: number;
   problem?: string;
-  /** what the problem means, as a sentence */
+  /** description of the problem */
   message?: string;
-  /** found earlier, or about the head file: audit.accept ends it */
+  /** found earlier, or about the head file; audit.accept acknowledges it */
   alarm?: boolean;
   firstBadSeq?: number;
   expected?: string;
@@ -1094,7 +1094,7 @@ export interface AuditReport {
   checkedAt: string;
 }
 
-/** Segment is a signed piece of the log. */
+/** Segment is a signed part of the log. */
 export interface AuditSegment {
   no: number;
   firstSeq: number;
@@ -1105,34 +1105,34 @@ export interface AuditSegment {
   signedAt: string;
 }
 
-/** VerifyParams limit a verification to the segments that touch a time; absent: everything. */
+/** VerifyParams limits a verification to the segments that overlap a period; absent: everything. */
 export interface AuditVerifyParams {
   from?: string;
   to?: string;
 }
 
-/** WireActor is who did it. */
+/** WireActor is who performed the action. */
 export interface AuditWireActor {
   kind: string;
   id: string;
-  /** of a token: as it was called when it was made */
+  /** of a token: its name when it was created */
   name?: string;
-  /** of a user: window, browser or terminal, where that is known */
+  /** of a user: window, browser or terminal, if known */
   client?: string;
 }
 
-/** WireSubject is what it was done to, or what did it on the user's behalf. */
+/** WireSubject is what the action was performed on, or what performed it on the user's behalf. */
 export interface AuditWireSubject {
   kind: string;
   id: string;
-  /** as it is called now, when it still exists */
+  /** current name, if it still exists */
   name?: string;
 }
 
-/** CancelSkillResult is how the run stands after it. */
+/** CancelSkillResult is the state of the run after the call. */
 export interface BackendCancelSkillResult {
   status: string;
-  /** it was running and is ending now, or had been canceled before */
+  /** it was running and is ending now, or was already canceled */
   canceled: boolean;
 }
 
@@ -1144,11 +1144,11 @@ export interface BackendExecuteSkillParams {
   input?: unknown;
   /** of a composite skill */
   version?: string;
-  /** of a composite skill: answer at once */
+  /** of a composite skill: return at once */
   async?: boolean;
   /** of a composite skill: how long to wait for the end, default 120000 */
   waitMs?: number;
-  /** of a composite skill: the same id gives the same run */
+  /** of a composite skill: the same id returns the same run */
   requestId?: string;
   /** of a WASM tool: lowers its time limit */
   timeoutMs?: number;
@@ -1156,78 +1156,78 @@ export interface BackendExecuteSkillParams {
   interactive?: boolean;
 }
 
-/** PauseBackgroundParams say how long background work pauses, or that it resumes. */
+/** PauseBackgroundParams set how long background work is paused, or resume it. */
 export interface BackendPauseBackgroundParams {
   /** 1h, tomorrow or forever, which is until it is resumed; "": forever */
   for?: string;
   resume?: boolean;
 }
 
-/** NthDay is the second Monday of the month, for example. */
+/** NthDay is, for example, the second Monday of the month. */
 export interface CadenceNthDay {
   nth: number;
   weekday: number;
 }
 
-/** Parts says what a cadence means in pieces, so that a client can put it into any language. Words puts the same pieces into English. Sunday is 0, January is 1. */
+/** Parts describes a cadence in a structured form, so that a client can translate it. Words describes it in English. Sunday is 0, January is 1. */
 export interface CadenceParts {
-  /** of an interval; the rest is of a cron expression */
+  /** of an interval; the fields below are of a cron expression */
   everySecs?: number;
   /** of a single time */
   at?: string;
   /** times of day, 09:00 or 09:00:30; when empty, the three sets below */
   times?: string[];
-  /** none: at second 0 */
+  /** nil: at second 0 */
   seconds?: CadenceSet;
   minutes?: CadenceSet;
-  /** none: every hour */
+  /** nil: every hour */
   hours?: CadenceSet;
-  /** every so many days from the 1st */
+  /** every n-th day from the 1st */
   dayStep?: number;
   /** of the month */
   days?: number[];
-  /** the working days nearest to these */
+  /** the working days nearest to these days of the month */
   nearestDays?: number[];
   lastDay?: boolean;
   weekdays?: number[];
   nthWeekdays?: CadenceNthDay[];
-  /** the last such day of the month */
+  /** the last such weekday of the month */
   lastWeekdays?: number[];
-  /** a day must be in both, of the month and of the week; otherwise in either */
+  /** a day must match both the days of the month and of the week; otherwise either */
   bothDays?: boolean;
-  /** none: every month */
+  /** empty: every month */
   months?: number[];
   timezone?: string;
 }
 
-/** Set is the seconds, minutes or hours of a cron expression. None of its fields: all of them. */
+/** Set is the seconds, minutes or hours of a cron expression. If it has no fields it matches all values. */
 export interface CadenceSet {
-  /** every so many from 0 */
+  /** every n-th value from 0 */
   step?: number;
   first?: number;
   last?: number;
   values?: number[];
 }
 
-/** CallParams name a callable and its input. */
+/** CallParams identifies a callable and contains its input. */
 export interface CallableCallParams {
   /** "": any */
   kind?: string;
   id?: string;
-  /** when there is no id */
+  /** alternative to id */
   name?: string;
   version?: string;
-  /** refuse another definition */
+  /** reject any other definition */
   hash?: string;
   timeoutMs?: number;
   idempotencyKey?: string;
-  /** Interactive lets a tool wait up to 120 s for an answer to what it asks. */
+  /** Interactive lets a tool wait up to 120 s for the answer to a question. */
   interactive?: boolean;
   /** default {} */
   input?: unknown;
 }
 
-/** CallResult is what came of the call. */
+/** CallResult is the result of the call. */
 export interface CallableCallResult {
   name: string;
   kind: string;
@@ -1239,50 +1239,50 @@ export interface CallableCallResult {
   usage: CallableUsage;
 }
 
-/** Effects say what a call may do, as MCP's annotations do. */
+/** Effects describe what a call may do, like the annotations of MCP. */
 export interface CallableEffects {
   /** changes nothing outside itself */
   readOnly: boolean;
-  /** calls with the same key act once */
+  /** calls with the same key take effect once */
   idempotent: boolean;
   /** may delete or overwrite */
   destructive: boolean;
-  /** reaches beyond this computer */
+  /** has effects beyond this computer */
   openWorld: boolean;
 }
 
-/** Info is what a caller, a picker, a model and a permission prompt need to know. */
+/** Info describes a callable for callers, pickers, models and permission prompts. */
 export interface CallableInfo {
   name: string;
   title?: string;
   description?: string;
   /** of its definition */
   hash?: string;
-  /** "": it has none that can be pinned */
+  /** "": it has no versions that can be pinned */
   version?: string;
   /** JSON Schema 2020-12 */
   input?: unknown;
   output?: unknown;
   effects: CallableEffects;
   capabilities?: string[];
-  /** its results hold text from outside */
+  /** its results contain text from outside */
   untrusted?: boolean;
-  /** why a call would be refused now; "": it would not */
+  /** why a call would be refused now; "": it would not be */
   blocked?: string;
   kind: string;
   id: string;
 }
 
-/** ListParams choose callables. */
+/** ListParams filters callables. */
 export interface CallableListParams {
   kind?: string;
-  /** part of the name or the description */
+  /** substring of the name or the description */
   query?: string;
-  /** Limit is how many are listed at most, 1 to 500. Then each is also checked as a call would check it, so that blocked is complete; without a limit only what is known without that is. */
+  /** Limit is the maximum number of results, 1 to 500. With a limit each callable is also checked as for a call, so that blocked is complete; without one, blocked contains only what is known without this check. */
   limit?: number;
 }
 
-/** ListResult holds callables by kind and name. */
+/** ListResult contains callables sorted by kind and name. */
 export interface CallableListResult {
   callables: CallableInfo[];
 }
@@ -1560,30 +1560,30 @@ export interface ConfigChanged {
   keys: string[];
 }
 
-/** GetParams choose settings. */
+/** GetParams select settings. */
 export interface ConfigGetParams {
   /** Keys to return; none means all. */
   keys?: string[];
 }
 
-/** GetResult holds values by key. */
+/** GetResult contains values by key. */
 export interface ConfigGetResult {
   values: Record<string, unknown>;
-  /** Sources says where each value came from: default, file, .env, environment or flag. */
+  /** Sources is where each value came from: default, file, .env, environment or flag. */
   sources: Record<string, string>;
 }
 
 /** SetParams change settings. */
 export interface ConfigSetParams {
-  /** Values by key; null goes back to the default. */
+  /** Values by key; null resets to the default. */
   values: Record<string, unknown>;
 }
 
-/** SetResult says what a change did. */
+/** SetResult describes the effect of a change. */
 export interface ConfigSetResult {
-  /** Applied lists the keys whose value is new, sorted. */
+  /** Applied lists the keys whose value changed, sorted. */
   applied: string[];
-  /** Restart lists those of them that count from the next start on. */
+  /** Restart lists those of them that take effect after a restart. */
   restart: string[];
 }
 
@@ -1597,26 +1597,26 @@ export interface CoretoolsArea {
   files: number;
 }
 
-/** Status is what a workspace holds. Deleted files that can still be restored do not count. */
+/** Status describes the content of a workspace. Deleted files that can still be restored are not counted. */
 export interface CoretoolsStatus {
   /** on this computer */
   root: string;
   areas: CoretoolsArea[];
 }
 
-/** UndoParams name a change. */
+/** UndoParams identifies a change. */
 export interface CoretoolsUndoParams {
   token: string;
 }
 
-/** Undone is a change that was taken back. */
+/** Undone is a change that was undone. */
 export interface CoretoolsUndone {
   path: string;
-  /** Restored is whether the former file is back; else the file that was made is gone. */
+  /** Restored is set if the previous file was restored; otherwise the created file was deleted. */
   restored: boolean;
 }
 
-/** Body is the part of a skill that says what it does. Each change of it makes a version. */
+/** Body is the executable part of a skill. Each change to it creates a version. */
 export interface DefinitionBody {
   /** JSON Schema 2020-12 */
   inputSchema?: unknown;
@@ -1634,7 +1634,7 @@ export interface DefinitionCase {
   steps: DefinitionStep[];
 }
 
-/** Notification is shown at the end of a scheduled run when When holds. */
+/** Notification is shown at the end of a scheduled run if When holds. */
 export interface DefinitionNotification {
   when?: string;
   title?: unknown;
@@ -1642,16 +1642,16 @@ export interface DefinitionNotification {
   level?: string;
 }
 
-/** Problem is one thing that is wrong with a definition, or odd. */
+/** Problem is an error or a warning about a definition. */
 export interface DefinitionProblem {
-  /** like steps[2].condition; empty: the whole */
+  /** such as steps[2].condition; empty: the whole definition */
   path: string;
   code: string;
   message: string;
   stepId?: string;
 }
 
-/** Step is one step. Which fields count depends on ToolType. */
+/** Step is one step. ToolType determines which fields are used. */
 export interface DefinitionStep {
   stepId: string;
   toolType: string;
@@ -1688,7 +1688,7 @@ export interface DefinitionStep {
   onTimeout?: string;
   /** transform */
   value?: unknown;
-  /** where the step is drawn; means nothing */
+  /** where the canvas draws the step; no meaning otherwise */
   ui?: unknown;
 }
 
@@ -1767,27 +1767,27 @@ export interface EvalRunResult {
   total: number;
 }
 
-/** ActivateParams are the arguments of a second start. */
+/** ActivateParams are the arguments of a second start of the program. */
 export interface GatewayActivateParams {
-  /** may hold a helix:// link */
+  /** may contain a helix:// link */
   args: string[];
 }
 
-/** BlobParams name a blob. */
+/** BlobParams identify a blob. */
 export interface GatewayBlobParams {
   /** 64 hex characters */
   sha256: string;
 }
 
-/** BlobURL is an address that serves the blob without a token until it expires. */
+/** BlobURL is a URL that serves the blob without a token until it expires. */
 export interface GatewayBlobURL {
   url: string;
   expiresAt: string;
 }
 
-/** ClientInfo is how a client calls itself. It is a label for people and never checked. */
+/** ClientInfo is how a client identifies itself. It is a label for people and never verified. */
 export interface GatewayClientInfo {
-  /** the program, for example helix-cli */
+  /** the program, such as helix-cli */
   id?: string;
   /** of the program */
   version?: string;
@@ -1799,7 +1799,7 @@ export interface GatewayClientInfo {
   instanceId?: string;
 }
 
-/** ClientKind says who is behind a session. */
+/** ClientKind is the kind of client behind a session. */
 export type GatewayClientKind = "program" | "window" | "browser" | "terminal" | "token";
 
 /** ConnectAuth carries the secret that opens the session. */
@@ -1810,46 +1810,46 @@ export interface GatewayConnectAuth {
 
 /** ConnectParams open a session. Fields that this version does not know are ignored. */
 export interface GatewayConnectParams {
-  /** the oldest protocol the client speaks */
+  /** the oldest protocol version that the client supports */
   minProtocol: number;
   /** the newest */
   maxProtocol: number;
   client?: GatewayClientInfo;
-  /** rights asked for; empty asks for read */
+  /** requested scopes; empty means read */
   scopes?: string[];
-  /** not needed when the pipe is authenticated */
+  /** not needed if the pipe is authenticated */
   auth?: GatewayConnectAuth;
   /** BCP 47 */
   locale?: string;
 }
 
-/** Degraded is one part that works less than it should. */
+/** Degraded is one part of the program that does not fully work. */
 export interface GatewayDegraded {
   area: string;
   reason: string;
-  /** what to do about it */
+  /** how to fix it */
   hint?: string;
 }
 
-/** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+/** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
 export interface GatewayEventsGap {
   fromSeq: number;
   toSeq: number;
 }
 
-/** EventsState is the position of the event stream. Seq counts per user from 1 within an epoch; a new epoch begins when Helix starts. */
+/** EventsState is the position of the event stream. Seq counts per user from 1 within an epoch; a new epoch starts with each start of Helix. */
 export interface GatewayEventsState {
   epoch: string;
   seq: number;
 }
 
-/** Features lists what this session's server can do. */
+/** Features lists the methods and events available in this session. */
 export interface GatewayFeatures {
   methods: string[];
   events: string[];
 }
 
-/** Hello is the answer to connect. */
+/** Hello is the response to connect. */
 export interface GatewayHello {
   /** always hello-ok */
   type: string;
@@ -1866,27 +1866,27 @@ export interface GatewayHello {
   seq: number;
 }
 
-/** MemoryUse is what the process takes. */
+/** MemoryUse is the memory that the process uses. */
 export interface GatewayMemoryUse {
   rssBytes: number;
   heapBytes: number;
 }
 
-/** NewToken holds the secret of a new token; it is shown this once. */
+/** NewToken contains the secret of a new token, which is shown only once. */
 export interface GatewayNewToken {
   id: string;
   token: string;
 }
 
-/** PageParams choose a part of a list. */
+/** PageParams select a part of a list. */
 export interface GatewayPageParams {
   /** 1 to 100; default 50 */
   limit?: number;
-  /** how many to skip */
+  /** number to skip */
   offset?: number;
 }
 
-/** Policy is what the server holds the client to. */
+/** Policy lists the limits for the client. */
 export interface GatewayPolicy {
   /** bytes of a frame */
   maxPayload: number;
@@ -1896,15 +1896,15 @@ export interface GatewayPolicy {
   tickIntervalMs: number;
 }
 
-/** ResumeParams say what the client saw last. */
+/** ResumeParams identify the last event that the client received. */
 export interface GatewayResumeParams {
   epoch: string;
-  /** 0: from the beginning of the epoch */
+  /** 0: from the start of the epoch */
   afterSeq: number;
   topics?: string[];
 }
 
-/** ResumeResult says what was replayed. With gap nothing was: reload what you show. */
+/** ResumeResult reports what was replayed. If gap is true, nothing was: reload what you show. */
 export interface GatewayResumeResult {
   epoch: string;
   seq: number;
@@ -1912,7 +1912,7 @@ export interface GatewayResumeResult {
   gap: boolean;
 }
 
-/** ServerInfo names the program and the connection. */
+/** ServerInfo describes the program and the connection. */
 export interface GatewayServerInfo {
   version: string;
   commit?: string;
@@ -1920,33 +1920,33 @@ export interface GatewayServerInfo {
   connId: string;
 }
 
-/** ServiceList holds the services of this build. */
+/** ServiceList lists the services of this build. */
 export interface GatewayServiceList {
   services: GatewayServiceState[];
   total: number;
 }
 
-/** ServiceParams name a service. */
+/** ServiceParams identify a service. */
 export interface GatewayServiceParams {
   /** One of memory-synthesis, psychology-decay, skill-sandbox, voice-pipeline, sync-coordinator, skills, scheduler, agent and gateway, or * for all but the gateway. */
   name: string;
 }
 
-/** ServiceState is what one service does right now. */
+/** ServiceState is the current state of one service. */
 export interface GatewayServiceState {
   name: string;
   /** running, stopping, stopped, failed */
   state: string;
   running: boolean;
   port?: number;
-  /** of the backend: services share its process */
+  /** of the backend, since services share its process */
   pid: number;
   since?: string;
   restarts: number;
   error?: string;
 }
 
-/** ServicesChanged says that a service started, stopped or failed. */
+/** ServicesChanged reports that a service started, stopped or failed. */
 export interface GatewayServicesChanged {
   name: string;
 }
@@ -1956,39 +1956,39 @@ export interface GatewaySessionInfo {
   sessionId: string;
   user: GatewayUser;
   scopes: string[];
-  /** what the client says of itself */
+  /** as the client describes itself */
   client: GatewayClientInfo;
-  /** what the gateway knows of it */
+  /** as determined by the gateway */
   clientKind: GatewayClientKind;
-  /** may do what is kept for people */
+  /** may do what only people may do */
   person: boolean;
-  /** the created token that let it in, also through a ticket */
+  /** the created token behind it, directly or through a ticket */
   token?: GatewaySessionToken;
   /** bridge, websocket, http, memory */
   pipe: string;
   connectedAt: string;
-  /** the session that asks */
+  /** the calling session */
   current?: boolean;
 }
 
-/** SessionList lists the user's open sessions, the oldest first. */
+/** SessionList lists the user's open sessions, oldest first. */
 export interface GatewaySessionList {
   sessions: GatewaySessionInfo[];
   total: number;
 }
 
-/** SessionParams name a session. */
+/** SessionParams identify a session. */
 export interface GatewaySessionParams {
   sessionId: string;
 }
 
-/** SessionToken names a created token. */
+/** SessionToken identifies a created token. */
 export interface GatewaySessionToken {
   id: string;
   name: string;
 }
 
-/** SessionsChanged says that a session of the user was opened or closed. */
+/** SessionsChanged reports that a session of the user was opened or closed. */
 export type GatewaySessionsChanged = Record<string, never>;
 
 /** SystemStatus is the state of the whole program. */
@@ -2003,19 +2003,19 @@ export interface GatewaySystemStatus {
   recovery: boolean;
   degraded: GatewayDegraded[];
   memory: GatewayMemoryUse;
-  /** Background says whether background work is paused, and by what. */
+  /** Background reports whether background work is paused, and why. */
   background: PauseState;
 }
 
-/** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+/** SystemStopping reports that Helix is about to end the session. */
 export interface GatewaySystemStopping {
-  /** after this time what still runs is cut off */
+  /** running calls are canceled after this time */
   withinMs: number;
 }
 
 /** Ticket opens the web UI once. */
 export interface GatewayTicket {
-  /** the ticket is in the fragment, which no server sees */
+  /** the ticket is in the fragment, which is not sent to servers */
   url: string;
   expiresAt: string;
 }
@@ -2028,7 +2028,7 @@ export interface GatewayTicketParams {
   path?: string;
 }
 
-/** TokenIDParams name a token. */
+/** TokenIDParams identify a token. */
 export interface GatewayTokenIDParams {
   id: string;
 }
@@ -2039,25 +2039,25 @@ export interface GatewayTokenInfo {
   name: string;
   scopes: string[];
   createdAt: string;
-  /** to the minute */
+  /** with a resolution of one minute */
   lastUsedAt?: string;
   expiresAt?: string;
   revokedAt?: string;
 }
 
-/** TokenList holds the user's tokens, the newest first. */
+/** TokenList lists the user's tokens, newest first. */
 export interface GatewayTokenList {
   tokens: GatewayTokenInfo[];
   total: number;
 }
 
-/** TokenListParams choose which tokens to list. */
+/** TokenListParams select which tokens to list. */
 export interface GatewayTokenListParams {
-  /** also those that were revoked */
+  /** include revoked tokens */
   revoked?: boolean;
   /** 1 to 100; default 50 */
   limit?: number;
-  /** how many to skip */
+  /** number to skip */
   offset?: number;
 }
 
@@ -2070,12 +2070,12 @@ export interface GatewayTokenParams {
   expiresAt?: string;
 }
 
-/** TokensChanged says that the user's list of tokens is another one now. */
+/** TokensChanged reports that the user's list of tokens changed. */
 export type GatewayTokensChanged = Record<string, never>;
 
-/** TopicsParams names events: exact names, or a prefix with a star such as memory.*. */
+/** TopicsParams select events by exact name, or by a prefix with a star such as memory.*. */
 export interface GatewayTopicsParams {
-  /** at most 64 a session */
+  /** at most 64 per session */
   topics: string[];
 }
 
@@ -2085,21 +2085,21 @@ export interface GatewayUser {
   displayName: string;
 }
 
-/** BundleSignature is a signature as it travels: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as it came, with the name and version that it was made for. */
+/** BundleSignature is a signature in a shared file: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as received, with the name and version that it was made for. */
 export interface LifecycleBundleSignature {
   name: string;
   version: string;
   author: string;
-  /** RFC 3339, exactly as it was signed */
+  /** RFC 3339, exactly as signed */
   signedAt: string;
-  /** base64 of 32 bytes, or PEM in the older form */
+  /** base64 of 32 bytes, or PEM in the older format */
   publicKey: string;
   /** base64 */
   signature: string;
   legacy?: boolean;
 }
 
-/** OnConflict says what an import does with a definition whose name is taken. */
+/** OnConflict is what an import does with a definition whose name is taken. */
 export type LifecycleOnConflict = "rename" | "replace" | "skip";
 
 /** SignResult holds the signature made by this device. */
@@ -2115,15 +2115,15 @@ export interface LifecycleSignatureInfo {
   fingerprint?: string;
   /** base64, for tools.trust_signer */
   publicKey?: string;
-  /** the name the user gave this key, else the author in the signature */
+  /** the user's name for this key, else the author in the signature */
   signer?: string;
   signedAt?: string;
 }
 
-/** SignatureState says what a signature is worth. */
+/** SignatureState is the result of verifying a signature. */
 export type LifecycleSignatureState = "valid_trusted" | "valid_unknown" | "valid_legacy" | "invalid" | "none";
 
-/** Signer is a key that signed tools. */
+/** Signer is a key that has signed tools. */
 export interface LifecycleSigner {
   fingerprint: string;
   publicKey: string;
@@ -2133,24 +2133,24 @@ export interface LifecycleSigner {
   addedAt: string;
 }
 
-/** Difference is where a replay and a journal part. */
+/** Difference is the point where a replay deviates from a journal. */
 export interface MachineDifference {
   seq: number;
-  /** what the machine would have written */
+  /** what the machine would record now */
   expected: unknown;
-  /** what the journal has */
+  /** what the journal contains */
   actual: unknown;
 }
 
-/** Failure says why something failed. Kind is one of fault's. */
+/** Failure is the reason of a failure. Kind is one of package fault's. */
 export interface MachineFailure {
   kind: string;
   message: string;
-  /** ApprovalID is the question whose answer would lift a refusal. */
+  /** ApprovalID is the approval that would permit a refused call. */
   approvalId?: string;
 }
 
-/** RequestData asks a person. */
+/** RequestData is a question to a person. */
 export interface MachineRequestData {
   /** one of the Wait constants */
   reason: string;
@@ -2158,16 +2158,16 @@ export interface MachineRequestData {
   message?: string;
   show?: unknown;
   form?: unknown;
-  /** 0: as long as it takes */
+  /** 0: no limit */
   waitMs?: number;
   /** of a pending permission */
   approvalId?: string;
 }
 
-/** AddBatchItem is what became of one item. */
+/** AddBatchItem is the result for one item. */
 export interface MemoryAddBatchItem {
   error?: MemoryItemError;
-  /** absent when recalled text was not stored again */
+  /** absent if recalled text was not stored again */
   item?: MemoryItem;
   deduplicated: boolean;
 }
@@ -2177,7 +2177,7 @@ export interface MemoryAddBatchParams {
   items: MemoryAddParams[];
 }
 
-/** AddBatchResult has one entry for each item, in order. */
+/** AddBatchResult has one entry per item, in order. */
 export interface MemoryAddBatchResult {
   items: MemoryAddBatchItem[];
 }
@@ -2193,7 +2193,7 @@ export interface MemoryAddParams {
   tags?: string[];
   occurredAt?: string;
   salienceTier?: string;
-  /** choose the tier when salienceTier is absent */
+  /** determine the tier if salienceTier is absent */
   signals?: MemorySignals;
   pinned?: boolean;
   /** default manual */
@@ -2203,20 +2203,20 @@ export interface MemoryAddParams {
   /** default true */
   dedupe?: boolean;
   untrusted?: boolean;
-  /** of the agent that stores */
+  /** of the agent that stores it */
   session?: string;
   /** -1 to 1; absent: not known */
   emotionalValence?: number;
 }
 
-/** AddResult is the answer of memory.add. */
+/** AddResult is the result of memory.add. */
 export interface MemoryAddResult {
-  /** absent when recalled text was not stored again */
+  /** absent if recalled text was not stored again */
   item?: MemoryItem;
   deduplicated: boolean;
 }
 
-/** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents; IDs has at most 100, and Many says that there are more. */
+/** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents. IDs has at most 100 ids; Many is set if there are more. */
 export interface MemoryChanged {
   ids: string[];
   op: string;
@@ -2229,12 +2229,12 @@ export interface MemoryChunk {
   seq: number;
   heading?: string;
   text: string;
-  /** in the document, in UTF-16 code units where it was cut here */
+  /** in the document; in UTF-16 code units if Helix split it */
   startOffset?: number;
   endOffset?: number;
 }
 
-/** Conversation is the head of a conversation. */
+/** Conversation is a conversation without its turns. */
 export interface MemoryConversation {
   id: string;
   source: string;
@@ -2258,7 +2258,7 @@ export interface MemoryConversationIDParams {
 /** ConversationParams is the request of memory.conversation. */
 export interface MemoryConversationParams {
   id: string;
-  /** the page that has this turn in its middle */
+  /** selects the page with this turn in its middle */
   aroundSeq?: number;
   /** 1 to 200; 0 is 50 */
   limit?: number;
@@ -2273,13 +2273,13 @@ export interface MemoryConversationResult {
   offset: number;
 }
 
-/** ConversationsResult is the answer of memory.conversations, latest first. */
+/** ConversationsResult is the result of memory.conversations, latest first. */
 export interface MemoryConversationsResult {
   conversations: MemoryConversation[];
   total: number;
 }
 
-/** CountResult tells how many rows an act touched, and how to take it back. */
+/** CountResult holds the number of affected rows and a token to undo the action. */
 export interface MemoryCountResult {
   count: number;
   undoToken?: string;
@@ -2329,20 +2329,20 @@ export interface MemoryDocumentViewParams {
   offset?: number;
 }
 
-/** DocumentsResult is the answer of memory.list_documents, newest change first. */
+/** DocumentsResult is the result of memory.list_documents, most recently changed first. */
 export interface MemoryDocumentsResult {
   documents: MemoryDocument[];
   total: number;
 }
 
-/** EmbeddingProgress is the event memory.embedding_progress, at most 4 a second. */
+/** EmbeddingProgress is the event memory.embedding_progress, at most 4 per second. */
 export interface MemoryEmbeddingProgress {
   ready: number;
   queued: number;
   ratePerSec: number;
 }
 
-/** EmbeddingStatus is how far meaning search is. */
+/** EmbeddingStatus is the state of semantic search. */
 export interface MemoryEmbeddingStatus {
   modelId: string;
   dims: number;
@@ -2354,11 +2354,11 @@ export interface MemoryEmbeddingStatus {
   etaSeconds: number;
   paused: boolean;
   available: boolean;
-  /** why it is not available */
+  /** why it is unavailable */
   reason?: string;
-  /** the model that is to take over; the counts are of it */
+  /** the model being prepared; the counts are for it */
   buildingModel?: string;
-  /** that memory.reembed may change to */
+  /** that memory.reembed can switch to */
   models: string[];
 }
 
@@ -2369,7 +2369,7 @@ export interface MemoryExportParams {
   filters?: SearchFilters;
 }
 
-/** ExportResult names the blob that holds the export. */
+/** ExportResult names the blob that contains the export. */
 export interface MemoryExportResult {
   blobId: string;
   size: number;
@@ -2377,10 +2377,10 @@ export interface MemoryExportResult {
   path?: string;
 }
 
-/** GetParams is the request of memory.get. ID also takes the form note-<uuid>. */
+/** GetParams is the request of memory.get. ID may also have the form note-<uuid>. */
 export interface MemoryGetParams {
   id: string;
-  /** the person opened it: one reinforcement */
+  /** the person opened it, which reinforces it */
   touch?: boolean;
 }
 
@@ -2389,7 +2389,7 @@ export interface MemoryHistoryParams {
   id: string;
 }
 
-/** HistoryResult lists what a memory said before, newest first. */
+/** HistoryResult lists earlier versions of a memory, newest first. */
 export interface MemoryHistoryResult {
   revisions: MemoryRevision[];
 }
@@ -2413,20 +2413,20 @@ export interface MemoryImportDone {
   updated: number;
   skipped: number;
   failed: number;
-  /** files of a former import of this folder that are gone */
+  /** files of an earlier import of this folder that no longer exist */
   vanished?: string[];
   /** at most 100 */
   errors: MemoryImportError[];
-  /** why it failed or waits, or what else there is to know */
+  /** why it failed or is waiting, or additional information */
   message?: string;
   dryRun?: boolean;
-  /** of the watched folder that it belongs to */
+  /** the watched folder that it belongs to */
   watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
 
-/** ImportError is one record that could not be taken. */
+/** ImportError is one record that could not be imported. */
 export interface MemoryImportError {
   line?: number;
   file?: string;
@@ -2437,7 +2437,7 @@ export interface MemoryImportError {
 export interface MemoryImportParams {
   path?: string;
   blobId?: string;
-  /** of the file behind blobId, or of which path is a copy */
+  /** name of the file that blobId or path is a copy of */
   name?: string;
   /** auto (default), chatgpt, claude, markdown, text, jsonl, locomo */
   format?: string;
@@ -2447,11 +2447,11 @@ export interface MemoryImportParams {
   /** default true */
   untrusted?: boolean;
   dryRun?: boolean;
-  /** AllowLarge reads an archive that unpacks to far more than it is. Without it the answer is a limit error whose details have the code large_archive and both sizes, and nothing is read. */
+  /** AllowLarge permits an archive that decompresses to far more than its size. Without it such an archive is rejected with a limit error whose details have the code large_archive and both sizes, and nothing is read. */
   allowLarge?: boolean;
 }
 
-/** ImportProgress is the event memory.import_progress, at most 4 a second. */
+/** ImportProgress is the event memory.import_progress, at most 4 per second. */
 export interface MemoryImportProgress {
   jobId: string;
   format: string;
@@ -2465,20 +2465,20 @@ export interface MemoryImportProgress {
   updated: number;
   skipped: number;
   failed: number;
-  /** files of a former import of this folder that are gone */
+  /** files of an earlier import of this folder that no longer exist */
   vanished?: string[];
   /** at most 100 */
   errors: MemoryImportError[];
-  /** why it failed or waits, or what else there is to know */
+  /** why it failed or is waiting, or additional information */
   message?: string;
   dryRun?: boolean;
-  /** of the watched folder that it belongs to */
+  /** the watched folder that it belongs to */
   watchId?: string;
   startedAt?: string;
   finishedAt?: string;
 }
 
-/** ImportSample is one thing that an import would bring. */
+/** ImportSample is one record that an import would add. */
 export interface MemoryImportSample {
   kind: string;
   title?: string;
@@ -2487,7 +2487,7 @@ export interface MemoryImportSample {
   occurredAt?: string;
 }
 
-/** ImportStatus is how an import stands. */
+/** ImportStatus is the status of an import. */
 export interface MemoryImportStatus {
   jobId: string;
   format: string;
@@ -2501,14 +2501,14 @@ export interface MemoryImportStatus {
   updated: number;
   skipped: number;
   failed: number;
-  /** files of a former import of this folder that are gone */
+  /** files of an earlier import of this folder that no longer exist */
   vanished?: string[];
   /** at most 100 */
   errors: MemoryImportError[];
-  /** why it failed or waits, or what else there is to know */
+  /** why it failed or is waiting, or additional information */
   message?: string;
   dryRun?: boolean;
-  /** of the watched folder that it belongs to */
+  /** the watched folder that it belongs to */
   watchId?: string;
   startedAt?: string;
   finishedAt?: string;
@@ -2545,7 +2545,7 @@ export interface MemoryItem {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** what is left of it now, 0 to 1 */
+  /** current retention, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -2556,7 +2556,7 @@ export interface MemoryItem {
   deletedAt?: string;
 }
 
-/** ItemError is why one of several was refused. */
+/** ItemError is the reason why an item was rejected. */
 export interface MemoryItemError {
   kind: string;
   message: string;
@@ -2568,12 +2568,12 @@ export interface MemoryItemsResult {
   undoToken?: string;
 }
 
-/** JobParams names an import. */
+/** JobParams identifies an import. */
 export interface MemoryJobParams {
   jobId: string;
 }
 
-/** JobResult is the answer of memory.import. */
+/** JobResult is the result of memory.import. */
 export interface MemoryJobResult {
   jobId: string;
 }
@@ -2587,26 +2587,26 @@ export interface MemoryListParams {
   limit?: number;
   offset?: number;
   cursor?: string;
-  /** what was deleted, newest first */
+  /** deleted memories, newest first */
   trash?: boolean;
 }
 
-/** ListResult is the answer of memory.list. */
+/** ListResult is the result of memory.list. */
 export interface MemoryListResult {
   items: MemoryItem[];
   total: number;
   nextCursor?: string;
 }
 
-/** PageParams asks for a page of a list. */
+/** PageParams requests a page of a list. */
 export interface MemoryPageParams {
-  /** of titles */
+  /** searched in titles */
   query?: string;
   /** 1 to 200; 0 is 50 */
   limit?: number;
   offset?: number;
   trash?: boolean;
-  /** of what a conversation or document is about, inclusive */
+  /** time of the content of a conversation or document, inclusive */
   from?: string;
   /** exclusive */
   to?: string;
@@ -2620,7 +2620,7 @@ export interface MemoryPinParams {
   on?: boolean;
 }
 
-/** PreviewResult is what an import would bring. */
+/** PreviewResult describes what an import would add. */
 export interface MemoryPreviewResult {
   format: string;
   conversations: number;
@@ -2630,23 +2630,23 @@ export interface MemoryPreviewResult {
   samples: MemoryImportSample[];
   warnings: string[];
   duplicates: number;
-  /** a folder, which memory.watch_add may take too */
+  /** a folder, which memory.watch_add accepts too */
   folder?: boolean;
-  /** the file is so large that only its beginning was read */
+  /** only the beginning was read, because the source is very large */
   partial?: boolean;
 }
 
 /** ReembedParams is the request of memory.reembed. */
 export interface MemoryReembedParams {
-  /** "": the active model, everything anew */
+  /** "": recompute all vectors of the active model */
   modelId?: string;
-  /** only stops or starts the work */
+  /** only pauses or resumes the work */
   pause?: boolean;
-  /** only what failed, again */
+  /** only retries failed items */
   failed?: boolean;
 }
 
-/** Revision is one earlier form of a memory. */
+/** Revision is one earlier version of a memory. */
 export interface MemoryRevision {
   version: number;
   content: string;
@@ -2663,19 +2663,19 @@ export interface MemorySalienceParams {
   tier: string;
 }
 
-/** Signals are what the salience of a text is computed from; each is 0 when it is not known. */
+/** Signals are the inputs for the salience of a text. An unknown signal is 0. */
 export interface MemorySignals {
-  /** strength of feeling, 0 to 1 */
+  /** intensity of emotion, 0 to 1 */
   emotion?: number;
-  /** goals of the person that it touches */
+  /** number of the person's goals that it relates to */
   goals?: number;
-  /** turns in what the person thinks or does */
+  /** number of changes in the person's thoughts or actions */
   shifts?: number;
-  /** that the others are right, 0 to 1 */
+  /** confidence in the other signals, 0 to 1 */
   confidence: number;
 }
 
-/** Stats are counts of what there is. */
+/** Stats counts the items of a user. */
 export interface MemoryStats {
   conversations: number;
   documents: number;
@@ -2703,7 +2703,7 @@ export interface MemoryTagParams {
   remove?: string[];
 }
 
-/** TrustParams is the request of memory.set_untrusted: it marks or clears what came from one source, such as a conversation, a document or everything of an importer. */
+/** TrustParams is the request of memory.set_untrusted, which marks or unmarks everything from one source: a conversation, a document or an importer. */
 export interface MemoryTrustParams {
   conversationId?: string;
   documentId?: string;
@@ -2715,7 +2715,7 @@ export interface MemoryTrustParams {
 export interface MemoryTurn {
   id: string;
   seq: number;
-  /** its id in the original */
+  /** id in the original */
   turnId?: string;
   /** user, assistant */
   role: string;
@@ -2724,33 +2724,33 @@ export interface MemoryTurn {
   occurredAt?: string;
 }
 
-/** UndoParams is the request of memory.undo; a token is good for ten minutes. */
+/** UndoParams is the request of memory.undo. A token expires after ten minutes. */
 export interface MemoryUndoParams {
   undoToken: string;
 }
 
-/** UpdateParams is the request of memory.update. Absent fields stay. */
+/** UpdateParams is the request of memory.update. Absent fields are left unchanged. */
 export interface MemoryUpdateParams {
   id: string;
   version: number;
   content?: string;
   type?: string;
-  /** 0: none */
+  /** 0: clear */
   layer?: number;
   tags?: string[];
   salienceTier?: string;
-  /** a time, or null: none */
+  /** a time, or null to clear */
   occurredAt?: unknown;
-  /** an object, or null: none */
+  /** an object, or null to clear */
   metadata?: unknown;
   untrusted?: boolean;
-  /** -1 to 1, or null: not known */
+  /** -1 to 1, or null to clear */
   emotionalValence?: unknown;
 }
 
-/** UpdateResult is the memory as it is now; the token takes the edit back. */
+/** UpdateResult holds the updated memory and a token to undo the edit. */
 export interface MemoryUpdateResult {
-  /** absent when nothing was different */
+  /** absent if nothing changed */
   undoToken?: string;
   id: string;
   /** episodic, semantic, procedural */
@@ -2775,7 +2775,7 @@ export interface MemoryUpdateResult {
   lastAccessed?: string;
   lastReinforcedAt?: string;
   initialStrength: number;
-  /** what is left of it now, 0 to 1 */
+  /** current retention, 0 to 1 */
   retention?: number;
   /** none, queued, ready, stale, failed */
   embeddingState: string;
@@ -2797,18 +2797,18 @@ export interface MemoryUpsertChunk {
   metadata?: unknown;
 }
 
-/** UpsertParams is the request of memory.upsert_chunks: chunks or text. */
+/** UpsertParams is the request of memory.upsert_chunks. It has either chunks or text. */
 export interface MemoryUpsertParams {
   source: MemoryUpsertSource;
   chunks?: MemoryUpsertChunk[];
-  /** is cut here */
+  /** Helix splits it */
   text?: string;
   tags?: string[];
   /** default true */
   untrusted?: boolean;
 }
 
-/** UpsertResult tells what changed. */
+/** UpsertResult counts the changes. */
 export interface MemoryUpsertResult {
   documentId: string;
   added: number;
@@ -2817,16 +2817,16 @@ export interface MemoryUpsertResult {
   embedded: number;
 }
 
-/** UpsertSource names a document. */
+/** UpsertSource identifies a document. */
 export interface MemoryUpsertSource {
   uri: string;
   title?: string;
   mime?: string;
-  /** hex SHA-256 of the whole */
+  /** hex SHA-256 of the whole document */
   contentHash?: string;
 }
 
-/** WatchAddParams is the request of memory.watch_add. The other fields are those of memory.import. */
+/** WatchAddParams is the request of memory.watch_add. Fields other than path are those of memory.import. */
 export interface MemoryWatchAddParams {
   path: string;
   /** auto (default), markdown, text */
@@ -2838,7 +2838,7 @@ export interface MemoryWatchAddParams {
   untrusted?: boolean;
 }
 
-/** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+/** WatchChanged is the event memory.watch_changed: the state of a watched folder changed, or the folder was removed. */
 export interface MemoryWatchChanged {
   watchId: string;
 }
@@ -2848,7 +2848,7 @@ export interface MemoryWatchListResult {
   folders: MemoryWatchedFolder[];
 }
 
-/** WatchParams names a watched folder. */
+/** WatchParams identifies a watched folder. */
 export interface MemoryWatchParams {
   watchId: string;
 }
@@ -2863,35 +2863,35 @@ export interface MemoryWatchedFolder {
   state: string;
   /** why it is missing, failed or paused */
   message?: string;
-  /** notes that were imported and are still there */
+  /** imported notes that still exist */
   files: number;
   /** notes whose documents the last change moved to the trash */
   trashed: number;
   tags: string[];
   untrusted: boolean;
   lastImport?: MemoryImportStatus;
-  /** when it was last looked at since Helix started */
+  /** time of the last scan since Helix started */
   scannedAt?: string;
   createdAt: string;
 }
 
-/** Changed is published when background work was paused or may go on. */
+/** Changed is published when background work was paused or may continue. */
 export interface PauseChanged {
   state: PauseState;
 }
 
-/** Reason says who or what holds background work back. */
+/** Reason is why background work is paused. */
 export type PauseReason = "low_space" | "person";
 
-/** State is what clients see of a Pause. */
+/** State is the state of a Pause for clients. */
 export interface PauseState {
   paused: boolean;
   reasons: PauseReason[];
-  /** Until is when a person's pause ends by itself; absent: it is ended by hand. */
+  /** Until is when a person's pause ends automatically; absent: it does not. */
   until?: string;
 }
 
-/** AnswerParams answer a question. */
+/** AnswerParams answers a question. */
 export interface PermissionAnswerParams {
   id: string;
   /** approve or deny */
@@ -2900,29 +2900,29 @@ export interface PermissionAnswerParams {
   definitionHash: string;
   /** once (default), run, session or always */
   scope?: string;
-  /** for always */
+  /** only for always */
   expiresAt?: string;
-  /** absent: everything that was asked */
+  /** absent: all items of the question */
   items?: PermissionItemAnswer[];
-  /** with deny: never ask again */
+  /** with deny: deny this in the future too */
   remember?: boolean;
   /** with approve: start the same run again */
   rerun?: boolean;
   /** kept with the decision */
   note?: string;
-  /** Choice is one of the question's choices; absent: the only one that fits the decision. */
+  /** Choice is one of the question's choices; absent: the only one that matches the decision. */
   choice?: string;
   /** for the question's form */
   data?: unknown;
 }
 
-/** AnswerResult is what the answer did. */
+/** AnswerResult is the effect of an answer. */
 export interface PermissionAnswerResult {
   status: string;
   grants: PermissionGrant[];
-  /** of the run that was started again */
+  /** of the restarted run */
   runId?: string;
-  /** RerunError says why the run was not started again; the answer itself stands. */
+  /** RerunError is the reason why the run was not started again. The answer is valid regardless. */
   rerunError?: string;
 }
 
@@ -2932,17 +2932,17 @@ export interface PermissionApproval {
   /** capability, definition, tier or command */
   kind: string;
   subject: PermissionSubjectRef;
-  /** hexadecimal; decide must repeat it */
+  /** hexadecimal; must be repeated in approvals.decide */
   definitionHash: string;
   /** read_only, side_effecting or privileged */
   tier: string;
   /** what is asked, in one sentence */
   sentence: string;
   requested: PermissionItem[];
-  /** of kind command */
+  /** only of kind command */
   question?: PermissionQuestion;
   run: PermissionRunRef;
-  /** that can be answered: once, run, session, always */
+  /** possible scopes: once, run, session, always */
   scopes: string[];
   /** pending, approved, denied, expired or superseded */
   status: string;
@@ -2965,22 +2965,22 @@ export interface PermissionApprovalChanged {
 
 /** Changed is the event permissions.changed. */
 export interface PermissionChanged {
-  /** * for many */
+  /** *: several subjects */
   subjectId: string;
 }
 
-/** Choice is one answer to a Question. */
+/** Choice is one possible answer to a Question. */
 export interface PermissionChoice {
   id: string;
   /** verb first, such as Try again */
   label: string;
-  /** what it leads to, one sentence */
+  /** its consequence, one sentence */
   help?: string;
-  /** counts as an approval; otherwise as a denial */
+  /** counts as an approval, otherwise as a denial */
   approves: boolean;
 }
 
-/** Denial is a refusal that is remembered. */
+/** Denial is a remembered denial. */
 export interface PermissionDenial {
   id: string;
   /** id * stands for every subject of the kind */
@@ -2992,13 +2992,13 @@ export interface PermissionDenial {
   createdAt: string;
 }
 
-/** DiffCapabilities are the declared capabilities that came and went. */
+/** DiffCapabilities lists the declared capabilities that were added and removed. */
 export interface PermissionDiffCapabilities {
   added: string[];
   removed: string[];
 }
 
-/** DiffChange is one place where two definitions differ. */
+/** DiffChange is one location where two definitions differ. */
 export interface PermissionDiffChange {
   /** JSON Pointer */
   path: string;
@@ -3008,52 +3008,52 @@ export interface PermissionDiffChange {
   after?: unknown;
 }
 
-/** DiffParams name two definitions of a subject by their hashes. */
+/** DiffParams identifies two definitions of a subject by their hashes. */
 export interface PermissionDiffParams {
   subjectKind: string;
   subjectId: string;
-  /** default: the one approved last */
+  /** default: the last approved one */
   from?: string;
-  /** default: the present one */
+  /** default: the current one */
   to?: string;
 }
 
-/** DiffResult compares two definitions. */
+/** DiffResult is the difference between two definitions. */
 export interface PermissionDiffResult {
-  /** hashes; "" none */
+  /** hashes; "": none */
   from: string;
   to: string;
   changes: PermissionDiffChange[];
   capabilities: PermissionDiffCapabilities;
 }
 
-/** GetApprovalParams name a question. */
+/** GetApprovalParams identifies a question. */
 export interface PermissionGetApprovalParams {
   id: string;
 }
 
-/** GetApprovalResult is a question with what helps to answer it. */
+/** GetApprovalResult is a question with information that helps to answer it. */
 export interface PermissionGetApprovalResult {
-  /** what changed since the definition that was approved */
+  /** the changes since the last approved definition */
   diff?: PermissionDiffResult;
-  /** former decisions about this subject, newest first */
+  /** previous decisions about this subject, newest first */
   history: PermissionApproval[];
   preview?: PermissionPreviewResult;
   id: string;
   /** capability, definition, tier or command */
   kind: string;
   subject: PermissionSubjectRef;
-  /** hexadecimal; decide must repeat it */
+  /** hexadecimal; must be repeated in approvals.decide */
   definitionHash: string;
   /** read_only, side_effecting or privileged */
   tier: string;
   /** what is asked, in one sentence */
   sentence: string;
   requested: PermissionItem[];
-  /** of kind command */
+  /** only of kind command */
   question?: PermissionQuestion;
   run: PermissionRunRef;
-  /** that can be answered: once, run, session, always */
+  /** possible scopes: once, run, session, always */
   scopes: string[];
   /** pending, approved, denied, expired or superseded */
   status: string;
@@ -3067,7 +3067,7 @@ export interface PermissionGetApprovalResult {
   decision?: unknown;
 }
 
-/** Grant is a right as it is listed. */
+/** Grant is a granted capability. */
 export interface PermissionGrant {
   id: string;
   subject: PermissionSubjectRef;
@@ -3094,18 +3094,18 @@ export interface PermissionGrant {
 export interface PermissionItem {
   capability: string;
   resource: string;
-  /** the subject's words, made safe to show */
+  /** the subject's explanation, sanitized */
   why?: string;
 }
 
-/** ItemAnswer allows or refuses one item of a question. */
+/** ItemAnswer allows or denies one item of a question. */
 export interface PermissionItemAnswer {
   capability: string;
   resource: string;
   allow: boolean;
 }
 
-/** ListApprovalsParams select questions. */
+/** ListApprovalsParams filters questions. */
 export interface PermissionListApprovalsParams {
   /** default pending; all for every status */
   status?: string;
@@ -3122,7 +3122,7 @@ export interface PermissionListApprovalsResult {
   pendingCount: number;
 }
 
-/** ListParams select grants and denials. */
+/** ListParams filters grants and denials. */
 export interface PermissionListParams {
   subjectId?: string;
   /** active, suspended, revoked or expired; absent: all */
@@ -3132,15 +3132,15 @@ export interface PermissionListParams {
   offset?: number;
 }
 
-/** ListResult is one page of grants, suspended ones first, then newest first; denials are listed in full up to 1,000. */
+/** ListResult is one page of grants, suspended ones first, then newest first. Up to 1,000 denials are listed on every page. */
 export interface PermissionListResult {
   grants: PermissionGrant[];
   denials: PermissionDenial[];
-  /** grants that match */
+  /** number of matching grants */
   total: number;
 }
 
-/** PreviewCapability is one right that a step needs. */
+/** PreviewCapability is one capability that a step needs. */
 export interface PermissionPreviewCapability {
   capability: string;
   resource: string;
@@ -3150,13 +3150,13 @@ export interface PermissionPreviewCapability {
   by?: string;
 }
 
-/** PreviewParams ask what a run would need. */
+/** PreviewParams requests what a run would need. */
 export interface PermissionPreviewParams {
   subject: PermissionPreviewSubject;
   input?: unknown;
 }
 
-/** PreviewResult is what a run would need and whether it would be stopped. Nothing was run. */
+/** PreviewResult is what a run would need and whether it would stop. Nothing is run. */
 export interface PermissionPreviewResult {
   steps: PermissionPreviewStep[];
   /** of all steps */
@@ -3167,13 +3167,13 @@ export interface PermissionPreviewResult {
   willAsk: PermissionItem[];
   /** ok or will_stop */
   unattended: string;
-  /** what cannot run at all, and why */
+  /** what cannot run, and why */
   stops: PermissionPreviewStop[];
   /** known only when it runs */
   unresolved: string[];
 }
 
-/** PreviewStep is one part of the run. */
+/** PreviewStep is one step of the run. */
 export interface PermissionPreviewStep {
   stepId: string;
   subject: PermissionSubjectRef;
@@ -3181,50 +3181,50 @@ export interface PermissionPreviewStep {
   capabilities: PermissionPreviewCapability[];
 }
 
-/** PreviewStop is a subject that cannot run as it stands. */
+/** PreviewStop is a subject that cannot run at present. */
 export interface PermissionPreviewStop {
   subject: PermissionSubjectRef;
-  /** inactive, or definition_changed: its change waits for approval */
+  /** inactive, or definition_changed: its change needs approval */
   reason: string;
   message: string;
 }
 
-/** PreviewSubject names what to look at. */
+/** PreviewSubject identifies the subject of a preview. */
 export interface PermissionPreviewSubject {
   kind: string;
   id: string;
 }
 
-/** Question is what a domain asks a person that is not about a capability: whether a step may go on, or what became of a call that a crash interrupted. */
+/** Question is a domain's question to a person that is not about a capability, such as whether a step may proceed, or what happened to a call that a crash interrupted. */
 export interface PermissionQuestion {
-  /** one sentence, made safe to show */
+  /** one sentence, sanitized */
   text: string;
-  /** more words of the asker, as plain text */
+  /** additional plain text */
   message?: string;
   /** what the question is about, such as the input of the call */
   details?: unknown;
   /** at least one */
   choices: PermissionChoice[];
-  /** JSON Schema of the data that goes with an approving choice */
+  /** JSON Schema of the data for an approving choice */
   form?: unknown;
-  /** path of the step that waits */
+  /** path of the waiting step */
   step?: string;
-  /** the details are private and removed with the answer */
+  /** the details are private and deleted with the answer */
   forget?: boolean;
 }
 
-/** RevokeParams take rights back. Exactly one field is given. UndoToken and DenialID need the scope approve, because they give rights. */
+/** RevokeParams revokes grants or undoes that. Exactly one field is set. UndoToken and DenialID require the scope approve, because they extend permissions. */
 export interface PermissionRevokeParams {
   grantId?: string;
   subjectId?: string;
   all?: boolean;
-  /** of a revocation at most 10 s ago: puts its grants back */
+  /** of a revocation at most 10 s ago: restores its grants */
   undoToken?: string;
-  /** forgets a remembered refusal */
+  /** deletes a remembered denial */
   denialId?: string;
 }
 
-/** RevokeResult is what happened. */
+/** RevokeResult is the effect of a revocation. */
 export interface PermissionRevokeResult {
   revoked: number;
   restored?: number;
@@ -3232,11 +3232,11 @@ export interface PermissionRevokeResult {
   undoToken?: string;
 }
 
-/** RunRef is the run that a question came from. */
+/** RunRef is the run that asked a question. */
 export interface PermissionRunRef {
   kind: string;
   id?: string;
-  /** the run is stopped at this question and goes on with the answer */
+  /** the run is blocked until the answer */
   waiting: boolean;
   /** the same run can be started again */
   rerun: boolean;
@@ -3246,7 +3246,7 @@ export interface PermissionRunRef {
 export interface PermissionSubjectRef {
   kind: string;
   id: string;
-  /** made safe to show */
+  /** sanitized */
   name?: string;
 }
 
@@ -3610,16 +3610,16 @@ export interface PsychologyChanged {
   ids: string[];
 }
 
-/** Counts are of an export or import. */
+/** Counts are the counts of an export or import. */
 export interface PsychologyCounts {
   files: number;
   entries: number;
   interactions: number;
-  /** that can't be read */
+  /** unreadable items */
   skipped: number;
 }
 
-/** Crossing is a threshold that the retention of an item fell below, or rose above. */
+/** Crossing is a threshold that the retention of an item fell below or rose above. */
 export interface PsychologyCrossing {
   /** of the item */
   id: string;
@@ -3631,32 +3631,32 @@ export interface PsychologyCrossing {
   runId: string;
 }
 
-/** Done is the event of a run that has ended. */
+/** Done is the event that a run has ended. */
 export interface PsychologyDone {
   runId: string;
   changed: number;
   trashed: number;
 }
 
-/** Entry is one part of a layer. */
+/** Entry is one entry of a layer. */
 export interface PsychologyEntry {
   id: string;
   layerNumber: number;
   kind: string;
   data: unknown;
-  /** the memories that it rests on */
+  /** the memories that it is based on */
   memoryIds: string[];
   /** person, synthesis, import */
   origin: string;
   patternId?: string;
   initialStrength: number;
-  /** now */
+  /** current */
   retention: number;
   lastReinforcedAt?: string;
   reinforcementCount: number;
   salienceTier: string;
   pinned: boolean;
-  /** reopened after it had faded: edits keep what it said before */
+  /** reopened after it had faded: edits preserve the earlier text */
   open?: boolean;
   version: number;
   createdAt: string;
@@ -3665,50 +3665,50 @@ export interface PsychologyEntry {
   raw?: string;
 }
 
-/** ExportParams say where an export goes. */
+/** ExportParams sets the destination of an export. */
 export interface PsychologyExportParams {
-  /** a folder in that of your own files; default that folder itself */
+  /** a folder below that of your own files; default: that folder itself */
   path?: string;
   /** one file to download instead */
   zip?: boolean;
 }
 
-/** ExportResult counts what was exported. */
+/** ExportResult counts the exported items. */
 export interface PsychologyExportResult {
   path?: string;
   blobId?: string;
   files: number;
   entries: number;
   interactions: number;
-  /** that can't be read */
+  /** unreadable items */
   skipped: number;
 }
 
-/** Fading is when a threshold is reached. */
+/** Fading is the time at which a threshold is reached. */
 export interface PsychologyFading {
   threshold: number;
   at: string;
 }
 
-/** FadingItem is a memory or an entry that fades soon. */
+/** FadingItem is a memory or an entry that will fade soon. */
 export interface PsychologyFadingItem {
   /** when it falls below 0.3, or its review is planned */
   at: string;
   reason: string;
-  /** a person planned to review it then */
+  /** a review is planned for that time */
   review?: boolean;
   id: string;
   /** memory, entry, layer */
   kind: string;
   layerNumber: number;
   title: string;
-  /** now */
+  /** current */
   retention: number;
   pinned: boolean;
   salienceTier: string;
 }
 
-/** FadingParams select memories and entries that will fall below 0.3. */
+/** FadingParams filters memories and entries that will fall below 0.3. */
 export interface PsychologyFadingParams {
   /** 1 to 365, default 30 */
   withinDays?: number;
@@ -3717,7 +3717,7 @@ export interface PsychologyFadingParams {
   offset?: number;
 }
 
-/** FadingResult lists them, soonest first. */
+/** FadingResult lists fading items, soonest first. */
 export interface PsychologyFadingResult {
   items: PsychologyFadingItem[];
   total: number;
@@ -3732,7 +3732,7 @@ export interface PsychologyFadingSoon {
 export interface PsychologyForecastParams {
   /** of a memory or an entry */
   id?: string;
-  /** in place of an id */
+  /** alternative to id */
   layerNumber?: number;
   /** default now */
   from?: string;
@@ -3743,20 +3743,20 @@ export interface PsychologyForecastParams {
   whatIf?: PsychologyWhatIf;
 }
 
-/** ForecastResult is how an item will fade. */
+/** ForecastResult is the forecast of an item. */
 export interface PsychologyForecastResult {
   points: PsychologyPoint[];
   crossings: PsychologyFading[];
   floor: number;
   reason: string;
   item: PsychologyItem;
-  /** those that are stored; the points are as if they were made */
+  /** stored reviews; the points assume that they take place */
   plannedReviews?: string[];
   model: string;
   parameter: number;
 }
 
-/** HistoryParams select threshold crossings, newest first. */
+/** HistoryParams filters threshold crossings, newest first. */
 export interface PsychologyHistoryParams {
   id?: string;
   /** 1 to 100, default 50 */
@@ -3772,20 +3772,20 @@ export interface PsychologyHistoryResult {
   runs: PsychologyRun[];
 }
 
-/** IDsParams name entries. */
+/** IDsParams identifies entries. */
 export interface PsychologyIDsParams {
   /** at most 1,000 */
   ids: string[];
 }
 
-/** ImportParams name the export to import. */
+/** ImportParams identifies the export to import. */
 export interface PsychologyImportParams {
-  /** a folder in that of your own files, or one that was chosen or uploaded; default that folder itself */
+  /** a folder below that of your own files, or one that was chosen or uploaded; default: that folder itself */
   path?: string;
   blobId?: string;
 }
 
-/** Interaction is what happened with a person. */
+/** Interaction is an interaction with a person. */
 export interface PsychologyInteraction {
   id: string;
   personId?: string;
@@ -3800,7 +3800,7 @@ export interface PsychologyInteraction {
   after: number;
 }
 
-/** InteractionParams record what happened with a person. */
+/** InteractionParams records an interaction with a person. */
 export interface PsychologyInteractionParams {
   /** the entry of the person */
   personId: string;
@@ -3808,16 +3808,16 @@ export interface PsychologyInteractionParams {
   at?: string;
   /** competence, integrity, benevolence, predictability, vulnerabilitySafety; default all */
   dimension?: string;
-  /** -1 to 1; null: the outcome is not known, which changes no trust */
+  /** -1 to 1; null: the outcome is unknown, and trust does not change */
   evidence?: number | null;
   salienceTier: string;
   note?: string;
   memoryId?: string;
-  /** an interaction that this one corrects */
+  /** the interaction that this one corrects */
   replaces?: string;
 }
 
-/** InteractionResult says what an interaction has changed. */
+/** InteractionResult is the effect of an interaction. */
 export interface PsychologyInteractionResult {
   interactionId: string;
   person: PsychologyEntry;
@@ -3828,14 +3828,14 @@ export interface PsychologyInteractionResult {
   needs?: PsychologyStageNeeds;
 }
 
-/** Item is a memory, an entry or a layer as decay shows it. */
+/** Item is a memory, an entry or a layer with its retention. */
 export interface PsychologyItem {
   id: string;
   /** memory, entry, layer */
   kind: string;
   layerNumber: number;
   title: string;
-  /** now */
+  /** current */
   retention: number;
   pinned: boolean;
   salienceTier: string;
@@ -3847,28 +3847,28 @@ export interface PsychologyItemsResult {
   undoToken?: string;
 }
 
-/** Kind describes one kind of entry. */
+/** Kind is a kind of entry. */
 export interface PsychologyKind {
   kind: string;
   layer: number;
   title: string;
-  /** JSON Schema of its data; other keys are kept */
+  /** JSON Schema of its data; additional keys are kept */
   schema: unknown;
 }
 
 /** Layer is one of the seven layers. */
 export interface PsychologyLayer {
-  /** absent: nothing was stored for it yet */
+  /** absent: not stored yet */
   id?: string;
   layerNumber: number;
   layerName: string;
   theory: string;
   data: unknown;
   decayModel: string;
-  /** the parameter of the model */
+  /** parameter of the model */
   decayRate: number;
   initialStrength: number;
-  /** now */
+  /** current */
   retention: number;
   lastUpdated: string;
   lastReinforcedAt?: string;
@@ -3878,29 +3878,29 @@ export interface PsychologyLayer {
   kinds: PsychologyKind[];
   /** why its data can't be read */
   problem?: string;
-  /** what stands there instead */
+  /** the undecodable content */
   raw?: string;
 }
 
-/** LayerParams name a layer. */
+/** LayerParams identifies a layer. */
 export interface PsychologyLayerParams {
   layerNumber: number;
 }
 
-/** LayerStatus says how complete a layer is. */
+/** LayerStatus is how complete a layer is. */
 export interface PsychologyLayerStatus {
   layerNumber: number;
   layerName: string;
-  /** healthy: entries of all kinds; warning: of some; inactive: none or off; error: something can't be read */
+  /** healthy: all kinds have entries; warning: some do; inactive: none does, or off; error: an entry can't be read */
   status: string;
   reason?: string;
   /** kinds without an entry */
   missing?: string[];
-  /** the entry that can't be read */
+  /** the unreadable entry */
   id?: string;
 }
 
-/** LayersResult is the answer of psychology.get_all_layers. */
+/** LayersResult is the result of psychology.get_all_layers. */
 export interface PsychologyLayersResult {
   layers: PsychologyLayer[];
 }
@@ -3914,7 +3914,7 @@ export interface PsychologyOverview {
   trustOverall?: number;
 }
 
-/** OverviewLayer is a line of it. */
+/** OverviewLayer is a layer in the overview. */
 export interface PsychologyOverviewLayer {
   layerNumber: number;
   layerName: string;
@@ -3923,7 +3923,7 @@ export interface PsychologyOverviewLayer {
   reason?: string;
   retention: number;
   entries: number;
-  /** entries under 0.3 */
+  /** number of entries below 0.3 */
   fading: number;
   enabled: boolean;
   lastReinforcedAt?: string;
@@ -3931,28 +3931,28 @@ export interface PsychologyOverviewLayer {
   summary: string;
 }
 
-/** PageParams select a page. */
+/** PageParams selects a page. */
 export interface PsychologyPageParams {
   /** 1 to 100, default 20 */
   limit?: number;
   offset?: number;
 }
 
-/** PinParams pin or unpin entries or memories. */
+/** PinParams pins or unpins entries or memories. */
 export interface PsychologyPinParams {
   ids: string[];
   on: boolean;
 }
 
-/** PlanReviewsParams say when an item is to be revisited. */
+/** PlanReviewsParams sets when an item is to be reviewed. */
 export interface PsychologyPlanReviewsParams {
   /** of a memory or an entry */
   id: string;
-  /** from now on, at most 50, one a day; these replace those that were planned before */
+  /** in the future, at most 50, one per day; they replace the planned ones */
   at: string[];
 }
 
-/** PlanReviewsResult lists what is planned, and how to take the plan back. */
+/** PlanReviewsResult contains the planned reviews, and a token to undo the change. */
 export interface PsychologyPlanReviewsResult {
   reviews: string[];
   undoToken?: string;
@@ -3964,21 +3964,21 @@ export interface PsychologyPoint {
   retention: number;
 }
 
-/** ProposalParams name the pattern that is proposed as an entry. */
+/** ProposalParams identifies the pattern that is proposed as an entry. */
 export interface PsychologyProposalParams {
   patternId: string;
 }
 
-/** ReinforceParams reinforce entries or memories. */
+/** ReinforceParams reinforces entries or memories. */
 export interface PsychologyReinforceParams {
   ids: string[];
   /** review, confirm, edit, use */
   kind: string;
-  /** the share of what was lost that comes back, 0 to 1; default by kind */
+  /** fraction of the lost retention to restore, 0 to 1; default by kind */
   strength?: number;
 }
 
-/** RestoreParams name what decay moved to the trash, or the run that did it. */
+/** RestoreParams identifies items that decay moved to the trash, or the run that did so. */
 export interface PsychologyRestoreParams {
   ids?: string[];
   runId?: string;
@@ -3997,18 +3997,18 @@ export interface PsychologyRun {
 
 /** RunParams is the request of psychology.decay_run. */
 export interface PsychologyRunParams {
-  /** count what would change */
+  /** only count what would change */
   dryRun?: boolean;
 }
 
-/** RunResult is what a run did. */
+/** RunResult is the result of a run. */
 export interface PsychologyRunResult {
   runId: string;
   layers: number;
-  /** memories and entries */
+  /** number of memories and entries */
   items: number;
   changed: number;
-  /** now under 0.3 */
+  /** now below 0.3 */
   fading: number;
   skipped: PsychologySkipped[];
   /** in mode hard */
@@ -4016,40 +4016,40 @@ export interface PsychologyRunResult {
   tookMs: number;
 }
 
-/** SalienceParams set the tier of entries or memories. */
+/** SalienceParams sets the tier of entries or memories. */
 export interface PsychologySalienceParams {
   ids: string[];
   /** critical, high, medium, low */
   tier: string;
 }
 
-/** Settings say how memories and entries fade, and what psychology may do. */
+/** Settings control how memories and entries decay, and what psychology may do. */
 export interface PsychologySettings {
-  /** default true; off: nothing fades, no proposals, the agent reads nothing */
+  /** default true; off: nothing decays, no proposals, the agent reads nothing */
   enabled: boolean;
   /** default true */
   decayEnabled: boolean;
-  /** which layers, 1 to 7, fade; default all */
+  /** which layers, 1 to 7, decay; default all */
   layers: Record<string, boolean>;
-  /** soft (default): what fades ranks lower; hard: it is moved to the trash */
+  /** soft (default): faded items rank lower; hard: they are moved to the trash */
   mode: string;
-  /** 0.80 to 0.99, default 0.95; lower fades faster */
+  /** 0.80 to 0.99, default 0.95; lower values decay faster */
   rate: number;
-  /** 0 to 0.5, default 0.1: what always stays */
+  /** 0 to 0.5, default 0.1: minimum retention */
   minimumIntensity: number;
   /** default false */
   trustDecay: boolean;
   /** default true: high items keep half of their strength */
   preserveHighSalience: boolean;
-  /** 1 to 365, default 30: how long an item stays at the floor before hard mode takes it */
+  /** 1 to 365, default 30: days at the floor before hard mode moves an item to the trash */
   hardGraceDays: number;
   /** default true */
   agentMayRead: boolean;
-  /** default true: patterns are offered as entries */
+  /** default true: patterns are proposed as entries */
   proposals: boolean;
 }
 
-/** SettingsParams change settings; absent fields stay as they are. */
+/** SettingsParams changes settings; absent fields are not changed. */
 export interface PsychologySettingsParams {
   enabled?: boolean;
   decayEnabled?: boolean;
@@ -4064,13 +4064,13 @@ export interface PsychologySettingsParams {
   proposals?: boolean;
 }
 
-/** Skipped is an item that could not be computed. */
+/** Skipped is an item whose retention could not be computed. */
 export interface PsychologySkipped {
   id: string;
   reason: string;
 }
 
-/** Soul is the text about how the assistant should work with its person. */
+/** Soul is the text that defines how the assistant should work with the person. */
 export interface PsychologySoul {
   text: string;
   /** 0: the template */
@@ -4078,7 +4078,7 @@ export interface PsychologySoul {
   updatedAt?: string;
   /** of the file */
   path: string;
-  /** characters of it that enter a prompt, at most */
+  /** maximum number of characters included in a prompt */
   shown: number;
 }
 
@@ -4088,14 +4088,14 @@ export interface PsychologySoulHistoryResult {
   total: number;
 }
 
-/** SoulRevision is the soul as it was. */
+/** SoulRevision is an earlier version of the soul. */
 export interface PsychologySoulRevision {
   version: number;
   text: string;
   at: string;
 }
 
-/** StageNeeds is what the next stage takes. */
+/** StageNeeds is the requirements of the next stage. */
 export interface PsychologyStageNeeds {
   stage: string;
   trust: number;
@@ -4103,17 +4103,17 @@ export interface PsychologyStageNeeds {
   highSalienceInteractions: number;
 }
 
-/** StatusParams select a layer, or with 0 all. */
+/** StatusParams identifies a layer; 0: all layers. */
 export interface PsychologyStatusParams {
   layerNumber?: number;
 }
 
-/** StatusResult is the answer of psychology.get_layer_status. */
+/** StatusResult is the result of psychology.get_layer_status. */
 export interface PsychologyStatusResult {
   layers: PsychologyLayerStatus[];
 }
 
-/** Trust is how far a person is trusted, each value 0 to 1. */
+/** Trust is how much a person is trusted, each value 0 to 1. */
 export interface PsychologyTrust {
   competence: number;
   integrity: number;
@@ -4123,7 +4123,7 @@ export interface PsychologyTrust {
   overall: number;
 }
 
-/** TrustMapParams select the person whose interactions are listed. */
+/** TrustMapParams identifies the person whose interactions are listed. */
 export interface PsychologyTrustMapParams {
   personId?: string;
 }
@@ -4135,7 +4135,7 @@ export interface PsychologyTrustMapResult {
   interactions: PsychologyInteraction[];
 }
 
-/** TrustedPerson is a person with the trust of now. */
+/** TrustedPerson is a person with the current trust. */
 export interface PsychologyTrustedPerson {
   entry: PsychologyEntry;
   trust: PsychologyTrust;
@@ -4143,63 +4143,63 @@ export interface PsychologyTrustedPerson {
   needs?: PsychologyStageNeeds;
 }
 
-/** UndoResult counts what an act touched, and how to take it back. */
+/** UndoResult is the number of affected items and a token to undo the action. */
 export interface PsychologyUndoResult {
   count: number;
   undoToken?: string;
 }
 
-/** UpdateLayerParams change a layer; absent fields stay as they are. */
+/** UpdateLayerParams changes a layer; absent fields are not changed. */
 export interface PsychologyUpdateLayerParams {
   layerNumber: number;
-  /** as read; another one is a conflict */
+  /** as read; a different current version is a conflict */
   version?: number;
   data?: unknown;
   initialStrength?: number;
   enabled?: boolean;
 }
 
-/** UpdateSoulParams replace the soul. */
+/** UpdateSoulParams replaces the soul. */
 export interface PsychologyUpdateSoulParams {
   text: string;
   /** as read */
   version: number;
 }
 
-/** UpsertParams add an entry, or with an id replace its data. */
+/** UpsertParams adds an entry or, with an id, replaces its data. */
 export interface PsychologyUpsertParams {
   layerNumber: number;
   kind: string;
   data: unknown;
-  /** absent in an edit: as they are */
+  /** absent in an edit: unchanged */
   memoryIds?: string[];
   id?: string;
-  /** as read; another one is a conflict */
+  /** as read; a different current version is a conflict */
   version?: number;
 }
 
-/** ViewEntry is an entry at its own time. */
+/** ViewEntry is an entry with its own time. */
 export interface PsychologyViewEntry {
   at: string;
-  /** a goal that is open after its date */
+  /** an open goal after its due date */
   pastDue?: boolean;
   id: string;
   layerNumber: number;
   kind: string;
   data: unknown;
-  /** the memories that it rests on */
+  /** the memories that it is based on */
   memoryIds: string[];
   /** person, synthesis, import */
   origin: string;
   patternId?: string;
   initialStrength: number;
-  /** now */
+  /** current */
   retention: number;
   lastReinforcedAt?: string;
   reinforcementCount: number;
   salienceTier: string;
   pinned: boolean;
-  /** reopened after it had faded: edits keep what it said before */
+  /** reopened after it had faded: edits preserve the earlier text */
   open?: boolean;
   version: number;
   createdAt: string;
@@ -4208,7 +4208,7 @@ export interface PsychologyViewEntry {
   raw?: string;
 }
 
-/** ViewParams select entries of a layer. */
+/** ViewParams filters entries of a layer. */
 export interface PsychologyViewParams {
   kind?: string;
   /** of their own time: felt, target, begun, else created */
@@ -4216,36 +4216,36 @@ export interface PsychologyViewParams {
   end?: string;
 }
 
-/** ViewResult lists them in the order of their time. */
+/** ViewResult lists the entries in the order of their own time. */
 export interface PsychologyViewResult {
   entries: PsychologyViewEntry[];
 }
 
-/** WhatIf changes an item in a forecast alone. */
+/** WhatIf changes an item in a forecast only. */
 export interface PsychologyWhatIf {
   pinned?: boolean;
   /** critical, high, medium, low */
   tier?: string;
-  /** in place of the reviews that are planned */
+  /** replaces the planned reviews */
   reinforceAt?: string[];
 }
 
-/** BenchResult lists the figures, and what could not be measured here. */
+/** BenchResult lists the results, and what could not be measured here. */
 export interface SandboxBenchResult {
   rows: SandboxBenchRow[];
   skipped: string[];
 }
 
-/** BenchRow is one figure of a short benchmark. */
+/** BenchRow is one result of the short benchmark. */
 export interface SandboxBenchRow {
   name: string;
   value: number;
   unit: string;
-  /** what it means, for a person */
+  /** what it means, for people */
   note: string;
 }
 
-/** CacheStatus describes the folder of compiled code. Reason says in words why it is not used, and is empty when it is. */
+/** CacheStatus describes the folder of compiled code. Reason is why it is not used, and empty if it is used. */
 export interface SandboxCacheStatus {
   bytes: number;
   modules: number;
@@ -4274,7 +4274,7 @@ export interface SandboxModuleInfo {
   sha256: string;
 }
 
-/** PoolStatus counts instances: Idle are ready, Busy run, Queued calls wait for a worker, Discarded were thrown away after a run since the start. */
+/** PoolStatus counts instances: Idle are ready, Busy are running, Queued are calls waiting for a worker, Discarded were not reused after a run since the start. */
 export interface SandboxPoolStatus {
   idle: number;
   busy: number;
@@ -4282,22 +4282,22 @@ export interface SandboxPoolStatus {
   discarded: number;
 }
 
-/** TierStatus says whether a tier can be used, and why not, or what weakens it. */
+/** TierStatus reports whether a tier can be used, and why not, or what weakens it. */
 export interface SandboxTierStatus {
   tier: string;
   available: boolean;
-  /** what a run there has around it: one of the Isolation constants */
+  /** how runs in it are isolated: one of the Isolation constants */
   isolation?: string;
   reasons: string[];
 }
 
-/** Budget bounds an agent's turns and cost. */
+/** Budget limits an agent's turns and cost. */
 export interface SchedulerBudget {
   maxTurns: number;
   maxCostMicros: number;
 }
 
-/** CalendarItem is one due time, or with Count several of one day. */
+/** CalendarItem is one due time or, with Count, several on one day. */
 export interface SchedulerCalendarItem {
   scheduleId: string;
   at: string;
@@ -4307,13 +4307,13 @@ export interface SchedulerCalendarItem {
   count?: number;
 }
 
-/** CalendarParams ask for a stretch of at most 62 days. */
+/** CalendarParams requests at most 62 days. */
 export interface SchedulerCalendarParams {
   from: string;
   to: string;
 }
 
-/** CalendarResult holds what was and will be due. */
+/** CalendarResult contains past and future due times. */
 export interface SchedulerCalendarResult {
   items: SchedulerCalendarItem[];
   truncated: boolean;
@@ -4321,7 +4321,7 @@ export interface SchedulerCalendarResult {
 
 /** Changed is the event schedules.changed. */
 export interface SchedulerChanged {
-  /** absent: all, such as a pause of everything */
+  /** absent: all schedules, such as PauseAll */
   scheduleId?: string | null;
   /** created, updated, deleted, restored, paused, resumed, fired, disabled, completed */
   change: string;
@@ -4332,7 +4332,7 @@ export interface SchedulerClockStatus {
   skewMs: number;
 }
 
-/** CreateParams hold the fields of a schedule; what is left out has its default. */
+/** CreateParams contains the fields of a schedule. Omitted fields have their defaults. */
 export interface SchedulerCreateParams {
   /** 1..100 */
   name: string;
@@ -4362,16 +4362,16 @@ export interface SchedulerCreateParams {
   maxRunMs?: number;
   placement?: SchedulerPlacement;
   budget?: SchedulerBudget;
-  /** made without being started */
+  /** created without being active */
   paused?: boolean;
 }
 
-/** DeleteResult says when it was deleted; it can be restored for 30 days. */
+/** DeleteResult contains the time of deletion. The schedule can be restored for 30 days. */
 export interface SchedulerDeleteResult {
   deletedAt: string;
 }
 
-/** LaneStatus counts what goes on in a lane. */
+/** LaneStatus counts the runs in a lane. */
 export interface SchedulerLaneStatus {
   lane: string;
   running: number;
@@ -4379,7 +4379,7 @@ export interface SchedulerLaneStatus {
   waiting: number;
 }
 
-/** Lease is the right to fire a schedule with takeover. */
+/** Lease is the lease on a schedule with takeover. */
 export interface SchedulerLease {
   scheduleId: string;
   deviceId: string;
@@ -4387,20 +4387,20 @@ export interface SchedulerLease {
   expiresAt: string;
 }
 
-/** ListParams filter the user's schedules. */
+/** ListParams filters the user's schedules. */
 export interface SchedulerListParams {
   status?: string;
   /** of the target */
   kind?: string;
   query?: string;
-  /** Deleted lists those that can be restored instead. */
+  /** Deleted lists the deleted schedules that can be restored instead. */
   deleted?: boolean;
   /** 1..100, default 50 */
   limit?: number;
   offset?: number;
 }
 
-/** ListResult is one page: the system's own schedules last, else the newest first. */
+/** ListResult is one page, newest first; system schedules come last. */
 export interface SchedulerListResult {
   schedules: SchedulerSchedule[];
   total: number;
@@ -4415,7 +4415,7 @@ export interface SchedulerNextDue {
   at: string;
 }
 
-/** NoticesResult holds the notices that no client has taken yet. */
+/** NoticesResult contains the notifications that no client has taken yet. */
 export interface SchedulerNoticesResult {
   notices: SchedulerNotification[];
 }
@@ -4431,29 +4431,29 @@ export interface SchedulerNotification {
   at: string;
 }
 
-/** PauseAllParams stop all schedules from firing. */
+/** PauseAllParams stops all schedules from firing. */
 export interface SchedulerPauseAllParams {
   /** default: until they are resumed */
   until?: string;
   allDevices?: boolean;
 }
 
-/** PauseAllResult says how it stands. */
+/** PauseAllResult is the state afterwards. */
 export interface SchedulerPauseAllResult {
   paused: boolean;
   until?: string | null;
 }
 
-/** Placement says which device fires. */
+/** Placement is the device that fires the schedule. */
 export interface SchedulerPlacement {
   homeDeviceId?: string | null;
-  /** another device may take over when the home is away */
+  /** another device may take over when the home is offline */
   takeover: boolean;
   /** this device is the home */
   here: boolean;
 }
 
-/** PreviewParams ask when a cadence is due. */
+/** PreviewParams requests the due times of a cadence. */
 export interface SchedulerPreviewParams {
   cadence: unknown;
   /** 1..100, default 10 */
@@ -4462,11 +4462,11 @@ export interface SchedulerPreviewParams {
   from?: string;
 }
 
-/** PreviewResult holds due times and what they mean in words. */
+/** PreviewResult contains due times and a description of the cadence. */
 export interface SchedulerPreviewResult {
   times: SchedulerPreviewTime[];
   description: string;
-  /** of the description */
+  /** structured description */
   parts: CadenceParts;
   warnings: string[];
   /** with the time zone filled in */
@@ -4476,7 +4476,7 @@ export interface SchedulerPreviewResult {
 /** PreviewTime is one due time. */
 export interface SchedulerPreviewTime {
   at: string;
-  /** wall clock in the zone of the cadence: 2006-01-02 15:04:05 */
+  /** wall clock time in the zone of the cadence: 2006-01-02 15:04:05 */
   local: string;
   /** from UTC, like +02:00 */
   offset: string;
@@ -4484,14 +4484,14 @@ export interface SchedulerPreviewTime {
   note?: string;
 }
 
-/** Retry says how failed runs are tried again: after min(base·2ⁿ, cap) seconds times a random factor from 0.5 to 1. */
+/** Retry is how failed runs are retried: after min(base·2ⁿ, cap) seconds times a random factor from 0.5 to 1. */
 export interface SchedulerRetry {
   max: number;
   baseSecs: number;
   capSecs: number;
 }
 
-/** Run is one due time's course. */
+/** Run is one due time and what happened to it. */
 export interface SchedulerRun {
   runId: string;
   scheduleId: string;
@@ -4508,7 +4508,7 @@ export interface SchedulerRun {
   targetRunId?: string | null;
   deviceId: string;
   claimedAt?: string | null;
-  /** of a missed run: since when the computer slept */
+  /** of a missed run: when the computer fell asleep */
   startedAt?: string | null;
   finishedAt?: string | null;
   /** when the next attempt is due */
@@ -4519,13 +4519,13 @@ export interface SchedulerRun {
   notified: boolean;
   turnCount: number;
   costMicros: number;
-  /** of a row that stands for several */
+  /** if the row stands for several missed runs */
   missedCount?: number;
   missedMore?: boolean;
   lastMissedAt?: string;
 }
 
-/** RunError says why a run failed. */
+/** RunError is the reason why a run failed. */
 export interface SchedulerRunError {
   kind: string;
   message: string;
@@ -4541,27 +4541,27 @@ export interface SchedulerRunEvent {
   seq: number;
 }
 
-/** RunMark is one run in few words. */
+/** RunMark is a summary of one run. */
 export interface SchedulerRunMark {
   runId: string;
   at: string;
   status: string;
 }
 
-/** RunNowParams start a schedule's target now; its next time stays. */
+/** RunNowParams starts a schedule's target now. The next due time is not affected. */
 export interface SchedulerRunNowParams {
   scheduleId: string;
   /** default: the schedule's */
   input?: unknown;
 }
 
-/** RunNowResult names the run and what it started. */
+/** RunNowResult identifies the run and the target's run. */
 export interface SchedulerRunNowResult {
   runId: string;
   targetRunId?: string | null;
 }
 
-/** RunOutputParams ask for what a run gave. */
+/** RunOutputParams requests the output of a run. */
 export interface SchedulerRunOutputParams {
   runId: string;
   /** 200..8000, default 4000 */
@@ -4573,16 +4573,16 @@ export interface SchedulerRunOutputResult {
   text: string;
   truncated: boolean;
   totalChars: number;
-  /** the run gave nothing, and the text is why it failed */
+  /** there is no output, and the text is the error */
   isError: boolean;
 }
 
-/** RunParams name a run. */
+/** RunParams identifies a run. */
 export interface SchedulerRunParams {
   runId: string;
 }
 
-/** RunsParams filter runs. */
+/** RunsParams filters runs. */
 export interface SchedulerRunsParams {
   scheduleId?: string;
   status?: string;
@@ -4599,7 +4599,7 @@ export interface SchedulerRunsResult {
   nextCursor?: string;
 }
 
-/** Schedule is work with times at which it is due. */
+/** Schedule is a target with the times at which it is due. */
 export interface SchedulerSchedule {
   scheduleId: string;
   name: string;
@@ -4608,17 +4608,17 @@ export interface SchedulerSchedule {
   status: string;
   /** failures, missed, target_gone or invalid */
   disabledReason?: string;
-  /** comes with Helix and cannot be deleted */
+  /** part of Helix; cannot be deleted */
   system: boolean;
-  /** made by a newer Helix: shown, never fired, never changed */
+  /** created by a newer Helix: shown, but neither fired nor changed */
   needsNewer?: boolean;
   target: SchedulerTarget;
   cadence: unknown;
   /** the cadence in plain English */
   words: string;
-  /** the same in pieces, for other languages */
+  /** the same in a structured form, for other languages */
   parts: CadenceParts;
-  /** the cadence named no time zone: it follows the operating system's */
+  /** the cadence names no time zone and follows the operating system's */
   osZone: boolean;
   startsAt?: string | null;
   endsAt?: string | null;
@@ -4638,26 +4638,26 @@ export interface SchedulerSchedule {
   maxRunMs: number;
   placement: SchedulerPlacement;
   budget: SchedulerBudget;
-  /** rises with each edit */
+  /** incremented by each edit */
   revision: number;
   nextRunAt?: string | null;
   lastRun?: SchedulerRun | null;
-  /** the last 20, oldest first */
+  /** the last 20 runs, oldest first */
   recentRuns: SchedulerRunMark[];
   runCount: number;
   consecutiveFailures: number;
-  /** of a schedule that needs a newer Helix */
+  /** the stored form, if the schedule needs a newer Helix */
   raw?: unknown;
   createdAt: string;
   updatedAt: string;
 }
 
-/** ScheduleParams name a schedule. */
+/** ScheduleParams identifies a schedule. */
 export interface SchedulerScheduleParams {
   scheduleId: string;
 }
 
-/** StatusResult is the scheduler's state. */
+/** StatusResult is the status of the scheduler. */
 export interface SchedulerStatusResult {
   enabled: boolean;
   pausedAll: boolean;
@@ -4666,13 +4666,13 @@ export interface SchedulerStatusResult {
   nextDue?: SchedulerNextDue | null;
   clock: SchedulerClockStatus;
   leases: SchedulerLease[];
-  /** what schedules can start in this build */
+  /** that schedules can start in this build */
   targets: SchedulerTargetKind[];
   /** of the operating system */
   timezone: string;
 }
 
-/** TakeNoticesParams say which notices were shown. */
+/** TakeNoticesParams lists notifications that were shown. */
 export interface SchedulerTakeNoticesParams {
   noticeIds: string[];
 }
@@ -4688,7 +4688,7 @@ export interface SchedulerTarget {
   input?: unknown;
 }
 
-/** TargetKind is one kind of target. Unavailable ones say why. */
+/** TargetKind is one kind of target. */
 export interface SchedulerTargetKind {
   kind: string;
   title: string;
@@ -4696,7 +4696,7 @@ export interface SchedulerTargetKind {
   reason?: string;
 }
 
-/** Template is a schedule that Helix offers and does not start by itself. */
+/** Template is a schedule that Helix offers and that is not active by default. */
 export interface SchedulerTemplate {
   key: string;
   name: string;
@@ -4714,11 +4714,11 @@ export interface SchedulerTemplatesResult {
   templates: SchedulerTemplate[];
 }
 
-/** UpdateParams change fields of a schedule. Patch holds those fields of create that change. */
+/** UpdateParams changes a schedule. Patch contains the fields of create to change. */
 export interface SchedulerUpdateParams {
   scheduleId: string;
   patch: unknown;
-  /** another current revision is a conflict; 0: no check */
+  /** if it is not the current one, the error is a conflict; 0: no check */
   expectedRevision?: number;
 }
 
@@ -4752,7 +4752,7 @@ export interface SearchEnhancedParams {
   priors?: boolean;
 }
 
-/** EnhancedResult is the answer of memory.search_enhanced. */
+/** EnhancedResult is the result of memory.search_enhanced. */
 export interface SearchEnhancedResult {
   facets?: SearchFacets;
   groups?: SearchGroup[];
@@ -4764,22 +4764,22 @@ export interface SearchEnhancedResult {
   modelId: string;
 }
 
-/** Evidence names the exact thing found. */
+/** Evidence identifies the part of an item that is quoted. */
 export interface SearchEvidence {
   kind: string;
   id: string;
   conversationId?: string;
-  /** the id in the original, such as D1:3 */
+  /** id in the original, such as D1:3 */
   turnId?: string;
   documentId?: string;
   seq?: number;
-  /** in the document, in UTF-16 code units where it was cut here */
+  /** in the document; in UTF-16 code units if Helix split it */
   startOffset?: number;
   endOffset?: number;
   quote: string;
 }
 
-/** Facets count what matched the query and the filters. */
+/** Facets count the items that match the query and the filters. */
 export interface SearchFacets {
   type: SearchCount[];
   layer: SearchCount[];
@@ -4789,7 +4789,7 @@ export interface SearchFacets {
   month: SearchCount[];
 }
 
-/** Filters choose items before they are ranked. Absent fields choose everything. */
+/** Filters select items before ranking. Absent fields match every item. */
 export interface SearchFilters {
   /** of occurredAt, inclusive */
   from?: string;
@@ -4810,14 +4810,14 @@ export interface SearchFilters {
   documentId?: string;
 }
 
-/** Group is some of the hits, by their place in results. */
+/** Group is a group of hits, as indexes into results. */
 export interface SearchGroup {
   key: string;
   title: string;
   hits: number[];
 }
 
-/** Hit is one thing found. */
+/** Hit is one item found. */
 export interface SearchHit {
   id: string;
   /** memory, turn, chunk */
@@ -4826,7 +4826,7 @@ export interface SearchHit {
   snippet: string;
   highlights: SearchSpan[];
   evidence: SearchEvidence[];
-  /** of memory.search_enhanced */
+  /** only memory.search_enhanced */
   context?: SearchNeighbor[];
   score: number;
   parts?: SearchParts;
@@ -4845,13 +4845,13 @@ export interface SearchHit {
   retention?: number;
 }
 
-/** MMR asks for varied results (maximal marginal relevance, Carbonell and Goldstein 1998). */
+/** MMR requests diverse results (maximal marginal relevance, Carbonell and Goldstein 1998). */
 export interface SearchMMR {
-  /** 0 is variety only, 1 relevance only; default 0.7 */
+  /** 0: only diversity, 1: only relevance; default 0.7 */
   lambda?: number;
 }
 
-/** Neighbor is what stands before or after a hit in its conversation or document. */
+/** Neighbor is an item before or after a hit in its conversation or document. */
 export interface SearchNeighbor {
   id: string;
   seq: number;
@@ -4876,14 +4876,14 @@ export interface SearchParams {
   priors?: boolean;
 }
 
-/** Parts say what a score is made of. A rank is absent where the list did not have the item. */
+/** Parts are the components of a score. A rank is absent if the item was not in the list. */
 export interface SearchParts {
   bm25Rank?: number;
   bm25?: number;
   vectorRank?: number;
   cosine?: number;
   rrf: number;
-  /** above 1: who or when the query names fits */
+  /** above 1: the item matches a person or time that the query mentions */
   cues: number;
   recency: number;
   salience: number;
@@ -4899,7 +4899,7 @@ export interface SearchRelatedParams {
   limit?: number;
 }
 
-/** Result is the answer of memory.search. */
+/** Result is the result of memory.search. */
 export interface SearchResult {
   results: SearchHit[];
   tookMs: number;
@@ -4915,7 +4915,7 @@ export interface SearchSpan {
   end: number;
 }
 
-/** AnswerParams answer a question of a run. Decision: approve or decline for an approval; done, retry or fail for an unknown outcome; retry or fail for a missing right. An empty stepPath answers the only question of a run. A quarantined run asks with an empty one: retry resumes it, fail ends it. */
+/** AnswerParams answers a question of a run. Decision is approve or decline for an approval; done, retry or fail for an unknown outcome; retry or fail for a missing capability. An empty stepPath selects the only question of a run. The question of a quarantined run has an empty stepPath; retry resumes the run, fail ends it. */
 export interface SkillsAnswerParams {
   executionId: string;
   stepPath: string;
@@ -4923,17 +4923,17 @@ export interface SkillsAnswerParams {
   decision: string;
   /** of an approval with a form */
   data?: unknown;
-  /** with done: what the step gave */
+  /** with done: the output of the step */
   output?: unknown;
 }
 
-/** CancelParams stop a run. */
+/** CancelParams cancels a run. */
 export interface SkillsCancelParams {
   executionId: string;
   reason?: string;
 }
 
-/** CatalogEntry is one thing a step can call. */
+/** CatalogEntry is one callable for steps. */
 export interface SkillsCatalogEntry {
   toolType: string;
   toolId?: string;
@@ -4946,9 +4946,9 @@ export interface SkillsCatalogEntry {
   capabilities: string[];
 }
 
-/** CatalogParams ask for what steps can call. */
+/** CatalogParams filters what steps can call. */
 export interface SkillsCatalogParams {
-  /** part of the name or description */
+  /** substring of the name or description */
   query?: string;
 }
 
@@ -4965,7 +4965,7 @@ export interface SkillsChanged {
   change: string;
 }
 
-/** DeleteResult says when the skill was deleted; it can be restored for 30 days. */
+/** DeleteResult contains the time of deletion. The skill can be restored for 30 days. */
 export interface SkillsDeleteResult {
   deletedAt: string;
 }
@@ -4977,13 +4977,13 @@ export interface SkillsDependency {
   definitionHash?: string;
 }
 
-/** DiffParams name two versions. */
+/** DiffParams identifies two versions. */
 export interface SkillsDiffParams {
   from: string;
   to: string;
 }
 
-/** DiffResult is what turns one definition into another. */
+/** DiffResult is the difference between two definitions. */
 export interface SkillsDiffResult {
   steps: SkillsStepsDiff;
   /** of the skill itself */
@@ -4991,18 +4991,18 @@ export interface SkillsDiffResult {
   rights: SkillsRightsDiff;
 }
 
-/** DocumentResult is the run document of a run, for mapping. */
+/** DocumentResult is the run document of a run, as a help for mapping. */
 export interface SkillsDocumentResult {
   document: unknown;
 }
 
-/** DryRunParams rehearse a skill: the same engine, and no effect at all. */
+/** DryRunParams runs a skill with the same engine but without effects. */
 export interface SkillsDryRunParams {
   skillId?: string;
   skill?: unknown;
   versionId?: string;
   input?: unknown;
-  /** whose recorded outcomes answer */
+  /** the run whose recorded outcomes are used */
   executionId?: string;
   /** by step path */
   mocks?: Record<string, SkillsMock>;
@@ -5010,26 +5010,26 @@ export interface SkillsDryRunParams {
   fillFromSchema?: boolean;
 }
 
-/** EvaluateParams try an expression on a document. */
+/** EvaluateParams evaluates an expression on a document. */
 export interface SkillsEvaluateParams {
   document?: unknown;
   /** the run document of that run */
   executionId?: string;
-  /** a text, or a template */
+  /** a string, or a template */
   expression: unknown;
   /** path, template or condition */
   as: string;
 }
 
-/** EvaluateResult is what the expression gives. */
+/** EvaluateResult is the value of the expression. */
 export interface SkillsEvaluateResult {
-  /** null when nothing matches */
+  /** null if nothing matches */
   value: unknown;
   matches: SkillsMatch[];
   error?: MachineFailure;
 }
 
-/** EventsParams continue a run's events after a number. */
+/** EventsParams requests the events of a run after a sequence number. */
 export interface SkillsEventsParams {
   executionId: string;
   afterSeq?: number;
@@ -5040,11 +5040,11 @@ export interface SkillsEventsParams {
 /** EventsResult holds events in order. */
 export interface SkillsEventsResult {
   events: SkillsRunEvent[];
-  /** of the run, not of the page */
+  /** of the run, not only of the page */
   lastSeq: number;
 }
 
-/** ExecuteParams run a saved skill by its id, or a definition that is not saved. */
+/** ExecuteParams runs a saved skill by its id, or an unsaved definition. */
 export interface SkillsExecuteParams {
   skillId?: string;
   skill?: unknown;
@@ -5052,14 +5052,14 @@ export interface SkillsExecuteParams {
   input?: unknown;
   /** of a saved skill; default: the current one */
   version?: string;
-  /** answer at once; the run goes on */
+  /** return immediately; the run continues */
   async?: boolean;
-  /** how long to wait for the end, default 120000; the run goes on after it */
+  /** how long to wait for the end, default 120000; the run continues after that */
   waitMs?: number;
   requestId?: string;
 }
 
-/** ExecuteResult is how a run ended, or how it stands. A failed run is a result with Success false, not an error of the call. */
+/** ExecuteResult is the result or the current status of a run. A failed run is a result with Success false, not an error of the call. */
 export interface SkillsExecuteResult {
   success: boolean;
   skillId?: string | null;
@@ -5079,12 +5079,12 @@ export interface SkillsExecuteResult {
   stepsSkipped: number;
   input: unknown;
   error?: MachineFailure;
-  /** that the skill asked to show at its end */
+  /** shown by the skill at its end */
   notification?: SkillsNotice;
   warnings?: string[];
 }
 
-/** Execution is a run as history and its timeline show it. */
+/** Execution is a run, as shown in the history and in its timeline. */
 export interface SkillsExecution {
   skillName: string;
   version: string;
@@ -5094,7 +5094,7 @@ export interface SkillsExecution {
   mode: string;
   /** user, rpc, cli, voice, schedule, agent or skill */
   trigger: string;
-  /** what ran; not in lists */
+  /** the definition that ran; omitted in lists */
   skill?: DefinitionBody;
   waits: SkillsWait[];
   parentExecutionId?: string;
@@ -5124,19 +5124,19 @@ export interface SkillsExecution {
   stepsSkipped: number;
   input: unknown;
   error?: MachineFailure;
-  /** that the skill asked to show at its end */
+  /** shown by the skill at its end */
   notification?: SkillsNotice;
   warnings?: string[];
 }
 
-/** ExportParams name a skill to share as a file. */
+/** ExportParams identifies a skill to share as a file. */
 export interface SkillsExportParams {
   skillId: string;
-  /** with the custom tools that it calls */
+  /** include the tools that it calls */
   includeTools?: boolean;
 }
 
-/** ExportResult holds the share file. */
+/** ExportResult contains the share file. */
 export interface SkillsExportResult {
   /** canonical JSON */
   file: unknown;
@@ -5151,54 +5151,54 @@ export interface SkillsFieldChange {
   after?: unknown;
 }
 
-/** FromTemplateParams name a template. */
+/** FromTemplateParams identifies a template. */
 export interface SkillsFromTemplateParams {
   key: string;
   /** of the new skill; default: that of the template */
   name?: string;
 }
 
-/** HistoryParams filter runs. */
+/** HistoryParams filters runs. */
 export interface SkillsHistoryParams {
   skillId?: string;
   status?: string;
   trigger?: string;
-  /** begun at or after */
+  /** started at or after */
   from?: string;
-  /** begun before */
+  /** started before */
   to?: string;
   cursor?: string;
   /** 1..100, default 50 */
   limit?: number;
 }
 
-/** HistoryResult is one page of runs, newest first. Lists leave steps, outputs and definitions out. */
+/** HistoryResult is one page of runs, newest first. Steps, outputs and definitions are omitted. */
 export interface SkillsHistoryResult {
   executions: SkillsExecution[];
   nextCursor?: string;
-  /** that the whole history takes */
+  /** size of the whole history */
   bytes: number;
 }
 
-/** ImportParams bring a share file in. */
+/** ImportParams imports a share file. */
 export interface SkillsImportParams {
   file: unknown;
-  /** a skill has that name: rename (default), newVersion or skip */
+  /** if the name is taken: rename (default), newVersion or skip */
   onConflict?: string;
-  /** only say what would happen */
+  /** only report what would happen */
   dryRun?: boolean;
 }
 
-/** ImportResult says what came of an import. The skill is disabled until its rights are accepted by enabling it. */
+/** ImportResult is the result of an import. The skill is disabled; enabling it accepts its permissions. */
 export interface SkillsImportResult {
-  /** absent for a dry run and when it was left out */
+  /** absent for a dry run and if the import was skipped */
   skillId?: string;
   name: string;
   /** created, version or skipped */
   action: string;
   errors: DefinitionProblem[];
   warnings: string[];
-  /** what it calls and this installation has not */
+  /** what it calls and this installation does not have */
   missing: SkillsDependency[];
   /** "unsigned", or the fingerprint of the key */
   signer: string;
@@ -5206,13 +5206,13 @@ export interface SkillsImportResult {
   rights: SkillsRightsPreview;
 }
 
-/** ListParams filter the user's composite skills. */
+/** ListParams filters the user's skills. */
 export interface SkillsListParams {
   enabled?: boolean;
-  /** part of the name, the description or a tag */
+  /** substring of the name, the description or a tag */
   query?: string;
   tag?: string;
-  /** those that can be restored instead */
+  /** list the deleted skills that can be restored instead */
   deleted?: boolean;
   /** 1..100, default 50 */
   limit?: number;
@@ -5234,7 +5234,7 @@ export interface SkillsMatch {
   value: unknown;
 }
 
-/** Meta is what lists and pickers show of a composite skill. */
+/** Meta is the metadata of a skill for lists and pickers. */
 export interface SkillsMeta {
   skillId: string;
   /** unique among the user's skills, ignoring case */
@@ -5247,7 +5247,7 @@ export interface SkillsMeta {
   tags: string[];
   icon: string;
   isEnabled: boolean;
-  /** the definition can run; drafts may not */
+  /** the definition can run; false for drafts */
   valid: boolean;
   visibility: string;
   mine: boolean;
@@ -5255,9 +5255,9 @@ export interface SkillsMeta {
   inputSchema?: unknown;
   outputMapping?: unknown;
   notification?: unknown;
-  /** OverallTimeoutMs bounds a run without its waiting. */
+  /** OverallTimeoutMs is the time limit of a run, excluding waits. */
   overallTimeoutMs: number;
-  /** with those of nested bodies */
+  /** including those of nested bodies */
   stepCount: number;
   executionCount: number;
   lastExecuted?: string | null;
@@ -5270,14 +5270,14 @@ export interface SkillsMeta {
   deletedAt?: string;
 }
 
-/** Mock answers for a step of a dry run: one of the fields. Sequence answers one call after the other; the last one repeats. */
+/** Mock is the result of a step in a dry run; one field is set. Sequence provides the results of consecutive calls; the last one repeats. */
 export interface SkillsMock {
   output?: unknown;
   error?: MachineFailure;
   sequence?: SkillsMock[];
 }
 
-/** Notice is what a skill asks to show. */
+/** Notice is a notification shown by a skill. */
 export interface SkillsNotice {
   title: string;
   body: string;
@@ -5285,9 +5285,9 @@ export interface SkillsNotice {
   level: string;
 }
 
-/** Notification is the event skills.notification: a skill asks to show something. */
+/** Notification is the event skills.notification: a skill shows a notification. */
 export interface SkillsNotification {
-  /** the same when the step is made again: shown once */
+  /** the same when the step is repeated, so that it is shown once */
   noticeId: string;
   executionId: string;
   skill: string;
@@ -5298,43 +5298,43 @@ export interface SkillsNotification {
   at: string;
 }
 
-/** PinParams keep a run from being pruned. */
+/** PinParams excludes a run from pruning, or includes it again. */
 export interface SkillsPinParams {
   executionId: string;
   pinned: boolean;
 }
 
-/** PreviewRightsParams name a skill or hold one. */
+/** PreviewRightsParams identifies or contains a skill. */
 export interface SkillsPreviewRightsParams {
   skillId?: string;
   skill?: unknown;
-  /** nobody is there to answer */
+  /** nobody is present to answer questions */
   unattended?: boolean;
 }
 
-/** PurgeParams remove runs that have ended. */
+/** PurgeParams deletes runs that have ended. */
 export interface SkillsPurgeParams {
   /** default: of all skills */
   skillId?: string;
   before?: string;
 }
 
-/** PurgeResult counts them. */
+/** PurgeResult counts the deleted runs. */
 export interface SkillsPurgeResult {
   removed: number;
 }
 
-/** ReplayResult says whether feeding the recorded outcomes through the engine gives the same events, byte by byte. */
+/** ReplayResult reports whether applying the recorded outcomes to the engine produces the same events, byte for byte. */
 export interface SkillsReplayResult {
   identical: boolean;
   events: number;
   firstDifference?: MachineDifference;
 }
 
-/** RestartParams run a skill again from a step, with the results of the steps before it. */
+/** RestartParams runs a skill again from a step, with the results of the steps before it. */
 export interface SkillsRestartParams {
   executionId: string;
-  /** of the top level */
+  /** a top-level step */
   fromStepId: string;
   /** default: the version that ran */
   versionId?: string;
@@ -5342,7 +5342,7 @@ export interface SkillsRestartParams {
   input?: unknown;
 }
 
-/** RestartResult names the new run. */
+/** RestartResult identifies the new run. */
 export interface SkillsRestartResult {
   executionId: string;
   warnings: string[];
@@ -5354,7 +5354,7 @@ export interface SkillsRightsDiff {
   removed: string[];
 }
 
-/** RightsPreview says what a run would need, before it runs. */
+/** RightsPreview is what a run would need, determined before it runs. */
 export interface SkillsRightsPreview {
   steps: SkillsStepRights[];
   /** everything needed, sorted */
@@ -5364,13 +5364,13 @@ export interface SkillsRightsPreview {
   reason?: string;
 }
 
-/** RollbackParams make an old definition the current one, as a new version. */
+/** RollbackParams makes an old definition the current one, as a new version. */
 export interface SkillsRollbackParams {
   skillId: string;
   versionId: string;
 }
 
-/** RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps. */
+/** RunEvent is one event of a run, also the event skills.run_event. Seq has no gaps. */
 export interface SkillsRunEvent {
   executionId: string;
   seq: number;
@@ -5382,22 +5382,22 @@ export interface SkillsRunEvent {
   data: unknown;
 }
 
-/** RunParams name a run. */
+/** RunParams identifies a run. */
 export interface SkillsRunParams {
   executionId: string;
 }
 
-/** SaveParams create or change a skill. A definition with errors is kept as a draft that cannot be enabled. */
+/** SaveParams creates or changes a skill. A definition with errors is stored as a draft that cannot be enabled. */
 export interface SkillsSaveParams {
-  /** any of the accepted forms; with skillId to change one */
+  /** any of the accepted forms; with skillId to change an existing skill */
   skill: unknown;
-  /** ExpectedVersion is the version that the edit began from; another current version is a conflict. Empty: no check. */
+  /** ExpectedVersion is the version that the edit is based on. If it is not the current one, the error is a conflict. Empty: no check. */
   expectedVersion?: string;
   /** of the new version */
   note?: string;
 }
 
-/** SearchPublicParams look among skills that their owners made public. */
+/** SearchPublicParams searches the skills that their owners made public. */
 export interface SkillsSearchPublicParams {
   query?: string;
   tags?: string[];
@@ -5405,18 +5405,18 @@ export interface SkillsSearchPublicParams {
   limit?: number;
 }
 
-/** SearchPublicResult holds what was found, most used first. */
+/** SearchPublicResult contains the matches, most used first. */
 export interface SkillsSearchPublicResult {
   skills: SkillsMeta[];
   total: number;
 }
 
-/** SkillParams name a skill. */
+/** SkillParams identifies a skill. */
 export interface SkillsSkillParams {
   skillId: string;
 }
 
-/** StatusParams name a run, or nothing to list the installed skills. */
+/** StatusParams identifies a run, or is empty to list the installed skills. */
 export interface SkillsStatusParams {
   executionId?: string;
 }
@@ -5427,14 +5427,14 @@ export interface SkillsStatusResult {
   skills?: SkillsMeta[];
 }
 
-/** StepMove is a step that stands elsewhere. */
+/** StepMove is a step that was moved. */
 export interface SkillsStepMove {
   stepId: string;
   from: string;
   to: string;
 }
 
-/** StepPlace is a step and where it stands. */
+/** StepPlace is a step and its location. */
 export interface SkillsStepPlace {
   stepId: string;
   /** such as steps[2].cases[0].steps[1] */
@@ -5442,11 +5442,11 @@ export interface SkillsStepPlace {
   step: unknown;
 }
 
-/** StepResult is how one step ended, or stands. */
+/** StepResult is the result or the current status of one step. */
 export interface SkillsStepResult {
   stepId: string;
   stepPath: string;
-  /** indices of the maps around it, joined by dots */
+  /** indices of the enclosing maps, separated by dots */
   iteration?: string;
   toolName: string;
   toolType: string;
@@ -5459,7 +5459,7 @@ export interface SkillsStepResult {
   /** why the stored output can't be read; output is then absent */
   outputMissing?: string;
   error?: MachineFailure;
-  /** nobody knows whether it happened */
+  /** the outcome is unknown */
   unknown?: boolean;
   executionTimeMs: number;
   retriesUsed: number;
@@ -5481,11 +5481,11 @@ export interface SkillsStepRights {
   granted: string[];
   missing: string[];
   tier: string;
-  /** why it is refused outright */
+  /** why it is refused regardless of grants */
   denied?: string;
 }
 
-/** StepsDiff lists what happened to steps, by id. */
+/** StepsDiff lists the changes to steps, by id. */
 export interface SkillsStepsDiff {
   added: SkillsStepPlace[];
   removed: SkillsStepPlace[];
@@ -5493,17 +5493,17 @@ export interface SkillsStepsDiff {
   changed: SkillsFieldChange[];
 }
 
-/** Template is a finished skill to start from. */
+/** Template is a skill that can be used as a template. */
 export interface SkillsTemplate {
   key: string;
   name: string;
   description: string;
   icon: string;
-  /** what it is an example of: chain, condition, map, branch, approval, nested, wait, builtin */
+  /** demonstrated features: chain, condition, map, branch, approval, nested, wait, builtin */
   shows: string[];
-  /** small tools that are made with it */
+  /** tools created with it */
   tools: string[];
-  /** other templates' skills that it calls, made with it */
+  /** skills of other templates that it calls, created with it */
   skills: string[];
   stepCount: number;
   sampleInput: unknown;
@@ -5514,12 +5514,12 @@ export interface SkillsTemplatesResult {
   templates: SkillsTemplate[];
 }
 
-/** ValidateParams hold a definition in any of the accepted forms. */
+/** ValidateParams contains a definition in any of the accepted forms. */
 export interface SkillsValidateParams {
   skill: unknown;
 }
 
-/** ValidateResult is everything that was found in one pass. */
+/** ValidateResult contains all problems found. */
 export interface SkillsValidateResult {
   valid: boolean;
   errors: DefinitionProblem[];
@@ -5538,12 +5538,12 @@ export interface SkillsVersion {
   /** edit, import, rollback, sync or agent */
   origin: string;
   current: boolean;
-  /** the definition; not in lists */
+  /** the definition; omitted in lists */
   body?: unknown;
   createdAt: string;
 }
 
-/** VersionParams name a version. */
+/** VersionParams identifies a version. */
 export interface SkillsVersionParams {
   versionId: string;
 }
@@ -5553,15 +5553,15 @@ export interface SkillsVersionsResult {
   versions: SkillsVersion[];
 }
 
-/** Wait is a question that a run has for a person. */
+/** Wait is a question of a run to a person. */
 export interface SkillsWait {
   stepPath: string;
   iteration?: string;
   request: MachineRequestData;
-  /** when it stops waiting */
+  /** when the wait times out */
   until?: string;
   askedAt: string;
-  /** what was sent, of an unknown outcome */
+  /** what was sent, if the outcome is unknown */
   input?: unknown;
   approvalId?: string;
 }
@@ -5584,22 +5584,22 @@ export interface StorageBackupInfo {
   schemaVersion?: number;
   appVersion?: string;
   blobs: boolean;
-  /** opens with its passphrase on another machine too */
+  /** can be opened with its passphrase on another machine too */
   hasKey: boolean;
   problem?: string;
 }
 
-/** BackupParams say where the backup goes and what is in it. */
+/** BackupParams choose the target and the content of a backup. */
 export interface StorageBackupParams {
   /** a file or an existing folder; default: the backups folder of the data folder */
   path?: string;
   /** default true */
   blobs?: boolean;
-  /** adds the root key, wrapped; without it sealed columns open only on this machine */
+  /** adds the wrapped root key; without it, sealed columns open only on this machine */
   passphrase?: string;
 }
 
-/** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
+/** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows if Unit says so. */
 export interface StorageBackupProgress {
   id: string;
   /** backup, restore, rollback, migrate, export, import, salvage, check */
@@ -5632,7 +5632,7 @@ export interface StorageBackupsResult {
   total: number;
 }
 
-/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
+/** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many means that there are too many ids to list. */
 export interface StorageChanged {
   table: string;
   ids?: string[];
@@ -5641,15 +5641,15 @@ export interface StorageChanged {
 
 /** CheckParams choose between the quick and the full check. */
 export interface StorageCheckParams {
-  /** also compare every index and the hash of every blob */
+  /** also compare every index, and verify the hash of every blob */
   full?: boolean;
 }
 
-/** CheckResult lists what is wrong; Problems is empty when OK. */
+/** CheckResult lists the problems found; Problems is empty if OK. */
 export interface StorageCheckResult {
   ok: boolean;
   problems: string[];
-  /** Of the full check: files that rows refer to and that are not there, and files that no row refers to, which pruning removes after a grace period. */
+  /** Only in the full check: MissingBlobs are files that rows refer to and that do not exist, OrphanedBlobs files that no row refers to, which pruning removes after a grace period. */
   missingBlobs: number;
   orphanedBlobs: number;
   orphanedBytes: number;
@@ -5663,14 +5663,14 @@ export interface StorageDataKey {
   retiredAt?: string;
 }
 
-/** ExportParams say where the readable copy goes. Dir must be empty or absent. */
+/** ExportParams choose the folder for the export. Dir must be empty or not exist. */
 export interface StorageExportParams {
   dir: string;
   /** default: all */
   tables?: string[];
 }
 
-/** ExportResult counts what was written. */
+/** ExportResult counts the exported rows. */
 export interface StorageExportResult {
   dir: string;
   files: number;
@@ -5683,12 +5683,12 @@ export interface StorageImportParams {
   dryRun?: boolean;
 }
 
-/** ImportRecoveryParams hold what the person typed. */
+/** ImportRecoveryParams hold the code that the person typed. */
 export interface StorageImportRecoveryParams {
   code: string;
 }
 
-/** ImportResult counts new rows and those that were there already, by table. */
+/** ImportResult counts new rows and rows that already existed, by table. */
 export interface StorageImportResult {
   inserted: Record<string, number>;
   skipped: Record<string, number>;
@@ -5699,15 +5699,15 @@ export interface StorageKeysStatus {
   /** State is keyring, file, "file, unprotected", locked or none. */
   state: string;
   locked: boolean;
-  /** Current is the number of the data key in force; 0 while locked. */
+  /** Current is the number of the active data key; 0 while locked. */
   current: number;
   /** Keys are all data keys, oldest first; retired ones still open old backups. */
   keys: StorageDataKey[];
-  /** Pending counts sealed values that still have to move to the current key. */
+  /** Pending counts sealed values that are not yet encrypted with the current key. */
   pending: number;
   /** RecoveryExportedAt is when the recovery code was last shown. */
   recoveryExportedAt?: string;
-  /** CanMove says that the key lies in a file and may be moved to the keyring. */
+  /** CanMove reports whether the key is in a file and can be moved to the keyring. */
   canMove: boolean;
 }
 
@@ -5718,44 +5718,44 @@ export interface StorageLowSpace {
   low: boolean;
 }
 
-/** MigrateResult tells which schema the data has now. */
+/** MigrateResult reports the schema version of the data. */
 export interface StorageMigrateResult {
   from: number;
   to: number;
 }
 
-/** PruneParams choose between acting and counting. */
+/** PruneParams choose between pruning and only counting. */
 export interface StoragePruneParams {
   dryRun?: boolean;
 }
 
-/** PruneResult tells what left, or would leave, by table. "blobs" and "backups" count files. */
+/** PruneResult counts what was pruned, or would be in a dry run, by table. "blobs" and "backups" count files. */
 export interface StoragePruneResult {
   tables: StoragePruneRow[];
 }
 
-/** PruneRow is one table's part. */
+/** PruneRow is the result for one table. */
 export interface StoragePruneRow {
   table: string;
   rows: number;
   bytes: number;
 }
 
-/** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
+/** Recovery is the event storage.recovery. A nil State means that recovery mode ended. */
 export interface StorageRecovery {
   state?: StorageRecoveryState;
 }
 
-/** RecoveryResult holds the recovery code. Show it once, and never store it. */
+/** RecoveryResult holds the recovery code. Show it once and never store it. */
 export interface StorageRecoveryResult {
   code: string;
   /** Groups are its 24 groups of 4, so that a dialog can ask for two of them. */
   groups: string[];
 }
 
-/** RecoveryState says why only storage, system and key methods answer. */
+/** RecoveryState explains why only storage, system and key methods work. */
 export interface StorageRecoveryState {
-  /** corrupt: the file is damaged; missing: there is no data in it, though there was before; held: rolled back, waits for a migration */
+  /** corrupt: the file is damaged; missing: the data that existed before is gone; held: after a rollback, until storage.migrate is called */
   reason: string;
   message: string;
   /** technical details */
@@ -5765,21 +5765,21 @@ export interface StorageRecoveryState {
   since: string;
 }
 
-/** RestoreParams name the backup that takes the place of the present data. */
+/** RestoreParams name the backup that replaces the current data. */
 export interface StorageRestoreParams {
   path: string;
   passphrase?: string;
-  /** check everything and count, change nothing */
+  /** check everything and count, but change nothing */
   dryRun?: boolean;
 }
 
-/** RestoreResult says where the replaced data was kept and what is there now. */
+/** RestoreResult reports where the replaced data was kept and how many rows were restored. */
 export interface StorageRestoreResult {
   /** empty for a dry run */
   replacedPath: string;
   /** rows by table in the restored data */
   rows: Record<string, number>;
-  /** rows of the present data that are newer or missing in the restored one */
+  /** current rows, by table, that the backup lacks or has in an older version */
   newer: Record<string, number>;
   createdAt: string;
 }
@@ -5796,9 +5796,9 @@ export interface StorageRotateResult {
   no: number;
 }
 
-/** SalvageParams say whether a loss is accepted. */
+/** SalvageParams choose whether to accept a loss. */
 export interface StorageSalvageParams {
-  /** use the salvaged data although rows are missing */
+  /** use the salvaged data even if rows are missing */
   acceptLoss?: boolean;
 }
 
@@ -5811,7 +5811,7 @@ export interface StorageSalvageResult {
   lostPages: number;
   /** rows were lost, or may have been */
   incomplete: boolean;
-  /** the salvaged data is in use now; else repeat with acceptLoss */
+  /** the salvaged data is now in use; if false, repeat with acceptLoss */
   applied: boolean;
 }
 
@@ -5819,17 +5819,17 @@ export interface StorageSalvageResult {
 export interface StorageSalvageRows {
   table: string;
   kept: number;
-  /** known to have existed and not readable; unreadable pages may have held more */
+  /** rows that existed and are unreadable; unreadable pages may have held more */
   lost: number;
 }
 
-/** SecretInfo is what may be shown of a secret. */
+/** SecretInfo is the part of a secret that may be shown. */
 export interface StorageSecretInfo {
   name: string;
   createdAt: string;
   /** SetAt is when the value was last set. */
   setAt: string;
-  /** UsedBy names what uses it. */
+  /** UsedBy lists labels of what uses the secret. */
   usedBy: string[];
 }
 
@@ -5853,7 +5853,7 @@ export interface StorageSecretsListResult {
   offset: number;
 }
 
-/** SecretsSetParams give a secret its value. */
+/** SecretsSetParams set the value of a secret. */
 export interface StorageSecretsSetParams {
   /** Name begins with a letter or digit and has at most 100 of A-Z a-z 0-9 _ . : / -. */
   name: string;
@@ -5861,12 +5861,12 @@ export interface StorageSecretsSetParams {
   value: string;
 }
 
-/** StartNewResult says where the data from before was moved. */
+/** StartNewResult reports where the previous data was moved. */
 export interface StorageStartNewResult {
   replacedPath: string;
 }
 
-/** StatusResult is what Settings › Data shows. Sizes are bytes. */
+/** StatusResult is shown in Settings › Data. Sizes are in bytes. */
 export interface StorageStatusResult {
   path: string;
   sizeBytes: number;
@@ -5897,7 +5897,7 @@ export interface StorageVerifyBackupParams {
   path: string;
 }
 
-/** VerifyBackupResult tells whether a restore from the file would work. */
+/** VerifyBackupResult reports whether the file can be restored. */
 export interface StorageVerifyBackupResult {
   ok: boolean;
   problems: string[];
@@ -5906,7 +5906,7 @@ export interface StorageVerifyBackupResult {
   hasKey: boolean;
 }
 
-/** Analysis is what a job found. */
+/** Analysis is the result of a job. */
 export interface SynthesisAnalysis {
   patterns: SynthesisPattern[];
   summary?: string;
@@ -5916,12 +5916,12 @@ export interface SynthesisAnalysis {
   prospectiveSelf?: SynthesisProspectiveSelf;
   relationalDynamics?: SynthesisRelationalDynamics;
   narrativeThemes?: string[];
-  /** share of texts that themes explain */
+  /** share of texts that belong to themes */
   identityCoherence?: number;
   lastUpdated?: string;
 }
 
-/** Conversation is one text to analyze that is not stored. */
+/** Conversation is a text to analyze that is not stored. */
 export interface SynthesisConversation {
   id: string;
   /** at most 256 KiB */
@@ -5931,13 +5931,13 @@ export interface SynthesisConversation {
 
 /** DismissPeopleParams is the request of memory.dismiss_people. */
 export interface SynthesisDismissPeopleParams {
-  /** of people, or aliases; with restore, names that were dismissed */
+  /** of people, or aliases; with restore, dismissed names */
   names: string[];
-  /** they are people after all */
+  /** the names are people's after all */
   restore?: boolean;
 }
 
-/** DismissPeopleResult lists the names that are no person's now, or with restore that are again, and how to take that back within ten minutes. */
+/** DismissPeopleResult lists the names that were dismissed or restored, and a token to undo that within ten minutes. */
 export interface SynthesisDismissPeopleResult {
   names: string[];
   /** for memory.undo */
@@ -5972,13 +5972,13 @@ export interface SynthesisEmotionalProfile {
   emotionalStability: number;
 }
 
-/** EvidenceDetail is one text that a pattern rests on. */
+/** EvidenceDetail is one text that a pattern is based on. */
 export interface SynthesisEvidenceDetail {
   id: string;
   /** memory, turn, conversation */
   kind: string;
   parentId?: string;
-  /** empty: the text is not there any more */
+  /** empty: the text no longer exists */
   quote: string;
   occurredAt: string;
   /** 0 to 1 */
@@ -5990,17 +5990,17 @@ export interface SynthesisFeedbackParams {
   id: string;
   /** confirm, reject, clear */
   verdict: string;
-  /** at most 2,000 characters; absent: as it is */
+  /** at most 2,000 characters; absent: unchanged */
   note?: string;
 }
 
-/** FeedbackResult is the pattern, and how to take the feedback back within ten minutes. */
+/** FeedbackResult is the pattern, and a token to undo the feedback within ten minutes. */
 export interface SynthesisFeedbackResult {
   pattern: SynthesisPattern;
   undoToken: string;
 }
 
-/** HistoryParams select jobs, newest first. */
+/** HistoryParams filters jobs, newest first. */
 export interface SynthesisHistoryParams {
   /** 1 to 100; default 50 */
   limit?: number;
@@ -6015,7 +6015,7 @@ export interface SynthesisHistoryResult {
   total: number;
 }
 
-/** Insights count what a job did. */
+/** Insights counts what a job did. */
 export interface SynthesisInsights {
   texts: number;
   patterns: number;
@@ -6035,7 +6035,7 @@ export interface SynthesisInsights {
   model?: string;
 }
 
-/** Job is how a job stands. */
+/** Job is the status of a job. */
 export interface SynthesisJob {
   jobId: string;
   synthesisType: string;
@@ -6052,7 +6052,7 @@ export interface SynthesisJob {
   error?: string;
 }
 
-/** JobParams names a job. */
+/** JobParams identifies a job. */
 export interface SynthesisJobParams {
   jobId: string;
 }
@@ -6066,7 +6066,7 @@ export interface SynthesisMapCluster {
   cohesion: number;
 }
 
-/** MapFilters bound the texts of a map. */
+/** MapFilters filter the texts of a map. */
 export interface SynthesisMapFilters {
   from?: string;
   to?: string;
@@ -6093,7 +6093,7 @@ export interface SynthesisMapPoint {
   cluster: number;
 }
 
-/** MapResult places texts in a plane so that similar ones are near each other. */
+/** MapResult places texts on a plane so that similar ones are close to each other. */
 export interface SynthesisMapResult {
   points: SynthesisMapPoint[];
   clusters: SynthesisMapCluster[];
@@ -6101,23 +6101,23 @@ export interface SynthesisMapResult {
   skipped: number;
 }
 
-/** MergePeopleParams is the request of memory.merge_people: two people or more, each by id or by a name. */
+/** MergePeopleParams is the request of memory.merge_people: two or more people, by ids or names. */
 export interface SynthesisMergePeopleParams {
   ids?: string[];
   /** names or aliases */
   names?: string[];
-  /** of the result, at most 100 characters; default: that of the first one */
+  /** of the merged person, at most 100 characters; default: that of the first one */
   name?: string;
 }
 
-/** MergePeopleResult is the person that was made, and how to take the merge back within ten minutes. */
+/** MergePeopleResult is the merged person, and a token to undo the merge within ten minutes. */
 export interface SynthesisMergePeopleResult {
   person: SynthesisPerson;
   /** for memory.undo */
   undoToken: string;
 }
 
-/** Pattern is one finding with what it rests on. */
+/** Pattern is one finding with its evidence. */
 export interface SynthesisPattern {
   id?: string;
   /** such as goal or semantic_cluster */
@@ -6131,13 +6131,13 @@ export interface SynthesisPattern {
   /** the strongest ones */
   evidenceDetail?: SynthesisEvidenceDetail[];
   confidence: number;
-  /** what the confidence was computed from */
+  /** values from which the confidence was computed */
   confidenceParts: Record<string, number>;
   /** 0 to 1 */
   salience: number;
   subjects: string[];
   recommendations: string[];
-  /** of the texts; with type, subjects and parts it says in any language what the description says in English */
+  /** time of the first text; with type, subjects and parts, a client can build the description in any language */
   firstEvidence?: string;
   lastEvidence?: string;
   firstDetected?: string;
@@ -6153,21 +6153,21 @@ export interface SynthesisPattern {
   series?: SynthesisPoint[];
 }
 
-/** PatternParams names a pattern. */
+/** PatternParams identifies a pattern. */
 export interface SynthesisPatternParams {
   id: string;
 }
 
-/** PatternsChanged names patterns that were made or changed; empty for many. */
+/** PatternsChanged lists patterns that were created or changed; empty if there are many. */
 export interface SynthesisPatternsChanged {
   ids: string[];
 }
 
-/** PatternsParams select patterns. */
+/** PatternsParams filters patterns. */
 export interface SynthesisPatternsParams {
   /** 1 to 7 */
   layer?: number;
-  /** with or without its detector; older names are understood */
+  /** with or without its detector; older names are accepted */
   patternType?: string;
   /** words in the description */
   query?: string;
@@ -6189,9 +6189,9 @@ export interface SynthesisPatternsResult {
   offset: number;
 }
 
-/** PeopleParams select people: those named most often first. */
+/** PeopleParams filters people, most often mentioned first. */
 export interface SynthesisPeopleParams {
-  /** in a name or an alias */
+  /** substring of a name or an alias */
   query?: string;
   /** 1 to 500; default 100 */
   limit?: number;
@@ -6202,23 +6202,23 @@ export interface SynthesisPeopleParams {
 export interface SynthesisPeopleResult {
   people: SynthesisPerson[];
   total: number;
-  /** names that you said are no person's, in alphabetical order */
+  /** names that you marked as not a person's, in alphabetical order */
   dismissed: string[];
 }
 
-/** Person is somebody whom the newest 10,000 texts name or who wrote some of them. */
+/** Person is somebody who is mentioned in the newest 10,000 texts or wrote some of them. */
 export interface SynthesisPerson {
-  /** made of the name: the same on all devices */
+  /** derived from the name: the same on all devices */
   id: string;
-  /** such as Anna, or "your sister" for people without one */
+  /** such as Anna, or "your sister" for people without a name */
   name: string;
   /** other names that texts or you use, in alphabetical order */
   aliases: string[];
   /** such as sister, when texts say so */
   relationship?: string;
-  /** texts that name them */
+  /** number of texts that mention them */
   mentions: number;
-  /** texts that they wrote */
+  /** number of texts that they wrote */
   messages: number;
   firstSeen: string;
   lastSeen: string;
@@ -6232,17 +6232,17 @@ export interface SynthesisPoint {
   value: number;
 }
 
-/** Preview shows what an engine would send away before it is sent. */
+/** Preview shows what an engine would send, before it is sent. */
 export interface SynthesisPreview {
   leavesMachine: boolean;
   destination?: string;
   exactText?: string;
   removed?: SynthesisRemoved[];
   estimatedTokens?: number;
-  /** of one answer of usual length to each part; corrections cost more */
+  /** for one answer of typical length to each part; corrections cost more */
   estimatedCostUsd?: number;
   priceUnknown?: boolean;
-  /** what memory.synthesize takes as approved */
+  /** the value for approved in memory.synthesize */
   hash?: string;
   conversationCount: number;
 }
@@ -6254,7 +6254,7 @@ export interface SynthesisProgress {
   progress: number;
 }
 
-/** ProspectiveSelf lists what the texts say about the future. */
+/** ProspectiveSelf lists statements about the future. */
 export interface SynthesisProspectiveSelf {
   aspirations: string[];
   fears: string[];
@@ -6264,7 +6264,7 @@ export interface SynthesisProspectiveSelf {
   growthAreas: string[];
 }
 
-/** Recommendation is something to consider because of a pattern. */
+/** Recommendation is a suggestion based on a pattern. */
 export interface SynthesisRecommendation {
   id?: string;
   patternId?: string;
@@ -6279,13 +6279,13 @@ export interface SynthesisRecommendation {
   updatedAt?: string;
 }
 
-/** RecommendationParams change the status of a recommendation. */
+/** RecommendationParams changes the status of a recommendation. */
 export interface SynthesisRecommendationParams {
   id: string;
   status: string;
 }
 
-/** RecommendationsParams select recommendations: high, medium, low, then newest first. */
+/** RecommendationsParams filters recommendations, which are sorted by priority, then newest first. */
 export interface SynthesisRecommendationsParams {
   status?: string;
   priority?: string;
@@ -6300,15 +6300,15 @@ export interface SynthesisRecommendationsResult {
   total: number;
 }
 
-/** RelationalDynamics lists the people of the texts. */
+/** RelationalDynamics lists the people in the texts. */
 export interface SynthesisRelationalDynamics {
   keyRelationships: string[];
   attachmentPatterns: string[];
-  /** share of support among cues of support and conflict */
+  /** share of support among the cues of support and conflict */
   trustLevels: Record<string, number>;
 }
 
-/** Removed is a part of the text that was masked. Offsets are bytes of exactText. */
+/** Removed is a masked part of the text. Offsets are bytes of exactText. */
 export interface SynthesisRemoved {
   start: number;
   end: number;
@@ -6319,11 +6319,11 @@ export interface SynthesisRemoved {
 export interface SynthesisRenamePersonParams {
   /** of the person, or an alias */
   name: string;
-  /** at most 100 characters; nobody else may be called so */
+  /** at most 100 characters; must not be the name of another person */
   to: string;
 }
 
-/** RenamePersonResult is the person by the new name, and how to take it back within ten minutes. */
+/** RenamePersonResult is the renamed person, and a token to undo the change within ten minutes. */
 export interface SynthesisRenamePersonResult {
   person: SynthesisPerson;
   /** for memory.undo */
@@ -6339,7 +6339,7 @@ export interface SynthesisScheduleParams {
   enabled: boolean;
 }
 
-/** ScheduleResult is the schedule that repeats a synthesis. */
+/** ScheduleResult is the schedule of a synthesis. */
 export interface SynthesisScheduleResult {
   scheduleId: string;
   synthesisType: string;
@@ -6353,15 +6353,15 @@ export interface SynthesisScheduleResult {
 export interface SynthesisSplitPersonParams {
   /** of the person */
   name: string;
-  /** those of their names that mean someone else; not all of them */
+  /** some of the names of the person that refer to someone else */
   aliases: string[];
 }
 
-/** SplitPersonResult is both people, and how to take the split back within ten minutes. */
+/** SplitPersonResult is both people, and a token to undo the split within ten minutes. */
 export interface SynthesisSplitPersonResult {
   /** without the aliases */
   person: SynthesisPerson;
-  /** whom the aliases mean now, called like the first of them */
+  /** the other person, named after the first alias */
   split: SynthesisPerson;
   /** for memory.undo */
   undoToken: string;
@@ -6371,12 +6371,12 @@ export interface SynthesisSplitPersonResult {
 export interface SynthesisSynthesizeParams {
   /** see Types; relational_dynamics and narrative_themes are aliases */
   synthesisType: string;
-  /** at most 1,000; absent: what is stored */
+  /** at most 1,000; absent: stored texts */
   conversations?: SynthesisConversation[];
   timeRange?: SynthesisTimeRange;
   /** the newest texts, 1 to 10,000; default 100 */
   limit?: number;
-  /** least confidence that is stored, 0 to 1; default 0.7 */
+  /** minimum confidence of stored patterns, 0 to 1; default 0.7 */
   confidence?: number;
   /** local (default) or llm */
   engine?: string;
@@ -6384,17 +6384,17 @@ export interface SynthesisSynthesizeParams {
   waitMs?: number;
   /** local: divide all texts into this many topics, 2 to 100 */
   themes?: number;
-  /** nothing is stored, and patterns of every confidence are returned */
+  /** store nothing, and return patterns of every confidence */
   dryRun?: boolean;
-  /** llm: the hash of the preview that you approve; needs the scope approve */
+  /** llm: the hash of the approved preview; needs the scope approve */
   approved?: string;
-  /** llm: names that are masked before texts are sent, at most 100 */
+  /** llm: names to mask before texts are sent, at most 100 */
   hideNames?: string[];
   /** llm: how often the model is asked, 1 (default) or 3 */
   samples?: number;
 }
 
-/** SynthesizeResult names the job. The rest is present when the job ended within waitMs. */
+/** SynthesizeResult identifies the job. The other fields are present if the job ended within waitMs. */
 export interface SynthesisSynthesizeResult {
   jobId: string;
   status: string;
@@ -6408,26 +6408,26 @@ export interface SynthesisSynthesizeResult {
   model?: string;
 }
 
-/** TimeRange bounds what is read. Start is included, End is not. */
+/** TimeRange limits the texts that are read. Start is inclusive, End exclusive. */
 export interface SynthesisTimeRange {
   start?: string;
   end?: string;
 }
 
-/** Access says who can open a share. */
+/** Access is who can open a share. */
 export type ToolsAccess = "link" | "public";
 
-/** AuditEntry is one entry of the audit log, short form. */
+/** AuditEntry is the short form of an entry of the audit log. */
 export interface ToolsAuditEntry {
   timestamp: string;
-  /** the same in milliseconds since 1970 */
+  /** in milliseconds since 1970 */
   ts: number;
   /** start, permission_check, resource_access, network_call, log, complete or error */
   action: string;
   details: unknown;
 }
 
-/** AuditParams choose entries of the audit log about tools. */
+/** AuditParams filters the entries of the audit log about tools. */
 export interface ToolsAuditParams {
   toolId?: string;
   executionId?: string;
@@ -6437,14 +6437,14 @@ export interface ToolsAuditParams {
   beforeSeq?: number;
 }
 
-/** AuditResult is one page; Verified says whether the chain is intact from its oldest entry up to Head. */
+/** AuditResult is one page of entries. Verified means that the chain is intact from the oldest entry on the page up to Head. */
 export interface ToolsAuditResult {
   entries: ToolsToolAuditEntry[];
   verified: boolean;
   head: number;
 }
 
-/** Bundle is a file of tools. It never holds secrets, state, usage, grants or a user id. */
+/** Bundle is a file of tools. It never contains secrets, state, usage, grants or a user id. */
 export interface ToolsBundle {
   /** helix-tools */
   format: string;
@@ -6453,7 +6453,7 @@ export interface ToolsBundle {
   tools: ToolsBundleTool[];
 }
 
-/** BundleDefinition is what a tool is: its name and the fields under the definition hash. */
+/** BundleDefinition is the name of a tool and the fields covered by the definition hash. */
 export interface ToolsBundleDefinition {
   name: string;
   description: string;
@@ -6477,7 +6477,7 @@ export interface ToolsBundleTool {
   history?: ToolsBundleVersion[];
 }
 
-/** BundleVersion is a former version of a tool in a bundle. */
+/** BundleVersion is an earlier version of a tool in a bundle. */
 export interface ToolsBundleVersion {
   version: string;
   note: string;
@@ -6486,37 +6486,37 @@ export interface ToolsBundleVersion {
   definition: ToolsBundleDefinition;
 }
 
-/** CancelParams name a run. */
+/** CancelParams identifies a run. */
 export interface ToolsCancelParams {
   executionId: string;
 }
 
-/** CancelResult says whether such a run was there to cancel. */
+/** CancelResult reports whether there was such a run to cancel. */
 export interface ToolsCancelResult {
   canceled: boolean;
 }
 
-/** CapabilitiesResult sets what a tool asks for beside what it has. */
+/** CapabilitiesResult compares the capabilities that a tool requests with those it has. */
 export interface ToolsCapabilitiesResult {
   requested: string[];
   grants: ToolsCapabilityGrant[];
   denied: ToolsCapabilityDenial[];
 }
 
-/** CapabilityChange lists capabilities that came and went. */
+/** CapabilityChange lists added and removed capabilities. */
 export interface ToolsCapabilityChange {
   added: string[];
   removed: string[];
 }
 
-/** CapabilityDenial is a right that the user refused for good. */
+/** CapabilityDenial is a capability that the user always denies. */
 export interface ToolsCapabilityDenial {
   capability: string;
   resource: string;
   reason: string;
 }
 
-/** CapabilityGrant is a right that a tool holds. */
+/** CapabilityGrant is a capability granted to a tool. */
 export interface ToolsCapabilityGrant {
   capability: string;
   resource: string;
@@ -6528,23 +6528,23 @@ export interface ToolsCapabilityGrant {
   suspended: boolean;
 }
 
-/** Changed is published when a tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is the zero id when no single tool is meant. */
+/** Changed is published when a tool of the user changes. Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is zero if the change does not concern a single tool. */
 export interface ToolsChanged {
   toolId: string;
   kind: string;
 }
 
-/** CloneParams copy a tool of one's own or a public one. */
+/** CloneParams copies an own or a public tool. */
 export interface ToolsCloneParams {
   toolId: string;
   /** default: the name with " (Clone)" */
   name?: string;
 }
 
-/** CodeKind is what a file that runs once holds. */
+/** CodeKind is the kind of code in a file that is run once. */
 export type ToolsCodeKind = "javascript" | "typescript" | "wasm";
 
-/** CreateParams describe a new tool. */
+/** CreateParams describes a new tool. */
 export interface ToolsCreateParams {
   /** 1..64 letters, digits, spaces, "_", "-" or "." */
   name: string;
@@ -6570,33 +6570,33 @@ export interface ToolsCreateParams {
   version?: string;
 }
 
-/** CreateResult holds the new tool and what the analysis of its code said. */
+/** CreateResult contains the new tool and the results of the static checks. */
 export interface ToolsCreateResult {
   tool: ToolsTool;
   validation: ToolsValidation;
 }
 
-/** DeleteResult says until when the tool can be restored with everything it had. */
+/** DeleteResult contains the time until which the tool can be restored completely. */
 export interface ToolsDeleteResult {
   /** RFC 3339 */
   undoUntil: string;
 }
 
-/** DiffParams name two versions of a tool. */
+/** DiffParams identifies two versions of a tool. */
 export interface ToolsDiffParams {
   toolId: string;
   from: string;
   to: string;
 }
 
-/** DiffResult is the difference of two versions; Code is a unified diff, "" when equal. */
+/** DiffResult is the difference between two versions. Code is a unified diff, "" if equal. */
 export interface ToolsDiffResult {
   fields: ToolsFieldChange[];
   code: string;
   capabilities: ToolsCapabilityChange;
 }
 
-/** Draft is the rest of an unsaved definition. */
+/** Draft contains the other fields of an unsaved definition. */
 export interface ToolsDraft {
   parameters?: unknown;
   capabilities?: string[];
@@ -6604,10 +6604,10 @@ export interface ToolsDraft {
   limits?: ToolsLimits;
 }
 
-/** Entry is the form of a tool's code. */
+/** Entry is the kind of entry point of a tool. */
 export type ToolsEntry = "default" | "execute" | "main" | "body";
 
-/** ExecuteParams run a stored tool by its id, or Code as a draft. With ToolID the code, schema, capabilities and limits come from the store, and Code, Draft and Metadata are refused. */
+/** ExecuteParams runs a stored tool by its id, or Code as a draft. With ToolID the code, schema, capabilities and limits are those stored, and Code, Draft and Metadata must be empty. */
 export interface ToolsExecuteParams {
   toolId?: string;
   /** default: the current one */
@@ -6619,23 +6619,23 @@ export interface ToolsExecuteParams {
   params?: unknown;
   metadata?: ToolsRunMetadata;
   draft?: ToolsDraft;
-  /** same key and call: run once, same answer */
+  /** the same key and call run once and return the same result */
   idempotencyKey?: string;
-  /** lowers the time limit of this run */
+  /** lowers the tool's time limit for this run */
   timeoutMs?: number;
-  /** wait up to 120 s for an approval instead of ending denied */
+  /** wait up to 120 s for an approval instead of failing */
   interactive?: boolean;
 }
 
-/** ExecuteResult is how a run ended. A tool that failed is a result with Success false, not an error of the call; calls that never started the tool are errors. */
+/** ExecuteResult is the result of a run. A tool that failed is a result with Success false, not an error of the call; an error means that the tool did not start. */
 export interface ToolsExecuteResult {
   success: boolean;
-  /** null when the tool returned nothing or failed */
+  /** null if the tool returned nothing or failed */
   output: unknown;
   error?: string;
   /** thrown, timeout, cpu, memory, output, host_denied, canceled, … */
   errorClass?: string;
-  /** positions in the tool's own text */
+  /** positions refer to the tool's source */
   errorStack?: string;
   errorDetails?: unknown;
   executionTimeMs: number;
@@ -6645,20 +6645,20 @@ export interface ToolsExecuteResult {
   memoryUsedMb: number;
   logs: ToolsLogLine[];
   pendingApprovalId?: string;
-  /** for example that the run could not be recorded */
+  /** such as that the run could not be recorded */
   warnings?: string[];
-  /** unsaved code: nothing was recorded in usage */
+  /** unsaved code: not included in usage */
   draft?: boolean;
 }
 
-/** ExecuteSkillResult is how a run ended. A skill that failed is a result with Success false, not an error of the call; calls that never started the skill are errors. */
+/** ExecuteSkillResult is the result of a run. A WASM tool that failed is a result with Success false, not an error of the call; an error means that it did not start. */
 export interface ToolsExecuteSkillResult {
   success: boolean;
   output?: unknown;
   error?: string;
   /** thrown, trap, timeout, cpu, memory, output, input, host_denied, canceled, … */
   errorClass?: string;
-  /** of JavaScript: positions in its own text */
+  /** of JavaScript: positions in its source */
   errorStack?: string;
   errorDetails?: unknown;
   executionId: string;
@@ -6667,7 +6667,7 @@ export interface ToolsExecuteSkillResult {
   cpuTimeMs: number;
   peakMemoryBytes: number;
   hostCalls: number;
-  /** units of work that were metered */
+  /** metered units of work */
   fuel: number;
   outputBytes: number;
   logs: ToolsLogLine[];
@@ -6675,7 +6675,7 @@ export interface ToolsExecuteSkillResult {
   tier: string;
   /** inprocess, process, process+landlock or process+landlock+bwrap */
   isolation: string;
-  /** why the isolation is weaker than it could be */
+  /** why the isolation is weaker than possible */
   reasons: string[];
   limits: WasmtoolsSkillLimits;
   auditLog: ToolsAuditEntry[];
@@ -6683,7 +6683,7 @@ export interface ToolsExecuteSkillResult {
   warnings?: string[];
 }
 
-/** Execution reports a run. Seq counts from 1 within a run, so a client can put the reports in order; State is running, success, failure, timeout or canceled. Progress is the part of the time limit that has passed, 0 to 1. Log is a line the tool wrote. */
+/** Execution reports the progress of a run. Seq counts from 1 within a run, so that a client can order the reports. State is running, success, failure, timeout or canceled. Progress is the fraction of the time limit that has passed, 0 to 1. Log is a line written by the tool. */
 export interface ToolsExecution {
   executionId: string;
   toolId: string;
@@ -6693,32 +6693,32 @@ export interface ToolsExecution {
   log?: ToolsLogLine;
 }
 
-/** ExportParams name the tools of a bundle. */
+/** ExportParams lists the tools to export. */
 export interface ToolsExportParams {
   /** 1..100 */
   toolIds: string[];
   includeHistory?: boolean;
-  /** default true: sign what carries no signature with this device's key */
+  /** default true: sign unsigned tools with this device's key */
   sign?: boolean;
   /** also write the bundle to this new file, mode 0600; needs the admin scope */
   path?: string;
 }
 
-/** ExportResult holds the bundle; write it to a file as it is. */
+/** ExportResult contains the bundle, ready to be written to a file. */
 export interface ToolsExportResult {
   bundle: ToolsBundle;
-  /** of the file that was written */
+  /** of the file, if one was written */
   path?: string;
 }
 
-/** FieldChange is one definition field that differs. */
+/** FieldChange is one field of the definition that differs. */
 export interface ToolsFieldChange {
   name: string;
   from: unknown;
   to: unknown;
 }
 
-/** GetParams name a tool and, when Version is set, one of its former definitions. */
+/** GetParams identifies a tool and, if Version is set, one of its versions. */
 export interface ToolsGetParams {
   toolId: string;
   version?: string;
@@ -6734,14 +6734,14 @@ export interface ToolsImportItem {
   signature: LifecycleSignatureInfo;
   requestedCapabilities: string[];
   warnings: string[];
-  /** replace: what changes in the tool that is here */
+  /** for replace: the change to the existing tool */
   diff?: ToolsDiffResult;
   definition: ToolsBundleDefinition;
   version: string;
   author: string;
 }
 
-/** ImportParams give exactly one source. The first call (dry run, the default) returns the review; the second, with DryRun false, adds exactly what was reviewed and is a conflict when the source has changed since. */
+/** ImportParams contains exactly one source. The first call (dry run, the default) returns the review. The second, with DryRun false, adds exactly what was reviewed; it fails with a conflict if the source has changed since. */
 export interface ToolsImportParams {
   /** a bundle, or one tool in the older form; ≤ 5 MiB */
   bundle?: unknown;
@@ -6754,18 +6754,18 @@ export interface ToolsImportParams {
   onConflict?: LifecycleOnConflict;
 }
 
-/** ImportResult is the review and, after the second step, the tools that were added; they are disabled and private. */
+/** ImportResult is the review and, after the second step, the added tools, which are disabled and private. */
 export interface ToolsImportResult {
   items: ToolsImportItem[];
   tools: ToolsTool[];
 }
 
-/** Language is what the code of a tool is written in. */
+/** Language is the programming language of a tool. */
 export type ToolsLanguage = "typescript" | "javascript";
 
-/** Limits lower the limits of a tool's profile; an absent field keeps the profile's value. A value above the profile's is refused when the tool is saved. */
+/** Limits lower the limits of a tool's profile. An absent field keeps the profile's value. A value above the profile's is rejected when the tool is saved. */
 export interface ToolsLimits {
-  /** time on the clock, milliseconds */
+  /** elapsed time, milliseconds */
   wallMs?: number;
   /** processor time, milliseconds */
   cpuMs?: number;
@@ -6777,26 +6777,26 @@ export interface ToolsLimits {
   hostCalls?: number;
 }
 
-/** ListParams choose from the caller's own tools. */
+/** ListParams filters the caller's own tools. */
 export interface ToolsListParams {
-  /** part of name or description; every character is literal */
+  /** substring of name or description; no wildcards */
   query?: string;
   visibility?: ToolsVisibility;
   enabled?: boolean;
-  /** whether a change of definition put rights out of force */
+  /** whether a change of the definition suspended grants */
   suspended?: boolean;
-  /** tools that carry all of these */
+  /** tools that have all of these */
   tags?: string[];
   /** default recent */
   sort?: ToolsListSort;
-  /** those that can be restored instead */
+  /** list the deleted tools that can be restored instead */
   deleted?: boolean;
   /** 1..100, default 50 */
   limit?: number;
   offset?: number;
 }
 
-/** ListResult is one page; Total counts all matches. */
+/** ListResult is one page. Total counts all matches. */
 export interface ToolsListResult {
   tools: ToolsSummary[];
   total: number;
@@ -6807,7 +6807,7 @@ export interface ToolsListResult {
 /** ListSort is the order of a list. */
 export type ToolsListSort = "recent" | "name" | "usage";
 
-/** LogLine is one line that a tool wrote with console.* or helix.log. */
+/** LogLine is one line written by a tool with console.* or helix.log. */
 export interface ToolsLogLine {
   at: string;
   /** debug, info, warn or error */
@@ -6827,50 +6827,50 @@ export interface ToolsMetadata {
   isEnabled: boolean;
 }
 
-/** Origin says how a tool came here. */
+/** Origin is how a tool was added to this installation. */
 export type ToolsOrigin = "local" | "clone" | "import" | "share" | "hub";
 
-/** Problem is one finding. Line and Column count from 1 in the text as it was given; both are 0 when the finding has no place in the code. Field names the part of the definition. */
+/** Problem is one finding. Line and Column count from 1 in the original text; both are 0 if the finding has no location in the code. Field names the part of the definition. */
 export interface ToolsProblem {
-  /** stable name, for example syntax, import, unused_capability */
+  /** stable, such as syntax, import, unused_capability */
   code: string;
   /** code, parameters, capabilities, name, … */
   field: string;
   message: string;
   line: number;
   column: number;
-  /** JSON pointer inside Field */
+  /** JSON pointer within Field */
   path?: string;
 }
 
-/** Profile names a set of sandbox limits and the capabilities that may be asked for at all. */
+/** Profile names a set of sandbox limits and the capabilities that may be requested. */
 export type ToolsProfile = "strict" | "standard" | "permissive";
 
-/** ResolveShareParams give a share by its id or its link. */
+/** ResolveShareParams identifies a share by its id or its link. */
 export interface ToolsResolveShareParams {
   shareId?: string;
   url?: string;
 }
 
-/** ResolveShareResult is the review of the shared tool, as a dry run of an import gives it. */
+/** ResolveShareResult is the review of the shared tool, as in the dry run of an import. */
 export interface ToolsResolveShareResult {
   shareId: string;
   preview: ToolsImportResult;
 }
 
-/** RollbackParams name the version whose definition becomes the newest one again. */
+/** RollbackParams identifies the version whose definition becomes current again. */
 export interface ToolsRollbackParams {
   toolId: string;
   version: string;
 }
 
-/** RollbackResult holds the tool at its new version and the grants that were suspended. */
+/** RollbackResult contains the tool at its new version and the suspended grants. */
 export interface ToolsRollbackResult {
   tool: ToolsTool;
   suspendedGrants: string[];
 }
 
-/** RunCodeParams run code that is not stored, for the person who asks. Grants are what it may use: naming them here is that person's answer to the questions that the run asks, and each is put on record as such. */
+/** RunCodeParams runs code that is not stored, on behalf of the person who calls. Grants lists what it may use: listing it answers the questions of the run, and each answer is recorded. */
 export interface ToolsRunCodeParams {
   kind: ToolsCodeKind;
   /** shown in stack traces and in the log */
@@ -6880,15 +6880,15 @@ export interface ToolsRunCodeParams {
   wasm?: string;
   blobSha256?: string;
   input?: unknown;
-  /** strict, standard, permissive or wasm; default standard, of a module wasm */
+  /** strict, standard, permissive or wasm; default standard, for a module wasm */
   profile?: string;
-  /** t0 or t1; default t0, of a module t1 */
+  /** t0 or t1; default t0, for a module t1 */
   tier?: string;
   grants?: string[];
   timeoutMs?: number;
 }
 
-/** RunMetadata names a draft to its own code (skillName, skillVersion, skillAuthor). */
+/** RunMetadata is the metadata that a draft can read (skillName, skillVersion, skillAuthor). */
 export interface ToolsRunMetadata {
   name?: string;
   version?: string;
@@ -6898,17 +6898,17 @@ export interface ToolsRunMetadata {
 /** RunStatus is how a run ended. */
 export type ToolsRunStatus = "success" | "failure" | "timeout";
 
-/** Sample is a stored input of a tool, with the output it should give when that is known. */
+/** Sample is a stored input of a tool, with the expected output if it is known. */
 export interface ToolsSample {
   name: string;
   params: unknown;
-  /** absent: any output will do */
+  /** absent: any output is accepted */
   expected?: unknown;
 }
 
-/** SearchParams look through the public tools on this device. */
+/** SearchParams searches the public tools on this device. */
 export interface ToolsSearchParams {
-  /** part of name, description or a tag; "" finds all */
+  /** substring of name, description or a tag; "" matches all */
   query: string;
   tags?: string[];
   /** 1..100, default 20 */
@@ -6916,7 +6916,7 @@ export interface ToolsSearchParams {
   offset?: number;
 }
 
-/** SearchResult is one page of public tools, the most used first. */
+/** SearchResult is one page of public tools, most used first. */
 export interface ToolsSearchResult {
   tools: ToolsSummary[];
   total: number;
@@ -6937,7 +6937,7 @@ export interface ToolsSecretName {
   name: string;
 }
 
-/** SecretSetParams store a secret for tools. The value goes only into requests to Hosts. */
+/** SecretSetParams stores a secret for tools. The value is sent only in requests to Hosts. */
 export interface ToolsSecretSetParams {
   /** 1..64 letters, digits, "_", "-" or "." */
   name: string;
@@ -6945,16 +6945,16 @@ export interface ToolsSecretSetParams {
   value: string;
   /** exact hosts or *.example.com */
   hosts: string[];
-  /** tools of either kind that may name it; empty: all */
+  /** tools of either kind that may use it; empty: all */
   toolIds: string[];
 }
 
-/** SecretsResult lists the secrets by name. */
+/** SecretsResult lists the secrets, sorted by name. */
 export interface ToolsSecretsResult {
   secrets: ToolsSecretInfo[];
 }
 
-/** SetEnabledParams switch a tool on or off. */
+/** SetEnabledParams enables or disables a tool. */
 export interface ToolsSetEnabledParams {
   toolId: string;
   enabled: boolean;
@@ -6976,7 +6976,7 @@ export interface ToolsShare {
   state: string;
 }
 
-/** ShareParams share one version of a tool. */
+/** ShareParams shares one version of a tool. */
 export interface ToolsShareParams {
   toolId: string;
   access: ToolsAccess;
@@ -6985,7 +6985,7 @@ export interface ToolsShareParams {
   expiresAt?: string;
 }
 
-/** ShareResult holds the link. Hub is false when no hub is connected: then the link opens on this device only, and an exported file is the way to other people. */
+/** ShareResult contains the link. If Hub is false no hub is connected: the link can only be opened on this device, and a tool is shared with other people by exporting a file. */
 export interface ToolsShareResult {
   shareId: string;
   /** helix://tools/shared/<id> */
@@ -6995,7 +6995,7 @@ export interface ToolsShareResult {
   note?: string;
 }
 
-/** SharesParams choose shares of one tool, or of all. */
+/** SharesParams selects the shares of one tool, or of all. */
 export interface ToolsSharesParams {
   toolId?: string;
 }
@@ -7016,7 +7016,7 @@ export interface ToolsSignersResult {
   signers: LifecycleSigner[];
 }
 
-/** SkillExecution is one run in the history. Input and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
+/** SkillExecution is one run in the history. Input and output above 64 KiB are truncated to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
 export interface ToolsSkillExecution {
   id: string;
   skillId: string;
@@ -7037,7 +7037,7 @@ export interface ToolsSkillExecution {
   timestamp: string;
 }
 
-/** SkillExecutionChanged reports a run of a skill. Seq counts from 1 within a run; Status is running until the last report. Progress is the part of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not begun. Log is a line that the skill wrote. */
+/** SkillExecutionChanged reports the progress of a run of a WASM tool. Seq counts from 1 within a run. Status is running until the last report. Progress is the fraction of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not started. Log is a line written by the WASM tool. */
 export interface ToolsSkillExecutionChanged {
   executionId: string;
   skillId: string;
@@ -7048,7 +7048,7 @@ export interface ToolsSkillExecutionChanged {
   log?: ToolsLogLine;
 }
 
-/** SkillExecutionsParams choose from the runs of a skill, newest first. */
+/** SkillExecutionsParams filters the runs of a WASM tool, newest first. */
 export interface ToolsSkillExecutionsParams {
   skillId: string;
   status?: WasmtoolsSkillStatus;
@@ -7061,23 +7061,23 @@ export interface ToolsSkillExecutionsParams {
 /** SkillExecutionsResult is one page of runs. */
 export interface ToolsSkillExecutionsResult {
   executions: ToolsSkillExecution[];
-  /** there are older ones */
+  /** there are older runs */
   more: boolean;
 }
 
-/** StateClearParams name the tool and, when Key is set, the one entry to clear. */
+/** StateClearParams identifies the tool and, if Key is set, the one entry to clear. */
 export interface ToolsStateClearParams {
   toolId: string;
   key?: string;
 }
 
-/** StateClearResult holds the token that puts the cleared state back within a minute. */
+/** StateClearResult contains the token that restores the cleared state within a minute. */
 export interface ToolsStateClearResult {
   cleared: number;
   undoToken: string;
 }
 
-/** StateEntry is one thing a tool stored. */
+/** StateEntry is one value or file that a tool has stored. */
 export interface ToolsStateEntry {
   /** for a file: "file:" and its path in the tool's folder */
   key: string;
@@ -7087,12 +7087,12 @@ export interface ToolsStateEntry {
   preview: string;
 }
 
-/** StateRestoreParams undo a clearing. */
+/** StateRestoreParams undoes a clearing. */
 export interface ToolsStateRestoreParams {
   undoToken: string;
 }
 
-/** StateResult is what a tool stored and how much room it has. */
+/** StateResult is the state of a tool and its quota. */
 export interface ToolsStateResult {
   entries: ToolsStateEntry[];
   usedBytes: number;
@@ -7114,23 +7114,23 @@ export interface ToolsSummary {
   icon: string;
   tags: string[];
   origin: ToolsOrigin;
-  /** carries a signature; tools.get tells whether it is trusted */
+  /** has a signature; tools.get returns whether it is trusted */
   signed: boolean;
   suspended: boolean;
   mine: boolean;
   updatedAt: string;
-  /** search only: open this share to read the tool */
+  /** search only: the share to open to read the tool */
   shareId?: string;
 }
 
-/** Suspended is published when a change of definition took a tool's grants out of force. */
+/** Suspended is published when a change of definition suspends a tool's grants. */
 export interface ToolsSuspended {
   toolId: string;
   oldHash: string;
   newHash: string;
 }
 
-/** Template is a finished small tool to start from. */
+/** Template is a small tool that can be used as a template. */
 export interface ToolsTemplate {
   id: string;
   name: string;
@@ -7150,7 +7150,7 @@ export interface ToolsTemplatesResult {
   templates: ToolsTemplate[];
 }
 
-/** Tool is a custom tool with all its fields. */
+/** Tool is a tool with all its fields. */
 export interface ToolsTool {
   id: string;
   /** unique among the user's tools, ignoring case */
@@ -7161,7 +7161,7 @@ export interface ToolsTool {
   code: string;
   /** JSON Schema of the parameters */
   parameters: unknown;
-  /** what the tool asks for; asking is not having */
+  /** requested, but not necessarily granted */
   capabilities: string[];
   sandboxProfile: ToolsProfile;
   limits?: ToolsLimits;
@@ -7180,19 +7180,19 @@ export interface ToolsTool {
   isEnabled: boolean;
   /** its definition changed and waits for approval */
   suspended: boolean;
-  /** the tool's state travels to the user's other devices */
+  /** the tool's state is synced to the user's other devices */
   syncState: boolean;
-  /** false: somebody else's public tool, to read or clone */
+  /** false: another user's public tool, to read or clone */
   mine: boolean;
   usageCount: number;
   lastUsed?: string;
   createdAt: string;
   updatedAt: string;
-  /** about what describing it to a model costs: bytes of function name, description and schema / 4, rounded up */
+  /** approximate cost of describing it to a model: bytes of function name, description and schema / 4, rounded up */
   approxTokens: number;
 }
 
-/** ToolAuditEntry is an entry of the audit log with its place in the chain. */
+/** ToolAuditEntry is an entry of the audit log with its position in the hash chain. */
 export interface ToolsToolAuditEntry {
   seq: number;
   timestamp: string;
@@ -7206,17 +7206,17 @@ export interface ToolsToolAuditEntry {
   signed: boolean;
 }
 
-/** ToolID names one tool. */
+/** ToolID identifies one tool. */
 export interface ToolsToolID {
   toolId: string;
 }
 
-/** ToolResult holds one tool. */
+/** ToolResult contains one tool. */
 export interface ToolsToolResult {
   tool: ToolsTool;
 }
 
-/** TrustSignerParams name a key and say whether tools signed with it may run as the user's own. */
+/** TrustSignerParams names a key and sets whether tools signed with it may run like the user's own. */
 export interface ToolsTrustSignerParams {
   /** base64 or PEM */
   publicKey: string;
@@ -7224,28 +7224,28 @@ export interface ToolsTrustSignerParams {
   trusted: boolean;
 }
 
-/** UnshareParams name a share. */
+/** UnshareParams identifies a share. */
 export interface ToolsUnshareParams {
   shareId: string;
 }
 
-/** UpdateParams change a tool. BaseVersion is the version that the caller edited; when the tool has moved on since, the answer is a conflict whose details hold the current tool. */
+/** UpdateParams changes a tool. BaseVersion is the version that the edit is based on. If the tool has changed since, the error is a conflict whose details contain the current tool. */
 export interface ToolsUpdateParams {
   toolId: string;
   baseVersion: string;
   patch: unknown;
-  /** why; kept with the new version */
+  /** reason, stored with the new version */
   note?: string;
 }
 
-/** UpdateResult holds the changed tool, what the analysis said, and the grants that the change put out of force until the new definition is approved. */
+/** UpdateResult contains the changed tool, the results of the static checks, and the grants that the change suspended until the new definition is approved. */
 export interface ToolsUpdateResult {
   tool: ToolsTool;
   validation: ToolsValidation;
   suspendedGrants: string[];
 }
 
-/** UsageEntry is one finished run. Parameters and output above 64 KiB are cut to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
+/** UsageEntry is one finished run. Parameters and output above 64 KiB are truncated to {"truncated":true,"bytes":n,"head":…}; secrets in them are masked. */
 export interface ToolsUsageEntry {
   /** the executionId of the run */
   id: string;
@@ -7268,7 +7268,7 @@ export interface ToolsUsageEntry {
   timestamp: string;
 }
 
-/** UsageParams choose from the finished runs, newest first. */
+/** UsageParams filters the finished runs, newest first. */
 export interface ToolsUsageParams {
   toolId?: string;
   status?: ToolsRunStatus;
@@ -7285,18 +7285,18 @@ export interface ToolsUsageResult {
   summary: ToolsUsageSummary;
 }
 
-/** UsageSummary covers the newest 10,000 runs that match, not only the page; that is all that is kept of one tool. */
+/** UsageSummary covers the newest 10,000 matching runs, not only the page. No more are kept per tool. */
 export interface ToolsUsageSummary {
   runs: number;
   success: number;
   failure: number;
   timeout: number;
-  /** over the newest 1,000 of them */
+  /** of the newest 1,000 */
   p50Ms: number;
   p95Ms: number;
 }
 
-/** ValidateParams are a definition to check before it is saved. */
+/** ValidateParams is a definition to check before it is saved. */
 export interface ToolsValidateParams {
   code: string;
   /** default javascript */
@@ -7308,7 +7308,7 @@ export interface ToolsValidateParams {
   limits?: ToolsLimits;
 }
 
-/** Validation is the advice of the static checks. Errors stop a save, warnings never do; the sandbox, not this, is what keeps a tool in bounds. */
+/** Validation is the result of the static checks. Errors prevent a save, warnings do not. It is advice: the sandbox enforces the limits of a tool. */
 export interface ToolsValidation {
   /** no errors */
   valid: boolean;
@@ -7317,7 +7317,7 @@ export interface ToolsValidation {
   /** eval, Function, constructor, import() */
   detectedDangerousFunctions: string[];
   entry?: ToolsEntry;
-  /** when no schema was given and the code shows what it reads */
+  /** if no schema was given and the code shows which parameters it reads */
   suggestedSchema?: unknown;
   definitionHash: string;
 }
@@ -7332,7 +7332,7 @@ export interface ToolsVersionInfo {
   current: boolean;
 }
 
-/** VersionsParams ask for the history of a tool, newest first. */
+/** VersionsParams requests the history of a tool, newest first. */
 export interface ToolsVersionsParams {
   toolId: string;
   /** 1..100, default 50 */
@@ -7341,31 +7341,31 @@ export interface ToolsVersionsParams {
   before?: string;
 }
 
-/** VersionsResult is one page of the history; Total counts all versions. */
+/** VersionsResult is one page of the history. Total counts all versions. */
 export interface ToolsVersionsResult {
   versions: ToolsVersionInfo[];
   total: number;
 }
 
-/** Visibility says who may read a tool. */
+/** Visibility is who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
-/** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+/** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
 export type TrashChanged = Record<string, never>;
 
-/** Count is how many items of a kind there are. */
+/** Count is the number of items of a kind. */
 export interface TrashCount {
   kind: string;
   count: number;
 }
 
-/** EmptyParams choose what is removed. */
+/** EmptyParams selects what is deleted. */
 export interface TrashEmptyParams {
-  /** none: everything */
+  /** empty: everything */
   kinds?: string[];
 }
 
-/** Failure is an item that stayed in the trash, and why. */
+/** Failure is an item that remained in the trash, and why. */
 export interface TrashFailure {
   /** not_found, conflict, limit … */
   reason: string;
@@ -7375,10 +7375,10 @@ export interface TrashFailure {
   id: string;
 }
 
-/** Item is one thing in the trash. */
+/** Item is one item in the trash. */
 export interface TrashItem {
   name: string;
-  /** its description or how it begins */
+  /** its description or the beginning of its text */
   text: string;
   deletedAt: string;
   /** it is deleted permanently soon after */
@@ -7390,23 +7390,23 @@ export interface TrashItem {
   id: string;
 }
 
-/** ItemsParams name items in the trash, up to 1,000. */
+/** ItemsParams identifies up to 1,000 items in the trash. */
 export interface TrashItemsParams {
   items: TrashRef[];
 }
 
-/** ListParams choose from the trash. */
+/** ListParams filters the trash. */
 export interface TrashListParams {
-  /** none: all */
+  /** empty: all */
   kinds?: string[];
-  /** part of the name or the text */
+  /** substring of the name or the text */
   query?: string;
   /** 1..200, default 50 */
   limit?: number;
   offset?: number;
 }
 
-/** ListResult is one page, the latest first. Total counts all matches, Counts the whole trash. */
+/** ListResult is one page, latest first. Total counts all matches, Counts the whole trash. */
 export interface TrashListResult {
   items: TrashItem[];
   total: number;
@@ -7415,40 +7415,40 @@ export interface TrashListResult {
   counts: TrashCount[];
 }
 
-/** PurgeResult says what was removed. */
+/** PurgeResult counts what was deleted. */
 export interface TrashPurgeResult {
   count: number;
   counts: TrashCount[];
   failed: TrashFailure[];
 }
 
-/** Ref names an item in the trash. */
+/** Ref identifies an item in the trash. */
 export interface TrashRef {
   /** tool, wasm, skill, schedule, memory, conversation, document or chat */
   kind: string;
   id: string;
 }
 
-/** RestoreResult says what came back. */
+/** RestoreResult lists the restored items. */
 export interface TrashRestoreResult {
   restored: TrashRef[];
   failed: TrashFailure[];
 }
 
-/** ClearedCache says what left with the cache. */
+/** ClearedCache describes what was removed with the cache. */
 export interface WasmtoolsClearedCache {
   bytes: number;
   modules: number;
 }
 
-/** CreateWasmParams install a module. Give its bytes in Wasm, or upload them first with skills.upload_wasm and name them in BlobSHA256. */
+/** CreateWasmParams installs a module. It contains the bytes in Wasm or, after skills.upload_wasm, their hash in BlobSHA256. */
 export interface WasmtoolsCreateWasmParams {
   /** 1..64 letters, digits, spaces, "_", "-" or "." */
   name: string;
   description?: string;
   /** the module in base64, at most 32 MiB */
   wasm?: string;
-  /** of an uploaded module or of one of the user's skills */
+  /** of an uploaded module or of one of the user's WASM tools */
   blobSha256?: string;
   /** default 1.0.0 */
   version?: string;
@@ -7460,36 +7460,36 @@ export interface WasmtoolsCreateWasmParams {
   inputSchema?: unknown;
   /** of its author over the definition */
   signature?: LifecycleBundleSignature;
-  /** default import; local needs the right to approve */
+  /** default import; local needs the scope to approve */
   origin?: WasmtoolsWasmOrigin;
 }
 
-/** CreateWasmResult holds the new skill and what the installation found out. */
+/** CreateWasmResult contains the new WASM tool and the report. */
 export interface WasmtoolsCreateWasmResult {
   skill: WasmtoolsWasmSkill;
   report: WasmtoolsWasmReport;
 }
 
-/** DeleteWasmResult says until when skills.restore_wasm brings the skill back. */
+/** DeleteWasmResult contains the time until which skills.restore_wasm can restore the WASM tool. */
 export interface WasmtoolsDeleteWasmResult {
   undoUntil: string;
 }
 
-/** GetWasmParams name a skill; with Report its module is looked at again. */
+/** GetWasmParams identifies a WASM tool. With Report its module is checked again. */
 export interface WasmtoolsGetWasmParams {
   skillId: string;
   report?: boolean;
 }
 
-/** GetWasmResult holds a skill and, when it was asked for and the module is on this device, the report about it. */
+/** GetWasmResult contains a WASM tool and, if requested and the module is on this device, the report about it. */
 export interface WasmtoolsGetWasmResult {
   skill: WasmtoolsWasmSkill;
   report?: WasmtoolsWasmReport;
 }
 
-/** ListWasmParams choose from the user's WASM tools. */
+/** ListWasmParams filters the user's WASM tools. */
 export interface WasmtoolsListWasmParams {
-  /** part of name or description; every character is literal */
+  /** substring of name or description; no wildcards */
   query?: string;
   enabled?: boolean;
   /** 1..100, default 50 */
@@ -7497,7 +7497,7 @@ export interface WasmtoolsListWasmParams {
   offset?: number;
 }
 
-/** ListWasmResult is one page, the last changed first; Total counts all matches. */
+/** ListWasmResult is one page, most recently changed first. Total counts all matches. */
 export interface WasmtoolsListWasmResult {
   skills: WasmtoolsWasmSkill[];
   total: number;
@@ -7505,12 +7505,12 @@ export interface WasmtoolsListWasmResult {
   offset: number;
 }
 
-/** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
+/** SandboxChanged is published when the state of the sandbox changes. */
 export interface WasmtoolsSandboxChanged {
   status: WasmtoolsSandboxStatus;
 }
 
-/** SandboxProfile is a named set of bounds for one run. */
+/** SandboxProfile is a named set of limits for a run. */
 export interface WasmtoolsSandboxProfile {
   /** strict, standard, permissive or wasm */
   name: string;
@@ -7526,35 +7526,35 @@ export interface WasmtoolsSandboxProfile {
   hostCalls: number;
 }
 
-/** SandboxStatus is what the engine says about itself, with the bounds that runs have. */
+/** SandboxStatus is the status of the engine, with the limits of runs. */
 export interface WasmtoolsSandboxStatus {
-  /** the setting: weakest isolation under which modules of others may run */
+  /** the setting: weakest isolation under which untrusted modules may run */
   minIsolation: string;
-  /** that modules of others have on this computer */
+  /** of untrusted modules on this computer */
   isolation: string;
-  /** why that is not more, such as bwrap_missing */
+  /** why it is not stronger, such as bwrap_missing */
   reasons: string[];
-  /** the bounds by profile, tightest first */
+  /** limits by profile, most restrictive first */
   profiles: WasmtoolsSandboxProfile[];
   engine: SandboxEngineInfo;
   ready: boolean;
   /** why it is not ready */
   reason?: string;
-  /** thread, or fuel where threads have no clock */
+  /** thread, or fuel if threads have no clock */
   cpuMeter: string;
-  /** how each run gets a fresh world: cow shares a prepared one's pages until they are written, copy copies it */
+  /** how a run gets a new world: cow shares the pages of a prepared one until they are written, copy copies it */
   snapshot: string;
   pool: SandboxPoolStatus;
   tiers: SandboxTierStatus[];
   cache: SandboxCacheStatus;
 }
 
-/** SkillID names one skill. */
+/** SkillID identifies one WASM tool. */
 export interface WasmtoolsSkillID {
   skillId: string;
 }
 
-/** SkillLimits are the limits that a run had. */
+/** SkillLimits are the limits of a run. */
 export interface WasmtoolsSkillLimits {
   wallMs: number;
   cpuMs: number;
@@ -7565,34 +7565,34 @@ export interface WasmtoolsSkillLimits {
   hostCalls: number;
 }
 
-/** SkillStatus is the state of one execution of a skill. */
+/** SkillStatus is the status of one run of a WASM tool. */
 export type WasmtoolsSkillStatus = "running" | "success" | "failure" | "timeout" | "canceled";
 
-/** UpdateWasmParams change a skill. BaseVersion, when given, is the version that the caller read; when the skill has moved on since, the answer is a conflict. */
+/** UpdateWasmParams changes a WASM tool. BaseVersion, if given, is the version that the edit is based on; if the WASM tool has changed since, the error is a conflict. */
 export interface WasmtoolsUpdateWasmParams {
   skillId: string;
   patch: WasmtoolsWasmPatch;
   baseVersion?: string;
 }
 
-/** UpdateWasmResult holds the changed skill, the report when its definition changed, and the grants that the change put out of force until the new definition is approved. */
+/** UpdateWasmResult contains the changed WASM tool, the report if its definition changed, and the grants that the change suspended until the new definition is approved. */
 export interface WasmtoolsUpdateWasmResult {
   skill: WasmtoolsWasmSkill;
   report?: WasmtoolsWasmReport;
   suspendedGrants: string[];
 }
 
-/** UploadWasmParams carry a part of a module that is too large for one call. The first part has no UploadID; Done marks the last. */
+/** UploadWasmParams contains a part of a module that is too large for one call. The first part has no UploadID; Done marks the last. */
 export interface WasmtoolsUploadWasmParams {
   uploadId?: string;
-  /** where Data belongs: the size received so far */
+  /** position of Data: the size received so far */
   offset?: number;
-  /** base64; up to 8 MiB a part */
+  /** base64; up to 8 MiB per part */
   data: string;
   done?: boolean;
 }
 
-/** UploadWasmResult says how much has arrived; with the last part it names the blob. */
+/** UploadWasmResult is the size received so far and, with the last part, the hash of the blob. */
 export interface WasmtoolsUploadWasmResult {
   uploadId: string;
   size: number;
@@ -7600,7 +7600,7 @@ export interface WasmtoolsUploadWasmResult {
   blobSha256?: string;
 }
 
-/** ValidateWasmParams name a module to look at, and what would be asked for with it. */
+/** ValidateWasmParams contains a module to check, and the capabilities to request with it. */
 export interface WasmtoolsValidateWasmParams {
   wasm?: string;
   blobSha256?: string;
@@ -7612,16 +7612,16 @@ export interface WasmtoolsValidateWasmParams {
 /** WasmABI is how a module is called. */
 export type WasmtoolsWasmABI = "execute" | "command";
 
-/** WasmChanged is published when a WASM tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
+/** WasmChanged is published when a WASM tool of the user changes. Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
 export interface WasmtoolsWasmChanged {
   skillId: string;
   kind: string;
 }
 
-/** WasmOrigin says how a WASM tool came here. */
+/** WasmOrigin is how a WASM tool was added to this installation. */
 export type WasmtoolsWasmOrigin = "local" | "import" | "hub";
 
-/** WasmPatch names the fields to change; an absent field is left as it is. New bytes raise the version unless the patch names one. New bytes, capabilities, input schema or description put the grants of the former definition out of force. */
+/** WasmPatch contains the fields to change; an absent field is left unchanged. New bytes increment the version unless the patch sets one. New bytes, capabilities, input schema or description suspend the grants of the previous definition. */
 export interface WasmtoolsWasmPatch {
   name?: string;
   description?: string;
@@ -7636,9 +7636,9 @@ export interface WasmtoolsWasmPatch {
   isEnabled?: boolean;
 }
 
-/** WasmProblem is one finding about a module or its description. Offset is the place in the module's bytes and Feature the part of WebAssembly that is refused, when there is one. */
+/** WasmProblem is one finding about a module or its description. If applicable, Offset is the location in the module's bytes, and Feature the rejected feature of WebAssembly. */
 export interface WasmtoolsWasmProblem {
-  /** stable name: compile, missing_export, capability, schema, signature, … */
+  /** stable: compile, missing_export, capability, schema, signature, … */
   code: string;
   /** wasm, capabilities, inputSchema, … */
   field: string;
@@ -7647,21 +7647,21 @@ export interface WasmtoolsWasmProblem {
   feature?: string;
 }
 
-/** WasmReport is what an installation finds out about a module. Errors stop the installation, warnings never do. */
+/** WasmReport is the result of checking a module. Errors prevent the installation, warnings do not. */
 export interface WasmtoolsWasmReport {
   /** no errors */
   valid: boolean;
   errors: WasmtoolsWasmProblem[];
   warnings: WasmtoolsWasmProblem[];
-  /** absent when the bytes are no module */
+  /** absent if the bytes are not a module */
   info?: SandboxModuleInfo;
-  /** that are asked for, in normal form */
+  /** requested, normalized */
   capabilities: string[];
   /** where it will run: t0 or t1 */
   tier: string;
   /** that a run will have */
   isolation: string;
-  /** why the isolation is weaker than it could be */
+  /** why the isolation is weaker than possible */
   reasons: string[];
   /** why it would not run on this computer */
   refused?: string;
@@ -7670,7 +7670,7 @@ export interface WasmtoolsWasmReport {
   signer: string;
 }
 
-/** WasmSkill is a WebAssembly module that was installed as a skill. Its bytes are kept once in the blob store under their content address. */
+/** WasmSkill is a WebAssembly module that was installed as a WASM tool. Its bytes are stored once, in the blob store under their content address. */
 export interface WasmtoolsWasmSkill {
   id: string;
   /** unique among the user's WASM tools, ignoring case */
@@ -7681,9 +7681,9 @@ export interface WasmtoolsWasmSkill {
   /** bytes */
   wasmSize: number;
   abi: WasmtoolsWasmABI;
-  /** semantic version; rises with each new bytecode */
+  /** semantic version; incremented with new bytecode */
   version: string;
-  /** time limit of a run on the clock, 100..60000 */
+  /** time limit of a run, 100..60000 */
   timeoutMs: number;
   /** memory of a run: 64, 128 or 256 MiB */
   memoryMb: number;
@@ -7705,7 +7705,7 @@ export interface WasmtoolsWasmSkill {
   tier: string;
   /** that a run will have: inprocess, process, process+landlock or process+landlock+bwrap */
   isolation: string;
-  /** why the isolation is weaker than it could be, such as bwrap_missing */
+  /** why the isolation is weaker than possible, such as bwrap_missing */
   reasons: string[];
   runs: number;
   /** of the last run */
@@ -7715,7 +7715,7 @@ export interface WasmtoolsWasmSkill {
   updatedAt: string;
 }
 
-/** WasmSkillResult holds one skill. */
+/** WasmSkillResult contains one WASM tool. */
 export interface WasmtoolsWasmSkillResult {
   skill: WasmtoolsWasmSkill;
 }
@@ -7754,33 +7754,33 @@ export interface Methods {
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
   /** Lists the subagents of a session and what they do. */
   "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
-  /** Shows the window and opens the link among the arguments. */
+  /** Shows the window and opens the link in the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
-  /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. What runs already and what the person starts goes on. A pause outlives a restart. */
+  /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. Running work, and work that the person starts, continues. A pause survives a restart. */
   "app.pause_background": { params: BackendPauseBackgroundParams; result: PauseState };
-  /** Answers a question. The first answer wins: a later one, one to a question that expired, and one that carries another definition hash than the question are Conflict with a Stale detail, and nothing changes. It needs the scope approve. */
+  /** Answers a question. The first answer wins. A later answer, an answer to an expired question, and an answer with another definition hash than the question fail with a Conflict with a Stale detail, and nothing changes. It requires the scope approve. */
   "approvals.decide": { params: PermissionAnswerParams; result: PermissionAnswerResult };
-  /** Is one question with the change of the definition, the former decisions about the subject and what a run of it would need. */
+  /** Returns a question with the change to the definition, previous decisions about the subject and what a run of it would need. */
   "approvals.get": { params: PermissionGetApprovalParams; result: PermissionGetApprovalResult };
   /** Lists questions, newest first. */
   "approvals.list": { params: PermissionListApprovalsParams; result: PermissionListApprovalsResult };
-  /** Puts on record that somebody took notice of an alarm: verification no longer reports it. What is wrong with the head file now becomes an alarm first, and a new head is written. */
+  /** Acknowledges an alarm, so that verification no longer reports it. A current problem with the head file is first recorded as an alarm, and a new head is written. */
   "audit.accept": { params: AuditAcceptParams; result: AuditAcceptResult };
-  /** Tells this device's public key. Whoever has it, and got it another way than the exported log, can verify an export without Helix's data. */
+  /** Returns this device's public key. With this key, obtained independently of the exported log, an export can be verified without Helix's data. */
   "audit.device_key": { params: Record<string, never>; result: AuditDeviceKeyResult };
-  /** Removes the text of entries, of one subject or up to a time; the entries stay and the chain stays provable. Erasing is itself an entry. */
+  /** Removes the details of entries, of one subject or up to a time. The entries remain and the chain can still be verified. Erasing is itself recorded. */
   "audit.erase_details": { params: AuditEraseParams; result: AuditEraseResult };
-  /** Writes the log to a new file of mode 0600 that Verify can check without Helix. What is not signed yet is signed first, and then the export as a whole, so that it needs the key of the device. The log itself is verified, and what is wrong with it is in the export. Only the caller's entries are in it; those of other users are links without content. */
+  /** Writes the log to a new file of mode 0600, which Verify can check without Helix. It first signs all unsigned entries, and then the export as a whole, so it needs the device key. The log is verified too, and any problem is recorded in the export. Only the caller's entries are included; those of other users appear as links without content. */
   "audit.export": { params: AuditExportParams; result: AuditExportResult };
-  /** Is one entry with its place in the chain. */
+  /** Returns one entry with its position in the chain. */
   "audit.get": { params: AuditGetParams; result: AuditGetResult };
-  /** Lists entries, newest first. It looks through the log in windows, so any filter answers in bounded time; Next then leads on. */
+  /** Lists entries, newest first. It searches the log in windows, so that any filter returns in limited time; Next then continues the search. */
   "audit.list": { params: AuditListParams; result: AuditListResult };
-  /** Checks the log of this device against its keys and its newest signed head: every entry of every user and device. The report counts the caller's own. */
+  /** Verifies the log of this device, all entries of all users and devices, with its keys and its newest signed head. The report counts only the caller's entries. */
   "audit.verify": { params: AuditVerifyParams; result: AuditReport };
-  /** Signs an address for a blob that belongs to one of the user's rows. It is valid for 5 minutes and until Helix stops. */
+  /** Signs a URL for a blob that one of the user's rows refers to. It is valid for 5 minutes, and at most until Helix stops. */
   "blobs.url": { params: GatewayBlobParams; result: GatewayBlobURL };
-  /** Calls anything that the user can call, by its id or its name, and answers once it has ended. */
+  /** Calls anything that the user can call, by its id or its name, and returns when it has ended. */
   "callables.call": { params: CallableCallParams; result: CallableCallResult };
   /** Lists what the user can call: tools, WASM tools, skills and built-ins. */
   "callables.list": { params: CallableListParams; result: CallableListResult };
@@ -7814,7 +7814,7 @@ export interface Methods {
   "chat.delete": { params: AgentSessionParams; result: AgentSessionResult };
   /** Reads the log of a session. */
   "chat.events": { params: AgentEventsParams; result: AgentEventsResult };
-  /** Is chat.export; its file can then be fetched. */
+  /** Is chat.export; its file can then be downloaded. */
   "chat.export": { params: AgentExportParams; result: AgentExportResult };
   /** Copies a chat up to the end of a turn. The copy goes its own way; what waits in the queue stays behind, and so does the cost. */
   "chat.fork": { params: AgentForkParams; result: AgentSessionResult };
@@ -7822,7 +7822,7 @@ export interface Methods {
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
   /** Another name of agent.status. Says whether the agent can work, and what it does. */
   "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
-  /** Is chat.import. It makes a chat of an export in JSON lines, all of it or nothing. The chat gets ids of its own and holds no rights; what it says counts as text from outside. */
+  /** Is chat.import. It creates a chat from an export in JSON lines, completely or not at all. The chat gets new ids and has no permissions; its texts are untrusted. */
   "chat.import": { params: AgentImportParams; result: AgentSessionResult };
   /** Lists the chats of the caller, pinned ones first, then by the newest message. */
   "chat.list": { params: AgentListParams; result: AgentListResult };
@@ -7852,29 +7852,29 @@ export interface Methods {
   "chat.unarchive": { params: AgentSessionParams; result: AgentSessionResult };
   /** Returns when a turn has ended or waits for a person, or after waitMs. */
   "chat.wait": { params: AgentWaitParams; result: AgentTurnResult };
-  /** Returns the settings in force and where each came from. */
+  /** Returns the current settings and where each came from. */
   "config.get": { params: ConfigGetParams; result: ConfigGetResult };
-  /** Returns a JSON Schema of all settings: an object with one property a key. Beside type, default, minimum, maximum, enum and description a property has x-unit, x-env and x-restart. */
+  /** Returns a JSON Schema of all settings: an object with one property per key. Besides type, default, minimum, maximum, enum and description, a property has x-unit, x-env and x-restart. */
   "config.schema": { params: Record<string, never>; result: Record<string, unknown> };
-  /** Writes settings to config.toml, all or none. A wrong value or an unknown key is Invalid; a key that a variable or flag decides is Conflict. */
+  /** Writes settings to config.toml, all or none. An invalid value or an unknown key is Invalid; a key that is overridden by a variable or flag is Conflict. */
   "config.set": { params: ConfigSetParams; result: ConfigSetResult };
-  /** Opens the session: it is the first call on a WebSocket, and optional where the pipe is authenticated already. The rights granted are those asked for that the token has. */
+  /** Opens the session: it must be the first call on a WebSocket, and is optional if the pipe is already authenticated. The granted scopes are the requested ones that the token has. */
   "connect": { params: GatewayConnectParams; result: GatewayHello };
-  /** Another name of schedules.create. Makes a schedule. */
+  /** Another name of schedules.create. Creates a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
-  /** Another name of schedules.create. Makes a schedule. */
+  /** Another name of schedules.create. Creates a schedule. */
   "cron.create": { params: SchedulerCreateParams; result: SchedulerSchedule };
   /** Another name of schedules.list. Lists the user's schedules. */
   "cron.list": { params: SchedulerListParams; result: SchedulerListResult };
-  /** Another name of schedules.delete. Deletes a schedule; it can be restored for 30 days. What runs goes on. */
+  /** Another name of schedules.delete. Deletes a schedule. It can be restored for 30 days. Active runs continue. */
   "cron.remove": { params: SchedulerScheduleParams; result: SchedulerDeleteResult };
-  /** Another name of schedules.run_now. Starts a schedule's target now, also when the schedule is paused. Its next time stays. */
+  /** Another name of schedules.run_now. Starts a schedule's target now, even if the schedule is paused. The next due time is not affected. */
   "cron.run": { params: SchedulerRunNowParams; result: SchedulerRunNowResult };
   /** Another name of schedules.runs. Lists runs, newest first. */
   "cron.runs": { params: SchedulerRunsParams; result: SchedulerRunsResult };
-  /** Another name of schedules.status. Tells how the scheduler stands. */
+  /** Another name of schedules.status. Returns the status of the scheduler. */
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
-  /** Another name of schedules.update. Changes a schedule; it never fires a time before the edit. Times that were due and not claimed yet are recorded as missed when the edit changes the times. */
+  /** Another name of schedules.update. Changes a schedule. It never fires a time before the edit. If the edit changes the times, those that were due and not claimed yet are recorded as missed. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
   /** Returns the scenarios that come with the program. */
   "eval.list": { params: Record<string, never>; result: EvalListResult };
@@ -7882,151 +7882,151 @@ export interface Methods {
   "eval.result": { params: EvalResultParams; result: EvalResult };
   /** Starts an evaluation. */
   "eval.run": { params: EvalRunParams; result: EvalRunResult };
-  /** Subscribes to topics, sends every event after afterSeq that is still kept, in order, and then goes on live. The replayed events come before the response. When events are no longer kept, or the epoch is another one, nothing is replayed and gap is true; the session is live all the same. */
+  /** Subscribes to topics, sends every stored event after afterSeq, in order, and then continues with live events. The replayed events are sent before the response. If some events are no longer stored, or the epoch has changed, nothing is replayed and gap is true; live events follow nevertheless. */
   "events.resume": { params: GatewayResumeParams; result: GatewayResumeResult };
-  /** Adds topics to what this session hears. Events arrive as notifications in the order of their seq. A session starts with no topics. */
+  /** Adds topics to this session. Events arrive as notifications in the order of their seq. A session starts with no topics. */
   "events.subscribe": { params: GatewayTopicsParams; result: GatewayEventsState };
-  /** Removes topics exactly as they were subscribed; others are ignored. */
+  /** Removes topics exactly as they were subscribed; unknown ones are ignored. */
   "events.unsubscribe": { params: GatewayTopicsParams; result: GatewayEventsState };
-  /** Another name of services.list. Reports the real state of each service of this build. */
+  /** Another name of services.list. Returns the current state of each service of this build. */
   "get_rust_exe_status": { params: Record<string, never>; result: GatewayServiceList };
   /** Returns the recovery code, which opens the sealed values when the keyring is lost. It is Unavailable while locked. */
   "keys.export_recovery": { params: Record<string, never>; result: StorageRecoveryResult };
-  /** Unlocks with a recovery code. When the keyring and the key file are empty, the key of the code is put there; when they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped by that one. A code with a slip is Invalid and says where; a code of other data is Denied. */
+  /** Unlocks with a recovery code. If the keyring and the key file are empty, the key is stored there; if they hold another root key, for example after a backup of another computer was restored, the data keys are wrapped with that one. A mistyped code is Invalid, with a message that says where; a code of other data is Denied. */
   "keys.import_recovery": { params: StorageImportRecoveryParams; result: StorageKeysStatus };
-  /** Puts a root key that lies in a file into the keyring and removes the file. It is Unavailable, and changes nothing, when the keyring does not take it. */
+  /** Moves a root key from its file to the keyring. If the keyring refuses it, the call is Unavailable and changes nothing. */
   "keys.move_to_keyring": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Retires the data key and makes a new one. Rows move to it in the background. */
+  /** Retires the data key and creates a new one. Rows are encrypted with it in the background. */
   "keys.rotate": { params: Record<string, never>; result: StorageRotateResult };
-  /** Says where the root key lives and which data keys there are. */
+  /** Returns where the root key is stored and which data keys exist. */
   "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Reads the keyring again, for example after the person unlocked it. It is Unavailable when no key that is there now opens the data. */
+  /** Reads the keyring again, for example after the person unlocked it. It is Unavailable if no key found now unlocks the data. */
   "keys.unlock": { params: Record<string, never>; result: StorageKeysStatus };
-  /** Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
+  /** Stores one memory. With Dedupe, a text that already exists is not stored again; the existing memory gets the missing tags and is returned with Deduplicated set. If the caller is a program or an agent and the text was returned to one in the last day, nothing is stored: the memory that the text repeats is reinforced, and the result has no item. */
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
-  /** Stores several; one that is refused does not stop the others. */
+  /** Stores several memories. A rejected item has its Error set and does not stop the others. */
   "memory.add_batch": { params: MemoryAddBatchParams; result: MemoryAddBatchResult };
-  /** Places the newest texts in a plane: their two principal components, and the topic of each. The map of texts that have not changed is kept. */
+  /** Projects the newest texts onto a plane, their first two principal components, and assigns each to its topic. Maps are cached while the texts do not change. */
   "memory.cluster_map": { params: SynthesisMapParams; result: SynthesisMapResult };
-  /** Gives turns of one conversation, in order: a page, or the page that has the turn AroundSeq in its middle. */
+  /** Returns turns of one conversation, in order: the page at the offset, or the page with the turn AroundSeq in its middle. */
   "memory.conversation": { params: MemoryConversationParams; result: MemoryConversationResult };
-  /** Lists conversations, the latest first and those without a time last. */
+  /** Lists conversations, latest first; those without a time come last. */
   "memory.conversations": { params: MemoryPageParams; result: MemoryConversationsResult };
-  /** Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
+  /** Moves memories to the trash, where they stay for 30 days, and removes them from search. Ids that do not exist are skipped; if none exists the error is NotFound. */
   "memory.delete": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Moves a conversation to the trash; search forgets its turns at once. */
+  /** Moves a conversation to the trash and removes its turns from search. */
   "memory.delete_conversation": { params: MemoryConversationIDParams; result: MemoryCountResult };
-  /** Moves a document to the trash; search forgets its parts at once. */
+  /** Moves a document to the trash and removes its parts from search. */
   "memory.delete_document": { params: MemoryDocumentParams; result: MemoryCountResult };
-  /** Says that names which Helix took for a person's are of something else, such as a company, a place or a pet. Lists of people leave them out at once, patterns with the next synthesis; later runs keep it. It can be undone, and restored at any time. */
+  /** Marks names that Helix took for a person's as names of something else, such as a company, a place or a pet. Lists of people omit them immediately, patterns with the next synthesis, and later runs preserve it. It can be undone, and reverted at any time with Restore. */
   "memory.dismiss_people": { params: SynthesisDismissPeopleParams; result: SynthesisDismissPeopleResult };
-  /** Gives parts of one document, in order: a page, or the page that has the part aroundSeq in its middle. */
+  /** Returns parts of one document, in order: the page at the offset, or the page with the part aroundSeq in its middle. */
   "memory.document": { params: MemoryDocumentViewParams; result: MemoryDocumentView };
-  /** Tells how far search by meaning is. While another model is being prepared, the counts are those of that model. */
+  /** Returns the state of semantic search. While another model is being prepared, the counts are those of that model. */
   "memory.embedding_status": { params: Record<string, never>; result: MemoryEmbeddingStatus };
-  /** Writes what the filters choose into a blob: memories, then the turns of conversations, then the parts of documents, each in order. jsonl has one object a line, which an import can read; markdown is for people. */
+  /** Writes the items that match the filters to a blob: memories, then the turns of conversations, then the parts of documents, each in order. jsonl has one object per line, which an import can read; markdown is for people. */
   "memory.export": { params: MemoryExportParams; result: MemoryExportResult };
-  /** Gives one memory. With Touch the person has opened it, which reinforces it. */
+  /** Returns one memory. Touch means that the person opened it, which reinforces it. */
   "memory.get": { params: MemoryGetParams; result: MemoryItem };
   /** Returns a pattern with its evidence and the series of its chart. */
   "memory.get_pattern": { params: SynthesisPatternParams; result: SynthesisPattern };
-  /** Lists what a memory said before, newest first: at most 50 forms, of the last year. */
+  /** Lists earlier texts of a memory, newest first: at most 50, of the last year. */
   "memory.history": { params: MemoryHistoryParams; result: MemoryHistoryResult };
-  /** Starts an import and gives its job at once. What cannot be opened or has no known format is refused here. Jobs of one user run one after the other. */
+  /** Starts an import and returns its job immediately. A source that cannot be opened, or has no known format, is an error here. Jobs of one user run one after another. */
   "memory.import": { params: MemoryImportParams; result: MemoryJobResult };
-  /** Stops an import; what it has stored stays. One that has ended is left as it is. */
+  /** Stops an import. Records that it has stored are kept. An import that has ended is not changed. */
   "memory.import_cancel": { params: MemoryJobParams; result: MemoryImportStatus };
-  /** Tells what an import would bring, and changes nothing. Of a very large source it reads for four seconds and says that it is partial. */
+  /** Reports what an import would add, without changing anything. It reads for at most four seconds; the result for a larger source is marked as partial. */
   "memory.import_preview": { params: MemoryImportParams; result: MemoryPreviewResult };
-  /** Tells how an import stands. */
+  /** Returns the status of an import. */
   "memory.import_status": { params: MemoryJobParams; result: MemoryImportStatus };
-  /** Lists imports, newest first. Those of watched folders are in memory.watch_list. */
+  /** Lists imports, newest first, except those of watched folders, which memory.watch_list returns. */
   "memory.imports": { params: MemoryPageParams; result: MemoryImportsResult };
-  /** Gives memories by page. A cursor goes on after the page that gave it, at the same cost wherever that is; an offset counts from the start. */
+  /** Returns a page of memories. With a cursor it continues after the page that returned the cursor, at the same cost for every page; an offset counts from the start. */
   "memory.list": { params: MemoryListParams; result: MemoryListResult };
-  /** Lists documents, newest change first. */
+  /** Lists documents, most recently changed first. */
   "memory.list_documents": { params: MemoryPageParams; result: MemoryDocumentsResult };
-  /** Lists patterns. Rejected and superseded ones are left out unless their status is asked for. */
+  /** Lists patterns. Rejected and superseded ones are omitted unless their status is requested. */
   "memory.list_patterns": { params: SynthesisPatternsParams; result: SynthesisPatternsResult };
-  /** Lists the people of the newest 10,000 texts: one record per person, after names that mean the same one were merged by Helix and by you. */
+  /** Lists the people in the newest 10,000 texts. Names of the same person are merged automatically and by your corrections. */
   "memory.list_people": { params: SynthesisPeopleParams; result: SynthesisPeopleResult };
-  /** Lists recommendations of patterns that still hold. */
+  /** Lists recommendations for patterns that are still valid. */
   "memory.list_recommendations": { params: SynthesisRecommendationsParams; result: SynthesisRecommendationsResult };
-  /** Makes one person of several. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  /** Merges several people into one. Lists of people change immediately, patterns with the next synthesis, and later runs preserve it. It can be undone. */
   "memory.merge_people": { params: SynthesisMergePeopleParams; result: SynthesisMergePeopleResult };
-  /** Records what the person thinks of a pattern. Confirm keeps its description and raises its confidence; reject hides it and later ones like it; clear takes both back. */
+  /** Records the person's verdict on a pattern. Confirm keeps its description and raises its confidence; reject hides it and similar ones in the future; clear undoes both. */
   "memory.pattern_feedback": { params: SynthesisFeedbackParams; result: SynthesisFeedbackResult };
   /** Pins or unpins memories. Pinning reinforces them. */
   "memory.pin": { params: MemoryPinParams; result: MemoryItemsResult };
-  /** Removes memories for good, whether they are in the trash or not; conversations and documents go by their ids when they are in the trash. Only that there was something is kept. */
+  /** Permanently deletes memories, whether they are in the trash or not, and conversations and documents that are in the trash. Only a tombstone remains. */
   "memory.purge": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Computes the caller's vectors anew, tries again what failed, pauses the work or goes on with it, or prepares another model, which takes over by itself when it is ready. Naming the model that serves ends the preparation of another. */
+  /** Recomputes the caller's vectors, retries those that failed, pauses or resumes the work, or prepares another model, which becomes active once it is ready. Naming the active model cancels the preparation of another. */
   "memory.reembed": { params: MemoryReembedParams; result: MemoryEmbeddingStatus };
-  /** Finds what is like one item of any kind, best first; the item is not among it. */
+  /** Returns items of any kind that are similar to one item, best first, without the item itself. */
   "memory.related": { params: SearchRelatedParams; result: SearchResult };
-  /** Changes how a person is called. What texts call them stays an alias. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  /** Changes the name of a person. The names used in texts remain aliases. Lists of people change immediately, patterns with the next synthesis, and later runs preserve it. It can be undone. */
   "memory.rename_person": { params: SynthesisRenamePersonParams; result: SynthesisRenamePersonResult };
-  /** Brings back from the trash: memories, and conversations and documents by their ids. Tags, pin, salience and vector are as they were. */
+  /** Restores memories, conversations and documents from the trash by their ids. Tags, pin, salience and vector are preserved. */
   "memory.restore": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Finds what a query is about, best first; see search.Index. */
+  /** Returns the items that match a query, best first; see search.Index. */
   "memory.search": { params: SearchParams; result: SearchResult };
   /** Is Search with reasons, neighbors, groups and facets. */
   "memory.search_enhanced": { params: SearchEnhancedParams; result: SearchEnhancedResult };
   /** Sets the tier of memories. Only a person can set critical. */
   "memory.set_salience": { params: MemorySalienceParams; result: MemoryItemsResult };
-  /** Says whether what came from a source is quoted as foreign text: a conversation, a document, or everything of an importer. Only a person can call something trusted. */
+  /** Sets whether texts from a source are quoted to models as untrusted: a conversation, a document, or everything of one importer. Only a person can mark a source as trusted. */
   "memory.set_untrusted": { params: MemoryTrustParams; result: MemoryCountResult };
-  /** Says that aliases of a person mean somebody else. Lists of people show it at once, patterns with the next synthesis; later runs keep it. It can be undone. */
+  /** Assigns some aliases of a person to another person. Lists of people change immediately, patterns with the next synthesis, and later runs preserve it. It can be undone. */
   "memory.split_person": { params: SynthesisSplitPersonParams; result: SynthesisSplitPersonResult };
-  /** Counts what there is, without the trash. Items are counted in memory, where search keeps what it needs to know of each; the first call after the start may wait until that is read. */
+  /** Counts the items, excluding the trash. It uses the catalog of search, so the first call after the start may wait until that is loaded. */
   "memory.stats": { params: Record<string, never>; result: MemoryStats };
-  /** Ends a job. What was found is dropped; earlier patterns stay as they are. A job that is over stays as it ended. */
+  /** Cancels a job and drops its results; earlier patterns are not changed. A job that has ended is not changed. */
   "memory.synthesis_cancel": { params: SynthesisJobParams; result: SynthesisJob };
   /** Lists jobs, newest first. */
   "memory.synthesis_history": { params: SynthesisHistoryParams; result: SynthesisHistoryResult };
-  /** Says what leaves this computer when a request runs, exactly: nothing with the local engine. */
+  /** Returns exactly what would leave this computer if a request ran; with the local engine, nothing. */
   "memory.synthesis_preview": { params: SynthesisSynthesizeParams; result: SynthesisPreview };
-  /** Repeats a synthesis of all that is stored. There is one schedule of each type; a new request changes it. */
+  /** Schedules a synthesis of everything that is stored. There is one schedule per type; a new request changes it. */
   "memory.synthesis_schedule": { params: SynthesisScheduleParams; result: SynthesisScheduleResult };
-  /** Returns how a job stands. */
+  /** Returns the status of a job. */
   "memory.synthesis_status": { params: SynthesisJobParams; result: SynthesisJob };
-  /** Starts a job that looks for patterns, and waits a moment for its end. An equal request while a job runs returns that job. */
+  /** Starts a job that finds patterns, and waits up to waitMs for its end. If an equal request is running, it returns that job. */
   "memory.synthesize": { params: SynthesisSynthesizeParams; result: SynthesisSynthesizeResult };
-  /** Adds tags to memories and removes others. A tag that is in both lists is added. Adding one that is there, or removing one that is not, changes nothing. */
+  /** Adds tags to memories and removes others. A tag in both lists is added. Adding a tag that a memory has, or removing one that it lacks, changes nothing. */
   "memory.tag": { params: MemoryTagParams; result: MemoryItemsResult };
-  /** Takes an act back. A token is good once and for ten minutes. What was changed again meanwhile stays as it is; when that is everything it is a Conflict. */
+  /** Undoes an action. A token can be used once, within ten minutes. Rows that were changed again meanwhile are left alone; if that is all of them, the error is a Conflict. */
   "memory.undo": { params: MemoryUndoParams; result: MemoryCountResult };
-  /** Changes a memory if nobody has edited it since the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
+  /** Changes a memory unless it has been edited since the given version. In that case the error is a Conflict whose details contain the current memory, and nothing changes. The previous state is kept; see History. */
   "memory.update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
   /** Sets the status of a recommendation. */
   "memory.update_recommendation": { params: SynthesisRecommendationParams; result: SynthesisRecommendation };
-  /** Makes a document what the caller says it is now; parts that did not change keep their ids and vectors. The vectors of new parts are made first, for 15 seconds at most: those of the rest, and all when that fails, are made in the background. */
+  /** Replaces the content of a document. Parts that did not change keep their ids and vectors. It computes the vectors of new parts first, for at most 15 seconds; the remaining ones, or all of them after a failure, are computed in the background. */
   "memory.upsert_chunks": { params: MemoryUpsertParams; result: MemoryUpsertResult };
-  /** Has a folder of notes imported, and again whenever notes in it are new, change or go. The documents of notes that are gone move to the trash. It gives the folder at once; the import follows in the background. */
+  /** Starts to watch a folder of notes: it is imported, and imported again whenever notes are added, changed or deleted. The documents of deleted notes move to the trash. WatchAdd returns immediately; the import runs in the background. */
   "memory.watch_add": { params: MemoryWatchAddParams; result: MemoryWatchedFolder };
   /** Lists the watched folders of the caller. */
   "memory.watch_list": { params: Record<string, never>; result: MemoryWatchListResult };
-  /** Leaves the changes of a folder alone until memory.watch_resume. An import that runs goes on. */
+  /** Stops importing the changes of a folder until memory.watch_resume. A running import continues. */
   "memory.watch_pause": { params: MemoryWatchParams; result: MemoryWatchedFolder };
-  /** Stops watching a folder. What was imported from it stays. */
+  /** Stops watching a folder. Documents imported from it are kept. */
   "memory.watch_remove": { params: MemoryWatchParams; result: MemoryWatchedFolder };
-  /** Goes on watching a folder, and tries again what failed. */
+  /** Resumes watching a folder, and retries failed imports. */
   "memory.watch_resume": { params: MemoryWatchParams; result: MemoryWatchedFolder };
-  /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days. Search forgets them at once. Ids that are not there are passed over, unless none is. */
+  /** Another name of memory.delete. Moves memories to the trash, where they stay for 30 days, and removes them from search. Ids that do not exist are skipped; if none exists the error is NotFound. */
   "memory_delete": { params: MemoryIDsParams; result: MemoryCountResult };
-  /** Another name of memory.add. Stores one memory. With Dedupe, text that is there already is not stored twice: its memory gets the missing tags. What was handed to a program or an agent in the last day is not stored again for one: the memory that it repeats is reinforced, and the answer has no item. */
+  /** Another name of memory.add. Stores one memory. With Dedupe, a text that already exists is not stored again; the existing memory gets the missing tags and is returned with Deduplicated set. If the caller is a program or an agent and the text was returned to one in the last day, nothing is stored: the memory that the text repeats is reinforced, and the result has no item. */
   "memory_save": { params: MemoryAddParams; result: MemoryAddResult };
-  /** Another name of memory.search. Finds what a query is about, best first; see search.Index. */
+  /** Another name of memory.search. Returns the items that match a query, best first; see search.Index. */
   "memory_search": { params: SearchParams; result: SearchResult };
-  /** Another name of memory.update. Changes a memory if nobody has edited it since the version named; else it is a Conflict with the present memory as detail, and nothing changes. What it said before is kept, see History. */
+  /** Another name of memory.update. Changes a memory unless it has been edited since the given version. In that case the error is a Conflict whose details contain the current memory, and nothing changes. The previous state is kept; see History. */
   "memory_update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
   /** Compares two definitions of a callable. */
   "permissions.diff": { params: PermissionDiffParams; result: PermissionDiffResult };
   /** Lists grants, suspended ones first, and denials. */
   "permissions.list": { params: PermissionListParams; result: PermissionListResult };
-  /** Tells what a run of a callable would need and which of it is granted. It runs nothing. */
+  /** Returns what a run of a callable would need and what of it is granted, without running anything. */
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
-  /** Takes rights back. Runs that use them end within a second; the questions of the subject stay. For 10 s the token in the result puts the grants back, which needs the scope approve as every widening does. */
+  /** Revokes grants. Runs that use them end within a second; the questions of the subject remain. The token in the result restores the grants within 10 s, which requires the scope approve like every extension of permissions. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
   /** Counts how many tokens a text or a conversation has for a model, or estimates it. */
   "providers.count_tokens": { params: ProvidersCountParams; result: ProvidersCountResult };
@@ -8048,281 +8048,281 @@ export interface Methods {
   "providers.set_role": { params: ProvidersSetRoleParams; result: ProvidersRoleView };
   /** Tries a service step by step. Only call makes it cost anything. */
   "providers.test": { params: ProvidersTestParams; result: ProvidersTestResult };
-  /** Makes an entry of a pattern, with its evidence, and confirms the pattern. A person who has an entry of that name already keeps it as it is: the evidence is linked to it. */
+  /** Creates an entry from a pattern, with its evidence, and confirms the pattern. If there is already an entry for a person of that name, its text is not changed and the evidence is linked to it. */
   "psychology.accept_proposal": { params: PsychologyProposalParams; result: PsychologyEntry };
   /** Lists threshold crossings and the last runs. */
   "psychology.decay_history": { params: PsychologyHistoryParams; result: PsychologyHistoryResult };
-  /** Evaluates the retention of all memories, entries and layers of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. In mode hard it moves what has been at its floor for long to the trash. */
+  /** Computes the retention of all memories, entries and layers of the caller. It is idempotent, because retention depends only on the time since the last reinforcement. In mode hard it moves items that have been at their floor for the grace period to the trash. */
   "psychology.decay_run": { params: PsychologyRunParams; result: PsychologyRunResult };
-  /** Moves entries to the trash, from where Undo and restore_from_decay bring them back for 30 days. */
+  /** Moves entries to the trash. Undo and restore_from_decay restore them for 30 days. */
   "psychology.delete_entry": { params: PsychologyIDsParams; result: PsychologyUndoResult };
   /** Rejects a pattern, so that it is not proposed again. */
   "psychology.dismiss_proposal": { params: PsychologyProposalParams; result: PsychologyUndoResult };
-  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  /** Returns a method that lists the entries of a layer by their own time: when it was felt, when a goal is due, when a change began, else when the entry was created. */
   "psychology.emotional_map": { params: PsychologyViewParams; result: PsychologyViewResult };
-  /** Writes the files of psychology below the folder of the person's own files, each in one step; with Zip they become one file to download instead. Entries that can't be read are counted. */
+  /** Writes the files atomically below the folder of the person's own files; with Zip it creates one file to download instead. Entries that cannot be read are counted. */
   "psychology.export": { params: PsychologyExportParams; result: PsychologyExportResult };
-  /** Lists memories and entries that fall below 0.3 soon, and those that a person planned to review, soonest first. */
+  /** Lists memories and entries that will soon fall below 0.3, and those with planned reviews, soonest first. */
   "psychology.fading": { params: PsychologyFadingParams; result: PsychologyFadingResult };
-  /** Shows how a memory, an entry or a layer will fade, and what pinning, another tier or reviews would change. Its value for now is what every other method reports. */
+  /** Returns how a memory, an entry or a layer will decay, and what pinning, another tier or reviews would change. Its current value equals that of all other methods. */
   "psychology.forecast": { params: PsychologyForecastParams; result: PsychologyForecastResult };
   /** Returns the seven layers with their entries. */
   "psychology.get_all_layers": { params: Record<string, never>; result: PsychologyLayersResult };
   /** Returns a layer with its entries, newest first. */
   "psychology.get_layer": { params: PsychologyLayerParams; result: PsychologyLayer };
-  /** Says how complete layers are, and what cannot be read. */
+  /** Returns how complete layers are, and which entries cannot be read. */
   "psychology.get_layer_status": { params: PsychologyStatusParams; result: PsychologyStatusResult };
-  /** Another name of memory.list_patterns. Lists patterns. Rejected and superseded ones are left out unless their status is asked for. */
+  /** Another name of memory.list_patterns. Lists patterns. Rejected and superseded ones are omitted unless their status is requested. */
   "psychology.get_memory_patterns": { params: SynthesisPatternsParams; result: SynthesisPatternsResult };
   /** Returns the caller's settings. */
   "psychology.get_settings": { params: Record<string, never>; result: PsychologySettings };
-  /** Returns the soul: what the assistant should know of the person and how it should speak. A change that the person made in the file becomes a revision. */
+  /** Returns the soul: what the assistant should know about the person and how it should speak. If the person has edited the file, the new text becomes a revision. */
   "psychology.get_soul": { params: Record<string, never>; result: PsychologySoul };
-  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  /** Returns a method that lists the entries of a layer by their own time: when it was felt, when a goal is due, when a change began, else when the entry was created. */
   "psychology.goals": { params: PsychologyViewParams; result: PsychologyViewResult };
-  /** Reads the files of an export, from below the folder of the person's own files or from a file that Export has packed. Everything is checked before anything is written; entries that are there get the content of the file. The soul is not imported: only a person changes it. */
+  /** Reads the files of an export, from below the folder of the person's own files or from a file packed by Export. Everything is validated before anything is written. Existing entries are replaced by those in the file. The soul is not imported, because only a person may change it. */
   "psychology.import": { params: PsychologyImportParams; result: PsychologyCounts };
   /** Summarizes the seven layers. */
   "psychology.overview": { params: Record<string, never>; result: PsychologyOverview };
-  /** Makes entries or memories keep the retention that they have; unpinned, they fade from there. */
+  /** Pins entries or memories so that they keep their current retention, or unpins them so that they decay from it. */
   "psychology.pin": { params: PsychologyPinParams; result: PsychologyItemsResult };
-  /** Stores when a person means to revisit a memory or an entry. Forecasts show it, and the list of what fades names what is due. A plan reinforces nothing: the review does. It can be undone. */
+  /** Stores when a person plans to review a memory or an entry. Forecasts take the plan into account, and the list of fading items includes what is due. The plan itself reinforces nothing. It can be undone. */
   "psychology.plan_reviews": { params: PsychologyPlanReviewsParams; result: PsychologyPlanReviewsResult };
-  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  /** Returns a method that lists the entries of a layer by their own time: when it was felt, when a goal is due, when a change began, else when the entry was created. */
   "psychology.purpose": { params: PsychologyViewParams; result: PsychologyViewResult };
-  /** Counts something that happened with a person, and explains what it changed. With replaces, it corrects an earlier one: trust is computed from the corrected log. */
+  /** Records an interaction with a person and explains its effect. With replaces, it corrects an earlier one, and trust is recomputed from the corrected log. */
   "psychology.record_interaction": { params: PsychologyInteractionParams; result: PsychologyInteractionResult };
-  /** Counts that entries or memories were reviewed, confirmed, edited or used: part of what was forgotten comes back, and time counts from now. A use counts once an hour. */
+  /** Records that entries or memories were reviewed, confirmed, edited or used, which restores part of the lost retention and restarts the decay. A use counts once an hour. */
   "psychology.reinforce": { params: PsychologyReinforceParams; result: PsychologyItemsResult };
-  /** Brings back what decay, or a person, moved to the trash, and reinforces it. */
+  /** Restores and reinforces items that decay, or a person, moved to the trash. */
   "psychology.restore_from_decay": { params: PsychologyRestoreParams; result: PsychologyUndoResult };
-  /** Another name of psychology.decay_run. Evaluates the retention of all memories, entries and layers of the caller. Evaluating again changes nothing: only the time since the last reinforcement counts. In mode hard it moves what has been at its floor for long to the trash. */
+  /** Another name of psychology.decay_run. Computes the retention of all memories, entries and layers of the caller. It is idempotent, because retention depends only on the time since the last reinforcement. In mode hard it moves items that have been at their floor for the grace period to the trash. */
   "psychology.run_decay": { params: PsychologyRunParams; result: PsychologyRunResult };
-  /** Starts a job that looks for patterns, and waits a moment for its end. An equal request while a job runs returns that job. */
+  /** Starts a job that finds patterns, and waits up to waitMs for its end. If an equal request is running, it returns that job. */
   "psychology.run_synthesis": { params: SynthesisSynthesizeParams; result: SynthesisSynthesizeResult };
-  /** Sets how important entries or memories are. Only a person can set critical. */
+  /** Sets the tier of entries or memories. Only a person can set critical. */
   "psychology.set_salience": { params: PsychologySalienceParams; result: PsychologyItemsResult };
   /** Lists the revisions of the soul, newest first. */
   "psychology.soul_history": { params: PsychologyPageParams; result: PsychologySoulHistoryResult };
-  /** Returns a method that lists the entries of a layer in the order of their own time: when it was felt, when a goal is due, when a change began, else when the entry was made. */
+  /** Returns a method that lists the entries of a layer by their own time: when it was felt, when a goal is due, when a change began, else when the entry was created. */
   "psychology.transformation": { params: PsychologyViewParams; result: PsychologyViewResult };
-  /** Returns the people with their trust now, what the next stage takes, and of one person the last interactions. */
+  /** Returns the people with their current trust and the requirements of the next stage, and the last interactions of one person. */
   "psychology.trust_map": { params: PsychologyTrustMapParams; result: PsychologyTrustMapResult };
-  /** Takes back an act on entries or memories, for ten minutes. What was changed again since stays as it is. */
+  /** Undoes an action on entries or memories within ten minutes. Items that have changed since are not restored. */
   "psychology.undo": { params: MemoryUndoParams; result: PsychologyUndoResult };
-  /** Changes what a person wrote of a layer, its initial strength, or whether it fades. */
+  /** Changes the text that a person wrote for a layer, its initial strength, or whether it decays. */
   "psychology.update_layer": { params: PsychologyUpdateLayerParams; result: PsychologyLayer };
-  /** Changes settings. Nothing is computed until the next run. */
+  /** Changes settings. Retentions are not recomputed before the next run. */
   "psychology.update_settings": { params: PsychologySettingsParams; result: PsychologySettings };
-  /** Replaces the soul. Only a person in a session of their own can do that. */
+  /** Replaces the soul. Only a person in a session of their own may do that. */
   "psychology.update_soul": { params: PsychologyUpdateSoulParams; result: PsychologySoul };
-  /** Adds an entry, or with an id replaces its data. An edit reinforces it. */
+  /** Adds an entry or, with an id, replaces its data. An edit reinforces it. */
   "psychology.upsert_entry": { params: PsychologyUpsertParams; result: PsychologyEntry };
   /** Returns the OpenRPC 1.3.2 document of every method and event. */
   "rpc.discover": { params: Record<string, never>; result: unknown };
-  /** Measures for a few seconds how fast code starts, computes and is stopped on this computer. The figures are for a person; they are compared with other engines by make bench- */
+  /** Measures for a few seconds how fast code starts, runs and is stopped on this computer. The results are meant for people; they are compared with other engines by make bench- */
   "sandbox.bench": { params: Record<string, never>; result: SandboxBenchResult };
-  /** Deletes compiled code that is kept between starts. What runs goes on; the next start of each module compiles it once more. */
+  /** Deletes compiled code that is kept between starts. Active runs continue; the next start of each module compiles it again. */
   "sandbox.clear_cache": { params: Record<string, never>; result: WasmtoolsClearedCache };
-  /** Runs a file once, without keeping it or a row of the run. The audit log has the run, and every right that it was given. Only a session that may approve can call it. */
+  /** Runs a file once, without storing it or a row of the run. The audit log records the run and every grant. Only a session that may approve can call it. */
   "sandbox.run": { params: ToolsRunCodeParams; result: ToolsExecuteSkillResult };
-  /** Describes the engine that runs untrusted code: what it is, its tiers, its pool, its cache, and the bounds of each profile. */
+  /** Returns the status of the engine that runs untrusted code: its version, tiers, pool and cache, and the limits of each profile. */
   "sandbox.status": { params: Record<string, never>; result: WasmtoolsSandboxStatus };
-  /** Tells what was and will be due in a stretch of days. A day is 24 hours from the time of day of From; on one with more than 200 marks each schedule has counts instead. */
+  /** Returns past and future due times in a range of days. A day is 24 hours, starting at the time of day of From. A day with more than 200 marks has one count per schedule and kind instead. */
   "schedules.calendar": { params: SchedulerCalendarParams; result: SchedulerCalendarResult };
-  /** Stops a run. One that its target does not end within 10 seconds is closed all the same; the result says how it stands now. */
+  /** Cancels a run. If its target does not end it within 10 seconds it is closed regardless. The result is the current state. */
   "schedules.cancel_run": { params: SchedulerRunParams; result: SchedulerRun };
-  /** Makes a schedule. */
+  /** Creates a schedule. */
   "schedules.create": { params: SchedulerCreateParams; result: SchedulerSchedule };
-  /** Deletes a schedule; it can be restored for 30 days. What runs goes on. */
+  /** Deletes a schedule. It can be restored for 30 days. Active runs continue. */
   "schedules.delete": { params: SchedulerScheduleParams; result: SchedulerDeleteResult };
-  /** Gives one schedule. */
+  /** Returns one schedule. */
   "schedules.get": { params: SchedulerScheduleParams; result: SchedulerSchedule };
   /** Lists the user's schedules. */
   "schedules.list": { params: SchedulerListParams; result: SchedulerListResult };
-  /** Gives the notices that no client has shown yet, oldest first. */
+  /** Returns the notifications that no client has shown yet, oldest first. */
   "schedules.notices": { params: Record<string, never>; result: SchedulerNoticesResult };
-  /** Stops a schedule from firing. What was due and not claimed yet is recorded as missed. */
+  /** Stops a schedule from firing. Times that were due and not claimed yet are recorded as missed. */
   "schedules.pause": { params: SchedulerScheduleParams; result: SchedulerSchedule };
-  /** Stops all of the caller's schedules from firing; what runs goes on. A pause that ends by itself says until when. */
+  /** Stops all of the caller's schedules from firing. Active runs continue. Until is when the pause ends automatically. */
   "schedules.pause_all": { params: SchedulerPauseAllParams; result: SchedulerPauseAllResult };
-  /** Tells when a cadence is due, and what clock changes do to it. */
+  /** Returns the due times of a cadence, with the effects of clock changes. */
   "schedules.preview": { params: SchedulerPreviewParams; result: SchedulerPreviewResult };
-  /** Takes a deletion back. A schedule whose times have all passed comes back as it was, without a next one. */
+  /** Restores a deleted schedule. A schedule whose times have all passed is restored without a next time. */
   "schedules.restore": { params: SchedulerScheduleParams; result: SchedulerSchedule };
-  /** Lets a schedule fire again, from its next time on; its failures are forgotten. */
+  /** Makes a schedule fire again, starting with its next time, and resets its failure count. */
   "schedules.resume": { params: SchedulerScheduleParams; result: SchedulerSchedule };
-  /** Lets them fire again, from their next times on. */
+  /** Makes the caller's schedules fire again, starting with their next times. */
   "schedules.resume_all": { params: Record<string, never>; result: SchedulerPauseAllResult };
-  /** Starts a schedule's target now, also when the schedule is paused. Its next time stays. */
+  /** Starts a schedule's target now, even if the schedule is paused. The next due time is not affected. */
   "schedules.run_now": { params: SchedulerRunNowParams; result: SchedulerRunNowResult };
-  /** Gives the output of a run as text. */
+  /** Returns the output of a run as text. */
   "schedules.run_output": { params: SchedulerRunOutputParams; result: SchedulerRunOutputResult };
   /** Lists runs, newest first. */
   "schedules.runs": { params: SchedulerRunsParams; result: SchedulerRunsResult };
-  /** Tells how the scheduler stands. */
+  /** Returns the status of the scheduler. */
   "schedules.status": { params: Record<string, never>; result: SchedulerStatusResult };
-  /** Marks notices as shown and gives the rest. Of two clients that take the same notice, the second one finds it gone already. */
+  /** Marks notifications as shown and returns the others. If two clients take the same notification, the second one does not find it. */
   "schedules.take_notices": { params: SchedulerTakeNoticesParams; result: SchedulerNoticesResult };
-  /** Makes this device the home of a schedule. With takeover it gets the lease from the hub at once, whoever held it; without an answer nothing changes. */
+  /** Makes this device the home of a schedule. With takeover it gets the lease from the hub immediately, whoever held it; if the hub does not answer, nothing changes. */
   "schedules.take_over": { params: SchedulerScheduleParams; result: SchedulerSchedule };
-  /** Lists schedules that Helix offers. Those whose target is not in this build say so. */
+  /** Lists the schedules that Helix offers. Those whose target is not in this build are marked. */
   "schedules.templates": { params: Record<string, never>; result: SchedulerTemplatesResult };
-  /** Changes a schedule; it never fires a time before the edit. Times that were due and not claimed yet are recorded as missed when the edit changes the times. */
+  /** Changes a schedule. It never fires a time before the edit. If the edit changes the times, those that were due and not claimed yet are recorded as missed. */
   "schedules.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
   /** Removes a secret; an unknown name is NotFound. */
   "secrets.delete": { params: StorageSecretsDeleteParams; result: Record<string, never> };
   /** Returns the names of the caller's secrets. A value is never returned. */
   "secrets.list": { params: StorageSecretsListParams; result: StorageSecretsListResult };
-  /** Stores a value under a name, in place of a former one. */
+  /** Stores a value under a name and replaces a former one. */
   "secrets.set": { params: StorageSecretsSetParams; result: Record<string, never> };
-  /** Reports the real state of each service of this build. */
+  /** Returns the current state of each service of this build. */
   "services.list": { params: Record<string, never>; result: GatewayServiceList };
   /** Stops and starts a service. */
   "services.restart": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Starts a service; starting a running one changes nothing. */
+  /** Starts a service; starting a running one has no effect. */
   "services.start": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "services.stop": { params: GatewayServiceParams; result: GatewayServiceList };
   /** Describes the caller's own session. */
   "session.get": { params: Record<string, never>; result: GatewaySessionInfo };
-  /** Ends one of the user's sessions. Its running calls are canceled; jobs that have returned an id go on. */
+  /** Ends one of the user's sessions. Its running calls are canceled; jobs that have returned an id continue. */
   "sessions.close": { params: GatewaySessionParams; result: Record<string, never> };
   /** Lists the user's open sessions. */
   "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
-  /** Makes an address that lets one browser in, once, within a minute. */
+  /** Returns a URL that lets one browser sign in, once, within a minute. */
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
-  /** Answers a question of a run, or of a nested run that it waits for. */
+  /** Answers a question of a run, or of a nested run that it is waiting for. */
   "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
-  /** Stops a run of a skill of either kind. A run that has ended answers its status. */
+  /** Stops a run of a skill of either kind. For a run that has ended it returns the status. */
   "skills.cancel": { params: SkillsCancelParams; result: BackendCancelSkillResult };
-  /** Lists what steps can call here. A kind of thing that is not available is left out. */
+  /** Lists what steps can call on this installation. Kinds that are not available are omitted. */
   "skills.catalog": { params: SkillsCatalogParams; result: SkillsCatalogResult };
-  /** Copies an own or public skill: private and disabled. */
+  /** Copies the caller's own or a public skill. The copy is private and disabled. */
   "skills.clone_composite": { params: SkillsSkillParams; result: SkillsMeta };
-  /** Saves a new skill. A definition with errors is kept as a disabled draft; one of which something could not be read is Invalid with all problems as details. */
+  /** Saves a new skill. A definition with errors is stored as a disabled draft; one that cannot be read completely is Invalid with all problems as details. */
   "skills.create_composite": { params: SkillsSaveParams; result: SkillsMeta };
-  /** Makes a skill of the caller from a template, with the small tools and the other skills that it calls, unless the caller has those already. When the name is taken it gets a number. */
+  /** Creates a skill of the caller from a template, together with the tools and the other skills that it calls, unless the caller already has these. If the name is taken a number is appended. */
   "skills.create_from_template": { params: SkillsFromTemplateParams; result: SkillsMeta };
-  /** Installs a module as a skill of the caller, enabled. What the report calls an error is Invalid with the report as details, and nothing is kept; a taken name is a Conflict. Capabilities that the module asks for are not granted by this. */
+  /** Installs a module as a WASM tool of the caller and enables it. If the report contains errors, the error is Invalid with the report as details, and nothing is stored. If the name is taken, the error is a Conflict. Capabilities that the module requests are not granted by this. */
   "skills.create_wasm": { params: WasmtoolsCreateWasmParams; result: WasmtoolsCreateWasmResult };
-  /** Deletes a skill; it can be restored for 30 days. Runs that go on go on. */
+  /** Deletes a skill. It can be restored for 30 days. Active runs continue. */
   "skills.delete_composite": { params: SkillsSkillParams; result: SkillsDeleteResult };
-  /** Puts a WASM tool into the trash: its grants are revoked and its runs end. skills.restore_wasm brings it back until then, without the grants. */
+  /** Moves a WASM tool to the trash, revokes its grants and ends its runs. skills.restore_wasm restores it, without the grants. */
   "skills.delete_wasm": { params: WasmtoolsSkillID; result: WasmtoolsDeleteWasmResult };
-  /** Compares two definitions step by step, of one skill or of two, and the rights that they need. */
+  /** Compares two definitions step by step, of one skill or of two, and the capabilities that they need. */
   "skills.diff_versions": { params: SkillsDiffParams; result: SkillsDiffResult };
-  /** Gives the run document of a run, for mapping. */
+  /** Returns the run document of a run, as a help for mapping. */
   "skills.document": { params: SkillsRunParams; result: SkillsDocumentResult };
-  /** Rehearses a skill with the same engine and without any effect: what steps would call is answered by the mocks, by what an earlier run recorded, by calls that only read, or by the shape that they promise; a step that nothing answers for ends it. */
+  /** Runs a skill with the same engine but without effects. The results of calls come from the mocks, the outcomes recorded by an earlier run, real calls that are read-only, or the output schema. A step without any of these ends the dry run. */
   "skills.dry_run": { params: SkillsDryRunParams; result: SkillsExecuteResult };
-  /** Tries a path, a template or a condition on a document. What is wrong with the expression is in the result, so that it can be shown while somebody types; of a path the first 200 matches are listed with their places. */
+  /** Evaluates a path, a template or a condition on a document. Problems with the expression are part of the result rather than an error, so that they can be shown during typing. For a path, the result lists the first 200 matches with their locations. */
   "skills.evaluate": { params: SkillsEvaluateParams; result: SkillsEvaluateResult };
-  /** Gives the events of a run. */
+  /** Returns the events of a run. */
   "skills.events": { params: SkillsEventsParams; result: SkillsEventsResult };
   /** Runs a WASM tool or a composite skill, whichever has the id. */
   "skills.execute": { params: BackendExecuteSkillParams; result: unknown };
-  /** Runs a skill and waits for its end, or until it waits for a person. The run goes on when nobody waits for it any more. */
+  /** Runs a skill and waits until it ends or waits for a person. The run continues even if the caller stops waiting. */
   "skills.execute_composite": { params: SkillsExecuteParams; result: SkillsExecuteResult };
-  /** Makes the share file of a skill of the caller, signed with this device's key unless that is locked. Tools are named, not identified: an id means nothing elsewhere. */
+  /** Returns the share file of a skill of the caller, signed with this device's key unless that is locked. Tools are referenced by name, because ids are meaningless on other installations. */
   "skills.export": { params: SkillsExportParams; result: SkillsExportResult };
-  /** Gives one run with its steps. */
+  /** Returns one run with its steps. */
   "skills.get_execution": { params: SkillsRunParams; result: SkillsExecution };
-  /** Gives one skill with its definition, the caller's own or a public one. */
+  /** Returns one skill with its definition, the caller's own or a public one. */
   "skills.get_metadata": { params: SkillsSkillParams; result: SkillsMeta };
-  /** Another name of skills.get_metadata. Gives one skill with its definition, the caller's own or a public one. */
+  /** Another name of skills.get_metadata. Returns one skill with its definition, the caller's own or a public one. */
   "skills.get_skill_metadata": { params: SkillsSkillParams; result: SkillsMeta };
-  /** Gives one with its body. */
+  /** Returns one version with its body. */
   "skills.get_version": { params: SkillsVersionParams; result: SkillsVersion };
-  /** Returns a WASM tool of the caller, and on request the report about its module. */
+  /** Returns a WASM tool of the caller and, on request, the report about its module. */
   "skills.get_wasm": { params: WasmtoolsGetWasmParams; result: WasmtoolsGetWasmResult };
-  /** Lists runs, newest first. Rehearsals are not among them. */
+  /** Lists runs, newest first. Dry runs are excluded. */
   "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
-  /** Brings a share file in. The skill is disabled: enabling it accepts what its rights preview says. A definition that cannot run here, because a tool is missing, comes in as a draft; a file whose sum or signature does not fit is refused. */
+  /** Imports a share file. The skill is disabled: enabling it accepts its permission preview. A definition that is not valid here, because a tool is missing, becomes a draft. A file with a wrong checksum or signature is rejected. */
   "skills.import": { params: SkillsImportParams; result: SkillsImportResult };
-  /** Lists the user's skills, newest first. Definitions are left out: steps is empty, see stepCount. */
+  /** Lists the user's skills, newest first. Definitions are omitted: steps is empty, see stepCount. */
   "skills.list_composite": { params: SkillsListParams; result: SkillsListResult };
-  /** Another name of skills.list_composite. Lists the user's skills, newest first. Definitions are left out: steps is empty, see stepCount. */
+  /** Another name of skills.list_composite. Lists the user's skills, newest first. Definitions are omitted: steps is empty, see stepCount. */
   "skills.list_user_skills": { params: SkillsListParams; result: SkillsListResult };
-  /** Lists the definitions that a skill had, newest first and without their bodies. */
+  /** Lists the versions of a skill, newest first and without their bodies. */
   "skills.list_versions": { params: SkillsSkillParams; result: SkillsVersionsResult };
-  /** Returns a page of the caller's WASM tools, the last changed first. */
+  /** Returns a page of the caller's WASM tools, most recently changed first. */
   "skills.list_wasm": { params: WasmtoolsListWasmParams; result: WasmtoolsListWasmResult };
-  /** Keeps a run from being pruned. */
+  /** Excludes a run from pruning, or includes it again. */
   "skills.pin": { params: SkillsPinParams; result: SkillsExecution };
-  /** Says what a run would need, without asking anybody. The steps of skills that it calls are listed where they are called first. */
+  /** Returns what a run would need, without asking anyone. The steps of a nested skill are listed at its first call. */
   "skills.preview_rights": { params: SkillsPreviewRightsParams; result: SkillsRightsPreview };
-  /** Removes the caller's runs that have ended, but not the pinned ones. */
+  /** Deletes the caller's runs that have ended, except pinned ones. */
   "skills.purge_history": { params: SkillsPurgeParams; result: SkillsPurgeResult };
-  /** Feeds a run's recorded outcomes through the engine again and compares what it decides with what it decided then, byte by byte. */
+  /** Applies a run's recorded outcomes to the engine again and compares its decisions with the recorded ones, byte for byte. */
   "skills.replay": { params: SkillsRunParams; result: SkillsReplayResult };
-  /** Runs a skill again from a step, with the results that the steps before it had. The run that they come from stays as it is. */
+  /** Runs a skill again from a step, reusing the results of the steps before it. The original run is not changed. */
   "skills.restart": { params: SkillsRestartParams; result: SkillsRestartResult };
-  /** Takes a deletion back. When the name was taken meanwhile it gets a number; a skill that is not deleted stays as it is. */
+  /** Restores a deleted skill. If its name has been taken meanwhile a number is appended. A skill that is not deleted is not changed. */
   "skills.restore_composite": { params: SkillsSkillParams; result: SkillsMeta };
-  /** Brings a deleted WASM tool back from the trash. When its name was taken meanwhile it gets a number. */
+  /** Restores a deleted WASM tool from the trash. If its name has been taken meanwhile a number is appended. */
   "skills.restore_wasm": { params: WasmtoolsSkillID; result: WasmtoolsWasmSkillResult };
-  /** Makes an old definition the current one, as a new version. Rolling back to the current definition changes nothing. When the definition cannot run any more, because something that it calls is gone, the skill is disabled. */
+  /** Makes an old definition the current one, as a new version. Rolling back to the current definition changes nothing. If the definition is no longer valid, because something that it calls is missing, the skill is disabled. */
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
-  /** Looks among public skills, the most used first. Each character of the query stands for itself. */
+  /** Searches public skills, most used first. The query has no wildcards. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
-  /** Signs the current definition of a WASM tool with this device's key, which says that the user vouches for the module: from then on it runs in process, until it changes. */
+  /** Signs the current definition of a WASM tool with this device's key, by which the user vouches for the module. It then runs in process until it changes. */
   "skills.sign_wasm": { params: WasmtoolsSkillID; result: LifecycleSignResult };
-  /** Tells how a run stands, or lists the installed skills. */
+  /** Returns the status of a run, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
-  /** Lists finished skills to start from. They need nothing but this installation. */
+  /** Lists the skills that can be used as templates. They have no external dependencies. */
   "skills.templates": { params: Record<string, never>; result: SkillsTemplatesResult };
-  /** Changes a skill; a changed definition makes a version. Fields around the definition (name, description, tags, icon, isEnabled, visibility) that are left out stay as they are. With steps the definition is replaced as a whole, without them it stays. */
+  /** Changes a skill. A change to the definition creates a version. Omitted fields outside the definition (name, description, tags, icon, isEnabled, visibility) are not changed. With steps the whole definition is replaced, without them it is not changed. */
   "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
-  /** Changes a WASM tool of the caller. When the definition changes, the grants of the former one go out of force, a signature that does not cover the new one is dropped, and new bytes raise the version. Runs in progress go on with what they began with. */
+  /** Changes a WASM tool of the caller. A change of the definition suspends the grants of the previous one and drops a signature that does not cover the new one; new bytes also increment the version. Active runs continue with the previous definition. */
   "skills.update_wasm": { params: WasmtoolsUpdateWasmParams; result: WasmtoolsUpdateWasmResult };
-  /** Takes a module in parts, for those that are too large for one call, and puts it into the blob store with the last part. A blob that no skill names is removed after a day. */
+  /** Receives a module in parts, for modules that are too large for one call, and stores it in the blob store with the last part. A blob that no WASM tool refers to is deleted after a day. */
   "skills.upload_wasm": { params: WasmtoolsUploadWasmParams; result: WasmtoolsUploadWasmResult };
-  /** Checks a definition and finds everything at once. */
+  /** Validates a definition and reports all problems at once. */
   "skills.validate_composite": { params: SkillsValidateParams; result: SkillsValidateResult };
-  /** Looks at a module as an installation would, without keeping anything. */
+  /** Checks a module like an installation, without storing anything. */
   "skills.validate_wasm": { params: WasmtoolsValidateWasmParams; result: WasmtoolsWasmReport };
-  /** Returns a page of the runs of a skill, newest first. */
+  /** Returns a page of the runs of a WASM tool, newest first. */
   "skills.wasm_executions": { params: ToolsSkillExecutionsParams; result: ToolsSkillExecutionsResult };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_memory_synthesis": { params: Omit<GatewayServiceParams, "name"> & { name?: "memory-synthesis" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_psychology_decay": { params: Omit<GatewayServiceParams, "name"> & { name?: "psychology-decay" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_skill_sandbox": { params: Omit<GatewayServiceParams, "name"> & { name?: "skill-sandbox" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_sync_coordinator": { params: Omit<GatewayServiceParams, "name"> & { name?: "sync-coordinator" }; result: GatewayServiceList };
-  /** Another name of services.start. Starts a service; starting a running one changes nothing. */
+  /** Another name of services.start. Starts a service; starting a running one has no effect. */
   "start_voice_pipeline": { params: Omit<GatewayServiceParams, "name"> & { name?: "voice-pipeline" }; result: GatewayServiceList };
-  /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Another name of services.stop. Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "stop_all_rust_exes": { params: Omit<GatewayServiceParams, "name"> & { name?: "*" }; result: GatewayServiceList };
-  /** Another name of services.stop. Ends a service and waits until it has ended; stopping a stopped one changes nothing. */
+  /** Another name of services.stop. Stops a service and waits until it has ended; stopping a stopped one has no effect. */
   "stop_rust_exe": { params: GatewayServiceParams; result: GatewayServiceList };
-  /** Writes one zip with database, blobs, settings and the user's files while Helix keeps working, and reads it back before it answers. */
+  /** Writes the database, blobs, settings and the user's files to one zip file while Helix keeps working. It reads the file back and verifies it before it returns. */
   "storage.backup": { params: StorageBackupParams; result: StorageBackupResult };
   /** Lists backups and pre-migration snapshots, newest first. */
   "storage.backups": { params: StorageBackupsParams; result: StorageBackupsResult };
-  /** Looks for damage. The full check reads every index and every blob. Damage of the database starts recovery mode. */
+  /** Looks for damage. The full check also reads every index and every blob. A damaged database enters recovery mode. */
   "storage.check": { params: StorageCheckParams; result: StorageCheckResult };
-  /** Writes the caller's data as JSON lines and Markdown, readable without Helix. It holds no secrets and no keys. */
+  /** Writes the caller's data as JSON lines and Markdown, readable without Helix. It contains no secrets and no keys. */
   "storage.export": { params: StorageExportParams; result: StorageExportResult };
-  /** Adds the rows of an export to the caller's data. Ids are kept; rows that exist are skipped and counted. It is one transaction: all of it, or nothing. */
+  /** Adds the rows of an export to the caller's data. Ids are kept; rows that already exist are skipped and counted. The import is one transaction, so it is applied completely or not at all. */
   "storage.import": { params: StorageImportParams; result: StorageImportResult };
-  /** Ends the hold that Rollback left and brings the data to this version's schema. All sessions end when something changed. */
+  /** Removes the hold that Rollback left and migrates the data to this version's schema. All sessions end if anything changed. */
   "storage.migrate": { params: Record<string, never>; result: StorageMigrateResult };
-  /** Removes what is older or more than the retention settings allow. It never touches memories, tools, skills or memos. */
+  /** Removes what exceeds the age or number that the retention settings allow. It never touches memories, tools, skills or memos. */
   "storage.prune": { params: StoragePruneParams; result: StoragePruneResult };
-  /** Puts a backup in the place of the present data, which is kept in a folder replaced-<time>. All sessions end. */
+  /** Replaces the current data with a backup and keeps the current data in a folder replaced-<time>. All sessions end. */
   "storage.restore": { params: StorageRestoreParams; result: StorageRestoreResult };
-  /** Goes back to the snapshot made before a migration and holds further migrations until Migrate is called. All sessions end. */
+  /** Restores the snapshot made before a migration, and blocks further migrations until Migrate is called. All sessions end. */
   "storage.rollback": { params: StorageRollbackParams; result: StorageRestoreResult };
-  /** Copies every readable row of a damaged database into a new one. The new one takes the place of the database when nothing was lost, or when the caller accepts the loss. It works in recovery mode only; the damaged files are kept. */
+  /** Copies every readable row of a damaged database into a new one. The new one replaces the database if nothing was lost or the caller accepts the loss. It works in recovery mode only; the damaged files are kept. */
   "storage.salvage": { params: StorageSalvageParams; result: StorageSalvageResult };
-  /** Gives up on a database that is missing or damaged and begins an empty one. What is there moves to a folder replaced-<time>. It works in recovery mode only. */
+  /** Abandons a database that is missing or damaged and creates an empty one. The existing files are moved to a folder replaced-<time>. It works in recovery mode only. */
   "storage.start_new": { params: Record<string, never>; result: StorageStartNewResult };
-  /** Tells sizes, free space, schema, checks, backups and the caller's rows by table. */
+  /** Returns sizes, free space, schema, checks, backups and the caller's rows by table. */
   "storage.status": { params: Record<string, never>; result: StorageStatusResult };
-  /** Reads a backup from end to end and checks everything a restore would. */
+  /** Reads a whole backup and runs every check that a restore would. */
   "storage.verify_backup": { params: StorageVerifyBackupParams; result: StorageVerifyBackupResult };
   /** Lists what two devices wrote into the same field without knowing of each other. */
   "sync.conflicts": { params: CloudsyncConflictsParams; result: CloudsyncConflictsResult };
@@ -8360,33 +8360,33 @@ export interface Methods {
   "sync.statistics": { params: CloudsyncStatisticsParams; result: CloudsyncStatisticsResult };
   /** Says how sync stands. It never calls the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
-  /** Reports version, uptime, memory and what is degraded. */
+  /** Returns version, uptime, memory and what is degraded. */
   "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
-  /** Ends the program in order: running calls get 10 s. */
+  /** Ends the program gracefully: running calls get some seconds to finish. */
   "system.stop": { params: Record<string, never>; result: Record<string, never> };
-  /** Makes a token for another program. Only its hash is kept. */
+  /** Creates a token for another program. Only its hash is stored. */
   "tokens.create": { params: GatewayTokenParams; result: GatewayNewToken };
-  /** Lists the user's tokens. The root token is not among them. */
+  /** Lists the user's tokens. The root token is not included. */
   "tokens.list": { params: GatewayTokenListParams; result: GatewayTokenList };
-  /** Ends a token for good and closes its sessions within a second. */
+  /** Revokes a token permanently and closes its sessions within a second. */
   "tokens.revoke": { params: GatewayTokenIDParams; result: Record<string, never> };
-  /** Replaces the root token where it is kept and closes every session that the old one opened, also through a ticket. The new one is not returned: the command line reads it from where it is kept. */
+  /** Replaces the root token in its store and closes every session that the old one opened, directly or through a ticket. The new one is not returned: the command line reads it from the store. */
   "tokens.rotate_root": { params: Record<string, never>; result: Record<string, never> };
   /** Returns entries of the audit log about one tool, one run or all tools, newest first, and whether the chain is intact. */
   "tools.audit": { params: ToolsAuditParams; result: ToolsAuditResult };
-  /** Stops a run of the caller; it ends with class canceled. An unknown or finished run is no error. */
+  /** Stops a run of the caller, which ends with error class canceled. An unknown or finished run is not an error. */
   "tools.cancel": { params: ToolsCancelParams; result: ToolsCancelResult };
-  /** Sets what a tool asks for beside what was granted and refused. */
+  /** Returns what a tool requests, and what of it has been granted or denied. */
   "tools.capabilities": { params: ToolsToolID; result: ToolsCapabilitiesResult };
-  /** Copies a tool of the caller or a public one: private, without grants, secrets and state. A signature comes along, since the definition is the same; it is dropped with the first edit. */
+  /** Copies a tool of the caller or a public one. The copy is private and has no grants, secrets or state. It keeps the signature, because the definition is the same; the first edit drops it. */
   "tools.clone": { params: ToolsCloneParams; result: ToolsToolResult };
-  /** Stores a new tool of the caller, enabled. Errors of the static checks are Invalid with the Validation as details and nothing is kept; a taken name is a Conflict. */
+  /** Stores a new tool of the caller and enables it. If the static checks find errors, the error is Invalid with the Validation as details, and nothing is stored. If the name is taken, the error is a Conflict. */
   "tools.create": { params: ToolsCreateParams; result: ToolsCreateResult };
-  /** Another name of tools.create. Stores a new tool of the caller, enabled. Errors of the static checks are Invalid with the Validation as details and nothing is kept; a taken name is a Conflict. */
+  /** Another name of tools.create. Stores a new tool of the caller and enables it. If the static checks find errors, the error is Invalid with the Validation as details, and nothing is stored. If the name is taken, the error is a Conflict. */
   "tools.create_custom": { params: ToolsCreateParams; result: ToolsCreateResult };
-  /** Puts a tool into the trash. Its grants are revoked and its shares stop at once; clones live on. Restore brings the tool back from there, without the grants. */
+  /** Moves a tool to the trash. Its grants are revoked and its shares end immediately; clones are not affected. Restore restores the tool without the grants. */
   "tools.delete": { params: ToolsToolID; result: ToolsDeleteResult };
-  /** Another name of tools.delete. Puts a tool into the trash. Its grants are revoked and its shares stop at once; clones live on. Restore brings the tool back from there, without the grants. */
+  /** Another name of tools.delete. Moves a tool to the trash. Its grants are revoked and its shares end immediately; clones are not affected. Restore restores the tool without the grants. */
   "tools.delete_custom": { params: ToolsToolID; result: ToolsDeleteResult };
   /** Compares two versions of a tool. */
   "tools.diff": { params: ToolsDiffParams; result: ToolsDiffResult };
@@ -8394,63 +8394,63 @@ export interface Methods {
   "tools.execute": { params: ToolsExecuteParams; result: ToolsExecuteResult };
   /** Runs a stored tool, or code as a draft, for the user. */
   "tools.execute_custom": { params: ToolsExecuteParams; result: ToolsExecuteResult };
-  /** Writes tools as a bundle. Each carries its own signature; one without gets this device's, unless sign is false or the key is locked. */
+  /** Exports tools as a bundle. Each tool keeps its signature; an unsigned one is signed with this device's key, unless sign is false or the key is locked. */
   "tools.export": { params: ToolsExportParams; result: ToolsExportResult };
-  /** Returns a tool with all its fields, the caller's own or a public one; with Version its definition as it was then. */
+  /** Returns a tool with all its fields, the caller's own or a public one; with Version, the definition of that version. */
   "tools.get": { params: ToolsGetParams; result: ToolsToolResult };
   /** Returns what a caller needs to run a tool. */
   "tools.get_metadata": { params: ToolsToolID; result: ToolsMetadata };
-  /** Reviews or adds the tools of a bundle, an address or a share. It is all or nothing. */
+  /** Reviews or adds the tools of a bundle, an address or a share. It adds either all or none. */
   "tools.import": { params: ToolsImportParams; result: ToolsImportResult };
   /** Returns a page of the caller's own tools. */
   "tools.list": { params: ToolsListParams; result: ToolsListResult };
   /** Another name of tools.list. Returns a page of the caller's own tools. */
   "tools.list_custom": { params: ToolsListParams; result: ToolsListResult };
-  /** Another name of tools.search. Returns a page of public tools, the most used first. Only name, description and tags are looked at; each character of the query stands for itself. */
+  /** Another name of tools.search. Returns a page of public tools, most used first. It searches name, description and tags; the query has no wildcards. */
   "tools.marketplace": { params: ToolsSearchParams; result: ToolsSearchResult };
   /** Another name of tools.get_metadata. Returns what a caller needs to run a tool. */
   "tools.metadata": { params: ToolsToolID; result: ToolsMetadata };
-  /** Opens the review of a shared tool; nothing is added or run. */
+  /** Returns the review of a shared tool. It adds and runs nothing. */
   "tools.resolve_share": { params: ToolsResolveShareParams; result: ToolsResolveShareResult };
-  /** Brings a deleted tool back from the trash. When its name was taken meanwhile it gets a number. */
+  /** Restores a deleted tool from the trash. If its name has been taken meanwhile a number is appended. */
   "tools.restore": { params: ToolsToolID; result: ToolsToolResult };
-  /** Makes a new version whose definition is that of a former one. Grants that were bound to that definition and were neither revoked nor have expired are in force again. */
+  /** Creates a new version with the definition of an earlier one. Grants that were bound to that definition and have neither been revoked nor expired become active again. */
   "tools.rollback": { params: ToolsRollbackParams; result: ToolsRollbackResult };
   /** Another name of tools.execute_custom. Runs a stored tool, or code as a draft, for the user. */
   "tools.run": { params: ToolsExecuteParams; result: ToolsExecuteResult };
-  /** Returns a page of public tools, the most used first. Only name, description and tags are looked at; each character of the query stands for itself. */
+  /** Returns a page of public tools, most used first. It searches name, description and tags; the query has no wildcards. */
   "tools.search": { params: ToolsSearchParams; result: ToolsSearchResult };
-  /** Removes a secret. Runs in progress lose it at their next call. */
+  /** Deletes a secret. Active runs lose it at their next call. */
   "tools.secret_delete": { params: ToolsSecretName; result: Record<string, never> };
-  /** Stores or replaces a secret. Its value is sealed at rest with the key in the keyring and is never returned by any method. */
+  /** Stores or replaces a secret. Its value is encrypted with the key in the keyring and is never returned by any method. */
   "tools.secret_set": { params: ToolsSecretSetParams; result: Record<string, never> };
-  /** Lists the names of the secrets, never a value. */
+  /** Lists the secrets without their values. */
   "tools.secrets": { params: Record<string, never>; result: ToolsSecretsResult };
-  /** Switches a tool on or off. Runs in progress go on. */
+  /** Enables or disables a tool. Active runs continue. */
   "tools.set_enabled": { params: ToolsSetEnabledParams; result: ToolsToolResult };
-  /** Makes a link to one version of a tool. Later edits do not change what it shows. */
+  /** Creates a link to one version of a tool. Later edits of the tool do not change the share. */
   "tools.share": { params: ToolsShareParams; result: ToolsShareResult };
   /** Lists the caller's shares, of one tool or of all. */
   "tools.shares": { params: ToolsSharesParams; result: ToolsSharesResult };
-  /** Signs the current definition of a tool with this device's key and stores the signature with it. It is unavailable while the key is locked. */
+  /** Signs the current definition of a tool with this device's key and stores the signature. It fails with Unavailable while the key is locked. */
   "tools.sign": { params: ToolsToolID; result: LifecycleSignResult };
-  /** Lists the keys that signed tools here, and this device's own. */
+  /** Lists the keys that have signed tools here, and this device's own. */
   "tools.signers": { params: Record<string, never>; result: ToolsSignersResult };
-  /** Lists what a tool stored, values and files. */
+  /** Lists the values and files that a tool has stored. */
   "tools.state": { params: ToolsToolID; result: ToolsStateResult };
-  /** Removes what a tool stored: one entry, or all. StateRestore puts it back within a minute. */
+  /** Removes one entry or all of a tool's state. StateRestore restores it within a minute. */
   "tools.state_clear": { params: ToolsStateClearParams; result: ToolsStateClearResult };
-  /** Undoes a clearing. What the tool stored since under the same keys stays. */
+  /** Undoes a clearing. Entries that the tool has stored since under the same keys are kept. */
   "tools.state_restore": { params: ToolsStateRestoreParams; result: ToolsStateClearResult };
-  /** Lists finished small tools to start from. */
+  /** Lists the small tools that can be used as templates. */
   "tools.templates": { params: Record<string, never>; result: ToolsTemplatesResult };
-  /** Names a key and says whether what it signed may run as the user's own tools do. Taking trust away stops such tools at their next start. */
+  /** Names a key and sets whether tools signed with it may run like the user's own. Without trust, such tools are refused from their next start on. */
   "tools.trust_signer": { params: ToolsTrustSignerParams; result: ToolsSignerResult };
-  /** Ends a share; it stops resolving at once. */
+  /** Ends a share immediately. */
   "tools.unshare": { params: ToolsUnshareParams; result: Record<string, never> };
-  /** Changes a tool. A change of its definition makes a version, drops a signature and puts the grants of the old definition out of force; other changes do none of these. */
+  /** Changes a tool. A change of its definition creates a version, drops the signature and suspends the grants of the old definition; other changes do none of these. */
   "tools.update": { params: ToolsUpdateParams; result: ToolsUpdateResult };
-  /** Another name of tools.update. Changes a tool. A change of its definition makes a version, drops a signature and puts the grants of the old definition out of force; other changes do none of these. */
+  /** Another name of tools.update. Changes a tool. A change of its definition creates a version, drops the signature and suspends the grants of the old definition; other changes do none of these. */
   "tools.update_custom": { params: ToolsUpdateParams; result: ToolsUpdateResult };
   /** Returns a page of finished runs and a summary of all that match. */
   "tools.usage": { params: ToolsUsageParams; result: ToolsUsageResult };
@@ -8460,17 +8460,17 @@ export interface Methods {
   "tools.validate": { params: ToolsValidateParams; result: ToolsValidation };
   /** Returns a page of a tool's history, newest first. */
   "tools.versions": { params: ToolsVersionsParams; result: ToolsVersionsResult };
-  /** Removes everything in the trash permanently, or everything of some kinds. */
+  /** Permanently deletes everything in the trash, or everything of some kinds. */
   "trash.empty": { params: TrashEmptyParams; result: TrashPurgeResult };
-  /** Shows what is in the trash, the latest first. */
+  /** Lists the items in the trash, latest first. */
   "trash.list": { params: TrashListParams; result: TrashListResult };
-  /** Removes items of the trash permanently. Items that can't be removed are listed with the reason; when none can, the call fails. */
+  /** Permanently deletes items in the trash. Items that cannot be deleted are listed with the reason; if none can, the call fails. */
   "trash.purge": { params: TrashItemsParams; result: TrashPurgeResult };
-  /** Brings items back. One whose name was taken meanwhile gets a number. Items that can't be restored are listed with the reason; when none can, the call fails. */
+  /** Restores items. If the name of an item has been taken meanwhile a number is appended. Items that cannot be restored are listed with the reason; if none can, the call fails. */
   "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Returns the workspace of the caller. */
   "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
-  /** Takes back one change of a file, with the token that the call returned. A file that was changed since is a Conflict and stays as it is. */
+  /** Undoes one change to a file, using the token that the call returned. If the file has changed since, the error is a Conflict and the file is not touched. */
   "workspace.undo": { params: CoretoolsUndoParams; result: CoretoolsUndone };
 }
 
@@ -8478,11 +8478,11 @@ export interface Methods {
 export interface Events {
   /** Changed is agent.changed: budgets, personas or skill documents changed. */
   "agent.changed": AgentChanged;
-  /** Changed is published when background work was paused or may go on. */
+  /** Changed is published when background work was paused or may continue. */
   "app.background_changed": PauseChanged;
   /** ApprovalChanged is the event approvals.changed. */
   "approvals.changed": PermissionApprovalChanged;
-  /** Appended is the event of one committed entry. */
+  /** Appended is published for each committed entry. */
   "audit.appended": AuditAppended;
   /** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
   "chat.assistant_delta": AgentAssistantDelta;
@@ -8516,23 +8516,23 @@ export interface Events {
   "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
-  /** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+  /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
-  /** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents; IDs has at most 100, and Many says that there are more. */
+  /** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents. IDs has at most 100 ids; Many is set if there are more. */
   "memory.changed": MemoryChanged;
-  /** EmbeddingProgress is the event memory.embedding_progress, at most 4 a second. */
+  /** EmbeddingProgress is the event memory.embedding_progress, at most 4 per second. */
   "memory.embedding_progress": MemoryEmbeddingProgress;
   /** ImportDone is the event memory.import_done. */
   "memory.import_done": MemoryImportDone;
-  /** ImportProgress is the event memory.import_progress, at most 4 a second. */
+  /** ImportProgress is the event memory.import_progress, at most 4 per second. */
   "memory.import_progress": MemoryImportProgress;
-  /** PatternsChanged names patterns that were made or changed; empty for many. */
+  /** PatternsChanged lists patterns that were created or changed; empty if there are many. */
   "memory.patterns_changed": SynthesisPatternsChanged;
   /** Done is sent when a job has ended. */
   "memory.synthesis_done": SynthesisDone;
   /** Progress is sent while a job runs. */
   "memory.synthesis_progress": SynthesisProgress;
-  /** WatchChanged is the event memory.watch_changed: a watched folder has another state, or is gone. */
+  /** WatchChanged is the event memory.watch_changed: the state of a watched folder changed, or the folder was removed. */
   "memory.watch_changed": MemoryWatchChanged;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
@@ -8542,11 +8542,11 @@ export interface Events {
   "providers.changed": ProvidersChanged;
   /** Changed is the event that entries, layers, the soul or settings have changed. */
   "psychology.changed": PsychologyChanged;
-  /** Done is the event of a run that has ended. */
+  /** Done is the event that a run has ended. */
   "psychology.decay_done": PsychologyDone;
   /** FadingSoon is the event that something has faded below 0.3, at most once a day. */
   "psychology.fading": PsychologyFadingSoon;
-  /** SandboxChanged is published when the state of the sandbox changes in a way that a person may want to see. */
+  /** SandboxChanged is published when the state of the sandbox changes. */
   "sandbox.status_changed": WasmtoolsSandboxChanged;
   /** Changed is the event schedules.changed. */
   "schedules.changed": SchedulerChanged;
@@ -8554,27 +8554,27 @@ export interface Events {
   "schedules.notification": SchedulerNotification;
   /** RunEvent is the event schedules.run_event. */
   "schedules.run_event": SchedulerRunEvent;
-  /** ServicesChanged says that a service started, stopped or failed. */
+  /** ServicesChanged reports that a service started, stopped or failed. */
   "services.changed": GatewayServicesChanged;
-  /** SessionsChanged says that a session of the user was opened or closed. */
+  /** SessionsChanged reports that a session of the user was opened or closed. */
   "sessions.changed": GatewaySessionsChanged;
   /** Changed is the event skills.changed. */
   "skills.changed": SkillsChanged;
-  /** SkillExecutionChanged reports a run of a skill. Seq counts from 1 within a run; Status is running until the last report. Progress is the part of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not begun. Log is a line that the skill wrote. */
+  /** SkillExecutionChanged reports the progress of a run of a WASM tool. Seq counts from 1 within a run. Status is running until the last report. Progress is the fraction of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not started. Log is a line written by the WASM tool. */
   "skills.execution_changed": ToolsSkillExecutionChanged;
-  /** Notification is the event skills.notification: a skill asks to show something. */
+  /** Notification is the event skills.notification: a skill shows a notification. */
   "skills.notification": SkillsNotification;
-  /** RunEvent is one event of a run; it is also what skills.run_event carries. Seq has no gaps. */
+  /** RunEvent is one event of a run, also the event skills.run_event. Seq has no gaps. */
   "skills.run_event": SkillsRunEvent;
-  /** WasmChanged is published when a WASM tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
+  /** WasmChanged is published when a WASM tool of the user changes. Kind is created, updated, enabled, disabled, deleted, restored, signed or used. */
   "skills.wasm_changed": WasmtoolsWasmChanged;
-  /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows where Unit says so. */
+  /** BackupProgress is the event storage.backup_progress for backup, restore, migration, export, import and salvage. Done and Total are bytes, or rows if Unit says so. */
   "storage.backup_progress": StorageBackupProgress;
-  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many stands for more ids than are worth listing. */
+  /** Changed is the event storage.changed: rows of Table were changed by storage itself (import, restore, prune) or by sync. Many means that there are too many ids to list. */
   "storage.changed": StorageChanged;
   /** LowSpace is the event storage.low_space; Low is false when there is room again. */
   "storage.low_space": StorageLowSpace;
-  /** Recovery is the event storage.recovery. A nil State means that recovery mode has ended. */
+  /** Recovery is the event storage.recovery. A nil State means that recovery mode ended. */
   "storage.recovery": StorageRecovery;
   /** ConflictsChanged is published when conflicts came or were resolved. */
   "sync.conflict": CloudsyncConflictsChanged;
@@ -8584,17 +8584,17 @@ export interface Events {
   "sync.progress": CloudsyncProgress;
   /** StatusChanged is published when the state or the error changes. */
   "sync.status": CloudsyncStatusChanged;
-  /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+  /** SystemStopping reports that Helix is about to end the session. */
   "system.stopping": GatewaySystemStopping;
-  /** TokensChanged says that the user's list of tokens is another one now. */
+  /** TokensChanged reports that the user's list of tokens changed. */
   "tokens.changed": GatewayTokensChanged;
-  /** Changed is published when a tool of the user changes; Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is the zero id when no single tool is meant. */
+  /** Changed is published when a tool of the user changes. Kind is created, updated, enabled, disabled, deleted, restored, signed, shared, unshared, state, secrets or signers. ToolID is zero if the change does not concern a single tool. */
   "tools.changed": ToolsChanged;
-  /** Execution reports a run. Seq counts from 1 within a run, so a client can put the reports in order; State is running, success, failure, timeout or canceled. Progress is the part of the time limit that has passed, 0 to 1. Log is a line the tool wrote. */
+  /** Execution reports the progress of a run. Seq counts from 1 within a run, so that a client can order the reports. State is running, success, failure, timeout or canceled. Progress is the fraction of the time limit that has passed, 0 to 1. Log is a line written by the tool. */
   "tools.execution": ToolsExecution;
-  /** Suspended is published when a change of definition took a tool's grants out of force. */
+  /** Suspended is published when a change of definition suspends a tool's grants. */
   "tools.suspended": ToolsSuspended;
-  /** Changed is the event trash.changed: items were removed permanently. What moves to the trash or comes back from it is announced by its own domain. */
+  /** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
   "trash.changed": TrashChanged;
 }
 

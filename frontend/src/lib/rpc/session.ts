@@ -1,7 +1,6 @@
 /**
- * The browser's way in. `helix ui` makes a ticket and puts it into the fragment
- * of the URL; it is exchanged once for a session token, which lives in
- * sessionStorage: closing the tab forgets it.
+ * Signing in from the browser. `helix ui` creates a ticket and puts it into the fragment of the URL; it is
+ * exchanged once for a session token, which is kept in sessionStorage, so closing the tab discards it.
  */
 import { RpcError } from "./errors";
 
@@ -9,7 +8,7 @@ const storageKey = "helix.session";
 
 export type SignIn =
   | { state: "ready" }
-  /** There is no session here: `reason` says why, for the page that explains it. */
+  /** There is no session: `reason` is shown on the page that explains it. */
   | { state: "needed"; reason: "missing" | "refused" | "expired" | "unreachable" };
 
 export function sessionToken(): string | null {
@@ -20,7 +19,7 @@ export function forgetSession(): void {
   sessionStorage.removeItem(storageKey);
 }
 
-/** Reads `#ticket=…` and where to go afterwards out of a fragment. */
+/** Parses `#ticket=…` and the target address in a fragment. */
 export function parseFragment(hash: string): { ticket: string | null; path: string } {
   const text = hash.replace(/^#/, "");
   if (!text.includes("ticket=")) return { ticket: null, path: text };
@@ -51,7 +50,10 @@ export async function signIn(fetcher: typeof fetch = fetch): Promise<SignIn> {
   return { state: "ready" };
 }
 
-/** Calls `enter` when a link with a ticket is pasted into the open page. Listeners that are added later don't see the ticket. */
+/**
+ * Calls `enter` when a link with a ticket is pasted into the open page. Listeners added later do not see the
+ * ticket.
+ */
 export function onTicket(enter: () => Promise<void>): () => void {
   const onChange = (e: Event): void => {
     if (!parseFragment(location.hash).ticket) return;

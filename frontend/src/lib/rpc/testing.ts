@@ -1,7 +1,7 @@
-/** For tests of state classes: a backend whose handlers may answer parts of a result, and waiting for a condition. */
+/** For tests of state classes: a backend whose handlers may return partial results, and waiting for a condition. */
 import { fakeRpc, type FakeRpc } from "./fake";
 
-// Handlers answer only what a test needs, so they are not held to the full types.
+// Handlers return only what a test needs, so they do not have the full types.
 type Handlers = Record<string, (params: any) => unknown>;
 
 interface LooseRpc extends Omit<FakeRpc, "handle" | "sent" | "emit" | "failNext"> {
@@ -11,10 +11,10 @@ interface LooseRpc extends Omit<FakeRpc, "handle" | "sent" | "emit" | "failNext"
   failNext(method: string, error: Error): void;
 }
 
-/** A fake backend whose handlers may answer parts of a result. */
+/** A fake backend whose handlers may return partial results. */
 export const fake = (handlers: Handlers): LooseRpc => fakeRpc(handlers as never) as unknown as LooseRpc;
 
-/** Waits until a condition holds; each turn lets pending promises and short timers run. */
+/** Waits until a condition is true; each iteration lets pending promises and short timers run. */
 export async function until(holds: () => boolean): Promise<void> {
   for (let i = 0; i < 400; i++) {
     if (holds()) return;

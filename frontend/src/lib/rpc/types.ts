@@ -2,13 +2,13 @@ import type { Events, Methods } from "./schema.gen";
 
 /** The name of a method that the backend registers. */
 export type Method = keyof Methods & string;
-/** What a method takes. */
+/** The parameters of a method. */
 export type Params<M extends Method> = Methods[M]["params"];
-/** What a method answers. */
+/** The result of a method. */
 export type Result<M extends Method> = Methods[M]["result"];
 /** The name of an event. */
 export type EventName = keyof Events & string;
-/** What an event carries. */
+/** The data of an event. */
 export type EventData<E extends EventName> = Events[E];
 /** One element of a list inside a result: `Item<"approvals.list", "approvals">`. */
 export type Item<M extends Method, K extends keyof Result<M>> = NonNullable<Result<M>[K]> extends readonly (infer T)[] ? T : never;
@@ -16,9 +16,9 @@ export type Item<M extends Method, K extends keyof Result<M>> = NonNullable<Resu
 export interface CallOptions {
   /** Aborting sends `rpc.cancel`; the call rejects with kind `canceled`. */
   signal?: AbortSignal;
-  /** Makes repeating safe: the backend runs the call once for a key. */
+  /** Makes repeating safe: the backend runs the call only once per key. */
   idempotencyKey?: string;
-  /** Only shortens the method's own deadline. Milliseconds. */
+  /** Can only shorten the method's own deadline. Milliseconds. */
   deadlineMs?: number;
 }
 
@@ -29,10 +29,10 @@ export interface EventMeta {
 
 export type ConnectionPhase = "starting" | "open" | "reconnecting" | "signed-out" | "stopped";
 
-/** What the frame shows about the connection. Reactive. */
+/** The state of the connection as the frame shows it. Reactive. */
 export interface ConnectionInfo {
   readonly phase: ConnectionPhase;
-  /** Calls that change something are possible now. */
+  /** Whether calls that change something are possible now. */
   readonly open: boolean;
   /** Epoch ms when the connection was lost, 0 while connected. */
   readonly lostAt: number;
@@ -47,11 +47,11 @@ export interface ConnectionInfo {
   readonly pipe: string;
 }
 
-/** What screens and state classes use. `fakeRpc` of fake.ts implements it for tests. */
+/** The interface for screens and state classes. `fakeRpc` in fake.ts implements it for tests. */
 export interface Rpc {
   /** Calls a method. Rejects with RpcError. Read calls wait for a reconnect and are repeated; others fail at once. */
   call<M extends Method>(method: M, params?: Params<M>, options?: CallOptions): Promise<Result<M>>;
-  /** Listens to an event; returns how to stop. */
+  /** Listens to an event; returns a function that stops it. */
   on<E extends EventName>(event: E, fn: (data: EventData<E>, meta: EventMeta) => void): () => void;
   /** Called after events were lost (gap or backend restart): read again what is shown. */
   onReload(fn: () => void): () => void;

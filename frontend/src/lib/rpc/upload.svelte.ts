@@ -3,34 +3,34 @@ import { bridge } from "./bridge";
 import { asError, canceled, fromWire, RpcError } from "./errors";
 import { sessionToken } from "./session";
 
-/** A file that was sent. `token` stands for its path in methods that read a file. */
+/** An uploaded file. `token` replaces its path in methods that read a file. */
 export interface Uploaded {
   token: string;
   name: string;
   size: number;
 }
 
-/** A folder that was chosen: its files with their paths below it. Without a name they have no folder in common. */
+/** A chosen folder: its files with their paths below it. Without a name the files have no common folder. */
 export interface Folder {
   readonly name: string;
   readonly files: readonly { readonly path: string; readonly file: File }[];
 }
 
-/** What a person chose or dropped. */
+/** Files that a person chose or dropped. */
 export type Chosen = File | Folder;
 
-/** Larger files and folders, and folders with more files, are refused before they are sent. */
+/** Larger files and folders, and folders with more files, are refused before the upload. */
 export const MAX_UPLOAD = 4 * 1024 ** 3;
 export const MAX_FILES = 100_000;
 
-/** What an upload is called while it is sent. */
+/** The display name of an upload. */
 const nameOf = (what: Chosen): string => what.name || common.severalFiles;
 
-/** Sends files to the server that delivered the page. The window has file dialogs instead. */
+/** Uploads files to the server that delivered the page. The window has file dialogs instead. */
 export const http = {
   send(what: Chosen, signal: AbortSignal, progress: (part: number) => void): Promise<Uploaded> {
     return new Promise((resolve, reject) => {
-      const x = new XMLHttpRequest(); // fetch does not say how much has been sent
+      const x = new XMLHttpRequest(); // fetch does not report upload progress
       const folder = "files" in what;
       x.open("POST", `/upload?name=${encodeURIComponent(what.name)}${folder ? "&folder=true" : ""}`);
       x.setRequestHeader("Authorization", `Bearer ${sessionToken() ?? ""}`);
@@ -52,7 +52,7 @@ export const http = {
   },
 };
 
-/** The body of a folder: the name of each part is its path. The browser reads the files while it sends them. */
+/** The body of a folder upload: the name of each part is its path. The browser reads the files while it sends them. */
 function form(folder: Folder): FormData {
   const body = new FormData();
   for (const { path, file } of folder.files) body.append("file", file, path);
@@ -67,16 +67,16 @@ function parse(text: string): { error?: { code: number; message: string; data?: 
   }
 }
 
-/** Removes what was uploaded for a method that is not called any more. Other paths are left alone. */
+/** Removes an upload for a method that will not be called. Other paths are ignored. */
 export function giveUp(path: string | undefined): void {
-  if (path?.startsWith("pick:") && bridge() === null) void http.discard(path).catch(() => {}); // else it goes by itself after an hour
+  if (path?.startsWith("pick:") && bridge() === null) void http.discard(path).catch(() => {}); // otherwise it is removed after an hour
 }
 
 /** One upload at a time, with its progress. */
 export class Upload {
-  /** The file or folder that is being sent, or "". */
+  /** The file or folder that is being uploaded, or "". */
   name = $state("");
-  /** How much of it has been sent, 0 to 1. */
+  /** The fraction that has been sent, 0 to 1. */
   part = $state(0);
   error = $state.raw<RpcError | null>(null);
   #abort: AbortController | null = null;
@@ -88,7 +88,10 @@ export class Upload {
     return this.name !== "";
   }
 
-  /** Sends a file, or those files of a folder that `keep` wants. Null: it was canceled, or `error` says why it failed. */
+  /**
+   * Uploads a file, or the files of a folder that `keep` accepts. Returns null if it was canceled, or failed
+   * with `error`.
+   */
   async send(chosen: Chosen, keep: (path: string) => boolean = () => true): Promise<Uploaded | null> {
     this.cancel();
     this.drop();
@@ -109,7 +112,7 @@ export class Upload {
         if (this.#abort === abort) this.part = part;
       });
       if (this.#abort !== abort) {
-        void this.to.discard(sent.token).catch(() => {}); // else it goes by itself after an hour
+        void this.to.discard(sent.token).catch(() => {}); // otherwise it is removed after an hour
         return null;
       }
       this.#token = sent.token;
@@ -122,25 +125,25 @@ export class Upload {
     }
   }
 
-  /** Stops sending. The server keeps nothing of it. */
+  /** Cancels the upload. The server discards it. */
   cancel(): void {
     const abort = this.#abort;
     this.#end();
     abort?.abort();
   }
 
-  /** What was sent is not needed any more, for example because something else was chosen. */
+  /** The upload is no longer needed, for example because something else was chosen. */
   drop(): void {
     if (this.#token !== "") void this.to.discard(this.#token).catch(() => {});
     this.#token = "";
   }
 
-  /** Whether a path is the token of what was sent. */
+  /** Whether a path is the token of the upload. */
   holds(path: string): boolean {
     return path !== "" && path === this.#token;
   }
 
-  /** A method has taken what was sent. */
+  /** A method has used the upload. */
   taken(): void {
     this.#token = "";
   }

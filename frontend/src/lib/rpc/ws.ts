@@ -4,8 +4,8 @@ import type { Transport, TransportHandlers } from "./transport";
 export const subprotocol = "helix.rpc.v1";
 
 /**
- * Frames over `/ws` of the server that delivered the page. The address is always
- * the page's own origin: it is never read from the URL.
+ * Frames over `/ws` of the server that delivered the page. The address is always the page's own origin; it is
+ * never taken from the URL.
  */
 export class WebSocketTransport implements Transport {
   readonly kind = "websocket";

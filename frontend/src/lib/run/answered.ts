@@ -1,4 +1,4 @@
-/** Says what the answer to a request did, and takes it back: the same wherever it was given. */
+/** Reports what the answer to a request did, with Undo: the same wherever the answer was given. */
 import type { Result, Rpc } from "../rpc";
 import type { RpcError } from "../rpc/errors";
 import type { Notify } from "../ui/toasts.svelte";
@@ -11,13 +11,13 @@ export type AnswerNotify = Pick<Notify, "add" | "ok" | "undo">;
 export interface Given {
   decision: "approve" | "deny";
   scope: Scope;
-  /** The denial is kept. */
+  /** The denial is remembered. */
   remember?: boolean;
   /** One of the choices of a question. */
   choice?: string;
 }
 
-/** Shows what an answer did, with Undo where permissions were given. */
+/** Shows the effect of an answer, with Undo if permissions were granted. */
 export function sayAnswered(rpc: Rpc, notify: AnswerNotify, asked: Approval, given: Given, result: Result<"approvals.decide">): void {
   const t = texts.answered;
   const name = asked.subject.name || t.theRequest;
@@ -31,7 +31,7 @@ export function sayAnswered(rpc: Rpc, notify: AnswerNotify, asked: Approval, giv
   notify.undo(title, () => takeBack(rpc, notify, asked.subject.id, ids, once), failed || (once ? t.undoOnce : t.undoScope));
 }
 
-/** Takes an answer back, as far as that is possible: a call that was made stays made. */
+/** Undoes an answer as far as possible: a call that was made cannot be undone. */
 async function takeBack(rpc: Rpc, notify: AnswerNotify, subjectId: string, ids: readonly string[], once: boolean): Promise<void> {
   const t = texts.answered;
   const { grants } = await rpc.call("permissions.list", { subjectId, limit: 100 });

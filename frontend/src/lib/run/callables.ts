@@ -1,4 +1,4 @@
-/** What can be called, in the command palette: "Run tool: …", "Edit tool: …", "Run skill: …" and "Open skill: …". */
+/** Callables in the command palette: "Run tool: …", "Edit tool: …", "Run skill: …" and "Open skill: …". */
 import { common } from "../i18n/common";
 import type { Item, Rpc } from "../rpc";
 import type { Command } from "../ui/commands.svelte";
@@ -8,22 +8,25 @@ type Callable = Item<"callables.list", "callables">;
 /** A kind of callable that a screen can open and run. */
 export interface CallablePlace {
   kind: string;
-  /** The word for one of them that may be typed in front of its name. */
+  /** The noun that may be typed before its name. */
   noun: string;
-  /** Another word that may stand there; the kind itself always may. */
+  /** An alternative to the noun; the kind itself is always accepted. */
   also?: string;
-  /** What the commands are called: "Run tool", "Edit tool". */
+  /** The verbs of the commands: "Run tool", "Edit tool". */
   run: string;
   open: string;
   /** Heading in the palette. */
   group: string;
-  /** The address of one. */
+  /** The address of a callable. */
   at: (id: string) => string;
-  /** What follows the address when it is opened. */
+  /** The suffix of the address when it is opened. */
   part: string;
 }
 
-/** Callables whose name matches what is typed, each with its commands. Words such as "run tool" are left out of the search. */
+/**
+ * Callables whose name matches the query, each with its commands. Words such as "run tool" are not part of
+ * the search.
+ */
 export async function searchCallables(rpc: Rpc, query: string, places: readonly CallablePlace[], go: (target: string) => void): Promise<Command[]> {
   if (!rpc.can("callables.list")) return [];
   const [typed = "", verb = "", word = ""] = /^(run|open|edit)?\s*\b(tool|skill|module|wasm)?\b:?\s*/i.exec(query.trim()) ?? [];

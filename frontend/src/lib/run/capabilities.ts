@@ -1,20 +1,20 @@
-/** Capabilities in plain words: parsing, checking and explaining the strings a tool asks for. */
+/** Capabilities in plain words: parsing, checking and explaining the strings that a tool requests. */
 import { t } from "./messages";
 
-/** The sandbox profiles, from the narrowest to the widest. */
+/** The sandbox profiles, strictest first. */
 export type Profile = "strict" | "standard" | "permissive";
 
-/** One kind of capability that a person can pick. Its texts are those of `t.capabilities`. */
+/** One kind of capability that can be selected. Its texts are those of `t.capabilities`. */
 export interface CapabilityKind {
   /** The name before the bracket, for example `network:https`. */
   name: keyof typeof t.capabilities;
-  /** An example of the part in brackets; empty when the kind takes none. */
+  /** An example of the part in brackets; empty if the kind has none. */
   placeholder: string;
-  /** The profiles under which it may be asked for. */
+  /** The profiles that allow it. */
   profiles: readonly Profile[];
 }
 
-/** A parsed capability string. `kind` is null when its name is unknown. */
+/** A parsed capability string. `kind` is null if its name is unknown. */
 export interface ParsedCapability {
   name: string;
   resource: string;
@@ -24,7 +24,7 @@ export interface ParsedCapability {
 const ALL: readonly Profile[] = ["strict", "standard", "permissive"];
 const OPEN: readonly Profile[] = ["standard", "permissive"];
 
-/** Every kind that can be asked for, in the order of the picker. */
+/** Every kind that can be requested, in the order of the picker. */
 export const KINDS: readonly CapabilityKind[] = [
   { name: "network:https", placeholder: "api.example.com", profiles: OPEN },
   { name: "network:localhost", placeholder: "8080", profiles: OPEN },
@@ -45,7 +45,7 @@ export function parseCapability(text: string): ParsedCapability {
   return { name, resource, kind: KINDS.find((k) => k.name === name) ?? null };
 }
 
-/** Writes a capability string; the brackets go when there is no resource. */
+/** Formats a capability string; without a resource there are no brackets. */
 export function formatCapability(name: string, resource: string): string {
   const r = resource.trim();
   return r === "" ? name : `${name}(${r})`;
@@ -80,8 +80,8 @@ export function explainCapability(text: string): string {
 }
 
 /**
- * Why a capability cannot be asked for under a profile, in words; null when it can.
- * This is a quick hint while typing: the backend's validation decides.
+ * Why a profile does not allow a capability, in words; null if it does. This is a quick hint while typing:
+ * the backend's validation decides.
  */
 export function capabilityProblem(text: string, profile: Profile): string | null {
   const { name, resource, kind } = parseCapability(text);
@@ -93,7 +93,7 @@ export function capabilityProblem(text: string, profile: Profile): string | null
   return kind.profiles.includes(profile) ? null : t.forbiddenNeeds(profile, kind.profiles[0]!);
 }
 
-/** What is wrong with the part in brackets; null when nothing is. */
+/** What is wrong with the part in brackets; null if it is valid. */
 export function resourceProblem(name: string, resource: string): string | null {
   const p = t.problems;
   switch (name) {

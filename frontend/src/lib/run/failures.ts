@@ -11,51 +11,51 @@ export interface RunLimits {
   outputBytes?: number;
 }
 
-/** What a run used and what it might have, all optional because a run that was refused has none. */
+/** What a run used and its limits, all optional because a refused run has none. */
 export interface RunFigures {
-  /** The run was one of a WASM module; else of code, whose profile sets the limits. */
+  /** The run was of a WASM module; otherwise of code, whose profile sets the limits. */
   module?: boolean;
   profile?: string;
   limits?: Partial<RunLimits>;
   executionTimeMs?: number;
   cpuTimeMs?: number;
   memoryUsedMb?: number;
-  /** Positions in the tool's own text. */
+  /** Positions in the tool's source. */
   stack?: string;
-  /** What the error class adds, for example the reason of a refusal. */
+  /** Details of the error class, for example the reason for a refusal. */
   details?: unknown;
 }
 
-/** Where the control that changes the outcome lives. */
+/** The place of the control that changes the outcome. */
 export type FailureAction = "code" | "profile" | "capabilities" | "input" | "timeout" | "memory" | "module" | "enable" | "approvals" | "settings" | "retry";
 
-/** A failure as the interface shows it. */
+/** A failure in the form that the interface shows. */
 export interface Failure {
-  /** What happened, a few words. */
+  /** What happened, in a few words. */
   title: string;
-  /** The limit and the value reached, or the words of the tool itself. */
+  /** The limit and the value reached, or the tool's own message. */
   text: string;
   /** What to change. */
   hint: string;
   action: FailureAction;
-  /** It ended as the person wanted. */
+  /** The run ended as the person wanted. */
   calm?: boolean;
-  /** Line of the tool's source, from 1. */
+  /** Line in the tool's source, starting at 1. */
   line?: number;
   column?: number;
 }
 
-/** What a module may be given at most; profiles are the limits of code. */
+/** The maximum limits of a module; those of code are set by profiles. */
 const MOST = { wallMs: 60_000, cpuMs: 5000, memoryMb: 256 };
 
-/** The profile above one, or null at the top. */
+/** The next less strict profile, or null. */
 export function widerProfile(profile: string | undefined): Profile | null {
   if (profile === "strict") return "standard";
   if (profile === "standard" || profile === undefined || profile === "") return "permissive";
   return null;
 }
 
-/** The first position in the tool's own lines: where the compiler stopped, or the innermost frame of a stack. */
+/** The first position in the tool's own code: where the compiler stopped, or the innermost frame of a stack. */
 export function failureLine(stack: string, details?: unknown): { line: number; column?: number } | null {
   const d = (details ?? {}) as { line?: unknown; column?: unknown };
   if (typeof d.line === "number" && d.line > 0) return typeof d.column === "number" && d.column > 0 ? { line: d.line, column: d.column } : { line: d.line };
@@ -72,14 +72,14 @@ const usedOf = (used: number | undefined, limit: number | undefined, show: (n: n
 /** 1.5 MB, 64 MB. */
 export const megabytes = (n: number): string => t.megabytes(n < 10 ? Math.round(n * 10) / 10 : Math.round(n));
 
-/** A kind of error in few words, where no more is known of the run than that. */
+/** The title of a kind of error, used if nothing else is known about the run. */
 export const failureTitle = (kind: string): string => (t.failureKinds as Record<string, string>)[kind] ?? t.failureKinds.internal;
 
 type Words = { title: string; hint: string };
 
 /**
- * Says in words why a run failed. `errorClass` is the sandbox's class, or the kind of the error
- * that refused the call; `error` is the text that came with it, shown as the tool's own words.
+ * Describes in words why a run failed. `errorClass` is the sandbox's class, or the kind of the error that
+ * refused the call; `error` is its message, shown as the tool's own words.
  */
 export function describeFailure(errorClass: string | undefined, error: string | undefined, f: RunFigures = {}): Failure {
   const text = (error ?? "").trim();
@@ -129,7 +129,10 @@ function crashed(text: string, f: RunFigures, at: { line: number; column?: numbe
   return { title: own.crashed, text: text || t.failures.stopped, hint: f.module ? own.again : t.failures.ofCode.recursion, action: f.module ? "module" : "code", ...at };
 }
 
-/** A limit was reached. More room comes from the form of a module, or from the profile of code; no profile has more processor time. */
+/**
+ * A limit was reached. It can be raised in the form of a module, or with the profile of code; no profile has
+ * more CPU time.
+ */
 function limited(limit: "timeout" | "cpu" | "memory", f: RunFigures): Failure {
   const { title, text } = t.failures[limit];
   const max = f.limits ?? {};

@@ -1,4 +1,7 @@
-/** Runs of everything that can be called, and the rights that they need. Components import from here; state classes from the modules, without any component. */
+/**
+ * Runs of all callables, and the permissions that they need. Components import from here; state classes from
+ * the modules, without any component.
+ */
 export { explainCapability, formatCapability } from "./capabilities";
 export { default as CapabilityForm } from "./CapabilityForm.svelte";
 export { default as DefinitionDiff } from "./DefinitionDiff.svelte";

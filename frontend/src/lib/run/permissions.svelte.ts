@@ -8,11 +8,11 @@ interface Held {
   denials: readonly Item<"permissions.list", "denials">[];
 }
 
-/** What one tool may do: its effective permissions, the grants and denials behind them, and the request that waits. */
+/** What one tool may do: its effective permissions, the grants and denials behind them, and the waiting request. */
 export class Permissions {
   readonly preview = new Load<Result<"permissions.preview">>();
   readonly held = new Load<Held>();
-  /** Why the last action in here was refused. */
+  /** Why the last action was refused. */
   error = $state.raw<RpcError | null>(null);
   #subject: { kind: string; id: string } | null = null;
   readonly #rpc: Rpc;
@@ -21,7 +21,7 @@ export class Permissions {
     this.#rpc = rpc;
   }
 
-  /** Turns to a tool, or to nothing; nothing is read yet. */
+  /** Selects a tool, or nothing, without reading. */
   show(subject: { kind: string; id: string } | null): void {
     this.#subject = subject;
     this.preview.clear();
@@ -41,7 +41,7 @@ export class Permissions {
     ]);
   }
 
-  /** Revokes a grant. Answers how to give it again, or null when it was refused. */
+  /** Revokes a grant. Returns a function that grants it again, or null if it was refused. */
   async revoke(grantId: string): Promise<(() => Promise<void>) | null> {
     this.error = null;
     try {
@@ -57,7 +57,7 @@ export class Permissions {
     }
   }
 
-  /** The request that waits for this capability, else any that waits; null for none. */
+  /** The waiting request for this capability, else any waiting request; null if there is none. */
   async pendingFor(capability: string): Promise<string | null> {
     if (this.#subject === null) return null;
     this.error = null;

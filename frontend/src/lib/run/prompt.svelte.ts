@@ -3,21 +3,24 @@ import type { EventData, Result, Rpc } from "../rpc";
 import { toasts } from "../ui/toasts.svelte";
 import { sayAnswered, type AnswerNotify } from "./answered";
 
-/** A request for a right, or for trust in a definition. */
+/** A request for a permission, or for trust in a definition. */
 export type Approval = Result<"approvals.get">;
 
-/** How long a permission lasts. */
+/** The duration of a permission. */
 export type Scope = "once" | "run" | "session" | "always";
 
-/** Buttons take no input before this, so that a click meant for something else answers nothing. */
+/** Buttons ignore input before this, so that a click meant for something else answers nothing. */
 export const GUARD_MS = 500;
-/** How long a privileged request needs a key to be held. */
+/** How long a key must be held for a privileged request. */
 export const HOLD_MS = 600;
 
-/** How long an answer lasts unless another scope is chosen, wherever it is given: for the run that asked while it waits, else for one call. */
+/**
+ * The default duration of an answer, wherever it is given: for the run that asked while it waits, otherwise
+ * for one call.
+ */
 export const defaultScope = (asked: Pick<Approval, "scopes" | "run">): Scope => (asked.run.waiting && asked.scopes.includes("run") ? "run" : ((asked.scopes[0] ?? "once") as Scope));
 
-/** One thing that is asked for, with the answer that is being prepared. */
+/** One requested item, with the prepared answer. */
 export interface Wanted {
   capability: string;
   resource: string;
@@ -25,13 +28,13 @@ export interface Wanted {
   allow: boolean;
 }
 
-/** Whether an approval is to be shown here. */
+/** Whether an approval should be shown here. */
 export type Fit = (asked: Approval) => boolean;
 
-/** What was answered. */
+/** The answer that was given. */
 export interface Answered {
   approved: boolean;
-  /** The run that was started again. */
+  /** The restarted run. */
   runId: string;
   approvalId: string;
 }
@@ -39,9 +42,8 @@ export interface Answered {
 const prompts = new WeakMap<Rpc, PermissionPrompt>();
 
 /**
- * The one prompt of a connection. The frame shows it on every screen; whoever starts something
- * that may have to ask shows its question there. The frame asks for it first, so that it lives as
- * long as the page.
+ * The single prompt of a connection. The frame shows it on every screen; code that starts something which may
+ * ask shows its question there. The frame requests it first, so that it exists as long as the page.
  */
 export function promptOf(rpc: Rpc): PermissionPrompt {
   const known = prompts.get(rpc);
@@ -53,8 +55,8 @@ export function promptOf(rpc: Rpc): PermissionPrompt {
 }
 
 /**
- * The permission prompt: which approval is shown, the answer that is being prepared, and
- * giving it. Approvals that come up while one is shown wait for their turn.
+ * The permission prompt: the approval that is shown, the prepared answer, and answering. Approvals that
+ * arrive while one is shown are queued.
  */
 export class PermissionPrompt {
   asked = $state.raw<Approval | null>(null);
@@ -64,20 +66,20 @@ export class PermissionPrompt {
   expires = $state("");
   remember = $state(false);
   rerun = $state(true);
-  /** The buttons take input. */
+  /** The buttons accept input. */
   armed = $state(false);
   busy = $state(false);
   error = $state.raw<RpcError | null>(null);
-  /** The definition changed while the sheet was open; what is shown now is the new one. */
+  /** The definition changed while the sheet was open; the new one is shown now. */
   changed = $state(false);
 
   readonly open = $derived(this.asked !== null);
   readonly privileged = $derived(this.asked?.tier === "privileged");
-  /** The scopes that can be given; a draft can be allowed things only once or for this run. */
+  /** The available scopes; a draft can be allowed things only once or for this run. */
   readonly scopes = $derived((this.asked?.scopes ?? []) as readonly Scope[]);
-  /** The run is over, and can be started again with the answer. */
+  /** The run has ended, and can be restarted with the answer. */
   readonly canRerun = $derived(this.asked !== null && this.asked.run.rerun && !this.asked.run.waiting);
-  /** Nothing is ticked. A definition can be trusted without any of its rights. */
+  /** Nothing is ticked. A definition can be trusted without any of its permissions. */
   readonly none = $derived(this.asked?.kind !== "definition" && this.wanted.length > 0 && this.wanted.every((w) => !w.allow));
 
   readonly #rpc: Rpc;
@@ -92,7 +94,7 @@ export class PermissionPrompt {
     this.#notify = notify;
   }
 
-  /** Called after each answer, with the run that was started again, if any. */
+  /** Called after each answer, with the run that was restarted, if any. */
   onAnswer(fn: (a: Answered) => void): void {
     this.#listeners.push(fn);
   }
@@ -101,7 +103,7 @@ export class PermissionPrompt {
     for (const fn of this.#listeners) fn(a);
   }
 
-  /** Shows an approval unless `fit` refuses it; while another is open it waits. */
+  /** Shows an approval unless `fit` rejects it; while another is open it is queued. */
   async show(id: string, fit: Fit = () => true): Promise<void> {
     if (id === "" || this.asked?.id === id || this.#reading === id || this.#queue.some((q) => q.id === id)) return;
     if (this.asked !== null || this.#reading !== "") {
@@ -141,7 +143,7 @@ export class PermissionPrompt {
     this.#guard = setTimeout(() => (this.armed = true), GUARD_MS);
   }
 
-  /** Follows answers that were given elsewhere. */
+  /** Applies answers that were given elsewhere. */
   follow(e: EventData<"approvals.changed">): void {
     if (e.status === "pending") return;
     const at = this.#queue.findIndex((q) => q.id === e.id);
@@ -154,7 +156,7 @@ export class PermissionPrompt {
     }
   }
 
-  /** Allows what is ticked. */
+  /** Allows the ticked items. */
   approve(): Promise<boolean> {
     return this.#decide("approve");
   }
@@ -201,7 +203,7 @@ export class PermissionPrompt {
     }
   }
 
-  /** The definition changed, or somebody else answered: shows what is true now. */
+  /** The definition changed, or somebody else answered: shows the current state. */
   async #refresh(before: Approval, error: RpcError): Promise<void> {
     try {
       const now: Approval = await this.#rpc.call("approvals.get", { id: before.id });
@@ -219,7 +221,7 @@ export class PermissionPrompt {
     }
   }
 
-  /** Puts the sheet away without an answer: the request stays under Approvals. */
+  /** Closes the sheet without an answer: the request remains in Approvals. */
   later(): void {
     if (this.busy) return;
     const id = this.asked?.id;

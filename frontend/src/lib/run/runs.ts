@@ -1,7 +1,7 @@
 /** Lists of runs, newest first. */
 import { ListState, type Route } from "../list/state";
 
-/** One page of runs; `next` is where the page after it begins, "" for the last. */
+/** One page of runs; `next` is the start of the next page, "" for the last. */
 export interface RunPage<T> {
   items: readonly T[];
   next: string;
@@ -9,7 +9,7 @@ export interface RunPage<T> {
 
 export interface RunQuery<F> {
   filters: F;
-  /** Where the page begins; "" for the newest runs. */
+  /** The start of the page; "" for the newest runs. */
   cursor: string;
   limit: number;
   signal: AbortSignal;
@@ -18,19 +18,19 @@ export interface RunQuery<F> {
 /** A run as a row of its list. */
 export interface RunRow {
   status: string;
-  /** What came of it. */
+  /** The result. */
   text: string;
   at: string;
   ms?: number | undefined;
   /** Who or what started it. */
   by: string;
-  /** What ran, where a list holds the runs of several. */
+  /** What was run, in a list with the runs of several. */
   name?: string;
   version?: string;
   marks?: readonly string[];
 }
 
-/** The state of a list of runs that is read by cursors. The address names the run that is open. */
+/** The state of a list of runs with cursors. The address identifies the open run. */
 export function runList<T, F extends Record<string, string>>(o: { id: (run: T) => string; route: Route; filters: F; read: (q: RunQuery<F>) => Promise<RunPage<T>> }): ListState<T, F> {
   let cursor = "";
   return new ListState<T, F>({
@@ -40,7 +40,7 @@ export function runList<T, F extends Record<string, string>>(o: { id: (run: T) =
     read: async ({ filters, offset, limit, signal }) => {
       const page = await o.read({ filters, limit, signal, cursor: offset === 0 ? "" : cursor });
       cursor = page.next;
-      // How many there are is not known before the last page; one more keeps the list reading.
+      // The number of runs is unknown before the last page; one more makes the list continue reading.
       return { items: page.items, total: offset + page.items.length + (page.next === "" ? 0 : 1) };
     },
   });

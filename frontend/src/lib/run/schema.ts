@@ -1,4 +1,4 @@
-/** JSON Schema of a tool's parameters as a form: for editing the schema and for filling it in. */
+/** The JSON Schema of a tool's parameters as a form: for editing the schema and for filling it in. */
 
 import { t } from "./messages";
 
@@ -11,7 +11,7 @@ export type FieldType = (typeof FIELD_TYPES)[number];
 
 /** One property of the schema as a row of the form. */
 export interface SchemaField {
-  /** Stays the same while the name is being typed. */
+  /** Stays the same while the name is typed. */
   key: number;
   name: string;
   type: FieldType;
@@ -19,16 +19,16 @@ export interface SchemaField {
   description: string;
   /** The default as JSON text; empty means none. */
   default: string;
-  /** Keywords that the form does not show; kept as they are. */
+  /** Keywords that the form does not show; kept unchanged. */
   rest: Schema;
-  /** False when the schema leaves the type open; it stays open until another type is chosen. */
+  /** False if the schema leaves the type open; it stays open until a type is chosen. */
   typed: boolean;
 }
 
-/** What the form can show of a schema. */
+/** The part of a schema that the form can show. */
 export interface SchemaForm {
   fields: SchemaField[];
-  /** Why the form cannot edit this schema; empty when it can. */
+  /** Why the form cannot edit this schema; empty if it can. */
   blocked: string;
 }
 
@@ -38,7 +38,7 @@ function isObject(v: unknown): v is Schema {
   return typeof v === "object" && v !== null && !Array.isArray(v);
 }
 
-/** Reads the JSON text of a schema. The error names the position in words. */
+/** Parses the JSON text of a schema. The error contains the position in words. */
 export function parseSchema(text: string): { schema: Schema; error: "" } | { schema: null; error: string } {
   if (text.trim() === "") return { schema: { type: "object" }, error: "" };
   let v: unknown;
@@ -51,7 +51,7 @@ export function parseSchema(text: string): { schema: Schema; error: "" } | { sch
   return { schema: v, error: "" };
 }
 
-/** Says where JSON text breaks, by line and column when the engine names it. */
+/** Describes where JSON text is invalid, by line and column if the engine reports them. */
 export function jsonError(text: string, e: unknown): string {
   const message = e instanceof Error ? e.message : String(e);
   const pos = /position (\d+)/.exec(message);
@@ -74,7 +74,7 @@ export function newField(taken: readonly SchemaField[]): SchemaField {
   return { key: nextKey++, name, type: "string", required: false, description: "", default: "", rest: {}, typed: true };
 }
 
-/** Turns a schema into rows. Keys of `previous` are kept for rows of the same name, so focus stays. */
+/** Converts a schema to rows. Rows of the same name keep their key from `previous`, so the focus stays. */
 export function toForm(schema: Schema, previous: readonly SchemaField[] = []): SchemaForm {
   const type = schema["type"];
   if (type !== undefined && type !== "object") {
@@ -104,7 +104,7 @@ export function toForm(schema: Schema, previous: readonly SchemaField[] = []): S
   return { fields, blocked: "" };
 }
 
-/** What is wrong with a row, in words; empty when nothing is. */
+/** What is wrong with a row, in words; empty if it is valid. */
 export function fieldProblem(field: SchemaField, all: readonly SchemaField[]): string {
   if (field.name.trim() === "") return t.schema.fieldName;
   if (all.some((f) => f.key !== field.key && f.name === field.name)) return t.schema.fieldTaken;
@@ -115,7 +115,7 @@ export function fieldProblem(field: SchemaField, all: readonly SchemaField[]): s
   return "";
 }
 
-/** The default of a row as a value. Text may be written without quotes. Undefined when it does not fit. */
+/** The default of a row as a value. Text may be written without quotes. Undefined if it does not match the type. */
 export function defaultValue(field: Pick<SchemaField, "type" | "default">): unknown {
   const text = field.default.trim();
   if (text === "") return undefined;
@@ -146,7 +146,7 @@ function matches(type: FieldType, v: unknown): boolean {
   }
 }
 
-/** Writes the rows back into a schema and leaves everything else of it as it was. */
+/** Writes the rows back into a schema and keeps everything else in it. */
 export function fromForm(schema: Schema, fields: readonly SchemaField[]): Schema {
   const properties: Schema = {};
   for (const f of fields) {
@@ -176,7 +176,7 @@ export function fromForm(schema: Schema, fields: readonly SchemaField[]): Schema
   return out;
 }
 
-/** How a parameter is asked for. */
+/** The control for a parameter. */
 export type ParamControl = "text" | "long" | "password" | "number" | "boolean" | "choice" | "json";
 
 /** One parameter as a field of the run form. */
@@ -194,12 +194,12 @@ export interface ParamField {
   max?: number;
 }
 
-/** Whether a schema names no field and yet takes any object. */
+/** Whether a schema has no fields but accepts any object. */
 export function takesAnything(schema: unknown): boolean {
   return paramFields(schema)?.length === 0 && (schema as { additionalProperties?: unknown } | null)?.additionalProperties !== false;
 }
 
-/** The form for filling in a schema; null when it has to be written as JSON. */
+/** The form for filling in a schema; null if it must be written as JSON. */
 export function paramFields(schema: unknown): ParamField[] | null {
   if (schema === null || schema === undefined) return [];
   if (!isObject(schema)) return null;
@@ -249,19 +249,19 @@ function control(type: FieldType, p: Schema, choices: string[]): ParamControl {
   }
 }
 
-/** The value that a form starts with: the defaults of the schema. */
+/** The initial value of a form: the defaults of the schema. */
 export function startValue(fields: readonly ParamField[]): Record<string, unknown> {
   const out: Record<string, unknown> = {};
   for (const f of fields) if (f.default !== undefined) out[f.name] = f.default;
   return out;
 }
 
-/** Parameters that have no field, for example of a sample that is older than the schema. */
+/** Parameters without a field, for example of a sample that is older than the schema. */
 export function extraParams(fields: readonly ParamField[], value: Record<string, unknown>): string[] {
   return Object.keys(value).filter((k) => !fields.some((f) => f.name === k));
 }
 
-/** Reads what was typed into a field. Undefined clears the parameter; an error is in words. */
+/** Parses the text of a field. Undefined clears the parameter; an error is in words. */
 export function readParam(field: ParamField, text: string): { value: unknown; error: string } {
   if (text === "" && (field.control !== "text" && field.control !== "long" && field.control !== "password")) return { value: undefined, error: "" };
   switch (field.control) {
@@ -287,14 +287,14 @@ export function readParam(field: ParamField, text: string): { value: unknown; er
   }
 }
 
-/** How a value stands in its field. */
+/** The text of a value in its field. */
 export function showParam(field: ParamField, value: unknown): string {
   if (value === undefined) return "";
   if (field.control === "choice" || field.control === "json") return JSON.stringify(value, null, field.control === "json" ? 2 : undefined);
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** What is wrong with a JSON text; "" for nothing, and for an empty text. */
+/** What is wrong with a JSON text; "" if it is valid or empty. */
 export function jsonProblem(text: string): string {
   if (text.trim() === "") return "";
   try {

@@ -1,4 +1,4 @@
-/** How a run stands: one vocabulary for what tools, skills, schedules, chats and jobs name differently on the wire. */
+/** The state of a run: one vocabulary for the different wire names of tools, skills, schedules, chats and jobs. */
 import { lookup } from "../i18n";
 import { t } from "./messages";
 
@@ -23,15 +23,15 @@ const tones: { readonly [S in RunState]?: Tone } = {
   unknown: "warn",
 };
 
-/** The state that a status of the backend means. One that this version does not know stays as it is. */
+/** The state for a status of the backend. An unknown status is returned unchanged. */
 export const runState = (status: string): RunState => aliases[status] ?? (status as RunState);
 
 export const stateTone = (status: string): Tone => tones[runState(status)] ?? "neutral";
 
-/** "succeeded", for use in a sentence or among choices. */
+/** "succeeded", for use in a sentence or in choices. */
 export const stateWord = (status: string): string => lookup(t.runStates, runState(status));
 
-/** "Succeeded", where the word stands alone. */
+/** "Succeeded", for use on its own. */
 export function stateTitle(status: string): string {
   const word = stateWord(status);
   return word.charAt(0).toUpperCase() + word.slice(1);

@@ -1,6 +1,6 @@
-/** Places of runs on a timeline. Pure. */
+/** Positions of runs on a timeline. Pure. */
 
-/** A run as the timeline needs it. */
+/** A run with the fields that the timeline needs. */
 export interface Spot {
   id: string;
   timestamp: string;
@@ -16,7 +16,7 @@ export interface Bar {
   status: string;
 }
 
-/** One bar a run, the oldest at the left, evenly spaced so that bursts stay readable. */
+/** One bar per run, oldest on the left, evenly spaced so that bursts stay readable. */
 export function bars(runs: readonly Spot[]): Bar[] {
   const sorted = [...runs].sort((a, b) => Date.parse(a.timestamp) - Date.parse(b.timestamp));
   const top = Math.log1p(Math.max(1, ...sorted.map((r) => r.executionTimeMs)));

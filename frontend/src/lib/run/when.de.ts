@@ -49,7 +49,7 @@ function weekDays(p: CadenceParts): string {
   return listing([...plain, ...(p.nthWeekdays ?? []).map((n) => `am ${nth[n.nth]} ${weekdays[n.weekday]} des Monats`), ...(p.lastWeekdays ?? []).map((d) => `am letzten ${weekdays[d]} des Monats`)]);
 }
 
-/** Empty when there is nothing to say, as for a schedule of a newer Helix. */
+/** Empty if there is nothing to say, as for a schedule from a newer Helix. */
 export function whenGerman(p: CadenceParts): string {
   if (p.everySecs) return every(p.everySecs);
   if (p.at) return `einmal am ${date(p.at, { day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit" })}`;

@@ -1,7 +1,7 @@
 import type { Item } from "../rpc";
 import { t } from "./messages";
 
-/** What a cadence means, in pieces. */
+/** The parts of a cadence's meaning. */
 export type CadenceParts = Item<"schedules.list", "schedules">["parts"];
 
 /** When a schedule runs: "weekdays at 09:00, Berlin". */

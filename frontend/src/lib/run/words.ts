@@ -1,11 +1,11 @@
-/** Words about runs, permissions and definitions that a value of the backend stands for. */
+/** Texts for backend values about runs, permissions and definitions. */
 import { lookup } from "../i18n";
 import { t } from "./messages";
 
 /** The first characters of a hash, enough to compare by eye. */
 export const shortHash = (hash: string | undefined): string => (hash ?? "").replace(/^sha256:/, "").slice(0, 12);
 
-/** A capability as it is written: `network:https(api.example.com)`. */
+/** A capability in its written form: `network:https(api.example.com)`. */
 export const full = (capability: string, resource: string): string => (resource === "" || capability.includes("(") ? capability : `${capability}(${resource})`);
 
 /** A value of any kind as text, for a comparison. */

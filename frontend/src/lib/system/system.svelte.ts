@@ -5,17 +5,20 @@ import { JobList, Load, toasts } from "../ui/state";
 export type ServiceInfo = Item<"services.list", "services">;
 export type StorageStatus = Result<"storage.status">;
 
-/** A condition that stays until someone acts; the status bar shows the one act that helps. */
+/** A condition that stays until someone acts; the status bar shows the action that helps. */
 export interface Warning {
   id: string;
   text: string;
   action: string;
   target: string;
-  /** What the act does when it leads nowhere. */
+  /** The action, if it is not a link. */
   run?: () => void;
 }
 
-/** What the frame knows about the program itself: services, storage, background work. Domains contribute through their screens. */
+/**
+ * The frame's state about the program itself: services, storage, background work. Domains contribute through
+ * their screens.
+ */
 export class System {
   readonly status = new Load<Result<"system.status">>();
   readonly services = new Load<ServiceInfo[]>();
@@ -27,7 +30,7 @@ export class System {
   held = $state(false);
   stopping = $state(false);
   restarting = $state("");
-  /** The update of the data at start, while it runs. */
+  /** The migration at start, while it runs. */
   migration = $state.raw<{ step: string; progress: number | undefined } | null>(null);
   /** Why the backend behind this window could not start, or "". */
   failure = $state("");
@@ -57,7 +60,7 @@ export class System {
     ];
   }
 
-  /** Shows the update of the data before the backend answers; the first answer ends it. */
+  /** Shows the migration before the backend responds; the first response ends it. */
   updating(step: string, done: number, total: number): void {
     const steps: Record<string, string> = t.updateSteps;
     this.migration = { step: steps[step] ?? t.preparing, progress: done > 0 && total > 0 ? Math.min(1, done / total) : undefined };
@@ -67,7 +70,7 @@ export class System {
     for (const off of this.#off.splice(0)) off();
   }
 
-  /** Reads everything the frame shows. In recovery mode some of it does not answer, which is no news. */
+  /** Reads everything that the frame shows. In recovery mode some of it fails, which is expected. */
   async load(): Promise<void> {
     const rpc = this.#rpc;
     this.stopping = false;
@@ -91,7 +94,7 @@ export class System {
       await this.#rpc.call("services.restart", { name });
       toasts.ok(t.wasRestarted(name));
     } catch (e) {
-      // Restarting the gateway ends the very connection that asked for it.
+      // Restarting the gateway ends the connection that requested it.
       if (!(name === "gateway" && e instanceof RpcError && e.kind === "unavailable")) toasts.error(e, t.restartFailed(name));
     } finally {
       this.restarting = "";
@@ -99,7 +102,7 @@ export class System {
     }
   }
 
-  /** The address of the gateway, or "" when it does not listen. */
+  /** The address of the gateway, or "" if it does not listen. */
   get url(): string {
     const port = this.services.data?.find((s) => s.name === "gateway")?.port;
     return port ? `http://127.0.0.1:${port}/` : "";
@@ -128,7 +131,7 @@ export class System {
     const progress = e.total > 0 ? Math.min(1, e.done / e.total) : undefined;
     if (e.finished) {
       this.jobs.remove(e.id);
-      // Whoever asked for it hears of an error from the call itself.
+      // The caller who requested it gets the error from the call itself.
       if (!e.error && e.operation === "backup") void this.storage.run((signal) => this.#rpc.call("storage.status", {}, { signal }));
       return;
     }

@@ -6,14 +6,14 @@ interface WailsRuntime {
   BrowserOpenURL?(url: string): void;
 }
 
-/** Opens an address in the user's browser, also from the desktop window. */
+/** Opens an address in the user's browser, even from the desktop window. */
 export function openURL(url: string): void {
   const runtime = (globalThis as { runtime?: WailsRuntime }).runtime;
   if (runtime?.BrowserOpenURL) runtime.BrowserOpenURL(url);
   else open(url, "_blank", "noopener");
 }
 
-/** Makes a ticket and opens Helix in the browser with it. */
+/** Creates a ticket and opens Helix in the browser with it. */
 export async function openInBrowser(): Promise<void> {
   try {
     openURL((await rpc.call("sessions.ticket", {})).url);
@@ -22,7 +22,7 @@ export async function openInBrowser(): Promise<void> {
   }
 }
 
-/** Puts text on the clipboard and says so. */
+/** Copies text to the clipboard and confirms it. */
 export async function copy(text: string, what = t.copied): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
@@ -32,7 +32,7 @@ export async function copy(text: string, what = t.copied): Promise<void> {
   }
 }
 
-/** Gives a text to the person as a file, where the page can: in the window `copy` does it. */
+/** Saves a text as a file, where the page can: in the window use `copy`. */
 export function download(name: string, text: string, type = "application/json"): void {
   const url = URL.createObjectURL(new Blob([text], { type }));
   const a = document.createElement("a");

@@ -1,36 +1,38 @@
 import { untrack } from "svelte";
 
 /**
- * The command table. Palette, shortcuts and menus read it; nothing else defines
- * a shortcut. A command that lives as long as the program is in `src/commands.ts`
- * or in a screen's `screen.ts`; one that lives as long as a component is added
- * with `commands.add` and removed by what that returns.
+ * The command table. Palette, shortcuts and menus read it; nothing else defines a shortcut. A command that
+ * exists as long as the program is in `src/commands.ts` or in a screen's `screen.ts`; one that exists as long
+ * as a component is added with `commands.add` and removed by the function that this returns.
  */
 export interface Command {
   /** Stable, `area.act`. Shared with the desktop menu and the tray. */
   id: string;
-  /** As the palette shows it: verb first. */
+  /** The title in the palette: verb first. */
   title: string;
   /** Heading in the palette. */
   group?: string;
-  /** Other words it is found by. */
+  /** Other words that match it. */
   words?: string;
   /**
    * Shortcut: `mod+k`, `shift+d`, `j`, `Enter`, or a sequence `g a`. `mod` is Cmd
    * on a Mac and Ctrl elsewhere. Single keys do nothing while the user types or a
-   * menu is open; in a list they work, as far as the list does not take them itself.
+   * menu is open; in a list they work, unless the list handles them itself.
    */
   keys?: string | readonly string[];
   run(): unknown;
-  /** Not offered and not reacting while false. Default always. */
+  /** Whether the command is available. Default: always. */
   when?: () => boolean;
   /** Also while the focus is in a text field (for combinations with `mod`, always true). */
   whileTyping?: boolean;
-  /** Kept out of the palette: movement keys and the like. */
+  /** Not shown in the palette: movement keys and the like. */
   hidden?: boolean;
 }
 
-/** Commands, or what computes them; computed ones may depend on state, such as the language or the selected row. */
+/**
+ * Commands, or a function that computes them; computed ones may depend on state, such as the language or the
+ * selected row.
+ */
 export type CommandList = readonly Command[] | (() => readonly Command[]);
 
 /** Commands that depend on what the user types, such as "Run tool: …". */
@@ -46,11 +48,11 @@ export function keycaps(keys: string, mac = isMac): string[] {
   return keys.split(/[+ ]/).map((k) => names[k.toLowerCase()] ?? (k.length === 1 ? k.toUpperCase() : k));
 }
 
-/** One key event in the form that `keys` is written in. */
+/** A key event in the notation of `keys`. */
 export function chord(e: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey">, mac = isMac): string {
   const mod = mac ? e.metaKey : e.ctrlKey;
   const key = e.key.length === 1 ? e.key.toLowerCase() : e.key.toLowerCase();
-  // Shift is part of the character for signs such as "?".
+  // For characters such as "?", Shift is part of the character.
   const shift = e.shiftKey && (e.key.length > 1 || /[a-z]/i.test(e.key));
   return [mod ? "mod" : "", mac && e.ctrlKey ? "ctrl" : "", e.altKey ? "alt" : "", shift ? "shift" : "", key === " " ? "space" : key]
     .filter(Boolean)
@@ -79,14 +81,14 @@ export class Commands {
   #sources = new Set<CommandSource>();
   #prefix = "";
   #prefixTimer: ReturnType<typeof setTimeout> | undefined;
-  /** While a dialog is open only combinations with `mod` react. */
+  /** While a dialog is open, only combinations with `mod` work. */
   #modal = $state(0);
 
   get modal(): boolean {
     return this.#modal > 0;
   }
 
-  /** A dialog opened; call what it returns when it closes. */
+  /** Call it when a dialog opens, and the returned function when it closes. */
   openModal(): () => void {
     this.#modal = untrack(() => this.#modal) + 1;
     return () => {
@@ -94,14 +96,14 @@ export class Commands {
     };
   }
 
-  /** Everything that can be run now; later additions win over earlier ones with the same id. */
+  /** All commands that are available now; later additions override earlier ones with the same id. */
   get all(): Command[] {
     const byID = new Map<string, Command>();
     for (const set of this.#sets) for (const c of typeof set === "function" ? set() : set) if (!c.when || c.when()) byID.set(c.id, c);
     return [...byID.values()];
   }
 
-  /** Adds commands; returns how to remove them. A function is asked each time the table is read. */
+  /** Adds commands; returns a function that removes them. A function is called each time the table is read. */
   add(list: CommandList): () => void {
     // Untracked: an effect that adds commands must not depend on the others.
     this.#sets = [...untrack(() => this.#sets), list];
@@ -110,19 +112,19 @@ export class Commands {
     };
   }
 
-  /** Adds a source that the palette asks while the user types. */
+  /** Adds a source that the palette queries while the user types. */
   addSource(source: CommandSource): () => void {
     this.#sources.add(source);
     return () => this.#sources.delete(source);
   }
 
-  /** What the sources offer for a query; a source that fails offers nothing. */
+  /** The results of the sources for a query; a failed source has no results. */
   async find(query: string): Promise<Command[]> {
     const lists = await Promise.all([...this.#sources].map(async (s) => s(query)).map((p) => p.catch(() => [])));
     return lists.flat();
   }
 
-  /** Runs a command by id. False when it does not exist or may not run now. */
+  /** Runs a command by id. Returns false if it does not exist or is not available. */
   run(id: string): boolean {
     const c = this.all.find((x) => x.id === id);
     if (!c) return false;
@@ -137,13 +139,13 @@ export class Commands {
     return first ? keycaps(first) : [];
   }
 
-  /** The one keyboard listener of the page calls this. */
+  /** Called by the page's single keyboard listener. */
   key(e: KeyboardEvent): void {
     if (e.defaultPrevented || e.isComposing || ["Shift", "Control", "Alt", "Meta"].includes(e.key)) return;
     const pressed = chord(e);
     const withMod = pressed.startsWith("mod+");
     const inText = typing(e.target);
-    // A list of a screen prevents the keys that it takes itself; an open menu takes letters too.
+    // A list of a screen prevents the default of keys that it handles itself; an open menu uses letters too.
     const inMenu = (e.target as HTMLElement | null)?.closest?.("[role=menu],[data-select-content]") != null;
     const onControl = (pressed === "enter" || pressed === "space") && (e.target as HTMLElement | null)?.closest?.("button,a,summary,[role=switch],[role=tab],[role=checkbox]") != null;
     const wanted = this.#prefix ? [`${this.#prefix} ${pressed}`, pressed] : [pressed];
@@ -180,8 +182,8 @@ export class Commands {
 export const commands = new Commands();
 
 /**
- * How well a title answers a query: 0 = not at all. Letters must come in order;
- * starts of words and unbroken runs count more.
+ * How well a title matches a query: 0 = not at all. Letters must be in order; starts of words and consecutive
+ * letters count more.
  */
 export function score(query: string, title: string, words = ""): number {
   const q = query.trim().toLowerCase();
@@ -209,6 +211,6 @@ function scoreOne(q: string, text: string): number {
     points += (start ? 12 : 1) + run * 4;
     i = found + 1;
   }
-  // Letters scattered over a long title are no answer.
+  // Letters scattered over a long title are not a match.
   return points >= q.replaceAll(" ", "").length * 4 ? points : 0;
 }

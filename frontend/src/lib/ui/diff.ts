@@ -41,7 +41,7 @@ function middle(
   const m = yEnd - from;
   const removed: number[] = [];
   const added: number[] = [];
-  // Removed and added lines beside each other read as changed lines.
+  // Removed and added lines next to each other are shown as changed lines.
   const flush = (): void => {
     for (let k = 0; k < Math.max(removed.length, added.length); k++) {
       const l = removed[k];
@@ -87,7 +87,7 @@ function middle(
   flush();
 }
 
-/** Rows with long unchanged stretches replaced by a number of hidden lines. */
+/** Rows in which long unchanged parts are replaced by a number of hidden lines. */
 export function fold(rows: DiffRow[], context = 3): (DiffRow | { hidden: number })[] {
   const near = rows.map(() => false);
   rows.forEach((r, i) => {

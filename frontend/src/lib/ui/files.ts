@@ -3,7 +3,7 @@ import type { Chosen, Folder } from "../rpc";
 /** Whether a path is one that a person may type: from the root, a home folder (`~/`, `~user/`) or a drive. */
 export const isFullPath = (path: string): boolean => /^(\/|~[^/]*(\/|$)|[A-Za-z]:[\\/])/.test(path);
 
-/** A folder from the files of a folder input: their paths begin with its name. Hidden files are left out. */
+/** A folder from the files of a folder input, whose paths begin with its name. Hidden files are omitted. */
 export function chosenFolder(files: readonly File[]): Folder {
   const all = files.map((file) => ({ path: file.webkitRelativePath, file }));
   const name = all[0]?.path.split("/")[0] ?? "";
@@ -13,8 +13,8 @@ export function chosenFolder(files: readonly File[]): Folder {
 const isHidden = (path: string): boolean => path.split("/").some((part) => part.startsWith("."));
 
 /**
- * What was dropped: files, and folders with all files below them. Call it while the drop is handled:
- * the browser empties the list afterwards.
+ * The dropped files, and dropped folders with all files below them. Call it in the drop handler: the browser
+ * clears the list afterwards.
  */
 export async function dropped(data: DataTransfer): Promise<Chosen[]> {
   const entries = [...data.items].filter((i) => i.kind === "file").map((i) => ({ entry: i.webkitGetAsEntry?.() ?? null, file: i.getAsFile() }));
@@ -32,7 +32,7 @@ export async function dropped(data: DataTransfer): Promise<Chosen[]> {
 async function walk(dir: FileSystemDirectoryEntry, above: string, into: { path: string; file: File }[]): Promise<void> {
   const reader = dir.createReader();
   for (;;) {
-    const some = await new Promise<FileSystemEntry[]>((done, fail) => reader.readEntries(done, fail)); // a hundred at a time
+    const some = await new Promise<FileSystemEntry[]>((done, fail) => reader.readEntries(done, fail)); // at most a hundred per call
     if (some.length === 0) return;
     for (const entry of some) {
       if (isHidden(entry.name)) continue;
@@ -43,13 +43,13 @@ async function walk(dir: FileSystemDirectoryEntry, above: string, into: { path: 
   }
 }
 
-/** Several things as one: files without a folder in common. */
+/** Several items as one: files without a common folder. */
 export function asOne(chosen: readonly Chosen[]): Chosen | null {
   if (chosen.length <= 1) return chosen[0] ?? null;
   return { name: "", files: chosen.flatMap((c) => ("files" in c ? c.files.map((f) => ({ ...f, path: `${c.name}/${f.path}` })) : [{ path: c.name, file: c }])) };
 }
 
-/** All files of what was chosen. */
+/** All files in the selection. */
 export const filesOf = (chosen: readonly Chosen[]): File[] => chosen.flatMap((c) => ("files" in c ? c.files.map((f) => f.file) : [c]));
 
 /** Bytes as base64. */

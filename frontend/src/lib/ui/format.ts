@@ -1,4 +1,4 @@
-/** Numbers and times in the language of the interface. Every function is pure; `now` is given for tests. */
+/** Numbers and times in the language of the interface. Every function is pure; `now` is a parameter for tests. */
 import { date, number } from "../i18n";
 import { common as t } from "../i18n/common";
 
@@ -25,7 +25,7 @@ export function money(micros: number): string {
   return number(value, { style: "currency", currency: "USD", maximumFractionDigits: value !== 0 && Math.abs(value) < 0.01 ? 4 : 2 });
 }
 
-/** "1 tool", "3 tools", for texts that are not in a catalogue yet; those have `plural` of lib/i18n. */
+/** "1 tool", "3 tools", for texts that are not in a catalog yet; those use `plural` of lib/i18n. */
 export const plural = (n: number, one: string, many = one + "s"): string => `${number(n)} ${n === 1 ? one : many}`;
 
 /** 820 ms, 1.4 s, 2 min 5 s, 3 h 10 min. */
@@ -60,7 +60,7 @@ export function ago(when: string | number | Date, now = Date.now()): string {
   return s < 14 * 86_400 ? t.ago(age(when, now)) : t.onDay(day(when, now));
 }
 
-/** "3 Mar", with the year when it is another one. Local time. */
+/** "3 Mar", with the year if it is not the current one. Local time. */
 export function day(when: string | number | Date, now = Date.now()): string {
   const other = new Date(when).getFullYear() !== new Date(now).getFullYear();
   return date(when, { day: "numeric", month: "short", ...(other ? { year: "numeric" } : {}) });
@@ -79,7 +79,10 @@ export function dayName(when: string | number | Date, now = Date.now()): string 
   return days === 0 ? t.today : days === 1 ? t.yesterday : day(when, now);
 }
 
-/** Text from others, safe to show in one place: control and direction signs become visible, cut at `max`. */
+/**
+ * Untrusted text made safe to show on one line: control and direction characters become visible, truncated at
+ * `max`.
+ */
 export function visible(text: string, max = 300): string {
   const shown = text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (c) => {
     const n = c.charCodeAt(0);

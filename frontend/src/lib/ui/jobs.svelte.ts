@@ -1,8 +1,8 @@
-/** Long work that the status bar shows. */
+/** Long-running work that the status bar shows. */
 export interface Job {
   id: string;
   title: string;
-  /** Where it is now, in a few words, or "". */
+  /** The current step, in a few words, or "". */
   step: string;
   /** 0..1, or undefined when the length is not known. */
   progress: number | undefined;
@@ -20,7 +20,7 @@ export class JobList {
     return this.all.find((j) => j.id === id);
   }
 
-  /** Adds a job or replaces what is known of it; it keeps its start. */
+  /** Adds a job or updates it; it keeps its start. */
   put(job: Omit<Job, "since" | "progress"> & { since?: number | undefined; progress?: number | undefined }): void {
     const since = this.get(job.id)?.since ?? job.since ?? Date.now();
     this.all = [...this.all.filter((j) => j.id !== job.id), { ...job, progress: job.progress, since }];

@@ -1,6 +1,6 @@
 /**
- * Makes what outlives the component in which it is first needed. What is derived belongs to
- * whatever is at work while it is made, and goes stale with it; here it belongs to the page.
+ * Creates state that outlives the component in which it is first needed. Derived state belongs to the effect
+ * that is active when it is created, and becomes stale with it; here it belongs to the page.
  */
 export function lasting<T>(make: () => T): T {
   let made!: T;

@@ -1,9 +1,8 @@
 import { RpcError, asError } from "../rpc/errors";
 
 /**
- * Something that is read from the backend: data, an error, or not yet there.
- * A new `run` cancels the one before, so that answers never overtake each other;
- * while it reads again the former data stays visible.
+ * Data read from the backend: data, an error, or not loaded yet. A new `run` cancels the previous one, so
+ * that results never overtake each other; during a new read the old data stays visible.
  */
 export class Load<T> {
   data = $state.raw<T | undefined>(undefined);
@@ -11,12 +10,12 @@ export class Load<T> {
   busy = $state(false);
   #abort: AbortController | undefined;
 
-  /** True before the first answer: show a skeleton. */
+  /** True before the first result: show a skeleton. */
   get first(): boolean {
     return this.data === undefined && this.error === undefined;
   }
 
-  /** Reads; resolves when this read is settled. Never rejects: look at `error`. */
+  /** Reads; resolves when this read is settled. Never rejects: check `error`. */
   async run(read: (signal: AbortSignal) => Promise<T>): Promise<void> {
     this.#abort?.abort();
     const abort = new AbortController();
@@ -39,13 +38,13 @@ export class Load<T> {
     }
   }
 
-  /** Stops a read that is under way. */
+  /** Cancels a read in progress. */
   cancel(): void {
     this.#abort?.abort();
     this.#abort = undefined;
     this.busy = false;
   }
-  /** Forgets everything: what is shown turns to something else. */
+  /** Resets everything, before something else is shown. */
   clear(): void {
     this.cancel();
     this.data = undefined;

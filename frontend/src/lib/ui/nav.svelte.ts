@@ -1,6 +1,6 @@
 /**
- * Where the user is: `#/screen/rest/of/the/path`. The fragment is the only
- * storage, so reload and the browser's Back and Forward work.
+ * The user's location: `#/screen/rest/of/the/path`. It is stored only in the fragment, so reload and the
+ * browser's Back and Forward work.
  */
 export class Nav {
   /** Segments after `#/`, decoded. */
@@ -10,15 +10,15 @@ export class Nav {
   get screen(): string {
     return this.path[0] ?? "";
   }
-  /** What follows the screen, for example the id of the selected thing. */
+  /** The segments after the screen, for example the id of the selected item. */
   get rest(): readonly string[] {
     return this.path.slice(1);
   }
 
-  /** Goes to `screen` or `screen/rest`; segments must already be encoded when they may hold a slash. */
+  /** Goes to `screen` or `screen/rest`; segments that may contain a slash must already be encoded. */
   go(target: string, how: "push" | "replace" = "push"): void {
     const hash = "#/" + target.replace(/^[#/]+/, "");
-    // Without a page, as in unit tests, the path is all there is.
+    // Without a page, as in unit tests, only the path is set.
     if (typeof location === "undefined") return this.#take(hash);
     if (hash === location.hash) return;
     if (how === "replace") {
@@ -27,7 +27,7 @@ export class Nav {
     } else location.hash = hash;
   }
 
-  /** Takes over the address of the page. Called once by App, and by each change of the fragment. */
+  /** Reads the address of the page. Called once by App, and on each change of the fragment. */
   read(): void {
     this.#take(location.hash);
   }
@@ -57,14 +57,17 @@ export const nav = new Nav();
 
 const id = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** What a link may name: a screen, the things on it and its parts. */
+/** What a link can refer to: a screen, its items and its parts. */
 export interface LinkTarget {
   id: string;
-  /** Where the thing with an id is shown, when links may name one. */
+  /** The address of an item, if links can refer to items. */
   item?: (id: string) => string;
-  /** Names that may follow the screen's. */
+  /** Names that may follow that of the screen. */
   parts?: readonly string[];
-  /** The target of a link of another form, by its segments; null when it is not of this screen. `isId` says whether a segment is an id. */
+  /**
+   * The target of a link in another form, by its segments; null if it does not belong to this screen. `isId`
+   * reports whether a segment is an id.
+   */
   link?: (segments: readonly string[], isId: (segment: string | undefined) => boolean) => string | null;
 }
 

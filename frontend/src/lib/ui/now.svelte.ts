@@ -11,7 +11,7 @@ function ticking(ms: number): () => number {
   };
 }
 
-/** The time, read anew every second wherever it is shown. For countdowns and running work. */
+/** The current time, updated every second wherever it is shown. For countdowns and running work. */
 export const second = ticking(1000);
-/** The time, read anew every 20 seconds. For "4 min ago". */
+/** The current time, updated every 20 seconds. For "4 min ago". */
 export const minute = ticking(20_000);

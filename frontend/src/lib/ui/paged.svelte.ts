@@ -6,8 +6,8 @@ export interface Page<T> {
 }
 
 /**
- * A list that is read in pages by offset. `reload` reads again as much as is
- * shown, so that nothing jumps; `more` reads the next page.
+ * A list that is read in pages by offset. `reload` reads as much as is shown again, so that nothing jumps;
+ * `more` reads the next page.
  */
 export class Paged<T> {
   items = $state.raw<readonly T[]>([]);
@@ -42,7 +42,7 @@ export class Paged<T> {
     });
   }
 
-  /** Empties the list and reads from the start: after a change of filter. */
+  /** Clears the list and reads from the start, after a filter changed. */
   restart(): Promise<void> {
     this.items = [];
     this.loaded = false;

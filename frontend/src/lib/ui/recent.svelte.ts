@@ -4,8 +4,8 @@ const key = "helix.recent";
 const most = 6;
 
 /**
- * The commands that were chosen last, the latest first. Ids are kept between starts; a command that a
- * search found, such as opening a chat, is known until the page ends.
+ * The most recently used commands, latest first. Ids are stored between starts; a command found by a search,
+ * such as opening a chat, is kept until the page closes.
  */
 export class Recent {
   #ids = $state.raw<readonly string[]>([]);
@@ -18,7 +18,7 @@ export class Recent {
       const ids: unknown = JSON.parse(store.getItem(key) ?? "[]");
       if (Array.isArray(ids)) this.#ids = ids.filter((x) => typeof x === "string").slice(0, most);
     } catch {
-      // Somebody else wrote it: begin anew.
+      // Not written by this code: start over.
     }
   }
 
@@ -28,7 +28,10 @@ export class Recent {
     this.#store.setItem(key, JSON.stringify(this.#ids));
   }
 
-  /** Those of the recent commands that can be run now. `table` is asked first: its texts and conditions are current. */
+  /**
+   * The recent commands that are available now. `table` takes precedence, because its texts and conditions
+   * are current.
+   */
   list(table: readonly Command[]): Command[] {
     const now = new Map(table.map((c) => [c.id, c]));
     return this.#ids.flatMap((id) => {

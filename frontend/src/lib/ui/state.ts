@@ -1,7 +1,4 @@
-/**
- * What state classes need, without any component: importing from here instead of
- * from `lib/ui` keeps their tests quick.
- */
+/** What state classes need, without components: importing from here instead of from `lib/ui` keeps their tests fast. */
 export { copy, openInBrowser, openURL } from "./browser";
 export { commands, keycaps, isMac, score, Commands } from "./commands.svelte";
 export type { Command, CommandList, CommandSource } from "./commands.svelte";

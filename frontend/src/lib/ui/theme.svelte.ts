@@ -1,4 +1,4 @@
-/** How the user wants it: as the system, or always one of the two. */
+/** The user's choice: the system's theme, or always one of the two. */
 export type ThemeChoice = "system" | "light" | "dark";
 
 /** Light or dark: follows the system unless overridden, and keeps the choice on this device. */
@@ -9,7 +9,7 @@ export class Theme {
     this.choice === "system" ? (this.#systemDark ? "dark" : "light") : this.choice,
   );
 
-  /** Reads the stored choice, applies it and keeps following the system. */
+  /** Reads the stored choice, applies it and follows the system. */
   listen(): () => void {
     const query = matchMedia("(prefers-color-scheme: dark)");
     this.#systemDark = query.matches;
@@ -24,7 +24,7 @@ export class Theme {
     return () => query.removeEventListener("change", onChange);
   }
 
-  /** The choice of the settings; one that was made on this device wins. */
+  /** The theme in the settings; a choice made on this device takes precedence. */
   suggest(choice: unknown): void {
     if (localStorage.getItem("helix.theme") || (choice !== "light" && choice !== "dark")) return;
     this.choice = choice;

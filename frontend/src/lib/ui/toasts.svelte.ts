@@ -8,47 +8,46 @@ export interface ToastInit {
   title: string;
   text?: string;
   tone?: ToastTone;
-  /** One button beside the text. */
+  /** One button next to the text. */
   action?: { label: string; run(): void };
-  /** How long it stays; 0 = until dismissed. Default 5 s, errors 8 s. */
+  /** How long it is shown; 0 = until dismissed. Default 5 s, errors 8 s. */
   ms?: number;
 }
 
 export interface Toast extends Required<Omit<ToastInit, "action">> {
   id: number;
   action: { label: string; run(): void } | undefined;
-  /** Whole seconds left of an Undo, else 0. */
+  /** Seconds left for an Undo, else 0. */
   left: number;
 }
 
 interface Deferred {
   title: string;
   text?: string;
-  /** Does the act. Runs when the time is over, when the toast is dismissed, or when the page goes away. */
+  /** Performs the action. Called when the time is over, when the toast is dismissed, or when the page closes. */
   commit(): Promise<unknown> | void;
-  /** Puts the screen back as it was. */
+  /** Restores the screen. */
   revert(): void;
-  /** It is in the Trash, where it can be restored later too. */
+  /** The item is in the Trash, from which it can be restored later too. */
   trash?: boolean;
 }
 
 export const undoSeconds = 10;
 
 /**
- * Short messages in the corner and the one error funnel.
+ * Short messages in the corner, and the place where all errors are shown.
  *
- * `error(e)` is for every failed call that has no better place.
- * `undo(title, restore)` is for acts that the backend can take back.
- * `deferred(…)` is for acts that it cannot: the act itself waits for 10 s.
+ * `error(e)` is for every failed call without a better place. `undo(title, restore)` is for actions that
+ * the backend can undo. `deferred(…)` is for actions that it cannot undo: the action itself waits for 10 s.
  */
 export class Toasts {
   list = $state.raw<readonly Toast[]>([]);
-  /** How high the messages stand at the foot of the page, which leaves them this room, so that they cover nothing. */
+  /** The height of the messages at the bottom of the page, which reserves this space, so that they cover nothing. */
   height = $state(0);
   #next = 1;
   #timers = new Map<number, ReturnType<typeof setInterval>>();
   #undo: { id: number; title: string; trash: boolean; run(): void }[] = [];
-  /** What the newest act did that can only be taken back in the Trash now. */
+  /** The latest action that can now only be undone in the Trash. */
   #trashed = "";
   #commits = new Map<number, () => void>();
   #held = new Set<number>();
@@ -66,7 +65,7 @@ export class Toasts {
     return this.add({ title, text, tone: "ok" });
   }
 
-  /** Shows what went wrong. A cancelled call is no error and shows nothing. */
+  /** Shows an error. A canceled call is not an error and shows nothing. */
   error(e: unknown, title = ""): void {
     const err = asError(e);
     if (err.kind === "canceled") return;
@@ -76,22 +75,22 @@ export class Toasts {
     this.add({ title: title || err.message, text, tone: "danger" });
   }
 
-  /** The act is done; `restore` takes it back. With `trash` the Trash can do so later. */
+  /** The action is done; `restore` undoes it. With `trash`, it can be undone later in the Trash. */
   undo(title: string, restore: () => Promise<unknown> | void, text = "", trash = false): number {
     return this.#undoable({ title, text, trash, commit: () => {}, revert: () => void this.#guard(restore) });
   }
 
-  /** The act waits 10 s and is done unless the user takes it back. */
+  /** The action waits for 10 s and is performed unless the user cancels it. */
   deferred(d: Deferred): number {
     return this.#undoable(d);
   }
 
-  /** Whether `undoLast` has an answer. */
+  /** Whether `undoLast` has an effect. */
   get undoable(): boolean {
     return this.#undo.length > 0 || this.#trashed !== "";
   }
 
-  /** Takes back the newest act that still can be, or says where. Bound to Ctrl/Cmd+Z outside of text fields. */
+  /** Undoes the latest action that can be undone, or shows where to do so. Bound to Ctrl/Cmd+Z outside text fields. */
   undoLast(): boolean {
     const last = this.#undo.at(-1);
     if (last) last.run();
@@ -118,7 +117,7 @@ export class Toasts {
     else this.#held.delete(id);
   }
 
-  /** Does at once what waits. Called when the page goes away. */
+  /** Performs waiting actions at once. Called when the page closes. */
   flush(): void {
     for (const id of [...this.#commits.keys()]) this.dismiss(id);
   }
@@ -164,7 +163,7 @@ export class Toasts {
   }
 }
 
-/** What state classes use of the messages, so that tests can give them something else. */
+/** The messages that state classes use, so that tests can replace them. */
 export interface Notify {
   ok(title: string, text?: string): unknown;
   add(t: ToastInit): unknown;

@@ -6,7 +6,7 @@ import { actionsOf, isRoutine, nameOf, subjectOf, type Group } from "./words";
 export type Entry = Item<"audit.list", "entries">;
 export type EntryDetail = Result<"audit.get">;
 export type Report = Result<"audit.verify">;
-/** A line of the list: the heading of a day, with how many routine entries it hides, or an entry. */
+/** A line of the list: the heading of a day, with the number of hidden routine entries, or an entry. */
 export type Row = { day: string; id: string; routine: number } | { entry: Entry; id: number };
 
 export interface Filter {
@@ -15,24 +15,24 @@ export interface Filter {
   runId: string;
   subjectId: string;
   text: string;
-  /** Days, as date fields hold them. */
+  /** Days in the format of date fields. */
   from: string;
   to: string;
 }
 const unfiltered: Filter = { what: "", outcome: "", runId: "", subjectId: "", text: "", from: "", to: "" };
 
 const pageSize = 100;
-/** A page is shown once it holds this many entries. */
+/** A page is shown once it has this many entries. */
 const enough = 40;
 const typingMs = 200;
 
-/** What the Activity screen shows: entries newest first, live, filtered; and whether the log is intact. */
+/** The state of the Activity screen: entries newest first, live, filtered; and whether the log is intact. */
 export class ActivityState {
   filter = $state.raw<Filter>(unfiltered);
   entries = $state.raw<readonly Entry[]>([]);
-  /** How many matching entries arrived and are not shown yet. */
+  /** The number of matching entries that arrived and are not shown yet. */
   fresh = $state(0);
-  /** The list is scrolled to its top: new rows may appear while nothing is selected. */
+  /** The list is scrolled to the top: new rows may appear while nothing is selected. */
   atTop = $state(true);
   readonly page = new Load<true>();
   readonly detail = new Load<EntryDetail>();
@@ -67,7 +67,7 @@ export class ActivityState {
     for (const off of this.#off) off();
   }
 
-  /** The number of the entry that the address names. */
+  /** The number of the entry in the address. */
   get selected(): number | null {
     const id = nav.screen === "activity" ? (nav.rest[0] ?? "") : "";
     return /^\d+$/.test(id) ? Number(id) : null;
@@ -79,7 +79,7 @@ export class ActivityState {
     return this.#next !== undefined;
   }
 
-  /** Entries by day. Routine entries are counted, and shown where the log itself is asked for. */
+  /** Entries by day. Routine entries are counted, and shown only if the log itself is selected. */
   readonly rows = $derived.by((): Row[] => {
     const out: Row[] = [];
     let head: { day: string; id: string; routine: number } | undefined;
@@ -92,7 +92,7 @@ export class ActivityState {
     return out;
   });
 
-  /** The subjects of the entries that were read, as the choices of a filter. */
+  /** The subjects of the loaded entries, as choices of a filter. */
   readonly subjects = $derived.by((): { value: string; label: string }[] => {
     const found = new Map<string, string>();
     for (const e of this.entries) if (e.subject.id && nameOf(e) !== "") found.set(e.subject.id, subjectOf(e));
@@ -126,7 +126,7 @@ export class ActivityState {
     });
   }
 
-  /** Shows what arrived, on top. */
+  /** Shows new entries at the top. */
   async showFresh(): Promise<void> {
     this.fresh = 0;
     const newest = this.entries[0]?.seq ?? 0;
@@ -138,7 +138,7 @@ export class ActivityState {
         added.push(...r.entries.filter((e) => e.seq > newest));
         before = r.next;
         if (before === undefined || before <= newest + 1) break;
-        // After so many, the list starts over from the newest.
+        // After this many, the list starts over from the newest.
         if (added.length >= 500) {
           this.entries = added;
           this.#next = before;
@@ -167,14 +167,14 @@ export class ActivityState {
     this.set(unfiltered);
   }
 
-  /** Filters for the last days, today alone with 0. */
+  /** Filters by the last days; 0 means only today. */
   setDays(days: number): void {
     const d = new Date();
     d.setDate(d.getDate() - days);
     this.set({ from: `${d.getFullYear()}-${String(d.getMonth() + 1).padStart(2, "0")}-${String(d.getDate()).padStart(2, "0")}`, to: "" });
   }
 
-  /** Shows what the address names: an entry, the entries of a run, or those about one subject. */
+  /** Shows what the address refers to: an entry, the entries of a run, or those about one subject. */
   show([head = "", id = ""]: readonly string[]): void {
     if (head === "run" && id !== this.filter.runId) return this.set({ ...unfiltered, runId: id });
     if (head === "subject" && id !== this.filter.subjectId) return this.set({ ...unfiltered, subjectId: id });
@@ -185,7 +185,7 @@ export class ActivityState {
     if (seq !== null) void this.detail.run((signal) => this.#rpc.call("audit.get", { seq }, { signal }));
   }
 
-  /** Checks the log. With `announce` its result is a message too. */
+  /** Verifies the log. With `announce` the result is also shown as a message. */
   async verify(announce = false): Promise<void> {
     await this.report.run((signal) => this.#rpc.call("audit.verify", {}, { signal }));
     const { data, error } = this.report;
@@ -196,7 +196,7 @@ export class ActivityState {
     else if (data) this.#notify.add({ title: data.firstBadSeq ? t.brokenAt(data.firstBadSeq) : t.broken, text: data.message ?? "", tone: "danger" });
   }
 
-  /** Accepts an alarm about the end of the log. */
+  /** Acknowledges an alarm about the end of the log. */
   async accept(problem: string): Promise<void> {
     try {
       await this.#rpc.call("audit.accept", { problem });
@@ -207,8 +207,8 @@ export class ActivityState {
   }
 
   /**
-   * Writes the log to a file that `audit verify --file` can check anywhere. Answers why the
-   * name can't be used, or "".
+   * Writes the log to a file that `audit verify --file` can verify anywhere. Returns why the name can't be
+   * used, or "".
    */
   async export(path: string): Promise<string> {
     this.exporting = true;
@@ -229,8 +229,8 @@ export class ActivityState {
   }
 
   /**
-   * Reads one page. The backend searches only as far as it can in a short time, so a rare
-   * filter may need several answers until there is enough to show.
+   * Reads one page. The backend searches only for a limited time, so with a rare filter several reads may be
+   * needed until there is enough to show.
    */
   async #read(before: number | undefined, signal: AbortSignal): Promise<Result<"audit.list">> {
     const entries: Entry[] = [];
@@ -251,7 +251,7 @@ export class ActivityState {
     if (runId) p.runId = runId;
     if (subjectId) p.subjectId = subjectId;
     if (text.trim()) p.text = text.trim();
-    // Days are local: from their start to their end.
+    // Days are local, from start to end.
     if (from) p.from = new Date(`${from}T00:00:00`).toISOString();
     if (to) p.to = new Date(`${to}T23:59:59.999`).toISOString();
     return p;
@@ -276,7 +276,7 @@ export class ActivityState {
       const r = await this.#rpc.call("audit.list", { ...this.#params(), limit: pageSize });
       this.fresh = r.entries.filter((e) => e.seq > newest && (this.filter.what !== "" || !isRoutine(e.action))).length;
     } catch {
-      // The count stays an upper bound until the next event.
+      // The count remains an upper bound until the next event.
     }
   }
 }

@@ -20,7 +20,7 @@ export const actionsOf: Record<Group, readonly string[]> = {
   log: ["audit.segment", "audit.pruned", "audit.alarm", "audit.accepted", "audit.replaced", "audit.resumed"],
 };
 
-/** Whether Helix itself writes this entry, as often as something happens: days show only how many there are. */
+/** Whether Helix itself writes this entry frequently: days show only how many there are. */
 export const isRoutine = (action: string): boolean => action === "audit.segment";
 
 export function outcomeTone(outcome: string): "ok" | "danger" | "warn" | "neutral" {
@@ -30,20 +30,20 @@ export function outcomeTone(outcome: string): "ok" | "danger" | "warn" | "neutra
 const capital = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
 export const outcomeWord = (outcome: string): string => capital(lookup(t.outcomes, outcome || "ok"));
 
-/** Plain details as an object, or an empty one. */
+/** The details as a plain object, or an empty one. */
 export function detailsOf(e: Pick<Entry, "details">): Record<string, unknown> {
   return e.details && typeof e.details === "object" && !Array.isArray(e.details) ? (e.details as Record<string, unknown>) : {};
 }
 
 const text = (v: unknown): string => (typeof v === "string" ? format.visible(v, 80) : "");
 
-/** The name of the subject; "" when it has none. Of what was deleted, the entry itself may know it. */
+/** The name of the subject; "" if it has none. For a deleted subject, the entry itself may contain it. */
 export function nameOf(e: Pick<Entry, "subject" | "details">): string {
   const { kind, id, name } = e.subject;
   return format.visible(name || text(detailsOf(e)["name"]) || (kind === "secret" ? id : ""), 60);
 }
 
-/** The subject as a sentence begins with it: "Skill Check a table". */
+/** The subject as the beginning of a sentence: "Skill Check a table". */
 export function subjectOf(e: Pick<Entry, "subject" | "details">): string {
   const { kind } = e.subject;
   const name = nameOf(e);
@@ -69,7 +69,7 @@ export function sentence(e: Pick<Entry, "action" | "details" | "subject" | "outc
   return change ? change(subject) : t.other(subject, e.action.replace(/[._]/g, " "));
 }
 
-/** Who did it: "you, in the window"; nothing when the sentence names it already. */
+/** Who did it: "you, in the window"; empty if the sentence already says it. */
 export function whoOf(e: Pick<Entry, "actor" | "subject">): string {
   const { kind, id, name, client = "" } = e.actor;
   if (kind === e.subject.kind && id === e.subject.id && kind !== "") return "";

@@ -1,6 +1,6 @@
 import type { Rpc } from "../../lib/rpc";
 
-/** How many requests wait for an answer. */
+/** The number of requests that wait for an answer. */
 export class Waiting {
   count = $state(0);
 
@@ -14,7 +14,7 @@ export class Waiting {
     try {
       this.count = (await rpc.call("approvals.list", { limit: 1 })).pendingCount;
     } catch {
-      // The Approvals screen shows why; the frame only lacks its number.
+      // The Approvals screen shows the error; the frame only lacks the number.
     }
   }
 }

@@ -12,7 +12,7 @@ import type { Hit, Message, Session } from "./types";
 
 type Status = Result<"agent.status">;
 
-/** A first input that is made of what the person has. */
+/** A suggested first input, based on the user's data. */
 export interface Starter {
   label: string;
   text: string;
@@ -20,7 +20,7 @@ export interface Starter {
 
 export const titleOf = (s: Session): string => s.title || t.untitled;
 
-/** The Chat screen: the list of chats, the one that is open, and what is written in it. */
+/** The Chat screen: the list of chats, the open one, and the composer. */
 export class ChatScreen {
   readonly list: ListState<Session, { show: string }>;
   readonly inspector: ChatInspector;
@@ -33,16 +33,16 @@ export class ChatScreen {
   composer = $state.raw<Composer>()!;
   /** The tab of the inspector; null while it is closed. */
   tab = $state<Tab | null>(null);
-  /** Where is searched; null while nothing is. */
+  /** The scope of the search; null while there is none. */
   finding = $state<"chat" | "all" | null>(null);
-  /** The place in the log of the message that keys act on; 0: none. */
+  /** The position in the log of the message that keys apply to; 0: none. */
   at = $state(0);
-  /** The chat that gets another title. */
+  /** The chat that is being renamed. */
   renaming = $state.raw<Session | null>(null);
   busy = $state(false);
   /** How many messages were sent. */
   sent = $state(0);
-  /** The cursor is wanted in the composer. */
+  /** The composer should be focused. */
   writing = $state(false);
   readonly #rpc: Rpc;
   readonly #save: (name: string, text: string) => unknown;
@@ -50,10 +50,10 @@ export class ChatScreen {
   readonly #transfer: Transfer;
   readonly #notify: Notify;
   #shown: string | null | undefined;
-  /** The message to go to once its chat is open. */
+  /** The message to scroll to once its chat is open. */
   #target = 0;
 
-  /** `save` gives a text to the person as a file, `transfer` a file of theirs to the backend. */
+  /** `save` saves a text as a file for the user, `transfer` sends a file of theirs to the backend. */
   constructor(rpc: Rpc, keep: Keep, notify: Notify, save: (name: string, text: string) => unknown, transfer: Transfer) {
     this.#transfer = transfer;
     this.#save = save;
@@ -93,7 +93,7 @@ export class ChatScreen {
     this.#shown = undefined;
   }
 
-  /** Opens the chat that the address names. */
+  /** Opens the chat in the address. */
   show(id: string | null): void {
     if (this.#shown === id) return;
     this.#shown = id;
@@ -113,12 +113,12 @@ export class ChatScreen {
     return this.status.run((signal) => this.#rpc.call("agent.status", {}, { signal }));
   }
 
-  /** The models that roles name, each once. */
+  /** The models assigned to roles, each once. */
   get models(): readonly string[] {
     return [...new Set((this.status.data?.roles ?? []).filter((r) => r.role !== "embed").flatMap((r) => r.chain))];
   }
 
-  /** Up to three first inputs from newest memories, skills and tools. */
+  /** Creates up to three suggestions from the newest memories, skills and tools. */
   readStarters(): Promise<void> {
     const rpc = this.#rpc;
     return this.starters.run(async (signal) => {
@@ -140,7 +140,7 @@ export class ChatScreen {
     });
   }
 
-  /** Sends what is written; a new chat is made first. */
+  /** Sends the draft; a new chat is created first. */
   async send(text = this.composer.draft.text): Promise<void> {
     const { composer } = this;
     const { model, maxCostMicros, mode, agentName, files } = composer.draft;
@@ -170,7 +170,7 @@ export class ChatScreen {
     }
   }
 
-  /** Attaches files to the message that is written. One that can't be taken is named; the others are. */
+  /** Attaches files to the draft. A rejected file is reported; the others are attached. */
   async attach(files: readonly File[]): Promise<void> {
     const { composer } = this;
     await Promise.all(
@@ -211,12 +211,12 @@ export class ChatScreen {
     });
   }
 
-  /** Puts the cursor into the composer. */
+  /** Focuses the composer. */
   write(): void {
     this.writing = true;
   }
 
-  /** The message that keys act on: the selected one, else the newest that somebody said. */
+  /** The message that keys apply to: the selected one, else the newest message of a person or the model. */
   get current(): Message | null {
     const said = (this.conversation?.chat.messages ?? []).filter((m) => !m.hidden && (m.role === "user" || m.role === "assistant"));
     return said.find((m) => m.seq === this.at) ?? said.at(-1) ?? null;
@@ -235,13 +235,13 @@ export class ChatScreen {
     this.at = places[now < 0 ? places.length - 1 : Math.min(Math.max(now + by, 0), places.length - 1)] ?? 0;
   }
 
-  /** Answers a turn again, with the model that is chosen in the composer. */
+  /** Retries a turn with the model that is selected in the composer. */
   async retry(turnId: string, more: { moreTurns?: number; moreCostMicros?: number } = {}): Promise<void> {
     const { model } = this.composer.draft;
     await this.conversation?.retry(turnId, { ...more, ...(model ? { model } : {}) });
   }
 
-  // What can be done with a chat
+  // Actions on a chat
 
   async rename(s: Session, title: string): Promise<boolean> {
     return this.#change(() => this.#rpc.call("chat.rename", { sessionId: s.id, title }));
@@ -263,7 +263,7 @@ export class ChatScreen {
     return this.list.remove(sessionId, { act: () => this.#rpc.call("chat.delete", { sessionId }), restore: () => this.#rpc.call("chat.restore", { sessionId }), done: common.movedToTrash(titleOf(s)), trash: true, failed: t.cannotDelete }, this.#notify);
   }
 
-  /** Makes a copy of the open chat up to a message, and opens it. */
+  /** Copies the open chat up to a message, and opens the copy. */
   async fork(atSeq: number): Promise<void> {
     const sessionId = this.conversation?.id;
     if (!sessionId) return;
@@ -288,7 +288,7 @@ export class ChatScreen {
     }
   }
 
-  /** Makes a chat of a file that was exported. */
+  /** Creates a chat from an exported file. */
   async import(file: File): Promise<void> {
     try {
       const { session } = await importChat(this.#rpc, file, this.#transfer);

@@ -1,6 +1,6 @@
 import { maxFiles, Sending, type Attached, type Transfer } from "./files.svelte";
 
-/** Where drafts are kept. `localStorage` fits; tests give a map. */
+/** Where drafts are stored, such as `localStorage`; tests pass a map. */
 export interface Keep {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
@@ -13,19 +13,19 @@ interface Draft {
   model: string;
   /** Of a new chat. */
   mode: string;
-  /** Who answers in a new chat; "": the default agent. */
+  /** The agent of a new chat; "": the default agent. */
   agentName: string;
-  /** The most that a turn may cost in millionths of a dollar; 0: no limit of its own. */
+  /** The maximum cost of a turn in millionths of a dollar; 0: no limit of its own. */
   maxCostMicros: number;
   files: readonly Attached[];
 }
 
 const blank: Draft = { text: "", model: "", mode: "ask", agentName: "", maxCostMicros: 0, files: [] };
 
-/** What is being written in a chat. It is kept until it is sent, also when the program ends. */
+/** The draft of a chat. It is kept until it is sent, even when the program ends. */
 export class Composer {
   draft = $state.raw<Draft>(blank);
-  /** Files on their way to the backend. */
+  /** Files that are being sent to the backend. */
   sending = $state.raw<readonly Sending[]>([]);
   readonly #key: string;
   readonly #keep: Keep;
@@ -37,7 +37,7 @@ export class Composer {
     try {
       this.draft = { ...blank, ...(JSON.parse(keep.getItem(this.#key) ?? "{}") as Partial<Draft>) };
     } catch {
-      // A draft that can't be read is lost; the next one replaces it.
+      // An unreadable draft is lost; the next one replaces it.
     }
   }
 
@@ -51,17 +51,17 @@ export class Composer {
     else this.#keep.setItem(this.#key, JSON.stringify(this.draft));
   }
 
-  /** What was written has been sent; the choices stay. */
+  /** The draft has been sent; the options stay. */
   sent(): void {
     this.set({ text: "", files: [] });
   }
 
-  /** A message can have another file. */
+  /** Whether another file can be attached. */
   get hasRoom(): boolean {
     return this.draft.files.length + this.sending.length < maxFiles;
   }
 
-  /** Sends a file to the backend; it goes with the message that is written. */
+  /** Sends a file to the backend, as an attachment of the draft. */
   async attach(file: File, transfer: Transfer): Promise<void> {
     const s = new Sending(file, transfer);
     this.sending = [...this.sending, s];
@@ -77,12 +77,12 @@ export class Composer {
     this.set({ files: this.draft.files.filter((f) => f.blob !== blob) });
   }
 
-  /** Another chat is shown: what is not sent whole is given up. */
+  /** Another chat is shown: incomplete uploads are canceled. */
   stop(): void {
     for (const s of this.sending) s.cancel();
   }
 
-  /** Puts a text in place of a range. */
+  /** Replaces a range with a text. */
   insert(text: string, from: number, to: number): void {
     this.set({ text: this.draft.text.slice(0, from) + text + this.draft.text.slice(to) });
   }

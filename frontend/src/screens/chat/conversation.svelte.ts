@@ -5,13 +5,13 @@ import { t } from "./messages";
 import { empty, hasGap, next, type Chat, type Fact } from "./state";
 import type { Budget, TreeNode } from "./types";
 
-/** Deltas of this long are drawn together. */
+/** Deltas within this time are drawn together. */
 const frameMs = 16;
-/** Events in a row lead to one read. */
+/** Consecutive events cause one read. */
 const eventsMs = 20;
 const pageSize = 100;
 
-/** What goes with an input. */
+/** The options of an input. */
 export interface SendOptions {
   queueMode?: string;
   model?: string;
@@ -19,7 +19,7 @@ export interface SendOptions {
   attachments?: { blob: string; name: string }[];
 }
 
-/** One chat that is open: its messages, what streams, and what can be done with it. */
+/** One open chat: its messages, the streaming answer, and its actions. */
 export class Conversation {
   readonly id: string;
   chat = $state.raw<Chat>(empty);
@@ -27,7 +27,7 @@ export class Conversation {
   readonly load = new Load<true>();
   /** Turns whose replaced answers are shown. */
   opened = $state.raw<ReadonlySet<string>>(new Set());
-  /** The subagents, once there are some. */
+  /** The subagents, if there are any. */
   tree = $state.raw<readonly TreeNode[]>([]);
   readonly entries = $derived.by(() => entriesOf(this.chat, this.opened, this.tree));
   readonly active = $derived(this.chat.turn !== null);
@@ -68,7 +68,7 @@ export class Conversation {
     this.load.cancel();
   }
 
-  /** The connection was lost and is back: deltas may be missing. */
+  /** The connection was lost and restored: deltas may be missing. */
   lost(): void {
     this.#put({ type: "lost" });
     this.#later(true);
@@ -99,7 +99,7 @@ export class Conversation {
     }, eventsMs);
   }
 
-  /** Reads what has changed. One read at a time; a call during one makes it go on. */
+  /** Reads what has changed. Only one read runs at a time; a call during one makes it continue. */
   #read(): Promise<void> {
     this.#again = true;
     this.#reading ??= (async () => {
@@ -121,7 +121,7 @@ export class Conversation {
     const last = this.#now.messages.at(-1)?.seq ?? 0;
     const whole = this.#whole;
     this.#whole = false;
-    // Messages second: what ended in between is in them.
+    // Messages are read second, so that they include what ended in between.
     const get = await this.#rpc.call("chat.get", { sessionId });
     const page = await this.#rpc.call("chat.messages", last === 0 || whole ? { sessionId, limit: pageSize } : { sessionId, after: last, limit: pageSize });
     const joins = (page.messages[0]?.seq ?? 0) <= last || !page.more;
@@ -146,7 +146,7 @@ export class Conversation {
     return this.#older;
   }
 
-  /** Reads back until a message is there. */
+  /** Reads back until a message is loaded. */
   async reach(seq: number): Promise<void> {
     await this.#reading;
     for (let first = Infinity; this.#now.more && (this.#now.messages[0]?.seq ?? 0) > seq && first !== this.#now.messages[0]?.seq; ) {
@@ -155,19 +155,19 @@ export class Conversation {
     }
   }
 
-  /** True when the backend has the input. */
+  /** Returns true if the backend has the input. */
   async send(text: string, o: SendOptions = {}): Promise<boolean> {
     return this.#act(async () => {
       await this.#rpc.call("chat.send", { sessionId: this.id, text, ...o }, { idempotencyKey: crypto.randomUUID() });
     }, t.cannotSend);
   }
 
-  /** Stops the turn, or takes an input out of the queue. */
+  /** Stops the turn, or removes an input from the queue. */
   cancel(turnId?: string): Promise<boolean> {
     return this.#act(() => this.#rpc.call("chat.cancel", { sessionId: this.id, ...(turnId ? { turnId } : {}) }), t.cannotStop);
   }
 
-  /** Answers the input of a turn again; `more` adds to the limits that stopped it. */
+  /** Retries the input of a turn; `more` adds to the limits that stopped it. */
   retry(turnId: string, more: { moreTurns?: number; moreCostMicros?: number; model?: string } = {}): Promise<boolean> {
     return this.#act(async () => {
       await this.#rpc.call("chat.retry", { turnId, ...more });
@@ -183,7 +183,7 @@ export class Conversation {
     return this.#act(() => this.#rpc.call("chat.set_queue_mode", { sessionId: this.id, queueMode }), t.cannotSave);
   }
 
-  /** Takes back what a tool did, with the token of its result. */
+  /** Undoes what a tool did, with the token of its result. */
   undo(tool: string, token: string): Promise<boolean> {
     return this.#act(() => (tool.startsWith("memory") ? this.#rpc.call("memory.undo", { undoToken: token }) : this.#rpc.call("workspace.undo", { token })), t.cannotUndo);
   }

@@ -1,8 +1,11 @@
-/** What a transcript shows, made of the messages of a chat: calls with their results, answers that a retry replaced behind a switch. */
+/**
+ * The entries of a transcript, built from the messages of a chat: calls with their results, and answers
+ * replaced by a retry behind a switch.
+ */
 import type { Chat } from "./state";
 import type { Message, Part, Queued, TreeNode } from "./types";
 
-/** A call of a tool with what came of it. */
+/** A tool call with its result. */
 export interface Call {
   part: Part;
   result: Part | null;
@@ -17,7 +20,7 @@ export const isDelegation = (p: Part): boolean => p.kind === "toolCall" && p.too
 
 export type Entry =
   | { kind: "user"; id: string; message: Message }
-  /** Calls stand in the order of the parts of the message; `first` is the first answer of a turn. */
+  /** Calls are in the order of the parts of the message; `first` is the first answer of a turn. */
   | { kind: "answer"; id: string; message: Message; calls: readonly Call[]; first: boolean }
   | { kind: "notice"; id: string; message: Message }
   | { kind: "replaced"; id: string; turnId: string; open: boolean }
@@ -25,10 +28,10 @@ export type Entry =
   | { kind: "approval"; id: string; more: number }
   | { kind: "queued"; id: string; input: Queued };
 
-/** The entry that stands for a message, for moving to it. */
+/** The entry of a message, for scrolling to it. */
 export const entryAt = (entries: readonly Entry[], seq: number): number => entries.findIndex((e) => "message" in e && e.message.seq >= seq);
 
-/** Entries of a chat. `open` are the turns whose replaced answers are shown, `tree` its subagents. */
+/** The entries of a chat. `open` are the turns whose replaced answers are shown, `tree` its subagents. */
 export function entriesOf(c: Chat, open: ReadonlySet<string>, tree: readonly TreeNode[] = []): Entry[] {
   const out: Entry[] = [];
   const results = new Map<string, Part>();
@@ -63,10 +66,10 @@ export function entriesOf(c: Chat, open: ReadonlySet<string>, tree: readonly Tre
   return out;
 }
 
-/** The text of a message, as it is copied. */
+/** The text of a message for the clipboard. */
 export const textOf = (m: Message): string => m.parts.flatMap((p) => (p.kind === "text" && p.text ? [p.text] : [])).join("\n\n");
 
-/** Whole sentences of a text after a place, for screen readers; the rest waits until it ends. */
+/** Complete sentences of a text after a position, for screen readers; the rest waits until the text ends. */
 export function sentences(text: string, from: number): { said: string; to: number } {
   const end = [...text.slice(from).matchAll(/[.!?…:]["”’)]*(?=\s)|\n/g)].at(-1);
   if (!end) return { said: "", to: from };

@@ -1,7 +1,7 @@
 import { bridge, http, type Result, type Rpc } from "../../lib/rpc";
 import { base64 } from "../../lib/ui/state";
 
-/** A file that goes with a message. */
+/** A file attached to a message. */
 export interface Attached {
   blob: string;
   name: string;
@@ -12,10 +12,10 @@ export interface Attached {
 export const maxFiles = 4;
 export const maxFileBytes = 10 * 1000 * 1000;
 
-/** Sends a file to the backend. It says how much has been sent where that can be seen. */
+/** Sends a file to the backend. It reports the progress if that is known. */
 export type Transfer = (file: File, signal: AbortSignal, progress: (part: number) => void) => Promise<Attached>;
 
-/** The way of this page: the browser uploads files, the window passes their content. */
+/** The transfer for this page: the browser uploads files, the window passes their content. */
 export function transferOf(rpc: Rpc, upload: Pick<typeof http, "send"> = http): Transfer {
   return async (file, signal, progress) => {
     if (bridge()) return rpc.call("chat.attach", { name: file.name, base64: base64(new Uint8Array(await file.arrayBuffer())) }, { signal });
@@ -24,16 +24,16 @@ export function transferOf(rpc: Rpc, upload: Pick<typeof http, "send"> = http): 
   };
 }
 
-/** Makes a chat of a file. An upload may be larger than what goes with a message. */
+/** Creates a chat from a file. An upload may be larger than an attachment. */
 export async function importChat(rpc: Rpc, file: File, transfer: Transfer, upload: Pick<typeof http, "send"> = http): Promise<Result<"chat.import">> {
   const never = new AbortController().signal;
   if (bridge()) return rpc.call("chat.import", { blob: (await transfer(file, never, () => {})).blob });
   return rpc.call("chat.import", { path: (await upload.send(file, never, () => {})).token });
 }
 
-/** A file on its way. */
+/** A file that is being sent. */
 export class Sending {
-  /** How much of it was sent, 0 to 1. */
+  /** The fraction that was sent, 0 to 1. */
   part = $state(0);
   readonly name: string;
   readonly #abort = new AbortController();

@@ -7,7 +7,7 @@ export type LogEvent = Item<"chat.events", "events">;
 
 const needs: Record<Tab, Method> = { context: "chat.context", cost: "chat.cost", tools: "agent.tools", files: "chat.messages", tree: "agent.tree", log: "agent.replay" };
 
-/** What the inspector shows of a chat. Each tab is read when it is shown, and again when a turn ends. */
+/** The content of the chat inspector. Each tab is read when it is shown, and again when a turn ends. */
 export class ChatInspector {
   readonly context = new Load<Result<"chat.context">>();
   readonly cost = new Load<Result<"chat.cost">>();
@@ -23,7 +23,7 @@ export class ChatInspector {
     this.#rpc = rpc;
   }
 
-  /** The tabs that this backend can fill. */
+  /** The tabs that this backend supports. */
   get tabs(): readonly Tab[] {
     return tabs.filter((tab) => this.#rpc.can(needs[tab]));
   }

@@ -1,4 +1,4 @@
-/** The one Chat screen of the page, so that what is open and written stays while other screens are shown. */
+/** The single Chat screen of the page, so that the open chat and drafts are kept while other screens are shown. */
 import { bridge, rpc } from "../../lib/rpc";
 import { copy, download } from "../../lib/ui/browser";
 import { lasting, toasts } from "../../lib/ui/state";
@@ -13,7 +13,7 @@ export function chatScreen(): ChatScreen {
   return screen;
 }
 
-/** The desktop window saves no files of its own, so there the text is copied. */
+/** The desktop window cannot save files itself, so the text is copied there. */
 function save(name: string, text: string): unknown {
   return bridge() ? copy(text, t.copied) : download(name, text, name.endsWith(".md") ? "text/markdown" : "application/x-ndjson");
 }

@@ -1,27 +1,27 @@
 /**
- * What a chat shows, folded from what the backend says: stored messages, and the text of the answer
- * that streams. Pure: no clock, no calls. Deltas are live only, so some are lost with a connection and
- * some arrive twice, once in `chat.get` and once by themselves. Offsets put each in its place.
+ * The state of a chat, folded from the backend's data: stored messages, and the text of the streaming answer.
+ * Pure: no clock, no calls. Deltas are not replayed, so some are lost with a connection and some arrive
+ * twice, once in `chat.get` and once as an event. Offsets determine their positions.
  */
 import type { Get, Message, Queued, Session, Turn } from "./types";
 
-/** The answer of one call of the model while it streams. */
+/** The answer of one model call while it streams. */
 export interface Live {
   turnId: string;
-  /** The step of the turn, from 1: its message is the one of this number. */
+  /** The step of the turn, from 1: its message has this number. */
   step: number;
   attempt: number;
   text: string;
-  /** Length of `text` in UTF-8, in which offsets count. */
+  /** Length of `text` in UTF-8, the unit of offsets. */
   bytes: number;
-  /** Deltas after a gap, until what lies between is read. */
+  /** Deltas after a gap, until the missing part is read. */
   later: readonly Piece[];
-  /** The connection was lost: nothing fits for certain before `chat.get` is read. */
+  /** The connection was lost: no delta applies for certain before `chat.get` is read. */
   unsure: boolean;
   reasoning: string;
-  /** An attempt before this one was discarded. */
+  /** A previous attempt was discarded. */
   restarted: boolean;
-  /** What the call before this one said, until its message is read. */
+  /** The answer of the previous call, until its message is read. */
   before: string;
 }
 
@@ -37,15 +37,15 @@ export interface Chat {
   queue: readonly Queued[];
   /** In the order of the log, without gaps between the first and the last. */
   messages: readonly Message[];
-  /** There are older ones. */
+  /** There are earlier messages. */
   more: boolean;
   live: Live | null;
-  /** Counts calls of the model: an answer to `chat.get` that was asked during another one says nothing about this one. */
+  /** Counts model calls: a result of `chat.get` that was requested during another one does not apply to this one. */
   epoch: number;
-  /** The step of the turn, from 1, and how many it may have. */
+  /** The step of the turn, from 1, and the maximum number of steps. */
   step: number;
   maxSteps: number;
-  /** The name of the tool that runs, or "". */
+  /** The name of the running tool, or "". */
   tool: string;
 }
 
@@ -56,7 +56,7 @@ export type Fact =
   | { type: "older"; messages: readonly Message[]; more: boolean }
   /** The newest messages, after more than one page was missed. */
   | { type: "restart"; messages: readonly Message[] }
-  /** The answer to the input of a turn is replaced. */
+  /** The answer to the input of a turn was replaced. */
   | { type: "retried"; turnId: string }
   /** The connection was lost. */
   | { type: "lost" }
@@ -72,10 +72,10 @@ const decoder = new TextDecoder();
 
 const fresh = (turnId: string, step: number, more: Partial<Live> = {}): Live => ({ turnId, step, attempt: 0, text: "", bytes: 0, later: [], unsure: false, reasoning: "", restarted: false, before: "", ...more });
 
-/** Whether a part of the answer is missing, so that `chat.get` has to be read. */
+/** Whether a part of the answer is missing, so that `chat.get` must be read. */
 export const hasGap = (c: Chat): boolean => c.live !== null && (c.live.unsure || c.live.later.length > 0);
 
-/** Puts a delta in its place: what is known of it is skipped, and what lies beyond a gap waits. */
+/** Applies a delta: the known part is skipped, and a delta after a gap is stored for later. */
 function put(live: Live, p: Piece): Live {
   if (live.unsure || p.offset > live.bytes) return { ...live, later: [...live.later, p] };
   const data = encoder.encode(p.delta);
@@ -85,10 +85,10 @@ function put(live: Live, p: Piece): Live {
   return ready ? put({ ...joined, later: joined.later.filter((d) => d !== ready) }, ready) : joined;
 }
 
-/** How many answers of a turn are stored. */
+/** The number of stored answers of a turn. */
 const answers = (messages: readonly Message[], turnId: string): number => messages.filter((m) => m.turnId === turnId && m.role === "assistant").length;
 
-/** The live answer that an attempt belongs to; null when the attempt is over. */
+/** The live answer of an attempt; null if the attempt has ended. */
 function liveOf(c: Chat, turnId: string, attempt: number): Live | null {
   const live = c.live;
   if (!live || live.turnId !== turnId) return fresh(turnId, answers(c.messages, turnId) + 1, { attempt });
@@ -96,13 +96,13 @@ function liveOf(c: Chat, turnId: string, attempt: number): Live | null {
   return attempt < live.attempt ? null : fresh(turnId, live.step, { attempt, before: live.before, restarted: live.restarted });
 }
 
-/** Messages by their place in the log; the newer form of one replaces the older. */
+/** Messages by their position in the log; the newer version of one replaces the older. */
 function merge(a: readonly Message[], b: readonly Message[]): Message[] {
   const all = new Map([...a, ...b].map((m) => [m.seq, m]));
   return [...all.values()].sort((x, y) => x.seq - y.seq);
 }
 
-/** The live answer without what its messages say. */
+/** The live answer without the part that is in the messages. */
 function settle(live: Live | null, messages: readonly Message[]): Live | null {
   if (!live) return null;
   const stored = answers(messages, live.turnId);
@@ -110,7 +110,7 @@ function settle(live: Live | null, messages: readonly Message[]): Live | null {
   return stored === live.step - 1 && live.before !== "" ? { ...live, before: "" } : live;
 }
 
-/** Takes over what the backend says of the answer so far. Messages may be newer than that. */
+/** Applies the backend's partial answer. Messages may be newer than that. */
 function read(c: Chat, turn: Turn, partial: Get["partial"]): Live | null {
   const live = c.live?.turnId === turn.turnId ? c.live : null;
   if (live && !live.unsure) {
@@ -124,7 +124,7 @@ function read(c: Chat, turn: Turn, partial: Get["partial"]): Live | null {
   return live || known ? settle(put(now, { attempt, offset: 0, delta: known?.text ?? "" }), c.messages) : null;
 }
 
-/** What is known after a fact. */
+/** The state after a fact. */
 export function next(c: Chat, f: Fact): Chat {
   switch (f.type) {
     case "get": {

@@ -2,7 +2,7 @@ import type { Rpc } from "../../lib/rpc";
 import { score, type Command } from "../../lib/ui/state";
 import { t } from "./messages";
 
-/** The word before the cursor that asks for suggestions: `/` at the start of a text, `@` anywhere. */
+/** The word before the cursor that triggers suggestions: `/` at the start of a text, `@` anywhere. */
 export interface Ask {
   sign: "/" | "@";
   query: string;
@@ -15,12 +15,12 @@ export interface Suggestion {
   id: string;
   label: string;
   hint: string;
-  /** The text that takes the place of the word; "" with `run`. */
+  /** The text that replaces the word; "" with `run`. */
   insert: string;
   run?: () => unknown;
 }
 
-/** What is asked for at a place of a text, or null. */
+/** The trigger at a position in a text, or null. */
 export function askAt(text: string, caret: number): Ask | null {
   const m = /(?:^|\s)@([^\s@]*)$/.exec(text.slice(0, caret)) ?? /^\/([^\n]{0,40})$/.exec(text.slice(0, caret));
   if (!m) return null;
@@ -35,14 +35,14 @@ const typingMs = 120;
 export class Suggest {
   ask = $state.raw<Ask | null>(null);
   items = $state.raw<readonly Suggestion[]>([]);
-  /** The one that Enter takes. */
+  /** The item that Enter selects. */
   at = $state(0);
   readonly open = $derived(this.ask !== null && this.items.length > 0);
   readonly #rpc: Rpc;
   readonly #commands: () => readonly Command[];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `commands` are those that `/` offers. */
+  /** `commands` are those for `/`. */
   constructor(rpc: Rpc, commands: () => readonly Command[]) {
     this.#rpc = rpc;
     this.#commands = commands;

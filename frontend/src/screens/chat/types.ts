@@ -10,7 +10,7 @@ export type Hit = Item<"chat.search", "hits">;
 export type TreeNode = Item<"agent.tree", "nodes">;
 export type Budget = Session["budget"];
 
-/** What tools may do without a question. */
+/** What tools may do without asking. */
 export const modes = ["ask", "read", "work"] as const;
-/** What becomes of an input that arrives during a turn. */
+/** What happens to an input that arrives during a turn. */
 export const queueModes = ["followup", "steer", "collect", "interrupt"] as const;

@@ -7,10 +7,10 @@ import { ModelRequest } from "./modelRequest.svelte";
 import { t } from "./messages";
 import type { Analysis, ClusterMap, Detail, Job, Pattern, People, Recommendation, Schedule, View } from "./types";
 
-/** Every text that fits is read: patterns need more than the last hundred. */
+/** All matching texts are read: patterns need more than the last hundred. */
 const everything = 10_000;
 const historyRows = 50;
-/** The most texts that a map holds. */
+/** The maximum number of texts in a map. */
 const mapTexts = 5000;
 const mostPeople = 500;
 
@@ -31,7 +31,7 @@ export function patternList(rpc: Rpc): ListState<Pattern, { layer: string; type:
   });
 }
 
-/** The Insights screen: patterns, what is known of the selected one, the map, and the analyses. */
+/** The Insights screen: patterns, the details of the selected one, the map, and the analyses. */
 export class InsightsScreen {
   readonly list: ReturnType<typeof patternList>;
   readonly pattern = new Load<Detail>();
@@ -40,16 +40,16 @@ export class InsightsScreen {
   readonly map = new Load<ClusterMap>();
   readonly people = new Load<People>();
   readonly schedules = new Load<readonly Schedule[]>();
-  /** How many texts there are to analyze. */
+  /** The number of texts to analyze. */
   readonly texts = new Load<number>();
   readonly jobs = new JobList();
   readonly request: ModelRequest;
-  /** The job that runs, or null. */
+  /** The running job, or null. */
   job = $state.raw<Job | null>(null);
   view = $state<View>("patterns");
-  /** The note that is being written; null while none is. */
+  /** The note that is being written, or null. */
   note = $state<string | null>(null);
-  /** The panel puts the cursor on the evidence as soon as it is there. */
+  /** The panel focuses the evidence as soon as it is loaded. */
   reading = $state(false);
   readonly #rpc: Rpc;
   readonly #notify: Notify;
@@ -88,7 +88,7 @@ export class InsightsScreen {
     this.list.stop();
   }
 
-  /** Shows a part of the screen and reads what it needs. */
+  /** Shows a part of the screen and reads its data. */
   show(view: View, id: string | null): void {
     this.view = view;
     if (view === "map") void this.readMap();
@@ -127,7 +127,7 @@ export class InsightsScreen {
     return this.people.run((signal) => this.#rpc.call("memory.list_people", { limit: mostPeople }, { signal }));
   }
 
-  /** Makes one person of several, with Undo. */
+  /** Merges several people into one, with Undo. */
   merge(ids: readonly string[], name: string): Promise<boolean> {
     return this.#correct(async () => {
       const r = await this.#rpc.call("memory.merge_people", { ids: [...ids], name });
@@ -135,7 +135,7 @@ export class InsightsScreen {
     });
   }
 
-  /** Says that some names of a person mean another one, with Undo. */
+  /** Splits some names off from a person, with Undo. */
   split(name: string, aliases: readonly string[]): Promise<boolean> {
     return this.#correct(async () => {
       const r = await this.#rpc.call("memory.split_person", { name, aliases: [...aliases] });
@@ -143,7 +143,7 @@ export class InsightsScreen {
     });
   }
 
-  /** Changes how a person is called, with Undo. */
+  /** Renames a person, with Undo. */
   rename(name: string, to: string): Promise<boolean> {
     return this.#correct(async () => {
       const r = await this.#rpc.call("memory.rename_person", { name, to });
@@ -151,7 +151,7 @@ export class InsightsScreen {
     });
   }
 
-  /** Says that a name is no person's, or with restore that it is one's after all, with Undo. */
+  /** Marks a name as not a person, or with restore reverts that, with Undo. */
   dismiss(name: string, restore = false): Promise<boolean> {
     return this.#correct(async () => {
       const r = await this.#rpc.call("memory.dismiss_people", { names: [name], restore });
@@ -192,7 +192,7 @@ export class InsightsScreen {
     return this.history.data?.find((j) => j.synthesisType === kind && j.completedAt);
   }
 
-  /** Runs an analysis again that has failed, as it was: one by a model is previewed and approved anew. */
+  /** Repeats a failed analysis with the same options: one by a model is previewed and approved again. */
   again(job: Job): void {
     const kind = job.synthesisType as Analysis;
     if (job.engine === "llm") this.request.open(kind);
@@ -208,14 +208,14 @@ export class InsightsScreen {
     }
   }
 
-  /** Runs the analysis that the dialog shows. */
+  /** Runs the analysis in the dialog. */
   async runModel(): Promise<void> {
     const jobId = await this.request.send();
     if (jobId !== "") await this.#follow(jobId);
   }
 
   async #follow(jobId: string): Promise<void> {
-    // A short job can end before its start is answered.
+    // A short job can end before its start has returned.
     if (this.#ended?.jobId === jobId) this.#announce(this.#ended);
     else this.#started = jobId;
     await this.readHistory();
@@ -260,7 +260,7 @@ export class InsightsScreen {
     else this.#notify.add({ title: t.runFailed, text: job.error ?? "", tone: "danger" });
   }
 
-  /** Confirms or rejects a pattern, or takes that back. */
+  /** Confirms or rejects a pattern, or clears the feedback. */
   async answer(p: Pattern | Detail, verdict: "confirm" | "reject" | "clear"): Promise<void> {
     const id = p.id ?? "";
     try {
@@ -303,7 +303,7 @@ export class InsightsScreen {
     }
   }
 
-  /** Makes, changes or stops the schedule of an analysis. */
+  /** Creates, changes or deletes the schedule of an analysis. */
   async repeat(kind: Analysis, cron: string): Promise<void> {
     try {
       const enabled = cron !== "";
@@ -316,23 +316,26 @@ export class InsightsScreen {
   }
 }
 
-/** What an analysis is called. */
+/** The name of an analysis. */
 export const nameOf = (kind: string): string => t.analyses[kind as Analysis]?.name ?? kind;
 export const percent = (confidence: number): number => Math.round(100 * confidence);
-/** The tone of a confidence: sure above 80 %, likely above 60 %. */
+/** The color of a confidence: high above 80 %, medium above 60 %. */
 export const toneOf = (confidence: number): "ok" | "warn" | "danger" => (confidence > 0.8 ? "ok" : confidence > 0.6 ? "warn" : "danger");
-/** A description in parts: those at odd places are terms, which stand between asterisks. */
+/** A description in parts: those at odd indexes are terms, which are between asterisks. */
 export const termsOf = (description: string): string[] => description.split("*");
 export const plainText = (description: string): string => description.replaceAll("*", "");
 
-/** Whether the values of a chart are numbers of texts; else they are moods, from -1 to 1. */
+/** Whether the values of a chart are numbers of texts; otherwise they are moods, from -1 to 1. */
 export const countsOnly = (points: readonly { value: number }[]): boolean => points.every((p) => Number.isInteger(p.value) && p.value >= 0);
-/** The stages of a job in their order, and how far it is: those before `at` are done. */
+/** The stages of a job in order, and its position: those before `at` are done. */
 export function stagesOf(job: Pick<Job, "engine" | "stage">): { names: readonly string[]; at: number } {
   const names = job.engine === "llm" ? ["load", "model", "write"] : ["load", "valence", "temporal", "semantic", "emotional", "relational", "prospective", "narrative", "write"];
   return { names, at: Math.max(0, names.indexOf(job.stage ?? "")) };
 }
-/** How long an analysis of so many texts takes, from the completed ones of its kind, else of any; null when there is none. */
+/**
+ * The expected duration of an analysis of the given number of texts, based on completed ones of its kind,
+ * else of any kind; null if there are none.
+ */
 export function expected(jobs: readonly Job[], kind: Analysis, texts: number): number | null {
   const done = jobs.filter((j) => j.status === "completed" && j.engine === "local" && j.startedAt && j.completedAt && j.insights.texts > 0);
   const of = done.filter((j) => j.synthesisType === kind);

@@ -1,4 +1,4 @@
-/** The one Insights screen of the page, so that a running analysis is followed wherever the person is. */
+/** The single Insights screen of the page, so that a running analysis is followed on every screen. */
 import { rpc } from "../../lib/rpc";
 import { lasting, toasts } from "../../lib/ui/state";
 import { InsightsScreen } from "./insights.svelte";

@@ -4,15 +4,15 @@ import type { Analysis } from "./types";
 
 export type Preview = Result<"memory.synthesis_preview">;
 
-/** How far back texts are read, in days; "" is all of them. */
+/** The time span of the texts, in days; "" means all of them. */
 export type Span = "7" | "31" | "365" | "";
 
-/** The newest texts that one request may have. */
+/** The maximum number of texts in one request; the newest are used. */
 const mostTexts = 1000;
 
 /** The dialog for an analysis by a language model: what would be sent, and the approval of exactly that. */
 export class ModelRequest {
-  /** What is looked for; null while the dialog is closed. */
+  /** The kind of analysis; null while the dialog is closed. */
   kind = $state<Analysis | null>(null);
   span = $state<Span>("31");
   /** Names that are masked, separated by commas. */
@@ -21,7 +21,7 @@ export class ModelRequest {
   sending = $state(false);
   readonly preview = new Load<Preview>();
   readonly #rpc: Rpc;
-  /** The beginning of the span, as it was shown. */
+  /** The start of the span, as it was shown. */
   #start: string | undefined;
 
   constructor(rpc: Rpc) {
@@ -44,7 +44,7 @@ export class ModelRequest {
     };
   }
 
-  /** Reads what would be sent with the present choices. */
+  /** Reads what would be sent with the current choices. */
   read(): Promise<void> {
     this.#start = this.span === "" ? undefined : new Date(Date.now() - Number(this.span) * 86_400_000).toISOString();
     return this.preview.run((signal) => this.#rpc.call("memory.synthesis_preview", this.#params(), { signal }));

@@ -1,4 +1,4 @@
-/** Names for the shapes that this screen works with, as the backend answers them. */
+/** Names for the backend's types that this screen uses. */
 import type { Item, Result } from "../../lib/rpc";
 
 export type Pattern = Item<"memory.list_patterns", "patterns">;

@@ -4,7 +4,10 @@ import type { MemoryScreen } from "./memory.svelte";
 import { t } from "./messages";
 import type { Row } from "./rows";
 
-/** What can be done with a row: its menu, its commands and its shortcuts. `ids` are the memories that are selected together with it. */
+/**
+ * The actions on a row: its menu, its commands and its shortcuts. `ids` are the memories that are selected
+ * together with it.
+ */
 export function rowActions(screen: MemoryScreen, row: Row, open: (row: Row) => unknown, ids: readonly string[] = [row.id]): (RowAction | null)[] {
   if (row.kind === "conversation" || row.kind === "document") {
     const blocked = may(row.kind === "conversation" ? "memory.delete_conversation" : "memory.delete_document");

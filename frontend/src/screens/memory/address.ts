@@ -11,16 +11,16 @@
  */
 import type { Hit, View } from "./types";
 
-/** What the inspector can show. */
+/** The kinds of items in the inspector. */
 export type ItemKind = "memory" | "turn" | "chunk" | "conversation" | "document";
 
-/** One item and where it stands. */
+/** One item and its position. */
 export interface Item {
   kind: ItemKind;
   id: string;
   /** The conversation of a turn, the document of a chunk. */
   parentId: string;
-  /** Its number in there; -1 when it is not known. */
+  /** Its number in the parent; -1 if unknown. */
   seq: number;
 }
 
@@ -30,12 +30,12 @@ export interface Place {
 }
 
 const kinds: readonly ItemKind[] = ["memory", "turn", "chunk", "conversation", "document"];
-/** Views whose items are named by their id alone, with the kind of an item. */
+/** Views whose items are identified by their id alone, with the kind of an item. */
 const plainViews: Partial<Record<View, ItemKind>> = { conversations: "conversation", documents: "document" };
 
 export const itemWith = (kind: ItemKind, id: string): Item => ({ kind, id, parentId: "", seq: -1 });
 
-/** What an address shows. */
+/** The place for an address. */
 export function placeOf(rest: readonly string[]): Place {
   const [head = "list", second = "", id = "", parentId = "", seq = ""] = rest;
   const plain = plainViews[head as View];
@@ -45,7 +45,7 @@ export function placeOf(rest: readonly string[]): Place {
   return { view: head, item: known ? { kind: second as ItemKind, id, parentId, seq: /^\d+$/.test(seq) ? Number(seq) : -1 } : null };
 }
 
-/** The address of a view, with an item open beside it. */
+/** The address of a view, with an item open next to it. */
 export function addressOf(view: View, item: Item | null = null): string {
   if (item === null) return view === "list" ? "memory" : `memory/${view}`;
   if (plainViews[view]) return `memory/${view}/${item.id}`;
@@ -53,7 +53,7 @@ export function addressOf(view: View, item: Item | null = null): string {
   return `memory/${view}/${item.kind}/${item.id}${tail}`;
 }
 
-/** The item that a hit found. */
+/** The item of a hit. */
 export function itemOf(hit: Pick<Hit, "id" | "kind" | "evidence">): Item {
   if (hit.kind === "memory") return itemWith("memory", hit.id);
   const e = hit.evidence.find((x) => x.id === hit.id) ?? hit.evidence[0];

@@ -2,26 +2,26 @@ import { asError, type Rpc, type RpcError } from "../../lib/rpc";
 import { t } from "./messages";
 import type { Memory, UpdateParams } from "./types";
 
-/** What can be edited in the inspector. Tags have their own dialog. */
+/** The fields that can be edited in the inspector. Tags have their own dialog. */
 export interface Draft {
   content: string;
   type: string;
   /** 0: none. */
   layer: number;
-  /** As a date-time field holds it, in local time; "" for none. */
+  /** In the format of a date-time field, in local time; "" for none. */
   at: string;
 }
 
 const two = (n: number): string => String(n).padStart(2, "0");
 
-/** A time as a date-time field holds it, in local time. */
+/** A time in the format of a date-time field, in local time. */
 export function toField(at: string | undefined): string {
   if (!at) return "";
   const d = new Date(at);
   return Number.isFinite(d.getTime()) ? `${String(d.getFullYear()).padStart(4, "0")}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}` : "";
 }
 
-/** The time in a date-time field; null when it is empty, undefined when it is not a time. */
+/** The time in a date-time field; null if it is empty, undefined if it is invalid. */
 export function fromField(field: string): string | null | undefined {
   if (field.trim() === "") return null;
   const d = new Date(field);
@@ -39,14 +39,17 @@ export function contentProblem(text: string): string {
 
 const draftOf = (m: Memory): Draft => ({ content: m.content, type: m.type, layer: m.layer ?? 0, at: toField(m.occurredAt) });
 
-/** Editing a memory in the inspector. What is typed is kept until it is saved or discarded, also while something else is shown. */
+/**
+ * Editing a memory in the inspector. The draft is kept until it is saved or discarded, even while something
+ * else is shown.
+ */
 export class Edit {
-  /** The memory as it was when editing began; null while nothing is edited. */
+  /** The memory when editing began; null while nothing is edited. */
   base = $state.raw<Memory | null>(null);
   draft = $state<Draft>({ content: "", type: "episodic", layer: 0, at: "" });
   saving = $state(false);
   error = $state.raw<RpcError | null>(null);
-  /** The stored memory, when it was changed elsewhere meanwhile. */
+  /** The stored memory, if it was changed elsewhere meanwhile. */
   theirs = $state.raw<Memory | null>(null);
   readonly #rpc: Rpc;
   #kept = new Map<string, { base: Memory; draft: Draft }>();
@@ -71,7 +74,7 @@ export class Edit {
     return this.#kept.has(id);
   }
 
-  /** Begins to edit, or continues with the draft. */
+  /** Starts editing, or continues with the draft. */
   begin(m: Memory): void {
     if (this.base?.id === m.id) return;
     this.leave();
@@ -87,7 +90,7 @@ export class Edit {
     this.#close();
   }
 
-  /** Discards the draft; answers how to undo that, or null when there was none. */
+  /** Discards the draft; returns a function that restores it, or null if there was none. */
   discard(): (() => void) | null {
     const { base } = this;
     if (base === null) return null;
@@ -107,7 +110,7 @@ export class Edit {
     this.error = null;
   }
 
-  /** Saves. Answers the memory before and after, or null; then `error` or `theirs` says why. */
+  /** Saves. Returns the memory before and after, or null; then `error` or `theirs` is set. */
   async save(): Promise<{ before: Memory; after: Memory } | null> {
     const { base } = this;
     if (base === null || this.saving || this.problem !== "") return null;
@@ -139,7 +142,7 @@ export class Edit {
     }
   }
 
-  /** Reads the stored version: the error has it, or it is read. */
+  /** Gets the stored version: from the error, or by reading it. */
   async #conflict(base: Memory, err: RpcError): Promise<void> {
     const now = err.details as Partial<Memory> | null | undefined;
     try {
@@ -157,7 +160,7 @@ export class Edit {
     return this.save();
   }
 
-  /** Keeps the stored version; answers how to restore the draft. */
+  /** Keeps the stored version; returns a function that restores the draft. */
   takeTheirs(): (() => void) | null {
     if (this.theirs === null) return null;
     this.base = this.theirs;

@@ -24,7 +24,7 @@ export class Embedding {
     return this.status.run((signal) => this.#rpc.call("memory.embedding_status", {}, { signal }));
   }
 
-  /** Follows an event. After the last one the whole status is read. */
+  /** Applies an event. After the last one the whole status is read. */
   progress(e: EventData<"memory.embedding_progress">): void {
     const now = this.status.data;
     if (now === undefined || e.queued === 0) {

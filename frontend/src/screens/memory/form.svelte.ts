@@ -4,7 +4,7 @@ import { t } from "./messages";
 import type { AddParams, Memory } from "./types";
 import { tagsOf } from "./words";
 
-/** The sheet for a new memory or note. What is typed is kept until it is saved or cleared. */
+/** The sheet for a new memory or note. Its text is kept until it is saved or cleared. */
 export class AddForm {
   open = $state(false);
   content = $state("");
@@ -46,7 +46,10 @@ export class AddForm {
     this.error = null;
   }
 
-  /** Saves it. Answers the memory and whether it existed, or null; then the form says why and keeps everything. */
+  /**
+   * Saves it. Returns the memory and whether it already existed, or null; then the form shows why and keeps
+   * everything.
+   */
   async save(): Promise<{ memory: Memory; known: boolean } | null> {
     this.tried = true;
     this.error = null;

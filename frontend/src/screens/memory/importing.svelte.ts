@@ -15,17 +15,17 @@ export interface ImportNotify {
 
 export type Step = "choose" | "preview" | "job";
 
-/** Whether a preview failed because an archive unpacks to much more than it is; the person may allow it. */
+/** Whether a preview failed because an archive unpacks to much more than its size; the person may allow it. */
 export function isLargeArchive(e: RpcError | null | undefined): boolean {
   return e?.kind === "limit" && (e.details as { code?: string } | undefined)?.code === "large_archive";
 }
 
 const isPath = (p: string): boolean => p.startsWith("pick:") || isFullPath(p);
 
-/** The files of a folder that an import reads; others, such as pictures, are not sent. */
+/** The files of a folder that can be imported; others, such as pictures, are not uploaded. */
 const isImportable = (path: string): boolean => /\.(md|markdown|txt|text|json|jsonl|ndjson)$/i.test(path);
 
-/** The path of a dropped file, or "": most browsers do not give it. */
+/** The path of a dropped file, or "": most browsers do not provide it. */
 export function droppedPath(uriList: string): string {
   const first = uriList.split(/\r?\n/).find((l) => l !== "" && !l.startsWith("#")) ?? "";
   if (!first.startsWith("file://")) return "";
@@ -37,13 +37,13 @@ export function droppedPath(uriList: string): string {
   }
 }
 
-/** The import of a file or a folder: a preview first, then the job, which continues whatever is shown. */
+/** The import of a file or a folder: a preview first, then the job, which continues regardless of what is shown. */
 export class Importing {
   open = $state(false);
   step = $state<Step>("choose");
   /** A full path, or the token of a chosen or uploaded file. */
   path = $state("");
-  /** What is shown in place of a token. */
+  /** Shown instead of a token. */
   name = $state("");
   format = $state("auto");
   tags = $state("");
@@ -51,12 +51,12 @@ export class Importing {
   layer = $state(0);
   /** Quoted as untrusted wherever an agent reads it. */
   untrusted = $state(true);
-  /** The person allowed a large archive to be unpacked. */
+  /** The person allowed unpacking a large archive. */
   allowLarge = $state(false);
   starting = $state(false);
   canceling = $state(false);
   error = $state.raw<RpcError | null>(null);
-  /** The import that is shown. */
+  /** The shown import. */
   jobId = $state("");
   readonly preview = new Load<Preview>();
   readonly upload: Upload;
@@ -95,7 +95,7 @@ export class Importing {
     return this.#live.get(j.jobId) ?? j;
   }
 
-  /** Follows all imports, for the life of the page. */
+  /** Follows all imports, for the lifetime of the page. */
   start(): void {
     if (this.#offs.length > 0) return;
     this.#offs = [
@@ -124,7 +124,7 @@ export class Importing {
 
   #end(j: ImportJob): void {
     if (this.open) void this.jobs.reload();
-    // A watched folder tells in its own list.
+    // A watched folder reports in its own list.
     if (j.watchId !== undefined || this.#announced.has(j.jobId) || (this.open && this.jobId === j.jobId)) return;
     this.#announced.add(j.jobId);
     const name = baseName(j.path);
@@ -133,7 +133,7 @@ export class Importing {
     else this.#notify.done(t.importStopped(name), t.stoppedHelp(resultWords(j)), j);
   }
 
-  /** Opens the sheet where it was left: a running import is shown, else something can be chosen. */
+  /** Opens the sheet where it was left: a running import is shown, otherwise something can be chosen. */
   begin(): void {
     this.open = true;
     void this.jobs.reload();
@@ -149,7 +149,7 @@ export class Importing {
     void this.jobs.reload();
   }
 
-  /** Goes back to the first step. A path that was typed is kept. */
+  /** Goes back to the first step. A typed path is kept. */
   chooseAnother(): void {
     this.upload.cancel();
     this.upload.drop();
@@ -163,7 +163,7 @@ export class Importing {
     this.allowLarge = this.watch = false;
   }
 
-  /** Forgets what was chosen. */
+  /** Resets the choice. */
   reset(): void {
     this.chooseAnother();
     this.path = this.name = this.tags = this.type = "";
@@ -211,7 +211,7 @@ export class Importing {
     if (this.step === "preview") await this.readPreview();
   }
 
-  /** The chosen folder can be watched: it holds notes, and is no copy that was uploaded. */
+  /** The chosen folder can be watched: it contains notes, and is not an uploaded copy. */
   readonly watchable = $derived.by(() => {
     const p = this.preview.data;
     return p?.folder === true && (p.format === "markdown" || p.format === "text") && !this.upload.holds(this.path);

@@ -6,17 +6,17 @@ import type { Hit, Memory, Revision } from "./types";
 
 export type InspectorTab = "text" | "why" | "history" | "related" | "details";
 
-/** What the inspector shows: one memory, message, part, conversation or document. */
+/** The content of the inspector: one memory, message, part, conversation or document. */
 export class ItemInspector {
   item = $state.raw<Item | null>(null);
   tab = $state<InspectorTab>("text");
-  /** How a search found it; null when it was not opened from one. */
+  /** The search hit; null if it was not opened from one. */
   hit = $state.raw<Hit | null>(null);
   readonly memory = new Load<Memory>();
   readonly reader: Reader;
   readonly history = new Load<readonly Revision[]>();
   readonly related = new Load<readonly Hit[]>();
-  /** The revision that is compared with the present text. */
+  /** The revision that is compared with the current text. */
   revision = $state<number | null>(null);
   readonly #rpc: Rpc;
 
@@ -31,7 +31,7 @@ export class ItemInspector {
     return ["text", ...(this.hit?.parts ? (["why"] as const) : []), ...(this.isMemory ? (["history"] as const) : []), ...(isPart ? (["related"] as const) : []), "details"];
   });
 
-  /** Shows an item, beginning with what is known of it. The tab stays where the new item has it too. */
+  /** Shows an item, starting with the known data. The tab stays if the new item has it too. */
   show(item: Item | null, hit: Hit | null, known?: Memory | null): void {
     this.hit = hit ?? (sameItem(item, this.item) ? this.hit : null);
     if (item !== null && sameItem(item, this.item) && item.seq === this.item?.seq) return;
@@ -85,7 +85,7 @@ export class ItemInspector {
     return this.related.run(async (signal) => (await this.#rpc.call("memory.related", { id: item.id, limit: 10 }, { signal })).results);
   }
 
-  /** Reads the shown item again when a change is about it. */
+  /** Reads the shown item again if a change is about it. */
   touched(ids: readonly string[] | null, op: string): void {
     const { item } = this;
     if (item === null) return;

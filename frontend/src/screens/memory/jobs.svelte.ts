@@ -4,9 +4,9 @@ import { format, JobList, toasts } from "../../lib/ui/state";
 import { t } from "./messages";
 import { percent } from "./words";
 
-/** The one job of embedding texts for semantic search. */
+/** The job that embeds texts for semantic search. */
 const embedding = "memory.embedding";
-/** After so long without progress the backend is asked whether it paused; no event says so. */
+/** After this time without progress, the state is read to find out whether it paused; there is no event for that. */
 const quietMs = 5000;
 const most = 20;
 
@@ -14,7 +14,7 @@ const most = 20;
 export class MemoryJobs extends JobList {
   #rpc: Rpc | null = null;
   #quiet: ReturnType<typeof setTimeout> | undefined;
-  #ended = 0; // imports that ended
+  #ended = 0; // number of imports that ended
 
   start(rpc: Rpc): void {
     this.#rpc = rpc;
@@ -36,20 +36,20 @@ export class MemoryJobs extends JobList {
     clearTimeout(this.#quiet);
   }
 
-  /** Reads imports that began before, and how far semantic search is. */
+  /** Reads imports that started earlier, and the progress of semantic search. */
   async read(): Promise<void> {
     const rpc = this.#rpc;
     if (!rpc?.can("memory.imports")) return;
     try {
       const ended = this.#ended;
       const [{ jobs }, e] = await Promise.all([rpc.call("memory.imports", { limit: most }), rpc.call("memory.embedding_status", {})]);
-      // An answer from before an import ended would show it as running.
+      // A result from before an import ended would show it as running.
       if (ended !== this.#ended) return await this.read();
       this.retain((j) => j.id === embedding);
       for (const j of jobs) this.#import(j);
       this.#embedding(e.ready, e.queued + e.stale, e.paused || !e.available);
     } catch {
-      // The Memory screen shows why; the status bar only lacks these jobs.
+      // The Memory screen shows the error; the status bar only lacks these jobs.
     }
   }
 

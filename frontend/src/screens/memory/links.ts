@@ -12,10 +12,13 @@ const decoded = (text: string): string => {
 };
 const plainPath = (path: string): string => path.toLowerCase().replace(/\.(md|markdown)$/, "");
 
-/** The path that a link names, without its heading and its ending; "" for one that only names a heading. */
+/** The path in a link, without its heading and its extension; "" for a link that only has a heading. */
 export const linkPath = (target: string): string => plainPath(decoded(target.replace(/#.*$/, "")).trim().replaceAll("\\", "/").replace(/^(\.{0,2}\/)+/, ""));
 
-/** The document that a link names: the one whose path ends with it, else the one with this title. Of several, the nearest to `from`. */
+/**
+ * The document that a link refers to: the one whose path ends with it, else the one with this title. Of
+ * several, the nearest to `from`.
+ */
 export function bestMatch<D extends Pick<Doc, "title" | "sourceUri">>(documents: readonly D[], path: string, from = ""): D | undefined {
   const near = (d: D): number => {
     const a = readable(d.sourceUri);
@@ -29,7 +32,7 @@ export function bestMatch<D extends Pick<Doc, "title" | "sourceUri">>(documents:
   return [...found].sort((a, b) => near(b) - near(a))[0];
 }
 
-/** Finds the document that a link names. `from` is the address of the document with the link. */
+/** Finds the document that a link refers to. `from` is the address of the document with the link. */
 export async function resolveLink(rpc: Rpc, target: string, from = ""): Promise<Doc | undefined> {
   const path = linkPath(target);
   if (path === "") return undefined;

@@ -6,9 +6,9 @@ import type { Enhanced, Facets, Memory, Mode } from "./types";
 
 export type Sort = "recent" | "occurred" | "salience";
 
-/** From the last key to the search. */
+/** Delay between the last key and the search. */
 const typingMs = 80;
-/** Several changes in a row cause one read. */
+/** Several consecutive changes cause one read. */
 const soonMs = 250;
 /** Memories that are read at once. */
 export const pageSize = 100;
@@ -23,7 +23,7 @@ export interface Slot {
   row: Row | null;
 }
 
-/** Empty slots. A long list has many, so each is created once and used by all lists. */
+/** Empty slots. A long list has many, so each is created once and shared by all lists. */
 const blanks: Slot[] = [];
 function blankRun(from: number, to: number): Slot[] {
   for (let i = blanks.length; i < to; i++) blanks.push({ key: `#${i}`, row: null });
@@ -40,8 +40,8 @@ export interface Answer {
 }
 
 /**
- * The list: search results, or without a search everything, latest first. Every memory has a slot
- * from the start, so that the scroll bar is right; slots are read when they come into view.
+ * The list: search results, or without a search everything, latest first. Every memory has a slot from the
+ * start, so that the scroll bar is correct; slots are read when they come into view.
  */
 export class MemoryList {
   readonly query = new Query();
@@ -55,26 +55,26 @@ export class MemoryList {
   facets = $state.raw<Facets | null>(null);
   /** Rows selected together for one action. */
   readonly marks = new Marks();
-  /** The search that the shown results answer; "" for none. */
+  /** The search of the shown results; "" for none. */
   shownFor = $state("");
   readonly #rpc: Rpc;
   #abort: AbortController | undefined;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #soon: ReturnType<typeof setTimeout> | undefined;
-  /** Grows whenever pages that were read may be out of date. */
+  /** Incremented whenever loaded pages may be out of date. */
   #age = 0;
   #read = new Map<number, number>();
   readonly #pages = new Map<number, AbortController>();
-  /** A page that is read because a key has moved to it, wherever the list is scrolled. */
+  /** A page that is read because a key moved to it, wherever the list is scrolled. */
   #wanted = -1;
-  /** The index of each row that was read; it is checked against the slots. */
+  /** The index of each loaded row; it is verified against the slots. */
   readonly #at = new Map<string, number>();
   #seen: [number, number] = [0, 1];
   #limit = hits;
 
   readonly #selectedId: () => string | null;
 
-  /** `selectedId` is the row that the address names. */
+  /** `selectedId` is the row in the address. */
   constructor(rpc: Rpc, selectedId: () => string | null = () => null) {
     this.#rpc = rpc;
     this.#selectedId = selectedId;
@@ -96,7 +96,7 @@ export class MemoryList {
     return row?.id === id ? row : null;
   }
 
-  /** The index of a row; -1 when it is not known. */
+  /** The index of a row; -1 if unknown. */
   placeOf(id: string | null): number {
     return id !== null && this.row(id) !== null ? this.#at.get(id)! : -1;
   }
@@ -117,7 +117,7 @@ export class MemoryList {
     this.busy = false;
   }
 
-  /** Searches once typing pauses; an older search is canceled. */
+  /** Searches when typing pauses; an older search is canceled. */
   type(text: string): void {
     this.query.text = text;
     clearTimeout(this.#typing);
@@ -154,7 +154,7 @@ export class MemoryList {
     return this.#search();
   }
 
-  /** Reads again soon; many changes in a row, as during an import, cause one read. */
+  /** Reads again soon; many consecutive changes, as during an import, cause one read. */
   soon(): void {
     this.#soon ??= setTimeout(() => {
       this.#soon = undefined;
@@ -236,7 +236,7 @@ export class MemoryList {
     }
   }
 
-  /** Reads an empty slot that a key has moved to; answers its row. */
+  /** Reads an empty slot that a key moved to; returns its row. */
   async reach(slot: Slot): Promise<Row | null> {
     const at = Number(slot.key.slice(1));
     if (slot.row !== null || !Number.isInteger(at)) return slot.row;
@@ -271,7 +271,7 @@ export class MemoryList {
     const had = anew ? [] : this.slots.slice(0, total);
     const next = had.length < total ? had.concat(blankRun(had.length, total)) : had;
     if (anew) this.#at.clear();
-    // A row that moved leaves its old slot empty, to be read again when it comes into view.
+    // The old slot of a row that moved becomes empty, and is read again when it comes into view.
     for (const m of items) {
       const at = this.#at.get(m.id);
       if (at !== undefined && next[at]?.key === m.id) next[at] = blank(at);
@@ -321,7 +321,7 @@ export class MemoryList {
     });
   }
 
-  /** Removes rows; answers the one to select next when the selected one is among them. */
+  /** Removes rows; returns the one to select next if the selected one is among them. */
   drop(ids: readonly string[]): Row | null {
     const gone = new Set(ids);
     const selected = this.selectedId !== null && gone.has(this.selectedId);

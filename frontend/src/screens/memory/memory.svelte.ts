@@ -17,12 +17,12 @@ import { Timeline } from "./timeline.svelte";
 import type { ImportJob, Memory, Revision, Stats, Tier, View } from "./types";
 import { firstLine, titleOf, viewOfFormat } from "./words";
 
-/** The most ids of one call. */
+/** The maximum number of ids per call. */
 const maxIds = 1000;
 const statsMs = 1000;
-/** Rows that are selected faster than this are passed with a key that is held down. */
+/** Rows that are selected in shorter intervals are passed by a held key. */
 const quickMs = 160;
-/** How long such a key rests before the row under it is shown. */
+/** How long a held key must rest before its row is shown. */
 const restMs = 120;
 
 /** The Memory screen as a whole. It outlives the component, so that drafts and imports continue. */
@@ -42,7 +42,7 @@ export class MemoryScreen {
   /** What is deleted permanently once that is confirmed. */
   /** The row that a held key has moved to. It is selected at once, and shown when the key rests. */
   #passing = $state.raw<Row | null>(null);
-  /** Where the address leads as soon as it changes. WebKit allows a hundred changes in half a minute, so it may never do so. */
+  /** The next address. WebKit allows a hundred changes in half a minute, so the address may never change to it. */
   #ahead = $state.raw<{ path: readonly string[]; place: Place } | null>(null);
   #resting: ReturnType<typeof setTimeout> | undefined;
   #selectedAt = 0;
@@ -70,9 +70,9 @@ export class MemoryScreen {
     }, undefined, new WatchedFolders(rpc, notify));
   }
 
-  // — What is shown —
+  // — Display —
 
-  /** What the address names. */
+  /** The place in the address. */
   readonly place = $derived.by((): Place => (this.#ahead?.path === nav.path ? this.#ahead.place : placeOf(nav.screen === "memory" ? nav.rest : [])));
   get view(): View {
     return this.place.view;
@@ -84,7 +84,7 @@ export class MemoryScreen {
     return { selected: () => (this.view === view ? this.selectedId : undefined), to: (id) => addressOf(view, id === null ? null : itemWith("memory", id)) };
   }
 
-  /** Selects a row. While a key is held down, what it passes is selected but not shown. */
+  /** Selects a row. While a key is held, the rows that it passes are selected but not shown. */
   select(row: Row): void {
     const quick = this.place.item !== null && performance.now() - this.#selectedAt < quickMs;
     this.#selectedAt = performance.now();
@@ -112,7 +112,7 @@ export class MemoryScreen {
     }
   }
 
-  /** Shows a memory and begins to edit it. */
+  /** Shows a memory and starts editing it. */
   async startEdit(row: Pick<Row, "id" | "item">): Promise<void> {
     this.goTo(row);
     this.show(this.place);
@@ -123,7 +123,7 @@ export class MemoryScreen {
     this.edit.begin(m);
   }
 
-  /** Reads what a place shows. */
+  /** Reads the data of a place. */
   show({ view, item }: Place): void {
     if (!sameItem(item, this.inspector.item)) this.edit.leave();
     if (view !== this.#shown) {
@@ -134,7 +134,7 @@ export class MemoryScreen {
     this.inspector.show(item, view === "list" ? (row?.hit ?? null) : null, row?.memory);
   }
 
-  /** The row that the selection is about: of the list, or made of what the inspector shows. */
+  /** The selected row: of the list, or built from what the inspector shows. */
   get current(): Row | null {
     if (this.view === "conversations" || this.view === "documents") return this[this.view].selected;
     const m = this.inspector.memory.data;
@@ -142,7 +142,7 @@ export class MemoryScreen {
     return row ?? (m && m.id === this.selectedId && !m.deletedAt ? rowOfMemory(m) : null);
   }
 
-  /** Opens the document that a link in a text names. */
+  /** Opens the document that a link in a text refers to. */
   async openLink(target: string): Promise<void> {
     const d = await this.#act(t.cannotOpenLink, async () => ({ found: await resolveLink(this.#rpc, target, this.inspector.reader.document?.sourceUri) }));
     if (d === null) return;
@@ -150,7 +150,7 @@ export class MemoryScreen {
     else this.#notify.add({ title: t.linkMissing(firstLine(target, 60)), text: t.linkMissingHelp, tone: "warn" });
   }
 
-  /** Shows what an import added, the newest first. */
+  /** Shows what an import added, newest first. */
   showImported(job: Pick<ImportJob, "format">): void {
     const view = viewOfFormat(job.format);
     if (view !== "list") this[view].clearFilters();
@@ -161,17 +161,17 @@ export class MemoryScreen {
     nav.go(addressOf(view));
   }
 
-  /** There is nothing at all yet. */
+  /** Nothing has been stored yet. */
   readonly bare = $derived.by(() => {
     const s = this.stats.data;
     return s !== undefined && s.total + s.memories + s.conversations + s.documents === 0;
   });
-  /** Tags that are in use, the most used first. */
+  /** Used tags, most frequent first. */
   readonly knownTags = $derived.by(() => (this.stats.data?.tags ?? []).map((x) => x.value));
 
   // — Following the backend —
 
-  /** Starts listening; once for the life of the screen's component. */
+  /** Starts listening; once for the lifetime of the screen's component. */
   start(): void {
     if (this.#offs.length > 0) return;
     this.importing.start();
@@ -224,7 +224,7 @@ export class MemoryScreen {
     }, statsMs);
     const grows = op === "add" || op === "import" || op === "documents";
     const view = this.#shown;
-    // Results that somebody reads do not move because something was added.
+    // Results that are being read do not move because something was added.
     if (view === "list" && !(grows && this.list.query.searching && this.list.slots.length > 0)) this.list.soon();
     if ((view === "conversations" || view === "documents") && op !== "update") this[view].soon();
   }
@@ -249,7 +249,7 @@ export class MemoryScreen {
     return () => this.#rpc.call("memory.undo", { undoToken: token ?? "" });
   }
 
-  /** Says that several memories were changed, with Undo where the backend can take it back. */
+  /** Announces that several memories were changed, with Undo if the backend can undo it. */
   #changedMany(title: string, token: string | undefined, undo?: () => Promise<unknown>): void {
     const back = token ? this.#undo(token) : undo;
     if (back) this.#notify.undo(title, async () => void (await back()));
@@ -329,7 +329,7 @@ export class MemoryScreen {
     return true;
   }
 
-  /** Sets whether agents get the shown item quoted as untrusted. */
+  /** Sets whether the shown item is quoted to agents as untrusted. */
   async setUntrusted(untrusted: boolean): Promise<void> {
     const { item, memory, reader } = this.inspector;
     if (item === null) return;
@@ -348,7 +348,7 @@ export class MemoryScreen {
     if (this.view !== "timeline") this.#readView();
   }
 
-  /** Saves what was edited, with Undo. */
+  /** Saves the edited memory, with Undo. */
   async save(mine = false): Promise<boolean> {
     const r = mine ? await this.edit.keepMine() : await this.edit.save();
     if (r === null) return this.edit.base === null;
@@ -362,7 +362,7 @@ export class MemoryScreen {
     return true;
   }
 
-  /** Gives a memory the text and the tags of an earlier revision, with Undo. */
+  /** Restores the text and the tags of an earlier revision, with Undo. */
   async restoreRevision(rev: Revision): Promise<void> {
     const m = this.inspector.memory.data;
     if (!m) return;
@@ -377,7 +377,7 @@ export class MemoryScreen {
     });
   }
 
-  /** Saves what was written in the sheet and shows it. */
+  /** Saves the sheet and shows the new memory. */
   async add(): Promise<string> {
     const r = await this.form.save();
     if (r === null) return "";

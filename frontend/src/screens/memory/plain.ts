@@ -1,4 +1,4 @@
-/** Text with the signs of Markdown taken out, for one or two lines of a list. */
+/** Text without Markdown characters, for one or two lines of a list. */
 import { format } from "../../lib/ui/state";
 import type { Span } from "./types";
 
@@ -7,7 +7,7 @@ export interface Plain {
   spans: readonly Span[];
 }
 
-/** What a text may hold that is not shown as it is; without any of it there is nothing to do. */
+/** Characters that are not shown unchanged; a text without any of them needs no processing. */
 const signs = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\\`*_[\]#>~=|<%^]|^\s*[-+]|---/;
 const hidden = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const space = /\s/;
@@ -21,7 +21,7 @@ const heading = /^\s*#{1,6}\s+/;
 const bullet = /^\s*[-*+]\s+(\[([ xX])\]\s+)?/;
 const anchor = /\s\^[A-Za-z0-9-]+\s*$/;
 
-/** Parts of a line: escaped signs, code, links of three kinds, notes, addresses, tags of HTML, comments. */
+/** Parts of a line: escaped characters, code, links of three kinds, notes, addresses, HTML tags, comments. */
 const part = new RegExp(
   [
     "\\\\([\\\\`*_{}\\[\\]()#+\\-.!|~>=])",
@@ -39,7 +39,7 @@ const part = new RegExp(
   "gi",
 );
 
-/** Collects what is kept of a text, and where it went. */
+/** Collects the kept parts of a text, and their new positions. */
 class Out {
   text = "";
   #kept: { from: number; to: number; at: number }[] = [];
@@ -50,7 +50,7 @@ class Out {
     this.#source = source;
   }
 
-  /** Keeps a part of the source; signs that cannot be seen become visible. */
+  /** Keeps a part of the source; invisible characters become visible. */
   keep(from: number, to: number): void {
     if (from >= to) return;
     this.#join();
@@ -63,13 +63,13 @@ class Out {
     this.#copy(from, to);
   }
 
-  /** Puts something in that was not there. */
+  /** Inserts a text that was not in the source. */
   put(s: string): void {
     this.#join();
     this.text += s;
   }
 
-  /** What stands before the next thing that is kept, unless it is the first. */
+  /** The separator before the next part that is kept, unless it is the first. */
   next(between: string): void {
     if (this.text !== "" && between.length > this.#between.length) this.#between = between;
   }
@@ -85,7 +85,7 @@ class Out {
     this.text += this.#source.slice(from, to);
   }
 
-  /** Where parts of the source stand now. What was taken out of the middle of one leaves it whole. */
+  /** The new positions of parts of the source. Text that was removed from the middle of a span does not split it. */
   spans(all: readonly Span[]): Span[] {
     const out: Span[] = [];
     for (const s of all) {
@@ -103,8 +103,8 @@ class Out {
 }
 
 /**
- * Takes the signs of Markdown out of a text and moves the marked places along. A heading `under`
- * which the text is already shown is left out, unless something in it is marked.
+ * Removes Markdown characters from a text and moves the highlighted spans accordingly. The heading `under`
+ * which the text is already shown is omitted, unless something in it is highlighted.
  */
 export function plain(text: string, spans: readonly Span[] = [], under = ""): Plain {
   if (!signs.test(text)) return { text, spans };
@@ -124,7 +124,7 @@ export function plain(text: string, spans: readonly Span[] = [], under = ""): Pl
   return { text: out.text.trimEnd(), spans: out.spans(spans) };
 }
 
-/** One line: what it is at its beginning, then what is in it. */
+/** One line: its block prefix first, then its content. */
 function block(out: Out, text: string, line: string, from: number, spans: readonly Span[], under: string, cut: boolean): void {
   let at = quote.exec(line)?.[0].length ?? 0;
   const head = heading.exec(line.slice(at));
@@ -145,7 +145,7 @@ function block(out: Out, text: string, line: string, from: number, spans: readon
   if (head && out.text.length > before) out.next(" · ");
 }
 
-/** The parts of a line between two places. */
+/** The parts of a line between two positions. */
 function inside(out: Out, text: string, from: number, to: number, cut: boolean): void {
   const line = text.slice(from, to);
   const row = /^\s*\|.*\|\s*$/.test(line);
@@ -166,7 +166,7 @@ function inside(out: Out, text: string, from: number, to: number, cut: boolean):
     } else if (mark !== undefined) {
       const end = closing(line, i, mark);
       if (end < 0) {
-        // The other sign was cut off with the rest of the text.
+        // The closing character was cut off with the rest of the text.
         if (!cut || mark.length < 2 || !oneSided(line, i, after)) continue;
         out.keep(from + done, from + i);
       } else {
@@ -193,14 +193,14 @@ function inside(out: Out, text: string, from: number, to: number, cut: boolean):
 
 const inner = (out: Out, text: string, from: number, length: number, cut: boolean): void => inside(out, text, from, from + length, cut);
 
-/** Where the sign that opens at `i` closes: both stand at the edge of words; -1 when it is only a sign. */
+/** Where the marker that opens at `i` closes: both must be at the edge of words; -1 if it is only a character. */
 function closing(line: string, i: number, mark: string): number {
   const first = line[i + mark.length];
   if (first === undefined || space.test(first) || letter.test(line[i - 1] ?? "")) return -1;
   for (let at = line.indexOf(mark, i + mark.length + 1); at >= 0; ) {
     let to = at + mark.length;
     while (line[to] === mark[0]) to++;
-    // Three in a row close both kinds; other lengths belong to another sign. __init__.py is a name.
+    // Three in a row close both kinds; other lengths belong to another marker. __init__.py is a name.
     const fits = to - at === mark.length || to - at === 3;
     const name = mark[0] === "_" && /[.(\]]/.test(line[to] ?? "") && letter.test(line[to + 1] ?? "");
     if (fits && !name && !space.test(line[at - 1]!) && !letter.test(line[to] ?? "")) return to - mark.length;
@@ -209,5 +209,5 @@ function closing(line: string, i: number, mark: string): number {
   return -1;
 }
 
-/** Stands at exactly one side of a word. */
+/** Whether the marker is on exactly one side of a word. */
 const oneSided = (line: string, from: number, to: number): boolean => letter.test(line[from - 1] ?? "") !== letter.test(line[to] ?? "");

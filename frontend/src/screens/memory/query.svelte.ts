@@ -1,4 +1,4 @@
-/** What is searched for: the words, and the filters that choose before anything is ranked. */
+/** The search: the words, and the filters that apply before ranking. */
 import { lookup } from "../../lib/i18n";
 import { format } from "../../lib/ui/state";
 import { t } from "./messages";
@@ -7,12 +7,12 @@ import { layerWord, sourceWord, typeWord } from "./words";
 
 export type Time = "any" | "week" | "month" | "year" | "range";
 export type Trust = "any" | "own" | "untrusted";
-/** Filters that take several values. */
+/** Filters that accept several values. */
 export type Facet = "kinds" | "types" | "layers" | "sources" | "tags";
 
 export interface Filter {
   time: Time;
-  /** Days of a range, as date fields write them. */
+  /** Days of a range, in the format of date fields. */
   from: string;
   to: string;
   kinds: readonly string[];
@@ -24,7 +24,7 @@ export interface Filter {
   trust: Trust;
 }
 
-/** A filter that is on, and how to drop it. */
+/** An active filter, and how to remove it. */
 export interface Chip {
   id: string;
   label: string;
@@ -35,7 +35,7 @@ const unfiltered: Filter = { time: "any", from: "", to: "", kinds: [], types: []
 const day = 86_400_000;
 const days: Partial<Record<Time, number>> = { week: 7, month: 30, year: 365 };
 
-/** The text of a value of a filter. */
+/** The label of a value of a filter. */
 export const valueWord: Record<Facet, (value: string) => string> = {
   kinds: (v) => lookup(t.kinds, v),
   types: typeWord,
@@ -44,7 +44,7 @@ export const valueWord: Record<Facet, (value: string) => string> = {
   tags: (v) => `#${v}`,
 };
 
-/** Start of a day that a date field holds, in local time; undefined for none. */
+/** The start of a day in a date field, in local time; undefined for none. */
 function startOf(date: string, plus = 0): string | undefined {
   const m = /^(\d{4})-(\d{2})-(\d{2})$/.exec(date);
   if (!m) return undefined;
@@ -69,7 +69,7 @@ export class Query {
     this.changed();
   }
 
-  /** Adds a value to a filter, or takes it away. */
+  /** Adds a value to a filter, or removes it. */
   toggle(facet: Facet, value: string): void {
     const had = this.filter[facet];
     this.set({ [facet]: had.includes(value) ? had.filter((x) => x !== value) : [...had, value] });
@@ -79,7 +79,7 @@ export class Query {
     this.set(unfiltered);
   }
 
-  /** The filters as the backend takes them; undefined when there are none. */
+  /** The filters in their wire form; undefined if there are none. */
   wire(now = Date.now()): Filters | undefined {
     const f: Filters = {};
     const { time, from, to, kinds, types, layers, sources, tags, pinned, trust } = this.filter;

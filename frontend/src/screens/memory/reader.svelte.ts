@@ -15,7 +15,7 @@ export interface Piece {
 
 export type Of = "conversation" | "document";
 
-/** How many pieces are read first, around the opened one, and then at each end. */
+/** The number of pieces that are read first, around the opened one, and then at each end. */
 const around = 21;
 const more = 50;
 
@@ -31,13 +31,13 @@ interface Window {
 export class Reader {
   of = $state<Of>("conversation");
   id = $state("");
-  /** The number of the piece it was opened at; -1: from the beginning. */
+  /** The number of the piece where it was opened; -1: at the beginning. */
   focus = $state(-1);
   conversation = $state.raw<Conversation | null>(null);
   document = $state.raw<Doc | null>(null);
   pieces = $state.raw<readonly Piece[]>([]);
   total = $state(0);
-  /** How many pieces come before the first one shown. */
+  /** The number of pieces before the first one shown. */
   offset = $state(0);
   error = $state.raw<RpcError | undefined>(undefined);
   busy = $state<"" | "open" | "earlier" | "later">("");
@@ -68,7 +68,7 @@ export class Reader {
     this.error = undefined;
   }
 
-  /** Opens it at a piece. Pieces that were read are kept when it is one of them. */
+  /** Opens it at a piece. Loaded pieces are kept if it is one of them. */
   async open(of: Of, id: string, seq = -1): Promise<void> {
     const same = this.of === of && this.id === id;
     this.focus = seq;

@@ -1,4 +1,4 @@
-/** Rows of the lists: what a hit, a memory, a conversation and a document have in common. */
+/** Rows of the lists: the common fields of a hit, a memory, a conversation and a document. */
 import { format } from "../../lib/ui/state";
 import { itemOf, itemWith, type Item } from "./address";
 import { t } from "./messages";
@@ -28,12 +28,12 @@ export interface Row {
   pinned: boolean;
   hit: Hit | null;
   memory: Memory | null;
-  /** How many messages or parts it holds. */
+  /** The number of messages or parts in it. */
   size: number;
   deletedAt: string;
 }
 
-/** The address of a file as a path. What was uploaded or came in an archive has only the path in its folder. */
+/** The address of a file as a path. An upload or a file from an archive has only the path in its folder. */
 export function readable(uri: string): string {
   const inside = /^(?:markdown|text):(.*)$/s.exec(uri)?.[1];
   if (inside === undefined && !uri.startsWith("file://")) return uri;
@@ -50,10 +50,10 @@ function flat(text: string, max: number): string {
   return begin.length > max ? `${begin.slice(0, max)}…` : begin;
 }
 
-/** The place of a part among the headings of its document; a heading that says the title again says it once. */
+/** The position of a part in the headings of its document; a heading that repeats the title is shown once. */
 export const placeWord = (title: string): string => title.split(" › ").filter((p, i, all) => p !== all[i - 1]).join(" › ");
 
-/** What rows without their own value have. */
+/** The values of rows that have none of their own. */
 const blank = { highlights: [], speaker: "", tier: null, pinned: false, hit: null, memory: null, size: 0, deletedAt: "" } as const;
 
 export function rowOfHit(h: Hit): Row {

@@ -16,9 +16,9 @@ interface Month {
   rows: readonly Row[];
   total: number;
   loaded: boolean;
-  /** The counts it was read with. */
+  /** The version of the counts when it was read. */
   age: number;
-  /** How many of each list were read. */
+  /** How many items of each list were read. */
   read: { memories: number; conversations: number; documents: number };
   left: { memories: number; conversations: number; documents: number };
 }
@@ -27,7 +27,7 @@ const none: Month = { rows: [], total: 0, loaded: false, age: 0, read: { memorie
 
 /** Everything that has a date, by month. A month is read when it comes into view. */
 export class Timeline {
-  /** Months that hold something, the latest first, as the backend counts them. */
+  /** Months with items, latest first, as counted by the backend. */
   months = $state.raw<readonly Count[]>([]);
   error = $state.raw<RpcError | undefined>(undefined);
   loaded = $state(false);
@@ -51,7 +51,7 @@ export class Timeline {
     }
     return out;
   });
-  /** Lines that did not change keep their identity, so that they are not drawn again. */
+  /** Unchanged lines keep their identity, so that they are not drawn again. */
   readonly #heads = new WeakMap<Count, [Line, Line]>();
   readonly #made = new WeakMap<Month, Line[]>();
 
@@ -142,7 +142,7 @@ export class Timeline {
     }
   }
 
-  /** Removes rows at once, before the backend was asked again. */
+  /** Removes rows at once, before the backend responds. */
   drop(ids: readonly string[]): void {
     const gone = new Set(ids);
     this.#data = new Map([...this.#data].map(([m, d]) => [m, d.rows.some((r) => gone.has(r.id)) ? { ...d, rows: d.rows.filter((r) => !gone.has(r.id)), total: d.total - d.rows.filter((r) => gone.has(r.id)).length } : d]));

@@ -1,4 +1,4 @@
-/** Names for the shapes that this screen works with, as the backend answers them. */
+/** Names for the backend's types that this screen uses. */
 import type { Item, Params, Result } from "../../lib/rpc";
 
 export type Memory = Item<"memory.list", "items">;

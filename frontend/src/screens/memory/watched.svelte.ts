@@ -20,10 +20,10 @@ export class WatchedFolders {
     this.#notify = notify;
   }
 
-  /** Those that need the person: their folder is not there, or an import failed. */
+  /** Folders that need attention: the folder is missing, or an import failed. */
   readonly broken = $derived.by(() => (this.list.data ?? []).filter((w) => w.state === "missing" || w.state === "failed"));
 
-  /** Follows the folders, for the life of the page. */
+  /** Follows the folders, for the lifetime of the page. */
   start(): void {
     if (this.#offs.length > 0) return;
     this.#offs = [this.#rpc.on("memory.watch_changed", () => void this.read()), this.#rpc.onReload(() => void this.read())];
@@ -38,14 +38,14 @@ export class WatchedFolders {
     return this.list.run(async (signal) => (await this.#rpc.call("memory.watch_list", {}, { signal })).folders);
   }
 
-  /** Has a folder watched. It throws what the backend refuses. */
+  /** Adds a watched folder. It throws if the backend refuses it. */
   async add(p: WatchParams): Promise<WatchedFolder> {
     const w = await this.#rpc.call("memory.watch_add", p);
     await this.read();
     return w;
   }
 
-  /** Pauses a folder, or continues it and retries what failed. */
+  /** Pauses a folder, or resumes it and retries what failed. */
   async pause(w: WatchedFolder, on: boolean): Promise<void> {
     await this.#change(w, t.watchFailed(baseName(w.path)), () => this.#rpc.call(on ? "memory.watch_pause" : "memory.watch_resume", { watchId: w.watchId }));
   }

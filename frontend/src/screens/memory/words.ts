@@ -1,4 +1,4 @@
-/** What the screen says about memories that is more than a text of its catalogue. */
+/** Texts about memories that are more than an entry of the catalog. */
 import { isOpen } from "../../lib/run/states";
 import { date, lookup, optionsOf } from "../../lib/i18n";
 import { common } from "../../lib/i18n/common";
@@ -16,14 +16,14 @@ export const layerWord = (layer: number): string => common.layers[layer]?.label 
 export const layerOptions = (): { value: string; label: string; hint?: string }[] => [{ value: "0", ...t.noLayer }, ...optionsOf(common.layers)];
 export const hashed = (tags: readonly string[]): string => tags.map((tag) => `#${tag}`).join(" ");
 
-/** "12 Mar 2024, 14:05", or only the day; nothing when the time is not known. */
+/** "12 Mar 2024, 14:05", or only the day; empty if the time is unknown. */
 export function when(at: string | undefined): string {
   if (!at) return "";
-  // A date without a time of day is kept as its first instant.
+  // A date without a time of day is stored as its first instant.
   return /T00:00:00(\.0+)?Z$/.test(at) || format.clock(at) === "00:00:00" ? format.day(at) : format.moment(at);
 }
 
-/** The first line of a text that says something, without the signs of Markdown. */
+/** The first line of a text with content, without Markdown characters. */
 export function firstLine(text: string, max = 160): string {
   for (const line of text.slice(0, 4000).split("\n", 20)) {
     const said = plain(line).text.replace(/^(•|✓|\d+[.)])\s+/, "").trim();
@@ -32,7 +32,7 @@ export function firstLine(text: string, max = 160): string {
   return "";
 }
 
-/** A title for an item that has none of its own. */
+/** A title for an item without one. */
 export const titleOf = (m: Pick<Memory, "title" | "content">): string => firstLine(m.title || m.content, 80) || t.empty;
 
 /** One part of a score as a bar. */
@@ -45,7 +45,7 @@ export interface Bar {
 
 const ranked = (rank: number): number => 61 / (60 + rank);
 
-/** The highest scores among the hits, against which the bars are drawn. */
+/** The highest scores among the hits, to which the bars are scaled. */
 export interface Best {
   bm25: number;
   window: number;
@@ -57,7 +57,7 @@ export function bestOf(all: readonly (Parts | undefined)[]): Best {
 
 const share = (v: number, best: number): number => (best > 0 ? Math.max(0, Math.min(1, v / best)) : 0);
 
-/** Why something was found: one bar for each ranking that had it. */
+/** Why something was found: one bar for each ranking that contained it. */
 export function bars(p: Parts, best: Best): Bar[] {
   const { bm25Rank, bm25, vectorRank, cosine } = p;
   const { words, meaning, window } = t.bars;
@@ -71,18 +71,18 @@ export function bars(p: Parts, best: Best): Bar[] {
   ];
 }
 
-/** What only shifts near ties: factors other than 1. */
+/** Factors other than 1, which only reorder close results. */
 export function priors(p: Parts): { name: string; value: string }[] {
   return (["recency", "salience", "retention", "pinned", "cues"] as const).filter((f) => p[f] > 0 && Math.abs(p[f] - 1) >= 0.005).map((f) => ({ name: t.factors[f], value: `× ${p[f].toFixed(2)}` }));
 }
 
-/** A piece of text, marked or not. */
+/** A piece of text, highlighted or not. */
 export interface Piece {
   text: string;
   mark: boolean;
 }
 
-/** Text cut at its spans. Spans that overlap or lie outside do no harm. */
+/** Text split at its spans. Overlapping spans and spans outside the text are tolerated. */
 export function pieces(text: string, spans: readonly Span[]): Piece[] {
   const out: Piece[] = [];
   let at = 0;
@@ -100,10 +100,10 @@ export function pieces(text: string, spans: readonly Span[]): Piece[] {
 
 const letter = /[\p{L}\p{N}]/u;
 
-/** Where whole words stand in a text, whatever their case. */
+/** The positions of whole words in a text, ignoring case. */
 export function spansOf(text: string, words: readonly string[]): Span[] {
   const low = text.toLowerCase();
-  // Some letters have another length in lower case; then places would be wrong.
+  // Some letters have another length in lower case; then positions would be wrong.
   if (low.length !== text.length) return [];
   const out: Span[] = [];
   for (const w of new Set(words.map((x) => x.toLowerCase()).filter((x) => x.trim() !== ""))) {
@@ -115,13 +115,13 @@ export function spansOf(text: string, words: readonly string[]): Span[] {
   return out;
 }
 
-/** The words that a hit has marked. */
+/** The highlighted words of a hit. */
 export const markedWords = (h: Pick<Hit, "snippet" | "highlights">): string[] => h.highlights.map((s) => h.snippet.slice(s.start, s.end));
 
-/** "January 2024"; "No date" for what has none. */
+/** "January 2024"; "No date" if there is none. */
 export const monthWord = (month: string): string => (/^\d{4}-\d{2}$/.test(month) ? date(`${month}-01T00:00:00Z`, { month: "long", year: "numeric", timeZone: "UTC" }) : t.noDate);
 
-/** First instant of a month and of the one after, as the backend counts months. */
+/** The first instant of a month and of the next one, as the backend counts months. */
 export function monthSpan(month: string): { from: string; to: string } {
   const [y = 0, m = 1] = month.split("-").map(Number);
   return { from: new Date(Date.UTC(y, m - 1, 1)).toISOString(), to: new Date(Date.UTC(y, m, 1)).toISOString() };
@@ -137,10 +137,10 @@ export const baseName = (path: string): string => format.visible(path.replace(/[
 /** "120 added, 3 updated, 14 already imported, 1 unreadable". */
 export const resultWords = (j: Pick<ImportJob, "added" | "updated" | "skipped" | "failed">): string => t.importResult(j.added, j.updated, j.skipped, j.failed);
 
-/** The view that shows what an import of this format adds. */
+/** The view that shows what an import in this format adds. */
 export const viewOfFormat = (f: string): View & ("list" | "conversations" | "documents") => (f === "jsonl" ? "list" : f === "markdown" || f === "text" ? "documents" : "conversations");
 
-/** Tags as the backend keeps them, from a line of text. */
+/** Parses tags from a line of text, in the form that the backend stores. */
 export function tagsOf(text: string): string[] {
   return [...new Set(text.split(/[,\n]/).map((x) => x.trim().replace(/^#/, "").toLowerCase()).filter(Boolean))];
 }

@@ -1,4 +1,4 @@
-/** How a memory of layer 1 and medium salience fades from 1, as `backend/psychology/decay.go` computes it. */
+/** How a memory of layer 1 and medium salience fades from 1, as computed in `backend/psychology/decay.go`. */
 import type { Forecast } from "./types";
 
 const halfLife = 720; // hours

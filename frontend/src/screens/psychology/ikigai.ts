@@ -1,4 +1,4 @@
-/** Where entries stand in the four circles of ikigai: a text in several circles stands where they overlap. */
+/** Positions of entries in the four circles of ikigai: a text in several circles is placed where they overlap. */
 import { overlap, type Box, type Spot } from "../../lib/chart/geometry";
 
 export const quadrants = ["love", "good", "need", "paid"] as const;
@@ -8,7 +8,10 @@ export interface Circle extends Spot {
   r: number;
 }
 
-/** The four circles in a square of a size: love at the top, what one is good at left, what is needed right, what is paid for at the bottom. */
+/**
+ * The four circles in a square of the given size: love at the top, skills on the left, needs on the right,
+ * paid work at the bottom.
+ */
 export function circles(size: number): Record<Quadrant, Circle> {
   const m = size / 2;
   const r = 0.3 * size;
@@ -16,7 +19,7 @@ export function circles(size: number): Record<Quadrant, Circle> {
   return { love: { x: m, y: m - d, r }, good: { x: m - d, y: m, r }, need: { x: m + d, y: m, r }, paid: { x: m, y: m + d, r } };
 }
 
-/** What stands in the same circles: the texts that differ in nothing but case and spaces are one. */
+/** Entries in the same circles whose texts differ only in case and spaces. */
 export interface Group<E> {
   key: string;
   text: string;
@@ -30,8 +33,8 @@ const opposite: readonly (readonly Quadrant[])[] = [
 ];
 
 /**
- * Entries by their text. Two circles that face each other have no overlap of their own: what is in both alone is shown
- * in each.
+ * Entries grouped by their text. Opposite circles have no overlap of their own: a text only in these two is
+ * shown in each.
  */
 export function groups<E>(entries: readonly E[], of: (e: E) => { quadrant: string; text: string }): Group<E>[] {
   const byText = new Map<string, E[]>();
@@ -47,33 +50,33 @@ export function groups<E>(entries: readonly E[], of: (e: E) => { quadrant: strin
   });
 }
 
-/** Whether a box lies inside of all these circles and touches no other. */
+/** Whether a box is inside all these circles and touches no other. */
 export function fits(b: Box, held: readonly Quadrant[], all: Record<Quadrant, Circle>): boolean {
   const corners = [b, { x: b.x + b.w, y: b.y }, { x: b.x, y: b.y + b.h }, { x: b.x + b.w, y: b.y + b.h }];
   return quadrants.every((q) => {
     const c = all[q];
     if (held.includes(q)) return corners.every((p) => Math.hypot(p.x - c.x, p.y - c.y) <= c.r - 3);
-    // The nearest spot of the box is outside.
+    // The nearest point of the box is outside.
     return Math.hypot(Math.max(b.x, Math.min(c.x, b.x + b.w)) - c.x, Math.max(b.y, Math.min(c.y, b.y + b.h)) - c.y) >= c.r;
   });
 }
 
 export interface Wanted {
   in: readonly Quadrant[];
-  /** How large it may be drawn, the best first. */
+  /** The possible sizes, best first. */
   sizes: readonly { w: number; h: number }[];
-  /** Where it would best be; default the middle of its region. */
+  /** The preferred position; default: the middle of its region. */
   near?: Spot;
 }
 export interface Placed extends Box {
-  /** Which of its sizes it has. */
+  /** The index of the chosen size. */
   size: number;
 }
 
 const step = 4;
 const gap = 3;
 
-/** The spots of a grid that lie in these circles and in no other. */
+/** The points of a grid that are in these circles and in no other. */
 export function region(held: readonly Quadrant[], all: Record<Quadrant, Circle>, size: number): Spot[] {
   const out: Spot[] = [];
   for (let y = 0; y <= size; y += step)
@@ -83,7 +86,7 @@ export function region(held: readonly Quadrant[], all: Record<Quadrant, Circle>,
 
 export const middleOf = (spots: readonly Spot[]): Spot => ({ x: spots.reduce((sum, s) => sum + s.x, 0) / Math.max(1, spots.length), y: spots.reduce((sum, s) => sum + s.y, 0) / Math.max(1, spots.length) });
 
-/** A place for each, in their order; none covers another. One that has no room even at its last size has none. */
+/** Positions in order, without overlaps. A box that does not fit even at its smallest size has none. */
 export function placeAll(wanted: readonly Wanted[], all: Record<Quadrant, Circle>, size: number): (Placed | null)[] {
   const taken: Box[] = [];
   const regions = new Map<string, Spot[]>();
@@ -112,7 +115,7 @@ export function placeAll(wanted: readonly Wanted[], all: Record<Quadrant, Circle
   });
 }
 
-/** A text in at most so many lines of a width; what has no room ends in "…". */
+/** A text in at most the given number of lines of a width; truncated text ends in "…". */
 export function wrap(text: string, width: number, lines: number, measure: (s: string) => number): string[] {
   const out: string[] = [];
   let line = "";

@@ -1,4 +1,4 @@
-/** The one Psychology screen of the page. */
+/** The single Psychology screen of the page. */
 import { rpc } from "../../lib/rpc";
 import { lasting, toasts } from "../../lib/ui/state";
 import { PsychologyScreen } from "./psychology.svelte";

@@ -2,21 +2,21 @@ import { dateRange, listing, number, plural } from "../../lib/i18n";
 import { t } from "./messages";
 import type { Pattern } from "./types";
 
-/** What the sentence of a proposal is made of. */
+/** The arguments of the sentence of a proposal. */
 export interface ProposalArgs {
   /** Whom or what it is about. */
   about: string;
-  /** The texts that it rests on, counted. */
+  /** The number of texts behind it. */
   texts: string;
   /** When they were written. */
   when: string;
-  /** What its confidence was computed from. */
+  /** A component of its confidence. */
   part(name: string): number;
-  /** A part as a share, such as 40 %. */
+  /** A component as a percentage, such as 40 %. */
   share(name: string): string;
 }
 
-/** The sentence of a proposal in the language of the interface. What a model has written stays as it is. */
+/** The sentence of a proposal in the language of the interface. Text written by a model is kept unchanged. */
 export function sentenceOf(p: Pick<Pattern, "type" | "engine" | "description" | "subjects" | "evidence" | "confidenceParts" | "firstEvidence" | "lastEvidence">): string {
   const say = t.proposals[p.type];
   if (!say || p.engine === "llm" || !p.firstEvidence || !p.lastEvidence) return p.description.replaceAll("*", "");

@@ -6,7 +6,7 @@ import { addressOf } from "./address";
 import { t } from "./messages";
 import type { DecayRun, Entry, Fading, Forecast, Layer, Overview, Pattern, People, Place, Settings, Soul, ViewEntry } from "./types";
 
-/** What the forecast assumes beside what is. */
+/** Assumptions of the forecast, in addition to the current state. */
 export interface WhatIf {
   pinned?: boolean;
   tier?: string;
@@ -15,21 +15,21 @@ export interface WhatIf {
 }
 
 export const proposable = ["goal", "aspiration", "fear", "possible_self", "value", "relationship", "attachment", "trust", "conflict", "support", "emotional_trigger", "emotional_regulation", "intensity_pattern", "narrative_theme", "growth_theme", "identity_development"];
-/** What gives the entries of a layer in the order of their own time. */
+/** The methods that return the entries of a layer in chronological order. */
 const timedViews = { 2: "psychology.emotional_map", 4: "psychology.goals", 7: "psychology.purpose" } as const;
 
-/** When a review of a day is planned for. */
+/** The time of a review that is planned for a day. */
 const noon = (day: string): string => `${day}T12:00:00Z`;
 
 const longestPast = 60 * 86_400_000;
 
-/** The Psychology screen: layers, entries, forecasts, what fades, the soul and the settings. */
+/** The Psychology screen: layers, entries, forecasts, fading items, the soul and the settings. */
 export class PsychologyScreen {
   readonly overview = new Load<Overview>();
   readonly layer = new Load<Layer>();
   readonly people = new Load<People>();
   readonly timed = new Load<readonly ViewEntry[]>();
-  /** How the selected entry has faded until now, since it was last revisited. */
+  /** The history of the selected entry since it was last revisited. */
   readonly past = new Load<Forecast | null>();
   readonly fading = new Load<readonly Fading[]>();
   readonly proposals = new Load<readonly Pattern[]>();
@@ -41,10 +41,10 @@ export class PsychologyScreen {
   place = $state.raw<Place>({ view: "overview", layer: 0, id: "" });
   /** The order of proposals. */
   sort = $state<"confidence" | "salience" | "recent">("confidence");
-  /** What a check would change, until one is made. */
+  /** What a check would change, until one runs. */
   dryRun = $state.raw<DecayRun | null>(null);
   whatIf = $state.raw<WhatIf>({});
-  /** What the soul is being changed to; null: as stored. */
+  /** The edited soul; null: as stored. */
   draft = $state<string | null>(null);
   busy = $state(false);
   readonly #rpc: Rpc;
@@ -56,7 +56,7 @@ export class PsychologyScreen {
     this.#notify = notify;
   }
 
-  /** Follows what happens from now on; once. */
+  /** Starts following events, once. */
   start(): void {
     if (this.#stop.length > 0) return;
     const changed: EventName[] = ["psychology.changed", "memory.patterns_changed"];
@@ -77,7 +77,7 @@ export class PsychologyScreen {
     void this.read();
   }
 
-  /** Reads what the present view shows. */
+  /** Reads the data of the current view. */
   async read(): Promise<void> {
     const { view, layer, id } = this.place;
     const call = this.#rpc;
@@ -121,20 +121,20 @@ export class PsychologyScreen {
     });
     const since = this.entry.data?.lastReinforcedAt ?? this.entry.data?.createdAt;
     await this.past.run(async (signal) => {
-      // What is pinned has no curve behind it, and less than an hour is not to be seen.
+      // A pinned item has no curve, and less than an hour is not visible.
       if (!since || item?.pinned || Date.now() - Date.parse(since) < 3_600_000) return null;
       const from = Math.max(Date.parse(since), Date.now() - longestPast);
       return this.#rpc.call("psychology.forecast", { id, from: new Date(from).toISOString(), to: new Date().toISOString(), points: 60 }, { signal });
     });
   }
 
-  /** Redraws the forecast as if something were different. */
+  /** Recomputes the forecast with assumptions. */
   assume(w: WhatIf): void {
     this.whatIf = { ...this.whatIf, ...w };
     void this.readItem();
   }
 
-  /** Saves what was assumed: each part has its own Undo. */
+  /** Saves the assumptions; each part has its own Undo. */
   async apply(): Promise<void> {
     const { id } = this.place;
     const { pinned, tier, reviews } = this.whatIf;
@@ -181,7 +181,7 @@ export class PsychologyScreen {
     if (done && this.place.id === id) this.close();
   }
 
-  /** Adds an entry or saves a changed one. True when it is stored. */
+  /** Adds an entry or saves a changed one. Returns true if it was stored. */
   async save(e: { layerNumber: number; kind: string; data: Record<string, unknown>; id?: string; version?: number }): Promise<Entry | null> {
     try {
       const saved = await this.#rpc.call("psychology.upsert_entry", e as never);
@@ -193,7 +193,7 @@ export class PsychologyScreen {
     }
   }
 
-  /** Changes some data of an entry, with Undo. */
+  /** Changes some fields of an entry, with Undo. */
   async change(e: Entry, change: Record<string, unknown>, done: string): Promise<void> {
     const before = e.data as Record<string, unknown>;
     const saved = await this.save({ layerNumber: e.layerNumber, kind: e.kind, data: { ...before, ...change }, id: e.id, version: e.version });
@@ -224,7 +224,7 @@ export class PsychologyScreen {
     return this.#act(t.dismissed, () => this.#rpc.call("psychology.dismiss_proposal", { patternId: p.id ?? "" }));
   }
 
-  /** Evaluates decay, or only says what it would change. */
+  /** Evaluates decay, or only returns what it would change. */
   async check(dryRun: boolean): Promise<void> {
     this.busy = true;
     try {
@@ -283,7 +283,7 @@ export class PsychologyScreen {
       this.#notify.error(e);
     }
   }
-  /** Imports from a folder that was chosen, uploaded or named; "" is the person's own. */
+  /** Imports from a folder that was chosen, uploaded or named; "" is the user's own folder. */
   async importFiles(path = ""): Promise<void> {
     try {
       this.#notify.ok(t.imported((await this.#rpc.call("psychology.import", path === "" ? {} : { path })).entries));
@@ -303,24 +303,24 @@ export class PsychologyScreen {
   }
 }
 
-/** How an entry is named in a list. */
+/** The title of an entry in a list. */
 export function titleOf(e: Pick<Entry, "kind" | "data">): string {
   const d = (e.data ?? {}) as Record<string, unknown>;
   for (const k of ["title", "name", "emotion", "text", "dimension", "cadence"]) if (typeof d[k] === "string" && d[k] !== "") return d[k];
   return t.kinds[e.kind] ?? common.none;
 }
 
-/** A value of an entry's data that is a number, or a default. */
+/** A numeric field of an entry, or a default. */
 export const numberOf = (e: Pick<Entry, "data">, name: string, or: number): number => {
   const v = ((e.data ?? {}) as Record<string, unknown>)[name];
   return typeof v === "number" && Number.isFinite(v) ? v : or;
 };
 
-/** A text of an entry's data, or "". */
+/** A text field of an entry, or "". */
 export const textOf = (e: Pick<Entry, "data">, name: string): string => {
   const v = ((e.data ?? {}) as Record<string, unknown>)[name];
   return typeof v === "string" ? v : "";
 };
 
-/** The day that an entry is about, as 2026-05-31, or "". */
+/** The date of an entry, as 2026-05-31, or "". */
 export const dateOf = (e: Pick<Entry, "data">): string => ["targetDate", "lastFelt", "startedAt", "at"].map((name) => textOf(e, name)).find((v) => v !== "") ?? "";

@@ -1,4 +1,4 @@
-/** Names for the shapes that this screen works with, as the backend answers them. */
+/** Names for the backend's types that this screen uses. */
 import type { Item, Result } from "../../lib/rpc";
 
 export type Overview = Result<"psychology.overview">;
@@ -15,7 +15,7 @@ export type Settings = Result<"psychology.get_settings">;
 export type Pattern = Item<"memory.list_patterns", "patterns">;
 export const views = ["overview", "layers", "fading", "patterns", "soul", "settings"] as const;
 export type View = (typeof views)[number];
-/** Where the person is on this screen. */
+/** The location on this screen. */
 export interface Place {
   view: View;
   /** The layer that the view lists. */

@@ -9,7 +9,7 @@ import { t } from "./messages";
 import type { SchedulesScreen } from "./schedules.svelte";
 import type { Run, Schedule } from "./types";
 
-/** What can be done with a schedule: its menu, its commands and its shortcuts. `run` starts it and shows the run. */
+/** The actions on a schedule: its menu, its commands and its shortcuts. `run` starts it and shows the run. */
 export function scheduleActions(screen: SchedulesScreen, s: Schedule, run: (s: Schedule) => unknown): (RowAction | null)[] {
   const newer = s.needsNewer ? t.needsNewer : "";
   const here = s.placement.here || !s.placement.homeDeviceId;
@@ -25,7 +25,7 @@ export function scheduleActions(screen: SchedulesScreen, s: Schedule, run: (s: S
   ];
 }
 
-/** What can be done with a run of a schedule. `again` starts the schedule. */
+/** The actions on a run of a schedule. `again` starts the schedule. */
 export const runActions = (screen: SchedulesScreen, r: Run, open: (r: Run) => void, again: () => unknown): RowAction[] => [
   { id: "open", label: runs.openRun, run: () => open(r) },
   isOpen(r.status)

@@ -17,7 +17,7 @@ export interface Place {
   runId: string;
 }
 
-/** What an address shows. */
+/** The place for an address. */
 export function placeOf(rest: readonly string[]): Place {
   const [head = "", second = "", third = ""] = rest;
   if (head === "calendar" || head === "history") return { view: head, scheduleId: third === "" ? "" : second, tab: "runs", runId: third };

@@ -1,9 +1,9 @@
-/** Cadences as people choose them: presets, intervals, single times, and cron expressions explained field by field. */
+/** Cadences in the form: presets, intervals, single times, and cron expressions explained field by field. */
 import { date, listing, plural } from "../../lib/i18n";
 import { common } from "../../lib/i18n/common";
 import { t } from "./messages";
 
-/** When a schedule is due, as the backend takes and answers it. */
+/** The cadence of a schedule in its wire form. */
 export interface CadenceSpec {
   type: "cron" | "interval" | "once";
   expression?: string;
@@ -13,7 +13,7 @@ export interface CadenceSpec {
   at?: string;
 }
 
-/** Reads what the backend answers; null for a kind that this version does not know. */
+/** Parses the backend's cadence; null for an unknown kind. */
 export function asCadence(v: unknown): CadenceSpec | null {
   if (typeof v !== "object" || v === null) return null;
   const type = (v as { type?: unknown }).type;
@@ -22,7 +22,7 @@ export function asCadence(v: unknown): CadenceSpec | null {
 
 /** The value of the choice that shows the cron field. */
 export const CUSTOM = "custom";
-/** The value of the choice of days and a time. */
+/** The value of the choice of weekdays and a time. */
 export const DAYS = "days";
 
 /** Expressions that can be chosen by name. */
@@ -45,7 +45,7 @@ export interface Weekly {
   time: string;
 }
 
-/** The days and the time of a cron expression that has only these, else null. */
+/** The weekdays and the time of a cron expression that has only these, else null. */
 export function weeklyOf(expression: string): Weekly | null {
   const m = /^(\d{1,2}) (\d{1,2}) \* \* (\*|[0-7](?:-[0-7])?(?:,[0-7](?:-[0-7])?)*)$/.exec(expression.trim().replace(/\s+/g, " "));
   if (!m || Number(m[1]) > 59 || Number(m[2]) > 23) return null;
@@ -57,19 +57,19 @@ export function weeklyOf(expression: string): Weekly | null {
   return { days: [...days].sort(), time: `${m[2]!.padStart(2, "0")}:${m[1]!.padStart(2, "0")}` };
 }
 
-/** The cron expression of days and a time; no days or all of them are every day. */
+/** The cron expression of weekdays and a time; no weekdays or all of them mean every day. */
 export function weeklyCron(w: Weekly): string {
   const [hour, minute] = w.time.split(":").map(Number);
   const days = w.days.length % 7 === 0 ? "*" : w.days.join(",") === "1,2,3,4,5" ? "1-5" : w.days.join(",");
   return `${minute} ${hour} * * ${days}`;
 }
 
-/** The preset of a cron expression, days and a time, or custom. */
+/** The preset of a cron expression, weekdays and a time, or custom. */
 export const presetOf = (expression: string): Preset => (Object.entries(presets).find(([, e]) => e === expression.trim().replace(/\s+/g, " "))?.[0] as Preset | undefined) ?? (weeklyOf(expression) ? DAYS : CUSTOM);
 
 const nicknames: Record<string, string> = { "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *" };
 
-// Names that cron expressions may contain, whatever the language.
+// Names that cron expressions may contain, in any language.
 const weekdays = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const months = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 /** Sunday is 0 and 7. The 7th of January 2024 was one. */
@@ -81,9 +81,9 @@ const month = (n: number): string => date(Date.UTC(2024, n, 1), { month: "long",
 export interface CronPart {
   name: string;
   text: string;
-  /** In words; empty when only the backend can tell. */
+  /** In words; empty if only the backend can interpret it. */
   means: string;
-  /** The values that it takes. */
+  /** The accepted values. */
   takes: string;
 }
 
@@ -91,7 +91,7 @@ type Field = keyof typeof t.cronFields;
 const takes: Record<Field, string> = { second: "0–59", minute: "0–59", hour: "0–23", day: "1–31, L, 15W", month: "1–12, JAN–DEC", weekday: "0–7, SUN–SAT, 1#2, 5L" };
 const five: readonly Field[] = ["minute", "hour", "day", "month", "weekday"];
 
-/** A cron expression, field by field. Missing fields are there, empty, so that one sees what is to come. */
+/** A cron expression, field by field. Missing fields are included as empty ones, to show what is expected. */
 export function explainCron(expression: string): CronPart[] {
   const line = nicknames[expression.trim().toLowerCase()] ?? expression.trim();
   const parts = line === "" ? [] : line.split(/\s+/);
@@ -142,7 +142,7 @@ function value(field: Field, text: string): string {
   return field === "day" ? t.cronDay(n) : String(n);
 }
 
-/** Units of lengths of time by their seconds. */
+/** Units of durations in seconds. */
 export const units = ["60", "3600", "86400"] as const;
 export type Unit = (typeof units)[number];
 
@@ -155,7 +155,7 @@ export function inUnits(secs: number): { count: number; unit: Unit } {
   return { count: secs / Number(unit), unit };
 }
 
-/** "45 s", "2 hours", "1 day", "3 days": a length of time that somebody set. */
+/** "45 s", "2 hours", "1 day", "3 days": a configured duration. */
 export function span(secs: number): string {
   if (secs < 120 && (secs < 60 || secs % 60 !== 0)) return common.seconds(String(secs));
   if (secs % 60 !== 0) return `${common.minutes(String(Math.floor(secs / 60)))} ${common.seconds(String(secs % 60))}`;

@@ -9,7 +9,7 @@ export type Span = "week" | "month";
 /** A day with more marks than this shows counts instead. */
 export const MOST_MARKS = 200;
 
-/** One due time, or several of one kind and day. */
+/** One due time, or several of the same kind and day. */
 export interface Mark {
   key: string;
   kind: MarkKind;
@@ -54,7 +54,7 @@ export function daysOf(span: Span, anchor: Date): Date[] {
   return out;
 }
 
-/** Puts items into rows and days. `fits` says how many marks one day of one row has room for. */
+/** Arranges items in rows and days. `fits` is how many marks fit into one day of a row. */
 export function arrange(items: readonly CalendarItem[], days: readonly Date[], names: ReadonlyMap<string, string>, fits: number): CalendarRow[] {
   const rows = new Map<string, CalendarRow>();
   const ends = days.map((d, i) => (days[i + 1] ?? new Date(d.getFullYear(), d.getMonth(), d.getDate() + 1)).getTime());
@@ -82,7 +82,7 @@ export function arrange(items: readonly CalendarItem[], days: readonly Date[], n
   return [...rows.values()];
 }
 
-/** Turns the marks of a day into one for each kind, with its number. */
+/** Replaces the marks of a day by one per kind, with its count. */
 function fold(id: string, c: Cell): void {
   const sums = new Map<MarkKind, Mark>();
   for (const m of c.marks) {
@@ -95,16 +95,16 @@ function fold(id: string, c: Cell): void {
   c.folded = true;
 }
 
-/** The calendar strip: a week or a month, one row a schedule. */
+/** The calendar strip: a week or a month, one row per schedule. */
 export class CalendarState {
   span = $state<Span>("week");
-  /** Some time inside what is shown. */
+  /** A time within the shown range. */
   anchor = $state.raw(dayStart(Date.now()));
   readonly items = new Load<{ items: readonly CalendarItem[]; truncated: boolean }>();
   readonly schedules = new Load<readonly Schedule[]>();
-  /** How many marks one day has room for; the component measures it. */
+  /** How many marks fit into a day; measured by the component. */
   fits = $state(12);
-  /** Key of the mark that the arrow keys are on. */
+  /** Key of the focused mark. */
   at = $state("");
   readonly #rpc: Rpc;
   #soon: ReturnType<typeof setTimeout> | undefined;
@@ -143,7 +143,7 @@ export class CalendarState {
     void this.read();
   }
 
-  /** Goes a week or a month on, or back. */
+  /** Goes a week or a month forward, or back. */
   turn(by: number): void {
     const d = this.anchor;
     this.anchor = this.span === "month" ? new Date(d.getFullYear(), d.getMonth() + by, 1) : new Date(d.getFullYear(), d.getMonth(), d.getDate() + 7 * by);
@@ -157,7 +157,7 @@ export class CalendarState {
     void this.read();
   }
 
-  /** The mark that the keys are on, with its place; null when there is none. */
+  /** The focused mark with its position; null if there is none. */
   find(key = this.at): { row: number; mark: Mark; cell: Cell } | null {
     for (const [row, r] of this.rows.entries()) for (const cell of r.cells) for (const mark of cell.marks) if (mark.key === key) return { row, mark, cell };
     return null;

@@ -16,7 +16,7 @@ const TYPING_MS = 250;
 
 export type WhenKind = CadenceSpec["type"];
 
-/** The fields of the request and where the form shows what is wrong with them. A field comes before what it lies in. */
+/** The fields of the request and where the form shows their errors. A field comes before the one that contains it. */
 const places = {
   "cadence.timezone": "zone",
   cadence: "when",
@@ -39,10 +39,10 @@ const places = {
 /** Where the form shows an error; "" for below the form. */
 export type Place = (typeof places)[keyof typeof places] | "";
 
-/** The place of an error about a field of the request. */
+/** Where the form shows an error about a field of the request. */
 export const placeOf = (path: string): Place => Object.entries(places).find(([field]) => isWithin(path, field))?.[1] ?? "";
 
-/** What is wrong with a number that somebody typed; empty when nothing is. */
+/** What is wrong with a typed number; empty if it is valid. */
 export function numberError(text: string, min: number, max: number, whole = true): string {
   const n = Number(text);
   if (text.trim() === "" || !Number.isFinite(n) || (whole && !Number.isInteger(n))) return whole ? t.enterWhole : t.enterNumber;
@@ -51,29 +51,29 @@ export function numberError(text: string, min: number, max: number, whole = true
 }
 
 /**
- * The sheet that makes a schedule or edits one. What is typed stays until it is saved or put
- * away by Cancel, whatever the backend answers.
+ * The sheet that creates a schedule or edits one. Its input is kept until it is saved or canceled, whatever
+ * the backend returns.
  */
 export class ScheduleForm {
   open = $state(false);
-  /** The schedule that is edited; null while a new one is made. */
+  /** The edited schedule; null for a new one. */
   base = $state.raw<Schedule | null>(null);
   name = $state("");
   description = $state("");
   kind = $state("");
   targetId = $state("");
   input = $state<Record<string, unknown>>({});
-  /** What the input form finds wrong; empty when nothing is. */
+  /** What is wrong in the input form; empty if it is valid. */
   inputProblem = $state("");
   when = $state<WhenKind>("cron");
-  /** The preset that was chosen, or custom, which shows the cron field. */
+  /** The chosen preset, or custom, which shows the cron field. */
   preset = $state<Preset>("daily");
   expression = $state("0 9 * * *");
-  /** An IANA name; empty: that of this device, also when it changes. */
+  /** An IANA name; empty: that of this device, even if it changes. */
   zone = $state("UTC");
   every = $state("1");
   everyUnit = $state<Unit>("3600");
-  /** Local, as a date field and a time field hold them. */
+  /** Local, in the format of a date field and a time field. */
   onceDay = $state("");
   onceTime = $state("09:00");
   missed = $state<MissedPolicy>("once");
@@ -95,7 +95,7 @@ export class ScheduleForm {
   startsAt = $state("");
   endsAt = $state("");
   takeover = $state(false);
-  /** New ones only: made, but not started. */
+  /** New ones only: created, but not started. */
   paused = $state(false);
   busy = $state(false);
   error = $state.raw<RpcError | null>(null);
@@ -118,7 +118,7 @@ export class ScheduleForm {
     this.targets = new Targets(rpc);
   }
 
-  // Getters, because they are also read outside of components, where a derived value may be an old one.
+  // Getters, because they are also read outside components, where a derived value may be outdated.
   get editing() {
     return this.base !== null;
   }
@@ -156,7 +156,7 @@ export class ScheduleForm {
     endsAt: this.startsAt !== "" && this.endsAt !== "" && this.endsAt <= this.startsAt ? t.endBeforeStart : "",
     };
   }
-  /** What the backend said about a field, while it still holds what it said it about. */
+  /** The backend's message about a field, as long as the field still has the value that the message is about. */
   get refused(): Partial<Record<Place, string>> {
     const out: Partial<Record<Place, string>> = {};
     const seen = this.preview.error;
@@ -176,7 +176,7 @@ export class ScheduleForm {
     }
     return -1;
   }
-  /** Why it cannot be saved, for the button; "" when it can. */
+  /** Why it cannot be saved, for the button; "" if it can. */
   get blocked() {
     if (this.kind === "" || (this.needsTarget && this.targetId === "")) return t.chooseTarget;
     if (this.needsTarget && this.targetId !== this.#target?.id && this.schema.data === undefined && this.schema.error === undefined) return t.loadingInput;
@@ -185,12 +185,12 @@ export class ScheduleForm {
     const wrong = this.nameError || this.everyError || this.onceError || this.graceError || Object.values(this.limits).find((e) => e !== "");
     return wrong ? t.fixFields : "";
   }
-  /** Whether closing would lose something; also asked just after the sheet has closed. */
+  /** Whether closing would lose input; also called just after the sheet was closed. */
   get dirty() {
     return this.kind !== "" && JSON.stringify(this.params()) !== this.#start;
   }
 
-  /** Opens the sheet for a new schedule, or goes on with one that was put away. */
+  /** Opens the sheet for a new schedule, or continues with an unsaved one. */
   begin(status: Status | undefined, template?: Template): void {
     this.reset();
     this.zone = status?.timezone || ownZone();
@@ -216,7 +216,7 @@ export class ScheduleForm {
     this.#opened();
   }
 
-  /** Opens the sheet with everything of a schedule, as a new one. */
+  /** Opens the sheet with a copy of a schedule, as a new one. */
   copy(s: Schedule): void {
     this.reset();
     this.#fill(s);
@@ -279,7 +279,7 @@ export class ScheduleForm {
     }
   }
 
-  /** Tomorrow, where a single time begins. */
+  /** Tomorrow, the initial value for a single time. */
   #setDay(): void {
     const d = new Date();
     d.setDate(d.getDate() + 1);
@@ -334,7 +334,7 @@ export class ScheduleForm {
     this.timesChanged();
   }
 
-  /** Sets the days and the time of the expression. */
+  /** Sets the weekdays and the time of the expression. */
   setWeekly(w: Weekly): void {
     if (w.time === "") return;
     this.expression = weeklyCron(w);
@@ -352,7 +352,7 @@ export class ScheduleForm {
     this.timesChanged();
   }
 
-  /** The times changed: they are shown anew in a moment. */
+  /** The times changed: they are updated in a moment. */
   timesChanged(): void {
     this.error = null;
     clearTimeout(this.#typing);
@@ -380,7 +380,7 @@ export class ScheduleForm {
     ]);
   }
 
-  /** Looks again at what it may do: after a right was given. */
+  /** Reads the permissions again, after one was granted. */
   readRights(): Promise<void> {
     return this.rights.run((signal) => readRights(this.#rpc, this.kind, this.targetId, signal));
   }
@@ -391,7 +391,7 @@ export class ScheduleForm {
     return { type: "cron", expression: this.expression.trim(), ...(this.zone === "" ? {} : { timezone: this.zone }) };
   }
 
-  /** Everything as the backend takes it. */
+  /** The request for the backend. */
   params(): CreateParams {
     const secs = (text: string): number => Math.round(Number(text));
     return {
@@ -420,7 +420,7 @@ export class ScheduleForm {
     };
   }
 
-  /** Only what is different from what was read. What was emptied is null. */
+  /** Only the differences to the stored schedule. A cleared field is null. */
   patch(): Record<string, unknown> {
     const before = JSON.parse(this.#start) as Record<string, unknown>;
     const now = this.params() as unknown as Record<string, unknown>;
@@ -430,7 +430,7 @@ export class ScheduleForm {
     return out;
   }
 
-  /** Makes the schedule or saves it. Answers it, or null when it was refused. */
+  /** Creates the schedule or saves it. Returns it, or null if it was refused. */
   async save(): Promise<Schedule | null> {
     if (this.blocked !== "" || this.busy) return null;
     this.busy = true;
@@ -451,7 +451,7 @@ export class ScheduleForm {
     }
   }
 
-  /** It has moved on: what is typed stays, and saving again puts it on top. */
+  /** It has been changed elsewhere: the input is kept, and saving again applies it to the new version. */
   async #readAgain(id: string): Promise<void> {
     try {
       const now = await this.#rpc.call("schedules.get", { scheduleId: id });
@@ -463,7 +463,7 @@ export class ScheduleForm {
     }
   }
 
-  /** Closes the sheet. Nothing was kept that was not saved. */
+  /** Closes the sheet and discards its input. */
   reset(): void {
     clearTimeout(this.#typing);
     for (const load of [this.preview, this.rights, this.schema]) {

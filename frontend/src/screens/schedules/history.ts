@@ -8,17 +8,17 @@ import type { Run } from "./types";
 import { shipped } from "../../lib/i18n";
 import { reasonWord, triggerWord } from "./words";
 
-/** `from` and `to` are local days, `YYYY-MM-DD`; "" for no bound. */
+/** `from` and `to` are local days, `YYYY-MM-DD`; "" for none. */
 type Filters = { scheduleId: string; status: string; from: string; to: string };
 export type ScheduleRuns = ListState<Run, Filters>;
 
-/** Statuses that the runs can be narrowed to. */
+/** The statuses in the filter. */
 export const STATUSES = ["success", "failed", "missed", "skipped", "cancelled", "interrupted", "running", "waiting"] as const;
 
-/** Pages that are read to find one run. */
+/** The number of pages that are searched for one run. */
 const SEARCHED = 4;
 
-/** The list of the runs of a schedule; of all of them without one. */
+/** The list of the runs of a schedule, or of all schedules. */
 export const scheduleRuns = (rpc: Rpc, scheduleId = ""): ScheduleRuns =>
   runList<Run, Filters>({
     id: (r) => r.runId,
@@ -36,14 +36,14 @@ export const scheduleRuns = (rpc: Rpc, scheduleId = ""): ScheduleRuns =>
     },
   });
 
-/** A run as a row: missed ones say why. `named` adds the schedule. */
+/** A run as a row, with the reason for missed ones. `named` adds the schedule. */
 export function rowOf(r: Run, named: boolean): RunRow {
   const lasted = r.startedAt && r.finishedAt && r.status !== "missed" ? Math.max(0, Date.parse(r.finishedAt) - Date.parse(r.startedAt)) : undefined;
   const text = r.status === "failed" ? r.error?.message || reasonWord(r) : r.status === "success" ? r.outputSummary || "" : reasonWord(r);
   return { status: r.status, text, at: r.dueAt, ms: lasted, by: r.trigger === "due" ? "" : triggerWord(r.trigger, r.attempt), ...(named ? { name: shipped(r.scheduleName) } : {}) };
 }
 
-/** Reads one run. The backend lists runs and does not give one alone, so the newest pages are looked through. */
+/** Reads one run. The backend can only list runs, so the newest pages are searched. */
 export async function findRun(rpc: Rpc, scheduleId: string, runId: string, signal: AbortSignal): Promise<Run | null> {
   let cursor = "";
   for (let i = 0; i < SEARCHED; i++) {

@@ -7,7 +7,7 @@ import { isOpen } from "../../lib/run/states";
 
 export type InspectorTab = "overview" | "runs";
 
-/** One run with what it gave. */
+/** One run with its output. */
 export class RunDetail {
   runId = $state("");
   scheduleId = $state("");
@@ -20,7 +20,7 @@ export class RunDetail {
     this.#rpc = rpc;
   }
 
-  /** Shows a run; what a list already knows of it is shown at once. */
+  /** Shows a run; its data in a list is shown at once. */
   show(scheduleId: string, runId: string, known?: Run): void {
     if (runId === this.runId) {
       if (known) this.run.data = known;
@@ -64,12 +64,12 @@ export class RunDetail {
   }
 }
 
-/** The chosen schedule: what it is, when it comes next, and its runs. */
+/** The selected schedule: its details, its next times, and its runs. */
 export class ScheduleInspector {
   id = $state<string | null>(null);
   tab = $state<InspectorTab>("overview");
   readonly schedule = new Load<Schedule>();
-  /** The next times, which the schedule itself does not carry. */
+  /** The next times, which are not part of the schedule itself. */
   readonly next = new Load<Preview>();
   history = $state.raw<ScheduleRuns | null>(null);
   readonly #rpc: Rpc;
@@ -106,7 +106,7 @@ export class ScheduleInspector {
     await this.next.run((signal) => this.#rpc.call("schedules.preview", { cadence: s.cadence, count: 5 }, { signal }));
   }
 
-  /** Something happened to a schedule: reads again in a moment when it is the one that is shown. */
+  /** A schedule changed: reads again in a moment if it is the shown one. */
   touched(id: string | null): void {
     if (this.id === null || (id !== null && id !== this.id)) return;
     clearTimeout(this.#soon);

@@ -1,4 +1,4 @@
-/** The one Schedules screen of the page. It lives as long as the page, so what is typed does too. */
+/** The single Schedules screen of the page. It exists as long as the page, so its input does too. */
 import { bridge, rpc } from "../../lib/rpc";
 import { lasting, nav, toasts } from "../../lib/ui/state";
 import { Notices } from "./notices.svelte";
@@ -7,7 +7,7 @@ import { SchedulesScreen } from "./schedules.svelte";
 let screen: SchedulesScreen | null = null;
 let notices: Notices | null = null;
 
-/** The screen's state; made when it is first needed. */
+/** The screen's state; created on first use. */
 export function schedulesScreen(): SchedulesScreen {
   if (screen === null) {
     screen = lasting(() => new SchedulesScreen(rpc, toasts));
@@ -16,13 +16,13 @@ export function schedulesScreen(): SchedulesScreen {
   return screen;
 }
 
-/** Shows what schedules have to say, whichever screen is open. */
+/** Shows notices of schedules, whichever screen is open. */
 export function startNotices(): void {
   notices ??= new Notices(rpc, {
     toast: (t) => void toasts.add(t),
     desktop: (n) => {
       const window = bridge();
-      // Whoever looks at Helix sees it in the corner.
+      // If the page has the focus, the notice is shown in its corner.
       if (!window || document.hasFocus()) return false;
       void window.Notify({ id: n.noticeId, title: n.title, body: n.body });
       return true;

@@ -1,4 +1,4 @@
-/** What the policy for missed runs would do, shown on the schedule's own next times. */
+/** What the policy for missed runs would do, with the schedule's own next times. */
 import { span } from "./cadence";
 import { t } from "./messages";
 import type { PreviewTime } from "./types";
@@ -8,10 +8,10 @@ export type MissedPolicy = "skip" | "once" | "all";
 
 const short = (p: PreviewTime): string => `${shortDay(p.local)} ${wallTime(p.local)}`;
 
-/** The most catch-up runs of the policy `all`. */
+/** The maximum number of catch-up runs of the policy `all`. */
 export const MAX_CATCHUP = 24;
 
-/** An example in which the computer sleeps through the first three of the next times. Empty without any time. */
+/** An example in which the computer sleeps through the first three of the next times. Empty if there are none. */
 export function missedExample(times: readonly PreviewTime[], policy: MissedPolicy, graceSecs: number): string {
   const slept = times.slice(0, Math.min(3, times.length));
   const last = slept.at(-1);

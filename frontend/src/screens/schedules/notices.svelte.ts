@@ -7,16 +7,16 @@ import type { Notice } from "./types";
 export interface NoticePlace {
   /** In the corner of the page. */
   toast(t: ToastInit): void;
-  /** By the desktop; false when there is none or the page is in front anyway. */
+  /** By the desktop; false if there is none or the page is in front anyway. */
   desktop(n: Notice): boolean;
-  /** Goes to what the notice is about. */
+  /** Opens what the notice is about. */
   open(scheduleId: string, runId: string): void;
 }
 
-/** So many are shown one by one; more are summed up. */
+/** This many are shown individually; more are combined. */
 const SHOWN = 3;
 
-/** The person's settings for notifications. */
+/** The user's notification settings. */
 interface Preferences {
   enabled: boolean;
   /** Show details on the desktop, not only the title. */
@@ -43,8 +43,10 @@ export function quietFor(quiet: string, now: Date): number {
 
 const tones: Record<string, ToastInit["tone"]> = { success: "ok", warning: "warn", error: "danger" };
 
-/** Shows the notices of schedules, each once, as the notification settings allow. Notices that
- * arrive in quiet hours stay with the backend and are shown when those hours end. */
+/**
+ * Shows the notices of schedules, each once, as the notification settings allow. Notices that arrive in quiet
+ * hours remain in the backend and are shown when those hours end.
+ */
 export class Notices {
   readonly #seen = new Set<string>();
   readonly #rpc: Rpc;
@@ -60,7 +62,7 @@ export class Notices {
     this.#now = now;
   }
 
-  /** Shows what waits, then what comes. A session that may not take notices leaves them to one that may. */
+  /** Shows waiting notices, then new ones. A session that may not take notices leaves them to another one. */
   start(): void {
     if (this.#off.length > 0 || !this.#rpc.can("schedules.take_notices")) return;
     this.#off = [
@@ -85,7 +87,7 @@ export class Notices {
         quiet: String(values["notifications.quiet"] ?? ""),
       };
     } catch {
-      // A session that may not read settings shows notices by their defaults.
+      // A session that may not read settings uses the defaults.
     }
     await this.#read();
   }
@@ -123,7 +125,7 @@ export class Notices {
     try {
       await this.#rpc.call("schedules.take_notices", { noticeIds: fresh.map((n) => n.noticeId) });
     } catch {
-      // Shown here all the same; at worst they come once more after the next start.
+      // Shown here nevertheless; at worst they are shown again after the next start.
     }
   }
 }

@@ -6,7 +6,10 @@ import { toasts } from "../../lib/ui/state";
 import type { Command } from "../../lib/ui/commands.svelte";
 import { t } from "./messages";
 
-/** Schedules whose name matches what is typed, each with its commands. Words such as "run schedule" are left out of the search. */
+/**
+ * Schedules whose name matches the query, each with its commands. Words such as "run schedule" are not part
+ * of the search.
+ */
 export async function paletteSchedules(rpc: Rpc, query: string, go: (target: string) => void): Promise<Command[]> {
   const q = query
     .trim()

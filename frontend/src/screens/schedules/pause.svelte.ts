@@ -4,7 +4,7 @@ import { clock, day, dayName } from "../../lib/ui/format";
 
 /** Whether all schedules are paused, for the status bar, whichever screen is open. */
 export class Pause {
-  /** The end of the pause; null for one that somebody has to end; undefined while there is none. */
+  /** The end of the pause; null for one without an end; undefined while there is none. */
   until = $state<string | null | undefined>(undefined);
   #rpc: Rpc | null = null;
   #end: ReturnType<typeof setTimeout> | undefined;
@@ -29,7 +29,7 @@ export class Pause {
     clearTimeout(this.#end);
   }
 
-  /** Reads it, and again when a pause ends by itself. */
+  /** Reads the state, and again when a pause ends automatically. */
   async read(): Promise<void> {
     clearTimeout(this.#end);
     try {
@@ -38,7 +38,7 @@ export class Pause {
       const left = this.until ? Date.parse(this.until) - Date.now() : -1;
       if (left >= 0) this.#end = setTimeout(() => void this.read(), Math.min(left + 1000, 3_600_000));
     } catch {
-      // The Schedules screen shows why.
+      // The Schedules screen shows the error.
     }
   }
 }

@@ -1,23 +1,23 @@
-/** What a target may do while nobody is there to be asked. */
+/** What a target may do while no one is there to answer. */
 import type { Rpc } from "../../lib/rpc";
 
 export interface Rights {
   /** It can run unattended. */
   ok: boolean;
-  /** Where it will be denied: the step and what is missing; empty when it is not. */
+  /** Where it will be denied: the step and the missing permission; empty if it will not. */
   step: string;
   needs: string[];
-  /** In the backend's words, where it says more. */
+  /** The backend's explanation, if it has more. */
   reason: string;
-  /** It asks for nothing at all. */
+  /** It needs no permissions. */
   none: boolean;
-  /** What the rights belong to, to open them: a target for `nav.go`. */
+  /** The owner of the permissions, as a target for `nav.go`. */
   open: string;
 }
 
 const full = (c: { capability: string; resource: string }): string => (c.resource === "" || c.capability.includes("(") ? c.capability : `${c.capability}(${c.resource})`);
 
-/** Asks what would happen without a person. Jobs of Helix itself need no right. */
+/** Checks what would happen without a person. Helix's own jobs need no permissions. */
 export async function readRights(rpc: Rpc, kind: string, id: string, signal: AbortSignal): Promise<Rights> {
   if (kind === "skill") {
     const r = await rpc.call("skills.preview_rights", { skillId: id, unattended: true }, { signal });

@@ -12,10 +12,10 @@ import { t } from "./messages";
 import type { Run, Schedule, Status, Template } from "./types";
 import { isOpen } from "../../lib/run/states";
 
-/** How long "Pause all" lasts. */
+/** The duration of "Pause all". */
 export type PauseFor = "hour" | "tomorrow" | "resume";
 
-/** When a pause ends; undefined: when somebody ends it. */
+/** The end of a pause; undefined: until it is resumed. */
 export function pauseEnd(length: PauseFor, now = Date.now()): string | undefined {
   if (length === "resume") return undefined;
   if (length === "hour") return new Date(now + 3_600_000).toISOString();
@@ -23,7 +23,10 @@ export function pauseEnd(length: PauseFor, now = Date.now()): string | undefined
   return new Date(d.getFullYear(), d.getMonth(), d.getDate() + 1).toISOString();
 }
 
-/** The Schedules screen as a whole. It outlives the component, so that a sheet keeps what is typed when another screen is shown. */
+/**
+ * The Schedules screen as a whole. It outlives the component, so that a sheet keeps its input when another
+ * screen is shown.
+ */
 export class SchedulesScreen {
   readonly list: ReturnType<typeof scheduleList>;
   readonly inspector: ScheduleInspector;
@@ -34,10 +37,10 @@ export class SchedulesScreen {
   readonly prompt: PermissionPrompt;
   readonly status = new Load<Status>();
   readonly templates = new Load<readonly Template[]>();
-  /** Schedules that are being started by hand. */
+  /** Schedules that are being started manually. */
   starting = $state.raw<ReadonlySet<string>>(new Set());
   pausing = $state(false);
-  /** Which part of the screen is shown, so that only that is read again. */
+  /** The shown part of the screen, so that only that is read again. */
   view = $state<"list" | "calendar" | "history">("list");
   readonly running = $derived.by(() => (this.status.data?.lanes ?? []).reduce((n, l) => n + l.running, 0));
   readonly waiting = $derived.by(() => (this.status.data?.lanes ?? []).reduce((n, l) => n + l.waiting, 0));
@@ -45,9 +48,9 @@ export class SchedulesScreen {
   readonly #notify: Notify;
   #offs: (() => void)[] = [];
   #soon: ReturnType<typeof setTimeout> | undefined;
-  /** Leads to all open questions; the page sets it. */
+  /** Opens all waiting approvals; set by the page. */
   toApprovals: () => void = () => {};
-  /** The schedule whose missing right is being answered. */
+  /** The schedule whose missing permission is being answered. */
   #asked: { approval: string; schedule: Schedule } | null = null;
 
   constructor(rpc: Rpc, notify: Notify) {
@@ -68,7 +71,7 @@ export class SchedulesScreen {
     });
   }
 
-  /** Starts listening; once for the life of the screen's component. */
+  /** Starts listening; once for the lifetime of the screen's component. */
   start(): void {
     if (this.#offs.length > 0) return;
     this.#offs = [
@@ -124,15 +127,15 @@ export class SchedulesScreen {
     this.#soon = setTimeout(() => void this.readStatus(), 60);
   }
 
-  // — What can be done —
+  // — Actions —
 
-  /** Opens the sheet for a new schedule; what was typed before it was put away is kept until then. */
+  /** Opens the sheet for a new schedule; unsaved input is kept until then. */
   create(template?: Template): void {
     if (this.status.data) return this.form.begin(this.status.data, template);
     void this.readStatus().then(() => this.form.begin(this.status.data, template));
   }
 
-  /** Makes or saves what the sheet holds. Answers the schedule, or null when it was refused. */
+  /** Creates or saves the schedule in the sheet. Returns it, or null if it was refused. */
   async save(): Promise<Schedule | null> {
     const before = this.form.base;
     const s = await this.form.save();
@@ -142,7 +145,7 @@ export class SchedulesScreen {
     return s;
   }
 
-  /** Pauses a schedule, or lets it run again. A schedule that Helix turned off starts anew. */
+  /** Pauses a schedule, or resumes it. A schedule that Helix disabled starts anew. */
   async toggle(s: Schedule): Promise<void> {
     const on = s.status !== "active";
     try {
@@ -156,7 +159,7 @@ export class SchedulesScreen {
     }
   }
 
-  /** Starts its target now; its next time stays. Answers the run, or "" when it was refused. */
+  /** Starts its target now; its next time does not change. Returns the run, or "" if it was refused. */
   async runNow(s: Schedule): Promise<string> {
     if (this.starting.has(s.scheduleId)) return "";
     this.starting = new Set(this.starting).add(s.scheduleId);
@@ -184,7 +187,7 @@ export class SchedulesScreen {
     }
   }
 
-  /** Deletes a schedule; Undo brings it back. */
+  /** Deletes a schedule; Undo restores it. */
   async remove(s: Schedule): Promise<void> {
     if (s.system) return void this.#notify.add({ title: t.builtInKept(s.name), text: t.builtInKeptHelp, tone: "warn" });
     const params = { scheduleId: s.scheduleId };
@@ -222,7 +225,7 @@ export class SchedulesScreen {
     }
   }
 
-  /** Makes this device the one that runs it. */
+  /** Makes this device run it. */
   async takeOver(s: Schedule): Promise<void> {
     try {
       this.list.put(await this.#rpc.call("schedules.take_over", { scheduleId: s.scheduleId }));
@@ -233,7 +236,7 @@ export class SchedulesScreen {
     }
   }
 
-  /** The open question that a run waits for or was refused with; null when there is none. */
+  /** The approval that a run waits for or was refused with; null if there is none. */
   async #questionOf(run: Run): Promise<string | null> {
     if (!run.targetRunId) return null;
     const { error, waits } = await this.#rpc.call("skills.get_execution", { executionId: run.targetRunId });
@@ -247,7 +250,7 @@ export class SchedulesScreen {
     }
   }
 
-  /** Shows the question that a run could not answer for itself. */
+  /** Shows the approval of a run that could not ask. */
   async answer(run: Run): Promise<void> {
     try {
       const id = await this.#questionOf(run);
@@ -255,7 +258,7 @@ export class SchedulesScreen {
       const s = this.list.rows.find((x) => x.scheduleId === run.scheduleId) ?? this.inspector.schedule.data ?? null;
       this.#asked = s && !isOpen(run.status) ? { approval: id, schedule: s } : null;
       await this.prompt.show(id);
-      // What is given for less than always does not help a run without anybody there.
+      // A grant for less than always does not help an unattended run.
       if (this.prompt.asked?.id === id && this.prompt.scopes.includes("always")) this.prompt.scope = "always";
     } catch (e) {
       this.#notify.error(asError(e), t.cannotAsk);

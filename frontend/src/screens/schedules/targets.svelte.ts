@@ -3,21 +3,21 @@ import { Load } from "../../lib/ui/state";
 import { t } from "./messages";
 import type { Status, TargetKind } from "./types";
 
-/** One thing that a schedule can start. */
+/** A possible target of a schedule. */
 export interface Choice {
   id: string;
   name: string;
   hint: string;
-  /** Why it cannot be chosen; empty when it can. */
+  /** Why it cannot be chosen; empty if it can. */
   blocked: string;
   /** JSON Schema of its input. */
   schema?: unknown;
 }
 
-/** More than this is not listed; searching narrows it. */
+/** The maximum number of listed targets; searching narrows the list. */
 const MOST = 500;
 
-/** What schedules can start on this installation: kinds from the backend, and what there is of each. */
+/** The possible targets on this installation: kinds from the backend, and the items of each. */
 export class Targets {
   readonly skills = new Load<readonly Choice[]>();
   readonly tools = new Load<readonly Choice[]>();
@@ -34,7 +34,7 @@ export class Targets {
     return [...all.filter((t) => !t.reason), ...all.filter((t) => t.reason)];
   }
 
-  /** Reads what can be chosen of a kind; jobs of Helix have nothing to choose. */
+  /** Reads the choices of a kind; Helix's own jobs have none. */
   async read(kind: string): Promise<void> {
     await this.of(kind)?.run(async (signal) => {
       const r = await this.#rpc.call("callables.list", { kind, limit: MOST }, { signal });
@@ -50,6 +50,6 @@ export class Targets {
 
   /** The schema of a target's input. */
   schema(kind: string, id: string): unknown {
-    return this.of(kind)?.data?.find((c) => c.id === id || kind === "agent")?.schema; // there is one agent, and nothing to choose
+    return this.of(kind)?.data?.find((c) => c.id === id || kind === "agent")?.schema; // there is only one agent
   }
 }

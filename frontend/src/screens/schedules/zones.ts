@@ -1,6 +1,6 @@
 /** Time zones by their IANA names. */
 
-// For engines that cannot list their own: one or more of each offset that people live in.
+// For engines that cannot list time zones: one or more for each offset in use.
 const known = [
   "Africa/Abidjan", "Africa/Algiers", "Africa/Cairo", "Africa/Casablanca", "Africa/Johannesburg", "Africa/Lagos", "Africa/Nairobi",
   "America/Anchorage", "America/Argentina/Buenos_Aires", "America/Bogota", "America/Caracas", "America/Chicago", "America/Denver", "America/Halifax",
@@ -16,7 +16,7 @@ const known = [
   "Pacific/Honolulu", "Pacific/Tongatapu",
 ];
 
-/** Every zone that can be chosen, by name; UTC and those of `more` are always among them. */
+/** All time zones that can be chosen, by name; UTC and those of `more` are always included. */
 export function zones(more: readonly string[] = [], list = listed): string[] {
   return [...new Set(["UTC", ...more.filter((z) => z !== ""), ...list()])].sort((a, b) => (a === "UTC" ? -1 : b === "UTC" ? 1 : a < b ? -1 : 1));
 }
@@ -30,7 +30,7 @@ function listed(): readonly string[] {
   }
 }
 
-/** The offset of a zone at a time as people write it: "UTC+02:00"; empty for a zone that this engine does not know. */
+/** The offset of a time zone at a time: "UTC+02:00"; empty for a time zone unknown to this engine. */
 export function offset(zone: string, at = Date.now()): string {
   try {
     const name = new Intl.DateTimeFormat("en", { timeZone: zone, timeZoneName: "longOffset" }).formatToParts(at).find((p) => p.type === "timeZoneName")?.value ?? "";
@@ -40,11 +40,11 @@ export function offset(zone: string, at = Date.now()): string {
   }
 }
 
-/** The zone of this browser, which on one machine is that of the backend too. */
+/** The time zone of this browser, which on one machine is also that of the backend. */
 export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 
 /** "New York" for America/New_York. */
 export const city = (zone: string): string => (zone.split("/").at(-1) ?? zone).replaceAll("_", " ");
 
-/** A zone as people read it: "America/New York". */
+/** The display name of a time zone: "America/New York". */
 export const zoneName = (zone: string): string => zone.replaceAll("_", " ");

@@ -8,7 +8,7 @@ export type Spending = Item<"agent.ledger", "rows">;
 /** The first moment of a month, in local time. */
 export const monthStart = (now: Date): Date => new Date(now.getFullYear(), now.getMonth(), 1);
 
-/** What each day of a month cost, from the first on. `rows` have days as `2026-03-01`. */
+/** The cost of each day of a month, starting with the first. `rows` have days as `2026-03-01`. */
 export function byDay(rows: readonly Spending[], now: Date): { day: number; micros: number }[] {
   const spent = new Map(rows.map((r) => [r.key, r.costMicros]));
   const pad = (n: number): string => String(n).padStart(2, "0");
@@ -16,13 +16,13 @@ export function byDay(rows: readonly Spending[], now: Date): { day: number; micr
   return Array.from({ length: days }, (_, i) => ({ day: i + 1, micros: spent.get(`${now.getFullYear()}-${pad(now.getMonth() + 1)}-${pad(i + 1)}`) ?? 0 }));
 }
 
-/** An amount as people write it in millionths of a dollar; null when it is none. */
+/** Parses an amount to millionths of a dollar; null if it is invalid. */
 export function microsOf(text: string): number | null {
   const m = /^\$?\s*(\d{1,9})(?:[.,](\d{1,6}))?$/.exec(text.trim());
   return m ? Number(m[1]) * 1_000_000 + Number((m[2] ?? "").padEnd(6, "0")) : null;
 }
 
-/** Budgets, and what was spent this month. */
+/** Budgets, and the spending of this month. */
 export class AgentState {
   readonly limits = new Load<readonly Limit[]>();
   readonly days = new Load<readonly Spending[]>();
@@ -57,6 +57,6 @@ export class AgentState {
   }
 }
 
-/** The limits with one for a month, which is offered although nobody has set it. */
+/** The limits with one for a month, which is offered even if it is not set. */
 const withMonth = (limits: readonly Limit[]): readonly Limit[] =>
   limits.some((l) => l.scope === "month") ? limits : [...limits.slice(0, 1), { scope: "month", maxCostMicros: 0, warnAt: 0.8, spentMicros: 0, spentTokens: 0, default: true }, ...limits.slice(1)];

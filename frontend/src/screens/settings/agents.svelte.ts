@@ -6,7 +6,7 @@ import { t } from "./messages";
 export type Persona = Item<"agent.personas", "personas">;
 export type SkillDoc = Item<"agent.skills", "skills">;
 
-/** The files of an agent as they are edited; `name` is "" for what all agents are told. */
+/** The edited files of an agent; `name` is "" for the instructions for all agents. */
 export interface PersonaEdit {
   name: string;
   toml: string;
@@ -17,12 +17,12 @@ export interface PersonaEdit {
   problems: readonly string[];
 }
 
-/** Agents with what they are told, and SKILL.md documents. */
+/** Agents with their instructions, and SKILL.md documents. */
 export class AgentsState {
   readonly personas = new Load<readonly Persona[]>();
   readonly skills = new Load<Result<"agent.skills">>();
   edit = $state<PersonaEdit | null>(null);
-  /** The document that is read. */
+  /** The open document. */
   reading = $state.raw<Result<"agent.skill"> | null>(null);
   adding = $state<{ path: string; text: string } | null>(null);
   busy = $state(false);
@@ -89,7 +89,7 @@ export class AgentsState {
     await this.#try(async () => (this.reading = await this.#rpc.call("agent.skill", { id })));
   }
 
-  /** Enabling accepts the text that is shown. */
+  /** Enabling accepts the shown text. */
   async enable(s: SkillDoc, enabled: boolean): Promise<void> {
     await this.#try(async () => {
       this.skills.data = await this.#rpc.call("agent.set_skill", { id: s.id, enabled, hash: s.hash });
@@ -97,7 +97,7 @@ export class AgentsState {
     });
   }
 
-  /** Lets chats of a project use the documents in its folder, or no longer. */
+  /** Allows chats of a project to use the documents in its folder, or revokes that. */
   async trust(folder: string, trusted: boolean): Promise<boolean> {
     let done = false;
     await this.#try(async () => {

@@ -2,7 +2,10 @@ import type { Rpc } from "../../lib/rpc";
 import { format, type Notify } from "../../lib/ui/state";
 import { t } from "./messages";
 
-/** Makes a backup in the backups folder, with everything that is restored without a passphrase on this computer. */
+/**
+ * Creates a backup in the backups folder, with everything that can be restored without a passphrase on this
+ * computer.
+ */
 export async function backUpNow(rpc: Rpc, notify: Pick<Notify, "ok" | "error">): Promise<void> {
   try {
     const r = await rpc.call("storage.backup", {});

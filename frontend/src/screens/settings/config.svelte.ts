@@ -3,7 +3,7 @@ import { asError, type Rpc } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
 import { t } from "./messages";
 
-/** One setting with everything its line needs. */
+/** One setting with all data of its row. */
 export interface Setting {
   key: string;
   label: string;
@@ -30,7 +30,7 @@ interface Property {
   "x-restart"?: boolean;
 }
 
-/** "history.max_age_days" → "Max age". The unit is shown beside the value. */
+/** "history.max_age_days" → "Max age". The unit is shown next to the value. */
 export function labelOf(key: string): string {
   if (t.labels[key]) return t.labels[key];
   const words = key
@@ -44,14 +44,14 @@ export function labelOf(key: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** The unit of a value, in the form that goes with it. */
+/** The unit of a value, in the matching plural form. */
 export const unitWord = (unit: string, value: unknown): string => (t.units[unit] ? choose(Number(value), t.units[unit]) : unit);
 
-/** How a value is written in its field: sizes with their unit, lists one a line. */
+/** The text of a value in its field: sizes with their unit, lists with one item per line. */
 export function shown(s: Pick<Setting, "type" | "unit">, value: unknown): string {
   if (Array.isArray(value)) return value.join("\n");
   if (s.type === "integer" && s.unit === "bytes" && typeof value === "number") {
-    // Only a form that reads back to the same number.
+    // Only a form that is parsed to the same number.
     for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]] as const) {
       if (value >= size && value % size === 0) return `${value / size} ${unit}`;
     }
@@ -60,17 +60,17 @@ export function shown(s: Pick<Setting, "type" | "unit">, value: unknown): string
   return value === null || value === undefined ? "" : String(value);
 }
 
-/** What the user wrote, as `config.set` takes it. */
+/** Parses the user's input for `config.set`. */
 export function written(s: Pick<Setting, "type">, text: string): unknown {
   const value = text.trim();
   if (s.type === "array") return value.split(/[\n,]/).map((x) => x.trim()).filter(Boolean);
   return s.type === "integer" && /^-?\d+$/.test(value) ? Number(value) : value;
 }
 
-/** What a choice of a setting is called; a choice without a word is shown as it is written. */
+/** The label of a choice of a setting; without one it is shown unchanged. */
 export const choiceWord = (key: string, value: string): string => t.choices[key]?.[value] ?? value;
 
-/** Where a value that cannot be changed here comes from, or "". */
+/** The source of a value that cannot be changed here, or "". */
 export function fixedBy(s: Pick<Setting, "source" | "env">): string {
   if (s.source === "environment") return t.setByVariable(s.env);
   if (s.source === ".env" || s.source === "dotenv") return t.setByDotenv(s.env);
@@ -81,7 +81,7 @@ export function fixedBy(s: Pick<Setting, "source" | "env">): string {
 export class ConfigState {
   readonly schema = new Load<Record<string, Property>>();
   readonly values = new Load<{ values: Record<string, unknown>; sources: Record<string, string> }>();
-  /** Keys changed since the page was opened that count only from the next start on. */
+  /** Keys changed since the page was opened that take effect after a restart. */
   restart = $state.raw<readonly string[]>([]);
   problems = $state.raw<Readonly<Record<string, string>>>({});
   saving = $state("");
@@ -137,13 +137,13 @@ export class ConfigState {
     }));
   }
 
-  /** The settings with these keys, in this order; those that do not exist are left out. */
+  /** The settings with these keys, in this order; unknown ones are omitted. */
   pick(keys: readonly string[]): Setting[] {
     const all = new Map(this.all.map((s) => [s.key, s]));
     return keys.map((k) => all.get(k)).filter((s): s is Setting => s !== undefined);
   }
 
-  /** Settings by their first word, filtered. */
+  /** Settings grouped by the first part of their key, filtered. */
   groups(query: string): { name: string; settings: Setting[] }[] {
     const q = query.trim().toLowerCase();
     const map = new Map<string, Setting[]>();
@@ -155,7 +155,7 @@ export class ConfigState {
     return [...map].map(([name, settings]) => ({ name, settings }));
   }
 
-  /** Writes one setting; `null` goes back to the default. False when it was refused. */
+  /** Writes one setting; `null` resets it to the default. Returns false if it was refused. */
   async set(key: string, value: unknown): Promise<boolean> {
     this.saving = key;
     try {

@@ -37,7 +37,7 @@ export class DataState {
     this.#off = [
       rpc.on("storage.backup_progress", (e) => {
         if (e.finished && e.operation === "backup") void this.load();
-        // The preview is refused while other work holds the data.
+        // The preview is refused while another operation uses the data.
         else if (e.finished && this.prune.error) void this.preview();
       }),
       rpc.on("config.changed", (e) => {
@@ -65,7 +65,7 @@ export class DataState {
     return this.prune.run((signal) => this.#rpc.call("storage.prune", { dryRun: true }, { signal }));
   }
 
-  /** The parts of the bar; free space is not found. */
+  /** The parts of the bar; free space is omitted. */
   get parts(): Part[] {
     const s = this.status.data;
     if (!s) return [];
@@ -92,7 +92,7 @@ export class DataState {
     return rows === 0 ? t.pruneNothing : t.prune(rows, bytes > 0 ? format.bytes(bytes) : "", tables.filter((x) => x.rows > 0).map((x) => t.inTable(x.rows, x.table)));
   }
 
-  /** Makes a backup. A place that is taken is answered with a text, so that another is asked for. */
+  /** Creates a backup. If the path is taken, it returns a text, so that another is requested. */
   async backup(o: { path?: string; blobs: boolean; passphrase: string }): Promise<boolean | string> {
     return this.#do("backup", t.backupFailed, async () => {
       const r = await this.#rpc.call("storage.backup", {
@@ -115,7 +115,7 @@ export class DataState {
     }
   }
 
-  /** Checks a backup and counts what would change, without changing anything. */
+  /** Verifies a backup and counts what would change, without changing anything. */
   async look(backup: { path: string; name: string; hasKey: boolean; createdAt: string }, passphrase = ""): Promise<void> {
     this.review = { backup, result: null, error: null };
     try {
@@ -149,7 +149,7 @@ export class DataState {
     });
   }
 
-  /** Writes everything into a folder; one that is not empty is answered with a text. */
+  /** Exports everything to a folder; if it is not empty, it returns a text. */
   async export(dir: string): Promise<boolean | string> {
     return this.#do("export", t.exportFailed, async () => {
       const r = await this.#rpc.call("storage.export", { dir });

@@ -1,6 +1,6 @@
 import { toasts } from "../../lib/ui/state";
 
-/** Rows that are hidden while their deletion waits for the end of its Undo, because it can't be taken back. */
+/** Rows that are hidden until the Undo period of their deletion ends, because a deletion cannot be reverted. */
 export class Deferred {
   #ids = $state.raw<ReadonlySet<string>>(new Set());
 
@@ -8,7 +8,7 @@ export class Deferred {
     return this.#ids.has(id);
   }
 
-  /** Hides a row and deletes it with `act` in 10 s. */
+  /** Hides a row and deletes it with `act` after 10 s. */
   add(id: string, title: string, text: string, act: () => Promise<unknown>): void {
     this.#ids = new Set(this.#ids).add(id);
     const revert = (): void => {

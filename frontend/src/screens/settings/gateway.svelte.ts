@@ -10,7 +10,7 @@ export type Session = Item<"sessions.list", "sessions">;
 export class GatewayState {
   readonly tokens: Paged<Token>;
   readonly sessions: Paged<Session>;
-  /** A token that was just made: shown this once. */
+  /** A token that was just created: it is shown only once. */
   made = $state.raw<{ name: string; token: string } | null>(null);
   #rpc: Rpc;
   #off: (() => void)[];
@@ -49,7 +49,7 @@ export class GatewayState {
     return this.tokens.items.filter((x) => !this.#revoked.has(x.id));
   }
 
-  /** Makes a token; its text is then in `made`. Rejects with what is wrong with the input. */
+  /** Creates a token; its text is then in `made`. Rejects with the errors of the input. */
   async create(name: string, scopes: readonly string[], days: number): Promise<void> {
     const expiresAt = days > 0 ? { expiresAt: new Date(Date.now() + days * 86_400_000).toISOString() } : {};
     const r = await this.#rpc.call("tokens.create", { name, scopes: [...scopes], ...expiresAt });
@@ -57,7 +57,7 @@ export class GatewayState {
     void this.tokens.reload();
   }
 
-  /** A revoked token cannot come back, so the act itself waits for 10 s. */
+  /** A revoked token cannot be restored, so the action waits for 10 s. */
   revoke(x: Token): void {
     this.#revoked.add(x.id, t.revoked(x.name), t.afterUndo, async () => {
       await this.#rpc.call("tokens.revoke", { id: x.id });
@@ -74,7 +74,7 @@ export class GatewayState {
     }
   }
 
-  /** The old root token cannot come back, so the act itself waits for 10 s. */
+  /** The old root token cannot be restored, so the action waits for 10 s. */
   rotateRoot(): void {
     toasts.deferred({
       title: t.rootReplaced,

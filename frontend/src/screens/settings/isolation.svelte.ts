@@ -2,7 +2,7 @@ import type { Result, Rpc } from "../../lib/rpc";
 import { missingWords } from "../../lib/run/isolation";
 import { Load } from "../../lib/ui/state";
 
-/** What is missing around third-party modules. */
+/** The layers that are missing around third-party modules. */
 export class Isolation {
   readonly status = new Load<Result<"sandbox.status">>();
 

@@ -8,7 +8,7 @@ export type Secret = Item<"secrets.list", "secrets">;
 
 const tones = { keyring: "ok", file: "ok", "file, unprotected": "warn", locked: "danger", none: "neutral" } as const;
 
-/** Where the key lives, in words, and how good that is. */
+/** Where the key is stored, in words, and how safe that is. */
 export function placeWord(state: string): { title: string; text: string; tone: "ok" | "warn" | "danger" | "neutral" } {
   const known = state in tones ? (state as keyof typeof tones) : "none";
   return { ...t.keyPlaces[known], tone: tones[known] };
@@ -18,7 +18,7 @@ export function placeWord(state: string): { title: string; text: string; tone: "
 export class KeysState {
   readonly status = new Load<Result<"keys.status">>();
   readonly secrets: Paged<Secret>;
-  /** The recovery code while it is shown. It is dropped as soon as it is confirmed or closed. */
+  /** The recovery code while it is shown. It is discarded as soon as it is confirmed or closed. */
   recovery = $state.raw<{ groups: readonly string[]; ask: readonly [number, number] } | null>(null);
   busy = $state("");
   problem = $state("");
@@ -66,7 +66,7 @@ export class KeysState {
     });
   }
 
-  /** Whether both typed groups are those of the code. */
+  /** Whether both typed groups match the code. */
   confirms(a: string, b: string): boolean {
     const r = this.recovery;
     if (!r) return false;
@@ -97,7 +97,7 @@ export class KeysState {
     });
   }
 
-  /** Puts a key that lies in a file into the keyring. */
+  /** Moves a key from its file to the keyring. */
   async moveToKeyring(): Promise<void> {
     await this.#do("move", async () => {
       await this.#rpc.call("keys.move_to_keyring", {});
@@ -123,7 +123,7 @@ export class KeysState {
     });
   }
 
-  /** A deleted secret cannot come back, since its value is never shown: the act waits 10 s. */
+  /** A deleted secret cannot be restored, since its value is never shown: the action waits 10 s. */
   deleteSecret(s: Secret): void {
     this.#deleted.add(s.name, t.secretDeleted(s.name), "", async () => {
       await this.#rpc.call("secrets.delete", { name: s.name });

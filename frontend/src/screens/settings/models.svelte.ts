@@ -8,16 +8,16 @@ export type Provider = Item<"providers.list", "providers">;
 export type Role = Item<"providers.roles", "roles">;
 export type Step = Result<"providers.test">["steps"][number];
 
-/** The services of language models, and which models do what. */
+/** The model providers, and the models of each role. */
 export class ModelsState {
   readonly providers = new Load<readonly Provider[]>();
   readonly roles = new Load<readonly Role[]>();
-  /** Models of the services that are ready, and of servers that were found. */
+  /** Models of the ready providers, and of detected servers. */
   readonly models = new Load<readonly string[]>();
   readonly local: LocalModels;
-  /** What the last test of a service said. */
+  /** The result of the last test of a provider. */
   tested = $state.raw<{ name: string; steps: readonly Step[] } | null>(null);
-  /** The name of what is being tested, or "". */
+  /** The name of the provider that is being tested, or "". */
   busy = $state("");
   readonly #removing = new Deferred();
   readonly #rpc: Rpc;
@@ -45,7 +45,7 @@ export class ModelsState {
     });
   }
 
-  /** True when it was saved. */
+  /** Returns true if it was saved. */
   async save(name: string, entry: Provider["entry"], apiKey: string): Promise<boolean> {
     const saved = await saveModels(this.#rpc, "providers.set", { name, entry, ...(apiKey ? { apiKey } : {}) });
     if (saved) await this.load();
@@ -56,18 +56,18 @@ export class ModelsState {
     return this.save(p.name, { ...p.entry, disabled: !on }, "");
   }
 
-  /** Services without those that are being removed; those that still need a key come last. */
+  /** Providers without those that are being removed; those that still need a key come last. */
   get shown(): Provider[] {
     const all = (this.providers.data ?? []).filter((p) => !this.#removing.has(p.name));
     return [...all.filter((p) => p.state !== "no_key"), ...all.filter((p) => p.state === "no_key")];
   }
 
-  /** The names of the services that can be asked. */
+  /** The names of the usable providers. */
   get usable(): string[] {
     return this.shown.filter((p) => p.enabled && p.state !== "no_key").map((p) => p.name);
   }
 
-  /** A removed key cannot come back, so the act itself waits for 10 s. */
+  /** A removed key cannot be restored, so the action waits for 10 s. */
   remove(p: Provider): void {
     this.#removing.add(p.name, t.models.removed(p.name), t.models.afterUndo, async () => {
       await this.#rpc.call("providers.remove", { name: p.name });
@@ -87,18 +87,18 @@ export class ModelsState {
     }
   }
 
-  /** Names the models of a role, the first one preferred. */
+  /** Sets the models of a role, preferred first. */
   async setChain(role: string, chain: string[]): Promise<void> {
     const options = this.roles.data?.find((r) => r.role === role)?.options;
     if (await saveModels(this.#rpc, "providers.set_role", { role, chain, ...(options ? { options } : {}) })) await this.load();
   }
 }
 
-/** Services whose names are written in another way than those of their entries. */
+/** Providers whose display names differ from those of their entries. */
 const titles: Readonly<Record<string, string>> = { anthropic: "Anthropic", deepseek: "DeepSeek", gemini: "Gemini", google: "Google", groq: "Groq", "lm-studio": "LM Studio", lmstudio: "LM Studio", "llama-cpp": "llama.cpp", mistral: "Mistral", ollama: "Ollama", openai: "OpenAI", openrouter: "OpenRouter", vllm: "vLLM", xai: "xAI" };
 
-/** What people call a service. */
+/** The display name of a provider. */
 export const serviceTitle = (name: string): string => titles[name] ?? name;
 
-/** A model as roles name it: service/model. Typed text may name the service already. */
+/** The reference to a model in roles: provider/model. Typed text may already contain the provider. */
 export const modelRef = (service: string, typed: string, services: readonly string[]): string => (services.some((s) => typed.startsWith(`${s}/`)) ? typed : `${service}/${typed}`);

@@ -4,10 +4,10 @@ import { t } from "./messages";
 
 export type SandboxStatus = Result<"sandbox.status">;
 
-/** From the weakest to the strongest. */
+/** Weakest first. */
 const isolations = ["inprocess", "process", "process+landlock", "process+landlock+bwrap"];
 
-/** What the engine says about itself, live, and clearing its cache. */
+/** The status of the engine, live, and clearing its cache. */
 export class SandboxState {
   readonly status = new Load<SandboxStatus>();
   clearing = $state(false);
@@ -33,7 +33,7 @@ export class SandboxState {
     return this.status.run((signal) => this.#rpc.call("sandbox.status", {}, { signal }));
   }
 
-  /** Why modules of others do not run here now, or "". */
+  /** Why third-party modules cannot run here now, or "". */
   get refused(): string {
     const st = this.status.data;
     if (!st) return "";
@@ -43,7 +43,7 @@ export class SandboxState {
     return "";
   }
 
-  /** Deletes compiled code. Nothing that a person made is in it. */
+  /** Deletes compiled code, which contains no user data. */
   async clear(): Promise<void> {
     if (this.clearing) return;
     this.clearing = true;

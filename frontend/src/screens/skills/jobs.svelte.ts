@@ -2,10 +2,10 @@ import type { EventData, Rpc } from "../../lib/rpc";
 import { format, JobList, toasts } from "../../lib/ui/state";
 import { t } from "./messages";
 
-/** Runs that are looked for at the start, of each state. */
+/** The maximum number of runs that are read at the start, per state. */
 const most = 20;
 
-/** Runs of skills that are running now, also those that began before the page was opened. */
+/** Active runs of skills, including those that started before the page was opened. */
 export class SkillJobs extends JobList {
   #rpc: Rpc | null = null;
 
@@ -16,7 +16,7 @@ export class SkillJobs extends JobList {
     void this.read();
   }
 
-  /** Reads the runs of skills that have not ended: they continue whether or not somebody looks. */
+  /** Reads the runs of skills that have not ended: they continue without the page. */
   async read(): Promise<void> {
     const rpc = this.#rpc;
     if (!rpc?.can("skills.history")) return;
@@ -27,11 +27,11 @@ export class SkillJobs extends JobList {
       this.retain((j) => ids.has(j.id));
       for (const e of runs) this.#show(e.executionId, e.skillName, t.jobSteps[e.status === "waiting" ? (e.waitReason ?? "") : e.status] ?? "", Date.parse(e.startedAt ?? e.createdAt));
     } catch {
-      // The Skills screen shows why; the status bar only lacks these jobs.
+      // The Skills screen shows the error; the status bar only lacks these jobs.
     }
   }
 
-  /** What runs inside another skill is part of that one. */
+  /** A run inside another skill is part of that one. */
   #event(e: EventData<"skills.run_event">): void {
     const data = (e.data ?? {}) as { skill?: string; trigger?: string; reason?: string };
     const known = this.get(e.executionId) !== undefined;

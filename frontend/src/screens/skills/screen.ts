@@ -17,7 +17,7 @@ export const screen: ScreenDef = {
   icon: Blocks,
   needs: ["skills.list_composite"],
   item: (id) => `skills/${id}`,
-  // Where WASM tools once were.
+  // The former address of WASM tools.
   link: (s) => (s.length === 2 && s[0] === "skills" && s[1] === "wasm" ? "tools/wasm" : null),
   load: () => import("./Skills.svelte"),
   keys: "g k",

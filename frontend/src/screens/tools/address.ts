@@ -9,17 +9,17 @@ import type { Route } from "../../lib/list/state";
 import { nav } from "../../lib/ui/nav.svelte";
 import type { Row } from "./types";
 
-/** What follows `tools/` in an address without being the id of a tool. */
+/** Segments after `tools/` that are not the id of a tool. */
 export const PARTS = ["marketplace", "templates"];
 const others = ["new", "shared", ...PARTS];
 
-/** A tool as it stands in the address: its id, after `wasm/` when it is a module. */
+/** A tool in the address: its id, after `wasm/` if it is a module. */
 export const keyOf = (tool: Pick<Row, "id" | "module">): string => (tool.module ? moduleKey(tool.id) : tool.id);
 export const moduleKey = (id: string): string => `wasm/${id}`;
 
 const depth = (): number => (nav.rest[0] === "wasm" ? 2 : 1);
 
-/** The selected tool is the address and nothing else. */
+/** The selection is stored only in the address. */
 export const toolRoute: Route = {
   selected() {
     const [first = "", second = ""] = nav.rest;
@@ -30,10 +30,10 @@ export const toolRoute: Route = {
   to: (key) => (key === null ? "tools" : `tools/${key}`),
 };
 
-/** The part of the selected tool that the address names, "" for none. */
+/** The part of the selected tool in the address, "" for none. */
 export const partOf = (): string => (toolRoute.selected() ? (nav.rest[depth()] ?? "") : "");
 
-/** Among the runs of a tool, the one that is open. */
+/** The open run of a tool. */
 export const runRoute = (key: string): Route => ({
   selected: () => (toolRoute.selected() === key ? ((partOf() === "history" && nav.rest[depth() + 1]) || null) : undefined),
   to: (id) => `tools/${key}/history${id === null ? "" : `/${id}`}`,

@@ -4,7 +4,7 @@ import { t } from "./messages";
 
 const method = (label: string, detail: string, info: string): Completion => ({ label, type: "method", detail, info });
 
-/** What each place offers; read when it is asked for, in the language of the interface. */
+/** The completions of each object; created on demand, in the language of the interface. */
 function offers(place: string): Completion[] | undefined {
   const c = t.completion;
   switch (place) {
@@ -45,7 +45,7 @@ function offers(place: string): Completion[] | undefined {
   }
 }
 
-/** What fits before the cursor. `fields` are the names of the tool's parameters. */
+/** The completions before the cursor. `fields` are the names of the tool's parameters. */
 export function complete(before: string, fields: readonly string[]): { from: number; options: Completion[] } | null {
   const path = /(?:\b(helix\.fs|helix\.state|helix|params|response|res)\.)([\w$]*)$/.exec(before);
   if (path) {
@@ -57,7 +57,7 @@ export function complete(before: string, fields: readonly string[]): { from: num
   return { from: before.length - word[1]!.length, options: offers("")! };
 }
 
-/** The same for the editor. `fields` is asked at each completion. */
+/** The same for the editor. `fields` is called for each completion. */
 export function completeHelix(fields: () => readonly string[]) {
   return (context: CompletionContext): CompletionResult | null => {
     const line = context.state.doc.lineAt(context.pos);

@@ -6,14 +6,14 @@ import { fromForm, parseSchema, toForm, type SchemaField } from "../../lib/run/s
 import { t } from "./messages";
 import type { Problem, Sample, Template, Tool, ToolLimits, Validation } from "./types";
 
-/** Where unsaved work is kept. `localStorage` fits; tests give a map. */
+/** Where unsaved work is stored, such as `localStorage`; tests pass a map. */
 export interface DraftStore {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
   removeItem(key: string): void;
 }
 
-/** Everything of a tool that the editor changes. The schema is text, so that half-typed JSON survives. */
+/** The fields of a tool that the editor changes. The schema is text, so that incomplete JSON is kept. */
 export interface Draft {
   name: string;
   icon: string;
@@ -29,7 +29,7 @@ export interface Draft {
   samples: Sample[];
 }
 
-/** What lies in the draft store. */
+/** The content of the draft store. */
 interface Kept {
   v: 1;
   toolId: string | null;
@@ -38,7 +38,7 @@ interface Kept {
   at: string;
 }
 
-/** Two sides of a save that came too late. */
+/** The two sides of a conflicting save. */
 export interface SaveConflict {
   message: string;
   theirs: Tool;
@@ -64,7 +64,7 @@ const NEW_SCHEMA = `{
   }
 }`;
 
-/** A draft with a small working tool in it. */
+/** A draft with a small working tool. */
 export function emptyDraft(): Draft {
   return {
     name: "",
@@ -117,30 +117,30 @@ export function draftFrom(x: Template): Draft {
 }
 
 /**
- * One tool while it is being written: the draft, what the backend thinks of it, and saving.
- * Unsaved work goes to the draft store as it is typed and is found again after a restart.
+ * One tool while it is being written: the draft, its validation by the backend, and saving. Unsaved work is
+ * written to the draft store while typing and restored after a restart.
  */
 export class ToolEditor {
-  /** Counts what was opened, so that the screen can follow. */
+  /** Incremented whenever something is opened, so that the screen can follow. */
   opened = $state(0);
   /** The stored tool under the draft; null for a new one. */
   base = $state.raw<Tool | null>(null);
   draft = $state<Draft>(emptyDraft());
   validation = $state.raw<Validation | null>(null);
   validating = $state(false);
-  /** Validation could not be asked for; saving still tries. */
+  /** Validation failed; saving is still possible. */
   validateError = $state.raw<RpcError | null>(null);
   saving = $state(false);
   saveError = $state.raw<RpcError | null>(null);
   conflict = $state.raw<SaveConflict | null>(null);
-  /** Unsaved work of an earlier visit was brought back. */
+  /** Unsaved work of an earlier visit was restored. */
   recovered = $state(false);
   fields = $state.raw<readonly SchemaField[]>([]);
-  /** Why the schema cannot be shown as a form; empty when it can. */
+  /** Why the schema cannot be shown as a form; empty if it can. */
   formBlocked = $state("");
   schemaError = $state("");
   note = $state("");
-  /** A save of this tool that only this side does not know yet: its new version. */
+  /** The version of this side's own save that is not applied yet. */
   newerVersion = $state("");
 
   readonly #rpc: Rpc;
@@ -156,10 +156,10 @@ export class ToolEditor {
     this.#store = store;
   }
 
-  /** The draft differs from what is stored. */
+  /** The draft differs from the stored tool. */
   readonly dirty = $derived(JSON.stringify(this.draft) !== this.#original);
 
-  /** Errors that stop a save: what the backend found, and what can be seen here at once. */
+  /** Errors that prevent a save: those of the backend, and those that are detected here at once. */
   readonly errors = $derived.by<Problem[]>(() => {
     const out: Problem[] = [];
     if (this.draft.name.trim() === "") out.push(problem("name", t.enterName));
@@ -171,7 +171,7 @@ export class ToolEditor {
       if (p !== null) out.push(problem("capabilities", `${c}: ${p}`));
     }
     for (const e of this.validation?.errors ?? []) {
-      // What is said here about a field in plain words need not be said twice.
+      // A field with an error in plain words does not show the backend's error too.
       if (e.field === "code" || !out.some((o) => o.field === e.field)) out.push(e);
     }
     return out;
@@ -179,7 +179,7 @@ export class ToolEditor {
 
   readonly warnings = $derived<Problem[]>(this.validation?.warnings ?? []);
 
-  /** Opens a stored tool, with unsaved work of an earlier visit on top of it. */
+  /** Opens a stored tool and restores unsaved work of an earlier visit. */
   open(tool: Tool): void {
     this.#load(tool, draftOf(tool));
     const kept = this.#kept(tool.id);
@@ -193,7 +193,7 @@ export class ToolEditor {
     this.#validateSoon(0);
   }
 
-  /** Opens a new tool, from a template when one is given. Without one, unsaved new work is brought back. */
+  /** Opens a new tool, from a template if one is given. Without one, unsaved new work is restored. */
   openNew(from?: Draft): void {
     this.#load(null, from ?? emptyDraft());
     if (from === undefined) {
@@ -225,7 +225,7 @@ export class ToolEditor {
     this.#validated = "";
   }
 
-  /** Call after a change of the draft: keeps it and has it checked once typing pauses. */
+  /** Call after a change of the draft: stores it and validates it when typing pauses. */
   changed(): void {
     this.saveError = null;
     clearTimeout(this.#keepTimer);
@@ -244,7 +244,7 @@ export class ToolEditor {
     try {
       this.#store.setItem(key(id), JSON.stringify(kept));
     } catch {
-      // The store is full: the draft lives on in memory, and leaving warns as always.
+      // The store is full: the draft exists only in memory, and leaving warns as usual.
     }
   }
 
@@ -259,7 +259,7 @@ export class ToolEditor {
     }
   }
 
-  /** Drops the unsaved work and shows what is stored. Answers how to take that back. */
+  /** Discards the unsaved work and shows the stored tool. Returns a function that undoes this. */
   discard(): () => void {
     const before = $state.snapshot(this.draft);
     const base = this.base;
@@ -280,7 +280,7 @@ export class ToolEditor {
     };
   }
 
-  /** Writes pending work to the store now and stops timers; for leaving the editor. */
+  /** Writes pending work to the store now and stops timers, when the editor is left. */
   close(): void {
     clearTimeout(this.#validateTimer);
     if (this.dirty) this.#keepNow();
@@ -293,7 +293,7 @@ export class ToolEditor {
 
   // — Schema: form and text —
 
-  /** Takes the JSON text of the schema; the form follows when it can be read. */
+  /** Sets the JSON text of the schema; the form is updated if it can be parsed. */
   setSchemaText(text: string): void {
     this.draft.parameters = text;
     this.#readSchema();
@@ -309,7 +309,7 @@ export class ToolEditor {
     this.formBlocked = form.blocked;
   }
 
-  /** Takes the rows of the form; the JSON text follows. Everything the form does not show is kept. */
+  /** Sets the rows of the form; the JSON text is updated. Everything that the form does not show is kept. */
   setFields(fields: readonly SchemaField[]): void {
     this.fields = fields;
     const { schema } = parseSchema(this.draft.parameters);
@@ -319,10 +319,10 @@ export class ToolEditor {
     this.changed();
   }
 
-  /** The schema as a value; null while its text is broken. */
+  /** The schema as a value; null while its text is invalid. */
   readonly schema = $derived(parseSchema(this.draft.parameters).schema);
 
-  /** Takes the schema that the backend read out of the code. */
+  /** Uses the schema that the backend derived from the code. */
   useSuggested(): void {
     const s = this.validation?.suggestedSchema;
     if (s !== undefined && s !== null) this.setSchemaText(JSON.stringify(s, null, 2));
@@ -335,7 +335,7 @@ export class ToolEditor {
     this.#validateTimer = setTimeout(() => void this.validate(), ms);
   }
 
-  /** Has the draft checked now. A newer check replaces an older one. */
+  /** Validates the draft now. A newer validation replaces an older one. */
   async validate(): Promise<Validation | null> {
     clearTimeout(this.#validateTimer);
     const d = this.draft;
@@ -374,7 +374,7 @@ export class ToolEditor {
 
   // — Saving —
 
-  /** Saves. Answers the stored tool, or null when it was refused; the draft is kept then. */
+  /** Saves. Returns the stored tool, or null if it was refused; the draft is kept then. */
   async save(): Promise<Tool | null> {
     if (this.saving) return null;
     this.saveError = null;
@@ -430,7 +430,7 @@ export class ToolEditor {
     return tool;
   }
 
-  /** The fields that differ from the stored tool. An emptied one is sent empty, which clears it. */
+  /** The fields that differ from the stored tool. A cleared field is sent empty. */
   #patch(base: Tool, d: Draft): Record<string, unknown> {
     const was = draftOf(base);
     const patch: Record<string, unknown> = {};
@@ -466,7 +466,7 @@ export class ToolEditor {
     this.note = "";
   }
 
-  /** True when the stored tool is newer than the draft's base, so that both sides can be shown. */
+  /** Returns true if the stored tool is newer than the draft's base, so that both sides can be shown. */
   async #readTheirs(error: RpcError): Promise<boolean> {
     const base = this.base;
     if (base === null) return false;
@@ -481,7 +481,7 @@ export class ToolEditor {
     }
   }
 
-  /** Conflict: keeps this draft and puts it on top of the stored version, then saves. */
+  /** Conflict: applies this draft to the stored version and saves. */
   async keepMine(): Promise<Tool | null> {
     const c = this.conflict;
     if (c === null) return null;
@@ -491,7 +491,7 @@ export class ToolEditor {
     return this.save();
   }
 
-  /** Conflict: shows the stored version. Answers how to get the draft back. */
+  /** Conflict: shows the stored version. Returns a function that restores the draft. */
   takeTheirs(): () => void {
     const c = this.conflict;
     if (c === null) return () => {};
@@ -507,7 +507,7 @@ export class ToolEditor {
     };
   }
 
-  /** Somebody changed this tool elsewhere: says so, or follows at once when nothing is unsaved. */
+  /** The tool was changed elsewhere: reports it, or updates at once if nothing is unsaved. */
   async changedElsewhere(toolId: string): Promise<void> {
     if (this.base === null || this.base.id !== toolId || this.saving) return;
     try {
@@ -516,7 +516,7 @@ export class ToolEditor {
       if (this.dirty) this.newerVersion = tool.version;
       else this.open(tool);
     } catch {
-      // Deleted or not reachable: saving will say so, and the draft is kept.
+      // Deleted or unreachable: saving will report it, and the draft is kept.
     }
   }
 }

@@ -17,7 +17,7 @@ export interface ToolRef {
   isModule: boolean;
 }
 
-/** Reads a page of runs; `summarize` is given the figures of all that match, which modules have not. */
+/** Reads a page of runs; `summarize` is called with a summary of all matching runs, which modules do not have. */
 export async function readRuns(rpc: Rpc, tool: ToolRef, q: Pick<RunQuery<Filters>, "filters" | "cursor" | "limit"> & { signal?: AbortSignal }, summarize?: (s: UsageSummary) => void): Promise<RunPage<UsageEntry>> {
   const { status } = q.filters;
   const page = { limit: q.limit, ...(q.cursor && { before: q.cursor }) };
@@ -40,10 +40,10 @@ export const toolRuns = (rpc: Rpc, tool: ToolRef, summarize: (s: UsageSummary) =
     read: (q) => readRuns(rpc, tool, q, summarize),
   });
 
-/** How a stored run ended: on the wire a canceled run of code is a failure of that class. */
+/** How a stored run ended: on the wire, a canceled run of code is a failure of that class. */
 export const statusOf = (e: UsageEntry): string => (e.errorClass === "canceled" ? "canceled" : e.status);
 
-/** Why a stored run failed; null when it did not. */
+/** Why a stored run failed; null if it did not. */
 export function failureOf(e: UsageEntry, of: { isModule: boolean; shown: Tool | Module | null }): Failure | null {
   if (e.status === "success" || isOpen(e.status)) return null;
   const limits = of.shown && "wasmSize" in of.shown ? limitsOf(of.shown) : undefined;

@@ -27,7 +27,7 @@ import type { Component } from "svelte";
 
 type Icon = Component<Record<string, unknown>>;
 
-/** Names and icons in the order of the picker. `wrench` is the one without a choice. */
+/** Names and icons in the order of the picker. `wrench` is the default. */
 export const ICONS: Readonly<Record<string, Icon>> = {
   wrench: Wrench,
   text: FileText,
@@ -55,10 +55,10 @@ export const ICONS: Readonly<Record<string, Icon>> = {
   key: Key,
 };
 
-/** Other names under which an icon may be stored. */
+/** Other names with which an icon may be stored. */
 const ALSO: Readonly<Record<string, string>> = { "file-text": "text", "calendar-days": "calendar", coins: "banknote", currency: "banknote", json: "braces", csv: "table" };
 
-/** The icon of a stored name, or null when the name is something else, such as an emoji. */
+/** The icon of a stored name, or null if the name is something else, such as an emoji. */
 export function iconOf(name: string): Icon | null {
   if (name === "") return Wrench;
   const own = (o: object, k: string): boolean => Object.prototype.hasOwnProperty.call(o, k);

@@ -3,16 +3,16 @@ import type { Rpc } from "../../lib/rpc";
 import { t } from "./messages";
 import type { ImportItem, Tool } from "./types";
 
-/** Where tools are read from. */
+/** The source of an import. */
 export type ImportSource = { bundle: unknown; name: string } | { url: string } | { shareId: string };
 export type OnConflict = "rename" | "replace" | "skip";
 
-/** Bundles above this are refused before they are sent. */
+/** Larger bundles are refused before they are sent. */
 export const MAX_BUNDLE = 5 * 1024 * 1024;
 
 /**
- * Importing in two steps: a review of what would be added, then adding exactly that. Nothing
- * is stored before the second step, and what is added is disabled.
+ * Importing in two steps: a review of what would be added, then adding exactly that. Nothing is stored before
+ * the second step, and what is added is disabled.
  */
 export class ToolImport {
   open = $state(false);
@@ -23,9 +23,9 @@ export class ToolImport {
   shown = $state(0);
   busy = $state(false);
   error = $state.raw<RpcError | null>(null);
-  /** Fingerprints that the user said match. */
+  /** Fingerprints that the user has confirmed. */
   confirmed = $state.raw<ReadonlySet<string>>(new Set());
-  /** The source was different when it was read the second time. */
+  /** The source had changed when it was read again. */
   changed = $state(false);
 
   readonly #rpc: Rpc;
@@ -37,13 +37,13 @@ export class ToolImport {
 
   readonly blocked = $derived(this.items.some((i) => i.signature.state === "invalid" || i.action === "blocked"));
   readonly adding = $derived(this.items.filter((i) => i.action !== "skip" && i.action !== "blocked"));
-  /** Keys that were never seen and whose fingerprint is not confirmed yet. */
+  /** Unknown keys whose fingerprint is not confirmed yet. */
   readonly unconfirmed = $derived(
     this.adding.filter((i) => i.signature.state === "valid_unknown" && !this.confirmed.has(i.signature.fingerprint ?? "")),
   );
   readonly canAdd = $derived(this.adding.length > 0 && !this.blocked && !this.busy && this.unconfirmed.length === 0);
 
-  /** What the confirm button says: it names what happens. */
+  /** The label of the confirm button: it names what happens. */
   readonly verb = $derived.by(() => {
     const replaced = this.adding.filter((i) => i.action === "replace").length;
     return t.importVerb(this.adding.length - replaced, replaced);
@@ -55,7 +55,7 @@ export class ToolImport {
     this.open = true;
   }
 
-  /** Reads a bundle's text. Text that is no JSON is refused here, with its place. */
+  /** Reads the text of a bundle. Invalid JSON is refused here, with the position of the error. */
   async readText(text: string, name: string): Promise<void> {
     this.open = true;
     if (text.length > MAX_BUNDLE) {
@@ -83,7 +83,7 @@ export class ToolImport {
     this.error = asError(new Error(t.notALink));
   }
 
-  /** Asks what would be added, and shows it. */
+  /** Requests the review, and shows it. */
   async review(source: ImportSource): Promise<void> {
     const turn = ++this.#turn;
     this.open = true;
@@ -104,13 +104,13 @@ export class ToolImport {
     }
   }
 
-  /** Chooses what happens to a name that is taken; the review is made again. */
+  /** Sets what happens if a name is taken; the review is updated. */
   async setOnConflict(c: OnConflict): Promise<void> {
     this.onConflict = c;
     if (this.source !== null) await this.review(this.source);
   }
 
-  /** The user compared a fingerprint with the author's and it is the same. */
+  /** The user has compared a fingerprint with the author's. */
   confirm(fingerprint: string, yes: boolean): void {
     const set = new Set(this.confirmed);
     if (yes) set.add(fingerprint);
@@ -118,14 +118,14 @@ export class ToolImport {
     this.confirmed = set;
   }
 
-  /** Drops the signatures of a bundle, after which its tools count as unsigned. */
+  /** Removes the signatures of a bundle, after which its tools count as unsigned. */
   async asUnsigned(): Promise<void> {
     const s = this.source;
     if (s === null || !("bundle" in s)) return;
     await this.review({ bundle: withoutSignatures(s.bundle), name: s.name });
   }
 
-  /** Adds exactly what was reviewed. Answers the new tools, or null when it was refused. */
+  /** Adds exactly what was reviewed. Returns the new tools, or null if it was refused. */
   async add(): Promise<Tool[] | null> {
     const source = this.source;
     if (source === null || !this.canAdd) return null;
@@ -171,7 +171,7 @@ function wire(s: ImportSource) {
   return s;
 }
 
-/** A bundle, or a single tool of the older form, without its signatures. */
+/** A bundle, or a single tool in the older format, without its signatures. */
 export function withoutSignatures(bundle: unknown): unknown {
   if (typeof bundle !== "object" || bundle === null) return bundle;
   const strip = (t: unknown) => {

@@ -12,7 +12,7 @@ import type { Module, Report } from "./wasm/module";
 /** The tabs of the inspector, in their order. */
 export const INSPECTOR_TABS = ["details", "permissions", "versions", "history", "audit", "state", "sharing"] as const;
 export type InspectorTab = (typeof INSPECTOR_TABS)[number];
-/** Those that a module has. */
+/** The tabs of a module. */
 const MODULE_TABS: readonly InspectorTab[] = ["details", "permissions", "history"];
 
 const EVENTS_MS = 60;
@@ -35,38 +35,38 @@ interface Stored {
 }
 
 /**
- * Everything about the selected tool, of code or of a module. A tab is read when it is first
- * looked at, and again when the backend says that something about it changed.
+ * Everything about the selected tool, of code or of a module. A tab is read when it is first shown, and again
+ * after the backend reports a change.
  */
 export class ToolInspector {
-  /** Of the tool that is shown, as it stands in the address. */
+  /** The key of the shown tool in the address. */
   key = $state<string | null>(null);
   tab = $state<InspectorTab>("details");
 
-  /** The tool, where it is code. */
+  /** The tool, if it is code. */
   readonly tool = new Load<Tool>();
-  /** The tool, where it is a module. */
+  /** The tool, if it is a module. */
   readonly module = new Load<Module>();
-  /** What is in the module; null when it is not on this device. */
+  /** The content of the module; null if it is not on this device. */
   readonly report = new Load<Report | null>();
   readonly rights = new Load<Rights>();
   readonly permissions: Permissions;
   readonly versions = new Load<Versions>();
   readonly diff = new Load<Diff>();
-  /** The code of both versions that are compared. */
+  /** The code of both compared versions. */
   codes = $state.raw<readonly [string, string] | null>(null);
   history = $state.raw<ToolRuns | null>(null);
-  /** The figures of all runs that the history is narrowed to; modules have none. */
+  /** The summary of all runs that match the history's filter; modules have none. */
   summary = $state.raw<UsageSummary | null>(null);
   readonly audit = new Load<Audit>();
   readonly stored = new Load<Stored>();
   readonly sharing: ToolSharing;
 
-  /** The two versions that are compared, the older first. */
+  /** The two compared versions, the older first. */
   compare = $state.raw<readonly [string, string] | null>(null);
   /** Only the audit entries of this run; empty for all. */
   auditRun = $state("");
-  /** Why the last action in here was refused. */
+  /** Why the last action was refused. */
   error = $state.raw<RpcError | null>(null);
   moreBusy = $state(false);
 
@@ -91,7 +91,7 @@ export class ToolInspector {
   get tabs(): readonly InspectorTab[] {
     return this.isModule ? MODULE_TABS : INSPECTOR_TABS;
   }
-  /** What both kinds have; null until it is read. */
+  /** The common fields of both kinds; null until it is read. */
   get shown(): Tool | Module | null {
     return (this.isModule ? this.module.data : this.tool.data) ?? null;
   }
@@ -203,7 +203,7 @@ export class ToolInspector {
     else await this.tool.run(async (signal) => (await this.#rpc.call("tools.get", { toolId: id }, { signal })).tool);
   }
 
-  /** Looks into the module again. */
+  /** Reads the module's content again. */
   async readReport(): Promise<void> {
     const id = this.id;
     if (id === null) return;
@@ -227,7 +227,7 @@ export class ToolInspector {
     else if (this.compare !== null) await this.setCompare(...this.compare);
   }
 
-  /** Reads the versions before the oldest that is shown. */
+  /** Reads versions before the oldest one shown. */
   async moreVersions(): Promise<void> {
     const id = this.id;
     const now = this.versions.data;
@@ -246,7 +246,7 @@ export class ToolInspector {
     this.compare = [from, to];
     this.codes = null;
     await this.diff.run((signal) => this.#rpc.call("tools.diff", { toolId: id, from, to }, { signal }));
-    // Meanwhile another pair or another tool can have been chosen.
+    // Another pair or another tool may have been selected meanwhile.
     const current = (): boolean => this.id === id && this.compare?.[0] === from && this.compare[1] === to;
     const diff = this.diff.data;
     if (diff === undefined || !current()) return;
@@ -254,7 +254,7 @@ export class ToolInspector {
       this.codes = ["", ""];
       return;
     }
-    // The diff holds the changed lines only; both texts show them in their place.
+    // The diff contains only the changed lines; both texts show them in context.
     const r = await this.#act(() => Promise.all([from, to].map((version) => this.#rpc.call("tools.get", { toolId: id, version }))));
     if (r !== null && current()) this.codes = [r[0]!.tool.code, r[1]!.tool.code];
   }
@@ -271,7 +271,7 @@ export class ToolInspector {
     return { tool: r.tool, suspended: r.suspendedGrants.length };
   }
 
-  /** Jumps from a run to its entries in the audit log. */
+  /** Shows the entries of a run in the audit log. */
   auditOf(runId: string): void {
     this.auditRun = runId;
     this.#read.delete("audit");
@@ -306,7 +306,7 @@ export class ToolInspector {
     });
   }
 
-  /** The entries that are shown as JSON lines, for a file. */
+  /** The shown entries as JSON lines, for a file. */
   auditLines(): string {
     return (this.audit.data?.entries ?? []).map((e) => JSON.stringify(e)).join("\n") + "\n";
   }
@@ -319,7 +319,7 @@ export class ToolInspector {
     await this.stored.run((signal) => this.#rpc.call("tools.state", { toolId: id }, { signal }));
   }
 
-  /** Clears what the tool remembers, all or one key. Answers how to take it back. */
+  /** Clears the tool's state, all or one key. Returns a function that undoes this. */
   async clearState(key?: string): Promise<(() => Promise<void>) | null> {
     const id = this.id;
     if (id === null) return null;

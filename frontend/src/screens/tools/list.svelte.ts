@@ -17,16 +17,16 @@ interface Filters extends Record<string, string> {
   sort: string;
 }
 
-/** The orders that the backend lists tools in. */
+/** The orders of the backend's list. */
 const orders: Readonly<Record<string, (a: Row, b: Row) => number>> = {
   recent: (a, b) => b.updatedAt.localeCompare(a.updatedAt),
   name: (a, b) => a.name.localeCompare(b.name),
   usage: (a, b) => b.usageCount - a.usageCount,
 };
 
-/** The user's tools: code in pages from the backend, with the modules, which are few, in their places between it. */
+/** The user's tools: code in pages from the backend, with the modules, which are few, sorted into it. */
 export class ToolList extends ListState<Row, Filters> {
-  /** Runs that have not ended: the run's id by the key of its tool. */
+  /** Active runs: the run's id by the key of its tool. */
   running = $state.raw<ReadonlyMap<string, string>>(new Map());
   /** Tags of the rows seen so far, for the filter. */
   readonly tags: readonly string[] = $derived.by(() => {
@@ -56,7 +56,7 @@ export class ToolList extends ListState<Row, Filters> {
     );
   }
 
-  /** The status of a run that has not ended, else how the last one ended; "" for none. */
+  /** The status of an active run, else how the last one ended; "" for none. */
   lastRun(row: Row): string {
     return this.running.has(keyOf(row)) ? "running" : (row.lastStatus ?? "");
   }
@@ -76,7 +76,7 @@ export class ToolList extends ListState<Row, Filters> {
 /** Pages of code and modules in one order. */
 class MergedRows {
   #modules: Row[] = [];
-  /** How many modules stand before an offset. */
+  /** The number of modules before an offset. */
   #before = new Map<number, number>();
 
   constructor(private readonly rpc: Rpc) {}
@@ -119,7 +119,7 @@ class MergedRows {
   }
 }
 
-/** Whether a module is in a state that the list is narrowed to. */
+/** Whether a module matches the status filter. */
 function fits(m: Row, status: string): boolean {
   if (status === "enabled" || status === "disabled") return m.isEnabled === (status === "enabled");
   return status === "suspended" ? m.suspended : status !== "public";
@@ -127,7 +127,7 @@ function fits(m: Row, status: string): boolean {
 
 /** Tools that are shared with everyone: those of a hub, and the public ones of this device. */
 export class Market extends ListState<Row> {
-  /** A hub is connected, so that tools of others are listed too. */
+  /** A hub is connected, so tools of other users are listed too. */
   hub = $state(false);
 
   constructor(rpc: Rpc) {

@@ -22,23 +22,23 @@ const LIMITS: Readonly<Record<Profile, RunLimits>> = {
   permissive: { wallMs: 60_000, cpuMs: 10_000, memoryMb: 256 },
 };
 
-/** The profiles from the narrowest to the widest. */
+/** The profiles, strictest first. */
 export const profiles = (): ProfileInfo[] => (Object.keys(LIMITS) as Profile[]).map(profileInfo);
 
-/** The profile of a name; an unknown name gets the default one. */
+/** The profile with a name; an unknown name gets the default one. */
 export function profileInfo(name: string): ProfileInfo {
   const known: Profile = Object.hasOwn(LIMITS, name) ? (name as Profile) : "standard";
   return { name: known, ...t.profiles[known], limits: LIMITS[known] };
 }
 
-/** The limits of a profile, lowered where the tool sets lower ones. */
+/** The limits of a profile, lowered by those of the tool. */
 export function limitsFor(profile: string, own?: Partial<RunLimits> | null): RunLimits {
   const base = (LIMITS[profile as Profile] ?? LIMITS.standard);
   const low = (max: number, v: number | undefined) => (v === undefined || v <= 0 ? max : Math.min(max, v));
   return { wallMs: low(base.wallMs, own?.wallMs), cpuMs: low(base.cpuMs, own?.cpuMs), memoryMb: low(base.memoryMb, own?.memoryMb) };
 }
 
-/** How many of the capabilities a profile never allows. One of a kind that nobody knows is not counted. */
+/** How many of the capabilities a profile never allows. Unknown kinds are not counted. */
 export const forbiddenBy = (profile: Profile, capabilities: readonly string[]): number => capabilities.filter((c) => parseCapability(c).kind?.profiles.includes(profile) === false).length;
 
 /** Whether there is a kind of capability that a profile never allows. */

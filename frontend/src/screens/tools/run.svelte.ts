@@ -7,13 +7,13 @@ import { limitsFor } from "./profiles";
 import type { LogLine, RunResult, Tool, ToolLimits } from "./types";
 import { resultOf, type ModuleResult } from "./wasm/module";
 
-/** What is to be run: a stored tool, a module, or the unsaved text of a tool. */
+/** What to run: a stored tool, a module, or the unsaved text of a tool. */
 export interface RunTarget {
   toolId?: string;
   isModule?: boolean;
   name: string;
   version?: string;
-  /** Of code: the profile that sets its limits. */
+  /** For code: the profile that sets its limits. */
   profile?: string;
   limits: RunLimits;
   draft?: {
@@ -28,7 +28,7 @@ export interface RunTarget {
 
 export type RunPhase = "idle" | "queued" | "running" | "waiting" | "done";
 
-/** News of a run, of code or of a module. */
+/** A progress event of a run, of code or of a module. */
 interface Progress {
   executionId: string;
   toolId: string;
@@ -37,15 +37,15 @@ interface Progress {
   log?: LogLine;
 }
 
-/** Log lines that are kept; the backend caps a run's logs at 64 KiB anyway. */
+/** The number of log lines kept; the backend limits a run's logs to 64 KiB anyway. */
 const MAX_LOGS = 2000;
 const TICK_MS = 100;
-/** The tool id in reports about a draft. */
+/** The tool id in events about a draft. */
 export const NO_TOOL = "00000000-0000-0000-0000-000000000000";
 
 /**
- * One run, from its start to its result: live logs, elapsed time against the limits, waiting
- * for an answer to a permission prompt, cancelling, and the failure in words.
+ * One run, from its start to its result: live logs, elapsed time compared with the limits, waiting for an
+ * answer to a permission prompt, canceling, and the failure in words.
  */
 export class ToolRun {
   phase = $state<RunPhase>("idle");
@@ -59,11 +59,11 @@ export class ToolRun {
   executionId = $state("");
   elapsedMs = $state(0);
   canceling = $state(false);
-  /** An approval that the run waits for, or that it left behind. */
+  /** The approval that the run waits for or left behind. */
   pendingApprovalId = $state("");
   limits = $state.raw<RunLimits>(limitsFor("standard"));
 
-  // Getters: what is derived would belong to the component that first asks for the run, and go stale with it.
+  // Getters: derived state would belong to the component that first uses the run, and become stale with it.
   get active(): boolean {
     return isOpen(this.phase);
   }
@@ -84,7 +84,7 @@ export class ToolRun {
     this.#now = now;
   }
 
-  /** Starts a run. A run that is going on is not replaced: cancel it first. */
+  /** Starts a run. An active run is not replaced: cancel it first. */
   async start(target: RunTarget, params: unknown): Promise<RunResult | null> {
     if (this.active) return null;
     const turn = ++this.#turn;
@@ -112,7 +112,7 @@ export class ToolRun {
     }
   }
 
-  /** Counts the time of the run; waiting for a person is not part of it. */
+  /** Measures the time of the run; waiting for a person does not count. */
   #count(): void {
     let last = this.#now();
     this.elapsedMs = 0;
@@ -129,7 +129,7 @@ export class ToolRun {
     return resultOf((await this.#rpc.call("skills.execute", input, { signal })) as ModuleResult);
   }
 
-  /** Hears of the runs of the target's kind. Answers how to stop. */
+  /** Listens to the runs of the target's kind. Returns a function that stops it. */
   #listen(target: RunTarget, hear: (e: Progress) => void): () => void {
     if (!target.isModule) return this.#rpc.on("tools.execution", hear);
     return this.#rpc.on("skills.execution_changed", ({ skillId, status, waiting, ...e }) =>
@@ -146,7 +146,7 @@ export class ToolRun {
   }
 
   #event(e: Progress): void {
-    // A draft has no id of its own: its reports carry the zero id.
+    // A draft has no id of its own: its events have the zero id.
     if (e.toolId !== (this.isDraft ? NO_TOOL : this.target?.toolId)) return;
     if (this.executionId === "") {
       if (!isOpen(e.state)) return;
@@ -167,7 +167,7 @@ export class ToolRun {
     this.result = result;
     this.executionId = result.executionId;
     this.pendingApprovalId = result.pendingApprovalId ?? "";
-    // The answer holds every line; events may have been dropped on a slow connection.
+    // The result contains every line; events may have been dropped on a slow connection.
     if (result.logs.length >= this.logs.length) this.logs = result.logs;
     this.elapsedMs = result.executionTimeMs;
     this.limits = result.limits ?? this.limits;
@@ -196,7 +196,7 @@ export class ToolRun {
     this.phase = "done";
   }
 
-  /** Asks the backend to stop the run; the call then ends with what it has. */
+  /** Requests a cancel; the call then ends with a partial result. */
   async cancel(): Promise<void> {
     if (!this.active || this.canceling) return;
     this.canceling = true;
@@ -212,7 +212,7 @@ export class ToolRun {
     }
   }
 
-  /** The run waits for a person: a prompt was made for it. */
+  /** The run waits for a person: there is a prompt for it. */
   waitFor(approvalId: string): void {
     if (!this.active) return;
     this.phase = "waiting";
@@ -257,7 +257,7 @@ export class ToolRun {
       this.#event(e);
       if (e.executionId === executionId && !isOpen(e.state)) void read().catch(() => {});
     });
-    // It may have ended before this side began to listen.
+    // It may have ended before this listener was added.
     await read().catch(() => {});
   }
 
@@ -267,7 +267,7 @@ export class ToolRun {
     return target === null ? null : this.start(target, this.params);
   }
 
-  /** Forgets the last run. Does nothing to one that is going on in the backend. */
+  /** Clears the last run. Does not affect a run that is active in the backend. */
   clear(): void {
     this.#turn++;
     clearInterval(this.#tick);

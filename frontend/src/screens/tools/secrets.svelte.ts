@@ -5,7 +5,7 @@ import { resourceProblem } from "../../lib/run/capabilities";
 import { t } from "./messages";
 import type { SecretInfo } from "./types";
 
-/** The secrets that tools may use by name. A value is only ever sent, never read back. */
+/** The secrets that tools may use by name. A value is only sent, never read. */
 export class ToolSecrets {
   open = $state(false);
   name = $state("");
@@ -31,7 +31,7 @@ export class ToolSecrets {
       .filter((h) => h !== ""),
   );
 
-  /** What is still missing, in words; empty when it can be saved. */
+  /** What is still missing, in words; empty if it can be saved. */
   readonly problem = $derived.by(() => {
     if (!/^[A-Za-z0-9_.-]{1,64}$/.test(this.name.trim())) return t.secretName;
     if (this.value === "") return t.secretValue;
@@ -68,7 +68,7 @@ export class ToolSecrets {
     this.error = null;
   }
 
-  /** Stores the secret. The value is forgotten here at once, also when it was refused. */
+  /** Stores the secret. The value is discarded here at once, even if it was refused. */
   async save(): Promise<boolean> {
     if (this.problem !== "" || this.busy) return false;
     this.busy = true;

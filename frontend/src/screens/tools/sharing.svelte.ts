@@ -5,13 +5,13 @@ import type { Share } from "./types";
 
 export type Access = "link" | "public";
 
-/** Sharing one tool: its links, making and withdrawing one, and the file that works without a hub. */
+/** Sharing one tool: its links, creating and revoking one, and the file that works without a hub. */
 export class ToolSharing {
   open = $state(false);
   toolId = $state("");
   name = $state("");
   access = $state<Access>("link");
-  /** Last day of the link, `YYYY-MM-DD`; empty for no end. */
+  /** Last day of the link, `YYYY-MM-DD`; empty for none. */
   expires = $state("");
   made = $state.raw<{ shareId: string; url: string; version: string; hub: boolean; note?: string } | null>(null);
   busy = $state(false);
@@ -48,10 +48,10 @@ export class ToolSharing {
 
   /** Shares that still work. */
   readonly live = $derived((this.shares.data?.shares ?? []).filter((s) => s.state === "active"));
-  /** A hub is connected, so that links open on other devices. Null before that is known. */
+  /** A hub is connected, so that links open on other devices. Null if unknown. */
   readonly hub = $derived(this.shares.data?.hub ?? null);
 
-  /** Makes a link to the current version. */
+  /** Creates a link to the current version. */
   async share(): Promise<void> {
     if (this.busy) return;
     this.busy = true;
@@ -70,7 +70,7 @@ export class ToolSharing {
     }
   }
 
-  /** Withdraws a link: it stops working at once. */
+  /** Revokes a link: it stops working at once. */
   async unshare(shareId: string): Promise<boolean> {
     try {
       await this.#rpc.call("tools.unshare", { shareId });

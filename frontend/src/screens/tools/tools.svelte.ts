@@ -16,18 +16,18 @@ import type { Approval, LogLine, Row, Template, Tool } from "./types";
 import { limitsOf, type Module } from "./wasm/module";
 import { Modules } from "./wasm/modules.svelte";
 
-/** Gives a text to the user as a file; the browser downloads it. */
+/** Saves a text as a file; the browser downloads it. */
 export type SaveFile = (name: string, text: string) => void;
 
-/** Asks where to save, in the window, whose web view downloads nothing. "" when the user cancels. */
+/** Asks where to save, in the window, whose web view cannot download. "" if the user cancels. */
 export type PickFile = (title: string, name: string) => Promise<string>;
 
-/** Finished runs that are remembered, one a tool. */
+/** The number of finished runs that are kept, one per tool. */
 const MAX_RUNS = 20;
 
 /**
- * The Tools screen as a whole: its parts, and what one part does for another. It outlives
- * the component, so that runs go on and unsaved work stays when another screen is shown.
+ * The Tools screen as a whole: its parts, and their interaction. It outlives the component, so that runs
+ * continue and unsaved work is kept when another screen is shown.
  */
 export class ToolsScreen {
   readonly list: ToolList;
@@ -42,7 +42,7 @@ export class ToolsScreen {
 
   /** The run of the editor's draft. */
   readonly draftRun: ToolRun;
-  /** The tool that is being opened in the editor could not be read. */
+  /** The tool to open in the editor could not be read. */
   openError = $state.raw<RpcError | null>(null);
   opening = $state(false);
 
@@ -78,7 +78,7 @@ export class ToolsScreen {
     });
   }
 
-  /** Starts listening; once for the life of the program. */
+  /** Starts listening; once for the lifetime of the program. */
   start(): void {
     if (this.#started) return;
     this.#started = true;
@@ -100,7 +100,7 @@ export class ToolsScreen {
     return [this.draftRun, ...this.#runs.values()];
   }
 
-  /** Shows the prompt for an approval that one of this screen's runs waits for. */
+  /** Shows the prompt for an approval that a run of this screen waits for. */
   async #maybePrompt(id: string): Promise<void> {
     if (!this.#allRuns().some((r) => r.active)) return;
     await this.prompt.show(id, (asked) => {
@@ -121,7 +121,7 @@ export class ToolsScreen {
 
   // — Runs —
 
-  /** The run of a tool; made when it is first asked for. */
+  /** The run of a tool; created on first use. */
   runOf(toolId: string): ToolRun {
     const known = this.#runs.get(toolId);
     if (known !== undefined) return known;
@@ -134,12 +134,12 @@ export class ToolsScreen {
     return run;
   }
 
-  /** The lines that a run wrote, when it was the last run of its tool here; else null. */
+  /** The log lines of a run, if it was the last run of its tool here; else null. */
   linesOf(executionId: string): readonly LogLine[] | null {
     return [...this.#runs.values()].find((r) => r.executionId === executionId)?.logs ?? null;
   }
 
-  /** Cancels a run that was found in the history. */
+  /** Cancels a run in the history. */
   async cancelRun(executionId: string): Promise<void> {
     try {
       await this.#rpc.call(this.inspector.isModule ? "skills.cancel" : "tools.cancel", { executionId });
@@ -154,7 +154,10 @@ export class ToolsScreen {
     if (run.pendingApprovalId !== "") await this.prompt.show(run.pendingApprovalId);
   }
 
-  /** Makes a tool of the first template that asks for no permission, runs it with its sample, and answers its id; null when that was refused. */
+  /**
+   * Creates a tool from the first template that needs no permission, runs it with its sample, and returns its
+   * id; null if that was refused.
+   */
   async tryTemplate(): Promise<string | null> {
     try {
       const { templates } = await this.#rpc.call("tools.templates", {});
@@ -171,13 +174,13 @@ export class ToolsScreen {
     }
   }
 
-  /** What a run of a stored tool needs. */
+  /** The target for running a stored tool. */
   targetOf(tool: Tool | Module): RunTarget {
     if ("wasmSize" in tool) return { toolId: tool.id, isModule: true, name: tool.name, limits: limitsOf(tool) };
     return { toolId: tool.id, name: tool.name, profile: tool.sandboxProfile, limits: limitsFor(tool.sandboxProfile, tool.limits) };
   }
 
-  /** What a run of the editor's text needs. */
+  /** The target for running the editor's text. */
   draftTarget(): RunTarget {
     const d = this.editor.draft;
     return {
@@ -195,13 +198,13 @@ export class ToolsScreen {
     };
   }
 
-  // — What can be done with a tool —
+  // — Actions on a tool —
 
   /** Opens a stored tool in the editor. */
   async edit(toolId: string): Promise<boolean> {
     this.openError = null;
     if (this.editor.base?.id === toolId) {
-      // It is open already, for example because it was just saved for the first time.
+      // It is already open, for example because it was just saved for the first time.
       void this.editor.changedElsewhere(toolId);
       return true;
     }
@@ -222,7 +225,7 @@ export class ToolsScreen {
   /** Opens the editor on a new tool. */
   editNew(template?: Template): void {
     this.openError = null;
-    // The address is followed after a template was taken, and must not take it away again.
+    // The address is applied after a template was used, and must not remove it again.
     const prepared = this.#prepared && this.editor.base === null;
     this.#prepared = template !== undefined;
     if (template === undefined && (prepared || (this.editor.base === null && this.editor.dirty))) return;
@@ -230,7 +233,7 @@ export class ToolsScreen {
     this.editor.openNew(template === undefined ? undefined : draftFrom(template));
   }
 
-  /** Deletes a tool; Undo brings it back with everything it had. */
+  /** Deletes a tool; Undo restores it completely. */
   remove(tool: Pick<Row, "id" | "name" | "module">): Promise<boolean> {
     const code = { toolId: tool.id };
     const module = { skillId: tool.id };
@@ -248,7 +251,7 @@ export class ToolsScreen {
     );
   }
 
-  /** Makes a copy; answers it. */
+  /** Creates a copy; returns it. */
   async clone(toolId: string): Promise<Tool | null> {
     try {
       const { tool } = await this.#rpc.call("tools.clone", { toolId });
@@ -276,13 +279,13 @@ export class ToolsScreen {
     }
   }
 
-  /** Signs the tool that is shown with this device's key. */
+  /** Signs the shown tool with this device's key. */
   async sign(): Promise<void> {
     if (await this.inspector.sign()) this.#notify.ok(t.signed);
     else if (this.inspector.error) this.#notify.error(this.inspector.error, t.cannotSign);
   }
 
-  /** Trusts, or no longer trusts, the key that signed the tool that is shown. */
+  /** Trusts, or no longer trusts, the key that signed the shown tool. */
   async trust(on: boolean): Promise<void> {
     if (await this.inspector.trustSigner(on)) this.#notify.ok(on ? t.keyTrusted : t.keyNotTrusted);
     else if (this.inspector.error) this.#notify.error(this.inspector.error);
@@ -307,7 +310,7 @@ export class ToolsScreen {
     }
   }
 
-  /** Writes the audit entries that are shown to a file; in the window, which cannot, the whole signed log. */
+  /** Writes the shown audit entries to a file; in the window, which cannot do that, the whole signed log. */
   async exportAudit(name: string): Promise<void> {
     if (!this.#pick) return this.#save(`${slug(name)}-audit.jsonl`, this.inspector.auditLines());
     try {
@@ -330,7 +333,7 @@ export class ToolsScreen {
     }
   }
 
-  /** Clears what a tool remembers, with Undo. */
+  /** Clears a tool's state, with Undo. */
   async clearState(key?: string): Promise<void> {
     const undo = await this.inspector.clearState(key);
     if (undo === null) {
@@ -357,7 +360,7 @@ export class ToolsScreen {
     );
   }
 
-  /** Answers a missing right in place: shows the prompt that waits for it. */
+  /** Answers a missing permission in place: shows the waiting prompt. */
   async answer(capability: string): Promise<void> {
     const { permissions } = this.inspector;
     const id = await permissions.pendingFor(capability);
@@ -368,8 +371,8 @@ export class ToolsScreen {
 }
 
 /**
- * Asks for a place and writes there. A file that is there already is never replaced: another
- * name is asked for. Null when the user cancels.
+ * Asks for a path and writes there. An existing file is never replaced: another name is requested. Null if
+ * the user cancels.
  */
 async function unlessTaken<T>(title: string, pick: (title: string) => Promise<string>, write: (path: string) => Promise<T>): Promise<T | null> {
   for (let asked = title; ; asked = t.nameTaken) {

@@ -1,4 +1,4 @@
-/** The two sides of a unified diff: what its hunks held before and hold after. */
+/** The two sides of a unified diff: the content of its hunks before and after. */
 export function sidesOf(unified: string): { before: string; after: string } {
   const before: string[] = [];
   const after: string[] = [];

@@ -11,7 +11,7 @@ import type { Rpc } from "../../lib/rpc";
 import type { en } from "./messages";
 
 export type Kind = keyof typeof en.kinds;
-/** The kinds of one screen together: what the list can be narrowed to. */
+/** The kinds of one screen together, as choices of the filter. */
 export type Group = Exclude<keyof typeof en.groups, "">;
 
 export const groups: Readonly<Record<Group, readonly Kind[]>> = { tools: ["tool", "wasm"], skills: ["skill"], schedules: ["schedule"], memory: ["memory", "conversation", "document"], chats: ["chat"] };

@@ -10,10 +10,10 @@ export interface Filters extends Record<string, string> {
   group: Group | "";
 }
 
-/** What is to be deleted permanently: some items, or all of a group; "" for all there is. */
+/** What to delete permanently: some items, or all of a group; "" means everything. */
 export type Purge = { items: readonly Deleted[] } | { all: Group | "" };
 
-/** As many as one call takes. */
+/** The maximum number of items per call. */
 const maxItems = 1000;
 const events: readonly EventName[] = ["trash.changed", "tools.changed", "skills.changed", "skills.wasm_changed", "schedules.changed", "memory.changed", "chat.session_changed"];
 
@@ -21,7 +21,7 @@ export class TrashScreen {
   readonly list: ListState<Deleted, Filters>;
   readonly marks = new Marks();
   counts = $state.raw<Result<"trash.list">["counts"]>([]);
-  /** What the person is asked to confirm. */
+  /** The action that needs a confirmation. */
   asking = $state.raw<Purge | null>(null);
   busy = $state(false);
   readonly #rpc: Rpc;
@@ -47,23 +47,23 @@ export class TrashScreen {
     void this.list.page.reload();
   }
 
-  /** Narrows the list to the group that the address names, and takes it out of the address. */
+  /** Filters the list by the group in the address, and removes it from the address. */
   follow(name: string | undefined): void {
     if (!groupNames.includes(name as Group)) return;
     this.list.setFilter("group", name as Group);
     nav.go("trash", "replace");
   }
 
-  /** How many items a group has; "" for the whole trash. */
+  /** The number of items in a group; "" for the whole trash. */
   countOf(group: Group | ""): number {
     return this.countsOf(group).reduce((n, c) => n + c.count, 0);
   }
-  /** The kinds of a group that have items, with how many. */
+  /** The kinds of a group that have items, with their counts. */
   countsOf(group: Group | ""): { kind: Kind; count: number }[] {
     return this.counts.filter((c) => c.count > 0 && (group === "" || groups[group].includes(c.kind as Kind))) as { kind: Kind; count: number }[];
   }
 
-  /** The rows that an action on `row` is about: the marked ones when it is one of them. */
+  /** The rows for an action on `row`: the marked ones if it is one of them. */
   targets(row: Deleted): readonly Deleted[] {
     return this.marks.has(row.id) ? this.marked : [row];
   }
@@ -85,7 +85,7 @@ export class TrashScreen {
     await this.list.page.reload();
   }
 
-  /** Deletes permanently what was confirmed. */
+  /** Deletes the confirmed items permanently. */
   async purge(): Promise<void> {
     const what = this.asking;
     if (what === null) return;
@@ -103,7 +103,7 @@ export class TrashScreen {
     await this.list.page.reload();
   }
 
-  /** Marks and selection leave items that are no longer there; the row after them is selected. */
+  /** Removes items that no longer exist from marks and selection; the next row is selected. */
   #left(ids: readonly string[]): void {
     this.marks.drop(ids);
     const at = this.list.rows.findIndex((x) => x.id === this.list.selectedId);

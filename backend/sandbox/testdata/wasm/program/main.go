@@ -1,4 +1,4 @@
-// Program does what its input asks for; the tests of modules build it for wasip1.
+// Program is a test module for wasip1 that does what its input requests.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Reactor offers execute instead of main: it counts its calls, which a fresh instance shows
-// as one, and asks the host for a value.
+// Reactor is a test module that exports execute instead of main. It counts its calls, which is one
+// in a new instance, and requests a value from the host.
 package main
 
 import (

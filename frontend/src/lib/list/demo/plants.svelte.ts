@@ -7,7 +7,7 @@ export interface Plant {
   place: string;
 }
 
-/** The state of the demo screen: a list over plants in memory. */
+/** The state of the demo screen: a list of plants in memory. */
 export class PlantState {
   readonly words = {
     title: "Plants",

@@ -9,7 +9,7 @@ import { CanvasRun } from "./run.svelte";
 import { isShort, shapeProblem, stepOfProblem, walk } from "./steps";
 import { CALLS, type Entry, type Meta, type Problem, type Skill, type Step, type Validation } from "./types";
 
-/** Where unsaved work is kept. `localStorage` fits; tests give a map. */
+/** Where unsaved work is stored, such as `localStorage`; tests pass a map. */
 export interface DraftStore {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
@@ -21,7 +21,7 @@ interface Kept {
   skillId: string | null;
   baseVersion: string;
   skill: Skill;
-  /** What stood in the text tab and could not be read. */
+  /** The content of the text tab if it could not be parsed. */
   text?: string;
   at: string;
 }
@@ -30,7 +30,7 @@ const VALIDATE_MS = 300;
 const KEEP_MS = 250;
 const key = (id: string | null): string => `helix.skills.draft.${id ?? "new"}`;
 
-/** The editable part of a stored skill. What is at its default is left out. */
+/** The editable part of a stored skill, without fields that have their default value. */
 export function skillOf(m: Meta): Skill {
   return {
     skillId: m.skillId,
@@ -48,13 +48,13 @@ export function skillOf(m: Meta): Skill {
   };
 }
 
-/** How many errors and warnings stand at a step. */
+/** The number of errors and warnings of a step. */
 export interface Mark {
   errors: number;
   warnings: number;
 }
 
-/** One skill while it is being built: the draft, what the backend thinks of it, and saving. */
+/** One skill while it is being built: the draft, its validation by the backend, and saving. */
 export class SkillBuilder {
   readonly draft = new SkillDraft();
   readonly mapping: Mapping;
@@ -65,19 +65,19 @@ export class SkillBuilder {
   readonly catalog = new Load<readonly Entry[]>();
   validation = $state.raw<Validation | null>(null);
   validating = $state(false);
-  /** The check could not be asked for; saving still tries. */
+  /** Validation failed; saving is still possible. */
   validateError = $state.raw<RpcError | null>(null);
   saving = $state(false);
   saveError = $state.raw<RpcError | null>(null);
-  /** A save came too late: the skill as it is stored now. */
+  /** The skill was changed elsewhere before a save: the stored version. */
   conflict = $state.raw<Meta | null>(null);
-  /** Unsaved work of an earlier visit was brought back. */
+  /** Unsaved work of an earlier visit was restored. */
   recovered = $state(false);
   /** A version that was saved elsewhere meanwhile. */
   newerVersion = $state("");
-  /** The text of the text tab while it cannot be drawn, and why; else null. */
+  /** The text in the text tab while it cannot be shown as a flow, and why; otherwise null. */
   brokenText = $state.raw<{ text: string; why: string } | null>(null);
-  /** The store is full: the draft lives in memory only. */
+  /** The store is full: the draft exists only in memory. */
   notKept = $state(false);
 
   readonly #rpc: Rpc;
@@ -120,12 +120,12 @@ export class SkillBuilder {
     add(this.warnings, "warnings");
     return map;
   });
-  /** Whether the check finds something wrong with the mapping of a parameter, such as that it is missing. */
+  /** Whether the validation reports a problem with the mapping of a parameter, for example that it is missing. */
   refuses(path: string, name: string): boolean {
     return this.errors.some((e) => e.path === `${path}.inputMapping${memberPath(name)}`);
   }
 
-  /** What is said about one value, or about what is inside it. */
+  /** The problems of a value, including those inside it. */
   problemsAt(path: string): { error: string; warning: string; code: string } {
     const at = (p: Problem): boolean => p.path === path || p.path.startsWith(`${path}.`) || p.path.startsWith(`${path}[`);
     const e = this.errors.find(at);
@@ -135,7 +135,7 @@ export class SkillBuilder {
 
   readonly #byId = $derived(new Map((this.catalog.data ?? []).filter((e) => e.toolId).map((e) => [`${e.toolType}:${e.toolId}`, e])));
   readonly #byName = $derived(new Map((this.catalog.data ?? []).map((e) => [`${e.toolType}:${e.name}`, e])));
-  /** What a step calls, as the catalog knows it. */
+  /** The catalog entry that a step calls. */
   entryOf(s: Step): Entry | undefined {
     if (!CALLS.includes(s.toolType)) return undefined;
     return (s.toolId ? this.#byId.get(`${s.toolType}:${s.toolId}`) : undefined) ?? (s.toolId ? undefined : this.#byName.get(`${s.toolType}:${s.toolName ?? ""}`));
@@ -143,7 +143,7 @@ export class SkillBuilder {
 
   // — Opening —
 
-  /** Reads a skill, or begins a new one; unsaved work of an earlier visit is laid on top. */
+  /** Reads a skill, or starts a new one; unsaved work of an earlier visit is restored. */
   async open(skillId: string | null): Promise<void> {
     void this.readCatalog();
     this.run.open(skillId);
@@ -204,7 +204,7 @@ export class SkillBuilder {
     }
   }
 
-  /** Call after a change of the draft: keeps it, and has it checked once it pauses. */
+  /** Call after a change of the draft: stores it, and validates it when changes pause. */
   changed(ms = VALIDATE_MS): void {
     clearTimeout(this.#keepTimer);
     this.#keepTimer = setTimeout(() => this.#keepNow(), KEEP_MS);
@@ -212,7 +212,7 @@ export class SkillBuilder {
     this.#validateTimer = setTimeout(() => void this.validate(), ms);
   }
 
-  /** Writes unsaved work to the store at once, for when the page goes away. */
+  /** Writes unsaved work to the store at once, before the page closes. */
   flush(): void {
     this.#keepNow();
   }
@@ -233,7 +233,7 @@ export class SkillBuilder {
     }
   }
 
-  /** Writes pending work to the store now and stops timers; for leaving the builder. */
+  /** Writes pending work to the store now and stops timers, when the builder is left. */
   close(): void {
     clearTimeout(this.#validateTimer);
     this.#keepNow();
@@ -242,7 +242,7 @@ export class SkillBuilder {
     this.catalog.cancel();
   }
 
-  /** Drops the unsaved work and shows what is stored. Answers how to take that back. */
+  /** Discards the unsaved work and shows the stored skill. Returns a function that undoes this. */
   discard(): () => void {
     const before = this.draft.skill;
     const base = this.base;
@@ -261,14 +261,14 @@ export class SkillBuilder {
 
   // — Text —
 
-  /** Takes what was typed into the text tab. */
+  /** Applies the content of the text tab. */
   setText(text: string): void {
     const why = this.draft.setText(text);
     this.brokenText = why === "" ? null : { text, why };
     this.changed();
   }
 
-  /** The checked form of steps that are written in a short form; null when there are none. */
+  /** The canonical form of steps that are written in a short form; null if there are none. */
   readonly standard = $derived.by<Skill | null>(() => {
     const normalized = this.validation?.normalized;
     let short = false;
@@ -276,7 +276,7 @@ export class SkillBuilder {
     return short && this.#validated === this.draft.skill && shapeProblem(normalized) === "" ? (normalized as Skill) : null;
   });
 
-  /** Writes short steps in the standard form. */
+  /** Replaces short forms by the canonical form. */
   standardize(): void {
     const to = this.standard;
     if (to === null) return;
@@ -287,7 +287,7 @@ export class SkillBuilder {
 
   // — Checking —
 
-  /** Has the draft checked now. A newer check replaces an older one. */
+  /** Validates the draft now. A newer validation replaces an older one. */
   async validate(): Promise<Validation | null> {
     clearTimeout(this.#validateTimer);
     const skill = this.draft.skill;
@@ -314,8 +314,8 @@ export class SkillBuilder {
   // — Saving —
 
   /**
-   * Saves, also with errors: then as a draft that is off. Answers the stored skill, or null
-   * when it was refused; the draft is kept then.
+   * Saves, even with errors; then as a disabled draft. Returns the stored skill, or null if it was refused;
+   * the draft is kept then.
    */
   async save(): Promise<Meta | null> {
     if (this.saving || this.brokenText !== null || this.draft.skill.name.trim() === "") return null;
@@ -349,7 +349,7 @@ export class SkillBuilder {
     this.stored.data = meta;
     const stored = skillOf(meta);
     this.#original = textOf(stored);
-    // Typing that went on while it was saved stays unsaved.
+    // Changes made while it was saved stay unsaved.
     if (this.draft.skill === sent) this.draft.settle(stored);
     else if (fresh) this.draft.settle({ ...this.draft.skill, skillId: meta.skillId });
     this.conflict = null;
@@ -374,7 +374,7 @@ export class SkillBuilder {
     }
   }
 
-  /** Conflict: puts this draft on top of the stored version and saves. */
+  /** Conflict: applies this draft to the stored version and saves. */
   async keepMine(): Promise<Meta | null> {
     if (this.conflict === null) return null;
     this.base = this.conflict;
@@ -383,7 +383,7 @@ export class SkillBuilder {
     return this.save();
   }
 
-  /** Conflict: shows the stored version. Undo brings the draft back. */
+  /** Conflict: shows the stored version. Undo restores the draft. */
   takeTheirs(): void {
     const theirs = this.conflict;
     if (theirs === null) return;
@@ -397,7 +397,7 @@ export class SkillBuilder {
     this.changed();
   }
 
-  /** The skill was changed elsewhere: says so, or follows at once when nothing is unsaved. */
+  /** The skill was changed elsewhere: reports it, or updates at once if nothing is unsaved. */
   async changedElsewhere(skillId: string): Promise<void> {
     if (this.base?.skillId !== skillId || this.saving) return;
     try {
@@ -413,7 +413,7 @@ export class SkillBuilder {
       this.draft.select(selected);
       this.changed(0);
     } catch {
-      // Deleted or not reachable: saving will say so, and the draft is kept.
+      // Deleted or unreachable: saving will report it, and the draft is kept.
     }
   }
 }

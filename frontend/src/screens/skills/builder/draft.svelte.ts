@@ -4,13 +4,13 @@ import { t } from "./messages";
 import { armsOf, copyStep, idsOf, insertStep, listAt, moveStep, neighbour, newId, ownerOf, placeOf, removeStep, shapeProblem, stepAt, walk, withValue } from "./steps";
 import type { Entry, Skill, Step } from "./types";
 
-/** One state that can be gone back to. */
+/** One state in the undo history. */
 interface Moment {
   skill: Skill;
   selected: string | null;
-  /** What was done to get away from it, in words. */
+  /** The change that followed it, in words. */
   label: string;
-  /** Changes with the same key are one moment while they follow each other closely. */
+  /** Consecutive changes with the same key within a short time are one undo step. */
   merge: string;
   at: number;
 }
@@ -36,7 +36,7 @@ export function textOf(skill: Skill): string {
 /** A new step that calls an entry of the catalog. */
 export function stepFor(entry: Entry, taken: ReadonlySet<string>): Step {
   const step: Step = { stepId: newId(entry.name, taken), toolType: entry.toolType };
-  // Built-ins and MCP tools are known by name; what the user has may be renamed, so the id counts.
+  // Built-ins and MCP tools are identified by name; the user's own can be renamed, so the id is used.
   if (entry.toolId) step.toolId = entry.toolId;
   step.toolName = entry.name;
   return step;
@@ -58,7 +58,7 @@ export function stepOf(kind: "branch" | "map" | "approval" | "transform", taken:
 }
 
 export class SkillDraft {
-  /** Replaced as a whole by each change; parts that did not change stay the same objects. */
+  /** Replaced as a whole by each change; unchanged parts stay the same objects. */
   skill = $state.raw<Skill>(emptySkill());
   /** Path of a step, or of an arm without steps; null for the skill itself. */
   selected = $state<string | null>(null);
@@ -72,12 +72,12 @@ export class SkillDraft {
 
   readonly canUndo = $derived(this.#undo.length > 0);
   readonly canRedo = $derived(this.#redo.length > 0);
-  /** What undo would take back, in words. */
+  /** What undo would revert, in words. */
   readonly undoLabel = $derived(this.#undo.at(-1)?.label ?? "");
   readonly redoLabel = $derived(this.#redo.at(-1)?.label ?? "");
   readonly step = $derived(this.selected === null ? null : stepAt(this.skill, this.selected));
 
-  /** Starts with a skill; nothing can be undone. */
+  /** Starts with a skill and an empty undo history. */
   open(skill: Skill): void {
     this.skill = skill;
     this.selected = null;
@@ -85,13 +85,13 @@ export class SkillDraft {
     this.#redo = [];
   }
 
-  /** Takes the stored form of what is shown: no change that could be undone. */
+  /** Replaces the shown skill by its stored form, without an undo step. */
   settle(skill: Skill): void {
     this.skill = skill;
     this.selected = this.#valid(this.selected);
   }
 
-  /** Makes a change that can be undone. Changes with the same merge key close to each other are one. */
+  /** Makes an undoable change. Changes with the same merge key within a short time are merged. */
   change(label: string, skill: Skill, selected: string | null = this.selected, merge = ""): void {
     if (skill === this.skill) return;
     const last = this.#undo.at(-1);
@@ -104,7 +104,7 @@ export class SkillDraft {
     this.selected = this.#valid(selected);
   }
 
-  /** A path that still leads somewhere, else null. */
+  /** The path if it still exists, else null. */
   #valid(path: string | null): string | null {
     if (path === null) return null;
     if (placeOf(path)) return stepAt(this.skill, path) ? path : null;
@@ -113,12 +113,12 @@ export class SkillDraft {
     return owner !== null && step && armsOf(step, owner).some((a) => a.path === path) ? path : null;
   }
 
-  /** Takes the last change back. Answers what it was, or "". */
+  /** Undoes the last change. Returns its label, or "". */
   undo(): string {
     return this.#step("undo");
   }
 
-  /** Does again what was taken back. Answers what it was, or "". */
+  /** Redoes the last undone change. Returns its label, or "". */
   redo(): string {
     return this.#step("redo");
   }
@@ -144,7 +144,7 @@ export class SkillDraft {
     this.selected = this.#valid(path);
   }
 
-  /** Selects what an arrow key leads to. False when there is nothing. */
+  /** Moves the selection with an arrow key. Returns false if there is nothing in that direction. */
   go(key: "up" | "down" | "left" | "right"): boolean {
     const next = neighbour(this.skill, this.selected, key);
     if (next === null) return false;
@@ -152,7 +152,7 @@ export class SkillDraft {
     return true;
   }
 
-  /** Where a step goes that is added after what is selected. */
+  /** Where a step is inserted after the selection. */
   after(path: string | null = this.selected): { list: string; index: number } {
     const p = path === null ? null : placeOf(path);
     if (p) return { list: p.list, index: p.index + 1 };
@@ -160,18 +160,18 @@ export class SkillDraft {
     return { list: "steps", index: this.skill.steps.length };
   }
 
-  /** Where a step goes that is added before what is selected. */
+  /** Where a step is inserted before the selection. */
   before(path: string | null = this.selected): { list: string; index: number } {
     const p = path === null ? null : placeOf(path);
     return p ?? (path !== null ? { list: path, index: 0 } : { list: "steps", index: 0 });
   }
 
-  /** Puts a step in and selects it. */
+  /** Inserts a step and selects it. */
   add(step: Step, at: { list: string; index: number } = this.after()): void {
     this.change(t.changes.add(step.stepId), insertStep(this.skill, at.list, at.index, step), `${at.list}[${at.index}]`);
   }
 
-  /** Puts copies of steps in, with new ids where theirs are taken, and selects the first. */
+  /** Inserts copies of steps, with new ids if theirs are taken, and selects the first. */
   paste(steps: readonly Step[], at: { list: string; index: number } = this.after()): void {
     let skill = this.skill;
     steps.forEach((s, i) => (skill = insertStep(skill, at.list, at.index + i, copyStep(s, idsOf(skill)))));
@@ -183,7 +183,7 @@ export class SkillDraft {
     return idsOf(this.skill);
   }
 
-  /** Removes a step; the one that takes its place, or the one before, is selected. */
+  /** Removes a step; the next one, or else the previous one, is selected. */
   remove(path: string | null = this.selected): Step | null {
     const at = path === null ? null : placeOf(path);
     const step = path === null ? null : stepAt(this.skill, path);
@@ -195,7 +195,7 @@ export class SkillDraft {
     return step;
   }
 
-  /** Moves a step one place along the flow. False at either end. */
+  /** Moves a step one place along the flow. Returns false at either end. */
   move(by: 1 | -1, path: string | null = this.selected): boolean {
     const step = path === null ? null : stepAt(this.skill, path);
     const moved = path === null || !step ? null : moveStep(this.skill, path, by);
@@ -204,7 +204,7 @@ export class SkillDraft {
     return true;
   }
 
-  /** Puts a copy after a step and selects it. */
+  /** Inserts a copy after a step and selects it. */
   duplicate(path: string | null = this.selected): void {
     const step = path === null ? null : stepAt(this.skill, path);
     if (step) this.paste([step], this.after(path));
@@ -227,7 +227,7 @@ export class SkillDraft {
     this.change(label, withValue(this.skill, path, value), this.selected, merge);
   }
 
-  /** Gives a step another id; everything that refers to it follows. */
+  /** Renames the id of a step, and all references to it. */
   rename(path: string, id: string): void {
     const step = stepAt(this.skill, path);
     if (!step || step.stepId === id) return;
@@ -242,14 +242,14 @@ export class SkillDraft {
     this.change(t.changes.rename(was), next);
   }
 
-  /** Lets a step call something else. Mappings and policies stay. */
+  /** Makes a step call something else. Mappings and policies are kept. */
   retarget(path: string, entry: Entry): void {
     const s = stepAt(this.skill, path);
     if (!s) return;
     this.edit(path, { toolType: entry.toolType, toolId: entry.toolId, toolName: entry.name, skillVersion: undefined });
   }
 
-  /** Takes the text of the text tab. Answers why it cannot be drawn, or "". */
+  /** Applies the content of the text tab. Returns why it cannot be shown as a flow, or "". */
   setText(text: string): string {
     let v: unknown;
     try {

@@ -1,4 +1,4 @@
-/** Paths inside expressions: which steps they use, and renaming them. Texts are never evaluated here. */
+/** Paths in expressions: which steps they use, and renaming them. Texts are never evaluated here. */
 import { t } from "./messages";
 import type { Step } from "./types";
 
@@ -6,7 +6,7 @@ import type { Step } from "./types";
 export interface Use {
   /** The member after `$`, or after `$.steps`. */
   name: string;
-  /** Where the name stands in the text, with its quotes. */
+  /** The position of the name in the text, including its quotes. */
   start: number;
   end: number;
   quoted: boolean;
@@ -25,7 +25,7 @@ function member(text: string, at: number): Use | null {
   return { name, start: open, end: text.lastIndexOf(m[2] !== undefined ? "'" : '"', end) + 1, quoted: true };
 }
 
-/** The names that the paths of a text start with. Text in quotes is no path. */
+/** The names at the start of the paths in a text. Quoted text is not a path. */
 export function usesIn(text: string): Use[] {
   const out: Use[] = [];
   let quote = "";
@@ -48,7 +48,7 @@ export function usesIn(text: string): Use[] {
   return out;
 }
 
-/** Goes through the paths of a template: strings that start with one `$`, and `$path` operators. */
+/** Visits the paths of a template: strings that start with one `$`, and `$path` operators. */
 function templateTexts(v: unknown, visit: (text: string) => string): unknown {
   if (typeof v === "string") return v.startsWith("$") && !v.startsWith("$$") ? visit(v) : v;
   if (Array.isArray(v)) return v.map((x) => templateTexts(x, visit));
@@ -60,7 +60,7 @@ function templateTexts(v: unknown, visit: (text: string) => string): unknown {
   return out;
 }
 
-/** A step with each of its own expressions gone through `visit`. Steps inside it are done too. */
+/** A step with `visit` applied to each of its expressions, including those of steps inside it. */
 export function mapExpressions(step: Step, visit: (text: string) => string): Step {
   const out: Step = { ...step };
   const text = (v: string | undefined): string | undefined => (typeof v === "string" ? visit(v) : v);
@@ -84,7 +84,7 @@ function renameIn(text: string, was: string, now: string): string {
   for (const u of usesIn(text)) {
     if (u.name !== was) continue;
     const plain = /^[A-Za-z_][A-Za-z0-9_]*$/.test(now);
-    // A name with a dash needs brackets; one that already has them keeps them.
+    // A name with a dash needs brackets; existing brackets are kept.
     if (u.quoted) out += text.slice(at, u.start) + `'${now}'`;
     else if (plain) out += text.slice(at, u.start) + now;
     else out += text.slice(at, u.start).replace(/\.\s*$/, "") + `['${now}']`;
@@ -93,7 +93,7 @@ function renameIn(text: string, was: string, now: string): string {
   return out + text.slice(at);
 }
 
-/** What a step and those inside it say about one id, said about another. The id itself stays. */
+/** Renames the references to an id in a step and the steps inside it. The id itself does not change. */
 export function renameStep(step: Step, was: string, now: string): Step {
   return mapExpressions(step, (t) => renameIn(t, was, now));
 }
@@ -103,14 +103,14 @@ export function renameInTemplate(v: unknown, was: string, now: string): unknown 
   return templateTexts(v, (t) => renameIn(t, was, now));
 }
 
-/** The names that the own expressions of a step start with, without those of steps inside it. */
+/** The names that a step's own expressions start with, without those of steps inside it. */
 export function namesUsed(step: Step): ReadonlySet<string> {
   let names = known.get(step);
   if (!names) known.set(step, (names = readNames(step)));
   return names;
 }
 
-/** Steps are never changed in place, so what one uses is read once. */
+/** Steps are immutable, so the names that one uses are computed once. */
 const known = new WeakMap<Step, ReadonlySet<string>>();
 
 function readNames(step: Step): ReadonlySet<string> {
@@ -122,7 +122,7 @@ function readNames(step: Step): ReadonlySet<string> {
   return names;
 }
 
-/** The names that the paths of a template start with. */
+/** The names at the start of the paths in a template. */
 export function namesInTemplate(v: unknown): Set<string> {
   const names = new Set<string>();
   templateTexts(v, (t) => {
@@ -132,18 +132,18 @@ export function namesInTemplate(v: unknown): Set<string> {
   return names;
 }
 
-/** `.name`, or `['na-me']` where the name needs quotes. */
+/** `.name`, or `['na-me']` if the name needs quotes. */
 export function memberPath(name: string): string {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? `.${name}` : `['${name.replace(/\\/g, "\\\\").replace(/'/g, "\\'")}']`;
 }
 
-/** How a mapping stands in a text field: a path as it is, anything else as JSON. */
+/** The text of a mapping in its field: a path unchanged, anything else as JSON. */
 export function showTemplate(v: unknown): string {
   if (v === undefined) return "";
   return typeof v === "string" && v.startsWith("$") ? v : (JSON.stringify(v) ?? "");
 }
 
-/** Reads what was typed as a mapping. Undefined clears it; an error is in words. */
+/** Parses a typed mapping. Undefined clears it; an error is in words. */
 export function readTemplate(text: string): { value: unknown; error: string } {
   const source = text.trim();
   if (source === "") return { value: undefined, error: "" };
@@ -155,12 +155,12 @@ export function readTemplate(text: string): { value: unknown; error: string } {
   }
 }
 
-/** How a text of a template stands in a field for plain text. */
+/** The text of a template in a field for plain text. */
 export function showText(v: unknown): string {
   return v === undefined ? "" : typeof v === "string" ? v : (JSON.stringify(v) ?? "");
 }
 
-/** Reads a field for plain text: a path when it starts with `$`, an operator when it is one, else the text itself. */
+/** Parses a field for plain text: a path if it starts with `$`, an operator if it is one, else literal text. */
 export function readText(text: string): { value: unknown; error: string } {
   if (text === "") return { value: undefined, error: "" };
   if (!/^\s*\{/.test(text)) return { value: text, error: "" };
@@ -171,7 +171,7 @@ export function readText(text: string): { value: unknown; error: string } {
   }
 }
 
-/** The paths of a template that fail when they match nothing: its plain paths. */
+/** Adds a default to the paths in a template that fail if they match nothing. */
 export function withDefault(v: unknown, fallback: unknown): unknown {
   return typeof v === "string" && v.startsWith("$") && !v.startsWith("$$") ? { $path: v, default: fallback } : v;
 }

@@ -1,4 +1,4 @@
-/** Where the values of a JSON text stand, by the paths that problems use. */
+/** The positions of the values in a JSON text, by the paths used in problems. */
 import { memberPath } from "./expressions";
 
 export interface Spot {
@@ -8,7 +8,7 @@ export interface Spot {
   endColumn: number;
 }
 
-/** Finds every value of a JSON text. A text that is not JSON gives what was found up to its error. */
+/** Finds all values in a JSON text. For an invalid text it returns those before the error. */
 export function locate(text: string): Map<string, Spot> {
   const spots = new Map<string, Spot>();
   const starts = [0];
@@ -84,7 +84,7 @@ export function locate(text: string): Map<string, Spot> {
   return spots;
 }
 
-/** The spot of a path, or of what is around it when the text does not have it. */
+/** The position of a path, or of the nearest enclosing one in the text. */
 export function spotOf(spots: ReadonlyMap<string, Spot>, path: string): Spot {
   for (let p = path; p !== ""; ) {
     const s = spots.get(p);

@@ -17,7 +17,7 @@ type Icon = Component<Record<string, unknown>>;
 
 const icons = { custom: Wrench, builtin: Zap, mcp: Plug, skill: Blocks, wasm: Binary, branch: Split, map: Repeat, approval: Hand, transform: Braces } as unknown as Readonly<Record<string, Icon>>;
 
-/** Expressions as examples in fields that are empty. */
+/** Example expressions for empty fields. */
 export const examples = { condition: "$.input.count > 3", path: "$.input…", list: "$.fetch.results", value: "$.fetch" };
 
 /** The groups of the palette, in order. */
@@ -29,14 +29,14 @@ export const iconOf = (kind: string): Icon => icons[kind] ?? icons["custom"]!;
 export const kindTitle = (kind: string): string => t.kinds[kind] ?? (kind || t.unknown);
 export const groupOf = (kind: string): keyof typeof t.kindGroups => (kind in t.kindGroups ? (kind as keyof typeof t.kindGroups) : kind in icons ? "flow" : "other");
 
-/** What a step is called: its own title, else what it calls or does. */
+/** The title of a step: its own title, else what it calls or does. */
 export function titleOf(s: Step): string {
   if (s.description) return s.description.replace(/\.$/, "");
   if (s.toolType === "approval" && typeof s.title === "string" && s.title !== "" && !s.title.startsWith("$")) return s.title;
   return s.toolName || s.toolId || (CALLS.includes(s.toolType) ? t.noTarget : kindTitle(s.toolType));
 }
 
-/** The line under the title of a step: its id, and what is worth knowing of its kind. */
+/** The line below the title of a step: its id, and details of its kind. */
 export function summary(s: Step): string {
   const more = s.toolType === "branch" ? t.ways((s.cases?.length ?? 0) + 1) : s.toolType === "map" && s.items ? t.eachOf(s.items) : "";
   return [s.stepId || t.noId, more].filter(Boolean).join(" · ");
@@ -54,7 +54,7 @@ export function tierOf(tier: string): { label: string; tone: "neutral" | "info" 
   return { label: t.tiers[known], tone: ({ readOnly: "neutral", privileged: "danger", sideEffecting: "info" } as const)[known] };
 }
 
-/** What happens on failure, in a word for a node. */
+/** The failure policy, as a word for a node. */
 export function policyOf(s: Step): string {
   switch (s.errorHandling) {
     case "retry":

@@ -1,6 +1,6 @@
 /**
- * Where the steps of a skill are drawn: a vertical flow, the arms of a branch side by side,
- * the body of a map below it. Pure, and linear in the number of steps.
+ * The positions of a skill's steps: a vertical flow, with the arms of a branch side by side and the body of a
+ * map below it. Pure, and linear in the number of steps.
  */
 import { armsOf, type Arm } from "./steps";
 import type { Skill, Step } from "./types";
@@ -10,13 +10,13 @@ export const SIZE = {
   height: 52,
   /** Between two steps. */
   gap: 36,
-  /** Of a group around its steps: at the sides, and above and below. */
+  /** Padding of a group around its steps: at the sides, and above and below. */
   pad: 16,
   inset: 26,
   head: 28,
   /** Between two arms. */
   arms: 20,
-  /** Of an arm without a step. */
+  /** Height of an arm without steps. */
   empty: 34,
   /** The first and the last node. */
   end: 30,
@@ -35,18 +35,18 @@ export interface Box {
   arm?: Arm;
 }
 
-/** A line of the flow, from the foot of one box to the head of another. */
+/** A line of the flow, from the bottom of one box to the top of another. */
 export interface Line {
   id: string;
   x1: number;
   y1: number;
   x2: number;
   y2: number;
-  /** The bend: lines that part bend after their start, lines that meet before their end. */
+  /** The bend: diverging lines bend after their start, converging lines before their end. */
   bend: "early" | "late";
 }
 
-/** A point of the flow where a step can be put in. */
+/** A point of the flow where a step can be inserted. */
 export interface Gap {
   list: string;
   index: number;
@@ -92,14 +92,14 @@ function measure(steps: readonly Step[], list: string): Measured {
   return { width, height, steps: out };
 }
 
-/** Places every step, group and line. The flow stands around x = 0 and goes down from y = 0. */
+/** Computes the positions of all steps, groups and lines. The flow is centered at x = 0 and goes down from y = 0. */
 export function layout(skill: Skill): Layout {
   const boxes: Box[] = [];
   const lines: Line[] = [];
   const gaps: Gap[] = [];
   const all = measure(skill.steps, "steps");
 
-  /** Draws a list from `y`; `from` are the points that lead into it. Answers the points that lead out. */
+  /** Lays out a list from `y`; `from` are the points that lead into it. Returns the points that lead out. */
   const draw = (m: Measured, list: string, cx: number, y: number, depth: number, from: Point[]): Point[] => {
     let open = from;
     m.steps.forEach((s, i) => {
@@ -166,7 +166,7 @@ export function pathOf(l: Line): string {
   return `M${l.x1} ${l.y1}V${mid - r}Q${l.x1} ${mid} ${l.x1 + dir * r} ${mid}H${l.x2 - dir * r}Q${l.x2} ${mid} ${l.x2} ${mid + r}V${l.y2}`;
 }
 
-/** A curve at the side of the flow from a step to one that uses its output. */
+/** A curve beside the flow from a step to one that uses its output. */
 export function referencePath(from: Box, to: Box): string {
   const x1 = from.x + from.width;
   const y1 = from.y + from.height / 2;

@@ -7,9 +7,9 @@ import { outputKnown, sampleDocument, type Find } from "./samples";
 import { scopeAt, stepAt, valueAt, walk, type Scope } from "./steps";
 import type { Evaluation, Run } from "./types";
 
-/** What takes a path that is chosen in the tree. */
+/** The field that receives a path selected in the tree. */
 export interface Target {
-  /** The field, in words. */
+  /** The label of the field. */
   label: string;
   /** Path of the value in the skill. */
   path: string;
@@ -17,33 +17,33 @@ export interface Target {
   focus(): void;
 }
 
-/** A line of the tree that a path begins with. */
+/** A root of the tree, with which a path begins. */
 export interface Root {
   name: string;
   path: string;
   value: unknown;
-  /** The value is from a run; otherwise from a schema, or not known at all. */
+  /** The origin of the value: a run, a schema, or unknown. */
   from: "run" | "schema" | "unknown";
-  /** The step may be skipped, and is not there then. */
+  /** The step may be skipped, and is absent then. */
   maybe: boolean;
 }
 
 export type As = "path" | "template" | "condition";
 
-/** The source that is made from schemas. */
+/** The source of samples generated from schemas. */
 export const SAMPLES = "samples";
 
-/** The run document that expressions are tried on, and the field that takes a path from it. */
+/** The run document for evaluating expressions, and the field that receives a path from it. */
 export class Mapping {
   /** `samples`, or the id of a run. */
   source = $state<string>(SAMPLES);
   runs = $state.raw<readonly Run[]>([]);
   readonly document = new Load<Record<string, unknown>>();
-  /** Results of steps that were run alone, by their ids. */
+  /** Results of single-step runs, by step id. */
   results = $state.raw<Readonly<Record<string, unknown>>>({});
-  /** Results that are pinned as data, by the ids of the steps. */
+  /** Pinned results, by step id. */
   pins = $state.raw<Readonly<Record<string, unknown>>>({});
-  /** The field that was in use last. */
+  /** The last focused field. */
   target = $state.raw<Target | null>(null);
   readonly #rpc: Rpc;
   readonly #draft: SkillDraft;
@@ -58,7 +58,7 @@ export class Mapping {
     this.#find = find;
   }
 
-  /** Reads the runs of a skill; the last one is mapped from, until another source is chosen. */
+  /** Reads the runs of a skill; the last one is used for mapping until another source is chosen. */
   async readRuns(skillId: string): Promise<void> {
     try {
       const { executions } = await this.#rpc.call("skills.history", { skillId, limit: 25 });
@@ -70,7 +70,7 @@ export class Mapping {
     if (!this.#chosen && last && last.executionId !== this.source) await this.choose(last.executionId, false);
   }
 
-  /** Takes the document of a run, or samples. */
+  /** Uses the document of a run, or samples. */
   async choose(source: string, byHand = true): Promise<void> {
     if (byHand) this.#chosen = true;
     this.source = source;
@@ -86,7 +86,7 @@ export class Mapping {
   }
 
   readonly #samples = $derived.by(() => sampleDocument(this.#draft.skill, this.#find));
-  /** What a run gave; results of single steps and pinned ones stand in it. */
+  /** The document of the run; results of single steps and pinned ones replace its values. */
   readonly #real = $derived.by(() => {
     const own = { ...this.results, ...this.pins };
     const run = this.source === SAMPLES ? undefined : this.document.data;
@@ -95,7 +95,7 @@ export class Mapping {
     return { ...run, ...own, steps: { ...(run?.["steps"] as object | undefined), ...steps } } as Record<string, unknown>;
   });
 
-  /** The document as a place of the skill sees it; what a run does not have is made from schemas. */
+  /** The document as visible at a place in the skill; missing values are generated from schemas. */
   documentAt(path: string): Record<string, unknown> {
     const doc = { ...this.#samples, ...(this.#real ?? {}) };
     doc["steps"] = { ...(this.#samples["steps"] as object), ...((this.#real?.["steps"] as object | undefined) ?? {}) };
@@ -118,7 +118,7 @@ export class Mapping {
     return known;
   }
 
-  /** What a place of the skill can be mapped from. */
+  /** The data that can be mapped at a place in the skill. */
   rootsAt(path: string): Root[] {
     const scope: Scope = scopeAt(this.#draft.skill, path);
     const doc = this.documentAt(path);
@@ -144,14 +144,14 @@ export class Mapping {
   }
 
   /**
-   * What an expression gives at a place, or on the document given. Never rejects: a failed
-   * call is an error of the answer.
+   * The value of an expression at a place, or on the given document. Never rejects: a failed call is an error
+   * in the answer.
    */
   evaluate(expression: unknown, as: As, path: string, on?: unknown): Promise<Evaluation> {
     if (on !== undefined) return this.#ask({ document: on, expression, as });
     const document = this.documentAt(path);
     const real = this.#real;
-    // A new document or another skill makes all former answers old.
+    // A new document or another skill invalidates all earlier answers.
     const stamp = [real, this.#draft.skill];
     if (stamp.some((v, i) => v !== this.#cached[i])) {
       this.#cached = stamp;
@@ -161,7 +161,7 @@ export class Mapping {
     const key = `${as} ${inMap ? path : ""} ${JSON.stringify(expression)}`;
     const before = this.#cache.get(key);
     if (before) return before;
-    // A run that has it all is named rather than sent.
+    // A run with the complete document is referred to instead of sent.
     const named = real !== undefined && real === this.document.data && !inMap && Object.keys(document).every((k) => k in real);
     const answer = this.#ask({ ...(named ? { executionId: this.source } : { document }), expression, as });
     this.#cache.set(key, answer);

@@ -7,12 +7,12 @@ import type { Mapping } from "./mapping.svelte";
 import { ownerOf, placeOf, stepAt, walk } from "./steps";
 import type { Skill, Step } from "./types";
 
-/** The names of the kinds of steps where callables are called. */
+/** The callable kinds of the step kinds. */
 const callableKinds: Readonly<Record<string, string>> = { custom: "tool" };
 
 const key = (id: string | null): string => `helix.skills.pins.${id ?? "new"}`;
 
-/** The ids of the steps around a step and its own, joined by a slash, as runs name it. */
+/** The ids of the enclosing steps and of the step itself, joined by a slash, as in runs. */
 export function idPath(skill: Skill, path: string): string {
   const place = placeOf(path);
   const owner = place === null ? null : ownerOf(place.list);
@@ -20,13 +20,13 @@ export function idPath(skill: Skill, path: string): string {
   return owner === null ? id : `${idPath(skill, owner)}/${id}`;
 }
 
-/** The run that the canvas shows, runs of single steps, and the results that are pinned as data. */
+/** The run on the canvas, single-step runs, and pinned results. */
 export class CanvasRun {
-  /** The run whose states stand at the steps; null for none. */
+  /** The run whose states are shown at the steps; null for none. */
   feed = $state.raw<RunFeed | null>(null);
-  /** Path of the step that is being run alone. */
+  /** Path of the step in a single-step run. */
   busy = $state("");
-  /** Why running a step alone failed, by the id of the step. */
+  /** Why a single-step run failed, by step id. */
   errors = $state.raw<Readonly<Record<string, RpcError>>>({});
   readonly #rpc: Rpc;
   readonly #draft: SkillDraft;
@@ -41,7 +41,7 @@ export class CanvasRun {
     this.#store = store;
   }
 
-  /** How the steps stand, by their place in the skill. Empty without a run. */
+  /** The states of the steps, by their position in the skill. Empty without a run. */
   readonly states = $derived.by<ReadonlyMap<string, string>>(() => {
     const out = new Map<string, string>();
     const states = this.feed?.journal.states();
@@ -49,7 +49,7 @@ export class CanvasRun {
     return out;
   });
 
-  /** Turns to a skill: reads what is pinned for it. A new skill takes its pins along when it is saved. */
+  /** Selects a skill and reads its pinned results. A new skill keeps its pins when it is saved. */
   open(skillId: string | null, saved = false): void {
     if (saved) this.#store.removeItem(key(null));
     this.#skillId = skillId;
@@ -60,7 +60,7 @@ export class CanvasRun {
     try {
       this.#mapping.pins = JSON.parse(this.#store.getItem(key(skillId)) ?? "{}") as Record<string, unknown>;
     } catch {
-      // What can't be read is not pinned.
+      // Unreadable results are not pinned.
     }
   }
 
@@ -69,7 +69,7 @@ export class CanvasRun {
     return !["branch", "map", "approval"].includes(step.toolType);
   }
 
-  /** Runs one step with the data that it sees. Its result is data for the others. */
+  /** Runs one step with the data that it can use. Its result is available to others. */
   async step(path: string): Promise<boolean> {
     const step = stepAt(this.#draft.skill, path);
     if (step === null || this.busy !== "" || !this.can(step)) return false;
@@ -104,7 +104,7 @@ export class CanvasRun {
     return value;
   }
 
-  /** Keeps a result as data of a step, or lets it go. */
+  /** Pins a result to a step, or unpins it. */
   pin(id: string, output: unknown): void {
     const { [id]: _, ...others } = this.#mapping.pins;
     this.#mapping.pins = output === undefined ? others : { ...others, [id]: output };
@@ -120,7 +120,7 @@ export class CanvasRun {
     }
   }
 
-  /** What dry runs take instead of calling steps, by the path of the step. */
+  /** Results that dry runs use instead of calling steps, by the path of the step. */
   get mocks(): Record<string, { output: unknown }> {
     const out: Record<string, { output: unknown }> = {};
     walk(this.#draft.skill, (path, s) => {

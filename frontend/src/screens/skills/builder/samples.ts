@@ -1,11 +1,11 @@
-/** A run document made from schemas, for mapping before anything has run. */
+/** A run document generated from schemas, for mapping before the first run. */
 import { armsOf } from "./steps";
 import type { Entry, Skill, Step } from "./types";
 
 type Schema = Record<string, unknown>;
 const isObject = (v: unknown): v is Schema => typeof v === "object" && v !== null && !Array.isArray(v);
 
-/** A value that fits a schema: its default, an example, or the simplest of its type. */
+/** A value that matches a schema: its default, an example, or the simplest of its type. */
 export function sample(schema: unknown, depth = 0): unknown {
   if (!isObject(schema) || depth > 8) return null;
   if (schema["default"] !== undefined) return schema["default"];
@@ -37,7 +37,7 @@ export function sample(schema: unknown, depth = 0): unknown {
   }
 }
 
-/** Finds what a step calls. */
+/** Finds the catalog entry that a step calls. */
 export type Find = (step: Step) => Entry | undefined;
 
 /** Whether the output of a step is known from a schema. */
@@ -45,7 +45,7 @@ export function outputKnown(step: Step, find: Find): boolean {
   return step.toolType === "approval" || step.toolType === "map" || find(step)?.outputSchema !== undefined;
 }
 
-/** What a step may give, as far as schemas tell. */
+/** The possible output of a step according to schemas. */
 export function sampleOutput(step: Step, find: Find): unknown {
   switch (step.toolType) {
     case "transform":
@@ -53,7 +53,7 @@ export function sampleOutput(step: Step, find: Find): unknown {
     case "approval":
       return { decision: "approve", data: step.form === undefined ? null : sample(step.form) };
     case "map":
-      // One output an item: that of the last step of the body.
+      // One output per item: that of the last step of the body.
       return step.steps?.length ? [sampleOutput(step.steps.at(-1)!, find)] : [];
     case "branch":
       return null;

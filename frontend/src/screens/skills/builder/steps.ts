@@ -12,7 +12,7 @@ import type { Case, Skill, Step } from "./types";
 
 export type Segment = string | number;
 
-/** The parts of a path: `steps[2].cases` → ["steps", 2, "cases"]. Names in quotes are read too. */
+/** The parts of a path: `steps[2].cases` → ["steps", 2, "cases"]. Quoted names are supported too. */
 export function segments(path: string): Segment[] {
   const out: Segment[] = [];
   const part = /\.?([A-Za-z_$][\w$-]*)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]/gy;
@@ -23,7 +23,7 @@ export function segments(path: string): Segment[] {
   return out;
 }
 
-/** The value at a path, undefined when there is none. */
+/** The value at a path, undefined if there is none. */
 export function valueAt(root: unknown, path: string): unknown {
   let v = root;
   for (const s of segments(path)) {
@@ -52,19 +52,19 @@ export function withValue<T>(root: T, path: string, value: unknown): T {
   return put(root, segments(path)) as T;
 }
 
-/** The list and the index of a step; null when the path is not that of a step. */
+/** The list and the index of a step; null if the path is not that of a step. */
 export function placeOf(path: string): { list: string; index: number } | null {
   const m = /^(.*)\[(\d+)\]$/.exec(path);
   return m && /(^|\.)(steps|else)$/.test(m[1]!) ? { list: m[1]!, index: Number(m[2]) } : null;
 }
 
-/** The step around a list of steps, or null for the skill's own list. */
+/** The step that contains a list of steps, or null for the skill's own list. */
 export function ownerOf(list: string): string | null {
   const m = /^(.*?)(?:\.cases\[\d+\])?\.(?:steps|else)$/.exec(list);
   return m ? m[1]! : null;
 }
 
-/** The steps of a list; empty when there is none. */
+/** The steps of a list; empty if it does not exist. */
 export function listAt(skill: Skill, list: string): readonly Step[] {
   const v = valueAt(skill, list);
   return Array.isArray(v) ? (v as Step[]) : [];
@@ -79,13 +79,13 @@ export interface Arm {
   /** Path of the list. */
   path: string;
   kind: "case" | "else" | "body";
-  /** Of a case: its number and its condition. */
+  /** For a case: its number and its condition. */
   index: number;
   when: string;
   steps: readonly Step[];
 }
 
-/** The lists inside a step, in order. A branch always shows its else. */
+/** The lists inside a step, in order. A branch always has an else. */
 export function armsOf(step: Step, path: string): Arm[] {
   if (step.toolType === "branch") {
     const cases = Array.isArray(step.cases) ? step.cases : [];
@@ -119,7 +119,7 @@ export function idsOf(skill: Skill): Set<string> {
 
 const RESERVED = new Set(["input", "steps", "run", "item", "index"]);
 
-/** An id made from a name that no step has yet. */
+/** An unused id derived from a name. */
 export function newId(name: string, taken: ReadonlySet<string>): string {
   let base = name
     .normalize("NFKD")
@@ -134,7 +134,7 @@ export function newId(name: string, taken: ReadonlySet<string>): string {
   for (let i = 2; ; i++) if (!taken.has(`${stem}_${i}`)) return `${stem}_${i}`;
 }
 
-/** Why a step cannot have this id; empty when it can. */
+/** Why a step cannot have this id; empty if it can. */
 export function idProblem(id: string, others: ReadonlySet<string>): string {
   if (id === "") return t.idErrors.missing;
   if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(id)) return t.idErrors.signs;
@@ -142,7 +142,7 @@ export function idProblem(id: string, others: ReadonlySet<string>): string {
   return others.has(id) ? t.idErrors.taken : "";
 }
 
-/** A step list with another one at an index. */
+/** The skill with a step inserted into a list at an index. */
 export function insertStep(skill: Skill, list: string, index: number, step: Step): Skill {
   const steps = [...listAt(skill, list)];
   steps.splice(index, 0, step);
@@ -156,7 +156,7 @@ export function removeStep(skill: Skill, path: string): Skill {
   return withValue(skill, at.list, steps);
 }
 
-/** A copy with new ids for the step and all inside it; what refers inside the copy follows. */
+/** A copy with new ids for the step and all steps inside it; references inside the copy are updated. */
 export function copyStep(step: Step, taken: ReadonlySet<string>): Step {
   const ids = new Set(taken);
   const names = new Map<string, string>();
@@ -180,7 +180,7 @@ export function copyStep(step: Step, taken: ReadonlySet<string>): Step {
   return rename(copy);
 }
 
-/** Every place where a step can stand, in the order of the flow. */
+/** Every place where a step can be, in the order of the flow. */
 export function slots(skill: Skill): { list: string; index: number }[] {
   const out: { list: string; index: number }[] = [];
   const go = (list: string, steps: readonly Step[]): void => {
@@ -208,7 +208,7 @@ export function moveStep(skill: Skill, path: string, by: 1 | -1): { skill: Skill
   return { skill: next, path: `${to.list}[${to.index}]` };
 }
 
-/** What the keyboard can stand on, in the order of the flow: steps, and arms without a step. */
+/** What can be selected by keyboard, in the order of the flow: steps, and arms without steps. */
 export interface Stop {
   path: string;
   step: Step | null;
@@ -233,7 +233,7 @@ export function rows(skill: Skill): Stop[] {
   return out;
 }
 
-/** Where an arrow key leads from a place of the flow; null when there is nothing. */
+/** The place that an arrow key leads to; null if there is none. */
 export function neighbour(skill: Skill, path: string | null, key: "up" | "down" | "left" | "right"): string | null {
   const first = skill.steps.length > 0 ? "steps[0]" : null;
   if (path === null) return key === "up" && first ? `steps[${skill.steps.length - 1}]` : first;
@@ -242,7 +242,7 @@ export function neighbour(skill: Skill, path: string | null, key: "up" | "down" 
   const place = placeOf(path);
   const list = place?.list ?? path;
   if (key === "left" || key === "right") {
-    // The arm beside this one, at the same height.
+    // The arm next to this one, at the same height.
     for (let l: string | null = list; l !== null; ) {
       const owner = ownerOf(l);
       const step = owner === null ? null : stepAt(skill, owner);
@@ -277,15 +277,15 @@ export function neighbour(skill: Skill, path: string | null, key: "up" | "down" 
   return ownerOf(list);
 }
 
-/** What a step may use, and whether it may be absent because a step is skipped. */
+/** The steps that a step may use, and whether they may be absent because they can be skipped. */
 export interface Scope {
-  /** Steps that have run when this place is reached: id → may have been skipped. */
+  /** Steps that have run before this place: id → may have been skipped. */
   steps: ReadonlyMap<string, { path: string; step: Step; maybe: boolean }>;
-  /** Path of the innermost map around the place, or null. */
+  /** Path of the innermost enclosing map, or null. */
   map: string | null;
 }
 
-/** Whether the flow goes on without the step having an output. */
+/** Whether the flow can continue without an output of the step. */
 function mayBeSkipped(s: Step): boolean {
   const on = s.errorHandling ?? "stop";
   return (
@@ -297,7 +297,7 @@ function mayBeSkipped(s: Step): boolean {
   );
 }
 
-/** What is in scope at a place: a step, a list of steps, or the end of the skill (`""`). */
+/** The scope at a place: a step, a list of steps, or the end of the skill (`""`). */
 export function scopeAt(skill: Skill, path: string): Scope {
   const seen = new Map<string, { path: string; step: Step; maybe: boolean }>();
   let map: string | null = null;
@@ -341,7 +341,7 @@ const FIELDS: Record<string, "string" | "number" | "object" | "list"> = {
   maxRetries: "number",
 };
 
-/** Why the steps of a value cannot be drawn; empty when they can. */
+/** Why the steps of a value cannot be shown as a flow; empty if they can. */
 export function shapeProblem(v: unknown): string {
   if (v === null || typeof v !== "object" || Array.isArray(v)) return t.shape.object;
   const list = (steps: unknown, at: string): string => {
@@ -379,12 +379,12 @@ export function shapeProblem(v: unknown): string {
   return list((v as Skill).steps, "steps");
 }
 
-/** Whether a step is written in one of the short forms, which the backend reads and the views do not. */
+/** Whether a step is written in a short form, which the backend accepts but the views do not. */
 export function isShort(s: Step): boolean {
   return !s.toolType || (s.condition !== undefined && typeof s.condition !== "string");
 }
 
-/** The longest path of a step or list inside the path of a problem; empty when it is about the skill. */
+/** The longest path of a step or list that contains the path of a problem; empty if it is about the skill. */
 export function stepOfProblem(path: string): string {
   const m = /^steps\[\d+\](?:(?:\.cases\[\d+\]\.steps|\.steps|\.else)\[\d+\])*/.exec(path);
   return m ? m[0] : "";

@@ -4,18 +4,18 @@ import type { Item, Result } from "../../../lib/rpc";
 export type Step = Item<"skills.get_metadata", "steps">;
 /** One arm of a branch. */
 export type Case = NonNullable<Step["cases"]>[number];
-/** Something that a step can call on this installation. */
+/** A callable for steps on this installation. */
 export type Entry = Item<"skills.catalog", "entries">;
-/** One thing that is wrong with a definition, or odd. */
+/** An error or a warning about a definition. */
 export type Problem = Item<"skills.validate_composite", "errors">;
 /** A stored skill. */
 export type Meta = Result<"skills.get_metadata">;
 export type Validation = Result<"skills.validate_composite">;
 export type Evaluation = Result<"skills.evaluate">;
-/** A run in the list of runs that can be mapped from. */
+/** A run in the list of runs used for mapping. */
 export type Run = Item<"skills.history", "executions">;
 
-/** What is edited: a definition as JSON. Fields that the builder does not know stay as they are. */
+/** The edited definition as JSON. Unknown fields are kept unchanged. */
 export interface Skill {
   skillId?: string;
   name: string;

@@ -1,4 +1,4 @@
-/** What a new step takes from the step before it, where the types say that it fits. */
+/** Automatic mappings of a new step from the previous step, if the types match. */
 import { memberPath } from "./expressions";
 import type { Entry, Step } from "./types";
 
@@ -13,8 +13,8 @@ function typeOf(schema: unknown): string {
 const fits = (from: unknown, to: unknown): boolean => typeOf(from) !== "" && (typeOf(from) === typeOf(to) || (typeOf(from) === "integer" && typeOf(to) === "number"));
 
 /**
- * Paths for parameters of a step, by name: a required parameter takes the output of the same name and
- * type; a single one that is left takes the only output of its type.
+ * Paths for parameters of a step, by name: a required parameter is mapped to the output of the same name and
+ * type; a single remaining one to the only output of its type.
  */
 export function wiring(input: unknown, output: unknown, from: string): Record<string, string> {
   const params = properties(input);
@@ -30,7 +30,7 @@ export function wiring(input: unknown, output: unknown, from: string): Record<st
   return same.length === 1 ? { [only]: `$.${from}${memberPath(same[0]!)}` } : out;
 }
 
-/** A new step, given what the step before it answers. `find` knows what a step calls. */
+/** A new step, mapped from the output of the previous step. `find` returns what a step calls. */
 export function wired(step: Step, before: Step | undefined, find: (s: Step) => Entry | undefined): Step {
   if (!before || before.toolType === "branch" || before.condition || before.errorHandling === "skip" || before.errorHandling === "continue") return step;
   if (step.toolType === "transform") return { ...step, value: `$.${before.stepId}` };

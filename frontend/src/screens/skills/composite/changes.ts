@@ -1,4 +1,4 @@
-/** Changes between two versions, gathered by step. Pure. */
+/** Changes between two versions, grouped by step. Pure. */
 import { t } from "../messages";
 import type { FieldChange, VersionDiff } from "./types";
 import { pretty } from "./words";
@@ -8,12 +8,12 @@ export interface StepChange {
   stepId: string;
   kind: "added" | "removed" | "moved" | "changed";
   words: string;
-  /** Both sides as text; the same when it only moved. */
+  /** Both sides as text; equal if it only moved. */
   before: string;
   after: string;
 }
 
-/** One line a field, longer values below it. A side that lacks the field leaves it out. */
+/** One line per field, with longer values below it. A side without the field omits it. */
 export function asText(changes: readonly FieldChange[], side: "before" | "after"): string {
   return changes
     .filter((c) => c[side] !== undefined)
@@ -25,7 +25,7 @@ export function asText(changes: readonly FieldChange[], side: "before" | "after"
     .join("\n");
 }
 
-/** The steps that differ: removed and added ones whole, changed ones by their fields. */
+/** The steps that differ: removed and added ones completely, changed ones by their fields. */
 export function byStep(diff: VersionDiff): StepChange[] {
   const { added, removed, moved, changed } = diff.steps;
   const out: StepChange[] = [];
@@ -44,7 +44,7 @@ export function byStep(diff: VersionDiff): StepChange[] {
   return out;
 }
 
-/** `steps[2].cases[0].steps[1]` for a person: `3 › arm 1 › 2`. */
+/** `steps[2].cases[0].steps[1]` in a readable form: `3 › arm 1 › 2`. */
 export function place(path: string): string {
   const words: string[] = [];
   for (const [, name, index] of path.matchAll(/(\w+)(?:\[(\d+)\])?/g)) {

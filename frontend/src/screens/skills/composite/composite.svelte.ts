@@ -12,19 +12,18 @@ import { SkillExport, SkillImport, SkillTemplates } from "./sharing.svelte";
 import { RunStart } from "./start.svelte";
 import type { Execution, Meta, Template, Version } from "./types";
 
-/** Acts that wait for ten seconds, because they cannot be taken back. */
+/** Actions that wait for ten seconds, because they cannot be undone. */
 export interface Defer {
   deferred(act: { title: string; text?: string; commit(): Promise<unknown> | void; revert(): void }): void;
 }
 
-/** Runs that are kept while others are looked at, and skills whose form is kept. */
+/** The maximum number of runs kept while others are viewed, and of skills whose form is kept. */
 const MAX_FEEDS = 8;
 const MAX_STARTS = 20;
 
 /**
- * The Skills tab as a whole: its parts, and what one part does for another. It outlives the
- * component, so that a run is followed and a form keeps what is typed when another screen is
- * shown.
+ * The Skills tab as a whole: its parts, and their interaction. It outlives the component, so that a run is
+ * followed and a form keeps its input when another screen is shown.
  */
 export class CompositeScreen {
   readonly list: SkillList;
@@ -54,7 +53,7 @@ export class CompositeScreen {
     });
   }
 
-  /** Starts listening; once for the life of the program. */
+  /** Starts listening; once for the lifetime of the program. */
   start(): void {
     if (this.#started) return;
     this.#started = true;
@@ -70,7 +69,7 @@ export class CompositeScreen {
 
   // — Runs —
 
-  /** What is filled in for a skill; made when it is first asked for. */
+  /** The input for a skill; created on first use. */
   startOf(skillId: string): RunStart {
     const known = this.#starts.get(skillId);
     if (known) return known;
@@ -83,7 +82,7 @@ export class CompositeScreen {
     return made;
   }
 
-  /** The run as it is watched; it is read and followed from when it is first asked for. */
+  /** The followed run; it is read and followed from first use. */
   feed(executionId: string): RunFeed {
     const known = this.#feeds.get(executionId);
     if (known) return known;
@@ -102,7 +101,7 @@ export class CompositeScreen {
     this.#feeds.set(feed.id, feed);
   }
 
-  /** Runs or rehearses a skill; answers the run to watch, or null when it was refused. */
+  /** Starts a run or a dry run of a skill; returns the run to show, or null if it was refused. */
   async launch(skill: Meta, input: unknown): Promise<string | null> {
     const start = this.startOf(skill.skillId);
     if (!start.dry) return start.run(skill, input);
@@ -113,7 +112,7 @@ export class CompositeScreen {
     return result.executionId;
   }
 
-  /** Rehearses with what a run gave. */
+  /** Makes a dry run with the results of a run. */
   async rehearse(skill: Meta, run: Execution): Promise<string | null> {
     const start = this.startOf(skill.skillId);
     const result = await start.rehearse(skill, run.input, run.executionId);
@@ -125,7 +124,7 @@ export class CompositeScreen {
     return result.executionId;
   }
 
-  /** Runs again from a step, with the results of the steps before it; answers the new run, or why it was refused. */
+  /** Runs again from a step, with the results of the previous steps; returns the new run, or why it was refused. */
   async restart(run: Execution, fromStepId: string, more: { versionId?: string; input?: unknown } = {}): Promise<string | RpcError> {
     try {
       const { executionId, warnings } = await this.#rpc.call("skills.restart", { executionId: run.executionId, fromStepId, ...more });
@@ -136,7 +135,7 @@ export class CompositeScreen {
     }
   }
 
-  /** The skill and the run of an execution, for links that only know the run. */
+  /** The skill and the run of an execution, for links that contain only the run. */
   async locate(executionId: string): Promise<string | null> {
     try {
       return (await this.#rpc.call("skills.get_execution", { executionId })).skillId ?? null;
@@ -146,7 +145,7 @@ export class CompositeScreen {
     }
   }
 
-  // — What can be done with a skill —
+  // — Actions on a skill —
 
   /** Enables or disables a skill, with Undo. */
   async setEnabled(skill: Meta, enabled: boolean): Promise<void> {
@@ -163,7 +162,7 @@ export class CompositeScreen {
     }
   }
 
-  /** Deletes a skill; Undo brings it back. */
+  /** Deletes a skill; Undo restores it. */
   async remove(skill: Meta): Promise<void> {
     const params = { skillId: skill.skillId };
     const schedules = this.list.schedulesOf(skill).length;
@@ -181,7 +180,7 @@ export class CompositeScreen {
     );
   }
 
-  /** Makes a private copy; answers it, or null when it was refused. */
+  /** Creates a private copy; returns it, or null if it was refused. */
   async clone(skill: Meta): Promise<Meta | null> {
     try {
       const copy = await this.#rpc.call("skills.clone_composite", { skillId: skill.skillId });
@@ -194,7 +193,7 @@ export class CompositeScreen {
     }
   }
 
-  /** Makes a skill of a template, its form filled in with the template's sample; null when it was refused. */
+  /** Creates a skill from a template, with the template's sample as input; null if it was refused. */
   async use(template: Template): Promise<Meta | null> {
     const skill = await this.templates.make(template);
     if (skill === null) return null;
@@ -205,7 +204,7 @@ export class CompositeScreen {
     return skill;
   }
 
-  /** Makes a skill of the first template; null when it was refused. */
+  /** Creates a skill from the first template; null if it was refused. */
   async tryTemplate(): Promise<Meta | null> {
     if (this.templates.list.data === undefined) await this.templates.read();
     const template = this.templates.list.data?.[0];
@@ -215,7 +214,7 @@ export class CompositeScreen {
     return skill;
   }
 
-  /** Makes an old definition the current one, as a new version. Undo makes the present one current again. */
+  /** Makes an old definition the current one, as a new version. Undo restores the present one. */
   async rollback(skill: Meta, version: Version): Promise<void> {
     const now = skill.versionId;
     const to = async (versionId: string): Promise<Meta> => {
@@ -234,7 +233,7 @@ export class CompositeScreen {
     }
   }
 
-  /** Keeps a run from being removed, or lets it be. */
+  /** Pins a run, which protects it from removal, or unpins it. */
   async pin(run: Execution, pinned: boolean): Promise<void> {
     try {
       await pinRun(this.#rpc, this.inspector.history, run, pinned);
@@ -243,7 +242,7 @@ export class CompositeScreen {
     }
   }
 
-  /** Removes runs that have ended after ten seconds in which it can be taken back. */
+  /** Removes runs that have ended, after ten seconds in which this can be canceled. */
   purge(before: string | null, title: string): void {
     const { history, id } = this.inspector;
     if (history === null || id === null) return;

@@ -6,38 +6,37 @@ import { Journal, view, type Row } from "./journal";
 import type { ExecuteResult, Execution, RunEvent, Wait } from "./types";
 
 
-/** Events in a read, and how often at most the rows are made again while events stream in. */
+/** Events per read, and the minimum interval between updates of the rows while events stream in. */
 const PAGE = 1000;
 const SHOW_MS = 60;
-/** Events that change more than the rows: the run is read again after them. */
+/** Events after which the run is read again, because they change more than the rows. */
 const TELLING = new Set(["run.waiting", "run.resumed", "run.finished", "approval.requested", "approval.answered"]);
 
 /**
- * One run as it is watched. Events come by themselves; a number that is missing is read, so
- * that nothing is left out however many were dropped on the way. Reading and listening go on
- * until `close`.
+ * One followed run. Events arrive as notifications; missing numbers are read, so that nothing is lost however
+ * many were dropped. It reads and listens until `close`.
  */
 export class RunFeed {
   readonly id: string;
   /** The run with its results, its questions and its definition. */
   readonly run = new Load<Execution>();
-  /** Rises when the rows have changed. */
+  /** Incremented when the rows have changed. */
   tick = $state(0);
-  /** Rows that are folded differently than by themselves. */
+  /** Rows whose fold state differs from the default. */
   toggled = $state.raw<ReadonlySet<string>>(new Set());
   /** Key of the row whose details are shown. */
   chosen = $state<string | null>(null);
   canceling = $state(false);
-  /** An answer that is on its way: the path of its step. */
+  /** The step path of an answer that is being sent. */
   answering = $state("");
-  /** Why the last act on the run was refused. */
+  /** Why the last action on the run was refused. */
   error = $state.raw<RpcError | null>(null);
-  /** The events are not on this device: the rows come from the results. */
+  /** The events are not on this device: the rows are built from the results. */
   coarse = $state(false);
 
   #journal = new Journal();
   #lastSeq = 0;
-  /** The highest number that was heard of. */
+  /** The highest event number known. */
   #heard = 0;
   #ahead = new Map<number, RunEvent>();
   #reading = false;
@@ -51,7 +50,7 @@ export class RunFeed {
     this.id = id;
   }
 
-  /** A dry run, which has no events: its rows are made from its answer. */
+  /** A dry run, which has no events: its rows are built from its result. */
   static ofResult(result: ExecuteResult, over: Partial<Execution> = {}): RunFeed {
     const feed = new RunFeed(null, result.executionId);
     feed.run.data = { ...blank, ...result, ...over };
@@ -61,12 +60,11 @@ export class RunFeed {
     return feed;
   }
 
-  // Plain getters: what is derived belongs to whoever made it, and a run outlives the component
-  // that looked at it first.
+  // Plain getters: derived state belongs to the component that created it, and a run outlives that.
   get status(): string {
     void this.tick;
     const told = this.run.data?.status ?? "queued";
-    // The journal is ahead of what was read, never behind its end.
+    // The journal may be ahead of the run that was read, but never after its end.
     return !isOpen(told) || this.coarse || this.#lastSeq === 0 ? told : this.#journal.status;
   }
   get over(): boolean {
@@ -75,7 +73,7 @@ export class RunFeed {
   get waits(): readonly Wait[] {
     return this.over ? [] : (this.run.data?.waits ?? []);
   }
-  /** The rows that are shown, as they are at this tick. */
+  /** The visible rows at this tick. */
   get rows(): readonly Row[] {
     void this.tick;
     return this.#journal.visible(this.toggled).map(view);
@@ -103,14 +101,14 @@ export class RunFeed {
     return this.#lastSeq;
   }
 
-  /** Starts to listen and reads what has happened so far. */
+  /** Starts listening and reads the events so far. */
   async open(): Promise<void> {
     const rpc = this.#rpc;
     if (rpc === null || this.#offs.length > 0) return;
     this.#offs = [
       rpc.on("skills.run_event", (e) => {
         if (e.executionId === this.id) this.#take(e);
-        // A skill inside this one asks or is answered: its questions are told by this run.
+        // A skill inside this one asks or is answered: its questions are reported by this run.
         else if (TELLING.has(e.type) && !this.over && this.run.data !== undefined) this.#readSoon();
       }),
       rpc.onReload(() => void this.refresh()),
@@ -125,7 +123,7 @@ export class RunFeed {
     this.#soon = undefined;
   }
 
-  /** Reads the run, and the events that are missing. */
+  /** Reads the run, and the missing events. */
   async refresh(): Promise<void> {
     await this.#readRun();
     const last = this.run.data?.lastSeq ?? 0;
@@ -145,7 +143,7 @@ export class RunFeed {
     this.#show();
   }
 
-  /** The run's own words about its steps, where they are as new as the events. */
+  /** Applies the run's own state of its steps, if it is as recent as the events. */
   #settle(): void {
     const run = this.run.data;
     if (run && !this.coarse && this.#lastSeq > 0 && run.lastSeq === this.#lastSeq) this.#journal.settle(run.stepResults);
@@ -159,14 +157,14 @@ export class RunFeed {
   #take(e: RunEvent): void {
     this.#heard = Math.max(this.#heard, e.seq);
     if (e.seq <= this.#lastSeq || this.coarse) return;
-    // What is too large to be told is read, as what was lost is.
+    // Events that are too large for a notification are read, like lost ones.
     if ((e.data as { truncated?: unknown } | null)?.truncated !== true) this.#ahead.set(e.seq, e);
     this.#applyAhead();
     if (this.#lastSeq < this.#heard) void this.#catchUp();
   }
 
   #applyAhead(): void {
-    // Before the definition is known the rows would be in a wrong order.
+    // Before the definition is known, the rows would be in the wrong order.
     if (this.run.data === undefined) return;
     for (let next = this.#ahead.get(this.#lastSeq + 1); next; next = this.#ahead.get(this.#lastSeq + 1)) {
       this.#ahead.delete(next.seq);
@@ -186,7 +184,7 @@ export class RunFeed {
     this.#again = setTimeout(() => void this.#readRun(), 30);
   }
 
-  /** Reads events until none is missing. */
+  /** Reads events until none are missing. */
   async #catchUp(): Promise<void> {
     const rpc = this.#rpc;
     if (rpc === null || this.#reading || this.coarse || this.run.data === undefined) return;
@@ -200,7 +198,7 @@ export class RunFeed {
         for (const e of events) if (e.seq === this.#lastSeq + 1) this.#apply(e);
         this.#applyAhead();
         if (this.#lastSeq === before) {
-          // They are not on this device: the run came by sync, or its journal was cleared.
+          // They are not on this device: the run was synced, or its journal was cleared.
           if (before === 0 && this.run.data) this.#fromResults(this.run.data);
           break;
         }
@@ -223,7 +221,7 @@ export class RunFeed {
     }, SHOW_MS);
   }
 
-  /** Shows the rows as they are now. */
+  /** Updates the visible rows. */
   flush(): void {
     clearTimeout(this.#soon);
     this.#soon = undefined;

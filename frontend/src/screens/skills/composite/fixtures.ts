@@ -67,7 +67,7 @@ export const version = (over: Partial<Version> = {}): Version => ({
   ...over,
 });
 
-/** A writer of events: numbers and times come by themselves, ten milliseconds apart. */
+/** A writer of events with automatic numbers and times, ten milliseconds apart. */
 export function writer(executionId = "e1") {
   let seq = 0;
   return (type: string, more: Partial<RunEvent> & { after?: number } = {}): RunEvent => {

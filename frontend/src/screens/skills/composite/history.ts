@@ -10,11 +10,11 @@ export type SkillRuns = ListState<Execution, Filters>;
 
 const days: Readonly<Record<string, number>> = { day: 1, week: 7, month: 30 };
 
-/** The list of the runs of a skill. `sized` hears how many bytes the whole history takes. */
+/** The list of the runs of a skill. `sized` is called with the total size of the history in bytes. */
 export const skillRuns = (rpc: Rpc, skillId: string, sized: (bytes: number) => void, now: () => number = Date.now): SkillRuns =>
   runList<Execution, Filters>({
     id: (e) => e.executionId,
-    // A run is opened on the timeline.
+    // A run is opened in the timeline.
     route: {
       selected: () => (nav.rest[0] === skillId ? (nav.rest[2] ?? null) : undefined),
       to: (id) => `skills/${skillId}/${id === null ? "history" : `timeline/${id}`}`,
@@ -28,7 +28,7 @@ export const skillRuns = (rpc: Rpc, skillId: string, sized: (bytes: number) => v
     },
   });
 
-/** Keeps a run from being removed, or lets it be; the list shows it at once. */
+/** Pins a run, which protects it from removal, or unpins it; the list is updated at once. */
 export async function pinRun(rpc: Rpc, runs: SkillRuns | null, run: Execution, pinned: boolean): Promise<void> {
   runs?.put({ ...run, pinned });
   try {
@@ -39,7 +39,7 @@ export async function pinRun(rpc: Rpc, runs: SkillRuns | null, run: Execution, p
   }
 }
 
-/** Takes runs that have ended out of the list at once; answers how to show them again. */
+/** Removes runs that have ended from the list at once; returns a function that shows them again. */
 export function dropRuns(runs: SkillRuns, before: string | null): () => void {
   const kept = runs.page.items;
   const limit = before === null ? Number.POSITIVE_INFINITY : Date.parse(before);

@@ -5,18 +5,18 @@ import type { Meta, RightsPreview, Version, VersionDiff } from "./types";
 
 export type CompositeTab = "run" | "timeline" | "versions" | "history" | "details";
 
-/** Everything about the skill that is chosen: what it is, its rights, its versions and its runs. */
+/** Everything about the selected skill: its details, its permissions, its versions and its runs. */
 export class CompositeInspector {
   id = $state<string | null>(null);
   tab = $state<CompositeTab>("run");
-  /** The run that the timeline shows; null is the last one. */
+  /** The run in the timeline; null is the last one. */
   executionId = $state<string | null>(null);
   readonly skill = new Load<Meta>();
   readonly rights = new Load<RightsPreview>();
   readonly versions = new Load<readonly Version[]>();
   readonly diff = new Load<VersionDiff>();
   history = $state.raw<SkillRuns | null>(null);
-  /** Bytes that the whole history takes. */
+  /** Total size of the history in bytes. */
   historyBytes = $state(0);
   /** The older and the newer version that are compared. */
   from = $state<string | null>(null);
@@ -70,7 +70,7 @@ export class CompositeInspector {
     void this.readTab();
   }
 
-  /** Reads what a tab shows, unless it is there. */
+  /** Reads the data of a tab, unless it is loaded. */
   async readTab(): Promise<void> {
     if (this.id === null) return;
     if ((this.tab === "run" || this.tab === "details") && this.rights.data === undefined) await this.readRights();
@@ -78,7 +78,7 @@ export class CompositeInspector {
     if (this.tab === "history" && this.history?.page.first) await this.history.page.reload();
   }
 
-  /** Several changes in a row are one read; what is not shown is read when it is. */
+  /** Several consecutive changes cause one read; hidden data is read when it is shown. */
   #again(...what: string[]): void {
     for (const w of what) this.#stale.add(w);
     clearTimeout(this.#soon);
@@ -99,7 +99,7 @@ export class CompositeInspector {
     await this.skill.run((signal) => this.#rpc.call("skills.get_metadata", { skillId }, { signal }));
   }
 
-  /** What a run would need now. */
+  /** The permissions that a run would need now. */
   async readRights(): Promise<void> {
     const skillId = this.id;
     if (skillId === null) return;
@@ -111,7 +111,7 @@ export class CompositeInspector {
     if (skillId === null) return;
     await this.versions.run(async (signal) => (await this.#rpc.call("skills.list_versions", { skillId }, { signal })).versions);
     const list = this.versions.data ?? [];
-    // What was compared may be gone; else the newest is shown against the one before it.
+    // The compared versions may be gone; then the newest is compared with the previous one.
     if (!list.some((v) => v.versionId === this.to)) this.#pair(list, 0);
     await this.readDiff();
   }
@@ -121,14 +121,14 @@ export class CompositeInspector {
     this.from = list[at + 1]?.versionId ?? null;
   }
 
-  /** Shows what a version changed in the one before it. */
+  /** Shows what a version changed. */
   look(versionId: string): void {
     const list = this.versions.data ?? [];
     this.#pair(list, list.findIndex((v) => v.versionId === versionId));
     void this.readDiff();
   }
 
-  /** Compares with another version than the one before. */
+  /** Compares with another version than the previous one. */
   compare(from: string): void {
     this.from = from;
     void this.readDiff();

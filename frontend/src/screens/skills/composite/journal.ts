@@ -1,28 +1,28 @@
-/** The course of a run as rows of a timeline, made from its events one by one. Pure. */
+/** The timeline rows of a run, built from its events one by one. Pure. */
 import { isOpen } from "../../../lib/run/states";
 import { t } from "../messages";
 import type { Body, ExecuteResult, Failure, RunEvent, Step, StepResult } from "./types";
 
 
-/** A stretch of time in a row. */
+/** A time range in a row. */
 export interface Bar {
   kind: "attempt" | "backoff" | "wait";
   from: number;
-  /** Epoch ms; null while it goes on. */
+  /** Epoch ms; null while it continues. */
   to: number | null;
-  /** From 1; 0 of a wait. */
+  /** Starts at 1; 0 for a wait. */
   attempt: number;
   state: "running" | "ok" | "failed" | "unknown" | "stopped";
   /** Why the attempt failed. */
   error?: Failure | undefined;
-  /** Of a back-off: when the next attempt is due. */
+  /** For a delay: when the next attempt is due. */
   due?: number;
 }
 
 /** A step, or one item of a map, in one iteration. */
 export interface Row {
   key: string;
-  /** Ids of the steps around and of the step, joined by a slash. */
+  /** Ids of the enclosing steps and of the step, joined by a slash. */
   path: string;
   iteration: string;
   stepId: string;
@@ -30,7 +30,7 @@ export interface Row {
   tool: string;
   /** Kind of the step; `item` for one item of a map. */
   kind: string;
-  /** Place among its siblings. */
+  /** Position among its siblings. */
   order: number;
   depth: number;
   status: string;
@@ -43,11 +43,11 @@ export interface Row {
   output: unknown;
   error: Failure | undefined;
   unknown: boolean;
-  /** What it asked for last: approval, unknown_outcome, permission or timer. */
+  /** The kind of its last question: approval, unknown_outcome, permission or timer. */
   asked: string;
   tier: string;
   toolHash: string;
-  /** Of a map: how many items, how many ended, how many failed. */
+  /** For a map: how many items, how many ended, how many failed. */
   count: number;
   done: number;
   failed: number;
@@ -66,9 +66,9 @@ interface Place {
   map: boolean;
 }
 
-/** What the events of a run so far add up to. `apply` takes them in order of their number. */
+/** The state of a run after its events so far. `apply` takes them in order of their number. */
 export class Journal {
-  /** Rises with each change. */
+  /** Incremented with each change. */
   version = 0;
   status = "queued";
   startedAt = 0;
@@ -78,9 +78,9 @@ export class Journal {
   readonly top: Row[] = [];
   readonly #rows = new Map<string, Row>();
   readonly #places = new Map<string, Place>();
-  /** Names of what is called, by the id of the step. */
+  /** Names of the callables, by step id. */
   readonly #tools = new Map<string, string>();
-  /** Rows with a bar that goes on. */
+  /** Rows with an unfinished bar. */
   readonly #open = new Set<Row>();
 
   constructor(body?: Body | undefined) {
@@ -102,12 +102,12 @@ export class Journal {
     }
   }
 
-  /** The row of a step in an iteration, or undefined when nothing is known of it. */
+  /** The row of a step in an iteration, or undefined if it is unknown. */
   get(path: string, iteration = ""): Row | undefined {
     return this.#rows.get(`${path}@${iteration}`);
   }
 
-  /** How each step stands over all its iterations, by its path: what needs attention counts first. */
+  /** The state of each step over all its iterations, by path: states that need attention come first. */
   states(): ReadonlyMap<string, string> {
     const order = ["waiting", "running", "retrying", "failed", "cancelled", "completed"];
     const rank = (status: string): number => (order.includes(status) ? order.indexOf(status) : order.length);
@@ -123,7 +123,7 @@ export class Journal {
     return this.#rows.get(key);
   }
 
-  /** The definition of a step, when the run tells it. */
+  /** The definition of a step, if the run contains it. */
   step(path: string): Step | undefined {
     return this.#places.get(path)?.step;
   }
@@ -190,7 +190,7 @@ export class Journal {
     return this.#make(key, { path: mapPath, iteration, stepId: `${index + 1}`, kind: "item", tool: "", order: index }, map);
   }
 
-  /** Takes the next event. */
+  /** Applies the next event. */
   apply(e: RunEvent): void {
     this.version++;
     const at = Date.parse(e.at);
@@ -255,7 +255,7 @@ export class Journal {
     }
   }
 
-  /** What the steps call, as it was found when the run began. */
+  /** What the steps call, as resolved when the run started. */
   #begun(d: Data): void {
     this.created = d;
     const tools = (d["tools"] ?? {}) as Record<string, { name?: string } | undefined>;
@@ -278,7 +278,7 @@ export class Journal {
     const error = d["error"] as Failure | undefined;
     const state = d["unknown"] === true ? "unknown" : error ? "failed" : d["unmocked"] === true ? "stopped" : "ok";
     if (!this.#shut(row, at, state, error)) {
-      // Steps without an intent of their own end in the moment in which they begin.
+      // Steps without an intent end at the moment when they start.
       const took = Number(d["tookMs"] ?? 0);
       row.bars.push({ kind: "attempt", from: at - took, to: at, attempt: e.attempt ?? 1, state, error });
     }
@@ -293,7 +293,7 @@ export class Journal {
     if (typeof d["source"] === "string") row.source = d["source"];
   }
 
-  /** An answer ends the step, unless it is to be tried again. */
+  /** An answer ends the step, unless it will be retried. */
   #answered(row: Row, at: number, d: Data): void {
     const decision = String(d["decision"] ?? "");
     const fail = (kind: string, message: string): void => {
@@ -322,7 +322,7 @@ export class Journal {
     row.reason = skip ? "error" : "";
   }
 
-  /** Takes over what the run itself says about its steps, once it can say no more than the events. */
+  /** Applies the run's own state of its steps, once events cannot add more. */
   settle(results: readonly StepResult[]): void {
     for (const r of results) {
       const row = this.get(r.stepPath, r.iteration ?? "");
@@ -374,7 +374,7 @@ export class Journal {
     this.#open.add(row);
   }
 
-  /** Ends the bar that goes on; false when there is none. */
+  /** Ends the unfinished bar; returns false if there is none. */
   #shut(row: Row, at: number, state: Bar["state"], error?: Failure): boolean {
     const last = row.bars.at(-1);
     if (!last || last.to !== null) return false;
@@ -385,7 +385,7 @@ export class Journal {
     return true;
   }
 
-  /** Rows from results, for runs whose events are not on this device and for dry runs. */
+  /** Rows built from results, for runs whose events are not on this device and for dry runs. */
   static fromResults(run: Pick<ExecuteResult, "stepResults" | "status">, body?: Body): Journal {
     const j = new Journal(body);
     let clock = 0;
@@ -428,7 +428,7 @@ export class Journal {
     return j;
   }
 
-  /** The rows that are shown: maps and their items are folded unless they are in `toggled`, branches the other way round. */
+  /** The visible rows: maps and their items are folded unless they are in `toggled`, branches the other way round. */
   visible(toggled: ReadonlySet<string>): Row[] {
     const out: Row[] = [];
     const add = (rows: readonly Row[]): void => {
@@ -441,7 +441,7 @@ export class Journal {
     return out;
   }
 
-  /** Stretches in which something was carried out, for the scale. */
+  /** Time ranges in which something was executed, for the scale. */
   busy(now: number): [number, number][] {
     const out: [number, number][] = [];
     for (const row of this.#rows.values()) {
@@ -452,7 +452,7 @@ export class Journal {
   }
 }
 
-/** A row as it is now; the journal goes on to change its own. */
+/** A snapshot of a row; the journal continues to change its own. */
 export const view = (row: Row): Row => ({ ...row, bars: row.bars.map((b) => ({ ...b })) });
 
 /** Whether the rows below a row are shown. */

@@ -22,12 +22,12 @@ export class SkillList extends ListState<Meta, { state: string }> {
     this.#rpc = rpc;
   }
 
-  /** Listens for what changes the rows. */
+  /** Listens to events that change the rows. */
   listen(): void {
     this.start(
       this.#rpc,
       ["skills.changed"],
-      // A run begins or ends: what the row says about the last one changes.
+      // A run starts or ends: the row's information about the last run changes.
       this.#rpc.on("skills.run_event", (e) => {
         if (e.type === "run.created" || e.type === "run.started" || e.type === "run.finished" || e.type === "run.waiting") this.soon(300);
       }),
@@ -68,7 +68,7 @@ export class SkillList extends ListState<Meta, { state: string }> {
       }
       this.schedules = map;
     } catch {
-      // The Schedules screen says why; here only the badges are missing.
+      // The Schedules screen shows the error; only the badges are missing here.
     }
   }
 }

@@ -1,6 +1,6 @@
-/** Where times stand on a timeline. Pure. */
+/** Positions of times on a timeline. Pure. */
 
-/** A long stretch in which nothing was carried out, drawn short. */
+/** A long time range in which nothing was executed, drawn shortened. */
 export interface Break {
   /** Where it is drawn, 0..1. */
   at: number;
@@ -11,26 +11,26 @@ export interface Break {
 export interface Scale {
   /** 0..1 */
   x(t: number): number;
-  /** Time in which something was carried out, or that is short. */
+  /** Time in which something was executed, or that is short. */
   shownMs: number;
   totalMs: number;
   breaks: readonly Break[];
 }
 
-/** Pauses are drawn at most as long as this part of the work, and never shorter than a person can see. */
+/** Pauses are drawn at most as long as this fraction of the work, and never shorter than is visible. */
 const PART = 0.12;
 const LEAST_MS = 250;
 
 /**
- * Makes a scale from `from` to `to`. Waiting for a person can take days beside steps of some
- * milliseconds, so stretches in which nothing runs are drawn short, with a mark.
+ * Creates a scale from `from` to `to`. Waiting for a person can take days next to steps of some milliseconds,
+ * so time ranges in which nothing runs are drawn shortened, with a mark.
  */
 export function makeScale(busy: readonly (readonly [number, number])[], from: number, to: number): Scale {
   const end = Math.max(to, from + 1);
   const runs = union(busy, from, end);
   const work = runs.reduce((sum, [a, b]) => sum + (b - a), 0);
   const most = Math.max(LEAST_MS, work * PART);
-  // Pieces of time with the length that they are drawn with.
+  // Time ranges with their drawn length.
   const pieces: { from: number; to: number; length: number; cut: boolean }[] = [];
   let at = from;
   const pause = (until: number): void => {

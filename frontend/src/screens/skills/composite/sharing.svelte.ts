@@ -6,10 +6,10 @@ import type { ImportResult, Meta, Template } from "./types";
 
 export type OnConflict = "rename" | "newVersion" | "skip";
 
-/** Files above this are refused before they are sent. */
+/** Larger files are refused before they are sent. */
 export const MAX_FILE = 4 * 1024 * 1024;
 
-/** Importing a skill in two steps: what would happen, then exactly that. */
+/** Importing a skill in two steps: a review, then exactly what it showed. */
 export class SkillImport {
   open = $state(false);
   name = $state("");
@@ -32,7 +32,7 @@ export class SkillImport {
     if (r.errors.length > 0) return t.fileProblems;
     return r.action === "skipped" ? t.fileSkipped : "";
   });
-  /** What the button says: it names what happens. */
+  /** The label of the button: it names what happens. */
   readonly verb = $derived.by(() => (this.review?.action === "version" ? t.addVersion : t.addDisabled));
 
   begin(): void {
@@ -61,7 +61,7 @@ export class SkillImport {
     await this.look();
   }
 
-  /** Asks what would happen. */
+  /** Requests the review. */
   async look(): Promise<void> {
     if (this.#file === undefined) return;
     const turn = ++this.#turn;
@@ -84,7 +84,7 @@ export class SkillImport {
     void this.look();
   }
 
-  /** Does what was shown; answers what came of it. */
+  /** Imports what was reviewed; returns the result. */
   async add(): Promise<ImportResult | null> {
     if (this.blocked !== "" || this.busy) return null;
     this.busy = true;
@@ -112,7 +112,7 @@ export class SkillImport {
   }
 }
 
-/** Giving a skill to somebody as a file. */
+/** Exporting a skill as a file. */
 export class SkillExport {
   skill = $state.raw<Meta | null>(null);
   includeTools = $state(true);
@@ -130,7 +130,7 @@ export class SkillExport {
     this.includeTools = true;
   }
 
-  /** Makes the file; answers its name and text, or null when it was refused. */
+  /** Creates the file; returns its name and text, or null if it was refused. */
   async make(): Promise<{ name: string; text: string } | null> {
     const skill = this.skill;
     if (skill === null || this.busy) return null;
@@ -149,11 +149,11 @@ export class SkillExport {
   }
 }
 
-/** Finished skills to start from; what one needs is made with it. */
+/** Complete skills to start from; the tools that one needs are created with it. */
 export class SkillTemplates {
   open = $state(false);
   readonly list = new Load<readonly Template[]>();
-  /** The template that is being made. */
+  /** The template that is being used. */
   making = $state("");
   error = $state.raw<RpcError | null>(null);
   readonly #rpc: Rpc;
@@ -172,7 +172,7 @@ export class SkillTemplates {
     await this.list.run(async (signal) => (await this.#rpc.call("skills.templates", {}, { signal })).templates);
   }
 
-  /** Makes a skill of a template; null when it was refused. */
+  /** Creates a skill from a template; null if it was refused. */
   async make(template: Template): Promise<Meta | null> {
     if (this.making !== "") return null;
     this.making = template.key;

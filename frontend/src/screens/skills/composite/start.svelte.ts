@@ -2,24 +2,24 @@ import { asError, type RpcError } from "../../../lib/rpc/errors";
 import type { Rpc } from "../../../lib/rpc";
 import type { ExecuteResult, Meta } from "./types";
 
-/** What is filled in before a run of one skill, and what came of starting it. */
+/** The input for a run of one skill, and the result of starting it. */
 export class RunStart {
-  /** The input that is filled in, null at first; kept while something else is looked at. */
+  /** The input, initially null; kept while something else is viewed. */
   params = $state.raw<unknown>(null);
-  /** Only rehearse: nothing is called and nothing changes. */
+  /** A dry run: nothing is called and nothing changes. */
   dry = $state(false);
-  /** Of a dry run: steps that only read are really called. */
+  /** In a dry run: steps that only read are really called. */
   allowReadOnly = $state(false);
-  /** Of a dry run: what is missing is made up from the schema of the tool. */
+  /** In a dry run: missing results are generated from the tool's schema. */
   fillFromSchema = $state(true);
-  /** Of a dry run: what the last run gave is used again. */
+  /** In a dry run: the results of the last run are used again. */
   fromLast = $state(true);
-  /** Of a dry run: results that stand for steps, by the path of the step. */
+  /** In a dry run: results that replace steps, by the path of the step. */
   mocks: Record<string, { output: unknown }> = {};
   busy = $state(false);
   /** The run was denied, so nothing ran. */
   error = $state.raw<RpcError | null>(null);
-  /** The run that was started last. */
+  /** The last started run. */
   lastId = $state<string | null>(null);
 
   readonly #rpc: Rpc;
@@ -28,7 +28,7 @@ export class RunStart {
     this.#rpc = rpc;
   }
 
-  /** Starts a run that goes on by itself; answers its id, or null when it was refused. */
+  /** Starts a run that continues in the backend; returns its id, or null if it was refused. */
   async run(skill: Pick<Meta, "skillId">, input: unknown): Promise<string | null> {
     return this.#guard(async () => {
       const { executionId } = await this.#rpc.call("skills.execute_composite", { skillId: skill.skillId, input, async: true, requestId: crypto.randomUUID() });
@@ -37,7 +37,7 @@ export class RunStart {
     });
   }
 
-  /** Rehearses; answers what it gave. */
+  /** Makes a dry run; returns its result. */
   async rehearse(skill: Pick<Meta, "skillId">, input: unknown, recorded: string | null): Promise<ExecuteResult | null> {
     return this.#guard(async () => {
       const result = await this.#rpc.call("skills.dry_run", {

@@ -1,4 +1,4 @@
-/** Names for the shapes of composite skills, as the backend answers them. */
+/** Names for the backend's types of composite skills. */
 import type { EventData, Item, Params, Result } from "../../../lib/rpc";
 
 export type Meta = Item<"skills.list_composite", "skills">;

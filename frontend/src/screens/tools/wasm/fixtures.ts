@@ -82,7 +82,7 @@ export const execution = (over: Partial<Execution> = {}): Execution => ({
   ...over,
 });
 
-/** A file that begins as a module and has `size` bytes. */
+/** A file of `size` bytes that begins like a module. */
 export function moduleFile(name = "word_count.wasm", size = 64) {
   const bytes = new Uint8Array(size);
   bytes.set([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0].slice(0, size));

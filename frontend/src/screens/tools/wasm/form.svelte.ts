@@ -6,7 +6,7 @@ import type { Module, Report } from "./module";
 import { fileProblem, headProblem, uploadModule, type ModuleFile } from "./upload";
 import { nameFromFile } from "./words";
 
-/** Bounds of the time limit, in seconds. */
+/** Limits of the time limit, in seconds. */
 export const MIN_TIMEOUT = 0.1;
 export const MAX_TIMEOUT = 60;
 export const MEMORY_TIERS = [64, 128, 256] as const;
@@ -16,35 +16,35 @@ const TYPING_MS = 300;
 export type Busy = "" | "reading" | "uploading" | "checking" | "saving";
 
 /**
- * The sheet that installs a module or edits a skill: the file, what the backend finds in it,
- * and everything that a person decides about it. Nothing is kept before `save`.
+ * The sheet that installs a module or edits a WASM tool: the file, its analysis by the backend, and the
+ * user's choices. Nothing is stored before `save`.
  */
 export class ModuleForm {
   open = $state(false);
-  /** The skill that is edited; null while a new one is installed. */
+  /** The edited tool; null for a new one. */
   base = $state.raw<Module | null>(null);
   fileName = $state("");
   size = $state(0);
   name = $state("");
   description = $state("");
   version = $state("1.0.0");
-  /** The time limit in seconds, as it is typed. */
+  /** The time limit in seconds, as typed. */
   timeout = $state("5");
   memoryMb = $state(128);
   capabilities = $state.raw<readonly string[]>([]);
   schema = $state("");
-  /** The person says that they built the module. */
+  /** The user states that they built the module. */
   own = $state(false);
   report = $state.raw<Report | null>(null);
   busy = $state<Busy>("");
-  /** When the check began, epoch ms. A large module takes some seconds. */
+  /** When the check started, epoch ms. A large module takes some seconds. */
   since = $state(0);
   /** Of the upload, 0..1. */
   progress = $state(0);
   /** The file cannot be used. */
   fileError = $state("");
   error = $state.raw<RpcError | null>(null);
-  /** The skill was changed elsewhere while it was edited here. */
+  /** The tool was changed elsewhere while it was edited here. */
   stale = $state.raw<Module | null>(null);
 
   #blob = $state("");
@@ -58,7 +58,7 @@ export class ModuleForm {
   }
 
   readonly editing = $derived(this.base !== null);
-  /** A module is there to be installed, or the skill has one. */
+  /** There is a module to install, or the tool has one. */
   readonly hasModule = $derived(this.#blob !== "" || this.base !== null);
   readonly replaces = $derived(this.base !== null && this.#blob !== "");
   readonly nameError = $derived.by(() => {
@@ -73,10 +73,10 @@ export class ModuleForm {
   });
   readonly versionError = $derived.by(() => (/^\d+\.\d+\.\d+([-+][\w.+-]+)?$/.test(this.version.trim()) ? "" : t.errors.version));
   readonly schemaError = $derived.by(() => (this.schema.trim() === "" ? "" : parseSchema(this.schema).error));
-  /** A module is there that the backend could not look at. */
+  /** There is a module that the backend could not inspect. */
   readonly unchecked = $derived(this.#blob !== "" && this.report === null);
   readonly ready = $derived(this.hasModule && !this.unchecked && this.busy === "" && this.nameError === "" && this.timeoutError === "" && this.versionError === "" && this.schemaError === "" && this.report?.valid !== false);
-  /** Why it cannot be saved, for the button; "" when it can. */
+  /** Why it cannot be saved, for the button; "" if it can. */
   readonly blocked = $derived.by(() => {
     if (!this.hasModule) return t.errors.chooseModule;
     if (this.busy !== "" && this.busy !== "saving") return t.inspecting;
@@ -85,7 +85,7 @@ export class ModuleForm {
     const wrong = this.nameError || this.timeoutError || this.versionError || this.schemaError;
     return wrong === "" ? "" : t.errors.fields;
   });
-  /** Where it will run: what somebody built here runs inside Helix. */
+  /** Where it will run: a module that the user built runs inside Helix. */
   readonly isolation = $derived(this.own ? "inprocess" : (this.report?.isolation ?? this.base?.isolation ?? ""));
   readonly reasons = $derived.by(() => (this.own ? [] : (this.report?.reasons ?? this.base?.reasons ?? [])));
 
@@ -95,7 +95,7 @@ export class ModuleForm {
     this.open = true;
   }
 
-  /** Opens the sheet on a skill. */
+  /** Opens the sheet for a tool. */
   edit(skill: Module): void {
     this.reset();
     this.base = skill;
@@ -110,7 +110,7 @@ export class ModuleForm {
     this.open = true;
   }
 
-  /** Takes files that were dropped or picked: exactly one module. */
+  /** Handles dropped or chosen files: exactly one module. */
   async choose(files: readonly ModuleFile[]): Promise<void> {
     this.open = true;
     if (files.length > 1) {
@@ -164,14 +164,14 @@ export class ModuleForm {
     this.#soon();
   }
 
-  /** What is decided changed, so the report is made again in a moment. */
+  /** The choices changed, so the report is updated in a moment. */
   #soon(): void {
     clearTimeout(this.#typing);
     if (this.#blob === "") return;
     this.#typing = setTimeout(() => void this.recheck(), TYPING_MS);
   }
 
-  /** Makes the report again. */
+  /** Updates the report. */
   async recheck(): Promise<void> {
     if (this.#blob === "" || this.schemaError !== "") return;
     const turn = this.#next();
@@ -209,7 +209,7 @@ export class ModuleForm {
     return parseSchema(this.schema).schema;
   }
 
-  /** Installs the module, or saves the skill. Answers it, or null when it was refused. */
+  /** Installs the module, or saves the tool. Returns it, or null if it was refused. */
   async save(): Promise<{ skill: Module; suspended: number } | null> {
     if (!this.ready) return null;
     const base = this.base;
@@ -256,7 +256,7 @@ export class ModuleForm {
     return { skill: r.skill, suspended: r.suspendedGrants.length };
   }
 
-  /** Only what is different. */
+  /** Only the differences. */
   #patch(base: Module): Params<"skills.update_wasm">["patch"] {
     const schema = this.#schema();
     return {
@@ -271,7 +271,7 @@ export class ModuleForm {
     };
   }
 
-  /** The skill has moved on: what is typed stays, and saving again puts it on top. */
+  /** The tool was changed elsewhere: the input is kept, and saving again applies it to the new version. */
   async #readAgain(id: string): Promise<void> {
     try {
       const { skill } = await this.#rpc.call("skills.get_wasm", { skillId: id });
@@ -298,7 +298,7 @@ export class ModuleForm {
     return ++this.#turn;
   }
 
-  /** Closes the sheet. Nothing was kept that was not saved. */
+  /** Closes the sheet and discards its input. */
   reset(): void {
     this.#next();
     this.open = false;

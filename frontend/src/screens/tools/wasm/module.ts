@@ -1,4 +1,4 @@
-/** WASM tools in the shapes that tools have. On the wire they are called skills. */
+/** WASM tools in the form of other tools. On the wire they are called skills. */
 import type { RunLimits } from "../../../lib/run/failures";
 import type { Item, Result, Rpc } from "../../../lib/rpc";
 import type { Row, RunResult, Tool, UsageEntry } from "../types";
@@ -6,7 +6,7 @@ import type { Row, RunResult, Tool, UsageEntry } from "../types";
 export type Module = Item<"skills.list_wasm", "skills">;
 export type Report = Result<"skills.validate_wasm">;
 export type Execution = Item<"skills.wasm_executions", "executions">;
-/** What a run of a module answers. */
+/** The result of a module's run. */
 export type ModuleResult = Result<"sandbox.run">;
 
 const MIB = 1024 * 1024;
@@ -33,13 +33,13 @@ export const rowOf = (m: Module): Row => ({
   module: m,
 });
 
-/** A tool that is shown, as a row of the list. */
+/** A shown tool, as a row of the list. */
 export const rowOfTool = (tool: Tool | Module): Row => ("wasmSize" in tool ? rowOf(tool) : { ...tool, signed: tool.signature.state !== "none" });
 
-/** The limits that a run of a module has; the answer of a run holds them exactly. */
+/** The limits of a module's run; the result contains the exact ones. */
 export const limitsOf = (m: Pick<Module, "timeoutMs" | "memoryMb">): RunLimits => ({ wallMs: m.timeoutMs, cpuMs: Math.min(5000, m.timeoutMs), memoryMb: m.memoryMb, outputBytes: MIB });
 
-/** The result of a run of a module as that of a tool. */
+/** The result of a module's run in the form of a tool's. */
 export const resultOf = (r: ModuleResult): RunResult => ({
   ...r,
   output: r.output ?? null,
@@ -47,10 +47,10 @@ export const resultOf = (r: ModuleResult): RunResult => ({
   limits: { wallMs: r.limits.wallMs, cpuMs: r.limits.cpuMs, memoryMb: r.limits.memoryBytes / MIB, outputBytes: r.limits.outputBytes },
 });
 
-/** A stored run of a module as that of a tool. */
+/** A stored run of a module in the form of a tool's. */
 export const entryOf = (e: Execution): UsageEntry => ({ ...e, params: e.input });
 
-/** Every module that matches, whatever their number: they are few, and stand in one list with the other tools. */
+/** All matching modules, however many: they are few, and are listed together with the other tools. */
 export async function allModules(rpc: Rpc, query: string, signal: AbortSignal): Promise<Module[]> {
   const all: Module[] = [];
   for (;;) {

@@ -4,20 +4,20 @@ import { ModuleForm } from "./form.svelte";
 import { t } from "./messages";
 import type { Module } from "./module";
 
-/** What can be done with modules and not with code: installing, editing and signing them. */
+/** Actions that only modules have: installing, editing and signing them. */
 export class Modules {
   readonly form: ModuleForm;
 
   constructor(
     private readonly rpc: Rpc,
     private readonly notify: Pick<Notify, "ok" | "error" | "undo">,
-    /** Reads the list and the tool that is shown again. */
+    /** Reads the list and the shown tool again. */
     private readonly refresh: () => Promise<unknown>,
   ) {
     this.form = new ModuleForm(rpc);
   }
 
-  /** Installs or saves what the form holds. Answers the module, or null when it was refused. */
+  /** Installs or saves the module in the form. Returns it, or null if it was refused. */
   async save(): Promise<Module | null> {
     const before = this.form.base;
     const replaced = this.form.replaces;
@@ -35,7 +35,7 @@ export class Modules {
     return module;
   }
 
-  /** Puts the decisions about a module back to what they were. */
+  /** Restores the previous settings of a module. */
   async #restore(before: Module): Promise<void> {
     const { name, description, version, timeoutMs, memoryMb, capabilities, inputSchema } = before;
     await this.rpc.call("skills.update_wasm", { skillId: before.id, patch: { name, description, version, timeoutMs, memoryMb, capabilities, inputSchema } });
