@@ -17,6 +17,8 @@ func registerSync(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "sync.devices", gateway.Read, s.Devices)
 	gateway.Handle(a, "sync.revoke_device", gateway.Admin, s.Revoke)
 	gateway.Handle(a, "sync.rename_device", gateway.Admin, s.Rename)
+	gateway.Handle(a, "sync.presence", gateway.Read, s.Presence)
+	gateway.Handle(a, "sync.statistics", gateway.Read, s.Statistics)
 	gateway.Handle(a, "sync.pause", gateway.Write, s.Pause)
 	gateway.Handle(a, "sync.resume", gateway.Write, s.Resume)
 	gateway.Handle(a, "sync.disconnect", gateway.Admin, s.Disconnect)
@@ -34,6 +36,7 @@ func registerSync(b *Backend, a *gateway.API) {
 
 	gateway.Forward[cloudsync.StatusChanged](a, "sync.status")
 	gateway.Forward[cloudsync.Applied](a, "sync.delta")
+	gateway.Forward[cloudsync.Progress](a, "sync.progress")
 	gateway.Forward[cloudsync.ConflictsChanged](a, "sync.conflict")
 	gateway.Forward[cloudsync.DeadLettersChanged](a, "sync.dead_letter")
 }

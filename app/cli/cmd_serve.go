@@ -19,24 +19,24 @@ type serveCmd struct {
 	Addr        string `help:"Loopback address to listen on; port 0 takes any free one." placeholder:"HOST:PORT"`
 	SandboxPort int    `help:"Also serve POST /execute on this loopback port."`
 	VoicePort   int    `help:"Also serve POST /transcribe on this loopback port."`
-	SyncPort    int    `hidden:""` // no effect until there is a sync relay
+	SyncPort    int    `help:"Also serve the sync relay, /sync and /ws, on this loopback port."`
 	OnlyPorts   bool   `hidden:"" help:"Use any free port."`
 	Link        *bool  `negatable:"" help:"Print a one-time link that opens Helix in a browser. Default: in a terminal."`
 }
 
 // extra returns the ports to open besides the gateway's, and prints which flag has no effect.
 func (s *serveCmd) extra(c *command) []gateway.Extra {
-	if s.SyncPort != 0 {
-		c.say("--sync-port has no effect: this version of Helix has no sync relay.")
-	}
-	var out []gateway.Extra
+	var ports []gateway.Extra
 	if s.SandboxPort != 0 {
-		out = append(out, gateway.Extra{Port: s.SandboxPort, Routes: map[string]string{"/execute": "/execute"}})
+		ports = append(ports, gateway.Extra{Port: s.SandboxPort, Routes: map[string]string{"/execute": "/execute"}})
 	}
 	if s.VoicePort != 0 {
-		out = append(out, gateway.Extra{Port: s.VoicePort, Routes: map[string]string{"/transcribe": "/transcribe"}})
+		ports = append(ports, gateway.Extra{Port: s.VoicePort, Routes: map[string]string{"/transcribe": "/transcribe"}})
 	}
-	return out
+	if s.SyncPort != 0 {
+		ports = append(ports, gateway.Extra{Port: s.SyncPort, Routes: map[string]string{"/sync": "/sync", "/ws": "/sync"}})
+	}
+	return ports
 }
 
 func (s *serveCmd) Run(c *command) error {

@@ -43,16 +43,27 @@ type Service struct {
 	turn   chan struct{} // held by whoever talks to the hub
 	conn   *pgx.Conn     // guarded by turn
 	cipher Cipher        // guarded by turn
+	staged staged        // guarded by turn
+
+	greeted time.Time // of conn, guarded by turn
+	counts  counts    // guarded by turn
+	traffic traffic
+
+	relay relay
+
+	copyRows int // of one transaction of the first copy
 
 	loading sync.Mutex
 	tables  []table // set by loadTables, then constant
 
-	mu     sync.Mutex // guards what follows
-	state  State
-	err    *fault.Error
-	head   int64
-	offset time.Duration
-	noted  time.Time // when wrote last told
+	mu      sync.Mutex // guards what follows
+	state   State
+	err     *fault.Error
+	head    int64
+	offset  time.Duration
+	noted   time.Time // when wrote last told
+	missed  bool      // the feed may have grown unheard
+	initial *Progress // of the first copy; nil: none is under way
 }
 
 // New returns the sync of db. It opens nothing.
@@ -63,11 +74,14 @@ func New(db *storage.DB, secrets *storage.Secrets, o Options) *Service {
 	if o.Platform == "" {
 		o.Platform = "desktop"
 	}
-	return &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1)}
+	s := &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1), copyRows: copyRows}
+	s.relay = relay{s: s, wake: make(chan struct{}, 1), sockets: map[*relaySocket]bool{}, last: map[uuid.UUID]int64{}}
+	return s
 }
 
 // Close ends the connection to the hub.
 func (s *Service) Close() error {
+	s.relay.pump.Wait() // its sockets ended with their requests
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	return s.hangUp()
@@ -186,6 +200,7 @@ func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
 		if err != nil {
 			return nil, l, err
 		}
+		l.hub.traffic = &s.traffic
 		if s.conn, err = l.hub.connect(ctx, string(password)); err != nil {
 			s.conn = nil
 			return nil, l, hubError(l.hub.Host, err)
@@ -200,6 +215,7 @@ func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
 	if err := s.exchangeKeys(ctx, s.conn, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
 	}
+	s.greeted = time.Now()
 	if fresh {
 		s.setState(Live, nil)
 	}

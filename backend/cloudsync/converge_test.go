@@ -174,7 +174,7 @@ func (d *device) sendOnly() {
 		if err != nil {
 			return err
 		}
-		_, err = d.send(d.ctx, c, batch)
+		_, _, err = d.send(d.ctx, c, batch)
 		return err
 	}); err != nil {
 		d.t.Fatal(err)

@@ -82,7 +82,11 @@ func (s *Service) unpackageFormer(ctx context.Context) error {
 			if err := t.retry(tx, x.rowKey, x.outboxRow); err != nil {
 				return err
 			}
-			if err := t.keepCounts(tx, x.rowKey, x.meta.Counters, s.o.Private); err != nil {
+			meta, err := decodeMeta(x.rawMeta)
+			if err != nil {
+				return err
+			}
+			if err := t.keepCounts(tx, x.rowKey, meta.Counters, s.o.Private); err != nil {
 				return err
 			}
 		}

@@ -327,7 +327,7 @@ func TestPushOfFormerEpochIsRefused(t *testing.T) {
 	}
 	batch := must[[]sent](t)(a.nextBatch(a.ctx))
 	a.reopened().now() // another process over the same data
-	_, err := a.send(a.ctx, a.conn, batch)
+	_, _, err := a.send(a.ctx, a.conn, batch)
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code != copyActive {
 		t.Errorf("%v", err)

@@ -29,6 +29,9 @@ func (s *Service) checkHorizon(ctx context.Context, l local) error {
 }
 
 func copyAgain(tx *storage.Tx) error {
+	if _, err := tx.Exec(`DELETE FROM sync_progress`); err != nil {
+		return err
+	}
 	_, err := tx.Exec(`INSERT INTO sync_cursor (one, copying) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET seq = 0, copying = 1`)
 	return err
 }

@@ -30,6 +30,8 @@ type hubConfig struct {
 	Channel  string    `json:"channel"`
 	Private  bool      `json:"encrypted"`
 	Paused   bool      `json:"paused,omitempty"`
+
+	traffic *traffic // counts the bytes; nil: nobody counts
 }
 
 const (
@@ -44,6 +46,9 @@ func (h hubConfig) connect(ctx context.Context, password string) (*pgx.Conn, err
 		return nil, err
 	}
 	c.Host, c.Port, c.Database, c.User, c.Password = h.Host, uint16(h.Port), h.Database, h.Role, password
+	if h.traffic != nil {
+		c.DialFunc = h.traffic.dial
+	}
 	return dial(ctx, c)
 }
 

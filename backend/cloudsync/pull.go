@@ -29,18 +29,17 @@ type remote struct {
 // transaction. It ends when there is nothing more.
 func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 	for {
-		var after int64
-		if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-			err := tx.QueryRow(`SELECT seq FROM sync_cursor`).Scan(&after)
-			if errors.Is(err, sql.ErrNoRows) {
-				return nil
-			}
-			return err
-		}); err != nil {
+		after, err := s.cursor(ctx)
+		if err != nil {
 			return err
 		}
 		if after == 0 {
-			s.setState(Initial, nil)
+			if err := s.initialCopy(ctx, c, r); err != nil {
+				return err
+			}
+			if after, err = s.cursor(ctx); err != nil {
+				return err
+			}
 		}
 		page, end, err := fetchPage(ctx, c, after)
 		if err != nil {
@@ -63,15 +62,33 @@ func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 	}
 }
 
+// cursor is up to where the feed is stored.
+func (s *Service) cursor(ctx context.Context) (after int64, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		err := tx.QueryRow(`SELECT seq FROM sync_cursor`).Scan(&after)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return after, err
+}
+
 func fetchPage(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	end = after
-	rows, err := c.Query(ctx, `select seq, coalesce(table_name, ''), row_id, coalesce(dot, 0), coalesce(hlc, 0), row from sync.pull($1, $2) order by seq`, after, pageRows)
+	rows, err := c.Query(ctx, pullQuery, after, pageRows)
 	if err != nil {
 		return nil, 0, err
 	}
+	return readPage(rows, after)
+}
+
+const pullQuery = `select seq, coalesce(table_name, ''), row_id, coalesce(dot, 0), coalesce(hlc, 0), row from sync.pull($1, $2) order by seq`
+
+func readPage(rows pgx.Rows, after int64) (page []remote, end int64, err error) {
 	defer rows.Close()
+	end = after
 	for rows.Next() {
 		var x remote
 		var id *uuid.UUID
@@ -127,6 +144,9 @@ func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Ro
 			return err
 		}
 		if err := a.storeConflicts(); err != nil {
+			return err
+		}
+		if err := s.relayApplied(tx, applied, writerIn(page)); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE sync_local SET hlc_high = max(hlc_high, ?)`, high); err != nil {

@@ -31,6 +31,12 @@ func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 		if err != nil || l.hub == nil {
 			return err
 		}
+		if err := s.relayNote(tx); err != nil {
+			return err
+		}
+		if n, err = s.packageFresh(tx, &l); err != nil || n > 0 {
+			return err // the others have the next turn
+		}
 		changes, order, err := readPending(tx, packagedEntries)
 		if err != nil {
 			return err
@@ -51,8 +57,12 @@ func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 
 func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bool, error) {
 	forget := func() error {
-		_, err := tx.Exec(`DELETE FROM change_log WHERE tbl = ? AND row_id = ? AND seq <= ?`, k.table, k.id, p.last)
-		return err
+		for _, seq := range p.seqs {
+			if _, err := tx.Exec(`DELETE FROM change_log WHERE seq = ?`, seq); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	t, ok := s.table(k.table)
 	if !ok {
@@ -171,45 +181,26 @@ type answer struct {
 	dot    int64
 }
 
-// send pushes rows in one transaction of the hub.
-func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (answers []answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	tx, err := c.Begin(ctx)
-	if err != nil {
-		return nil, err
+// send pushes rows in one transaction of the hub. It answers the head of the feed before, too.
+func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (before int64, answers []answer, err error) {
+	if len(batch) > callRows {
+		return s.stage(ctx, c, batch)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to undo
-	if _, err := tx.Exec(ctx, `select sync.lock()`); err != nil {
-		return nil, err
-	}
-	for part := range slices.Chunk(batch, callRows) {
-		text, err := pushText(part)
-		if err != nil {
-			return nil, err
+	return s.callPush(ctx, c, batch, 0)
+}
+
+// readAnswers reads what sync.push says of each row.
+func readAnswers(rows pgx.Rows, answers []answer) error {
+	var n int
+	var a answer
+	_, err := pgx.ForEachRow(rows, []any{&n, &a.result, &a.dot}, func() error {
+		if n < 1 || n > len(answers) {
+			return fmt.Errorf("the hub answered for row %d of %d", n, len(answers))
 		}
-		rows, err := tx.Query(ctx, `select n, result, coalesce(dot, 0) from sync.push($1::jsonb)`, text)
-		if err != nil {
-			return nil, err
-		}
-		got := make([]answer, len(part))
-		for rows.Next() {
-			var n int
-			var a answer
-			if err := rows.Scan(&n, &a.result, &a.dot); err != nil {
-				return nil, err
-			}
-			if n < 1 || n > len(got) {
-				return nil, fmt.Errorf("the hub answered for row %d of %d", n, len(got))
-			}
-			got[n-1] = a
-		}
-		if err := rows.Err(); err != nil {
-			return nil, err
-		}
-		answers = append(answers, got...)
-	}
-	return answers, tx.Commit(ctx)
+		answers[n-1] = a
+		return nil
+	})
+	return err
 }
 
 // pushText is the argument of sync.push.
@@ -252,10 +243,13 @@ func (s *Service) push(ctx context.Context, c *pgx.Conn, r *Round) (stale bool, 
 }
 
 func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *Round, stale *bool) error {
-	answers, err := s.send(ctx, c, batch)
+	before, answers, err := s.send(ctx, c, batch)
 	switch {
 	case err == nil:
-		return s.acknowledge(ctx, batch, answers, r, stale)
+		if err := s.acknowledge(ctx, batch, answers, r, stale); err != nil {
+			return err
+		}
+		return s.passOwn(ctx, before, answers)
 	case retryable(err):
 		return err
 	case len(batch) == 1:
@@ -272,9 +266,14 @@ func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *R
 // acknowledge stores what the hub said of a batch.
 func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answer, r *Round, stale *bool) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		for i, x := range batch {
+		done, rest, err := s.acknowledgeMany(tx, batch, answers)
+		if err != nil {
+			return err
+		}
+		r.Pushed += done
+		for _, i := range rest {
+			x := batch[i]
 			t, _ := s.table(x.table)
-			var err error
 			switch answers[i].result {
 			case "applied", "duplicate":
 				r.Pushed++
@@ -296,7 +295,7 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answe
 				return err
 			}
 		}
-		_, err := tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, r.Pushed)
+		_, err = tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, r.Pushed)
 		return err
 	})
 }
@@ -321,8 +320,12 @@ func (t table) acknowledged(tx *storage.Tx, k rowKey, o outboxRow) error {
 
 // unpackage makes a packaged version a change again; no stamp of it is later than most.
 func (t table) unpackage(tx *storage.Tx, k rowKey, o outboxRow, most int64) error {
+	meta, err := decodeMeta(o.rawMeta)
+	if err != nil {
+		return err
+	}
 	stamps := map[int]int64{}
-	for no, s := range o.meta.Stamps {
+	for no, s := range meta.Stamps {
 		if s.Dot == o.dot {
 			stamps[no] = min(s.HLC, most)
 		}

@@ -65,7 +65,11 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 		if err != nil {
 			return err
 		}
-		if err = s.exchangeOn(ctx, c, l, action, &r); err != nil {
+		if err = s.exchangeOn(ctx, c, l, action, &r); err == nil {
+			s.counts.add(r)
+			err = s.heartbeat(ctx, c)
+		}
+		if err != nil {
 			if c.IsClosed() {
 				s.conn = nil
 			}
@@ -98,7 +102,7 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 	if l.greeting.MinWrite > SchemaVersion {
 		return errTooOld
 	}
-	for range maxTurns {
+	for turns := 0; turns < maxTurns; {
 		n, err := s.packageChanges(ctx)
 		if err != nil {
 			return err
@@ -108,6 +112,7 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 			return err
 		}
 		if stale {
+			turns++
 			if err := s.pull(ctx, c, r); err != nil {
 				return err
 			}

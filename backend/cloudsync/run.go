@@ -64,6 +64,9 @@ func (s *Service) exchangeLoop(ctx context.Context, wake <-chan struct{}) {
 			return
 		case <-time.After(wait):
 		case <-wake:
+			if s.live(ctx) {
+				continue
+			}
 			if failures > 0 && s.failed() { // what is written meanwhile does not shorten the wait
 				select {
 				case <-ctx.Done():
@@ -147,10 +150,11 @@ func (s *Service) listen(ctx context.Context, nudge func()) error {
 	if _, err := c.Exec(ctx, "listen "+pgx.Identifier{l.hub.Channel}.Sanitize()); err != nil {
 		return hubError(l.hub.Host, err)
 	}
-	nudge() // what came before it listened
+	s.listening()
+	nudge()
 	for s.active(ctx) {
 		waiting, cancel := context.WithTimeout(ctx, pollEvery)
-		_, err := c.WaitForNotification(waiting)
+		n, err := c.WaitForNotification(waiting)
 		timedOut := waiting.Err() != nil
 		cancel()
 		switch {
@@ -160,6 +164,7 @@ func (s *Service) listen(ctx context.Context, nudge func()) error {
 		case err != nil:
 			return hubError(l.hub.Host, err)
 		default:
+			s.announced(n.Payload)
 			nudge()
 		}
 	}

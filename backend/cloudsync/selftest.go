@@ -162,6 +162,7 @@ func (t *securityTest) prepare(ctx context.Context, owner *intruder) error {
 		args  []any
 	}{
 		{`select sync.hello('{"lastCtr": 0}')`, nil},
+		{`select sync.heartbeat('cli', 'online', '{}')`, nil},
 		{`select app.publish_box('\x00', '\x00', 1)`, nil},
 		{`select app.add_key(2, $1, null, null)`, []any{jsonText(map[string]string{owner.DeviceID.String(): "AA=="})}},
 		{`select app.set_recovery($1, $2, '\x00', '\x00', '\x00', 1, '\x00')`, []any{"r_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12], verifier}},
@@ -217,7 +218,7 @@ func (x hubTable) rights() (map[string]string, bool) {
 		return map[string]string{ofOwner: "siu", ofSibling: "siu"}, true
 	}
 	switch x.name() {
-	case "app.device", "sync_head", "sync_change_log", "sync_state":
+	case "app.device", "sync_head", "sync_change_log", "sync_state", "sync_presence", "sync_statistics":
 		return map[string]string{ofOwner: "s", ofSibling: "s"}, true
 	case "app.hub", "app.synced": // the same for everybody who has a device
 		return map[string]string{ofOwner: "s", ofSibling: "s", ofOther: "s", ofClaim: "s"}, true

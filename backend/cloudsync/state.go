@@ -73,7 +73,7 @@ func (l *local) nextDot(tx *storage.Tx) (Dot, error) {
 // pending are the captured changes of one row that were not packaged.
 type pending struct {
 	stamps map[int]int64 // clock of the last change, by field number
-	last   int64         // newest entry
+	seqs   []int64       // its entries
 	txn    int64         // of the first entry
 	insert bool
 }
@@ -105,7 +105,7 @@ func readPending(tx *storage.Tx, limit int) (map[rowKey]*pending, []rowKey, erro
 }
 
 func (p *pending) add(seq int64, op string, fields, hlc int64) {
-	p.last, p.insert = max(p.last, seq), p.insert || op == "I"
+	p.seqs, p.insert = append(p.seqs, seq), p.insert || op == "I"
 	for no := range 63 {
 		if fields>>no&1 == 1 {
 			p.stamps[no] = max(p.stamps[no], hlc)
@@ -134,7 +134,6 @@ type outboxRow struct {
 	prev    sql.NullInt64
 	hlc     int64
 	payload []byte
-	meta    Meta
 	rawMeta []byte
 	base    string
 	parked  bool
@@ -143,10 +142,7 @@ type outboxRow struct {
 const outboxColumns = `op_id, dot, prev_dot, hlc, payload, meta, base, parked`
 
 func scanOutbox(r storage.Row, more ...any) (o outboxRow, err error) {
-	if err = r.Scan(append([]any{&o.op, &o.dot, &o.prev, &o.hlc, &o.payload, &o.rawMeta, &o.base, &o.parked}, more...)...); err != nil {
-		return o, err
-	}
-	o.meta, err = decodeMeta(o.rawMeta)
+	err = r.Scan(append([]any{&o.op, &o.dot, &o.prev, &o.hlc, &o.payload, &o.rawMeta, &o.base, &o.parked}, more...)...)
 	return o, err
 }
 

@@ -60,7 +60,9 @@ type HubInfo struct {
 
 // StatusResult is the state of sync.
 type StatusResult struct {
-	State        State      `json:"state"`
+	State State `json:"state"`
+	// Initial says how far the first copy is, while there is one.
+	Initial      *Progress  `json:"initial,omitempty"`
 	IsOnline     bool       `json:"isOnline"`
 	IsSyncing    bool       `json:"isSyncing"`
 	QueueLength  int        `json:"queueLength"`
@@ -85,7 +87,7 @@ type StatusResult struct {
 // Status says how sync stands. It never calls the hub.
 func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) {
 	s.mu.Lock()
-	r := StatusResult{State: s.state, Head: strconv.FormatInt(s.head, 10), ClockOffsetMS: s.offset.Milliseconds()}
+	r := StatusResult{State: s.state, Head: strconv.FormatInt(s.head, 10), ClockOffsetMS: s.offset.Milliseconds(), Initial: s.initial}
 	if s.err != nil {
 		r.Error = s.err.Message
 		if d, ok := s.err.Details.(problemDetails); ok {

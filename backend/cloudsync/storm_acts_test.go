@@ -337,7 +337,7 @@ func (x *replica) sendBroken() {
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		_, err = x.send(x.ctx, c, batch)
+		_, _, err = x.send(x.ctx, c, batch)
 		return err
 	})
 }

@@ -438,7 +438,7 @@ func describe(edits []*edit) string {
 // forget gives up the edits of a device that the hub never got: its data is an old copy from now on,
 // or it was removed.
 func (s *storm) forget(edits []*edit) {
-	c, err := pgx.Connect(s.t.Context(), s.server.DSN())
+	c, err := pgx.Connect(s.t.Context(), s.server.DSN("postgres"))
 	if err != nil {
 		s.t.Fatal(err)
 	}

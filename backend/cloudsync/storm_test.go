@@ -128,7 +128,7 @@ func TestStorm(t *testing.T) {
 	}
 	s := &storm{t: t, r: rand.New(rand.NewPCG(seed, 7)), server: hubtest.New(t), byID: map[uuid.UUID]*modelRow{}, byTable: map[string][]*modelRow{}, did: map[string]int{}}
 	s.proxy = hubtest.NewProxy(t, s.server.Port())
-	c := must[*pgx.ConnConfig](t)(pgx.ParseConfig(s.server.DSN()))
+	c := must[*pgx.ConnConfig](t)(pgx.ParseConfig(s.server.DSN("postgres")))
 	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.proxy.Port(), c.Database)
 	for range 5 {
 		x := s.newReplica()

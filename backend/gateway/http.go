@@ -36,6 +36,7 @@ const (
 	noAuth authKind = iota
 	maybeAuth
 	needAuth
+	ticketAuth // a bearer token, or a ticket in the query
 )
 
 // errAnswered means that the route has already written its response.
@@ -287,6 +288,9 @@ func (h *handler) authenticate(r *http.Request, kind authKind) (*credential, err
 	head := r.Header.Get("Authorization")
 	if head == "" && kind == maybeAuth {
 		return nil, nil
+	}
+	if head == "" && kind == ticketAuth {
+		return h.authenticateTicket(r)
 	}
 	word, token, _ := strings.Cut(head, " ")
 	if head == "" || !strings.EqualFold(word, "Bearer") {

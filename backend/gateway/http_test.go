@@ -68,7 +68,7 @@ func withExtras(t *testing.T) (*fixture, []string) {
 		}
 		s.Route("POST", "/execute", Write, true, ok)
 		s.Route("POST", "/transcribe", Write, true, ok)
-		s.Route("GET", "/sync", Write, false, ok)
+		s.RouteSocket("/sync", Write, ok)
 	}, func(o *Options) {
 		o.Extra = []Extra{{ports[0], map[string]string{"/execute": "/execute"}}, {ports[1], map[string]string{"/transcribe": "/transcribe"}}, {ports[2], map[string]string{"/ws": "/sync"}}}
 		o.Web = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>hi")}, "assets/app-1a2b.js": {Data: []byte("let x")}, ".gitkeep": {}}

@@ -760,6 +760,7 @@ var LocalOnly = []string{
 	"pending_approvals",
 	"providers", // their keys stay on this device
 	"recall_log",
+	"relay_rows",
 	"rpc_idempotency",
 	"schedule_notices",
 	"schedule_pause",

@@ -1,4 +1,4 @@
-// Package hubtest runs a real PostgreSQL for tests. Only tests import it.
+// Package hubtest runs a real PostgreSQL for tests and benchmarks. Nothing else imports it.
 package hubtest
 
 import (
@@ -25,6 +25,7 @@ type Server struct {
 	port int
 	dir  string
 	bin  string
+	args []string
 	cmd  *exec.Cmd
 	next atomic.Int64
 }
@@ -41,7 +42,7 @@ func Stop(code int) int {
 	if shared.s == nil {
 		return code
 	}
-	if err := shared.s.stop(); err != nil {
+	if err := shared.s.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop PostgreSQL:", err)
 		return max(code, 1)
 	}
@@ -66,12 +67,12 @@ func Copy(t testing.TB, dsn string) string {
 
 func create(t testing.TB, how string) string {
 	t.Helper()
-	shared.once.Do(func() { shared.s, shared.err = start(testkit.FreePort(t)) })
+	shared.once.Do(func() { shared.s, shared.err = Start(testkit.FreePort(t)) })
 	if shared.err != nil {
 		t.Fatalf("PostgreSQL (Debian package postgresql): %v", shared.err)
 	}
 	s := shared.s
-	c, err := pgx.Connect(t.Context(), s.dsn("postgres"))
+	c, err := pgx.Connect(t.Context(), s.DSN("postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,10 +81,11 @@ func create(t testing.TB, how string) string {
 	if _, err := c.Exec(t.Context(), "create database "+name+how); err != nil {
 		t.Fatal(err)
 	}
-	return s.dsn(name)
+	return s.DSN(name)
 }
 
-func (s *Server) dsn(database string) string {
+// DSN is the connection string of the administrator for one database.
+func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
@@ -97,7 +99,9 @@ func programs() (string, error) {
 	return filepath.Dir(all[len(all)-1]), nil
 }
 
-func start(port int) (*Server, error) {
+// Start runs a server on a port of loopback. It stores nothing durably unless settings, such as
+// fsync=on, say otherwise.
+func Start(port int, settings ...string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
@@ -119,6 +123,10 @@ func start(port int) (*Server, error) {
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(hba), 0o644); err != nil { //nolint:gosec // the server reads it as another user
 		return nil, err
 	}
+	s.args = []string{"-D", data, "-p", fmt.Sprint(port)}
+	for _, x := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "max_connections=60", "shared_buffers=32MB", "log_min_messages=fatal"}, settings...) {
+		s.args = append(s.args, "-c", x)
+	}
 	return s, s.run(30 * time.Second)
 }
 
@@ -126,12 +134,12 @@ func start(port int) (*Server, error) {
 // killed server hold its memory for a while, and then the new one ends at once.
 func (s *Server) run(patience time.Duration) error {
 	for end := time.Now().Add(60 * time.Second); ; {
-		s.cmd = command(filepath.Join(s.bin, "postgres"), "-D", filepath.Join(s.dir, "data"), "-p", fmt.Sprint(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=60", "-c", "shared_buffers=32MB", "-c", "log_min_messages=fatal")
+		s.cmd = command(filepath.Join(s.bin, "postgres"), s.args...)
 		if err := s.cmd.Start(); err != nil {
 			return err
 		}
 		for again := time.Now().Add(patience); time.Now().Before(again); time.Sleep(50 * time.Millisecond) { // until the server listens
-			if c, err := pgx.Connect(context.Background(), s.dsn("postgres")); err == nil {
+			if c, err := pgx.Connect(context.Background(), s.DSN("postgres")); err == nil {
 				return c.Close(context.Background())
 			}
 		}
@@ -146,20 +154,17 @@ func (s *Server) run(patience time.Duration) error {
 // New starts a server that one test has for itself, and may kill.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s, err := start(testkit.FreePort(t))
+	s, err := Start(testkit.FreePort(t))
 	if err != nil {
 		t.Fatalf("PostgreSQL (Debian package postgresql): %v", err)
 	}
 	t.Cleanup(func() {
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
 }
-
-// DSN is the connection string of the administrator.
-func (s *Server) DSN() string { return s.dsn("postgres") }
 
 // Port is where the server listens.
 func (s *Server) Port() int { return s.port }
@@ -173,8 +178,8 @@ func (s *Server) Restart() error {
 	return s.run(3 * time.Second)
 }
 
-// stop ends the server at once.
-func (s *Server) stop() error {
+// Stop ends the server at once and removes what it stored.
+func (s *Server) Stop() error {
 	err := s.cmd.Process.Signal(os.Interrupt) // a fast shutdown
 	_ = s.cmd.Wait()                          // says that a signal ended it
 	return errors.Join(err, os.RemoveAll(s.dir))

@@ -951,6 +951,26 @@ CREATE TABLE recall_log (
     at         INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE relay_clients (
+    device_id BLOB PRIMARY KEY CHECK (length(device_id) = 16),
+    token_id  BLOB NOT NULL UNIQUE CHECK (length(token_id) = 16)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE relay_rows (
+    seq       INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id   BLOB NOT NULL CHECK (length(user_id) = 16),
+    tbl       TEXT NOT NULL,
+    row_id    BLOB NOT NULL CHECK (length(row_id) = 16),
+    clocks    TEXT NOT NULL CHECK (json_valid(clocks)),
+    device_id BLOB NOT NULL CHECK (length(device_id) = 16), -- who made the change
+    UNIQUE (tbl, row_id)
+) STRICT;
+
+CREATE TABLE relay_state (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    seen_seq INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE rpc_idempotency (
     user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
     key         BLOB NOT NULL CHECK (length(key) = 16),
@@ -1352,6 +1372,14 @@ CREATE TABLE sync_outbox (
     created_at INTEGER NOT NULL,
     UNIQUE (tbl, row_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sync_progress (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    tbl     TEXT NOT NULL DEFAULT '', -- the table that is being copied; '': none yet
+    last_id BLOB CHECK (length(last_id) = 16), -- its last row that is stored; NULL: none
+    h0      INTEGER NOT NULL, -- the feed goes on from here
+    rows    INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE TABLE synthesis_recommendations (
     id             BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of the pattern and the text
@@ -1790,6 +1818,8 @@ CREATE UNIQUE INDEX recall_log_item ON recall_log (user_id, kind, item_id, sessi
 
 CREATE INDEX recall_log_user ON recall_log (user_id, at DESC);
 
+CREATE INDEX relay_rows_user ON relay_rows (user_id, seq);
+
 CREATE INDEX rpc_idempotency_created ON rpc_idempotency (created_at);
 
 CREATE INDEX schedule_notices_user ON schedule_notices (user_id, created_at);
@@ -1859,6 +1889,8 @@ CREATE INDEX soul_revisions_user ON soul_revisions (user_id, version DESC);
 CREATE INDEX sync_conflicts_open ON sync_conflicts (user_id, status, created_at);
 
 CREATE INDEX sync_local_user ON sync_local (user_id);
+
+CREATE INDEX sync_outbox_order ON sync_outbox (txn, dot) WHERE parked = 0;
 
 CREATE UNIQUE INDEX synthesis_recommendations_key ON synthesis_recommendations (user_id, pattern_id, recommendation);
 

@@ -1,0 +1,336 @@
+package cloudsync
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+)
+
+// relaySocket is one connected program.
+type relaySocket struct {
+	relay *relay
+	conn  *websocket.Conn
+	id    identity.Identity
+
+	device uuid.UUID // what it calls itself, from its first frame on; used by the reader only
+
+	mu     sync.Mutex
+	queue  []frame
+	size   int
+	full   bool           // it took too little; Resync is the last that it gets
+	hello  bool           // it gets places, Ack, Error and Resync
+	live   bool           // the pump feeds it; else it reads what it missed by itself
+	cursor int64          // of the last change that was sent
+	own    map[int64]bool // changes that it made itself
+	more   chan struct{}
+}
+
+// serve reads until the socket or ctx ends, while another goroutine writes.
+func (k *relaySocket) serve(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		defer k.conn.CloseNow() //nolint:errcheck // ends the reader, if it has not ended
+		k.write(ctx)
+	})
+	for {
+		kind, b, err := k.conn.Read(context.WithoutCancel(ctx)) // the writer ends it with a code
+		if err != nil {
+			break
+		}
+		if kind != websocket.MessageText {
+			k.fail(nil, fault.Invalidf("Expected a text frame with JSON."))
+			continue
+		}
+		if id, err := k.handle(ctx, b); err != nil {
+			k.fail(id, err)
+		}
+	}
+	cancel()
+	writing.Wait()
+}
+
+// offer queues a frame for the writer. It never waits: a socket that takes too little is told to come
+// again.
+func (k *relaySocket) offer(f frame) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f.seq > 0 {
+		own := k.own[f.seq]
+		for seq := range k.own { // a newer change may have replaced one
+			if seq <= f.seq {
+				delete(k.own, seq)
+			}
+		}
+		if own || !k.live {
+			return
+		}
+	}
+	if k.full {
+		return
+	}
+	if len(k.queue) >= relayQueue || k.size+len(f.numbered) > relayQueueBytes {
+		k.full, k.queue = true, nil
+	} else {
+		k.queue = append(k.queue, f)
+		k.size += len(f.numbered)
+	}
+	k.signal()
+}
+
+func (k *relaySocket) signal() {
+	select {
+	case k.more <- struct{}{}:
+	default:
+	}
+}
+
+// write sends what was queued, and what the socket missed before it was live.
+func (k *relaySocket) write(ctx context.Context) {
+	ping := time.NewTicker(relayPing)
+	defer ping.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			_ = k.conn.Close(websocket.StatusGoingAway, "") // the server stops, or the token was revoked
+			return
+		case <-ping.C:
+			waiting, cancel := context.WithTimeout(ctx, relayWrite)
+			err := k.conn.Ping(waiting)
+			cancel()
+			if err != nil {
+				return
+			}
+		case <-k.more:
+			if !k.flush(ctx) {
+				return
+			}
+		}
+	}
+}
+
+// flush reports whether the socket goes on.
+func (k *relaySocket) flush(ctx context.Context) bool {
+	for {
+		k.mu.Lock()
+		list, full, hello, live := k.queue, k.full, k.hello, k.live
+		k.queue, k.size = nil, 0
+		k.mu.Unlock()
+		for _, f := range list {
+			if !k.send(ctx, f, hello) {
+				return false
+			}
+		}
+		switch {
+		case full:
+			k.resync(ctx)
+			return false
+		case !live:
+			if !k.catchUp(ctx) {
+				return false
+			}
+		case len(list) == 0:
+			return true
+		}
+	}
+}
+
+func (k *relaySocket) send(ctx context.Context, f frame, hello bool) bool {
+	b := f.bytes
+	if hello {
+		b = f.numbered
+	}
+	if b == nil {
+		return true
+	}
+	writing, cancel := context.WithTimeout(ctx, relayWrite)
+	defer cancel()
+	if k.conn.Write(writing, websocket.MessageText, b) != nil {
+		return false
+	}
+	k.mu.Lock()
+	k.cursor = max(k.cursor, f.seq)
+	k.mu.Unlock()
+	return true
+}
+
+// resync tells the program where it stands and ends the connection: it comes again with its cursor.
+func (k *relaySocket) resync(ctx context.Context) {
+	k.mu.Lock()
+	cursor := k.cursor
+	k.mu.Unlock()
+	b, _ := json.Marshal(resyncFrame{Type: "Resync", Cursor: place(cursor)}) // plain values
+	if k.send(ctx, frame{bytes: b, numbered: b}, true) {
+		_ = k.conn.Close(websocket.StatusTryAgainLater, "too slow")
+	}
+}
+
+// catchUp sends the changes after the cursor. When there are no more, the pump takes over.
+func (k *relaySocket) catchUp(ctx context.Context) bool {
+	s := k.relay.s
+	for {
+		k.mu.Lock()
+		after := k.cursor
+		k.mu.Unlock()
+		var frames []frame
+		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+			frames, err = s.relayFrames(tx, k.id.User, after, relayPage)
+			return err
+		}); err != nil {
+			return false
+		}
+		for _, f := range frames {
+			if !k.send(ctx, f, true) {
+				return false
+			}
+			k.mu.Lock()
+			k.cursor = f.seq
+			k.mu.Unlock()
+		}
+		if len(frames) == relayPage {
+			continue
+		}
+		k.relay.mu.Lock()
+		k.mu.Lock()
+		caught := k.cursor >= k.relay.last[k.id.User]
+		k.live = k.live || caught
+		k.mu.Unlock()
+		k.relay.mu.Unlock()
+		if caught {
+			k.relay.nudge() // what was noted meanwhile
+			return true
+		}
+	}
+}
+
+// answer queues a frame for this socket alone, if it asked for such frames.
+func (k *relaySocket) answer(v any) {
+	k.mu.Lock()
+	hello := k.hello
+	k.mu.Unlock()
+	if hello {
+		b, _ := json.Marshal(v) // of plain values
+		k.offer(frame{bytes: b, numbered: b})
+	}
+}
+
+func (k *relaySocket) fail(id *uuid.UUID, err error) {
+	e := fault.As(err)
+	if e.Kind == fault.Internal {
+		k.relay.s.o.Logger.Error("relay", "err", err)
+	}
+	k.answer(errorFrame{Type: "Error", Kind: string(e.Kind), Message: e.Message, EntityID: id})
+}
+
+// handle does what a frame says.
+func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) {
+	var d received
+	dec := json.NewDecoder(bytes.NewReader(b))
+	if err := dec.Decode(&d); err != nil {
+		var field *json.UnmarshalTypeError
+		if errors.As(err, &field) {
+			return nil, fault.Invalidf("%s: not a value that this field takes.", field.Field)
+		}
+		return nil, fault.Invalidf("The frame is not JSON of a known form.")
+	}
+	switch d.Type {
+	case "Hello":
+		return nil, k.greet(ctx, d)
+	case "Delta":
+	default:
+		return nil, fault.Invalidf("type: %.32q is not Hello or Delta.", d.Type)
+	}
+	if d.EntityID == uuid.Nil {
+		return nil, fault.Invalidf("entity_id: missing.")
+	}
+	var o outcome
+	if err := k.relay.s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := k.bind(tx, d.DeviceID); err != nil {
+			return err
+		}
+		if d.Clock[d.DeviceID] == 0 {
+			return fault.Invalidf("vector_clock: it has no entry of device_id.")
+		}
+		var err error
+		if o, err = k.relay.s.applyDelta(tx, k.id.User, d); err != nil {
+			return err
+		}
+		if o.result == "applied" { // what was merged is news to its sender, too
+			k.mu.Lock()
+			k.own[o.seq] = true
+			k.mu.Unlock()
+		}
+		return nil
+	}); err != nil {
+		return &d.EntityID, err
+	}
+	k.answer(ackFrame{Type: "Ack", EntityID: d.EntityID, Seq: place(o.seq), Result: o.result})
+	if o.conflict != nil {
+		k.relay.broadcast(k.id.User, o.conflict)
+	}
+	k.relay.nudge()
+	return nil, nil
+}
+
+// greet begins the frames that only such a client gets, after what it missed.
+func (k *relaySocket) greet(ctx context.Context, d received) error {
+	var head int64
+	if err := k.relay.s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT coalesce(max(seq), 0) FROM relay_rows WHERE user_id = ?`, k.id.User).Scan(&head)
+	}); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.hello, k.live, k.queue, k.size, k.cursor = d.Ack, false, nil, 0, int64(d.Cursor)
+	if k.cursor < 0 || k.cursor > head { // of another database
+		k.cursor = 0
+		b, _ := json.Marshal(resyncFrame{Type: "Resync", Cursor: "0"}) // plain values
+		k.queue = append(k.queue, frame{bytes: b, numbered: b})
+	}
+	k.mu.Unlock()
+	k.signal()
+	return nil
+}
+
+// bind makes sure that a program calls itself what its token has been called before.
+func (k *relaySocket) bind(tx *storage.Tx, device uuid.UUID) error {
+	denied := fault.Deniedf("device_id: this token belongs to another device.")
+	if device == uuid.Nil {
+		return fault.Invalidf("device_id: missing.")
+	}
+	if k.device == device {
+		return nil
+	}
+	if k.device != uuid.Nil || device == k.relay.s.db.Device().ID || device == k.relay.s.relayDevice(tx) {
+		return denied
+	}
+	var token uuid.UUID
+	switch err := tx.QueryRow(`SELECT token_id FROM relay_clients WHERE device_id = ?`, device).Scan(&token); {
+	case err == nil && token != k.id.Token:
+		return denied
+	case err != nil && k.id.Token != uuid.Nil:
+		var other bool
+		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM relay_clients WHERE token_id = ?)`, k.id.Token).Scan(&other); err != nil {
+			return err
+		}
+		if other {
+			return denied
+		}
+		if _, err := tx.Exec(`INSERT INTO relay_clients (device_id, token_id) VALUES (?, ?)`, device, k.id.Token); err != nil {
+			return err
+		}
+	}
+	k.device = device
+	return nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/storage"
+	"helixbench/figures"
+)
+
+const (
+	bulkSize  = 400 // bytes of a text
+	pouchDocs = 10_000
+	rounds    = 3
+)
+
+// push: what a device changed while it was away goes out: packaged, sent, committed and acknowledged.
+func (b *bench) push() {
+	var ours, plain, limit []float64
+	for range rounds {
+		for _, encrypt := range []bool{true, false} {
+			dsn := b.hub()
+			d := b.first(dsn, encrypt)
+			d.fill(b.rows, bulkSize)
+			var pushed int
+			rate := float64(b.rows) / took(func() { pushed = d.now("push").Pushed })
+			if pushed < b.rows {
+				check(fmt.Errorf("%d of %d rows were pushed", pushed, b.rows))
+			}
+			if encrypt {
+				ours = append(ours, rate)
+			} else {
+				plain = append(plain, rate)
+			}
+			limit = append(limit, b.copyLimit(dsn, b.rows, bulkSize))
+			d.close()
+		}
+	}
+	pouch := b.pouch().push
+	figures.Print("push, encrypted", median(ours), "rows/s", median(ours)/median(limit), "COPY limit")
+	figures.Print("push, encrypted", median(ours), "rows/s", median(ours)/pouch, "PouchDB")
+	figures.Print("push, plain", median(plain), "rows/s", median(plain)/median(limit), "COPY limit")
+	figures.Print("push, plain", median(plain), "rows/s", median(plain)/pouch, "PouchDB")
+}
+
+// firstCopy: a device that has nothing gets everything.
+func (b *bench) firstCopy() {
+	for _, encrypt := range []bool{true, false} {
+		name := "initial copy, plain"
+		if encrypt {
+			name = "initial copy, encrypted"
+		}
+		a := b.first(b.hub(), encrypt)
+		a.fill(b.rows, bulkSize)
+		a.now("push")
+		var ours, limit []float64
+		for range rounds {
+			d := b.second(a)
+			ours = append(ours, float64(b.rows)/took(func() { d.now("pull") }))
+			if n := d.count(`SELECT count(*) FROM memories`); n != b.rows {
+				check(fmt.Errorf("%d of %d rows came", n, b.rows))
+			}
+			limit = append(limit, b.upsertLimit(d, "memories"))
+			d.close()
+		}
+		figures.Print(name, median(ours), "rows/s", median(ours)/median(limit), "SQLite upsert limit")
+		figures.Print(name, median(ours), "rows/s", median(ours)/b.pouch().pull, "PouchDB")
+		a.close()
+	}
+}
+
+// large: everything of a person with 100,000 rows.
+func (b *bench) large() {
+	a := b.first(b.hub(), true)
+	a.fill(100_000, bulkSize)
+	a.now("push")
+	d := b.second(a)
+	figures.Print("first sync of 100,000 rows", took(func() { d.now("pull") }), "s", 0, "")
+	d.close()
+	a.close()
+}
+
+// memory: a first copy in a process of its own, whose resident memory is read before and at its
+// highest.
+func (b *bench) memory() {
+	sizes := []int{b.rows, 4 * b.rows}
+	if b.full {
+		sizes = []int{100_000, 1_000_000}
+	}
+	for _, n := range sizes {
+		a := b.first(b.hub(), true)
+		a.fill(n, bulkSize)
+		a.now("push")
+		path := filepath.Join(b.dir, "alone-"+uuid.NewString()+".db")
+		link, err := a.Invite(a.ctx, inviteParams)
+		check(err)
+		cmd := exec.Command(os.Args[0]) //nolint:gosec // this program
+		cmd.Env = append(os.Environ(), "HELIX_BENCH_COPY="+path, "HELIX_BENCH_LINK="+link.Link)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		check(err)
+		mib, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+		check(err)
+		figures.Print(fmt.Sprintf("memory of an initial copy above idle, %d rows", n), mib, "MiB", 0, "")
+		a.close()
+	}
+}
+
+// copyAlone is the process of memory.
+func copyAlone(path string) {
+	d := openDevice(path)
+	_, err := d.Enroll(d.ctx, enrollParams(os.Getenv("HELIX_BENCH_LINK")))
+	check(err)
+	d.identify()
+	check(d.db.Read(d.ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT 1`).Scan(new(int)) }))
+	idle := resident("VmRSS:")
+	check(os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // resets the highest value
+	d.now("pull")
+	fmt.Printf("%.2f\n", resident("VmHWM:")-idle)
+	d.close()
+}
+
+// resident is a line of /proc/self/status in MiB.
+func resident(line string) float64 {
+	f, err := os.Open("/proc/self/status")
+	check(err)
+	defer f.Close() //nolint:errcheck // only read
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), line); ok {
+			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			check(err)
+			return kib / 1024
+		}
+	}
+	return 0
+}
