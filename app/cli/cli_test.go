@@ -144,7 +144,7 @@ func TestExitCodes(t *testing.T) {
 		{"the tool failed", []string{"tool", "run", thrower}, "", 1, "", "no milk"},
 		{"unknown command", []string{"dance"}, "", 2, "", "dance"},
 		{"unknown flag", []string{"status", "--loud"}, "", 2, "", "--loud"},
-		{"params are not JSON", []string{"tool", "run", "counter", "--params", "{"}, "", 2, "", "not valid JSON"},
+		{"params are not JSON", []string{"tool", "run", "counter", "--params", "{"}, "", 2, "", "isn't valid JSON"},
 		{"unknown field", []string{"rpc", "tools.list", `{"limits":3}`}, "", 2, "", "did you mean"},
 		{"unknown method", []string{"rpc", "tools.fly"}, "", 2, "", "tools.fly"},
 		{"no such tool", []string{"tool", "show", "01999999-0000-7000-8000-000000000000"}, "", 3, "", ""},

@@ -32,7 +32,7 @@ func TestScheduleNext(t *testing.T) {
 		{[]string{"--cron", "0 9 * * *", "--tz", "IST"}, "did you mean Asia/Kolkata?"},
 		{[]string{"--every", "5s"}, "shortest interval is 60 s"},
 		{[]string{"--at", "2001-01-01T00:00:00Z"}, "time has passed"},
-		{[]string{"--at", "soon"}, "is not a time"},
+		{[]string{"--at", "soon"}, "isn't a time"},
 		{[]string{}, "Set the times"},
 		{[]string{"--cron", "0 9 * * *", "-n", "101"}, "it must be 1 to 100"},
 	} {

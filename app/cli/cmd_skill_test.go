@@ -130,7 +130,7 @@ func TestSkillShare(t *testing.T) {
 	if r := helix(t, to, "", "skill", "run", "Calls"); r.code != 7 {
 		t.Errorf("a disabled skill: %+v", r)
 	}
-	if r := helix(t, to, "", "skill", "import", out, "--yes", "--on-conflict", "skip"); r.code != 0 || !strings.Contains(r.stderr, "nothing is added") {
+	if r := helix(t, to, "", "skill", "import", out, "--yes", "--on-conflict", "skip"); r.code != 0 || !strings.Contains(r.stderr, "nothing was added") {
 		t.Errorf("skip: %+v", r)
 	}
 	if r := helix(t, to, "", "skill", "run", out, "--dry-run"); r.code == 3 {

@@ -80,15 +80,16 @@ func (s *Server) beginOnce(ctx context.Context, k repeatKey, method string, hash
 		var oldMethod string
 		var oldHash, response []byte
 		var at time.Time
-		row := tx.QueryRow(`SELECT method, params_hash, response, created_at FROM rpc_idempotency WHERE user_id = ? AND key = ?`, k.user, k.key)
-		err := row.Scan(&oldMethod, &oldHash, &response, storage.Time(&at))
+		var done bool // an empty response, which is not NULL, is read as nil
+		row := tx.QueryRow(`SELECT method, params_hash, response, response IS NOT NULL, created_at FROM rpc_idempotency WHERE user_id = ? AND key = ?`, k.user, k.key)
+		err := row.Scan(&oldMethod, &oldHash, &response, &done, storage.Time(&at))
 		switch {
 		case errors.Is(err, sql.ErrNoRows) || (err == nil && tx.Now.Sub(at) >= keptFor):
 		case err != nil:
 			return err
 		case oldMethod != method || string(oldHash) != string(hash[:]):
 			return fault.Conflictf("This key was already used for another call.")
-		case response == nil:
+		case !done:
 			return fault.Conflictf("Helix stopped during this call. Check whether it took effect before you repeat it with a new key.")
 		case len(response) == 0:
 			return fault.Conflictf("This call already completed. Its result wasn't kept.")

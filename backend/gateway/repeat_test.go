@@ -160,7 +160,7 @@ func TestSecretsAndHugeAnswersAreNotKept(t *testing.T) {
 	if got := shapeOf(t, ask(1)); got != "1:ok" {
 		t.Fatal(got)
 	}
-	if got := ask(2); shapeOf(t, got) != "2:-32004" || !strings.Contains(got, "was done") {
+	if got := ask(2); shapeOf(t, got) != "2:-32004" || !strings.Contains(got, "already completed") {
 		t.Fatal(got)
 	}
 	if got := w.ask(`{"jsonrpc":"2.0","id":3,"method":"tokens.list"}`); !strings.Contains(got, `"total":1`) {

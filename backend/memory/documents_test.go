@@ -295,7 +295,7 @@ func TestUpsertRefuses(t *testing.T) {
 		"bad hash":      {with(func(p *UpsertParams) { p.Source.ContentHash = "abc" }), "source.contentHash"},
 		"both":          {with(func(p *UpsertParams) { p.Text = ptr("x") }), "either chunks or text"},
 		"neither":       {UpsertParams{Source: UpsertSource{URI: "u"}}, "either chunks or text"},
-		"no chunk":      {UpsertParams{Source: UpsertSource{URI: "u"}, Chunks: []UpsertChunk{}}, "chunks: give 1"},
+		"no chunk":      {UpsertParams{Source: UpsertSource{URI: "u"}, Chunks: []UpsertChunk{}}, "chunks: must have 1"},
 		"empty text":    {text(" \n "), "must not be blank"},
 		"long text":     {text(strings.Repeat("x ", 5<<20)), "8 MiB"},
 		"empty chunk":   {chunks("u", "a", " "), "chunks[1].text"},

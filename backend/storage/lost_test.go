@@ -159,7 +159,7 @@ func TestStartNewKeepsPreviousFiles(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
 			_, err := h.s.StartNew(h.ctx, struct{}{})
-			wantKind(t, err, fault.Conflict, "can be opened")
+			wantKind(t, err, fault.Conflict, "opens normally")
 			_, err = h.db.Blobs().PutBytes(h.ctx, []byte("recording"))
 			must(t, err)
 			shut(t, h.db)

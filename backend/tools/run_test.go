@@ -415,7 +415,7 @@ func TestNestedTools(t *testing.T) {
 		t.Fatalf("three levels below: %+v", r)
 	}
 	r = b.run(t, tools[4], "")
-	if r.Success || !strings.Contains(r.Error, "at most 4 deep") {
+	if r.Success || !strings.Contains(r.Error, "at most 4 levels deep") {
 		t.Fatalf("five deep: %+v", r)
 	}
 	if u := b.usage(t, leaf); u.Entries[0].Caller != "tool" || u.Entries[0].ParentID == nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/safehttp"
 )
@@ -180,7 +181,7 @@ func (d *Deepgram) refusal(s *safehttp.Stream) error {
 func retryAfter(text string) time.Duration {
 	d := 30 * time.Second
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
-		d = time.Duration(min(n, 3600)) * time.Second
+		d = duration.Of(min(n, 3600), time.Second)
 	} else if at, err := http.ParseTime(text); err == nil {
 		d = time.Until(at)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -166,7 +167,7 @@ type leaseScanner struct {
 func (l *leaseScanner) Scan(v any) error {
 	lease := leaseBlind
 	if ms, ok := v.(int64); ok && ms >= 0 {
-		lease = 2*time.Duration(ms)*time.Millisecond + leaseBase
+		lease = duration.Of(2*ms, time.Millisecond) + leaseBase
 	}
 	*l.to = l.now.Add(lease)
 	return nil

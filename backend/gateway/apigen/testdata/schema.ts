@@ -44,15 +44,15 @@ export interface ApigenThing {
   id: string;
 }
 
-/** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+/** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
 export interface GatewayEventsGap {
   fromSeq: number;
   toSeq: number;
 }
 
-/** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+/** SystemStopping reports that Helix is about to end the session. */
 export interface GatewaySystemStopping {
-  /** after this time what still runs is cut off */
+  /** running calls are canceled after this time */
   withinMs: number;
 }
 
@@ -68,9 +68,9 @@ export interface Methods {
 
 /** Every event: the data it carries. */
 export interface Events {
-  /** EventsGap tells a client that was too slow which of its events were dropped. It may ask for them with events.resume while they are still kept, or reload what it shows. */
+  /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
-  /** SystemStopping says that Helix is about to end the session. Running calls have until then. */
+  /** SystemStopping reports that Helix is about to end the session. */
   "system.stopping": GatewaySystemStopping;
   /** Changed says that a thing changed. */
   "things.changed": ApigenChanged;
