@@ -10,24 +10,24 @@ import (
 	"helix/backend/providers"
 )
 
-// AskParams is a question to a model that answers with JSON.
+// AskParams is a question to a model whose answer is JSON.
 type AskParams struct {
 	Role        providers.Role
-	Pin         *providers.Pin // the only model that may be asked; nil: any of the role
-	Purpose     string         // in the ledger
+	Pin         *providers.Pin // the only model to use; nil: any model of the role
+	Purpose     string         // how the ledger labels the call
 	Rules, Text string
-	Schema      json.RawMessage // each object names all its members as required
+	Schema      json.RawMessage // every object must list all of its members as required
 }
 
-// AskResult is the answer, with what it cost. The cost is also set when there is no answer.
+// AskResult is the answer and its cost. The cost is set even when there is no answer.
 type AskResult struct {
 	Value      json.RawMessage
 	Usage      providers.Usage
 	CostMicros providers.Micros
 }
 
-// Ask asks a model once, without tools, on the account of the user in ctx. The answer matches the
-// schema; a model that breaks it is asked at most twice again.
+// Ask calls a model once, without tools, charged to the user in ctx. The answer matches the schema: a
+// model that breaks it is asked again, at most twice.
 func (s *Service) Ask(ctx context.Context, p AskParams) (out AskResult, err error) {
 	account := &callInfo{turn: uuid.New(), purpose: p.Purpose}
 	defer s.o.Ledger.forget(identity.UserID(ctx), account.turn)

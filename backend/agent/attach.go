@@ -28,15 +28,15 @@ import (
 const (
 	maxAttachments    = 4
 	maxAttachment     = 10 << 20
-	maxAttached       = 40 << 20 // of one input, and of what one request holds
+	maxAttached       = 40 << 20 // per input, and per request to a model
 	maxAttachmentName = 160
-	attachmentAge     = 7 * 24 * time.Hour // until a file that is not sent is forgotten
+	attachmentAge     = 7 * 24 * time.Hour // after which an unsent file is dropped
 	imageTokens       = 1600
-	handleLength      = 16 // of the hash that names a file toward models
+	handleLength      = 16 // hash digits that identify a file to models
 )
 
-// Attachment is a file that goes with an input. The model reads a text file as Text, which is its
-// beginning; images and PDF files go to it as they are.
+// Attachment is a file attached to an input. The model reads the beginning of a text file, which is
+// Text; images and PDF files are sent unchanged.
 type Attachment struct {
 	Blob  string `json:"blob"` // SHA-256
 	Name  string `json:"name"`
@@ -45,14 +45,14 @@ type Attachment struct {
 	Text  string `json:"text,omitempty"`
 }
 
-// AttachParams are a file: its content, or the token of an upload.
+// AttachParams is a file, given by its content or by the token of an upload.
 type AttachParams struct {
 	Name   string `json:"name"`
 	Base64 string `json:"base64,omitempty"`
 	Path   string `json:"path,omitempty"` // the token of an upload or of a file dialog
 }
 
-// AttachResult is a file that can go with an input. Its type is that of its content.
+// AttachResult is a file that can be attached to an input. Its type is detected from its content.
 type AttachResult struct {
 	Blob  string `json:"blob"`
 	Name  string `json:"name"`
@@ -60,13 +60,13 @@ type AttachResult struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// AttachmentRef names a file of chat.attach, or one of an earlier message.
+// AttachmentRef names a file from chat.attach or from an earlier message.
 type AttachmentRef struct {
 	Blob string `json:"blob"`
-	Name string `json:"name,omitempty"` // default: the name that it was attached with
+	Name string `json:"name,omitempty"` // default: its name when it was attached
 }
 
-// Attach keeps a file for a message that will be sent. A file that is not sent is forgotten after a
+// Attach stores a file for a message to be sent later. A file that is not sent is dropped after a
 // week.
 func (s *Service) Attach(ctx context.Context, p AttachParams) (AttachResult, error) {
 	data, err := attachedBytes(p)
@@ -89,7 +89,7 @@ func (s *Service) Attach(ctx context.Context, p AttachParams) (AttachResult, err
 	})
 }
 
-// attachedBytes reads what is attached.
+// attachedBytes reads the content that p names.
 func attachedBytes(p AttachParams) (data []byte, err error) {
 	tooLarge := fault.Invalidf("%s is larger than %d MB.", attachmentName(p.Name), maxAttachment>>20)
 	switch {
@@ -121,7 +121,8 @@ func attachedBytes(p AttachParams) (data []byte, err error) {
 	return data, nil
 }
 
-// attachmentName is a name as it is shown and told to models: without folders and control characters.
+// attachmentName returns name as it is shown to people and models: without folders and control
+// characters.
 func attachmentName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
@@ -136,7 +137,7 @@ func attachmentName(name string) string {
 	return cmp.Or(name, "file")
 }
 
-// attachmentType is the type of a file by its content; "": no model can take it.
+// attachmentType returns the media type of data, or "" if no model accepts it.
 func attachmentType(data []byte) string {
 	kind, _, _ := strings.Cut(http.DetectContentType(data), ";")
 	switch kind {
@@ -152,10 +153,11 @@ func attachmentType(data []byte) string {
 func isImage(mime string) bool { return strings.HasPrefix(mime, "image/") }
 func isText(mime string) bool  { return strings.HasPrefix(mime, "text/") }
 
-// handle names the file toward models.
+// handle returns the name by which models refer to the file.
 func (a Attachment) handle() string { return a.Blob[:min(len(a.Blob), handleLength)] }
 
-// attachments are the files of an input, checked for the model that will read them.
+// attachments returns the files of an input, after checking that the model that will read them
+// accepts them.
 func (s *Service) attachments(ctx context.Context, l *live, refs []AttachmentRef, model providers.ModelRef) ([]Attachment, error) {
 	switch {
 	case len(refs) == 0:
@@ -184,7 +186,7 @@ func (s *Service) attachments(ctx context.Context, l *live, refs []AttachmentRef
 	ask := providers.Request{Role: l.state.role(), Model: cmp.Or(model, l.state.Model)}
 	l.mu.Unlock()
 	info, err := s.o.Models.Describe(ctx, ask)
-	if err != nil { // the turn will say what is wrong with the model
+	if err != nil { // the turn reports the problem with the model
 		return out, nil
 	}
 	for _, a := range out {
@@ -195,7 +197,7 @@ func (s *Service) attachments(ctx context.Context, l *live, refs []AttachmentRef
 	return out, nil
 }
 
-// attachment finds a file that the caller has attached, now or to an earlier message.
+// attachment finds a file that the caller has attached, either just now or to an earlier message.
 func (s *Service) attachment(ctx context.Context, r AttachmentRef) (a Attachment, err error) {
 	a.Blob = strings.ToLower(r.Blob)
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -212,7 +214,7 @@ func (s *Service) attachment(ctx context.Context, r AttachmentRef) (a Attachment
 	return a, err
 }
 
-// attachedText is the beginning of a text file, without secrets.
+// attachedText returns the beginning of a text file, with secrets removed.
 func (s *Service) attachedText(ctx context.Context, a Attachment) (string, error) {
 	data, err := s.readBlob(a.Blob)
 	if err != nil {
@@ -225,12 +227,13 @@ func (s *Service) attachedText(ctx context.Context, a Attachment) (string, error
 	return text, nil
 }
 
-// truncatedNote says how to read on.
+// truncatedNote tells the model how to read the rest of a file.
 func truncatedNote(size int64, handle string) string {
 	return fmt.Sprintf("\n… truncated, original size %d bytes, read more with result_read(%q, offset)", size, handle)
 }
 
-// parts are the file as the model reads it. What a file says is data: the person may not have written it.
+// parts returns the file as parts of a message to the model. Its content is marked as data, because
+// the person may not have written it.
 func (a Attachment) parts() []providers.Part {
 	if isText(a.Mime) {
 		return []providers.Part{providers.TextPart("\n\n" + fence("attached file "+a.Name, a.Text))}
@@ -245,7 +248,7 @@ func (a Attachment) parts() []providers.Part {
 	}
 }
 
-// shown is the file in the transcript.
+// shown returns the file as a part of the transcript.
 func (a Attachment) shown() Part {
 	kind := PartFile
 	if isImage(a.Mime) {
@@ -254,7 +257,7 @@ func (a Attachment) shown() Part {
 	return Part{Kind: kind, Blob: a.Blob, Name: a.Name, Mime: a.Mime, Bytes: a.Bytes}
 }
 
-// said is the text of the person with the names of what they attached, for summaries.
+// said returns the person's text with the names of the attached files, for summaries.
 func (x Exchange) said() string {
 	text := x.Text
 	for _, a := range x.Files {
@@ -263,7 +266,7 @@ func (x Exchange) said() string {
 	return strings.TrimSpace(text)
 }
 
-// keepAttachments makes the files of an input belong to the session.
+// keepAttachments links the files of an input to the session, so that they are kept with it.
 func (s *Service) keepAttachments(tx *storage.Tx, l *live, list []Attachment) error {
 	for _, a := range list {
 		if err := s.keepBlob(tx, l, a.Blob, a.Name, a.Mime, a.Bytes, "in"); err != nil {
@@ -273,8 +276,8 @@ func (s *Service) keepAttachments(tx *storage.Tx, l *live, list []Attachment) er
 	return nil
 }
 
-// withFiles puts the content of files into a request that was planned with their names. The newest
-// come first: a request holds 40 MB of them; the model gets only the names of the rest.
+// withFiles adds the contents of files to a request that was planned with their names only. The
+// newest files come first, up to 40 MB in total; the model gets only the names of the rest.
 func (s *Service) withFiles(q providers.Request) providers.Request {
 	left := maxAttached
 	q.Messages = slices.Clone(q.Messages)
@@ -300,12 +303,12 @@ func (s *Service) withFiles(q providers.Request) providers.Request {
 	return q
 }
 
-// AttachmentRetention bounds how long files are kept that were attached and not sent.
+// AttachmentRetention limits how long files that were attached but never sent are kept.
 func AttachmentRetention() storage.Retention {
 	return storage.Retention{Table: "chat_attachments", Time: "at", Key: "user_id, sha256", Age: attachmentAge}
 }
 
-// blobOf finds a file of a session by the beginning of its hash.
+// blobOf finds a file of a session by a prefix of its hash.
 func (s *Service) blobOf(ctx context.Context, session uuid.UUID, handle string) (a Attachment, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT substr(sha256, 8), name, mime, bytes FROM session_blobs WHERE session_id = ? AND user_id = ? AND sha256 GLOB ? LIMIT 1`,

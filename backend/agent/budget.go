@@ -21,11 +21,11 @@ import (
 const (
 	defaultDay     = providers.Micros(5_000_000)
 	defaultWarning = 0.8
-	scopeTurn      = "turn" // beside those of the wire
+	scopeTurn      = "turn" // internal: not one of the scopes on the wire
 	ledgerAge      = 400 * 24 * time.Hour
 )
 
-// The states of a call in the ledger.
+// The states of a model call in the ledger.
 const (
 	stateReserved = "reserved"
 	stateSettled  = "settled"
@@ -33,26 +33,27 @@ const (
 	stateLost     = "lost"
 )
 
-// callInfo says on whose account a call of a model goes. It travels in the context.
+// callInfo says who is charged for a model call. It travels in the context.
 type callInfo struct {
 	session, turn  uuid.UUID
 	agent, purpose string
-	limits         []limit   // of the turn and the session, and of those above
-	above          []account // that pay for a subagent
-	// reserved and settled hear of each attempt of a turn, so that they are written with its events.
+	limits         []limit   // of the turn, the session and their ancestors
+	above          []account // ancestors charged for a subagent
+	// reserved and settled are called for each attempt of a turn, so that the ledger's row and the
+	// turn's event are written in one transaction.
 	reserved func(ctx context.Context, id uuid.UUID, e providers.Estimate, write func(*storage.Tx) error) error
 	settled  func(s settlement)
 }
 
-// limit bounds what a key of the sums may reach.
+// limit bounds the spending under one key.
 type limit struct {
 	key    spentKey
-	micros providers.Micros // 0: none
-	tokens int64            // 0: none
-	warn   float64          // part of it at which the person is warned; 0: never
+	micros providers.Micros // 0: no limit
+	tokens int64            // 0: no limit
+	warn   float64          // fraction of the limit at which the person is warned; 0: never
 }
 
-// settlement is what an attempt came to.
+// settlement is the actual use and cost of an attempt.
 type settlement struct {
 	id      uuid.UUID
 	micros  providers.Micros
@@ -66,8 +67,8 @@ func withCall(ctx context.Context, c *callInfo) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// Ledger keeps what calls of models cost, and refuses those that a budget does not allow. It
-// implements providers.Meter. Sums are kept in memory: this process is the only one that writes.
+// Ledger records the cost of model calls and refuses calls that would exceed a budget. It implements
+// providers.Meter. Sums are cached in memory, which is safe because no other process writes them.
 type Ledger struct {
 	db  *storage.DB
 	bus *bus.Bus
@@ -80,11 +81,11 @@ type Ledger struct {
 	warns map[spentKey]bool
 }
 
-// spentKey names a sum: a scope of a user with its key, and the period it is for.
+// spentKey identifies a sum: a scope of a user, its key, and the period it covers.
 type spentKey struct {
 	user       uuid.UUID
 	scope, key string
-	from       int64 // microseconds; 0: for ever
+	from       int64 // microseconds; 0: all time
 }
 
 type sums struct {
@@ -97,12 +98,13 @@ func NewLedger(db *storage.DB, b *bus.Bus) *Ledger {
 	return &Ledger{db: db, bus: b, now: time.Now, began: time.Now(), spent: map[spentKey]*sums{}, warns: map[spentKey]bool{}}
 }
 
-// Retention says how long calls of models are kept.
+// Retention returns how long records of model calls are kept.
 func Retention() storage.Retention {
 	return storage.Retention{Table: "agent_ledger", Time: "at", Age: ledgerAge, Only: "state <> 'reserved'"}
 }
 
-// Recover charges what was reserved when the last process ended: the money may have been spent.
+// Recover charges the reservations that were open when the last process ended, in full, because the
+// money may have been spent.
 func (l *Ledger) Recover(ctx context.Context) error {
 	return l.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE agent_ledger SET state = 'lost', settled_at = ?, estimated = 1, outcome = 'lost' WHERE state = 'reserved' AND at < ?`, tx.Now, l.began)
@@ -110,7 +112,7 @@ func (l *Ledger) Recover(ctx context.Context) error {
 	})
 }
 
-// period is where the sums of a scope begin.
+// period returns the start of the current period of a scope, in microseconds; 0 means all time.
 func period(scope string, now time.Time) int64 {
 	now = now.Local()
 	switch scope {
@@ -122,7 +124,7 @@ func period(scope string, now time.Time) int64 {
 	return 0
 }
 
-// sum gives what a key has spent; l.mu is held.
+// sum returns the amount spent under a key. The caller holds l.mu.
 func (l *Ledger) sum(tx *storage.Tx, k spentKey) (*sums, error) {
 	if s := l.spent[k]; s != nil {
 		return s, nil
@@ -147,7 +149,8 @@ func (l *Ledger) sum(tx *storage.Tx, k spentKey) (*sums, error) {
 	return s, err
 }
 
-// limitsFor are the limits of a call, those that people set and the default of a day; l.mu is held.
+// limitsFor returns the limits that apply to a call: those that people set, and the default limit per
+// day. The caller holds l.mu.
 func (l *Ledger) limitsFor(tx *storage.Tx, user uuid.UUID, c *callInfo, provider string) ([]limit, error) {
 	now := l.now()
 	set := []limit{}
@@ -193,7 +196,7 @@ func (l *Ledger) limitsFor(tx *storage.Tx, user uuid.UUID, c *callInfo, provider
 	return out, nil
 }
 
-// keysOf are the sums that a call counts in.
+// keysOf returns the keys of the sums that a call is added to.
 func (l *Ledger) keysOf(user uuid.UUID, c *callInfo, provider string) []spentKey {
 	now := l.now()
 	out := []spentKey{{user, ScopeDay, "", period(ScopeDay, now)}, {user, ScopeMonth, "", period(ScopeMonth, now)}, {user, ScopeProvider, provider, period(ScopeProvider, now)}}
@@ -201,7 +204,7 @@ func (l *Ledger) keysOf(user uuid.UUID, c *callInfo, provider string) []spentKey
 		return out
 	}
 	out = append(out, spentKey{user: user, scope: scopeTurn, key: c.turn.String()})
-	if c.session != uuid.Nil { // a step of a skill has none
+	if c.session != uuid.Nil { // steps of skills have no session
 		out = append(out, spentKey{user: user, scope: ScopeSession, key: c.session.String()})
 	}
 	for _, a := range c.above {
@@ -210,18 +213,18 @@ func (l *Ledger) keysOf(user uuid.UUID, c *callInfo, provider string) []spentKey
 	return append(out, spentKey{user, ScopeAgent, c.agent, period(ScopeAgent, now)})
 }
 
-// OverBudget is the detail of the Limit error of a call that a budget does not allow.
+// OverBudget is the detail of the Limit error for a call that would exceed a budget.
 type OverBudget struct {
 	Scope       string           `json:"scope"`
 	Key         string           `json:"key,omitempty"`
 	SpentMicros providers.Micros `json:"spentMicros"`
 	LimitMicros providers.Micros `json:"limitMicros"`
 	NeedMicros  providers.Micros `json:"needMicros"`
-	Tokens      bool             `json:"tokens,omitempty"` // it is the limit of tokens
+	Tokens      bool             `json:"tokens,omitempty"` // the limit is one of tokens
 }
 
-// Reserve implements providers.Meter: it takes the most that the call may cost from every budget
-// that holds for it, in one transaction, or refuses with a Limit error.
+// Reserve implements providers.Meter. It reserves the most that the call may cost in every budget
+// that applies, in one transaction, or refuses the call with a Limit error.
 func (l *Ledger) Reserve(ctx context.Context, e providers.Estimate) (providers.Hold, error) {
 	user := identity.UserID(ctx)
 	c, _ := ctx.Value(callKey{}).(*callInfo)
@@ -307,7 +310,7 @@ type hold struct {
 	sums []*sums
 }
 
-// Settle implements providers.Hold: the real figures replace the reservation.
+// Settle implements providers.Hold: it replaces the reservation with the actual figures.
 func (h *hold) Settle(u providers.Usage, cost providers.Micros, outcome string) {
 	tokens := u.Prompt() + u.Output
 	h.l.mu.Lock()
@@ -322,12 +325,13 @@ func (h *hold) Settle(u providers.Usage, cost providers.Micros, outcome string) 
 		return
 	}
 	if err := h.l.db.Write(h.ctx, x.writeTx); err != nil {
-		// The row stays reserved, and counts in full at the next start.
+		// The row stays reserved and is charged in full at the next start.
 		return
 	}
 }
 
-// writeTx puts the real figures into the row of the call. They are set, never added.
+// writeTx stores the actual figures in the row of the call. It sets them rather than adding, so that
+// it can be repeated.
 func (x settlement) writeTx(tx *storage.Tx) error {
 	state := stateSettled
 	if x.usage.Requests == 0 && x.micros == 0 && x.outcome != "done" {
@@ -339,7 +343,7 @@ func (x settlement) writeTx(tx *storage.Tx) error {
 	return err
 }
 
-// dollars shows millionths of a dollar with as many digits as they need.
+// dollars formats an amount with as many digits as it needs.
 func dollars(m providers.Micros) string {
 	text := fmt.Sprintf("$%d.%06d", m/1_000_000, m%1_000_000)
 	for strings.HasSuffix(text, "0") && len(text)-strings.IndexByte(text, '.') > 3 {
@@ -348,7 +352,7 @@ func dollars(m providers.Micros) string {
 	return text
 }
 
-// Budgets lists the limits that hold and what is spent of them.
+// Budgets lists the limits in effect and the amounts spent against them.
 func (l *Ledger) Budgets(ctx context.Context, _ struct{}) (out BudgetsResult, err error) {
 	user := identity.UserID(ctx)
 	out.Limits = []BudgetView{}
@@ -381,8 +385,8 @@ func (l *Ledger) Budgets(ctx context.Context, _ struct{}) (out BudgetsResult, er
 	return out, err
 }
 
-// SetBudget sets a limit. Without an amount the limit is removed, and the default of a day holds
-// again.
+// SetBudget sets a limit. Without an amount it removes the limit, and the default limit per day
+// applies again.
 func (l *Ledger) SetBudget(ctx context.Context, p SetBudgetParams) (BudgetsResult, error) {
 	user := identity.UserID(ctx)
 	needsKey := p.Scope == ScopeProvider || p.Scope == ScopeSession || p.Scope == ScopeAgent
@@ -425,7 +429,7 @@ func (l *Ledger) SetBudget(ctx context.Context, p SetBudgetParams) (BudgetsResul
 	return l.Budgets(ctx, struct{}{})
 }
 
-// List lists calls of models, newest first, or sums them by a key.
+// List lists model calls, newest first, or sums them by a key.
 func (l *Ledger) List(ctx context.Context, p LedgerParams) (out LedgerResult, err error) {
 	offset := 0
 	if err := storage.CheckPage(&p.Limit, &offset, 100, 1000); err != nil {
@@ -474,7 +478,7 @@ func (l *Ledger) List(ctx context.Context, p LedgerParams) (out LedgerResult, er
 	return out, err
 }
 
-// forget drops the sum of a turn that has ended.
+// spentBy returns what a turn has spent so far.
 func (l *Ledger) spentBy(user, turn uuid.UUID) providers.Micros {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -484,6 +488,7 @@ func (l *Ledger) spentBy(user, turn uuid.UUID) providers.Micros {
 	return 0
 }
 
+// forget drops the sum of a turn that has ended.
 func (l *Ledger) forget(user, turn uuid.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,17 +18,17 @@ import (
 	"helix/backend/storage"
 )
 
-// provider offers agents: a call is a turn without history, and a run of a schedule is a turn that
-// outlives the process.
+// provider makes agents callable. A call is a turn without history; a scheduled run is a turn that
+// survives restarts.
 type provider struct{ s *Service }
 
-// Provider offers the agent to schedules, steps of skills and whoever calls by name.
+// Provider makes the agent callable from schedules, steps of skills and other callers by name.
 func (s *Service) Provider() callable.Provider { return provider{s} }
 
 // The values of the field session of a schedule's input.
 const (
-	sessionFresh = "fresh" // default: each run is a chat of its own, archived at its end
-	sessionSame  = "same"  // all runs of the schedule are one chat
+	sessionFresh = "fresh" // default: each run gets a new chat, archived when it ends
+	sessionSame  = "same"  // all runs of the schedule share one chat
 )
 
 var agentInput = json.RawMessage(`{"type":"object","required":["prompt"],"properties":{
@@ -43,14 +43,14 @@ type call struct {
 	Session string `json:"session,omitempty"`
 }
 
-// pending is a turn that waits in its row for its start.
+// pending is the row of a turn that has not started yet.
 type pending struct {
 	Input input  `json:"input"`
 	Once  bool   `json:"once"`
 	Agent string `json:"agent,omitempty"`
 }
 
-// output is what a turn gives its caller.
+// output is the result of a turn as its caller gets it.
 type output struct {
 	Text       string    `json:"text"`
 	SessionID  uuid.UUID `json:"sessionId"`
@@ -69,7 +69,7 @@ func (p provider) info() callable.Info {
 // Kind implements callable.Provider.
 func (provider) Kind() callable.Kind { return Kind }
 
-// Find implements callable.Provider. Neither an id nor a name finds the only agent.
+// Find implements callable.Provider. An empty id and an empty name select the only agent.
 func (p provider) Find(_ context.Context, id, name string) ([]callable.Info, error) {
 	if id != "" && id != DefaultAgent || id == "" && name != "" && !strings.EqualFold(name, DefaultAgent) {
 		return nil, nil
@@ -82,12 +82,12 @@ func (p provider) List(context.Context) ([]callable.Info, error) {
 	return []callable.Info{p.info()}, nil
 }
 
-// Rights implements callable.Provider: an agent holds none, its tools need them.
+// Rights implements callable.Provider. An agent needs no permissions itself; its tools do.
 func (p provider) Rights(context.Context, callable.Info, json.RawMessage) (permission.PreviewResult, error) {
 	return callable.Needs(p.info()), nil
 }
 
-// read checks the input of a call and makes it the input of a turn.
+// read checks the input of a call and converts it to the input of a turn.
 func (p provider) read(ctx context.Context, ref callable.Ref, r callable.Request) (call, *input, error) {
 	var c call
 	if ref.ID != DefaultAgent {
@@ -116,8 +116,8 @@ func (p provider) read(ctx context.Context, ref callable.Ref, r callable.Request
 	return c, in, nil
 }
 
-// Call implements callable.Provider: a turn in a chat of its own, which ends when its caller goes
-// away. Its tools get no more rights than the caller holds.
+// Call implements callable.Provider: it runs a turn in a new chat, which ends when the caller
+// cancels. Its tools get no more permissions than the caller has.
 func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request) (callable.Result, error) {
 	if r.Hash != "" && r.Hash != p.info().Hash {
 		return callable.Result{}, callable.Changed(p.info())
@@ -171,7 +171,7 @@ func (p provider) Call(ctx context.Context, ref callable.Ref, r callable.Request
 	return callable.Result{}, fault.As(ctx.Err())
 }
 
-// Enqueue implements callable.Starter. The session of the run is made when it starts.
+// Enqueue implements callable.Starter. The session of the run is created when the run starts.
 func (p provider) Enqueue(tx *storage.Tx, ref callable.Ref, r callable.Request) (uuid.UUID, error) {
 	c, in, err := p.read(tx.Context(), ref, r)
 	if err != nil {
@@ -206,7 +206,7 @@ func (p provider) Start(run uuid.UUID) {
 	})
 }
 
-// release puts the input of a run into the log of its session, which is made at its first run.
+// release writes the input of a run to the log of its session, which the first run creates.
 func (s *Service) release(run uuid.UUID) error {
 	var user, session uuid.UUID
 	var text sql.NullString
@@ -214,7 +214,7 @@ func (s *Service) release(run uuid.UUID) error {
 		return tx.QueryRow(`SELECT user_id, session_id, pending FROM agent_turns WHERE id = ?`, run).Scan(&user, &session, &text)
 	})
 	if err != nil || !text.Valid {
-		return err // it is in the log already, and resume continues it
+		return err // already logged: resume continues it
 	}
 	ctx := s.asUser(s.life, user)
 	var p pending
@@ -241,8 +241,8 @@ func (s *Service) release(run uuid.UUID) error {
 	return errors.Join(err, werr)
 }
 
-// State implements callable.Starter. The output is the answer. A turn that lacked a permission has
-// failed, although the model wrote an answer.
+// State implements callable.Starter. The output is the answer. A turn that lacked a permission counts
+// as failed, even if the model wrote an answer.
 func (p provider) State(ctx context.Context, run uuid.UUID) (callable.State, error) {
 	t, err := p.s.turn(ctx, identity.UserID(ctx), run)
 	if err != nil {
@@ -267,7 +267,7 @@ func (p provider) State(ctx context.Context, run uuid.UUID) (callable.State, err
 				case part.Kind == PartNotice && notify:
 					out.Notice = &callable.Notice{Title: part.Title, Body: part.Text, Level: level}
 				case part.Kind == PartToolCall && part.Tier != "" && part.Tier != permission.ReadOnly.String():
-					out.Unknown = true // it may have acted: another attempt could act twice
+					out.Unknown = true // its effects may have happened: a retry could repeat them
 				}
 			}
 		}

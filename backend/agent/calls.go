@@ -21,11 +21,12 @@ import (
 
 const (
 	parallelCalls = 8
-	toolPatience  = 250 * time.Millisecond // after a cancel
+	toolPatience  = 250 * time.Millisecond // grace period after a cancel
 	toolTimeout   = time.Minute
 )
 
-// callTools makes the calls of the reply that have no result yet. It reports whether the turn now waits for a person.
+// callTools makes those calls of the reply that have no result yet. It reports whether the turn now
+// waits for a person.
 func (s *Service) callTools(ctx context.Context, l *live) (waits bool, err error) {
 	for {
 		t := l.state.Turn
@@ -49,7 +50,7 @@ func (s *Service) callTools(ctx context.Context, l *live) (waits bool, err error
 	}
 }
 
-// readsOnly says that a call can be made beside others.
+// readsOnly reports whether a call can run in parallel with others.
 func (s *Service) readsOnly(ctx context.Context, l *live, i int) bool {
 	c := l.state.Turn.Calls[i]
 	if c.Outcome != nil || c.Asked != nil || c.Refused || c.Intent != nil {
@@ -59,7 +60,7 @@ func (s *Service) readsOnly(ctx context.Context, l *live, i int) bool {
 	return problem == "" && l.state.tierFor(t) == permission.ReadOnly
 }
 
-// callGroup makes calls beside each other and stores what they came to, in the order of the calls.
+// callGroup makes calls in parallel and stores their results in the order of the calls.
 func (s *Service) callGroup(ctx context.Context, l *live, group []int) (waits bool, err error) {
 	turn := l.state.Turn.ID
 	results := make([][]payload, len(group))
@@ -101,7 +102,7 @@ func (s *Service) callGroup(ctx context.Context, l *live, group []int) (waits bo
 			}
 		}
 	}
-	if len(events) == 0 { // a question is still open
+	if len(events) == 0 { // waiting for an answer
 		return l.state.Turn != nil && len(l.state.Turn.waitsFor()) > 0, nil
 	}
 	err = l.append(ctx, turn, func(tx *storage.Tx) error {
@@ -113,7 +114,7 @@ func (s *Service) callGroup(ctx context.Context, l *live, group []int) (waits bo
 		return nil
 	}, events...)
 	if waits && err == nil {
-		// The answer may have come before the turn was known to wait.
+		// The answer may have arrived before the turn was registered as waiting.
 		for _, id := range l.state.Turn.waitsFor() {
 			if st, serr := s.o.Gate.ApprovalStatus(ctx, id); serr == nil && st != "pending" {
 				return false, nil
@@ -123,7 +124,7 @@ func (s *Service) callGroup(ctx context.Context, l *live, group []int) (waits bo
 	return waits, err
 }
 
-// callTool decides about one call and makes it. The events that it returns are written in one
+// callTool decides whether a call may be made, and makes it. The returned events are written in one
 // transaction; an intent that must be stored before the effect is written at once.
 func (s *Service) callTool(ctx context.Context, l *live, c callState) ([]payload, error) {
 	st := l.state.Turn
@@ -147,7 +148,7 @@ func (s *Service) callTool(ctx context.Context, l *live, c callState) ([]payload
 		}
 		return outcome(toolOutcome{Status: statusDenied, Kind: "denied", Text: text}), nil
 	case c.Asked != nil && c.Asked.Unknown:
-		return nil, nil // answered through Answer alone
+		return nil, nil // only Answer resolves this
 	case c.Asked != nil:
 		status, err := s.o.Gate.ApprovalStatus(ctx, c.Asked.Approval)
 		if err != nil && !fault.Is(err, fault.NotFound) {
@@ -160,7 +161,7 @@ func (s *Service) callTool(ctx context.Context, l *live, c callState) ([]payload
 			return []payload{&approvalAnswered{CallID: c.ID, Approved: true}}, nil
 		}
 		return []payload{&approvalAnswered{CallID: c.ID}}, nil
-	case c.Intent != nil && !c.Intent.Repeatable: // a crash came between it and its outcome
+	case c.Intent != nil && !c.Intent.Repeatable: // a crash interrupted it before its outcome was stored
 		return s.unknownOutcome(ctx, l, t, c)
 	}
 	tier := l.state.tierFor(t)
@@ -184,14 +185,14 @@ func (s *Service) callTool(ctx context.Context, l *live, c callState) ([]payload
 	intent := &toolIntent{CallID: c.ID, Tool: c.Name, Ref: t.info.Ref, Hash: t.info.Hash, ArgsHash: hashOf(args), Key: callKeyOf(st.ID, st.Steps, c.ID), Tier: tier.String(), Repeatable: t.repeatable()}
 	var events []payload
 	if t.repeatable() {
-		events = append(events, intent) // with the outcome: making it again does no harm
+		events = append(events, intent) // stored with the outcome, because repeating the call is harmless
 	} else if err := l.append(ctx, st.ID, nil, intent); err != nil {
 		return nil, err
 	}
 	begun := time.Now()
 	o, also, pending := s.perform(ctx, l, t, intent, args, st.Input.Attended)
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errCanceled) {
-		return nil, nil // the program ends: the next start continues
+		return nil, nil // shutting down: the next start continues
 	}
 	o.TookMs = time.Since(begun).Milliseconds()
 	if pending != uuid.Nil {
@@ -200,7 +201,8 @@ func (s *Service) callTool(ctx context.Context, l *live, c callState) ([]payload
 	return append(append(events, also...), outcome(o)...), nil
 }
 
-// perform makes a call and presents its result. Pending is the question that would lift a refusal.
+// perform makes a call and presents its result to the model. pending is the question whose answer
+// would lift a refusal.
 func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolIntent, args json.RawMessage, attended bool) (o toolOutcome, also []payload, pending uuid.UUID) {
 	bus.Publish(s.bus, l.user, TurnProgress{l.id, l.state.Turn.ID, "tool_execution", t.decl.Name, l.state.Turn.Steps, l.state.Turn.Limits.MaxTurns})
 	var out callable.Result
@@ -238,7 +240,7 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 	return o, also, uuid.Nil
 }
 
-// callPatiently makes a call. After a cancel the callable has a moment to end by itself.
+// callPatiently makes a call. After a cancel the callable gets a short grace period to end by itself.
 func (s *Service) callPatiently(ctx context.Context, ref callable.Ref, r callable.Request) (callable.Result, error) {
 	type answer struct {
 		out callable.Result
@@ -269,8 +271,8 @@ func (s *Service) callPatiently(ctx context.Context, ref callable.Ref, r callabl
 	return callable.Result{}, fault.New(fault.Canceled, "Canceled. It may still have happened.")
 }
 
-// unknownOutcome asks what became of a call that a crash interrupted. Without a person the turn says
-// that nobody knows.
+// unknownOutcome asks the person what happened to a call that a crash interrupted. In an unattended
+// turn, it records the outcome as unknown.
 func (s *Service) unknownOutcome(ctx context.Context, l *live, t *tool, c callState) ([]payload, error) {
 	if !l.state.Turn.Input.Attended {
 		return []payload{&toolOutcome{CallID: c.ID, Status: statusFailed, Kind: "unknown", Text: "Helix was interrupted during this call. It is not known whether it happened, so it was not repeated."}}, nil
@@ -293,7 +295,7 @@ func (s *Service) unknownOutcome(ctx context.Context, l *live, t *tool, c callSt
 	return nil, err
 }
 
-// Answer takes a person's answer to a question about an unknown outcome.
+// Answer handles a person's answer to a question about an unknown outcome.
 func (s *Service) Answer(ctx context.Context, a permission.Answered) error {
 	l, err := s.sessionOfTurn(ctx, a.Run)
 	if err != nil {

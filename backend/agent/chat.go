@@ -17,7 +17,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Get gives a chat with what happens in it.
+// Get returns a chat and its current activity.
 func (s *Service) Get(ctx context.Context, p SessionParams) (out GetResult, err error) {
 	l, err := s.session(ctx, p.SessionID)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Service) Get(ctx context.Context, p SessionParams) (out GetResult, err 
 	return out, nil
 }
 
-// Messages gives a page of the transcript, in order.
+// Messages returns a page of the transcript, in order.
 func (s *Service) Messages(ctx context.Context, p MessagesParams) (out MessagesResult, err error) {
 	offset := 0
 	if err := storage.CheckPage(&p.Limit, &offset, 100, 200); err != nil {
@@ -109,13 +109,13 @@ func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 		if in.Files, err = s.attachments(ctx, l, p.Attachments, p.Model); err != nil {
 			return SendResult{}, err
 		}
-		in.Private, in.Untrusted = true, true // the person need not have written what a file says
+		in.Private, in.Untrusted = true, true // the person may not have written the file
 	}
 	return s.enqueue(ctx, p.SessionID, id, p.QueueMode, in)
 }
 
-// enqueue stores an input with its turn, and the events that go before it. The same turn again gives
-// how it stands.
+// enqueue stores an input and its turn, with the events that precede it. Sending the same turn again
+// returns its current state.
 func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue string, in *input, before ...payload) (SendResult, error) {
 	if err := in.Budget.check(); err != nil {
 		return SendResult{}, err
@@ -162,7 +162,7 @@ func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue st
 	return out, nil
 }
 
-// queued is the input as clients see it.
+// queued returns the input as clients see it.
 func (w waitingInput) queued() QueuedInput {
 	q := QueuedInput{TurnID: w.Turn, Text: w.Text, QueueMode: w.QueueMode, Origin: w.Origin, Files: []string{}, At: w.At}
 	for _, a := range w.Files {
@@ -171,11 +171,11 @@ func (w waitingInput) queued() QueuedInput {
 	return q
 }
 
-// errSent ends the transaction of an input that is there already.
+// errSent aborts the transaction for an input that was sent before.
 var errSent = errors.New("sent before")
 
-// accepts gives the state of a turn that is there already, "" when it is not, and refuses inputs that the session
-// can't take.
+// accepts returns the state of a turn that already exists, or "" if it does not, and rejects inputs
+// that the session can't take.
 func (s *Service) accepts(tx *storage.Tx, l *live, turn uuid.UUID) (state string, err error) {
 	var deleted, archived bool
 	var device uuid.UUID
@@ -201,7 +201,7 @@ func (s *Service) accepts(tx *storage.Tx, l *live, turn uuid.UUID) (state string
 	return state, nil
 }
 
-// Cancel ends a turn, the active one when none is named. What it has done and said is kept.
+// Cancel ends a turn; if none is named, the active one. Its effects and its messages so far are kept.
 func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error) {
 	l, err := s.session(ctx, p.SessionID)
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error)
 	}
 	type open struct{ turn, session uuid.UUID }
 	var list []open
-	err = s.db.Write(ctx, func(tx *storage.Tx) error { // recorded first, with what subagents do for it
+	err = s.db.Write(ctx, func(tx *storage.Tx) error { // recorded first, together with its subagents
 		list, err = storage.Collect(tx.Select(turnsBelow+` UPDATE agent_turns SET cancel_requested_at = ?2 WHERE id IN (SELECT id FROM below) AND user_id = ?3 AND state IN ('queued', 'running', 'waiting') RETURNING id, session_id`, turn, tx.Now, l.user), func(row storage.Row) (o open, err error) {
 			err = row.Scan(&o.turn, &o.session)
 			return o, err
@@ -249,7 +249,7 @@ func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error)
 	return StateResult{Canceled}, nil
 }
 
-// stopTurn ends a turn whose cancel is recorded.
+// stopTurn ends a turn whose cancellation is recorded.
 func (s *Service) stopTurn(ctx context.Context, l *live, turn uuid.UUID) error {
 	l.mu.Lock()
 	l.canceled[turn] = true
@@ -276,7 +276,8 @@ func (s *Service) CancelAll(ctx context.Context, _ struct{}) (CountResult, error
 	return s.cancelAll(ctx, nil)
 }
 
-// cancelAll ends the turns of one session and its subagents, or of all: those that wait first, so that none starts.
+// cancelAll ends the turns of one session and its subagents, or of all sessions. Waiting turns are
+// ended first, so that none of them starts.
 func (s *Service) cancelAll(ctx context.Context, session *uuid.UUID) (out CountResult, err error) {
 	var open []Turn
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -307,7 +308,7 @@ func (s *Service) Wait(ctx context.Context, p WaitParams) (out TurnResult, err e
 			return out, err
 		}
 		select {
-		case <-ch: // it may have asked what has an answer by now
+		case <-ch: // the question may have been answered meanwhile
 		case <-timer.C:
 			p.WaitMs = 0
 		case <-ctx.Done():
@@ -334,7 +335,7 @@ func (s *Service) waiter(turn uuid.UUID) (ch chan struct{}, forget func()) {
 	}
 }
 
-// asksNow says that a question of the turn has no answer yet.
+// asksNow reports whether a question of the turn is still unanswered.
 func (s *Service) asksNow(ctx context.Context, t Turn) bool {
 	return slices.ContainsFunc(t.Approvals, func(id uuid.UUID) bool {
 		status, err := s.o.Gate.ApprovalStatus(ctx, id)
@@ -368,7 +369,7 @@ func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) 
 	}
 	again := *in
 	again.Of, again.Model = &p.TurnID, cmp.Or(p.Model, in.Model)
-	if in.Origin.Kind == OriginImport { // nobody was there in the file, somebody is now
+	if in.Origin.Kind == OriginImport { // an imported turn is unattended, its retry is attended
 		who, _ := identity.From(ctx)
 		again.Attended = who.Client != identity.ClientProgram
 	}
@@ -381,8 +382,8 @@ func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) 
 	return s.enqueue(ctx, l.id, storage.NewID(), "", &again)
 }
 
-// Replay folds the log of a session again and compares the requests that it gives with those that
-// were sent.
+// Replay folds the log of a session again and compares the resulting requests with those that were
+// sent.
 func (s *Service) Replay(ctx context.Context, p ReplayParams) (out ReplayResult, err error) {
 	out.Identical = true
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {

@@ -12,30 +12,30 @@ import (
 	"helix/backend/providers"
 )
 
-// schemaVersion is the form of the payloads that this version writes.
+// schemaVersion is the version of the payload format that this program writes.
 const schemaVersion = 1
 
-// Event is one entry of the log of a session. What it holds is enough to fold it: the reducer has
-// no clock, ids or randomness of its own.
+// Event is one entry of the log of a session. It holds everything needed to fold it: the reducer uses
+// no clock, new ids or randomness.
 type Event struct {
 	Seq   int64
-	Turn  uuid.UUID // zero: of the session
+	Turn  uuid.UUID // zero: concerns the session
 	Cause int64     // the event that led to it; 0: none
 	At    time.Time
 	Body  payload
 }
 
-// payload is what an event of one type holds.
+// payload is the body of an event of one type.
 type payload interface{ eventType() string }
 
-// PromptPart is a text of the system prompt with where it is from.
+// PromptPart is a text of the system prompt and its source.
 type PromptPart struct {
 	Kind string `json:"kind"` // system, soul or skills
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// created begins a session. The texts of the prompt stay the same for its life.
+// created begins a session. The prompt texts stay the same for the life of the session.
 type created struct {
 	Kind   string             `json:"kind"`
 	Agent  string             `json:"agent"`
@@ -43,75 +43,75 @@ type created struct {
 	Model  providers.ModelRef `json:"model,omitempty"`
 	Mode   string             `json:"mode"`
 	Budget Budget             `json:"budget"`
-	Once   bool               `json:"once,omitempty"`   // it is archived when its first turn ends
+	Once   bool               `json:"once,omitempty"`   // archived when its first turn ends
 	Parent *parent            `json:"parent,omitempty"` // of a subagent
-	Tools  []string           `json:"tools,omitempty"`  // the only ones that it has, with Limited
-	// Limited says that it has only the tools that Tools names.
+	Tools  []string           `json:"tools,omitempty"`  // the only tools allowed, if Limited
+	// Limited restricts the session to the tools in Tools.
 	Limited     bool           `json:"limited,omitempty"`
 	Role        providers.Role `json:"role,omitempty"` // "": chat
 	PersonaHash string         `json:"personaHash,omitempty"`
-	Skills      []string       `json:"skills,omitempty"` // names of the documents that it can load
+	Skills      []string       `json:"skills,omitempty"` // names of the documents it can load
 	ProjectDir  string         `json:"projectDir,omitempty"`
-	// Private and Untrusted are marks that it starts with.
+	// Private and Untrusted are the initial marks of the session.
 	Private   bool `json:"private,omitempty"`
 	Untrusted bool `json:"untrusted,omitempty"`
 }
 
-// configured changes the settings of a session from here on.
+// configured changes the settings of a session from this point on.
 type configured struct {
 	Mode      *string             `json:"mode,omitempty"`
 	QueueMode *string             `json:"queueMode,omitempty"`
 	Model     *providers.ModelRef `json:"model,omitempty"`
 }
 
-// input is what somebody wrote. It waits until its turn starts.
+// input is a message to the session. It waits until its turn starts.
 type input struct {
 	Text      string             `json:"text"`
 	Origin    Origin             `json:"origin"`
 	QueueMode string             `json:"queueMode"`
 	Model     providers.ModelRef `json:"model,omitempty"`
 	Budget    Budget             `json:"budget"`
-	// Attended says that a person can answer questions of its turn.
+	// Attended reports whether a person can answer questions of its turn.
 	Attended bool         `json:"attended"`
 	Files    []Attachment `json:"files,omitempty"`
-	// Private and Untrusted are marks of the session that wrote it, or of its files.
+	// Private and Untrusted are the marks of the session that wrote the input, or of its files.
 	Private   bool `json:"private,omitempty"`
 	Untrusted bool `json:"untrusted,omitempty"`
-	// Of is the turn that it answers again; that exchange is left out from here on.
+	// Of is the turn whose input this one answers again. That exchange is left out of later requests.
 	Of *uuid.UUID `json:"of,omitempty"`
 }
 
-// withdrawn takes an input out of the queue before its turn started.
+// withdrawn removes an input from the queue before its turn has started.
 type withdrawn struct {
 	Reason string `json:"reason"`
 }
 
-// turnStarted begins the turn of an input. Block is all that changes from turn to turn: the date,
-// recalled memories, the scratchpad, the budget.
+// turnStarted begins the turn of an input. Block holds everything that changes between turns: the
+// date, recalled memories, the scratchpad, the budget.
 type turnStarted struct {
-	Joined []uuid.UUID          `json:"joined,omitempty"` // inputs that are answered with it
+	Joined []uuid.UUID          `json:"joined,omitempty"` // inputs answered in the same turn
 	Block  string               `json:"block"`
 	Ref    providers.ModelRef   `json:"model,omitempty"`
 	Window int                  `json:"window"`
 	Output int                  `json:"output"`
 	Limits Budget               `json:"limits"`
-	Tools  []providers.ToolDecl `json:"tools,omitempty"` // nil: as before
-	// Private says that Block holds memories.
+	Tools  []providers.ToolDecl `json:"tools,omitempty"` // nil: unchanged
+	// Private reports whether Block holds memories.
 	Private bool `json:"private,omitempty"`
 }
 
-// steered puts waiting inputs into the turn that runs.
+// steered adds waiting inputs to the running turn.
 type steered struct {
 	Turns []uuid.UUID `json:"turns"`
 }
 
-// callStarted is the intent to call the model. Hash is of the request.
+// callStarted is the intent to call the model. Hash is the hash of the request.
 type callStarted struct {
 	Step int    `json:"step"`
 	Hash string `json:"hash"`
 }
 
-// callReserved is an attempt with what it may cost.
+// callReserved is an attempt with its highest possible cost.
 type callReserved struct {
 	Ledger   uuid.UUID        `json:"ledger"`
 	Provider string           `json:"provider"`
@@ -119,13 +119,13 @@ type callReserved struct {
 	Micros   providers.Micros `json:"micros"`
 }
 
-// partial is what an answer says so far.
+// partial is an answer as received so far.
 type partial struct {
 	Attempt int    `json:"attempt"`
 	Text    string `json:"text"`
 }
 
-// replied is the whole answer of a model.
+// replied is the complete answer of a model.
 type replied struct {
 	Provider string             `json:"provider"`
 	Model    string             `json:"model"`
@@ -137,7 +137,7 @@ type replied struct {
 	Failure  *TurnError         `json:"failure,omitempty"` // the answer broke off
 }
 
-// callSettled is what an attempt cost.
+// callSettled is the actual cost of an attempt.
 type callSettled struct {
 	Ledger  uuid.UUID        `json:"ledger"`
 	Outcome string           `json:"outcome"` // done, failed, stopped or lost
@@ -154,10 +154,10 @@ type toolIntent struct {
 	ArgsHash   string       `json:"argsHash"`
 	Key        string       `json:"key"`
 	Tier       string       `json:"tier"`
-	Repeatable bool         `json:"repeatable"` // reads only, or acts once for a key
+	Repeatable bool         `json:"repeatable"` // reads only, or is idempotent
 }
 
-// toolOutcome is what a call came to, as the model reads it.
+// toolOutcome is the result of a call, as the model reads it.
 type toolOutcome struct {
 	CallID    string     `json:"callId"`
 	Text      string     `json:"text"`
@@ -174,15 +174,14 @@ type toolOutcome struct {
 	Approval  *uuid.UUID `json:"approvalId,omitempty"`
 }
 
-// approvalAsked says that a call waits for a person.
+// approvalAsked records that a call waits for a person.
 type approvalAsked struct {
 	CallID   string    `json:"callId"`
 	Approval uuid.UUID `json:"approvalId"`
 	Unknown  bool      `json:"unknown,omitempty"` // whether an interrupted call happened
 }
 
-// approvalAnswered is what the person said. Choice is happened, again or stop for an unknown
-// outcome.
+// approvalAnswered is the person's answer. For an unknown outcome, Choice is happened, again or stop.
 type approvalAnswered struct {
 	CallID   string `json:"callId"`
 	Approved bool   `json:"approved"`
@@ -190,7 +189,7 @@ type approvalAnswered struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// compactionSaved is the list that replaces older history until there is a summary.
+// compactionSaved is a list that stands in for older history until there is a summary.
 type compactionSaved struct {
 	Epoch int    `json:"epoch"`
 	Upto  int    `json:"upto"` // exchanges that leave the request
@@ -203,7 +202,7 @@ type summarized struct {
 	Text  string `json:"text"`
 }
 
-// noticed is a sentence: for the model, when Model says so, and for people.
+// noticed is a sentence for people, and for the model too if Model is set.
 type noticed struct {
 	Kind  string `json:"kind"`
 	Title string `json:"title,omitempty"`
@@ -211,14 +210,14 @@ type noticed struct {
 	Model bool   `json:"model,omitempty"`
 }
 
-// mediaSent is a file that the model showed to the person.
+// mediaSent is a file that the model has shown to the person.
 type mediaSent struct {
 	CallID string     `json:"callId"`
 	File   Attachment `json:"file"`
 	Text   string     `json:"text,omitempty"`
 }
 
-// imported says that the session comes from a file: what follows is of unknown origin.
+// imported marks the session as imported from a file: the events that follow are of unknown origin.
 type imported struct {
 	Name string `json:"name,omitempty"` // of the file
 }
@@ -228,12 +227,12 @@ type scratchpad struct {
 	Items []string `json:"items"`
 }
 
-// loadedTools are tools that the model searched for; they stay for the session.
+// loadedTools are tools that the model has found by searching; they stay available for the session.
 type loadedTools struct {
 	Tools []providers.ToolDecl `json:"tools"`
 }
 
-// subagentStarted is logged before the session of a subagent is made.
+// subagentStarted is logged before the session of a subagent is created.
 type subagentStarted struct {
 	CallID   string    `json:"callId"`
 	Session  uuid.UUID `json:"sessionId"`
@@ -242,7 +241,7 @@ type subagentStarted struct {
 	Detached bool      `json:"detached,omitempty"`
 }
 
-// subagentEnded is what a subagent came to. Its cost counts in the turn that started it.
+// subagentEnded is the result of a subagent. Its cost is added to that of the turn that started it.
 type subagentEnded struct {
 	CallID    string           `json:"callId"`
 	Session   uuid.UUID        `json:"sessionId"`
@@ -261,7 +260,7 @@ type turnFinished struct {
 	Error  *TurnError `json:"error,omitempty"`
 }
 
-// unknown is an event of a type that this version does not know. It is kept as it is.
+// unknown is an event of a type that this version does not know. Its data is kept unchanged.
 type unknown struct {
 	typ string
 	raw json.RawMessage
@@ -297,7 +296,7 @@ func (u *unknown) eventType() string        { return u.typ }
 // MarshalJSON implements json.Marshaler.
 func (u *unknown) MarshalJSON() ([]byte, error) { return u.raw, nil }
 
-// newPayload returns an empty payload of a type; nil for one that is unknown.
+// newPayload returns an empty payload of a type, or nil if the type is unknown.
 func newPayload(typ string) payload {
 	switch typ {
 	case "session_created":
@@ -354,8 +353,8 @@ func newPayload(typ string) payload {
 	return nil
 }
 
-// decodePayload reads a stored payload. A version that is newer than this program's is a Conflict:
-// the session can be read, and nothing more.
+// decodePayload decodes a stored payload. A version newer than this program's is a Conflict error;
+// such a session is read-only.
 func decodePayload(typ string, version int, raw []byte) (payload, error) {
 	if version > schemaVersion {
 		return nil, fault.Conflictf("This chat was continued by a newer version of Helix. Update Helix to continue it.")

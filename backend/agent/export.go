@@ -21,36 +21,37 @@ import (
 // The formats of an export.
 const (
 	FormatMarkdown = "md"
-	FormatLines    = "jsonl" // it can be imported again
+	FormatLines    = "jsonl" // can be imported again
 )
 
 // The types of lines of an export.
 const (
 	lineChat    = "chat" // the first
-	lineFile    = "file" // stands before the message that names it
+	lineFile    = "file" // precedes the first message that refers to it
 	lineMessage = "message"
 
 	lineVersion = 1
 )
 
-// chatLine is one line of an export. It holds what was said and done, and nothing that gives a right: no
-// approval, undo token, budget, mode or model to use.
+// chatLine is one line of an export. It holds the content of the chat and nothing that could grant
+// anything: no approval, undo token, budget, mode or model.
 type chatLine struct {
 	Type    string     `json:"type"`
 	Version int        `json:"version,omitempty"`
 	Title   string     `json:"title,omitempty"`
 	At      *time.Time `json:"at,omitempty"`
 
-	// Of files.
+	// For files.
 	SHA256 string `json:"sha256,omitempty"`
 	Mime   string `json:"mime,omitempty"`
 	Base64 string `json:"base64,omitempty"`
 
-	// Of messages. Turn groups those of a turn; Again is the turn that an input answers again.
+	// For messages. Turn groups the messages of a turn; Again is the turn whose input this one
+	// answers again.
 	Turn   string     `json:"turn,omitempty"`
 	Again  string     `json:"again,omitempty"`
 	Role   string     `json:"role,omitempty"`
-	Origin string     `json:"origin,omitempty"` // who wrote it, if not the person
+	Origin string     `json:"origin,omitempty"` // the author, if not the person
 	Model  string     `json:"model,omitempty"`
 	Parts  []partLine `json:"parts,omitempty"`
 }
@@ -84,16 +85,16 @@ type ExportResult struct {
 	Size int64  `json:"size"`
 }
 
-// exported is what an export is made of.
+// exported is the content of an export.
 type exported struct {
 	session  Session
 	messages []Message
-	again    map[uuid.UUID]uuid.UUID // turns by the turns that answer them again
-	results  map[string]string       // whole results by turn and call: the transcript has their beginning
+	again    map[uuid.UUID]uuid.UUID // maps a retried turn to the turn that retried it
+	results  map[string]string       // full results by turn and call; the transcript holds only their beginnings
 	files    map[string]Attachment   // by hash
 }
 
-// Export writes a chat into a file.
+// Export writes a chat to a file.
 func (s *Service) Export(ctx context.Context, p ExportParams) (out ExportResult, err error) {
 	p.Format = cmp.Or(p.Format, FormatMarkdown)
 	if p.Format != FormatMarkdown && p.Format != FormatLines {
@@ -118,7 +119,7 @@ func (s *Service) Export(ctx context.Context, p ExportParams) (out ExportResult,
 	return ExportResult{ref.String(), fileName(title) + "." + p.Format, count.n}, err
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	w io.Writer
 	n int64
@@ -131,7 +132,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// readChat reads what an export is made of.
+// readChat reads everything that an export contains.
 func (s *Service) readChat(ctx context.Context, id uuid.UUID) (*exported, error) {
 	x := &exported{again: map[uuid.UUID]uuid.UUID{}, results: map[string]string{}, files: map[string]Attachment{}}
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -167,7 +168,7 @@ func (s *Service) readChat(ctx context.Context, id uuid.UUID) (*exported, error)
 	return x, err
 }
 
-// writeLines writes a chat as lines of JSON that Import reads.
+// writeLines writes a chat in the JSON lines format that Import reads.
 func (s *Service) writeLines(w io.Writer, x *exported) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -193,7 +194,7 @@ func (s *Service) writeLines(w io.Writer, x *exported) error {
 			l := partLine{Kind: p.Kind, Text: p.Text, Title: p.Title, CallID: p.CallID, Tool: p.Tool, Args: p.Args, Status: p.Status, TookMs: p.TookMs, SHA256: p.Blob, Name: p.Name, Bytes: p.Bytes, URL: p.URL}
 			switch p.Kind {
 			case PartToolCall:
-				l.Title, l.Status = "", "" // they come from the tools that are there
+				l.Title, l.Status = "", "" // they depend on the tools present at import
 			case PartToolResult:
 				l.Text = cmp.Or(x.results[m.TurnID.String()+" "+p.CallID], p.Text)
 			}
@@ -212,8 +213,8 @@ func (s *Service) writeLines(w io.Writer, x *exported) error {
 	return nil
 }
 
-// writeFile writes a file before the first message that names it. A result that is too large to be imported
-// is left out; its beginning is in the message.
+// writeFile writes a file before the first message that refers to it. A result too large to be
+// imported is left out; the message still holds its beginning.
 func (s *Service) writeFile(e *json.Encoder, x *exported, written map[string]bool, sum string) error {
 	a, ok := x.files[sum]
 	if !ok || written[sum] || a.Bytes > maxAttachment {
@@ -270,7 +271,7 @@ func writePart(b *bytes.Buffer, p Part) {
 	}
 }
 
-// fileName makes a title the name of a file.
+// fileName converts a title to a file name.
 func fileName(title string) string {
 	name := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {

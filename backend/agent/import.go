@@ -28,18 +28,18 @@ import (
 
 const (
 	maxImport         = 1 << 30
-	maxImportLine     = 16 << 20 // holds a file of 10 MB
-	maxImportText     = 64 << 20 // of all messages
+	maxImportLine     = 16 << 20 // large enough for a file of 10 MB
+	maxImportText     = 64 << 20 // of all messages together
 	maxImportMessages = 10_000
 	maxImportFiles    = 1000
 	maxImportParts    = 64 // of a message
 	maxImportResult   = 64 << 10
 )
 
-// chatImport is a chat that is read from lines: the events of its log, checked one by one. A file holds no
-// ids, rights, approvals or budgets, and a member that is not known is an error.
+// chatImport reads a chat from JSON lines and builds the events of its log, checking each line. A
+// file carries no ids, permissions, approvals or budgets; unknown members are errors.
 type chatImport struct {
-	// keep stores a file; scrub removes the secrets of the user.
+	// keep stores a file; scrub removes the user's secrets from text.
 	keep  func(data []byte) error
 	scrub func(text string) string
 
@@ -48,19 +48,19 @@ type chatImport struct {
 	files  map[string]Attachment
 
 	line, messages, text int
-	turns                map[string]uuid.UUID // those that have ended, and the current one
+	turns                map[string]uuid.UUID // the finished turns and the current one
 	turn                 string
-	calls                map[string]string // ids of the calls of the current turn by their ids in the file; "" has its result
+	calls                map[string]string // call ids of the current turn by their ids in the file; "" once the result is read
 	end                  *turnFinished
 	at                   time.Time
 }
 
-// fail says what is wrong with the current line.
+// fail returns an error about the current line.
 func (c *chatImport) fail(format string, args ...any) error {
 	return fault.Invalidf("Line %d of the chat: %s. Nothing was imported.", c.line, fmt.Sprintf(format, args...))
 }
 
-// read reads all lines.
+// read reads all lines from r.
 func (c *chatImport) read(r io.Reader) error {
 	c.turns, c.files, c.calls = map[string]uuid.UUID{}, map[string]Attachment{}, map[string]string{}
 	in := bufio.NewScanner(io.LimitReader(r, maxImport+1))
@@ -132,7 +132,7 @@ func clipped(text string) string {
 	return text
 }
 
-// file takes a file. Its type is that of its content.
+// file adds a file. Its type is detected from its content.
 func (c *chatImport) file(l chatLine) error {
 	data, err := base64.StdEncoding.DecodeString(l.Base64)
 	switch {
@@ -156,14 +156,14 @@ func (c *chatImport) file(l chatLine) error {
 	return c.keep(data)
 }
 
-// add adds an event of the current turn.
+// add appends an event of the given turn.
 func (c *chatImport) add(turn uuid.UUID, body payload) {
 	c.events = append(c.events, Event{Turn: turn, At: c.at, Body: body})
 }
 
 var turnName = regexp.MustCompile(`^[A-Za-z0-9-]{1,40}$`)
 
-// message takes a message: it continues the current turn or begins the next one.
+// message adds a message, which continues the current turn or begins the next one.
 func (c *chatImport) message(l chatLine) error {
 	if c.messages++; c.messages > maxImportMessages {
 		return c.fail("there are more than %d messages", maxImportMessages)
@@ -201,7 +201,8 @@ func (c *chatImport) message(l chatLine) error {
 	return c.fail("there is no role %q", clipped(l.Role))
 }
 
-// user takes an input: it begins a turn, or was put into the one that runs. Whoever wrote it, it is not known.
+// user adds an input, which begins a turn or was added to the running one. Its author is unknown,
+// whatever the file says.
 func (c *chatImport) user(l chatLine, begins bool, last time.Time) error {
 	in := &input{Origin: Origin{Kind: OriginImport}, QueueMode: QueueFollowup, Private: true, Untrusted: true}
 	var texts []string
@@ -250,7 +251,7 @@ func (c *chatImport) user(l chatLine, begins bool, last time.Time) error {
 	return nil
 }
 
-// endTurn ends the current turn with its last message.
+// endTurn ends the current turn at the time of its last message.
 func (c *chatImport) endTurn(at time.Time) {
 	if c.turn == "" {
 		return
@@ -262,7 +263,7 @@ func (c *chatImport) endTurn(at time.Time) {
 	c.end, c.calls = nil, map[string]string{}
 }
 
-// open counts the calls of the turn without a result.
+// open returns the number of calls of the turn without a result.
 func (c *chatImport) open() (n int) {
 	for _, id := range c.calls {
 		if id != "" {
@@ -272,7 +273,7 @@ func (c *chatImport) open() (n int) {
 	return n
 }
 
-// assistant takes what a model said, or a file that it showed.
+// assistant adds a reply of the model, or a file that the model showed.
 func (c *chatImport) assistant(l chatLine) error {
 	turn := c.turns[c.turn]
 	if l.Parts[0].Kind == PartImage || l.Parts[0].Kind == PartFile {
@@ -327,7 +328,7 @@ func (c *chatImport) assistant(l chatLine) error {
 	return nil
 }
 
-// results takes results of calls. They are data of unknown origin.
+// results adds the results of calls. They are data of unknown origin.
 func (c *chatImport) results(l chatLine) error {
 	for _, p := range l.Parts {
 		id := c.calls[p.CallID]
@@ -357,13 +358,13 @@ var (
 	noticeKind = regexp.MustCompile(`^[a-z_]{1,30}$`)
 )
 
-// isFenced says that a text is quoted as fence does it.
+// isFenced reports whether a text is already quoted in the format of fence.
 func isFenced(text string) bool {
 	m := fenced.FindStringSubmatch(text)
 	return m != nil && fence(m[2], m[3]) == text
 }
 
-// notice takes a sentence for people. One that says why the turn ended ends it.
+// notice adds a sentence for people. If it says why the turn ended, it ends the turn.
 func (c *chatImport) notice(l chatLine) error {
 	for _, p := range l.Parts {
 		if p.Kind != PartNotice || len(p.Text) > maxImportResult || len(p.Title) > 400 {
@@ -386,7 +387,8 @@ func (c *chatImport) notice(l chatLine) error {
 	return nil
 }
 
-// stateOf is the state of a turn that ended for a reason; "": it is no reason that is shown.
+// stateOf returns the state of a turn that ended for a reason, or "" if the reason is not one that is
+// shown.
 func stateOf(reason string) string {
 	switch reason {
 	case StopDenied, StopLength, StopRefusal:
@@ -399,14 +401,14 @@ func stateOf(reason string) string {
 	return ""
 }
 
-// ImportParams name the file of an export: its blob, or the token of an upload.
+// ImportParams names the file of an export, by its blob or by the token of an upload.
 type ImportParams struct {
 	Blob string `json:"blob,omitempty"`
 	Path string `json:"path,omitempty"`
 }
 
-// Import makes a chat of an export in JSON lines, all of it or nothing. It gets ids of its own, asks before
-// it acts as every new chat does, and what it says counts as text from outside.
+// Import creates a chat from an export in JSON lines, entirely or not at all. The chat gets new ids,
+// asks before it acts as every new chat does, and its content counts as text from outside.
 func (s *Service) Import(ctx context.Context, name string, r io.Reader) (SessionResult, error) {
 	user, id := identity.UserID(ctx), storage.NewID()
 	c := &chatImport{
@@ -421,7 +423,7 @@ func (s *Service) Import(ctx context.Context, name string, r io.Reader) (Session
 		return SessionResult{}, err
 	}
 	events := append([]Event{{Body: first}, {Body: &imported{Name: attachmentName(name)}}}, c.events...)
-	// What it says is not remembered: the memory is what the person told.
+	// Its content is not remembered: the memory holds only what the person said.
 	l := &live{s: s, id: id, user: user, state: &State{QueueMode: QueueFollowup}}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		l.state = &State{QueueMode: QueueFollowup}

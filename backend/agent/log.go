@@ -22,10 +22,10 @@ import (
 const (
 	snapshotEach = 200     // events
 	partMax      = 4 << 10 // of a result in the transcript
-	titleRunes   = 60      // of a title that is cut from the first message
+	titleRunes   = 60      // of a title taken from the first message
 )
 
-// seal gives the form in which a text is stored: itself, or sealed bytes with private storage.
+// seal returns the form in which text is stored: unchanged, or encrypted with private storage.
 func (s *Service) seal(table, column string, id uuid.UUID, text []byte) (any, error) {
 	if !s.o.Private {
 		return string(text), nil
@@ -33,7 +33,7 @@ func (s *Service) seal(table, column string, id uuid.UUID, text []byte) (any, er
 	return s.db.Keys().Seal(table, column, id, text)
 }
 
-// open reads what seal has made. A column may hold both forms, because the setting can change.
+// open reverses seal. A column may hold both forms, because the setting can change.
 func (s *Service) open(table, column string, id uuid.UUID, stored []byte) ([]byte, error) {
 	if len(stored) > 0 && stored[0] == '{' || len(stored) > 0 && stored[0] == '[' {
 		return stored, nil
@@ -41,11 +41,11 @@ func (s *Service) open(table, column string, id uuid.UUID, stored []byte) ([]byt
 	return s.db.Keys().Unseal(table, column, id, stored)
 }
 
-// readEvents calls fn with the events of a session after a place, in order.
+// readEvents calls fn with the events of a session after a sequence number, in order.
 func (s *Service) readEvents(tx *storage.Tx, session uuid.UUID, after int64, limit int, fn func(Event) error) error {
 	return tx.Select(`SELECT sequence, type, turn_id, payload_json, schema_version, coalesce(causation, 0), at FROM conversation_events WHERE session_id = ? AND sequence > ? ORDER BY sequence LIMIT ?`, session, after, limit).Each(func(row storage.Row) error {
 		var e Event
-		var typ, turn, raw sql.RawBytes // valid until the next row: nothing keeps them
+		var typ, turn, raw sql.RawBytes // valid only until the next row
 		var version int
 		if err := row.Scan(&e.Seq, &typ, &turn, &raw, &version, &e.Cause, storage.Time(&e.At)); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (s *Service) readEvents(tx *storage.Tx, session uuid.UUID, after int64, lim
 	})
 }
 
-// load folds the log of a session, from its snapshot on when there is one.
+// load folds the log of a session, starting from its snapshot if there is one.
 func (s *Service) load(tx *storage.Tx, session uuid.UUID) (*State, error) {
 	st := &State{}
 	var raw []byte
@@ -73,7 +73,7 @@ func (s *Service) load(tx *storage.Tx, session uuid.UUID) (*State, error) {
 		if err == nil {
 			err = json.Unmarshal(plain, st)
 		}
-		if err != nil { // it can be made again from the log
+		if err != nil { // it can be rebuilt from the log
 			s.log.Warn("the snapshot of a session can't be read", "session", session, "err", err)
 			st = &State{}
 		}
@@ -87,7 +87,7 @@ func (s *Service) load(tx *storage.Tx, session uuid.UUID) (*State, error) {
 	return st, err
 }
 
-// snapshot stores the fold, so that opening the session again reads few events.
+// snapshot stores the folded state, so that opening the session again reads few events.
 func (s *Service) snapshot(ctx context.Context, session, user uuid.UUID, st *State) error {
 	raw, err := json.Marshal(st)
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *Service) snapshot(ctx context.Context, session, user uuid.UUID, st *Sta
 	})
 }
 
-// appendTx writes events behind those that state has, with the rows that show them. The caller
-// folds them once tx is committed.
+// appendTx writes events after those already folded into the state, and updates the rows that show
+// them. The caller folds the events once tx is committed.
 func (s *Service) appendTx(ctx context.Context, tx *storage.Tx, l *live, turn uuid.UUID, bodies ...payload) ([]Event, error) {
 	out := make([]Event, len(bodies))
 	var projected = *l.state
@@ -126,7 +126,7 @@ func (s *Service) appendTx(ctx context.Context, tx *storage.Tx, l *live, turn uu
 	return out, nil
 }
 
-// writeEvent adds an event to the log of a session.
+// writeEvent appends an event to the log of a session.
 func (s *Service) writeEvent(tx *storage.Tx, session uuid.UUID, e Event) error {
 	raw, err := json.Marshal(e.Body)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Service) writeEvent(tx *storage.Tx, session uuid.UUID, e Event) error {
 	return err
 }
 
-// project writes the rows that show an event: the transcript, the turn and the session.
+// project updates the rows that show an event: the transcript, the turn and the session.
 func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *State, e Event) error {
 	turn := func(set string, args ...any) error {
 		_, err := tx.Exec(`UPDATE agent_turns SET `+set+` WHERE id = ?`, append(args, e.Turn)...)
@@ -157,7 +157,7 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		if !b.Attended {
 			lane = laneBackground
 		}
-		var report any // who is notified of its end
+		var report any // whom to notify of its end
 		if p := l.state.Created.Parent; p != nil && p.Detached {
 			report = p.Session
 		}
@@ -284,8 +284,8 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 	return nil
 }
 
-// userMessage puts inputs that are answered together into the transcript, and into memory when the
-// session is remembered.
+// userMessage adds inputs that are answered together to the transcript, and to memory if the session
+// is remembered.
 func (s *Service) userMessage(ctx context.Context, tx *storage.Tx, l *live, e Event, turns []uuid.UUID) error {
 	var texts []string
 	var files []Attachment
@@ -358,7 +358,7 @@ func (s *Service) message(tx *storage.Tx, l *live, e Event, role string, parts [
 	return err
 }
 
-// remember keeps what was said as part of the person's conversations.
+// remember stores a text as part of the person's conversations.
 func (s *Service) remember(ctx context.Context, tx *storage.Tx, l *live, turn uuid.UUID, role, text string, at time.Time) error {
 	if !l.remember || s.o.Memory == nil || strings.TrimSpace(text) == "" || l.state.Created.Kind != KindChat {
 		return nil
@@ -366,7 +366,7 @@ func (s *Service) remember(ctx context.Context, tx *storage.Tx, l *live, turn uu
 	return s.o.Memory.Said(ctx, tx, l.id, role, turn.String()+" "+role, text, at)
 }
 
-// words is what can be searched for in a message.
+// words returns the searchable text of a message.
 func words(parts []Part) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -382,7 +382,7 @@ func words(parts []Part) string {
 	return strings.TrimSpace(b.String())
 }
 
-// titleOf is the first line of a message, cut at a word.
+// titleOf returns the first line of a message, cut at a word boundary.
 func titleOf(parts []Part) string {
 	line, _, _ := strings.Cut(words(parts), "\n")
 	runes := []rune(strings.TrimSpace(line))
@@ -396,7 +396,7 @@ func titleOf(parts []Part) string {
 	return text + "…"
 }
 
-// clip cuts a text at a character border.
+// clip cuts a text at a character boundary and reports whether it did.
 func clip(text string, most int) (string, bool) {
 	if len(text) <= most {
 		return text, false
@@ -407,7 +407,7 @@ func clip(text string, most int) (string, bool) {
 	return text[:most], true
 }
 
-// answer is the text of the last reply of the turn.
+// answer returns the text of the last reply of the turn.
 func (s *State) answer() string {
 	if len(s.Exchanges) == 0 {
 		return ""
@@ -442,7 +442,7 @@ func stopSentence(reason string) string {
 	return "The turn ended with an error."
 }
 
-// publish tells clients about an event, once it is committed.
+// publish notifies clients of an event, once it is committed.
 func (s *Service) publish(l *live, e Event) {
 	switch b := e.Body.(type) {
 	case *turnStarted:
@@ -544,7 +544,7 @@ func (s *Service) messageRows(tx *storage.Tx, where string, args ...any) ([]Mess
 	})
 }
 
-// asUser is the context of work for a user that nobody waits for.
+// asUser returns a context for background work on behalf of a user.
 func (s *Service) asUser(ctx context.Context, user uuid.UUID) context.Context {
 	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "agent", Pipe: "background"})
 }

@@ -11,7 +11,7 @@ import (
 	"helix/backend/providers"
 )
 
-// mediaTools exchange files between a chat and the workspace.
+// mediaTools returns the tools that exchange files between a chat and the workspace.
 func (s *Service) mediaTools() []tool {
 	if s.o.Files == nil {
 		return nil
@@ -34,7 +34,7 @@ func (s *Service) mediaTools() []tool {
 			})(ctx, l, args)
 		},
 	}, {
-		// Showing a file twice does no harm, but it may leave this computer with the chat.
+		// Showing a file twice is harmless, but the file may leave this computer with the chat.
 		core: true, info: callable.Info{Name: "send_media", Effects: callable.Effects{ReadOnly: true, Idempotent: true, OpenWorld: true}},
 		decl: providers.ToolDecl{Name: "send_media", Description: "Shows a file of the workspace, such as an image, to the person as a part of this conversation.", Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["path"],"properties":{"path":{"type":"string","minLength":1,"maxLength":4096},"text":{"type":"string","maxLength":1000,"description":"What stands below it."}}}`)},
 		own: func(ctx context.Context, l *live, call *toolIntent, args json.RawMessage) (ownResult, error) {
@@ -55,7 +55,7 @@ func (s *Service) mediaTools() []tool {
 	}}
 }
 
-// request is a call of the turn toward a part of Helix that the agent itself uses.
+// request is a call of the turn to a part of Helix that the agent uses directly.
 func (l *live) request(call *toolIntent) callable.Request {
 	return callable.Request{
 		Key: call.Key, Attempt: 1, Timeout: toolTimeout,

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	maxCalls     = 16 // of one step
+	maxCalls     = 16 // in one step
 	partialEach  = time.Second
 	partialBytes = 4 << 10
 	leastOutput  = 256
 )
 
-// callInfo is the account of the turn's calls.
+// callInfo returns the accounting information for the turn's calls.
 func (s *Service) callInfo(l *live, purpose string) *callInfo {
 	st := l.state
 	c := &callInfo{session: l.id, turn: st.Turn.ID, agent: st.Created.Agent, purpose: purpose}
@@ -40,7 +40,7 @@ func (s *Service) callInfo(l *live, purpose string) *callInfo {
 	return c
 }
 
-// callModel makes the next step: one call of the model, and its reply into the log.
+// callModel makes the next step: it calls the model once and logs the reply.
 func (s *Service) callModel(ctx context.Context, l *live) error {
 	if err := s.settleLost(ctx, l); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (s *Service) settleLost(ctx context.Context, l *live) error {
 	return nil
 }
 
-// steer puts inputs that came during the turn into it, when they ask for that and are of the same
-// sender.
+// steer adds inputs that arrived during the turn to it, if the queue mode says so and they have the
+// same author.
 func (s *Service) steer(ctx context.Context, l *live) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Service) callOnce(ctx context.Context, l *live, mayCompact bool) error 
 	return s.replied(ctx, l, t.ID, reply, err, open, mayCompact)
 }
 
-// overBudget says that a call was refused because of what it may cost.
+// overBudget reports whether a call was refused because of its possible cost.
 func overBudget(err error) bool {
 	if err == nil {
 		return false
@@ -161,7 +161,7 @@ func (x settlement) event() *callSettled {
 	return &callSettled{Ledger: x.id, Outcome: x.outcome, Micros: x.micros, Usage: x.usage}
 }
 
-// stream reads the answer, shows it as it comes and keeps what was seen now and then.
+// stream reads the answer, shows it as it arrives, and regularly stores the part received so far.
 func (s *Service) stream(ctx context.Context, l *live, q providers.Request) (providers.Reply, error) {
 	turn := l.state.Turn.ID
 	attempt, saved, at := 0, 0, time.Now()
@@ -205,7 +205,7 @@ func (s *Service) stream(ctx context.Context, l *live, q providers.Request) (pro
 	})
 }
 
-// replied stores the answer with what it cost. It is stored before anything can stop the turn.
+// replied stores the answer with its cost. It is stored before anything can stop the turn.
 func (s *Service) replied(ctx context.Context, l *live, turn uuid.UUID, reply providers.Reply, err error, open []settlement, mayCompact bool) error {
 	var events []payload
 	settle := func(tx *storage.Tx) error {
@@ -220,7 +220,7 @@ func (s *Service) replied(ctx context.Context, l *live, turn uuid.UUID, reply pr
 		events = append(events, x.event())
 	}
 	canceled := errors.Is(context.Cause(ctx), errCanceled)
-	if err != nil && !canceled && ctx.Err() != nil { // the program ends: the next start continues
+	if err != nil && !canceled && ctx.Err() != nil { // shutting down: the next start continues
 		return l.append(ctx, turn, settle, events...)
 	}
 	b := &replied{Provider: reply.Provider, Model: reply.Model, Parts: reply.Parts, Sources: reply.Sources, Reason: reply.Reason, Usage: reply.Usage, BadArgs: reply.BadArgs}
@@ -275,8 +275,8 @@ func (s *Service) replied(ctx context.Context, l *live, turn uuid.UUID, reply pr
 	return s.finishTurn(ctx, l, end)
 }
 
-// uniqueCalls gives each call of a reply an id that no other call of the session has: services have
-// sent the same twice, or none.
+// uniqueCalls gives each call of a reply an id that is unique in the session, because some services
+// repeat ids or leave them out.
 func (s *State) uniqueCalls(parts []providers.Part, bad []string) ([]providers.Part, []string) {
 	if !slices.ContainsFunc(parts, func(p providers.Part) bool { return p.Kind == providers.PartToolCall }) {
 		return parts, bad
@@ -309,7 +309,8 @@ func (s *State) uniqueCalls(parts []providers.Part, bad []string) ([]providers.P
 
 const tooLongSummary = "That is too long. Write it again in at most 900 words."
 
-// compact makes room: the list that needs no model is stored first, then one summary may replace it.
+// compact makes room in the request. It first stores a list that needs no model, which a summary may
+// then replace.
 func (s *Service) compact(ctx context.Context, l *live) error {
 	t := l.state.Turn
 	upto, text := l.state.compaction()

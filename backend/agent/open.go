@@ -12,19 +12,19 @@ import (
 	"helix/backend/storage"
 )
 
-// Limits of what is open.
+// Limits on open chats and on chats in memory.
 const (
-	maxOpen   = 50             // chats of a user, and chats in memory
-	idleAfter = 48 * time.Hour // an idle chat leaves memory
+	maxOpen   = 50             // open chats of a user, and chats in memory
+	idleAfter = 48 * time.Hour // after which an idle chat is unloaded
 	lookEach  = time.Hour
-	inUse     = time.Minute // a call that has just got a session may still write to it
+	inUse     = time.Minute // how long a caller of session may still write to it
 )
 
-// idle says that nothing of the session runs, waits or is queued; l.mu is held.
+// idle reports whether no turn of the session is running, waiting or queued. The caller holds l.mu.
 func (l *live) idle() bool { return !l.running && l.state.Turn == nil && len(l.state.Queue) == 0 }
 
-// unload takes sessions out of memory that were idle for long, and the least recently used ones beyond those that stay.
-// The next use reads them again, from a snapshot.
+// unload drops sessions from memory that have been idle for long, then the least recently used ones
+// over the limit. The next use loads them again, from a snapshot.
 func (s *Service) unload(ctx context.Context) {
 	now := time.Now()
 	for s.unloadOne(ctx, now) {
@@ -32,7 +32,7 @@ func (s *Service) unload(ctx context.Context) {
 }
 
 func (s *Service) unloadOne(ctx context.Context, now time.Time) bool {
-	s.mu.Lock() // never held together with that of a session here
+	s.mu.Lock() // never held here together with the lock of a session
 	all := slices.Collect(maps.Values(s.all))
 	s.mu.Unlock()
 	var oldest *live
@@ -49,7 +49,7 @@ func (s *Service) unloadOne(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	s.mu.Lock()
-	if oldest.used.Load() == used { // session gives it out under the same lock
+	if oldest.used.Load() == used { // session updates it under the same lock
 		delete(s.all, oldest.id)
 	}
 	s.mu.Unlock()
@@ -59,13 +59,13 @@ func (s *Service) unloadOne(ctx context.Context, now time.Time) bool {
 		return true
 	}
 	if err := s.snapshot(s.asUser(ctx, oldest.user), oldest.id, oldest.user, oldest.state); err != nil {
-		s.log.Warn("store the snapshot of a session", "session", oldest.id, "err", err) // its log is there
+		s.log.Warn("store the snapshot of a session", "session", oldest.id, "err", err) // its log is still complete
 	}
 	return true
 }
 
-// archiveOldest archives the chats that were idle for longest when a user has more than may be open. Pinned ones stay,
-// and the one that has just begun.
+// archiveOldest archives the chats that have been idle longest when a user has more than may be open.
+// It skips pinned chats and the chat but.
 func (s *Service) archiveOldest(ctx context.Context, but uuid.UUID) error {
 	var list []uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -87,7 +87,7 @@ func (s *Service) archiveOldest(ctx context.Context, but uuid.UUID) error {
 			return err
 		}
 		l.mu.Lock()
-		if n := len(l.state.Exchanges); n > 0 { // a chat without one has nothing to read
+		if n := len(l.state.Exchanges); n > 0 { // a chat without exchanges has nothing to read
 			err = l.appendLocked(ctx, l.state.Exchanges[n-1].Turn, nil, &noticed{Kind: "archived", Text: "This chat was archived, because 50 others are open. Take it out of the archive to continue."})
 		}
 		l.mu.Unlock()

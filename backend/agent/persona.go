@@ -37,15 +37,15 @@ const (
 	soulFile     = "SOUL.md"
 )
 
-// plainName is the form of the names of personas and skill documents: they name folders too.
+// plainName matches the names of personas and skill documents, which also name folders.
 var plainName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 func isPlainName(name string) bool { return len(name) <= 64 && plainName.MatchString(name) }
 
-// PersonaSettings are the contents of an agent.toml. Zero fields change nothing.
+// PersonaSettings are the contents of an agent.toml. Fields that are zero keep the defaults.
 type PersonaSettings struct {
 	Title  string             `toml:"title" json:"title,omitempty"`
-	Tools  []string           `toml:"tools" json:"tools,omitempty"` // names, * stands for any ending; none: all
+	Tools  []string           `toml:"tools" json:"tools,omitempty"` // names, a trailing * matches any ending; none: all
 	Role   providers.Role     `toml:"role" json:"role,omitempty"`
 	Model  providers.ModelRef `toml:"model" json:"model,omitempty"`
 	Mode   string             `toml:"mode" json:"mode,omitempty"` // ask or read
@@ -56,7 +56,7 @@ type PersonaSettings struct {
 	} `toml:"budget" json:"budget"`
 }
 
-// persona is an agent as its files describe it.
+// persona is an agent as described by its files.
 type persona struct {
 	PersonaSettings
 	name          string
@@ -64,11 +64,11 @@ type persona struct {
 	system, soul  string
 	hash          string
 	problems      []string
-	there, broken bool // broken: its settings can't be used, so nothing may run as it
+	there, broken bool // broken: its settings are invalid, so nothing may run as it
 }
 
-// userFiles opens the folder of the person's own files. There is one on a device; other users have
-// none.
+// userFiles opens the folder of the person's own files. A device has one such folder; other users
+// have none.
 func (s *Service) userFiles(ctx context.Context, write bool) (*os.Root, error) {
 	if s.o.UserDir == "" || identity.UserID(ctx) != s.db.LocalUser().ID {
 		return nil, fs.ErrNotExist
@@ -81,7 +81,8 @@ func (s *Service) userFiles(ctx context.Context, write bool) (*os.Root, error) {
 	return os.OpenRoot(s.o.UserDir)
 }
 
-// readText reads a file of the person; "" when it is missing. One that can't be used is a problem.
+// readText reads a text file of the person, or returns "" if it is missing. If the file can't be
+// used, problem says why.
 func readText(r *os.Root, name string, most int64) (text, problem string) {
 	st, err := r.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +102,7 @@ func readText(r *os.Root, name string, most int64) (text, problem string) {
 	return strings.TrimPrefix(string(raw), "\xef\xbb\xbf"), ""
 }
 
-// readPersona reads the files of an agent. The default agent needs none.
+// readPersona reads the files of an agent. The default agent works without any.
 func (s *Service) readPersona(ctx context.Context, name string) (persona, error) {
 	p := persona{name: name, there: name == DefaultAgent}
 	if !isPlainName(name) {
@@ -145,7 +146,7 @@ func (p *persona) read(r *os.Root, dir string) {
 	}
 }
 
-// parse reads the settings.
+// parse parses the settings.
 func (p *persona) parse() error {
 	meta, err := toml.Decode(p.toml, &p.PersonaSettings)
 	var at toml.ParseError
@@ -166,8 +167,8 @@ func (p *persona) parse() error {
 	return nil
 }
 
-// apply fills what a new session takes from its persona, with the texts of its prompt. A limit of the
-// persona is never lifted by what the caller asks for.
+// apply fills in what a new session takes from its persona, including the texts of its prompt. The
+// caller's settings can't lift a limit of the persona.
 func (s *Service) apply(ctx context.Context, first *created) error {
 	p, err := s.readPersona(ctx, first.Agent)
 	if err == nil && p.broken {
@@ -201,7 +202,7 @@ func (s *Service) apply(ctx context.Context, first *created) error {
 	return err
 }
 
-// prompt lists the texts of a prompt after the built-in rules, in their precedence.
+// prompt returns the texts that follow the built-in rules in a prompt, in order of precedence.
 func (s *Service) prompt(ctx context.Context, p persona) ([]PromptPart, error) {
 	out := []PromptPart{}
 	add := func(kind, name, text string) {
@@ -238,7 +239,7 @@ func (s *Service) prompt(ctx context.Context, p persona) ([]PromptPart, error) {
 	return out, nil
 }
 
-// precedence names the texts of a prompt, the first counts most.
+// precedence names the texts of a prompt, the highest precedence first.
 func precedence(prompt []PromptPart) []string {
 	out := []string{"Built-in rules"}
 	for _, x := range prompt {
@@ -251,13 +252,13 @@ func precedence(prompt []PromptPart) []string {
 type PersonaView struct {
 	Name     string   `json:"name"`
 	Title    string   `json:"title,omitempty"`
-	Default  bool     `json:"default,omitempty"` // it answers when no other is named
+	Default  bool     `json:"default,omitempty"` // used when no agent is named
 	Running  int      `json:"running"`           // turns
 	Sessions int      `json:"sessions"`
 	Problems []string `json:"problems"`
 }
 
-// PersonasResult lists agents by name, the default one first.
+// PersonasResult lists agents by name, the default agent first.
 type PersonasResult struct {
 	Personas []PersonaView `json:"personas"`
 }
@@ -267,7 +268,7 @@ func (s *Service) Personas(ctx context.Context, _ struct{}) (out PersonasResult,
 	names := []string{DefaultAgent}
 	if r, err := s.userFiles(ctx, false); err == nil {
 		defer r.Close()
-		list, _ := fs.ReadDir(r.FS(), agentsDir) // missing: there are none
+		list, _ := fs.ReadDir(r.FS(), agentsDir) // a missing folder has no agents
 		for _, e := range list {
 			if e.IsDir() && isPlainName(e.Name()) && e.Name() != DefaultAgent && len(names) < maxPersonas {
 				names = append(names, e.Name())
@@ -293,24 +294,24 @@ func (s *Service) Personas(ctx context.Context, _ struct{}) (out PersonasResult,
 	return out, nil
 }
 
-// PersonaParams name an agent; "" names what the person tells all of them.
+// PersonaParams names an agent; "" names the texts that apply to all agents.
 type PersonaParams struct {
 	Name string `json:"name"`
 }
 
-// PersonaResult is an agent with its texts. Edits count from the next chat.
+// PersonaResult is an agent with its texts. Edits apply from the next chat on.
 type PersonaResult struct {
 	Name       string          `json:"name"`
 	Settings   PersonaSettings `json:"settings"`
 	TOML       string          `json:"toml"`       // of agent.toml
 	System     string          `json:"system"`     // of SYSTEM.md
 	Soul       string          `json:"soul"`       // of SOUL.md
-	Precedence []string        `json:"precedence"` // of the texts of its prompt, the first counts most
+	Precedence []string        `json:"precedence"` // of the texts of its prompt, the highest precedence first
 	Problems   []string        `json:"problems"`
 	Hash       string          `json:"hash"`
 }
 
-// Persona gives an agent with its texts.
+// Persona returns an agent with its texts.
 func (s *Service) Persona(ctx context.Context, p PersonaParams) (out PersonaResult, err error) {
 	x, err := s.readPersona(ctx, cmp.Or(p.Name, DefaultAgent))
 	if err != nil {
@@ -327,8 +328,8 @@ func (s *Service) Persona(ctx context.Context, p PersonaParams) (out PersonaResu
 	return PersonaResult{Name: x.name, Settings: x.PersonaSettings, TOML: x.toml, System: x.system, Soul: x.soul, Precedence: precedence(prompt), Problems: append([]string{}, x.problems...), Hash: x.hash}, err
 }
 
-// SetPersonaParams change files of an agent; "" names what the person tells all of them. A text that is
-// absent stays, an empty one removes its file.
+// SetPersonaParams changes files of an agent; "" names the texts that apply to all agents. An absent
+// text is left unchanged, an empty one removes its file.
 type SetPersonaParams struct {
 	Name   string  `json:"name"`
 	TOML   *string `json:"toml,omitempty"`
@@ -337,8 +338,8 @@ type SetPersonaParams struct {
 	Remove bool    `json:"remove,omitempty"` // the agent with all its files
 }
 
-// SetPersona writes the files of an agent. Only a person may: agents must not change their own
-// change.
+// SetPersona writes the files of an agent. Only a person may call it: agents must not change their
+// own instructions.
 func (s *Service) SetPersona(ctx context.Context, p SetPersonaParams) (PersonaResult, error) {
 	if who, _ := identity.From(ctx); !who.MayApprove() {
 		return PersonaResult{}, fault.Deniedf("Only a person can change the instructions of an agent.")
@@ -395,7 +396,7 @@ func (s *Service) SetPersona(ctx context.Context, p SetPersonaParams) (PersonaRe
 	return s.Persona(ctx, PersonaParams{p.Name})
 }
 
-// replaceFile writes a text in one step; an empty one removes the file.
+// replaceFile writes a text atomically; an empty one removes the file.
 func replaceFile(r *os.Root, name, text string) error {
 	if text == "" {
 		if err := r.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -15,21 +15,21 @@ import (
 
 const (
 	safetyMargin  = 1024 // tokens
-	compactAt     = 0.85 // of the window
+	compactAt     = 0.85 // fraction of the window
 	compactTo     = 0.5
 	keptExchanges = 6
 	summaryTokens = 2000
-	savedTokens   = 1500 // of the person's own statements
+	savedTokens   = 1500 // for the person's own statements
 	assumedWindow = 128_000
-	resultTokens  = 1 << 12 // of a result that is shortened because nothing else fits
+	resultTokens  = 1 << 12 // of a result shortened because the request would not fit otherwise
 	maxUnusable   = 3
 	loopNotice    = 3
 	loopStops     = 5
-	bytesPerToken = 3.2                           // of an estimate: rather too many tokens than too few
-	summaryBytes  = (summaryTokens - 1) * 32 / 10 // of summaryTokens by that estimate
+	bytesPerToken = 3.2                           // for estimates, which err on the high side
+	summaryBytes  = (summaryTokens - 1) * 32 / 10 // summaryTokens by that estimate
 )
 
-// rules stand first in every prompt.
+// rules begins every prompt.
 const rules = `You are Helix, a private assistant that runs on the person's own computer.
 
 How to work:
@@ -46,7 +46,7 @@ What the limits are:
 
 How to answer: in the person's language, short and concrete. Use Markdown. Name files and sources.`
 
-// Estimate gives the tokens of a text, rather too many than too few.
+// estimate returns the approximate number of tokens of a text, erring on the high side.
 func estimate(text string) int64 { return int64(float64(len(text))/bytesPerToken) + 1 }
 
 func estimateMessages(list []providers.Message) (n int64) {
@@ -72,15 +72,15 @@ func estimateTools(list []providers.ToolDecl) (n int64) {
 	return n
 }
 
-// fence quotes text from outside as data. The boundary is made from the text, so that the text
-// cannot hold it and the same text is always quoted the same way.
+// fence quotes text from outside as data. The boundary is derived from the text, so that the text
+// can't contain it and the same text is always quoted the same way.
 func fence(source, text string) string {
 	sum := sha256.Sum256([]byte(source + "\x00" + text))
 	mark := hex.EncodeToString(sum[:6])
 	return fmt.Sprintf("«data %s from %s»\n%s\n«end %s»", mark, source, text, mark)
 }
 
-// userMessage is an input as the model reads it.
+// userMessage returns an input as the model reads it.
 func userMessage(text, from string, files ...Attachment) providers.Message {
 	if from != "" {
 		text = fence(from, text)
@@ -92,7 +92,8 @@ func userMessage(text, from string, files ...Attachment) providers.Message {
 	return m
 }
 
-// messages are the exchange as a request holds it. Block goes with the input of the turn that runs.
+// messages returns the exchange as messages of a request. block is added to the input of the running
+// turn.
 func (x Exchange) messages(block string) []providers.Message {
 	head := userMessage(x.Text, x.Fenced, x.Files...)
 	if block != "" {
@@ -101,12 +102,11 @@ func (x Exchange) messages(block string) []providers.Message {
 	return append([]providers.Message{head}, x.Messages...)
 }
 
-// role is whose model answers.
+// role returns the role whose model answers.
 func (s *State) role() providers.Role { return cmp.Or(s.Created.Role, providers.RoleChat) }
 
-// plan makes the request of the step that comes next. It is a pure function of the state, so that a
-// replay of the log gives the same bytes. The number of exchanges that were left out because they
-// do not fit comes with it.
+// plan builds the request of the next step. It is a pure function of the state, so that a replay of
+// the log produces the same bytes. left is the number of exchanges left out because they do not fit.
 func (s *State) plan() (q providers.Request, left int) {
 	t := s.Turn
 	q = providers.Request{Model: t.Ref, Role: s.role(), Tools: append(slices.Clone(s.Tools), s.Loaded...), Purpose: "chat", AllowDiscard: true, MaxOutput: t.Output}
@@ -141,7 +141,7 @@ func (s *State) plan() (q providers.Request, left int) {
 			if i < len(s.Exchanges)-1 {
 				break
 			}
-			list = shortened(list, room) // the last one always stays
+			list = shortened(list, room) // the last exchange is always kept
 			size = estimateMessages(list)
 		}
 		room -= size
@@ -171,7 +171,7 @@ func (s *State) plan() (q providers.Request, left int) {
 	return q, first
 }
 
-// shortened cuts the results of tools in a message list until it fits.
+// shortened cuts the results of tools in a message list until the list fits.
 func shortened(list []providers.Message, room int64) []providers.Message {
 	out := slices.Clone(list)
 	for _, keep := range []int{resultTokens, resultTokens / 4, resultTokens / 16} {
@@ -205,7 +205,7 @@ func headTail(text string, most int) string {
 	return head + fmt.Sprintf("\n… %d bytes left out …\n", at-len(head)) + text[at:]
 }
 
-// requestHash names a request by its bytes.
+// requestHash returns a hash of the request's bytes.
 func requestHash(q providers.Request) (string, error) {
 	raw, err := json.Marshal(q)
 	if err != nil {
@@ -215,15 +215,15 @@ func requestHash(q providers.Request) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// full reports whether history must be shortened before the next request. Used is what the last
-// request took, as the service counted, or an estimate.
+// full reports whether history must be shortened before the next request. It uses the service's token
+// count of the last request, or an estimate.
 func (s *State) full() bool {
 	t := s.Turn
 	if t == nil || t.Compacted || len(s.Exchanges) < 2 {
 		return false
 	}
 	q, left := s.plan()
-	if left > 0 { // whatever the service counted
+	if left > 0 { // regardless of the service's count
 		return true
 	}
 	used := s.Prompt
@@ -236,9 +236,9 @@ func (s *State) full() bool {
 	return float64(used) >= compactAt*float64(t.Window)
 }
 
-// compaction returns how many exchanges leave the request, and the list that replaces them.
+// compaction returns how many exchanges to remove from the request, and the list that replaces them.
 func (s *State) compaction() (upto int, text string) {
-	last := len(s.Exchanges) - 1 // that of the turn stays
+	last := len(s.Exchanges) - 1 // the current turn's exchange stays
 	size, target := int64(0), int64(compactTo*float64(s.Turn.Window))
 	upto = last
 	for i := last; i >= 0; i-- {
@@ -271,14 +271,15 @@ func (s *State) compaction() (upto int, text string) {
 	if len(s.Notes) > 0 {
 		b.WriteString("Scratchpad: " + strings.Join(s.Notes, "; ") + "\n")
 	}
-	if s.Summary != "" { // last: when there is no room for all, what is older gives way
+	if s.Summary != "" { // last, so that older content is cut first when there is no room
 		b.WriteString("\nBefore that:\n" + s.Summary)
 	}
 	text, _ = clip(b.String(), summaryBytes)
 	return upto, text
 }
 
-// mentioned lists paths, addresses and ids of exchanges, each once, newest first, 40 at most.
+// mentioned returns the paths, addresses and ids that occur in exchanges, without duplicates, newest
+// first, at most 40.
 func mentioned(list []Exchange) (out []string) {
 	seen := map[string]bool{}
 	add := func(text string) {
@@ -306,7 +307,7 @@ func mentioned(list []Exchange) (out []string) {
 	return out
 }
 
-// summaryRequest asks for one summary from the old one and the exchanges that leave.
+// summaryRequest asks for one summary of the old summary and the exchanges being removed.
 func summaryRequest(old string, list []Exchange) providers.Request {
 	var b strings.Builder
 	if old != "" {

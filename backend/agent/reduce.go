@@ -12,15 +12,15 @@ import (
 	"helix/backend/providers"
 )
 
-// State is a session as its log tells it: the fold of its events.
+// State is the state of a session: the fold of the events in its log.
 type State struct {
 	Seq       int64                `json:"seq"`
 	Created   created              `json:"created"`
 	QueueMode string               `json:"queueMode"`
 	Mode      string               `json:"mode"`
 	Model     providers.ModelRef   `json:"model,omitempty"`
-	Exchanges []Exchange           `json:"exchanges"` // without those that the summary replaces
-	Dropped   int                  `json:"dropped"`   // how many those are
+	Exchanges []Exchange           `json:"exchanges"` // without those replaced by the summary
+	Dropped   int                  `json:"dropped"`   // number of exchanges replaced
 	Summary   string               `json:"summary,omitempty"`
 	Epoch     int                  `json:"epoch,omitempty"`
 	Queue     []waitingInput       `json:"queue,omitempty"`
@@ -28,23 +28,23 @@ type State struct {
 	Tools     []providers.ToolDecl `json:"tools,omitempty"`
 	Loaded    []providers.ToolDecl `json:"loaded,omitempty"`
 	Notes     []string             `json:"notes,omitempty"`     // the scratchpad
-	Private   bool                 `json:"private,omitempty"`   // holds the person's own texts
+	Private   bool                 `json:"private,omitempty"`   // holds the person's private texts
 	Untrusted bool                 `json:"untrusted,omitempty"` // holds text from outside
-	Prompt    int64                `json:"prompt,omitempty"`    // tokens of the last prompt, as the service counted
+	Prompt    int64                `json:"prompt,omitempty"`    // tokens of the last prompt, as counted by the service
 }
 
-// Exchange is an input with all that came of it, as the model reads it.
+// Exchange is an input with everything that followed from it, as the model reads it.
 type Exchange struct {
 	Turn     uuid.UUID           `json:"turn"`
 	Seq      int64               `json:"seq"`
 	At       time.Time           `json:"at"`
 	Text     string              `json:"text"`
-	Fenced   string              `json:"fenced,omitempty"` // who wrote it, if not the person
+	Fenced   string              `json:"fenced,omitempty"` // the author, if not the person
 	Files    []Attachment        `json:"files,omitempty"`
 	Messages []providers.Message `json:"messages"`
 }
 
-// waitingInput is an input before its turn.
+// waitingInput is an input whose turn has not started.
 type waitingInput struct {
 	Turn uuid.UUID `json:"turn"`
 	Seq  int64     `json:"seq"`
@@ -55,12 +55,12 @@ type waitingInput struct {
 // The phases of a turn.
 const (
 	phasePlan  = "plan"  // the model is called next
-	phaseCall  = "call"  // the model has been asked
-	phaseTools = "tools" // calls of the reply are open
+	phaseCall  = "call"  // a call of the model is under way
+	phaseTools = "tools" // calls of the reply have no result yet
 	phaseEnd   = "end"   // the reply is the answer
 )
 
-// turnState is the turn that runs.
+// turnState is the running turn.
 type turnState struct {
 	ID        uuid.UUID          `json:"id"`
 	Input     input              `json:"input"`
@@ -73,14 +73,14 @@ type turnState struct {
 	Phase     string             `json:"phase"`
 	Steps     int                `json:"steps"`
 	Calls     []callState        `json:"calls,omitempty"`
-	Holds     []callReserved     `json:"holds,omitempty"` // attempts that are not settled
+	Holds     []callReserved     `json:"holds,omitempty"` // attempts not yet settled
 	Partial   *partial           `json:"partial,omitempty"`
 	Micros    providers.Micros   `json:"micros"`
 	Usage     providers.Usage    `json:"usage"`
 	Provider  string             `json:"provider,omitempty"`
 	Reply     string             `json:"reply,omitempty"` // model that answered
 	Unusable  int                `json:"unusable,omitempty"`
-	Missing   bool               `json:"missing,omitempty"`   // nobody was there to allow a call
+	Missing   bool               `json:"missing,omitempty"`   // a call was not approved because no person was present
 	Compacted bool               `json:"compacted,omitempty"` // history was shortened in this turn
 	Acts      []act              `json:"acts,omitempty"`
 	Warned    int                `json:"warned,omitempty"` // acts at the last notice of the loop breaker
@@ -96,15 +96,15 @@ type callState struct {
 	BadArgs bool           `json:"badArgs,omitempty"`
 	Intent  *toolIntent    `json:"intent,omitempty"`
 	Asked   *approvalAsked `json:"asked,omitempty"`
-	Refused bool           `json:"refused,omitempty"` // a person said no
+	Refused bool           `json:"refused,omitempty"` // denied by a person
 	Choice  string         `json:"choice,omitempty"`  // of an unknown outcome
 	Note    string         `json:"note,omitempty"`
 	Outcome *toolOutcome   `json:"outcome,omitempty"`
 	Child   *uuid.UUID     `json:"child,omitempty"`  // session of the subagent that it started
-	Passed  bool           `json:"passed,omitempty"` // the agent may make it: what is asked now is the callable's own question
+	Passed  bool           `json:"passed,omitempty"` // the agent may make it; an open question is now the callable's own
 }
 
-// act is what the loop breaker compares.
+// act is the unit that the loop breaker compares.
 type act struct {
 	Call   string `json:"call"`   // tool and arguments
 	Result string `json:"result"` // hash of the result
@@ -112,7 +112,7 @@ type act struct {
 	Failed bool   `json:"failed,omitempty"`
 }
 
-// effectKind is what a session does next.
+// effectKind is the kind of a session's next effect.
 type effectKind int
 
 const (
@@ -123,13 +123,13 @@ const (
 	effectFinish            // end the turn
 )
 
-// effect is what the session does next; end says how a turn ends.
+// effect is the session's next effect; end says how a turn ends.
 type effect struct {
 	kind effectKind
 	end  turnFinished
 }
 
-// Next folds an event into a state. The state is changed in place and returned for the chain.
+// Next folds an event into a state. It changes s in place and returns it for convenience.
 func Next(s *State, e Event) (*State, effect) {
 	s.apply(e)
 	return s, s.todo()
@@ -208,7 +208,7 @@ func (s *State) apply(e Event) {
 		if c := t.call(b.CallID); c != nil {
 			c.Asked = b
 			if !b.Unknown {
-				c.Intent = nil // it was refused before it began
+				c.Intent = nil // refused before it began
 			}
 		}
 	case *approvalAnswered:
@@ -246,7 +246,7 @@ func (s *State) apply(e Event) {
 	}
 }
 
-// start begins a turn with its input and those that are joined with it.
+// start begins a turn with its input and the inputs joined with it.
 func (s *State) start(e Event, b *turnStarted) {
 	i := slices.IndexFunc(s.Queue, func(w waitingInput) bool { return w.Turn == e.Turn })
 	if i < 0 {
@@ -276,7 +276,7 @@ func (s *State) start(e Event, b *turnStarted) {
 	}
 }
 
-// mark takes over what an input holds.
+// mark adds the marks of an input to those of the session.
 func (s *State) mark(in input) {
 	s.Private = s.Private || in.Private
 	s.Untrusted = s.Untrusted || in.Untrusted || in.Origin.Kind == OriginChannel
@@ -289,7 +289,7 @@ func (s *State) add(m providers.Message) {
 	}
 }
 
-// reply takes the answer of the model: its calls are open, or it is the end.
+// reply records the answer of the model: either its calls are open, or the turn ends.
 func (s *State) reply(b *replied) {
 	t := s.Turn
 	t.Provider, t.Reply, t.Partial, t.Notices, t.Calls = b.Provider, b.Model, nil, nil, nil
@@ -332,7 +332,7 @@ func (s *State) reply(b *replied) {
 	}
 }
 
-// settleCalls hands the results to the model once every call of the reply has one.
+// settleCalls passes the results to the model once every call of the reply has one.
 func (s *State) settleCalls() {
 	t := s.Turn
 	m := providers.Message{Role: providers.Tool}
@@ -363,7 +363,7 @@ func (s *State) settleCalls() {
 }
 
 // skipCalls gives each open call a result that says why it was not made, so that no request ever
-// holds a call without one.
+// contains a call without a result.
 func (s *State) skipCalls(why string) {
 	t := s.Turn
 	if len(t.Calls) == 0 {
@@ -394,7 +394,7 @@ func (s *State) finish(b *turnFinished) {
 		s.add(providers.Message{Role: providers.Assistant, Parts: []providers.Part{providers.TextPart(t.Partial.Text)}})
 	}
 	s.skipCalls(why)
-	if n := len(s.Exchanges); n > 0 { // a conversation alternates: the next input must not follow this one
+	if n := len(s.Exchanges); n > 0 { // roles must alternate: two inputs must not follow each other
 		if x := &s.Exchanges[n-1]; len(x.Messages) == 0 || x.Messages[len(x.Messages)-1].Role != providers.Assistant {
 			x.Messages = append(x.Messages, providers.Message{Role: providers.Assistant, Parts: []providers.Part{providers.TextPart("(" + strings.ToUpper(why[:1]) + why[1:] + ".)")}})
 		}
@@ -402,7 +402,7 @@ func (s *State) finish(b *turnFinished) {
 	s.Turn = nil
 }
 
-// todo is what the session does next; it depends on the state alone.
+// todo returns the session's next effect, which depends on the state alone.
 func (s *State) todo() effect {
 	t := s.Turn
 	switch {
@@ -430,9 +430,9 @@ func (s *State) todo() effect {
 	return effect{kind: effectCall}
 }
 
-// loop counts how often the last calls of the turn repeat: the same calls with the same results in
-// a cycle of up to three, or failures of one tool in a row. A call whose result changes may be
-// repeated twice as often.
+// loop counts how often the last calls of the turn repeat: the same calls with the same results in a
+// cycle of up to three, or consecutive failures of one tool. Calls whose results change may repeat
+// twice as often.
 func (t *turnState) loop() int {
 	most := 0
 	for size := 1; size <= 3; size++ {
@@ -442,7 +442,7 @@ func (t *turnState) loop() int {
 	return max(most, repeats(t.Acts, 1, func(a, b act) bool { return a.Tool == b.Tool && a.Failed && b.Failed }))
 }
 
-// repeats counts how often the last size acts stand at the end of the list, one after another.
+// repeats counts how often the last size acts repeat consecutively at the end of the list.
 func repeats(acts []act, size int, same func(a, b act) bool) int {
 	n := len(acts)
 	if n < size {
@@ -469,7 +469,7 @@ func (t *turnState) call(id string) *callState {
 	return nil
 }
 
-// waitsFor lists the questions that hold the turn.
+// waitsFor lists the questions that the turn waits for.
 func (t *turnState) waitsFor() []uuid.UUID {
 	out := []uuid.UUID{}
 	for _, c := range t.Calls {
@@ -504,8 +504,8 @@ const (
 	OriginImport   = "import"
 )
 
-// label names an author other than the person. The brief of a subagent has none: it is the task
-// itself, while the report of one is data.
+// label returns the name of an author other than the person. The brief of a subagent has no label,
+// because it is the task itself; the report of one is data.
 func (o Origin) label() string {
 	if o.Kind == OriginUser || o.Kind == OriginSchedule || o.Kind == "" || o.Kind == OriginSubagent && o.Label == "" {
 		return ""

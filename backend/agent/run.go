@@ -29,8 +29,8 @@ const (
 // errCanceled is the cause of a context that a person ended.
 var errCanceled = errors.New("canceled by the user")
 
-// live is a session in memory. The goroutine that runs its turn alone changes what belongs to the
-// turn; everything is changed under mu.
+// live is a session in memory. Only the goroutine that runs its turn changes the fields of the turn;
+// all fields are guarded by mu.
 type live struct {
 	s        *Service
 	id, user uuid.UUID
@@ -38,17 +38,17 @@ type live struct {
 
 	mu       sync.Mutex
 	state    *State
-	used     atomic.Int64 // nanoseconds at which a caller got it
+	used     atomic.Int64 // time of the last use, in nanoseconds
 	since    int          // events since the last snapshot
 	running  bool
-	again    bool // something came in while the runner was ending
+	again    bool // new work arrived while the runner was ending
 	cancel   context.CancelCauseFunc
 	canceled map[uuid.UUID]bool     // turns that a person canceled
-	partial  Partial                // of the call that streams
-	begun    time.Time              // since when the turn runs without a pause
+	partial  Partial                // of the streaming call
+	begun    time.Time              // when the turn last started or continued
 	toolList []tool                 // of the turn
-	caller   *permission.Authority  // rights of the turn's caller; nil: those of the person
-	release  func()                 // gives back the turn's place in its lane; nil: it has none
+	caller   *permission.Authority  // permissions of the turn's caller; nil: the person's
+	release  func()                 // releases the turn's place in its lane; nil: it has none
 	children map[uuid.UUID]struct{} // turns of subagents that the turn waits for
 }
 
@@ -58,7 +58,8 @@ func (l *live) mode() string {
 	return l.state.Mode
 }
 
-// append writes events and folds them once they are committed. Also is written with them.
+// append writes events and folds them once they are committed. also runs in the same transaction; it
+// may be nil.
 func (l *live) append(ctx context.Context, turn uuid.UUID, also func(*storage.Tx) error, bodies ...payload) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +70,7 @@ func (l *live) appendLocked(ctx context.Context, turn uuid.UUID, also func(*stor
 	return l.appendAfter(ctx, turn, nil, also, bodies...)
 }
 
-// appendAfter is appendLocked that first runs check, whose error keeps everything as it is.
+// appendAfter is appendLocked that runs check first; if check fails, nothing changes.
 func (l *live) appendAfter(ctx context.Context, turn uuid.UUID, check, also func(*storage.Tx) error, bodies ...payload) error {
 	l.s.crashPoint()
 	var events []Event
@@ -97,8 +98,8 @@ func (l *live) appendAfter(ctx context.Context, turn uuid.UUID, check, also func
 	return nil
 }
 
-// wake starts the session's runner unless it runs: it works until nothing is left to do or a
-// question holds the turn.
+// wake starts the session's runner unless it is running. The runner works until nothing is left to do
+// or the turn waits for an answer.
 func (s *Service) wake(l *live) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +114,7 @@ func (s *Service) wake(l *live) {
 	s.wg.Go(func() { s.runSession(l) })
 }
 
-// runSession carries out what the state asks for, one effect after another.
+// runSession carries out the effects that the state calls for, one after another.
 func (s *Service) runSession(l *live) {
 	ctx := s.asUser(s.life, l.user)
 	for {
@@ -153,7 +154,7 @@ func (s *Service) runSession(l *live) {
 	}
 }
 
-// work does everything that can be done now. It returns when the session is idle, or waits.
+// work does everything that can be done now. It returns when the session is idle or waiting.
 func (s *Service) work(ctx context.Context, l *live) error {
 	defer l.giveUpPlace()
 	var turn context.Context
@@ -172,7 +173,7 @@ func (s *Service) work(ctx context.Context, l *live) error {
 		if !placed && next.kind != effectFinish {
 			release, err := s.lane(ctx, lanes)
 			if err != nil {
-				return nil // the program ends
+				return nil // shutting down
 			}
 			l.mu.Lock()
 			l.release = release
@@ -212,14 +213,15 @@ func (s *Service) work(ctx context.Context, l *live) error {
 	return nil
 }
 
-// overtime says that the turn has worked longer than its limit. The time while a question
-// waits for an answer, or while Helix is closed, does not count.
+// overtime reports whether the turn has worked longer than its limit. Time spent waiting for an
+// answer, or while Helix is closed, does not count.
 func (l *live) overtime(now time.Time) bool {
 	limit := l.state.Turn.Limits.MaxWallMs
 	return limit > 0 && now.Sub(l.begun) > duration.Of(limit, time.Millisecond)
 }
 
-// lanes are those in which the turn that runs, or the next one, needs a place; l.mu is held.
+// lanes returns the lanes in which the running turn, or the next one, needs a place. The caller holds
+// l.mu.
 func (l *live) lanes() []laneKey {
 	p := l.state.Created.Parent
 	switch {
@@ -235,8 +237,8 @@ func (l *live) lanes() []laneKey {
 	return []laneKey{{user: l.user, background: background}}
 }
 
-// giveUpPlace lets others work: at the end of a turn, and while it waits for subagents, which need
-// places in the same lane. The turn takes a new one before its next step.
+// giveUpPlace releases the turn's places for other turns: at its end, and while it waits for
+// subagents, which need places in the same lane. The turn takes a new place before its next step.
 func (l *live) giveUpPlace() {
 	l.mu.Lock()
 	release := l.release
@@ -281,14 +283,14 @@ func (s *Service) lane(ctx context.Context, keys []laneKey) (release func(), err
 	return release, nil
 }
 
-// leave drops a lane that nobody uses any more; s.mu is held.
+// leave drops a lane that is no longer used. The caller holds s.mu.
 func (s *Service) leave(k laneKey) {
 	if s.lanes[k].users--; s.lanes[k].users == 0 {
 		delete(s.lanes, k)
 	}
 }
 
-// startTurn begins the turn of the first input, with those that are joined with it.
+// startTurn begins the turn of the first input and the inputs joined with it.
 func (s *Service) startTurn(ctx context.Context, l *live) error {
 	l.mu.Lock()
 	w := l.state.Queue[0]
@@ -346,7 +348,8 @@ func (s *Service) startTurn(ctx context.Context, l *live) error {
 	return l.appendLocked(ctx, w.Turn, nil, &started)
 }
 
-// block is what changes from turn to turn: the date, memories for the input, notes.
+// block returns the part of the prompt that changes between turns: the date, memories for the input,
+// notes.
 func (s *Service) block(ctx context.Context, l *live, w waitingInput, st *State) (text string, private bool) {
 	var b strings.Builder
 	now := s.o.Now()
@@ -367,7 +370,7 @@ func (s *Service) block(ctx context.Context, l *live, w waitingInput, st *State)
 	return b.String(), private
 }
 
-// beginTurn gives the turn a context that a cancel ends, its tools and its rights.
+// beginTurn sets the turn's context, which a cancel ends, its tools and its permissions.
 func (s *Service) beginTurn(ctx context.Context, l *live) (context.Context, error) {
 	l.mu.Lock()
 	st, t := *l.state, l.state.Turn
@@ -376,7 +379,7 @@ func (s *Service) beginTurn(ctx context.Context, l *live) (context.Context, erro
 	if err != nil {
 		return nil, err
 	}
-	// Begin gives the turn the grants that wait for a run of this agent.
+	// Begin gives the turn the grants that are waiting for a run of this agent.
 	s.mu.Lock()
 	caller := s.callers[t.ID]
 	s.mu.Unlock()
@@ -394,9 +397,9 @@ func (s *Service) beginTurn(ctx context.Context, l *live) (context.Context, erro
 	return turn, nil
 }
 
-// finishTurn ends the turn and what it held.
+// finishTurn ends the turn and releases what it held.
 func (s *Service) finishTurn(ctx context.Context, l *live, end turnFinished) error {
-	ctx = context.WithoutCancel(ctx) // the context of the turn may be why it ends
+	ctx = context.WithoutCancel(ctx) // the turn may end because its context was canceled
 	t := l.state.Turn
 	if err := s.settleLost(ctx, l); err != nil {
 		return err
@@ -408,7 +411,8 @@ func (s *Service) finishTurn(ctx context.Context, l *live, end turnFinished) err
 	return nil
 }
 
-// endContext gives back the context of a turn, which the life of the service would keep; l.mu is held.
+// endContext cancels the context of a turn, which otherwise stays registered until the service ends.
+// The caller holds l.mu.
 func (l *live) endContext() {
 	if l.cancel != nil {
 		l.cancel(nil)
@@ -427,7 +431,7 @@ func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
 	s.mu.Unlock()
 	l.mu.Lock()
 	delete(l.canceled, turn)
-	if l.state.Turn == nil { // else it was a turn that waited, beside one that works
+	if l.state.Turn == nil { // else a queued turn ended while another is working
 		l.endContext()
 	}
 	text := l.state.answer()
@@ -455,7 +459,7 @@ func (s *Service) ended(ctx context.Context, l *live, turn uuid.UUID) {
 	bus.Publish(s.bus, l.user, SessionChanged{SessionID: l.id})
 }
 
-// wakeWaiters ends the calls of Wait for a turn.
+// wakeWaiters wakes the calls of Wait for a turn.
 func (s *Service) wakeWaiters(turn uuid.UUID) {
 	s.mu.Lock()
 	for _, ch := range s.waits[turn] {
@@ -466,7 +470,7 @@ func (s *Service) wakeWaiters(turn uuid.UUID) {
 	s.o.Ended(turn)
 }
 
-// fail ends a turn that an error inside Helix stopped.
+// fail ends a turn after an internal error.
 func (s *Service) fail(ctx context.Context, l *live, cause error) error {
 	l.mu.Lock()
 	t := l.state.Turn

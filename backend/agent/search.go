@@ -14,10 +14,10 @@ import (
 
 const (
 	snippetBytes  = 160
-	privateSearch = 5000 // newest messages that are read where no index may hold their words
+	privateSearch = 5000 // newest messages to scan when words may not be indexed
 )
 
-// Search finds words, also their beginnings, in the messages of the caller's chats.
+// Search finds words, or their prefixes, in the messages of the caller's chats.
 func (s *Service) Search(ctx context.Context, p SearchParams) (out SearchResult, err error) {
 	offset := 0
 	if err := storage.CheckPage(&p.Limit, &offset, 20, 100); err != nil {
@@ -60,8 +60,8 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (out SearchResult,
 	return out, err
 }
 
-// matchQuery makes a query of words that can't be a syntax error: each word is quoted, the last one
-// may be a beginning.
+// matchQuery converts words to a query that can't have a syntax error: each word is quoted, and the
+// last one also matches as a prefix.
 func matchQuery(text string) string {
 	words := strings.Fields(strings.ReplaceAll(text, "\x00", " "))
 	for i, w := range words {
@@ -73,8 +73,8 @@ func matchQuery(text string) string {
 	return strings.Join(words, " ") + "*"
 }
 
-// searchSealed looks through the newest messages themselves: with private storage no index holds
-// their words. The newest come first.
+// searchSealed scans the newest messages themselves, because private storage has no word index. The
+// newest come first.
 func (s *Service) searchSealed(ctx context.Context, p SearchParams) ([]Hit, error) {
 	want := strings.FieldsFunc(strings.ToLower(p.Query), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	hits := []Hit{}
@@ -105,7 +105,8 @@ func (s *Service) searchSealed(ctx context.Context, p SearchParams) ([]Hit, erro
 	return hits, err
 }
 
-// find gives the place of a message where the first of the words stands, if it has them all.
+// find returns the position of the first of the words in the message, and whether the message has all
+// of them.
 func (m Message) find(want []string) (Hit, bool) {
 	text := words(m.Parts)
 	lower := strings.ToLower(text)
@@ -115,7 +116,7 @@ func (m Message) find(want []string) (Hit, bool) {
 		}
 	}
 	h := Hit{SessionID: m.SessionID, Seq: m.Seq, Role: m.Role, At: m.At, Highlights: [][2]int{}}
-	if len(lower) != len(text) { // a letter changed its length with its case
+	if len(lower) != len(text) { // lower case changed the length of a letter
 		h.Snippet, _ = clip(text, snippetBytes)
 		return h, true
 	}
@@ -129,8 +130,8 @@ func (m Message) find(want []string) (Hit, bool) {
 	return h, true
 }
 
-// CheckWords brings the index of words in keeping with private storage: it is emptied when texts are
-// sealed, and made again when they are plain.
+// CheckWords makes the word index match the setting of private storage: it empties the index when
+// texts are encrypted and rebuilds it when they are plain.
 func (s *Service) CheckWords(ctx context.Context) error {
 	var indexed, stored bool
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -149,7 +150,7 @@ func (s *Service) CheckWords(ctx context.Context) error {
 			if _, err := tx.Exec(`DELETE FROM session_messages_fts`); err != nil {
 				return err
 			}
-			_, err = tx.Exec(`INSERT INTO session_messages_fts (session_messages_fts) VALUES ('rebuild')`) // leaves no words of what was deleted
+			_, err = tx.Exec(`INSERT INTO session_messages_fts (session_messages_fts) VALUES ('rebuild')`) // leaves no words of deleted messages
 			return err
 		}
 		list, err := s.messageRows(tx, `ORDER BY m.created_at`)
