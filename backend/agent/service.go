@@ -30,20 +30,20 @@ import (
 	"helix/backend/storage"
 )
 
-// DefaultAgent is the name of the agent that answers when no other is named.
+// DefaultAgent is the name of the agent that answers when no agent is named.
 const DefaultAgent = "helix"
 
 const (
-	chatLane       = 10 // turns of a user at once
-	backgroundLane = 2  // of them without a person
-	maxQueued      = 32 // inputs of a session
+	chatLane       = 10 // concurrent turns of a user
+	backgroundLane = 2  // concurrent unattended turns of a user
+	maxQueued      = 32 // waiting inputs of a session
 	maxText        = 256 << 10
 	defaultSteps   = 100
 	defaultWall    = 30 * time.Minute
 	longestWait    = 2 * time.Minute
 )
 
-// Models is what the agent needs of providers.
+// Models is the part of providers that the agent uses.
 type Models interface {
 	Stream(ctx context.Context, q providers.Request) iter.Seq2[providers.Event, error]
 	providers.Completer
@@ -51,7 +51,7 @@ type Models interface {
 	Roles(ctx context.Context, _ struct{}) (providers.RolesResult, error)
 }
 
-// Gate is what the agent needs of permission.
+// Gate is the part of permission that the agent uses.
 type Gate interface {
 	Begin(ctx context.Context, caller *permission.Authority, sub permission.Subject, run uuid.UUID) (*permission.Authority, error)
 	EndRun(ctx context.Context, run uuid.UUID) error
@@ -61,20 +61,21 @@ type Gate interface {
 	CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error
 }
 
-// Memory is what the agent needs of the person's memory.
+// Memory is the agent's interface to the person's memory.
 type Memory interface {
-	// Recall gives what is remembered that bears on a text, with ids and dates, except what was
-	// said in the session itself; "": nothing.
+	// Recall returns memories relevant to a text, with ids and dates, or "" if there are none. It
+	// leaves out what was said in the session itself.
 	Recall(ctx context.Context, session uuid.UUID, text string) (string, error)
-	// Said keeps one side of a conversation, within the transaction that shows it.
+	// Said stores one message of a conversation, within the transaction that adds it to the
+	// transcript.
 	Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error
 }
 
-// Files is what the agent needs of the files of the workspace.
+// Files is the agent's interface to the files of the workspace.
 type Files interface {
 	// Save writes a file below /shared or /tmp.
 	Save(ctx context.Context, r callable.Request, path string, data []byte) (any, error)
-	// Load reads a file, if the caller may.
+	// Load reads a file, if the caller is permitted to.
 	Load(ctx context.Context, r callable.Request, path string, most int64) ([]byte, error)
 }
 
@@ -84,20 +85,20 @@ type Options struct {
 	Gate      Gate
 	Callables *callable.Registry
 	Ledger    *Ledger
-	Memory    Memory // nil: nothing is recalled or remembered
-	Skills    Skills // nil: no skill is made of a run
-	Files     Files  // nil: files of chats and of the workspace are not exchanged
-	// Soul is what the person has written about themselves for agents; nil: nothing.
+	Memory    Memory // nil: no memory
+	Skills    Skills // nil: runs can't be converted to skills
+	Files     Files  // nil: no file exchange between chats and the workspace
+	// Soul returns what the person has written about themselves for agents; nil: nothing.
 	Soul       func(ctx context.Context) (string, error)
-	Workspaces string // folder of the workspaces of users, for documents that were added; "": none
-	// ClaudeSkills says that .claude/skills is looked for as well; nil: never.
+	Workspaces string // folder of the users' workspaces, where added documents are kept; "": none
+	// ClaudeSkills reports whether to search .claude/skills too; nil: never.
 	ClaudeSkills func() bool
 	UserDir      string // the person's own files: agents, skills, SYSTEM.md; "": none
-	// Scrub removes the secrets of the user in ctx from text; nil: nothing.
+	// Scrub removes the secrets of the user in ctx from text; nil: no secrets to remove.
 	Scrub func(ctx context.Context, text string) string
 	// Ended is called when a turn ends or waits for a person.
 	Ended     func(turn uuid.UUID)
-	Private   bool             // texts are sealed
+	Private   bool             // texts are stored encrypted
 	Telemetry *Telemetry       // nil: off
 	Now       func() time.Time // nil: time.Now
 	Logger    *slog.Logger     // nil: slog.Default()
@@ -114,15 +115,16 @@ type Service struct {
 	wg   sync.WaitGroup
 	off  func()
 
-	crashPoint func() // called before and after each commit; tests end the process there
+	crashPoint func() // called before and after each commit; tests kill the process there
 
-	starting sync.Mutex // one run of a schedule, or one subagent, starts at a time
+	starting sync.Mutex // scheduled runs and subagents start one at a time
 
 	mu    sync.Mutex
 	all   map[uuid.UUID]*live
 	lanes map[laneKey]*laneState
-	asked map[uuid.UUID]*live // by the question that they wait for
-	// callers are the rights of the callers of turns. A turn without one has those of the person.
+	asked map[uuid.UUID]*live // by the question that the session waits for
+	// callers holds the permissions of the callers of turns. A turn without an entry has the person's
+	// permissions.
 	callers map[uuid.UUID]*permission.Authority
 	waits   map[uuid.UUID][]chan struct{}
 }
@@ -130,10 +132,10 @@ type Service struct {
 type laneKey struct {
 	user       uuid.UUID
 	background bool
-	tree       uuid.UUID // of the subagents of this session
+	tree       uuid.UUID // root session of the subagents in the lane
 }
 
-// size is how many turns work in the lane at once.
+// size returns how many turns may work in the lane at once.
 func (k laneKey) size() int {
 	switch {
 	case k.tree != uuid.Nil:
@@ -144,13 +146,14 @@ func (k laneKey) size() int {
 	return chatLane
 }
 
-// laneState is a lane that somebody uses: those that have a place, and those that wait for one.
+// laneState is a lane in use: the places taken, and the turns waiting for one.
 type laneState struct {
 	places chan struct{}
 	users  int
 }
 
-// New makes the service. It calls no model by itself; Run continues what a stop interrupted.
+// New returns the service. It calls no model by itself; Run continues the turns that a shutdown
+// interrupted.
 func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -174,13 +177,13 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 		}
 		s.mu.Unlock()
 		if l != nil && e.Status != "pending" {
-			go s.wake(l) // the answer may come from a write that holds the session
+			go s.wake(l) // the answer may be written while the session is locked
 		}
 	})
 	return s
 }
 
-// Close ends the turns where they are and waits for them; the next start continues them.
+// Close stops the turns where they are and waits for them to return; the next start continues them.
 func (s *Service) Close() error {
 	s.off()
 	s.stop()
@@ -188,7 +191,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Run continues the turns that the last stop interrupted, and returns when ctx ends.
+// Run continues the turns that the last shutdown interrupted, and returns when ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.resume(ctx); err != nil {
 		return err
@@ -209,7 +212,7 @@ func (s *Service) resume(ctx context.Context) error {
 	if err := s.o.Ledger.Recover(ctx); err != nil {
 		return err
 	}
-	// The callers of agents ended with the last process, and their rights with them.
+	// The callers of agents ended with the last process, and so did their permissions.
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`WITH RECURSIVE above(turn, session) AS (SELECT id, session_id FROM agent_turns WHERE state IN ('queued', 'running', 'waiting')
 				UNION SELECT above.turn, s.parent_session_id FROM above JOIN sessions s ON s.id = above.session WHERE s.parent_session_id IS NOT NULL)
@@ -256,7 +259,7 @@ func (s *Service) resume(ctx context.Context) error {
 	return s.reportAll(ctx)
 }
 
-// readCanceled brings back which turns a person canceled before the stop.
+// readCanceled loads the turns that a person had canceled before the shutdown.
 func (s *Service) readCanceled(ctx context.Context, l *live) error {
 	return s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.Select(`SELECT id FROM agent_turns WHERE session_id = ? AND cancel_requested_at IS NOT NULL AND state IN ('queued', 'running', 'waiting')`, l.id).Each(func(row storage.Row) error {
@@ -270,7 +273,7 @@ func (s *Service) readCanceled(ctx context.Context, l *live) error {
 	})
 }
 
-// session gives a session of the caller, read from its log when it is not in memory.
+// session returns a session of the caller, loading it from its log if it is not in memory.
 func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
 	user := identity.UserID(ctx)
 	s.mu.Lock()
@@ -296,7 +299,7 @@ func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.all[id]; l != nil { // another call was first
+	if l := s.all[id]; l != nil { // another call loaded it first
 		return l, nil
 	}
 	l = &live{s: s, id: id, user: user, remember: row.Remember, state: st, canceled: map[uuid.UUID]bool{}, children: map[uuid.UUID]struct{}{}}
@@ -305,7 +308,7 @@ func (s *Service) session(ctx context.Context, id uuid.UUID) (*live, error) {
 	return l, nil
 }
 
-// sessionOfTurn gives the session that a turn of the caller belongs to.
+// sessionOfTurn returns the session of a turn of the caller.
 func (s *Service) sessionOfTurn(ctx context.Context, turn uuid.UUID) (*live, error) {
 	var id uuid.UUID
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -320,7 +323,7 @@ func (s *Service) sessionOfTurn(ctx context.Context, turn uuid.UUID) (*live, err
 	return s.session(ctx, id)
 }
 
-// turn reads a turn with what it waits for.
+// turn reads a turn with the questions that it waits for.
 func (s *Service) turn(ctx context.Context, user, id uuid.UUID) (t Turn, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		list, err := turnRows(tx, `WHERE id = ? AND user_id = ?`, id, user)
@@ -347,7 +350,7 @@ func (s *Service) turn(ctx context.Context, user, id uuid.UUID) (t Turn, err err
 		t.Approvals, below = st.waitsFor(), slices.Collect(maps.Keys(l.children))
 	}
 	l.mu.Unlock()
-	for _, child := range below { // a turn waits while its subagents do
+	for _, child := range below { // a turn also waits for the questions of its subagents
 		c, err := s.turn(ctx, user, child)
 		if err != nil {
 			return t, err
@@ -374,7 +377,7 @@ func (s *Service) readBlob(sum string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// keepBlob makes a file belong to a session.
+// keepBlob links a file to a session, so that it is kept with it.
 func (s *Service) keepBlob(tx *storage.Tx, l *live, sum, name, mime string, size int64, direction string) error {
 	_, err := tx.Exec(`INSERT INTO session_blobs (session_id, user_id, sha256, name, mime, bytes, direction, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		l.id, l.user, "sha256:"+sum, name, mime, size, direction, tx.Now)

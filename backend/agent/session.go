@@ -31,7 +31,7 @@ func checkModes(mode, queue string) error {
 	return fault.Invalidf("queueMode must be followup, steer, collect or interrupt.")
 }
 
-// mayWork refuses the mode work to those who can't answer approvals.
+// mayWork rejects the mode work for callers who can't answer approvals.
 func mayWork(ctx context.Context, mode string) error {
 	if who, _ := identity.From(ctx); mode == ModeWork && !who.Scopes.Has(identity.Approve) {
 		return fault.Deniedf("The mode work lets files be written without a question. Only a person can choose it.")
@@ -46,7 +46,7 @@ func (b Budget) check() error {
 	return nil
 }
 
-// Create makes a new chat.
+// Create creates a new chat.
 func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, error) {
 	mode, queue := cmp.Or(p.Mode, ModeAsk), cmp.Or(p.QueueMode, QueueFollowup)
 	var budget Budget
@@ -72,7 +72,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 	return out, nil
 }
 
-// announced returns a new session, once clients know about it.
+// announced notifies clients of a new session and returns it.
 func (s *Service) announced(ctx context.Context, id uuid.UUID) (SessionResult, error) {
 	out, err := s.get(ctx, id)
 	if err == nil {
@@ -140,12 +140,12 @@ func (s *Service) List(ctx context.Context, p ListParams) (out ListResult, err e
 	return out, err
 }
 
-// change updates the row of a session of the caller.
+// change updates the row of one of the caller's sessions.
 func (s *Service) change(ctx context.Context, id uuid.UUID, set string, args ...any) (SessionResult, error) {
 	return s.changeWith(ctx, id, func(*storage.Tx) error { return nil }, set, args...)
 }
 
-// changeWith is change with more of the same transaction.
+// changeWith is change that also runs more in the same transaction.
 func (s *Service) changeWith(ctx context.Context, id uuid.UUID, more func(*storage.Tx) error, set string, args ...any) (out SessionResult, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		if _, err := s.sessionRow(tx, identity.UserID(ctx), id); err != nil {
@@ -175,12 +175,12 @@ func (s *Service) Rename(ctx context.Context, p RenameParams) (SessionResult, er
 	return s.change(ctx, p.SessionID, `title = ?`, title)
 }
 
-// Pin puts a chat on top of the list, or back.
+// Pin moves a chat to the top of the list, or back.
 func (s *Service) Pin(ctx context.Context, p PinParams) (SessionResult, error) {
 	return s.change(ctx, p.SessionID, `pinned = ?`, p.Pinned)
 }
 
-// SetMode sets what the tools of a chat may do without a question.
+// SetMode sets what the tools of a chat may do without asking.
 func (s *Service) SetMode(ctx context.Context, p ModeParams) (SessionResult, error) {
 	if err := errors.Join(checkModes(p.Mode, QueueFollowup), mayWork(ctx, p.Mode)); err != nil {
 		return SessionResult{}, err
@@ -195,7 +195,7 @@ func (s *Service) SetMode(ctx context.Context, p ModeParams) (SessionResult, err
 	return s.change(ctx, p.SessionID, `mode = ?`, p.Mode)
 }
 
-// SetQueueMode sets what becomes of inputs that arrive during a turn.
+// SetQueueMode sets how inputs that arrive during a turn are handled.
 func (s *Service) SetQueueMode(ctx context.Context, p QueueModeParams) (SessionResult, error) {
 	if err := checkModes(ModeAsk, p.QueueMode); err != nil {
 		return SessionResult{}, err
@@ -210,20 +210,20 @@ func (s *Service) SetQueueMode(ctx context.Context, p QueueModeParams) (SessionR
 	return s.change(ctx, p.SessionID, `queue_mode = ?`, p.QueueMode)
 }
 
-// Archive takes a chat out of the list.
+// Archive removes a chat from the list.
 func (s *Service) Archive(ctx context.Context, p SessionParams) (SessionResult, error) {
 	return s.change(ctx, p.SessionID, `archived_at = ?`, time.Now())
 }
 
-// Unarchive brings a chat back into the list.
+// Unarchive returns a chat to the list.
 func (s *Service) Unarchive(ctx context.Context, p SessionParams) (SessionResult, error) {
 	return s.change(ctx, p.SessionID, `archived_at = NULL`)
 }
 
-// Delete moves a chat to the trash. Its turns are canceled, also those that wait.
+// Delete moves a chat to the trash. Its turns are canceled, including the waiting ones.
 func (s *Service) Delete(ctx context.Context, p SessionParams) (SessionResult, error) {
 	note := func(tx *storage.Tx) error { return trash.Deleted(tx, identity.UserID(ctx), p.SessionID) }
-	out, err := s.changeWith(ctx, p.SessionID, note, `deleted_at = ?`, time.Now()) // first: nothing can be sent any more
+	out, err := s.changeWith(ctx, p.SessionID, note, `deleted_at = ?`, time.Now()) // first, so that nothing more can be sent
 	if err != nil {
 		return out, err
 	}
@@ -231,12 +231,12 @@ func (s *Service) Delete(ctx context.Context, p SessionParams) (SessionResult, e
 	return out, err
 }
 
-// Restore brings a chat back from the trash.
+// Restore returns a chat from the trash.
 func (s *Service) Restore(ctx context.Context, p SessionParams) (SessionResult, error) {
 	return s.change(ctx, p.SessionID, `deleted_at = NULL`)
 }
 
-// Status says whether the agent can work, and what it does.
+// Status reports whether the agent can work, and its current activity.
 func (s *Service) Status(ctx context.Context, _ struct{}) (out StatusResult, err error) {
 	roles, err := s.o.Models.Roles(ctx, struct{}{})
 	if err != nil {

@@ -29,7 +29,8 @@ const (
 	trashAge    = 30 * 24 * time.Hour
 )
 
-// installSkill puts the files of a new document into the managed folder, where it waits for the person.
+// installSkill writes the files of a new document to the managed folder. The document stays inactive
+// until the person allows it.
 func (s *Service) installSkill(ctx context.Context, files map[string][]byte, origin string) (SkillDocument, error) {
 	probe := &skillDoc{text: string(files[skillFile])}
 	probe.parse("")
@@ -51,7 +52,7 @@ func (s *Service) installSkill(ctx context.Context, files map[string][]byte, ori
 		return SkillDocument{}, fault.Conflictf("There is a skill %s already. Nothing was changed.", name)
 	}
 	part := ".new-" + uuid.NewString()
-	defer root.RemoveAll(part) //nolint:errcheck // gone once it has its name
+	defer root.RemoveAll(part) //nolint:errcheck // already renamed on success
 	for file, content := range files {
 		at := filepath.Join(part, filepath.FromSlash(file))
 		if err := errors.Join(root.MkdirAll(filepath.Dir(at), 0o700), root.WriteFile(at, content, 0o600)); err != nil {
@@ -68,7 +69,7 @@ func (s *Service) installSkill(ctx context.Context, files map[string][]byte, ori
 		out.State = SkillInvalid
 	}
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM agent_skills WHERE user_id = ? AND path = ?`, user, out.Path); err != nil { // of one that was removed
+		if _, err := tx.Exec(`DELETE FROM agent_skills WHERE user_id = ? AND path = ?`, user, out.Path); err != nil { // the row of a removed document
 			return err
 		}
 		return out.save(tx, user)
@@ -77,14 +78,15 @@ func (s *Service) installSkill(ctx context.Context, files map[string][]byte, ori
 	return out, err
 }
 
-// AddSkillParams are one of: a folder, zip file or SKILL.md on this computer, a zip file, a text.
+// AddSkillParams holds one of: the path of a folder, zip file or SKILL.md on this computer; a zip
+// file; a text.
 type AddSkillParams struct {
 	Path   string `json:"path,omitempty"`
 	Base64 string `json:"base64,omitempty"`
 	Text   string `json:"text,omitempty"`
 }
 
-// AddSkill copies a document into the managed folder, where it waits to be enabled.
+// AddSkill copies a document to the managed folder. It stays inactive until it is enabled.
 func (s *Service) AddSkill(ctx context.Context, p AddSkillParams) (SkillDocument, error) {
 	if s.o.Workspaces == "" {
 		return SkillDocument{}, fault.Unavailablef("There is no folder for skills.")
@@ -139,7 +141,7 @@ func readUpTo(name string, most int64) ([]byte, error) {
 	return raw, err
 }
 
-// collectSkill reads the files of the folder that holds the only SKILL.md of a tree.
+// collectSkill reads the files of the folder that holds the only SKILL.md of tree.
 func collectSkill(tree fs.FS) (map[string][]byte, error) {
 	top := ""
 	all := map[string][]byte{}
@@ -188,14 +190,14 @@ func collectSkill(tree fs.FS) (map[string][]byte, error) {
 	return out, nil
 }
 
-// RemoveSkillParams name a document to remove, or to bring back.
+// RemoveSkillParams names a document to remove or to restore.
 type RemoveSkillParams struct {
 	ID      uuid.UUID `json:"id"`
 	Restore bool      `json:"restore,omitempty"`
 }
 
-// RemoveSkill moves a document out of the managed folder, or back. Only a person may; documents of other
-// folders are files of theirs.
+// RemoveSkill moves a document out of the managed folder, or back. Only a person may call it.
+// Documents in other folders are the person's own files and are never moved.
 func (s *Service) RemoveSkill(ctx context.Context, p RemoveSkillParams) (out SkillsResult, err error) {
 	if who, _ := identity.From(ctx); !who.Person() {
 		return out, fault.Deniedf("Only a person can remove a skill.")
@@ -227,7 +229,7 @@ func (s *Service) RemoveSkill(ctx context.Context, p RemoveSkillParams) (out Ski
 		return out, fault.Conflictf("The skill is not there, or another one has its name. Nothing was changed.").WithCause(err)
 	}
 	list, _ := fs.ReadDir(root.FS(), skillTrash)
-	for _, e := range list { // what was removed long ago
+	for _, e := range list { // purge documents removed long ago
 		if info, err := e.Info(); err == nil && s.o.Now().Sub(info.ModTime()) > trashAge {
 			_ = root.RemoveAll(filepath.Join(skillTrash, e.Name()))
 		}

@@ -41,14 +41,14 @@ type SkillFront struct {
 	License       string            `json:"license,omitempty"`
 	Compatibility string            `json:"compatibility,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
-	AllowedTools  []string          `json:"allowedTools,omitempty"` // what it wishes for; it grants nothing
+	AllowedTools  []string          `json:"allowedTools,omitempty"` // tools that it asks for; they are not granted by this
 	Activation    string            `json:"activation"`             // auto, manual or always
 	Requires      []string          `json:"requires,omitempty"`
 	Env           []string          `json:"env,omitempty"`
 	Priority      int               `json:"priority"`
 }
 
-// SkillDiagnostic is a problem of a document. An error keeps it from being used.
+// SkillDiagnostic is a problem of a document. A document with an error can't be used.
 type SkillDiagnostic struct {
 	Level   string `json:"level"` // error or warning
 	Field   string `json:"field,omitempty"`
@@ -60,22 +60,22 @@ const (
 	levelWarning = "warning"
 )
 
-// The values of activation.
+// The values of the field activation.
 const (
-	activationAuto   = "auto"   // default: it stands in the index
-	activationManual = "manual" // only when it is named
-	activationAlways = "always" // its text stands in every prompt
+	activationAuto   = "auto"   // default: listed in the index of the prompt
+	activationManual = "manual" // used only when named
+	activationAlways = "always" // its text is part of every prompt
 )
 
-// skillDoc is a document as it lies in its folder.
+// skillDoc is a document as read from its folder.
 type skillDoc struct {
 	SkillFront
 	source string // project, user, shared or managed
 	path   string // of its folder
 	text   string // of SKILL.md
 	body   string
-	files  []string // others of its folder
-	// definition is what a person approves: the text, and the hashes of the files.
+	files  []string // the other files in its folder
+	// definition is the text that a person approves: SKILL.md and the hashes of the other files.
 	definition, hash string
 	diagnostics      []SkillDiagnostic
 }
@@ -88,7 +88,7 @@ func (d *skillDoc) invalid() bool {
 	return slices.ContainsFunc(d.diagnostics, func(x SkillDiagnostic) bool { return x.Level == levelError })
 }
 
-// parse reads the text of a document. Problems become diagnostics, as many as there are.
+// parse parses the text of a document. It reports every problem as a diagnostic.
 func (d *skillDoc) parse(folder string) {
 	d.Name, d.Activation, d.Priority = folder, activationAuto, 100
 	text := strings.ReplaceAll(strings.TrimPrefix(d.text, "\xef\xbb\xbf"), "\r\n", "\n")
@@ -200,7 +200,8 @@ func (d *skillDoc) take(fields map[string]any, folder string) {
 	}
 }
 
-// frontMatter reads the fields of YAML without references, which could make a short text huge.
+// frontMatter decodes YAML. It rejects references, which could make a short text expand to a huge
+// one.
 func frontMatter(raw []byte) (out map[string]any, err error) {
 	if len(raw) > maxFrontMatter {
 		return nil, fmt.Errorf("it is longer than %d KiB", maxFrontMatter>>10)
@@ -229,7 +230,7 @@ func frontMatter(raw []byte) (out map[string]any, err error) {
 	return out, nil
 }
 
-// frontWalk looks for what front matter may not have.
+// frontWalk looks for YAML features that front matter must not use.
 type frontWalk struct{ problem string }
 
 // Visit implements ast.Visitor.
@@ -308,8 +309,8 @@ func hashFile(root *os.Root, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// findSkills lists the documents below a folder, in the order of their paths. A folder that is not
-// there has none.
+// findSkills lists the documents below a folder, in the order of their paths. A missing folder has
+// none.
 func findSkills(folder, source string) (out []*skillDoc) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -317,7 +318,7 @@ func findSkills(folder, source string) (out []*skillDoc) {
 	}
 	defer root.Close()
 	folders := 0
-	_ = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error { // what can't be read has no documents
+	_ = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error { // unreadable folders have no documents
 		switch {
 		case err != nil:
 			return fs.SkipDir
@@ -332,7 +333,7 @@ func findSkills(folder, source string) (out []*skillDoc) {
 			d := readSkill(root, dir, path.Base(dir))
 			d.source, d.path = source, filepath.Join(folder, filepath.FromSlash(dir))
 			out = append(out, d)
-			return fs.SkipDir // nothing below a document is one
+			return fs.SkipDir // documents don't nest
 		}
 		return nil
 	})

@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// The kinds of what a document requires; one without a kind may be any of them.
+// The kinds of requirements of a document. A requirement without a kind matches any of them.
 const (
 	needsTool    = "tool"
 	needsSkill   = "skill"
 	needsProgram = "program"
 )
 
-// checkRequires reports what documents require and what is not there: tools that agents have, other
-// documents, programs of this computer. A document is not used before it is.
+// checkRequires adds a diagnostic to each document with a missing requirement: a tool of agents,
+// another document, or a program on this computer. The document can't be used until the requirement
+// is met.
 func (s *Service) checkRequires(ctx context.Context, docs []*SkillDocument) error {
 	if !slices.ContainsFunc(docs, func(d *SkillDocument) bool { return len(d.Requires) > 0 }) {
 		return nil

@@ -25,32 +25,32 @@ import (
 
 // The states of a document.
 const (
-	SkillInactive = "inactive" // nobody has allowed it yet
+	SkillInactive = "inactive" // not allowed yet
 	SkillActive   = "active"
 	SkillDisabled = "disabled"
-	SkillChanged  = "changed" // since it was allowed; it is not used until the person accepts that
+	SkillChanged  = "changed" // changed since it was allowed; unused until the person accepts the change
 	SkillInvalid  = "invalid"
 )
 
-// SkillDocument is a SKILL.md document with what was allowed of it.
+// SkillDocument is a SKILL.md document and its approval.
 type SkillDocument struct {
 	ID uuid.UUID `json:"id"`
 	SkillFront
-	Source      string            `json:"source"` // project, user, shared or managed, the nearer first
+	Source      string            `json:"source"` // project, user, shared or managed, nearest first
 	Path        string            `json:"path"`
 	Origin      string            `json:"origin"` // user, agent, import or project
 	State       string            `json:"state"`
-	Hash        string            `json:"hash"` // of its text and files now
+	Hash        string            `json:"hash"` // of its current text and files
 	Tokens      int64             `json:"tokens"`
 	Diagnostics []SkillDiagnostic `json:"diagnostics"`
 	LastUsed    *time.Time        `json:"lastUsed,omitempty"`
 
 	doc                *skillDoc
-	trusted            bool   // its folder is
-	approved, approval string // hash and text
+	trusted            bool   // its folder is trusted
+	approved, approval string // hash and text that were approved
 }
 
-// skillRoots are the folders in which documents are looked for, the nearest first.
+// skillRoots returns the folders to search for documents, nearest first.
 func (s *Service) skillRoots(ctx context.Context, project string) (out []SkillFolder, err error) {
 	user := identity.UserID(ctx)
 	if project != "" {
@@ -74,7 +74,7 @@ func (s *Service) skillRoots(ctx context.Context, project string) (out []SkillFo
 	return out, err
 }
 
-// sharedFolders are those that other programs look into as well.
+// sharedFolders returns the folders that other programs search for documents as well.
 func (s *Service) sharedFolders() []string {
 	if s.o.ClaudeSkills != nil && s.o.ClaudeSkills() {
 		return []string{".agents", ".claude"}
@@ -82,12 +82,12 @@ func (s *Service) sharedFolders() []string {
 	return []string{".agents"}
 }
 
-// managedSkills is where documents are kept that were added or made.
+// managedSkills returns the folder of the documents that were added or written by agents.
 func (s *Service) managedSkills(user uuid.UUID) string {
 	return filepath.Join(s.o.Workspaces, user.String(), "skills")
 }
 
-// skillDocs lists the documents of the caller and keeps their rows up to date.
+// skillDocs lists the documents of the caller and updates their rows.
 func (s *Service) skillDocs(ctx context.Context, project string) (out []*SkillDocument, err error) {
 	roots, err := s.skillRoots(ctx, project)
 	if err != nil {
@@ -122,8 +122,9 @@ func (s *Service) skillDocs(ctx context.Context, project string) (out []*SkillDo
 	return out, s.syncSkills(ctx, out)
 }
 
-// syncSkills gives documents the state that their rows tell. What the person put into their own folder, or
-// into a project that they trust, is allowed at first sight; everything else waits for them.
+// syncSkills sets the states of documents from their rows. A document that the person put into their
+// own folder, or into a project that they trust, is allowed when first seen; all others wait for the
+// person.
 func (s *Service) syncSkills(ctx context.Context, docs []*SkillDocument) error {
 	user := identity.UserID(ctx)
 	byPath := map[string]*SkillDocument{}
@@ -197,7 +198,7 @@ func (d *SkillDocument) save(tx *storage.Tx, user uuid.UUID) error {
 	return err
 }
 
-// skillIndex is the part of a prompt that lists documents, with the names that skill_use knows.
+// skillIndex returns the part of a prompt that lists documents, and the names that skill_use accepts.
 func skillIndex(docs []*SkillDocument) (part PromptPart, names []string) {
 	docs = slices.DeleteFunc(slices.Clone(docs), func(d *SkillDocument) bool { return d.State != SkillActive })
 	slices.SortFunc(docs, func(a, b *SkillDocument) int {
@@ -227,7 +228,8 @@ func skillIndex(docs []*SkillDocument) (part PromptPart, names []string) {
 	return part, names
 }
 
-// skillTools are the tools for documents: one that loads those of the session, one that makes new ones.
+// skillTools returns the tools for documents: one loads a document of the session, one writes new
+// documents.
 func (s *Service) skillTools(st *State) (out []tool) {
 	if len(st.Created.Skills) > 0 {
 		out = append(out, tool{
@@ -256,7 +258,7 @@ func (s *Service) skillTools(st *State) (out []tool) {
 	})
 }
 
-// own makes a function with typed arguments the body of a tool.
+// own converts a function with typed arguments to the body of a tool.
 func own[P any](run func(ctx context.Context, l *live, in P) (ownResult, error)) func(context.Context, *live, *toolIntent, json.RawMessage) (ownResult, error) {
 	decoded := typed(run)
 	return func(ctx context.Context, l *live, _ *toolIntent, args json.RawMessage) (ownResult, error) {
@@ -264,7 +266,7 @@ func own[P any](run func(ctx context.Context, l *live, in P) (ownResult, error))
 	}
 }
 
-// useSkill reads a document, or a file of it, as long as it is what the person allowed.
+// useSkill reads a document, or one of its files, if it is unchanged since the person allowed it.
 func (s *Service) useSkill(ctx context.Context, l *live, name, file string) (any, error) {
 	docs, err := s.skillDocs(ctx, l.state.Created.ProjectDir)
 	if err != nil {
@@ -312,7 +314,7 @@ func (s *Service) useSkill(ctx context.Context, l *live, name, file string) (any
 	return map[string]any{"file": file, "text": text}, nil
 }
 
-// SkillFolder is a folder in which documents are looked for.
+// SkillFolder is a folder that is searched for documents.
 type SkillFolder struct {
 	Path    string `json:"path"`
 	Source  string `json:"source"`
@@ -324,8 +326,8 @@ type SkillsParams struct {
 	ProjectDir string `json:"projectDir,omitempty"`
 }
 
-// SkillsResult lists documents, the nearest first, and the folders of documents with every project that is
-// trusted.
+// SkillsResult lists documents, nearest first, and the searched folders, including every trusted
+// project.
 type SkillsResult struct {
 	Skills  []SkillDocument `json:"skills"`
 	Folders []SkillFolder   `json:"folders"`
@@ -360,12 +362,12 @@ func (s *Service) Skills(ctx context.Context, p SkillsParams) (out SkillsResult,
 	return out, err
 }
 
-// SkillDocumentParams name a document.
+// SkillDocumentParams names a document.
 type SkillDocumentParams struct {
 	ID uuid.UUID `json:"id"`
 }
 
-// SkillDocumentResult is a document with its text. Approved is what was allowed last.
+// SkillDocumentResult is a document with its text. Approved is the text that was allowed last.
 type SkillDocumentResult struct {
 	Skill    SkillDocument `json:"skill"`
 	Text     string        `json:"text"` // of SKILL.md, and the hashes of its other files
@@ -373,7 +375,7 @@ type SkillDocumentResult struct {
 	Approved string        `json:"approved"`
 }
 
-// skillByID finds a document of the caller, also one of a trusted project.
+// skillByID finds a document of the caller, including those of trusted projects.
 func (s *Service) skillByID(ctx context.Context, id uuid.UUID) (*SkillDocument, error) {
 	projects := []string{""}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -396,7 +398,7 @@ func (s *Service) skillByID(ctx context.Context, id uuid.UUID) (*SkillDocument, 
 	return nil, cmp.Or(err, error(fault.NotFoundf("Skill not found.")))
 }
 
-// Skill gives a document with its text and what was allowed of it.
+// Skill returns a document with its current text and the text that was allowed.
 func (s *Service) Skill(ctx context.Context, p SkillDocumentParams) (out SkillDocumentResult, err error) {
 	d, err := s.skillByID(ctx, p.ID)
 	if err != nil {
@@ -405,16 +407,17 @@ func (s *Service) Skill(ctx context.Context, p SkillDocumentParams) (out SkillDo
 	return SkillDocumentResult{*d, d.doc.definition, append([]string{}, d.doc.files...), d.approval}, nil
 }
 
-// SetSkillParams allow a document or not, or trust a folder of a project.
+// SetSkillParams allows or disables a document, or sets whether a project's folder is trusted.
 type SetSkillParams struct {
 	ID      *uuid.UUID `json:"id,omitempty"`
 	Enabled *bool      `json:"enabled,omitempty"`
-	Hash    string     `json:"hash,omitempty"` // to enable: what the person has read
+	Hash    string     `json:"hash,omitempty"` // to enable: hash of the version that the person has read
 	Folder  string     `json:"folder,omitempty"`
 	Trusted *bool      `json:"trusted,omitempty"`
 }
 
-// SetSkill lets agents use a document, or not. Enabling one accepts its text as it is now.
+// SetSkill allows agents to use a document, or forbids it. Enabling a document accepts its current
+// text.
 func (s *Service) SetSkill(ctx context.Context, p SetSkillParams) (out SkillsResult, err error) {
 	user := identity.UserID(ctx)
 	switch {

@@ -22,8 +22,8 @@ import (
 
 const (
 	delegateName   = "delegate_to_agent"
-	subagentLane   = 4  // subagents of a tree that work at once
-	maxSubagents   = 16 // of a tree
+	subagentLane   = 4  // concurrent subagents of a tree
+	maxSubagents   = 16 // subagents of a tree
 	maxDepth       = 3
 	subagentSteps  = 20
 	subagentResult = 8 << 10
@@ -38,7 +38,7 @@ const (
 	SubagentCanceled        = "Cancelled"
 )
 
-// brief is what an agent hands to a subagent.
+// brief is the task that an agent gives to a subagent.
 type brief struct {
 	Goal      string          `json:"goal"`
 	KeyFacts  []string        `json:"key_facts"`
@@ -60,20 +60,21 @@ var briefSchema = json.RawMessage(fmt.Sprintf(`{"type":"object","additionalPrope
 	"token_budget":{"type":"integer","minimum":1},
 	"detached":{"type":"boolean","description":"true: return at once; its report arrives later as a message."}}}`, defaultSteps, subagentSteps))
 
-// parent is the place of a subagent's session in its tree.
+// parent is the position of a subagent's session in its tree.
 type parent struct {
 	Session  uuid.UUID       `json:"session"`
 	Turn     uuid.UUID       `json:"turn"`
 	CallID   string          `json:"callId"`
-	Root     uuid.UUID       `json:"root"` // the session on top of the tree
+	Root     uuid.UUID       `json:"root"` // the root session of the tree
 	Depth    int             `json:"depth"`
 	Detached bool            `json:"detached,omitempty"`
 	Attended bool            `json:"attended,omitempty"` // a person reads the report
 	Format   json.RawMessage `json:"format,omitempty"`
-	Above    []account       `json:"above"` // those that pay for it, the nearest first
+	Above    []account       `json:"above"` // accounts charged for it, nearest first
 }
 
-// account is a turn that pays for its subagents, with the limits of the turn and of its session.
+// account is a turn that is charged for its subagents, with the limits of the turn and of its
+// session.
 type account struct {
 	Session uuid.UUID `json:"session"`
 	Turn    uuid.UUID `json:"turn"`
@@ -81,7 +82,7 @@ type account struct {
 	Budget  Budget    `json:"budget"`
 }
 
-// limits are those of the turn and its session that bound calls of models.
+// limits returns the limits of the turn and its session on model calls.
 func (a account) limits(user uuid.UUID) (out []limit) {
 	add := func(scope string, id uuid.UUID, b Budget, warn float64) {
 		if b.MaxCostMicros > 0 || b.MaxTokens > 0 {
@@ -93,12 +94,12 @@ func (a account) limits(user uuid.UUID) (out []limit) {
 	return out
 }
 
-// delegateTool hands a part of the work to an agent with fewer tools and its own history.
+// delegateTool gives a part of the work to an agent with fewer tools and its own history.
 func (s *Service) delegateTool() tool {
 	return tool{
 		core: true, fenced: true,
 		decl: providers.ToolDecl{Name: delegateName, Input: briefSchema, Description: "Hands a task to a subagent that works on it alone, with the tools that you name, and returns its answer. Use it for work that needs many steps but a short answer. Several in one step work side by side."},
-		// Its calls are decided one by one, and starting it twice is the same as once.
+		// The subagent's own calls are decided one by one, and starting it is idempotent.
 		info: callable.Info{Name: delegateName, Effects: callable.Effects{ReadOnly: true, Idempotent: true}},
 		own: func(ctx context.Context, l *live, call *toolIntent, args json.RawMessage) (ownResult, error) {
 			var b brief
@@ -110,7 +111,8 @@ func (s *Service) delegateTool() tool {
 	}
 }
 
-// delegate starts a subagent, or finds the one that a crash left, and waits for its end.
+// delegate starts a subagent, or continues with the one started before a crash, and waits for its
+// end.
 func (s *Service) delegate(ctx context.Context, l *live, call *toolIntent, b brief) (ownResult, error) {
 	child, turn := uuid.NewSHA1(l.id, []byte(call.Key)), uuid.NewSHA1(l.id, []byte(call.Key+" turn"))
 	if err := s.startSubagent(ctx, l, call.CallID, child, turn, b); err != nil {
@@ -140,9 +142,9 @@ func (s *Service) delegate(ctx context.Context, l *live, call *toolIntent, b bri
 	return ownResult{value: value, also: []payload{ended}, private: ended.Private, untrusted: ended.Untrusted}, nil
 }
 
-// startSubagent stores that a subagent begins, its session and its input, each once.
+// startSubagent stores the start of a subagent, its session and its input, each exactly once.
 func (s *Service) startSubagent(ctx context.Context, l *live, callID string, child, turn uuid.UUID, b brief) error {
-	s.starting.Lock() // siblings are counted one after another
+	s.starting.Lock() // so that siblings are counted correctly
 	defer s.starting.Unlock()
 	l.mu.Lock()
 	st, t := *l.state, *l.state.Turn
@@ -168,7 +170,7 @@ func (s *Service) startSubagent(ctx context.Context, l *live, callID string, chi
 			return err
 		}
 	}
-	if caller != nil { // the subagent holds no more than the caller of its parent
+	if caller != nil { // the subagent gets no more permissions than the caller of its parent
 		s.mu.Lock()
 		s.callers[turn] = caller
 		s.mu.Unlock()
@@ -190,7 +192,7 @@ func (s *Service) startSubagent(ctx context.Context, l *live, callID string, chi
 	return err
 }
 
-// checkBrief refuses what the agent can't delegate.
+// checkBrief rejects a brief that the agent can't delegate.
 func (s *Service) checkBrief(ctx context.Context, l *live, st *State, p *parent, b brief) error {
 	for _, name := range b.Tools {
 		if !slices.ContainsFunc(l.toolList, func(t tool) bool { return t.decl.Name == name }) {
@@ -218,13 +220,13 @@ func (s *Service) checkBrief(ctx context.Context, l *live, st *State, p *parent,
 	return err
 }
 
-// sessionsBelow and turnsBelow name a session or a turn with everything that its subagents have.
+// sessionsBelow and turnsBelow select a session or a turn together with those of its subagents.
 const (
 	sessionsBelow = `WITH RECURSIVE below(id) AS (VALUES (?) UNION SELECT s.id FROM below JOIN sessions s ON s.parent_session_id = below.id)`
 	turnsBelow    = `WITH RECURSIVE below(id) AS (VALUES (?) UNION SELECT t.id FROM below JOIN sessions s ON s.parent_turn_id = below.id JOIN agent_turns t ON t.session_id = s.id)`
 )
 
-// text is the input of the subagent.
+// text returns the input of the subagent.
 func (b brief) text() string {
 	var t strings.Builder
 	t.WriteString(b.Goal)
@@ -243,10 +245,11 @@ func (b brief) text() string {
 	return t.String()
 }
 
-// subagentRules stand in the prompt of a subagent in place of what is known about the person.
+// subagentRules replaces the part about the person in the prompt of a subagent.
 const subagentRules = `You work on one task for another agent. Nobody reads along and nobody answers questions, so decide for yourself. Your last message is the result: give what was asked, and say plainly what you could not find out or do.`
 
-// awaitSubagent waits for the end of a subagent's turn. A cancel of the parent has reached it already.
+// awaitSubagent waits for the end of a subagent's turn. It does not cancel the turn itself, because a
+// cancel of the parent cancels its subagents too.
 func (s *Service) awaitSubagent(ctx context.Context, l *live, child, turn uuid.UUID) (Turn, error) {
 	running := ctx.Done()
 	for {
@@ -256,7 +259,7 @@ func (s *Service) awaitSubagent(ctx context.Context, l *live, child, turn uuid.U
 			forget()
 			return got, err
 		}
-		if got.State == Waiting { // who waits for the parent must know
+		if got.State == Waiting { // callers that wait for the parent's turn must see this
 			s.wakeWaiters(l.state.Turn.ID)
 		}
 		select {
@@ -264,7 +267,7 @@ func (s *Service) awaitSubagent(ctx context.Context, l *live, child, turn uuid.U
 		case <-running:
 			if !errors.Is(context.Cause(ctx), errCanceled) {
 				forget()
-				return got, ctx.Err() // the program ends: the next start continues
+				return got, ctx.Err() // shutting down: the next start continues
 			}
 			running = nil
 			if _, err := s.Cancel(context.WithoutCancel(ctx), TurnParams{child, &turn}); err != nil {
@@ -279,7 +282,8 @@ func (s *Service) awaitSubagent(ctx context.Context, l *live, child, turn uuid.U
 	}
 }
 
-// subagentResult is what the parent reads of a subagent that has ended, with the event for its log.
+// subagentResult returns what the parent reads about a finished subagent, and the event for the
+// parent's log.
 func (s *Service) subagentResult(ctx context.Context, l *live, t Turn) (*subagentEnded, map[string]any) {
 	l.mu.Lock()
 	p, answer := l.state.Created.Parent, l.state.answer()
@@ -319,7 +323,7 @@ func (s *Service) subagentResult(ctx context.Context, l *live, t Turn) (*subagen
 	return ended, out
 }
 
-// unfenced is a JSON text without the code fence that models like to put around it.
+// unfenced removes the code fence that models often put around JSON.
 func unfenced(text string) string {
 	text = strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(text, "```"); ok {
@@ -329,7 +333,7 @@ func unfenced(text string) string {
 	return text
 }
 
-// report tells the parent of a detached subagent how it ended, once.
+// report sends the result of a detached subagent to its parent, once.
 func (s *Service) report(ctx context.Context, l *live, t Turn) error {
 	l.mu.Lock()
 	p, title := l.state.Created.Parent, ""
@@ -340,7 +344,7 @@ func (s *Service) report(ctx context.Context, l *live, t Turn) error {
 	ended, value := s.subagentResult(ctx, l, t)
 	in := &input{Text: jsonText(value), Origin: Origin{Kind: OriginSubagent, Label: title}, Attended: p.Attended, Private: ended.Private, Untrusted: ended.Untrusted}
 	_, err := s.enqueue(ctx, p.Session, uuid.NewSHA1(t.TurnID, []byte("report")), QueueFollowup, in, ended)
-	if err != nil && !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NotFound) { // an archived or deleted chat hears nothing
+	if err != nil && !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NotFound) { // archived and deleted chats get no report
 		return err
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -349,7 +353,7 @@ func (s *Service) report(ctx context.Context, l *live, t Turn) error {
 	})
 }
 
-// reportAll delivers the reports that the last stop kept back.
+// reportAll sends the reports that the last shutdown interrupted.
 func (s *Service) reportAll(ctx context.Context) error {
 	type owed struct{ turn, session, user uuid.UUID }
 	var list []owed
@@ -374,7 +378,7 @@ func (s *Service) reportAll(ctx context.Context) error {
 	return err
 }
 
-// tellAbove announces to those that look at the sessions above that something in their tree changed.
+// tellAbove notifies clients that show the ancestor sessions of a change in their tree.
 func (s *Service) tellAbove(l *live) {
 	if p := l.state.Created.Parent; p != nil {
 		for _, a := range p.Above {
@@ -383,7 +387,7 @@ func (s *Service) tellAbove(l *live) {
 	}
 }
 
-// TreeNode is a subagent with those that it started.
+// TreeNode is a subagent with the subagents that it started.
 type TreeNode struct {
 	SessionID  uuid.UUID        `json:"sessionId"`
 	TurnID     uuid.UUID        `json:"turnId"`
@@ -393,17 +397,17 @@ type TreeNode struct {
 	State      string           `json:"state"` // of its turn
 	StopReason string           `json:"stopReason,omitempty"`
 	Steps      int              `json:"steps"`
-	CostMicros providers.Micros `json:"costMicros"` // with those below
+	CostMicros providers.Micros `json:"costMicros"` // including its own subagents
 	Detached   bool             `json:"detached,omitempty"`
 	Children   []TreeNode       `json:"children"`
 }
 
-// TreeResult lists the subagents of a session, the oldest first.
+// TreeResult lists the subagents of a session, oldest first.
 type TreeResult struct {
 	Nodes []TreeNode `json:"nodes"`
 }
 
-// Tree lists the subagents of a session and what they do.
+// Tree lists the subagents of a session and their states.
 func (s *Service) Tree(ctx context.Context, p SessionParams) (out TreeResult, err error) {
 	top, err := s.session(ctx, p.SessionID)
 	if err != nil {

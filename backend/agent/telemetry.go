@@ -15,9 +15,9 @@ import (
 	"helix/backend/providers"
 )
 
-// Telemetry makes spans and metrics of the events of sessions: a turn with its calls of models and of
-// tools below it. It has no texts, arguments or names of people unless Content is set, and then without
-// secrets.
+// Telemetry derives spans and metrics from the events of sessions: one span for a turn, with child
+// spans for its calls of models and tools. It contains no texts, arguments or names of people unless
+// Content is set, and never secrets.
 type Telemetry struct {
 	Out     *otlp.Exporter
 	Content bool
@@ -26,7 +26,7 @@ type Telemetry struct {
 	open map[uuid.UUID]*tracedTurn // by session
 }
 
-// tracedTurn is a turn that runs.
+// tracedTurn is a running turn.
 type tracedTurn struct {
 	turn     uuid.UUID
 	trace    [16]byte
@@ -43,8 +43,8 @@ type tracedTurn struct {
 	output   string
 }
 
-// traceOf and spanOf derive ids from what they stand for, so that what goes on after a restart belongs to
-// the same trace.
+// traceOf and spanOf derive ids from the ids of turns and events, so that spans after a restart
+// belong to the same trace.
 func traceOf(turn uuid.UUID) [16]byte { return turn }
 
 func spanOf(turn uuid.UUID, what string, seq int64) (id [8]byte) {
@@ -54,7 +54,7 @@ func spanOf(turn uuid.UUID, what string, seq int64) (id [8]byte) {
 	return id
 }
 
-// observe takes an event that is committed. text removes secrets.
+// observe processes a committed event. text removes secrets.
 func (t *Telemetry) observe(session uuid.UUID, st *State, e Event, text func(string) string) {
 	if t == nil || e.Turn == uuid.Nil {
 		return
@@ -80,7 +80,7 @@ func (t *Telemetry) observe(session uuid.UUID, st *State, e Event, text func(str
 		return
 	}
 	x := t.open[session]
-	if x == nil || x.turn != e.Turn { // it began before a restart
+	if x == nil || x.turn != e.Turn { // the turn began before a restart
 		return
 	}
 	switch b := e.Body.(type) {
@@ -113,7 +113,7 @@ func (x *tracedTurn) models() []otlp.Attribute {
 	return []otlp.Attribute{otlp.String(attrOperation, spanCall), otlp.String(attrProvider, x.provider), otlp.String(attrModel, x.model)}
 }
 
-// settled counts what an attempt took.
+// settled counts the tokens and cost of an attempt.
 func (t *Telemetry) settled(x *tracedTurn, b *callSettled) {
 	u := b.Usage
 	x.usage = u
@@ -129,7 +129,7 @@ func (t *Telemetry) settled(x *tracedTurn, b *callSettled) {
 	}
 }
 
-// endCall ends the call of a model that is open.
+// endCall ends the open call of a model.
 func (t *Telemetry) endCall(x *tracedTurn, session uuid.UUID, e Event, failed, reason string) {
 	if x.call.IsZero() {
 		return
@@ -151,7 +151,7 @@ func (t *Telemetry) endCall(x *tracedTurn, session uuid.UUID, e Event, failed, r
 	x.call = time.Time{}
 }
 
-// tool ends the call of a tool.
+// tool records the end of a tool call.
 func (t *Telemetry) tool(x *tracedTurn, e Event, b *toolOutcome) {
 	took := duration.Of(b.TookMs, time.Millisecond)
 	name, failed := x.tools[b.CallID], ""
@@ -168,7 +168,7 @@ func (t *Telemetry) tool(x *tracedTurn, e Event, b *toolOutcome) {
 	})
 }
 
-// finished ends the turn.
+// finished records the end of the turn.
 func (t *Telemetry) finished(x *tracedTurn, session uuid.UUID, st *State, e Event, b *turnFinished) {
 	failed := ""
 	if b.Error != nil {
@@ -189,13 +189,13 @@ func (t *Telemetry) finished(x *tracedTurn, session uuid.UUID, st *State, e Even
 	t.Out.Set(metricActive, "{session}", float64(len(t.open)))
 }
 
-// messageText is a text as the conventions write messages.
+// messageText formats a text as a message of the OpenTelemetry conventions.
 func messageText(role, text string) string {
 	out, _ := json.Marshal([]map[string]any{{"role": role, "parts": []map[string]string{{"type": "text", "content": text}}}})
 	return string(out)
 }
 
-// scrubber removes the secrets of a session's user.
+// scrubber returns a function that removes the secrets of the session's user.
 func (l *live) scrubber() func(string) string {
 	return func(text string) string { return l.s.o.Scrub(l.s.asUser(context.Background(), l.user), text) }
 }

@@ -1,6 +1,7 @@
 package agent
 
-// Names of telemetry, those of OpenTelemetry's conventions for generative models where it has one.
+// Names of telemetry. They follow OpenTelemetry's conventions for generative AI where those define a
+// name.
 const (
 	spanTurn = "invoke_agent"
 	spanCall = "chat"
@@ -34,6 +35,7 @@ const (
 	metricToolSeconds = "helix_tool_duration_seconds"
 	metricContext     = "helix_context_utilization_ratio"
 	metricActive      = "helix_active_sessions"
-	// MetricMemory counts the pieces of memory; the composition observes it.
+	// MetricMemory is the number of memory chunks. It is reported where the program is assembled, not
+	// here.
 	MetricMemory = "helix_memory_chunks_total"
 )

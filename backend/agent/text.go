@@ -11,13 +11,13 @@ func hashOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// jsonText writes a value that can always be written.
+// jsonText encodes a value whose encoding can't fail.
 func jsonText(v any) string {
 	raw, _ := json.Marshal(v)
 	return string(raw)
 }
 
-// firstOf is the first number that is not 0.
+// firstOf returns the first number that is not 0, or 0.
 func firstOf[T int | int64](list ...T) T {
 	for _, n := range list {
 		if n != 0 {
@@ -27,7 +27,7 @@ func firstOf[T int | int64](list ...T) T {
 	return 0
 }
 
-// least is the smaller of two limits; 0 is none.
+// least returns the smaller of two limits, where 0 means no limit.
 func least[T int | int64](a, b T) T {
 	if a == 0 || b != 0 && b < a {
 		return b

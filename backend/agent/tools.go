@@ -25,7 +25,7 @@ const (
 	maxToolName   = 64
 	maxToolText   = 1024     // of a description
 	toolOutputMax = 16 << 10 // of a result that the model reads
-	deferAbove    = 0.10     // of the window: tools beyond the core are found with tool_search
+	deferAbove    = 0.10     // fraction of the window; beyond it, only core tools are declared and tool_search finds the others
 	loadedAtOnce  = 8
 )
 
@@ -44,7 +44,7 @@ const (
 	choiceStop     = "stop"
 )
 
-// tool is what the model of a session may call: a callable, or a part of the agent itself.
+// tool is something the model of a session may call: a callable, or a part of the agent itself.
 type tool struct {
 	decl    providers.ToolDecl
 	info    callable.Info // its Kind is "" for a part of the agent
@@ -55,14 +55,14 @@ type tool struct {
 	private bool // its results hold the person's own texts
 }
 
-// ownResult is what a part of the agent answers, with events that go with it.
+// ownResult is the result of a part of the agent, with the events to log.
 type ownResult struct {
 	value              any
 	also               []payload
-	private, untrusted bool // marks of what it holds
+	private, untrusted bool // marks of its content
 }
 
-// origin says where a tool is from.
+// origin returns where a tool comes from, for display.
 func (t *tool) origin() string {
 	if t.own != nil {
 		return "agent"
@@ -70,20 +70,20 @@ func (t *tool) origin() string {
 	return string(t.info.Kind)
 }
 
-// repeatable says that making the call again does no harm.
+// repeatable reports whether repeating a call is harmless.
 func (t *tool) repeatable() bool { return t.info.Effects.ReadOnly || t.info.Effects.Idempotent }
 
-// notForModels are the kinds and names of callables that are not tools: housekeeping, and steps
-// that make sense in a skill alone.
+// notForModels lists callables, by kind or name, that are not offered as tools: housekeeping, and
+// steps that are useful only within a skill.
 var notForModels = []string{"cleanup", "decay", string(Kind), "builtin:wait", "builtin:llm.complete"}
 
-// renamed are the names that the tools of memory have had in other clients.
+// renamed maps tools of memory to the names that other clients use.
 var renamed = map[string]string{"memory.create": "memory_save"}
 
-// isCore says that the callables of a kind are functions of this program.
+// isCore reports whether callables of a kind are functions of this program.
 func isCore(k callable.Kind) bool { return k == callable.Builtin || k == callable.Assistant }
 
-// toolName is the name of a callable toward models: letters, digits, _ and -.
+// toolName converts the name of a callable to one that models accept: letters, digits, _ and -.
 func toolName(i callable.Info) string {
 	if name := renamed[i.Name]; name != "" && i.Kind == callable.Builtin {
 		return name
@@ -104,7 +104,7 @@ func toolName(i callable.Info) string {
 	return slug
 }
 
-// tools lists what the model of a session may call, by name.
+// tools lists what the model of a session may call, sorted by name.
 func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 	list, err := s.o.Callables.List(ctx)
 	if err != nil {
@@ -146,8 +146,8 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 	return out, nil
 }
 
-// holds says that a session may have a tool: a subagent those of its brief, a persona those of its
-// settings beside what only changes the session itself.
+// holds reports whether a session may have a tool. A subagent has the tools of its brief; a persona
+// has those of its settings, and tools that only change the session itself.
 func (c *created) holds(t tool) bool {
 	if !c.Limited || t.decl.Name == "result_read" || c.Parent == nil && t.own != nil && t.tier == permission.ReadOnly && t.decl.Name != delegateName {
 		return true
@@ -158,8 +158,9 @@ func (c *created) holds(t tool) bool {
 	})
 }
 
-// declared are the tools that the request of a new turn holds. When all are too many for the
-// window, those beyond the core are left for tool_search.
+// declared returns the tools to declare in the requests of a new turn. If all of them would take too
+// much of the window, only the core tools are declared and deferred lists the rest, which tool_search
+// finds.
 func declared(list []tool, window int) (out []providers.ToolDecl, deferred bool) {
 	for _, t := range list {
 		if t.decl.Name != toolSearchName {
@@ -178,15 +179,15 @@ func declared(list []tool, window int) (out []providers.ToolDecl, deferred bool)
 	return out, true
 }
 
-// gateResult is what became of the question whether a call may be made.
+// gateResult is the decision whether a call may be made.
 type gateResult struct {
 	allowed bool
-	denied  string // why not
+	denied  string // why the call is denied
 	pending uuid.UUID
 }
 
-// tierFor is the tier of a call now. A session that holds private text and text from outside may be
-// under orders of that text, so what can send data out counts one tier more.
+// tierFor returns the current tier of a call. In a session with both private and untrusted text, the
+// untrusted text may be steering the model, so calls that can send data out are one tier higher.
 func (s *State) tierFor(t *tool) permission.Tier {
 	tier := t.tier
 	if s.Private && s.Untrusted && t.info.Effects.OpenWorld {
@@ -195,8 +196,9 @@ func (s *State) tierFor(t *tool) permission.Tier {
 	return tier
 }
 
-// gate decides whether a call may be made: what only reads may, everything else is asked. Modes
-// and grants lift questions, never the rights of the callable itself.
+// gate decides whether a call may be made. Calls that only read are allowed; all others need
+// approval. Modes and grants make approvals unnecessary, but never replace the permissions of the
+// callable itself.
 func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier permission.Tier, attended bool) (gateResult, error) {
 	if tier == permission.ReadOnly || t.own != nil && tier < permission.SideEffecting {
 		return gateResult{allowed: true}, nil
@@ -223,11 +225,12 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 	return gateResult{denied: "It is not allowed here."}, nil
 }
 
-// workTools are the tools that the mode work allows without a question: they write in the shared
-// and temporary folders of the workspace and nowhere else.
+// workTools are the tools that the mode work allows without approval: they write only to the shared
+// and temporary folders of the workspace.
 var workTools = []string{"file_write", "file_edit", "file_delete", "attachment_save"}
 
-// whyText is what the prompt quotes: the arguments, and what would leave when that is the danger.
+// whyText returns the text that an approval quotes: the arguments, and what data would leave this
+// computer if that is the risk.
 func whyText(t *tool, c *callState, tier permission.Tier) string {
 	args, _ := clip(c.Args, 220)
 	if tier > t.tier {
@@ -236,11 +239,11 @@ func whyText(t *tool, c *callState, tier permission.Tier) string {
 	return "With " + args
 }
 
-// Kind is the kind of subject that the agent is to permission, and of its callables.
+// Kind is the kind of agents, both as subjects of permissions and as callables.
 const Kind callable.Kind = "agent"
 
-// subject is an agent as permission knows it. Its hash covers what it may be granted, not its texts:
-// which tools there are is asked at each decision.
+// subject returns an agent as a subject of permissions. Its hash covers what may be granted to it and
+// not its texts. The list of tools is read anew at each decision.
 func (s *Service) subject(agent string) permission.Subject {
 	return permission.Subject{Kind: string(Kind), ID: agent, DefinitionHash: sha256.Sum256([]byte("helix-agent-v1\x00" + agent))}
 }
@@ -270,8 +273,8 @@ func agentTitle(id string) string {
 	return id
 }
 
-// resolve finds the tool of a call and checks its arguments. Problem is what the model reads when
-// the call can't be made as it is.
+// resolve finds the tool of a call and checks its arguments. problem is the text for the model if the
+// call can't be made.
 func (s *Service) resolve(ctx context.Context, l *live, c *callState) (t *tool, problem string) {
 	i := slices.IndexFunc(l.toolList, func(t tool) bool { return t.decl.Name == c.Name })
 	if i < 0 {
@@ -298,7 +301,7 @@ func (s *Service) resolve(ctx context.Context, l *live, c *callState) (t *tool, 
 	return t, ""
 }
 
-// nearestTools names tools whose names share a word with a wrong one.
+// nearestTools lists tools whose names share a word with a wrong name.
 func nearestTools(list []tool, name string) string {
 	var near []string
 	for _, w := range strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) }) {
@@ -314,8 +317,8 @@ func nearestTools(list []tool, name string) string {
 	return "Similar: " + strings.Join(near, ", ") + "."
 }
 
-// present turns the result of a callable into what the model reads. A long one becomes a file with
-// a handle.
+// present converts the result of a callable to what the model reads. A long result becomes a file
+// with a handle.
 func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, untrusted bool) (toolOutcome, error) {
 	text := strings.TrimSpace(string(out))
 	var plain string
@@ -347,7 +350,7 @@ func (s *Service) present(ctx context.Context, t *tool, out json.RawMessage, unt
 	return o, nil
 }
 
-// failure turns an error of a call into what the model reads.
+// failure converts the error of a call to what the model reads.
 func (s *Service) failure(ctx context.Context, err error) toolOutcome {
 	f := fault.As(err)
 	o := toolOutcome{Status: statusFailed, Kind: string(f.Kind), Text: s.o.Scrub(ctx, f.Message)}
@@ -362,13 +365,14 @@ func (s *Service) failure(ctx context.Context, err error) toolOutcome {
 	return o
 }
 
-// callKeyOf is the same for every attempt of a call, also after a restart.
+// callKeyOf returns the idempotency key of a call, which is the same for every attempt, also after a
+// restart.
 func callKeyOf(turn uuid.UUID, step int, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return fmt.Sprintf("agent-%s-%d-%s", turn, step, hex.EncodeToString(sum[:6]))
 }
 
-// titleOf and tierOf show a tool in the transcript.
+// titleOf and tierOf return how the transcript shows a tool.
 func (s *Service) titleOf(l *live, name string) string {
 	if i := slices.IndexFunc(l.toolList, func(t tool) bool { return t.decl.Name == name }); i >= 0 {
 		t := l.toolList[i]
@@ -386,7 +390,7 @@ func (s *Service) tierOf(l *live, name string) string {
 	return ""
 }
 
-// Tools lists what the model of a session may call, with what each costs in tokens.
+// Tools lists what the model of a session may call, and the tokens that each declaration takes.
 func (s *Service) Tools(ctx context.Context, p ToolsParams) (out ToolsResult, err error) {
 	st := &State{Mode: ModeAsk}
 	out.Window = assumedWindow
@@ -435,7 +439,7 @@ const (
 	notifyPrefix   = "notify_" // of a notice's kind; its level follows
 )
 
-// ownTools are the tools that are parts of the agent: they change the session and nothing else.
+// ownTools returns the tools that are parts of the agent: they only change the session.
 func (s *Service) ownTools() []tool {
 	def := func(name, text, input string, run func(ctx context.Context, l *live, args json.RawMessage) (ownResult, error)) tool {
 		return tool{core: true, own: func(ctx context.Context, l *live, _ *toolIntent, args json.RawMessage) (ownResult, error) {
@@ -510,7 +514,7 @@ func typed[P any](run func(ctx context.Context, l *live, in P) (ownResult, error
 	}
 }
 
-// searchTools finds tools that are not declared yet, by the words of their names and descriptions.
+// searchTools finds tools that are not declared yet, by words of their names and descriptions.
 func (s *Service) searchTools(l *live, query string) (ownResult, error) {
 	known := map[string]bool{}
 	for _, d := range append(slices.Clone(l.state.Tools), l.state.Loaded...) {

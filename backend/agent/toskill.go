@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	leastShared = 4 // characters of a text that two places share by more than chance
+	leastShared = 4 // minimum characters of a text whose recurrence is no coincidence
 	maxDraft    = 100
 )
 
-// Skills is what the agent needs of composite skills.
+// Skills is the agent's interface to composite skills.
 type Skills interface {
-	// SaveDraft keeps a definition, disabled, and gives its problems.
+	// SaveDraft stores a definition, disabled, and returns its problems.
 	SaveDraft(ctx context.Context, definition json.RawMessage, note string) (DraftSkill, error)
-	// Rehearse makes a dry run of a draft: outputs answer for its steps. It gives what each step
-	// would have called with.
+	// Rehearse makes a dry run of a draft in which outputs replace the results of its steps. It
+	// returns the arguments of each step.
 	Rehearse(ctx context.Context, id uuid.UUID, input json.RawMessage, outputs map[string]json.RawMessage) (inputs map[string]json.RawMessage, problem string, err error)
 }
 
-// DraftSkill is a composite skill that was made of a run.
+// DraftSkill is a composite skill made from a run.
 type DraftSkill struct {
 	ID       uuid.UUID `json:"id"`
 	Name     string    `json:"name"`
@@ -42,51 +42,51 @@ type DraftSkill struct {
 	Problems []string  `json:"problems"`
 }
 
-// ToSkillParams name turns of one chat.
+// ToSkillParams names turns of one chat.
 type ToSkillParams struct {
 	TurnIDs []uuid.UUID `json:"turnIds"`
-	Name    string      `json:"name,omitempty"` // default: of what was asked
+	Name    string      `json:"name,omitempty"` // default: derived from the input
 }
 
-// ToSkillResult is a disabled draft, where its values are from, and how its dry run went.
+// ToSkillResult is a disabled draft, with the sources of its values and the result of its dry run.
 type ToSkillResult struct {
 	Skill DraftSkill  `json:"skill"`
-	Trace []TraceStep `json:"trace"` // calls in their order, also those that became no step
+	Trace []TraceStep `json:"trace"` // calls in order, including those that did not become steps
 	Check DraftCheck  `json:"check"`
 }
 
-// TraceStep is a call of the run and what became of it.
+// TraceStep is a call of the run and how it was converted.
 type TraceStep struct {
 	StepID  string        `json:"stepId,omitempty"`
 	CallID  string        `json:"callId"`
 	Tool    string        `json:"tool"`
 	Mapped  []MappedValue `json:"mapped"`
 	Literal []string      `json:"literal"`           // arguments that the model composed, as paths
-	Dropped string        `json:"dropped,omitempty"` // why it became no step
+	Dropped string        `json:"dropped,omitempty"` // why it did not become a step
 }
 
-// MappedValue is an argument that the skill takes from elsewhere.
+// MappedValue is an argument that the skill takes from an input or an earlier step.
 type MappedValue struct {
 	Argument string `json:"argument"`
 	From     string `json:"from"`
 }
 
-// DraftCheck compares the dry run with what the run did.
+// DraftCheck compares the dry run with the recorded run.
 type DraftCheck struct {
-	Identical bool        `json:"identical"` // every step was given what it was given in the run
+	Identical bool        `json:"identical"` // every step got the arguments of the recorded call
 	Problem   string      `json:"problem,omitempty"`
 	Steps     []CheckStep `json:"steps"`
 }
 
-// CheckStep says whether a step was given what its call was given.
+// CheckStep reports whether a step got the arguments of its recorded call.
 type CheckStep struct {
 	StepID   string          `json:"stepId"`
 	Equal    bool            `json:"equal"`
-	Expected json.RawMessage `json:"expected,omitempty"` // when it was not
+	Expected json.RawMessage `json:"expected,omitempty"` // set if the arguments differ
 	Actual   json.RawMessage `json:"actual,omitempty"`
 }
 
-// recordedCall is a call of the run with what came of it.
+// recordedCall is a call of the run with its result.
 type recordedCall struct {
 	trace   TraceStep
 	ref     callable.Ref
@@ -94,13 +94,13 @@ type recordedCall struct {
 	reads   bool
 	args    map[string]any
 	output  any
-	sources map[int]bool // earlier calls that its arguments are from
+	sources map[int]bool // earlier calls whose outputs it uses
 	used    bool
 	params  map[string]any // literal
 	mapping map[string]any
 }
 
-// draft makes a skill of the calls of turns.
+// draft builds a skill from the calls of turns.
 type draft struct {
 	calls  []*recordedCall
 	asked  string // what the person wrote
@@ -108,7 +108,8 @@ type draft struct {
 	inputs map[string]any // values of the inputs, by name
 }
 
-// ToSkill makes a disabled skill of what turns of a chat did, and runs it dry against what was recorded.
+// ToSkill creates a disabled skill from the calls in turns of a chat, and checks it with a dry run
+// against the recorded results.
 func (s *Service) ToSkill(ctx context.Context, p ToSkillParams) (out ToSkillResult, err error) {
 	if s.o.Skills == nil || len(p.TurnIDs) == 0 || len(p.TurnIDs) > maxDraft {
 		return out, fault.Invalidf("Name 1 to %d turns.", maxDraft)
@@ -223,7 +224,7 @@ func (s *Service) readRun(ctx context.Context, d *draft, turns []uuid.UUID) erro
 	return err
 }
 
-// recorded is a call as it can be repeated, or with why it can't.
+// recorded converts a call to a repeatable one, or records why that is impossible.
 func (s *Service) recorded(o *toolOutcome, intent *toolIntent, args string, known []callable.Info) (*recordedCall, error) {
 	c := &recordedCall{trace: TraceStep{CallID: o.CallID, Mapped: []MappedValue{}, Literal: []string{}}, sources: map[int]bool{}}
 	switch {
@@ -247,7 +248,7 @@ func (s *Service) recorded(o *toolOutcome, intent *toolIntent, args string, know
 	c.name, c.reads = known[i].Name, known[i].Effects.ReadOnly
 	if err := json.Unmarshal([]byte(args), &c.args); err != nil {
 		c.trace.Dropped = "Its arguments can't be read."
-		return c, nil //nolint:nilerr // the trace says so
+		return c, nil //nolint:nilerr // the trace contains the reason
 	}
 	text := unquoted(o.Text)
 	if o.Blob != "" {
@@ -263,7 +264,7 @@ func (s *Service) recorded(o *toolOutcome, intent *toolIntent, args string, know
 	return c, nil
 }
 
-// unquoted takes off what fence puts around a text.
+// unquoted removes the quotation that fence adds to a text.
 func unquoted(text string) string {
 	if head, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(head, "«data ") {
 		if i := strings.LastIndex(rest, "\n«end "); i >= 0 {
@@ -273,7 +274,7 @@ func unquoted(text string) string {
 	return text
 }
 
-// mapAll finds where the arguments of calls are from, and which calls the result depends on.
+// mapAll finds the sources of the arguments of calls, and which calls the result depends on.
 func (d *draft) mapAll() {
 	places := map[any][]place{} // of values in outputs so far
 	n := 0
@@ -314,13 +315,14 @@ func (d *draft) mapAll() {
 	}
 }
 
-// place is where a value stands in an output.
+// place is the position of a value in an output.
 type place struct {
 	call int
 	path string
 }
 
-// template gives an argument with its values replaced by where they are from.
+// template returns an argument in which values are replaced by references to their sources. mapped
+// reports whether any value was replaced.
 func (d *draft) template(c *recordedCall, v any, at, name string, places map[any][]place) (out any, mapped bool) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -328,7 +330,7 @@ func (d *draft) template(c *recordedCall, v any, at, name string, places map[any
 		for _, key := range slices.Sorted(maps.Keys(x)) {
 			value, ok := d.template(c, x[key], pathKey(at, key), key, places)
 			made[key], mapped = value, mapped || ok
-			if strings.HasPrefix(key, "$") { // would be an instruction of the template
+			if strings.HasPrefix(key, "$") { // would be read as a template instruction
 				return map[string]any{"$literal": v}, false
 			}
 		}
@@ -360,7 +362,7 @@ func (d *draft) template(c *recordedCall, v any, at, name string, places map[any
 	return v, false
 }
 
-// telling says that a value is rarely the same by chance.
+// telling reports whether a value is distinctive: unlikely to occur in two places by chance.
 func telling(v any) bool {
 	switch x := v.(type) {
 	case string:
@@ -371,7 +373,7 @@ func telling(v any) bool {
 	return false
 }
 
-// said finds a value as a word of what the person wrote.
+// said reports whether a value occurs as a word in the person's text.
 func said(text string, v any) bool {
 	word := fmt.Sprint(v)
 	found, err := regexp.MatchString(`(^|[^\pL\pN])`+regexp.QuoteMeta(word)+`($|[^\pL\pN])`, text)
@@ -380,7 +382,7 @@ func said(text string, v any) bool {
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
-// inputName is the name of an input for a value; the same value is the same input.
+// inputName returns the name of the input for a value. Equal values share one input.
 func (d *draft) inputName(name string, v any) string {
 	for have, x := range d.inputs {
 		if x == v {
@@ -396,7 +398,7 @@ func (d *draft) inputName(name string, v any) string {
 	return name
 }
 
-// schema describes the inputs; what was used in the run is the default.
+// schema returns the schema of the inputs. The values of the recorded run are the defaults.
 func (d *draft) schema() map[string]any {
 	if len(d.inputs) == 0 {
 		return nil
@@ -412,7 +414,8 @@ func (d *draft) schema() map[string]any {
 	return map[string]any{"type": "object", "required": slices.Sorted(maps.Keys(d.inputs)), "properties": properties}
 }
 
-// steps are the definition's steps, with what each gave and was given in the run.
+// steps returns the steps of the definition, with the output and the arguments of each in the
+// recorded run.
 func (d *draft) steps() (out []map[string]any, outputs, args map[string]json.RawMessage) {
 	outputs, args = map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for _, c := range d.calls {
@@ -439,7 +442,7 @@ func (d *draft) steps() (out []map[string]any, outputs, args map[string]json.Raw
 	return out, outputs, args
 }
 
-// leaves calls fn with the values of a JSON document and their paths.
+// leaves calls fn with each scalar value of a JSON document and its path.
 func leaves(v any, at string, fn func(at string, v any)) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -457,7 +460,7 @@ func leaves(v any, at string, fn func(at string, v any)) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// pathKey is the path of a member.
+// pathKey returns the path of an object's member.
 func pathKey(at, key string) string {
 	switch {
 	case !plainKey.MatchString(key):

@@ -11,11 +11,11 @@ import (
 	"helix/backend/trash"
 )
 
-// forgetBatch is how many entries of the word index leave in one transaction.
+// forgetBatch is the number of entries removed from the word index in one transaction.
 const forgetBatch = 500
 
-// Trash describes deleted chats. With its row a chat loses its messages, events, turns and files;
-// what it has cost stays in the ledger, and what was remembered of it in memory.
+// Trash describes deleted chats. Purging a chat removes its messages, events, turns and files. Its
+// cost stays in the ledger, and memories of it stay in memory.
 func (s *Service) Trash() trash.Kind {
 	return trash.Kind{
 		Name: "chat",
@@ -46,8 +46,8 @@ func (s *Service) Trash() trash.Kind {
 	}
 }
 
-// ForgetPurged removes the words of messages that are gone from the search index. It reads the whole
-// index, so it runs once after many chats were purged.
+// ForgetPurged removes the words of purged messages from the search index. It reads the whole index,
+// so call it once after purging many chats.
 func (s *Service) ForgetPurged(ctx context.Context) error {
 	for n := forgetBatch; n == forgetBatch; {
 		var gone []int64

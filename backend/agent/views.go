@@ -18,14 +18,14 @@ import (
 	"helix/backend/storage"
 )
 
-// EventsParams choose events of a session's log.
+// EventsParams selects events of a session's log.
 type EventsParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	AfterSeq  int64     `json:"afterSeq,omitempty"`
 	Limit     int       `json:"limit,omitempty"` // 1 to 1000, default 1000
 }
 
-// LogEvent is an entry of a session's log. Data is as it was written.
+// LogEvent is an entry of a session's log. Data is the payload as stored.
 type LogEvent struct {
 	Seq    int64           `json:"seq"`
 	Type   string          `json:"type"`
@@ -37,7 +37,7 @@ type LogEvent struct {
 // EventsResult holds events in order.
 type EventsResult struct {
 	Events  []LogEvent `json:"events"`
-	LastSeq int64      `json:"lastSeq"` // of the log
+	LastSeq int64      `json:"lastSeq"` // last sequence number of the log
 }
 
 // Events reads the log of a session.
@@ -72,21 +72,21 @@ func (s *Service) Events(ctx context.Context, p EventsParams) (out EventsResult,
 type ContextPart struct {
 	Kind   string `json:"kind"` // tools, system, soul, skills, summary, history or volatile
 	Name   string `json:"name"`
-	Tokens int64  `json:"tokens"` // estimated
-	Cached bool   `json:"cached"` // the service may have it from the last request
+	Tokens int64  `json:"tokens"` // an estimate
+	Cached bool   `json:"cached"` // the service may have cached it from the last request
 	Text   string `json:"text,omitempty"`
 }
 
-// ContextResult is what the next request of a chat holds.
+// ContextResult describes the next request of a chat.
 type ContextResult struct {
 	Window     int           `json:"window"`
 	Used       int64         `json:"used"`
 	Parts      []ContextPart `json:"parts"`
-	Omitted    []string      `json:"omitted"`    // what does not fit, in sentences
-	Precedence []string      `json:"precedence"` // of the texts of the prompt, the first counts most
+	Omitted    []string      `json:"omitted"`    // what is left out because it does not fit, in sentences
+	Precedence []string      `json:"precedence"` // texts of the prompt, highest precedence first
 }
 
-// Context says what the next request of a chat holds and what it takes.
+// Context reports what the next request of a chat contains and how many tokens it takes.
 func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResult, err error) {
 	l, err := s.session(ctx, p.SessionID)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 		return out, err
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()                // a turn that runs changes what the request is made of
+	defer l.mu.Unlock()                // a running turn changes the parts of the request
 	if st = *l.state; st.Turn == nil { // as at the start of a turn
 		st.Turn = next
 		st.Tools, _ = declared(list, next.Window)
@@ -140,7 +140,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 	return out, nil
 }
 
-// CostRow is the sum of some calls of models.
+// CostRow is the sum of a group of model calls.
 type CostRow struct {
 	Key        string           `json:"key"`
 	Calls      int              `json:"calls"`
@@ -148,19 +148,19 @@ type CostRow struct {
 	Tokens     int64            `json:"tokens"` // prompts and answers
 }
 
-// CostResult is what a chat has cost.
+// CostResult is the cost of a chat.
 type CostResult struct {
 	CostMicros      providers.Micros `json:"costMicros"`
-	EstimatedMicros providers.Micros `json:"estimatedMicros"` // the part of it whose use the service did not report
+	EstimatedMicros providers.Micros `json:"estimatedMicros"` // the part for calls whose cost the service did not report
 	Tokens          providers.Usage  `json:"tokens"`
 	Calls           int              `json:"calls"`
 	ByModel         []CostRow        `json:"byModel"`
 	ByPurpose       []CostRow        `json:"byPurpose"`
 	ByTurn          []CostRow        `json:"byTurn"`   // by id, the newest first
-	Children        []CostRow        `json:"children"` // what subagents cost beside that, by session
+	Children        []CostRow        `json:"children"` // additional cost of subagents, by session
 }
 
-// Cost says what a chat has cost, and for what.
+// Cost returns the cost of a chat, broken down by its causes.
 func (s *Service) Cost(ctx context.Context, p SessionParams) (out CostResult, err error) {
 	out.ByModel, out.ByPurpose, out.ByTurn, out.Children = []CostRow{}, []CostRow{}, []CostRow{}, []CostRow{}
 	add := func(list *[]CostRow, key string, r CostRow) {
@@ -213,14 +213,14 @@ func (s *Service) Cost(ctx context.Context, p SessionParams) (out CostResult, er
 	return out, err
 }
 
-// ForkParams name a chat and where the copy ends.
+// ForkParams names a chat and the end of the copy.
 type ForkParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
-	AtSeq     int64     `json:"atSeq,omitempty"` // the copy ends with the turn that holds it; 0: with the last turn that has ended
+	AtSeq     int64     `json:"atSeq,omitempty"` // the copy ends with the turn of this entry; 0: with the last finished turn
 }
 
-// Fork copies a chat up to the end of a turn. The copy goes its own way; what waits in the queue stays
-// behind, and so does the cost.
+// Fork copies a chat up to the end of a turn. The copy is independent of the original. Queued inputs
+// and costs are not copied.
 func (s *Service) Fork(ctx context.Context, p ForkParams) (SessionResult, error) {
 	user, id := identity.UserID(ctx), storage.NewID()
 	src, err := s.get(ctx, p.SessionID)
@@ -255,8 +255,8 @@ func (s *Service) Fork(ctx context.Context, p ForkParams) (SessionResult, error)
 	return s.announced(ctx, id)
 }
 
-// copyLog copies the log of a session up to a place, with the rows that show it. The turns get ids of
-// their own.
+// copyLog copies the log of a session up to a sequence number, with the rows that show it. The copied
+// turns get new ids.
 func (s *Service) copyLog(ctx context.Context, tx *storage.Tx, from, to, user uuid.UUID, upto int64) error {
 	turns, repeats := map[uuid.UUID]uuid.UUID{}, map[uuid.UUID]*uuid.UUID{}
 	l := &live{s: s, id: to, user: user, state: &State{}}
@@ -314,7 +314,7 @@ func (s *Service) copyLog(ctx context.Context, tx *storage.Tx, from, to, user uu
 	if _, err := tx.Exec(`INSERT INTO session_blobs (session_id, user_id, sha256, name, mime, bytes, direction, at) SELECT ?, user_id, sha256, name, mime, bytes, direction, at FROM session_blobs WHERE session_id = ?`, to, from); err != nil {
 		return err
 	}
-	for _, w := range slices.Clone(l.state.Queue) { // it belongs to the other chat
+	for _, w := range slices.Clone(l.state.Queue) { // queued inputs stay with the original chat
 		made, err := s.appendTx(ctx, tx, l, w.Turn, &withdrawn{StopSuperseded})
 		if err != nil {
 			return err

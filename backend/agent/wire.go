@@ -9,10 +9,10 @@ import (
 	"helix/backend/providers"
 )
 
-// Budget bounds a turn or a session. Zero fields bound nothing.
+// Budget bounds a turn or a session. A zero field sets no limit.
 type Budget struct {
 	MaxTurns      int              `json:"maxTurns,omitempty"`      // steps of a turn: calls of the model
-	MaxTokens     int64            `json:"maxTokens,omitempty"`     // prompt and answer together
+	MaxTokens     int64            `json:"maxTokens,omitempty"`     // prompts and answers together
 	MaxCostMicros providers.Micros `json:"maxCostMicros,omitempty"` // millionths of a dollar
 	MaxWallMs     int64            `json:"maxWallMs,omitempty"`
 }
@@ -29,17 +29,17 @@ const (
 
 // The modes of a session: what its tools may do without a question.
 const (
-	ModeAsk  = "ask"  // default: everything that has an effect is asked
+	ModeAsk  = "ask"  // default: every effect needs approval
 	ModeRead = "read" // only tools that read
-	ModeWork = "work" // files of the workspace may be written without a question
+	ModeWork = "work" // workspace files may be written without approval
 )
 
-// The queue modes: what becomes of an input that arrives during a turn.
+// The queue modes: how an input that arrives during a turn is handled.
 const (
-	QueueFollowup  = "followup"  // default: the next turn
-	QueueSteer     = "steer"     // put in after the tools that run
-	QueueCollect   = "collect"   // joined with the other inputs that wait
-	QueueInterrupt = "interrupt" // cancels the turn, then runs
+	QueueFollowup  = "followup"  // default: runs as the next turn
+	QueueSteer     = "steer"     // added to the turn after the running tools
+	QueueCollect   = "collect"   // joined with the other waiting inputs
+	QueueInterrupt = "interrupt" // cancels the turn, then runs next
 )
 
 // Session is one conversation.
@@ -60,7 +60,7 @@ type Session struct {
 	CostMicros    providers.Micros   `json:"costMicros"`
 	Parent        *uuid.UUID         `json:"parentSessionId,omitempty"`
 	ForkedFrom    *uuid.UUID         `json:"forkedFrom,omitempty"`
-	Here          bool               `json:"here"`              // it runs on this device; elsewhere it can be read
+	Here          bool               `json:"here"`              // it runs on this device; on others it is read-only
 	Deleted       bool               `json:"deleted,omitempty"` // it is in the trash
 	LastMessageAt *time.Time         `json:"lastMessageAt,omitempty"`
 	ArchivedAt    *time.Time         `json:"archivedAt,omitempty"`
@@ -106,15 +106,15 @@ type Turn struct {
 	CostMicros providers.Micros `json:"costMicros"`
 	Provider   string           `json:"provider,omitempty"`
 	Model      string           `json:"model,omitempty"`
-	Position   int              `json:"position,omitempty"` // in the queue, from 1
-	Approvals  []uuid.UUID      `json:"approvals"`          // questions in Approvals that it waits for
+	Position   int              `json:"position,omitempty"` // position in the queue, from 1
+	Approvals  []uuid.UUID      `json:"approvals"`          // ids of the approvals that it waits for
 	Error      *TurnError       `json:"error,omitempty"`
 	CreatedAt  time.Time        `json:"createdAt"`
 	StartedAt  *time.Time       `json:"startedAt,omitempty"`
 	FinishedAt *time.Time       `json:"finishedAt,omitempty"`
 }
 
-// TurnError is why a turn failed.
+// TurnError describes why a turn failed.
 type TurnError struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
@@ -132,13 +132,13 @@ const (
 	PartNotice     = "notice"
 )
 
-// Part is a piece of a message; Kind says which fields count.
+// Part is a piece of a message; Kind determines which fields are set.
 type Part struct {
 	Kind string `json:"kind"`
-	Text string `json:"text,omitempty"` // of text, reasoning, results (at most 4 KiB) and notices
+	Text string `json:"text,omitempty"` // for text, reasoning, results (at most 4 KiB) and notices
 
-	// Of tool calls and results. The status of a call is running, waiting, done, failed, denied,
-	// skipped or unknown, and is on the call.
+	// For tool calls and results. The status of a call is running, waiting, done, failed, denied,
+	// skipped or unknown, and is set on the call.
 	CallID     string          `json:"callId,omitempty"`
 	Tool       string          `json:"tool,omitempty"`
 	Title      string          `json:"title,omitempty"`
@@ -151,7 +151,7 @@ type Part struct {
 	UndoToken  string          `json:"undoToken,omitempty"`
 	Error      bool            `json:"error,omitempty"`
 
-	// Of images, files and sources.
+	// For images, files and sources.
 	Blob  string `json:"blob,omitempty"`
 	Name  string `json:"name,omitempty"`
 	Mime  string `json:"mime,omitempty"`
@@ -169,7 +169,7 @@ type Origin struct {
 type Message struct {
 	ID         uuid.UUID        `json:"id"`
 	SessionID  uuid.UUID        `json:"sessionId"`
-	Seq        int64            `json:"seq"` // place in the log of the session
+	Seq        int64            `json:"seq"` // sequence number in the log of the session
 	TurnID     uuid.UUID        `json:"turnId"`
 	Role       string           `json:"role"`
 	Parts      []Part           `json:"parts"`
@@ -180,7 +180,7 @@ type Message struct {
 	At         time.Time        `json:"at"`
 }
 
-// CreateParams are the settings of a new session.
+// CreateParams holds the settings of a new session.
 type CreateParams struct {
 	Title     string             `json:"title,omitempty"`
 	AgentName string             `json:"agentName,omitempty"` // default: helix
@@ -189,7 +189,7 @@ type CreateParams struct {
 	QueueMode string             `json:"queueMode,omitempty"`
 	Budget    *Budget            `json:"budget,omitempty"`
 	Remember  *bool              `json:"remember,omitempty"` // default true
-	// ProjectDir is a folder whose skill documents are used, if the person trusts it.
+	// ProjectDir is a folder whose skill documents are used if the person trusts it.
 	ProjectDir string `json:"projectDir,omitempty"`
 }
 
@@ -203,7 +203,7 @@ type SessionResult struct {
 	Session Session `json:"session"`
 }
 
-// ListParams choose sessions.
+// ListParams selects sessions.
 type ListParams struct {
 	Query            string `json:"query,omitempty"` // part of the title
 	Kind             string `json:"kind,omitempty"`
@@ -221,14 +221,14 @@ type ListResult struct {
 	Total    int       `json:"total"`
 }
 
-// Partial is what an answer says so far.
+// Partial is an answer as received so far.
 type Partial struct {
 	TurnID  uuid.UUID `json:"turnId"`
 	Attempt int       `json:"attempt"`
 	Text    string    `json:"text"`
 }
 
-// QueuedInput is an input that waits for its turn.
+// QueuedInput is an input whose turn has not started.
 type QueuedInput struct {
 	TurnID    uuid.UUID `json:"turnId"`
 	Text      string    `json:"text"`
@@ -238,7 +238,7 @@ type QueuedInput struct {
 	At        time.Time `json:"at"`
 }
 
-// GetResult is a session and what happens in it.
+// GetResult is a session and its current activity.
 type GetResult struct {
 	Session    Session       `json:"session"`
 	ActiveTurn *Turn         `json:"activeTurn,omitempty"`
@@ -247,7 +247,8 @@ type GetResult struct {
 	LastSeq    int64         `json:"lastSeq"`
 }
 
-// MessagesParams choose messages: before a place, newest first to be read from the end, or after.
+// MessagesParams selects messages: those before a sequence number, read backward from there, or those
+// after one.
 type MessagesParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	Before    int64     `json:"before,omitempty"`
@@ -258,10 +259,10 @@ type MessagesParams struct {
 // MessagesResult holds messages in the order of the session.
 type MessagesResult struct {
 	Messages []Message `json:"messages"`
-	More     bool      `json:"more"` // there are others beyond
+	More     bool      `json:"more"` // there are more messages in this direction
 }
 
-// SendParams are an input. The same turnId again returns the first.
+// SendParams is an input. Sending the same turnId again returns the result of the first call.
 type SendParams struct {
 	SessionID uuid.UUID          `json:"sessionId"`
 	Text      string             `json:"text"`
@@ -269,34 +270,34 @@ type SendParams struct {
 	QueueMode string             `json:"queueMode,omitempty"`
 	Model     providers.ModelRef `json:"model,omitempty"`
 	Budget    *Budget            `json:"budget,omitempty"`
-	// Attachments are at most 4 files of chat.attach, 10 MB each.
+	// Attachments are at most 4 files from chat.attach, 10 MB each.
 	Attachments []AttachmentRef `json:"attachments,omitempty"`
 }
 
-// SendResult says how the turn stands.
+// SendResult is the state of the turn after sending.
 type SendResult struct {
 	TurnID   uuid.UUID `json:"turnId"`
 	State    string    `json:"state"` // queued or running
 	Position int       `json:"position,omitempty"`
 }
 
-// TurnParams name a turn of a session; without one, the active turn is meant.
+// TurnParams names a turn of a session; without one, the active turn.
 type TurnParams struct {
 	SessionID uuid.UUID  `json:"sessionId"`
 	TurnID    *uuid.UUID `json:"turnId,omitempty"`
 }
 
-// StateResult says how a turn stands.
+// StateResult is the state of a turn.
 type StateResult struct {
 	State string `json:"state"`
 }
 
-// CountResult counts turns.
+// CountResult is a number of turns.
 type CountResult struct {
 	Count int `json:"count"`
 }
 
-// WaitParams name a turn and how long to wait for its end.
+// WaitParams names a turn and the longest time to wait for it.
 type WaitParams struct {
 	TurnID uuid.UUID `json:"turnId"`
 	WaitMs int64     `json:"waitMs,omitempty"` // at most 120000
@@ -307,7 +308,7 @@ type TurnResult struct {
 	Turn Turn `json:"turn"`
 }
 
-// RetryParams name a turn to answer again.
+// RetryParams names a turn to answer again.
 type RetryParams struct {
 	TurnID uuid.UUID          `json:"turnId"`
 	Model  providers.ModelRef `json:"model,omitempty"`
@@ -316,7 +317,7 @@ type RetryParams struct {
 	MoreCostMicros providers.Micros `json:"moreCostMicros,omitempty"`
 }
 
-// RenameParams give a session a title.
+// RenameParams sets the title of a session.
 type RenameParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	Title     string    `json:"title"`
@@ -340,14 +341,14 @@ type QueueModeParams struct {
 	QueueMode string    `json:"queueMode"`
 }
 
-// SearchParams look for words in messages.
+// SearchParams selects messages by words.
 type SearchParams struct {
 	Query     string     `json:"query"`
 	SessionID *uuid.UUID `json:"sessionId,omitempty"`
 	Limit     int        `json:"limit,omitempty"` // 1 to 100, default 20
 }
 
-// Hit is a message that has the words. Highlights are byte ranges of the snippet.
+// Hit is a message that contains the words. Highlights are byte ranges of the snippet.
 type Hit struct {
 	SessionID  uuid.UUID `json:"sessionId"`
 	Title      string    `json:"title"`
@@ -363,7 +364,7 @@ type SearchResult struct {
 	Hits []Hit `json:"hits"`
 }
 
-// StatusResult says whether the agent can work.
+// StatusResult reports whether the agent can work.
 type StatusResult struct {
 	Ready   bool                 `json:"ready"` // the role chat has a model
 	Roles   []providers.RoleView `json:"roles"`
@@ -374,14 +375,14 @@ type StatusResult struct {
 	Idle    bool                 `json:"idle"`
 }
 
-// Lane is a group of turns that share places.
+// Lane is a group of turns with a limit on how many of them work at once.
 type Lane struct {
 	Name    string `json:"name"` // chat or background
 	Running int    `json:"running"`
 	Limit   int    `json:"limit"`
 }
 
-// ToolsParams name a session whose tools are listed; none: those of a new one.
+// ToolsParams names a session whose tools to list; without one, the tools of a new session.
 type ToolsParams struct {
 	SessionID *uuid.UUID `json:"sessionId,omitempty"`
 }
@@ -398,7 +399,7 @@ type ToolView struct {
 	Idempotent  bool   `json:"idempotent"`
 	Tokens      int64  `json:"tokens"`
 	Deferred    bool   `json:"deferred"`
-	State       string `json:"state"` // ready, or why a call would be refused
+	State       string `json:"state"` // ready, or the reason why a call would be refused
 }
 
 // ToolsResult lists tools by name.
@@ -417,16 +418,16 @@ const (
 	ScopeAgent    = "agent"
 )
 
-// BudgetView is a limit and what has been spent of it.
+// BudgetView is a limit and the amount spent against it.
 type BudgetView struct {
 	Scope         string           `json:"scope"`
 	Key           string           `json:"key,omitempty"`
-	MaxCostMicros providers.Micros `json:"maxCostMicros"` // 0: none
+	MaxCostMicros providers.Micros `json:"maxCostMicros"` // 0: no limit
 	MaxTokens     int64            `json:"maxTokens,omitempty"`
-	WarnAt        float64          `json:"warnAt"` // part of the limit
+	WarnAt        float64          `json:"warnAt"` // fraction of the limit
 	SpentMicros   providers.Micros `json:"spentMicros"`
 	SpentTokens   int64            `json:"spentTokens"`
-	Default       bool             `json:"default"` // nobody has set it
+	Default       bool             `json:"default"` // not set by a person
 }
 
 // BudgetsResult lists the limits.
@@ -434,7 +435,7 @@ type BudgetsResult struct {
 	Limits []BudgetView `json:"limits"`
 }
 
-// SetBudgetParams set a limit; without an amount it is removed.
+// SetBudgetParams sets a limit; without an amount, the limit is removed.
 type SetBudgetParams struct {
 	Scope         string            `json:"scope"`
 	Key           string            `json:"key,omitempty"`
@@ -443,14 +444,14 @@ type SetBudgetParams struct {
 	WarnAt        *float64          `json:"warnAt,omitempty"` // default 0.8
 }
 
-// LedgerParams choose calls of models.
+// LedgerParams selects model calls.
 type LedgerParams struct {
 	From    *time.Time `json:"from,omitempty"`
 	GroupBy string     `json:"groupBy,omitempty"` // call (default), day, model, purpose, provider or session
 	Limit   int        `json:"limit,omitempty"`   // 1 to 1000, default 100
 }
 
-// LedgerRow is one call, or the sum of some.
+// LedgerRow is one call, or the sum of a group of calls.
 type LedgerRow struct {
 	Key        string           `json:"key"`
 	SessionID  *uuid.UUID       `json:"sessionId,omitempty"`
@@ -472,20 +473,20 @@ type LedgerResult struct {
 	Rows []LedgerRow `json:"rows"`
 }
 
-// ReplayParams name a session and where to stop; 0: at its end.
+// ReplayParams names a session and the sequence number to stop at; 0: the end.
 type ReplayParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	UntilSeq  int64     `json:"untilSeq,omitempty"`
 }
 
-// ReplayResult says whether the log gives the requests that were sent.
+// ReplayResult reports whether replaying the log produces the requests that were sent.
 type ReplayResult struct {
 	Identical       bool        `json:"identical"`
 	Requests        int         `json:"requests"`
 	FirstDifference *Difference `json:"firstDifference,omitempty"`
 }
 
-// Difference is where a replay leaves what was recorded.
+// Difference is a point at which a replay differs from the recording.
 type Difference struct {
 	Seq      int64  `json:"seq"`
 	What     string `json:"what"`

@@ -8,13 +8,13 @@ import (
 	"helix/backend/providers"
 )
 
-// The notifications. Seq is the place in the log of the session; a client that missed some reads
-// chat.get and chat.messages.
+// The notifications. Seq is the sequence number in the log of the session. A client that missed some
+// calls chat.get and chat.messages.
 
-// SessionEvent is chat.session_created and chat.session_changed.
+// SessionEvent is the content of chat.session_created and chat.session_changed.
 type SessionEvent struct {
 	SessionID uuid.UUID `json:"sessionId"`
-	Session   *Session  `json:"session,omitempty"` // nil: it is gone
+	Session   *Session  `json:"session,omitempty"` // nil: deleted
 }
 
 // SessionCreated is chat.session_created.
@@ -30,7 +30,7 @@ type TurnStarted struct {
 	Seq       int64     `json:"seq"`
 }
 
-// AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer.
+// AssistantDelta is chat.assistant_delta: text to insert at a byte offset of the attempt's answer.
 type AssistantDelta struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	TurnID    uuid.UUID `json:"turnId"`
@@ -42,7 +42,7 @@ type AssistantDelta struct {
 // ReasoningDelta is chat.reasoning_delta.
 type ReasoningDelta AssistantDelta
 
-// AttemptDiscarded is chat.attempt_discarded: what the attempt said is void.
+// AttemptDiscarded is chat.attempt_discarded: discard the text of the attempt.
 type AttemptDiscarded struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	TurnID    uuid.UUID `json:"turnId"`
@@ -80,7 +80,7 @@ type ToolFinished struct {
 	TookMs    int64     `json:"tookMs"`
 }
 
-// MediaAttachment is chat.media_attachment: a file that the model shows.
+// MediaAttachment is chat.media_attachment: a file shown by the model.
 type MediaAttachment struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	TurnID    uuid.UUID `json:"turnId"`
@@ -92,7 +92,7 @@ type MediaAttachment struct {
 	Text      string    `json:"text,omitempty"`
 }
 
-// NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for.
+// NoticeEvent is chat.notice: a sentence for people, or a question that a turn waits for.
 type NoticeEvent struct {
 	SessionID  uuid.UUID  `json:"sessionId"`
 	TurnID     uuid.UUID  `json:"turnId"`
@@ -112,7 +112,7 @@ type BudgetEvent struct {
 	Level       string           `json:"level"` // warn or stop
 }
 
-// TurnEvent is chat.turn_completed, chat.turn_cancelled and chat.turn_failed.
+// TurnEvent is the content of chat.turn_completed, chat.turn_cancelled and chat.turn_failed.
 type TurnEvent struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	Turn      Turn      `json:"turn"`

@@ -13,14 +13,14 @@ import (
 	"helix/backend/providers"
 )
 
-// made is a call of a tool as the log has it.
+// made is a tool call as recorded in the log.
 type made struct {
 	id, name, args, status string
 	intents, outcomes      int
 	approved               bool
 }
 
-// journal is what checks read in the log.
+// journal is the part of the log that checks use.
 type journal struct {
 	calls  []*made
 	keys   map[string]*made // of intents
@@ -30,7 +30,7 @@ type journal struct {
 	orphan []string
 }
 
-// read goes through the log once.
+// read collects the journal in one pass over the log.
 func (r *runner) read() (j journal, err error) {
 	j.keys, j.types = map[string]*made{}, map[string]bool{}
 	byID := map[string]*made{}
@@ -81,7 +81,7 @@ func (r *runner) read() (j journal, err error) {
 	return j, nil
 }
 
-// check returns everything that is not as it must be.
+// check returns every violated expectation.
 func (r *runner) check() []string {
 	problems := []string{}
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -95,7 +95,7 @@ func (r *runner) check() []string {
 	return problems
 }
 
-// always are the checks of every scenario.
+// always makes the checks that apply to every scenario.
 func (r *runner) always(j journal, bad func(string, ...any)) {
 	for _, o := range j.orphan {
 		bad("orphan: %s", o)
@@ -134,7 +134,7 @@ func (r *runner) always(j journal, bad func(string, ...any)) {
 	}
 }
 
-// expected are the checks that the scenario asks for.
+// expected makes the checks that the scenario specifies.
 func (r *runner) expected(j journal, bad func(string, ...any)) {
 	x, last := r.s.Expect, r.turns[len(r.turns)-1]
 	if want := cmp.Or(x.State, agent.Completed); last.State != want {

@@ -10,8 +10,8 @@ import (
 	"helix/backend/providers"
 )
 
-// limited are the person's own models within a limit of money. Calls are made as the person, and stand in
-// the ledger of the person.
+// limited gives access to the person's own models up to a limit of money. Calls are made as the
+// person, and recorded in the person's ledger.
 type limited struct {
 	agent.Models
 	ctx  context.Context //nolint:containedctx // the person's, while the scenario's database has its own
@@ -21,7 +21,7 @@ type limited struct {
 	left providers.Micros
 }
 
-// as is a request of a scenario as the person's.
+// as returns a context in which a request of a scenario is made as the person.
 func (m *limited) as(ctx context.Context, q providers.Request) (context.Context, context.CancelFunc, providers.Request) {
 	own, cancel := context.WithCancel(m.ctx)
 	stop := context.AfterFunc(ctx, cancel)

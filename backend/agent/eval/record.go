@@ -13,8 +13,9 @@ import (
 	"helix/backend/providers"
 )
 
-// Record makes a scenario of the log of a chat: its inputs, the replies of the model as a script, and the
-// tools with the results that they had. Logs hold no known secrets; read it before you share it.
+// Record converts the log of a chat to a scenario: its inputs, the replies of the model as a script,
+// and the tools with their recorded results. Logs contain no known secrets, but read the scenario
+// before you share it.
 func Record(name string, events []agent.LogEvent) ([]byte, error) {
 	s := Scenario{Name: name, Description: "Recorded from a chat.", Approve: true}
 	tools := map[string]*Tool{}
@@ -90,7 +91,7 @@ func Record(name string, events []agent.LogEvent) ([]byte, error) {
 	return yaml.Marshal(plain)
 }
 
-// JUnit writes results as a report of JUnit, as continuous integration reads it.
+// JUnit writes results as a JUnit XML report, for continuous integration.
 func JUnit(w io.Writer, results []Outcome) error {
 	type failure struct {
 		Message string `xml:"message,attr"`

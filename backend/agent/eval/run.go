@@ -32,7 +32,7 @@ import (
 
 const turnLimit = 5 * time.Minute
 
-// Metrics of a scenario, for comparison with another run.
+// Metrics are figures of one run of a scenario, for comparison with other runs.
 type Metrics struct {
 	Steps        int              `json:"steps"`
 	Calls        int              `json:"calls"` // of tools
@@ -42,7 +42,7 @@ type Metrics struct {
 	TookMs       int64            `json:"tookMs"`
 }
 
-// Outcome is what came of a scenario.
+// Outcome is the result of a scenario.
 type Outcome struct {
 	Scenario string   `json:"scenario"`
 	Passed   bool     `json:"passed"`
@@ -50,7 +50,7 @@ type Outcome struct {
 	Metrics  Metrics  `json:"metrics"`
 }
 
-// rootKey is a root key in memory: a scenario's database is removed at its end.
+// rootKey is a root key held in memory, because a scenario's database is removed when it ends.
 type rootKey []byte
 
 // Candidates implements storage.Root.
@@ -84,13 +84,13 @@ func (memories) Said(context.Context, *storage.Tx, uuid.UUID, string, string, st
 	return nil
 }
 
-// effect is a call that a tool carried out.
+// effect is a call that a tool has carried out.
 type effect struct {
 	tool, key string
 	writes    bool
 }
 
-// runner is a scenario at work.
+// runner is a running scenario.
 type runner struct {
 	s    Scenario
 	live agent.Models // nil: the script answers
@@ -102,7 +102,7 @@ type runner struct {
 	session uuid.UUID
 	turns   []agent.Turn
 	events  []agent.LogEvent
-	// different is how the replay of the log differs, and left are the files at the end.
+	// different describes how the replay differs from the log; left holds the files at the end.
 	different string
 	left      map[string]string
 
@@ -110,8 +110,8 @@ type runner struct {
 	effects []effect
 }
 
-// Run carries out a scenario with its script, or with live where that is not nil. An error means that it
-// couldn't be run; what the agent did wrong is in the outcome.
+// Run runs a scenario with its script, or with live if that is not nil. An error means that the
+// scenario couldn't be run; mistakes of the agent are in the outcome.
 func Run(ctx context.Context, s Scenario, live agent.Models) (out Outcome, err error) {
 	began := time.Now()
 	r := &runner{s: s, live: live}
@@ -181,7 +181,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	return r.talk(ctx)
 }
 
-// script makes the scripted model that of all roles.
+// script assigns the scripted model to all roles.
 func (r *runner) script(ctx context.Context, models *providers.Service) error {
 	text, err := r.s.script()
 	if err != nil {
@@ -198,7 +198,7 @@ func (r *runner) script(ctx context.Context, models *providers.Service) error {
 	return err
 }
 
-// talk gives the inputs one after another and answers the questions.
+// talk sends the inputs one after another and answers the questions.
 func (r *runner) talk(ctx context.Context) error {
 	made, err := r.agent.Create(ctx, agent.CreateParams{Mode: cmp.Or(r.s.Mode, agent.ModeAsk), Budget: &r.s.Budget})
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *runner) talk(ctx context.Context) error {
 	}
 }
 
-// end looks at what is left.
+// end collects the state after the last turn.
 func (r *runner) end(ctx context.Context) error {
 	same, err := r.agent.Replay(ctx, agent.ReplayParams{SessionID: r.session})
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *runner) end(ctx context.Context) error {
 	return nil
 }
 
-// finish waits for the end of a turn and answers what it asks.
+// finish waits for the end of a turn and answers its questions.
 func (r *runner) finish(ctx context.Context, turn uuid.UUID) (agent.Turn, error) {
 	ctx, cancel := context.WithTimeout(ctx, turnLimit)
 	defer cancel()
@@ -301,7 +301,7 @@ func (r *runner) files() (err error) {
 	return nil
 }
 
-// tools adds the tools of the scenario, and those of its folder if it has files.
+// tools adds the tools of the scenario, and the file tools if it has files.
 func (r *runner) tools(set *callable.Set) {
 	add := func(name, description string, input json.RawMessage, effects callable.Effects, run func(raw json.RawMessage) (any, error)) {
 		set.Add(callable.Func{Info: callable.Info{Name: name, Title: name, Description: description, Input: input, Effects: effects}, Run: func(_ context.Context, q callable.Request) (any, error) {

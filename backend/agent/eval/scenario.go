@@ -1,6 +1,6 @@
-// Package eval runs the agent on scenarios and checks what it did: each in a database and a folder of its
-// own, with a model that follows a script, or with a real one within a limit of money. It calls no
-// service unless a live run is asked for.
+// Package eval runs the agent on scenarios and checks the results. Each scenario runs in its own
+// database and folder, with a model that follows a script, or with a real model up to a limit of
+// money. It calls no service unless a live run is requested.
 package eval
 
 import (
@@ -23,21 +23,21 @@ import (
 //go:embed scenarios/*.yaml
 var shipped embed.FS
 
-// Scenario is what an agent is asked to do, with what, and what must come of it.
+// Scenario describes a task for the agent, its environment and the expected result.
 type Scenario struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	// Files are put into the folder that file_list, file_read and file_write work in.
+	// Files are the initial contents of the folder that file_list, file_read and file_write use.
 	Files map[string]string `json:"files,omitempty"`
 	// Memories are recalled in each turn.
 	Memories []string `json:"memories,omitempty"`
-	// Secrets must not appear in any text but the inputs.
+	// Secrets must not appear in any text except the inputs.
 	Secrets []string `json:"secrets,omitempty"`
 	Tools   []Tool   `json:"tools,omitempty"`
-	// Script holds the replies of the model. A live run does without.
+	// Script holds the replies of the model. A live run ignores it.
 	Script []providers.ScriptedReply `json:"script"`
 	Faults []Fault                   `json:"faults,omitempty"`
-	// Mode is ask, read or work; default ask. Approve says whether questions are approved.
+	// Mode is ask, read or work; default ask. Approve is the answer to questions.
 	Mode    string       `json:"mode,omitempty"`
 	Approve bool         `json:"approve,omitempty"`
 	Budget  agent.Budget `json:"budget,omitzero"`
@@ -55,7 +55,7 @@ type Tool struct {
 	Results []ToolResult `json:"results"`
 }
 
-// ToolResult is what a call comes to.
+// ToolResult is the result of a call.
 type ToolResult struct {
 	Match  string `json:"match,omitempty"`
 	Output any    `json:"output,omitempty"`
@@ -69,19 +69,19 @@ type Fault struct {
 	Times  int `json:"times,omitempty"` // default 1
 }
 
-// Expect is what must be true at the end. Empty members ask for nothing.
+// Expect lists conditions at the end of the scenario. Empty members are not checked.
 type Expect struct {
 	// Answer must occur in the last answer.
 	Answer string `json:"answer,omitempty"`
-	// Calls must occur in this order, others between them.
+	// Calls must occur in this order; other calls may occur between them.
 	Calls []Call `json:"calls,omitempty"`
 	// Never are tools that must not be called.
 	Never []string `json:"never,omitempty"`
-	// Events are types that the log must have.
+	// Events are types that the log must contain.
 	Events []string `json:"events,omitempty"`
-	// Files must be in the folder at the end with these texts.
+	// Files must exist in the folder at the end, with these texts.
 	Files map[string]string `json:"files,omitempty"`
-	// State is that of the last turn, and Stop its reason; State is completed by default.
+	// State is the state of the last turn, completed by default; Stop is its stop reason.
 	State         string           `json:"state,omitempty"`
 	Stop          string           `json:"stop,omitempty"`
 	MaxCostMicros providers.Micros `json:"maxCostMicros,omitempty"`
@@ -127,7 +127,7 @@ func Parse(text []byte) (Scenario, error) {
 	return s, nil
 }
 
-// Shipped returns the scenarios of the program, by name.
+// Shipped returns the scenarios included in the program, by name.
 func Shipped() ([]Scenario, error) {
 	var out []Scenario
 	err := fs.WalkDir(shipped, "scenarios", func(path string, d fs.DirEntry, err error) error {
@@ -149,7 +149,7 @@ func Shipped() ([]Scenario, error) {
 	return out, err
 }
 
-// script is the file of the scripted provider, with the faults before their replies.
+// script returns the file for the scripted provider, with each fault before its reply.
 func (s Scenario) script() ([]byte, error) {
 	replies := []providers.ScriptedReply{}
 	for i, r := range s.Script {

@@ -28,12 +28,12 @@ const (
 	longestWait = 2 * time.Minute
 )
 
-// Retention bounds how long results are kept.
+// Retention returns how long results are kept.
 func Retention() storage.Retention {
 	return storage.Retention{Table: "eval_runs", Time: "at", Age: resultAge}
 }
 
-// Service runs evaluations and keeps their results. It is safe for concurrent use.
+// Service runs evaluations and stores their results. It is safe for concurrent use.
 type Service struct {
 	db    *storage.DB
 	live  agent.Models
@@ -46,7 +46,7 @@ type Service struct {
 	running map[uuid.UUID]*evaluation
 }
 
-// evaluation is one that runs.
+// evaluation is a running evaluation.
 type evaluation struct {
 	user  uuid.UUID
 	total int
@@ -54,33 +54,33 @@ type evaluation struct {
 	err   error
 }
 
-// New makes the service. live answers where a live run is asked for.
+// New returns the service. live answers when a live run is requested.
 func New(db *storage.DB, live agent.Models, build string) *Service {
 	s := &Service{db: db, live: live, build: build, running: map[uuid.UUID]*evaluation{}}
 	s.life, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// Close ends what runs.
+// Close stops the running evaluations.
 func (s *Service) Close() error {
 	s.stop()
 	s.wg.Wait()
 	return nil
 }
 
-// Info names a scenario.
+// Info describes a scenario.
 type Info struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Inputs      int    `json:"inputs"`
 }
 
-// ListResult holds the scenarios of the program.
+// ListResult holds the scenarios included in the program.
 type ListResult struct {
 	Scenarios []Info `json:"scenarios"`
 }
 
-// List returns the scenarios that come with the program.
+// List returns the scenarios included in the program.
 func (s *Service) List(context.Context, struct{}) (ListResult, error) {
 	out := ListResult{Scenarios: []Info{}}
 	all, err := Shipped()
@@ -90,20 +90,21 @@ func (s *Service) List(context.Context, struct{}) (ListResult, error) {
 	return out, err
 }
 
-// Live asks a real model.
+// Live selects a real model.
 type Live struct {
 	Role providers.Role `json:"role"`
-	// MaxCostMicros bounds what all scenarios together may cost.
+	// MaxCostMicros bounds the cost of all scenarios together.
 	MaxCostMicros providers.Micros `json:"maxCostMicros"`
 }
 
-// RunParams choose scenarios.
+// RunParams selects scenarios.
 type RunParams struct {
 	// Filter must occur in the name; empty: all.
 	Filter string `json:"filter,omitempty"`
-	// Scenarios are further ones, as YAML; with them, those of the program are left out.
+	// Scenarios are other scenarios, as YAML; they replace those of the program.
 	Scenarios []string `json:"scenarios,omitempty"`
-	// Live needs a role and a limit of money; without it the scripts answer, and nothing is called.
+	// Live needs a role and a limit of money. Without it the scripts answer, and no service is
+	// called.
 	Live *Live `json:"live,omitempty"`
 }
 
@@ -176,7 +177,7 @@ func (p RunParams) choose() ([]Scenario, error) {
 	return list, nil
 }
 
-// work runs scenarios one after another and stores what came of each.
+// work runs scenarios one after another and stores the outcome of each.
 func (s *Service) work(ctx context.Context, id uuid.UUID, list []Scenario, live *Live) error {
 	var models agent.Models
 	if live != nil {
@@ -210,27 +211,28 @@ func (s *Service) work(ctx context.Context, id uuid.UUID, list []Scenario, live 
 	return nil
 }
 
-// ResultParams name an evaluation. WaitMs waits for its end, at most 120,000.
+// ResultParams names an evaluation. WaitMs is the longest time to wait for its end, at most 120,000.
 type ResultParams struct {
 	EvalID uuid.UUID `json:"evalId"`
 	WaitMs int64     `json:"waitMs,omitempty"`
 }
 
-// Result says how an evaluation stands.
+// Result is the state of an evaluation and its results so far.
 type Result struct {
 	EvalID uuid.UUID `json:"evalId"`
 	State  string    `json:"state"` // running, done or failed
 	Total  int       `json:"total,omitempty"`
 	Passed int       `json:"passed"`
-	// Results are in the order of the scenarios; Baseline are the results before this evaluation.
+	// Results are in the order of the scenarios. Baseline holds the latest earlier result of each
+	// scenario.
 	Results  []Outcome `json:"results"`
 	Baseline []Outcome `json:"baseline"`
-	// Worse says in words what the baseline did better.
+	// Worse describes, in sentences, what was better in the baseline.
 	Worse []string `json:"worse"`
 	Error string   `json:"error,omitempty"`
 }
 
-// Result returns the results so far, and how they differ from those before.
+// Result returns the results so far, and how they differ from earlier ones.
 func (s *Service) Result(ctx context.Context, p ResultParams) (Result, error) {
 	user := identity.UserID(ctx)
 	out := Result{EvalID: p.EvalID, State: "done", Baseline: []Outcome{}, Worse: []string{}}
@@ -291,7 +293,8 @@ func scanOutcome(row storage.Row) (o Outcome, err error) {
 	return o, err
 }
 
-// Compare says what a baseline did better: a scenario that passed, a tenth less money, fewer steps.
+// Compare describes what was better in the baseline: a scenario passed, cost over a tenth less, or
+// took fewer steps.
 func Compare(baseline, results []Outcome) []string {
 	worse := []string{}
 	for _, r := range results {
