@@ -13,7 +13,7 @@ import (
 	"helix/backend/safehttp"
 )
 
-// call sends q to a model, with the names of its tools as the wire takes them.
+// call sends q to a model, with tool names in the form that the wire accepts.
 func (r *Router) call(ctx context.Context, t target, q Request) iter.Seq2[Event, error] {
 	if t.entry.Type == WireScripted {
 		return r.scripted(t, q)
@@ -70,7 +70,7 @@ func scrubbed(err error, key string) error {
 	return &clean
 }
 
-// open sends a body and returns the answer's, after checking its status.
+// open sends a body and returns the response, after checking its status.
 func (r *Router) open(ctx context.Context, t target, url string, body []byte) (*safehttp.Stream, error) {
 	header, sensitive := t.entry.header(t.key)
 	idle := 60 * time.Second

@@ -17,21 +17,21 @@ import (
 	"helix/backend/fault"
 )
 
-// snapshot is the catalogue of models.dev as of the build.
+// snapshot is the catalog of models.dev at build time.
 //
 //go:embed catalog.json.gz
 var snapshot []byte
 
 const maxCatalog = 64 << 20
 
-// Catalog is what is known about models. It is not changed after it was read.
+// Catalog holds the known models. It is immutable.
 type Catalog struct {
-	Date      string // of its youngest entry
+	Date      string // of its newest entry
 	SHA256    string // of the text
 	Providers map[string]CatalogProvider
 }
 
-// CatalogProvider is a service of the catalogue.
+// CatalogProvider is a service in the catalog.
 type CatalogProvider struct {
 	ID     string                  `json:"id"`
 	Name   string                  `json:"name"`
@@ -68,7 +68,7 @@ type CatalogModel struct {
 	} `json:"limit"`
 }
 
-// Caps are what a model can do.
+// Caps are the capabilities of a model.
 type Caps struct {
 	Tools      bool `json:"tools"`
 	Images     bool `json:"images"`
@@ -89,17 +89,17 @@ type ModelInfo struct {
 	Status string   `json:"status,omitempty"`
 	// Source is catalog, server or assumed.
 	Source string `json:"source"`
-	// Host is where requests for the model go.
+	// Host is the host that requests for the model are sent to.
 	Host string `json:"host,omitempty"`
-	// Local says that this is this computer.
+	// Local reports that the host is this computer.
 	Local bool `json:"local,omitempty"`
-	// NoTemperature says that the model refuses a temperature.
+	// NoTemperature reports that the model rejects a temperature.
 	NoTemperature bool `json:"noTemperature,omitempty"`
-	// Interleaved names the member in which a chat server wants earlier reasoning back.
+	// Interleaved names the member in which a chat server expects earlier reasoning.
 	Interleaved string `json:"interleaved,omitempty"`
 }
 
-// similar ends a message about an unknown model with those that are spelled alike.
+// similar returns the end of a message about an unknown model, with the models of similar names.
 func similar(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -120,7 +120,7 @@ var embeddedCatalog = sync.OnceValues(func() (*Catalog, error) {
 	return ParseCatalog(text)
 })
 
-// ParseCatalog reads and checks a catalogue in the form of models.dev.
+// ParseCatalog parses and checks a catalog in the format of models.dev.
 func ParseCatalog(text []byte) (*Catalog, error) {
 	if len(text) > maxCatalog {
 		return nil, fault.Limitf("The catalogue is larger than %d bytes.", maxCatalog)
@@ -160,7 +160,7 @@ func (c catalogCost) valid() bool {
 	return c.ContextOver == nil || c.ContextOver.valid()
 }
 
-// Models returns how many models the catalogue has.
+// Models returns the number of models in the catalog.
 func (c *Catalog) Models() (n int) {
 	for _, p := range c.Providers {
 		n += len(p.Models)
@@ -168,7 +168,7 @@ func (c *Catalog) Models() (n int) {
 	return n
 }
 
-// Info describes a model of a catalogue's provider.
+// Info describes a model of one of the catalog's providers.
 func (c *Catalog) Info(provider, model string) (ModelInfo, bool) {
 	m, ok := c.Providers[provider].Models[model]
 	if !ok {
@@ -192,7 +192,7 @@ func (c *Catalog) Info(provider, model string) (ModelInfo, bool) {
 	return i, true
 }
 
-// nearest returns the three ids that are most like model.
+// nearest returns the three ids most similar to model.
 func (c *Catalog) nearest(provider, model string) []string {
 	ids := slices.Collect(maps.Keys(c.Providers[provider].Models))
 	distance := map[string]int{}
@@ -205,7 +205,7 @@ func (c *Catalog) nearest(provider, model string) []string {
 	return ids[:min(3, len(ids))]
 }
 
-// editDistance is Levenshtein's, over the first 80 bytes.
+// editDistance is the Levenshtein distance over the first 80 bytes.
 func editDistance(a, b string) int {
 	a, b = a[:min(len(a), 80)], b[:min(len(b), 80)]
 	row := make([]int, len(b)+1)

@@ -20,7 +20,8 @@ func (r *Router) circuit(key string) *circuit {
 	return c
 }
 
-// circuit stops calls of a service that fails, and lets one through after a while.
+// circuit is a circuit breaker: it blocks calls of a failing service, and lets one through after a
+// pause.
 type circuit struct {
 	mu       sync.Mutex
 	failures []time.Time
@@ -29,7 +30,7 @@ type circuit struct {
 	probing  bool
 }
 
-// CircuitState says whether calls go through.
+// CircuitState reports whether calls are let through.
 type CircuitState struct {
 	// State is closed, open or half_open.
 	State string     `json:"state"`

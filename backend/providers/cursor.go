@@ -9,11 +9,12 @@ import (
 
 var errJSON = errors.New("malformed JSON")
 
-// maxDepth bounds the nesting of an event.
+// maxDepth limits the nesting of an event.
 const maxDepth = 256
 
-// cursor reads one JSON text from front to back without building it: members that nobody asks for
-// are passed over. It is lenient about types, as servers differ in them, and strict about syntax.
+// cursor reads one JSON text from front to back without building values: members that the caller does
+// not read are skipped. It is lenient about types, because servers differ in them, and strict about
+// syntax.
 type cursor struct {
 	b     []byte
 	i     int
@@ -51,8 +52,7 @@ func (c *cursor) enter() bool {
 	return !c.bad
 }
 
-// object calls fn with each key; fn reads the value or leaves it. Anything but an object is passed
-// over.
+// object calls fn with each key; fn reads the value or ignores it. Anything but an object is skipped.
 func (c *cursor) object(fn func(key []byte)) {
 	if c.peek() != '{' {
 		c.skip()
@@ -98,7 +98,7 @@ func (c *cursor) object(fn func(key []byte)) {
 	}
 }
 
-// array calls fn at each element; fn reads it or leaves it. Anything but an array is passed over.
+// array calls fn at each element; fn reads it or ignores it. Anything but an array is skipped.
 func (c *cursor) array(fn func()) {
 	if c.peek() != '[' {
 		c.skip()
@@ -131,7 +131,7 @@ func (c *cursor) array(fn func()) {
 	}
 }
 
-// skip passes over one value.
+// skip skips one value.
 func (c *cursor) skip() {
 	switch ch := c.peek(); {
 	case ch == '"':
@@ -204,7 +204,7 @@ func (c *cursor) number() []byte {
 	return c.b[at:c.i]
 }
 
-// quoted returns what is between the quotes as it stands, and whether it holds escapes.
+// quoted returns the raw text between the quotes, and whether it contains escapes.
 func (c *cursor) quoted() (s []byte, escaped bool) {
 	c.i++
 	at := c.i
@@ -230,7 +230,7 @@ func (c *cursor) quoted() (s []byte, escaped bool) {
 	return nil, false
 }
 
-// escapeLength returns the length of the escape at the start of b, 0 for a wrong one.
+// escapeLength returns the length of the escape at the start of b, or 0 if it is invalid.
 func escapeLength(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -263,8 +263,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unescape resolves escapes that quoted has checked. A surrogate that stands alone is written in
-// three bytes, which are not UTF-8: its other half may be in the next delta.
+// unescape resolves escapes that quoted has checked. A lone surrogate is written as three bytes that
+// are not valid UTF-8, because its other half may be in the next delta.
 func unescape(s []byte) []byte {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
@@ -299,8 +299,8 @@ func unescape(s []byte) []byte {
 	return out
 }
 
-// bytes returns a string's bytes without escapes; nil for anything but a string. They may be part
-// of the text.
+// bytes returns a string's bytes without escapes, or nil for anything but a string. The result may
+// alias the input.
 func (c *cursor) bytes() []byte {
 	if c.peek() != '"' {
 		c.skip()
@@ -313,7 +313,7 @@ func (c *cursor) bytes() []byte {
 	return s
 }
 
-// str returns a string as valid UTF-8; "" for anything but a string.
+// str returns a string as valid UTF-8, or "" for anything but a string.
 func (c *cursor) str() string {
 	b := c.bytes()
 	if utf8.Valid(b) {
@@ -322,7 +322,8 @@ func (c *cursor) str() string {
 	return string(wellFormed(b))
 }
 
-// count returns a number as an integer, rounded down and not below 0; 0 for anything but a number.
+// count returns a number as an integer, rounded down and at least 0; it returns 0 for anything but a
+// number.
 func (c *cursor) count() int64 {
 	ch := c.peek()
 	if ch != '-' && (ch < '0' || ch > '9') {
@@ -347,7 +348,7 @@ func (c *cursor) truth() bool {
 	return v
 }
 
-// end reports whether the text was one whole value.
+// end returns an error unless the text was exactly one complete value.
 func (c *cursor) end() error {
 	if c.peek() != 0 || c.bad || c.i < len(c.b) {
 		return errJSON
@@ -355,10 +356,10 @@ func (c *cursor) end() error {
 	return nil
 }
 
-// joiner makes valid UTF-8 of deltas that may be cut inside a character.
+// joiner converts deltas that may be split inside a character to valid UTF-8.
 type joiner struct{ rest []byte }
 
-// add returns what is whole of the rest and b.
+// add returns the complete characters of the remainder followed by b, and keeps the rest.
 func (j *joiner) add(b []byte) string {
 	if len(j.rest) == 0 && utf8.Valid(b) {
 		return string(b)
@@ -370,18 +371,18 @@ func (j *joiner) add(b []byte) string {
 	return out
 }
 
-// end returns what stays incomplete, as replacement characters.
+// end returns the incomplete remainder as replacement characters.
 func (j *joiner) end() string {
 	out := string(wellFormed(j.rest))
 	j.rest = nil
 	return out
 }
 
-// partial returns how many bytes at the end of b may begin a character that goes on.
+// partial returns the number of bytes at the end of b that may be an incomplete character.
 func partial(b []byte) int {
 	if n := len(b); n >= 3 && highSurrogate(b[n-3:]) {
 		return 3
-	} else if n >= 4 { // a high surrogate and the beginning of a low one
+	} else if n >= 4 { // a high surrogate and part of a low one
 		for k := 1; k <= 2 && n-k >= 3; k++ {
 			if b[n-k] == 0xED && highSurrogate(b[n-k-3:n-k]) {
 				return k + 3

@@ -17,7 +17,7 @@ import (
 	"helix/backend/fault"
 )
 
-// The types of entries. A wire has one name in settings and one decoder.
+// The types of entries. A wire has the same name in settings and in decoders.
 const (
 	WireChat      = "openai"
 	WireResponses = "openai_responses"
@@ -26,7 +26,7 @@ const (
 	WireScripted  = "scripted"
 )
 
-// Limits of one answer.
+// Limits on one answer.
 const (
 	maxEvent       = 8 << 20
 	maxGeminiEvent = 32 << 20
@@ -36,35 +36,36 @@ const (
 	maxOpaque      = 1 << 20
 )
 
-// decoder turns the events of one wire into ours. event takes one event or a whole answer that was
-// not streamed: both have the same members. done is true after the last event of a stream.
+// decoder converts the events of one wire to those of this package. event takes either one event or a
+// complete answer that was not streamed, because both have the same members. done is true after the
+// last event of a stream.
 type decoder interface {
 	event(data []byte) (done bool, err error)
 	end()
 	state() *assembler
 }
 
-// assembler is what the decoders have in common: it numbers blocks, joins characters, gathers
-// calls and keeps the end of the answer until the stream ends.
+// assembler is the common part of the decoders. It numbers blocks, joins split characters, collects
+// calls, and holds back the end of the answer until the stream ends.
 type assembler struct {
 	out    []Event
 	newID  func() string
 	origin Opaque // Provider and Model of opaque parts
 
-	texts   map[int]*joiner // of blocks whose last delta ended inside a character
+	texts   map[int]*joiner // blocks whose last delta ended inside a character
 	calls   []*pendingCall
 	ids     map[string]bool
 	usage   Usage
 	counted bool
 	reason  string
 	raw     string
-	shown   bool // something of an answer came
+	shown   bool // part of an answer has arrived
 	cited   map[citation]bool
 }
 
-// pendingCall is a tool call whose arguments still come.
+// pendingCall is a tool call whose arguments are still arriving.
 type pendingCall struct {
-	key, index int // index is the service's own, -1 when it gives none
+	key, index int // index is the service's, -1 if it sends none
 	wireID     string
 	id, name   string
 	args       []byte
@@ -102,9 +103,10 @@ func (a *assembler) text(kind EventType, block int, b []byte, summary bool) {
 	}
 }
 
-// call returns the call with the service's index, else with its id, else the one that goes on or the
-// next. name and args are what came with it, if anything: with both, a call whose arguments are whole
-// is followed by another one, even under the same index, which some servers give to all calls.
+// call returns the pending call with the service's index, else with its id, else the current one, or
+// else a new one. name and args are those of the current event, if any. If both are set and the
+// arguments of the found call are already complete, a new call begins, even under the same index:
+// some servers use one index for all calls.
 func (a *assembler) call(index int, id, name string, args []byte) (*pendingCall, error) {
 	follows := func(c *pendingCall) bool {
 		return name != "" && len(args) > 0 && len(c.args) > 0 && json.Valid(c.args)
@@ -117,7 +119,7 @@ func (a *assembler) call(index int, id, name string, args []byte) (*pendingCall,
 				if !follows(c) {
 					return c, nil
 				}
-			case c.wireID == id || name == "": // an id that changes begins a call only with a name
+			case c.wireID == id || name == "": // a changed id begins a new call only if a name comes with it
 				return c, nil
 			}
 		}
@@ -167,13 +169,13 @@ func (a *assembler) args(c *pendingCall, b []byte) error {
 	}
 	a.start(c)
 	c.args = append(c.args, b...)
-	if partial(c.args) == 0 && partial(b) == 0 { // fragments are shown, the call is what counts
+	if partial(c.args) == 0 && partial(b) == 0 { // deltas are only for display; the final call is authoritative
 		a.emit(Event{Type: EventToolDelta, Key: c.key, Delta: string(wellFormed(b))})
 	}
 	return nil
 }
 
-// finishCall delivers a call; one without a name was never begun.
+// finishCall delivers a call. A call that never got a name is dropped.
 func (a *assembler) finishCall(c *pendingCall) {
 	if c.sent || c.name == "" {
 		return
@@ -184,8 +186,8 @@ func (a *assembler) finishCall(c *pendingCall) {
 	a.emit(Event{Type: EventToolCall, Key: c.key, ID: c.id, Name: c.name, Args: args, BadArgs: !ok})
 }
 
-// repairArgs removes white space and fences around arguments and nothing else. No arguments are an
-// empty object.
+// repairArgs removes white space and code fences around arguments, and changes nothing else. Missing
+// arguments become an empty object.
 func repairArgs(b []byte) (args string, ok bool) {
 	s := bytes.TrimSpace(wellFormed(b))
 	if rest, fenced := bytes.CutPrefix(s, []byte("```")); fenced {
@@ -213,7 +215,7 @@ func (a *assembler) opaque(kind string, data []byte) {
 
 func (a *assembler) count(u Usage) {
 	u.Requests = 1
-	if a.counted && (u == a.usage || u.Prompt()+u.Output == 0) { // an empty count takes nothing back
+	if a.counted && (u == a.usage || u.Prompt()+u.Output == 0) { // an empty count does not replace an earlier one
 		return
 	}
 	a.usage, a.counted = u, true
@@ -227,7 +229,7 @@ type citation struct {
 	url   string
 }
 
-// source emits a citation once, as some services repeat theirs in every event.
+// source emits a citation once, because some services repeat citations in every event.
 func (a *assembler) source(e Event) {
 	at := citation{e.Block, e.URL}
 	if e.URL == "" || a.cited[at] {
@@ -241,17 +243,17 @@ func (a *assembler) source(e Event) {
 	a.emit(e)
 }
 
-// finish notes the reason; it is delivered at the end, since usage may follow it.
+// finish records the reason. It is delivered at the end, because usage may follow it.
 func (a *assembler) finish(reason, raw string) { a.reason, a.raw = reason, raw }
 
-// ended notes that the service said the answer is over, which some do without a reason.
+// ended records that the service has ended the answer, which some do without a reason.
 func (a *assembler) ended(raw string) {
 	if a.reason == "" && a.shown {
 		a.finish(FinishUnknown, raw)
 	}
 }
 
-// closeAnswer emits what is still open, and the Finish if the service gave a reason.
+// closeAnswer ends everything still open, and emits the Finish if the service gave a reason.
 func (a *assembler) closeAnswer() {
 	for _, at := range slices.Sorted(maps.Keys(a.texts)) {
 		if s := a.texts[at].end(); s != "" {
@@ -270,7 +272,7 @@ func (a *assembler) closeAnswer() {
 		a.finishCall(c)
 	}
 	if len(a.calls) > 0 && a.reason == FinishStop {
-		a.reason = FinishToolCalls // many servers say stop
+		a.reason = FinishToolCalls // many servers report stop
 	}
 	a.emit(Event{Type: EventFinish, Reason: a.reason, Raw: a.raw})
 }
@@ -290,16 +292,16 @@ func newDecoder(wire string, a assembler) decoder {
 	return &chatDecoder{assembler: a}
 }
 
-// DecodeOptions of Decode; the zero value works.
+// DecodeOptions configures Decode; the zero value is valid.
 type DecodeOptions struct {
-	// Provider and Model mark opaque parts.
+	// Provider and Model are recorded in opaque parts.
 	Provider, Model string
-	// NewID makes the ids of calls that come without one; nil: random.
+	// NewID returns an id for a call that has none; nil: random ids.
 	NewID func() string
 }
 
-// Decode reads an answer of a wire, streamed or whole, whichever it is, and yields its events as
-// they come: each before the next read. It ends after Finish or one error.
+// Decode reads an answer of a wire, streamed or not, and yields its events as they arrive, each
+// before the next read. It ends after Finish or one error.
 func Decode(wire string, body io.Reader, o DecodeOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		counted := &countingReader{r: body}
@@ -319,7 +321,7 @@ func Decode(wire string, body io.Reader, o DecodeOptions) iter.Seq2[Event, error
 		if errors.Is(err, errStopped) {
 			return
 		}
-		if err == nil || a.reason != "" && !isRefusal(err) { // the answer is whole, whatever became of the rest
+		if err == nil || a.reason != "" && !isRefusal(err) { // the answer is complete, even if the rest failed
 			d.end()
 			a.closeAnswer()
 			if !deliver() || a.reason != "" {
@@ -377,8 +379,8 @@ func decodeBody(wire string, d decoder, body io.Reader, deliver func() bool) err
 	}
 }
 
-// decodeEvent decodes the data of one event. Lines of data are one text by the rules, but some servers
-// leave out the blank lines between events: each line is then an event.
+// decodeEvent decodes the data of one event. By the specification the data lines form one text, but
+// some servers leave out the blank lines between events; then each line is an event.
 func decodeEvent(d decoder, name string, data []byte, lines bool) (done bool, err error) {
 	if data = bytes.TrimSpace(data); len(data) == 0 {
 		return false, nil
@@ -402,7 +404,7 @@ func decodeEvent(d decoder, name string, data []byte, lines bool) (done bool, er
 		return true, nil
 	}
 	if done, err = d.event(data); name == "error" && !done && (err == nil || errors.Is(err, errJSON)) {
-		if c = (cursor{b: data}); c.peek() != '{' { // the text itself says what went wrong
+		if c = (cursor{b: data}); c.peek() != '{' { // the text is the error message
 			return false, (&ServiceError{Message: string(wellFormed(data))}).fault(0)
 		}
 		return false, serviceError(&c, 0)
@@ -450,7 +452,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Received are the details of an answer that broke off.
+// Received describes an answer that was interrupted.
 type Received struct {
 	Received int64 `json:"received"`
 }
@@ -472,7 +474,7 @@ func asStreamError(err error, n int64) error {
 	return truncated(n, err)
 }
 
-// ServiceError is what a service says went wrong. It is the cause of the *fault.Error that a call
+// ServiceError is an error reported by a service. It is the cause of the *fault.Error that a call
 // returns.
 type ServiceError struct {
 	Status  int
@@ -489,7 +491,7 @@ func isRefusal(err error) bool {
 	return errors.As(err, &s)
 }
 
-// serviceError reads the error object of any wire at c.
+// serviceError reads the error object of any wire, at which c stands.
 func serviceError(c *cursor, status int) error {
 	e := ServiceError{Status: status}
 	if c.peek() == '"' {
@@ -518,13 +520,13 @@ func serviceError(c *cursor, status int) error {
 			}
 		}
 	})
-	if e.Status == 0 { // in a stream only the code tells
+	if e.Status == 0 { // in a stream only the code identifies the error
 		e.Status = streamStatus[e.Code]
 	}
 	return e.fault(0)
 }
 
-// streamStatus are the statuses of codes that services send in the middle of a stream.
+// streamStatus maps the error codes that services send in the middle of a stream to HTTP statuses.
 var streamStatus = map[string]int{
 	"overloaded_error": 529, "api_error": 500, "timeout_error": 504, "server_error": 500, "internal_server_error": 500, "INTERNAL": 500, "UNAVAILABLE": 503,
 	"DEADLINE_EXCEEDED": 504, "rate_limit_error": 429, "rate_limit_exceeded": 429, "RESOURCE_EXHAUSTED": 429, "invalid_request_error": 400, "INVALID_ARGUMENT": 400,

@@ -21,5 +21,5 @@ func (r *Router) Describe(ctx context.Context, q Request) (ModelInfo, error) {
 	return ModelInfo{}, last
 }
 
-// TooLong says that a request was refused because the conversation is too long for the model.
+// TooLong reports whether a request was refused because the conversation is too long for the model.
 func TooLong(err error) bool { return CodeOf(err) == codeContext }

@@ -14,7 +14,7 @@ var geminiKeywords = map[string]bool{
 	"properties": true, "required": true, "minimum": true, "maximum": true, "minLength": true, "maxLength": true, "pattern": true, "anyOf": true, "propertyOrdering": true,
 }
 
-// openAIDropped are keywords that strict mode refuses.
+// openAIDropped are keywords that strict mode rejects.
 var openAIDropped = map[string]bool{
 	"default": true, "minLength": true, "maxLength": true, "patternProperties": true, "unevaluatedProperties": true, "propertyNames": true,
 	"minProperties": true, "maxProperties": true, "unevaluatedItems": true, "contains": true, "minContains": true, "maxContains": true,
@@ -23,9 +23,9 @@ var openAIDropped = map[string]bool{
 
 const maxInlined = 8
 
-// dialect turns a 2020-12 schema into what a wire accepts and says what it left out; the whole
-// schema is checked on this side anyway. structured is for answers, whose strict mode has rules of
-// its own.
+// dialect converts a 2020-12 schema to what a wire accepts, and lists what it left out; Helix checks
+// the complete schema itself anyway. structured is set for answers, for which strict mode has
+// separate rules.
 func dialect(wire string, structured bool, schema json.RawMessage) (any, []string) {
 	var v any
 	if json.Unmarshal(schema, &v) != nil {
@@ -50,7 +50,7 @@ func (d *dialecter) drop(path, keyword string) {
 	d.dropped[fmt.Sprintf("%s/%s was left out", path, keyword)] = true
 }
 
-// strict makes every property required and closes objects; what was optional may be null.
+// strict makes every property required and closes objects; optional properties may be null instead.
 func (d *dialecter) strict(v any, depth int, path string) any {
 	m, ok := v.(object)
 	if !ok || depth > 64 {
@@ -122,7 +122,7 @@ func (d *dialecter) members(v any, depth int, path string, fn func(any, int, str
 	return out
 }
 
-// gemini keeps the subset and puts references in place.
+// gemini keeps the supported subset and inlines references.
 func (d *dialecter) gemini(v any, depth int, path string) any {
 	m, ok := v.(object)
 	if !ok || depth > 64 {
@@ -153,7 +153,7 @@ func (d *dialecter) gemini(v any, depth int, path string) any {
 					values = append(values, fmt.Sprint(e))
 				}
 			}
-			if m["type"] != "integer" && m["type"] != "number" { // only texts have an enum there
+			if m["type"] != "integer" && m["type"] != "number" { // Gemini supports enum only for strings
 				out["enum"] = values
 			} else {
 				d.drop(path, k)

@@ -14,27 +14,27 @@ import (
 	"helix/backend/fault"
 )
 
-// Call is a request made out to one model of one service.
+// Call is a request addressed to one model of one service.
 type Call struct {
 	Request
 	Provider string
 	ID       string // the model's name at the service
 	Info     ModelInfo
-	// Official says that the service is the one that defined the wire, so that members which
-	// compatible servers refuse may be sent.
+	// Official reports that the service is the one that defined the wire. Members that compatible
+	// servers reject are sent only to it.
 	Official bool
 	Quirks   map[string]string
 }
 
-// Limits of what is attached.
+// maxAttachment is the largest attachment, in bytes.
 const maxAttachment = 10 << 20
 
 const interrupted = "no result: interrupted"
 
 type object = map[string]any
 
-// encodeCall returns the body of a call and what had to be left out. Equal calls have equal bytes,
-// so that the services' caches hit: members are sorted, and nothing depends on the time.
+// encodeCall returns the body of a call and warnings about what was left out. Equal calls have equal
+// bytes, so that prompt caches hit: members are sorted, and nothing depends on the time.
 func encodeCall(wire string, c Call) (body []byte, warnings []string, err error) {
 	p := plan{call: c, wire: wire}
 	p.messages = p.arrange(c.Messages)
@@ -63,12 +63,12 @@ func encodeCall(wire string, c Call) (body []byte, warnings []string, err error)
 	return b.Bytes(), p.warnings, nil
 }
 
-// plan is a call while it becomes a body.
+// plan is a call being encoded.
 type plan struct {
 	call     Call
 	wire     string
 	messages []Message
-	from     []int // for each of messages, which of the caller's it came from
+	from     []int // for each message, the index of the caller's message that it came from
 	tools    []ToolDecl
 	warnings []string
 }
@@ -77,8 +77,8 @@ func (p *plan) warn(format string, args ...any) {
 	p.warnings = append(p.warnings, fmt.Sprintf(format, args...))
 }
 
-// arrange pairs every tool call with exactly one result, right after it, and drops what the model
-// can't take.
+// arrange places exactly one result directly after every tool call, and drops what the model does not
+// support.
 func (p *plan) arrange(in []Message) []Message {
 	results, place := map[string]Part{}, map[string]int{}
 	for i, m := range in {
@@ -141,13 +141,14 @@ func (p *plan) arrange(in []Message) []Message {
 	return out
 }
 
-// onlyText reports whether a message is text and nothing else, as most are: it stays as it is.
+// onlyText reports whether a message consists of text only, as most do. Such a message is left
+// unchanged.
 func onlyText(parts []Part) bool {
 	return len(parts) > 0 && !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != PartText || p.Text == "" })
 }
 
-// usable leaves out empty texts, attachments that the model does not take, and what another model
-// signed.
+// usable leaves out empty texts, attachments that the model does not support, and parts signed by
+// another model.
 func (p *plan) usable(in []Part) []Part {
 	var out []Part
 	for i, part := range in {
@@ -191,7 +192,7 @@ func (p *plan) own(o *Opaque) bool {
 	return o != nil && o.Provider == p.call.Provider && (o.Model == p.call.ID || p.call.Info.Family != "" && familyOf(o.Model) == familyOf(p.call.ID))
 }
 
-// signed reports whether what follows reasoning is its own signature.
+// signed reports whether reasoning is directly followed by its signature.
 func (p *plan) signed(next []Part) bool {
 	for _, n := range next {
 		switch n.Kind {
@@ -205,10 +206,10 @@ func (p *plan) signed(next []Part) bool {
 	return false
 }
 
-// showsReasoning reports whether a chat server wants earlier reasoning in a member of its own.
+// showsReasoning reports whether a chat server expects earlier reasoning in a separate member.
 func (p *plan) showsReasoning() bool { return p.wire == WireChat && p.call.Info.Interleaved != "" }
 
-// familyOf is a model's name without its version.
+// familyOf returns a model's name without its version.
 func familyOf(model string) string {
 	if i := strings.LastIndexByte(model, '/'); i >= 0 {
 		model = model[i+1:]
@@ -220,8 +221,8 @@ func familyOf(model string) string {
 	return model
 }
 
-// wireName returns a name that every wire takes: one that is too long or has other characters gets
-// a hash.
+// wireName returns a name that every wire accepts. In a name that is too long or has other
+// characters, a hash makes it unique.
 func wireName(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -250,7 +251,7 @@ func dataURL(p Part) string {
 	return "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 }
 
-// args returns a call's arguments as a JSON object, whatever the model wrote.
+// args returns a call's arguments as a JSON object, even if the model wrote something else.
 func args(p Part) json.RawMessage {
 	if s, ok := repairArgs([]byte(p.Args)); ok && strings.HasPrefix(s, "{") {
 		return json.RawMessage(s)
@@ -292,7 +293,7 @@ func (p *plan) effort() Effort {
 	return p.call.Reasoning
 }
 
-// cacheKey is a hash: the session's own name is nobody else's business.
+// cacheKey returns a hash, so that the session's name is not disclosed.
 func (p *plan) cacheKey() string {
 	if p.call.Key == "" {
 		return ""

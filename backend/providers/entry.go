@@ -15,25 +15,26 @@ import (
 type Entry struct {
 	// Type is openai, openai_responses, anthropic, gemini or scripted.
 	Type string `json:"type"`
-	// BaseURL is empty for the type's own service. For scripted it is the file of the script.
+	// BaseURL is the address of the service; empty for the type's own service. For scripted it is the
+	// file of the script.
 	BaseURL string `json:"baseUrl,omitempty"`
-	// APIKeyEnv names the variable that holds the key.
+	// APIKeyEnv names the environment variable that holds the key.
 	APIKeyEnv    string            `json:"apiKeyEnv,omitempty"`
 	ExtraHeaders map[string]string `json:"extraHeaders,omitempty"`
-	// CatalogProvider is whose models these are, if not the entry's own name.
+	// CatalogProvider is the catalog's provider of these models, if it is not the entry's own name.
 	CatalogProvider string `json:"catalogProvider,omitempty"`
 	Organization    string `json:"organization,omitempty"`
-	// TimeoutIdleMs is the longest silence, 60,000 by default.
+	// TimeoutIdleMs is the longest time without data; 60,000 by default.
 	TimeoutIdleMs int `json:"timeoutIdleMs,omitempty"`
-	// MaxConcurrent is 4 by default.
+	// MaxConcurrent is the number of concurrent calls; 4 by default.
 	MaxConcurrent int `json:"maxConcurrent,omitempty"`
-	// RPM bounds the calls a minute; 0 is no bound.
+	// RPM limits the calls per minute; 0: no limit.
 	RPM int `json:"rpm,omitempty"`
-	// TPM bounds the tokens a minute, of prompts and answers together; 0 is no bound.
+	// TPM limits the tokens per minute, of prompts and answers together; 0: no limit.
 	TPM                   int  `json:"tpm,omitempty"`
 	SkipCatalogValidation bool `json:"skipCatalogValidation,omitempty"`
 	GenericKey            bool `json:"genericKey,omitempty"`
-	// AllowPrivateNetwork lets calls of this entry reach a private address, also without https.
+	// AllowPrivateNetwork allows calls of this entry to reach a private address, even without https.
 	AllowPrivateNetwork bool              `json:"allowPrivateNetwork,omitempty"`
 	Quirks              map[string]string `json:"quirks,omitempty"`
 	Disabled            bool              `json:"disabled,omitempty"`
@@ -43,7 +44,7 @@ var entryName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
-// defaults are the services that defined the wires, and the variables of their keys.
+// defaults are the services that defined the wires, and the environment variables of their keys.
 var defaults = map[string]struct {
 	base string
 	env  []string
@@ -55,12 +56,12 @@ var defaults = map[string]struct {
 	WireScripted:  {},
 }
 
-// shipped are the entries of a new installation.
+// shipped returns the entries of a new installation.
 func shipped() map[string]Entry {
 	return map[string]Entry{"openai": {Type: WireChat}, "anthropic": {Type: WireAnthropic}, "gemini": {Type: WireGemini, CatalogProvider: "google"}}
 }
 
-// check normalizes an entry.
+// check normalizes and validates an entry.
 func (e *Entry) check() error {
 	switch e.Type {
 	case "openai_chat", "openai_compatible":
@@ -113,7 +114,7 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// base returns the base URL without what the wire adds.
+// base returns the base URL without the part that the wire adds.
 func (e Entry) base() string {
 	b := strings.TrimRight(cmp.Or(e.BaseURL, defaults[e.Type].base), "/")
 	for _, suffix := range []string{"/chat/completions", "/responses", "/v1/messages", "/messages"} {
@@ -132,8 +133,8 @@ func (e Entry) base() string {
 	return b
 }
 
-// hostOf returns the host and port of an address that check has accepted, without parsing it anew for
-// every call.
+// hostOf returns the host and port of an address that check has accepted, without parsing it again
+// for every call.
 func hostOf(address string) string {
 	_, rest, _ := strings.Cut(address, "://")
 	if i := strings.IndexByte(rest, '/'); i >= 0 {

@@ -13,7 +13,7 @@ import (
 
 var keyLike = regexp.MustCompile(`(?i)\b(sk|pk|rk|xai|gsk|AIza)[-_A-Za-z0-9*]{8,}`)
 
-// scrub removes the key and text like keys.
+// scrub removes the key, and text that looks like a key.
 func scrub(s, key string) string {
 	if key != "" {
 		s = strings.ReplaceAll(s, key, "[key]")
@@ -21,7 +21,7 @@ func scrub(s, key string) string {
 	return keyLike.ReplaceAllString(s, "[key]")
 }
 
-// fault gives the error of a service its kind.
+// fault converts the error of a service to a fault of the matching kind.
 func (e *ServiceError) fault(retryAfter time.Duration) *fault.Error {
 	e.Message = scrub(strings.TrimSpace(e.Message), "")
 	if len(e.Message) > 500 {
@@ -62,7 +62,7 @@ func (e *ServiceError) fault(retryAfter time.Duration) *fault.Error {
 	return f.WithCause(e)
 }
 
-// Codes that replace those of the services where the router decides by them.
+// Codes that replace those of the services where the router bases decisions on them.
 const (
 	codeQuota   = "quota"
 	codeContext = "context"
@@ -70,8 +70,8 @@ const (
 	codeRate    = "rate"
 )
 
-// CodeOf returns the code of a service's error in err's chain: quota, context, key, rate, or the
-// service's own.
+// CodeOf returns the code of the service error in err's chain: quota, context, key, rate, or the
+// service's own code.
 func CodeOf(err error) string {
 	var s *ServiceError
 	if errors.As(err, &s) {
@@ -80,7 +80,7 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// bodyError reads the body of an answer with a status of 400 and above.
+// bodyError parses the body of a response with a status of 400 or above.
 func bodyError(status int, body []byte, retryAfter time.Duration, key string) *fault.Error {
 	e := ServiceError{Status: status}
 	body = []byte(scrub(string(body), key))
@@ -117,7 +117,7 @@ func bodyError(status int, body []byte, retryAfter time.Duration, key string) *f
 	return e.fault(retryAfter)
 }
 
-// retryAfter reads what a service says about when to come again.
+// retryAfter returns how long a service asks clients to wait before a retry, or 0 if it does not.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -151,7 +151,7 @@ func retryable(err error) bool {
 	return false
 }
 
-// fallsBack reports whether the next model of a chain may be asked.
+// fallsBack reports whether to try the next model of the chain.
 func fallsBack(err error) bool {
 	switch f := fault.As(err); f.Kind {
 	case fault.Unavailable, fault.Timeout, fault.NotFound, fault.Limit:
@@ -162,8 +162,8 @@ func fallsBack(err error) bool {
 	return false
 }
 
-// breaks reports whether the failure counts for the circuit: the transport's and the server's, never
-// the user's.
+// breaks reports whether the failure counts for the circuit breaker: failures of the transport and
+// the server do, errors of the user do not.
 func breaks(err error) bool {
 	var s *ServiceError
 	if errors.As(err, &s) {

@@ -18,7 +18,8 @@ import (
 	"helix/backend/safehttp"
 )
 
-// catalog returns the fetched catalogue, if it is younger, else the one of the build.
+// catalog returns the fetched catalog if it is newer than the embedded one, otherwise the embedded
+// one.
 func (s *Service) catalog() (*Catalog, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,22 +40,22 @@ func (s *Service) catalog() (*Catalog, error) {
 
 func (s *Service) catalogFile() string { return filepath.Join(s.o.CacheDir, "catalog.json") }
 
-// ShowParams choose a part of the catalogue.
+// ShowParams selects a part of the catalog.
 type ShowParams struct {
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
 }
 
-// ShowResult is what the catalogue knows.
+// ShowResult is the selected part of the catalog.
 type ShowResult struct {
 	Date      string   `json:"date"`
 	SHA256    string   `json:"sha256"`
 	Providers []string `json:"providers"`
-	// Models are those of the provider that was named.
+	// Models are those of the selected provider.
 	Models []ModelInfo `json:"models"`
 }
 
-// Show returns the catalogue in force: its providers, the models of one, or one model.
+// Show returns the active catalog: its providers, the models of one, or one model.
 func (s *Service) Show(_ context.Context, p ShowParams) (ShowResult, error) {
 	out := ShowResult{Providers: []string{}, Models: []ModelInfo{}}
 	cat, err := s.catalog()
@@ -83,7 +84,7 @@ func (s *Service) Show(_ context.Context, p ShowParams) (ShowResult, error) {
 	return out, nil
 }
 
-// FetchResult says what a fetch brought.
+// FetchResult is the result of fetching the catalog.
 type FetchResult struct {
 	Date      string  `json:"date"`
 	SHA256    string  `json:"sha256"`
@@ -99,8 +100,8 @@ type Changes struct {
 	Priced  int `json:"priced"`
 }
 
-// Fetch fetches the public catalogue. A broken one, and one that lost more than three tenths of its
-// models, is refused, and the former stays.
+// Fetch downloads the public catalog. It rejects a catalog that is invalid or has lost more than
+// three tenths of its models, and keeps the previous one.
 func (s *Service) Fetch(ctx context.Context, _ struct{}) (FetchResult, error) {
 	old, err := s.catalog()
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Service) Fetch(ctx context.Context, _ struct{}) (FetchResult, error) {
 	return out, nil
 }
 
-// writeWhole replaces a file, so that a reader sees the old or the new text.
+// writeWhole replaces a file atomically.
 func writeWhole(name string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".catalog-*")
 	if err != nil {
@@ -168,7 +169,7 @@ func writeWhole(name string, text []byte) error {
 	return err
 }
 
-// Difference is one model that two catalogues do not agree on.
+// Difference is a model that differs between two catalogs.
 type Difference struct {
 	Model ModelRef `json:"model"`
 	// Kind is added, removed or priced.
@@ -209,14 +210,14 @@ func costOf(m CatalogModel) (out []catalogCost) {
 	return out
 }
 
-// VerifyResult compares the catalogue in force with that of the build.
+// VerifyResult compares the active catalog with the embedded one.
 type VerifyResult struct {
 	Equal bool `json:"equal"`
 	// Differences are at most 1,000.
 	Differences []Difference `json:"differences"`
 }
 
-// Verify compares the catalogue in force with the one that came with this version.
+// Verify compares the active catalog with the one embedded in this version.
 func (s *Service) Verify(context.Context, struct{}) (VerifyResult, error) {
 	own, err := embeddedCatalog()
 	if err != nil {

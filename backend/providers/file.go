@@ -13,8 +13,9 @@ import (
 	"helix/backend/storage"
 )
 
-// fileEntry is an entry that the person wrote into config.toml. Key is api_key, the name of a secret after
-// "secret:" or the key itself. Problem says in words what is wrong with it; a broken one is not used.
+// fileEntry is an entry from config.toml. Key is api_key: the name of a secret after "secret:", or
+// the key itself. Problem describes, in a sentence, what is wrong with the entry; a broken entry is
+// not used.
 type fileEntry struct {
 	Entry
 	Key     string
@@ -22,8 +23,8 @@ type fileEntry struct {
 	broken  bool
 }
 
-// fromFile reads the entries of config.toml. values has the section providers, its keys as
-// name.field; registry.name.field is the same.
+// fromFile reads the entries of config.toml. values is the section providers, with keys of the form
+// name.field; registry.name.field is equivalent.
 func fromFile(values map[string]any) map[string]*fileEntry {
 	out := map[string]*fileEntry{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -58,10 +59,10 @@ func fromFile(values map[string]any) map[string]*fileEntry {
 	return out
 }
 
-// secretPrefix begins an api_key that names a secret.
+// secretPrefix is the prefix of an api_key that names a secret.
 const secretPrefix = "secret:"
 
-// set takes one field.
+// set sets one field.
 func (e *fileEntry) set(field string, v any) error {
 	if name, of := strings.CutPrefix(field, "extra_headers."); of {
 		return setMember(&e.ExtraHeaders, name, v)
@@ -144,7 +145,7 @@ func setMember(to *map[string]string, name string, v any) error {
 	return nil
 }
 
-// file returns the entries of config.toml, which are those of everybody on this computer.
+// file returns the entries of config.toml, which apply to all users of this computer.
 func (s *Service) file() map[string]*fileEntry {
 	if s.o.File == nil {
 		return nil
@@ -152,8 +153,8 @@ func (s *Service) file() map[string]*fileEntry {
 	return fromFile(s.o.File())
 }
 
-// key returns the key that the entry names, and where it is from. A key that was set in the interface was
-// given for the address that stood there, so that only one that the file names goes to the file's.
+// key returns the key of the entry and its source. A key that was set in the interface is not used,
+// because it was given for the address that was set there.
 func (e *fileEntry) key(ctx context.Context, secrets *storage.Secrets) (key, source string, err error) {
 	name, secret := strings.CutPrefix(e.Key, secretPrefix)
 	if !secret {

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// writeJSON writes what bodies are made of as encoding/json does, with members sorted, but without
-// reflection on the way to the first token.
+// writeJSON writes v as encoding/json does, with sorted members, but without the cost of reflection.
 func writeJSON(b *bytes.Buffer, v any) error {
 	switch v := v.(type) {
 	case nil:
@@ -55,7 +54,7 @@ func writeJSON(b *bytes.Buffer, v any) error {
 		if err := e.Encode(v); err != nil {
 			return err
 		}
-		b.Truncate(b.Len() - 1) // its line feed
+		b.Truncate(b.Len() - 1) // the line feed that Encode adds
 	}
 	return nil
 }
@@ -116,14 +115,15 @@ func writeString(b *bytes.Buffer, s string) {
 	b.WriteByte('"')
 }
 
-// plain returns the first place in s from i on that is not printable ASCII without quotes and backslashes. It
-// looks at eight bytes at once: prompts are long, and almost all of them is plain.
+// plain returns the first position in s from i on that is not printable ASCII, or is a quote or
+// backslash. It tests eight bytes at once, because prompts are long and almost entirely plain.
 func plain(s string, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		// Below the top bit, a subtraction sets it for the bytes that are too small.
+		// The top bit is set for bytes that are not ASCII; the subtractions also set it for bytes below
+		// 0x20 and for quotes and backslashes.
 		if (w|(w-ones*0x20)|((w^ones*'"')-ones)|((w^ones*'\\')-ones))&tops != 0 {
 			break
 		}

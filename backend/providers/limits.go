@@ -10,15 +10,16 @@ import (
 	"helix/backend/fault"
 )
 
-// started is a call of the last minute with its tokens: first those that it may take, then those that
-// the service counted.
+// started is a call of the last minute. tokens is the most that the call may take, and later the
+// service's count.
 type started struct {
 	at     time.Time
 	tokens int64
 }
 
-// slot waits for one of the provider's concurrent calls, and for its calls and tokens a minute. tokens are
-// those that the prompt may take; release takes what the service counted, 0 if it did not.
+// slot waits until the provider's limits on concurrent calls, and on calls and tokens per minute,
+// permit a call. tokens is the most that the prompt may take. The caller passes the service's count
+// to release, or 0 if there is none.
 func (r *Router) slot(ctx context.Context, t target, tokens int64) (release func(used int64), err error) {
 	n := t.entry.MaxConcurrent
 	if n == 0 {
@@ -31,7 +32,7 @@ func (r *Router) slot(ctx context.Context, t target, tokens int64) (release func
 		r.slots[t.name] = slots
 	}
 	r.mu.Unlock()
-	select { // goroutines that wait to send are served in order
+	select { // waiting senders are served in order
 	case slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fault.As(ctx.Err())
@@ -55,14 +56,15 @@ func (r *Router) slot(ctx context.Context, t target, tokens int64) (release func
 	}
 }
 
-// remaining is what a service said is left of its own limits, less what was begun since. Where the service says that
-// nothing is left, waiting for its reset saves the call that it would refuse.
+// remaining is what a service reported as left of its own limits, less the calls begun since. When
+// nothing is left, waiting for the reset avoids a call that the service would refuse.
 type remaining struct {
-	requests, tokens     int64 // negative: it did not say
+	requests, tokens     int64 // negative: not reported
 	requestsAt, tokensAt time.Time
 }
 
-// wait is how long a call of tokens waits for the service's reset; nil knows no limit.
+// wait returns how long a call of tokens must wait for the service's reset. A nil receiver has no
+// limits.
 func (l *remaining) wait(tokens int64, now time.Time) (wait time.Duration) {
 	if l == nil {
 		return 0
@@ -73,7 +75,7 @@ func (l *remaining) wait(tokens int64, now time.Time) (wait time.Duration) {
 	if l.tokens >= 0 && l.tokens < tokens {
 		wait = max(wait, l.tokensAt.Sub(now))
 	}
-	if wait > maxRetryAfter { // too long to wait unasked: the service itself says what it makes of the call
+	if wait > maxRetryAfter { // too long to wait: make the call and let the service decide
 		return 0
 	}
 	return max(wait, 0)
@@ -91,7 +93,7 @@ func (l *remaining) take(tokens int64) {
 	}
 }
 
-// learnLimits keeps what the header of an answer says about the limits of the service.
+// learnLimits records the remaining limits that a response header reports.
 func (r *Router) learnLimits(name string, h http.Header, now time.Time) {
 	read := func(names ...[2]string) (left int64, at time.Time) {
 		for _, n := range names {
@@ -123,8 +125,9 @@ func (r *Router) learnLimits(name string, h http.Header, now time.Time) {
 	r.left[name] = l
 }
 
-// begin notes a call that fits into the minute, or says when the next one may fit. A call that alone takes
-// more than the tokens of a minute waits for an empty one: the service knows its limit better.
+// begin registers a call that fits into the current minute, or returns how long to wait. A call that
+// alone exceeds the tokens per minute waits until no other call counts, and is then sent for the
+// service to decide.
 func (r *Router) begin(t target, tokens int64, now time.Time) (*started, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

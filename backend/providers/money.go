@@ -11,13 +11,14 @@ import (
 	"helix/backend/fault"
 )
 
-// Micros is money in millionths of a US dollar.
+// Micros is an amount in millionths of a US dollar.
 type Micros = int64
 
 const maxMicros = 1 << 62
 
-// decimalMicros reads decimal text times 10^shift as an integer, rounded up: dollars with a shift
-// of 6. It is false for anything but a decimal of at least 0, and for amounts above the limit.
+// decimalMicros parses a decimal number and returns it times 10^shift, rounded up. A shift of 6
+// converts dollars. ok is false unless the text is a decimal of at least 0 within the limit on
+// amounts.
 func decimalMicros(s string, shift int) (Micros, bool) {
 	s = strings.TrimSpace(s)
 	mantissa, exponent, has := strings.Cut(strings.ToLower(s), "e")
@@ -59,14 +60,14 @@ func decimalMicros(s string, shift int) (Micros, bool) {
 	return n, true
 }
 
-// Price holds micros per million tokens; nil means that the catalogue does not say.
+// Price holds prices in micros per million tokens; nil means that the catalog has none.
 type Price struct {
 	Input      *Micros `json:"input,omitempty"`
 	Output     *Micros `json:"output,omitempty"`
 	CacheRead  *Micros `json:"cacheRead,omitempty"`
 	CacheWrite *Micros `json:"cacheWrite,omitempty"`
 	Reasoning  *Micros `json:"reasoning,omitempty"`
-	// Over holds the prices of prompts above a size.
+	// Over holds the prices of prompts above given sizes.
 	Over []Tier `json:"over,omitempty"`
 }
 
@@ -76,10 +77,10 @@ type Tier struct {
 	Price
 }
 
-// Known reports whether input and output have prices.
+// Known reports whether both input and output have prices.
 func (p Price) Known() bool { return p.Input != nil && p.Output != nil }
 
-// Cost returns what u costs, and whether the price is known.
+// Cost returns the cost of u, and whether its price is known.
 func (p Price) Cost(u Usage) (Micros, bool) {
 	best := int64(-1)
 	for _, t := range p.Over {
@@ -110,7 +111,8 @@ func (p Price) Cost(u Usage) (Micros, bool) {
 	), true
 }
 
-// sumMicros adds pairs of counts and prices in 128 bits and divides once by a million, rounded up.
+// sumMicros adds the products of pairs of counts and prices in 128 bits and divides the sum by a
+// million, rounding up.
 func sumMicros(pairs ...int64) Micros {
 	var hi, lo uint64
 	for i := 0; i < len(pairs); i += 2 {
@@ -128,7 +130,7 @@ func sumMicros(pairs ...int64) Micros {
 	return int64(min(q, maxMicros))
 }
 
-// catalogCost is the cost member of the catalogue: dollars a million tokens, as decimal text.
+// catalogCost is the cost member of the catalog: dollars per million tokens, as decimal text.
 type catalogCost struct {
 	Input       json.Number  `json:"input,omitempty"`
 	Output      json.Number  `json:"output,omitempty"`
@@ -152,9 +154,9 @@ func (c catalogCost) price() Price {
 	return p
 }
 
-// settled is what a call is booked with: never less than what the service may bill. What it reported
-// last stands for an answer that is whole; one that broke off may have been longer than its last count,
-// and one without counts takes what its texts take at most.
+// settled returns the usage to charge for a call, which is never less than the service may bill. For
+// a complete answer that is the last report. An interrupted answer may be longer than its last
+// report, and an answer without a report is charged the most that its texts may take.
 func settled(u Usage, whole, ran bool, input int64, received int) Usage {
 	output := int64(float64(received)/leastRatio) + 1
 	switch {
@@ -167,8 +169,9 @@ func settled(u Usage, whole, ran bool, input int64, received int) Usage {
 	return u
 }
 
-// mayHaveRun reports whether a call that failed without an answer may have been worked on: it was sent,
-// and its connection broke or stayed silent. A service that answers with an error bills nothing.
+// mayHaveRun reports whether the service may have processed a call that failed without an answer: the
+// call was sent, and the connection then broke or timed out. Services do not bill calls that they
+// answer with an error.
 func mayHaveRun(err error) bool {
 	var s *ServiceError
 	var dial *net.OpError
@@ -179,7 +182,8 @@ func mayHaveRun(err error) bool {
 	return k == fault.Timeout || k == fault.Unavailable || k == fault.Canceled
 }
 
-// cost prices usage; unknown says that the assumed price was taken.
+// cost returns the price of usage; unknown reports that no price was known and the assumed price was
+// used.
 func (r *Router) cost(t target, u Usage) (micros Micros, unknown bool) {
 	if cost, ok := t.info.Prices.Cost(u); ok {
 		return cost, false

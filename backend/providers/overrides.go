@@ -9,12 +9,12 @@ import (
 	"helix/backend/fault"
 )
 
-// override is what config.toml says of a model, or of all models of a provider. It is the last layer: above the
-// snapshot, a fetched catalogue and what the server reports.
+// override holds the settings of config.toml for a model, or for all models of a provider. It takes
+// precedence over the embedded catalog, a fetched catalog and what the server reports.
 type override struct {
 	window, output int
 	caps           map[string]bool
-	input, answer  *Micros // prices of a million tokens
+	input, answer  *Micros // prices per million tokens
 }
 
 func (o *override) set(field string, v any) error {
@@ -46,7 +46,7 @@ func (o *override) set(field string, v any) error {
 	return fault.Invalidf("there is no such field.")
 }
 
-// apply changes what is known of a model.
+// apply changes the description of a model.
 func (o *override) apply(i *ModelInfo) {
 	if o == nil {
 		return
@@ -71,16 +71,17 @@ func (o *override) apply(i *ModelInfo) {
 	i.Source = "config"
 }
 
-// overrides are those of config.toml: of providers by their name, of models by their reference.
+// overrides are the overrides of config.toml, keyed by provider name or model reference.
 type overrides map[string]*override
 
-// readOverrides reads the section caps: provider_defaults.NAME.field and overrides."NAME/MODEL".field. Problems says in
-// words, by the provider, what is wrong; that field is left out.
+// readOverrides reads the section caps: provider_defaults.NAME.field and
+// overrides."NAME/MODEL".field. Invalid fields are left out; problems describes them in sentences, by
+// provider.
 func readOverrides(values map[string]any) (all overrides, problems map[string]string) {
 	all, problems = overrides{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		kind, rest, _ := strings.Cut(key, ".")
-		at := strings.LastIndexByte(rest, '.') // the names of models have points
+		at := strings.LastIndexByte(rest, '.') // model names contain dots
 		if at < 0 || kind != "provider_defaults" && kind != "overrides" {
 			continue
 		}
@@ -96,13 +97,14 @@ func readOverrides(values map[string]any) (all overrides, problems map[string]st
 	return all, problems
 }
 
-// change puts the overrides of a provider and of the model itself over what is known.
+// change applies the overrides of a provider, and then those of the model, to the description of a
+// model.
 func (o overrides) change(provider string, i *ModelInfo) {
 	o[provider].apply(i)
 	o[string(i.Ref)].apply(i)
 }
 
-// overridden are the overrides in force.
+// overridden returns the active overrides.
 func (s *Service) overridden() (overrides, map[string]string) {
 	if s.o.Caps == nil {
 		return nil, nil
@@ -110,8 +112,8 @@ func (s *Service) overridden() (overrides, map[string]string) {
 	return readOverrides(s.o.Caps())
 }
 
-// fileRoles reads the roles of config.toml, roles.NAME and roles.NAME.field. A role that the file names is that of
-// everybody on this computer. Problems are in words, by the role.
+// fileRoles reads the roles of config.toml, roles.NAME and roles.NAME.field. A role set there applies
+// to all users of this computer. Problems are sentences, by role.
 func (s *Service) fileRoles() (roles map[Role]RoleConfig, problems map[Role]string) {
 	roles, problems = map[Role]RoleConfig{}, map[Role]string{}
 	if s.o.Roles == nil {

@@ -9,7 +9,7 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// What is known of a model comes in layers: the snapshot, a fetched catalogue, what config.toml says of a provider, and
+// What is known of a model comes in layers: the snapshot, a fetched catalog, what config.toml says of a provider, and
 // what it says of the model. Each is over those before it, field by field.
 func TestLayersOfTheCatalogue(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestLayersOfTheCatalogue(t *testing.T) {
 	if b.Window != 77_000 || b.Output != 5000 || b.Caps.Images || b.Prices.Input != nil && *b.Prices.Input == 2_500_000 {
 		t.Errorf("%s: %+v", other, b)
 	}
-	// A model of this computer that no catalogue knows sees images when the person says so.
+	// A model of this computer that no catalog knows sees images when the person says so.
 	local := Entry{Type: WireChat, BaseURL: "http://127.0.0.1:1234/v1"}
 	seeing, err := k.info("box", local, "llava:7b-v1.6")
 	must(t, err)

@@ -12,16 +12,16 @@ import (
 	"helix/backend/fault"
 )
 
-// TestParams choose what is tried.
+// TestParams selects what to test.
 type TestParams struct {
 	Name string `json:"name"`
-	// Model is asked with call; without one, the chat role's model of this provider.
+	// Model is the model to call if Call is set; by default, the chat role's model of this provider.
 	Model string `json:"model,omitempty"`
 	// Call sends one short message, which costs money.
 	Call bool `json:"call,omitempty"`
 }
 
-// TestResult holds the steps up to the first that failed.
+// TestResult holds the steps up to the first failure.
 type TestResult struct {
 	Steps      []TestStep `json:"steps"`
 	CostMicros Micros     `json:"costMicros"`
@@ -34,11 +34,11 @@ type TestStep struct {
 	Ms      int64  `json:"ms"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// Kind of the error.
+	// Kind is the kind of the error.
 	Kind fault.Kind `json:"kind,omitempty"`
 }
 
-// Test tries a service step by step. Only call makes it cost anything.
+// Test tests a service step by step. It costs nothing unless Call is set.
 func (s *Service) Test(ctx context.Context, p TestParams) (TestResult, error) {
 	out := TestResult{Steps: []TestStep{}}
 	entries, roles, err := s.config(ctx)
@@ -105,10 +105,10 @@ func (s *Service) Test(ctx context.Context, p TestParams) (TestResult, error) {
 	return out, nil
 }
 
-// maxModelsList bounds the list of a server's models.
+// maxModelsList limits the size of a server's list of models, in bytes.
 const maxModelsList = 4 << 20
 
-// served asks a service for its models.
+// served returns the models that a service lists.
 func (r *Router) served(ctx context.Context, t target) ([]string, error) {
 	stream, err := r.open(ctx, t, t.entry.modelsEndpoint(), nil)
 	if err != nil {
@@ -157,7 +157,7 @@ type Detected struct {
 	Models  []string `json:"models"`
 }
 
-// localPorts are where model servers listen by default.
+// localPorts are the default ports of model servers.
 var localPorts = []struct {
 	port    int
 	product string

@@ -1,8 +1,8 @@
-// Package providers speaks the wires of language model services and gives every caller one request
-// type, one stream of events and honest usage. A Router resolves a role or a model to a chain of
-// services, keeps their limits and retries; a wire turns requests into bodies and bodies into
-// events; the Service keeps the registry that the interface edits. Keys are sealed secrets: they
-// are never in a row of this package, a log or an error.
+// Package providers implements the wire protocols of language model services behind one request type
+// and one stream of events, with usage as the service reports it. A Router resolves a role or a model
+// to a chain of services, and applies their limits and retries. A wire converts requests to bodies,
+// and bodies to events. The Service keeps the registry that the interface edits. Keys are stored as
+// encrypted secrets: they never appear in a row of this package, a log or an error.
 package providers
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The roles that code asks for. Model names stand in the settings only.
+// The roles that code uses. Model names occur only in the settings.
 const (
 	RoleChat      Role = "chat"
 	RoleFast      Role = "fast"
@@ -19,16 +19,16 @@ const (
 	RoleEmbed     Role = "embed"
 )
 
-// Role is a use of models that the person configures.
+// Role is a purpose for which the person configures models.
 type Role string
 
-// Roles lists the roles in the order in which they are shown.
+// Roles lists the roles in display order.
 func Roles() []Role { return []Role{RoleChat, RoleFast, RoleSynthesis, RoleEmbed} }
 
 // ModelRef names a model as provider/model.
 type ModelRef string
 
-// Split returns the provider and the model, whose name may hold slashes.
+// Split returns the provider and the model, whose name may contain slashes.
 func (r ModelRef) Split() (provider, model string) {
 	provider, model, _ = strings.Cut(string(r), "/")
 	return provider, model
@@ -45,11 +45,11 @@ const (
 	EffortHigh   Effort = "high"
 )
 
-// Request is one call of a model. Either Role or Model says who answers.
+// Request is one call of a model. Exactly one of Role and Model selects what answers.
 type Request struct {
 	Role  Role     `json:"role,omitempty"`
 	Model ModelRef `json:"model,omitempty"`
-	// Pin keeps the request to one model of the role at one host, whatever fails.
+	// Pin restricts the request to one model of the role at one host, even if it fails.
 	Pin         *Pin       `json:"pin,omitempty"`
 	System      []Part     `json:"system,omitempty"`
 	Messages    []Message  `json:"messages"`
@@ -59,22 +59,22 @@ type Request struct {
 	MaxOutput   int        `json:"maxOutput,omitempty"`
 	Temperature *float64   `json:"temperature,omitempty"`
 	Reasoning   Effort     `json:"reasoning,omitempty"`
-	// CacheMarks are indexes of Messages after which the prompt may be cached; -1 is the end of
+	// CacheMarks are indexes into Messages after which the prompt may be cached; -1 is the end of
 	// System.
 	CacheMarks []int    `json:"cacheMarks,omitempty"`
 	Stop       []string `json:"stop,omitempty"`
 	Seed       *int64   `json:"seed,omitempty"`
 	// Purpose labels the call in the ledger.
 	Purpose string `json:"purpose,omitempty"`
-	// Key names the session, so that calls of one session find the same cache.
+	// Key identifies the session, so that calls of one session share a prompt cache.
 	Key string `json:"key,omitempty"`
-	// AllowDiscard permits a retry after text was delivered; a Discard event precedes it.
+	// AllowDiscard permits a retry after text has been delivered; a Discard event comes first.
 	AllowDiscard bool `json:"allowDiscard,omitempty"`
-	// NoStream asks for the answer in one piece.
+	// NoStream requests the answer in one piece.
 	NoStream bool `json:"noStream,omitempty"`
 }
 
-// Pin is where a person has agreed to send a text.
+// Pin is the model and host to which a person has agreed to send a text.
 type Pin struct {
 	Model ModelRef `json:"model"`
 	Host  string   `json:"host"`
@@ -104,12 +104,12 @@ const (
 	PartOpaque     = "opaque"
 )
 
-// Part is a piece of a message; Kind says which fields count.
+// Part is a piece of a message; Kind determines which fields are set.
 type Part struct {
 	Kind string `json:"kind"`
-	// Text of text, reasoning and tool results.
+	// Text is set for text, reasoning and tool results.
 	Text string `json:"text,omitempty"`
-	// Data and MediaType of images and files; Name of files, tool calls and results.
+	// Data and MediaType are set for images and files; Name for files, tool calls and results.
 	Data []byte `json:"data,omitempty"`
 	// Blob names content that the caller loads into Data before it sends the request.
 	Blob      string `json:"blob,omitempty"`
@@ -119,15 +119,15 @@ type Part struct {
 	ID    string `json:"id,omitempty"`
 	Args  string `json:"args,omitempty"`
 	Error bool   `json:"error,omitempty"`
-	// Opaque is what a service wants back unchanged.
+	// Opaque is data that a service requires back unchanged.
 	Opaque *Opaque `json:"opaque,omitempty"`
 }
 
 // TextPart returns a part of text.
 func TextPart(text string) Part { return Part{Kind: PartText, Text: text} }
 
-// Opaque is a signature or encrypted reasoning: stored and sent back unchanged to the provider and
-// model family it came from, never shown or logged.
+// Opaque is a signature or encrypted reasoning. It is stored and sent back unchanged to the provider
+// and model family that it came from, and never shown or logged.
 type Opaque struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
@@ -142,14 +142,14 @@ type ToolDecl struct {
 	Input       json.RawMessage `json:"input,omitempty"`
 }
 
-// ToolChoice says whether tools may, must or must not be called. Mode is auto (or ""), none,
-// required or tool, which demands the tool Name.
+// ToolChoice determines whether tools may, must or must not be called. Mode is auto (or ""), none,
+// required or tool; tool requires a call of the tool Name.
 type ToolChoice struct {
 	Mode string `json:"mode,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 
-// Schema is the form that the answer must have.
+// Schema is the required format of the answer.
 type Schema struct {
 	Name   string          `json:"name"`
 	Schema json.RawMessage `json:"schema"`
@@ -168,12 +168,12 @@ const (
 	EventToolCall  EventType = "tool_call"  // Key, ID, Name, Args: once a call, complete
 	EventSource    EventType = "source"     // URL, Title, Block
 	EventOpaque    EventType = "opaque"     // Opaque
-	EventUsage     EventType = "usage"      // Usage replaces the former one
+	EventUsage     EventType = "usage"      // Usage replaces the previous one
 	EventFinish    EventType = "finish"     // Reason, Raw: exactly one on success
-	EventDiscard   EventType = "discard"    // what Attempt delivered is void; Raw says why
+	EventDiscard   EventType = "discard"    // discard everything that Attempt delivered; Raw is the reason
 )
 
-// The reasons of a Finish.
+// The reasons of an EventFinish.
 const (
 	FinishStop          = "stop"
 	FinishLength        = "length"
@@ -184,7 +184,7 @@ const (
 	FinishUnknown       = "unknown"
 )
 
-// Event is one step of an answer; Type says which fields count. A Delta is valid UTF-8.
+// Event is one step of an answer; Type determines which fields are set. A Delta is valid UTF-8.
 type Event struct {
 	Type    EventType `json:"type"`
 	Attempt int       `json:"attempt,omitempty"`
@@ -195,7 +195,7 @@ type Event struct {
 	ID      string    `json:"id,omitempty"`
 	Name    string    `json:"name,omitempty"`
 	Args    string    `json:"args,omitempty"`
-	// BadArgs says that Args is the text that the model wrote and not JSON.
+	// BadArgs reports that Args is the model's text and not valid JSON.
 	BadArgs  bool    `json:"badArgs,omitempty"`
 	URL      string  `json:"url,omitempty"`
 	Title    string  `json:"title,omitempty"`
@@ -207,7 +207,7 @@ type Event struct {
 	Usage    *Usage  `json:"usage,omitempty"`
 }
 
-// Usage counts tokens. Input is what was neither read from nor written to a cache; Output includes
+// Usage counts tokens. Input excludes the tokens read from or written to a cache; Output includes
 // Reasoning.
 type Usage struct {
 	Input        int64 `json:"input"`
@@ -220,14 +220,14 @@ type Usage struct {
 	Requests     int64 `json:"requests,omitempty"`
 	// ReportedMicros is the cost that the service itself reports, in millionths of a dollar.
 	ReportedMicros int64 `json:"reportedMicros,omitempty"`
-	// Estimated says that the service did not report the counts.
+	// Estimated reports that the counts are estimates, because the service did not report them.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// Prompt is the size of the whole prompt.
+// Prompt returns the size of the whole prompt in tokens.
 func (u Usage) Prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite + u.CacheWrite1h }
 
-// Reply is a whole answer: the fold of its events.
+// Reply is a complete answer: the fold of its events.
 type Reply struct {
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
@@ -281,7 +281,7 @@ func (r Reply) Calls() []Part {
 // Message returns the answer as a turn of the conversation.
 func (r Reply) Message() Message { return Message{Role: Assistant, Parts: r.Parts} }
 
-// Fold gathers a stream. On an error the reply holds what came before it.
+// Fold collects a stream into a Reply. On an error, the reply holds what was received before it.
 func Fold(events iter.Seq2[Event, error]) (Reply, error) {
 	var f folder
 	for e, err := range events {
@@ -293,7 +293,7 @@ func Fold(events iter.Seq2[Event, error]) (Reply, error) {
 	return f.reply(), nil
 }
 
-// folder builds a Reply; text of one block is joined once.
+// folder builds a Reply. It joins the text of each block only once.
 type folder struct {
 	r     Reply
 	text  []byte

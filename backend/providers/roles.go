@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// ModelsParams choose models.
+// ModelsParams selects models.
 type ModelsParams struct {
 	Provider string `json:"provider,omitempty"`
 	// Query must occur in the name or the id.
@@ -30,7 +30,7 @@ type ModelsResult struct {
 	Total  int         `json:"total"`
 }
 
-// Models lists what the catalogue has for the registry.
+// Models lists the models that the catalog has for the services in the registry.
 func (s *Service) Models(ctx context.Context, p ModelsParams) (ModelsResult, error) {
 	out := ModelsResult{Models: []ModelInfo{}}
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 200); err != nil {
@@ -85,10 +85,10 @@ func (c Caps) has(capability string) bool {
 type RoleView struct {
 	Role  Role       `json:"role"`
 	Chain []ModelRef `json:"chain"`
-	// Problems say in words why a model of the chain can't do the work.
+	// Problems describe, in sentences, why models of the chain can't be used.
 	Problems []string   `json:"problems"`
 	Options  RoleConfig `json:"options"`
-	// FromFile roles stand in config.toml and are changed there.
+	// FromFile reports that the role is set in config.toml and must be changed there.
 	FromFile bool `json:"fromFile,omitempty"`
 }
 
@@ -97,7 +97,7 @@ type RolesResult struct {
 	Roles []RoleView `json:"roles"`
 }
 
-// Roles returns which models answer for which role.
+// Roles returns the models of each role.
 func (s *Service) Roles(ctx context.Context, _ struct{}) (RolesResult, error) {
 	out := RolesResult{}
 	entries, roles, err := s.config(ctx)
@@ -136,7 +136,7 @@ func (s *Service) role(ctx context.Context, role Role, c RoleConfig, entries map
 	return v
 }
 
-// SetRoleParams choose the models of a role.
+// SetRoleParams selects the models of a role.
 type SetRoleParams struct {
 	Role Role `json:"role"`
 	// Chain names models as provider/model, first preferred. Empty: none.
@@ -145,7 +145,7 @@ type SetRoleParams struct {
 	Options *RoleConfig `json:"options,omitempty"`
 }
 
-// SetRole chooses the models that answer for a role.
+// SetRole sets the models of a role.
 func (s *Service) SetRole(ctx context.Context, p SetRoleParams) (RoleView, error) {
 	if !slices.Contains(Roles(), p.Role) {
 		return RoleView{}, fault.InvalidField("role", fault.CodeUnknownValue, "A role is chat, fast, synthesis or embed.")

@@ -16,7 +16,7 @@ import (
 	"helix/backend/safehttp"
 )
 
-// Limits of retries and of the circuit.
+// Limits on retries and on the circuit breaker.
 const (
 	attempts      = 3
 	baseDelay     = 250 * time.Millisecond
@@ -30,7 +30,7 @@ const (
 	circuitLongest  = 5 * time.Minute
 )
 
-// Meter keeps the budget: no call is made without a hold on it.
+// Meter enforces the budget: no call is made without a hold on it.
 type Meter interface {
 	Reserve(ctx context.Context, e Estimate) (Hold, error)
 }
@@ -40,7 +40,7 @@ type Hold interface {
 	Settle(u Usage, cost Micros, outcome string)
 }
 
-// Estimate is the most that a call may cost.
+// Estimate is the highest use and cost that a call may have.
 type Estimate struct {
 	Provider, Model, Purpose string
 	Input, Output            int64
@@ -48,52 +48,54 @@ type Estimate struct {
 	PriceUnknown             bool
 }
 
-// RoleConfig is the chain of a role, first preferred.
+// RoleConfig is the chain of models of a role, the preferred one first, with its settings.
 type RoleConfig struct {
 	Chain       []ModelRef `json:"chain"`
 	Effort      Effort     `json:"effort,omitempty"`
 	Temperature *float64   `json:"temperature,omitempty"`
 	MaxOutput   int        `json:"maxOutput,omitempty"`
-	// MaxCostMicrosCall refuses calls that may cost more.
+	// MaxCostMicrosCall is the highest cost of one call; a call that may cost more is refused.
 	MaxCostMicrosCall Micros `json:"maxCostMicrosCall,omitempty"`
 }
 
-// Options of Open. Config, Key, HTTP and Meter are required.
+// Options configures Open. Config, Key, HTTP and Meter are required.
 type Options struct {
 	// Config returns the registry of the caller in ctx.
 	Config func(ctx context.Context) (map[string]Entry, map[Role]RoleConfig, error)
-	// Key returns the key of an entry and where it is from; "" when it has none.
+	// Key returns the key of an entry and its source; "" if it has none.
 	Key func(ctx context.Context, name string, e Entry) (key, source string, err error)
-	// Catalog returns the catalogue in force.
+	// Catalog returns the active catalog.
 	Catalog func() (*Catalog, error)
 	HTTP    *safehttp.Client
 	Meter   Meter
-	// Override changes what is known of a model, and reports whether it names it; nil: nothing does.
+	// Override changes the description of a model, and reports whether the model is named there; nil:
+	// no overrides.
 	Override func(provider string, i *ModelInfo) (named bool)
 	// AllowScripted permits the scripted wire, for tests and evaluations.
 	AllowScripted bool
-	// AssumedPrice is booked where no price is known; the zero value is 15 and 75 dollars a million.
+	// AssumedPrice is charged if no price is known; the zero value means 15 and 75 dollars per
+	// million tokens of input and output.
 	AssumedPrice Price
-	// Rand is uniform in [0, 1); nil: math/rand.
+	// Rand returns a uniform number in [0, 1); nil: math/rand.
 	Rand   func() float64
 	Logger *slog.Logger // nil: slog.Default()
 }
 
-// Router answers requests. It is safe for concurrent use and starts nothing by itself.
+// Router answers requests. It is safe for concurrent use and starts no goroutines of its own.
 type Router struct {
 	o Options
 
 	mu       sync.Mutex
 	circuits map[string]*circuit
 	slots    map[string]chan struct{}
-	recent   map[string][]*started // calls of the last minute, where they are limited
-	left     map[string]*remaining // of the services' own limits
+	recent   map[string][]*started // calls of the last minute, if limited
+	left     map[string]*remaining // by provider: what is left of the service's own limits
 	scripts  map[string]*script
 	failed   map[string]string // the last transport error of a provider, until it answers
 	ratios   ratios
 }
 
-// Open makes a router.
+// Open returns a router.
 func Open(o Options) (*Router, error) {
 	if o.Config == nil || o.Key == nil || o.HTTP == nil || o.Meter == nil {
 		return nil, errors.New("providers: Config, Key, HTTP and Meter are required")
@@ -117,7 +119,7 @@ func Open(o Options) (*Router, error) {
 	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]*started{}, left: map[string]*remaining{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
 }
 
-// target is one model of a chain with what a call of it needs.
+// target is one model of a chain with everything needed to call it.
 type target struct {
 	name  string
 	model string
@@ -160,7 +162,7 @@ func (r *Router) chain(ctx context.Context, q Request) (Request, map[string]Entr
 	return q, entries, c.Chain, c, nil
 }
 
-// resolve finds a model of the registry and its key.
+// resolve finds a model in the registry, and its key.
 func (r *Router) resolve(ctx context.Context, entries map[string]Entry, ref ModelRef) (target, error) {
 	name, model := ref.Split()
 	e, ok := entries[name]
@@ -225,13 +227,13 @@ func catalogProvider(c *Catalog, name string, e Entry) string {
 	return name
 }
 
-// Complete returns the whole answer. On an error the reply holds what came before it.
+// Complete returns the complete answer. On an error, the reply holds what was received before it.
 func (r *Router) Complete(ctx context.Context, q Request) (Reply, error) {
 	return Fold(r.Stream(ctx, q))
 }
 
 // Stream answers q. It ends after Finish or one error. Breaking out of the loop or canceling ctx
-// closes the connection and settles what was used.
+// closes the connection and settles the usage so far.
 func (r *Router) Stream(ctx context.Context, q Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		q, entries, chain, role, err := r.chain(ctx, q)
@@ -267,7 +269,7 @@ func (r *Router) Stream(ctx context.Context, q Request) iter.Seq2[Event, error] 
 	}
 }
 
-// fits checks what a request needs before a model is asked.
+// fits checks that a model supports a request, before calling it.
 func fits(q Request, i ModelInfo) error {
 	if len(q.Tools) > 0 && !i.Caps.Tools {
 		return fault.Invalidf("%s can't call tools.", i.Ref)
@@ -279,7 +281,7 @@ func fits(q Request, i ModelInfo) error {
 	return nil
 }
 
-// session is one request on its way through the chain.
+// session is one request being tried along its chain.
 type session struct {
 	r       *Router
 	q       Request
@@ -287,10 +289,11 @@ type session struct {
 	yield   func(Event, error) bool
 	attempt int
 	stopped bool
-	void    Event // the Discard of what an attempt has shown, due when another one begins; until then it is all there is
+	void    Event // the Discard for a failed attempt, sent only if another attempt begins
 }
 
-// try asks one model until its attempts are used up. done says that the consumer has had the end.
+// try calls one model until its attempts are used up. done reports that the consumer has received the
+// end.
 func (s *session) try(ctx context.Context, t target) (done bool, err error) {
 	for n := range attempts {
 		visible, err := s.once(ctx, t)
@@ -317,7 +320,7 @@ func (s *session) try(ctx context.Context, t target) (done bool, err error) {
 	return false, nil
 }
 
-// wait sleeps before the next attempt, or returns the error when that would be too late.
+// wait sleeps before the next attempt, or returns the error if the attempt would come too late.
 func (s *session) wait(ctx context.Context, n int, cause error) error {
 	d := time.Duration(s.r.o.Rand() * float64(min(maxDelay, baseDelay<<n)))
 	if after := fault.As(cause).RetryAfter; after > 0 {
@@ -343,7 +346,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// once makes one attempt; visible says that the consumer saw something of it.
+// once makes one attempt; visible reports that the consumer has received part of it.
 func (s *session) once(ctx context.Context, t target) (visible bool, err error) {
 	r := s.r
 	circuit := r.circuit(t.name + " " + t.entry.host())

@@ -9,8 +9,8 @@ import (
 	"helix/backend/fault"
 )
 
-// script is the file of a scripted provider: replies that are given in order. It stands in for a
-// service in tests and evaluations, and makes no call.
+// script is the file of a scripted provider: replies to return in order. It replaces a service in
+// tests and evaluations, and makes no calls.
 type script struct {
 	Replies []ScriptedReply `json:"replies"`
 	next    int
@@ -41,7 +41,7 @@ type ScriptedCall struct {
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
-// reply takes the next reply of a target's script.
+// reply returns the next reply of a target's script.
 func (r *Router) reply(t target, q Request) (ScriptedReply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

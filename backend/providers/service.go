@@ -19,17 +19,17 @@ import (
 	"helix/backend/storage"
 )
 
-// Sources of keys.
+// The sources of keys.
 const (
 	sourceSealed = "secret"
 	sourceEnv    = "environment"
 	sourceFile   = "config.toml"
 )
 
-// secretOf is the name of the sealed secret of an entry.
+// secretOf returns the name of the encrypted secret that holds the key of an entry.
 func secretOf(name string) string { return "provider/" + name }
 
-// Service keeps the registry of model services, the roles and the catalogue, and has the Router.
+// Service keeps the registry of model services, the roles and the catalog, and owns the Router.
 type Service struct {
 	*Router
 	db      *storage.DB
@@ -40,29 +40,29 @@ type Service struct {
 
 	mu      sync.Mutex
 	fetched *Catalog
-	read    bool // the fetched catalogue was looked for
+	read    bool // the fetched catalog has been looked up
 }
 
-// ServiceOptions of New. HTTP and Meter are required.
+// ServiceOptions configures New. HTTP and Meter are required.
 type ServiceOptions struct {
 	HTTP  *safehttp.Client
 	Meter Meter
 	// Env returns a variable of the environment.
 	Env func(name string) (string, bool)
-	// File returns the section providers of config.toml, by the rest of the keys.
+	// File returns the section providers of config.toml, keyed by the rest of the key.
 	File func() map[string]any
 	// Roles and Caps return the sections models and caps of config.toml in the same way.
 	Roles func() map[string]any
 	Caps  func() map[string]any
-	// CacheDir keeps the fetched catalogue; empty: it is not kept.
+	// CacheDir is the folder of the fetched catalog; empty: it is not stored.
 	CacheDir string
-	// CatalogURL is where the catalogue is fetched from; empty: models.dev.
+	// CatalogURL is the address of the catalog; empty: models.dev.
 	CatalogURL    string
 	AllowScripted bool
 	Logger        *slog.Logger
 }
 
-// New makes the service. It makes no call by itself.
+// New returns the service. It makes no calls itself.
 func New(db *storage.DB, o ServiceOptions) (*Service, error) {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
@@ -83,19 +83,19 @@ func New(db *storage.DB, o ServiceOptions) (*Service, error) {
 	return s, err
 }
 
-// Changed is published when an entry or what is known of it changed.
+// Changed is published when an entry, or what is known about it, has changed.
 type Changed struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 }
 
-// CatalogChanged is published when another catalogue is in force.
+// CatalogChanged is published when another catalog becomes active.
 type CatalogChanged struct {
 	Date string `json:"date"`
 }
 
-// key finds the key of an entry: the sealed secret, the named variable, those of the type's own
-// service, and API_KEY only where it can't go to a stranger.
+// key returns the key of an entry and its source: the encrypted secret, the named variable, the
+// variables of the service, or API_KEY where it can't be sent to a third party.
 func (s *Service) key(ctx context.Context, name string, e Entry) (key, source string, err error) {
 	if f := s.file()[name]; f != nil {
 		if key, source, err = f.key(ctx, s.secrets); err != nil || key != "" {
@@ -133,8 +133,8 @@ func (s *Service) key(ctx context.Context, name string, e Entry) (key, source st
 	return "", "", nil
 }
 
-// Keys returns the keys that the caller's entries use, by the name of the entry, for their removal
-// from text. They must not leave the backend.
+// Keys returns the keys that the caller's entries use, by entry name, for removing them from texts.
+// They must not leave the backend.
 func (s *Service) Keys(ctx context.Context) (map[string]string, error) {
 	entries, _, err := s.config(ctx)
 	out := map[string]string{}
@@ -153,23 +153,24 @@ type View struct {
 	Type    string `json:"type"`
 	BaseURL string `json:"baseUrl"`
 	Enabled bool   `json:"enabled"`
-	// Local says that the service runs on this computer.
+	// Local reports that the service runs on this computer.
 	Local bool `json:"local"`
-	// KeySource says where the key comes from; empty: no key is set. The key itself is never returned.
+	// KeySource is the source of the key; empty: no key is set. The key itself is never returned.
 	KeySource string `json:"keySource"`
 	// State is ready, no_key, unreachable, open or disabled.
 	State     string       `json:"state"`
 	Circuit   CircuitState `json:"circuit"`
 	LastError string       `json:"lastError,omitempty"`
-	// Problem says what is wrong with an entry of config.toml. FromFile entries are changed there.
+	// Problem describes what is wrong with an entry of config.toml. FromFile entries must be changed
+	// there.
 	Problem  string `json:"problem,omitempty"`
 	FromFile bool   `json:"fromFile,omitempty"`
-	// Models counts those in the catalogue.
+	// Models is the number of the service's models in the catalog.
 	Models int   `json:"models"`
 	Entry  Entry `json:"entry"`
 }
 
-// ListResult holds the registry, by name.
+// ListResult holds the registry, sorted by name.
 type ListResult struct {
 	Providers []View `json:"providers"`
 }
@@ -244,7 +245,7 @@ type SetParams struct {
 	// Name is a-z, 0-9, _ and -, and begins with a letter.
 	Name  string `json:"name"`
 	Entry Entry  `json:"entry"`
-	// APIKey is stored as a sealed secret; empty leaves the key as it is.
+	// APIKey is stored as an encrypted secret; empty leaves the stored key unchanged.
 	APIKey string `json:"apiKey,omitempty"`
 }
 
@@ -268,7 +269,7 @@ func (s *Service) Set(ctx context.Context, p SetParams) (View, error) {
 	}
 	old, had := entries[p.Name]
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		// A key belongs to the host that it was given for.
+		// A key is only valid for the host that it was given for.
 		if had && old.host() != p.Entry.host() && p.APIKey == "" {
 			if err := s.secrets.DeleteTx(tx, secretOf(p.Name)); err != nil && !fault.Is(err, fault.NotFound) {
 				return err

@@ -11,17 +11,17 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 var errEventSize = errors.New("event larger than allowed")
 
-// sseReader reads the data of server-sent events as the WHATWG rules say, at any borders of reads.
-// An event at the end without a blank line counts, because some gateways leave it out.
+// sseReader reads the data of server-sent events as specified by WHATWG, however the reads are split.
+// An event at the end without a blank line counts, because some gateways leave the line out.
 type sseReader struct {
 	r     io.Reader
 	max   int
-	buf   []byte // what was read and not yet used is buf[at:]
+	buf   []byte // unread data is buf[at:]
 	at    int
 	data  []byte
-	name  []byte // of this event
-	lines int    // data lines of this event
-	cr    bool   // the last line ended with CR: a LF belongs to it
+	name  []byte // name of the current event
+	lines int    // data lines of the current event
+	cr    bool   // the last line ended with CR; a following LF belongs to it
 	begun bool   // a byte order mark can no longer come
 	full  bool   // the last read filled the buffer
 	err   error
@@ -29,11 +29,11 @@ type sseReader struct {
 	pooled *[]byte
 }
 
-// buffers are those of streams that ended. They are small when they are new, for the first token, and
-// large ones are not kept.
+// buffers holds the buffers of ended streams. New buffers are small, so that the first token comes
+// early, and large ones are not reused.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// close gives the buffer back; what next returned is void.
+// close releases the buffer; the data that next returned becomes invalid.
 func (s *sseReader) close() {
 	if cap(s.buf) <= 64<<10 {
 		*s.pooled = s.buf[:0]
@@ -42,13 +42,13 @@ func (s *sseReader) close() {
 	s.buf, s.pooled = nil, nil
 }
 
-// newSSE makes a reader, which the caller closes.
+// newSSE returns a reader, which the caller must close.
 func newSSE(r io.Reader, max int) *sseReader {
 	pooled := buffers.Get().(*[]byte)
 	return &sseReader{r: r, max: max, buf: *pooled, pooled: pooled}
 }
 
-// next returns the data of the next event, valid until the next call; io.EOF at a clean end.
+// next returns the data of the next event, valid until the next call, or io.EOF at a normal end.
 func (s *sseReader) next() ([]byte, error) {
 	s.data, s.name, s.lines = s.data[:0], s.name[:0], 0
 	for {
@@ -84,8 +84,8 @@ func (s *sseReader) next() ([]byte, error) {
 	}
 }
 
-// first returns the first character that is neither white space nor a byte order mark, and leaves it
-// to be read.
+// first returns the first character that is neither white space nor a byte order mark, without
+// consuming it.
 func (s *sseReader) first() (byte, error) {
 	for {
 		for s.at < len(s.buf) && bytes.IndexByte([]byte(" \t\r\n"), s.buf[s.at]) >= 0 {
@@ -105,7 +105,7 @@ func (s *sseReader) first() (byte, error) {
 	}
 }
 
-// rest returns what was not used yet, where it turns out to be no stream.
+// rest returns the unread data, for a response that turns out not to be a stream.
 func (s *sseReader) rest() io.Reader {
 	read := bytes.NewReader(s.buf[s.at:])
 	if s.err != nil {
@@ -118,7 +118,8 @@ type failedReader struct{ err error }
 
 func (f failedReader) Read([]byte) (int, error) { return 0, f.err }
 
-// line returns the next line without its end; whole is false for the rest at a clean end.
+// line returns the next line without its end; whole is false for an unterminated line at a normal
+// end.
 func (s *sseReader) line() (line []byte, whole bool, err error) {
 	for seen := s.at; ; {
 		if s.cr && s.at < len(s.buf) {
@@ -159,17 +160,17 @@ func (s *sseReader) line() (line []byte, whole bool, err error) {
 	}
 }
 
-// fill reads once.
+// fill makes one read.
 func (s *sseReader) fill() {
 	if s.at > 0 {
 		s.buf = s.buf[:copy(s.buf, s.buf[s.at:])]
 		s.at = 0
 	}
-	// It grows with what comes at once or belongs together.
+	// The buffer grows if much data arrives at once or an event is long.
 	if free := cap(s.buf) - len(s.buf); free < 1<<10 || s.full && cap(s.buf) < 64<<10 {
 		s.buf = append(make([]byte, 0, max(4<<10, 2*cap(s.buf))), s.buf...)
 	}
-	for range 100 { // a reader may return nothing now and then
+	for range 100 { // a reader may return no data without an error
 		n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])
 		s.buf, s.err = s.buf[:len(s.buf)+n], err
 		s.full = len(s.buf) == cap(s.buf)

@@ -47,14 +47,14 @@ func (s *Service) config(ctx context.Context) (entries map[string]Entry, roles m
 	}
 	for name, e := range s.file() {
 		entries[name] = e.Entry
-		if e.broken { // it is shown with its problem
+		if e.broken { // listed with its problem
 			entries[name] = Entry{Type: WireChat, Disabled: true}
 		}
 	}
 	return entries, roles, err
 }
 
-// storeEntry writes an entry; removed keeps a shipped one away.
+// storeEntry writes an entry. removed hides an entry that is shipped with the program.
 func storeEntry(tx *storage.Tx, name string, e Entry, removed bool) error {
 	text, err := json.Marshal(e)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"helix/backend/schema"
 )
 
-// maxRepairs is how often a model is shown what is wrong with its answer.
+// maxRepairs is how often a model is asked to correct its answer.
 const maxRepairs = 2
 
 // Problem is one error in an answer.
@@ -26,9 +26,10 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// StructuredReport says how an answer came about.
+// StructuredReport describes how an answer was obtained.
 type StructuredReport struct {
-	// Mode is native where the service itself holds to the schema, prompt where it was asked to.
+	// Mode is native if the service itself enforces the schema, or prompt if it was only instructed
+	// to follow it.
 	Mode     string    `json:"mode"`
 	Model    string    `json:"model"` // of the last answer, with its provider
 	Attempts int       `json:"attempts"`
@@ -36,17 +37,17 @@ type StructuredReport struct {
 	Usage    Usage     `json:"usage"`
 }
 
-// Completer is what Structured asks.
+// Completer is what Structured calls.
 type Completer interface {
 	Complete(ctx context.Context, q Request) (Reply, error)
-	// HoldsToSchema reports whether the first model that would answer q gives nothing but what matches q.Schema.
+	// HoldsToSchema reports whether the first model that would answer q enforces q.Schema.
 	HoldsToSchema(ctx context.Context, q Request) bool
 }
 
-// Structured asks for JSON that matches a JSON Schema and passes check, which may be nil. The model is
-// shown what is wrong with its answer at most twice. Where strict is set and the service can, it
-// holds to the schema by itself; each object of the schema must then name all its members as required.
-// Nothing half-valid is returned: the error is Invalid with all problems.
+// Structured requests JSON that matches a JSON Schema and passes check, which may be nil. Problems
+// with an answer are sent back to the model, at most twice. If strict is set, services that can
+// enforce the schema do so; each object of the schema must then list all of its members as required.
+// Structured never returns an invalid answer: the error is Invalid with all problems.
 func Structured(ctx context.Context, r Completer, q Request, doc json.RawMessage, strict bool, check func(json.RawMessage) []Problem) (json.RawMessage, StructuredReport, error) {
 	report := StructuredReport{Mode: "prompt"}
 	if strict && r.HoldsToSchema(ctx, q) {
@@ -92,7 +93,7 @@ func Structured(ctx context.Context, r Completer, q Request, doc json.RawMessage
 	}
 }
 
-// String is the problem as a line.
+// String returns the problem as one line.
 func (p Problem) String() string { return cmp.Or(p.Path, "the whole") + ": " + p.Message }
 
 func (u *Usage) add(v Usage) {
@@ -139,12 +140,12 @@ func (r *Router) HoldsToSchema(ctx context.Context, q Request) bool {
 	return false
 }
 
-// answerSchemas remembers compiled schemas: the same few are asked for again and again, and compiling takes
-// longer than checking.
+// answerSchemas caches compiled schemas, because a few are used repeatedly and compiling takes longer
+// than checking.
 var answerSchemas schema.Cache
 
-// parse reads the one JSON value of an answer and says how it breaks the schema. Numbers that no
-// float64 holds are problems too.
+// parse parses the one JSON value of an answer and returns how it breaks the schema. Numbers that
+// don't fit a float64 are problems too.
 func parse(ctx context.Context, doc []byte, answer string) (json.RawMessage, []Problem, error) {
 	compiled, err := answerSchemas.Compile(doc)
 	if err != nil {
@@ -174,7 +175,7 @@ func parse(ctx context.Context, doc []byte, answer string) (json.RawMessage, []P
 	return text, problems, nil
 }
 
-// Limits of an answer.
+// Limits on an answer.
 const (
 	maxAnswerDepth  = 64
 	maxAnswerValues = 100_000
@@ -193,7 +194,7 @@ func finite(text []byte) bool {
 	return true
 }
 
-// overflows appends the numbers of a value that no float64 holds.
+// overflows appends the numbers of a value that don't fit a float64.
 func overflows(path string, v any, found []Problem) []Problem {
 	switch v := v.(type) {
 	case json.Number:

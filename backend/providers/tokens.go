@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// Ratios of bytes to tokens.
+// The numbers of bytes per token.
 const (
 	firstRatio   = 3.6
 	leastRatio   = 2.0
 	mostRatio    = 6.0
 	ratioSamples = 15
-	imageTokens  = 1_600 // about what the wires count for one of a usual size
+	imageTokens  = 1_600 // approximate count for an image of common size
 
-	// templateTokens is more than services add to a prompt by themselves: of 341 recorded prompts
-	// without images none takes more than this beyond leastRatio.
+	// templateTokens exceeds what services add to a prompt: none of 341 recorded prompts without
+	// images needs more than this beyond leastRatio.
 	templateTokens = 1_000
 )
 
@@ -46,19 +46,19 @@ func size(q Request) (bytes, images int) {
 	return bytes, images
 }
 
-// roughTokens estimates a request without knowledge of the model.
+// roughTokens estimates the tokens of a request without information about the model.
 func roughTokens(q Request) int64 {
 	n, images := size(q)
 	return int64(float64(n)/firstRatio) + int64(images*imageTokens) + 1
 }
 
-// mostTokens is an upper bound of the tokens of a prompt, for reservations.
+// mostTokens returns an upper bound on the tokens of a prompt, for reservations.
 func mostTokens(q Request) int64 {
 	n, images := size(q)
 	return int64(float64(n)/leastRatio) + int64(images*imageTokens) + templateTokens
 }
 
-// ratios learns how many bytes a token of a model has, as a median of what services reported.
+// ratios learns the number of bytes per token of each model, as the median of what services reported.
 type ratios struct {
 	mu      sync.Mutex
 	samples map[ModelRef][]float64
@@ -79,8 +79,8 @@ func (r *ratios) learn(ref ModelRef, q Request, u Usage) {
 	r.samples[ref] = r.samples[ref][max(0, len(r.samples[ref])-ratioSamples):]
 }
 
-// most returns what a prompt takes at most: by the model's own ratio with a reserve of a tenth, once that
-// is learned.
+// most returns an upper bound on the tokens of a prompt. Once the model's ratio is learned, it uses
+// that with a margin of one tenth.
 func (r *ratios) most(ref ModelRef, q Request) int64 {
 	ratio, learned := r.of(ref)
 	if !learned {
@@ -101,7 +101,7 @@ func (r *ratios) of(ref ModelRef) (float64, bool) {
 	return s[len(s)/2], true
 }
 
-// CountParams name a model and what is counted.
+// CountParams names a model and the content to count.
 type CountParams struct {
 	Model    ModelRef   `json:"model,omitempty"`
 	Text     string     `json:"text,omitempty"`
@@ -109,22 +109,22 @@ type CountParams struct {
 	Tools    []ToolDecl `json:"tools,omitempty"`
 }
 
-// CountResult says how many tokens there are.
+// CountResult is a number of tokens.
 type CountResult struct {
 	Tokens int64 `json:"tokens"`
-	// Method is exact where the vocabulary of the model is public and counts all of it, calibrated where
-	// services reported the sizes of earlier prompts, else estimate.
+	// Method is exact if the model's vocabulary is public and covers all of the content, calibrated
+	// if services have reported the sizes of earlier prompts, otherwise estimate.
 	Method string      `json:"method"`
 	Parts  []CountPart `json:"parts"`
 }
 
-// CountPart is the share of one part.
+// CountPart is the number of tokens of one part.
 type CountPart struct {
 	Name   string `json:"name"`
 	Tokens int64  `json:"tokens"`
 }
 
-// CountTokens counts how many tokens a text or a conversation has for a model, or estimates it.
+// CountTokens counts or estimates the tokens of a text or a conversation for a model.
 func (s *Service) CountTokens(_ context.Context, p CountParams) (CountResult, error) {
 	ratio, learned := s.ratios.of(p.Model)
 	vocabulary := s.vocabularies.of(p.Model)
@@ -141,7 +141,7 @@ func (s *Service) CountTokens(_ context.Context, p CountParams) (CountResult, er
 		if bytes+images == 0 {
 			return
 		}
-		n := int64(float64(bytes)*1.1/ratio) + int64(images*imageTokens) + 1 // a tenth in reserve
+		n := int64(float64(bytes)*1.1/ratio) + int64(images*imageTokens) + 1 // with a margin of one tenth
 		if vocabulary != nil {
 			var exact bool
 			if n, exact = vocabulary.request(q); !exact {

@@ -10,7 +10,7 @@ import (
 	"helix/backend/fault"
 )
 
-// anthropicDecoder reads Anthropic's messages, streamed or whole; Bedrock and Vertex have the same
+// anthropicDecoder reads Anthropic's messages, streamed or not. Bedrock and Vertex use the same
 // bodies.
 type anthropicDecoder struct {
 	assembler
@@ -20,19 +20,19 @@ type anthropicDecoder struct {
 // anthropicBlock is a content block that is still open.
 type anthropicBlock struct {
 	kind      string
-	raw       []byte // as it began
+	raw       []byte // as received at its start
 	signature []byte
 	input     []byte
 	call      *pendingCall
 }
 
-// end closes blocks that the service left open in an answer that is whole.
+// end closes blocks that the service left open in a complete answer.
 func (d *anthropicDecoder) end() {
 	if d.reason == "" {
 		return
 	}
 	for _, at := range slices.Sorted(maps.Keys(d.blocks)) {
-		_ = d.stop(at) // too long arguments are none
+		_ = d.stop(at) // arguments that are too long are dropped
 	}
 }
 
@@ -96,7 +96,7 @@ func (d *anthropicDecoder) event(data []byte) (done bool, err error) {
 	case "message_stop":
 		d.ended("message_stop")
 		return true, nil
-	case "message": // the answer in one piece
+	case "message": // an answer that was not streamed
 		m := cursor{b: content}
 		n := 0
 		m.array(func() {
@@ -252,7 +252,7 @@ func (d *anthropicDecoder) stop(at int) error {
 			}
 		}
 		d.finishCall(b.call)
-	default: // what the service did by itself: it wants to see it again
+	default: // content of the service's own tools, which must be sent back
 		if len(b.input) > 0 && json.Valid(b.input) {
 			var m map[string]json.RawMessage
 			if json.Unmarshal(b.raw, &m) == nil {
@@ -283,7 +283,7 @@ func (d *anthropicDecoder) citation(at int, c *cursor) {
 	d.source(e)
 }
 
-// usageOf replaces the counts that the event names; message_start has start values.
+// usageOf replaces the counts present in the event; message_start has initial values.
 func (d *anthropicDecoder) usageOf(c *cursor) {
 	if len(c.b) == 0 || c.peek() != '{' {
 		return
@@ -320,7 +320,8 @@ func (d *anthropicDecoder) usageOf(c *cursor) {
 	d.count(u)
 }
 
-// minCached is the least prompt in bytes that is worth a mark: services ignore shorter ones.
+// minCached is the smallest prompt, in bytes, that is worth a cache mark: services ignore shorter
+// ones.
 const minCached = 4 << 10
 
 func (p *plan) anthropic() (object, error) {
@@ -393,14 +394,14 @@ func (p *plan) anthropic() (object, error) {
 					r["is_error"] = true
 				}
 				content = append(content, r)
-			case PartReasoning: // with its signature, or not at all
+			case PartReasoning: // only allowed with its signature
 				if i+1 < len(m.Parts) && m.Parts[i+1].Kind == PartOpaque && m.Parts[i+1].Opaque.Kind == "signature" {
 					i++
 					content = append(content, object{"type": "thinking", "thinking": part.Text, "signature": string(m.Parts[i].Opaque.Data)})
 				}
 			case PartOpaque:
 				switch part.Opaque.Kind {
-				case "signature": // of thinking that the service keeps to itself
+				case "signature": // of reasoning that the service does not show
 					content = append(content, object{"type": "thinking", "thinking": "", "signature": string(part.Opaque.Data)})
 				case "redacted_thinking":
 					content = append(content, object{"type": "redacted_thinking", "data": string(part.Opaque.Data)})
@@ -441,7 +442,7 @@ func (p *plan) anthropic() (object, error) {
 	case "tool":
 		choice = object{"type": "tool", "name": wireName(c.Choice.Name)}
 	}
-	if c.Schema != nil { // the answer is the input of a tool that must be called
+	if c.Schema != nil { // the answer is the input of a required tool call
 		name := wireName(c.Schema.Name)
 		tools = append(tools, object{"name": name, "description": "Gives the answer.", "input_schema": p.schema()})
 		choice = object{"type": "tool", "name": name}

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// chatDecoder reads OpenAI chat completions as the many compatible servers really send them.
+// chatDecoder reads OpenAI chat completions, including the variations that compatible servers send.
 type chatDecoder struct {
 	assembler
-	plain   bool // reasoning came in a member of its own, so that of the details repeats it
+	plain   bool // reasoning came in a separate member, so the details repeat it
 	details []reasoningDetail
 	refused bool
 }
 
-// reasoningDetail is an element of reasoning_details, as OpenRouter wants it back.
+// reasoningDetail is an element of reasoning_details, which OpenRouter requires back unchanged.
 type reasoningDetail struct {
 	Type      string `json:"type"`
 	Text      string `json:"text,omitempty"`
@@ -151,7 +151,7 @@ func (d *chatDecoder) delta(b []byte) (err error) {
 			}
 		case "reasoning_details":
 			details = c.raw()
-		case "audio": // what was said, in words
+		case "audio": // the transcript of spoken output
 			c.object(func(key []byte) {
 				if string(key) == "transcript" {
 					d.text(EventText, 0, c.bytes(), false)
@@ -187,7 +187,7 @@ func (d *chatDecoder) delta(b []byte) (err error) {
 	return err
 }
 
-// contentParts reads content as a list, with thinking among it as Mistral sends it.
+// contentParts reads content given as a list, which with Mistral includes the reasoning.
 func (d *chatDecoder) contentParts(c *cursor) {
 	c.array(func() {
 		var kind string
@@ -267,7 +267,8 @@ func (d *chatDecoder) toolCall(c *cursor) error {
 	return d.function(&cursor{b: function}, index, id)
 }
 
-// function reads the name and the arguments, which some servers send as an object.
+// function reads the name and the arguments, which some servers send as an object instead of a
+// string.
 func (d *chatDecoder) function(c *cursor, index int, id string) error {
 	var name, args []byte
 	if len(c.b) > 0 {
@@ -292,7 +293,7 @@ func (d *chatDecoder) function(c *cursor, index int, id string) error {
 	if call.wireID == "" {
 		call.wireID = id
 	}
-	// A name comes whole each time or in pieces.
+	// Servers either repeat the whole name in each chunk or send it in pieces.
 	if n := string(wellFormed(name)); n != call.name && !call.started {
 		call.name += n
 	}
@@ -365,8 +366,8 @@ func (d *chatDecoder) end() {
 	}
 }
 
-// usageOf reads a usage object. Some services count reasoning beside the completion; the total
-// says so.
+// usageOf reads a usage object. Some services do not include reasoning in the completion tokens; the
+// total shows whether they do.
 func (d *chatDecoder) usageOf(c *cursor) {
 	if c.peek() != '{' {
 		c.skip()
@@ -513,7 +514,7 @@ func (p *plan) chatMessage(m Message) object {
 			case "reasoning_details":
 				o["reasoning_details"] = json.RawMessage(part.Opaque.Data)
 			case "extra_content":
-				defer func(at int) { // it precedes its call
+				defer func(at int) { // the signature precedes its call
 					if at < len(calls) {
 						calls[at]["extra_content"] = json.RawMessage(part.Opaque.Data)
 					}
@@ -530,7 +531,8 @@ func (p *plan) chatMessage(m Message) object {
 	return o
 }
 
-// textMessage is a message of text alone: a long conversation has many, and none needs a map of its own.
+// textMessage is a message of text only. Long conversations have many of them, and this avoids a map
+// for each.
 type textMessage struct{ role, text string }
 
 func (s textMessage) write(b *bytes.Buffer) {
@@ -541,7 +543,7 @@ func (s textMessage) write(b *bytes.Buffer) {
 	b.WriteByte('}')
 }
 
-// joined is the text of a message as chat servers take it.
+// joined returns the text of a message in the form that chat servers accept.
 func joined(parts []Part) string {
 	if len(parts) == 1 {
 		return parts[0].Text
@@ -555,7 +557,8 @@ func joined(parts []Part) string {
 	return b.String()
 }
 
-// chatContent is a list where there are attachments, else the text itself, which every server takes.
+// chatContent returns a list if there are attachments, otherwise the plain text, which every server
+// accepts.
 func chatContent(parts []Part) any {
 	attached := func(p Part) bool { return p.Kind == PartImage || p.Kind == PartFile }
 	if !slices.ContainsFunc(parts, attached) {

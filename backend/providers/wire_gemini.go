@@ -2,11 +2,12 @@ package providers
 
 import "helix/backend/fault"
 
-// geminiDecoder reads generateContent; a chunk of a stream is a whole answer with less in it.
+// geminiDecoder reads generateContent. A chunk of a stream has the form of a complete answer with
+// less content.
 type geminiDecoder struct {
 	assembler
 	block int
-	last  string // kind of the last part: a change begins a block
+	last  string // kind of the last part; a change begins a new block
 }
 
 func (d *geminiDecoder) end() {}
@@ -136,7 +137,7 @@ func (d *geminiDecoder) part(c *cursor) error {
 		}
 		d.last = kind
 	}
-	// A signature precedes what it signs; one that signs nothing visible is a part of its own.
+	// A signature precedes what it signs; one that signs nothing visible becomes a separate part.
 	if len(signature) > 0 {
 		of := kind
 		if kind == "text" && len(text) == 0 {
@@ -171,7 +172,7 @@ func (d *geminiDecoder) functionCall(raw []byte) error {
 			}
 		}
 	})
-	call, err := d.call(len(d.calls), "", name, args) // each comes whole
+	call, err := d.call(len(d.calls), "", name, args) // each call arrives complete
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,12 @@ package providers
 
 import "encoding/json"
 
-// responsesDecoder reads OpenAI's Responses. A whole answer is the object that response.completed
-// carries.
+// responsesDecoder reads OpenAI's Responses API. An answer that was not streamed is the object that
+// response.completed carries.
 type responsesDecoder struct {
 	assembler
-	streams map[int]bool // output items whose text came as deltas
-	items   int          // complete ones
+	streams map[int]bool // output items whose text arrived as deltas
+	items   int          // number of complete items
 	refused bool
 }
 
@@ -101,7 +101,7 @@ func (d *responsesDecoder) streamed(block int) {
 	d.streams[block] = true
 }
 
-// item reads an output item when it begins and when it is complete.
+// item reads an output item, both when it begins and when it is complete.
 func (d *responsesDecoder) item(raw []byte, block int, complete bool) (err error) {
 	var kind, id, name string
 	var args, content, summary, sealed []byte

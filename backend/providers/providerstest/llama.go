@@ -17,15 +17,15 @@ import (
 	"helix/backend/providers"
 )
 
-// Llama is a real engine with a model of random weights, in a process of its own: it proves the plumbing,
-// not quality.
+// Llama is a real engine with a model of random weights, in a separate process. It tests the
+// integration, not the quality of answers.
 type Llama struct{ url string }
 
 // LlamaStats counts the answers of a Llama.
 type LlamaStats struct{ Begun, Finished, Aborted, Tokens int }
 
-// NewLlama starts the engine, which ends with the test. HELIX_LLAMA names the folder of node-llama-cpp;
-// make test-engine installs it.
+// NewLlama starts the engine, which is stopped when the test ends. HELIX_LLAMA names the folder of
+// node-llama-cpp; make test-engine installs it.
 func NewLlama(t testing.TB) *Llama {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -58,7 +58,7 @@ func (l *Llama) Entry() providers.Entry {
 	return providers.Entry{Type: providers.WireChat, BaseURL: l.url}
 }
 
-// Stats returns what the engine did.
+// Stats returns the engine's counters.
 func (l *Llama) Stats(t testing.TB) (s LlamaStats) {
 	t.Helper()
 	r, err := http.Get(l.url + "/stats")

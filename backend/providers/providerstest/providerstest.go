@@ -35,19 +35,20 @@ import (
 
 // Options of New.
 type Options struct {
-	// Wire is the type of entry that the server speaks; empty: chat completions.
+	// Wire is the wire that the server implements; empty: chat completions.
 	Wire string
-	// Replies are given in order. One with a Body is sent as recorded, whatever its Wire; one with a
-	// Status is an error; one whose Match is not in the last message is refused.
+	// Replies are returned in order. A reply with a Body is sent as recorded, whatever its Wire; one
+	// with a Status is an error; a call whose last message does not contain Match is refused.
 	Replies []providers.ScriptedReply
-	// Repeat begins with the first reply again after the last; otherwise a further call is refused.
+	// Repeat starts again with the first reply after the last; otherwise further calls are refused.
 	Repeat bool
-	// Answer, if set, gives the reply to a request in place of Replies: for calls whose order is not known.
+	// Answer, if set, returns the reply to a request instead of Replies, for calls whose order is not
+	// known.
 	Answer func(body []byte) providers.ScriptedReply
 	Chaos  Chaos
-	// Seed of everything random.
+	// Seed seeds all random behavior.
 	Seed uint64
-	// Step, if set, holds each event of a stream back until something is received from it.
+	// Step, if set, delays each event of a stream until a value can be received from it.
 	Step <-chan struct{}
 }
 
@@ -57,45 +58,45 @@ type Options struct {
 // make a call fail, and apply to the calls that Times and Rate choose. A call that fails does not use up
 // a reply, so that its retry gets it.
 type Chaos struct {
-	// Latency holds back the header of the answer.
+	// Latency delays the header of the response.
 	Latency time.Duration
-	// ContentType takes the place of the right one.
+	// ContentType replaces the correct one.
 	ContentType string
 	// DripHeader sends the answer, header included, one byte at a time, as slow networks and slow
 	// attackers do.
 	DripHeader bool
 
-	// Split cuts the body into pieces of random size.
+	// Split sends the body in pieces of random size.
 	Split bool
 	// Drip sends one byte at a time.
 	Drip bool
-	// Noise adds lines that the rules of server-sent events ignore.
+	// Noise adds lines that clients of server-sent events must ignore.
 	Noise bool
 	// DuplicateUsage sends the usage of a stream twice.
 	DuplicateUsage bool
-	// DuplicateEnd sends the last event that has content, and what follows it, twice.
+	// DuplicateEnd sends the last event that has content, and everything after it, twice.
 	DuplicateEnd bool
 
-	// Status answers with this status, and with RetryAfter in its header unless that is 0.
+	// Status responds with this status, and with RetryAfter in the header unless it is 0.
 	Status     int
 	RetryAfter time.Duration
-	// WebPage answers a web page, as a login page or a wrong address does.
+	// WebPage responds with a web page, as a login page or a wrong address does.
 	WebPage bool
-	// Hang answers nothing at all until the client hangs up.
+	// Hang sends no response until the client disconnects.
 	Hang bool
 	// Garbage sends an event that is not JSON after half of the events.
 	Garbage bool
-	// Reset resets the connection after this many bytes of the body; a negative number: before any.
+	// Reset resets the connection after this many bytes of the body; negative: before the first byte.
 	Reset int
-	// Truncate ends the body in good order after this many bytes; a negative number: before any.
+	// Truncate ends the body normally after this many bytes; negative: before the first byte.
 	Truncate int
-	// Stall sends nothing more after this many bytes until the client hangs up; a negative number:
-	// before any.
+	// Stall stops sending after this many bytes until the client disconnects; negative: before the
+	// first byte.
 	Stall int
 
-	// Times is how many calls fail, from the first; 0: all.
+	// Times is how many calls fail, starting with the first; 0: all.
 	Times int
-	// Rate is the share of those calls that fail, by chance; 0: all.
+	// Rate is the probability that such a call fails; 0: always.
 	Rate float64
 }
 
@@ -128,7 +129,7 @@ type Server struct {
 	served   providers.Usage
 }
 
-// New starts a server that is closed with the test.
+// New starts a server, which is closed when the test ends.
 func New(t testing.TB, o Options) *Server {
 	t.Helper()
 	if o.Wire == "" {
@@ -149,7 +150,7 @@ func (s *Server) Entry() providers.Entry {
 	return providers.Entry{Type: s.o.Wire, BaseURL: s.URL}
 }
 
-// Client returns a client that may reach the server, closed with the test.
+// Client returns a client that may reach the server. It is closed when the test ends.
 func Client(t testing.TB) *safehttp.Client {
 	t.Helper()
 	c := safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }, MaxRequest: 64 << 20, MaxRedirects: -1})
@@ -157,25 +158,27 @@ func Client(t testing.TB) *safehttp.Client {
 	return c
 }
 
-// Calls counts the calls of a model, those that failed included. A list of models is no call.
+// Calls returns the number of calls of a model, including failed ones. A request for the list of
+// models is not a call.
 func (s *Server) Calls() int { return len(s.Requests()) }
 
-// Requests returns the calls in the order in which they came.
+// Requests returns the calls in order of arrival.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Served returns the sum of the usage of all answers that were begun, cut ones included, as a
-// service may bill them; Requests counts them. Recorded bodies are counted as their decoder does.
+// Served returns the total usage of all answers that were begun, including interrupted ones, because
+// a service may bill them. Its Requests field is their number. Recorded bodies are counted by their
+// decoder.
 func (s *Server) Served() providers.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served
 }
 
-// HungUp receives once for each call whose client went away before the end of the answer.
+// HungUp receives a value for each call whose client disconnected before the end of the answer.
 func (s *Server) HungUp() <-chan struct{} { return s.hungUp }
 
 // ServeHTTP implements http.Handler.
@@ -218,7 +221,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.send(w, r, reply, fails, rnd, body)
 }
 
-// waited waits before the header; false: the client went away first.
+// waited waits before sending the header. It returns false if the client disconnected first.
 func (s *Server) waited(r *http.Request, d time.Duration) bool {
 	if d == 0 {
 		return true
@@ -235,7 +238,7 @@ func (s *Server) waited(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// hang sends nothing more until the client goes away.
+// hang sends nothing more until the client disconnects.
 func (s *Server) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():
@@ -244,8 +247,7 @@ func (s *Server) hang(r *http.Request) {
 	}
 }
 
-// take puts a call on record and returns its reply, whether it fails, and what its chance is drawn
-// from.
+// take records a call and returns its reply, whether it fails, and its source of random numbers.
 func (s *Server) take(q Request) (reply providers.ScriptedReply, fails bool, rnd *rand.Rand, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +284,7 @@ func (s *Server) take(q Request) (reply providers.ScriptedReply, fails bool, rnd
 	return reply, fails, rnd, nil
 }
 
-// count adds what an answer costs.
+// count adds the usage of an answer.
 func (s *Server) count(reply providers.ScriptedReply, body []byte) {
 	u := usageOf(reply, body)
 	if reply.Body != "" {
@@ -343,7 +345,7 @@ func refuse(w http.ResponseWriter, wire string, status int, message string) {
 	_ = json.NewEncoder(w).Encode(o)
 }
 
-// send writes an answer, and breaks it off where the call fails.
+// send writes an answer, and interrupts it if the call fails.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, reply providers.ScriptedReply, fails bool, rnd *rand.Rand, body []byte) {
 	var events []string
 	stream := s.o.Wire == providers.WireGemini && strings.Contains(r.URL.Path, ":streamGenerateContent")
@@ -443,7 +445,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, reply providers.Sc
 			break
 		}
 	}
-	if end >= 0 && sent < end { // the answer was shorter, so the call did not fail
+	if end >= 0 && sent < end { // the answer was shorter than the limit, so the call did not fail
 		s.mu.Lock()
 		s.next++
 		s.mu.Unlock()
@@ -452,11 +454,11 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, reply providers.Sc
 	stop()
 }
 
-// noise is what the rules of server-sent events ignore.
+// noise consists of lines that clients of server-sent events must ignore.
 var noise = []string{": keep-alive\n\n", "retry: 3000\n", "id: 7\n", "garbage without a colon\n", "event: ping\n\n", ":\r\n\r\n", "x-unknown: {\"a\":\n"}
 
-// duplicateUsage repeats each event that has usage and no end of the answer, after which clients
-// read nothing.
+// duplicateUsage repeats each event that has usage, except those that end the answer, because clients
+// stop reading there.
 func duplicateUsage(events []string) []string {
 	var out []string
 	for _, e := range events {
@@ -468,7 +470,8 @@ func duplicateUsage(events []string) []string {
 	return out
 }
 
-// drip sends an answer by bytes, which only a connection of one's own allows for the header.
+// drip sends an answer byte by byte. It takes over the connection, because only that allows it for
+// the header too.
 func (s *Server) drip(w http.ResponseWriter, body string) {
 	header := w.Header().Clone()
 	conn, _, err := http.NewResponseController(w).Hijack()
@@ -488,7 +491,7 @@ func (s *Server) drip(w http.ResponseWriter, body string) {
 	}
 }
 
-// reset closes a connection so that its peer sees a reset, not an end.
+// reset closes a connection so that the peer sees a reset instead of a normal end.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -516,7 +519,7 @@ func encode(v any) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // what render builds can be encoded
+		panic(err) // values built by render can always be encoded
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -9,7 +9,7 @@ import (
 	"helix/backend/providers"
 )
 
-// render writes a reply as a wire does: the events of a stream, or one JSON document.
+// render writes a reply in the format of a wire: the events of a stream, or one JSON document.
 func render(wire string, r providers.ScriptedReply, u providers.Usage, stream bool) []string {
 	if r.Finish == "" {
 		r.Finish = providers.FinishStop
@@ -17,7 +17,7 @@ func render(wire string, r providers.ScriptedReply, u providers.Usage, stream bo
 			r.Finish = providers.FinishToolCalls
 		}
 	}
-	r.Calls = slices.Clone(r.Calls) // those of the options are shared by concurrent calls
+	r.Calls = slices.Clone(r.Calls) // the slice in the options is shared by concurrent calls
 	for i := range r.Calls {
 		if len(r.Calls[i].Args) == 0 {
 			r.Calls[i].Args = json.RawMessage("{}")
@@ -37,7 +37,7 @@ func render(wire string, r providers.ScriptedReply, u providers.Usage, stream bo
 	return chat(r, u, stream)
 }
 
-// pieces cuts a text into its words, and arguments into halves, as services do.
+// pieces splits a text into words, and arguments into halves, as services do.
 func pieces(text string) []string {
 	var out []string
 	for _, word := range strings.SplitAfter(text, " ") {

@@ -1,6 +1,6 @@
-// Package recordings has what others said about services that tests cannot ask: it reads recorded exchanges
-// with language model services from the files of go-vcr, and makes the texts whose tokens another program
-// counted. Only tests and benchmarks import it.
+// Package recordings provides test data from other programs. It reads exchanges with language model
+// services that go-vcr recorded, and generates the texts whose tokens another program has counted.
+// Only tests and benchmarks import it.
 package recordings
 
 import (
@@ -13,20 +13,20 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Exchange is one request and its answer.
+// Exchange is one request and its response.
 type Exchange struct {
-	// Name is the path of the file in the folder, and the number of the exchange in it.
+	// Name is the path of the file in the folder, and the index of the exchange in it.
 	Name string
-	// Wire is the type of entry that speaks it, as in providers.Entry.
+	// Wire is the type of entry that uses this protocol, as in providers.Entry.
 	Wire string
-	// URL and Request are what was sent, Body what came back.
+	// URL and Request are what was sent, Body is the response.
 	URL, Request, Body string
-	// Streamed says that Body is a stream of server-sent events.
+	// Streamed reports that Body is a stream of server-sent events.
 	Streamed bool
 }
 
-// Read returns the exchanges of all files in a folder, but those of Bedrock's own transport, in the
-// order of their names.
+// Read returns the exchanges of all files in a folder, sorted by name. It leaves out those of
+// Bedrock's own transport.
 func Read(root string) ([]Exchange, error) {
 	var out []Exchange
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// pieces are what texts are made of: words and their contractions, code, numbers, white space of every sort,
-// other scripts, signs that are built of several characters.
+// pieces are the building blocks of the texts: words and their contractions, code, numbers, all kinds
+// of white space, other scripts, and symbols composed of several characters.
 var pieces = []string{
 	"the", "boat", "Sea", "HTTPServer", "camelCaseName", "don't", "WE'LL", "it's", "naïve", "Straße", "ﬁne", "ǅ", "ʰ",
 	"0", "7", "42", "1234567890", "3.14159", "1e-9", "٣٤", "Ⅷ", "½", "²",
@@ -22,7 +22,7 @@ func Texts() []string {
 	out := []string{"", "a", " ", "\n", strings.Repeat("a", 100_000), strings.Repeat("ab ", 5_000), strings.Repeat(" ", 3_000), strings.Repeat("海", 3_000), strings.Repeat("😀", 2_000), strings.Repeat("1", 1_000)}
 	for len(out) < 1_000 {
 		var b strings.Builder
-		narrow := pieces // half of the texts have few different pieces, so that these meet each other
+		narrow := pieces // half of the texts use few different pieces, so that each pair occurs
 		if r.IntN(2) == 0 {
 			from := r.IntN(len(pieces) - 5)
 			narrow = pieces[from : from+5]

@@ -53,7 +53,7 @@ func main() {
 			return
 		}
 	}
-	start() // while the catalogue is not read
+	start() // while the catalog is not read
 	all, err := recordings.Read(filepath.Join(cmp.Or(os.Getenv("HELIX_DATA"), "../../../shared/data"), "providers"))
 	check(err)
 	read := goldens(all)

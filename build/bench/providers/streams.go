@@ -350,7 +350,7 @@ func openSockets() (n int) {
 	return n
 }
 
-// start measures what a router adds to the start, how long its catalogue takes, which is read when it is first
+// start measures what a router adds to the start, how long its catalog takes, which is read when it is first
 // asked for, and what both keep in memory.
 func start() {
 	client := safehttp.New(safehttp.Options{})
@@ -363,7 +363,7 @@ func start() {
 	router := open(client, "https://api.example")
 	opened := time.Since(began)
 	began = time.Now()
-	_, err := router.Complete(context.Background(), providers.Request{Model: "p/none"}) // it looks into the catalogue
+	_, err := router.Complete(context.Background(), providers.Request{Model: "p/none"}) // it looks into the catalog
 	took := time.Since(began)
 	if err == nil {
 		check(errors.New("a model answered that nobody has"))
