@@ -45,7 +45,7 @@ const (
 	EffortHigh   Effort = "high"
 )
 
-// Request is one call of a model. Exactly one of Role and Model selects what answers.
+// Request is one call of a model. Model, if set, selects what answers; otherwise Role does.
 type Request struct {
 	Role  Role     `json:"role,omitempty"`
 	Model ModelRef `json:"model,omitempty"`

@@ -1,6 +1,6 @@
-// Command agent measures backend/agent: a turn beside a plain HTTP client that asks the same server,
+// Command agent measures backend/agent: a turn compared with a plain HTTP client of the same server,
 // ten steps with a tool, opening and searching long chats, and the ledger with a million rows. It
-// prints one line a measure: name, value, unit, ratio to the peer, peer, separated by tabs.
+// prints one line per measurement: name, value, unit, ratio to the peer, peer, separated by tabs.
 package main
 
 import (
@@ -50,7 +50,7 @@ func check(err error) {
 // model is a service that calls a tool until there are enough results, and then answers.
 type model struct {
 	results atomic.Int64
-	held    atomic.Pointer[chan struct{}] // answers wait for it to be closed
+	held    atomic.Pointer[chan struct{}] // answers wait until it is closed
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +84,7 @@ func quantile(list []float64, q float64) float64 {
 	return list[int(q*float64(len(list)-1))]
 }
 
-// timed runs fn n times and gives the milliseconds of each.
+// timed runs fn n times and returns the milliseconds of each run.
 func timed(n int, fn func(i int)) (ms []float64) {
 	for i := range n {
 		t := time.Now()
@@ -94,8 +94,8 @@ func timed(n int, fn func(i int)) (ms []float64) {
 	return ms
 }
 
-// cpu runs fn n times and gives the milliseconds of this process's processor time of each: where both sides
-// only compute, it says more than the clock of a machine that is shared.
+// cpu runs fn n times and returns the processor time of this process for each run, in milliseconds.
+// Where both sides only compute, that is more reliable than wall-clock time on a shared machine.
 func cpu(n int, fn func(i int)) (ms []float64) {
 	now := func() float64 {
 		var u syscall.Rusage
@@ -111,7 +111,7 @@ func cpu(n int, fn func(i int)) (ms []float64) {
 }
 
 func main() {
-	only := "" // a part of the rows, by the first argument: append or open
+	only := "" // the group of rows to measure, from the first argument: append or open
 	if len(os.Args) > 1 {
 		only = os.Args[1]
 	}
@@ -176,7 +176,7 @@ func main() {
 		opened()
 		return
 	}
-	// The first delta of a turn in a chat of 50 messages, beside a plain client.
+	// The first delta of a turn in a chat of 50 messages, compared with a plain client.
 	session := begin()
 	for range 25 {
 		say(session)
@@ -214,7 +214,7 @@ func main() {
 	loop(filepath.Join(dir, "helix.db"), s, service, web.URL, begin, say)
 	appends(ctx, db, s, service, begin)
 
-	// A long chat, opened again by another service, beside reading and parsing its payloads.
+	// A long chat, opened again by another service, compared with reading and parsing its payloads.
 	session = begin()
 	var rows int
 	for rows < 10_000 {
@@ -254,7 +254,7 @@ func main() {
 	var before, after runtime.MemStats
 	settle := func(m *runtime.MemStats) {
 		runtime.GC()
-		runtime.GC() // what the first one finalized
+		runtime.GC() // collects what the first one finalized
 		runtime.ReadMemStats(m)
 	}
 	settle(&before)
@@ -343,8 +343,8 @@ func main() {
 	scrubbing(dir)
 }
 
-// scrubbing removes 500 known values and everything that looks like a secret from a text, beside a
-// search for the same values.
+// scrubbing removes 500 known values and everything that looks like a secret from a text, compared
+// with a search for the same values.
 func scrubbing(dir string) {
 	var known []scrub.Secret
 	var values, text strings.Builder
@@ -370,7 +370,7 @@ func scrubbing(dir string) {
 		}
 	}), 0.5)
 	grep := quantile(timed(5, func(int) {
-		_, err := exec.Command("grep", "-c", "-F", "-f", list, file).Output() // to the null device it would stop at the first line
+		_, err := exec.Command("grep", "-c", "-F", "-f", list, file).Output() // with the null device as output, grep stops at the first match
 		check(err)
 	}), 0.5)
 	figures.Print("scrub", float64(text.Len())/(1<<20)/(mine/1000), "MB/s", grep/mine, "grep -F -f")

@@ -16,17 +16,16 @@ import (
 	"helixbench/figures"
 )
 
-// heap is what is in use after a collection.
+// heap returns the memory in use after a garbage collection, in MiB.
 func heap() float64 {
 	runtime.GC()
-	runtime.GC() // what the first one finalized
+	runtime.GC() // collects what the first one finalized
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc) / (1 << 20)
 }
 
-// openSessions measures the memory of 50 chats of 40 turns each that are open at once, and of a chat that takes a
-// thousand turns: after the first hundred it should not grow.
+// openSessions measures the memory of 50 open chats of 40 turns each.
 func openSessions(ctx context.Context, open func() *agent.Service, begin func() uuid.UUID, say func(uuid.UUID)) {
 	const chats, turns = 50, 40
 	var sessions []uuid.UUID
@@ -47,8 +46,9 @@ func openSessions(ctx context.Context, open func() *agent.Service, begin func() 
 	check(other.Close())
 }
 
-// manyTurns has a thousand turns in one chat whose window is small, so that it rolls its summary, and compares the heap
-// of the second hundred with that of the last one.
+// manyTurns runs a thousand turns in one chat with a small window, so that its summary is rewritten
+// repeatedly. It compares the heap of the second hundred turns with that of the last hundred: it
+// should not grow.
 func manyTurns(say func(uuid.UUID), session uuid.UUID) {
 	var early, late float64
 	for n := 1; n <= 1000; n++ {
@@ -64,8 +64,8 @@ func manyTurns(say func(uuid.UUID), session uuid.UUID) {
 	figures.Print("turns.1000.heap.size", late, "MiB", 0, "")
 }
 
-// idleDay runs the test that has an agent with chats idle for 24 hours of a virtual clock, and measures the processor
-// time of a service that nobody asks.
+// idleDay runs the test in which an agent with chats is idle for 24 hours of a virtual clock, and
+// measures the processor time of an idle service.
 func idleDay(ctx context.Context, s *agent.Service) {
 	out, err := exec.Command("go", "-C", "../..", "test", "-count=1", "-run", "^TestIdleDayCallsNobody$", "-v", "./backend/agent").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestIdleDayCallsNobody") {

@@ -18,7 +18,7 @@ import (
 	"helixbench/figures"
 )
 
-// node runs a script of this folder and reads the list of milliseconds that it writes.
+// node runs a script of this folder and returns the list of milliseconds that it prints.
 func node(stdin any, script string, args ...string) (ms []float64) {
 	in, err := json.Marshal(stdin)
 	check(err)
@@ -30,19 +30,19 @@ func node(stdin any, script string, args ...string) (ms []float64) {
 	return ms
 }
 
-// loop measures a turn of ten steps with a tool each, with every event stored, beside the ai package, which
-// stores nothing. Both ask the same server.
+// loop measures a turn of ten steps with one tool call each, with every event stored, compared with
+// the ai package, which stores nothing. Both call the same server.
 func loop(file string, s *agent.Service, service *model, address string, begin func() uuid.UUID, say func(uuid.UUID)) {
 	const steps = 10
 	service.results.Store(steps - 1)
 	defer service.results.Store(0)
-	mine := quantile(timed(20, func(int) { say(begin()) }), 0.5) // each in a new chat: the peer has no history either
+	mine := quantile(timed(20, func(int) { say(begin()) }), 0.5) // each in a new chat, because the peer has no history either
 	peer := quantile(node(nil, "loop.mjs", address, "20"), 0.5)
 	figures.Print("loop.10", mine, "ms", mine/peer, "ai on Node")
 	session := begin()
 	turn := func(steps int) float64 {
 		service.results.Store(int64(steps - 1))
-		for range 10 { // the log may begin anew in between
+		for range 10 { // the log may be restarted in between
 			before, log := commits(file)
 			say(session)
 			if after, same := commits(file); same == log {
@@ -56,7 +56,8 @@ func loop(file string, s *agent.Service, service *model, address string, begin f
 	figures.Print("commits", (turn(steps)-one)/(steps-1), "a step more", 0, "")
 }
 
-// commits counts the transactions in the write-ahead log of a database file, and names the log.
+// commits returns the number of transactions in the write-ahead log of a database file, and an
+// identifier of the log.
 func commits(file string) (n int, log [8]byte) {
 	b, err := os.ReadFile(file + "-wal")
 	check(err)
@@ -66,16 +67,17 @@ func commits(file string) (n int, log [8]byte) {
 	copy(log[:], b[16:24])
 	frame := 24 + int(binary.BigEndian.Uint32(b[8:]))
 	for at := 32; at+frame <= len(b) && bytes.Equal(b[at+8:at+16], log[:]); at += frame {
-		if binary.BigEndian.Uint32(b[at+4:]) != 0 { // the last page of a transaction
+		if binary.BigEndian.Uint32(b[at+4:]) != 0 { // the frame that commits a transaction
 			n++
 		}
 	}
 	return n, log
 }
 
-// appends measures an input for a chat that is busy. By the contract that is two rows in one commit: the event, and
-// the turn that lists find. The peer is a transaction that inserts the same two rows; beside one that inserts the
-// event alone, more than half of what an input takes longer is the pages of the table of turns and its indexes.
+// appends measures adding an input to a busy chat. That writes two rows in one commit: the event, and
+// the turn that lists find. The peer is a transaction that inserts the same two rows. Compared with a
+// transaction that inserts only the event, more than half of the extra time is spent on the pages of
+// the table of turns and its indexes.
 func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *model, begin func() uuid.UUID) {
 	const chats, inputs = 30, 30
 	held := make(chan struct{})
@@ -109,7 +111,7 @@ func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *mod
 		_, err := s.Cancel(ctx, agent.TurnParams{SessionID: session})
 		check(err)
 	}
-	check(db.Write(ctx, func(tx *storage.Tx) error { // turns of the peer, which the lists would show
+	check(db.Write(ctx, func(tx *storage.Tx) error { // remove the peer's turns, which lists would show
 		_, err := tx.Exec(`DELETE FROM agent_turns WHERE id IN (SELECT turn_id FROM conversation_events WHERE sequence > 1000000)`)
 		return err
 	}))
@@ -120,8 +122,8 @@ func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *mod
 	figures.Print("event_append.event", p*1000, "us", p/quantile(alone, 0.5), "two rows beside one")
 }
 
-// planning measures the making of the next request from a chat of 10,000 events, with the figures that are
-// shown of it, beside the trimming of as many messages.
+// planning measures building the next request from a chat of 10,000 events, including the figures
+// displayed for it, compared with trimming as many messages.
 func planning(ctx context.Context, s *agent.Service, open func() *agent.Service, session uuid.UUID) {
 	plan := func(of *agent.Service) agent.ContextResult {
 		r, err := of.Context(ctx, agent.SessionParams{SessionID: session})

@@ -1,9 +1,9 @@
-// Command providers measures the decoders of backend/providers over the streamed bodies of the
-// recordings, beside the official SDKs with their accumulators, in the same run. Each SDK keeps one
-// client for all bodies, whose transport returns the body without a network. Time and allocations
-// are those of the process; from the peers' are subtracted those of as many exchanges with an empty
-// answer, so that the building of their requests doesn't count. HELIX_DATA names the folder that
-// holds the recordings.
+// Command providers measures the decoders of backend/providers on the streamed bodies of the
+// recordings, compared with the official SDKs and their accumulators in the same run. Each SDK keeps
+// one client for all bodies, whose transport returns the body without a network. Time and allocations
+// are those of the process. For the peers, those of as many exchanges with an empty answer are
+// subtracted, so that building their requests doesn't count. HELIX_DATA names the folder of the
+// recordings.
 package main
 
 import (
@@ -30,10 +30,10 @@ func check(err error) {
 	}
 }
 
-// side reads the body of a stream with one implementation.
+// side reads the body of a stream with one of the implementations.
 type side func(body string) (answer, error)
 
-// rows are measured after the decoders, or one of them alone when its name is the argument.
+// rows are measured after the decoders, or alone if the argument names one.
 var rows = []struct {
 	name    string
 	measure func()
@@ -53,7 +53,7 @@ func main() {
 			return
 		}
 	}
-	start() // while the catalog is not read
+	start() // before anything reads the catalog
 	all, err := recordings.Read(filepath.Join(cmp.Or(os.Getenv("HELIX_DATA"), "../../../shared/data"), "providers"))
 	check(err)
 	read := goldens(all)
@@ -89,12 +89,12 @@ func main() {
 			check(err)
 			b, err := w.theirs(x.Body)
 			if err != nil || a.text != b.text || compact(a.calls) != compact(b.calls) {
-				continue // the peer can't read it, or reads less: no race
+				continue // the peer can't read it, or reads less: not comparable
 			}
 			size += len(x.Body)
 			same = append(same, x.Body)
 		}
-		// The SDKs come with a client; what an exchange without an answer takes is subtracted.
+		// The SDKs include a client; the cost of an exchange without an answer is subtracted.
 		empty := slices.Repeat([]string{""}, len(same))
 		ourTime, ourAllocs := measure(same, ours)
 		theirTime, theirAllocs := measure(same, w.theirs)
@@ -107,8 +107,8 @@ func main() {
 	}
 }
 
-// measure returns the processor time in microseconds and the allocations of reading all bodies
-// once: the medians of nine rounds.
+// measure returns the processor time in microseconds and the number of allocations for reading all
+// bodies once, as medians of nine rounds.
 func measure(bodies []string, read side) (micros, allocs float64) {
 	var times, counts []float64
 	const repeat = 10
@@ -132,7 +132,7 @@ func measure(bodies []string, read side) (micros, allocs float64) {
 	return times[len(times)/2], counts[len(counts)/2]
 }
 
-// cpu is this process's processor time in microseconds.
+// cpu returns this process's processor time in microseconds.
 func cpu() float64 {
 	var u syscall.Rusage
 	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))

@@ -23,16 +23,16 @@ import (
 	"helix/backend/providers/recordings"
 )
 
-// answer is what both sides must agree on.
+// answer holds the values in which both sides must agree.
 type answer struct {
 	text, reasoning string
-	calls           string // names and arguments, each followed by a zero byte
+	calls           string // names and arguments, each terminated by a zero byte
 	raw             string // the service's reason for the end
 	input           int64  // of the whole prompt
 	output          int64
 }
 
-// own reads a body with our decoder.
+// own reads a body with the decoder of backend/providers.
 func own(wire, body string) (answer, error) {
 	r, err := providers.Fold(providers.Decode(wire, strings.NewReader(body), providers.DecodeOptions{}))
 	a := answer{text: r.Text(), reasoning: r.ReasoningText(), raw: r.Raw, input: r.Usage.Prompt(), output: r.Usage.Output}
@@ -44,7 +44,7 @@ func own(wire, body string) (answer, error) {
 
 func (a *answer) call(name, args string) { a.calls += name + "\x00" + args + "\x00" }
 
-// compact returns calls with their arguments in one form, whatever the order of their members.
+// compact returns calls with their arguments in a canonical form, regardless of the order of members.
 func compact(calls string) string {
 	fields := strings.Split(calls, "\x00")
 	for i, f := range fields {
@@ -58,8 +58,9 @@ func compact(calls string) string {
 	return strings.Join(fields, "\x00")
 }
 
-// golden is what an SDK reads in a recording. Texts are hashes, because the recordings are data of
-// others. The test of the decoders compares it, and has the list of differences with their reasons.
+// golden is the result of reading a recording with an SDK. Texts are hashes, because the recordings
+// belong to third parties. The test of the decoders compares with it, and lists the differences with
+// their reasons.
 type golden struct {
 	Name      string `json:"name"`
 	Error     bool   `json:"error,omitempty"`
@@ -107,7 +108,7 @@ func goldens(all []recordings.Exchange) []byte {
 	return out.Bytes()
 }
 
-// replay answers every request with its body at that time.
+// replay answers every request with its current body.
 type replay struct {
 	body string
 	kind string // empty: a stream
@@ -123,7 +124,7 @@ func (r *replay) RoundTrip(q *http.Request) (*http.Response, error) {
 
 const jsonKind = "application/json"
 
-// The peers keep one client for all bodies.
+// Each peer keeps one client for all bodies.
 
 func openaiClient(kind string) (openai.Client, *replay) {
 	r := &replay{kind: kind}

@@ -25,7 +25,7 @@ import (
 	"helixbench/figures"
 )
 
-// free is a Meter without a budget.
+// free is a Meter without a limit.
 type free struct{}
 
 // Reserve implements providers.Meter.
@@ -34,9 +34,9 @@ func (free) Reserve(context.Context, providers.Estimate) (providers.Hold, error)
 // Settle implements providers.Hold.
 func (free) Settle(providers.Usage, providers.Micros, string) {}
 
-// emulate serves models, in a process of its own as services are, and writes its address. /sent has the last
-// body. The model "m" says one word; "N/T" sends N deltas, one each T microseconds, and each is the time at
-// which it is sent.
+// emulate serves models in a separate process, as services do, and prints its address. /sent returns
+// the body of the last request. The model "m" answers with one word; "N/T" sends N deltas, one every
+// T microseconds, and each delta is the time at which it is sent.
 func emulate() {
 	var body atomic.Pointer[[]byte]
 	mux := http.NewServeMux()
@@ -51,7 +51,7 @@ func emulate() {
 		flush := http.NewResponseController(w).Flush
 		delta := func(text string) {
 			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"}}]}\n\n", text)
-			_ = flush() // a client may leave
+			_ = flush() // the client may disconnect
 		}
 		var n, micros int
 		if _, err := fmt.Sscanf(q.Model, "%d/%d", &n, &micros); err != nil {
@@ -71,7 +71,7 @@ func emulate() {
 	check(http.Serve(l, mux))
 }
 
-// service is the emulator with a router that asks it.
+// service is the emulator with a router that calls it.
 type service struct {
 	address string
 	router  *providers.Router
@@ -110,7 +110,7 @@ func open(client *safehttp.Client, address string) *providers.Router {
 	return router
 }
 
-// ask streams a model's answer; each text is given to fn.
+// ask streams a model's answer and calls fn with each text.
 func (s *service) ask(model string, fn func(text string)) {
 	q := providers.Request{Model: providers.ModelRef("p/" + model), Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(strings.Repeat("A question. ", 100))}}}}
 	for e, err := range s.router.Stream(context.Background(), q) {
@@ -131,8 +131,8 @@ func (s *service) sent() []byte {
 	return body
 }
 
-// raw sends a body as a plain client would that can be stopped, with the headers of ours, and gives the lines
-// of data to fn.
+// raw sends a body as a plain, cancelable HTTP client would, with the headers that Helix sends, and
+// calls fn with each line of data.
 func (s *service) raw(body []byte, fn func(line string)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -156,9 +156,9 @@ func (s *service) raw(body []byte, fn func(line string)) {
 	}
 }
 
-// firstToken measures the time from a request to its first text, and that of a plain client to the first
-// line of data of the same answer to the same request, by turns. Both begin with the conversation as a value and
-// write its body, as nobody has it ready.
+// firstToken measures the time from a request to its first text, alternating with the time of a plain
+// client to the first line of data of the same answer. Both start from the conversation as a value
+// and encode its body, because no caller has an encoded body ready.
 func firstToken() {
 	const rounds = 5000
 	s := newService()
@@ -205,9 +205,9 @@ func firstToken() {
 	}
 }
 
-// deltas measures the time from the flush of a delta to its event, and to its line in a plain client. Both processes
-// are on this computer and so have one clock. The two read at the same time, so that what else the computer does
-// delays both: read by turns, the slowest hundredth says who was interrupted.
+// deltas measures the time from the flush of a delta to its event, and to its line in a plain client.
+// Both processes run on this computer and share one clock. They read at the same time, so that other
+// load delays both; if they alternated, the slowest hundredth would show which was interrupted.
 func deltas() {
 	const streams, each = 40, 200
 	s := newService()
@@ -247,8 +247,8 @@ func deltas() {
 	}
 }
 
-// manyStreams measures the processor time of 256 streams of 100 deltas a second each, in this process and in
-// one of Node with the openai package, and what memory an open stream takes.
+// manyStreams measures the processor time of 256 streams of 100 deltas a second each, in this process
+// and in a Node process with the openai package, and the memory of an open stream.
 func manyStreams() {
 	const streams, each = 256, 300
 	s := newService()
@@ -307,8 +307,8 @@ func manyStreams() {
 	figures.Print("streams.256", mine[1], "ms of processor", mine[1]/peer[1], "openai on Node")
 }
 
-// leftovers has 10,000 streams, every third of which is left in its middle, and counts the goroutines and the
-// connections that are there when the client is closed.
+// leftovers runs 10,000 streams, abandons every third in the middle, and counts the goroutines and
+// connections left when the client is closed.
 func leftovers() {
 	const streams, atOnce = 10_000, 64
 	s := newService()
@@ -350,8 +350,8 @@ func openSockets() (n int) {
 	return n
 }
 
-// start measures what a router adds to the start, how long its catalog takes, which is read when it is first
-// asked for, and what both keep in memory.
+// start measures the time that a router adds to the start, the time to load its catalog, which is
+// read on first use, and the memory that both keep.
 func start() {
 	client := safehttp.New(safehttp.Options{})
 	defer client.Close()
@@ -363,7 +363,7 @@ func start() {
 	router := open(client, "https://api.example")
 	opened := time.Since(began)
 	began = time.Now()
-	_, err := router.Complete(context.Background(), providers.Request{Model: "p/none"}) // it looks into the catalog
+	_, err := router.Complete(context.Background(), providers.Request{Model: "p/none"}) // this reads the catalog
 	took := time.Since(began)
 	if err == nil {
 		check(errors.New("a model answered that nobody has"))

@@ -22,8 +22,9 @@ import (
 
 const countsFile = "../../backend/providers/testdata/tokens.json"
 
-// packVocabularies writes the vocabularies that gpt-tokenizer has as OpenAI publishes them, in the form that
-// backend/providers embeds: the number of tokens, and each token after its length, in the order of ranks.
+// packVocabularies writes the vocabularies of gpt-tokenizer, as OpenAI publishes them, in the format
+// that backend/providers embeds: the number of tokens, and then each token preceded by its length, in
+// order of rank.
 func packVocabularies() {
 	for _, name := range []string{"o200k", "cl100k"} {
 		text, err := os.ReadFile("node_modules/gpt-tokenizer/data/" + name + "_base.tiktoken")
@@ -60,7 +61,7 @@ func packVocabularies() {
 	}
 }
 
-// peerCounts is what tokens.mjs answers.
+// peerCounts is the output of tokens.mjs.
 type peerCounts struct {
 	Counts [][2]int64
 	Ms     []float64
@@ -77,8 +78,9 @@ func countWithPeer(texts []string, rounds int) (out peerCounts) {
 	return out
 }
 
-// countTokens counts a text of one MB, made of this repository's documents, by turns with gpt-tokenizer in a
-// process of its own, which measures itself. Times are those of the processor.
+// countTokens counts the tokens of a text of one MB, taken from this repository's documents,
+// alternating with gpt-tokenizer in a separate process, which measures itself. Times are processor
+// time.
 func countTokens() {
 	const rounds = 7
 	var text strings.Builder

@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	bulkSize  = 400 // bytes of a text
+	bulkSize  = 400 // bytes per text
 	pouchDocs = 10_000
 	rounds    = 3
 )
 
-// push: what a device changed while it was away goes out: packaged, sent, committed and acknowledged.
+// push measures sending the changes that a device made while offline: packaging, sending, committing
+// and acknowledging them.
 func (b *bench) push() {
 	var ours, plain, limit []float64
 	for range rounds {
@@ -50,7 +51,7 @@ func (b *bench) push() {
 	figures.Print("push, plain", median(plain), "rows/s", median(plain)/pouch, "PouchDB")
 }
 
-// firstCopy: a device that has nothing gets everything.
+// firstCopy measures a new device copying all data.
 func (b *bench) firstCopy() {
 	for _, encrypt := range []bool{true, false} {
 		name := "initial copy, plain"
@@ -76,7 +77,7 @@ func (b *bench) firstCopy() {
 	}
 }
 
-// large: everything of a person with 100,000 rows.
+// large measures copying all data of a person with 100,000 rows.
 func (b *bench) large() {
 	a := b.first(b.hub(), true)
 	a.fill(100_000, bulkSize)
@@ -87,8 +88,8 @@ func (b *bench) large() {
 	a.close()
 }
 
-// memory: a first copy in a process of its own, whose resident memory is read before and at its
-// highest.
+// memory measures an initial copy in a separate process, whose resident memory is read before the
+// copy and at its peak.
 func (b *bench) memory() {
 	sizes := []int{b.rows, 4 * b.rows}
 	if b.full {
@@ -113,7 +114,7 @@ func (b *bench) memory() {
 	}
 }
 
-// copyAlone is the process of memory.
+// copyAlone is the main function of the process that memory starts.
 func copyAlone(path string) {
 	d := openDevice(path)
 	_, err := d.Enroll(d.ctx, enrollParams(os.Getenv("HELIX_BENCH_LINK")))
@@ -121,17 +122,17 @@ func copyAlone(path string) {
 	d.identify()
 	check(d.db.Read(d.ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT 1`).Scan(new(int)) }))
 	idle := resident("VmRSS:")
-	check(os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // resets the highest value
+	check(os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // resets the peak
 	d.now("pull")
 	fmt.Printf("%.2f\n", resident("VmHWM:")-idle)
 	d.close()
 }
 
-// resident is a line of /proc/self/status in MiB.
+// resident returns the value of a line of /proc/self/status in MiB.
 func resident(line string) float64 {
 	f, err := os.Open("/proc/self/status")
 	check(err)
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading
 	for s := bufio.NewScanner(f); s.Scan(); {
 		if rest, ok := strings.CutPrefix(s.Text(), line); ok {
 			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)

@@ -22,7 +22,7 @@ var inviteParams = cloudsync.InviteParams{}
 
 func enrollParams(link string) cloudsync.EnrollParams { return cloudsync.EnrollParams{Code: link} }
 
-// delta: from the commit on one device to the commit on another, while both run.
+// delta measures the time from a commit on one device to the commit on another, while both run.
 func (b *bench) delta() {
 	x := b.hops(b.hub(), 1000, func(int) {})
 	p := b.pouch()
@@ -30,14 +30,14 @@ func (b *bench) delta() {
 	figures.Print("delta, commit to commit, p99", quantile(x, 0.99), "ms", quantile(x, 0.99)/p.p99, "PouchDB")
 }
 
-// trips counts the round trips of a hop: a proxy makes each take 50 ms.
+// trips counts the round trips of a hop, with a proxy that delays each by 50 ms.
 func (b *bench) trips() {
 	dsn := b.hub()
 	const away = 50 * time.Millisecond
-	var late atomic.Int64 // setting up takes many round trips
+	var late atomic.Int64 // 0 at first, because setting up takes many round trips
 	addr, stop := proxy(dsn, &late)
 	defer stop()
-	const n = 20 // without the delay, then with it
+	const n = 20 // hops without the delay, and as many with it
 	x := b.hops(through(dsn, addr), 2*n, func(i int) {
 		if i == n {
 			late.Store(int64(away))
@@ -46,7 +46,7 @@ func (b *bench) trips() {
 	figures.Print("round trips of a hop", math.Round((median(x[n:])-median(x[:n]))/float64(away.Milliseconds())), "round trips", 0, "")
 }
 
-// hops measures n deltas in milliseconds; before each it calls begin with its number.
+// hops measures n deltas in milliseconds. Before each it calls begin with its index.
 func (b *bench) hops(dsn string, n int, begin func(i int)) []float64 {
 	a := b.first(dsn, true)
 	defer a.close()
@@ -74,7 +74,7 @@ func (b *bench) hops(dsn string, n int, begin func(i int)) []float64 {
 		}))
 		select {
 		case end := <-came:
-			if i >= 10 { // both are connected and listen
+			if i >= 10 { // warmed up: both are connected and listening
 				out = append(out, float64(end.Sub(at).Microseconds())/1000)
 			}
 		case <-time.After(time.Minute):
@@ -84,8 +84,8 @@ func (b *bench) hops(dsn string, n int, begin func(i int)) []float64 {
 	return out
 }
 
-// proxy passes connections on; each byte from the hub comes late, so that each round trip takes
-// that much longer.
+// proxy forwards connections and delays each byte from the hub, so that each round trip takes that
+// much longer.
 func proxy(dsn string, late *atomic.Int64) (addr string, stop func()) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)

@@ -57,7 +57,7 @@ func (r *memRoot) Create(context.Context) ([]byte, error) {
 func (r *memRoot) Replace(_ context.Context, key []byte) error { r.key = key; return nil }
 func (r *memRoot) Place([]byte) string                         { return "memory" }
 
-// hub makes an empty database and gives the connection string of its administrator.
+// hub creates an empty database and returns the connection string of its administrator.
 func (b *bench) hub() string {
 	c, err := pgx.Connect(b.ctx, b.pg.DSN("postgres"))
 	check(err)
@@ -73,7 +73,7 @@ func (b *bench) device(name string) *device {
 	return openDevice(filepath.Join(b.dir, fmt.Sprintf("%s-%s.db", name, uuid.NewString())))
 }
 
-// first makes a device that has set a hub up.
+// first returns a device that has set up a hub.
 func (b *bench) first(dsn string, encrypt bool) *device {
 	d := b.device("first")
 	_, err := d.Setup(d.ctx, cloudsync.SetupParams{AdminDSN: dsn, Encrypt: &encrypt, Name: "first"})
@@ -82,7 +82,7 @@ func (b *bench) first(dsn string, encrypt bool) *device {
 	return d
 }
 
-// second makes one more device of the hub, with nothing copied yet.
+// second returns another device of the hub, with nothing copied yet.
 func (b *bench) second(of *device) *device {
 	d := b.device("second")
 	link, err := of.Invite(of.ctx, cloudsync.InviteParams{})
@@ -101,7 +101,7 @@ func (d *device) now(action string) cloudsync.CoordinateResult {
 
 const words = "Some text of a note, as people write it, with a few words that say where and when it was. "
 
-// text is a note of n bytes that no other row has.
+// text returns a note of n bytes that differs from all other rows.
 func text(i, n int) string {
 	return (fmt.Sprintf("%08d ", i) + strings.Repeat(words, n/len(words)+1))[:n]
 }
@@ -137,7 +137,7 @@ func freePort() int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// through is dsn with another port.
+// through returns dsn with another port.
 func through(dsn, addr string) string {
 	u, err := url.Parse(dsn)
 	check(err)

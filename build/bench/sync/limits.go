@@ -15,8 +15,8 @@ import (
 	"helix/backend/storage"
 )
 
-// copyLimit is how fast PostgreSQL takes rows at all: binary COPY of the hub's own columns into a
-// logged table with a primary key and nothing else. It answers rows a second.
+// copyLimit measures how fast PostgreSQL can store rows: binary COPY of the hub's own columns into a
+// logged table that has only a primary key. It returns rows per second.
 func (b *bench) copyLimit(dsn string, n, size int) float64 {
 	c, err := pgx.Connect(b.ctx, dsn)
 	check(err)
@@ -40,8 +40,9 @@ func (b *bench) copyLimit(dsn string, n, size int) float64 {
 	return float64(n) / t
 }
 
-// upsertLimit is how fast the SQLite driver takes rows at all: the rows of table that d has, upserted
-// 25 a statement and 5,000 a transaction into a table with the same columns and indexes, no triggers.
+// upsertLimit measures how fast the SQLite driver can store rows. It upserts the rows of table in d,
+// 25 per statement and 5,000 per transaction, into a table with the same columns and indexes but no
+// triggers. It returns rows per second.
 func (b *bench) upsertLimit(d *device, table string) float64 {
 	var schema []string
 	var columns []string

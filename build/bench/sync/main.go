@@ -1,8 +1,8 @@
 // Command sync measures backend/cloudsync against its peers in one run: COPY of PostgreSQL, upserts
-// of many rows with the SQLite driver that Helix uses, and PouchDB with express-pouchdb on Node,
-// both with leveldb. PostgreSQL is started here, with fsync. It prints one line a measure: name,
-// value, unit, ratio to the peer, peer, separated by tabs. HELIX_BENCH_FULL=1 or -full copies a million rows
-// for the memory measure.
+// of many rows with the SQLite driver that Helix uses, and PouchDB with express-pouchdb on Node, both
+// with leveldb. PostgreSQL is started here, with fsync. It prints one line per measurement: name,
+// value, unit, ratio to the peer, peer, separated by tabs. HELIX_BENCH_FULL=1 or -full copies a
+// million rows for the memory measure.
 package main
 
 import (
@@ -29,7 +29,7 @@ type bench struct {
 	rows int
 	pg   *hubtest.Server
 	hubs int
-	peer *pouch // started by the first measure that needs it
+	peer *pouch // started by the first measurement that needs it
 }
 
 func main() {

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// pouch is what PouchDB did in this run.
+// pouch holds the results of PouchDB in this run.
 type pouch struct {
-	push, pull float64 // documents a second
-	p50, p99   float64 // milliseconds of a change
+	push, pull float64 // documents per second
+	p50, p99   float64 // milliseconds per change
 	server     *exec.Cmd
 }
 
-// pouch runs the peer once.
+// pouch runs the peer on first use and returns its results.
 func (b *bench) pouch() *pouch {
 	if b.peer != nil {
 		return b.peer
@@ -44,6 +44,6 @@ func (b *bench) pouch() *pouch {
 func (b *bench) stopPeer() {
 	if b.peer != nil && b.peer.server != nil {
 		_ = b.peer.server.Process.Kill()
-		_ = b.peer.server.Wait() // says that it was killed
+		_ = b.peer.server.Wait() // returns an error because it was killed
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 const relayClients, relayHops = 100, 200
 
-// relay: from a Delta that one program sends to the last of 100 programs that has read it.
+// relay measures the time from sending a Delta until the last of 100 programs has read it.
 func (b *bench) relay() {
 	d := b.device("relay")
 	defer d.close()
