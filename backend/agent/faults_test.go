@@ -17,7 +17,7 @@ import (
 
 var allWires = []string{providers.WireChat, providers.WireResponses, providers.WireAnthropic, providers.WireGemini}
 
-// askServers is a talk whose role chat is a chain of emulated services, named a, b and so on.
+// askServers returns a talk whose role chat is a chain of emulated services, named a, b and so on.
 func askServers(t *testing.T, servers ...*providerstest.Server) *talk {
 	t.Helper()
 	return newTalkWith(t, func(db *storage.DB, ledger *Ledger) Models {
@@ -41,7 +41,7 @@ func askServers(t *testing.T, servers ...*providerstest.Server) *talk {
 	})
 }
 
-// answers are the texts of the assistant in a chat.
+// answers returns the assistant's texts in a chat.
 func (k *talk) answers(session uuid.UUID) (out []string) {
 	k.t.Helper()
 	list, err := k.Messages(k.ctx, MessagesParams{SessionID: session})
@@ -62,7 +62,7 @@ func (k *talk) answers(session uuid.UUID) (out []string) {
 	return out
 }
 
-// paid is the ledger of a talk.
+// paid returns the ledger rows of a talk.
 func (k *talk) paid() (rows []LedgerRow) {
 	k.t.Helper()
 	out, err := k.o.Ledger.List(k.ctx, LedgerParams{Limit: 100})
@@ -72,8 +72,9 @@ func (k *talk) paid() (rows []LedgerRow) {
 	return out.Rows
 }
 
-// However a service misbehaves, on each wire: the transcript has the answer once, whole or as far as it came, the next
-// request has it once too, the ledger has at least what the service counted and never twice, and the log replays.
+// However a service misbehaves, on each wire: the transcript contains the answer once, complete or up
+// to the point of failure, and so does the next request; the ledger has at least what the service
+// counted, and never twice; and the log replays.
 func TestServicesThatMisbehave(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("The boat is moored at the pier, as it was yesterday. ", 12)
@@ -93,7 +94,7 @@ func TestServicesThatMisbehave(t *testing.T) {
 		"too many requests":     {providerstest.Chaos{Status: 429, RetryAfter: time.Millisecond, Times: 2}, 4, false},
 		"overloaded":            {providerstest.Chaos{Status: 529, Times: 1}, 3, false},
 		"garbage in the middle": {providerstest.Chaos{Garbage: true, Times: 1}, 3, false},
-		"cut each time":         {providerstest.Chaos{Truncate: 700}, 5, true}, // then it is left alone
+		"cut each time":         {providerstest.Chaos{Truncate: 700}, 5, true}, // then the circuit opens
 	} {
 		for _, wire := range allWires {
 			t.Run(name+" "+wire, func(t *testing.T) {
@@ -145,8 +146,9 @@ func TestServicesThatMisbehave(t *testing.T) {
 	}
 }
 
-// When the first model of the chain fails in the middle of its answer for good, the second gives the whole one; what the
-// first said is gone. A signature of the first goes back to it and to nobody else.
+// When the first model of the chain fails permanently in the middle of its answer, the second gives
+// the complete answer and the first model's text is discarded. A signature of the first model is sent
+// only to that model.
 func TestFallbackInsideATurn(t *testing.T) {
 	t.Parallel()
 	text := strings.TrimSpace(strings.Repeat("The boat is moored at the pier. ", 20))
@@ -182,7 +184,7 @@ func TestFallbackInsideATurn(t *testing.T) {
 	}
 }
 
-// Who cancels an input that waits leaves the turn that works alone, and can still cancel that one.
+// Canceling a waiting input does not affect the running turn, which can still be canceled afterwards.
 func TestCancelOfAWaitingInput(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// storedEvent is a line of testdata/logs: an event as a version of Helix has stored it.
+// storedEvent is a line of testdata/logs: an event as stored by some version of Helix.
 type storedEvent struct {
 	Type    string          `json:"type"`
 	Version int             `json:"version"`
@@ -22,8 +22,9 @@ type storedEvent struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// Logs that older versions have stored give what they gave then: what the session does next after each event, each
-// request of the model, and the state. The logs are never written anew; -update writes what comes of them.
+// Logs stored by older versions give the same results as before: the session's next effect after each
+// event, each request to the model, and the state. The logs are never rewritten; -update writes the
+// results.
 func TestStoredLogs(t *testing.T) {
 	t.Parallel()
 	logs, err := filepath.Glob("testdata/logs/*.jsonl")
@@ -84,7 +85,7 @@ func TestStoredLogs(t *testing.T) {
 			t.Errorf("%s gives something else:\n%s", file, firstDifference(string(want), b.String()))
 		}
 	}
-	// A type without a log would go unnoticed when its payload changes.
+	// Without a log for each type, a change of its payload would go unnoticed.
 	for _, typ := range payloadTypes(t) {
 		if !seen[typ] {
 			t.Errorf("no log has an event of type %s", typ)
@@ -92,7 +93,7 @@ func TestStoredLogs(t *testing.T) {
 	}
 }
 
-// payloadTypes are the types of events that newPayload knows, as its source lists them.
+// payloadTypes returns the types of events that newPayload knows, read from its source.
 func payloadTypes(t *testing.T) (out []string) {
 	t.Helper()
 	text, err := os.ReadFile("event.go")

@@ -20,14 +20,14 @@ const (
 	importAt   = `"at":"2026-01-02T03:04:05Z"`
 )
 
-// fileLine is the line of a file.
+// fileLine returns the line of a file, and the file's hash.
 func fileLine(name string, data []byte) (line, sum string) {
 	hash := sha256.Sum256(data)
 	sum = hex.EncodeToString(hash[:])
 	return fmt.Sprintf(`{"type":"file","sha256":%q,"title":%q,"base64":%q}`, sum, name, base64.StdEncoding.EncodeToString(data)), sum
 }
 
-// messageLine is the line of a message with parts as they stand in a file.
+// messageLine returns the line of a message with the given parts.
 func messageLine(turn, role, parts string) string {
 	return fmt.Sprintf(`{"type":"message",%s,"turn":%q,"role":%q,"parts":[%s]}`, importAt, turn, role, parts)
 }
@@ -36,8 +36,8 @@ func newImport() *chatImport {
 	return &chatImport{keep: func([]byte) error { return nil }, scrub: func(text string) string { return strings.ReplaceAll(text, "SECRET", "[secret]") }}
 }
 
-// foldImport folds the log of an import and checks what holds for each: nothing runs or waits, each call has
-// exactly one result, and nothing in it gives a right.
+// foldImport folds the log of an import and checks its invariants: nothing is running or waiting,
+// each call has exactly one result, and nothing grants a permission.
 func foldImport(t *testing.T, c *chatImport) *State {
 	t.Helper()
 	s := &State{}
@@ -90,7 +90,7 @@ func foldImport(t *testing.T, c *chatImport) *State {
 	return s
 }
 
-// A chat is read with its calls, files, repeated answers and stops; secrets are removed, and a call that has no
+// A chat is read with its calls, files, retries and stops. Secrets are removed, and a call without a
 // result gets one.
 func TestImportReadsAChat(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestImportReadsAChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := foldImport(t, c)
-	if c.title != "Boats" || len(s.Exchanges) != 1 || s.answer() != "Done." { // the first exchange was answered again
+	if c.title != "Boats" || len(s.Exchanges) != 1 || s.answer() != "Done." { // the first exchange was retried
 		t.Errorf("%q %+v", c.title, s.Exchanges)
 	}
 	raw, err := json.Marshal(c.events)
@@ -120,7 +120,7 @@ func TestImportReadsAChat(t *testing.T) {
 	}
 }
 
-// Each fault names its line, and nothing of the file counts.
+// Each error names its line, and nothing of the file is imported.
 func TestImportRefusesWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	file, sum := fileLine("a.txt", []byte("a"))
@@ -166,7 +166,7 @@ func TestImportRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A result counts as quoted only when the quotation is one that fence makes.
+// A result counts as quoted only if fence could have made the quotation.
 func TestOnlyRealQuotationsAreKept(t *testing.T) {
 	t.Parallel()
 	real := fence("web_fetch", "a\nb")
@@ -177,7 +177,8 @@ func TestOnlyRealQuotationsAreKept(t *testing.T) {
 	}
 }
 
-// However a file is made, an import gives a log that folds to a chat without rights, or an error of one line.
+// Whatever a file contains, an import produces a log that folds to a chat without permissions, or an
+// error about one line.
 func FuzzImport(f *testing.F) {
 	file, sum := fileLine("a.txt", []byte("a"))
 	f.Add(importHead + "\n" + file + "\n" + messageLine("1", "user", `{"kind":"file","sha256":"`+sum+`"}`) + "\n" + messageLine("1", "assistant", `{"kind":"toolCall","callId":"x","tool":"t","args":{}}`) + "\n" + messageLine("1", "tool", `{"kind":"toolResult","callId":"x","status":"done","text":"«data 0 from y»"}`))

@@ -36,10 +36,10 @@ import (
 
 const killEnv = "HELIX_AGENT_CHILD"
 
-// killSetup is what the test and the processes that it kills agree on.
+// killSetup is shared by the test and the processes that it kills.
 type killSetup struct {
 	Path, URL string
-	First     uuid.UUID // a turn before the one that matters, after which the window is full
+	First     uuid.UUID // an earlier turn, after which the window is full
 	Turn      uuid.UUID
 	DieAt     int // crash point at which the process ends; 0: none
 }
@@ -60,14 +60,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// allowed is the gate of permission, with every call allowed.
+// allowed is the permission gate with every call allowed.
 type allowed struct{ *permission.Service }
 
 func (allowed) Decide(context.Context, permission.Request) (permission.Decision, error) {
 	return permission.Decision{Effect: permission.Allow}, nil
 }
 
-// run works on the turn until it has ended or the process dies.
+// run works on the turn until it ends or the process dies.
 func (k killSetup) run() error {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	root := &storagetest.Root{Key: bytes.Repeat([]byte{7}, storage.RootKeySize)}
@@ -127,7 +127,7 @@ func (k killSetup) run() error {
 			select {}
 		}
 	}
-	go s.Run(ctx) //nolint:errcheck // the turn below says how it went
+	go s.Run(ctx) //nolint:errcheck // the turn below shows the result
 	if _, err := s.Send(ctx, SendParams{SessionID: session, Text: "Hello", TurnID: &k.First}); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (k killSetup) run() error {
 			if err != nil {
 				return err
 			}
-			_, _ = gate.AnswerApproval(ctx, permission.AnswerParams{ID: id, Decision: "approve", Choice: choiceHappened, DefinitionHash: ap.DefinitionHash}) // may be answered by now
+			_, _ = gate.AnswerApproval(ctx, permission.AnswerParams{ID: id, Decision: "approve", Choice: choiceHappened, DefinitionHash: ap.DefinitionHash}) // it may already be answered
 		}
 	}
 	replay, err := s.Replay(ctx, ReplayParams{SessionID: session})
@@ -191,7 +191,8 @@ func (k killSetup) run() error {
 	return errors.Join(s.Close(), db.Close())
 }
 
-// outside is what the killed processes act on: a model without a memory, and effects that are counted.
+// outside is the world that the killed processes act on: a stateless model, and effects that are
+// counted.
 type outside struct {
 	mu      sync.Mutex
 	served  int
@@ -234,7 +235,7 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(system, "Write one summary"):
 		calls = nil
 	case results == 0 && strings.Contains(last, "Hello"):
-		calls, prompt = nil, 120_000 // the next turn has to make room first
+		calls, prompt = nil, 120_000 // so that the next turn has to make room first
 	}
 	if strings.Contains(fmt.Sprint(q.Messages[0].Content), subagentRules) {
 		calls = map[int][]string{0: {"probe_put"}, 1: {"probe_post"}}[results]
@@ -257,7 +258,7 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// child starts a process of the setup. Kill ends it after a while, if it is not 0.
+// child starts a process with the setup. If kill is not 0, the process is killed after that time.
 func (k killSetup) child(t *testing.T, kill time.Duration) (out map[string]json.RawMessage, died bool) {
 	t.Helper()
 	text, err := json.Marshal(k)
@@ -287,8 +288,8 @@ func (k killSetup) child(t *testing.T, kill time.Duration) (out map[string]json.
 	return out, false
 }
 
-// killedTurn makes a turn with kills at the given crash points or, with random, at any moment, and checks
-// what is left when it has ended.
+// killedTurn runs a turn with kills at the given crash points, or random kills at any moment, and
+// checks the state after the turn has ended.
 func killedTurn(t *testing.T, points []int, random int) (total int) {
 	t.Helper()
 	seen := &outside{effects: map[string]int{}}
@@ -342,7 +343,7 @@ func killedTurn(t *testing.T, points []int, random int) (total int) {
 		case strings.HasPrefix(key, "probe.post ") && n > 1:
 			t.Errorf("%s: %s happened %d times", name, key, n)
 		case strings.HasPrefix(key, "probe.put "):
-			puts++ // the same key is the same effect
+			puts++ // one effect per key
 		}
 	}
 	if puts != 3 {
@@ -354,8 +355,8 @@ func killedTurn(t *testing.T, points []int, random int) (total int) {
 	return total
 }
 
-// A process that is killed at any commit, once or twice, or at any moment, does nothing twice, loses
-// no money from its ledger, and the turn ends with its answer.
+// Whether a process is killed at any commit, once or twice, or at any moment, nothing happens twice,
+// the ledger loses no money, and the turn ends with its answer.
 func TestKill(t *testing.T) {
 	testkit.SkipRaced(t, "other processes, which are not built with the race detector in mind")
 	total := killedTurn(t, nil, 0)

@@ -25,7 +25,8 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// spoken is a model with a small window that answers as a function says; services are others' networks.
+// spoken is a model with a small window whose answers come from a function. It replaces external
+// services.
 type spoken struct {
 	window int
 	ledger *Ledger
@@ -45,7 +46,7 @@ func (m spoken) Stream(ctx context.Context, q providers.Request) iter.Seq2[provi
 			yield(providers.Event{}, err)
 			return
 		}
-		r.Usage = providers.Usage{Input: 1, Output: 1} // services have counted wrongly
+		r.Usage = providers.Usage{Input: 1, Output: 1} // as with services that have counted wrongly
 		list := []providers.Event{{Type: providers.EventAttempt, Attempt: 1, Provider: "p", Model: "m"}, {Type: providers.EventText, Delta: r.Text()}}
 		for _, c := range r.Calls() {
 			list = append(list, providers.Event{Type: providers.EventToolCall, ID: c.ID, Name: c.Name, Args: c.Args})
@@ -76,7 +77,7 @@ func answered(text string) (providers.Reply, error) {
 	return providers.Reply{Parts: []providers.Part{providers.TextPart(text)}}, nil
 }
 
-// talk is a service on a database of its own, with a model.
+// talk is a service on its own database, with a model.
 type talk struct {
 	*Service
 	t   testing.TB
@@ -154,9 +155,10 @@ func (k *talk) own(session uuid.UUID, name, args string) string {
 	return ""
 }
 
-// A chat of a thousand turns in a small window: whatever the model makes of its summaries - too long, empty, an
-// error - each request fits, the summary stays within its limit, the newest statements that left the request are in
-// it or in the list that stands in for it, and every old message can be found and read word for word.
+// A chat of a thousand turns in a small window. Whether the model's summaries are too long, empty or
+// errors: each request fits; the summary stays within its limit; the newest statements that left the
+// request are in the summary or in the list that stands in for it; and every old message can be found
+// and read verbatim.
 func TestThousandTurns(t *testing.T) {
 	t.Parallel()
 	const window = 6000
@@ -231,8 +233,8 @@ func TestThousandTurns(t *testing.T) {
 	}
 }
 
-// A model that never writes a summary costs nothing that was said: the list of the person's own statements stands in
-// for it, newest first, so that the latest ones stay when it is full.
+// If the model never writes a summary, no statement is lost: the list of the person's own statements
+// stands in for it, newest first, so that the latest ones stay when it is full.
 func TestSummariesThatFailLoseNothing(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, spoken{window: 6000, answer: func(_ context.Context, q providers.Request) (providers.Reply, error) {
@@ -278,7 +280,8 @@ func TestSummariesThatFailLoseNothing(t *testing.T) {
 	}
 }
 
-// A hundred chats with three inputs each share ten places: each gets its turn before any gets its second or third.
+// A hundred chats with three inputs each share ten places. Each chat gets its first turn before any
+// gets its second or third.
 func TestHundredChatsTakeTurns(t *testing.T) {
 	t.Parallel()
 	const chats, inputs = 100, 3
@@ -323,7 +326,8 @@ func TestHundredChatsTakeTurns(t *testing.T) {
 	if len(order) != chats*inputs || most > chatLane {
 		t.Fatalf("%d calls, %d at once", len(order), most)
 	}
-	// A chat that ends a turn goes behind those that wait, so that it may be ahead of the last by the places at most.
+	// A chat that ends a turn queues behind the waiting ones, so it is ahead of the last by at most
+	// the number of places.
 	times := map[string]int{}
 	for n, key := range order {
 		times[key]++
@@ -333,7 +337,8 @@ func TestHundredChatsTakeTurns(t *testing.T) {
 	}
 }
 
-// Nothing calls a model while nobody asks: not a title, not a summary, not what was interrupted, for a whole day.
+// Without input, nothing calls a model for a whole day: not for a title, a summary, or an interrupted
+// turn.
 func TestIdleDayCallsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -374,8 +379,9 @@ func TestIdleDayCallsNobody(t *testing.T) {
 	})
 }
 
-// More than 50 chats are not open: the one that was idle for longest is archived, with a notice, unless it is pinned or
-// works. Chats that nobody used for two days, and those beyond 50, leave memory and come back as they were.
+// At most 50 chats are open: the one idle for longest is archived, with a notice, unless it is pinned
+// or working. Chats that were unused for two days, and those beyond 50, are unloaded from memory and
+// loaded again unchanged.
 func TestIdleChatsAreClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -402,7 +408,7 @@ func TestIdleChatsAreClosed(t *testing.T) {
 		}
 		k.say(chats[3], "Is it so?")
 		k.say(chats[4], "Is it so?")
-		for _, id := range chats[5:] { // each is newer than those
+		for _, id := range chats[5:] { // each is newer than the first five
 			time.Sleep(time.Second)
 			k.say(id, "Is it so?")
 		}
@@ -413,7 +419,7 @@ func TestIdleChatsAreClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.say(chats[2], "Is it so?") // it is newer than the next one now
+		k.say(chats[2], "Is it so?") // makes it newer than the next one
 		archived := func() (out []uuid.UUID) {
 			for _, id := range chats {
 				if got, err := k.Get(k.ctx, SessionParams{id}); err != nil {

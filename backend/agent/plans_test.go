@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// oneAnswer is a model that always says the same.
+// oneAnswer is a model that always gives the same answer.
 type oneAnswer struct{}
 
 func (oneAnswer) Stream(context.Context, providers.Request) iter.Seq2[providers.Event, error] {

@@ -15,8 +15,8 @@ import (
 	"helix/backend/providers"
 )
 
-// randomLog folds a random log of a session: inputs with and without files, turns with calls, results, steering,
-// joined inputs, failures and cancels. Check sees each state.
+// randomLog folds a random log of a session: inputs with and without files, turns with calls,
+// results, steering, joined inputs, failures and cancellations. check is called with each state.
 func randomLog(rnd *rand.Rand, window int, check func(s *State)) *State {
 	s := &State{}
 	log(s, uuid.Nil, &created{Mode: ModeAsk})
@@ -69,8 +69,9 @@ func randomLog(rnd *rand.Rand, window int, check func(s *State)) *State {
 	return s
 }
 
-// Whatever a session went through: a request holds whole exchanges from one on without a hole, each call has exactly one
-// result behind it, it begins with an input, and it fits the window unless the last exchange alone does not.
+// In any session, a request contains consecutive whole exchanges up to the last one; each call is
+// followed by exactly one result; it begins with an input; and it fits the window unless the last
+// exchange alone does not.
 func TestPlansOfRandomSessions(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -121,8 +122,8 @@ func TestPlansOfRandomSessions(t *testing.T) {
 	}
 }
 
-// From turn to turn the request begins with the same bytes, up to the exchange before the last, while time and
-// memories change.
+// In successive turns the request begins with the same bytes, up to the exchange before the last,
+// while time and memories change.
 func TestPrefixIsTheSameFromTurnToTurn(t *testing.T) {
 	t.Parallel()
 	s := &State{}
@@ -139,12 +140,12 @@ func TestPrefixIsTheSameFromTurnToTurn(t *testing.T) {
 				t.Fatalf("turn %d: message %d is %s, was %s", n, i, b, a)
 			}
 		}
-		before = q.Messages[:len(q.Messages)-1] // the last one holds what changes
+		before = q.Messages[:len(q.Messages)-1] // the last message holds the changing text
 		log(s, id, &callStarted{Step: 1}, replyOf(providers.TextPart(fmt.Sprint("Answer ", n))), &turnFinished{State: Completed, Reason: StopAnswer})
 	}
 }
 
-// Texts are cut between characters, whatever the script, and never grow.
+// Texts of any script are cut between characters, and never grow.
 func TestTextsAreCutBetweenCharacters(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"a", "é", "नमस्ते", "👩‍👩‍👧‍👦", "e\u0301", "日本", "\u202e\u200b"} {
@@ -167,7 +168,8 @@ func TestTextsAreCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-// Whatever stands in the log, an event is decoded, kept as it is or refused; none stops the fold.
+// Whatever the log contains, an event is decoded, kept unchanged or rejected; none makes the fold
+// panic.
 func FuzzEvents(f *testing.F) {
 	f.Add("input", 1, []byte(`{"text":"a","files":[{"blob":"b"}]}`))
 	f.Add("turn_started", 1, []byte(`{"joined":["00000000-0000-0000-0000-000000000000"]}`))
@@ -190,7 +192,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// Front matter never stops the list of documents.
+// Front matter never makes the list of documents fail.
 func FuzzFrontMatter(f *testing.F) {
 	f.Add("---\nname: a\ndescription: b\nrequires: [x]\n---\nText")
 	f.Add("---\n&a [*a]\n---")

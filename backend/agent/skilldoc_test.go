@@ -14,13 +14,13 @@ func parsed(folder, text string) *skillDoc {
 	return d
 }
 
-// What is wrong with a document is named, and never hides what can be read of it.
+// Problems of a document are reported, and never hide the readable parts.
 func TestSkillFrontMatter(t *testing.T) {
 	t.Parallel()
 	const good = "---\nname: pdf-forms\ndescription: Fills in PDF forms.\n"
 	for name, x := range map[string]struct {
 		text, folder string
-		level        string // of the first diagnostic; "": none
+		level        string // level of the first diagnostic; "": none
 		says         string
 	}{
 		"good":            {text: good + "---\nBody"},
@@ -62,7 +62,8 @@ func TestSkillFrontMatter(t *testing.T) {
 	}
 }
 
-// A folder full of folders is read up to its limit; links lead nowhere, and one broken document hides no other.
+// A large folder is read up to the limit; links out of it are not followed, and a broken document
+// hides no other.
 func TestSkillFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -124,7 +125,7 @@ func TestSkillFolders(t *testing.T) {
 	}
 }
 
-// Whatever the front matter holds, reading it ends, and what it gives is usable.
+// Whatever the front matter contains, parsing ends and its result is usable.
 func FuzzSkillFrontMatter(f *testing.F) {
 	for _, text := range []string{"---\nname: a\ndescription: b\n---\nBody", "---\n- a\n---", "---\nmetadata: {a: [1, 2]}\npriority: -1\n---", "---\na: &x [*x]\n---", "---\n? [a]\n: b\n---\n", "---\n\"\\u0000\": |\n  x\n---\n"} {
 		f.Add(text)

@@ -22,7 +22,7 @@ import (
 	"helix/backend/safehttp"
 )
 
-// collected is what a collector got: the spans, and the raw bodies.
+// collected is what a collector received: the spans, and the raw bodies.
 type collected struct {
 	mu    sync.Mutex
 	spans []struct {
@@ -56,7 +56,7 @@ func (c *collected) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// telemetryNames are the constants of telemetry_names.go.
+// telemetryNames returns the constants of telemetry_names.go.
 func telemetryNames(t *testing.T) map[string]bool {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "telemetry_names.go", nil, 0)
@@ -138,7 +138,7 @@ func TestTelemetryOfATurn(t *testing.T) {
 				t.Errorf("no metric %s", name)
 			}
 		}
-		for _, want := range []string{`"asDouble":2.5`, `"asDouble":0.1`, `"asDouble":200`} { // dollars, share of the window, tokens of input
+		for _, want := range []string{`"asDouble":2.5`, `"asDouble":0.1`, `"asDouble":200`} { // dollars, share of the window, input tokens
 			if !strings.Contains(raw, want) {
 				t.Errorf("the metrics lack %s", want)
 			}

@@ -16,7 +16,7 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// spoken are the events of an answer on each wire: the beginning, one for a text, the end.
+// spoken holds the events of an answer on each wire: the beginning, one for each text, the end.
 var spoken = map[string]struct{ begin, text, end string }{
 	WireChat: {"", `data: {"choices":[{"index":0,"delta":{"content":%q}}]}` + "\n\n",
 		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}}` + "\n\ndata: [DONE]\n\n"},
@@ -30,8 +30,8 @@ var spoken = map[string]struct{ begin, text, end string }{
 		`data: {"candidates":[{"index":0,"content":{"role":"model","parts":[]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":4,"totalTokenCount":13}}` + "\n\n"},
 }
 
-// The server sends a text only when the one before has arrived, so that a client that waits for more never
-// gets the answer.
+// The server sends a text only after the previous one has arrived, so that a client that buffers
+// never gets the answer.
 func TestEachTextArrivesBeforeTheNextIsSent(t *testing.T) {
 	t.Parallel()
 	for wire, says := range spoken {
@@ -72,7 +72,7 @@ func TestEachTextArrivesBeforeTheNextIsSent(t *testing.T) {
 	}
 }
 
-// Two sessions take turns, text by text, on one router; a third one stops in the middle.
+// Two sessions alternate, text by text, on one router; a third one stops in the middle.
 func TestSessionsOnOneServiceShareNothing(t *testing.T) {
 	t.Parallel()
 	for wire, says := range spoken {
@@ -101,7 +101,7 @@ func TestSessionsOnOneServiceShareNothing(t *testing.T) {
 			t.Cleanup(server.Close)
 			k := setup(t, map[string]Entry{"p": {Type: wire, BaseURL: server.URL, SkipCatalogValidation: true}}, nil)
 			for range k.Stream(t.Context(), ask("p/m")) {
-				break // its state must not reach the others
+				break // its state must not affect the others
 			}
 			turn := map[string]chan struct{}{"a": make(chan struct{}, 1), "b": make(chan struct{}, 1)}
 			other := map[string]string{"a": "b", "b": "a"}
@@ -152,7 +152,7 @@ func TestAKeyIsNotCarriedToWhereAServiceRedirects(t *testing.T) {
 	}
 }
 
-// forever is a body of the given size.
+// forever is a reader of the given number of bytes.
 type forever struct{ left int64 }
 
 func (f *forever) Read(p []byte) (int, error) {
@@ -170,7 +170,7 @@ func (f *forever) Read(p []byte) (int, error) {
 func TestACatalogueThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.Copy(w, &forever{maxCatalog + 1}) //nolint:errcheck // the client hangs up
+		io.Copy(w, &forever{maxCatalog + 1}) //nolint:errcheck // the client disconnects
 	}))
 	t.Cleanup(server.Close)
 	k := newService(t, server.URL)

@@ -11,7 +11,7 @@ import (
 	"helix/backend/fault"
 )
 
-// summary is an answer in a line: text, reasoning, calls, sources, reason, usage and error.
+// summary returns an answer as one line: text, reasoning, calls, sources, reason, usage and error.
 func summary(r Reply, err error) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", r.Text())
@@ -36,13 +36,13 @@ func summary(r Reply, err error) string {
 	return b.String() + " " + r.Reason
 }
 
-// events renders data as server-sent events.
+// events formats data as server-sent events.
 func events(data ...string) string {
 	return "data: " + strings.Join(data, "\n\ndata: ") + "\n\n"
 }
 
-// What services and gateways send beside what their references show: none of it may fail, and no text,
-// call or count may be lost or doubled.
+// Services and gateways send more than their references document. None of it may cause a failure, and
+// no text, call or count may be lost or duplicated.
 func TestUnusualAnswersAreRead(t *testing.T) {
 	t.Parallel()
 	chunk := func(delta string) string { return `{"choices":[{"index":0,"delta":` + delta + `}]}` }
@@ -167,8 +167,8 @@ func TestUnusualAnswersAreRead(t *testing.T) {
 	}
 }
 
-// A service may add members and elements at any place of any event. With such additions everywhere the
-// recorded answers must stay what they are.
+// A service may add members and elements anywhere in any event. The recorded answers must stay the
+// same with such additions everywhere.
 func TestAdditionsToRecordedEventsChangeNothing(t *testing.T) {
 	t.Parallel()
 	for i, x := range recorded(t) {
@@ -178,7 +178,7 @@ func TestAdditionsToRecordedEventsChangeNothing(t *testing.T) {
 			switch v := v.(type) {
 			case map[string]any:
 				for k, e := range v {
-					if k != "input" && k != "args" && k != "arguments" { // of calls: theirs, not the service's
+					if k != "input" && k != "args" && k != "arguments" { // these belong to the arguments of calls, not to the service
 						v[k] = grow(e)
 					}
 				}
@@ -226,7 +226,7 @@ func TestAdditionsToRecordedEventsChangeNothing(t *testing.T) {
 	}
 }
 
-// sameButForOrder compares answers whose arguments may have their members in another order.
+// sameButForOrder reports whether two answers are equal, ignoring the order of members in arguments.
 func sameButForOrder(a, b Reply) bool {
 	order := func(r Reply) Reply {
 		for i, p := range r.Parts {

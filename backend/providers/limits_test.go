@@ -11,7 +11,7 @@ import (
 	"helix/backend/fault"
 )
 
-// limited is a router's target with limits, outside of any call.
+// limited returns a router and a target with limits, outside of any call.
 func limited(e Entry) (*Router, target) {
 	return &Router{slots: map[string]chan struct{}{}, recent: map[string][]*started{}, left: map[string]*remaining{}}, target{name: "p", entry: e}
 }
@@ -44,13 +44,13 @@ func TestTokensAMinuteAreLimited(t *testing.T) {
 			tokens, used int64
 			at           time.Duration
 		}{
-			{600, 100, 0},   // it took less than it might
-			{600, 0, 0},     // so this one fits, and keeps what it might take: nothing was counted
-			{400, 0, 60},    // it waits for both
-			{600, 0, 60},    // a whole minute is just full
-			{5000, 0, 120},  // more than a minute has goes alone
-			{1, 5000, 180},  // and nothing beside it
-			{900, 900, 240}, // what it took counts, not what it might
+			{600, 100, 0},   // it took less than its maximum
+			{600, 0, 0},     // so this one fits; it is counted with its maximum, because no count was reported
+			{400, 0, 60},    // waits for both
+			{600, 0, 60},    // exactly fills a minute
+			{5000, 0, 120},  // exceeds a minute's limit, so it runs alone
+			{1, 5000, 180},  // waits until it no longer counts
+			{900, 900, 240}, // the previous call's actual count matters, not its maximum
 		} {
 			release, err := r.slot(t.Context(), to, c.tokens)
 			must(t, err)
@@ -73,7 +73,7 @@ func TestCallsAtOnceAreLimitedAndServedInOrder(t *testing.T) {
 			go func() {
 				release, err := r.slot(t.Context(), to, 1)
 				if err == nil {
-					order = append(order, i) // one at a time
+					order = append(order, i) // started one at a time
 					release(0)
 				}
 			}()
@@ -117,13 +117,14 @@ func TestACallerWhoLeavesWhileItWaitsForTheMinuteKeepsNoPlace(t *testing.T) {
 	})
 }
 
-// What a service says is left of its limits holds calls back until its reset, before it has to refuse one.
+// When a service reports that its limits are used up, calls wait for the reset, before the service
+// has to refuse one.
 func TestCallsWaitForTheResetOfAService(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		header http.Header
 		tokens int64
-		want   []time.Duration // at which three calls begin
+		want   []time.Duration // start times of three calls
 	}{
 		"requests":        {http.Header{"X-Ratelimit-Remaining-Requests": {"1"}, "X-Ratelimit-Reset-Requests": {"20s"}}, 10, []time.Duration{0, 20 * time.Second, 20 * time.Second}},
 		"tokens":          {http.Header{"X-Ratelimit-Remaining-Tokens": {"25"}, "X-Ratelimit-Reset-Tokens": {"1.5s"}}, 10, []time.Duration{0, 0, 1500 * time.Millisecond}},

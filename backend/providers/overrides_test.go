@@ -9,8 +9,9 @@ import (
 	"helix/backend/storage/storagetest"
 )
 
-// What is known of a model comes in layers: the snapshot, a fetched catalog, what config.toml says of a provider, and
-// what it says of the model. Each is over those before it, field by field.
+// The description of a model is built from layers: the embedded catalog, a fetched catalog, the
+// settings of config.toml for a provider, and those for the model. Each takes precedence over the
+// earlier ones, field by field.
 func TestLayersOfTheCatalogue(t *testing.T) {
 	t.Parallel()
 	k := newService(t, "")
@@ -54,14 +55,14 @@ func TestLayersOfTheCatalogue(t *testing.T) {
 	if b.Window != 77_000 || b.Output != 5000 || b.Caps.Images || b.Prices.Input != nil && *b.Prices.Input == 2_500_000 {
 		t.Errorf("%s: %+v", other, b)
 	}
-	// A model of this computer that no catalog knows sees images when the person says so.
+	// A local model that is in no catalog accepts images if the person says so.
 	local := Entry{Type: WireChat, BaseURL: "http://127.0.0.1:1234/v1"}
 	seeing, err := k.info("box", local, "llava:7b-v1.6")
 	must(t, err)
 	if blind, err := k.info("box", local, "llama"); err != nil || blind.Caps.Images || !seeing.Caps.Images || seeing.Window != 8192 || !seeing.Caps.Tools {
 		t.Errorf("%+v, %+v, %v", blind, seeing, err)
 	}
-	// A model that the file names is known, another one is not.
+	// A model that the file names is known; others are not.
 	_, err = k.info("openai", Entry{Type: WireChat}, "next.1")
 	must(t, err)
 	if _, err := k.info("openai", Entry{Type: WireChat}, "next.2"); !fault.Is(err, fault.Invalid) {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var update = flag.Bool("update", false, "write golden files")
 
-// recorded reads all recordings but those of Bedrock's own transport.
+// recorded reads all recordings except those of Bedrock's own transport.
 func recorded(t testing.TB) []recordings.Exchange {
 	t.Helper()
 	out, err := recordings.Read(testkit.Data(t, "providers"))
@@ -46,7 +46,7 @@ func numbered() func() string {
 	return func() string { n++; return fmt.Sprint(n) }
 }
 
-// decodeAll returns the events of a body as lines of JSON.
+// decodeAll returns the events of a body as lines of JSON, and the reply.
 func decodeAll(wire string, r io.Reader) (string, Reply, error) {
 	var b strings.Builder
 	var f folder
@@ -62,7 +62,7 @@ func decodeAll(wire string, r io.Reader) (string, Reply, error) {
 	return b.String(), f.reply(), nil
 }
 
-// splitReader returns its text in pieces of random size.
+// splitReader returns its text in reads of random size.
 type splitReader struct {
 	text string
 	rnd  *rand.Rand
@@ -78,8 +78,8 @@ func (s *splitReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// digest keeps a text out of the project, whose recordings are data of others: how it begins, its
-// length and its hash.
+// digest replaces a text by its beginning, length and hash, to keep third-party recordings out of the
+// repository.
 func digest(s string) string {
 	if len(s) < 40 {
 		return s
@@ -88,7 +88,7 @@ func digest(s string) string {
 	return fmt.Sprintf("%s… %d bytes %x", string(begin), len(s), sha256.Sum256([]byte(s)))[:min(len(string(begin))+40, 120)]
 }
 
-// golden is what a person reviews of one answer.
+// golden is the part of an answer that a person reviews.
 type golden struct {
 	Name      string   `json:"name"`
 	Text      string   `json:"text,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// anyText reads content that is a text or a list of parts.
+// anyText reads content that is either a text or a list of parts.
 func anyText(v any) (out []Part) {
 	switch v := v.(type) {
 	case string:
@@ -59,8 +59,9 @@ func asText(v any) string {
 
 func number(v any) int { n, _ := v.(float64); return int(n) }
 
-// readRequest reads a body of a wire as what it means: texts, images, calls, results, tools and limits.
-// It knows nothing of our encoder, and leaves out what has no meaning for other services.
+// readRequest parses a body of a wire to its meaning: texts, images, calls, results, tools and
+// limits. It shares no code with the encoder, and leaves out what other services have no equivalent
+// for.
 func readRequest(wire, body string) (q Request, system string) {
 	var o object
 	if json.Unmarshal([]byte(body), &o) != nil {
@@ -168,7 +169,8 @@ func readRequest(wire, body string) (q Request, system string) {
 					for _, p := range anyText(b["content"]) {
 						text += p.Text
 					}
-					// An empty result is refused there, so ours is a dash. Pictures of screens as results are not ours.
+					// Anthropic rejects an empty result, so the encoder sends a dash. Screenshots as
+					// results are not supported.
 					say(Tool, Part{Kind: PartToolResult, ID: asText(b["tool_use_id"]), Text: cmp.Or(text, "-")})
 				}
 			}
@@ -180,7 +182,7 @@ func readRequest(wire, body string) (q Request, system string) {
 			}
 		}
 	case WireGemini:
-		q.NoStream = true // the address says so
+		q.NoStream = true // the URL determines whether it streams
 		si, _ := cmp.Or(o["systemInstruction"], o["system_instruction"]).(object)
 		for _, p := range anyText(si["parts"]) {
 			systems = append(systems, p.Text)
@@ -210,7 +212,7 @@ func readRequest(wire, body string) (q Request, system string) {
 		}
 		for _, t := range list(o["tools"]) {
 			for _, f := range list(t["functionDeclarations"]) {
-				tool(f["name"], f["description"], nil) // its dialect of schemas is not JSON Schema
+				tool(f["name"], f["description"], nil) // its schema dialect is not JSON Schema
 			}
 		}
 	}
@@ -218,7 +220,7 @@ func readRequest(wire, body string) (q Request, system string) {
 	return q, strings.Join(slices.DeleteFunc(systems, func(s string) bool { return s == "" }), "\n\n")
 }
 
-// inOneForm writes what a request means, with arguments in one form.
+// inOneForm returns the meaning of a request, with arguments in canonical form.
 func inOneForm(q Request, system string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "system %q, output %d, stream %v\n", system, q.MaxOutput, !q.NoStream)
@@ -237,7 +239,8 @@ func inOneForm(q Request, system string) string {
 	return b.String()
 }
 
-// What the recorded clients asked and what we would ask for the same means the same to the service.
+// The requests of the recorded clients, and the requests that this package would send for the same
+// content, have the same meaning.
 func TestRequestsMeanWhatTheRecordedOnesMean(t *testing.T) {
 	t.Parallel()
 	compared := map[string]int{}

@@ -22,7 +22,7 @@ import (
 	"helix/backend/safehttp"
 )
 
-// ledger is a Meter that remembers.
+// ledger is a Meter that records what it was asked.
 type ledger struct {
 	mu      sync.Mutex
 	open    int
@@ -71,7 +71,7 @@ func setup(t *testing.T, entries map[string]Entry, roles map[Role]RoleConfig) *k
 	return k
 }
 
-// serve answers with fn; the entry is of the chat wire.
+// serve starts a server that answers with fn and returns its entry, of the chat wire.
 func serve(t *testing.T, fn http.HandlerFunc) Entry {
 	t.Helper()
 	s := httptest.NewServer(fn)
@@ -264,11 +264,11 @@ func TestAFailingServiceIsLeftAloneUntilAProbeSucceeds(t *testing.T) {
 			want  string
 		}{
 			{0, "b 4"},                // three failures of a
-			{0, "b 3"},                // two more: open
-			{0, "b 1"},                // left alone
-			{29 * time.Second, "b 1"}, // still
+			{0, "b 3"},                // two more open the circuit
+			{0, "b 1"},                // not called while open
+			{29 * time.Second, "b 1"}, // still open
 			{time.Second, "b 2"},      // a probe fails
-			{59 * time.Second, "b 1"}, // for twice as long
+			{59 * time.Second, "b 1"}, // open for twice as long
 			{time.Second, "a 1"},      // a probe succeeds
 			{0, "a 1"},
 		} {
@@ -537,7 +537,7 @@ func FuzzDialect(f *testing.F) {
 	f.Add([]byte(`{"$ref":"#"}`))
 	f.Add([]byte(`{"anyOf":[{"$ref":"#/anyOf/0"}],"type":["null","string"],"enum":[null,1]}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if len(in) > 2000 || strings.Count(string(in), "$ref") > 2 { // two references to the whole grow as 2^8
+		if len(in) > 2000 || strings.Count(string(in), "$ref") > 2 { // two references to the whole would grow by 2^8
 			return
 		}
 		for _, wire := range []string{WireChat, WireGemini} {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The goldens of this test are independent of our decoders: build/bench/providers has the official SDKs
-// read the recordings and stores what they found. Each difference has its reason in a list.
+// The goldens of this test do not depend on our decoders: build/bench/providers reads the recordings
+// with the official SDKs and stores the results. Every difference is listed with its reason.
 func TestRecordingsAreReadAsTheOfficialSDKsReadThem(t *testing.T) {
 	t.Parallel()
 	hash := func(s string) string {

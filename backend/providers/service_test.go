@@ -68,7 +68,7 @@ func TestRegistryKeepsEntriesAndHidesKeys(t *testing.T) {
 			return err
 		})
 	}))
-	// A key belongs to its host.
+	// A key is only valid for its host.
 	v, err = k.Set(ctx, SetParams{Name: "openai", Entry: Entry{Type: WireChat, BaseURL: "https://other.example/v1"}})
 	must(t, err)
 	if v.KeySource != "" {
@@ -252,7 +252,7 @@ func TestCountsLearnFromReportedUsage(t *testing.T) {
 	}
 }
 
-// Code asks for roles; which models there are is data.
+// Code names roles; models are data.
 func TestSourcesNameNoModel(t *testing.T) {
 	t.Parallel()
 	cat, err := embeddedCatalog()

@@ -29,7 +29,7 @@ func TestShippedScenariosPass(t *testing.T) {
 	}
 }
 
-// A check that never fails checks nothing: each expectation is broken once.
+// Each expectation is violated once, to show that its check can fail.
 func TestBrokenExpectationsAreProblems(t *testing.T) {
 	t.Parallel()
 	all, err := Shipped()
@@ -58,7 +58,7 @@ func TestBrokenExpectationsAreProblems(t *testing.T) {
 			s.Script = []providers.ScriptedReply{{Text: "M"}, {Text: "ilena"}}
 			s.Memories = nil
 			s.Expect = Expect{}
-			s.Secrets = []string{"script"} // the name of the provider, which no scrubber removes
+			s.Secrets = []string{"script"} // the name of the provider, which is not scrubbed
 			return s
 		},
 		"no more replies": func() Scenario { s := get("uses-memory"); s.Script = s.Script[:1]; return s },

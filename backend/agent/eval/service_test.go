@@ -66,7 +66,7 @@ func TestResultsAreKeptAndCompared(t *testing.T) {
 	}
 }
 
-// A chat that is recorded and run again does the same.
+// A recorded chat passes when it is run as a scenario.
 func TestARecordedScenarioPasses(t *testing.T) {
 	t.Parallel()
 	all, err := Shipped()

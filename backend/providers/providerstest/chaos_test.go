@@ -13,7 +13,7 @@ import (
 	"helix/backend/providers/providerstest"
 )
 
-// booking is what one attempt was settled with.
+// booking is the settlement of one attempt.
 type booking struct {
 	usage   providers.Usage
 	micros  providers.Micros
@@ -21,7 +21,7 @@ type booking struct {
 	settled bool
 }
 
-// journal is a Meter that remembers each attempt in order.
+// journal is a Meter that records each attempt in order.
 type journal struct {
 	mu   sync.Mutex
 	list []*booking
@@ -51,12 +51,11 @@ func (h *hold) Settle(u providers.Usage, cost providers.Micros, outcome string) 
 	*h.b = booking{u, cost, outcome, true}
 }
 
-// prices of every model in these tests.
+// priced is a catalog in which every model of these tests has prices.
 const priced = `{"p":{"id":"p","models":{"m":{"id":"m","tool_call":true,"cost":{"input":3,"output":15,"cache_read":0.3},"limit":{"context":100000,"output":1000}}}}}`
 
-// A router over services of all wires that misbehave by chance must never show a text twice, show
-// something of an attempt that it gave up without saying so, forget a count that was reported, or book
-// less than that costs.
+// Services of all wires misbehave at random. A router must never deliver a text twice, deliver part
+// of an abandoned attempt without a Discard, lose a reported count, or charge less than that costs.
 func TestRouterUnderChaos(t *testing.T) {
 	t.Parallel()
 	catalog, err := providers.ParseCatalog([]byte(priced))
@@ -91,7 +90,7 @@ func TestRouterUnderChaos(t *testing.T) {
 			s := providerstest.New(t, providerstest.Options{Wire: wires[(int(seed)+i)%len(wires)], Replies: []providers.ScriptedReply{answer}, Repeat: true, Chaos: chaos, Seed: seed})
 			name := fmt.Sprint("p", i)
 			e := s.Entry()
-			e.CatalogProvider, e.TimeoutIdleMs = "p", 100 // silence ends sooner under load, which changes nothing below
+			e.CatalogProvider, e.TimeoutIdleMs = "p", 100 // the timeout may fire early under load, which does not affect the checks below
 			entries[name] = e
 			chain = append(chain, providers.ModelRef(name+"/m"))
 		}
@@ -181,7 +180,7 @@ func TestRouterUnderChaos(t *testing.T) {
 	}
 }
 
-// A thousand streams that nobody reads to the end leave no goroutine, no open call and no budget held.
+// A thousand abandoned streams leave no goroutine, no open call and no budget held.
 func TestAbandonedStreamsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	for _, wire := range wires {

@@ -80,7 +80,8 @@ func TestEngineStopsInTheMiddleOfAnAnswer(t *testing.T) {
 	if !fault.Is(last, fault.Canceled) || meter.settled != 1 || meter.used.Output == 0 {
 		t.Errorf("%v, settled %+v", last, meter)
 	}
-	// The engine answers one at a time, so the next answer comes after it has stopped.
+	// The engine answers one call at a time, so the next answer arrives only after the first has
+	// stopped.
 	_, err := r.Complete(t.Context(), engineQuestion(4, 8))
 	must(t, err)
 	if s := l.Stats(t); s.Aborted+s.Finished != 2 || s.Tokens > 3000 {

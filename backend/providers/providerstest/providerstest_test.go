@@ -29,7 +29,7 @@ var answer = providers.ScriptedReply{
 	Usage: providers.Usage{Input: 201, CacheRead: 30, Output: 40},
 }
 
-// ledger is a Meter that counts.
+// ledger is a Meter that counts calls.
 type ledger struct {
 	mu            sync.Mutex
 	open, settled int
@@ -59,7 +59,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// router asks the servers in their order.
+// router returns a router that tries the servers in order.
 func router(t *testing.T, servers ...*providerstest.Server) (*providers.Router, *ledger) {
 	t.Helper()
 	l := &ledger{}
@@ -89,7 +89,7 @@ func question() providers.Request {
 	return providers.Request{Role: providers.RoleChat, Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart("Which files are large?")}}}}
 }
 
-// show is what all wires must agree on.
+// show returns what all wires must agree on.
 func show(r providers.Reply) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %s %d+%d/%d", r.ReasoningText(), r.Text(), r.Reason, r.Usage.Input, r.Usage.CacheRead, r.Usage.Output)
@@ -128,7 +128,7 @@ func TestFaultsThatClientsMustNotNotice(t *testing.T) {
 	}
 }
 
-// failures are those after which nothing was shown, so that a retry is silent.
+// failures are faults that occur before anything was delivered, so that a retry is invisible.
 var failures = map[string]providerstest.Chaos{
 	"429": {Status: 429, RetryAfter: time.Millisecond}, "500": {Status: 500}, "503": {Status: 503, RetryAfter: time.Millisecond}, "529": {Status: 529},
 	"reset": {Reset: -1}, "empty": {Truncate: -1},
@@ -164,7 +164,7 @@ func TestTheNextModelAnswersAndTheCircuitKeepsAFailingOneAlone(t *testing.T) {
 			}
 			want := 5 // five failures open the circuit
 			if name == "429" {
-				want = 12 // a limit is no failure of the service
+				want = 12 // a limit is not a failure of the service
 			}
 			if bad.Calls() != want || good.Calls() != 4 {
 				t.Errorf("%s, %s: the failing one was called %d times, the other %d times", wire, name, bad.Calls(), good.Calls())
@@ -197,7 +197,7 @@ func TestAnAnswerCutAnywhereIsNeverDoubledNorTakenForWhole(t *testing.T) {
 					})
 					switch {
 					case err == nil && show(reply) == shown:
-					case err == nil && name != "garbage" && s.Calls() == 1: // whole but for what follows the end
+					case err == nil && name != "garbage" && s.Calls() == 1: // complete except for what follows the end
 						if reply.Text() != answer.Text || reply.Reason != providers.FinishToolCalls {
 							t.Errorf("%s, %s at %d counts as whole: %s", wire, name, at, show(reply))
 						}
@@ -215,7 +215,7 @@ func TestCancelMidStreamHangsUpAndSettles(t *testing.T) {
 	for _, wire := range wires {
 		for _, stalled := range []bool{false, true} {
 			step := make(chan struct{}, 8)
-			for range cap(step) { // the server sends so many events and no more
+			for range cap(step) { // the server sends exactly this many events
 				step <- struct{}{}
 			}
 			o := providerstest.Options{Wire: wire, Replies: []providers.ScriptedReply{{Text: strings.Repeat("word ", 100)}}, Step: step}
@@ -239,7 +239,8 @@ func TestCancelMidStreamHangsUpAndSettles(t *testing.T) {
 				}
 			}
 			<-s.HungUp()
-			// What had arrived with the third may still be delivered, a whole answer never.
+			// Events that had arrived with the third one may still be delivered, but never a complete
+			// answer.
 			if !fault.Is(last, fault.Canceled) || after > 12 || l.settled != 1 || l.used.Output == 0 || s.Calls() != 1 {
 				t.Errorf("%s, stalled %v: %v after %d more texts, %d settled with %+v", wire, stalled, last, after, l.settled, l.used)
 			}
@@ -287,7 +288,7 @@ func TestRecordingsThroughTheNetwork(t *testing.T) {
 	all, err := recordings.Read(testkit.Data(t, "providers"))
 	must(t, err)
 	for i, x := range all {
-		if i%3 != 0 { // a third of each folder: the decoders' own test has all
+		if i%3 != 0 { // a third of each folder; the test of the decoders reads all
 			continue
 		}
 		want, err := providers.Fold(providers.Decode(x.Wire, strings.NewReader(x.Body), providers.DecodeOptions{}))
