@@ -268,7 +268,7 @@ async function proposal({ page, rpc, check, looks }) {
   await rpc("memory.synthesize", { synthesisType: "full_synthesis", limit: 100, waitMs: 10000 });
   await page.getByRole("tab", { name: "Overview" }).click();
   await page.getByRole("button", { name: "What would change?" }).click();
-  await page.getByText(/^Of \d+ items, \d+ would change/).waitFor();
+  await page.getByText(/^\d+ of \d+ items would change/).waitFor();
   await page.getByRole("button", { name: "Show proposals" }).click();
   const row = page.getByRole("listitem").filter({ hasText: "cello" });
   await row.waitFor();
