@@ -301,7 +301,7 @@ async function soul({ page, rpc, looks, check }) {
 
 async function settings({ page, rpc, looks }) {
   await page.getByRole("tab", { name: "Settings" }).click();
-  await page.getByRole("application", { name: /Forecast of How a memory/ }).waitFor();
+  await page.getByRole("application", { name: /Forecast of How a layer 1 memory/ }).waitFor();
   await page.getByRole("checkbox", { name: "6 Transformation" }).click();
   await until(async () => (await rpc("psychology.get_settings", {})).layers["6"] === false, "the layer does not fade any more");
   await page.getByRole("switch", { name: "Let trust fade" }).click();
