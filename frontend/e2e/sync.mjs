@@ -85,7 +85,11 @@ async function connect({ a: { page, rpc, check, looks }, hub }) {
   console.log(`sync: from an empty database to a first device in ${((Date.now() - begin) / 1000).toFixed(1)} s`);
   await looks("wizard-done");
   check(!(await page.content()).includes(hub.dsn), "the connection string is nowhere in the page");
+  const code = await dialog(page).getByLabel("Recovery code").innerText();
+  check(await dialog(page).getByRole("button", { name: "Done" }).isDisabled(), "the wizard stays until the recovery code is saved");
+  await dialog(page).getByRole("checkbox", { name: "I have saved this code" }).check();
   await dialog(page).getByRole("button", { name: "Done" }).click();
+  check(!(await page.content()).includes(code), "the recovery code is nowhere in the page afterwards");
   await page.getByText("No conflicts", { exact: true }).waitFor();
   await page.getByRole("contentinfo", { name: "Status" }).getByText("Synced").waitFor();
   await looks("empty");
