@@ -942,6 +942,12 @@ export interface AgentWaitParams {
   waitMs?: number;
 }
 
+/** Span is a part of a recording. */
+export interface AudioSpan {
+  startMs: number;
+  endMs: number;
+}
+
 /** AcceptParams names the problem of a Report that came from an alarm or from the head file. */
 export interface AuditAcceptParams {
   problem: string;
@@ -1298,7 +1304,7 @@ export interface CloudsyncApplied {
   rows: number;
 }
 
-/** ConflictInfo is one conflict. */
+/** ConflictInfo is one conflict. Mine is what this device wrote; when it wrote neither, it is what the device wrote that merged the two. */
 export interface CloudsyncConflictInfo {
   id: string;
   tableName: string;
@@ -1309,9 +1315,20 @@ export interface CloudsyncConflictInfo {
   strategy: string;
   /** Field is the column, or definition: all columns that the definition hash is of. */
   field: string;
+  /** FieldType is text, json, number, boolean, time, definition (an object of columns) or deleted. */
+  fieldType: string;
   base: unknown;
   mine: unknown;
   theirs: unknown;
+  /** MineDevice and TheirsDevice are the names of the devices that wrote the two, "" when a name is not known here. */
+  mineDevice: string;
+  theirsDevice: string;
+  mineAt?: string | null;
+  theirsAt?: string | null;
+  /** Suggested is the side whose value the row has now: mine, theirs, or "" when it has another. */
+  suggested: string;
+  /** CanKeepBoth says whether the choice both is possible: a second row is made. */
+  canKeepBoth: boolean;
   status: string;
   resolution?: string;
   createdAt: string;
@@ -1381,6 +1398,9 @@ export interface CloudsyncDeadLetterInfo {
   createdAt: string;
 }
 
+/** DeadLettersChanged is published when an item could not be synced, or is tried again or discarded. */
+export type CloudsyncDeadLettersChanged = Record<string, never>;
+
 /** DeadLettersResult lists them, the oldest first. */
 export interface CloudsyncDeadLettersResult {
   deadLetters: CloudsyncDeadLetterInfo[];
@@ -1415,7 +1435,13 @@ export interface CloudsyncDevicesResult {
   devices: CloudsyncDeviceInfo[];
 }
 
-/** EnrollParams hold the link of an invitation. */
+/** DiscardResult says where the discarded item was written. */
+export interface CloudsyncDiscardResult {
+  /** on the computer that runs Helix */
+  path: string;
+}
+
+/** EnrollParams hold the link of an invitation or a recovery code. */
 export interface CloudsyncEnrollParams {
   code: string;
   name?: string;
@@ -1453,10 +1479,21 @@ export interface CloudsyncProgress {
   etaMs: number;
 }
 
+/** RecoveryResult holds a recovery code. It is shown once: nobody stores it. */
+export interface CloudsyncRecoveryResult {
+  code: string;
+}
+
+/** RenameParams give a device another name. */
+export interface CloudsyncRenameParams {
+  id: string;
+  name: string;
+}
+
 /** ResolveParams decide a conflict. */
 export interface CloudsyncResolveParams {
   conflictId: string;
-  /** Choice is mine, theirs or merged. Of a row that was deleted on one device and edited on another, mine and theirs are what the two did. */
+  /** Choice is mine, theirs, both or merged. Of a row that was deleted on one device and edited on another, mine and theirs are what the two did. With both the row keeps mine, and a second row gets theirs. */
   choice: string;
   /** Value is the merged value; only for merged. */
   value?: unknown;
@@ -1465,6 +1502,10 @@ export interface CloudsyncResolveParams {
 /** ResolveResult names the row that was written. */
 export interface CloudsyncResolveResult {
   rowId: string;
+  /** NewRowID is the second row of the choice both. */
+  newRowId?: string;
+  /** UndoToken takes the resolution back with sync.undo_resolve, for ten minutes. */
+  undoToken: string;
 }
 
 /** RetryParams name a dead letter. */
@@ -1475,6 +1516,13 @@ export interface CloudsyncRetryParams {
 /** RevokeParams name a device. */
 export interface CloudsyncRevokeParams {
   id: string;
+}
+
+/** RotateKeyResult says what new writes are encrypted with. */
+export interface CloudsyncRotateKeyResult {
+  keyVersion: number;
+  /** Queued is how many rows are encrypted again with the next exchanges. */
+  queued: number;
 }
 
 /** SelftestCheck is the result of one check of the self-test. */
@@ -1515,6 +1563,10 @@ export interface CloudsyncSetupResult {
   /** Migrations is how many were applied. */
   migrations: number;
   encrypted: boolean;
+  /** RecoveryCode joins a device when no other is left. It is shown once; only the first device gets it. */
+  recoveryCode?: string;
+  /** Checks is how many checks of the self-test the hub passed. */
+  checks: number;
 }
 
 /** StatisticsParams choose the days. */
@@ -1545,6 +1597,10 @@ export interface CloudsyncStatusResult {
   failedCount: number;
   conflicts: number;
   lastSyncTime?: string | null;
+  /** LastChange is when something was last sent or received. */
+  lastChange?: string | null;
+  /** Devices is how many devices this person has, as far as this one has heard. */
+  devices: number;
   /** Cursor and Head are places in the hub's feed, as decimal strings. */
   cursor: string;
   head: string;
@@ -1553,6 +1609,12 @@ export interface CloudsyncStatusResult {
   device?: string;
   site?: number;
   error?: string;
+  problem?: string;
+}
+
+/** UndoResolveParams hold the token of a resolution. */
+export interface CloudsyncUndoResolveParams {
+  undoToken: string;
 }
 
 /** Changed is published when settings have changed. */
@@ -3474,6 +3536,8 @@ export interface ProvidersRoleView {
   /** Problems say in words why a model of the chain can't do the work. */
   problems: string[];
   options: ProvidersRoleConfig;
+  /** FromFile roles stand in config.toml and are changed there. */
+  fromFile?: boolean;
 }
 
 /** RolesResult holds all roles. */
@@ -7350,6 +7414,31 @@ export interface ToolsVersionsResult {
 /** Visibility is who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
+/** Info describes an engine, and whether it can be used now. */
+export interface TranscribeInfo {
+  id: string;
+  name: string;
+  /** the audio stays on this device */
+  local: boolean;
+  streaming: boolean;
+  wordTimes: boolean;
+  /** empty: the service decides */
+  languages: string[];
+  models: string[];
+  available: boolean;
+  /** why it is not available, and what to do */
+  reason?: string;
+}
+
+/** Word is a word with its place in the recording. */
+export interface TranscribeWord {
+  w: string;
+  startMs: number;
+  endMs: number;
+  /** 0 to 1; 0: the engine gives none */
+  confidence?: number;
+}
+
 /** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
 export type TrashChanged = Record<string, never>;
 
@@ -7370,7 +7459,7 @@ export interface TrashFailure {
   /** not_found, conflict, limit … */
   reason: string;
   message: string;
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
@@ -7385,7 +7474,7 @@ export interface TrashItem {
   purgeAt: string;
   /** who deleted it: window, browser, terminal, token, agent, skill, schedule or program; absent: unknown */
   by?: string;
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
@@ -7424,7 +7513,7 @@ export interface TrashPurgeResult {
 
 /** Ref identifies an item in the trash. */
 export interface TrashRef {
-  /** tool, wasm, skill, schedule, memory, conversation, document or chat */
+  /** tool, wasm, skill, schedule, memory, conversation, document, chat or memo */
   kind: string;
   id: string;
 }
@@ -7433,6 +7522,306 @@ export interface TrashRef {
 export interface TrashRestoreResult {
   restored: TrashRef[];
   failed: TrashFailure[];
+}
+
+/** AudioURLParams name a recording. */
+export interface VoiceAudioURLParams {
+  recordingId: string;
+}
+
+/** EditParams change the text of a recording. */
+export interface VoiceEditParams {
+  recordingId: string;
+  text: string;
+}
+
+/** EnginesResult lists engines. */
+export interface VoiceEnginesResult {
+  engines: TranscribeInfo[];
+}
+
+/** Hit is a transcript that has all words. StartMs and EndMs are where the first of them is said; -1: in the title or tags only, or the engine gave no times. */
+export interface VoiceHit {
+  recordingId: string;
+  memoId?: string;
+  title: string;
+  snippet: string;
+  startMs: number;
+  endMs: number;
+  matches: AudioSpan[];
+  /** larger is better */
+  score: number;
+  recordedAt: string;
+}
+
+/** Job is an entry of the queue. */
+export interface VoiceJob {
+  id: string;
+  recordingId: string;
+  memoId?: string;
+  title: string;
+  task: string;
+  engine: string;
+  status: string;
+  attempts: number;
+  maxAttempts: number;
+  /** of a pending job */
+  nextAttemptAt?: string;
+  errorKind?: string;
+  error?: string;
+  createdAt: string;
+  updatedAt: string;
+}
+
+/** JobParams name a job. */
+export interface VoiceJobParams {
+  jobId: string;
+}
+
+/** ListParams filter memos. */
+export interface VoiceListParams {
+  /** words of the text, title or tags */
+  query?: string;
+  /** all of these */
+  tags?: string[];
+  from?: string;
+  to?: string;
+  status?: string;
+  /** Limit is 1 to 200; default 50. */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is a page of memos, the latest first. */
+export interface VoiceListResult {
+  memos: VoiceMemo[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+/** Memo is a recording with its text. */
+export interface VoiceMemo {
+  id: string;
+  recordingId: string;
+  title: string;
+  tags: string[];
+  /** pending, processing, completed or failed */
+  status: string;
+  error?: string;
+  /** of the current transcript; in lists its beginning */
+  text: string;
+  language?: string;
+  format: string;
+  /** bytes */
+  size: number;
+  durationMs?: number;
+  /** of the sound could not be decoded */
+  lostMs?: number;
+  /** the sound is on this device */
+  hasAudio: boolean;
+  recordedAt: string;
+  updatedAt: string;
+}
+
+/** MemoParams name a memo. */
+export interface VoiceMemoParams {
+  memoId: string;
+}
+
+/** ProcessParams are a recording to transcribe while the caller waits: one that is stored, or its bytes or file. */
+export interface VoiceProcessParams {
+  recordingId?: string;
+  /** at most 10 MiB when decoded */
+  audioBase64?: string;
+  /** a file, or the token of an upload */
+  path?: string;
+  title?: string;
+  /** keep neither the sound nor the text */
+  discard?: boolean;
+  engine?: string;
+  language?: string;
+  model?: string;
+}
+
+/** ProcessResult is what was heard, or why it was not transcribed. What was stored stays. */
+export interface VoiceProcessResult {
+  success: boolean;
+  recordingId?: string;
+  memoId?: string;
+  /** completed, pending or failed */
+  status: string;
+  transcript: string;
+  confidence?: number;
+  words: TranscribeWord[];
+  engine?: string;
+  language?: string;
+  durationMs?: number;
+  lostMs?: number;
+  error?: string;
+  errorKind?: string;
+}
+
+/** QueueChanged is published when the queue has changed. */
+export interface VoiceQueueChanged {
+  pending: number;
+  processing: number;
+  failed: number;
+}
+
+/** QueueResult lists the jobs that are not completed, the oldest first. */
+export interface VoiceQueueResult {
+  jobs: VoiceJob[];
+  pending: number;
+  processing: number;
+  failed: number;
+}
+
+/** RecordingParams name a recording. */
+export interface VoiceRecordingParams {
+  recordingId: string;
+}
+
+/** SearchParams look for words in transcripts. */
+export interface VoiceSearchParams {
+  query: string;
+  from?: string;
+  to?: string;
+  /** all of these */
+  tags?: string[];
+  /** Limit is 1 to 100; default 20. */
+  limit?: number;
+  offset?: number;
+}
+
+/** SearchResult is a page of hits, the best first. */
+export interface VoiceSearchResult {
+  results: VoiceHit[];
+  total: number;
+}
+
+/** Settings say how recordings of the caller are transcribed. */
+export interface VoiceSettings {
+  /** local or deepgram; only the second sends sound to a service */
+  provider: string;
+  /** of Deepgram */
+  model: string;
+  /** BCP 47, such as en-US */
+  language: string;
+  /** id of an engine */
+  localEngine: string;
+  /** queue: wait for the service; local: use the local engine when it fails */
+  fallback: string;
+}
+
+/** SettingsParams change settings. Fields that are left out stay. */
+export interface VoiceSettingsParams {
+  provider?: string;
+  model?: string;
+  language?: string;
+  localEngine?: string;
+  fallback?: string;
+}
+
+/** TranscribeParams ask for another transcript. */
+export interface VoiceTranscribeParams {
+  recordingId: string;
+  engine?: string;
+  language?: string;
+  model?: string;
+}
+
+/** TranscribeResult names the job. */
+export interface VoiceTranscribeResult {
+  jobId: string;
+  status: string;
+}
+
+/** Transcribed is published when the transcription of a recording has changed its state. */
+export interface VoiceTranscribed {
+  recordingId: string;
+  status: string;
+}
+
+/** Transcript is the current text of a recording with its words, and its versions, the latest first. */
+export interface VoiceTranscript {
+  recordingId: string;
+  text: string;
+  words: TranscribeWord[];
+  engine: string;
+  model?: string;
+  language?: string;
+  confidence?: number;
+  versions: VoiceVersion[];
+}
+
+/** UpdateParams change a memo. Fields that are left out stay. */
+export interface VoiceUpdateParams {
+  memoId: string;
+  title?: string;
+  tags?: string[];
+}
+
+/** UploadParams are a recording that exists already: its bytes, a blob that belongs to the caller, or a file. */
+export interface VoiceUploadParams {
+  /** at most 10 MiB when decoded */
+  audioBase64?: string;
+  blobSha256?: string;
+  /** a file, or the token of an upload */
+  path?: string;
+  title?: string;
+  /** at most 5 */
+  tags?: string[];
+  /** default: now */
+  recordedAt?: string;
+  /** default: that of the settings */
+  engine?: string;
+  /** default: that of the settings */
+  language?: string;
+  model?: string;
+}
+
+/** UploadResult names what was stored. Its transcript follows. */
+export interface VoiceUploadResult {
+  memoId: string;
+  recordingId: string;
+  /** pending */
+  status: string;
+}
+
+/** Version is one transcript of a recording. */
+export interface VoiceVersion {
+  id: string;
+  /** person: somebody edited it */
+  engine: string;
+  model?: string;
+  language?: string;
+  text: string;
+  current: boolean;
+  createdAt: string;
+}
+
+/** Waveform has the lowest, highest and root mean square sample of each bucket. Full scale is 127 for Min and Max and 255 for RMS. */
+export interface VoiceWaveform {
+  buckets: number;
+  durationMs: number;
+  /** int8, in base64 */
+  min: string;
+  /** int8, in base64 */
+  max: string;
+  /** uint8, in base64 */
+  rms: string;
+  silences: number[][];
+}
+
+/** WaveformParams choose a part of a recording. */
+export interface VoiceWaveformParams {
+  recordingId: string;
+  fromMs?: number;
+  /** 0: the end */
+  toMs?: number;
+  /** Buckets is 1 to 4000; default 1000. */
+  buckets?: number;
 }
 
 /** ClearedCache describes what was removed with the cache. */
@@ -8332,26 +8721,38 @@ export interface Methods {
   "sync.dead_letters": { params: Record<string, never>; result: CloudsyncDeadLettersResult };
   /** Lists the devices of this person at the hub. */
   "sync.devices": { params: Record<string, never>; result: CloudsyncDevicesResult };
+  /** Gives up an item that could not be synced, after it has written it to a file. An item of this device stays here and is sent again when it changes; of one of another device, the next change of it comes. */
+  "sync.discard_dead_letter": { params: CloudsyncRetryParams; result: CloudsyncDiscardResult };
   /** Ends the connection to the hub and keeps every row on this device. */
   "sync.disconnect": { params: Record<string, never>; result: Record<string, never> };
-  /** Makes this installation a device of the person who made the link. What it has already becomes theirs and is merged with what the hub has. */
+  /** Makes this installation a device of the person who made the link or the recovery code. What it has already becomes theirs and is merged with what the hub has. */
   "sync.enroll": { params: CloudsyncEnrollParams; result: CloudsyncSetupResult };
+  /** Makes a recovery code, with which a device can join when no other is left. It takes the place of the code before. */
+  "sync.export_recovery": { params: Record<string, never>; result: CloudsyncRecoveryResult };
   /** Makes a link with which one more device can join. It works once, for ten minutes. */
   "sync.invite": { params: CloudsyncInviteParams; result: CloudsyncInviteResult };
   /** Stops exchanging until Resume. */
   "sync.pause": { params: Record<string, never>; result: CloudsyncStatusResult };
   /** Says which devices of this person are there. */
   "sync.presence": { params: Record<string, never>; result: CloudsyncPresenceResult };
+  /** Another name of trash.purge. Permanently deletes items in the trash. Items that cannot be deleted are listed with the reason; if none can, the call fails. */
+  "sync.purge": { params: TrashItemsParams; result: TrashPurgeResult };
+  /** Gives a device of this person another name, on all devices. */
+  "sync.rename_device": { params: CloudsyncRenameParams; result: Record<string, never> };
   /** Writes the chosen value and closes the conflict, on all devices. */
   "sync.resolve": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
   /** Another name of sync.resolve. Writes the chosen value and closes the conflict, on all devices. */
   "sync.resolve_conflict": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
+  /** Another name of trash.restore. Restores items. If the name of an item has been taken meanwhile a number is appended. Items that cannot be restored are listed with the reason; if none can, the call fails. */
+  "sync.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Ends a pause. */
   "sync.resume": { params: Record<string, never>; result: CloudsyncStatusResult };
   /** Has an item that the hub refused sent again with the next exchange. What this device could not store is tried again by itself. */
   "sync.retry_dead_letter": { params: CloudsyncRetryParams; result: Record<string, never> };
   /** Ends a device's access to the hub, at once. What it has stays on it. */
   "sync.revoke_device": { params: CloudsyncRevokeParams; result: Record<string, never> };
+  /** Makes a new key for what is written from now on, hands it to the other devices sealed for each, and has the rows on the hub encrypted again. What older keys encrypted stays readable. */
+  "sync.rotate_key": { params: Record<string, never>; result: CloudsyncRotateKeyResult };
   /** Proves the hub's row-level security: for each table of its catalog and each verb it tries, past this program, what the owner, another user, a revoked device and a role without a device may do. Forged claims and roles are tried too. */
   "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
   /** Makes a database the hub of this person, or brings its schema up to date, proves with the self-test that it keeps users apart, and connects this device. */
@@ -8360,6 +8761,10 @@ export interface Methods {
   "sync.statistics": { params: CloudsyncStatisticsParams; result: CloudsyncStatisticsResult };
   /** Says how sync stands. It never calls the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
+  /** Another name of trash.list. Lists the items in the trash, latest first. */
+  "sync.trash": { params: TrashListParams; result: TrashListResult };
+  /** Opens a conflict again and gives the item back what it had. It refuses when the item has changed since. */
+  "sync.undo_resolve": { params: CloudsyncUndoResolveParams; result: CloudsyncResolveResult };
   /** Returns version, uptime, memory and what is degraded. */
   "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
   /** Ends the program gracefully: running calls get some seconds to finish. */
@@ -8468,6 +8873,44 @@ export interface Methods {
   "trash.purge": { params: TrashItemsParams; result: TrashPurgeResult };
   /** Restores items. If the name of an item has been taken meanwhile a number is appended. Items that cannot be restored are listed with the reason; if none can, the call fails. */
   "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
+  /** Signs an address for the sound of a recording. */
+  "voice.audio_url": { params: VoiceAudioURLParams; result: GatewayBlobURL };
+  /** Moves a memo to the trash, with its sound and its transcripts. */
+  "voice.delete_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Stores a corrected text as a new version. Words that did not change keep their times, and new ones share the time of those that they replace. */
+  "voice.edit_transcript": { params: VoiceEditParams; result: VoiceTranscript };
+  /** Lists the engines, and whether they can be used. */
+  "voice.engines": { params: Record<string, never>; result: VoiceEnginesResult };
+  /** Returns a memo with its whole text. */
+  "voice.get_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Returns the caller's settings. */
+  "voice.get_settings": { params: Record<string, never>; result: VoiceSettings };
+  /** Returns the current text of a recording, its words with their times, and all versions. */
+  "voice.get_transcript": { params: VoiceRecordingParams; result: VoiceTranscript };
+  /** Lists memos, the latest first. */
+  "voice.list_memos": { params: VoiceListParams; result: VoiceListResult };
+  /** Transcribes a recording while the caller waits. Unless it is to be discarded it is stored first, and its job stays in the queue when the caller goes away. */
+  "voice.process": { params: VoiceProcessParams; result: VoiceProcessResult };
+  /** Lists the jobs that wait, run or failed. */
+  "voice.queue": { params: Record<string, never>; result: VoiceQueueResult };
+  /** Brings a memo back from the trash. */
+  "voice.restore_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Makes a job that failed or waits due now. */
+  "voice.retry": { params: VoiceJobParams; result: VoiceTranscribeResult };
+  /** Finds recordings whose text, title or tags have all words, and where they are said. */
+  "voice.search_transcripts": { params: VoiceSearchParams; result: VoiceSearchResult };
+  /** Takes a job out of the queue. The recording stays without the transcript. */
+  "voice.skip": { params: VoiceJobParams; result: VoiceTranscribeResult };
+  /** Makes another transcript of a recording; the earlier ones stay. */
+  "voice.transcribe": { params: VoiceTranscribeParams; result: VoiceTranscribeResult };
+  /** Changes the title or the tags of a memo. */
+  "voice.update_memo": { params: VoiceUpdateParams; result: VoiceMemo };
+  /** Changes settings. They hold for what is transcribed from then on. */
+  "voice.update_settings": { params: VoiceSettingsParams; result: VoiceSettings };
+  /** Stores a recording as a memo and has it transcribed. A file that can't be decoded is kept, with the reason. */
+  "voice.upload_memo": { params: VoiceUploadParams; result: VoiceUploadResult };
+  /** Draws a recording or a part of it. */
+  "voice.waveform": { params: VoiceWaveformParams; result: VoiceWaveform };
   /** Returns the workspace of the caller. */
   "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
   /** Undoes one change to a file, using the token that the call returned. If the file has changed since, the error is a Conflict and the file is not touched. */
@@ -8578,6 +9021,8 @@ export interface Events {
   "storage.recovery": StorageRecovery;
   /** ConflictsChanged is published when conflicts came or were resolved. */
   "sync.conflict": CloudsyncConflictsChanged;
+  /** DeadLettersChanged is published when an item could not be synced, or is tried again or discarded. */
+  "sync.dead_letter": CloudsyncDeadLettersChanged;
   /** Applied is published when rows of other devices were stored. */
   "sync.delta": CloudsyncApplied;
   /** Progress says how far the first copy is. */
@@ -8596,6 +9041,10 @@ export interface Events {
   "tools.suspended": ToolsSuspended;
   /** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
   "trash.changed": TrashChanged;
+  /** QueueChanged is published when the queue has changed. */
+  "voice.queue": VoiceQueueChanged;
+  /** Transcribed is published when the transcription of a recording has changed its state. */
+  "voice.transcript": VoiceTranscribed;
 }
 
 /** A scope that a session may hold. */
@@ -8908,20 +9357,28 @@ export const METHODS = [
   { name: "sync.coordinate", scope: "write", costly: false, deadlineMs: 3600000 },
   { name: "sync.dead_letters", scope: "read", costly: false },
   { name: "sync.devices", scope: "read", costly: false },
+  { name: "sync.discard_dead_letter", scope: "write", costly: false },
   { name: "sync.disconnect", scope: "admin", costly: false },
   { name: "sync.enroll", scope: "admin", costly: false, deadlineMs: 240000 },
+  { name: "sync.export_recovery", scope: "admin", costly: false },
   { name: "sync.invite", scope: "admin", costly: false },
   { name: "sync.pause", scope: "write", costly: false },
   { name: "sync.presence", scope: "read", costly: false },
+  { name: "sync.purge", scope: "admin", costly: false, aliasOf: "trash.purge", deadlineMs: 3600000 },
+  { name: "sync.rename_device", scope: "admin", costly: false },
   { name: "sync.resolve", scope: "write", costly: false },
   { name: "sync.resolve_conflict", scope: "write", costly: false, aliasOf: "sync.resolve" },
+  { name: "sync.restore", scope: "write", costly: false, aliasOf: "trash.restore" },
   { name: "sync.resume", scope: "write", costly: false },
   { name: "sync.retry_dead_letter", scope: "write", costly: false },
   { name: "sync.revoke_device", scope: "admin", costly: false },
+  { name: "sync.rotate_key", scope: "admin", costly: false },
   { name: "sync.selftest", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.setup", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.statistics", scope: "read", costly: false },
   { name: "sync.status", scope: "read", costly: false },
+  { name: "sync.trash", scope: "read", costly: false, aliasOf: "trash.list" },
+  { name: "sync.undo_resolve", scope: "write", costly: false },
   { name: "system.status", scope: "read", costly: false },
   { name: "system.stop", scope: "admin", costly: false },
   { name: "tokens.create", scope: "admin", costly: false },
@@ -8976,6 +9433,25 @@ export const METHODS = [
   { name: "trash.list", scope: "read", costly: false },
   { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "trash.restore", scope: "write", costly: false },
+  { name: "voice.audio_url", scope: "read", costly: false },
+  { name: "voice.delete_memo", scope: "write", costly: false },
+  { name: "voice.edit_transcript", scope: "write", costly: false },
+  { name: "voice.engines", scope: "read", costly: false },
+  { name: "voice.get_memo", scope: "read", costly: false },
+  { name: "voice.get_settings", scope: "read", costly: false },
+  { name: "voice.get_transcript", scope: "read", costly: false },
+  { name: "voice.list_memos", scope: "read", costly: false },
+  { name: "voice.process", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "voice.queue", scope: "read", costly: false },
+  { name: "voice.restore_memo", scope: "write", costly: false },
+  { name: "voice.retry", scope: "write", costly: false },
+  { name: "voice.search_transcripts", scope: "read", costly: false },
+  { name: "voice.skip", scope: "write", costly: false },
+  { name: "voice.transcribe", scope: "write", costly: true },
+  { name: "voice.update_memo", scope: "write", costly: false },
+  { name: "voice.update_settings", scope: "write", costly: false },
+  { name: "voice.upload_memo", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "voice.waveform", scope: "read", costly: true, deadlineMs: 240000 },
   { name: "workspace.status", scope: "read", costly: false },
   { name: "workspace.undo", scope: "write", costly: false },
 ] as const satisfies readonly { name: keyof Methods; scope: Scope; costly: boolean; aliasOf?: keyof Methods; deadlineMs?: number }[];
@@ -9036,6 +9512,7 @@ export const EVENTS = [
   "storage.low_space",
   "storage.recovery",
   "sync.conflict",
+  "sync.dead_letter",
   "sync.delta",
   "sync.progress",
   "sync.status",
@@ -9045,4 +9522,6 @@ export const EVENTS = [
   "tools.execution",
   "tools.suspended",
   "trash.changed",
+  "voice.queue",
+  "voice.transcript",
 ] as const satisfies readonly (keyof Events)[];
