@@ -1,14 +1,14 @@
 // Generated from the method table of the backend by `make generate`. Do not edit.
 /* eslint-disable */
 
-/** AddSkillParams are one of: a folder, zip file or SKILL.md on this computer, a zip file, a text. */
+/** AddSkillParams holds one of: the path of a folder, zip file or SKILL.md on this computer; a zip file; a text. */
 export interface AgentAddSkillParams {
   path?: string;
   base64?: string;
   text?: string;
 }
 
-/** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
+/** AssistantDelta is chat.assistant_delta: text to insert at a byte offset of the attempt's answer. */
 export interface AgentAssistantDelta {
   sessionId: string;
   turnId: string;
@@ -17,7 +17,7 @@ export interface AgentAssistantDelta {
   delta: string;
 }
 
-/** AttachParams are a file: its content, or the token of an upload. */
+/** AttachParams is a file, given by its content or by the token of an upload. */
 export interface AgentAttachParams {
   name: string;
   base64?: string;
@@ -25,7 +25,7 @@ export interface AgentAttachParams {
   path?: string;
 }
 
-/** AttachResult is a file that can go with an input. Its type is that of its content. */
+/** AttachResult is a file that can be attached to an input. Its type is detected from its content. */
 export interface AgentAttachResult {
   blob: string;
   name: string;
@@ -33,25 +33,25 @@ export interface AgentAttachResult {
   bytes: number;
 }
 
-/** AttachmentRef names a file of chat.attach, or one of an earlier message. */
+/** AttachmentRef names a file from chat.attach or from an earlier message. */
 export interface AgentAttachmentRef {
   blob: string;
-  /** default: the name that it was attached with */
+  /** default: its name when it was attached */
   name?: string;
 }
 
-/** AttemptDiscarded is chat.attempt_discarded: what the attempt said is void. */
+/** AttemptDiscarded is chat.attempt_discarded: discard the text of the attempt. */
 export interface AgentAttemptDiscarded {
   sessionId: string;
   turnId: string;
   attempt: number;
 }
 
-/** Budget bounds a turn or a session. Zero fields bound nothing. */
+/** Budget bounds a turn or a session. A zero field sets no limit. */
 export interface AgentBudget {
   /** steps of a turn: calls of the model */
   maxTurns?: number;
-  /** prompt and answer together */
+  /** prompts and answers together */
   maxTokens?: number;
   /** millionths of a dollar */
   maxCostMicros?: number;
@@ -68,18 +68,18 @@ export interface AgentBudgetEvent {
   level: string;
 }
 
-/** BudgetView is a limit and what has been spent of it. */
+/** BudgetView is a limit and the amount spent against it. */
 export interface AgentBudgetView {
   scope: string;
   key?: string;
-  /** 0: none */
+  /** 0: no limit */
   maxCostMicros: number;
   maxTokens?: number;
-  /** part of the limit */
+  /** fraction of the limit */
   warnAt: number;
   spentMicros: number;
   spentTokens: number;
-  /** nobody has set it */
+  /** not set by a person */
   default: boolean;
 }
 
@@ -93,11 +93,11 @@ export interface AgentChanged {
   what: string;
 }
 
-/** CheckStep says whether a step was given what its call was given. */
+/** CheckStep reports whether a step got the arguments of its recorded call. */
 export interface AgentCheckStep {
   stepId: string;
   equal: boolean;
-  /** when it was not */
+  /** set if the arguments differ */
   expected?: unknown;
   actual?: unknown;
 }
@@ -107,28 +107,28 @@ export interface AgentContextPart {
   /** tools, system, soul, skills, summary, history or volatile */
   kind: string;
   name: string;
-  /** estimated */
+  /** an estimate */
   tokens: number;
-  /** the service may have it from the last request */
+  /** the service may have cached it from the last request */
   cached: boolean;
   text?: string;
 }
 
-/** ContextResult is what the next request of a chat holds. */
+/** ContextResult describes the next request of a chat. */
 export interface AgentContextResult {
   window: number;
   used: number;
   parts: AgentContextPart[];
-  /** what does not fit, in sentences */
+  /** what is left out because it does not fit, in sentences */
   omitted: string[];
-  /** of the texts of the prompt, the first counts most */
+  /** texts of the prompt, highest precedence first */
   precedence: string[];
 }
 
-/** CostResult is what a chat has cost. */
+/** CostResult is the cost of a chat. */
 export interface AgentCostResult {
   costMicros: number;
-  /** the part of it whose use the service did not report */
+  /** the part for calls whose cost the service did not report */
   estimatedMicros: number;
   tokens: ProvidersUsage;
   calls: number;
@@ -136,11 +136,11 @@ export interface AgentCostResult {
   byPurpose: AgentCostRow[];
   /** by id, the newest first */
   byTurn: AgentCostRow[];
-  /** what subagents cost beside that, by session */
+  /** additional cost of subagents, by session */
   children: AgentCostRow[];
 }
 
-/** CostRow is the sum of some calls of models. */
+/** CostRow is the sum of a group of model calls. */
 export interface AgentCostRow {
   key: string;
   calls: number;
@@ -149,12 +149,12 @@ export interface AgentCostRow {
   tokens: number;
 }
 
-/** CountResult counts turns. */
+/** CountResult is a number of turns. */
 export interface AgentCountResult {
   count: number;
 }
 
-/** CreateParams are the settings of a new session. */
+/** CreateParams holds the settings of a new session. */
 export interface AgentCreateParams {
   title?: string;
   /** default: helix */
@@ -165,11 +165,11 @@ export interface AgentCreateParams {
   budget?: AgentBudget;
   /** default true */
   remember?: boolean;
-  /** ProjectDir is a folder whose skill documents are used, if the person trusts it. */
+  /** ProjectDir is a folder whose skill documents are used if the person trusts it. */
   projectDir?: string;
 }
 
-/** Difference is where a replay leaves what was recorded. */
+/** Difference is a point at which a replay differs from the recording. */
 export interface AgentDifference {
   seq: number;
   what: string;
@@ -177,15 +177,15 @@ export interface AgentDifference {
   actual: string;
 }
 
-/** DraftCheck compares the dry run with what the run did. */
+/** DraftCheck compares the dry run with the recorded run. */
 export interface AgentDraftCheck {
-  /** every step was given what it was given in the run */
+  /** every step got the arguments of the recorded call */
   identical: boolean;
   problem?: string;
   steps: AgentCheckStep[];
 }
 
-/** DraftSkill is a composite skill that was made of a run. */
+/** DraftSkill is a composite skill made from a run. */
 export interface AgentDraftSkill {
   id: string;
   name: string;
@@ -193,7 +193,7 @@ export interface AgentDraftSkill {
   problems: string[];
 }
 
-/** EventsParams choose events of a session's log. */
+/** EventsParams selects events of a session's log. */
 export interface AgentEventsParams {
   sessionId: string;
   afterSeq?: number;
@@ -204,7 +204,7 @@ export interface AgentEventsParams {
 /** EventsResult holds events in order. */
 export interface AgentEventsResult {
   events: AgentLogEvent[];
-  /** of the log */
+  /** last sequence number of the log */
   lastSeq: number;
 }
 
@@ -222,14 +222,14 @@ export interface AgentExportResult {
   size: number;
 }
 
-/** ForkParams name a chat and where the copy ends. */
+/** ForkParams names a chat and the end of the copy. */
 export interface AgentForkParams {
   sessionId: string;
-  /** the copy ends with the turn that holds it; 0: with the last turn that has ended */
+  /** the copy ends with the turn of this entry; 0: with the last finished turn */
   atSeq?: number;
 }
 
-/** GetResult is a session and what happens in it. */
+/** GetResult is a session and its current activity. */
 export interface AgentGetResult {
   session: AgentSession;
   activeTurn?: AgentTurn;
@@ -238,7 +238,7 @@ export interface AgentGetResult {
   lastSeq: number;
 }
 
-/** Hit is a message that has the words. Highlights are byte ranges of the snippet. */
+/** Hit is a message that contains the words. Highlights are byte ranges of the snippet. */
 export interface AgentHit {
   sessionId: string;
   title: string;
@@ -249,13 +249,13 @@ export interface AgentHit {
   at: string;
 }
 
-/** ImportParams name the file of an export: its blob, or the token of an upload. */
+/** ImportParams names the file of an export, by its blob or by the token of an upload. */
 export interface AgentImportParams {
   blob?: string;
   path?: string;
 }
 
-/** Lane is a group of turns that share places. */
+/** Lane is a group of turns with a limit on how many of them work at once. */
 export interface AgentLane {
   /** chat or background */
   name: string;
@@ -263,7 +263,7 @@ export interface AgentLane {
   limit: number;
 }
 
-/** LedgerParams choose calls of models. */
+/** LedgerParams selects model calls. */
 export interface AgentLedgerParams {
   from?: string;
   /** call (default), day, model, purpose, provider or session */
@@ -277,7 +277,7 @@ export interface AgentLedgerResult {
   rows: AgentLedgerRow[];
 }
 
-/** LedgerRow is one call, or the sum of some. */
+/** LedgerRow is one call, or the sum of a group of calls. */
 export interface AgentLedgerRow {
   key: string;
   sessionId?: string;
@@ -294,7 +294,7 @@ export interface AgentLedgerRow {
   at?: string;
 }
 
-/** ListParams choose sessions. */
+/** ListParams selects sessions. */
 export interface AgentListParams {
   /** part of the title */
   query?: string;
@@ -314,7 +314,7 @@ export interface AgentListResult {
   total: number;
 }
 
-/** LogEvent is an entry of a session's log. Data is as it was written. */
+/** LogEvent is an entry of a session's log. Data is the payload as stored. */
 export interface AgentLogEvent {
   seq: number;
   type: string;
@@ -323,13 +323,13 @@ export interface AgentLogEvent {
   data: unknown;
 }
 
-/** MappedValue is an argument that the skill takes from elsewhere. */
+/** MappedValue is an argument that the skill takes from an input or an earlier step. */
 export interface AgentMappedValue {
   argument: string;
   from: string;
 }
 
-/** MediaAttachment is chat.media_attachment: a file that the model shows. */
+/** MediaAttachment is chat.media_attachment: a file shown by the model. */
 export interface AgentMediaAttachment {
   sessionId: string;
   turnId: string;
@@ -345,7 +345,7 @@ export interface AgentMediaAttachment {
 export interface AgentMessage {
   id: string;
   sessionId: string;
-  /** place in the log of the session */
+  /** sequence number in the log of the session */
   seq: number;
   turnId: string;
   role: string;
@@ -358,7 +358,7 @@ export interface AgentMessage {
   at: string;
 }
 
-/** MessagesParams choose messages: before a place, newest first to be read from the end, or after. */
+/** MessagesParams selects messages: those before a sequence number, read backward from there, or those after one. */
 export interface AgentMessagesParams {
   sessionId: string;
   before?: number;
@@ -370,7 +370,7 @@ export interface AgentMessagesParams {
 /** MessagesResult holds messages in the order of the session. */
 export interface AgentMessagesResult {
   messages: AgentMessage[];
-  /** there are others beyond */
+  /** there are more messages in this direction */
   more: boolean;
 }
 
@@ -380,7 +380,7 @@ export interface AgentModeParams {
   mode: string;
 }
 
-/** NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for. */
+/** NoticeEvent is chat.notice: a sentence for people, or a question that a turn waits for. */
 export interface AgentNoticeEvent {
   sessionId: string;
   turnId: string;
@@ -399,12 +399,12 @@ export interface AgentOrigin {
   label?: string;
 }
 
-/** Part is a piece of a message; Kind says which fields count. */
+/** Part is a piece of a message; Kind determines which fields are set. */
 export interface AgentPart {
   kind: string;
-  /** of text, reasoning, results (at most 4 KiB) and notices */
+  /** for text, reasoning, results (at most 4 KiB) and notices */
   text?: string;
-  /** Of tool calls and results. The status of a call is running, waiting, done, failed, denied, skipped or unknown, and is on the call. */
+  /** For tool calls and results. The status of a call is running, waiting, done, failed, denied, skipped or unknown, and is set on the call. */
   callId?: string;
   tool?: string;
   title?: string;
@@ -417,7 +417,7 @@ export interface AgentPart {
   untrusted?: boolean;
   undoToken?: string;
   error?: boolean;
-  /** Of images, files and sources. */
+  /** For images, files and sources. */
   blob?: string;
   name?: string;
   mime?: string;
@@ -425,19 +425,19 @@ export interface AgentPart {
   url?: string;
 }
 
-/** Partial is what an answer says so far. */
+/** Partial is an answer as received so far. */
 export interface AgentPartial {
   turnId: string;
   attempt: number;
   text: string;
 }
 
-/** PersonaParams name an agent; "" names what the person tells all of them. */
+/** PersonaParams names an agent; "" names the texts that apply to all agents. */
 export interface AgentPersonaParams {
   name: string;
 }
 
-/** PersonaResult is an agent with its texts. Edits count from the next chat. */
+/** PersonaResult is an agent with its texts. Edits apply from the next chat on. */
 export interface AgentPersonaResult {
   name: string;
   settings: AgentPersonaSettings;
@@ -447,16 +447,16 @@ export interface AgentPersonaResult {
   system: string;
   /** of SOUL.md */
   soul: string;
-  /** of the texts of its prompt, the first counts most */
+  /** of the texts of its prompt, the highest precedence first */
   precedence: string[];
   problems: string[];
   hash: string;
 }
 
-/** PersonaSettings are the contents of an agent.toml. Zero fields change nothing. */
+/** PersonaSettings are the contents of an agent.toml. Fields that are zero keep the defaults. */
 export interface AgentPersonaSettings {
   title?: string;
-  /** names, * stands for any ending; none: all */
+  /** names, a trailing * matches any ending; none: all */
   tools?: string[];
   role?: string;
   model?: string;
@@ -469,7 +469,7 @@ export interface AgentPersonaSettings {
 export interface AgentPersonaView {
   name: string;
   title?: string;
-  /** it answers when no other is named */
+  /** used when no agent is named */
   default?: boolean;
   /** turns */
   running: number;
@@ -477,7 +477,7 @@ export interface AgentPersonaView {
   problems: string[];
 }
 
-/** PersonasResult lists agents by name, the default one first. */
+/** PersonasResult lists agents by name, the default agent first. */
 export interface AgentPersonasResult {
   personas: AgentPersonaView[];
 }
@@ -494,7 +494,7 @@ export interface AgentQueueModeParams {
   queueMode: string;
 }
 
-/** QueuedInput is an input that waits for its turn. */
+/** QueuedInput is an input whose turn has not started. */
 export interface AgentQueuedInput {
   turnId: string;
   text: string;
@@ -514,32 +514,32 @@ export interface AgentReasoningDelta {
   delta: string;
 }
 
-/** RemoveSkillParams name a document to remove, or to bring back. */
+/** RemoveSkillParams names a document to remove or to restore. */
 export interface AgentRemoveSkillParams {
   id: string;
   restore?: boolean;
 }
 
-/** RenameParams give a session a title. */
+/** RenameParams sets the title of a session. */
 export interface AgentRenameParams {
   sessionId: string;
   title: string;
 }
 
-/** ReplayParams name a session and where to stop; 0: at its end. */
+/** ReplayParams names a session and the sequence number to stop at; 0: the end. */
 export interface AgentReplayParams {
   sessionId: string;
   untilSeq?: number;
 }
 
-/** ReplayResult says whether the log gives the requests that were sent. */
+/** ReplayResult reports whether replaying the log produces the requests that were sent. */
 export interface AgentReplayResult {
   identical: boolean;
   requests: number;
   firstDifference?: AgentDifference;
 }
 
-/** RetryParams name a turn to answer again. */
+/** RetryParams names a turn to answer again. */
 export interface AgentRetryParams {
   turnId: string;
   model?: string;
@@ -548,7 +548,7 @@ export interface AgentRetryParams {
   moreCostMicros?: number;
 }
 
-/** SearchParams look for words in messages. */
+/** SearchParams selects messages by words. */
 export interface AgentSearchParams {
   query: string;
   sessionId?: string;
@@ -561,7 +561,7 @@ export interface AgentSearchResult {
   hits: AgentHit[];
 }
 
-/** SendParams are an input. The same turnId again returns the first. */
+/** SendParams is an input. Sending the same turnId again returns the result of the first call. */
 export interface AgentSendParams {
   sessionId: string;
   text: string;
@@ -569,11 +569,11 @@ export interface AgentSendParams {
   queueMode?: string;
   model?: string;
   budget?: AgentBudget;
-  /** Attachments are at most 4 files of chat.attach, 10 MB each. */
+  /** Attachments are at most 4 files from chat.attach, 10 MB each. */
   attachments?: AgentAttachmentRef[];
 }
 
-/** SendResult says how the turn stands. */
+/** SendResult is the state of the turn after sending. */
 export interface AgentSendResult {
   turnId: string;
   /** queued or running */
@@ -601,7 +601,7 @@ export interface AgentSession {
   costMicros: number;
   parentSessionId?: string;
   forkedFrom?: string;
-  /** it runs on this device; elsewhere it can be read */
+  /** it runs on this device; on others it is read-only */
   here: boolean;
   /** it is in the trash */
   deleted?: boolean;
@@ -633,7 +633,7 @@ export interface AgentSessionResult {
   session: AgentSession;
 }
 
-/** SetBudgetParams set a limit; without an amount it is removed. */
+/** SetBudgetParams sets a limit; without an amount, the limit is removed. */
 export interface AgentSetBudgetParams {
   scope: string;
   key?: string;
@@ -643,7 +643,7 @@ export interface AgentSetBudgetParams {
   warnAt?: number;
 }
 
-/** SetPersonaParams change files of an agent; "" names what the person tells all of them. A text that is absent stays, an empty one removes its file. */
+/** SetPersonaParams changes files of an agent; "" names the texts that apply to all agents. An absent text is left unchanged, an empty one removes its file. */
 export interface AgentSetPersonaParams {
   name: string;
   toml?: string;
@@ -653,17 +653,17 @@ export interface AgentSetPersonaParams {
   remove?: boolean;
 }
 
-/** SetSkillParams allow a document or not, or trust a folder of a project. */
+/** SetSkillParams allows or disables a document, or sets whether a project's folder is trusted. */
 export interface AgentSetSkillParams {
   id?: string;
   enabled?: boolean;
-  /** to enable: what the person has read */
+  /** to enable: hash of the version that the person has read */
   hash?: string;
   folder?: string;
   trusted?: boolean;
 }
 
-/** SkillDiagnostic is a problem of a document. An error keeps it from being used. */
+/** SkillDiagnostic is a problem of a document. A document with an error can't be used. */
 export interface AgentSkillDiagnostic {
   /** error or warning */
   level: string;
@@ -671,16 +671,16 @@ export interface AgentSkillDiagnostic {
   message: string;
 }
 
-/** SkillDocument is a SKILL.md document with what was allowed of it. */
+/** SkillDocument is a SKILL.md document and its approval. */
 export interface AgentSkillDocument {
   id: string;
-  /** project, user, shared or managed, the nearer first */
+  /** project, user, shared or managed, nearest first */
   source: string;
   path: string;
   /** user, agent, import or project */
   origin: string;
   state: string;
-  /** of its text and files now */
+  /** of its current text and files */
   hash: string;
   tokens: number;
   diagnostics: AgentSkillDiagnostic[];
@@ -690,7 +690,7 @@ export interface AgentSkillDocument {
   license?: string;
   compatibility?: string;
   metadata?: Record<string, string>;
-  /** what it wishes for; it grants nothing */
+  /** tools that it asks for; they are not granted by this */
   allowedTools?: string[];
   /** auto, manual or always */
   activation: string;
@@ -699,12 +699,12 @@ export interface AgentSkillDocument {
   priority: number;
 }
 
-/** SkillDocumentParams name a document. */
+/** SkillDocumentParams names a document. */
 export interface AgentSkillDocumentParams {
   id: string;
 }
 
-/** SkillDocumentResult is a document with its text. Approved is what was allowed last. */
+/** SkillDocumentResult is a document with its text. Approved is the text that was allowed last. */
 export interface AgentSkillDocumentResult {
   skill: AgentSkillDocument;
   /** of SKILL.md, and the hashes of its other files */
@@ -713,7 +713,7 @@ export interface AgentSkillDocumentResult {
   approved: string;
 }
 
-/** SkillFolder is a folder in which documents are looked for. */
+/** SkillFolder is a folder that is searched for documents. */
 export interface AgentSkillFolder {
   path: string;
   source: string;
@@ -725,7 +725,7 @@ export interface AgentSkillsParams {
   projectDir?: string;
 }
 
-/** SkillsResult lists documents, the nearest first, and the folders of documents with every project that is trusted. */
+/** SkillsResult lists documents, nearest first, and the searched folders, including every trusted project. */
 export interface AgentSkillsResult {
   skills: AgentSkillDocument[];
   folders: AgentSkillFolder[];
@@ -733,12 +733,12 @@ export interface AgentSkillsResult {
   tokens: number;
 }
 
-/** StateResult says how a turn stands. */
+/** StateResult is the state of a turn. */
 export interface AgentStateResult {
   state: string;
 }
 
-/** StatusResult says whether the agent can work. */
+/** StatusResult reports whether the agent can work. */
 export interface AgentStatusResult {
   /** the role chat has a model */
   ready: boolean;
@@ -750,17 +750,17 @@ export interface AgentStatusResult {
   idle: boolean;
 }
 
-/** ToSkillParams name turns of one chat. */
+/** ToSkillParams names turns of one chat. */
 export interface AgentToSkillParams {
   turnIds: string[];
-  /** default: of what was asked */
+  /** default: derived from the input */
   name?: string;
 }
 
-/** ToSkillResult is a disabled draft, where its values are from, and how its dry run went. */
+/** ToSkillResult is a disabled draft, with the sources of its values and the result of its dry run. */
 export interface AgentToSkillResult {
   skill: AgentDraftSkill;
-  /** calls in their order, also those that became no step */
+  /** calls in order, including those that did not become steps */
   trace: AgentTraceStep[];
   check: AgentDraftCheck;
 }
@@ -801,11 +801,11 @@ export interface AgentToolView {
   idempotent: boolean;
   tokens: number;
   deferred: boolean;
-  /** ready, or why a call would be refused */
+  /** ready, or the reason why a call would be refused */
   state: string;
 }
 
-/** ToolsParams name a session whose tools are listed; none: those of a new one. */
+/** ToolsParams names a session whose tools to list; without one, the tools of a new session. */
 export interface AgentToolsParams {
   sessionId?: string;
 }
@@ -817,7 +817,7 @@ export interface AgentToolsResult {
   window: number;
 }
 
-/** TraceStep is a call of the run and what became of it. */
+/** TraceStep is a call of the run and how it was converted. */
 export interface AgentTraceStep {
   stepId?: string;
   callId: string;
@@ -825,11 +825,11 @@ export interface AgentTraceStep {
   mapped: AgentMappedValue[];
   /** arguments that the model composed, as paths */
   literal: string[];
-  /** why it became no step */
+  /** why it did not become a step */
   dropped?: string;
 }
 
-/** TreeNode is a subagent with those that it started. */
+/** TreeNode is a subagent with the subagents that it started. */
 export interface AgentTreeNode {
   sessionId: string;
   turnId: string;
@@ -842,13 +842,13 @@ export interface AgentTreeNode {
   state: string;
   stopReason?: string;
   steps: number;
-  /** with those below */
+  /** including its own subagents */
   costMicros: number;
   detached?: boolean;
   children: AgentTreeNode[];
 }
 
-/** TreeResult lists the subagents of a session, the oldest first. */
+/** TreeResult lists the subagents of a session, oldest first. */
 export interface AgentTreeResult {
   nodes: AgentTreeNode[];
 }
@@ -868,9 +868,9 @@ export interface AgentTurn {
   costMicros: number;
   provider?: string;
   model?: string;
-  /** in the queue, from 1 */
+  /** position in the queue, from 1 */
   position?: number;
-  /** questions in Approvals that it waits for */
+  /** ids of the approvals that it waits for */
   approvals: string[];
   error?: AgentTurnError;
   createdAt: string;
@@ -892,7 +892,7 @@ export interface AgentTurnCompleted {
   response?: string;
 }
 
-/** TurnError is why a turn failed. */
+/** TurnError describes why a turn failed. */
 export interface AgentTurnError {
   kind: string;
   message: string;
@@ -905,7 +905,7 @@ export interface AgentTurnFailed {
   response?: string;
 }
 
-/** TurnParams name a turn of a session; without one, the active turn is meant. */
+/** TurnParams names a turn of a session; without one, the active turn. */
 export interface AgentTurnParams {
   sessionId: string;
   turnId?: string;
@@ -935,7 +935,7 @@ export interface AgentTurnStarted {
   seq: number;
 }
 
-/** WaitParams name a turn and how long to wait for its end. */
+/** WaitParams names a turn and the longest time to wait for it. */
 export interface AgentWaitParams {
   turnId: string;
   /** at most 120000 */
@@ -1754,26 +1754,26 @@ export interface DefinitionStep {
   ui?: unknown;
 }
 
-/** Info names a scenario. */
+/** Info describes a scenario. */
 export interface EvalInfo {
   name: string;
   description: string;
   inputs: number;
 }
 
-/** ListResult holds the scenarios of the program. */
+/** ListResult holds the scenarios included in the program. */
 export interface EvalListResult {
   scenarios: EvalInfo[];
 }
 
-/** Live asks a real model. */
+/** Live selects a real model. */
 export interface EvalLive {
   role: string;
-  /** MaxCostMicros bounds what all scenarios together may cost. */
+  /** MaxCostMicros bounds the cost of all scenarios together. */
   maxCostMicros: number;
 }
 
-/** Metrics of a scenario, for comparison with another run. */
+/** Metrics are figures of one run of a scenario, for comparison with other runs. */
 export interface EvalMetrics {
   steps: number;
   /** of tools */
@@ -1784,7 +1784,7 @@ export interface EvalMetrics {
   tookMs: number;
 }
 
-/** Outcome is what came of a scenario. */
+/** Outcome is the result of a scenario. */
 export interface EvalOutcome {
   scenario: string;
   passed: boolean;
@@ -1792,34 +1792,34 @@ export interface EvalOutcome {
   metrics: EvalMetrics;
 }
 
-/** Result says how an evaluation stands. */
+/** Result is the state of an evaluation and its results so far. */
 export interface EvalResult {
   evalId: string;
   /** running, done or failed */
   state: string;
   total?: number;
   passed: number;
-  /** Results are in the order of the scenarios; Baseline are the results before this evaluation. */
+  /** Results are in the order of the scenarios. Baseline holds the latest earlier result of each scenario. */
   results: EvalOutcome[];
   baseline: EvalOutcome[];
-  /** Worse says in words what the baseline did better. */
+  /** Worse describes, in sentences, what was better in the baseline. */
   worse: string[];
   error?: string;
 }
 
-/** ResultParams name an evaluation. WaitMs waits for its end, at most 120,000. */
+/** ResultParams names an evaluation. WaitMs is the longest time to wait for its end, at most 120,000. */
 export interface EvalResultParams {
   evalId: string;
   waitMs?: number;
 }
 
-/** RunParams choose scenarios. */
+/** RunParams selects scenarios. */
 export interface EvalRunParams {
   /** Filter must occur in the name; empty: all. */
   filter?: string;
-  /** Scenarios are further ones, as YAML; with them, those of the program are left out. */
+  /** Scenarios are other scenarios, as YAML; they replace those of the program. */
   scenarios?: string[];
-  /** Live needs a role and a limit of money; without it the scripts answer, and nothing is called. */
+  /** Live needs a role and a limit of money. Without it the scripts answer, and no service is called. */
   live?: EvalLive;
 }
 
@@ -3312,7 +3312,7 @@ export interface PermissionSubjectRef {
   name?: string;
 }
 
-/** Caps are what a model can do. */
+/** Caps are the capabilities of a model. */
 export interface ProvidersCaps {
   tools: boolean;
   images: boolean;
@@ -3321,12 +3321,12 @@ export interface ProvidersCaps {
   structured: boolean;
 }
 
-/** CatalogChanged is published when another catalogue is in force. */
+/** CatalogChanged is published when another catalog becomes active. */
 export interface ProvidersCatalogChanged {
   date: string;
 }
 
-/** Changed is published when an entry or what is known of it changed. */
+/** Changed is published when an entry, or what is known about it, has changed. */
 export interface ProvidersChanged {
   name: string;
   state: string;
@@ -3339,14 +3339,14 @@ export interface ProvidersChanges {
   priced: number;
 }
 
-/** CircuitState says whether calls go through. */
+/** CircuitState reports whether calls are let through. */
 export interface ProvidersCircuitState {
   /** State is closed, open or half_open. */
   state: string;
   until?: string;
 }
 
-/** CountParams name a model and what is counted. */
+/** CountParams names a model and the content to count. */
 export interface ProvidersCountParams {
   model?: string;
   text?: string;
@@ -3354,16 +3354,16 @@ export interface ProvidersCountParams {
   tools?: ProvidersToolDecl[];
 }
 
-/** CountPart is the share of one part. */
+/** CountPart is the number of tokens of one part. */
 export interface ProvidersCountPart {
   name: string;
   tokens: number;
 }
 
-/** CountResult says how many tokens there are. */
+/** CountResult is a number of tokens. */
 export interface ProvidersCountResult {
   tokens: number;
-  /** Method is exact where the vocabulary of the model is public and counts all of it, calibrated where services reported the sizes of earlier prompts, else estimate. */
+  /** Method is exact if the model's vocabulary is public and covers all of the content, calibrated if services have reported the sizes of earlier prompts, otherwise estimate. */
   method: string;
   parts: ProvidersCountPart[];
 }
@@ -3381,7 +3381,7 @@ export interface ProvidersDetected {
   models: string[];
 }
 
-/** Difference is one model that two catalogues do not agree on. */
+/** Difference is a model that differs between two catalogs. */
 export interface ProvidersDifference {
   model: string;
   /** Kind is added, removed or priced. */
@@ -3392,31 +3392,31 @@ export interface ProvidersDifference {
 export interface ProvidersEntry {
   /** Type is openai, openai_responses, anthropic, gemini or scripted. */
   type: string;
-  /** BaseURL is empty for the type's own service. For scripted it is the file of the script. */
+  /** BaseURL is the address of the service; empty for the type's own service. For scripted it is the file of the script. */
   baseUrl?: string;
-  /** APIKeyEnv names the variable that holds the key. */
+  /** APIKeyEnv names the environment variable that holds the key. */
   apiKeyEnv?: string;
   extraHeaders?: Record<string, string>;
-  /** CatalogProvider is whose models these are, if not the entry's own name. */
+  /** CatalogProvider is the catalog's provider of these models, if it is not the entry's own name. */
   catalogProvider?: string;
   organization?: string;
-  /** TimeoutIdleMs is the longest silence, 60,000 by default. */
+  /** TimeoutIdleMs is the longest time without data; 60,000 by default. */
   timeoutIdleMs?: number;
-  /** MaxConcurrent is 4 by default. */
+  /** MaxConcurrent is the number of concurrent calls; 4 by default. */
   maxConcurrent?: number;
-  /** RPM bounds the calls a minute; 0 is no bound. */
+  /** RPM limits the calls per minute; 0: no limit. */
   rpm?: number;
-  /** TPM bounds the tokens a minute, of prompts and answers together; 0 is no bound. */
+  /** TPM limits the tokens per minute, of prompts and answers together; 0: no limit. */
   tpm?: number;
   skipCatalogValidation?: boolean;
   genericKey?: boolean;
-  /** AllowPrivateNetwork lets calls of this entry reach a private address, also without https. */
+  /** AllowPrivateNetwork allows calls of this entry to reach a private address, even without https. */
   allowPrivateNetwork?: boolean;
   quirks?: Record<string, string>;
   disabled?: boolean;
 }
 
-/** FetchResult says what a fetch brought. */
+/** FetchResult is the result of fetching the catalog. */
 export interface ProvidersFetchResult {
   date: string;
   sha256: string;
@@ -3425,7 +3425,7 @@ export interface ProvidersFetchResult {
   changed: ProvidersChanges;
 }
 
-/** ListResult holds the registry, by name. */
+/** ListResult holds the registry, sorted by name. */
 export interface ProvidersListResult {
   providers: ProvidersView[];
 }
@@ -3448,17 +3448,17 @@ export interface ProvidersModelInfo {
   status?: string;
   /** Source is catalog, server or assumed. */
   source: string;
-  /** Host is where requests for the model go. */
+  /** Host is the host that requests for the model are sent to. */
   host?: string;
-  /** Local says that this is this computer. */
+  /** Local reports that the host is this computer. */
   local?: boolean;
-  /** NoTemperature says that the model refuses a temperature. */
+  /** NoTemperature reports that the model rejects a temperature. */
   noTemperature?: boolean;
-  /** Interleaved names the member in which a chat server wants earlier reasoning back. */
+  /** Interleaved names the member in which a chat server expects earlier reasoning. */
   interleaved?: string;
 }
 
-/** ModelsParams choose models. */
+/** ModelsParams selects models. */
 export interface ProvidersModelsParams {
   provider?: string;
   /** Query must occur in the name or the id. */
@@ -3481,7 +3481,7 @@ export interface ProvidersNameParams {
   name: string;
 }
 
-/** Opaque is a signature or encrypted reasoning: stored and sent back unchanged to the provider and model family it came from, never shown or logged. */
+/** Opaque is a signature or encrypted reasoning. It is stored and sent back unchanged to the provider and model family that it came from, and never shown or logged. */
 export interface ProvidersOpaque {
   provider: string;
   model: string;
@@ -3489,12 +3489,12 @@ export interface ProvidersOpaque {
   data: string;
 }
 
-/** Part is a piece of a message; Kind says which fields count. */
+/** Part is a piece of a message; Kind determines which fields are set. */
 export interface ProvidersPart {
   kind: string;
-  /** Text of text, reasoning and tool results. */
+  /** Text is set for text, reasoning and tool results. */
   text?: string;
-  /** Data and MediaType of images and files; Name of files, tool calls and results. */
+  /** Data and MediaType are set for images and files; Name for files, tool calls and results. */
   data?: string;
   /** Blob names content that the caller loads into Data before it sends the request. */
   blob?: string;
@@ -3504,28 +3504,28 @@ export interface ProvidersPart {
   id?: string;
   args?: string;
   error?: boolean;
-  /** Opaque is what a service wants back unchanged. */
+  /** Opaque is data that a service requires back unchanged. */
   opaque?: ProvidersOpaque;
 }
 
-/** Price holds micros per million tokens; nil means that the catalogue does not say. */
+/** Price holds prices in micros per million tokens; nil means that the catalog has none. */
 export interface ProvidersPrice {
   input?: number;
   output?: number;
   cacheRead?: number;
   cacheWrite?: number;
   reasoning?: number;
-  /** Over holds the prices of prompts above a size. */
+  /** Over holds the prices of prompts above given sizes. */
   over?: ProvidersTier[];
 }
 
-/** RoleConfig is the chain of a role, first preferred. */
+/** RoleConfig is the chain of models of a role, the preferred one first, with its settings. */
 export interface ProvidersRoleConfig {
   chain: string[];
   effort?: string;
   temperature?: number;
   maxOutput?: number;
-  /** MaxCostMicrosCall refuses calls that may cost more. */
+  /** MaxCostMicrosCall is the highest cost of one call; a call that may cost more is refused. */
   maxCostMicrosCall?: number;
 }
 
@@ -3533,10 +3533,10 @@ export interface ProvidersRoleConfig {
 export interface ProvidersRoleView {
   role: string;
   chain: string[];
-  /** Problems say in words why a model of the chain can't do the work. */
+  /** Problems describe, in sentences, why models of the chain can't be used. */
   problems: string[];
   options: ProvidersRoleConfig;
-  /** FromFile roles stand in config.toml and are changed there. */
+  /** FromFile reports that the role is set in config.toml and must be changed there. */
   fromFile?: boolean;
 }
 
@@ -3550,11 +3550,11 @@ export interface ProvidersSetParams {
   /** Name is a-z, 0-9, _ and -, and begins with a letter. */
   name: string;
   entry: ProvidersEntry;
-  /** APIKey is stored as a sealed secret; empty leaves the key as it is. */
+  /** APIKey is stored as an encrypted secret; empty leaves the stored key unchanged. */
   apiKey?: string;
 }
 
-/** SetRoleParams choose the models of a role. */
+/** SetRoleParams selects the models of a role. */
 export interface ProvidersSetRoleParams {
   role: string;
   /** Chain names models as provider/model, first preferred. Empty: none. */
@@ -3563,31 +3563,31 @@ export interface ProvidersSetRoleParams {
   options?: ProvidersRoleConfig;
 }
 
-/** ShowParams choose a part of the catalogue. */
+/** ShowParams selects a part of the catalog. */
 export interface ProvidersShowParams {
   provider?: string;
   model?: string;
 }
 
-/** ShowResult is what the catalogue knows. */
+/** ShowResult is the selected part of the catalog. */
 export interface ProvidersShowResult {
   date: string;
   sha256: string;
   providers: string[];
-  /** Models are those of the provider that was named. */
+  /** Models are those of the selected provider. */
   models: ProvidersModelInfo[];
 }
 
-/** TestParams choose what is tried. */
+/** TestParams selects what to test. */
 export interface ProvidersTestParams {
   name: string;
-  /** Model is asked with call; without one, the chat role's model of this provider. */
+  /** Model is the model to call if Call is set; by default, the chat role's model of this provider. */
   model?: string;
   /** Call sends one short message, which costs money. */
   call?: boolean;
 }
 
-/** TestResult holds the steps up to the first that failed. */
+/** TestResult holds the steps up to the first failure. */
 export interface ProvidersTestResult {
   steps: ProvidersTestStep[];
   costMicros: number;
@@ -3600,7 +3600,7 @@ export interface ProvidersTestStep {
   ms: number;
   message: string;
   hint?: string;
-  /** Kind of the error. */
+  /** Kind is the kind of the error. */
   kind?: string;
 }
 
@@ -3612,7 +3612,7 @@ export interface ProvidersTier {
   cacheRead?: number;
   cacheWrite?: number;
   reasoning?: number;
-  /** Over holds the prices of prompts above a size. */
+  /** Over holds the prices of prompts above given sizes. */
   over?: ProvidersTier[];
 }
 
@@ -3623,7 +3623,7 @@ export interface ProvidersToolDecl {
   input?: unknown;
 }
 
-/** Usage counts tokens. Input is what was neither read from nor written to a cache; Output includes Reasoning. */
+/** Usage counts tokens. Input excludes the tokens read from or written to a cache; Output includes Reasoning. */
 export interface ProvidersUsage {
   input: number;
   cacheRead?: number;
@@ -3635,11 +3635,11 @@ export interface ProvidersUsage {
   requests?: number;
   /** ReportedMicros is the cost that the service itself reports, in millionths of a dollar. */
   reportedMicros?: number;
-  /** Estimated says that the service did not report the counts. */
+  /** Estimated reports that the counts are estimates, because the service did not report them. */
   estimated?: boolean;
 }
 
-/** VerifyResult compares the catalogue in force with that of the build. */
+/** VerifyResult compares the active catalog with the embedded one. */
 export interface ProvidersVerifyResult {
   equal: boolean;
   /** Differences are at most 1,000. */
@@ -3652,18 +3652,18 @@ export interface ProvidersView {
   type: string;
   baseUrl: string;
   enabled: boolean;
-  /** Local says that the service runs on this computer. */
+  /** Local reports that the service runs on this computer. */
   local: boolean;
-  /** KeySource says where the key comes from; empty: no key is set. The key itself is never returned. */
+  /** KeySource is the source of the key; empty: no key is set. The key itself is never returned. */
   keySource: string;
   /** State is ready, no_key, unreachable, open or disabled. */
   state: string;
   circuit: ProvidersCircuitState;
   lastError?: string;
-  /** Problem says what is wrong with an entry of config.toml. FromFile entries are changed there. */
+  /** Problem describes what is wrong with an entry of config.toml. FromFile entries must be changed there. */
   problem?: string;
   fromFile?: boolean;
-  /** Models counts those in the catalogue. */
+  /** Models is the number of the service's models in the catalog. */
   models: number;
   entry: ProvidersEntry;
 }
@@ -8111,37 +8111,37 @@ export interface WasmtoolsWasmSkillResult {
 
 /** Every method: what it takes and what it gives. */
 export interface Methods {
-  /** Copies a document into the managed folder, where it waits to be enabled. */
+  /** Copies a document to the managed folder. It stays inactive until it is enabled. */
   "agent.add_skill": { params: AgentAddSkillParams; result: AgentSkillDocument };
-  /** Lists the limits that hold and what is spent of them. */
+  /** Lists the limits in effect and the amounts spent against them. */
   "agent.budgets": { params: Record<string, never>; result: AgentBudgetsResult };
-  /** Lists calls of models, newest first, or sums them by a key. */
+  /** Lists model calls, newest first, or sums them by a key. */
   "agent.ledger": { params: AgentLedgerParams; result: AgentLedgerResult };
-  /** Gives an agent with its texts. */
+  /** Returns an agent with its texts. */
   "agent.persona": { params: AgentPersonaParams; result: AgentPersonaResult };
   /** Lists the agents. */
   "agent.personas": { params: Record<string, never>; result: AgentPersonasResult };
-  /** Moves a document out of the managed folder, or back. Only a person may; documents of other folders are files of theirs. */
+  /** Moves a document out of the managed folder, or back. Only a person may call it. Documents in other folders are the person's own files and are never moved. */
   "agent.remove_skill": { params: AgentRemoveSkillParams; result: AgentSkillsResult };
-  /** Folds the log of a session again and compares the requests that it gives with those that were sent. */
+  /** Folds the log of a session again and compares the resulting requests with those that were sent. */
   "agent.replay": { params: AgentReplayParams; result: AgentReplayResult };
-  /** Sets a limit. Without an amount the limit is removed, and the default of a day holds again. */
+  /** Sets a limit. Without an amount it removes the limit, and the default limit per day applies again. */
   "agent.set_budget": { params: AgentSetBudgetParams; result: AgentBudgetsResult };
-  /** Writes the files of an agent. Only a person may: agents must not change their own change. */
+  /** Writes the files of an agent. Only a person may call it: agents must not change their own instructions. */
   "agent.set_persona": { params: AgentSetPersonaParams; result: AgentPersonaResult };
-  /** Lets agents use a document, or not. Enabling one accepts its text as it is now. */
+  /** Allows agents to use a document, or forbids it. Enabling a document accepts its current text. */
   "agent.set_skill": { params: AgentSetSkillParams; result: AgentSkillsResult };
-  /** Gives a document with its text and what was allowed of it. */
+  /** Returns a document with its current text and the text that was allowed. */
   "agent.skill": { params: AgentSkillDocumentParams; result: AgentSkillDocumentResult };
   /** Lists SKILL.md documents with their problems. */
   "agent.skills": { params: AgentSkillsParams; result: AgentSkillsResult };
-  /** Says whether the agent can work, and what it does. */
+  /** Reports whether the agent can work, and its current activity. */
   "agent.status": { params: Record<string, never>; result: AgentStatusResult };
-  /** Makes a disabled skill of what turns of a chat did, and runs it dry against what was recorded. */
+  /** Creates a disabled skill from the calls in turns of a chat, and checks it with a dry run against the recorded results. */
   "agent.to_skill": { params: AgentToSkillParams; result: AgentToSkillResult };
-  /** Lists what the model of a session may call, with what each costs in tokens. */
+  /** Lists what the model of a session may call, and the tokens that each declaration takes. */
   "agent.tools": { params: AgentToolsParams; result: AgentToolsResult };
-  /** Lists the subagents of a session and what they do. */
+  /** Lists the subagents of a session and their states. */
   "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
   /** Shows the window and opens the link in the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
@@ -8173,43 +8173,43 @@ export interface Methods {
   "callables.call": { params: CallableCallParams; result: CallableCallResult };
   /** Lists what the user can call: tools, WASM tools, skills and built-ins. */
   "callables.list": { params: CallableListParams; result: CallableListResult };
-  /** Fetches the public catalogue. A broken one, and one that lost more than three tenths of its models, is refused, and the former stays. */
+  /** Downloads the public catalog. It rejects a catalog that is invalid or has lost more than three tenths of its models, and keeps the previous one. */
   "catalog.fetch": { params: Record<string, never>; result: ProvidersFetchResult };
-  /** Returns the catalogue in force: its providers, the models of one, or one model. */
+  /** Returns the active catalog: its providers, the models of one, or one model. */
   "catalog.show": { params: ProvidersShowParams; result: ProvidersShowResult };
-  /** Compares the catalogue in force with the one that came with this version. */
+  /** Compares the active catalog with the one embedded in this version. */
   "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
-  /** Takes a chat out of the list. */
+  /** Removes a chat from the list. */
   "chat.archive": { params: AgentSessionParams; result: AgentSessionResult };
-  /** Keeps a file for a message that will be sent. A file that is not sent is forgotten after a week. */
+  /** Stores a file for a message to be sent later. A file that is not sent is dropped after a week. */
   "chat.attach": { params: AgentAttachParams; result: AgentAttachResult };
-  /** Ends a turn, the active one when none is named. What it has done and said is kept. */
+  /** Ends a turn; if none is named, the active one. Its effects and its messages so far are kept. */
   "chat.cancel": { params: AgentTurnParams; result: AgentStateResult };
-  /** Another name of chat.cancel. Ends a turn, the active one when none is named. What it has done and said is kept. */
+  /** Another name of chat.cancel. Ends a turn; if none is named, the active one. Its effects and its messages so far are kept. */
   "chat.cancel_active_turn": { params: AgentTurnParams; result: AgentStateResult };
   /** Ends every turn of the caller. */
   "chat.cancel_all": { params: Record<string, never>; result: AgentCountResult };
   /** Another name of chat.cancel_all. Ends every turn of the caller. */
   "chat.cancel_all_active_turns": { params: Record<string, never>; result: AgentCountResult };
-  /** Says what the next request of a chat holds and what it takes. */
+  /** Reports what the next request of a chat contains and how many tokens it takes. */
   "chat.context": { params: AgentSessionParams; result: AgentContextResult };
-  /** Says what a chat has cost, and for what. */
+  /** Returns the cost of a chat, broken down by its causes. */
   "chat.cost": { params: AgentSessionParams; result: AgentCostResult };
-  /** Makes a new chat. */
+  /** Creates a new chat. */
   "chat.create": { params: AgentCreateParams; result: AgentSessionResult };
-  /** Another name of chat.create. Makes a new chat. */
+  /** Another name of chat.create. Creates a new chat. */
   "chat.create_session": { params: AgentCreateParams; result: AgentSessionResult };
-  /** Moves a chat to the trash. Its turns are canceled, also those that wait. */
+  /** Moves a chat to the trash. Its turns are canceled, including the waiting ones. */
   "chat.delete": { params: AgentSessionParams; result: AgentSessionResult };
   /** Reads the log of a session. */
   "chat.events": { params: AgentEventsParams; result: AgentEventsResult };
   /** Is chat.export; its file can then be downloaded. */
   "chat.export": { params: AgentExportParams; result: AgentExportResult };
-  /** Copies a chat up to the end of a turn. The copy goes its own way; what waits in the queue stays behind, and so does the cost. */
+  /** Copies a chat up to the end of a turn. The copy is independent of the original. Queued inputs and costs are not copied. */
   "chat.fork": { params: AgentForkParams; result: AgentSessionResult };
-  /** Gives a chat with what happens in it. */
+  /** Returns a chat and its current activity. */
   "chat.get": { params: AgentSessionParams; result: AgentGetResult };
-  /** Another name of agent.status. Says whether the agent can work, and what it does. */
+  /** Another name of agent.status. Reports whether the agent can work, and its current activity. */
   "chat.health_check": { params: Record<string, never>; result: AgentStatusResult };
   /** Is chat.import. It creates a chat from an export in JSON lines, completely or not at all. The chat gets new ids and has no permissions; its texts are untrusted. */
   "chat.import": { params: AgentImportParams; result: AgentSessionResult };
@@ -8217,27 +8217,27 @@ export interface Methods {
   "chat.list": { params: AgentListParams; result: AgentListResult };
   /** Another name of chat.list. Lists the chats of the caller, pinned ones first, then by the newest message. */
   "chat.list_sessions": { params: AgentListParams; result: AgentListResult };
-  /** Gives a page of the transcript, in order. */
+  /** Returns a page of the transcript, in order. */
   "chat.messages": { params: AgentMessagesParams; result: AgentMessagesResult };
-  /** Puts a chat on top of the list, or back. */
+  /** Moves a chat to the top of the list, or back. */
   "chat.pin": { params: AgentPinParams; result: AgentSessionResult };
   /** Gives a chat a title. */
   "chat.rename": { params: AgentRenameParams; result: AgentSessionResult };
-  /** Brings a chat back from the trash. */
+  /** Returns a chat from the trash. */
   "chat.restore": { params: AgentSessionParams; result: AgentSessionResult };
   /** Answers the input of a turn again. The old answer stays in the log and is hidden. */
   "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
-  /** Finds words, also their beginnings, in the messages of the caller's chats. */
+  /** Finds words, or their prefixes, in the messages of the caller's chats. */
   "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
   /** Adds an input to a chat and returns at once. The turn runs in the background. */
   "chat.send": { params: AgentSendParams; result: AgentSendResult };
   /** Another name of chat.send. Adds an input to a chat and returns at once. The turn runs in the background. */
   "chat.send_turn": { params: AgentSendParams; result: AgentSendResult };
-  /** Sets what the tools of a chat may do without a question. */
+  /** Sets what the tools of a chat may do without asking. */
   "chat.set_mode": { params: AgentModeParams; result: AgentSessionResult };
-  /** Sets what becomes of inputs that arrive during a turn. */
+  /** Sets how inputs that arrive during a turn are handled. */
   "chat.set_queue_mode": { params: AgentQueueModeParams; result: AgentSessionResult };
-  /** Brings a chat back into the list. */
+  /** Returns a chat to the list. */
   "chat.unarchive": { params: AgentSessionParams; result: AgentSessionResult };
   /** Returns when a turn has ended or waits for a person, or after waitMs. */
   "chat.wait": { params: AgentWaitParams; result: AgentTurnResult };
@@ -8265,9 +8265,9 @@ export interface Methods {
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
   /** Another name of schedules.update. Changes a schedule. It never fires a time before the edit. If the edit changes the times, those that were due and not claimed yet are recorded as missed. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
-  /** Returns the scenarios that come with the program. */
+  /** Returns the scenarios included in the program. */
   "eval.list": { params: Record<string, never>; result: EvalListResult };
-  /** Returns the results so far, and how they differ from those before. */
+  /** Returns the results so far, and how they differ from earlier ones. */
   "eval.result": { params: EvalResultParams; result: EvalResult };
   /** Starts an evaluation. */
   "eval.run": { params: EvalRunParams; result: EvalRunResult };
@@ -8417,7 +8417,7 @@ export interface Methods {
   "permissions.preview": { params: PermissionPreviewParams; result: PermissionPreviewResult };
   /** Revokes grants. Runs that use them end within a second; the questions of the subject remain. The token in the result restores the grants within 10 s, which requires the scope approve like every extension of permissions. */
   "permissions.revoke": { params: PermissionRevokeParams; result: PermissionRevokeResult };
-  /** Counts how many tokens a text or a conversation has for a model, or estimates it. */
+  /** Counts or estimates the tokens of a text or a conversation for a model. */
   "providers.count_tokens": { params: ProvidersCountParams; result: ProvidersCountResult };
   /** Looks for model servers on this computer. */
   "providers.detect": { params: Record<string, never>; result: ProvidersDetectResult };
@@ -8425,17 +8425,17 @@ export interface Methods {
   "providers.get": { params: ProvidersNameParams; result: ProvidersView };
   /** Returns the registry with the state of each service. It makes no call. */
   "providers.list": { params: Record<string, never>; result: ProvidersListResult };
-  /** Lists what the catalogue has for the registry. */
+  /** Lists the models that the catalog has for the services in the registry. */
   "providers.models": { params: ProvidersModelsParams; result: ProvidersModelsResult };
   /** Removes an entry and its key. */
   "providers.remove": { params: ProvidersNameParams; result: Record<string, never> };
-  /** Returns which models answer for which role. */
+  /** Returns the models of each role. */
   "providers.roles": { params: Record<string, never>; result: ProvidersRolesResult };
   /** Adds or changes an entry, and stores its key. */
   "providers.set": { params: ProvidersSetParams; result: ProvidersView };
-  /** Chooses the models that answer for a role. */
+  /** Sets the models of a role. */
   "providers.set_role": { params: ProvidersSetRoleParams; result: ProvidersRoleView };
-  /** Tries a service step by step. Only call makes it cost anything. */
+  /** Tests a service step by step. It costs nothing unless Call is set. */
   "providers.test": { params: ProvidersTestParams; result: ProvidersTestResult };
   /** Creates an entry from a pattern, with its evidence, and confirms the pattern. If there is already an entry for a person of that name, its text is not changed and the evidence is linked to it. */
   "psychology.accept_proposal": { params: PsychologyProposalParams; result: PsychologyEntry };
@@ -8927,15 +8927,15 @@ export interface Events {
   "approvals.changed": PermissionApprovalChanged;
   /** Appended is published for each committed entry. */
   "audit.appended": AuditAppended;
-  /** AssistantDelta is chat.assistant_delta: text at a byte offset of the attempt's answer. */
+  /** AssistantDelta is chat.assistant_delta: text to insert at a byte offset of the attempt's answer. */
   "chat.assistant_delta": AgentAssistantDelta;
-  /** AttemptDiscarded is chat.attempt_discarded: what the attempt said is void. */
+  /** AttemptDiscarded is chat.attempt_discarded: discard the text of the attempt. */
   "chat.attempt_discarded": AgentAttemptDiscarded;
   /** BudgetEvent is chat.budget. */
   "chat.budget": AgentBudgetEvent;
-  /** MediaAttachment is chat.media_attachment: a file that the model shows. */
+  /** MediaAttachment is chat.media_attachment: a file shown by the model. */
   "chat.media_attachment": AgentMediaAttachment;
-  /** NoticeEvent is chat.notice: a sentence for people, also a question that a turn waits for. */
+  /** NoticeEvent is chat.notice: a sentence for people, or a question that a turn waits for. */
   "chat.notice": AgentNoticeEvent;
   /** ReasoningDelta is chat.reasoning_delta. */
   "chat.reasoning_delta": AgentReasoningDelta;
@@ -8979,9 +8979,9 @@ export interface Events {
   "memory.watch_changed": MemoryWatchChanged;
   /** Changed is the event permissions.changed. */
   "permissions.changed": PermissionChanged;
-  /** CatalogChanged is published when another catalogue is in force. */
+  /** CatalogChanged is published when another catalog becomes active. */
   "providers.catalog_changed": ProvidersCatalogChanged;
-  /** Changed is published when an entry or what is known of it changed. */
+  /** Changed is published when an entry, or what is known about it, has changed. */
   "providers.changed": ProvidersChanged;
   /** Changed is the event that entries, layers, the soul or settings have changed. */
   "psychology.changed": PsychologyChanged;
