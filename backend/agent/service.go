@@ -1,9 +1,9 @@
-// Package agent runs conversations with a model that may use tools. It keeps every step as an event
-// before it happens, survives crashes without doing a thing twice, spends no more than it was given,
-// and asks before it acts. The state of a session is a fold of its log (reduce.go), the request of a
-// step is a function of that state (plan.go), and what has effects is carried out by one goroutine a
-// session (run.go). Models are reached through providers, tools through callable, rights through
-// permission: the agent has no other way out.
+// Package agent runs conversations with a model that may use tools. It logs every step as an event
+// before taking it, survives crashes without repeating an effect, stays within its budgets, and asks
+// before it acts. The state of a session is a fold of its log (reduce.go), the request of a step is a
+// function of that state (plan.go), and one goroutine per session carries out the effects (run.go).
+// The agent reaches models only through package providers, tools through callable, and permissions
+// through permission.
 package agent
 
 import (

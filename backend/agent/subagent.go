@@ -248,8 +248,8 @@ func (b brief) text() string {
 // subagentRules replaces the part about the person in the prompt of a subagent.
 const subagentRules = `You work on one task for another agent. Nobody reads along and nobody answers questions, so decide for yourself. Your last message is the result: give what was asked, and say plainly what you could not find out or do.`
 
-// awaitSubagent waits for the end of a subagent's turn. It does not cancel the turn itself, because a
-// cancel of the parent cancels its subagents too.
+// awaitSubagent waits for the end of a subagent's turn. If the parent's turn is canceled, it cancels
+// the subagent's turn too.
 func (s *Service) awaitSubagent(ctx context.Context, l *live, child, turn uuid.UUID) (Turn, error) {
 	running := ctx.Done()
 	for {

@@ -17,7 +17,7 @@ import (
 
 // Telemetry derives spans and metrics from the events of sessions: one span for a turn, with child
 // spans for its calls of models and tools. It contains no texts, arguments or names of people unless
-// Content is set, and never secrets.
+// Content is set; even then, secrets are removed.
 type Telemetry struct {
 	Out     *otlp.Exporter
 	Content bool

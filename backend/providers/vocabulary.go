@@ -291,8 +291,8 @@ func contraction(s string, i int) int {
 	return i
 }
 
-// wordStarts returns where a word may begin: after one character that is not a line end, letter or
-// number, or directly at the start.
+// wordStarts returns the index after the first character of s, and whether a word may begin there:
+// the first character must not be a line end, letter or number.
 func wordStarts(s string) (after int, prefixed bool) {
 	k, next := at(s, 0)
 	return next, k&(newline|letter|digit) == 0 && next < len(s)

@@ -22,7 +22,7 @@ func Texts() []string {
 	out := []string{"", "a", " ", "\n", strings.Repeat("a", 100_000), strings.Repeat("ab ", 5_000), strings.Repeat(" ", 3_000), strings.Repeat("海", 3_000), strings.Repeat("😀", 2_000), strings.Repeat("1", 1_000)}
 	for len(out) < 1_000 {
 		var b strings.Builder
-		narrow := pieces // half of the texts use few different pieces, so that each pair occurs
+		narrow := pieces // half of the texts use few different pieces, so that they are often adjacent
 		if r.IntN(2) == 0 {
 			from := r.IntN(len(pieces) - 5)
 			narrow = pieces[from : from+5]
