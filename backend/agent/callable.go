@@ -303,7 +303,7 @@ func (p provider) Cancel(ctx context.Context, run uuid.UUID, _ string) error {
 		}
 		return err
 	})
-	if err != nil || n > 0 { // it had not started
+	if err != nil || n > 0 { // it had not started yet
 		s.o.Ended(run)
 		return err
 	}

@@ -72,7 +72,7 @@ type partLine struct {
 	URL    string          `json:"url,omitempty"`
 }
 
-// ExportParams name a chat and a format.
+// ExportParams names a chat and a format.
 type ExportParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	Format    string    `json:"format,omitempty"` // md (default) to read; jsonl to import again

@@ -21,7 +21,7 @@ import (
 
 const (
 	snapshotEach = 200     // events
-	partMax      = 4 << 10 // of a result in the transcript
+	partMax      = 4 << 10 // bytes of a result in the transcript
 	titleRunes   = 60      // of a title taken from the first message
 )
 
@@ -419,7 +419,7 @@ func (s *State) answer() string {
 	return providers.Reply{Parts: list[len(list)-1].Parts}.Text()
 }
 
-// stopSentence says why a turn ended without an answer.
+// stopSentence returns a sentence on why a turn ended without an answer.
 func stopSentence(reason string) string {
 	switch reason {
 	case StopMaxTurns:

@@ -102,7 +102,7 @@ func (s *Service) callOnce(ctx context.Context, l *live, mayCompact bool) error 
 	t := l.state.Turn
 	step := t.Steps + 1
 	if t.Phase == phaseCall {
-		step = t.Steps // again, after a crash
+		step = t.Steps // repeated after a crash
 	}
 	q.Key = l.id.String()
 	bus.Publish(s.bus, l.user, TurnProgress{l.id, t.ID, "provider_call", "", step, t.Limits.MaxTurns})

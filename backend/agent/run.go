@@ -26,7 +26,7 @@ const (
 	laneBackground = "background"
 )
 
-// errCanceled is the cause of a context that a person ended.
+// errCanceled is the cause of a context that a person canceled.
 var errCanceled = errors.New("canceled by the user")
 
 // live is a session in memory. Only the goroutine that runs its turn changes the fields of the turn;

@@ -146,7 +146,7 @@ func (s *Service) CheckWords(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			defer tx.Exec(`PRAGMA secure_delete = FAST`) //nolint:errcheck // slower writes are all that would follow
+			defer tx.Exec(`PRAGMA secure_delete = FAST`) //nolint:errcheck // on failure, writes only stay slower
 			if _, err := tx.Exec(`DELETE FROM session_messages_fts`); err != nil {
 				return err
 			}

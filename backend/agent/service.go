@@ -79,7 +79,7 @@ type Files interface {
 	Load(ctx context.Context, r callable.Request, path string, most int64) ([]byte, error)
 }
 
-// Options of New. Models, Gate, Callables and Ledger are required.
+// Options configures New. Models, Gate, Callables and Ledger are required.
 type Options struct {
 	Models    Models
 	Gate      Gate

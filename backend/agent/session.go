@@ -166,7 +166,7 @@ func (s *Service) changeWith(ctx context.Context, id uuid.UUID, more func(*stora
 	return out, err
 }
 
-// Rename gives a chat a title.
+// Rename sets the title of a chat.
 func (s *Service) Rename(ctx context.Context, p RenameParams) (SessionResult, error) {
 	title := strings.TrimSpace(p.Title)
 	if title == "" || len(title) > 400 {

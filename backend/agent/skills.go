@@ -82,7 +82,7 @@ func (s *Service) sharedFolders() []string {
 	return []string{".agents"}
 }
 
-// managedSkills returns the folder of the documents that were added or written by agents.
+// managedSkills returns the folder of documents that the person added or an agent wrote.
 func (s *Service) managedSkills(user uuid.UUID) string {
 	return filepath.Join(s.o.Workspaces, user.String(), "skills")
 }

@@ -71,7 +71,7 @@ func (t *Telemetry) observe(session uuid.UUID, st *State, e Event, text func(str
 		}
 		if above := st.Created.Parent; above != nil {
 			x.trace, x.parent = traceOf(above.Turn), spanOf(above.Turn, spanTurn, 0)
-			if p := t.open[above.Session]; p != nil && p.turn == above.Turn { // it may be a subagent too
+			if p := t.open[above.Session]; p != nil && p.turn == above.Turn { // the parent may itself be a subagent
 				x.trace = p.trace
 			}
 		}

@@ -23,8 +23,8 @@ import (
 
 const (
 	maxToolName   = 64
-	maxToolText   = 1024     // of a description
-	toolOutputMax = 16 << 10 // of a result that the model reads
+	maxToolText   = 1024     // of a tool's description
+	toolOutputMax = 16 << 10 // bytes of a result that the model reads
 	deferAbove    = 0.10     // fraction of the window; beyond it, only core tools are declared and tool_search finds the others
 	loadedAtOnce  = 8
 )
@@ -498,7 +498,7 @@ func (s *Service) ownTools() []tool {
 		s.delegateTool(),
 	}
 	for i := range out {
-		out[i].fenced = out[i].fenced || out[i].decl.Name == "result_read" // what it reads came from outside
+		out[i].fenced = out[i].fenced || out[i].decl.Name == "result_read" // its content may come from outside
 	}
 	return append(out, s.mediaTools()...)
 }

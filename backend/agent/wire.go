@@ -27,7 +27,7 @@ const (
 	KindEval      = "eval"
 )
 
-// The modes of a session: what its tools may do without a question.
+// The modes of a session: what its tools may do without approval.
 const (
 	ModeAsk  = "ask"  // default: every effect needs approval
 	ModeRead = "read" // only tools that read
@@ -93,7 +93,7 @@ const (
 	StopSuperseded = "superseded"
 )
 
-// Turn is one input until its final answer.
+// Turn is the work on one input, up to the final answer.
 type Turn struct {
 	TurnID     uuid.UUID        `json:"turnId"`
 	SessionID  uuid.UUID        `json:"sessionId"`
@@ -193,7 +193,7 @@ type CreateParams struct {
 	ProjectDir string `json:"projectDir,omitempty"`
 }
 
-// SessionParams name a session.
+// SessionParams names a session.
 type SessionParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 }
@@ -323,19 +323,19 @@ type RenameParams struct {
 	Title     string    `json:"title"`
 }
 
-// PinParams pin a session.
+// PinParams pins or unpins a session.
 type PinParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	Pinned    bool      `json:"pinned"`
 }
 
-// ModeParams set the mode of a session.
+// ModeParams sets the mode of a session.
 type ModeParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	Mode      string    `json:"mode"`
 }
 
-// QueueModeParams set the queue mode of a session.
+// QueueModeParams sets the queue mode of a session.
 type QueueModeParams struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	QueueMode string    `json:"queueMode"`

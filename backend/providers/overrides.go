@@ -31,7 +31,7 @@ func (o *override) set(field string, v any) error {
 		}
 		o.caps[field] = on
 		return err
-	case "input_price", "output_price": // dollars for a million tokens, as services list them
+	case "input_price", "output_price": // dollars per million tokens, as in price lists
 		micros, ok := decimalMicros(fmt.Sprint(v), 6)
 		if !ok {
 			return fault.Invalidf("that is no price in dollars.")

@@ -111,7 +111,7 @@ type Part struct {
 	Text string `json:"text,omitempty"`
 	// Data and MediaType are set for images and files; Name for files, tool calls and results.
 	Data []byte `json:"data,omitempty"`
-	// Blob names content that the caller loads into Data before it sends the request.
+	// Blob identifies content that the caller loads into Data before sending the request.
 	Blob      string `json:"blob,omitempty"`
 	MediaType string `json:"mediaType,omitempty"`
 	Name      string `json:"name,omitempty"`

@@ -194,7 +194,7 @@ func (s *Service) List(ctx context.Context, _ struct{}) (ListResult, error) {
 
 func (s *Service) view(ctx context.Context, name string, e Entry) (View, error) {
 	key, source, err := s.key(ctx, name, e)
-	if err != nil && !fault.Is(err, fault.Unavailable) { // locked: as if there were none
+	if err != nil && !fault.Is(err, fault.Unavailable) { // a locked store is treated as having no keys
 		return View{}, err
 	}
 	v := View{Name: name, Type: e.Type, BaseURL: e.base(), Enabled: !e.Disabled, Local: e.local(), KeySource: source, State: "ready", Entry: e}
@@ -222,7 +222,7 @@ func (s *Service) view(ctx context.Context, name string, e Entry) (View, error) 
 	return v, nil
 }
 
-// NameParams name an entry.
+// NameParams names an entry.
 type NameParams struct {
 	Name string `json:"name"`
 }
@@ -240,7 +240,7 @@ func (s *Service) Get(ctx context.Context, p NameParams) (View, error) {
 	return s.view(ctx, p.Name, e)
 }
 
-// SetParams add or change an entry.
+// SetParams adds or changes an entry.
 type SetParams struct {
 	// Name is a-z, 0-9, _ and -, and begins with a letter.
 	Name  string `json:"name"`

@@ -1,5 +1,5 @@
-// Package providerstest emulates language model services on a loopback port, over all four wires,
-// and misbehaves on request as real ones do. Only tests import it.
+// Package providerstest emulates language model services on a loopback port, over all four wires, and
+// simulates their failures on request. Only tests import it.
 //
 // A server answers with scripted replies or with recorded bodies, in order:
 //
@@ -10,7 +10,7 @@
 //	})
 //	entries["emulated"] = s.Entry() // its model may have any name
 //
-// What a server does depends on its options, on its seed and on the order of the calls alone.
+// A server's behavior depends only on its options, its seed and the order of the calls.
 package providerstest
 
 import (
@@ -33,7 +33,7 @@ import (
 	"helix/backend/safehttp"
 )
 
-// Options of New.
+// Options configures New.
 type Options struct {
 	// Wire is the wire that the server implements; empty: chat completions.
 	Wire string
@@ -52,11 +52,11 @@ type Options struct {
 	Step <-chan struct{}
 }
 
-// Chaos is how a server misbehaves. The zero value does not.
+// Chaos selects the faults of a server; the zero value has none.
 //
-// The first group are faults that a client must not notice. They apply to all calls. Those of the second
-// make a call fail, and apply to the calls that Times and Rate choose. A call that fails does not use up
-// a reply, so that its retry gets it.
+// The faults of the first group apply to all calls, and must not affect a client. Those of the second
+// group make a call fail, and apply to the calls that Times and Rate select. A failed call does not
+// use up a reply, so that its retry gets it.
 type Chaos struct {
 	// Latency delays the header of the response.
 	Latency time.Duration
@@ -300,7 +300,7 @@ func (s *Server) count(reply providers.ScriptedReply, body []byte) {
 	s.served.Requests++
 }
 
-// lastMessage returns the texts in the last message of a request of any wire.
+// lastMessage returns the text of the last message in a request body of any wire.
 func lastMessage(body []byte) string {
 	var q struct{ Messages, Input, Contents []any }
 	if json.Unmarshal(body, &q) != nil {

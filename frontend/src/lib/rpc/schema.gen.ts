@@ -208,7 +208,7 @@ export interface AgentEventsResult {
   lastSeq: number;
 }
 
-/** ExportParams name a chat and a format. */
+/** ExportParams names a chat and a format. */
 export interface AgentExportParams {
   sessionId: string;
   /** md (default) to read; jsonl to import again */
@@ -374,7 +374,7 @@ export interface AgentMessagesResult {
   more: boolean;
 }
 
-/** ModeParams set the mode of a session. */
+/** ModeParams sets the mode of a session. */
 export interface AgentModeParams {
   sessionId: string;
   mode: string;
@@ -482,13 +482,13 @@ export interface AgentPersonasResult {
   personas: AgentPersonaView[];
 }
 
-/** PinParams pin a session. */
+/** PinParams pins or unpins a session. */
 export interface AgentPinParams {
   sessionId: string;
   pinned: boolean;
 }
 
-/** QueueModeParams set the queue mode of a session. */
+/** QueueModeParams sets the queue mode of a session. */
 export interface AgentQueueModeParams {
   sessionId: string;
   queueMode: string;
@@ -623,7 +623,7 @@ export interface AgentSessionCreated {
   session?: AgentSession;
 }
 
-/** SessionParams name a session. */
+/** SessionParams names a session. */
 export interface AgentSessionParams {
   sessionId: string;
 }
@@ -853,7 +853,7 @@ export interface AgentTreeResult {
   nodes: AgentTreeNode[];
 }
 
-/** Turn is one input until its final answer. */
+/** Turn is the work on one input, up to the final answer. */
 export interface AgentTurn {
   turnId: string;
   sessionId: string;
@@ -3476,7 +3476,7 @@ export interface ProvidersModelsResult {
   total: number;
 }
 
-/** NameParams name an entry. */
+/** NameParams names an entry. */
 export interface ProvidersNameParams {
   name: string;
 }
@@ -3496,7 +3496,7 @@ export interface ProvidersPart {
   text?: string;
   /** Data and MediaType are set for images and files; Name for files, tool calls and results. */
   data?: string;
-  /** Blob names content that the caller loads into Data before it sends the request. */
+  /** Blob identifies content that the caller loads into Data before sending the request. */
   blob?: string;
   mediaType?: string;
   name?: string;
@@ -3545,7 +3545,7 @@ export interface ProvidersRolesResult {
   roles: ProvidersRoleView[];
 }
 
-/** SetParams add or change an entry. */
+/** SetParams adds or changes an entry. */
 export interface ProvidersSetParams {
   /** Name is a-z, 0-9, _ and -, and begins with a letter. */
   name: string;
@@ -8221,7 +8221,7 @@ export interface Methods {
   "chat.messages": { params: AgentMessagesParams; result: AgentMessagesResult };
   /** Moves a chat to the top of the list, or back. */
   "chat.pin": { params: AgentPinParams; result: AgentSessionResult };
-  /** Gives a chat a title. */
+  /** Sets the title of a chat. */
   "chat.rename": { params: AgentRenameParams; result: AgentSessionResult };
   /** Returns a chat from the trash. */
   "chat.restore": { params: AgentSessionParams; result: AgentSessionResult };
