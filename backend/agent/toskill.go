@@ -25,7 +25,7 @@ const (
 	maxDraft    = 100
 )
 
-// Skills is the agent's interface to composite skills.
+// Skills is the agent's interface to skills, which are graphs of steps.
 type Skills interface {
 	// SaveDraft stores a definition, disabled, and returns its problems.
 	SaveDraft(ctx context.Context, definition json.RawMessage, note string) (DraftSkill, error)
@@ -34,7 +34,7 @@ type Skills interface {
 	Rehearse(ctx context.Context, id uuid.UUID, input json.RawMessage, outputs map[string]json.RawMessage) (inputs map[string]json.RawMessage, problem string, err error)
 }
 
-// DraftSkill is a composite skill made from a run.
+// DraftSkill is a skill made from a run.
 type DraftSkill struct {
 	ID       uuid.UUID `json:"id"`
 	Name     string    `json:"name"`

@@ -185,7 +185,7 @@ export interface AgentDraftCheck {
   steps: AgentCheckStep[];
 }
 
-/** DraftSkill is a composite skill made from a run. */
+/** DraftSkill is a skill made from a run. */
 export interface AgentDraftSkill {
   id: string;
   name: string;
