@@ -58,9 +58,9 @@ func choice(c Settings, p *TranscribeParams) {
 	}
 }
 
-// enqueue adds a job for a recording. If bad is not nil, the recording can't be decoded and the job
-// is stored as failed. If a job for the recording and engine is already
-// pending or running, its id is returned.
+// enqueue adds a job for a recording and returns its id. If bad is not nil, the recording can't be
+// decoded and the job is stored as failed. If a job for the recording and engine is already pending
+// or running, its id is returned.
 func (s *Service) enqueue(tx *storage.Tx, user uuid.UUID, p TranscribeParams, bad error) (id uuid.UUID, err error) {
 	conf, err := settings(tx, user)
 	if err != nil {
