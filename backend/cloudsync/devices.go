@@ -42,7 +42,7 @@ type DevicesResult struct {
 	Devices []DeviceInfo `json:"devices"`
 }
 
-// Devices asks the hub for the devices of this person.
+// Devices lists the devices of this person. It reads them from the hub.
 func (s *Service) Devices(ctx context.Context, _ struct{}) (r DevicesResult, err error) {
 	r.Devices = []DeviceInfo{}
 	err = s.exclusive(ctx, func() error {
