@@ -24,8 +24,8 @@ type serveCmd struct {
 	Link        *bool  `negatable:"" help:"Print a one-time link that opens Helix in a browser. Default: in a terminal."`
 }
 
-// extra returns the ports to open besides the gateway's, and prints which flag has no effect.
-func (s *serveCmd) extra(c *command) []gateway.Extra {
+// extra returns the ports to open besides the gateway's.
+func (s *serveCmd) extra() []gateway.Extra {
 	var ports []gateway.Extra
 	if s.SandboxPort != 0 {
 		ports = append(ports, gateway.Extra{Port: s.SandboxPort, Routes: map[string]string{"/execute": "/execute"}})
@@ -41,7 +41,7 @@ func (s *serveCmd) extra(c *command) []gateway.Extra {
 
 func (s *serveCmd) Run(c *command) error {
 	o := c.options()
-	o.Web, o.Listen, o.Extra = c.env.Web, true, s.extra(c)
+	o.Web, o.Listen, o.Extra = c.env.Web, true, s.extra()
 	o.Flags = map[string]string{"gateway.enabled": "true"}
 	if s.Addr != "" {
 		o.Flags["gateway.addr"] = s.Addr

@@ -108,7 +108,7 @@ func readLink(link string) (inv invitation, err error) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(link), linkPrefix)
 	b, e := base64.RawURLEncoding.DecodeString(text)
 	if !ok || e != nil || json.Unmarshal(b, &inv) != nil || inv.Hub.Host == "" || len(inv.Secret) != secretSize {
-		return inv, fault.InvalidField("code", fault.CodeInvalid, "This is neither a link of `helix sync invite` nor a recovery code.")
+		return inv, fault.InvalidField("code", fault.CodeInvalid, "This is neither a link from another device nor a recovery code.")
 	}
 	return inv, nil
 }

@@ -377,7 +377,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.getByRole("button", { name: "Add a step at the end" }).click();
   await pick(/^Transform/);
   await inspector(page).getByRole("textbox", { name: "Value" }).fill("$.ask");
-  await inspector(page).getByText("may be skipped, in which case it has no output").first().waitFor();
+  await inspector(page).getByText("may be skipped, and then has no output").first().waitFor();
   await data(page).getByText("optional").first().waitFor();
   await looks("absent");
   await inspector(page).getByRole("button", { name: "Set a default" }).click();

@@ -254,7 +254,7 @@ async function withModel({ page, go, rpc, looks, check }) {
     await rpc("providers.set", { name: "far", apiKey: "suite-key-0123456789", entry: { type: "openai", baseUrl: "https://models.example.com", skipCatalogValidation: true } });
     await rpc("providers.set_role", { role: "synthesis", chain: ["far/one"] });
     await card.getByRole("button", { name: "With a model…" }).click();
-    await dialog.getByText("this computer and goes to far/one").waitFor();
+    await dialog.getByText("this computer and go to far/one").waitFor();
     await dialog.getByRole("button", { name: "Send this text" }).waitFor();
     await looks("model-elsewhere");
     await dialog.getByRole("button", { name: "Cancel" }).click();

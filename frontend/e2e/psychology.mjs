@@ -62,7 +62,7 @@ async function entry({ page, rpc, looks, check }) {
 
 async function forecast({ page, rpc, looks, check }) {
   const id = page.url().split("/").pop();
-  const curve = panel(page).getByRole("application", { name: /Forecast of Run a marathon/ });
+  const curve = panel(page).getByRole("application", { name: /Forecast for “Run a marathon/ });
   await curve.waitFor();
   await panel(page).getByRole("listitem").filter({ hasText: /^Below 0.30 on/ }).waitFor();
   // A planned review is a mark and a later curve, and nothing is stored.
@@ -268,7 +268,7 @@ async function proposal({ page, rpc, check, looks }) {
   await rpc("memory.synthesize", { synthesisType: "full_synthesis", limit: 100, waitMs: 10000 });
   await page.getByRole("tab", { name: "Overview" }).click();
   await page.getByRole("button", { name: "What would change?" }).click();
-  await page.getByText(/^Of \d+ items, \d+ would change/).waitFor();
+  await page.getByText(/^\d+ of \d+ items would change/).waitFor();
   await page.getByRole("button", { name: "Show proposals" }).click();
   const row = page.getByRole("listitem").filter({ hasText: "cello" });
   await row.waitFor();
@@ -301,7 +301,7 @@ async function soul({ page, rpc, looks, check }) {
 
 async function settings({ page, rpc, looks }) {
   await page.getByRole("tab", { name: "Settings" }).click();
-  await page.getByRole("application", { name: /Forecast of How a memory/ }).waitFor();
+  await page.getByRole("application", { name: /Forecast for “How a layer 1 memory/ }).waitFor();
   await page.getByRole("checkbox", { name: "6 Transformation" }).click();
   await until(async () => (await rpc("psychology.get_settings", {})).layers["6"] === false, "the layer does not fade any more");
   await page.getByRole("switch", { name: "Let trust fade" }).click();

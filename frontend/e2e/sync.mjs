@@ -83,9 +83,14 @@ async function connect({ a: { page, rpc, check, looks }, hub }) {
   await dialog(page).getByText("Self-test passed").waitFor();
   await dialog(page).getByText("The first sync is complete.").waitFor();
   console.log(`sync: from an empty database to a first device in ${((Date.now() - begin) / 1000).toFixed(1)} s`);
+  await page.mouse.move(0, 0); // no tip of the button stays open
   await looks("wizard-done");
   check(!(await page.content()).includes(hub.dsn), "the connection string is nowhere in the page");
+  const code = await dialog(page).getByLabel("Recovery code").innerText();
+  check(await dialog(page).getByRole("button", { name: "Done" }).isDisabled(), "the wizard stays until the recovery code is saved");
+  await dialog(page).getByRole("checkbox", { name: "I have saved this code" }).check();
   await dialog(page).getByRole("button", { name: "Done" }).click();
+  check(!(await page.content()).includes(code), "the recovery code is nowhere in the page afterwards");
   await page.getByText("No conflicts", { exact: true }).waitFor();
   await page.getByRole("contentinfo", { name: "Status" }).getByText("Synced").waitFor();
   await looks("empty");
@@ -109,7 +114,7 @@ async function join({ a, b }) {
   await b.page.getByRole("button", { name: "Enter a code" }).click();
   await dialog(b.page).getByRole("textbox", { name: "Code" }).fill("helix-sync:nothing");
   await dialog(b.page).getByRole("button", { name: "Join" }).click();
-  await dialog(b.page).getByText(/not a link/).waitFor();
+  await dialog(b.page).getByText(/neither a link/).waitFor();
   await dialog(b.page).getByRole("textbox", { name: "Code" }).fill(code);
   await dialog(b.page).getByLabel("Name of this device").fill("laptop");
   await b.looks("code");

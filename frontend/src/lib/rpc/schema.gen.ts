@@ -8719,7 +8719,7 @@ export interface Methods {
   "sync.coordinate": { params: CloudsyncCoordinateParams; result: CloudsyncCoordinateResult };
   /** Lists the items that could not be synced, with the reasons. */
   "sync.dead_letters": { params: Record<string, never>; result: CloudsyncDeadLettersResult };
-  /** Asks the hub for the devices of this person. */
+  /** Lists the devices of this person. It reads them from the hub. */
   "sync.devices": { params: Record<string, never>; result: CloudsyncDevicesResult };
   /** Writes an item that could not be synced to a file and then drops it from the dead letters. An outgoing item stays in the local database and is sent again when it next changes. An incoming item arrives again when another device next changes it. */
   "sync.discard_dead_letter": { params: CloudsyncRetryParams; result: CloudsyncDiscardResult };

@@ -129,7 +129,7 @@ export const en = {
 
   details: "Details",
   forecast: "Forecast",
-  forecastLabel: (title: string, now: string, end: string) => `Forecast of ${title}: ${now} now, ${end} in 90 days`,
+  forecastLabel: (title: string, now: string, end: string) => `Forecast for “${title}”: ${now} now, ${end} in 90 days`,
   value: "Value",
   crosses: (threshold: string, day: string) => `Below ${threshold} on ${day}`,
   staysAt: (floor: string, day: string) => `Stays at ${floor} from ${day}`,

@@ -15,6 +15,8 @@ export class Connecting {
   encrypt = $state(true);
   error = $state("");
   result = $state.raw<Result<"sync.setup"> | null>(null);
+  /** Whether the person said that the recovery code, which is shown once, is saved. */
+  saved = $state(false);
   invitation = $state.raw<Result<"sync.invite"> | null>(null);
   inviting = $state(false);
   inviteBusy = $state(false);
@@ -31,11 +33,13 @@ export class Connecting {
     this.step = "address";
     this.secret = this.error = "";
     this.result = null;
+    this.saved = false;
   }
   /** Closes the wizard. An established connection stays. */
   close(): void {
     this.way = null;
     this.secret = "";
+    this.result = null;
   }
 
   /** Moves to the next step, or connects after the last one. */
