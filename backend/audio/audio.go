@@ -1,6 +1,7 @@
-// Package audio turns recordings into samples: it recognizes a format by its content, decodes it in
-// a stream, mixes it to one channel and brings it to 16 kHz, and it finds peaks and speech. It holds
-// no state and owns no tables; memory does not grow with the length of a recording.
+// Package audio decodes recordings. It detects the format from the content, decodes it as a stream,
+// mixes it down to one channel and resamples it to 16 kHz, and it computes peaks and detects
+// speech. It keeps no state and owns no tables. Memory use does not depend on the length of a
+// recording.
 package audio
 
 import (
@@ -14,24 +15,24 @@ import (
 	"helix/backend/fault"
 )
 
-// Rate is the sample rate that recognizers get, in hertz.
+// Rate is the sample rate for speech recognizers, in hertz.
 const Rate = 16000
 
 const (
 	minRate, maxRate = 8000, 192_000
 	maxChannels      = 64
-	// MaxDuration is the longest recording that is decoded.
+	// MaxDuration is the length after which decoding stops with an error.
 	MaxDuration = 4 * time.Hour
-	block       = 4096 // frames that a decoder gives at a time, about
+	block       = 4096 // approximate number of frames that a decoder returns at a time
 )
 
-// Source gives samples of one channel, from -1 to 1. Read fills a part of p; it returns io.EOF with
-// no samples at the end.
+// Source is a stream of samples of one channel, from -1 to 1. Read may fill only a part of p. At
+// the end it returns 0 and io.EOF.
 type Source interface {
 	Read(p []float32) (int, error)
 }
 
-// Info describes what a recording is stored as.
+// Info describes the format of a recording.
 type Info struct {
 	Format     string // wav, flac, mp3, ogg or webm
 	Codec      string // pcm, float, flac, mp3, vorbis or opus
@@ -39,28 +40,28 @@ type Info struct {
 	Channels   int
 }
 
-// decoder gives interleaved frames, valid until the next call, and io.EOF at the end. An empty block
-// is no end.
+// decoder returns interleaved frames, which are valid until the next call, and io.EOF at the end.
+// An empty block does not mean the end.
 type decoder interface {
 	info() Info
 	next() ([]float32, error)
-	// lost is how many frames could not be decoded so far.
+	// lost returns the number of frames that could not be decoded so far.
 	lost() int64
 }
 
-// Stream is a recording that is being decoded, mixed to one channel in its own sample rate. It is
-// not safe for concurrent use.
+// Stream decodes a recording and mixes it down to one channel, at its own sample rate. It is not
+// safe for concurrent use.
 type Stream struct {
 	Info
 	dec    decoder
-	mono   []float32 // decoded and not read yet
+	mono   []float32 // decoded but not read yet
 	frames int64
-	cut    error // why decoding ended early
+	cut    error // why decoding stopped early
 	err    error
 }
 
-// Open recognizes the format of r by its first bytes and begins to decode it. A format that is not
-// supported is Unavailable or Invalid, a damaged beginning Invalid.
+// Open detects the format of r from its first bytes and starts to decode it. The error is of kind
+// Unavailable or Invalid for an unsupported format, and of kind Invalid for a damaged beginning.
 func Open(r io.Reader) (*Stream, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	format, err := sniff(br)
@@ -102,8 +103,8 @@ func open(format string, r *bufio.Reader) (decoder, error) {
 	return openOgg(r)
 }
 
-// guard turns a panic of a decoder that others wrote into an error: a damaged file must not end the
-// program.
+// guard converts a panic in a third-party decoder to an error, so that a damaged file cannot crash
+// the program.
 func guard(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -121,7 +122,8 @@ func damaged(format string, err error) error {
 	return fault.Invalidf("This %s file is damaged: nothing in it could be decoded.", format).WithCause(err)
 }
 
-// Read implements Source. A recording whose rest is damaged ends there; Lost and Damage then say so.
+// Read implements Source. If the rest of a recording is damaged, the stream ends early; see Lost
+// and Damage.
 func (s *Stream) Read(p []float32) (int, error) {
 	for len(s.mono) == 0 {
 		if s.err != nil {
@@ -134,7 +136,7 @@ func (s *Stream) Read(p []float32) (int, error) {
 	return n, nil
 }
 
-// fill decodes the next block, or sets err.
+// fill decodes the next block or sets err.
 func (s *Stream) fill() {
 	var in []float32
 	err := guard(func() (err error) {
@@ -161,7 +163,7 @@ func (s *Stream) fill() {
 	s.mono, s.err = mix(in[:n:n], in, s.Channels)
 }
 
-// mix writes the mean of the channels into out.
+// mix appends the mean of the channels to out.
 func mix(out, in []float32, channels int) ([]float32, error) {
 	scale := 1 / float32(channels)
 	for i := range out {
@@ -170,7 +172,7 @@ func mix(out, in []float32, channels int) ([]float32, error) {
 			sum += v
 		}
 		sum *= scale
-		if bad := sum - sum; bad != 0 { //nolint:staticcheck // not zero for NaN and infinity
+		if bad := sum - sum; bad != 0 { //nolint:staticcheck // true for NaN and infinity only
 			return nil, fault.InvalidField("samples", fault.CodeInvalid, "The recording has samples that are not numbers.")
 		}
 		out[i] = sum
@@ -178,18 +180,19 @@ func mix(out, in []float32, channels int) ([]float32, error) {
 	return out, nil
 }
 
-// Damage says why decoding ended before the end of the recording; nil when it did not.
+// Damage returns the error that ended decoding before the end of the recording; nil if there was
+// none.
 func (s *Stream) Damage() error { return s.cut }
 
-// Lost is how much of what was read could not be decoded and is silent or missing.
+// Lost returns how much of the recording read so far could not be decoded and is silent or missing.
 func (s *Stream) Lost() time.Duration { return Duration(s.dec.lost(), s.SampleRate) }
 
-// Duration is how long n samples last.
+// Duration returns the duration of n samples.
 func Duration(n int64, rate int) time.Duration {
 	return time.Duration(float64(n) / float64(rate) * float64(time.Second))
 }
 
-// Speech opens a recording and brings it to Rate.
+// Speech opens a recording and resamples it to Rate.
 func Speech(r io.Reader) (*Stream, Source, error) {
 	s, err := Open(r)
 	if err != nil {
@@ -199,7 +202,7 @@ func Speech(r io.Reader) (*Stream, Source, error) {
 	return s, src, err
 }
 
-// PCM16 rounds a sample to 16 bits; what is louder than full scale is clipped.
+// PCM16 converts a sample to 16 bits, with clipping at full scale.
 func PCM16(x float32) int16 {
 	return int16(math.RoundToEven(float64(max(-1, min(1, x))) * math.MaxInt16))
 }

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// run is a program of the system, such as ffmpeg, that makes test files.
+// run runs a program of the system, such as ffmpeg, to create test files.
 func run(t testing.TB, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
@@ -25,7 +25,8 @@ func run(t testing.TB, name string, args ...string) {
 	}
 }
 
-// tone makes two seconds of 1 kHz: on both channels at half of full scale, or on the left one alone.
+// tone creates two seconds of a 1 kHz tone at half of full scale, on all channels or only on the
+// left one.
 func tone(t testing.TB, dir string, rate, channels int, left bool) string {
 	t.Helper()
 	path := filepath.Join(dir, fmt.Sprintf("tone-%d-%d-%v.wav", rate, channels, left))
@@ -37,7 +38,7 @@ func tone(t testing.TB, dir string, rate, channels int, left bool) string {
 	return path
 }
 
-// readAll reads a source to its end.
+// readAll reads a source until its end.
 func readAll(src Source) (out []float32, err error) {
 	buf := make([]float32, 1000)
 	for {
@@ -69,7 +70,7 @@ func decodeFile(t testing.TB, path string) (*Stream, []float32) {
 	return s, out
 }
 
-// fit finds amplitude, phase and residue of a sine of f hertz in x.
+// fit fits a sine of f hertz to x.
 func fit(x []float32, f, rate float64) (amplitude, phase, residue float64) {
 	var ss, sc, cc, ys, yc float64
 	for i, v := range x {
@@ -88,7 +89,7 @@ func fit(x []float32, f, rate float64) (amplitude, phase, residue float64) {
 	return math.Hypot(a, b), math.Atan2(b, a), math.Sqrt(e / float64(len(x)))
 }
 
-// frequency measures the tone in x from how its phase moves against 1 kHz.
+// frequency measures the frequency of the tone in x from its phase drift against 1 kHz.
 func frequency(x []float32, rate float64) float64 {
 	n := len(x) / 2
 	_, p1, _ := fit(x[:n], 1000, rate)
@@ -97,7 +98,7 @@ func frequency(x []float32, rate float64) float64 {
 	return 1000 + d*rate/(2*math.Pi*float64(n))
 }
 
-// encoding is a way to store the tone.
+// encoding is a format in which to store the tone.
 type encoding struct {
 	ext, codec string
 	args       []string
@@ -126,8 +127,8 @@ var encodings = []encoding{
 	{"webm", "opus", []string{"-c:a", "libopus", "-b:a", "64k", "-live", "1"}, []int{48000}},
 }
 
-// TestToneSurvivesEveryFormat decodes 1 kHz from every format and rate: it stays 1 kHz, as long and as
-// loud as it was, also when one channel is silent.
+// TestToneSurvivesEveryFormat decodes a 1 kHz tone from every format and rate. Frequency, length
+// and level must be unchanged, even if one channel is silent.
 func TestToneSurvivesEveryFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -160,9 +161,9 @@ func checkTone(t *testing.T, name, path string, e encoding, left bool) {
 	if s.Codec != e.codec || s.Damage() != nil || s.Lost() != 0 {
 		t.Errorf("%s: codec %s, damage %v, lost %v", name, s.Codec, s.Damage(), s.Lost())
 	}
-	most := 16 // samples: 1 ms
+	most := 16 // in samples: 1 ms
 	if slices.Contains(e.args, "-live") {
-		most = 320 // a stream does not say where in its last packet it ends
+		most = 320 // a stream does not contain the position in its last packet at which it ends
 	}
 	if d := len(x) - 2*Rate; d > most || d < -most {
 		t.Fatalf("%s: %d samples, want %d", name, len(x), 2*Rate)
@@ -179,7 +180,7 @@ func checkTone(t *testing.T, name, path string, e encoding, left bool) {
 	if math.Abs(a/want-1) > 0.1 {
 		t.Errorf("%s: amplitude %.3f, want %.3f", name, a, want)
 	}
-	if late := phase / (2 * math.Pi); math.Abs(late) > 0.25 && e.codec != "opus" { // Opus moves phases at low rates
+	if late := phase / (2 * math.Pi); math.Abs(late) > 0.25 && e.codec != "opus" { // Opus shifts phases at low rates
 		t.Errorf("%s: the tone is moved by %.2f ms", name, late)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"helix/backend/fault"
 )
 
-// fixtures are three seconds of a tone in each format.
+// fixtures returns three seconds of a tone in each format.
 func fixtures(t testing.TB) map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func fixtures(t testing.TB) map[string][]byte {
 	return out
 }
 
-// decodeAll decodes b and returns how many samples it has at Rate.
+// decodeAll decodes b and returns the number of samples at Rate.
 func decodeAll(b []byte) (s *Stream, n int, err error) {
 	s, src, err := Speech(bytes.NewReader(b))
 	if err != nil {
@@ -58,7 +58,8 @@ func decodeAll(b []byte) (s *Stream, n int, err error) {
 	}
 }
 
-// TestCutFilesGiveWhatIsLeft cuts files off at many places. What is there is decoded; nothing else happens.
+// TestCutFilesGiveWhatIsLeft truncates files at many positions. What remains must be decoded,
+// without other effects.
 func TestCutFilesGiveWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, b := range fixtures(t) {
@@ -80,7 +81,8 @@ func TestCutFilesGiveWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestDamageInTheMiddleLosesOnlyItsPart overwrites a piece in the middle; what follows is in its place.
+// TestDamageInTheMiddleLosesOnlyItsPart overwrites bytes in the middle. Everything after them must
+// be decoded at its original position.
 func TestDamageInTheMiddleLosesOnlyItsPart(t *testing.T) {
 	t.Parallel()
 	all := fixtures(t)
@@ -141,7 +143,7 @@ func TestHeadersThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// endless is a long WAV file that is made while it is read.
+// endless is a long WAV file that is generated while it is read.
 type endless struct {
 	head *bytes.Reader
 	left int64
@@ -160,7 +162,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestMemoryDoesNotGrowWithTheLength decodes ten minutes, whose samples have 115 MB, and draws them.
+// TestMemoryDoesNotGrowWithTheLength decodes ten minutes, whose samples take 115 MB, and draws the
+// waveform.
 func TestMemoryDoesNotGrowWithTheLength(t *testing.T) {
 	const seconds = 600
 	size := int64(2 * 48000 * seconds)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestDecodersAgreeWithFFmpeg decodes speech and compares each sample with what ffmpeg makes of the same file,
-// with libopus for Opus.
+// TestDecodersAgreeWithFFmpeg decodes speech and compares each sample with the output of ffmpeg for
+// the same file, using libopus for Opus.
 func TestDecodersAgreeWithFFmpeg(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -19,7 +19,7 @@ func TestDecodersAgreeWithFFmpeg(t *testing.T) {
 	run(t, "flite", "-voice", "slt", "-t", "Schedule a meeting with the design team on Friday afternoon.", "-o", said)
 	cases := []struct {
 		name  string
-		least float64 // dB
+		least float64 // in dB
 		args  []string
 	}{
 		{"24.wav", 140, []string{"-ar", "44100", "-c:a", "pcm_s24le"}},
@@ -73,7 +73,7 @@ func TestDecodersAgreeWithFFmpeg(t *testing.T) {
 	}
 }
 
-// signalToNoise compares x with a reference after the best gain.
+// signalToNoise compares x with a reference, after matching the levels.
 func signalToNoise(ref, x []float32) float64 {
 	n := min(len(ref), len(x))
 	var xx, xr, noise, signal float64

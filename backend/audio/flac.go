@@ -8,13 +8,13 @@ import (
 	"github.com/mewkiz/flac"
 )
 
-// flacDecoder reads FLAC. After a damaged frame it goes on at the next one that is whole and puts
-// silence where the damaged one was, so that times stay right.
+// flacDecoder decodes FLAC. It skips damaged frames and inserts silence for them, so that times
+// stay correct.
 type flacDecoder struct {
 	s      *flac.Stream
 	out    []float32
-	at     int64 // frames so far
-	gap    int64 // frames of silence to give
+	at     int64 // frames decoded so far
+	gap    int64 // frames of silence still to return
 	held   []float32
 	missed int64
 }
@@ -57,7 +57,7 @@ func (d *flacDecoder) next() ([]float32, error) {
 			return nil, io.EOF
 		}
 		if err != nil {
-			failed = err // the reader has advanced, so this ends
+			failed = err // the reader always advances, so this terminates
 			continue
 		}
 		if len(f.Subframes) != channels {

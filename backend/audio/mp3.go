@@ -10,13 +10,13 @@ import (
 	"github.com/hajimehoshi/go-mp3"
 )
 
-// mp3DecoderDelay is how many samples the filter banks of every MP3 decoder come late.
+// mp3DecoderDelay is the delay in samples of the filter banks of every MP3 decoder.
 const mp3DecoderDelay = 529
 
-// mp3Header is what is needed of the header of a frame of layer III.
+// mp3Header holds the needed fields of a layer III frame header.
 type mp3Header struct {
-	size     int // bytes of the frame
-	samples  int // of a channel
+	size     int // bytes per frame
+	samples  int // samples per channel
 	rate     int
 	sideInfo int // bytes of side information
 }
@@ -36,7 +36,7 @@ func parseMP3Header(b []byte) (h mp3Header, ok bool) {
 	if mono {
 		h.sideInfo = 17
 	}
-	if version != 3 { // MPEG-2 and 2.5
+	if version != 3 { // MPEG-2 and MPEG-2.5
 		kbits = [15]int{0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160}[bitrate]
 		h.rate >>= 1
 		h.samples, h.sideInfo = 576, 17
@@ -51,12 +51,13 @@ func parseMP3Header(b []byte) (h mp3Header, ok bool) {
 	return h, true
 }
 
-// mp3Decoder reads MP3 and drops what encoders add at both ends, as their tag says.
+// mp3Decoder decodes MP3 and removes the delay and padding that encoders add, according to the LAME
+// tag.
 type mp3Decoder struct {
 	d    *mp3.Decoder
 	rate int
-	skip int64 // frames that are still to be dropped
-	left int64 // frames that are still to come; -1: until the end of the file
+	skip int64 // frames still to be dropped
+	left int64 // frames still to be returned; -1: until the end of the file
 	raw  []byte
 	out  []float32
 }
@@ -69,7 +70,7 @@ func openMP3(r *bufio.Reader) (decoder, error) {
 	if err := m.readTag(r); err != nil {
 		return nil, err
 	}
-	in := io.Reader(struct{ io.Reader }{r}) // no Seeker: the decoder would read the whole file for its length
+	in := io.Reader(struct{ io.Reader }{r}) // hide Seek, or the decoder would read the whole file to determine its length
 	b, _ := r.Peek(4)
 	if h, ok := parseMP3Header(b); ok && h.rate == flatRate && h.samples == 576 {
 		in = &mp3Frames{r: r}
@@ -83,7 +84,7 @@ func openMP3(r *bufio.Reader) (decoder, error) {
 	return m, nil
 }
 
-// skipID3 skips tags of ID3v2, which may hold pictures.
+// skipID3 skips ID3v2 tags, which can be large because they may contain pictures.
 func skipID3(r *bufio.Reader) error {
 	for {
 		b, _ := r.Peek(10)
@@ -100,12 +101,12 @@ func skipID3(r *bufio.Reader) error {
 		if err != nil || b[0] != 0 {
 			return err
 		}
-		r.Discard(1) //nolint:errcheck // it was peeked
+		r.Discard(1) //nolint:errcheck // was peeked
 	}
 }
 
-// readTag reads and removes the Xing or Info frame, which holds no sound, and takes the delay and
-// padding of the encoder from its LAME part.
+// readTag reads and removes the Xing or Info frame, which contains no audio, and reads the
+// encoder's delay and padding from its LAME part.
 func (m *mp3Decoder) readTag(r *bufio.Reader) error {
 	b, _ := r.Peek(4096)
 	h, ok := parseMP3Header(b)

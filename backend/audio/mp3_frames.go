@@ -7,17 +7,18 @@ import (
 
 const (
 	flatRate   = 22050
-	flatIndex  = 14  // 160 kbit/s, the highest rate of MPEG-2
+	flatIndex  = 14  // 160 kbit/s, the highest bit rate of MPEG-2
 	flatSize   = 522 // bytes of such a frame without padding
-	mostBorrow = 255 // bytes that a frame may use of the frames before it
+	mostBorrow = 255 // bytes of earlier frames that a frame may use
 )
 
-// mp3Frames rewrites a stream of MPEG-2 at 22.05 kHz so that no frame has padding or uses bytes of the
-// frames before it. The decoder takes padded frames of such streams for a byte shorter than they are,
-// after which it reads every borrowed byte from the wrong place.
+// mp3Frames rewrites an MPEG-2 stream at 22.05 kHz so that no frame has padding or uses bytes of
+// earlier frames (the bit reservoir). It works around a bug of the decoder, which assumes that
+// padded frames of such streams are one byte shorter than they are and then reads the reservoir at
+// the wrong offset.
 type mp3Frames struct {
 	r        *bufio.Reader
-	borrowed []byte // the end of the sound data so far
+	borrowed []byte // the last bytes of audio data, which later frames may use
 	out      []byte
 	frame    [flatSize]byte
 }
@@ -41,7 +42,7 @@ func (m *mp3Frames) next() error {
 	h, ok := parseMP3Header(b)
 	side := 4
 	if b[1]&1 == 0 {
-		side += 2 // a checksum
+		side += 2 // checksum
 	}
 	if !ok || h.rate != flatRate || h.samples != 576 || h.size < side+h.sideInfo {
 		_, err := m.r.Discard(1)
@@ -57,7 +58,7 @@ func (m *mp3Frames) next() error {
 		out = append(out, m.borrowed[len(m.borrowed)-begin:]...)
 		out = append(out, data[:min(len(data), flatSize-len(out))]...)
 	}
-	clear(m.frame[len(out):]) // also what a frame has borrowed that was cut off: it is silent
+	clear(m.frame[len(out):]) // also a frame whose reservoir bytes are missing: it becomes silence
 	m.out = m.frame[:]
 	m.borrowed = append(m.borrowed, data...)
 	if n := len(m.borrowed); n > mostBorrow {

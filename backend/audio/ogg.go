@@ -24,17 +24,17 @@ const (
 	oggContinued = 1
 	oggFirst     = 2
 	oggLast      = 4
-	maxPacket    = 1 << 20 // bytes; a packet of Opus has at most 61,298
+	maxPacket    = 1 << 20 // bytes; an Opus packet has at most 61,298
 )
 
-// oggReader finds the pages of an Ogg file. What is damaged is skipped.
+// oggReader reads the pages of an Ogg file and skips damaged parts.
 type oggReader struct {
 	r    *bufio.Reader
 	page oggPage
 	buf  [255 + 255*255]byte
 }
 
-// next reads the next whole page.
+// next reads the next complete page.
 func (o *oggReader) next() (*oggPage, error) {
 	for {
 		b, err := o.r.Peek(27)
@@ -58,30 +58,30 @@ func (o *oggReader) next() (*oggPage, error) {
 			size += int(l)
 		}
 		if b, err = o.r.Peek(size); err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			o.r.Discard(1) //nolint:errcheck // peeked: the last page is cut off, or its size is wrong
+			o.r.Discard(1) //nolint:errcheck // was peeked; the last page is cut off, or its size is wrong
 			continue
 		}
 		if err != nil || oggSum(b) != sum {
-			o.r.Discard(1) //nolint:errcheck // peeked
+			o.r.Discard(1) //nolint:errcheck // was peeked
 			continue
 		}
 		n := copy(o.buf[:], b[27:])
 		p.lacing, p.body = o.buf[:segments], o.buf[segments:n]
-		o.r.Discard(size) //nolint:errcheck // peeked
+		o.r.Discard(size) //nolint:errcheck // was peeked
 		return p, nil
 	}
 }
 
-// resync goes to the next place where a page may begin.
+// resync skips to the next position at which a page may begin.
 func (o *oggReader) resync(b []byte) {
 	n := len(b) - 3
 	if i := bytes.Index(b[1:], []byte("OggS")); i >= 0 {
 		n = i + 1
 	}
-	o.r.Discard(n) //nolint:errcheck // peeked
+	o.r.Discard(n) //nolint:errcheck // was peeked
 }
 
-// oggSum is the checksum of a page, with zeros in its own place.
+// oggSum returns the checksum of a page, computed as if the checksum field were zero.
 func oggSum(page []byte) (sum uint32) {
 	for i, c := range page {
 		if i >= 22 && i < 26 {
@@ -107,9 +107,9 @@ var oggTable = func() (t [256]uint32) {
 	return t
 }()
 
-// openOgg opens the first sound of an Ogg file.
+// openOgg opens the first audio stream of an Ogg file.
 func openOgg(r *bufio.Reader) (decoder, error) {
-	o := &oggPackets{o: oggReader{r: bufio.NewReaderSize(r, 128<<10)}, end: -1} // a page has to fit in
+	o := &oggPackets{o: oggReader{r: bufio.NewReaderSize(r, 128<<10)}, end: -1} // must hold a whole page
 	for {
 		p, err := o.o.next()
 		if err != nil {
@@ -122,7 +122,7 @@ func openOgg(r *bufio.Reader) (decoder, error) {
 		switch head := bytes.Clone(p.body); {
 		case bytes.HasPrefix(head, []byte("OpusHead")):
 			o.frames = packetFrames
-			if _, err := o.header(); err != nil { // comments
+			if _, err := o.header(); err != nil { // comment header
 				return nil, err
 			}
 			return newOpus("ogg", head, o)
@@ -132,23 +132,23 @@ func openOgg(r *bufio.Reader) (decoder, error) {
 	}
 }
 
-// oggPackets gives the packets of one stream of an Ogg file.
+// oggPackets reads the packets of one stream in an Ogg file.
 type oggPackets struct {
 	o       oggReader
 	serial  uint32
 	seq     uint32
-	frames  func(packet []byte) int // nil: packets do not tell how long they are
-	sound   bool                    // the headers were read
-	packets [][]byte                // of the pages that were read
-	part    []byte                  // of a packet that the next page continues
-	dropped bool                    // the beginning of the packet that continues is lost
+	frames  func(packet []byte) int // length of a packet; nil if the codec's packets do not contain it
+	sound   bool                    // the headers have been read
+	packets [][]byte                // packets of the pages read so far
+	part    []byte                  // beginning of a packet that the next page continues
+	dropped bool                    // the beginning of the continued packet is lost
 	origin  int64                   // granule position of the first sample
-	placed  bool                    // origin is known
-	end     int64                   // granule position of the end; -1: not known yet
+	placed  bool                    // origin is set
+	end     int64                   // granule position of the end; -1 if not known yet
 	ended   bool
 }
 
-// header reads one packet of the headers.
+// header reads one header packet.
 func (o *oggPackets) header() ([]byte, error) {
 	for len(o.packets) == 0 {
 		if err := o.page(); err != nil {
@@ -196,7 +196,7 @@ func (o *oggPackets) page() error {
 		o.part, o.dropped = nil, false
 	}
 	if o.sound && found && p.granule >= 0 {
-		if !o.placed { // a recording that was cut out of a longer one begins later than 0
+		if !o.placed { // a recording cut from a longer one begins later than 0
 			o.placed = true
 			if o.frames != nil && p.flags&oggLast == 0 {
 				o.origin = max(0, p.granule-total)
@@ -228,13 +228,13 @@ func (o *oggPackets) next() (packet []byte, end int64, err error) {
 	return packet, -1, nil
 }
 
-// vorbis reads Ogg/Vorbis.
+// vorbis decodes Ogg Vorbis.
 type vorbis struct {
 	in     *oggPackets
 	d      vorbisdec.Decoder
 	buf    []float32
 	at     int64
-	last   int // frames of the packet before
+	last   int // frames in the previous packet
 	missed int64
 }
 
@@ -273,7 +273,7 @@ func (v *vorbis) next() ([]float32, error) {
 		out, err = v.d.DecodeInto(p, v.buf)
 		return err
 	}); err != nil {
-		out = v.buf[:v.last*channels] // keeps the time right, about
+		out = v.buf[:v.last*channels] // an estimate, to keep the times about right
 		clear(out)
 		v.missed += int64(v.last)
 	}

@@ -11,24 +11,24 @@ import (
 
 const (
 	opusRate   = 48000
-	opusLong   = 5760 // frames of the longest packet, 120 ms
+	opusLong   = 5760 // frames in the longest packet, 120 ms
 	opusHeader = 19
 )
 
-// packets gives packets of Opus. end is the number of frames from the first packet to the end of
-// the recording, before which a decoder stops; -1 as long as it is not known.
+// packets is a source of Opus packets. end is the number of frames from the first packet to the end
+// of the recording, at which the decoder stops; -1 if it is not known yet.
 type packets interface {
 	next() (packet []byte, end int64, err error)
 }
 
-// opusDecoder reads Opus from any container (RFC 7845).
+// opusDecoder decodes Opus from any container (RFC 7845).
 type opusDecoder struct {
 	i      Info
 	in     packets
 	d      opus.Decoder
 	gain   float32
 	skip   int64
-	at     int64 // frames so far, with those that were skipped
+	at     int64 // frames so far, including skipped ones
 	missed int64
 	out    []float32
 }
@@ -70,7 +70,7 @@ func (o *opusDecoder) next() ([]float32, error) {
 		n, err = o.d.DecodeToFloat32(p, o.out)
 		return err
 	}); err != nil || n > frames {
-		n = frames // keeps the time right
+		n = frames // keep the times right
 		clear(o.out[:n*o.i.Channels])
 		o.missed += int64(n)
 	}
@@ -91,7 +91,8 @@ func (o *opusDecoder) next() ([]float32, error) {
 	return out, nil
 }
 
-// packetFrames is how many frames at 48 kHz a packet decodes to; 0: it is not valid (RFC 6716, 3.1).
+// packetFrames returns the number of frames at 48 kHz that a packet decodes to; 0 if it is invalid
+// (RFC 6716, 3.1).
 func packetFrames(p []byte) int {
 	if len(p) == 0 {
 		return 0

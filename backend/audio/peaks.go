@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// PeakMs is how many milliseconds a peak covers.
+	// PeakMs is the duration of a peak in milliseconds.
 	PeakMs      = 10
 	peakSamples = Rate * PeakMs / 1000
 	peakBytes   = 3
 )
 
-// Peaks is the picture of a recording: lowest, highest and root mean square of each 10 ms. It takes
-// samples at Rate.
+// Peaks collects the waveform of a recording: minimum, maximum and root mean square of each 10 ms.
+// It expects samples at Rate.
 type Peaks struct {
-	data   []byte // three bytes each: int8, int8, uint8
+	data   []byte // three bytes per peak: int8, int8, uint8
 	n      int
 	lo, hi float32
 	sum    float64
 }
 
-// Write takes samples.
+// Write adds samples.
 func (p *Peaks) Write(x []float32) {
 	for _, v := range x {
 		if p.n == 0 {
@@ -42,10 +42,11 @@ func (p *Peaks) end() {
 	p.n = 0
 }
 
-// Len is the number of peaks.
+// Len returns the number of peaks.
 func (p *Peaks) Len() int { return len(p.data) / peakBytes }
 
-// Draw sums peaks from one number to another up in buckets; none is empty.
+// Draw combines the peaks in [from, to) into at most the given number of buckets, fewer if there
+// are fewer peaks, so that no bucket is empty.
 func (p *Peaks) Draw(from, to, buckets int) (lo, hi, rms []byte) {
 	from, to = max(0, min(from, p.Len())), max(0, min(to, p.Len()))
 	buckets = min(buckets, to-from)
@@ -65,7 +66,7 @@ func (p *Peaks) Draw(from, to, buckets int) (lo, hi, rms []byte) {
 
 const peaksMagic = "HXPK1"
 
-// Encode gives the peaks and the parts with speech in the form that DecodePeaks reads.
+// Encode encodes the peaks and the spans with speech for DecodePeaks.
 func (p *Peaks) Encode(speech []Span) []byte {
 	if p.n > 0 {
 		p.end()
@@ -77,7 +78,7 @@ func (p *Peaks) Encode(speech []Span) []byte {
 	return append(out, p.data...)
 }
 
-// DecodePeaks reads what Encode has made.
+// DecodePeaks decodes the output of Encode.
 func DecodePeaks(b []byte) (*Peaks, []Span, error) {
 	const head = len(peaksMagic) + 4
 	if len(b) < head || string(b[:len(peaksMagic)]) != peaksMagic {

@@ -11,29 +11,29 @@ import (
 
 const (
 	stopBand  = 120    // attenuation in dB
-	passBand  = 0.9125 // of the lower of the two Nyquist frequencies
-	mostExact = 1024   // phases that are kept for exact ratios
+	passBand  = 0.9125 // fraction of the lower of the two Nyquist frequencies
+	mostExact = 1024   // largest number of phases stored for an exact ratio
 	between   = 2048   // phases between which other ratios interpolate
 )
 
-// resampler is a polyphase filter with a Kaiser window. Its delay is taken out, and each output
-// depends on the input around it alone, so that the result is the same however it is read.
+// resampler is a polyphase filter with a Kaiser window. Its delay is compensated, and each output
+// sample depends only on the input around it, so the result does not depend on the sizes of reads.
 type resampler struct {
 	src      Source
 	up, down int64 // the ratio of the rates in lowest terms
 	taps     int
-	phases   []float32 // rows of taps
-	rows     int64     // phases that a step of the input is divided into
+	phases   []float32 // taps coefficients per phase
+	rows     int64     // phases per input sample
 
 	buf    []float32
-	base   int64 // number of the input sample buf[0]
-	have   int64 // input samples that were read
-	out    int64 // output samples that were given
+	base   int64 // index of the input sample buf[0]
+	have   int64 // input samples read
+	out    int64 // output samples returned
 	ended  bool
 	failed error
 }
 
-// Resample brings src from one sample rate to another. From n samples it makes n·to/from, rounded up.
+// Resample resamples src from one sample rate to another. n samples become n·to/from, rounded up.
 func Resample(src Source, from, to int) (Source, error) {
 	if from < minRate || from > maxRate || to < minRate || to > maxRate {
 		return nil, fmt.Errorf("resample from %d to %d Hz", from, to)
@@ -64,8 +64,8 @@ func gcd(a, b int) int {
 	return a
 }
 
-// design computes the filter of each phase, and of one more for interpolation. cutoff is relative to
-// the input rate.
+// design computes the filter of each phase, and of one more for interpolation. cutoff is relative
+// to the input rate.
 func (r *resampler) design(cutoff float64) {
 	const beta = 0.1102 * (stopBand - 8.7)
 	norm := bessel(beta)
@@ -94,7 +94,7 @@ func sinc(x float64) float64 {
 	return math.Sin(math.Pi*x) / (math.Pi * x)
 }
 
-// bessel is the modified Bessel function I0.
+// bessel returns the modified Bessel function I0.
 func bessel(x float64) float64 {
 	sum, term := 1.0, 1.0
 	for k := 1.0; term > sum*1e-17; k++ {
@@ -133,7 +133,8 @@ func (r *resampler) Read(p []float32) (n int, err error) {
 	return n, nil
 }
 
-// fill drops what is before the sample from and reads on; after the end it gives silence.
+// fill discards input before sample from and reads more. After the end of the input it appends
+// silence.
 func (r *resampler) fill(from int64) {
 	if len(r.buf)+1 > cap(r.buf) {
 		drop := copy(r.buf, r.buf[from-r.base:])
@@ -151,7 +152,7 @@ func (r *resampler) fill(from int64) {
 	if err != nil {
 		r.ended, r.failed = true, err
 		if !errors.Is(err, io.EOF) {
-			r.have = 0 // nothing more is given
+			r.have = 0 // return no more samples
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// samples is a source that gives what it holds in parts of random length.
+// samples is a source that returns its samples in parts of random length.
 type samples struct {
 	x []float32
 	r *rand.Rand
@@ -41,8 +41,8 @@ func resampled(t testing.TB, x []float32, from, to int) []float32 {
 	return out
 }
 
-// TestResamplerKeepsTonesAndRemovesAliases measures what the filter is made for, at the usual rates and at
-// one whose ratio is interpolated.
+// TestResamplerKeepsTonesAndRemovesAliases measures the pass band and the aliases at the usual
+// rates, and at one whose ratio is interpolated.
 func TestResamplerKeepsTonesAndRemovesAliases(t *testing.T) {
 	t.Parallel()
 	const level = 0.891 // -1 dB
@@ -51,7 +51,7 @@ func TestResamplerKeepsTonesAndRemovesAliases(t *testing.T) {
 			x := make([]float32, rate/2)
 			for i := range x {
 				fade := min(1, float64(min(i, len(x)-1-i))/(float64(rate)/50))
-				fade *= fade * (3 - 2*fade) // a hard edge would have every frequency
+				fade *= fade * (3 - 2*fade) // a hard edge would contain every frequency
 				x[i] = float32(level * fade * math.Sin(2*math.Pi*f*float64(i)/float64(rate)))
 			}
 			return x
@@ -121,7 +121,7 @@ func TestResamplingDoesNotDependOnHowItIsRead(t *testing.T) {
 	}
 }
 
-// TestWAVKeepsSamples writes samples and reads them again: they differ by the last bit at most.
+// TestWAVKeepsSamples writes samples and reads them back. They may differ by one bit.
 func TestWAVKeepsSamples(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -143,7 +143,7 @@ func TestWAVKeepsSamples(t *testing.T) {
 		t.Fatal(len(got), err)
 	}
 	for i, v := range got {
-		if want := max(-1, min(1, x[i])); math.Abs(float64(v-want)) > 1.5/32768 { // half a step, and the other scale
+		if want := max(-1, min(1, x[i])); math.Abs(float64(v-want)) > 1.5/32768 { // half a step of rounding, and the different scale
 			t.Fatalf("sample %d: %v, want %v", i, v, want)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"helix/backend/fault"
 )
 
-// sniff names the format that the first bytes are of. The name of a file and what a sender calls it
-// do not matter.
+// sniff returns the format that the first bytes belong to. It ignores file names and declared media
+// types.
 func sniff(r *bufio.Reader) (string, error) {
-	b, _ := r.Peek(12) // a shorter file is recognized by what it has
+	b, _ := r.Peek(12) // a shorter file is judged by the bytes it has
 	has := func(at int, magic string) bool {
 		return len(b) >= at+len(magic) && string(b[at:at+len(magic)]) == magic
 	}
@@ -37,7 +37,7 @@ func sniff(r *bufio.Reader) (string, error) {
 	if _, ok := parseMP3Header(b); ok {
 		return "mp3", nil
 	}
-	if len(bytes.Trim(b, "\x00")) == 0 { // as some programs leave before the first frame
+	if len(bytes.Trim(b, "\x00")) == 0 { // zero bytes, which some programs leave before the first frame
 		if b, _ = r.Peek(4096); len(bytes.TrimLeft(b, "\x00")) >= 4 {
 			if _, ok := parseMP3Header(bytes.TrimLeft(b, "\x00")); ok {
 				return "mp3", nil

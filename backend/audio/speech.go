@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	hop       = Rate / 100 // samples of a frame: 10 ms
+	hop       = Rate / 100 // samples per frame: 10 ms
 	window    = 512
 	lowBin    = 100 * window / Rate
 	highBin   = 4000 * window / Rate
 	floor     = 1e-6 // power of a bin in silence
-	minWindow = 60   // frames in which the noise shows itself in each bin
-	threshold = 0.38 // of the mean log likelihood ratio
-	reach     = 4    // frames around a frame with speech that have it too: its soft beginning and end
-	hangover  = 30   // frames that speech lasts on after the last frame with it
-	padding   = 20   // frames that are added on both sides of speech
+	minWindow = 60   // frames after which each bin is assumed to have shown its noise level
+	threshold = 0.38 // lowest mean log likelihood ratio of speech
+	reach     = 4    // frames added on both sides of a frame with speech, for soft onsets and endings
+	hangover  = 30   // longest pause within a span, in frames
+	padding   = 20   // frames added before and after a span
 )
 
 // Span is a part of a recording.
@@ -25,25 +25,25 @@ type Span struct {
 	EndMs   int64 `json:"endMs"`
 }
 
-// Detector finds speech: the likelihood ratio of Sohn, Kim and Sung (1999) over a noise spectrum that
-// follows the minima of each bin (Cohen 2002). It takes samples at Rate.
+// Detector detects speech. It uses the likelihood ratio test of Sohn, Kim and Sung (1999), with a
+// noise spectrum that follows the minima of each bin (Cohen 2002). It expects samples at Rate.
 type Detector struct {
 	fft     *fourier.FFT
 	taper   []float64
-	in      []float64 // the window so far
-	power   []float64 // of the frame
+	in      []float64 // samples of the current window
+	power   []float64 // spectrum of the frame
 	smooth  []float64
-	lowest  []float64 // minimum of smooth in this stretch and the one before
+	lowest  []float64 // minimum of smooth in this and the previous stretch
 	nextLow []float64 // minimum of smooth in this stretch
 	noise   []float64
-	prior   []float64 // speech of the frame before, over the noise
+	prior   []float64 // speech-to-noise ratio of the previous frame
 	coef    []complex128
 	work    []float64
-	voiced  []bool // by frame
+	voiced  []bool // one entry per frame
 	n       int64
 }
 
-// NewDetector makes a detector for one recording.
+// NewDetector returns a detector for one recording.
 func NewDetector() *Detector {
 	d := &Detector{fft: fourier.NewFFT(window), taper: make([]float64, window), work: make([]float64, window)}
 	for i := range d.taper {
@@ -52,11 +52,11 @@ func NewDetector() *Detector {
 	for _, s := range []*[]float64{&d.power, &d.smooth, &d.lowest, &d.nextLow, &d.noise, &d.prior} {
 		*s = make([]float64, highBin)
 	}
-	d.in = make([]float64, (window-hop)/2, 2*window) // so that a frame is in the middle of its window
+	d.in = make([]float64, (window-hop)/2, 2*window) // centers each frame in its window
 	return d
 }
 
-// Write takes samples.
+// Write adds samples.
 func (d *Detector) Write(p []float32) {
 	d.n += int64(len(p))
 	for _, v := range p {
@@ -88,7 +88,7 @@ func (d *Detector) frame() {
 			d.noise[k] = 0.93*d.noise[k] + 0.07*p
 		}
 		d.noise[k] = max(d.noise[k], d.lowest[k])
-		if d.noise[k] > 6*d.lowest[k] { // it was taken from speech
+		if d.noise[k] > 6*d.lowest[k] { // the estimate was raised by speech
 			d.noise[k] = 2 * d.lowest[k]
 		}
 		post := min(p/d.noise[k], 1000)
@@ -104,8 +104,8 @@ func (d *Detector) frame() {
 	d.voiced = append(d.voiced, sum/(highBin-lowBin) > threshold)
 }
 
-// frames are the decisions, smoothed: a frame counts when three of the five around it have speech, and
-// so do those close to it.
+// frames returns the smoothed decisions: a frame has speech if at least three of the five frames
+// around it do, or if it is close to such a frame.
 func (d *Detector) frames() []bool {
 	out := make([]bool, len(d.voiced))
 	at := func(i int) int {
@@ -127,10 +127,11 @@ func (d *Detector) frames() []bool {
 	return out
 }
 
-// Speech returns the parts with speech, with a little room on both sides, in order.
+// Speech returns the spans with speech, in order, with some padding on both sides. No samples can
+// be added afterwards.
 func (d *Detector) Speech() []Span {
 	end := d.n * 1000 / Rate
-	d.Write(make([]float32, window)) // the frames that wait for what follows them
+	d.Write(make([]float32, window)) // completes the last frames, whose windows extend past the end
 	d.n -= window
 	out := []Span{}
 	last := math.MinInt
@@ -152,7 +153,7 @@ func (d *Detector) Speech() []Span {
 	return out
 }
 
-// Voiced is how many milliseconds of the recording have speech, without the room around it.
+// Voiced returns the duration of speech in milliseconds, without padding.
 func (d *Detector) Voiced() (ms int64) {
 	for _, v := range d.frames() {
 		if v {

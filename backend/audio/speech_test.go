@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// spoken is a voice of flite that says sentences with pauses, at Rate.
+// spoken returns sentences with pauses, spoken by flite, at Rate.
 func spoken(t testing.TB, dir string) []float32 {
 	t.Helper()
 	var all []float32
@@ -22,7 +22,7 @@ func spoken(t testing.TB, dir string) []float32 {
 	return all
 }
 
-// noise is made by sox, so loud that speech has the given signal-to-noise ratio over it.
+// noise returns noise made by sox, scaled so that speech has the given signal-to-noise ratio.
 func noise(t testing.TB, dir, kind string, speech []float32, snr float64) []float32 {
 	t.Helper()
 	path := filepath.Join(dir, kind+".wav")
@@ -42,7 +42,8 @@ func noise(t testing.TB, dir, kind string, speech []float32, snr float64) []floa
 	return out
 }
 
-// TestSpeechIsFoundInNoise counts frames whose energy without noise says that somebody speaks.
+// TestSpeechIsFoundInNoise counts frames. Those with speech are known from their energy without
+// noise.
 func TestSpeechIsFoundInNoise(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

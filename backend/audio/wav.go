@@ -13,16 +13,17 @@ const (
 	wavPCM        = 1
 	wavFloat      = 3
 	wavExtensible = 0xFFFE
-	unknownSize   = math.MaxUint32 // of a WAV file that was written as a stream
+	unknownSize   = math.MaxUint32 // marks a WAV file that was written as a stream
 )
 
-// wav reads PCM and floats from RIFF and RF64 files, also from those whose sizes were never filled in.
+// wav reads integer and float PCM from RIFF and RF64 files, including those whose size fields were
+// never filled in.
 type wav struct {
 	r      io.Reader
 	i      Info
-	bytes  int // of a sample
+	bytes  int // per sample
 	float  bool
-	left   int64 // bytes of the data that are announced; -1: until the end of the file
+	left   int64 // remaining bytes of audio data; -1: until the end of the file
 	raw    []byte
 	out    []float32
 	missed int64
@@ -34,7 +35,7 @@ func openWAV(r *bufio.Reader) (decoder, error) {
 		return nil, err
 	}
 	w := &wav{r: r}
-	var long uint64 // size of the data in a file above 4 GiB
+	var long uint64 // size of the data in a file larger than 4 GiB
 	for {
 		var c [8]byte
 		if _, err := io.ReadFull(r, c[:]); err != nil {
@@ -89,7 +90,7 @@ func (w *wav) format(b []byte) error {
 	}
 	tag, bits := binary.LittleEndian.Uint16(b), int(binary.LittleEndian.Uint16(b[14:]))
 	if tag == wavExtensible && len(b) >= 26 {
-		tag = binary.LittleEndian.Uint16(b[24:]) // the subformat begins with the tag
+		tag = binary.LittleEndian.Uint16(b[24:]) // the subformat GUID begins with the tag
 	}
 	w.i = Info{Format: "wav", Codec: "pcm", Channels: int(binary.LittleEndian.Uint16(b[2:])), SampleRate: int(min(binary.LittleEndian.Uint32(b[4:]), math.MaxInt32))}
 	if err := w.i.check(); err != nil {
@@ -169,7 +170,7 @@ func (w *wav) convert(out []float32, b []byte) {
 	}
 }
 
-// WriteWAV writes src as 16-bit PCM of one channel and returns the number of samples.
+// WriteWAV writes src as 16-bit mono PCM and returns the number of samples.
 func WriteWAV(w io.WriteSeeker, rate int, src Source) (n int64, err error) {
 	const header = 44
 	if _, err := w.Write(make([]byte, header)); err != nil {

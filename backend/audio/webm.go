@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// Elements of Matroska that matter for sound (RFC 9559).
+// Ids of the Matroska elements that are needed for audio (RFC 9559).
 const (
 	ebmlSegment        = 0x18538067
 	ebmlTracks         = 0x1654AE6B
@@ -24,14 +24,14 @@ const (
 	ebmlUnknown        = math.MaxUint64
 )
 
-// webm gives the packets of the first Opus track of a WebM file. It walks through the elements in
-// order and enters those that hold others, so that it does not matter whether their sizes are known:
-// recorders in browsers write them as streams.
+// webm reads the packets of the first Opus track in a WebM file. It walks through the elements in
+// order and descends into containers, so it does not need their sizes, which are unknown in the
+// streams that browsers record.
 type webm struct {
 	r       *bufio.Reader
 	track   uint64
-	waiting [][]byte // packets that were read
-	frames  int64    // of all packets that were read
+	waiting [][]byte // packets read but not returned yet
+	frames  int64    // total frames of the packets read
 	trimmed bool     // the end of the recording is known
 	end     int64
 }
@@ -45,7 +45,7 @@ func openWebM(r *bufio.Reader) (decoder, error) {
 	return newOpus("webm", head, w)
 }
 
-// element reads the head of an element.
+// element reads the header of an element.
 func (w *webm) element() (id, size uint64, err error) {
 	if id, err = w.number(true); err != nil {
 		return 0, 0, err
@@ -54,7 +54,8 @@ func (w *webm) element() (id, size uint64, err error) {
 	return id, size, err
 }
 
-// number reads a number of variable length; keep leaves the marker of its length in, as ids have it.
+// number reads a variable-length integer. If keep is set, the length marker remains part of the
+// value, as in element ids.
 func (w *webm) number(keep bool) (uint64, error) {
 	first, err := w.r.ReadByte()
 	if err != nil {
@@ -114,7 +115,7 @@ func number(b []byte) (v uint64) {
 	return v
 }
 
-// tracks finds the first track of Opus and stops at the first cluster after it.
+// tracks reads up to the first cluster after the first Opus track and returns the track's header.
 func (w *webm) tracks() (head []byte, err error) {
 	var track uint64
 	var codec string
@@ -126,7 +127,7 @@ func (w *webm) tracks() (head []byte, err error) {
 		}
 		if codec == "A_OPUS" && (id == ebmlTrackEntry || id == ebmlCluster) {
 			w.track = track
-			if id != ebmlCluster { // other tracks follow
+			if id != ebmlCluster { // more tracks follow
 				if err := w.skip(size); err != nil {
 					return nil, err
 				}
@@ -159,7 +160,7 @@ func (w *webm) tracks() (head []byte, err error) {
 }
 
 func (w *webm) next() (packet []byte, end int64, err error) {
-	for len(w.waiting) < 2 && !w.trimmed { // the padding of a packet stands after it
+	for len(w.waiting) < 2 && !w.trimmed { // the padding of a packet follows it
 		if err := w.read(); err != nil {
 			if len(w.waiting) > 0 {
 				break
@@ -206,11 +207,11 @@ func (w *webm) read() error {
 	return w.skip(size)
 }
 
-// block takes the packets of a block of our track.
+// block reads the packets in a block, if it belongs to our track.
 func (w *webm) block(b []byte) error {
 	r := webm{r: bufio.NewReaderSize(bytes.NewReader(b), 16)}
 	track, err := r.number(false)
-	rest, _ := io.ReadAll(r.r) // from memory
+	rest, _ := io.ReadAll(r.r) // cannot fail: from memory
 	if err != nil || track != w.track || len(rest) < 3 {
 		return nil //nolint:nilerr // a block of another track, or an empty one
 	}
@@ -226,7 +227,7 @@ func (w *webm) block(b []byte) error {
 	return nil
 }
 
-// unlace divides the packets that share a block; those that are not whole are left out.
+// unlace splits the packets that share a block. Incomplete packets are dropped.
 func unlace(kind byte, b []byte) (out [][]byte) {
 	if len(b) == 0 {
 		return nil
@@ -235,7 +236,7 @@ func unlace(kind byte, b []byte) (out [][]byte) {
 	b = b[1:]
 	sizes := make([]int, count)
 	switch kind {
-	case 1: // as in Ogg
+	case 1: // Xiph lacing, as in Ogg
 		for i := range sizes[:count-1] {
 			for {
 				if len(b) == 0 {
@@ -249,7 +250,7 @@ func unlace(kind byte, b []byte) (out [][]byte) {
 				}
 			}
 		}
-	case 3: // the first size, then differences
+	case 3: // EBML lacing: the first size, then differences
 		r := webm{r: bufio.NewReaderSize(bytes.NewReader(b), 16)}
 		for i := range sizes[:count-1] {
 			first, err := r.r.Peek(1)
@@ -272,8 +273,8 @@ func unlace(kind byte, b []byte) (out [][]byte) {
 				return nil
 			}
 		}
-		b, _ = io.ReadAll(r.r) // from memory
-	default: // equal sizes
+		b, _ = io.ReadAll(r.r) // cannot fail: from memory
+	default: // fixed-size lacing
 		for i := range sizes {
 			sizes[i] = len(b) / count
 		}

@@ -14,22 +14,22 @@ import (
 	"helix/backend/storage"
 )
 
-// This file does for many rows at once what push.go does for one: rows that the hub does not know
-// are packaged, and what it has taken is acknowledged, a few statements for hundreds of rows.
+// This file is the bulk form of push.go: it packages rows that the hub does not have yet, and
+// stores its acknowledgements, with a few statements per hundred rows instead of several per row.
 
-const bulkStatement = 100 // rows of one statement
+const bulkStatement = 100 // rows per statement
 
-// fresh is a row that was written once and that no hub knows.
+// fresh is a row that was written once and that the hub does not have yet.
 type fresh struct {
 	rowKey
 	seq, fields, hlc, txn int64
 }
 
-// packageFresh packages the rows among the oldest entries of change_log that are new. It reports how
-// many; the others are left to packageRow.
+// packageFresh packages the new rows among the oldest entries of change_log and returns how many it
+// packaged. It leaves all other rows to packageRow.
 func (s *Service) packageFresh(tx *storage.Tx, l *local) (int, error) {
 	entries := make([]fresh, 0, packagedEntries)
-	seen := make(map[rowKey]int, packagedEntries) // entries of a row
+	seen := make(map[rowKey]int, packagedEntries) // number of entries per row
 	insert := map[int64]bool{}
 	if err := tx.Select(`SELECT seq, tbl, row_id, op, fields, hlc, txn FROM change_log ORDER BY seq LIMIT ?`, packagedEntries).Each(func(r storage.Row) error {
 		var f fresh
@@ -45,7 +45,7 @@ func (s *Service) packageFresh(tx *storage.Tx, l *local) (int, error) {
 		return 0, err
 	}
 	entries = slices.DeleteFunc(entries, func(f fresh) bool { return seen[f.rowKey] > 1 || !insert[f.seq] })
-	if len(entries) < bulkStatement { // not worth it
+	if len(entries) < bulkStatement { // too few to be worth a bulk statement
 		return 0, nil
 	}
 	byTable := map[string][]fresh{}
@@ -66,10 +66,10 @@ func (s *Service) packageFresh(tx *storage.Tx, l *local) (int, error) {
 	return n, err
 }
 
-// marks is "?, ?, …".
+// marks returns n comma-separated SQL placeholders.
 func marks(n int) string { return "?" + strings.Repeat(", ?", n-1) }
 
-// packagePart puts new rows of one table into the outbox.
+// packagePart packages new rows of one table into the outbox and returns how many it packaged.
 func (s *Service) packagePart(tx *storage.Tx, l *local, t table, part []fresh) (int, error) {
 	byID := make(map[uuid.UUID]fresh, len(part))
 	args := []any{t.Table}
@@ -88,7 +88,8 @@ func (s *Service) packagePart(tx *storage.Tx, l *local, t table, part []fresh) (
 	for _, f := range part {
 		args = append(args, f.id)
 	}
-	// The plus keeps SQLite from going through all rows of the user.
+	// The unary plus keeps SQLite from choosing the index on user_id, which would scan all rows of
+	// the user.
 	rows, err := tx.Query(`SELECT `+strings.Join(names, ", ")+` FROM `+t.Table+` r WHERE NOT EXISTS (SELECT 1 FROM sync_outbox o WHERE o.tbl = ? AND o.row_id = r.id)
 		AND +r.user_id = ? AND r.sync_meta IS NULL AND r.id IN (`+marks(len(part))+`)`, args...)
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Service) packagePart(tx *storage.Tx, l *local, t table, part []fresh) (
 	return len(out), nil
 }
 
-// freshMeta is the sync_meta of a first version, as Meta.encode writes it.
+// freshMeta returns the sync_meta of a row's first version, encoded as by Meta.encode.
 func (t table) freshMeta(dot Dot, hlc, fields int64, values []any) []byte {
 	b := append(make([]byte, 0, 48), metaVersion)
 	num := func(list ...int64) {
@@ -163,7 +164,7 @@ func (t table) freshMeta(dot Dot, hlc, fields int64, values []any) []byte {
 		}
 	}
 	num(counters)
-	for i, c := range t.columns { // in the order of their numbers
+	for i, c := range t.columns { // ordered by field number
 		if c.Merge == storage.PNCounter {
 			n, _ := values[i].(int64)
 			num(int64(c.No), 1, dot.Site(), max(n, 0), max(-n, 0))
@@ -172,7 +173,7 @@ func (t table) freshMeta(dot Dot, hlc, fields int64, values []any) []byte {
 	return b
 }
 
-// rowWriter writes rows as JSON: what the hub gets, and the form of sync_base.
+// rowWriter encodes rows as JSON, both for the hub and for sync_base.
 type rowWriter struct {
 	table
 	tx      *storage.Tx
@@ -181,7 +182,8 @@ type rowWriter struct {
 	out     []byte
 }
 
-// write takes created_at, updated_at, deleted_at and the columns as they are stored.
+// write encodes one row. stored holds created_at, updated_at, deleted_at and then the columns, as
+// SQLite stores them.
 func (w *rowWriter) write(id uuid.UUID, stored []any, meta []byte) (payload, base string, err error) {
 	plain := make([]any, len(w.columns))
 	for i, c := range w.columns {
@@ -248,12 +250,13 @@ func (w *rowWriter) value(v any) {
 	case string:
 		w.out = appendJSON(w.out, x)
 	default:
-		b, _ := json.Marshal(v) // of a plain value
+		b, _ := json.Marshal(v) // cannot fail for a scalar
 		w.out = append(w.out, b...)
 	}
 }
 
-// appendJSON appends a string as JSON; most need no escapes.
+// appendJSON appends s to b as a JSON string. The common case, a string without escapes, is copied
+// as is.
 func appendJSON(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
@@ -266,8 +269,9 @@ func appendJSON(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// acknowledgeMany is acknowledged for rows that nobody changed since they were packaged. It returns the
-// places of the others in the batch.
+// acknowledgeMany is the bulk form of acknowledged, for rows that did not change since they were
+// packaged. It returns how many it acknowledged, and the indexes within batch of the rows that it
+// left.
 func (s *Service) acknowledgeMany(tx *storage.Tx, batch []sent, answers []answer) (done int, rest []int, err error) {
 	if len(batch) <= callRows {
 		for i := range batch {

@@ -1,7 +1,8 @@
-// Package cloudsync keeps the rows of one person the same on all devices, through a hub: the
-// person's own PostgreSQL. Each device works alone on its SQLite; the hub accepts a version of a
-// row only when it was made from the current one, and the device merges. What syncs is declared in
-// storage.Synced; no domain knows of it. Only backend imports it.
+// Package cloudsync keeps the rows of one person identical on all devices, through a hub, which is
+// the person's own PostgreSQL database. Each device works offline on its SQLite database. The hub
+// accepts a version of a row only if it was derived from the hub's current version; otherwise the
+// device merges the two first. storage.Synced declares what is synced; the packages that own the
+// tables need no sync code. Only package backend imports cloudsync.
 package cloudsync
 
 import (
@@ -20,53 +21,55 @@ import (
 	"helix/backend/storage"
 )
 
-// Options configure New; the zero value works.
+// Options configure New. The zero value is valid.
 type Options struct {
 	Logger  *slog.Logger
-	Version string // of this program
-	// Private seals columns that need not be; it is the setting storage.private.
+	Version string // version of Helix, reported to the hub
+	// Private also encrypts, in the local database, the columns that are encrypted only in private
+	// mode. It mirrors the setting storage.private.
 	Private bool
-	// Platform is web, desktop, ios, android or cli; "": desktop.
+	// Platform is web, desktop, ios, android or cli; default desktop.
 	Platform string
-	// Exports is the folder for items that a person discards; "": none can be.
+	// Exports is the folder to which discarded items are written. If it is empty, items cannot be
+	// discarded.
 	Exports string
-	// ChangedUser is called after joining a hub has given the local user another id; nil: nobody asks.
+	// ChangedUser, if not nil, is called after joining a hub has changed the id of the local user.
 	ChangedUser func(from, to uuid.UUID)
 }
 
-// Service syncs one database. Everything that goes wrong is a state that Status reports.
+// Service syncs one database. Sync failures don't stop it; Status reports them.
 type Service struct {
 	db      *storage.DB
 	secrets *storage.Secrets
 	o       Options
 
-	turn   chan struct{} // held by whoever talks to the hub
+	turn   chan struct{} // semaphore, held while using the hub's connection
 	conn   *pgx.Conn     // guarded by turn
 	cipher Cipher        // guarded by turn
 	staged staged        // guarded by turn
 
-	greeted time.Time // of conn, guarded by turn
+	greeted time.Time // when conn last completed hello; guarded by turn
 	counts  counts    // guarded by turn
 	traffic traffic
 
 	relay relay
 
-	copyRows int // of one transaction of the first copy
+	copyRows int // rows per transaction of the first copy
 
 	loading sync.Mutex
-	tables  []table // set by loadTables, then constant
+	tables  []table // set once by loadTables
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	state   State
 	err     *fault.Error
 	head    int64
 	offset  time.Duration
-	noted   time.Time // when wrote last told
-	missed  bool      // the feed may have grown unheard
-	initial *Progress // of the first copy; nil: none is under way
+	noted   time.Time // when wrote last published the state
+	missed  bool      // notifications may have been missed
+	initial *Progress // progress of the first copy; nil when none is running
 }
 
-// New returns the sync of db. It opens nothing.
+// New returns a Service for db. It opens no connection.
 func New(db *storage.DB, secrets *storage.Secrets, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -79,9 +82,9 @@ func New(db *storage.DB, secrets *storage.Secrets, o Options) *Service {
 	return s
 }
 
-// Close ends the connection to the hub.
+// Close closes the connection to the hub.
 func (s *Service) Close() error {
-	s.relay.pump.Wait() // its sockets ended with their requests
+	s.relay.pump.Wait() // the sockets end with their HTTP requests
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	return s.hangUp()
@@ -98,7 +101,7 @@ func (s *Service) hangUp() error {
 	return err
 }
 
-// exclusive runs fn while nobody else talks to the hub.
+// exclusive runs fn while holding turn, so that fn has the hub's connection to itself.
 func (s *Service) exclusive(ctx context.Context, fn func() error) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -112,7 +115,7 @@ func (s *Service) exclusive(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// loaded runs fn, which needs no hub, when the tables are known.
+// loaded runs fn after loading the tables. fn must not use the hub.
 func (s *Service) loaded(ctx context.Context, fn func() error) error {
 	if err := s.loadTables(ctx); err != nil {
 		return err
@@ -120,7 +123,7 @@ func (s *Service) loaded(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// loadTables reads what the synced tables look like, once.
+// loadTables reads the definitions of the synced tables on the first call.
 func (s *Service) loadTables(ctx context.Context) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -133,7 +136,7 @@ func (s *Service) loadTables(ctx context.Context) error {
 	})
 }
 
-// table finds a synced table by name.
+// table returns the synced table with the given name.
 func (s *Service) table(name string) (table, bool) {
 	i := slices.IndexFunc(s.tables, func(t table) bool { return t.Table == name })
 	if i < 0 {
@@ -142,7 +145,7 @@ func (s *Service) table(name string) (table, bool) {
 	return s.tables[i], true
 }
 
-// column finds a column by name, deleted_at among them.
+// column returns the column with the given name, which may be deleted_at.
 func (t table) column(name string) (storage.SyncedColumn, bool) {
 	if name == deletedAt {
 		return storage.SyncedColumn{SyncedField: deletedColumn.SyncedField, Hub: "timestamptz"}, true
@@ -154,7 +157,7 @@ func (t table) column(name string) (storage.SyncedColumn, bool) {
 	return t.columns[i], true
 }
 
-// asUser is ctx acting for the person whose data this is.
+// asUser returns ctx with the identity of the local user.
 func (s *Service) asUser(ctx context.Context) context.Context {
 	return identity.With(ctx, identity.Identity{User: s.db.LocalUser().ID, Scopes: identity.Write.Closed(), Label: "sync", Pipe: "background"})
 }
@@ -167,7 +170,7 @@ func (s *Service) local(ctx context.Context) (l local, err error) {
 	return l, err
 }
 
-// The secrets that sync keeps.
+// Names of the secrets that sync stores.
 const (
 	passwordSecret = "sync/password"
 	keySecret      = "sync/key"
@@ -176,8 +179,9 @@ const (
 
 var errNotEnrolled = fault.Unavailablef("This device isn't connected to a hub. Run `helix sync setup` here, or `helix sync enroll` with a link from another device.")
 
-// open gives a connection that has said hello. A copy of this device's data folder that is in
-// use elsewhere, and a restored backup, show by their counters: then the device registers again.
+// open returns a connection that has completed hello. If the counters show that the data folder is
+// a copy of one in use elsewhere, or a restored backup, it first registers this device again under
+// a new site.
 func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
 	defer func() {
 		if err != nil {
@@ -227,7 +231,7 @@ func (s *Service) loadKey(ctx context.Context, l local) (err error) {
 	return err
 }
 
-// readKey gives the cipher of this person's data; the zero value when it is not encrypted.
+// readKey returns the cipher for the person's data; the zero value when the hub is not encrypted.
 func (s *Service) readKey(ctx context.Context, l local) (Cipher, error) {
 	if !l.hub.Private {
 		return Cipher{}, nil
@@ -242,7 +246,7 @@ func (s *Service) readKey(ctx context.Context, l local) (Cipher, error) {
 	return ring.cipher(l.keyVersion)
 }
 
-// hello tells the hub where this device stands, and learns the hub's clock.
+// hello reports this device's counters to the hub and measures the offset to the hub's clock.
 func (s *Service) hello(ctx context.Context, l *local) error {
 	for again := false; ; again = true {
 		if l.nextEpoch == uuid.Nil {

@@ -14,18 +14,18 @@ import (
 	"helix/backend/storage"
 )
 
-// ConflictsParams choose conflicts.
+// ConflictsParams select conflicts.
 type ConflictsParams struct {
-	// Status is open, resolved, auto or all; default open. An auto conflict was decided by the
-	// later write, and keeps what the other one had.
+	// Status is open, resolved, auto or all; default open. In an auto conflict the later write won,
+	// and the other value was kept.
 	Status    string `json:"status,omitempty"`
 	TableName string `json:"tableName,omitempty"`
 	Limit     int    `json:"limit,omitempty"`
 	Offset    int    `json:"offset,omitempty"`
 }
 
-// ConflictInfo is one conflict. Mine is what this device wrote; when it wrote neither, it is what the
-// device wrote that merged the two.
+// ConflictInfo is one conflict. Mine is the value this device wrote or, if another device merged
+// the two versions, the value of the merging device.
 type ConflictInfo struct {
 	ID        uuid.UUID `json:"id"`
 	TableName string    `json:"tableName"`
@@ -33,38 +33,38 @@ type ConflictInfo struct {
 	Title     string    `json:"title"` // of the row, or the beginning of its text
 	Kind      string    `json:"kind"`
 	Strategy  string    `json:"strategy"`
-	// Field is the column, or definition: all columns that the definition hash is of.
+	// Field is the column, or definition for all columns that the definition hash covers.
 	Field string `json:"field"`
 	// FieldType is text, json, number, boolean, time, definition (an object of columns) or deleted.
 	FieldType string          `json:"fieldType"`
 	Base      json.RawMessage `json:"base"`
 	Mine      json.RawMessage `json:"mine"`
 	Theirs    json.RawMessage `json:"theirs"`
-	// MineDevice and TheirsDevice are the names of the devices that wrote the two, "" when a name
-	// is not known here.
+	// MineDevice and TheirsDevice are the names of the devices that wrote the two values; empty if
+	// unknown.
 	MineDevice   string     `json:"mineDevice"`
 	TheirsDevice string     `json:"theirsDevice"`
 	MineAt       *time.Time `json:"mineAt"`
 	TheirsAt     *time.Time `json:"theirsAt"`
-	// Suggested is the side whose value the row has now: mine, theirs, or "" when it has another.
+	// Suggested is the side whose value the row has now: mine or theirs; empty if it has neither.
 	Suggested string `json:"suggested"`
-	// CanKeepBoth says whether the choice both is possible: a second row is made.
+	// CanKeepBoth reports whether the choice both is available, which creates a second row.
 	CanKeepBoth bool      `json:"canKeepBoth"`
 	Status      string    `json:"status"`
 	Resolution  string    `json:"resolution,omitempty"`
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// ConflictsResult is one page, the latest first.
+// ConflictsResult is one page of conflicts, newest first.
 type ConflictsResult struct {
 	Conflicts []ConflictInfo `json:"conflicts"`
 	Total     int            `json:"total"`
 }
 
-// ConflictsChanged is published when conflicts came or were resolved.
+// ConflictsChanged is published when conflicts were added or resolved.
 type ConflictsChanged struct{}
 
-// Conflicts lists what two devices wrote into the same field without knowing of each other.
+// Conflicts lists conflicts: fields that two devices changed concurrently.
 func (s *Service) Conflicts(ctx context.Context, p ConflictsParams) (r ConflictsResult, err error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 200); err != nil {
 		return r, err
@@ -107,18 +107,19 @@ func (s *Service) Conflicts(ctx context.Context, p ConflictsParams) (r Conflicts
 
 var errNoConflict = fault.NotFoundf("Conflict not found.")
 
-// conflict is a row of sync_conflicts with what it is about.
+// conflict is a row of sync_conflicts together with the row it refers to.
 type conflict struct {
 	ConflictInfo
-	of           table     // the table of the item; its Table is "" when this version does not know it
-	item         *localRow // nil: it is gone
+	of           table     // the table of the item; its Table is empty if this version of Helix does not have it
+	item         *localRow // nil if the row no longer exists
 	mine, theirs Dot
-	resolvedBy   int64 // site
-	// swapped says that the stored conflict has the two sides the other way around.
+	resolvedBy   int64 // site number
+	// swapped reports that the stored conflict has mine and theirs exchanged.
 	swapped bool
 }
 
-// side turns mine into theirs, and the other way around, where the sides are swapped.
+// side translates the name of a side between the stored conflict and the caller's view; the two
+// differ if swapped is set.
 func (c conflict) side(name string) string {
 	if other := map[string]string{"mine": "theirs", "theirs": "mine"}[name]; c.swapped && other != "" {
 		return other
@@ -131,7 +132,7 @@ func (c conflict) info(names map[int64]string) ConflictInfo {
 	return c.ConflictInfo
 }
 
-// conflict reads one conflict of the caller.
+// conflict reads one conflict of the calling user.
 func (s *Service) conflict(tx *storage.Tx, id uuid.UUID) (c conflict, err error) {
 	t, _ := s.table("sync_conflicts")
 	r, err := t.readRow(tx, id)
@@ -187,7 +188,8 @@ func (s *Service) conflict(tx *storage.Tx, id uuid.UUID) (c conflict, err error)
 	return c, nil
 }
 
-// rawValue is a value as sync_conflicts keeps it. A definition is a JSON object in a text.
+// rawValue returns a value of sync_conflicts as JSON. A definition is stored as a string that
+// contains a JSON object.
 func rawValue(text, field string) json.RawMessage {
 	var inner string
 	if field == unit && json.Unmarshal([]byte(text), &inner) == nil {
@@ -199,7 +201,7 @@ func rawValue(text, field string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// suggested is the side that the row has now.
+// suggested returns the side whose value the row has now, or "".
 func (c conflict) suggested() string {
 	for _, side := range []string{"mine", "theirs"} {
 		values, err := c.values(map[string]json.RawMessage{"mine": c.Mine, "theirs": c.Theirs}[side])
@@ -244,8 +246,9 @@ func (t table) fieldType(field string) string {
 	return "text"
 }
 
-// canKeepBoth reports whether a second row may hold the other value of a field: something that a
-// person writes, in a row that stands for itself. The id of other rows is made of what they are about.
+// canKeepBoth reports whether a second row can hold the other value of a field. The field must be
+// text that a person writes, in a table whose ids are random: other ids are derived from what the
+// row is about, so a second row would collide.
 func (t table) canKeepBoth(field string) bool {
 	col, ok := t.column(field)
 	written := field == unit || ok && (col.Merge == storage.Text3 || col.Merge == storage.ManualMerge)
@@ -253,7 +256,7 @@ func (t table) canKeepBoth(field string) bool {
 	return written && t.Policy == storage.MergeRows && (named || t.Table == "memories")
 }
 
-// title is what a person calls a row.
+// title returns the name under which a person knows the row.
 func (t table) title(r *localRow) string {
 	for _, name := range []string{"name", "title", "content", "text", "description", "layer_name", "alias"} {
 		if s, _ := r.Values[name].(string); strings.TrimSpace(s) != "" {
@@ -266,7 +269,7 @@ func (t table) title(r *localRow) string {
 	return ""
 }
 
-// written says which version of a row wrote a field last, and when in microseconds.
+// written returns which version of a row last wrote a field, and when, in microseconds since 1970.
 func (t table) written(v Version, field string) (Dot, int64) {
 	var last Stamp
 	for _, c := range append(slices.Clone(t.columns), deletedColumn) {

@@ -17,7 +17,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// remember puts a memory in and returns its id.
+// remember inserts a memory and returns its id.
 func (d *device) remember(text string) uuid.UUID {
 	d.t.Helper()
 	id := uuid.UUID(storage.NewID())
@@ -66,7 +66,7 @@ func TestOfflineEditsOfDifferentFieldsMerge(t *testing.T) {
 	if got := must[ConflictsResult](t)(a.Service.Conflicts(a.ctx, ConflictsParams{})); got.Total != 0 {
 		t.Errorf("%+v", got)
 	}
-	b.exec(`DELETE FROM memory_tags WHERE memory_id = ? AND tag = 'a'`, id) // who removes a tag that all knew
+	b.exec(`DELETE FROM memory_tags WHERE memory_id = ? AND tag = 'a'`, id) // removing a tag that both know
 	a.exec(`UPDATE memories SET salience = 70 WHERE id = ?`, id)
 	settleAll(a, b)
 	same(t, a, b)
@@ -121,7 +121,7 @@ func TestDeletedRowsDoNotComeBack(t *testing.T) {
 	a, b, _ := pair(t)
 	gone, edited, both := a.remember("gone"), a.remember("edited"), a.remember("both")
 	settleAll(a, b)
-	b.exec(`UPDATE memories SET access_count = access_count + 1 WHERE id = ?`, gone) // a use is no edit
+	b.exec(`UPDATE memories SET access_count = access_count + 1 WHERE id = ?`, gone) // use is not an edit
 	b.edit(edited, "edited there")
 	for _, id := range []uuid.UUID{gone, edited, both} {
 		a.exec(`UPDATE memories SET deleted_at = 5 WHERE id = ?`, id)
@@ -139,7 +139,7 @@ func TestDeletedRowsDoNotComeBack(t *testing.T) {
 	if got.Total != 1 || got.Conflicts[0].Kind != "delete_edit" || got.Conflicts[0].RowID != edited {
 		t.Fatalf("%+v", got)
 	}
-	choice := "mine" // of the two, that which deleted
+	choice := "mine" // the side that deleted
 	if string(got.Conflicts[0].Mine) == "null" {
 		choice = "theirs"
 	}
@@ -151,7 +151,7 @@ func TestDeletedRowsDoNotComeBack(t *testing.T) {
 	}
 }
 
-// reopened is the device after its process was killed: nothing but the database is left.
+// reopened returns the device after its process was killed; only the database remains.
 func (d *device) reopened() *device {
 	next := &device{Service: New(d.db, storage.NewSecrets(d.db), Options{Version: "test"}), t: d.t}
 	d.t.Cleanup(func() { _ = next.Close() })
@@ -159,7 +159,7 @@ func (d *device) reopened() *device {
 	return next
 }
 
-// sendOnly pushes the outbox and dies before the answers are stored.
+// sendOnly pushes the outbox and stops before it stores the answers.
 func (d *device) sendOnly() {
 	d.t.Helper()
 	if err := d.exclusive(d.ctx, func() error {
@@ -189,14 +189,14 @@ func TestKillBetweenPushAndAnswerHasItsEffectOnce(t *testing.T) {
 	a.exec(`UPDATE memories SET access_count = access_count + 5 WHERE id = ?`, id)
 	a.sendOnly()
 	a = a.reopened()
-	r := a.now() // the same version again: the hub has it
+	r := a.now() // sends a version that the hub already has
 	if r.Merged != 0 || one[int](a, `SELECT count(*) FROM sync_outbox`) != 0 {
 		t.Errorf("%+v", r)
 	}
 	a.exec(`UPDATE memories SET access_count = access_count + 5 WHERE id = ?`, id)
 	a.sendOnly()
 	b.now()
-	b.exec(`UPDATE memories SET access_count = access_count + 7, salience = 90 WHERE id = ?`, id) // built on what a does not know to be stored
+	b.exec(`UPDATE memories SET access_count = access_count + 7, salience = 90 WHERE id = ?`, id) // based on a version that a does not know to be stored
 	b.now()
 	a = a.reopened()
 	a.exec(`UPDATE memories SET access_count = access_count + 11 WHERE id = ?`, id)
@@ -227,7 +227,7 @@ func TestLostConnectionIsAState(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	a.now()
-	_, _ = b.Coordinate(b.ctx, CoordinateParams{}) // finds its connection lost
+	_, _ = b.Coordinate(b.ctx, CoordinateParams{}) // finds that its connection is lost
 	b.now()
 	if one[int](b, `SELECT count(*) FROM memories WHERE id = ?`, id) != 1 {
 		t.Error("the change is lost")
@@ -240,7 +240,7 @@ func TestClockOfAnotherDayIsCorrected(t *testing.T) {
 	id := a.remember("time")
 	settleAll(a, b)
 	day := int64(24*time.Hour/time.Millisecond) << 16
-	a.edit(id, "time of a") // its clock is a day ahead
+	a.edit(id, "time of a") // a's clock is a day ahead
 	a.exec(`UPDATE change_log SET hlc = hlc + ?`, day)
 	a.exec(`UPDATE sync_local SET hlc_high = hlc_high + ?`, day)
 	settleAll(a, b)
@@ -266,7 +266,7 @@ func TestPoisonRowHoldsNobodyUp(t *testing.T) {
 		good = append(good, a.remember("good"))
 	}
 	bad := a.remember("bad")
-	a.exec(`UPDATE memories SET source_ref = 'nul' || char(0) WHERE id = ?`, bad) // PostgreSQL has no such text
+	a.exec(`UPDATE memories SET source_ref = 'nul' || char(0) WHERE id = ?`, bad) // PostgreSQL rejects such a text
 	good = append(good, a.remember("good too"))
 	r := a.now()
 	if r.Pushed != len(good) || r.DeadLetters != 1 {
@@ -290,7 +290,7 @@ func TestPoisonRowHoldsNobodyUp(t *testing.T) {
 	a.noDeadLetters()
 }
 
-// A row that comes before its parent waits for it.
+// A row that arrives before its parent is stored once the parent has arrived.
 func TestChildWaitsForItsParent(t *testing.T) {
 	t.Parallel()
 	a, b, dsn := pair(t)
@@ -324,7 +324,7 @@ func TestChildWaitsForItsParent(t *testing.T) {
 	}
 }
 
-// A copy of the data folder is a device of its own; neither copy loses an edit.
+// A copy of the data folder becomes a separate device; neither copy loses an edit.
 func TestCopiedDataFolderRegistersAgain(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()
@@ -347,7 +347,7 @@ func TestCopiedDataFolderRegistersAgain(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	data := must[[]byte](t)(os.ReadFile(path)) // closed, so all is in the file
+	data := must[[]byte](t)(os.ReadFile(path)) // the database is closed, so the file is complete
 	twin := filepath.Join(t.TempDir(), "helix.db")
 	if err := os.WriteFile(twin, data, 0o600); err != nil {
 		t.Fatal(err)
@@ -375,7 +375,8 @@ func collectText(ctx context.Context, c *pgx.Conn, query string) ([]string, erro
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// Two tools that were given one name on two devices both stay; every device renames the same one.
+// If two devices give two tools the same name, both tools are kept, and all devices rename the same
+// one.
 func TestSameNameOnTwoDevicesKeepsBothItems(t *testing.T) {
 	t.Parallel()
 	a, b, _ := pair(t)
@@ -393,7 +394,7 @@ func TestSameNameOnTwoDevicesKeepsBothItems(t *testing.T) {
 		}
 	}
 	third := add(a, "Other", storage.NewID())
-	add(b, "other", uuid.UUID{1}) // this one came first
+	add(b, "other", uuid.UUID{1}) // arrived first
 	settleAll(a, b, a)
 	same(t, a, b)
 	if got := one[string](b, `SELECT name FROM custom_tools WHERE id = ?`, third); got != "Other (2)" {

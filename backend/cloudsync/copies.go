@@ -7,9 +7,9 @@ import (
 	"helix/backend/storage"
 )
 
-// registerAgain makes this installation a device of its own: its data folder is a copy of one that
-// is in use, or was restored from a backup. It reads all of the hub once more; what it had packaged and
-// the hub does not have goes out under the new site.
+// registerAgain registers this installation as a new device, because its data folder is a copy of
+// one that is in use, or was restored from a backup. It schedules a full read of the hub. Versions
+// that were packaged before and that the hub lacks are sent under the new site.
 func (s *Service) registerAgain(ctx context.Context, l *local) error {
 	var d registration
 	if err := callJSON(ctx, s.conn, `select app.invite_device($1, $2, $3)`, &d, l.hub.Name, s.o.Platform, []byte{0}); err != nil {
@@ -32,7 +32,7 @@ func (s *Service) registerAgain(ctx context.Context, l *local) error {
 		if err := writeHub(tx, &h); err != nil {
 			return err
 		}
-		if err := copyAgain(tx); err != nil { // what it knows may be of a later time, or of a much earlier one
+		if err := copyAgain(tx); err != nil { // the local rows may be newer or much older than the cursor
 			return err
 		}
 		_, err := tx.Exec(`UPDATE sync_local SET site = ?, ctr = 0, epoch = ?, next_epoch = NULL`, d.Site, storage.NewID())
@@ -49,8 +49,8 @@ func (s *Service) registerAgain(ctx context.Context, l *local) error {
 	return err
 }
 
-// hasFormer reports whether the outbox holds versions of a former registration, which must not be sent
-// before all of the hub was read.
+// hasFormer reports whether the outbox holds versions that were packaged under a former
+// registration. They must not be sent before the whole hub was read.
 func (s *Service) hasFormer(ctx context.Context) (yes bool, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_outbox WHERE dot >> ? <> (SELECT site FROM sync_local))`, ctrBits).Scan(&yes)
@@ -58,9 +58,9 @@ func (s *Service) hasFormer(ctx context.Context) (yes bool, err error) {
 	return yes, err
 }
 
-// unpackageFormer makes a change again of what a former registration of this device packaged and the
-// hub, all of whose rows were read since, does not have. What it had counted stays the former site's:
-// another copy of this data may send it yet.
+// unpackageFormer turns versions that were packaged under a former registration, and that the hub
+// lacks, back into changes. It requires that the whole hub was read since. Counter increments stay
+// attributed to the former site, because another copy of this data may still send them.
 func (s *Service) unpackageFormer(ctx context.Context) error {
 	if former, err := s.hasFormer(ctx); err != nil || !former {
 		return err
@@ -101,8 +101,8 @@ func allOutbox(tx *storage.Tx) ([]sent, error) {
 	})
 }
 
-// keepCounts puts counts into the base of a row. A row that the hub does not know gets a base without a
-// version.
+// keepCounts merges counts into the base of a row. A row that the hub does not have gets a base
+// without a version.
 func (t table) keepCounts(tx *storage.Tx, k rowKey, counts map[int]map[int64]Count, private bool) error {
 	if len(counts) == 0 {
 		return nil

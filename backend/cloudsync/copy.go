@@ -13,16 +13,16 @@ import (
 	"helix/backend/storage"
 )
 
-// tableCopy is one table as binary COPY brings it: the head, the columns that the hub has, and extra
-// where it holds something.
+// tableCopy describes one table as it arrives over binary COPY: the columns of copyHead, the hub's
+// columns, and extra where the hub has it.
 type tableCopy struct {
 	table
 	cipher Cipher
 	after  uuid.UUID
-	have   []storage.SyncedColumn // what the hub has of columns, in its order
-	names  []string               // of a local row, in the order of copied.values
-	own    []int                  // the places in have of the columns of the local table
-	child  int                    // the place in have of the column that is a table here; -1: none
+	have   []storage.SyncedColumn // the hub's columns, in its order
+	names  []string               // columns of the local row, in the order of copied.values
+	own    []int                  // indexes in have of the columns that the local table has
+	child  int                    // index in have of the column that is a child table locally; -1 if none
 }
 
 var copyHead = []storage.SyncedColumn{
@@ -57,24 +57,24 @@ func (x tableCopy) query() string {
 	return fmt.Sprintf(`copy (select %s, nullif(extra, '{}')::text from public.%s where id > '%s' order by id) to stdout (format binary)`, strings.Join(names, ", "), x.Table, x.after)
 }
 
-// copied is one row of a copy.
+// copied is one decoded row.
 type copied struct {
 	id     uuid.UUID
 	writer uuid.UUID
 	hlc    int64
-	raw    []byte // the tuple; values share it
-	values []any  // in the order of names; user_id is filled in later
+	raw    []byte // the tuple; values alias it
+	values []any  // in the order of names; user_id is set later
 	set    []string
-	odd    bool // it needs more than an insert
+	odd    bool // cannot be stored by a plain insert
 }
 
-// decoder turns the bytes of a binary COPY into batches of rows.
+// decoder decodes a binary COPY stream into batches of rows.
 type decoder struct {
 	tableCopy
-	rows  int // of a batch
+	rows  int // rows per batch
 	full  func([]copied) error
 	begun bool
-	rest  []byte // of a tuple that has not come whole
+	rest  []byte // an incomplete tuple, kept for the next Write
 	batch []copied
 	size  int
 }
@@ -84,9 +84,9 @@ var (
 	copySignature = []byte("PGCOPY\n\xff\r\n\x00")
 )
 
-const copyHeader = 19 // the signature, flags and the length of an extension
+const copyHeader = 19 // length of the signature, the flags and the extension length
 
-// Write takes the next bytes.
+// Write decodes the next part of the stream.
 func (d *decoder) Write(p []byte) (int, error) {
 	b := p
 	if len(d.rest) > 0 {
@@ -108,7 +108,7 @@ func (d *decoder) Write(p []byte) (int, error) {
 		if n < 0 {
 			break
 		}
-		if n == 2 && int16(binary.BigEndian.Uint16(b)) < 0 { // the trailer
+		if n == 2 && int16(binary.BigEndian.Uint16(b)) < 0 { // trailer
 			b = b[n:]
 			continue
 		}
@@ -124,7 +124,7 @@ func (d *decoder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tupleLength is how many bytes the first tuple takes; -1: it is not whole.
+// tupleLength returns the length of the first tuple in bytes, or -1 if b does not hold all of it.
 func tupleLength(b []byte) int {
 	if len(b) < 2 {
 		return -1
@@ -192,7 +192,7 @@ func (d *decoder) tuple(raw []byte) error {
 		row.values[place] = v
 		place++
 	}
-	if _, null := next(); !null { // columns that this hub did not have when the row was written
+	if _, null := next(); !null { // columns that the hub lacked when the row was written
 		row.odd = true
 	}
 	d.batch = append(d.batch, row)
@@ -202,7 +202,7 @@ func (d *decoder) tuple(raw []byte) error {
 	return nil
 }
 
-// flush hands over what has come.
+// flush passes on the rows decoded so far.
 func (d *decoder) flush() error {
 	if len(d.batch) == 0 {
 		return nil
@@ -212,9 +212,9 @@ func (d *decoder) flush() error {
 	return d.full(batch)
 }
 
-const epoch2000 = 946_684_800_000_000 // microseconds from 1970, where the times of PostgreSQL begin
+const epoch2000 = 946_684_800_000_000 // 2000-01-01 in microseconds since 1970, the epoch of PostgreSQL timestamps
 
-// copyValue reads a field of a binary COPY as the local database stores it.
+// copyValue decodes a field of a binary COPY into the form in which SQLite stores it.
 func copyValue(kind string, b []byte, null bool) (any, error) {
 	if null {
 		return nil, nil
@@ -232,19 +232,19 @@ func copyValue(kind string, b []byte, null bool) (any, error) {
 		if len(b) != 8 {
 			break
 		}
-		n := int64(binary.BigEndian.Uint64(b)) //nolint:gosec // two's complement
+		n := int64(binary.BigEndian.Uint64(b)) //nolint:gosec // reinterpreted as two's complement
 		switch kind {
 		case "timestamptz":
 			return n + epoch2000, nil
 		case "double precision":
-			return math.Float64frombits(uint64(n)), nil //nolint:gosec // its bits
+			return math.Float64frombits(uint64(n)), nil //nolint:gosec // the bits of the float
 		}
 		return n, nil
 	}
 	return nil, fmt.Errorf("%w: %d bytes of %s", errCopy, len(b), kind)
 }
 
-// feedRow is a row as sync.pull gives it.
+// feedRow converts a row to the form that sync.pull returns.
 func (x tableCopy) feedRow(r copied) (remote, error) {
 	out := map[string]any{}
 	b := r.raw
@@ -274,7 +274,7 @@ func (x tableCopy) feedRow(r copied) (remote, error) {
 	return f, nil
 }
 
-// insertRows stores rows with one statement.
+// insertRows inserts rows with one statement, and their child rows with another.
 func (x tableCopy) insertRows(tx *storage.Tx, user uuid.UUID, part []copied, private bool) error {
 	args := make([]any, 0, len(part)*len(x.names))
 	var children []any
@@ -309,7 +309,7 @@ func (x tableCopy) insertRows(tx *storage.Tx, user uuid.UUID, part []copied, pri
 	return nil
 }
 
-// validMeta reports whether b is what Meta.encode writes.
+// validMeta reports whether b is a valid encoding of a Meta.
 func validMeta(b []byte) bool {
 	if len(b) == 0 || b[0] != metaVersion {
 		return false

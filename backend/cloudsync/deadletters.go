@@ -19,7 +19,7 @@ import (
 // DeadLetterInfo is one item that could not be synced.
 type DeadLetterInfo struct {
 	ID        uuid.UUID `json:"id"`
-	Direction string    `json:"direction"` // out: the hub refused it; in: this device could not store it
+	Direction string    `json:"direction"` // out: rejected by the hub; in: could not be stored on this device
 	TableName string    `json:"tableName"`
 	RowID     uuid.UUID `json:"rowId"`
 	Title     string    `json:"title"`
@@ -29,12 +29,12 @@ type DeadLetterInfo struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// DeadLettersResult lists them, the oldest first.
+// DeadLettersResult lists dead letters, oldest first.
 type DeadLettersResult struct {
 	DeadLetters []DeadLetterInfo `json:"deadLetters"`
 }
 
-// DeadLettersChanged is published when an item could not be synced, or is tried again or discarded.
+// DeadLettersChanged is published when a dead letter was added, retried or discarded.
 type DeadLettersChanged struct{}
 
 const deadLetterColumns = `op_id, direction, tbl, row_id, sqlstate, message, attempts, created_at`
@@ -44,7 +44,7 @@ func scanDeadLetter(row storage.Row, more ...any) (d DeadLetterInfo, err error) 
 	return d, err
 }
 
-// DeadLetters lists what could not be synced and why.
+// DeadLetters lists the items that could not be synced, with the reasons.
 func (s *Service) DeadLetters(ctx context.Context, _ struct{}) (r DeadLettersResult, err error) {
 	err = s.loaded(ctx, func() error {
 		return s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -75,8 +75,8 @@ type RetryParams struct {
 
 var errNoDeadLetter = fault.NotFoundf("No such item.")
 
-// RetryDeadLetter has an item that the hub refused sent again with the next exchange. What this
-// device could not store is tried again by itself.
+// RetryDeadLetter sends an item that the hub rejected again with the next exchange. It has no
+// effect on an item that this device could not store; those are retried automatically.
 func (s *Service) RetryDeadLetter(ctx context.Context, p RetryParams) (struct{}, error) {
 	return struct{}{}, s.loaded(ctx, func() error {
 		return s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -108,23 +108,23 @@ func (s *Service) deadLettersChanged(tx *storage.Tx) {
 	tx.AfterCommit(func() { bus.Publish(s.db.Bus(), s.db.LocalUser().ID, DeadLettersChanged{}) })
 }
 
-// DiscardResult says where the discarded item was written.
+// DiscardResult reports where the discarded item was written.
 type DiscardResult struct {
-	Path string `json:"path"` // on the computer that runs Helix
+	Path string `json:"path"` // path on the computer that runs Helix
 }
 
-// discarded is what the file of a discarded item holds.
+// discarded is the content of the file for a discarded item.
 type discarded struct {
 	DeadLetterInfo
-	// Values are the item's, as far as this device can read them.
+	// Values are the item's values, as far as this device can decrypt them.
 	Values map[string]any `json:"values,omitempty"`
-	// Payload is what was to be sent or stored. Sensitive columns of it are encrypted.
+	// Payload is the row as it would have been sent or stored. Its sensitive columns are encrypted.
 	Payload json.RawMessage `json:"payload"`
 }
 
-// DiscardDeadLetter gives up an item that could not be synced, after it has written it to a file. An item of
-// this device stays here and is sent again when it changes; of one of another device, the next change
-// of it comes.
+// DiscardDeadLetter writes an item that could not be synced to a file and then drops it from the
+// dead letters. An outgoing item stays in the local database and is sent again when it next
+// changes. An incoming item arrives again when another device next changes it.
 func (s *Service) DiscardDeadLetter(ctx context.Context, p RetryParams) (r DiscardResult, err error) {
 	err = s.loaded(ctx, func() error {
 		x, err := s.readDeadLetter(ctx, p.ID)
@@ -181,12 +181,12 @@ func (s *Service) readDeadLetter(ctx context.Context, id uuid.UUID) (x discarded
 	})
 }
 
-// version is the version of a row that a dead letter is about; nil when this device cannot read it.
+// version returns the version of a row in a dead letter; nil if this device cannot decrypt it.
 func (t table) version(tx *storage.Tx, c Cipher, x discarded) (*Version, error) {
 	if x.Direction == "in" {
 		v, err := t.hubRow(c, x.RowID, x.Payload)
 		if err != nil {
-			return nil, nil //nolint:nilerr // the payload says what it is
+			return nil, nil //nolint:nilerr // the file still has the payload
 		}
 		return &v, nil
 	}
@@ -197,7 +197,7 @@ func (t table) version(tx *storage.Tx, c Cipher, x discarded) (*Version, error) 
 	return &r.Version, err
 }
 
-// export writes a discarded item to a file of its own.
+// export writes a discarded item to a new file and returns its path.
 func (s *Service) export(x discarded) (path string, err error) {
 	text, err := json.MarshalIndent(x, "", "  ")
 	if err != nil {

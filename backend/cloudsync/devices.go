@@ -17,32 +17,32 @@ import (
 	"helix/backend/storage"
 )
 
-// DeviceInfo is one device of this person.
+// DeviceInfo is one device of the person.
 type DeviceInfo struct {
 	ID       uuid.UUID  `json:"id"`
 	Name     string     `json:"name"`
 	Platform string     `json:"platform"`
 	Site     int64      `json:"site"`
 	LastSeen *time.Time `json:"lastSeen"`
-	// AckedSeq is up to where it has stored the hub's feed, a decimal string; Behind is how many
-	// entries it lacks.
+	// AckedSeq is the position in the hub's feed up to which the device has stored entries, as a
+	// decimal string. Behind is the number of entries after it.
 	AckedSeq  number64   `json:"ackedSeq"`
 	Behind    int64      `json:"behind"`
 	Current   bool       `json:"current"`
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 }
 
-// MarshalJSON writes a decimal string.
+// MarshalJSON encodes n as a decimal string.
 func (n number64) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + strconv.FormatInt(int64(n), 10) + `"`), nil
 }
 
-// DevicesResult lists devices, the oldest first.
+// DevicesResult lists devices, oldest first.
 type DevicesResult struct {
 	Devices []DeviceInfo `json:"devices"`
 }
 
-// Devices lists the devices of this person at the hub.
+// Devices lists the devices of this person. It reads them from the hub.
 func (s *Service) Devices(ctx context.Context, _ struct{}) (r DevicesResult, err error) {
 	r.Devices = []DeviceInfo{}
 	err = s.exclusive(ctx, func() error {
@@ -56,7 +56,7 @@ func (s *Service) Devices(ctx context.Context, _ struct{}) (r DevicesResult, err
 	return r, err
 }
 
-// readDevices reads the devices from the hub and keeps their names.
+// readDevices reads the devices from the hub and stores their names locally.
 func (s *Service) readDevices(ctx context.Context, c *pgx.Conn) ([]DeviceInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -87,7 +87,8 @@ func (s *Service) readDevices(ctx context.Context, c *pgx.Conn) ([]DeviceInfo, e
 	})
 }
 
-// learnDevices reads the devices when a conflict names one that is not known here.
+// learnDevices reads the devices from the hub if a conflict refers to one whose name is unknown
+// here.
 func (s *Service) learnDevices(ctx context.Context, c *pgx.Conn) error {
 	var unknown bool
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -100,7 +101,7 @@ func (s *Service) learnDevices(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// deviceNames are the names of the devices by site, as far as this device has heard of them.
+// deviceNames returns the locally stored names of devices by site.
 func deviceNames(tx *storage.Tx) (map[int64]string, error) {
 	names := map[int64]string{}
 	return names, tx.Select(`SELECT site, name FROM sync_devices`).Each(func(r storage.Row) error {
@@ -112,7 +113,7 @@ func deviceNames(tx *storage.Tx) (map[int64]string, error) {
 	})
 }
 
-// RenameParams give a device another name.
+// RenameParams rename a device.
 type RenameParams struct {
 	ID   uuid.UUID `json:"id"`
 	Name string    `json:"name"`
@@ -120,7 +121,7 @@ type RenameParams struct {
 
 const maxDeviceName = 100
 
-// Rename gives a device of this person another name, on all devices.
+// Rename changes the name of a device, which all devices of the person show.
 func (s *Service) Rename(ctx context.Context, p RenameParams) (struct{}, error) {
 	p.Name = strings.TrimSpace(p.Name)
 	if n := utf8.RuneCountInString(p.Name); n == 0 || n > maxDeviceName {
@@ -145,7 +146,7 @@ func (s *Service) Rename(ctx context.Context, p RenameParams) (struct{}, error) 
 	})
 }
 
-// deviceError is the error of a function of the hub that changes a device.
+// deviceError converts an error from a hub function that changes a device.
 func deviceError(host string, err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "P0002" {
@@ -159,7 +160,7 @@ type RevokeParams struct {
 	ID uuid.UUID `json:"id"`
 }
 
-// Revoke ends a device's access to the hub, at once. What it has stays on it.
+// Revoke ends a device's access to the hub immediately. The data on that device stays there.
 func (s *Service) Revoke(ctx context.Context, p RevokeParams) (struct{}, error) {
 	return struct{}{}, s.exclusive(ctx, func() error {
 		c, l, err := s.open(ctx)

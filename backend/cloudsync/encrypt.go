@@ -11,15 +11,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// The forms of a sensitive text on the hub: encrypted, or plain and escaped because it looks as
-// if it were.
+// Prefixes of sensitive texts on the hub: an encrypted text, and a plain text that is escaped
+// because it begins with one of the prefixes.
 const (
 	encrypted = "hx1."
 	escaped   = "hx0."
 )
 
-// Cipher encrypts sensitive columns under the newest of the user's keys and decrypts under all of
-// them. The zero value leaves columns plain.
+// Cipher encrypts sensitive columns with the newest of the user's keys and decrypts with any of
+// them. The zero value leaves columns unencrypted.
 type Cipher struct {
 	aeads   map[int]cipher.AEAD
 	version int
@@ -27,7 +27,7 @@ type Cipher struct {
 
 const userKeySize = 32
 
-// newCipher is a cipher of one key; without a key it leaves columns plain.
+// newCipher returns a cipher with one key. With an empty key it leaves columns unencrypted.
 func newCipher(key []byte, version int) (Cipher, error) {
 	if len(key) == 0 {
 		return Cipher{}, nil
@@ -39,7 +39,7 @@ func additional(table, column string, id uuid.UUID, version int) []byte {
 	return []byte(table + "|" + column + "|" + id.String() + "|" + strconv.Itoa(version))
 }
 
-// seal is the form of a text on the hub.
+// seal returns a text in the form in which it is stored on the hub.
 func (c Cipher) seal(table, column string, id uuid.UUID, text string) string {
 	aead := c.aeads[c.version]
 	if aead == nil {
@@ -53,7 +53,7 @@ func (c Cipher) seal(table, column string, id uuid.UUID, text string) string {
 	return fmt.Sprintf("%s%d.%s", encrypted, c.version, base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(text), additional(table, column, id, c.version))))
 }
 
-// keyError is a value that this device cannot read.
+// keyError reports a value that this device has no key for.
 type keyError struct{ version string }
 
 func (e keyError) Error() string { return "encrypted with key version " + e.version }

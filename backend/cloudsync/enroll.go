@@ -22,26 +22,26 @@ import (
 	"helix/backend/storage"
 )
 
-// InviteParams describe the device to come.
+// InviteParams describe the device to invite.
 type InviteParams struct {
 	Name string `json:"name,omitempty"`
 }
 
-// InviteResult is an invitation. Whoever has the link within its time becomes a device of this
-// person.
+// InviteResult is an invitation. Anyone who has the link before it expires can join as a device of
+// this person.
 type InviteResult struct {
 	Link      string    `json:"link"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// EnrollParams hold the link of an invitation or a recovery code.
+// EnrollParams hold the link of an invitation, or a recovery code.
 type EnrollParams struct {
 	Code string `json:"code"`
 	Name string `json:"name,omitempty"`
 }
 
-// invitation is what a link holds: where the hub is, a role that works for ten minutes, and the
-// secret that opens the user's key.
+// invitation is the content of an invitation link: the address of the hub, a role that is valid for
+// ten minutes, and the secret that decrypts the user's keys.
 type invitation struct {
 	Hub      hubConfig `json:"hub"`
 	ID       uuid.UUID `json:"id"`
@@ -54,7 +54,7 @@ const (
 	secretSize = 20
 )
 
-// wrapping is the cipher that hands the user's key on.
+// wrapping returns the cipher that encrypts the user's keys for a new device.
 func wrapping(secret []byte) (Cipher, error) {
 	key, err := hkdf.Key(sha256.New, secret, nil, "helix sync invitation", userKeySize)
 	if err != nil {
@@ -63,13 +63,14 @@ func wrapping(secret []byte) (Cipher, error) {
 	return newCipher(key, 1)
 }
 
-// wrappedKey is the user's keys as the hub stores it between two devices.
+// wrappedKey is the user's keys as the hub stores them between the inviting and the joining device.
 type wrappedKey struct {
 	Keys    keyRing `json:"keys"`
 	Version int     `json:"version"`
 }
 
-// Invite makes a link with which one more device can join. It works once, for ten minutes.
+// Invite creates a link with which another device can join. The link works once and expires after
+// ten minutes.
 func (s *Service) Invite(ctx context.Context, p InviteParams) (r InviteResult, err error) {
 	err = s.exclusive(ctx, func() error {
 		c, l, err := s.open(ctx)
@@ -112,8 +113,8 @@ func readLink(link string) (inv invitation, err error) {
 	return inv, nil
 }
 
-// Enroll makes this installation a device of the person who made the link or the recovery code. What it has already
-// becomes theirs and is merged with what the hub has.
+// Enroll joins the hub of the person who made the link or the recovery code. Existing data of this
+// device is assigned to that person and merged with the data on the hub.
 func (s *Service) Enroll(ctx context.Context, p EnrollParams) (r SetupResult, err error) {
 	err = s.exclusive(ctx, func() error {
 		if err := s.notEnrolled(ctx); err != nil {
@@ -134,7 +135,7 @@ func (s *Service) Enroll(ctx context.Context, p EnrollParams) (r SetupResult, er
 			}
 			return err
 		}
-		defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is committed
+		defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
 		wrap, err := wrapping(inv.Secret)
 		if err != nil {
 			return err
@@ -165,8 +166,8 @@ func (s *Service) Enroll(ctx context.Context, p EnrollParams) (r SetupResult, er
 	return r, err
 }
 
-// takeOver redeems an invitation and gives its role a password that nobody else knows. opened gets
-// what the inviting device left; nil: nothing is wanted of it.
+// takeOver redeems an invitation and sets a new password for its role, which it returns. opened, if
+// not nil, receives the encrypted keys from the inviting device.
 func takeOver(ctx context.Context, c *pgx.Conn, id uuid.UUID, role string, opened func([]byte) error) (password string, err error) {
 	var wrapped []byte
 	if err := c.QueryRow(ctx, `select app.redeem_invite($1)`, id).Scan(&wrapped); err != nil {
@@ -189,8 +190,8 @@ func takeOver(ctx context.Context, c *pgx.Conn, id uuid.UUID, role string, opene
 	return password, err
 }
 
-// scramVerifier is what PostgreSQL stores of a password (RFC 5803): the server, and its log, never
-// see the password.
+// scramVerifier returns the verifier that PostgreSQL stores for a password (RFC 5803), so that
+// neither the server nor its log ever sees the password.
 func scramVerifier(password string) (string, error) {
 	const rounds = 4096
 	salt := make([]byte, 16)
@@ -209,7 +210,7 @@ func scramVerifier(password string) (string, error) {
 	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", rounds, text(salt), text(stored[:]), text(mac("Server Key"))), nil
 }
 
-// Disconnect ends the connection to the hub and keeps every row on this device.
+// Disconnect ends the connection to the hub and keeps all rows on this device.
 func (s *Service) Disconnect(ctx context.Context, _ struct{}) (struct{}, error) {
 	return struct{}{}, s.exclusive(ctx, func() error {
 		l, err := s.local(ctx)

@@ -20,7 +20,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// A disk that runs full while a page is stored leaves the cursor where it was.
+// If the disk is full while a page is stored, the cursor does not move.
 func TestFullDiskWhileApplyingKeepsCursor(t *testing.T) {
 	t.Parallel()
 	a, b, _ := pair(t)
@@ -54,7 +54,7 @@ func TestFullDiskWhileApplyingKeepsCursor(t *testing.T) {
 	same(t, a, b)
 }
 
-// Eight devices write at once while another one follows: it misses nothing.
+// While eight devices write concurrently, a device that follows the feed misses nothing.
 func TestFeedOfEightWritersHasNoGap(t *testing.T) {
 	t.Parallel()
 	a, reader, dsn := connected(t)
@@ -85,7 +85,7 @@ func TestFeedOfEightWritersHasNoGap(t *testing.T) {
 	for over := false; !over; {
 		select {
 		case <-ended:
-			over = true // and once more, for the last
+			over = true // one more round, for the last writes
 		default:
 		}
 		if _, err := reader.exchange(reader.ctx, "pull"); err != nil {
@@ -101,7 +101,7 @@ func TestFeedOfEightWritersHasNoGap(t *testing.T) {
 	}
 }
 
-// Devices that write the same rows in another order of tables do not wait for each other for ever.
+// Devices that write the same rows, but visit the tables in another order, do not deadlock.
 func TestCrossedTablesDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	a, b, dsn := connected(t)
@@ -136,7 +136,7 @@ func TestCrossedTablesDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// touch writes one row of each table again in one transaction.
+// touch rewrites one row of each table in one transaction.
 func touch(ctx context.Context, c *pgx.Conn, l *local, tables []string) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select sync.lock()`); err != nil {
@@ -152,10 +152,10 @@ func touch(ctx context.Context, c *pgx.Conn, l *local, tables []string) error {
 	})
 }
 
-// copyOf opens a second device over a copy of the data of d, and d again.
+// copyOf opens a copy of the data of d as a second device, and d itself again.
 func copyOf(t *testing.T, path string, root *storagetest.Root) (a, b *device) {
 	t.Helper()
-	data := must[[]byte](t)(os.ReadFile(path)) // closed, so all is in the file
+	data := must[[]byte](t)(os.ReadFile(path)) // the database is closed, so the file is complete
 	twin := filepath.Join(t.TempDir(), "helix.db")
 	if err := os.WriteFile(twin, data, 0o600); err != nil {
 		t.Fatal(err)
@@ -163,8 +163,8 @@ func copyOf(t *testing.T, path string, root *storagetest.Root) (a, b *device) {
 	return openDevice(t, storagetest.OpenAt(t, path, root)), openDevice(t, storagetest.OpenAt(t, twin, root))
 }
 
-// Two copies of one data folder that are connected at the same time: the same packaged change is in
-// both, and each has one of its own. Nothing is lost, and nothing counts twice.
+// Two copies of one data folder are connected at the same time. Both hold the same packaged change,
+// and each has a change of its own. Nothing is lost or counted twice.
 func TestCopiesConnectedAtOnce(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()
@@ -231,7 +231,7 @@ func TestCopiesConnectedAtOnce(t *testing.T) {
 	}
 }
 
-// newer makes d a later version of the program, which has one more column.
+// newer upgrades d to a version of Helix with one more column.
 func (d *device) newer() {
 	d.t.Helper()
 	d.exec(`ALTER TABLE memories ADD COLUMN future TEXT`)
@@ -253,8 +253,8 @@ func (d *device) newer() {
 	}
 }
 
-// Devices of two versions share a hub: what the older one does not know survives its edits, whether
-// the hub knows it or not, and when the hub learns of it.
+// Devices with two versions of Helix share a hub. A column that the older version lacks survives
+// its edits, both before and after the hub has the column.
 func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 	t.Parallel()
 	for _, hubKnows := range []bool{false, true} {
@@ -280,12 +280,12 @@ func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 		settleAll(older, x, y)
 		x.exec(`UPDATE memories SET future = 'first' WHERE id = ?`, id)
 		settleAll(x, older)
-		older.edit(id, "one two 3") // echoes what it does not know
+		older.edit(id, "one two 3") // sends the unknown column back unchanged
 		settleAll(older, y)
 		if got := future(y, id); got != "first" {
 			t.Errorf("hub knows %v: %q", hubKnows, got)
 		}
-		x.exec(`UPDATE memories SET future = 'second' WHERE id = ?`, id) // at the same time
+		x.exec(`UPDATE memories SET future = 'second' WHERE id = ?`, id) // concurrently
 		older.edit(id, "1 two 3")
 		settleAll(older, x, y, older)
 		if !hubKnows {
@@ -311,8 +311,8 @@ func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 	}
 }
 
-// A connection that was greeted before another one of the same device cannot send: the two would give
-// one version number to two versions.
+// A connection cannot send after another connection of the same device has completed hello, because
+// both would assign the same version numbers.
 func TestPushOfFormerEpochIsRefused(t *testing.T) {
 	t.Parallel()
 	a, _, _ := pair(t)
@@ -326,7 +326,7 @@ func TestPushOfFormerEpochIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := must[[]sent](t)(a.nextBatch(a.ctx))
-	a.reopened().now() // another process over the same data
+	a.reopened().now() // a second process with the same data
 	_, _, err := a.send(a.ctx, a.conn, batch)
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code != copyActive {
@@ -334,8 +334,8 @@ func TestPushOfFormerEpochIsRefused(t *testing.T) {
 	}
 }
 
-// Two copies that were greeted one after the other, each with a packaged change of one row: neither
-// takes the other's version for its own.
+// Two copies complete hello one after the other, each with a packaged change of the same row.
+// Neither mistakes the other's version for its own.
 func TestCopiesWithOneVersionNumberKeepBothEdits(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()

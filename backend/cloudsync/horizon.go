@@ -10,10 +10,11 @@ import (
 	"helix/backend/storage"
 )
 
-// The hub removes tombstones that all devices of the last 90 days know. A device that was away for longer
-// is behind this horizon: the feed no longer tells it all that it missed.
+// The hub removes tombstones once all devices active in the last 90 days have seen them. The feed
+// alone can't bring a device that was away for longer up to date: deletions that it never saw are
+// missing.
 
-// checkHorizon has a device behind the horizon read the feed from its beginning.
+// checkHorizon makes a device that is behind the horizon read the feed from the beginning.
 func (s *Service) checkHorizon(ctx context.Context, l local) error {
 	if l.greeting.AckedSeq == 0 || l.greeting.AckedSeq >= l.greeting.Stable {
 		return nil
@@ -36,8 +37,9 @@ func copyAgain(tx *storage.Tx) error {
 	return err
 }
 
-// endCopy ends what copyAgain began. A row that the hub had once and has no longer was deleted and
-// removed there, or lost with a backup; a missing row never means that it was deleted, so it is sent anew.
+// endCopy completes a full read started by copyAgain. A row that the hub once had and no longer has
+// may have been deleted and pruned, or lost when the hub was restored from a backup. Since a
+// missing row is no proof of a deletion, it is sent again as new.
 func (s *Service) endCopy(ctx context.Context, c *pgx.Conn) error {
 	copying := false
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -90,7 +92,7 @@ func hubIDs(ctx context.Context, c *pgx.Conn, t table) (map[uuid.UUID]bool, erro
 
 const pruneEvery = 24 * time.Hour
 
-// pruneHub has the hub remove what all devices know to be deleted, once a day.
+// pruneHub removes tombstones from the hub that all devices have seen, at most once a day.
 func (s *Service) pruneHub(ctx context.Context, c *pgx.Conn) error {
 	due := false
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {

@@ -6,7 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// A device that was away while the hub removed tombstones copies all again; what only it has survives.
+// A device that was away while the hub removed tombstones copies everything again, and rows that
+// only this device has survive.
 func TestDeviceBehindHorizonCopiesAgainAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	a, b, dsn := pair(t)
@@ -75,7 +76,7 @@ func TestDeviceBehindHorizonCopiesAgainAndLosesNothing(t *testing.T) {
 	}
 }
 
-// Joining the hub again that a device has left counts nothing twice and brings nothing back.
+// A device that rejoins a hub counts nothing twice and does not restore deleted rows.
 func TestJoiningAgainGoesOn(t *testing.T) {
 	t.Parallel()
 	a, b, _ := pair(t)
@@ -87,7 +88,7 @@ func TestJoiningAgainGoesOn(t *testing.T) {
 	must[struct{}](t)(b.Disconnect(b.ctx, struct{}{}))
 	b.exec(`UPDATE memories SET access_count = access_count + 4, salience = 91 WHERE id = ?`, counted)
 	fresh := b.remember("made without a hub")
-	b.exec(`DELETE FROM change_log`) // as pruning does while there is no hub
+	b.exec(`DELETE FROM change_log`) // like pruning while there is no hub
 	a.exec(`UPDATE memories SET deleted_at = 5 WHERE id = ?`, deleted)
 	a.edit(counted, "counted, edited by a")
 	a.now()
@@ -105,7 +106,7 @@ func TestJoiningAgainGoesOn(t *testing.T) {
 	}
 }
 
-// A device that is too old for the hub reads, and keeps its changes.
+// A device that is too old to write to the hub still reads from it, and keeps its changes.
 func TestHubThatTakesNoOldWritersIsReadOnly(t *testing.T) {
 	t.Parallel()
 	a, b, dsn := pair(t)

@@ -18,20 +18,20 @@ import (
 	"helix/backend/fault"
 )
 
-// hubConfig says how this device reaches its hub: column sync_local.hub. The password is a
-// secret.
+// hubConfig is the connection of this device to its hub, stored in sync_local.hub. The password is
+// stored as a secret.
 type hubConfig struct {
 	Host     string    `json:"host"`
 	Port     int       `json:"port"`
 	Database string    `json:"database"`
 	Role     string    `json:"role"`
-	Device   uuid.UUID `json:"device"` // what the hub calls this device
+	Device   uuid.UUID `json:"device"` // id of this device at the hub
 	Name     string    `json:"name"`
 	Channel  string    `json:"channel"`
 	Private  bool      `json:"encrypted"`
 	Paused   bool      `json:"paused,omitempty"`
 
-	traffic *traffic // counts the bytes; nil: nobody counts
+	traffic *traffic // counts bytes; may be nil
 }
 
 const (
@@ -52,15 +52,15 @@ func (h hubConfig) connect(ctx context.Context, password string) (*pgx.Conn, err
 	return dial(ctx, c)
 }
 
-// dial connects with what each connection has in common. The server must prove who it is unless it
-// is on this computer.
+// dial opens a connection with the settings that all connections share. Unless the server is on
+// this computer, it requires TLS and verifies the certificate.
 func dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
 	c.TLSConfig, c.Fallbacks = nil, nil
 	if !onThisComputer(c.Host) {
 		c.TLSConfig = &tls.Config{ServerName: c.Host, MinVersion: tls.VersionTLS12}
 	}
 	c.ConnectTimeout = connectTime
-	c.DefaultQueryExecMode = pgx.QueryExecModeExec // poolers do not keep prepared statements
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec // transaction poolers lose prepared statements
 	c.RuntimeParams = map[string]string{"application_name": "helix"}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
@@ -72,13 +72,14 @@ func onThisComputer(host string) bool {
 	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// The SQLSTATEs of the hub's functions: this device was removed; a copy of it is connected.
+// SQLSTATEs of the hub's functions: this device was removed; a copy of this device is connected.
 const (
 	noAccess   = "HX001"
 	copyActive = "HX002"
 )
 
-// hubError makes an error of the hub one that may be shown: it never holds a password.
+// hubError converts an error from the hub to one that can be shown to a person. It never contains a
+// password.
 func hubError(host string, err error) error {
 	var pg *pgconn.PgError
 	var coded *fault.Error
@@ -101,7 +102,7 @@ func hubError(host string, err error) error {
 	return fault.Unavailablef("Couldn't reach the hub %s: %s.", host, reason(err)).WithCause(err)
 }
 
-// reason is what went wrong with a connection, without the connection string that pgx adds.
+// reason returns the cause of a failed connection, without the connection string that pgx adds.
 func reason(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -120,7 +121,8 @@ func reason(err error) string {
 	return "the connection was lost"
 }
 
-// retryable reports whether a push may simply be sent again: nothing is wrong with its rows.
+// retryable reports whether a failed push can be sent again unchanged, because the error is not
+// about its rows.
 func retryable(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -133,10 +135,10 @@ func retryable(err error) bool {
 	return true
 }
 
-// number64 is a 64-bit number that travels as a decimal string.
+// number64 is a 64-bit integer that is encoded as a decimal string in JSON.
 type number64 int64
 
-// UnmarshalJSON reads a string or a number.
+// UnmarshalJSON accepts a decimal string or a number.
 func (n *number64) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 64)
 	*n = number64(v)
@@ -145,7 +147,7 @@ func (n *number64) UnmarshalJSON(b []byte) error {
 
 // greeting is the hub's answer to hello.
 type greeting struct {
-	Known         bool      `json:"known"` // false: this data is a copy that was in use elsewhere, or restored
+	Known         bool      `json:"known"` // false: this data is a copy of one in use elsewhere, or a restored backup
 	Epoch         uuid.UUID `json:"epoch"`
 	HubID         uuid.UUID `json:"hubId"`
 	Stable        number64  `json:"stable"`
@@ -159,11 +161,11 @@ type greeting struct {
 	SchemaVersion int       `json:"schemaVersion"`
 	Channel       string    `json:"channel"`
 	KeyVersion    int       `json:"keyVersion"`
-	BoxVersion    int       `json:"boxVersion"` // the key version with which this device's box was published
-	KeyWanted     bool      `json:"keyWanted"`  // a device lacks the newest key
+	BoxVersion    int       `json:"boxVersion"` // version of the key with which this device's box was published
+	KeyWanted     bool      `json:"keyWanted"`  // another device lacks the newest key
 }
 
-// callJSON calls a function of the hub that takes and returns JSON.
+// callJSON calls a hub function that takes and returns JSON, and decodes the result into out.
 func callJSON(ctx context.Context, c *pgx.Conn, query string, out any, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()

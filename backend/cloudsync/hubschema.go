@@ -10,14 +10,14 @@ import (
 	"helix/backend/storage"
 )
 
-// The hub's schema: core holds numbered migrations written by hand, tables.sql what follows from
-// storage.Synced. The second may run again at any time, it only adds.
+// hubFiles is the hub's schema. hub/core holds numbered, handwritten migrations. hub/tables.sql is
+// generated from storage.Synced; it only adds tables and columns, so it can be run repeatedly.
 //
 //go:embed hub/core/*.sql hub/tables.sql
 var hubFiles embed.FS
 
-// HubTables writes hub/tables.sql from storage.Synced and the schema of db: the synced tables,
-// their row-level security and the triggers of the feed.
+// HubTables generates hub/tables.sql from storage.Synced and the schema of db: the synced tables,
+// their row-level security and their feed triggers.
 func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
 	var tables []table
 	err := db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -35,13 +35,13 @@ func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// hubColumns are what the hub adds to a row. hub_device_id is who wrote the version; some tables have
-// a device_id of their own.
+// hubColumns are the columns that the hub adds to each row. hub_device_id is the device that wrote
+// the version; it has the prefix because some tables have a device_id column.
 var hubColumns = []string{"dot", "prev_dot", "hlc", "sync_meta", "hub_device_id", "schema_ver", "extra"}
 
-// hubSQL is the table on the hub. There are no foreign keys between synced rows and no other
-// unique index: a child may come before its parent, and ids of other users can neither collide nor
-// be probed.
+// hubSQL returns the definition of the table on the hub. There are no foreign keys between synced
+// rows, because a child may arrive before its parent, and no unique index other than the primary
+// key, so that ids of other users can neither collide nor be probed.
 func (t table) hubSQL() string {
 	var b strings.Builder
 	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -71,7 +71,7 @@ func (t table) hubSQL() string {
 	policy("select", "helix_owner", "using "+owned)
 	policy("delete", "helix_owner", "using "+owned)
 	add("grant select, insert on %s to helix_device;", name)
-	if t.Policy == storage.AppendRows { // only a deletion changes what was appended
+	if t.Policy == storage.AppendRows { // an appended row can only be deleted
 		add("grant update (dot, prev_dot, hlc, sync_meta, hub_device_id, schema_ver, deleted_at, updated_at, extra) on %s to helix_device;", name)
 	} else {
 		add("grant update on %s to helix_device;", name)

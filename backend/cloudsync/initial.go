@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	copyRows      = 2000     // of one transaction; more are not faster and take more memory
-	copyBytes     = 4 << 20  // of one transaction, so that long texts do not fill memory
-	copyCache     = 16 << 10 // KiB of pages that SQLite keeps meanwhile
-	copyStatement = 25       // rows of one statement
+	copyRows      = 2000     // rows per transaction; larger ones are no faster and use more memory
+	copyBytes     = 4 << 20  // bytes per transaction, so that long texts don't exhaust memory
+	copyCache     = 16 << 10 // page cache of the writer during the copy, in KiB
+	copyStatement = 25       // rows per statement
 )
 
-// Progress says how far the first copy is.
+// Progress is the progress of the first copy.
 type Progress struct {
 	Table          string `json:"table"`
 	Rows           int64  `json:"rows"`
@@ -33,10 +33,10 @@ type Progress struct {
 	ETAMS          int64  `json:"etaMs"`
 }
 
-// copyPlace is how far the first copy has come: the row of sync_progress.
+// copyPlace is the position that the first copy has reached, stored in sync_progress.
 type copyPlace struct {
 	table string
-	last  uuid.UUID // zero: no row of table yet
+	last  uuid.UUID // zero: no row of table copied yet
 	h0    int64
 	rows  int64
 }
@@ -57,9 +57,9 @@ func (p copyPlace) store(tx *storage.Tx) error {
 	return err
 }
 
-// initialCopy stores everything that the hub has, table by table in the order of their ids. It may be
-// interrupted at any time: it continues after the last stored row, in a new snapshot of the hub, and
-// the feed from where the first snapshot began brings what that misses.
+// initialCopy copies all rows from the hub, table by table and ordered by id. If it is interrupted,
+// the next call continues after the last stored row in a new snapshot of the hub. The feed, read
+// from the head at which the first snapshot began, then supplies the changes that the copy missed.
 func (s *Service) initialCopy(ctx context.Context, c *pgx.Conn, r *Round) error {
 	var place copyPlace
 	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { place, err = readPlace(tx); return err }); err != nil {
@@ -75,7 +75,7 @@ func (s *Service) initialCopy(ctx context.Context, c *pgx.Conn, r *Round) error 
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // it only reads
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // read-only
 	plan, of, err := s.copyPlan(ctx, c, place)
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func (s *Service) initialCopy(ctx context.Context, c *pgx.Conn, r *Round) error 
 	})
 }
 
-// limitCache keeps the writer from filling its cache with rows that nobody needs soon. It answers how to
-// undo that.
+// limitCache reduces SQLite's page cache for the duration of the copy, whose rows are not read
+// again soon. restore sets the previous size.
 func (s *Service) limitCache(ctx context.Context) (restore func(), err error) {
 	set := func(ctx context.Context, size int) (was int, err error) {
 		err = s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -122,8 +122,8 @@ func (s *Service) limitCache(ctx context.Context) (restore func(), err error) {
 	}, err
 }
 
-// copyPlan is what is left to copy: the tables that the hub has rows of, parents first, each with the
-// columns that the hub has.
+// copyPlan returns the tables that remain to be copied: those that have rows on the hub, parents
+// first, each with the columns that the hub has.
 func (s *Service) copyPlan(ctx context.Context, c *pgx.Conn, place copyPlace) (plan []tableCopy, of int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -168,19 +168,19 @@ func (s *Service) copyPlan(ctx context.Context, c *pgx.Conn, place copyPlace) (p
 	return left, of, nil
 }
 
-// copier stores what comes, and knows how far it is.
+// copier stores the copied rows and tracks the progress.
 type copier struct {
 	s     *Service
 	place copyPlace
 	of    int64
 	r     *Round
 	began time.Time
-	first int64 // rows that were there when it began
+	first int64 // rows already copied before this run
 	bytes int64
 }
 
-// table copies one table. One goroutine reads and decrypts the next rows while another stores the
-// last ones; at most three batches are in memory.
+// table copies one table. One goroutine receives and decrypts rows while another stores them. At
+// most three batches are in memory.
 func (k *copier) table(ctx context.Context, c *pgx.Conn, x tableCopy) error {
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -191,7 +191,7 @@ func (k *copier) table(ctx context.Context, c *pgx.Conn, x tableCopy) error {
 	g.Go(func() error {
 		defer close(batches)
 		d := decoder{tableCopy: x, rows: k.s.copyRows, full: func(batch []copied) error {
-			stalled.Stop() // the other side may wait for the disk
+			stalled.Stop() // waiting for the local disk does not mean that the hub has stalled
 			defer stalled.Reset(callTime)
 			select {
 			case batches <- batch:
@@ -216,7 +216,7 @@ func (k *copier) table(ctx context.Context, c *pgx.Conn, x tableCopy) error {
 	return g.Wait()
 }
 
-// store writes rows and the place of the last one in one transaction.
+// store writes a batch and the position of its last row in one transaction.
 func (k *copier) store(ctx context.Context, x tableCopy, batch []copied) error {
 	round, place := *k.r, k.place
 	err := k.s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -294,7 +294,7 @@ func (k *copier) progress() {
 	k.s.setProgress(&p)
 }
 
-// setProgress is what Status shows from now on; nil: no copy is under way.
+// setProgress sets the progress that Status reports; nil means that no copy is running.
 func (s *Service) setProgress(p *Progress) {
 	s.mu.Lock()
 	s.initial = p
@@ -304,8 +304,8 @@ func (s *Service) setProgress(p *Progress) {
 	}
 }
 
-// insert stores rows with one statement. When one of them is there already, belongs to a row that is
-// not, or cannot be read, each is applied as a row of the feed is.
+// insert stores rows with one statement. If one of them already exists, lacks its parent row or
+// cannot be decoded, it applies them one by one like rows of the feed.
 func (k *copier) insert(a *applier, x tableCopy, part []copied) error {
 	if !slices.ContainsFunc(part, func(r copied) bool { return r.odd }) {
 		err := x.insertRows(a.tx, a.l.user, part, k.s.o.Private)

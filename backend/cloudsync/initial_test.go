@@ -14,7 +14,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// afterKill is the device after its process was killed: only what is in the file is left.
+// afterKill returns the device after its process was killed; only the database file remains.
 func (d *device) afterKill() *device {
 	d.t.Helper()
 	other := &device{Service: New(d.db, d.secrets, Options{Version: "test"}), t: d.t}
@@ -89,7 +89,7 @@ func TestInitialCopyKeepsWhatOnlyThisDeviceHas(t *testing.T) {
 	}
 }
 
-// A tuple may arrive in pieces of any size, and what is no COPY is refused.
+// Tuples may arrive in pieces of any size, and invalid input is rejected.
 func FuzzDecoderNeverPanics(f *testing.F) {
 	f.Add(append(append([]byte{}, copySignature...), make([]byte, 8)...), 3)
 	f.Fuzz(func(_ *testing.T, b []byte, step int) {

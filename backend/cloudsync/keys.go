@@ -26,8 +26,8 @@ import (
 	"helix/backend/storage"
 )
 
-// keyRing holds the user's keys by version. New writes use the newest; what older ones encrypted stays
-// readable.
+// keyRing holds the user's keys by version. New data is encrypted with the newest key; the older
+// ones are kept to decrypt existing data.
 type keyRing map[int][]byte
 
 func newUserKey() []byte {
@@ -36,7 +36,8 @@ func newUserKey() []byte {
 	return key
 }
 
-// readRing reads the secret of the keyring: the first form was one key without its version.
+// readRing decodes the stored key ring. Its first format was a single key without a version;
+// version applies to that one.
 func readRing(secret []byte, version int) (keyRing, error) {
 	if len(secret) == userKeySize {
 		return keyRing{version: secret}, nil
@@ -45,7 +46,7 @@ func readRing(secret []byte, version int) (keyRing, error) {
 	return ring, json.Unmarshal(secret, &ring)
 }
 
-// ring reads this device's keys; empty when the hub is not encrypted.
+// ring reads this device's keys. It returns an empty ring if the hub is not encrypted.
 func (s *Service) ring(ctx context.Context, l local) (keyRing, error) {
 	if !l.hub.Private {
 		return keyRing{}, nil
@@ -57,7 +58,7 @@ func (s *Service) ring(ctx context.Context, l local) (keyRing, error) {
 	return readRing(secret, l.keyVersion)
 }
 
-// cipher encrypts with the key of a version and decrypts with all.
+// cipher returns a cipher that encrypts with the key of the given version and decrypts with all.
 func (r keyRing) cipher(version int) (Cipher, error) {
 	c := Cipher{aeads: map[int]cipher.AEAD{}, version: version}
 	for v, key := range r {
@@ -72,13 +73,14 @@ func (r keyRing) cipher(version int) (Cipher, error) {
 	return c, nil
 }
 
-// box is a public key under which keys are sealed, with the proof that a device of this user made it.
+// box is a public key for which keys are encrypted, with a proof that it was published by a device
+// of this user.
 type box struct {
 	ID      uuid.UUID `json:"id"`
 	Key     []byte    `json:"key"`
 	MAC     []byte    `json:"mac"`
 	Version int       `json:"version"`
-	Has     bool      `json:"has"` // the newest key
+	Has     bool      `json:"has"` // has the newest key
 }
 
 // hubKeys is the hub's answer to app.keys.
@@ -93,7 +95,7 @@ type hubKeys struct {
 	Recovery *box  `json:"recovery"`
 }
 
-// boxMAC proves that whoever published a public key for id has the user's key.
+// boxMAC returns the proof that the publisher of a public key for id holds the user's key.
 func boxMAC(key []byte, id uuid.UUID, public []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	fmt.Fprintf(h, "helix sync box|%s|", id)
@@ -106,8 +108,8 @@ func (b box) genuine(r keyRing) bool {
 	return ok && hmac.Equal(b.MAC, boxMAC(key, b.ID, b.Key))
 }
 
-// keyProof says that whoever made a version of the key had the one that signs it: without it the hub
-// could hand out a key of its own.
+// keyProof returns the proof that the creator of a key version held the signing key, which is the
+// previous version. Without it, the hub could introduce a key of its own.
 func keyProof(signer []byte, version int, key []byte) []byte {
 	h := hmac.New(sha256.New, signer)
 	fmt.Fprintf(h, "helix sync key|%d|", version)
@@ -115,7 +117,7 @@ func keyProof(signer []byte, version int, key []byte) []byte {
 	return h.Sum(nil)
 }
 
-// sealedKeys are versions of the key, each with a proof of the version before it.
+// sealedKeys are key versions, each with a proof made with the version before it.
 type sealedKeys struct {
 	Keys   keyRing        `json:"keys"`
 	Proofs map[int][]byte `json:"proofs"`
@@ -131,7 +133,7 @@ func (r keyRing) proofs() map[int][]byte {
 	return out
 }
 
-// add takes the versions in that follow one that r has, as far as their proofs are right.
+// add adds the versions in k that directly follow a version in r and have a valid proof.
 func (r keyRing) add(k sealedKeys) {
 	for _, v := range slices.Sorted(maps.Keys(k.Keys)) {
 		if signer, ok := r[v-1]; ok && r[v] == nil && hmac.Equal(k.Proofs[v], keyProof(signer, v, k.Keys[v])) {
@@ -140,8 +142,8 @@ func (r keyRing) add(k sealedKeys) {
 	}
 }
 
-// sealFor encrypts keys so that only the owner of a public key reads them: an ephemeral X25519 key,
-// HKDF and AES-GCM.
+// sealFor encrypts keys so that only the owner of the public key can read them, with an ephemeral
+// X25519 key, HKDF and AES-GCM.
 func sealFor(public []byte, id uuid.UUID, keys sealedKeys) ([]byte, error) {
 	to, err := ecdh.X25519().NewPublicKey(public)
 	if err != nil {
@@ -191,7 +193,8 @@ func boxCipher(private *ecdh.PrivateKey, public *ecdh.PublicKey, ephemeral, rece
 	return newCipher(key, 1)
 }
 
-// boxKey is this device's private key for keys that others hand on, made when first needed.
+// boxKey returns the private key with which this device receives keys from other devices. It
+// creates the key on first use.
 func (s *Service) boxKey(ctx context.Context) (*ecdh.PrivateKey, error) {
 	secret, err := s.secrets.Value(s.asUser(ctx), boxSecret)
 	if err == nil {
@@ -207,8 +210,8 @@ func (s *Service) boxKey(ctx context.Context) (*ecdh.PrivateKey, error) {
 	return key, s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error { return s.secrets.SetTx(tx, boxSecret, key.Bytes()) })
 }
 
-// exchangeKeys learns keys that other devices made, and hands the newest on to devices that lack it.
-// What waited for a key is tried again.
+// exchangeKeys receives keys that other devices created and sends the newest one to devices that
+// lack it. Rows that could not be decrypted without a new key are retried.
 func (s *Service) exchangeKeys(ctx context.Context, c *pgx.Conn, l *local) error {
 	g := l.greeting
 	if !l.hub.Private || g.KeyVersion <= l.keyVersion && g.BoxVersion >= l.keyVersion && !g.KeyWanted {
@@ -243,13 +246,13 @@ func (s *Service) exchangeKeys(ctx context.Context, c *pgx.Conn, l *local) error
 	return nil
 }
 
-// learnKeys stores the keys that were sealed for this device.
+// learnKeys stores the keys that were encrypted for this device.
 func (s *Service) learnKeys(ctx context.Context, c *pgx.Conn, l *local, private *ecdh.PrivateKey, ring keyRing) error {
 	var k hubKeys
 	if err := callJSON(ctx, c, `select app.keys()`, &k); err != nil {
 		return err
 	}
-	for _, x := range k.Sealed { // by version
+	for _, x := range k.Sealed { // ordered by version
 		got, err := openSealed(private, l.hub.Device, x.Sealed)
 		if err != nil {
 			s.o.Logger.Warn("a key of another device can't be opened", "version", x.Version)
@@ -268,8 +271,8 @@ func (s *Service) learnKeys(ctx context.Context, c *pgx.Conn, l *local, private 
 	return s.applyPage(ctx, nil, 0, &r)
 }
 
-// storeRing makes a version the one that new writes are encrypted with; again has all rows encrypted
-// with it.
+// storeRing stores ring and makes version the key for new data. If again is set, all rows are
+// queued to be encrypted with it.
 func (s *Service) storeRing(ctx context.Context, l *local, ring keyRing, version int, again bool) error {
 	if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
 		if err := s.secrets.SetTx(tx, keySecret, []byte(jsonText(ring))); err != nil {
@@ -291,8 +294,9 @@ func (s *Service) storeRing(ctx context.Context, l *local, ring keyRing, version
 	return err
 }
 
-// logSensitive puts an entry without a field into change_log for each row with encrypted columns: it is
-// packaged again, with the same values. Rows that were only appended cannot change on the hub.
+// logSensitive adds an entry without changed fields to change_log for each row that has encrypted
+// columns, so that the row is packaged again with the same values. It skips append-only tables,
+// whose rows can't be changed on the hub.
 func (s *Service) logSensitive(tx *storage.Tx) error {
 	for _, t := range s.tables {
 		sensitive := false
@@ -309,7 +313,8 @@ func (s *Service) logSensitive(tx *storage.Tx) error {
 	return nil
 }
 
-// handOn seals a key for the devices that lack it, and with a new version for the recovery code.
+// handOn encrypts the keys for the devices that lack the newest one and stores them on the hub. If
+// isNew is set, it does so for all devices and for the recovery code.
 func (s *Service) handOn(ctx context.Context, c *pgx.Conn, k hubKeys, ring keyRing, version int, isNew bool) error {
 	sealed, keys := map[string][]byte{}, sealedKeys{ring, ring.proofs()}
 	for _, d := range k.Devices {
@@ -338,15 +343,16 @@ func (s *Service) handOn(ctx context.Context, c *pgx.Conn, k hubKeys, ring keyRi
 	return err
 }
 
-// RotateKeyResult says what new writes are encrypted with.
+// RotateKeyResult reports the key for new data.
 type RotateKeyResult struct {
 	KeyVersion int `json:"keyVersion"`
-	// Queued is how many rows are encrypted again with the next exchanges.
+	// Queued is the number of rows that the next exchanges encrypt again.
 	Queued int `json:"queued"`
 }
 
-// RotateKey makes a new key for what is written from now on, hands it to the other devices sealed for
-// each, and has the rows on the hub encrypted again. What older keys encrypted stays readable.
+// RotateKey creates a new key for future writes, sends it to the other devices, encrypted for each
+// of them, and queues the rows on the hub to be encrypted again. Data encrypted with older keys
+// stays readable.
 func (s *Service) RotateKey(ctx context.Context, _ struct{}) (r RotateKeyResult, err error) {
 	err = s.exclusive(ctx, func() error {
 		c, l, err := s.open(ctx)

@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-// text is the content of a memory, "" when it is not there.
+// text returns the content of a memory, or "" if it does not exist.
 func (d *device) text(id uuid.UUID) string {
 	return one[string](d, `SELECT coalesce((SELECT content FROM memories WHERE id = ?), '')`, id)
 }
@@ -23,7 +23,7 @@ func TestRotatedKeyReachesDevicesAndKeepsOldTextsReadable(t *testing.T) {
 	a, b, dsn := pair(t)
 	old := a.remember("old text")
 	settleAll(a, b)
-	b.edit(old, "old text, changed while the key changes") // waits on b
+	b.edit(old, "old text, changed while the key changes") // pending on b
 	r := must[RotateKeyResult](t)(a.RotateKey(a.ctx, struct{}{}))
 	if r.KeyVersion != 2 || r.Queued == 0 {
 		t.Errorf("%+v", r)
@@ -31,7 +31,7 @@ func TestRotatedKeyReachesDevicesAndKeepsOldTextsReadable(t *testing.T) {
 	fresh := a.remember("new text")
 	a.now()
 	c := newDevice(t)
-	c.join(a) // gets both keys with the invitation
+	c.join(a) // receives both keys with the invitation
 	settleAll(b, a, c)
 	same(t, a, b, c)
 	for _, d := range []*device{a, b, c} {
@@ -61,7 +61,8 @@ func TestRotatedKeyReachesDevicesAndKeepsOldTextsReadable(t *testing.T) {
 	}
 }
 
-// A rotation that ended between the hub and the device is finished by the next exchange.
+// If a rotation was interrupted after the hub stored the key but before the device did, the next
+// exchange completes it.
 func TestRotationEndsAfterCrash(t *testing.T) {
 	t.Parallel()
 	a, b, dsn := pair(t)
@@ -70,7 +71,7 @@ func TestRotationEndsAfterCrash(t *testing.T) {
 	l := must[local](t)(a.local(a.ctx))
 	before := must[[]byte](t)(a.secrets.Value(a.ctx, keySecret))
 	must[RotateKeyResult](t)(a.RotateKey(a.ctx, struct{}{}))
-	a.write(func(tx *storage.Tx) error { // as if the device had died before it stored the key
+	a.write(func(tx *storage.Tx) error { // as if the process had been killed before it stored the key
 		if err := a.secrets.SetTx(tx, keySecret, before); err != nil {
 			return err
 		}
@@ -88,7 +89,8 @@ func TestRotationEndsAfterCrash(t *testing.T) {
 	}
 }
 
-// A device that cannot prove that it has the user's key gets no new one; what it cannot read waits.
+// A device that cannot prove that it holds the user's key receives no new key. Rows that it cannot
+// decrypt are stored later.
 func TestUnknownKeyVersionKeepsCiphertext(t *testing.T) {
 	t.Parallel()
 	a, b, dsn := pair(t)
@@ -116,7 +118,7 @@ func TestUnknownKeyVersionKeepsCiphertext(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `update app.device set box_mac = $1 where device_id = $2`, mac, l.hub.Device); err != nil {
 		t.Fatal(err)
 	}
-	settleAll(a, b) // a hands the key on
+	settleAll(a, b) // a sends the key
 	b.noDeadLetters()
 	if b.text(id) != "secret" {
 		t.Errorf("%q", b.text(id))
@@ -153,7 +155,7 @@ func TestRecoveryCodeJoinsWhenNoDeviceIsLeft(t *testing.T) {
 	if a.text(id) != "changed by c" {
 		t.Errorf("%q", a.text(id))
 	}
-	// The role of a code sees no row and does nothing else.
+	// The role of a recovery code sees no rows and can do nothing but join.
 	parsed, _ := readRecoveryCode(code)
 	derived, err := parsed.derive()
 	if err != nil {
@@ -163,7 +165,7 @@ func TestRecoveryCodeJoinsWhenNoDeviceIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context()) //nolint:errcheck // it only read
+	defer conn.Close(t.Context()) //nolint:errcheck // read-only
 	for _, query := range []string{`select * from public.memories`, `select * from app.recovery`, `select app.keys()`, `select sync.pull(0)`, `select app.invite_device('x', 'cli', '', '1 minute')`} {
 		if _, err := conn.Exec(t.Context(), query); err == nil {
 			t.Errorf("%s: allowed", query)
@@ -172,7 +174,7 @@ func TestRecoveryCodeJoinsWhenNoDeviceIsLeft(t *testing.T) {
 	_ = dsn
 }
 
-// A hub that makes up a key does not get it used.
+// A key that the hub makes up is not used.
 func TestKeyWithoutProofIsNotTaken(t *testing.T) {
 	t.Parallel()
 	first, second, third, made := newUserKey(), newUserKey(), newUserKey(), newUserKey()
@@ -180,7 +182,7 @@ func TestKeyWithoutProofIsNotTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		has  keyRing
 		gets sealedKeys
-		want int // newest
+		want int // newest version
 	}{
 		"the chain":          {keyRing{1: first}, sealedKeys{whole, whole.proofs()}, 3},
 		"no proof":           {keyRing{1: first}, sealedKeys{keyRing{2: made}, nil}, 1},

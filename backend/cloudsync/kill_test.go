@@ -20,9 +20,10 @@ import (
 	"helix/backend/testkit"
 )
 
-const killEnv = "HELIX_TEST_SYNC" // path of the database, key and row of the program below
+const killEnv = "HELIX_TEST_SYNC" // path of the database, key and row for TestCountingProgram
 
-// TestCountingProgram is no test but the device that is killed: it counts and exchanges, for ever.
+// TestCountingProgram is the device process that TestKilledProcessCountsOnce kills, not a test. It
+// counts and exchanges until it is killed.
 func TestCountingProgram(t *testing.T) {
 	spec := strings.Split(os.Getenv(killEnv), "|")
 	if len(spec) != 3 {
@@ -42,7 +43,8 @@ func TestCountingProgram(t *testing.T) {
 	}
 }
 
-// A device that is killed while it talks to the hub, at whatever byte, has sent all it counted, once.
+// A device that is killed while communicating with the hub, at any byte, has its counts stored
+// exactly once.
 func TestKilledProcessCountsOnce(t *testing.T) {
 	testkit.SkipRaced(t, "the processes are not raced")
 	t.Parallel()
@@ -72,7 +74,7 @@ func TestKilledProcessCountsOnce(t *testing.T) {
 	const kills = 12
 	counted := 0
 	for i := range kills {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestCountingProgram$") //nolint:gosec // this program
+		cmd := exec.Command(os.Args[0], "-test.run=^TestCountingProgram$") //nolint:gosec // this program itself
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%s", killEnv, path, hex.EncodeToString(root.Key), id))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -94,7 +96,7 @@ func TestKilledProcessCountsOnce(t *testing.T) {
 				t.Error(text)
 			}
 		}
-		_ = cmd.Wait() // says that it was killed
+		_ = cmd.Wait() // fails because it was killed
 		proxy.Heal()
 	}
 	a := openDevice(t, storagetest.OpenAt(t, path, root))
@@ -102,7 +104,7 @@ func TestKilledProcessCountsOnce(t *testing.T) {
 	a.now()
 	b.now()
 	same(t, a, b)
-	// What was counted in the moment of a kill was perhaps not said.
+	// The last count before a kill may not have been printed.
 	if n := one[int](b, `SELECT access_count FROM memories WHERE id = ?`, id); n < counted || n > counted+kills || counted < kills {
 		t.Errorf("%d on the other device; counted %d", n, counted)
 	}

@@ -10,11 +10,12 @@ import (
 	"helix/backend/storage"
 )
 
-// While the connection holds, a change takes one round trip out and one in: what an exchange says
-// besides, such as hello, it says every half minute.
+// While the connection is open, sending or receiving a change costs one round trip. Everything else
+// that an exchange does, such as hello, happens every 30 seconds.
 
-// live exchanges what has changed here and what the hub has announced. It reports false when that needs
-// a whole exchange: there is no greeted connection, there is much to send, or something went wrong.
+// live sends local changes and receives the ones that the hub has announced, over an open
+// connection. It returns false if a full exchange is needed: because no connection has completed
+// hello recently, because too many changes are waiting, or after an error.
 func (s *Service) live(ctx context.Context) (done bool) {
 	err := s.exclusive(ctx, func() (err error) {
 		c := s.conn
@@ -94,9 +95,9 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 	}
 }
 
-// callPush sends rows with one round trip, which is one transaction of the hub. ctr is how many versions
-// this device has packaged: when the hub knows of more, this is a copy or an old backup. It answers the
-// head of the feed before, too.
+// callPush sends rows in one round trip, which is one transaction on the hub. ctr, if positive, is
+// the number of versions that this device has packaged; if the hub has seen more, this device is a
+// copy or an old backup, and the call fails. before is the head of the feed before the push.
 func (s *Service) callPush(ctx context.Context, c *pgx.Conn, batch []sent, ctr int64) (before int64, answers []answer, err error) {
 	if len(batch) == 0 {
 		return 0, nil, nil
@@ -117,7 +118,8 @@ func (s *Service) callPush(ctx context.Context, c *pgx.Conn, batch []sent, ctr i
 	return before, answers, c.SendBatch(ctx, &b).Close()
 }
 
-// passOwn moves the cursor over versions that this device has just pushed: nobody wrote between.
+// passOwn advances the cursor past versions that this device has just pushed, if no other device
+// wrote in between.
 func (s *Service) passOwn(ctx context.Context, before int64, answers []answer) error {
 	n := int64(0)
 	for _, a := range answers {
@@ -132,7 +134,8 @@ func (s *Service) passOwn(ctx context.Context, before int64, answers []answer) e
 	})
 }
 
-// ackAndPull tells the hub that the feed is stored up to after, and gets what follows.
+// ackAndPull confirms to the hub that the feed is stored up to after, and returns the entries that
+// follow.
 func (s *Service) ackAndPull(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -145,14 +148,15 @@ func (s *Service) ackAndPull(ctx context.Context, c *pgx.Conn, after int64) (pag
 	return page, end, c.SendBatch(ctx, &b).Close()
 }
 
-// listening notes that from now on the hub announces what comes; what came before needs a whole exchange.
+// listening records that notifications arrive from now on. Earlier changes may have been missed, so
+// the next exchange must be a full one.
 func (s *Service) listening() {
 	s.mu.Lock()
 	s.missed = true
 	s.mu.Unlock()
 }
 
-// announced notes the head of the feed that a notification carries.
+// announced stores the head of the feed from a notification.
 func (s *Service) announced(payload string) {
 	if head, err := strconv.ParseInt(payload, 10, 64); err == nil {
 		s.mu.Lock()

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { os.Exit(hubtest.Stop(code)) }))
 }
 
-// template is a hub with its schema; tests copy it.
+// template is a hub with its schema, which tests copy.
 var template struct {
 	once sync.Once
 	dsn  string
@@ -46,7 +46,7 @@ func newHub(t testing.TB) (dsn string) {
 	return hubtest.Copy(t, template.dsn)
 }
 
-// device is one installation.
+// device is one installation of Helix.
 type device struct {
 	*Service
 	t   testing.TB
@@ -90,7 +90,7 @@ func (d *device) setUp(dsn string) {
 	must[SetupResult](d.t)(d.setup(d.ctx, SetupParams{AdminDSN: dsn, Name: "first"}, false))
 }
 
-// join makes d one more device of the hub of other.
+// join adds d to the hub of other.
 func (d *device) join(other *device) {
 	d.t.Helper()
 	link := must[InviteResult](d.t)(other.Invite(other.ctx, InviteParams{})).Link
@@ -98,20 +98,20 @@ func (d *device) join(other *device) {
 	d.identify()
 }
 
-// now exchanges changes.
+// now runs an exchange.
 func (d *device) now() CoordinateResult {
 	d.t.Helper()
 	return must[CoordinateResult](d.t)(d.Coordinate(d.ctx, CoordinateParams{}))
 }
 
-// pair are two devices of one hub that take turns.
+// pair returns two devices of one hub that exchange alternately.
 func pair(t testing.TB) (a, b *device, dsn string) {
 	t.Helper()
 	testkit.SkipRaced(t, "devices that take turns")
 	return connected(t)
 }
 
-// connected are two devices of one hub.
+// connected returns two devices of one hub.
 func connected(t testing.TB) (a, b *device, dsn string) {
 	t.Helper()
 	dsn = newHub(t)
@@ -138,7 +138,7 @@ func (d *device) exec(query string, args ...any) {
 	})
 }
 
-// one reads a single value.
+// one queries a single value.
 func one[T any](d *device, query string, args ...any) (v T) {
 	d.t.Helper()
 	if err := d.db.Read(d.ctx, func(tx *storage.Tx) error { return tx.QueryRow(query, args...).Scan(&v) }); err != nil {
@@ -161,7 +161,7 @@ func (d *device) noDeadLetters() {
 	}
 }
 
-// admin is a connection of the hub's administrator.
+// admin returns a connection of the hub's administrator.
 func admin(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
 	c := must[*pgx.Conn](t)(pgx.Connect(t.Context(), dsn))
@@ -169,7 +169,8 @@ func admin(t testing.TB, dsn string) *pgx.Conn {
 	return c
 }
 
-// rows are all rows of the synced tables as devices must agree on them, by table and id.
+// rows returns all rows of the synced tables by table and id, limited to what must be equal on all
+// devices.
 func (d *device) rows() map[string]string {
 	d.t.Helper()
 	out := map[string]string{}
@@ -206,7 +207,7 @@ func (d *device) rows() map[string]string {
 	return out
 }
 
-// same fails unless the devices have the same rows.
+// same fails the test unless all devices have equal rows.
 func same(t testing.TB, devices ...*device) {
 	t.Helper()
 	first := devices[0].rows()
@@ -234,7 +235,7 @@ var (
 	reBetween = regexp.MustCompile(`BETWEEN (-?\d+(?:\.\d+)?) AND (-?\d+(?:\.\d+)?)`)
 )
 
-// forms are the definitions of the columns of a table.
+// forms returns the definitions of the columns of a table.
 func forms(tx *storage.Tx, table string) (map[string]string, error) {
 	var sql string
 	if err := tx.QueryRow(`SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?`, table).Scan(&sql); err != nil {
@@ -248,7 +249,7 @@ func forms(tx *storage.Tx, table string) (map[string]string, error) {
 	return out, nil
 }
 
-// source makes values that the schema allows.
+// source is a source of randomness for values that the schema allows.
 type source interface{ IntN(n int) int }
 
 func randomValue(r source, c storage.SyncedColumn, form string) any {

@@ -11,8 +11,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Version is one version of one row: its values by column, sealed ones in the clear, deleted_at
-// among them.
+// Version is one version of one row: its values by column, decrypted, including deleted_at.
 type Version struct {
 	Values           map[string]any
 	Created, Updated int64
@@ -23,21 +22,22 @@ const deletedAt = "deleted_at" // field 0 of every table
 
 func (v Version) deleted() bool { return v.Values[deletedAt] != nil }
 
-// Conflict is what Merge could not do without dropping a value that somebody wrote.
+// Conflict describes two values of which Merge could not keep both.
 type Conflict struct {
 	Field              string
 	Kind               string // field_conflict or delete_edit
 	Strategy           string
 	Base, Mine, Theirs any
-	// Open: a person decides. Otherwise the later write won, and the other value is kept here.
+	// Open reports that a person has to decide. Otherwise the later write won, and Conflict records
+	// the other value.
 	Open bool
 }
 
-// unit is the name of the columns under a definition hash, which change together.
+// unit is the field name for all columns covered by a definition hash, which are merged as one.
 const unit = "definition"
 
-// Merge makes one version of two that nobody compared yet. base is what both come from, nil when
-// there is no such version. It is pure, and symmetric but for the names mine and theirs.
+// Merge merges two concurrent versions of a row. base is their last common version, or nil if there
+// is none. Merge is pure, and symmetric except for the names mine and theirs in conflicts.
 func Merge(columns []storage.SyncedColumn, base *Version, mine, theirs Version) (Version, []Conflict) {
 	m := merger{base: base, mine: mine, theirs: theirs, out: Version{
 		Values: map[string]any{}, Created: min(mine.Created, theirs.Created), Updated: max(mine.Updated, theirs.Updated), Meta: newMeta(),
@@ -68,9 +68,9 @@ type merger struct {
 	conflicts         []Conflict
 }
 
-// changed reports whether v has something else in a field than the base. A field that was written
-// with what it had before, or packaged once more, is as it was. But a denial that was lifted and given
-// again counts.
+// changed reports whether v changed a field since the base. Writing the same value, or packaging
+// the row again, is no change. The exception is a DenyWins field: lifting a denial and denying
+// again is a change.
 func (m *merger) changed(v Version, c storage.SyncedColumn) bool {
 	if m.base == nil {
 		return true
@@ -85,7 +85,7 @@ func (m *merger) baseValue(name string) any {
 	return m.base.Values[name]
 }
 
-// take makes a field what one side has.
+// take copies a field from one side to the result.
 func (m *merger) take(c storage.SyncedColumn, from Version) {
 	m.out.Values[c.Name] = from.Values[c.Name]
 	if s, ok := from.Meta.Stamps[c.No]; ok {
@@ -96,7 +96,7 @@ func (m *merger) take(c storage.SyncedColumn, from Version) {
 	}
 }
 
-// latest is the side that wrote the field last.
+// latest returns the side that wrote the field last as winner.
 func (m *merger) latest(no int) (winner, loser Version) {
 	if m.mine.Meta.Stamps[no].after(m.theirs.Meta.Stamps[no]) {
 		return m.mine, m.theirs
@@ -108,8 +108,8 @@ func (m *merger) conflict(field, strategy string, open bool, base, mine, theirs 
 	m.conflicts = append(m.conflicts, Conflict{Field: field, Kind: "field_conflict", Strategy: strategy, Base: base, Mine: mine, Theirs: theirs, Open: open})
 }
 
-// edits reports whether v wrote something that a person would miss. Counters and times of use
-// change without anybody's doing.
+// edits reports whether v holds an edit whose loss a person would notice. Counters and usage times
+// change without an edit, so they are ignored.
 func (m *merger) edits(columns []storage.SyncedColumn, v Version) bool {
 	return slices.ContainsFunc(columns, func(c storage.SyncedColumn) bool {
 		switch c.Merge {
@@ -122,13 +122,13 @@ func (m *merger) edits(columns []storage.SyncedColumn, v Version) bool {
 
 var deletedColumn = storage.SyncedColumn{SyncedField: storage.SyncedField{Name: deletedAt, Merge: storage.LWW}}
 
-// deletion merges deleted_at. A row that was deleted here and edited there lives on; its other
-// fields merge as ever, so what was changed before the deletion is not lost either.
+// deletion merges deleted_at. A row that was deleted on one side and edited on the other is kept.
+// Its other fields are merged as usual, so edits made before the deletion are kept too.
 func (m *merger) deletion(columns []storage.SyncedColumn) {
 	x, y := m.mine, m.theirs
 	dx, dy := x.deleted() && m.changed(x, deletedColumn), y.deleted() && m.changed(y, deletedColumn)
 	switch {
-	case dx && dy: // one tombstone
+	case dx && dy: // deleted on both sides: keep one tombstone
 		winner, _ := m.latest(0)
 		m.take(deletedColumn, winner)
 		return
@@ -163,7 +163,7 @@ func later(a, b Stamp) Stamp {
 	return b
 }
 
-// field merges one column by its declared rule.
+// field merges one column according to its declared rule.
 func (m *merger) field(c storage.SyncedColumn) {
 	x, y := m.mine.Values[c.Name], m.theirs.Values[c.Name]
 	cx, cy := m.changed(m.mine, c), m.changed(m.theirs, c)
@@ -201,14 +201,14 @@ func (m *merger) field(c storage.SyncedColumn) {
 	case storage.ManualMerge:
 		m.conflict(c.Name, "manual", true, base, x, y)
 	case storage.LWW:
-		if c.HashOf == "" { // hash decides
+		if c.HashOf == "" { // set by hash
 			m.conflict(c.Name, "last_write_wins", false, base, x, y)
 		}
 	}
 	m.out.Meta.Stamps[c.No] = stamp
 }
 
-// count merges a counter: each site's share is the largest that is known of it.
+// count merges a counter. For each site it takes the larger of the two known counts.
 func (m *merger) count(c storage.SyncedColumn) {
 	all := mergeCounts(m.mine.Meta.Counters[c.No], m.theirs.Meta.Counters[c.No])
 	m.out.Meta.Counters[c.No] = all
@@ -226,7 +226,7 @@ func mergeCounts(a, b map[int64]Count) map[int64]Count {
 	return all
 }
 
-// together merges the columns under a definition hash: all are one side's.
+// together merges the columns covered by a definition hash; all of them come from the same side.
 func (m *merger) together(columns []storage.SyncedColumn) {
 	var cx, cy, differ bool
 	var sx, sy Stamp
@@ -256,13 +256,13 @@ func (m *merger) together(columns []storage.SyncedColumn) {
 				out[c.Name] = wireValue(c, v.Values[c.Name])
 			}
 		}
-		text, _ := json.Marshal(out) // strings and numbers
+		text, _ := json.Marshal(out) // cannot fail: strings and numbers
 		return string(text)
 	}
 	m.conflict(unit, "manual", true, object(m.base), object(&m.mine), object(&m.theirs))
 }
 
-// hash keeps a hash true to the column that it is of.
+// hash sets a hash column to the hash of the merged text.
 func (m *merger) hash(c storage.SyncedColumn) {
 	if c.HashOf == "" {
 		return
@@ -278,7 +278,7 @@ func (m *merger) hash(c storage.SyncedColumn) {
 	m.out.Values[c.Name] = hashOf(c, s)
 }
 
-// equal compares values as the database stores them.
+// equal compares two values as SQLite stores them.
 func equal(a, b any) bool {
 	if x, ok := a.([]byte); ok {
 		y, ok := b.([]byte)
@@ -290,7 +290,7 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-// number reads a value as one; nil is below all.
+// number converts a value to float64. ok is false if it is not a number.
 func number(v any) (float64, bool) {
 	switch n := v.(type) {
 	case int64:
@@ -315,8 +315,8 @@ func extreme(rule storage.Merge, a, b any) any {
 	return b
 }
 
-// strict orders the words of DenyWins, the strictest first. Of numbers the smaller is stricter:
-// 0 is "no".
+// strict lists the values of DenyWins fields, strictest first. Of two numbers the smaller is
+// stricter, since 0 means no.
 var strict = []string{"revoked", "resolved", "disabled", "paused", "private", "pending_approval", "approved", "active", "auto", "open", "public"}
 
 func stricter(a, b any) any {
@@ -340,8 +340,8 @@ func stricter(a, b any) any {
 	return b
 }
 
-// mergeSets merges JSON arrays of strings: what either side added is in, what either side
-// removed is out.
+// mergeSets merges two JSON arrays of strings as sets: what either side added is in, what either
+// side removed is out.
 func mergeSets(base, x, y any) any {
 	b, xs, ys := readSet(base), readSet(x), readSet(y)
 	out := []string{}
@@ -358,6 +358,6 @@ func mergeSets(base, x, y any) any {
 
 func readSet(v any) (out []string) {
 	text, _ := v.(string)
-	_ = json.Unmarshal([]byte(text), &out) // what is no set has no members
+	_ = json.Unmarshal([]byte(text), &out) // anything else is an empty set
 	return out
 }

@@ -24,7 +24,7 @@ var ruleColumns = []storage.SyncedColumn{
 	{SyncedField: storage.SyncedField{No: 11, Name: "sha", Merge: storage.LWW, HashOf: "body"}, Hub: "text"},
 }
 
-// edited is v after random edits by one site.
+// edited returns v after random edits by one site.
 func edited(r *rand.Rand, v Version, site, ctr int64, edits int) Version {
 	out := Version{Values: maps.Clone(v.Values), Created: v.Created, Updated: v.Updated + r.Int64N(100), Meta: v.Meta.clone()}
 	dot := newDot(site, ctr)
@@ -162,14 +162,14 @@ func TestMergeRules(t *testing.T) {
 	}
 }
 
-// A denial that was lifted and given again on one device holds against a permission from another.
+// A denial that was lifted and denied again on one device prevails over a permission from another.
 func TestRepeatedDenialHolds(t *testing.T) {
 	t.Parallel()
 	base := firstVersion()
 	base.Values["enabled"] = int64(0)
 	mine, theirs := Version{Values: maps.Clone(base.Values), Meta: base.Meta.clone()}, Version{Values: maps.Clone(base.Values), Meta: base.Meta.clone()}
 	mine.Values["enabled"], mine.Meta.Stamps[7] = int64(1), Stamp{newDot(2, 1), 200}
-	theirs.Meta.Stamps[7] = Stamp{newDot(3, 2), 100} // 1, then 0
+	theirs.Meta.Stamps[7] = Stamp{newDot(3, 2), 100} // first 1, then 0 again
 	if got, _ := Merge(ruleColumns, &base, mine, theirs); got.Values["enabled"] != int64(0) {
 		t.Errorf("%v", got.Values["enabled"])
 	}

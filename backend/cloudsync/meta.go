@@ -8,26 +8,26 @@ import (
 	"slices"
 )
 
-// Dot names one version of one row: the site that wrote it and the site's counter.
+// Dot identifies one version of one row: the site that wrote it and that site's counter.
 type Dot int64
 
 const ctrBits = 40
 
 func newDot(site, ctr int64) Dot { return Dot(site<<ctrBits | ctr) }
 
-// Site is the device that wrote the version, by the number that the hub gave it.
+// Site returns the number that the hub assigned to the device that wrote the version.
 func (d Dot) Site() int64 { return int64(d) >> ctrBits }
 
-// Ctr counts the versions that the site packaged.
+// Ctr returns the counter of the site, which counts the versions that it packaged.
 func (d Dot) Ctr() int64 { return int64(d) & (1<<ctrBits - 1) }
 
-// Vector is a version vector: for each site the newest counter that went into a row.
+// Vector is a version vector. It maps each site to the newest counter that the row includes.
 type Vector map[int64]int64
 
-// Order is how two vectors relate.
+// Order is the causal relation of two vectors.
 type Order int
 
-// The orders.
+// Relations between two vectors.
 const (
 	Equal Order = iota
 	Before
@@ -35,7 +35,7 @@ const (
 	Concurrent
 )
 
-// Compare says how v relates to w.
+// Compare returns the relation of v to w.
 func (v Vector) Compare(w Vector) Order {
 	less, more := false, false
 	for site, ctr := range v {
@@ -55,10 +55,10 @@ func (v Vector) Compare(w Vector) Order {
 	return Equal
 }
 
-// Covers reports whether the version d went into v.
+// Covers reports whether v includes the version d.
 func (v Vector) Covers(d Dot) bool { return v[d.Site()] >= d.Ctr() }
 
-// with is v with the versions of w.
+// with returns the union of v and w.
 func (v Vector) with(w Vector) Vector {
 	out := Vector{}
 	for _, x := range []Vector{v, w} {
@@ -69,26 +69,27 @@ func (v Vector) with(w Vector) Vector {
 	return out
 }
 
-// Stamp says when a field was last written, and in which version.
+// Stamp is the clock value and the version of the last write to a field.
 type Stamp struct {
 	Dot Dot
 	HLC int64
 }
 
-// after orders stamps by clock, then by site: of two writes of one field the later one wins.
+// after reports whether s is later than o, first by clock, then by site. Of two writes to a field,
+// the later one wins.
 func (s Stamp) after(o Stamp) bool {
 	return cmp.Or(cmp.Compare(s.HLC, o.HLC), cmp.Compare(s.Dot.Site(), o.Dot.Site()), cmp.Compare(s.Dot, o.Dot)) > 0
 }
 
-// Count is what one site added to a counter, and took from it.
+// Count is the sum of what one site added to a counter, and of what it subtracted.
 type Count struct{ Plus, Minus int64 }
 
-// Meta is what a row carries besides its values: column sync_meta.
+// Meta is the sync metadata of a row, stored in column sync_meta.
 type Meta struct {
 	Dot      Dot
 	Vector   Vector
 	Stamps   map[int]Stamp           // by field number
-	Counters map[int]map[int64]Count // by field number, then site
+	Counters map[int]map[int64]Count // by field number, then by site
 }
 
 func newMeta() Meta {
@@ -103,7 +104,7 @@ func (m Meta) clone() Meta {
 	return out
 }
 
-// total is the value of a counter.
+// total returns the value of a counter.
 func total(c map[int64]Count) (n int64) {
 	for _, x := range c {
 		n += x.Plus - x.Minus
@@ -115,7 +116,7 @@ const metaVersion = 1
 
 var errMeta = errors.New("cloudsync: sync_meta of an unknown form")
 
-// encode writes m. Fields with the same stamp share it, so a row that was written once costs
+// encode encodes m. Fields with equal stamps share one, so a row that was written once needs only
 // one stamp.
 func (m Meta) encode() []byte {
 	b := []byte{metaVersion}
@@ -152,7 +153,8 @@ func (m Meta) encode() []byte {
 	return b
 }
 
-// decodeMeta reads what encode wrote. Other devices write it, so all of it is checked.
+// decodeMeta decodes the output of encode. The input may come from another device, so it is fully
+// validated.
 func decodeMeta(b []byte) (Meta, error) {
 	m := newMeta()
 	if len(b) == 0 || b[0] != metaVersion {

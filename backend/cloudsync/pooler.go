@@ -12,9 +12,10 @@ import (
 
 const poolerTime = 5 * time.Second
 
-// checkPooler fails for a pooler in transaction mode, which gives a connection another server process
-// with each transaction: notifications and what belongs to a connection get lost. A pooler shows by the
-// process that it names; its mode, by what c still knows after another connection had its turn.
+// checkPooler returns an error if c goes through a pooler in transaction mode. Such a pooler runs
+// each transaction on an arbitrary server process, so notifications and session state are lost. A
+// pooler is detected by a backend process id that differs from the one announced at connect, and
+// its mode by whether a session setting of c survives while another connection is using the pooler.
 func checkPooler(ctx context.Context, c *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, poolerTime)
 	defer cancel()
@@ -28,14 +29,14 @@ func checkPooler(ctx context.Context, c *pgx.Conn) error {
 	}
 	other, err := pgx.ConnectConfig(ctx, c.Config())
 	if err != nil {
-		return nil //nolint:nilerr // a pooler that has no room for two cannot be asked
+		return nil //nolint:nilerr // the pooler has no room for a second connection, so its mode is unknown
 	}
-	defer other.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it only took a turn
+	defer other.Close(context.WithoutCancel(ctx)) //nolint:errcheck // used only for the check
 	tx, err := other.Begin(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // as above
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // it holds a process, and nothing else
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // only occupies a server process
 	if _, err := tx.Exec(ctx, `select set_config('helix.mark', '', false)`); err != nil {
 		return nil //nolint:nilerr // as above
 	}

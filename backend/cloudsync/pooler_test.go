@@ -11,12 +11,13 @@ import (
 	"helix/backend/fault"
 )
 
-// A hub behind a pooler, as hosters have it: session mode works, transaction mode is named.
+// Behind a pooler, as offered by hosting providers, session mode works and transaction mode is
+// reported.
 func TestPoolerModes(t *testing.T) {
 	t.Parallel()
 	dsn := hubtest.Database(t)
 	c := must[*pgx.ConnConfig](t)(pgx.ParseConfig(dsn))
-	boss := "boss_" + c.Database // roles are the server's
+	boss := "boss_" + c.Database // roles exist once per server
 	if _, err := admin(t, dsn).Exec(t.Context(), `create role `+boss+` superuser login password 'of the test'`); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestPoolerModes(t *testing.T) {
 	b.join(a)
 	a.running()
 	b.running()
-	id := a.remember("through a pooler") // and by its notification
+	id := a.remember("through a pooler") // also tests its notification
 	b.until(func() bool { return b.text(id) != "" })
 	d := newDevice(t)
 	d.join(a)

@@ -17,32 +17,32 @@ const (
 	idleAfter      = 10 * time.Minute
 )
 
-// DevicePresence says whether a device is there.
+// DevicePresence is the presence of a device.
 type DevicePresence struct {
 	DeviceID uuid.UUID `json:"deviceId"`
 	Name     string    `json:"name"`
 	Platform string    `json:"platform"`
-	// State is online, idle (nothing was changed on it for ten minutes) or offline (the hub has not heard
-	// from it for three minutes).
+	// State is online, idle (no change on the device for ten minutes) or offline (no heartbeat for
+	// three minutes).
 	State    string    `json:"state"`
 	LastSeen time.Time `json:"lastSeen"`
 }
 
-// PresenceResult lists the devices that the hub has heard from.
+// PresenceResult lists the devices that have sent a heartbeat.
 type PresenceResult struct {
 	Devices []DevicePresence `json:"devices"`
 }
 
-// Presence says which devices of this person are there.
+// Presence reports which devices of this person are online.
 func (s *Service) Presence(ctx context.Context, _ struct{}) (r PresenceResult, err error) {
 	r.Devices, err = hubRows[DevicePresence](ctx, s, `select p.device_id, d.name, p.platform, case when p.last_seen < now() - interval '180 seconds' then 'offline' else p.state end, p.last_seen
 		from public.sync_presence p join app.device d using (device_id) where d.revoked_at is null order by d.site`)
 	return r, err
 }
 
-// StatisticsParams choose the days.
+// StatisticsParams select the days.
 type StatisticsParams struct {
-	// Days is how many, up to today; 1 to 366, default 30.
+	// Days is the number of days up to today; 1 to 366, default 30.
 	Days int `json:"days,omitempty"`
 }
 
@@ -60,12 +60,12 @@ type DayStatistics struct {
 	BytesDown   int64     `json:"bytesDown"`
 }
 
-// StatisticsResult lists days, the newest first.
+// StatisticsResult lists days, newest first.
 type StatisticsResult struct {
 	Days []DayStatistics `json:"days"`
 }
 
-// Statistics says what the devices of this person exchanged with the hub.
+// Statistics reports how much the devices of this person exchanged with the hub each day.
 func (s *Service) Statistics(ctx context.Context, p StatisticsParams) (r StatisticsResult, err error) {
 	if p.Days == 0 {
 		p.Days = 30
@@ -78,7 +78,7 @@ func (s *Service) Statistics(ctx context.Context, p StatisticsParams) (r Statist
 	return r, err
 }
 
-// hubRows runs a query at the hub.
+// hubRows runs a query on the hub and returns its rows.
 func hubRows[T any](ctx context.Context, s *Service, query string, args ...any) (out []T, err error) {
 	err = s.exclusive(ctx, func() error {
 		c, l, err := s.open(ctx)
@@ -97,10 +97,10 @@ func hubRows[T any](ctx context.Context, s *Service, query string, args ...any) 
 	return out, err
 }
 
-// counts are what this device did since its last heartbeat; guarded by turn.
+// counts sum up what this device did since its last heartbeat. Guarded by turn.
 type counts struct {
 	Round
-	up, down int64 // of the connections, when they were last told
+	up, down int64 // bytes already reported
 	changed  time.Time
 	told     time.Time
 }
@@ -113,7 +113,8 @@ func (n *counts) add(r Round) {
 	}
 }
 
-// heartbeat tells the hub once a minute that this device is there, and what it did.
+// heartbeat reports to the hub, at most once a minute, that this device is online, and its counts
+// since the last heartbeat.
 func (s *Service) heartbeat(ctx context.Context, c *pgx.Conn) error {
 	n := &s.counts
 	if time.Since(n.told) < heartbeatEvery {
@@ -135,7 +136,7 @@ func (s *Service) heartbeat(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// traffic counts the bytes of connections to the hub.
+// traffic counts the bytes sent to and received from the hub.
 type traffic struct{ up, down atomic.Int64 }
 
 func (t *traffic) dial(ctx context.Context, network, address string) (net.Conn, error) {

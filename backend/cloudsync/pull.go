@@ -22,11 +22,11 @@ type remote struct {
 	rowKey
 	seq, dot int64
 	hlc      int64
-	row      []byte // nil: the version is this device's own
+	row      []byte // nil if this device wrote the version
 }
 
-// pull stores what the hub has after the cursor, page by page; a page and the cursor are one
-// transaction. It ends when there is nothing more.
+// pull stores the entries of the hub's feed after the cursor, page by page, until there are no
+// more. Each page is stored in one transaction together with the new cursor.
 func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 	for {
 		after, err := s.cursor(ctx)
@@ -62,7 +62,7 @@ func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 	}
 }
 
-// cursor is up to where the feed is stored.
+// cursor returns the position up to which the feed is stored.
 func (s *Service) cursor(ctx context.Context) (after int64, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		err := tx.QueryRow(`SELECT seq FROM sync_cursor`).Scan(&after)
@@ -105,8 +105,8 @@ func readPage(rows pgx.Rows, after int64) (page []remote, end int64, err error) 
 	return page, end, rows.Err()
 }
 
-// applyPage stores a page. What cannot be stored, such as a row whose parent has not come, waits
-// in the dead letters and is tried again after each page.
+// applyPage stores a page. A row that cannot be stored yet, for example because its parent has not
+// arrived, becomes a dead letter and is retried after each page.
 func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Round) error {
 	round := *r
 	var applied []rowKey
@@ -160,7 +160,7 @@ func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Ro
 	}
 	user := s.db.LocalUser().ID
 	changed := map[string]bool{}
-	for _, k := range applied { // so that what is built from the rows is built again
+	for _, k := range applied { // subscribers rebuild what they derive from these rows
 		if !changed[k.table] {
 			changed[k.table] = true
 			bus.Publish(s.db.Bus(), user, storage.Changed{Table: k.table, Many: true})
@@ -175,7 +175,7 @@ func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Ro
 	return nil
 }
 
-// applier stores rows of the hub in one transaction.
+// applier applies rows from the hub in one transaction.
 type applier struct {
 	s         *Service
 	tx        *storage.Tx
@@ -185,15 +185,15 @@ type applier struct {
 	conflicts []found
 }
 
-// found is a conflict and where it is.
+// found is a conflict with the row and the two versions it is about.
 type found struct {
 	rowKey
 	Conflict
 	mine, theirs     Dot
-	mineAt, theirsAt int64 // when the two were written, in microseconds; 0: unknown
+	mineAt, theirsAt int64 // times of the two writes in microseconds; 0 if unknown
 }
 
-// waiting are the rows that could not be stored before.
+// waiting returns the incoming rows that could not be stored so far.
 func (a *applier) waiting() ([]remote, error) {
 	return storage.Collect(a.tx.Select(`SELECT tbl, row_id, payload FROM sync_dead_letter WHERE direction = 'in' ORDER BY created_at`), func(r storage.Row) (x remote, err error) {
 		err = r.Scan(&x.table, &x.id, &x.row)
@@ -201,7 +201,7 @@ func (a *applier) waiting() ([]remote, error) {
 	})
 }
 
-// again tries a row that waited, unless a newer version of it has come meanwhile.
+// again retries an incoming dead letter, unless a newer version of the row has replaced it.
 func (a *applier) again(x remote) error {
 	var still bool
 	if err := a.tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_dead_letter WHERE direction = 'in' AND tbl = ? AND row_id = ? AND payload = ?)`, x.table, x.id, string(x.row)).Scan(&still); err != nil || !still {
@@ -210,7 +210,8 @@ func (a *applier) again(x remote) error {
 	return a.apply(x)
 }
 
-// apply stores one row in a savepoint: what the schema refuses does not stop the rest.
+// apply stores one row in a savepoint, so that a row that violates the schema does not stop the
+// others.
 func (a *applier) apply(x remote) error {
 	if _, err := a.tx.Exec(`SAVEPOINT apply_row`); err != nil {
 		return err
@@ -248,7 +249,7 @@ func (a *applier) apply(x remote) error {
 	return putDeadLetter(a.tx, "in", x.rowKey, x.row, "", refusal(cause))
 }
 
-// refused reports whether an error is about the row rather than about the database.
+// refused reports whether an error is caused by the row rather than by the database.
 func refused(err error) bool {
 	var key keyError
 	return errors.As(err, &key) || errors.Is(err, errMeta) || errors.Is(err, errRow) || storage.ViolationOf(err) != ""
@@ -274,13 +275,13 @@ func refusal(err error) string {
 func (a *applier) row(x remote) error {
 	t, ok := a.s.table(x.table)
 	if !ok {
-		return nil // of a newer version; the hub keeps it
+		return nil // table of a newer version of Helix; the hub keeps the row
 	}
 	o, err := outboxOf(a.tx, x.rowKey)
 	if err != nil {
 		return err
 	}
-	if x.row == nil { // its own: the answer to a push may have been lost
+	if x.row == nil { // written by this device; the answer to its push may have been lost
 		if o != nil && int64(o.dot) == x.dot {
 			return t.acknowledged(a.tx, x.rowKey, *o)
 		}
@@ -309,7 +310,7 @@ func (a *applier) row(x remote) error {
 			return a.forget(x.rowKey)
 		}
 	}
-	if o != nil && theirs.Meta.Vector.Covers(o.dot) { // it went into what came
+	if o != nil && theirs.Meta.Vector.Covers(o.dot) { // the incoming version includes ours
 		if err := t.acknowledged(a.tx, x.rowKey, *o); err != nil {
 			return err
 		}
@@ -330,13 +331,13 @@ func (a *applier) row(x remote) error {
 	return a.merge(t, x.rowKey, mine, theirs, p)
 }
 
-// forget drops what waited of a row.
+// forget deletes the incoming dead letter of a row.
 func (a *applier) forget(k rowKey) error {
 	_, err := a.tx.Exec(`DELETE FROM sync_dead_letter WHERE direction = 'in' AND tbl = ? AND row_id = ?`, k.table, k.id)
 	return err
 }
 
-// store makes a row what the hub has.
+// store overwrites a row with the hub's version.
 func (a *applier) store(t table, k rowKey, v Version, exists bool) error {
 	if err := t.writeRow(a.tx, a.l.user, k.id, v, exists, a.s.o.Private); err != nil {
 		return err
@@ -346,8 +347,8 @@ func (a *applier) store(t table, k rowKey, v Version, exists bool) error {
 	return errors.Join(dropBase(a.tx, k), a.forget(k))
 }
 
-// merge makes one version of a row that was changed here and elsewhere. What the result has and
-// the hub has not goes out again.
+// merge merges the hub's version with local changes to the row. Fields in which the result differs
+// from the hub's version are logged as changes, to be sent.
 func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pending) error {
 	base, err := t.baseOf(a.tx, k.id)
 	if err != nil {
@@ -374,7 +375,7 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 	}
 	stored := merged
 	stored.Meta = theirs.Meta
-	if len(stamps) == 0 { // nothing goes out, so nothing may differ
+	if len(stamps) == 0 { // identical to the hub's version, which is not sent again
 		stored.Created, stored.Updated = theirs.Created, theirs.Updated
 	}
 	if err := t.writeRow(a.tx, a.l.user, k.id, stored, true, a.s.o.Private); err != nil {
@@ -401,8 +402,8 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 	return errors.Join(setBase(a.tx, k, text), relog(a.tx, k, "U", stamps))
 }
 
-// knownParent reports whether the rows that a row refers to are here. A tombstone without them
-// has nothing to delete.
+// knownParent reports whether all rows that v refers to exist here. A tombstone whose parent is
+// missing can be skipped, because there is nothing to delete.
 func (t table) knownParent(tx *storage.Tx, v Version) bool {
 	known := true
 	err := tx.Select(`SELECT "table", "from" FROM pragma_foreign_key_list(?)`, t.Table).Each(func(r storage.Row) error {
@@ -422,7 +423,8 @@ func (t table) knownParent(tx *storage.Tx, v Version) bool {
 	return known && err == nil
 }
 
-// storeConflicts writes what Merge reported. These rows are changes of this device, and travel.
+// storeConflicts stores the conflicts that Merge reported. They are captured as changes of this
+// device, so they are synced too.
 func (a *applier) storeConflicts() error {
 	for _, f := range a.conflicts {
 		lo, hi := min(f.mine, f.theirs), max(f.mine, f.theirs)
@@ -456,7 +458,8 @@ func (a *applier) storeConflicts() error {
 
 var conflictSpace = uuid.MustParse("0b6f3b1e-1f0c-5c55-8a53-2f6e7c4f2a10")
 
-// conflictText is a value as a conflict keeps it: JSON in the form of the hub, nil for NULL.
+// conflictText returns a value as sync_conflicts stores it: the JSON that the hub uses, or nil for
+// NULL.
 func (a *applier) conflictText(k rowKey, field string, v any) (any, error) {
 	if v == nil {
 		return nil, nil

@@ -20,11 +20,11 @@ const (
 	packagedEntries = 4000
 	batchRows       = 2000
 	batchBytes      = 1 << 20
-	callRows        = 200 // of one sync.push
+	callRows        = 200 // rows per call of sync.push
 )
 
-// packageChanges makes versions of what change_log holds and puts them into the outbox. It reports
-// how many.
+// packageChanges turns entries of change_log into versions in the outbox and returns how many it
+// made.
 func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		l, err := readLocal(tx)
@@ -35,7 +35,7 @@ func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 			return err
 		}
 		if n, err = s.packageFresh(tx, &l); err != nil || n > 0 {
-			return err // the others have the next turn
+			return err // the rest follows in the next round
 		}
 		changes, order, err := readPending(tx, packagedEntries)
 		if err != nil {
@@ -73,9 +73,9 @@ func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bo
 		return false, err
 	}
 	if o != nil && !o.parked {
-		return false, nil // its turn comes when the hub has answered
+		return false, nil // packaged after the hub has answered
 	}
-	if o != nil { // the hub refused what it was; now it is something else
+	if o != nil { // the hub rejected the previous version, which is replaced
 		if err := t.retry(tx, k, *o); err != nil {
 			return false, err
 		}
@@ -92,7 +92,7 @@ func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bo
 		return false, err
 	}
 	if r != nil && base == nil && r.known {
-		base = &r.Version // only values that the base does not hold were changed
+		base = &r.Version // no captured base: nothing that it would hold has changed
 	}
 	if r == nil || r.user != l.user || t.Policy == storage.AppendRows && r.known && equal(r.Values[deletedAt], base.Values[deletedAt]) {
 		return false, errors.Join(forget(), dropBase(tx, k))
@@ -148,7 +148,7 @@ type pushTable struct {
 	Rows []pushRow `json:"rows"`
 }
 
-// nextBatch reads the oldest transactions of the outbox, parents before children.
+// nextBatch reads the oldest transactions from the outbox, parents before children.
 func (s *Service) nextBatch(ctx context.Context) (batch []sent, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		size := 0
@@ -175,13 +175,13 @@ func (s *Service) nextBatch(ctx context.Context) (batch []sent, err error) {
 	return batch, err
 }
 
-// answer is the hub's word on one row.
+// answer is the hub's result for one row.
 type answer struct {
 	result string
 	dot    int64
 }
 
-// send pushes rows in one transaction of the hub. It answers the head of the feed before, too.
+// send pushes rows in one transaction on the hub. before is the head of the feed before the push.
 func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (before int64, answers []answer, err error) {
 	if len(batch) > callRows {
 		return s.stage(ctx, c, batch)
@@ -189,7 +189,7 @@ func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (before i
 	return s.callPush(ctx, c, batch, 0)
 }
 
-// readAnswers reads what sync.push says of each row.
+// readAnswers reads the result of sync.push for each row.
 func readAnswers(rows pgx.Rows, answers []answer) error {
 	var n int
 	var a answer
@@ -203,7 +203,7 @@ func readAnswers(rows pgx.Rows, answers []answer) error {
 	return err
 }
 
-// pushText is the argument of sync.push.
+// pushText returns the JSON argument of sync.push.
 func pushText(part []sent) (string, error) {
 	var tables []pushTable
 	for _, x := range part {
@@ -225,8 +225,8 @@ func pushText(part []sent) (string, error) {
 	return string(text), err
 }
 
-// push sends the outbox until it is empty, or only rows are left that need a pull first. A row
-// that the hub cannot store goes to the dead letters and holds nobody up.
+// push sends the outbox until it is empty or the remaining rows need a pull first, which stale
+// reports. A row that the hub cannot store becomes a dead letter, so it does not block the others.
 func (s *Service) push(ctx context.Context, c *pgx.Conn, r *Round) (stale bool, err error) {
 	for {
 		batch, err := s.nextBatch(ctx)
@@ -263,7 +263,7 @@ func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *R
 	return s.pushBatch(ctx, c, batch[half:], r, stale)
 }
 
-// acknowledge stores what the hub said of a batch.
+// acknowledge stores the hub's answers to a batch.
 func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answer, r *Round, stale *bool) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		done, rest, err := s.acknowledgeMany(tx, batch, answers)
@@ -278,7 +278,7 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answe
 			case "applied", "duplicate":
 				r.Pushed++
 				err = t.acknowledged(tx, x.rowKey, x.outboxRow)
-			case "gone": // pruned there: it begins anew
+			case "gone": // pruned on the hub, so the row is sent as new
 				err = t.restart(tx, x.rowKey)
 			case "stale":
 				*stale = true
@@ -300,7 +300,7 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answe
 	})
 }
 
-// acknowledged makes a packaged version the one that the hub knows.
+// acknowledged records a packaged version as the one that the hub has.
 func (t table) acknowledged(tx *storage.Tx, k rowKey, o outboxRow) error {
 	if err := dropOutbox(tx, k); err != nil {
 		return err
@@ -318,7 +318,7 @@ func (t table) acknowledged(tx *storage.Tx, k rowKey, o outboxRow) error {
 	return dropBase(tx, k)
 }
 
-// unpackage makes a packaged version a change again; no stamp of it is later than most.
+// unpackage turns a packaged version back into changes. Stamps later than most are reduced to it.
 func (t table) unpackage(tx *storage.Tx, k rowKey, o outboxRow, most int64) error {
 	meta, err := decodeMeta(o.rawMeta)
 	if err != nil {
@@ -347,7 +347,7 @@ func (t table) unpackage(tx *storage.Tx, k rowKey, o outboxRow, most int64) erro
 	return relog(tx, k, op, stamps)
 }
 
-// restart makes a row one that the hub does not know.
+// restart resets a row to one that the hub does not have, so that all of it is sent.
 func (t table) restart(tx *storage.Tx, k rowKey) error {
 	if _, err := tx.Exec(`UPDATE `+t.Table+` SET sync_meta = NULL WHERE id = ?`, k.id); err != nil {
 		return err
@@ -361,7 +361,7 @@ func (t table) restart(tx *storage.Tx, k rowKey) error {
 	return errors.Join(dropOutbox(tx, k), dropBase(tx, k), relog(tx, k, "I", stamps))
 }
 
-// retry makes a version that the hub refused a change again.
+// retry turns a version that the hub rejected back into changes.
 func (t table) retry(tx *storage.Tx, k rowKey, o outboxRow) error {
 	if _, err := tx.Exec(`DELETE FROM sync_dead_letter WHERE direction = 'out' AND tbl = ? AND row_id = ?`, k.table, k.id); err != nil {
 		return err
@@ -369,8 +369,8 @@ func (t table) retry(tx *storage.Tx, k rowKey, o outboxRow) error {
 	return t.unpackage(tx, k, o, math.MaxInt64)
 }
 
-// deadLetter puts a packaged version aside. The row stays as it is here, and its next change is
-// tried again.
+// deadLetter sets a packaged version aside. The row stays as it is on this device; its next change
+// is sent again.
 func (s *Service) deadLetter(ctx context.Context, x sent, cause error) error {
 	state, message := "", cause.Error()
 	var pg *pgconn.PgError

@@ -11,7 +11,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// Many rows at once take another way than a few: the result must be the same.
+// Many rows are sent in bulk, with the same result as a few rows.
 func TestManyRowsArriveAsFewDo(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestManyRowsArriveAsFewDo(t *testing.T) {
 	}
 }
 
-// A row that the hub refuses does not hold up the others of its batch, nor does a lost answer.
+// A row that the hub rejects does not delay the rest of its batch, nor does a lost answer.
 func TestPoisonRowAndLostAnswerInABulkPush(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestPoisonRowAndLostAnswerInABulkPush(t *testing.T) {
 	}
 }
 
-// The bulk forms of a version are those of the single ones.
+// Bulk packaging produces the same versions as packaging row by row.
 func TestBulkPackageIsTheSameAsASingleOne(t *testing.T) {
 	t.Parallel()
 	d := newDevice(t)

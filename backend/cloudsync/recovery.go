@@ -21,8 +21,8 @@ import (
 	"helix/backend/storage"
 )
 
-// recoveryCode is what a person writes down: where the hub is, and a secret from which a role, its
-// password and the key that opens the user's keys follow.
+// recoveryCode is a code for a person to write down. It holds the address of the hub, and a secret
+// from which a role, its password and the key that decrypts the user's keys are derived.
 type recoveryCode struct {
 	host     string
 	port     int
@@ -35,14 +35,14 @@ const (
 	sumSize      = 4
 )
 
-// crockford is base32 without letters that look like digits.
+// crockford is Crockford's base32, which avoids letters that look like digits.
 var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// String writes the code in groups of four. Its end is a checksum, so a slip of the pen is found before
-// anybody is asked.
+// String formats the code in groups of four characters. It ends with a checksum, so that typing
+// errors are found before the hub is contacted.
 func (r recoveryCode) String() string {
 	b := append([]byte{recoveryForm}, r.secret...)
-	b = binary.BigEndian.AppendUint16(b, uint16(r.port)) //nolint:gosec // a port
+	b = binary.BigEndian.AppendUint16(b, uint16(r.port)) //nolint:gosec // a port fits in 16 bits
 	b = append(append(append(b, r.host...), 0), r.database...)
 	sum := sha256.Sum256(b)
 	var out strings.Builder
@@ -70,8 +70,8 @@ func readRecoveryCode(text string) (r recoveryCode, ok bool) {
 	return recoveryCode{host: string(host), port: int(binary.BigEndian.Uint16(b[1+secretSize:])), database: string(database), secret: b[1 : 1+secretSize]}, ok && len(host) > 0
 }
 
-// derivedCode is what follows from the secret of a code: a role with its password, a private key, and
-// what proves the keys that the device gave that made the code.
+// derivedCode holds what is derived from the secret of a code: a role with its password, a private
+// key, and the key that authenticates the user's keys stored with the code.
 type derivedCode struct {
 	role, password string
 	private        *ecdh.PrivateKey
@@ -90,13 +90,13 @@ func (r recoveryCode) derive() (d derivedCode, err error) {
 	return d, err
 }
 
-// RecoveryResult holds a recovery code. It is shown once: nobody stores it.
+// RecoveryResult holds a recovery code. It is not stored, so it can be shown only once.
 type RecoveryResult struct {
 	Code string `json:"code"`
 }
 
-// ExportRecovery makes a recovery code, with which a device can join when no other is left. It takes
-// the place of the code before.
+// ExportRecovery creates a recovery code, with which a device can join when no other device is
+// left. It replaces the previous code.
 func (s *Service) ExportRecovery(ctx context.Context, _ struct{}) (r RecoveryResult, err error) {
 	err = s.exclusive(ctx, func() error {
 		c, l, err := s.open(ctx)
@@ -136,7 +136,7 @@ func (s *Service) ExportRecovery(ctx context.Context, _ struct{}) (r RecoveryRes
 	return r, err
 }
 
-// recover makes this installation a device with a recovery code.
+// recover registers this installation as a device by means of a recovery code.
 func (s *Service) recover(ctx context.Context, code recoveryCode, name string) (r SetupResult, err error) {
 	derived, err := code.derive()
 	if err != nil {
@@ -150,13 +150,13 @@ func (s *Service) recover(ctx context.Context, code recoveryCode, name string) (
 		}
 		return r, err
 	}
-	defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is committed
+	defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
 	var d struct {
 		registration
 		HubID      uuid.UUID `json:"hubId"`
 		Wrapped    []byte    `json:"wrapped"`
 		KeyVersion int       `json:"keyVersion"`
-		// Proven is the version that was the newest when the code was made.
+		// Proven is the key version that was newest when the code was made.
 		Proven int    `json:"proven"`
 		Proof  []byte `json:"proof"`
 	}
@@ -172,7 +172,7 @@ func (s *Service) recover(ctx context.Context, code recoveryCode, name string) (
 		if !hmac.Equal(d.Proof, keyProof(derived.signer, d.Proven, keys.Keys[d.Proven])) {
 			return r, errCode
 		}
-		for v, key := range keys.Keys { // older ones only decrypt
+		for v, key := range keys.Keys { // older versions only decrypt
 			if v <= d.Proven {
 				ring[v] = key
 			}

@@ -19,29 +19,30 @@ import (
 
 const (
 	relayFrameBytes = 16 << 20
-	relayQueue      = 1024    // frames that wait for a socket
-	relayQueueBytes = 4 << 20 // of them
+	relayQueue      = 1024    // frames queued per socket
+	relayQueueBytes = 4 << 20 // bytes queued per socket
 	relayPage       = 200
 	relayPing       = 30 * time.Second
-	relayWrite      = 30 * time.Second // a peer that takes nothing for so long is gone
+	relayWrite      = 30 * time.Second // a peer that accepts no data for this long is disconnected
 	relaySockets    = 256
 )
 
-// relay lets local programs follow and change the rows of their user. Rows that change are numbered in
-// relay_rows; a pump tells them to all sockets, and a socket that has a cursor reads what it missed first.
+// relay lets local programs follow and change the rows of their user over WebSockets. Changed rows
+// get a sequence number in relay_rows. A pump sends them to all sockets; a socket that connects
+// with a cursor first reads the changes that it missed.
 type relay struct {
 	s    *Service
 	wake chan struct{}
 
 	mu      sync.Mutex
 	sockets map[*relaySocket]bool
-	last    map[uuid.UUID]int64 // what was told, by user
-	stop    func()              // ends the pump
+	last    map[uuid.UUID]int64 // last sequence number sent, by user
+	stop    func()              // stops the pump
 	pump    sync.WaitGroup
 }
 
-// ServeRelay makes a request a socket of the relay. The caller was checked and its identity is in the
-// context.
+// ServeRelay upgrades a request to a relay socket. The caller must be authenticated, with its
+// identity in the context of the request.
 func (s *Service) ServeRelay(w http.ResponseWriter, r *http.Request) error {
 	id, _ := identity.From(r.Context())
 	if err := s.loadTables(r.Context()); err != nil {
@@ -50,10 +51,10 @@ func (s *Service) ServeRelay(w http.ResponseWriter, r *http.Request) error {
 	if err := s.db.Write(r.Context(), s.relayBegin); err != nil {
 		return err
 	}
-	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the gateway has checked the origin
+	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the gateway has already checked the origin
 	if err != nil {
 		s.o.Logger.Debug("relay", "err", err)
-		return nil // Accept has answered
+		return nil // Accept has already responded
 	}
 	c.SetReadLimit(relayFrameBytes)
 	k := &relaySocket{relay: &s.relay, conn: c, id: id, more: make(chan struct{}, 1), own: map[int64]bool{}, live: true}
@@ -65,7 +66,7 @@ func (s *Service) ServeRelay(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// join adds a socket, and starts the pump for the first one.
+// join adds a socket and starts the pump for the first one.
 func (r *relay) join(ctx context.Context, k *relaySocket) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +110,7 @@ func (r *relay) nudge() {
 	}
 }
 
-// run tells what has changed, until ctx ends.
+// run sends changes until ctx is done.
 func (r *relay) run(ctx context.Context) {
 	for {
 		select {
@@ -123,7 +124,7 @@ func (r *relay) run(ctx context.Context) {
 	}
 }
 
-// tell notes local changes and sends everything that was not told yet.
+// tell records local changes and sends every change that was not sent yet.
 func (r *relay) tell(ctx context.Context) error {
 	var behind bool
 	if err := r.s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -165,9 +166,9 @@ func (r *relay) tell(ctx context.Context) error {
 	return nil
 }
 
-// broadcast sends a frame that is no change to all sockets of a user.
+// broadcast sends a frame other than a change to all sockets of a user.
 func (r *relay) broadcast(user uuid.UUID, v any) {
-	b, _ := json.Marshal(v) // of plain values
+	b, _ := json.Marshal(v) // cannot fail: plain values
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k := range r.sockets {
@@ -177,13 +178,14 @@ func (r *relay) broadcast(user uuid.UUID, v any) {
 	}
 }
 
-// frame is an encoded frame, without and with its place.
+// frame is an encoded frame, without and with its sequence number.
 type frame struct {
-	seq             int64 // 0: no change
+	seq             int64 // 0 if the frame is not a change
 	bytes, numbered []byte
 }
 
-// relayFrames encodes the changes after a place. A row that cannot be told has no bytes.
+// relayFrames encodes the changes after a sequence number. The frame of a row that must not be sent
+// has no bytes.
 func (s *Service) relayFrames(tx *storage.Tx, user uuid.UUID, after int64, limit int) ([]frame, error) {
 	rows, err := relayAfter(tx, user, after, limit)
 	if err != nil {

@@ -17,22 +17,22 @@ import (
 	"helix/backend/storage"
 )
 
-// outcome is what became of a Delta.
+// outcome is the result of a Delta.
 type outcome struct {
 	seq      int64
 	result   string // applied, merged or duplicate
 	conflict *conflictFrame
 }
 
-// applyDelta stores a Delta of a client as a change of this device, in the caller's transaction: it goes
-// to the hub from here. What the client had not seen is merged with what it sent.
+// applyDelta stores a client's Delta in the caller's transaction as a change of this device, which
+// also sends it to the hub. If the client had not seen the newest version, the two are merged.
 func (s *Service) applyDelta(tx *storage.Tx, user uuid.UUID, d received) (o outcome, err error) {
 	t, ok := s.table(d.EntityType)
 	if !ok {
 		return o, fault.Invalidf("entity_type: there is no synced table %.64q.", d.EntityType)
 	}
 	k := rowKey{t.Table, d.EntityID}
-	if err := s.relayNote(tx); err != nil { // what was changed here before is not the client's
+	if err := s.relayNote(tx); err != nil { // so that earlier local changes are not attributed to the client
 		return o, err
 	}
 	was, err := relayRowOf(tx, k)
@@ -91,7 +91,7 @@ func (s *Service) applyDelta(tx *storage.Tx, user uuid.UUID, d received) (o outc
 	return o, err
 }
 
-// relayValues reads the data of a Delta as the columns are stored.
+// relayValues converts the data of a Delta to values as the columns are stored.
 func (t table) relayValues(d received) (map[string]any, error) {
 	out := map[string]any{}
 	if d.Deleted {
@@ -104,7 +104,7 @@ func (t table) relayValues(d received) (map[string]any, error) {
 		return nil, fault.Invalidf("data: expected an object, or null with \"deleted\": true.")
 	}
 	for name, v := range raw {
-		if name == "created_at" || name == "updated_at" { // kept here
+		if name == "created_at" || name == "updated_at" { // set by this device
 			continue
 		}
 		c, ok := t.column(name)
@@ -140,12 +140,12 @@ func (t table) relayValues(d received) (map[string]any, error) {
 	return out, nil
 }
 
-// relayInsert makes a new row; fields that are not given have their defaults.
+// relayInsert inserts a new row. Fields that are not given get their defaults.
 func (t table) relayInsert(tx *storage.Tx, user, id uuid.UUID, given map[string]any, private bool) error {
 	names, args := []string{"id", "user_id", "created_at", "updated_at"}, []any{id, user, tx.Now, tx.Now}
 	for _, c := range t.columns {
 		v, ok := given[c.Name]
-		if hash := c.HashOf; hash != "" { // always its text's
+		if hash := c.HashOf; hash != "" { // always computed from the text
 			text, _ := given[hash].(string)
 			v, ok = hashOf(c, text), true
 		}
@@ -164,7 +164,7 @@ func (t table) relayInsert(tx *storage.Tx, user, id uuid.UUID, given map[string]
 	return t.relayChildren(tx, user, id, given)
 }
 
-// relayChildren makes the rows of a set those that are given.
+// relayChildren replaces the child rows of the given sets.
 func (t table) relayChildren(tx *storage.Tx, user, id uuid.UUID, given map[string]any) error {
 	for _, c := range t.columns {
 		v, ok := given[c.Name]
@@ -181,8 +181,8 @@ func (t table) relayChildren(tx *storage.Tx, user, id uuid.UUID, given map[strin
 	return nil
 }
 
-// relayMerge changes a row that is here. A client that had seen all changes of it only sets fields; the
-// changes of one that had not are merged by the rules of the fields, without a common base.
+// relayMerge changes an existing row. If the client had seen all changes to the row, its fields are
+// simply set. Otherwise they are merged by their rules, without a common base.
 func (s *Service) relayMerge(tx *storage.Tx, t table, mine *localRow, was relayRow, d received, given map[string]any) (o outcome, err error) {
 	if t.Policy == storage.AppendRows && !d.Deleted {
 		return o, fault.Conflictf("entity_id: an item of %s never changes.", t.Table)
@@ -220,7 +220,7 @@ func (s *Service) relayMerge(tx *storage.Tx, t table, mine *localRow, was relayR
 		theirs.Meta.Stamps[c.No] = Stamp{Dot: dot, HLC: hlc}
 	}
 	seen := maps.Clone(d.Clock)
-	seen[d.DeviceID] = math.MaxInt64 // its own changes are its own
+	seen[d.DeviceID] = math.MaxInt64 // a client has seen its own changes
 	concurrent := !seen.covers(was.clocks)
 	base := &local
 	o.result = "applied"
@@ -231,7 +231,7 @@ func (s *Service) relayMerge(tx *storage.Tx, t table, mine *localRow, was relayR
 	for _, c := range t.columns {
 		if v, ok := given[c.Name]; ok && c.Merge == storage.PNCounter {
 			merged.Values[c.Name] = v
-			if concurrent { // what the client counted from is not known
+			if concurrent { // the value that the client started from is unknown
 				merged.Values[c.Name] = extreme(storage.Max, v, local.Values[c.Name])
 			}
 		}
@@ -258,7 +258,7 @@ func (s *Service) relayMerge(tx *storage.Tx, t table, mine *localRow, was relayR
 	return o, a.storeConflicts()
 }
 
-// relayUpdate writes what differs; the triggers note it.
+// relayUpdate writes the fields that differ; the capture triggers log them.
 func (t table) relayUpdate(tx *storage.Tx, user, id uuid.UUID, mine *localRow, v Version, private bool) error {
 	sets, args := []string{"updated_at = max(updated_at + 1, ?)"}, []any{tx.Now}
 	children := map[string]any{}

@@ -10,10 +10,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Clocks counts, for each device, the changes of a row that it has made.
+// Clocks maps each device to the number of changes that it has made to a row.
 type Clocks map[uuid.UUID]int64
 
-// exactInJSON is the largest integer that every JSON reader keeps; above it numbers are decimal strings.
+// exactInJSON is the largest integer that every JSON parser represents exactly. Larger numbers are
+// sent as decimal strings.
 const exactInJSON = 1<<53 - 1
 
 func exact(n int64) any {
@@ -23,7 +24,7 @@ func exact(n int64) any {
 	return n
 }
 
-// MarshalJSON writes {"clocks":{…}}.
+// MarshalJSON encodes c as {"clocks":{…}}.
 func (c Clocks) MarshalJSON() ([]byte, error) {
 	out := map[string]any{}
 	for id, n := range c {
@@ -32,7 +33,7 @@ func (c Clocks) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"clocks": out})
 }
 
-// UnmarshalJSON reads {"clocks":{…}} and the flat form {…}.
+// UnmarshalJSON accepts {"clocks":{…}} and the flat form {…}.
 func (c *Clocks) UnmarshalJSON(b []byte) error {
 	var wrapped struct {
 		Clocks *map[uuid.UUID]number64 `json:"clocks"`
@@ -56,7 +57,7 @@ func (c *Clocks) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// covers reports whether c has every change that o has.
+// covers reports whether c includes every change in o.
 func (c Clocks) covers(o Clocks) bool {
 	for id, n := range o {
 		if c[id] < n {
@@ -77,7 +78,7 @@ func (c Clocks) with(o Clocks) Clocks {
 	return out
 }
 
-// Frames of the relay. A Delta with Deleted has no data.
+// The frames of the relay. A Delta with Deleted set has no data.
 type (
 	deltaFrame struct {
 		Type       string         `json:"type"` // Delta
@@ -120,7 +121,7 @@ type (
 	}
 )
 
-// received is a frame of a client: a Hello or a Delta.
+// received is a frame from a client: a Hello or a Delta.
 type received struct {
 	Type       string          `json:"type"`
 	Cursor     number64        `json:"cursor"`

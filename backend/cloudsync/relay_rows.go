@@ -12,7 +12,7 @@ import (
 	"helix/backend/storage"
 )
 
-// relayRow is one row as the relay tells of it.
+// relayRow is the relay's record of one row.
 type relayRow struct {
 	rowKey
 	seq    int64
@@ -20,7 +20,8 @@ type relayRow struct {
 	device uuid.UUID
 }
 
-// relayUsed reports whether a program has ever followed the rows; until then nothing is noted.
+// relayUsed reports whether any program has ever used the relay. Until then, no changes are
+// recorded for it.
 func relayUsed(tx *storage.Tx) (seen int64, used bool, err error) {
 	err = tx.QueryRow(`SELECT seen_seq FROM relay_state`).Scan(&seen)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -29,7 +30,8 @@ func relayUsed(tx *storage.Tx) (seen int64, used bool, err error) {
 	return seen, err == nil, err
 }
 
-// relayBegin lists all rows that there are, once: a program that comes for the first time gets them.
+// relayBegin records all existing rows when the relay is first used, so that a new client receives
+// them.
 func (s *Service) relayBegin(tx *storage.Tx) error {
 	if _, used, err := relayUsed(tx); err != nil || used {
 		return err
@@ -46,7 +48,7 @@ func (s *Service) relayBegin(tx *storage.Tx) error {
 	return nil
 }
 
-// relayDevice is what the relay calls this device.
+// relayDevice returns the id under which the relay reports this device.
 func (s *Service) relayDevice(tx *storage.Tx) uuid.UUID {
 	if l, err := readLocal(tx); err == nil && l.hub != nil {
 		return l.hub.Device
@@ -54,7 +56,8 @@ func (s *Service) relayDevice(tx *storage.Tx) uuid.UUID {
 	return s.db.Device().ID
 }
 
-// relayNote notes the local changes that are not noted yet. It must run before they leave change_log.
+// relayNote records local changes that were not recorded yet. It must run before they are removed
+// from change_log.
 func (s *Service) relayNote(tx *storage.Tx) error {
 	seen, used, err := relayUsed(tx)
 	if err != nil || !used {
@@ -86,7 +89,8 @@ func (s *Service) relayNote(tx *storage.Tx) error {
 	return err
 }
 
-// relayApplied notes rows that came from the hub, where writer made them.
+// relayApplied records rows that came from the hub. writer returns the device that wrote a row; the
+// zero id means this one.
 func (s *Service) relayApplied(tx *storage.Tx, applied []rowKey, writer func(rowKey) uuid.UUID) error {
 	if _, used, err := relayUsed(tx); err != nil || !used {
 		return err
@@ -103,20 +107,20 @@ func (s *Service) relayApplied(tx *storage.Tx, applied []rowKey, writer func(row
 	return nil
 }
 
-// writerIn finds who made a version in a page of the feed.
+// writerIn returns a function that finds the device that wrote a row in a page of the feed.
 func writerIn(page []remote) func(rowKey) uuid.UUID {
 	return func(k rowKey) uuid.UUID {
 		var row struct {
 			Device uuid.UUID `json:"hub_device_id"`
 		}
 		if i := slices.IndexFunc(page, func(x remote) bool { return x.rowKey == k }); i >= 0 {
-			_ = json.Unmarshal(page[i].row, &row) // a row that cannot be read was not applied
+			_ = json.Unmarshal(page[i].row, &row) // a row that cannot be parsed was not applied
 		}
 		return row.Device
 	}
 }
 
-// relayBump says that a device has changed a row once more.
+// relayBump records one more change of a row by a device.
 func (s *Service) relayBump(tx *storage.Tx, k rowKey, device uuid.UUID) error {
 	r, err := relayRowOf(tx, k)
 	if err != nil {
@@ -136,7 +140,7 @@ func relayRowOf(tx *storage.Tx, k rowKey) (r relayRow, err error) {
 	return r, err
 }
 
-// relayStore makes a change the newest of all. It answers its place.
+// relayStore records a change with the next sequence number, which it returns.
 func relayStore(tx *storage.Tx, user uuid.UUID, k rowKey, c Clocks, device uuid.UUID) (int64, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -149,7 +153,7 @@ func relayStore(tx *storage.Tx, user uuid.UUID, k rowKey, c Clocks, device uuid.
 	return r.LastInsertId()
 }
 
-// relayAfter reads the changes after a place, the oldest first.
+// relayAfter reads the changes after a sequence number, oldest first.
 func relayAfter(tx *storage.Tx, user uuid.UUID, after int64, limit int) ([]relayRow, error) {
 	return storage.Collect(tx.Select(`SELECT seq, tbl, row_id, clocks, device_id FROM relay_rows WHERE user_id = ? AND seq > ? ORDER BY seq LIMIT ?`, user, after, limit), func(row storage.Row) (r relayRow, err error) {
 		r.clocks = Clocks{}
@@ -158,7 +162,8 @@ func relayAfter(tx *storage.Tx, user uuid.UUID, after int64, limit int) ([]relay
 	})
 }
 
-// relayDelta is the frame of a change; nil: the row is of another user or cannot be told.
+// relayDelta returns the frame for a change; nil if the row belongs to another user or its table is
+// not synced.
 func (s *Service) relayDelta(tx *storage.Tx, user uuid.UUID, r relayRow) (*deltaFrame, error) {
 	f := &deltaFrame{Type: "Delta", EntityType: r.table, EntityID: r.id, Clock: r.clocks, DeviceID: r.device, Seq: strconv.FormatInt(r.seq, 10)}
 	t, ok := s.table(r.table)
@@ -179,7 +184,8 @@ func (s *Service) relayDelta(tx *storage.Tx, user uuid.UUID, r relayRow) (*delta
 	return f, nil
 }
 
-// relayData is a row as JSON for programs: names of columns, sets as arrays, large integers as text.
+// relayData returns a row as JSON for programs: by column name, with sets as arrays and large
+// integers as strings.
 func (t table) relayData(v Version) map[string]any {
 	out := map[string]any{"created_at": wireValue(timeColumn, v.Created), "updated_at": wireValue(timeColumn, v.Updated)}
 	for _, c := range t.columns {

@@ -16,36 +16,36 @@ import (
 	"helix/backend/storage"
 )
 
-// relaySocket is one connected program.
+// relaySocket is the connection of one program.
 type relaySocket struct {
 	relay *relay
 	conn  *websocket.Conn
 	id    identity.Identity
 
-	device uuid.UUID // what it calls itself, from its first frame on; used by the reader only
+	device uuid.UUID // the id that the program uses, set by its first Delta; used by the reading goroutine only
 
 	mu     sync.Mutex
 	queue  []frame
 	size   int
-	full   bool           // it took too little; Resync is the last that it gets
-	hello  bool           // it gets places, Ack, Error and Resync
-	live   bool           // the pump feeds it; else it reads what it missed by itself
-	cursor int64          // of the last change that was sent
-	own    map[int64]bool // changes that it made itself
+	full   bool           // the queue overflowed; Resync is the last frame sent
+	hello  bool           // the client sent a Hello with ack: it gets sequence numbers, Ack, Error and Resync
+	live   bool           // the pump sends changes; otherwise the writer reads the missed ones
+	cursor int64          // sequence number of the last change sent
+	own    map[int64]bool // sequence numbers of the client's own changes
 	more   chan struct{}
 }
 
-// serve reads until the socket or ctx ends, while another goroutine writes.
+// serve reads frames until the connection or ctx ends, while another goroutine writes.
 func (k *relaySocket) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		defer k.conn.CloseNow() //nolint:errcheck // ends the reader, if it has not ended
+		defer k.conn.CloseNow() //nolint:errcheck // also ends a reader that is still running
 		k.write(ctx)
 	})
 	for {
-		kind, b, err := k.conn.Read(context.WithoutCancel(ctx)) // the writer ends it with a code
+		kind, b, err := k.conn.Read(context.WithoutCancel(ctx)) // the writer closes the connection, with a status code
 		if err != nil {
 			break
 		}
@@ -61,8 +61,8 @@ func (k *relaySocket) serve(ctx context.Context) {
 	writing.Wait()
 }
 
-// offer queues a frame for the writer. It never waits: a socket that takes too little is told to come
-// again.
+// offer queues a frame for the writer. It never blocks: if the queue is full, the client is told to
+// resync.
 func (k *relaySocket) offer(f frame) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -96,14 +96,14 @@ func (k *relaySocket) signal() {
 	}
 }
 
-// write sends what was queued, and what the socket missed before it was live.
+// write sends queued frames, and the changes that the client missed before the socket was live.
 func (k *relaySocket) write(ctx context.Context) {
 	ping := time.NewTicker(relayPing)
 	defer ping.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			_ = k.conn.Close(websocket.StatusGoingAway, "") // the server stops, or the token was revoked
+			_ = k.conn.Close(websocket.StatusGoingAway, "") // the server is stopping, or the token was revoked
 			return
 		case <-ping.C:
 			waiting, cancel := context.WithTimeout(ctx, relayWrite)
@@ -120,7 +120,7 @@ func (k *relaySocket) write(ctx context.Context) {
 	}
 }
 
-// flush reports whether the socket goes on.
+// flush sends everything that is queued. It returns false if the connection must end.
 func (k *relaySocket) flush(ctx context.Context) bool {
 	for {
 		k.mu.Lock()
@@ -165,12 +165,13 @@ func (k *relaySocket) send(ctx context.Context, f frame, hello bool) bool {
 	return true
 }
 
-// resync tells the program where it stands and ends the connection: it comes again with its cursor.
+// resync sends the client its cursor and closes the connection. The client should connect again
+// with the cursor.
 func (k *relaySocket) resync(ctx context.Context) {
 	k.mu.Lock()
 	cursor := k.cursor
 	k.mu.Unlock()
-	b, _ := json.Marshal(resyncFrame{Type: "Resync", Cursor: place(cursor)}) // plain values
+	b, _ := json.Marshal(resyncFrame{Type: "Resync", Cursor: place(cursor)}) // cannot fail: plain values
 	if k.send(ctx, frame{bytes: b, numbered: b}, true) {
 		_ = k.conn.Close(websocket.StatusTryAgainLater, "too slow")
 	}
@@ -208,19 +209,19 @@ func (k *relaySocket) catchUp(ctx context.Context) bool {
 		k.mu.Unlock()
 		k.relay.mu.Unlock()
 		if caught {
-			k.relay.nudge() // what was noted meanwhile
+			k.relay.nudge() // for changes recorded in the meantime
 			return true
 		}
 	}
 }
 
-// answer queues a frame for this socket alone, if it asked for such frames.
+// answer queues a frame for this socket, if its client asked for such frames.
 func (k *relaySocket) answer(v any) {
 	k.mu.Lock()
 	hello := k.hello
 	k.mu.Unlock()
 	if hello {
-		b, _ := json.Marshal(v) // of plain values
+		b, _ := json.Marshal(v) // cannot fail: plain values
 		k.offer(frame{bytes: b, numbered: b})
 	}
 }
@@ -233,7 +234,7 @@ func (k *relaySocket) fail(id *uuid.UUID, err error) {
 	k.answer(errorFrame{Type: "Error", Kind: string(e.Kind), Message: e.Message, EntityID: id})
 }
 
-// handle does what a frame says.
+// handle processes one frame. The id is that of the row that an error is about, if known.
 func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) {
 	var d received
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -266,7 +267,7 @@ func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) 
 		if o, err = k.relay.s.applyDelta(tx, k.id.User, d); err != nil {
 			return err
 		}
-		if o.result == "applied" { // what was merged is news to its sender, too
+		if o.result == "applied" { // the sender also needs the result of a merge
 			k.mu.Lock()
 			k.own[o.seq] = true
 			k.mu.Unlock()
@@ -283,7 +284,8 @@ func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) 
 	return nil, nil
 }
 
-// greet begins the frames that only such a client gets, after what it missed.
+// greet handles a Hello: it sends the changes that the client missed, and afterwards the kinds of
+// frames that it asked for.
 func (k *relaySocket) greet(ctx context.Context, d received) error {
 	var head int64
 	if err := k.relay.s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -293,9 +295,9 @@ func (k *relaySocket) greet(ctx context.Context, d received) error {
 	}
 	k.mu.Lock()
 	k.hello, k.live, k.queue, k.size, k.cursor = d.Ack, false, nil, 0, int64(d.Cursor)
-	if k.cursor < 0 || k.cursor > head { // of another database
+	if k.cursor < 0 || k.cursor > head { // a cursor from another database
 		k.cursor = 0
-		b, _ := json.Marshal(resyncFrame{Type: "Resync", Cursor: "0"}) // plain values
+		b, _ := json.Marshal(resyncFrame{Type: "Resync", Cursor: "0"}) // cannot fail: plain values
 		k.queue = append(k.queue, frame{bytes: b, numbered: b})
 	}
 	k.mu.Unlock()
@@ -303,7 +305,7 @@ func (k *relaySocket) greet(ctx context.Context, d received) error {
 	return nil
 }
 
-// bind makes sure that a program calls itself what its token has been called before.
+// bind checks that a client uses the device id that its token has used before.
 func (k *relaySocket) bind(tx *storage.Tx, device uuid.UUID) error {
 	denied := fault.Deniedf("device_id: this token belongs to another device.")
 	if device == uuid.Nil {

@@ -16,7 +16,8 @@ import (
 	"helix/backend/storage"
 )
 
-// relayServer serves the relay of d; the query names the user and the token, as the gateway would.
+// relayServer serves the relay of d. The query names the user and the token, instead of the
+// gateway.
 func (d *device) relayServer() string {
 	d.t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +37,7 @@ func (d *device) relayServer() string {
 	return "ws" + strings.TrimPrefix(srv.URL, "http")
 }
 
-// client is one program at the relay.
+// client is one program connected to the relay.
 type client struct {
 	t   testing.TB
 	c   *websocket.Conn
@@ -69,7 +70,7 @@ func (k *client) hello(cursor string) *client {
 	return k
 }
 
-// delta sends a change of a memory with this client's clock at n, and others as seen.
+// delta sends a change of a memory, with this client's clock at n and seen for the others.
 func (k *client) delta(id uuid.UUID, data string, n int64, seen Clocks) {
 	k.t.Helper()
 	clock := Clocks{k.id: n}.with(seen)
@@ -97,7 +98,7 @@ type anyFrame struct {
 	Remote   *conflictSide  `json:"remote"`
 }
 
-// next reads the next frame of a type; others are passed over when they are Deltas.
+// next reads the next frame of a type. It skips Deltas, but fails on other types.
 func (k *client) next(kind string) anyFrame {
 	k.t.Helper()
 	for {
@@ -144,11 +145,11 @@ func TestRelayPassesChangesToOthersAndNotToTheSender(t *testing.T) {
 		t.Error("the hash is not that of the text")
 	}
 	b.delta(id, `{"content":"edited by b"}`, 1, f.Clock)
-	if f := a.next("Delta"); f.Data["content"] != "edited by b" { // its own did not come back before
+	if f := a.next("Delta"); f.Data["content"] != "edited by b" { // its own change was not sent back first
 		t.Errorf("%+v", f)
 	}
 	b.next("Ack")
-	a.delta(id, minimal, 1, nil) // it came late, or twice
+	a.delta(id, minimal, 1, nil) // late, or sent twice
 	if f := a.next("Ack"); f.Result != "duplicate" {
 		t.Errorf("%+v", f)
 	}
@@ -193,7 +194,7 @@ func TestRelayMergesConcurrentChangesAndTellsBothSides(t *testing.T) {
 	a.next("Ack")
 	a.delta(other, `{"content":"edited"}`, 2, nil)
 	a.next("Ack")
-	b.delta(other, "null", 1, Clocks{a.id: 1}) // it had not seen the edit
+	b.delta(other, "null", 1, Clocks{a.id: 1}) // b had not seen the edit
 	b.next("Ack")
 	b.next("Conflict")
 	if one[bool](d, `SELECT deleted_at IS NOT NULL FROM memories WHERE id = ?`, other) {
@@ -242,7 +243,7 @@ func TestRelaySlowReaderIsToldToComeAgain(t *testing.T) {
 	slow, fast := dialRelay(t, url).hello("0"), dialRelay(t, url).hello("0")
 	big := strings.Repeat("a long text ", 2000)
 	const n = 1000
-	for i := range n { // 24 MB, which no buffer of the system takes
+	for i := range n { // 24 MB, more than the system buffers
 		d.remember(fmt.Sprint(i, big))
 		fast.next("Delta")
 	}
@@ -296,7 +297,7 @@ func TestRelayKeepsUsersAndDevicesApart(t *testing.T) {
 	if f := again.next("Error"); f.Kind != "denied" {
 		t.Errorf("a token with two device ids: %+v", f)
 	}
-	again.id = a.id // kept across connections
+	again.id = a.id // the id is kept across connections
 	again.delta(id, `{"content":"mine again"}`, 2, nil)
 	again.next("Ack")
 	thief := dialRelay(t, url+"?token="+other).hello("0")
@@ -346,7 +347,7 @@ func TestRelayRefusesBadFramesAndLives(t *testing.T) {
 	}
 }
 
-// A program may restrict what it reaches through the relay, never allow it.
+// Through the relay, a program may restrict access to what it reaches, but never allow it.
 func TestRelayCannotAllow(t *testing.T) {
 	t.Parallel()
 	d := newDevice(t)

@@ -12,10 +12,10 @@ import (
 	"helix/backend/storage"
 )
 
-// rename makes room for a row whose name another row on this device has: of the two, the one with
-// the larger id gets a number, so all devices choose alike. It reports false when the clash is not one
-// of names. The row that was renamed is a change of this device, and leaves a conflict that keeps the
-// former name.
+// rename resolves a name clash between an incoming row and a row on this device. Of the two, the
+// row with the larger id gets a number, so that all devices choose the same one. The rename is a
+// change of this device and is recorded as a conflict that holds the former name. It returns false
+// if the violation is not a name clash.
 func (a *applier) rename(x remote) (bool, error) {
 	t, ok := a.s.table(x.table)
 	i := slices.IndexFunc(t.columns, func(c storage.SyncedColumn) bool { return c.Name == "name" && c.Merge == storage.LWW })
@@ -24,7 +24,7 @@ func (a *applier) rename(x remote) (bool, error) {
 	}
 	theirs, err := t.hubRow(a.s.cipher, x.id, x.row)
 	if err != nil {
-		return false, nil //nolint:nilerr // row reports it
+		return false, nil //nolint:nilerr // row reports the error
 	}
 	name, _ := theirs.Values["name"].(string)
 	var other uuid.UUID
@@ -42,7 +42,8 @@ func (a *applier) rename(x remote) (bool, error) {
 	if bytes.Compare(other[:], x.id[:]) > 0 {
 		return true, a.renameRow(t, rowKey{t.Table, other}, free)
 	}
-	// The row that comes is the larger one: it is stored under the number, then changed again.
+	// The incoming row has the larger id. Store it under the new name, then log the rename as a
+	// change.
 	mine, err := t.readRow(a.tx, x.id)
 	if err != nil || mine != nil {
 		return false, err
@@ -70,7 +71,7 @@ func (a *applier) freeName(t table, name string) (string, error) {
 	}
 }
 
-// renameRow gives a row of this device another name.
+// renameRow renames a row of this device.
 func (a *applier) renameRow(t table, k rowKey, free string) error {
 	r, err := t.readRow(a.tx, k.id)
 	if err != nil {
@@ -106,8 +107,8 @@ func (a *applier) renameRow(t table, k rowKey, free string) error {
 	return a.renamed(t, k, *base, name, free, p)
 }
 
-// renamed records the new name as a change since base, which has no values when the hub does not
-// know the row.
+// renamed logs the new name as a change since base. base has no values if the hub does not have the
+// row.
 func (a *applier) renamed(t table, k rowKey, base Version, name, free string, p *pending) error {
 	if p == nil {
 		p = &pending{stamps: map[int]int64{}}

@@ -20,35 +20,35 @@ import (
 // ResolveParams decide a conflict.
 type ResolveParams struct {
 	ConflictID uuid.UUID `json:"conflictId"`
-	// Choice is mine, theirs, both or merged. Of a row that was deleted on one device and edited
-	// on another, mine and theirs are what the two did. With both the row keeps mine, and a second
+	// Choice is mine, theirs, both or merged. If one device deleted the row and the other edited
+	// it, mine and theirs are the deletion and the edit. With both, the row keeps mine and a second
 	// row gets theirs.
 	Choice string `json:"choice"`
-	// Value is the merged value; only for merged.
+	// Value is the merged value; only for the choice merged.
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// ResolveResult names the row that was written.
+// ResolveResult identifies the row that was written.
 type ResolveResult struct {
 	RowID uuid.UUID `json:"rowId"`
-	// NewRowID is the second row of the choice both.
+	// NewRowID is the id of the second row; only for the choice both.
 	NewRowID *uuid.UUID `json:"newRowId,omitempty"`
-	// UndoToken takes the resolution back with sync.undo_resolve, for ten minutes.
+	// UndoToken undoes the resolution with sync.undo_resolve; valid for ten minutes.
 	UndoToken string `json:"undoToken"`
 }
 
 const resolveAct = "sync.resolve"
 
-// resolveUndo says how to take a resolution back. The values are encrypted.
+// resolveUndo is what is needed to undo a resolution. The values are encrypted.
 type resolveUndo struct {
 	Conflict uuid.UUID  `json:"conflict"`
 	Status   string     `json:"status"`
 	New      *uuid.UUID `json:"new,omitempty"`
-	Before   string     `json:"before"` // the columns that were written, in base64
+	Before   string     `json:"before"` // the overwritten columns, in base64
 	After    string     `json:"after"`
 }
 
-// Resolve writes the chosen value and closes the conflict, on all devices.
+// Resolve writes the chosen value and closes the conflict on all devices.
 func (s *Service) Resolve(ctx context.Context, p ResolveParams) (r ResolveResult, err error) {
 	switch {
 	case p.Choice != "mine" && p.Choice != "theirs" && p.Choice != "both" && p.Choice != "merged":
@@ -105,8 +105,8 @@ type UndoResolveParams struct {
 	UndoToken string `json:"undoToken"`
 }
 
-// UndoResolve opens a conflict again and gives the item back what it had. It refuses when the item
-// has changed since.
+// UndoResolve reopens a conflict and restores the item's previous values. It fails if the item has
+// changed since.
 func (s *Service) UndoResolve(ctx context.Context, p UndoResolveParams) (r ResolveResult, err error) {
 	err = s.loaded(ctx, func() error {
 		return s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -177,7 +177,7 @@ func (s *Service) openConflict(tx *storage.Tx, id uuid.UUID) (conflict, error) {
 	return c, err
 }
 
-// resolved tells others about the item and the conflict, once that is stored.
+// resolved publishes the changes to the item and the conflict after the commit.
 func (s *Service) resolved(tx *storage.Tx, c conflict) {
 	user := identity.UserID(tx.Context())
 	tx.AfterCommit(func() {
@@ -187,7 +187,7 @@ func (s *Service) resolved(tx *storage.Tx, c conflict) {
 	})
 }
 
-// has reports whether a row has these values.
+// has reports whether a row has the given values.
 func (r *localRow) has(values map[string]any) bool {
 	for name, v := range values {
 		if !equal(v, r.Values[name]) {
@@ -197,8 +197,8 @@ func (r *localRow) has(values map[string]any) bool {
 	return true
 }
 
-// values are the columns that a value of a conflict stands for, as this device stores them, with
-// the hashes of texts among them.
+// values converts a value of a conflict to the columns that it covers, as SQLite stores them,
+// including the hashes of texts.
 func (c conflict) values(value json.RawMessage) (map[string]any, error) {
 	bad := func() error {
 		return fault.InvalidField("value", fault.CodeInvalid, "value is not a value of %s.", c.Field)
@@ -234,7 +234,7 @@ func (c conflict) values(value json.RawMessage) (map[string]any, error) {
 	return out, nil
 }
 
-// setValues writes columns of the item of a conflict, as an edit of this device.
+// setValues writes columns of the conflict's item as an edit of this device.
 func (s *Service) setValues(tx *storage.Tx, c conflict, values map[string]any) error {
 	sets, args := []string{"updated_at = ?"}, []any{tx.Now}
 	for name, v := range values {
@@ -252,7 +252,7 @@ func (s *Service) setValues(tx *storage.Tx, c conflict, values map[string]any) e
 	return err
 }
 
-// keepBoth adds a row like the item of a conflict with the value of theirs.
+// keepBoth adds a copy of the conflict's item that has the value of theirs, and returns its id.
 func (s *Service) keepBoth(tx *storage.Tx, c conflict) (*uuid.UUID, error) {
 	if !c.CanKeepBoth {
 		return nil, fault.InvalidField("choice", fault.CodeInvalid, "There can be only one of this item. Choose mine, theirs or merged.")
@@ -271,7 +271,7 @@ func (s *Service) keepBoth(tx *storage.Tx, c conflict) (*uuid.UUID, error) {
 		switch {
 		case col.Merge == storage.PNCounter:
 			v.Values[col.Name] = int64(0)
-		case col.Name == "head_version_id": // the history stays with the item
+		case col.Name == "head_version_id": // the version history stays with the item
 			v.Values[col.Name] = nil
 		case col.Name == "name":
 			if v.Values["name"], err = copyName(tx, c, names[c.theirs.Site()]); err != nil {
@@ -282,7 +282,7 @@ func (s *Service) keepBoth(tx *storage.Tx, c conflict) (*uuid.UUID, error) {
 	id := uuid.UUID(storage.NewID())
 	err = c.of.writeRow(tx, c.item.user, id, v, false, s.o.Private)
 	if err == nil {
-		_, err = tx.Exec(`UPDATE `+c.TableName+` SET sync_meta = NULL WHERE id = ?`, id) // no hub knows it
+		_, err = tx.Exec(`UPDATE `+c.TableName+` SET sync_meta = NULL WHERE id = ?`, id) // the hub does not have it yet
 	}
 	if storage.ViolationOf(err) != "" {
 		return nil, fault.Conflictf("Couldn't keep both: a second item like this is not allowed here. Choose mine, theirs or merged.").WithCause(err)
@@ -290,7 +290,7 @@ func (s *Service) keepBoth(tx *storage.Tx, c conflict) (*uuid.UUID, error) {
 	return &id, err
 }
 
-// copyName is the name of the second row, which no other has.
+// copyName returns an unused name for the second row.
 func copyName(tx *storage.Tx, c conflict, device string) (string, error) {
 	suffix := " (copy)"
 	if device != "" {
@@ -310,14 +310,14 @@ func copyName(tx *storage.Tx, c conflict, device string) (string, error) {
 	}
 }
 
-// maxName is the shortest limit of a name among the tables.
+// maxName is the smallest length limit of a name among the tables.
 const maxName = 64
 
 func cutBytes(s string, most int) string {
 	return string(bytes.ToValidUTF8([]byte(s[:min(len(s), max(most, 0))]), nil))
 }
 
-// undoColumn is where encrypted values of an undo belong, so that they can be used nowhere else.
+// undoColumn binds the encrypted values of an undo token to that use.
 var undoColumn = storage.SyncedColumn{SyncedField: storage.SyncedField{Name: "undo"}, Sealed: true}
 
 func (c conflict) seal(tx *storage.Tx, values map[string]any) (string, error) {

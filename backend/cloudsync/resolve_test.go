@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-// conflicted makes a conflict about the text of a memory, seen by both devices: a was first.
+// conflicted creates a conflict about the text of a memory that both devices have. a wrote first.
 func conflicted(t *testing.T, a, b *device, mine, theirs string) (id uuid.UUID, c ConflictInfo) {
 	t.Helper()
 	id = a.remember("the key is red")
@@ -40,8 +40,8 @@ func TestConflictNamesDevicesTimesAndWhatIsShown(t *testing.T) {
 	must[struct{}](t)(a.Rename(a.ctx, RenameParams{ID: devices[1].ID, Name: "laptop"}))
 	begin := time.Now().Add(-time.Second)
 	_, c := conflicted(t, a, b, "the key is blue", "the key is green")
-	must[DevicesResult](t)(b.Devices(b.ctx, struct{}{})) // which learns the new name
-	// Mine is what the device wrote that asks, whichever merged the two.
+	must[DevicesResult](t)(b.Devices(b.ctx, struct{}{})) // updates the name
+	// Mine is always the value of the calling device, whichever device merged the two.
 	if other := b.oneConflict(); string(other.Mine) != string(c.Theirs) || string(other.Theirs) != string(c.Mine) || other.MineDevice != "laptop" {
 		t.Errorf("%+v", other)
 	}
@@ -174,7 +174,7 @@ func TestDiscardedItemIsInAFile(t *testing.T) {
 	a, b, _ := pair(t)
 	a.o.Exports = t.TempDir() + "/exports"
 	bad := a.remember("the key is red")
-	a.exec(`UPDATE memories SET source_ref = 'nul' || char(0) WHERE id = ?`, bad) // PostgreSQL has no such text
+	a.exec(`UPDATE memories SET source_ref = 'nul' || char(0) WHERE id = ?`, bad) // PostgreSQL rejects such a text
 	a.now()
 	list := must[DeadLettersResult](t)(a.Service.DeadLetters(a.ctx, struct{}{})).DeadLetters
 	r := must[DiscardResult](t)(a.DiscardDeadLetter(a.ctx, RetryParams{list[0].ID}))
@@ -204,7 +204,7 @@ func TestProblemsAreNamed(t *testing.T) {
 	a, b, _ := pair(t)
 	devices := must[DevicesResult](t)(a.Devices(a.ctx, struct{}{})).Devices
 	must[struct{}](t)(a.Revoke(a.ctx, RevokeParams{devices[1].ID}))
-	for range 2 { // the first finds that its connection was ended
+	for range 2 { // the first finds that its connection is closed
 		if _, err := b.Coordinate(b.ctx, CoordinateParams{}); err == nil {
 			t.Error("a removed device may sync")
 		}

@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Round is what one exchange with the hub did.
+// Round counts what one exchange with the hub did.
 type Round struct {
 	Pushed      int `json:"pushed"`
 	Pulled      int `json:"pulled"`
@@ -22,18 +22,18 @@ type Round struct {
 	DeadLetters int `json:"deadLetters"`
 }
 
-// Applied is published when rows of other devices were stored.
+// Applied is published when rows from other devices were stored.
 type Applied struct {
 	Rows int `json:"rows"`
 }
 
-// CoordinateParams choose what to exchange.
+// CoordinateParams select what to exchange.
 type CoordinateParams struct {
-	// Action is now, push or pull; default now, which is both.
+	// Action is now, push or pull; default now, which does both.
 	Action string `json:"action,omitempty"`
 }
 
-// CoordinateResult is what an exchange did.
+// CoordinateResult reports what an exchange did.
 type CoordinateResult struct {
 	Status State `json:"status"`
 	Round
@@ -41,7 +41,7 @@ type CoordinateResult struct {
 	DurationMS int64  `json:"durationMs"`
 }
 
-// Coordinate exchanges changes with the hub now.
+// Coordinate exchanges changes with the hub immediately.
 func (s *Service) Coordinate(ctx context.Context, p CoordinateParams) (CoordinateResult, error) {
 	switch p.Action {
 	case "", "now", "push", "pull":
@@ -57,7 +57,7 @@ func (s *Service) Coordinate(ctx context.Context, p CoordinateParams) (Coordinat
 	return CoordinateResult{Status: st.State, Round: r, Cursor: st.Cursor, DurationMS: time.Since(begin).Milliseconds()}, err
 }
 
-// exchange is one round with the hub. Its error is also what Status shows from then on.
+// exchange runs one exchange with the hub. Status reports its error until the next one.
 func (s *Service) exchange(ctx context.Context, action string) (r Round, err error) {
 	err = s.exclusive(ctx, func() (err error) {
 		defer func() { s.ended(ctx, err, r) }()
@@ -80,7 +80,8 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 	return r, err
 }
 
-// maxTurns bounds a round: with so many others writing the same rows, the next round goes on.
+// maxTurns limits the retries per exchange while other devices write the same rows. The next
+// exchange continues.
 const maxTurns = 20
 
 func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
@@ -137,8 +138,8 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 
 var errTooOld = fault.Deniedf("The hub takes no changes from this version of Helix. Update Helix on this device; its changes are kept until then.")
 
-// fetchStale gets the rows whose push was refused and that the feed did not bring: this device had
-// passed their entries before.
+// fetchStale fetches rows whose push was rejected as stale and that the feed did not return,
+// because this device had already read past their entries.
 func (s *Service) fetchStale(ctx context.Context, c *pgx.Conn, r *Round) error {
 	var stale []rowKey
 	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -164,7 +165,7 @@ func (s *Service) fetchStale(ctx context.Context, c *pgx.Conn, r *Round) error {
 	return nil
 }
 
-// fetchRow reads one row of the hub; nil: it has none.
+// fetchRow reads one row from the hub; nil if it does not exist there.
 func (s *Service) fetchRow(ctx context.Context, c *pgx.Conn, k rowKey) (*remote, error) {
 	t, ok := s.table(k.table)
 	if !ok {
@@ -181,11 +182,11 @@ func (s *Service) fetchRow(ctx context.Context, c *pgx.Conn, k rowKey) (*remote,
 }
 
 func jsonText(v any) string {
-	b, _ := json.Marshal(v) // of plain values
+	b, _ := json.Marshal(v) // cannot fail: plain values
 	return string(b)
 }
 
-// registration is the hub's answer to a new device.
+// registration is the hub's answer when a device registers.
 type registration struct {
 	ID        uuid.UUID `json:"id"`
 	UserID    uuid.UUID `json:"userId"`

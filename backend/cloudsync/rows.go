@@ -16,7 +16,7 @@ import (
 	"helix/backend/storage"
 )
 
-// table is a synced table with the values of its rows that travel.
+// table is a synced table with its synced columns.
 type table struct {
 	storage.SyncedTable
 	columns []storage.SyncedColumn
@@ -29,7 +29,7 @@ func (t table) bits() (all uint64) {
 	return all | 1
 }
 
-// readTables describes the synced tables, parents before the tables that refer to them.
+// readTables returns the synced tables, parents before the tables that refer to them.
 func readTables(tx *storage.Tx) (list []table, err error) {
 	refs := map[string][]string{}
 	for _, t := range storage.Synced {
@@ -65,14 +65,15 @@ func readTables(tx *storage.Tx) (list []table, err error) {
 	return out, nil
 }
 
-// localRow is a row as this device has it, with what the hub knew of it.
+// localRow is a row of the local database, with the metadata of the hub's version that it is based
+// on.
 type localRow struct {
 	Version
 	user  uuid.UUID
-	known bool // the hub has a version of it
+	known bool // the hub has a version of the row
 }
 
-// readRow reads a row; nil when there is none.
+// readRow reads a row; nil if it does not exist.
 func (t table) readRow(tx *storage.Tx, id uuid.UUID) (*localRow, error) {
 	stored, err := tx.StoredRow(t.Table, id)
 	if err != nil || stored == nil {
@@ -104,7 +105,7 @@ func (t table) readRow(tx *storage.Tx, id uuid.UUID) (*localRow, error) {
 	return r, nil
 }
 
-// encodeBase writes a version in the form that the capture triggers give to sync_base.
+// encodeBase encodes a version in the format that the capture triggers write to sync_base.
 func (t table) encodeBase(tx *storage.Tx, id uuid.UUID, v Version, private bool) (string, error) {
 	out := map[string]any{"created_at": v.Created, "updated_at": v.Updated, deletedAt: v.Values[deletedAt], "sync_meta": hex.EncodeToString(v.Meta.encode())}
 	for _, c := range t.columns {
@@ -125,7 +126,7 @@ func (t table) encodeBase(tx *storage.Tx, id uuid.UUID, v Version, private bool)
 	return string(text), err
 }
 
-// decodeBase reads a version from sync_base or sync_outbox.
+// decodeBase decodes a version from sync_base or sync_outbox.
 func (t table) decodeBase(tx *storage.Tx, id uuid.UUID, text string) (*Version, error) {
 	raw, err := readObject([]byte(text))
 	if err != nil {
@@ -175,7 +176,7 @@ func readObject(text []byte) (map[string]any, error) {
 	return out, err
 }
 
-// plainJSON gives numbers their Go types.
+// plainJSON converts a json.Number to int64 or float64 and returns other values unchanged.
 func plainJSON(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -191,7 +192,7 @@ func plainJSON(v any) any {
 	return f
 }
 
-// wireValue is a value as JSON for the hub.
+// wireValue converts a local value to the JSON value for the hub.
 func wireValue(c storage.SyncedColumn, v any) any {
 	switch x := v.(type) {
 	case []byte:
@@ -210,7 +211,7 @@ func wireValue(c storage.SyncedColumn, v any) any {
 	return v
 }
 
-// localValue reads a value of the hub.
+// localValue converts a JSON value from the hub to the form in which SQLite stores it.
 func localValue(c storage.SyncedColumn, v any) (any, error) {
 	switch x := plainJSON(v).(type) {
 	case nil:
@@ -248,7 +249,7 @@ var (
 	byteColumn = storage.SyncedColumn{Hub: "bytea"}
 )
 
-// cols is a version as the columns of sync.push.
+// cols returns the column values of a version for sync.push, with sensitive texts encrypted.
 func (t table) cols(c Cipher, id uuid.UUID, v Version) map[string]any {
 	out := map[string]any{"created_at": wireValue(timeColumn, v.Created), "updated_at": wireValue(timeColumn, v.Updated)}
 	for _, col := range t.columns {
@@ -261,13 +262,13 @@ func (t table) cols(c Cipher, id uuid.UUID, v Version) map[string]any {
 	return out
 }
 
-// hubRow reads a row of sync.pull.
+// hubRow decodes and decrypts a row from sync.pull.
 func (t table) hubRow(c Cipher, id uuid.UUID, text []byte) (v Version, err error) {
 	raw, err := readObject(text)
 	if err != nil {
 		return v, err
 	}
-	if extra, ok := raw["extra"].(map[string]any); ok { // columns that the hub did not have when the row was written
+	if extra, ok := raw["extra"].(map[string]any); ok { // columns that the hub lacked when the row was written
 		for name, x := range extra {
 			if raw[name] == nil {
 				raw[name] = x
@@ -311,7 +312,8 @@ func (t table) hubRow(c Cipher, id uuid.UUID, text []byte) (v Version, err error
 	return v, err
 }
 
-// writeRow stores a version; capture must be silent.
+// writeRow stores a version. The caller must have disabled capture, or the write is logged as a
+// local change.
 func (t table) writeRow(tx *storage.Tx, user, id uuid.UUID, v Version, exists, private bool) error {
 	names := []string{"created_at", "updated_at", "sync_meta"}
 	args := []any{v.Created, v.Updated, v.Meta.encode()}

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	pollEvery  = 30 * time.Second // ± 20 %: a notification is only a hint
+	pollEvery  = 30 * time.Second // ± 20 %; needed because notifications can get lost
 	settle     = 200 * time.Millisecond
 	retryFirst = time.Second
 	retryMost  = 5 * time.Minute
 )
 
-// Run exchanges changes until ctx ends: after each change here, when the hub says that there is
-// something, and now and then. Without a hub it waits for one.
+// Run exchanges changes until ctx is done: after each local change, after each notification from
+// the hub, and every 30 seconds. While there is no hub, it waits for one.
 func (s *Service) Run(ctx context.Context) error {
 	wake := make(chan struct{}, 1)
 	nudge := func() {
@@ -49,7 +49,7 @@ func (s *Service) Run(ctx context.Context) error {
 // connectionChanged is published when this device was connected, disconnected, paused or resumed.
 type connectionChanged struct{}
 
-// active reports whether there is a hub and sync is not paused.
+// active reports whether this device has a hub and sync is not paused.
 func (s *Service) active(ctx context.Context) bool {
 	l, err := s.local(ctx)
 	return err == nil && l.hub != nil && !l.hub.Paused
@@ -67,14 +67,14 @@ func (s *Service) exchangeLoop(ctx context.Context, wake <-chan struct{}) {
 			if s.live(ctx) {
 				continue
 			}
-			if failures > 0 && s.failed() { // what is written meanwhile does not shorten the wait
+			if failures > 0 && s.failed() { // further writes do not shorten the backoff
 				select {
 				case <-ctx.Done():
 					return
 				case <-time.After(wait):
 				}
 			}
-			select { // several writes go out together
+			select { // collect several writes in one exchange
 			case <-ctx.Done():
 				return
 			case <-time.After(settle):
@@ -102,17 +102,18 @@ func (s *Service) failed() bool {
 }
 
 func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // no secret
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // not security-sensitive
 }
 
-// backoff doubles from a second to five minutes, with full jitter.
+// backoff returns the delay after a number of failures. Its limit doubles from one second to five
+// minutes, with full jitter.
 func backoff(failures int) time.Duration {
 	most := min(retryFirst<<min(failures, 10), retryMost)
-	return max(most/10, time.Duration(float64(most)*rand.Float64())) //nolint:gosec // no secret
+	return max(most/10, time.Duration(float64(most)*rand.Float64())) //nolint:gosec // not security-sensitive
 }
 
-// listenLoop holds a second connection on which the hub says that its feed has grown. A hub that was
-// just connected is listened to at once.
+// listenLoop keeps a second connection open, on which the hub announces new entries in its feed. It
+// starts as soon as a hub is connected.
 func (s *Service) listenLoop(ctx context.Context, nudge func(), connected <-chan struct{}) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if s.active(ctx) {
@@ -146,7 +147,7 @@ func (s *Service) listen(ctx context.Context, nudge func()) error {
 	if err != nil {
 		return hubError(l.hub.Host, err)
 	}
-	defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it only listened
+	defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // only used to listen
 	if _, err := c.Exec(ctx, "listen "+pgx.Identifier{l.hub.Channel}.Sanitize()); err != nil {
 		return hubError(l.hub.Host, err)
 	}
@@ -171,12 +172,12 @@ func (s *Service) listen(ctx context.Context, nudge func()) error {
 	return nil
 }
 
-// Pause stops exchanging until Resume.
+// Pause stops the exchange of changes until Resume.
 func (s *Service) Pause(ctx context.Context, _ struct{}) (StatusResult, error) {
 	return s.setPaused(ctx, true)
 }
 
-// Resume ends a pause.
+// Resume continues after a Pause.
 func (s *Service) Resume(ctx context.Context, _ struct{}) (StatusResult, error) {
 	return s.setPaused(ctx, false)
 }

@@ -9,7 +9,7 @@ import (
 	"helix/backend/bus"
 )
 
-// running starts Run and ends it with the test.
+// running starts Run, and stops it when the test ends.
 func (d *device) running() {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.ctx)
@@ -23,7 +23,7 @@ func (d *device) running() {
 	})
 }
 
-// until waits for rows of other devices until done says that it is enough.
+// until waits for rows from other devices until done returns true.
 func (d *device) until(done func() bool) {
 	d.t.Helper()
 	came := make(chan struct{}, 100)
@@ -53,7 +53,7 @@ func TestRunningDevicesSeeEachOthersChanges(t *testing.T) {
 	}
 }
 
-// A device without a hub and one with a hub that is away run all the same.
+// Run returns no error without a hub, or if the hub is unreachable.
 func TestRunWithoutHubIsNoError(t *testing.T) {
 	t.Parallel()
 	d := newDevice(t)

@@ -22,7 +22,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Every sensitive column of every table holds a word; a dump of the hub does not.
+// Every sensitive column of every table contains a marker word, and a dump of the hub does not.
 func TestDumpOfHubHoldsNoWordOfSensitiveColumns(t *testing.T) {
 	t.Parallel()
 	const word = "xylophone"
@@ -59,7 +59,7 @@ func TestDumpOfHubHoldsNoWordOfSensitiveColumns(t *testing.T) {
 			}
 		}
 	}
-	// A version of a skill cannot be changed, so it comes with the word.
+	// Versions of a skill are immutable, so it is inserted with the word.
 	a.exec(`INSERT INTO composite_skill_versions SELECT ?, composite_skill_id, user_id, 'marked', '{"w":"`+word+`"}', definition_hash, note, origin, created_at, updated_at, NULL, NULL FROM composite_skill_versions LIMIT 1`, storage.NewID())
 	if !slices.Equal(refused, []string{"composite_skill_versions.body"}) || len(marked) < 20 {
 		t.Errorf("marked %v, not %v", marked, refused)
@@ -67,7 +67,7 @@ func TestDumpOfHubHoldsNoWordOfSensitiveColumns(t *testing.T) {
 	id := a.remember(word + " in the attic")
 	settleAll(a, b)
 	a.edit(id, word+" one")
-	b.edit(id, word+" two") // the conflict holds both
+	b.edit(id, word+" two") // the conflict contains both texts
 	settleAll(a, b)
 	same(t, a, b)
 	a.noDeadLetters()
@@ -75,7 +75,7 @@ func TestDumpOfHubHoldsNoWordOfSensitiveColumns(t *testing.T) {
 	if len(programs) == 0 {
 		t.Fatal("no pg_dump")
 	}
-	dump, err := exec.Command(programs[len(programs)-1], "--inserts", dsn).Output() //nolint:gosec // of the test's server
+	dump, err := exec.Command(programs[len(programs)-1], "--inserts", dsn).Output() //nolint:gosec // a program of the test's server
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestDumpOfHubHoldsNoWordOfSensitiveColumns(t *testing.T) {
 	}
 }
 
-// notes keeps what is logged.
+// notes collects log records.
 type notes struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -104,7 +104,7 @@ func (n *notes) Write(p []byte) (int, error) {
 	return n.b.Write(p)
 }
 
-// Nothing that is logged or shown holds a connection string, a password, a key or a code.
+// No log record or message contains a connection string, a password, a key or a code.
 func TestLogsAndErrorsHoldNoSecret(t *testing.T) {
 	t.Parallel()
 	dsn := newHub(t)
@@ -153,7 +153,7 @@ func TestLogsAndErrorsHoldNoSecret(t *testing.T) {
 		for _, name := range []string{passwordSecret, keySecret, boxSecret} {
 			secrets = append(secrets, string(must[[]byte](t)(d.secrets.Value(d.asUser(d.ctx), name))))
 		}
-		// A password that has become wrong.
+		// Use a wrong password.
 		d.write(func(tx *storage.Tx) error { return d.secrets.SetTx(tx, passwordSecret, []byte("wrongwrongwrong")) })
 		if err := d.hangUp(); err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"helix/backend/fault"
 )
 
-// SelftestParams give the administrator's connection string, with which two users are made for the
-// test and removed again.
+// SelftestParams hold the administrator's connection string, with which temporary users are created
+// for the test and removed afterwards.
 type SelftestParams struct {
 	AdminDSN string `json:"adminDsn"`
 }
@@ -24,19 +24,19 @@ type SelftestParams struct {
 type SelftestCheck struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
-	Reason string `json:"reason,omitempty"` // why it failed
+	Reason string `json:"reason,omitempty"` // why the check failed
 }
 
-// SelftestResult says what a client that breaks the rules can do on the hub.
+// SelftestResult reports whether the hub keeps its rules against clients that break them.
 type SelftestResult struct {
 	Passed int             `json:"passed"`
 	Failed int             `json:"failed"`
 	Checks []SelftestCheck `json:"checks"`
 }
 
-// Selftest proves the hub's row-level security: for each table of its catalog and each verb it
-// tries, past this program, what the owner, another user, a revoked device and a role without a
-// device may do. Forged claims and roles are tried too.
+// Selftest tests the hub's row-level security. For each table of the hub and each verb, it checks
+// with direct SQL statements what the owner, another device of the owner, another user, a revoked
+// device and a role without a device may do. It also tries forged claims and roles.
 func (s *Service) Selftest(ctx context.Context, p SelftestParams) (r SelftestResult, err error) {
 	c, err := adminConfig(p.AdminDSN)
 	if err != nil {
@@ -73,13 +73,13 @@ type securityTest struct {
 	checks []SelftestCheck
 }
 
-// intruder is a role that tries things.
+// intruder is a database role that tries statements.
 type intruder struct {
 	name string
 	registration
 	c      *pgx.Conn
 	ctr    int64
-	before string // runs before each statement
+	before string // executed before each statement
 }
 
 func (t *securityTest) run(ctx context.Context) (err error) {
@@ -150,8 +150,8 @@ func (t *securityTest) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// prepare has the owner do what leaves a row in each table that only functions write: nobody sees a
-// row that is not there.
+// prepare creates a row of the owner in each table that only functions write, because an empty
+// table would pass every check.
 func (t *securityTest) prepare(ctx context.Context, owner *intruder) error {
 	verifier, err := scramVerifier(rand.Text())
 	if err != nil {
@@ -179,16 +179,16 @@ func (t *securityTest) prepare(ctx context.Context, owner *intruder) error {
 	return nil
 }
 
-// hubTable is a table of the hub's catalog.
+// hubTable is a table on the hub.
 type hubTable struct {
-	Schema, Name, Policy string // Policy: of storage.Synced, "" for the others
+	Schema, Name, Policy string // Policy is that of storage.Synced; empty for other tables
 	Secured, OfUser      bool
-	Column               string // the first one
+	Column               string // the first column
 }
 
 func (x hubTable) quoted() string { return pgx.Identifier{x.Schema, x.Name}.Sanitize() }
 
-// name is that of the table, with its schema unless that is public.
+// name returns the name of the table, with its schema unless that is public.
 func (x hubTable) name() string {
 	if x.Schema == "public" {
 		return x.Name
@@ -210,17 +210,17 @@ func (t *securityTest) tables(ctx context.Context) ([]hubTable, error) {
 
 var verbs = []string{"select", "insert", "update", "delete"}
 
-// rights says for each role which verbs it has, by their first letters; a role that is not named has
-// none. It is false for a table that nobody has thought of.
+// rights returns the allowed verbs of each role, by their first letters. A role that is missing has
+// none. ok is false for a table that this function does not list.
 func (x hubTable) rights() (map[string]string, bool) {
 	const ofOwner, ofSibling, ofOther, ofClaim = "owner", "another device of the owner", "another user", "a forged claim"
-	if x.Policy != "" { // of appended rows only the deletion may be updated, which synced tries
+	if x.Policy != "" { // of an appended row only the deletion may be updated, which synced checks
 		return map[string]string{ofOwner: "siu", ofSibling: "siu"}, true
 	}
 	switch x.name() {
 	case "app.device", "sync_head", "sync_change_log", "sync_state", "sync_presence", "sync_statistics":
 		return map[string]string{ofOwner: "s", ofSibling: "s"}, true
-	case "app.hub", "app.synced": // the same for everybody who has a device
+	case "app.hub", "app.synced": // readable by every device
 		return map[string]string{ofOwner: "s", ofSibling: "s", ofOther: "s", ofClaim: "s"}, true
 	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations":
 		return nil, true
@@ -235,7 +235,7 @@ type probeRow struct {
 	owner *intruder
 }
 
-// probe is a statement with which actor tries a verb on the owner's rows.
+// probe returns a statement with which actor tries a verb on the owner's rows.
 func (x hubTable) probe(verb string, actor *intruder, row probeRow) (query string, args []any) {
 	table := x.quoted()
 	if x.Policy != "" {
@@ -273,7 +273,7 @@ func (t *securityTest) expect(ctx context.Context, table hubTable, what string, 
 	t.check(fmt.Sprintf("%s: %s %s %s", table.name(), x.name, verb, what), err == nil && (n > 0) == want, fmt.Sprintf("%d rows, %s %v", n, state, err))
 }
 
-// anonymous is a role that may log in and is nothing else.
+// anonymous returns a role that may log in and has no other rights.
 func (t *securityTest) anonymous(ctx context.Context) (*intruder, error) {
 	x := &intruder{name: "anonymous"}
 	x.Role, x.Password = "helix_selftest_"+strings.ReplaceAll(uuid.NewString(), "-", "")[:12], rand.Text()
@@ -311,14 +311,14 @@ func (t *securityTest) device(ctx context.Context, name string, user uuid.UUID) 
 	return x, err
 }
 
-// try runs a statement in a transaction that is rolled back. It reports how many rows it touched;
-// a refusal is none.
+// try runs a statement in a transaction that it rolls back. It returns the number of affected rows;
+// for a rejected statement, 0 and the SQLSTATE.
 func (x *intruder) try(ctx context.Context, query string, args ...any) (rows int64, state string, err error) {
 	tx, err := x.c.Begin(ctx)
 	if err != nil {
 		return 0, "", err
 	}
-	defer tx.Rollback(ctx) //nolint:errcheck // that is what it is for
+	defer tx.Rollback(ctx) //nolint:errcheck // intended
 	if x.before != "" {
 		if _, err := tx.Exec(ctx, x.before); err != nil {
 			return 0, "", err
@@ -343,7 +343,7 @@ func updateRow(table string) string {
 	return `update ` + table + ` set dot = $2, prev_dot = $3, hub_device_id = $4, deleted_at = now() where id = $1`
 }
 
-// synced tries what goes beyond the verbs on a synced table.
+// synced runs checks on a synced table that go beyond the verbs.
 func (t *securityTest) synced(ctx context.Context, x hubTable, row probeRow, sibling, other, revoked *intruder) {
 	name, owner := x.quoted(), row.owner
 	t.expect(ctx, x, "update from another version", sibling, false, updateRow(name), row.id, sibling.nextDot(), row.dot+1, sibling.DeviceID)
@@ -357,7 +357,7 @@ func (t *securityTest) synced(ctx context.Context, x hubTable, row probeRow, sib
 	t.expect(ctx, x, "use an id of another user without learning of it", other, true, `insert into `+name+insertRow, row.id, other.UserID, other.nextDot(), other.DeviceID)
 }
 
-// forged tries to be somebody else.
+// forged tries to act as another user or role.
 func (t *securityTest) forged(ctx context.Context, x, victim *intruder) {
 	for name, query := range map[string]string{
 		"claims in settings change nothing": fmt.Sprintf(`select set_config('request.jwt.claims', '{"sub":"%s"}', true), set_config('role', current_user, true)`, victim.UserID),
@@ -389,7 +389,7 @@ func (t *securityTest) forged(ctx context.Context, x, victim *intruder) {
 	t.check("forged: a device of another user cannot be revoked", err == nil && state == "P0002", state)
 }
 
-// clean removes the users of the test and what they wrote.
+// clean removes the users and roles of the test with everything that they wrote.
 func (t *securityTest) clean(ctx context.Context) error {
 	var errs []error
 	for _, x := range t.roles {
@@ -400,7 +400,7 @@ func (t *securityTest) clean(ctx context.Context) error {
 	if t.admin == nil {
 		return errors.Join(errs...)
 	}
-	defer t.admin.Close(ctx) //nolint:errcheck // what it did is committed
+	defer t.admin.Close(ctx) //nolint:errcheck // the work is already committed
 	for _, x := range t.roles {
 		if x.UserID != uuid.Nil {
 			errs = append(errs, asOwner(ctx, t.admin, func(tx pgx.Tx) error {

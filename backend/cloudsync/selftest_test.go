@@ -22,7 +22,7 @@ func TestSelftestPassesAndLeavesNothing(t *testing.T) {
 			t.Errorf("%s: %s", c.Name, c.Reason)
 		}
 	}
-	// Every table of the catalog is in the matrix, for every verb and role.
+	// Every table of the hub is tested for every verb and role.
 	tested := map[string]bool{}
 	for _, c := range r.Checks {
 		tested[strings.Replace(c.Name, " may not ", " may ", 1)] = true
@@ -47,7 +47,7 @@ func TestSelftestPassesAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// The self-test is only worth something if it turns red.
+// The self-test must detect a hub with a security hole.
 func TestSelftestFindsWhatIsOpen(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestRevokedDeviceLosesOpenConnection(t *testing.T) {
 			must[struct{}](t)(a.Revoke(a.ctx, RevokeParams{d.ID}))
 		}
 	}
-	for range 2 { // the first may find its connection cut
+	for range 2 { // the first may find its connection closed
 		_, _ = b.Coordinate(b.ctx, CoordinateParams{})
 	}
 	if st := must[StatusResult](t)(b.Status(b.ctx, struct{}{})); st.State != Failed || st.QueueLength != 1 {

@@ -21,32 +21,34 @@ import (
 	"helix/backend/storage"
 )
 
-// SetupParams name the database that becomes the hub.
+// SetupParams identify the database that becomes the hub.
 type SetupParams struct {
-	// AdminDSN is the connection string of somebody who may create roles. It is used once and
-	// never stored.
+	// AdminDSN is the connection string of a database user who may create roles. It is used once
+	// and never stored.
 	AdminDSN string `json:"adminDsn"`
-	// Encrypt says whether sensitive columns are encrypted before they leave; default true.
+	// Encrypt reports whether sensitive columns are encrypted before they leave the device; default
+	// true.
 	Encrypt *bool `json:"encrypt,omitempty"`
-	// Name is what other devices call this one; default the name of the computer.
+	// Name is the name of this device that the others show; default the name of the computer.
 	Name string `json:"name,omitempty"`
 }
 
-// SetupResult says what this device is at the hub.
+// SetupResult describes this device at the hub.
 type SetupResult struct {
 	UserID   uuid.UUID `json:"userId"`
 	DeviceID uuid.UUID `json:"deviceId"`
 	Site     int64     `json:"site"`
-	// Migrations is how many were applied.
+	// Migrations is the number of migrations that were applied.
 	Migrations int  `json:"migrations"`
 	Encrypted  bool `json:"encrypted"`
-	// RecoveryCode joins a device when no other is left. It is shown once; only the first device gets it.
+	// RecoveryCode lets a device join when no other device is left. It is shown once, and only to
+	// the first device.
 	RecoveryCode string `json:"recoveryCode,omitempty"`
-	// Checks is how many checks of the self-test the hub passed.
+	// Checks is the number of self-test checks that the hub passed.
 	Checks int `json:"checks"`
 }
 
-// Setup makes a database the hub of this person, or brings its schema up to date, proves with the
+// Setup turns a database into the hub of this person or updates its schema, verifies with the
 // self-test that it keeps users apart, and connects this device.
 func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error) {
 	r, err := s.setup(ctx, p, true)
@@ -58,7 +60,8 @@ func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error)
 	return r, err
 }
 
-// verified fails when the self-test does, and says how many checks it has.
+// verified runs the self-test and returns the number of passed checks. It returns an error if any
+// check fails.
 func verified(ctx context.Context, c *pgx.ConnConfig) (passed int, err error) {
 	r, err := selftest(ctx, c)
 	if err != nil {
@@ -94,7 +97,7 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 		if err != nil {
 			return hubError(c.Host, err)
 		}
-		defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is committed
+		defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
 		name := deviceName(p.Name)
 		var d registration
 		if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
@@ -121,7 +124,8 @@ func (s *Service) notEnrolled(ctx context.Context) error {
 	return err
 }
 
-// adminConfig reads the connection string of an administrator. Its errors never quote it, since it may hold a password.
+// adminConfig parses the connection string of an administrator. Its errors never quote the string,
+// since it may hold a password.
 func adminConfig(dsn string) (*pgx.ConnConfig, error) {
 	if dsn == "" {
 		return nil, fault.InvalidField("adminDsn", fault.CodeInvalid, "Give the connection string of a database administrator.")
@@ -149,7 +153,7 @@ func asOwner(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to undo
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // no effect after a commit
 	if _, err := tx.Exec(ctx, `set local role helix_owner`); err != nil {
 		return err
 	}
@@ -159,8 +163,8 @@ func asOwner(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) error) error {
 	return tx.Commit(ctx)
 }
 
-// prepareSQL makes the roles and schemas; it may run again. helix_owner makes the roles of devices,
-// and is neither a superuser nor past row-level security.
+// prepareSQL creates the roles and schemas; it can be run repeatedly. helix_owner creates the roles
+// of devices. It is not a superuser and does not bypass row-level security.
 const prepareSQL = `
 do $$
 begin
@@ -188,13 +192,13 @@ end $$;
 create schema if not exists app authorization helix_owner;
 create schema if not exists sync authorization helix_owner;`
 
-// migrateHub brings the schema of a hub up to date. It reports how many migrations ran.
+// migrateHub updates the schema of a hub and returns the number of migrations that it applied.
 func migrateHub(ctx context.Context, c *pgx.ConnConfig) (int, error) {
 	conn, err := dial(ctx, c)
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is committed
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
 	if err := checkPooler(ctx, conn); err != nil {
 		return 0, err
 	}
@@ -224,7 +228,7 @@ func migrateCore(ctx context.Context, c *pgx.ConnConfig) (int, error) {
 		_, err := c.Exec(ctx, `set role helix_owner`)
 		return err
 	}))
-	defer db.Close() //nolint:errcheck // what it did is committed
+	defer db.Close() //nolint:errcheck // the work is already committed
 	store, err := database.NewStore(database.DialectPostgres, "app.helix_migrations")
 	if err != nil {
 		return 0, err
@@ -237,8 +241,8 @@ func migrateCore(ctx context.Context, c *pgx.ConnConfig) (int, error) {
 	return len(done), err
 }
 
-// adopt stores that this device belongs to a hub now. Everything that it has becomes the hub
-// user's, and goes out with the next exchange.
+// adopt connects this device to a hub. All local rows are assigned to the hub's user and sent with
+// the next exchange.
 func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, password string, ring keyRing, version int) error {
 	from := s.db.LocalUser().ID
 	if s.db.Recovery() != nil {
@@ -287,8 +291,9 @@ func (s *Service) adopt(ctx context.Context, h hubConfig, d registration, passwo
 	})
 }
 
-// leaveHub drops what is of use only while there is a hub. What sync_meta and sync_base say stays true of
-// this hub: whoever joins it again has changed only what differs from them.
+// leaveHub deletes the state that is useless without a hub. It keeps sync_meta and sync_base, which
+// stay true for this hub: if the device joins it again, only rows that differ from them have
+// changed.
 func leaveHub(tx *storage.Tx) error {
 	for _, t := range []string{"sync_dead_letter", "sync_cursor"} {
 		if _, err := tx.Exec(`DELETE FROM ` + t); err != nil {
@@ -298,8 +303,8 @@ func leaveHub(tx *storage.Tx) error {
 	return nil
 }
 
-// logEdits puts what differs from sync_base into change_log: while there was no hub, that may have lost
-// entries.
+// logEdits adds rows that differ from sync_base to change_log, which may have lost entries while no
+// hub was connected.
 func (s *Service) logEdits(tx *storage.Tx) error {
 	rows, err := storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_base`), func(r storage.Row) (k rowKey, err error) {
 		err = r.Scan(&k.table, &k.id)
@@ -355,7 +360,7 @@ func (s *Service) logEdits(tx *storage.Tx) error {
 	return nil
 }
 
-// forgetHub drops what was known of a former hub; the rows stay.
+// forgetHub deletes the sync state that belongs to a former hub. It keeps the rows.
 func forgetHub(tx *storage.Tx) error {
 	for _, t := range storage.Synced {
 		if t.Parent != "" {

@@ -14,17 +14,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// stageHead are the columns of a staging table besides those of the row.
+// stageHead are the columns that each staging table has in addition to those of its row.
 var stageHead = []string{"id", "dot", "prev_dot", "hlc", "sync_meta", "schema_ver", deletedAt, "extra"}
 
-// stage sends rows through staging tables: COPY, then one sync.merge a table. It is send for more
-// rows than sync.push takes in one call.
+// stage is send for batches larger than one call of sync.push. It copies the rows into staging
+// tables with COPY and then calls sync.merge once per table.
 func (s *Service) stage(ctx context.Context, c *pgx.Conn, batch []sent) (before int64, answers []answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	places := map[rowKey]int{}
 	var tables []string
-	for i, x := range batch { // parents first
+	for i, x := range batch { // parents before children
 		places[x.rowKey] = i
 		if len(tables) == 0 || tables[len(tables)-1] != x.table {
 			tables = append(tables, x.table)
@@ -40,7 +40,7 @@ func (s *Service) stage(ctx context.Context, c *pgx.Conn, batch []sent) (before 
 	committed := false
 	defer func() {
 		if !committed {
-			_, _ = c.Exec(context.WithoutCancel(ctx), `rollback`) // the connection may be lost
+			_, _ = c.Exec(context.WithoutCancel(ctx), `rollback`) // fails if the connection is lost
 		}
 	}()
 	rest := batch
@@ -67,7 +67,7 @@ func (s *Service) stage(ctx context.Context, c *pgx.Conn, batch []sent) (before 
 	return before, answers, err
 }
 
-// merged reads the answers to sync.lock, a sync.merge for each table, and commit.
+// merged reads the results of sync.lock, of one sync.merge per table, and of commit.
 func merged(results pgx.BatchResults, tables []string, places map[rowKey]int) (before int64, answers []answer, err error) {
 	defer func() {
 		if e := results.Close(); err == nil {
@@ -100,8 +100,8 @@ func merged(results pgx.BatchResults, tables []string, places map[rowKey]int) (b
 	return before, answers, err
 }
 
-// stageTables makes the staging tables of this connection. It answers the columns of each besides
-// stageHead: those of the row that the hub has.
+// stageTables creates the staging tables of this connection. It returns for each table the columns
+// besides stageHead, which are those that the hub has.
 func (s *Service) stageTables(ctx context.Context, c *pgx.Conn, tables []string) (map[string][]string, error) {
 	if s.staged.conn != c {
 		s.staged.conn, s.staged.columns = c, map[string][]string{}
@@ -129,13 +129,13 @@ func (s *Service) stageTables(ctx context.Context, c *pgx.Conn, tables []string)
 	return s.staged.columns, nil
 }
 
-// staged are the staging tables that a connection has.
+// staged describes the staging tables that exist on a connection.
 type staged struct {
 	conn    *pgx.Conn
 	columns map[string][]string
 }
 
-// stageText writes rows in the text format of COPY.
+// stageText encodes rows in the text format of COPY.
 func stageText(columns []string, part []sent) ([]byte, error) {
 	place := make(map[string]int, len(columns))
 	for i, c := range columns {
@@ -190,8 +190,8 @@ func stageText(columns []string, part []sent) ([]byte, error) {
 	return b, nil
 }
 
-// appendCopy appends a JSON value as a field of COPY: a string by its characters, anything else by
-// its text.
+// appendCopy appends a JSON value as a field in the text format of COPY. A string is written
+// without quotes, any other value as JSON.
 func appendCopy(b []byte, v json.RawMessage) ([]byte, error) {
 	if len(v) == 0 || v[0] == 'n' {
 		return append(b, `\N`...), nil
@@ -225,7 +225,8 @@ func appendCopy(b []byte, v json.RawMessage) ([]byte, error) {
 
 var errPayload = errors.New("cloudsync: a payload of an unknown form")
 
-// eachMember calls fn for each member of an object, as this device writes payloads.
+// eachMember calls fn for each member of a JSON object. It handles only payloads as this device
+// writes them, without white space.
 func eachMember(object json.RawMessage, fn func(name []byte, value json.RawMessage)) error {
 	b := object
 	if len(b) < 2 || b[0] != '{' {
@@ -251,7 +252,8 @@ func eachMember(object json.RawMessage, fn func(name []byte, value json.RawMessa
 	return nil
 }
 
-// valueLength is how long the value at the beginning of b is: a string, a number, a word or an object.
+// valueLength returns the length of the JSON value at the beginning of b; -1 if there is none.
+// Arrays are not supported.
 func valueLength(b []byte) int {
 	if len(b) == 0 || b[0] == '[' {
 		return -1
@@ -281,7 +283,8 @@ func valueLength(b []byte) int {
 	return -1
 }
 
-// stringLength is how long the JSON string at the beginning of b is; -1: there is none.
+// stringLength returns the length of the JSON string at the beginning of b, including its quotes;
+// -1 if there is none.
 func stringLength(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return -1

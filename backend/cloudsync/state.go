@@ -18,13 +18,13 @@ type local struct {
 	user       uuid.UUID
 	site, ctr  int64
 	epoch      uuid.UUID
-	nextEpoch  uuid.UUID // asked for, and not answered
+	nextEpoch  uuid.UUID // proposed to the hub, not yet confirmed
 	high       int64     // highest clock value seen
-	offset     int64     // microseconds from this clock to the hub's
+	offset     int64     // microseconds to add to the local clock to get the hub's
 	keyVersion int
-	hub        *hubConfig // nil: not enrolled
-	greeting   greeting   // the hub's last
-	hubID      uuid.UUID  // whose versions sync_meta names; it stays after a disconnect
+	hub        *hubConfig // nil if not enrolled
+	greeting   greeting   // the hub's last answer to hello
+	hubID      uuid.UUID  // hub that sync_meta refers to; kept after a disconnect
 }
 
 func readLocal(tx *storage.Tx) (l local, err error) {
@@ -63,18 +63,19 @@ func writeHub(tx *storage.Tx, h *hubConfig) error {
 	return err
 }
 
-// nextDot gives the next version of this site. The counter is stored before anything is sent.
+// nextDot returns the next version number of this site. It stores the counter, so that no number is
+// used twice.
 func (l *local) nextDot(tx *storage.Tx) (Dot, error) {
 	l.ctr++
 	_, err := tx.Exec(`UPDATE sync_local SET ctr = ?`, l.ctr)
 	return newDot(l.site, l.ctr), err
 }
 
-// pending are the captured changes of one row that were not packaged.
+// pending holds the captured changes of one row that were not packaged yet.
 type pending struct {
 	stamps map[int]int64 // clock of the last change, by field number
-	seqs   []int64       // its entries
-	txn    int64         // of the first entry
+	seqs   []int64       // entries in change_log
+	txn    int64         // transaction of the first entry
 	insert bool
 }
 
@@ -83,7 +84,8 @@ type rowKey struct {
 	id    uuid.UUID
 }
 
-// readPending reads change_log, the oldest rows first, at most limit entries.
+// readPending reads at most limit entries of change_log, oldest first. It returns the changes by
+// row, and the rows in the order of their first entries.
 func readPending(tx *storage.Tx, limit int) (map[rowKey]*pending, []rowKey, error) {
 	out, order := map[rowKey]*pending{}, []rowKey{}
 	err := tx.Select(`SELECT seq, tbl, row_id, op, fields, hlc, txn FROM change_log ORDER BY seq LIMIT ?`, limit).Each(func(r storage.Row) error {
@@ -113,7 +115,7 @@ func (p *pending) add(seq int64, op string, fields, hlc int64) {
 	}
 }
 
-// pendingOf reads what change_log says of one row.
+// pendingOf returns the changes of one row in change_log.
 func pendingOf(tx *storage.Tx, k rowKey) (*pending, error) {
 	p := &pending{stamps: map[int]int64{}}
 	return p, tx.Select(`SELECT seq, op, fields, hlc, txn FROM change_log WHERE tbl = ? AND row_id = ? ORDER BY seq DESC`, k.table, k.id).Each(func(r storage.Row) error {
@@ -146,7 +148,7 @@ func scanOutbox(r storage.Row, more ...any) (o outboxRow, err error) {
 	return o, err
 }
 
-// outboxOf is the packaged version of a row; nil: none.
+// outboxOf returns the packaged version of a row; nil if there is none.
 func outboxOf(tx *storage.Tx, k rowKey) (*outboxRow, error) {
 	o, err := scanOutbox(tx.QueryRow(`SELECT `+outboxColumns+` FROM sync_outbox WHERE tbl = ? AND row_id = ?`, k.table, k.id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -160,7 +162,7 @@ func dropOutbox(tx *storage.Tx, k rowKey) error {
 	return err
 }
 
-// baseOf is the last version that the hub knew when the first edit came; nil: none.
+// baseOf returns the hub's version of a row from before the first local edit; nil if there is none.
 func (t table) baseOf(tx *storage.Tx, id uuid.UUID) (*Version, error) {
 	var text string
 	err := tx.QueryRow(`SELECT row FROM sync_base WHERE tbl = ? AND row_id = ?`, t.Table, id).Scan(&text)
@@ -183,7 +185,7 @@ func dropBase(tx *storage.Tx, k rowKey) error {
 	return err
 }
 
-// relog replaces what change_log says of a row: the fields in stamps were changed here.
+// relog replaces the entries of a row in change_log by changes of the fields in stamps.
 func relog(tx *storage.Tx, k rowKey, op string, stamps map[int]int64) error {
 	if _, err := tx.Exec(`DELETE FROM change_log WHERE tbl = ? AND row_id = ?`, k.table, k.id); err != nil {
 		return err
@@ -200,8 +202,8 @@ func relog(tx *storage.Tx, k rowKey, op string, stamps map[int]int64) error {
 	return nil
 }
 
-// pendingVersion is a row as this device would package it: its stamps and counters say what was
-// changed here since base.
+// pendingVersion returns a row as this device would package it. Its stamps and counters reflect the
+// changes since base.
 func (t table) pendingVersion(r *localRow, base *Version, p *pending, dot Dot) Version {
 	v := Version{Values: r.Values, Created: r.Created, Updated: r.Updated, Meta: newMeta()}
 	if base != nil {

@@ -13,14 +13,14 @@ import (
 	"helix/backend/storage"
 )
 
-// State is what sync does at the moment.
+// State is the current state of sync.
 type State string
 
-// The states.
+// States of sync.
 const (
 	Off        State = "off" // not connected to a hub
 	Connecting State = "connecting"
-	Initial    State = "initial" // the first copy
+	Initial    State = "initial" // the first copy is running
 	Live       State = "live"
 	Offline    State = "offline" // the hub cannot be reached
 	Paused     State = "paused"
@@ -33,18 +33,18 @@ type StatusChanged struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Problem is something that a person has to do something about.
+// Problem is a condition that a person has to resolve.
 type Problem string
 
-// The problems.
+// Problems.
 const (
 	ProblemClock   Problem = "clock"   // this device's clock is off by more than five minutes
-	ProblemKey     Problem = "key"     // the key of the encrypted data is not here
-	ProblemSchema  Problem = "schema"  // the hub needs a newer version of Helix
+	ProblemKey     Problem = "key"     // this device lacks the key of the encrypted data
+	ProblemSchema  Problem = "schema"  // the hub requires a newer version of Helix
 	ProblemRemoved Problem = "removed" // another device has removed this one
 )
 
-// problemDetails are the details of an error that is a problem.
+// problemDetails are the details of an error with a Problem.
 type problemDetails struct {
 	Problem Problem `json:"problem"`
 }
@@ -61,7 +61,7 @@ type HubInfo struct {
 // StatusResult is the state of sync.
 type StatusResult struct {
 	State State `json:"state"`
-	// Initial says how far the first copy is, while there is one.
+	// Initial is the progress of the first copy while it is running.
 	Initial      *Progress  `json:"initial,omitempty"`
 	IsOnline     bool       `json:"isOnline"`
 	IsSyncing    bool       `json:"isSyncing"`
@@ -71,9 +71,10 @@ type StatusResult struct {
 	LastSyncTime *time.Time `json:"lastSyncTime"`
 	// LastChange is when something was last sent or received.
 	LastChange *time.Time `json:"lastChange"`
-	// Devices is how many devices this person has, as far as this one has heard.
+	// Devices is the number of devices of this person that this device knows of.
 	Devices int `json:"devices"`
-	// Cursor and Head are places in the hub's feed, as decimal strings.
+	// Cursor and Head are positions in the hub's feed, as decimal strings: what this device has
+	// stored, and the end.
 	Cursor        string   `json:"cursor"`
 	Head          string   `json:"head"`
 	ClockOffsetMS int64    `json:"clockOffsetMs"`
@@ -84,7 +85,7 @@ type StatusResult struct {
 	Problem       Problem  `json:"problem,omitempty"`
 }
 
-// Status says how sync stands. It never calls the hub.
+// Status reports the state of sync. It never contacts the hub.
 func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) {
 	s.mu.Lock()
 	r := StatusResult{State: s.state, Head: strconv.FormatInt(s.head, 10), ClockOffsetMS: s.offset.Milliseconds(), Initial: s.initial}
@@ -157,10 +158,11 @@ func (s *Service) tell() {
 	bus.Publish(s.db.Bus(), s.db.LocalUser().ID, e)
 }
 
-// tellEvery is how often it is told that more waits to be sent.
+// tellEvery is the shortest interval between reports that more changes are waiting to be sent.
 const tellEvery = time.Second
 
-// wrote tells that there is more to send, now and then, while nothing is sent.
+// wrote publishes the state after a local change, at most once per tellEvery, while changes cannot
+// be sent.
 func (s *Service) wrote() {
 	s.mu.Lock()
 	due := s.state != Live && time.Since(s.noted) > tellEvery
@@ -173,7 +175,7 @@ func (s *Service) wrote() {
 	}
 }
 
-// ended turns the end of a round into a state.
+// ended sets the state after an exchange.
 func (s *Service) ended(ctx context.Context, err error, r Round) {
 	moved := r.Pushed+r.Pulled+r.Merged > 0
 	if moved {
@@ -197,7 +199,7 @@ func (s *Service) ended(ctx context.Context, err error, r Round) {
 	}
 }
 
-// noteError turns an error of the hub into a state.
+// noteError sets the state after an error of an exchange.
 func (s *Service) noteError(err error) {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -209,7 +211,7 @@ func (s *Service) noteError(err error) {
 	}
 }
 
-// Summary is one line for people who look whether all is well.
+// Summary describes the state in one line.
 func (r StatusResult) Summary() string {
 	switch {
 	case r.State == Off:

@@ -13,7 +13,7 @@ import (
 	"helix/backend/storage"
 )
 
-// exchange is one round, which may fail for reasons that are no defect.
+// exchange runs one exchange. It may fail for reasons that are not bugs.
 func (s *storm) exchange(x *replica) {
 	s.t.Helper()
 	s.exchanges++
@@ -24,11 +24,11 @@ func (s *storm) exchange(x *replica) {
 	s.seen(x)
 }
 
-// seen notes a new site: what the data holds goes out under it.
+// seen records a new site, under which pending edits are sent from now on.
 func (s *storm) seen(x *replica) {
 	site := one[int64](x.device, `SELECT coalesce(site, 0) FROM sync_local`)
 	if site == x.site {
-		if x.unsure != "" && x.epoch() != x.unsure { // it is the same device as before
+		if x.unsure != "" && x.epoch() != x.unsure { // still the same device
 			x.unsure = ""
 			for _, e := range x.waiting {
 				e.marks = append(e.marks, e.mark)
@@ -43,7 +43,7 @@ func (s *storm) seen(x *replica) {
 	}
 }
 
-// change makes an edit of one row in one transaction. What the schema refuses did not happen.
+// change makes an edit of one row in one transaction. An edit that violates the schema is ignored.
 func (s *storm) change(x *replica, r *modelRow, fn func(tx *storage.Tx, before *localRow) error) {
 	s.t.Helper()
 	var before, after *localRow
@@ -78,7 +78,7 @@ func (s *storm) change(x *replica, r *modelRow, fn func(tx *storage.Tx, before *
 	s.noteEdit(x, r, known, ctr, site, before, after)
 }
 
-// insert puts a row into a table.
+// insert inserts a row into a table.
 func (s *storm) insert(x *replica, t table) {
 	s.t.Helper()
 	r := &modelRow{t: t, id: uuid.UUID(storage.NewID())}
@@ -109,7 +109,7 @@ func (s *storm) insert(x *replica, t table) {
 	})
 }
 
-// set writes columns as a domain would, hashes with them.
+// set writes columns together with their hashes, like the packages that own the tables.
 func (s *storm) set(tx *storage.Tx, x *replica, r *modelRow, values map[string]any) error {
 	for name, v := range values {
 		c, _ := r.t.column(name)
@@ -133,7 +133,7 @@ func (s *storm) set(tx *storage.Tx, x *replica, r *modelRow, values map[string]a
 	return nil
 }
 
-// edit changes one field of a row by what its rule is for.
+// edit changes one field of a row in a way that fits its merge rule.
 func (s *storm) edit(x *replica, r *modelRow) {
 	s.t.Helper()
 	columns := slices.DeleteFunc(slices.Clone(r.t.columns), func(c storage.SyncedColumn) bool { return c.Merge == storage.Immutable || c.HashOf != "" })
@@ -161,7 +161,7 @@ func (s *storm) edit(x *replica, r *modelRow) {
 		case c.Merge == storage.Text3:
 			text, _ := v.(string)
 			words := words([]string{text})
-			if i := 2 * s.r.IntN(len(words)/2+1); i < len(words) { // gaps are between
+			if i := 2 * s.r.IntN(len(words)/2+1); i < len(words) { // odd elements are gaps
 				words[i] = fmt.Sprintf("w%d_%d.a", x.life, x.made)
 			}
 			v = strings.Join(words, "")
@@ -212,7 +212,7 @@ func (s *storm) setDeleted(x *replica, r *modelRow, restore bool) {
 	})
 }
 
-// resolve decides an open conflict, which is an edit like any other.
+// resolve resolves an open conflict, which is an edit like any other.
 func (s *storm) resolve(x *replica) {
 	s.t.Helper()
 	_, list := x.keptValues()
@@ -247,7 +247,7 @@ func (s *storm) resolve(x *replica) {
 	}
 }
 
-// pick is one of the rows of a table that were made lately, or any.
+// pick returns a row of any table, preferably a recent one.
 func (s *storm) pick() *modelRow {
 	list := s.byTable["memories"]
 	if s.r.IntN(3) > 0 {
@@ -262,34 +262,34 @@ func (s *storm) pick() *modelRow {
 	return list[s.r.IntN(len(list))]
 }
 
-// step is one random act of one replica.
+// step performs one random action of one replica.
 func (s *storm) step() {
 	x := s.replicas[s.r.IntN(len(s.replicas))]
 	did := func(what string) { s.did[what]++ }
 	switch n := s.r.IntN(1000); {
 	case n < 75:
 		s.exchange(x)
-	case n < 100: // the connection breaks somewhere
+	case n < 100: // the connection breaks at a random point
 		did("broken connections")
 		s.proxy.BreakAfter(s.r.Int64N(1<<(6+s.r.IntN(12))), nil)
 		s.exchange(x)
 		s.proxy.Heal()
-	case n < 102: // the hub is killed meanwhile
+	case n < 102: // the hub is killed during the exchange
 		did("kills of the hub")
 		s.proxy.BreakAfter(s.r.Int64N(1<<(6+s.r.IntN(12))), func() {})
 		s.exchange(x)
 		s.restartHub()
-	case n < 112: // killed after it sent
+	case n < 112: // killed after sending
 		did("kills of a device")
 		x.sendBroken()
 		x.device = x.reopenedQuietly()
-	case n < 118: // all is delivered once more
+	case n < 118: // everything is delivered again
 		did("repeated deliveries")
 		x.exec(`UPDATE sync_cursor SET seq = 0`)
 	case n < 126:
 		did("reordered deliveries")
 		s.deliver(x)
-	case n < 132: // its clock jumps: minutes, or days beyond what the hub accepts
+	case n < 132: // the clock jumps by minutes, or by days, which the hub rejects
 		did("clock jumps")
 		x.exec(`UPDATE sync_local SET hlc_high = hlc_high + ?`, s.r.Int64N(int64(3*24*time.Hour/time.Millisecond))>>(4*s.r.IntN(4))<<16)
 	case n < 136:
@@ -323,7 +323,7 @@ func (s *storm) step() {
 	}
 }
 
-// sendBroken pushes the outbox; the process dies before it stores the answers.
+// sendBroken pushes the outbox, and the process is killed before it stores the answers.
 func (x *replica) sendBroken() {
 	_ = x.exclusive(x.ctx, func() error {
 		c, _, err := x.open(x.ctx)
@@ -342,7 +342,7 @@ func (x *replica) sendBroken() {
 	})
 }
 
-// reopenedQuietly is the device in a new process over the same data.
+// reopenedQuietly returns the device in a new process with the same data.
 func (x *replica) reopenedQuietly() *device {
 	_ = x.Close()
 	d := &device{Service: New(x.db, storage.NewSecrets(x.db), Options{Version: "test"}), t: x.t}
@@ -353,7 +353,7 @@ func (x *replica) reopenedQuietly() *device {
 	return d
 }
 
-// deliver has a replica take in, in another order, what the feed brought at another time.
+// deliver applies entries of the feed again, later and in another order.
 func (s *storm) deliver(x *replica) {
 	s.t.Helper()
 	old := slices.Clone(x.stash)
@@ -388,9 +388,9 @@ func (s *storm) restartHub() {
 
 func (s *storm) takeCopy(x *replica) {
 	s.t.Helper()
-	// What was counted but not packaged when a copy was taken counts twice when both copies go on.
+	// Counts that were not packaged when the data was copied would be counted by both copies.
 	if err := x.exclusive(x.ctx, func() error {
-		if _, _, err := x.open(x.ctx); err != nil { // nothing is packaged before the hub was greeted
+		if _, _, err := x.open(x.ctx); err != nil { // nothing is packaged before hello
 			return err
 		}
 		for {
@@ -411,7 +411,7 @@ func (s *storm) takeCopy(x *replica) {
 	x.start(s.t)
 }
 
-// restore puts a replica back to an older copy of its data.
+// restore replaces the data of a replica with an older copy.
 func (s *storm) restore(x *replica) bool {
 	s.t.Helper()
 	if x.copied.data == nil {
@@ -439,8 +439,7 @@ func (s *storm) restore(x *replica) bool {
 
 func (x *replica) epoch() string { return one[string](x.device, `SELECT hex(epoch) FROM sync_local`) }
 
-// revoke ends the access of a device. Either another one takes its place, or it joins once more
-// with what it has.
+// revoke revokes a device. It either is replaced by a new one, or joins again with its data.
 func (s *storm) revoke(x *replica) {
 	s.t.Helper()
 	i := slices.Index(s.replicas, x)
@@ -455,7 +454,7 @@ func (s *storm) revoke(x *replica) {
 	s.seen(other)
 	if s.r.IntN(2) == 0 {
 		must[struct{}](s.t)(x.Disconnect(x.ctx, struct{}{}))
-		x.copied.data = nil // of a device that has no access any more
+		x.copied.data = nil // the copy belongs to a device without access
 	} else {
 		s.forget(x.edits)
 		x.stop()

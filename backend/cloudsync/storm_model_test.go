@@ -13,35 +13,37 @@ import (
 	"helix/backend/storage"
 )
 
-// edit is one local transaction of one device on one row: what it wrote, and what its device knew of
-// the row. The storm's model is the list of edits. It knows nothing of how sync works: what an edit
-// knew of follows from version vectors, and what must be in the end from the rules of the fields.
+// edit is one local transaction of one device on one row: what it wrote, and which versions of the
+// row the device had. The model of the storm is the list of edits and is independent of the
+// implementation of sync. It derives from version vectors which edits precede which, and the
+// expected result from the merge rules of the fields.
 type edit struct {
 	d      *replica
-	life   int // of the device: a restored copy begins a new one
-	pos    int // within that life
+	life   int // life of the device: restoring a copy begins a new one
+	pos    int // position within that life
 	past   map[int]int
 	marks  []mark
-	mark   mark // where it would go out first
+	mark   mark // the version in which it would be sent first
 	known  Vector
 	row    *modelRow
 	values map[string]any   // by field; columns under a definition hash are one field
-	counts map[string]int64 // what was added to counters
+	counts map[string]int64 // amounts added to counters
 	add    []string         // members of sets, as field|member
 	remove []string
-	// inserted, deleted and restored say what happened to the row as a whole.
+	// inserted, deleted and restored report what happened to the row as a whole.
 	inserted, deleted, restored bool
 	lost                        bool // its device was restored or removed before it was sent
 }
 
-// mark says that an edit went out with the first version of its row that the site made after ctr.
+// mark identifies the first version of the row that the site packaged after ctr, in which the edit
+// was sent.
 type mark struct{ site, ctr int64 }
 
 func (e *edit) within(v Vector) bool {
 	return slices.ContainsFunc(e.marks, func(m mark) bool { return v[m.site] > m.ctr })
 }
 
-// before reports whether the device that made f knew of e.
+// before reports whether e was known to the device that made f.
 func (e *edit) before(f *edit) bool {
 	if e == f {
 		return false
@@ -63,7 +65,7 @@ func (r *modelRow) live() []*edit {
 	return slices.DeleteFunc(slices.Clone(r.edits), func(e *edit) bool { return e.lost })
 }
 
-// hashedUnit are the columns that one definition hash is of, nil for none.
+// hashedUnit returns the columns covered by a definition hash; nil if there are none.
 func (t table) hashedUnit() (out []storage.SyncedColumn) {
 	hash := false
 	for _, c := range t.columns {
@@ -92,7 +94,8 @@ func (t table) unitText(v Version) string {
 	return jsonText(all)
 }
 
-// noteEdit appends what a transaction made of one row, before and after; before nil: it was inserted.
+// noteEdit records the edit that a transaction made to one row. before is nil if it inserted the
+// row.
 func (s *storm) noteEdit(d *replica, r *modelRow, known Vector, ctr, site int64, before, after *localRow) {
 	e := &edit{d: d, life: d.life, past: d.past, pos: d.made, mark: mark{site, ctr}, known: known, row: r, values: map[string]any{}, counts: map[string]int64{}, inserted: before == nil}
 	e.deleted = before != nil && !before.deleted() && after.deleted()
@@ -145,7 +148,7 @@ func (s *storm) noteEdit(d *replica, r *modelRow, known Vector, ctr, site int64,
 	s.operations++
 }
 
-// last are the edits of a field that no other edit of it knew of.
+// last returns all edits of a field, and those of them that no other edit of the field knew of.
 func last(edits []*edit, has func(*edit) bool) (all, out []*edit) {
 	for _, e := range edits {
 		if has(e) {
@@ -160,7 +163,7 @@ func last(edits []*edit, has func(*edit) bool) (all, out []*edit) {
 	return all, out
 }
 
-// keptValues are the values that conflicts of a row hold, by field.
+// keptValues returns the values preserved in the conflicts of each row, by field.
 func (d *device) keptValues() (map[uuid.UUID]map[string][]string, []ConflictInfo) {
 	d.t.Helper()
 	out, list := map[uuid.UUID]map[string][]string{}, []ConflictInfo{}
@@ -207,7 +210,7 @@ func (d *device) keptValues() (map[uuid.UUID]map[string][]string, []ConflictInfo
 	return out, list
 }
 
-// check compares one device with the model; all devices are the same.
+// check compares one device with the model. All devices are equal at that point.
 func (s *storm) check(t *testing.T) {
 	t.Helper()
 	d := s.replicas[0].device
@@ -251,7 +254,7 @@ func (s *storm) check(t *testing.T) {
 
 type complaint func(format string, args ...any)
 
-// checkField holds one field against the rule that storage.Synced gives it.
+// checkField compares one field with the result that its merge rule in storage.Synced requires.
 func checkField(bad complaint, c storage.SyncedColumn, have any, edits []*edit, kept []string) {
 	wrote := func(e *edit) bool { _, ok := e.values[c.Name]; return ok }
 	all, end := last(edits, wrote)
@@ -279,7 +282,7 @@ func checkField(bad complaint, c storage.SyncedColumn, have any, edits []*edit, 
 		}
 	case c.Merge == storage.DenyWins:
 		for _, e := range end {
-			replaced := slices.ContainsFunc(all, func(f *edit) bool { // by a stricter one, which somebody changed who knew of it
+			replaced := slices.ContainsFunc(all, func(f *edit) bool { // a stricter value, replaced by an edit that knew of it
 				return e.concurrent(f) && stricter(e.values[c.Name], f.values[c.Name]) == f.values[c.Name] && slices.ContainsFunc(all, f.before)
 			})
 			if !replaced && stricter(have, e.values[c.Name]) != have {
@@ -298,7 +301,7 @@ func checkField(bad complaint, c storage.SyncedColumn, have any, edits []*edit, 
 	case c.HashOf != "" || c.Merge == storage.Immutable:
 	case len(end) > 0:
 		if c.Name == "name" && slices.Contains(kept, textOf(c, have)) {
-			return // it was renamed because of another item of this name
+			return // renamed because another item has the same name
 		}
 		if !slices.ContainsFunc(end, func(e *edit) bool { return equal(e.values[c.Name], have) }) {
 			bad("%s is %s, which no last edit wrote: %s", c.Name, textOf(c, have), writes(c, all, end))
@@ -311,7 +314,7 @@ func checkField(bad complaint, c storage.SyncedColumn, have any, edits []*edit, 
 	}
 }
 
-// writes lists what edits wrote into a field, the last ones with a star.
+// writes lists the values that edits wrote to a field, and marks the last ones with a star.
 func writes(c storage.SyncedColumn, all, end []*edit) string {
 	var b strings.Builder
 	for _, e := range all {
@@ -324,7 +327,7 @@ func writes(c storage.SyncedColumn, all, end []*edit) string {
 	return b.String()
 }
 
-// replaced reports whether somebody who knew of e wrote a text without the token.
+// replaced reports whether an edit that knew of e wrote a text without the token.
 func replaced(all []*edit, e *edit, field, token string) bool {
 	return slices.ContainsFunc(all, func(f *edit) bool {
 		text, _ := f.values[field].(string)
@@ -332,8 +335,8 @@ func replaced(all []*edit, e *edit, field, token string) bool {
 	})
 }
 
-// alike reports whether another edit wrote the same value: then the two are as one, which somebody
-// who knew of the other may have replaced.
+// alike reports whether another edit wrote the same value. Then an edit that knew of only one of
+// the two may have replaced both.
 func alike(all []*edit, e *edit, field string) bool {
 	return slices.ContainsFunc(all, func(f *edit) bool {
 		return e != f && equal(e.values[field], f.values[field]) && slices.ContainsFunc(all, f.before)
@@ -361,7 +364,7 @@ func checkSet(bad complaint, c storage.SyncedColumn, have []string, edits []*edi
 	}
 }
 
-// checkUnit holds the columns under a definition hash: they are those of one edit.
+// checkUnit checks that the columns under a definition hash all come from one edit.
 func checkUnit(bad complaint, t table, have Version, edits []*edit, kept map[string][]string) {
 	all, end := last(edits, func(e *edit) bool { _, ok := e.values[unit]; return ok })
 	columns := func(e *edit) map[string]string {
@@ -376,7 +379,7 @@ func checkUnit(bad complaint, t table, have Version, edits []*edit, kept map[str
 	for _, e := range end {
 		for _, c := range t.hashedUnit() {
 			v := columns(e)[c.Name]
-			known := slices.ContainsFunc(all, func(f *edit) bool { // and replaced
+			known := slices.ContainsFunc(all, func(f *edit) bool { // known and replaced
 				return e != f && columns(f)[c.Name] == v && slices.ContainsFunc(all, f.before)
 			})
 			if v != textOf(c, have.Values[c.Name]) && !slices.Contains(kept[c.Name], v) && !known {
@@ -386,11 +389,11 @@ func checkUnit(bad complaint, t table, have Version, edits []*edit, kept map[str
 	}
 }
 
-// plain reports whether a person would miss the edit, and would know that it is theirs.
+// plain reports whether a person would notice the loss of the edit and recognize it as theirs.
 func (e *edit) plain() bool { return len(e.values) > 0 || len(e.add) > 0 || len(e.remove) > 0 }
 
-// checkDeletion: a deleted row does not come back unless somebody who had not heard of it changed it,
-// or restored it.
+// checkDeletion checks that a deleted row came back only if an edit that did not know of the
+// deletion changed it, or if it was restored.
 func checkDeletion(bad complaint, gone bool, edits []*edit) {
 	deletes, _ := last(edits, func(e *edit) bool { return e.deleted })
 	if gone && len(deletes) == 0 {
@@ -406,7 +409,7 @@ func checkDeletion(bad complaint, gone bool, edits []*edit) {
 	}
 }
 
-// checkConflict: two devices wrote the field without knowing of each other.
+// checkConflict checks that two devices wrote the field concurrently.
 func checkConflict(t *testing.T, c ConflictInfo, r *modelRow) {
 	t.Helper()
 	wrote := func(e *edit) bool { _, ok := e.values[c.Field]; return ok || e.inserted }
@@ -435,14 +438,14 @@ func describe(edits []*edit) string {
 	return b.String()
 }
 
-// forget gives up the edits of a device that the hub never got: its data is an old copy from now on,
-// or it was removed.
+// forget marks the edits of a device that never reached the hub as lost, because its data was
+// replaced by an old copy or it was removed.
 func (s *storm) forget(edits []*edit) {
 	c, err := pgx.Connect(s.t.Context(), s.server.DSN("postgres"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer c.Close(s.t.Context()) //nolint:errcheck // it only read
+	defer c.Close(s.t.Context()) //nolint:errcheck // read-only
 	for _, e := range edits {
 		var b []byte
 		err := c.QueryRow(s.t.Context(), `select sync_meta from public.`+e.row.t.Table+` where id = $1`, e.row.id).Scan(&b)

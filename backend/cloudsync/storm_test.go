@@ -20,21 +20,21 @@ import (
 	"helix/backend/testkit"
 )
 
-// replica is a device of the storm. Its data can be put back to what it was.
+// replica is a device of the storm. Its data can be replaced by an older copy.
 type replica struct {
 	*device
 	path  string
 	root  *storagetest.Root
 	site  int64
-	stash []remote // what the feed brought once
+	stash []remote // earlier entries of the feed
 
-	// unsure is the epoch of data that was put back, until the hub has said whether it goes on as the
-	// same device; waiting are the edits until then.
+	// unsure is the epoch of restored data, until the hub has answered whether it is still the same
+	// device. waiting are the edits made until then.
 	unsure  string
 	waiting []*edit
 
 	life, made int
-	past       map[int]int // of the lives before this one: how many of its edits this data has
+	past       map[int]int // for earlier lives: how many of their edits this data includes
 	edits      []*edit
 
 	copied struct {
@@ -71,7 +71,7 @@ func (s *storm) newReplica() *replica {
 	return x
 }
 
-// start opens the data of the replica in a new process, so to say.
+// start opens the data of the replica, like a new process.
 func (x *replica) start(t testing.TB) {
 	t.Helper()
 	db, err := storage.Open(t.Context(), storage.Options{Path: x.path, Keys: storage.NewKeys(x.root)})
@@ -95,7 +95,7 @@ func (x *replica) stop() {
 	}
 }
 
-// settle has all replicas exchange until nothing is left.
+// settle runs exchanges of all replicas until nothing is left to send.
 func (s *storm) settle() {
 	s.t.Helper()
 	for range 4 {
@@ -112,10 +112,10 @@ func (s *storm) settle() {
 	}
 }
 
-// TestStorm lets five replicas change rows of all synced tables at random: offline most of the time,
-// over connections that break, with a hub that is killed, repeated and reordered delivery, jumping
-// clocks, restored copies and removed devices. In the end all have what the model has. HELIX_STORM is
-// the number of steps, HELIX_STORM_SEED the seed (make storm).
+// TestStorm lets five replicas change rows of all synced tables at random: offline most of the
+// time, over connections that break, with a hub that is killed, repeated and reordered delivery,
+// clock jumps, restored copies and removed devices. At the end, all replicas must match the model.
+// HELIX_STORM sets the number of steps, and HELIX_STORM_SEED the seed (make storm).
 func TestStorm(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"helix/backend/testkit"
 )
 
-// naturalID is the id of a row that exists once for a natural key.
+// naturalID returns the id of a row that exists once per natural key.
 func naturalID(r source, t table) (uuid.UUID, bool) {
 	switch t.Table {
 	case "psychology_layers":
@@ -23,7 +23,7 @@ func naturalID(r source, t table) (uuid.UUID, bool) {
 	return uuid.Nil, false
 }
 
-// insertRandom puts a row into a synced table, unless it is there.
+// insertRandom inserts a row into a synced table, unless it exists.
 func (d *device) insertRandom(tx *storage.Tx, t table, r source) error {
 	id, ok := naturalID(r, t)
 	if !ok {
@@ -36,7 +36,7 @@ func (d *device) insertRandom(tx *storage.Tx, t table, r source) error {
 	return d.insertAs(tx, t, id, r)
 }
 
-// insertAs puts a row into a synced table, with parents that exist.
+// insertAs inserts a row into a synced table, with existing parents.
 func (d *device) insertAs(tx *storage.Tx, t table, id uuid.UUID, r source) error {
 	form, err := forms(tx, t.Table)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *device) insertAs(tx *storage.Tx, t table, id uuid.UUID, r source) error
 	return err
 }
 
-// fill puts n rows into every synced table.
+// fill inserts n rows into every synced table.
 func (d *device) fill(n int, r source) {
 	d.t.Helper()
 	d.write(func(tx *storage.Tx) error {
@@ -124,7 +124,7 @@ func TestTwoDevicesExchangeAllSyncedTables(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	dsn := newHub(t)
 	a, b := newDevice(t), newDevice(t)
-	a.fill(3, r) // before anybody heard of a hub
+	a.fill(3, r) // before connecting to a hub
 	a.setUp(dsn)
 	a.now()
 	b.fill(2, r)

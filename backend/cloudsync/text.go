@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// mergeTexts merges two texts that were made of base, by line and then by word. It reports false
-// when both changed the same words, or when the texts are too long to compare.
+// mergeTexts merges two texts derived from base, first by line and then by word. It returns false
+// if both changed the same words, or if the texts are too long to compare.
 func mergeTexts(base, x, y any) (string, bool) {
 	b, ok := base.(string)
 	t, okx := x.(string)
@@ -25,11 +25,12 @@ var wordOrGap = regexp.MustCompile(`\s+|[^\s]+`)
 
 func words(lines []string) []string { return wordOrGap.FindAllString(strings.Join(lines, ""), -1) }
 
-// maxCells bounds the table of the longest common subsequence.
+// maxCells limits the size of the table for the longest common subsequence.
 const maxCells = 4 << 20
 
-// merge3 is diff3: it aligns both lists with base and takes each stretch from the side that
-// changed it. A stretch that both changed goes to finer, nil: it is a conflict.
+// merge3 is the diff3 algorithm. It aligns x and y with base and takes each stretch from the side
+// that changed it. A stretch that both changed is passed to finer; if finer is nil, it is a
+// conflict and merge3 returns false.
 func merge3(base, x, y []string, finer func(b, x, y []string) ([]string, bool)) ([]string, bool) {
 	if len(base)*len(x) > maxCells || len(base)*len(y) > maxCells {
 		return nil, false
@@ -38,7 +39,7 @@ func merge3(base, x, y []string, finer func(b, x, y []string) ([]string, bool)) 
 	var out []string
 	b, i, j := 0, 0, 0
 	for {
-		// the next element of base that both kept
+		// Find the next element of base that both kept.
 		k := b
 		for k < len(base) && (mx[k] < 0 || my[k] < 0) {
 			k++
@@ -72,7 +73,8 @@ func stretch(b, x, y []string, finer func(b, x, y []string) ([]string, bool)) ([
 	return nil, false
 }
 
-// align maps each element of a to its partner in the longest common subsequence with b, -1: none.
+// align maps each element of a to the index of its partner in the longest common subsequence of a
+// and b, or to -1.
 func align(a, b []string) []int {
 	w := len(b) + 1
 	length := make([]int32, (len(a)+1)*w)

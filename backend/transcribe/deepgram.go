@@ -22,26 +22,26 @@ import (
 const (
 	deepgramURL    = "https://api.deepgram.com"
 	deepgramModel  = "nova-3"
-	deepgramAnswer = 64 << 20 // bytes; four hours of words have about 10 MB
-	// DeepgramSecret is the name of the secret that holds the key.
+	deepgramAnswer = 64 << 20 // bytes; the words of four hours take about 10 MB
+	// DeepgramSecret is the name of the secret that holds the API key.
 	DeepgramSecret = "voice/deepgram"
 )
 
-// DeepgramOptions configure a Deepgram. Key and HTTP are required.
+// DeepgramOptions configure a Deepgram engine. Key and HTTP are required.
 type DeepgramOptions struct {
-	URL  string // "": the service's own
+	URL  string // default: the public API of Deepgram
 	HTTP *safehttp.Client
-	// Key returns the access key of the caller in ctx; "": there is none.
+	// Key returns the API key of the user in ctx; empty if there is none.
 	Key func(ctx context.Context) (string, error)
-	// Grace is the time limit of a call, to which half of the recording's length is added, up to
-	// ten minutes in all; 0: 30 s.
+	// Grace is the base of the time limit of a call; default 30 s. Half the length of the recording
+	// is added, up to a total of ten minutes.
 	Grace time.Duration
 }
 
-// Deepgram sends recordings to the service of that name.
+// Deepgram transcribes recordings with the Deepgram API.
 type Deepgram struct{ o DeepgramOptions }
 
-// NewDeepgram makes the engine. It makes no call by itself.
+// NewDeepgram returns the engine. It makes no API call.
 func NewDeepgram(o DeepgramOptions) *Deepgram {
 	o.URL, o.Grace = cmp.Or(o.URL, deepgramURL), cmp.Or(o.Grace, 30*time.Second)
 	return &Deepgram{o}
@@ -58,7 +58,7 @@ func (d *Deepgram) Info(ctx context.Context) Info {
 	return i
 }
 
-// deepgramReply is what is read of an answer.
+// deepgramReply holds the needed fields of a response.
 type deepgramReply struct {
 	Metadata struct {
 		Models []string `json:"models"`
@@ -144,7 +144,7 @@ func (r deepgramReply) transcript(t Transcript) Transcript {
 
 func unit(x float64) float64 { return max(0, min(1, x)) }
 
-// unreachable is the error of a call that got no answer, or a part of one.
+// unreachable returns the error for a call without a complete response.
 func (d *Deepgram) unreachable(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -157,7 +157,7 @@ func (d *Deepgram) unreachable(ctx context.Context, err error) error {
 	return failure(Offline, fault.Unavailablef("Couldn't reach Deepgram. The recording will be transcribed when you are online.").WithCause(err))
 }
 
-// refusal is the error of an answer that is no transcript.
+// refusal returns the error for a response other than a transcript.
 func (d *Deepgram) refusal(s *safehttp.Stream) error {
 	switch s.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -177,7 +177,7 @@ func (d *Deepgram) refusal(s *safehttp.Stream) error {
 	return failure(Failed, fault.Unavailablef("Deepgram has a problem (status %d).", s.Status))
 }
 
-// retryAfter reads the pause that a service asks for, at most an hour.
+// retryAfter parses a Retry-After header. The result is at most one hour.
 func retryAfter(text string) time.Duration {
 	d := 30 * time.Second
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 {

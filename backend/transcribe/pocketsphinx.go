@@ -19,18 +19,18 @@ import (
 
 const (
 	sphinxProgram = "pocketsphinx_batch"
-	sphinxModel   = "/usr/share/pocketsphinx/model/en-us" // where the package pocketsphinx-en-us puts it
-	sphinxLongest = 15_000                                // ms of an utterance: its search grows with the length
+	sphinxModel   = "/usr/share/pocketsphinx/model/en-us" // installed by the package pocketsphinx-en-us
+	sphinxLongest = 15_000                                // longest utterance in ms; the cost of the search grows with its length
 	wavHeader     = 44
 )
 
-// PocketSphinx runs the recognizer of CMU Sphinx as a child process. It knows English only.
+// PocketSphinx runs the CMU Sphinx recognizer as a child process. It supports English only.
 type PocketSphinx struct {
-	program string // path; "": looked up
+	program string // path; if empty, found in PATH
 	model   string
 }
 
-// NewPocketSphinx uses the program of the system.
+// NewPocketSphinx returns an engine that uses the system's pocketsphinx.
 func NewPocketSphinx() *PocketSphinx { return &PocketSphinx{model: sphinxModel} }
 
 func (p *PocketSphinx) find() (program string, err error) {
@@ -52,7 +52,7 @@ func (p *PocketSphinx) Info(context.Context) Info {
 	return i
 }
 
-// Transcribe implements Engine. Each part with speech is recognized by itself.
+// Transcribe implements Engine. It recognizes each span with speech separately.
 func (p *PocketSphinx) Transcribe(ctx context.Context, a Audio, o Options) (t Transcript, err error) {
 	t = Transcript{Language: "en-US", Model: "en-us", Words: []Word{}}
 	if o.Language != "" && language(o.Language) != "en" {
@@ -69,7 +69,7 @@ func (p *PocketSphinx) Transcribe(ctx context.Context, a Audio, o Options) (t Tr
 	if len(parts) == 0 {
 		return t, nil
 	}
-	if _, err := os.Stat(a.Path); err != nil { // the program would skip it
+	if _, err := os.Stat(a.Path); err != nil { // the program would silently skip a missing file
 		return t, fmt.Errorf("recording for the recognizer: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "helix-sphinx-")
@@ -89,7 +89,7 @@ func (p *PocketSphinx) Transcribe(ctx context.Context, a Audio, o Options) (t Tr
 	words := filepath.Join(dir, "words")
 	cmd := exec.CommandContext(ctx, program, "-hmm", filepath.Join(p.model, "en-us"), "-lm", filepath.Join(p.model, "en-us.lm.bin"), "-dict", filepath.Join(p.model, "cmudict-en-us.dict"),
 		"-ctl", files, "-cepdir", filepath.Dir(a.Path), "-cepext", ext, "-adcin", "yes", "-adchdr", strconv.Itoa(wavHeader), "-hypseg", words, "-logfn", os.DevNull)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} // and no secrets
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} // without secrets
 	cmd.Dir = dir
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
@@ -125,7 +125,7 @@ func join(words []Word) string {
 	return strings.Join(texts, " ")
 }
 
-// utterances are the parts with speech, the long ones divided.
+// utterances splits long spans with speech into shorter ones.
 func utterances(speech []audio.Span) (out []audio.Span) {
 	for _, s := range speech {
 		n := (s.EndMs - s.StartMs + sphinxLongest - 1) / sphinxLongest
@@ -136,12 +136,12 @@ func utterances(speech []audio.Span) (out []audio.Span) {
 	return out
 }
 
-// sphinxWords reads a line of -hypseg: the number of the part, five letters each with a number, then
-// for each word its first frame, two scores and the word, and the number of frames. A part in which
-// nothing was heard has no words.
+// sphinxWords parses a line of the -hypseg output: the number of the utterance, four letters that
+// are each followed by a value, then for each word its first frame, two scores and the word, and
+// finally the number of frames. An utterance in which nothing was recognized has no words.
 func sphinxWords(line string, parts []audio.Span) (out []Word, err error) {
 	f := strings.Fields(line)
-	const head = 9 // the number of the part, S, T, A and L with their values
+	const head = 9 // the number of the utterance, and S, T, A and L with their values
 	if len(f) <= head {
 		return nil, nil
 	}
@@ -155,7 +155,7 @@ func sphinxWords(line string, parts []audio.Span) (out []Word, err error) {
 		return min(parts[n].StartMs+frame*10, parts[n].EndMs), err
 	}
 	for i := 0; i+4 < len(f); i += 4 {
-		word, _, _ := strings.Cut(f[i+3], "(") // a number names the pronunciation
+		word, _, _ := strings.Cut(f[i+3], "(") // the number in parentheses identifies the pronunciation
 		if word == "" || strings.ContainsAny(word[:1], "<[+") {
 			continue
 		}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secretKey = "dg-key-7f3a91c4"
 
-// spoken is a recording in which flite says a text, as engines get it.
+// spoken returns text spoken by flite, prepared for engines.
 func spoken(t testing.TB, voice, text string) Audio {
 	t.Helper()
 	raw := filepath.Join(t.TempDir(), "raw.wav")
@@ -73,7 +73,7 @@ func (t tee) Read(p []float32) (int, error) {
 	return n, err
 }
 
-// silence is a recording in which nobody speaks.
+// silence returns a recording without speech.
 func silence(t testing.TB, seconds int) Audio {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "silence.wav")
@@ -87,7 +87,7 @@ func silence(t testing.TB, seconds int) Audio {
 	return prepared(t, path)
 }
 
-// service is a stand-in for Deepgram.
+// service returns an engine that calls a fake Deepgram API.
 func service(t testing.TB, answer http.HandlerFunc) *Deepgram {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -100,7 +100,7 @@ func service(t testing.TB, answer http.HandlerFunc) *Deepgram {
 const heard = `{"metadata":{"request_id":"1"},"results":{"channels":[{"alternatives":[{"transcript":"Remind me, please.","confidence":0.98,"words":[
 	{"word":"remind","punctuated_word":"Remind","start":0.24,"end":0.6,"confidence":0.99},{"word":"me","punctuated_word":"me,","start":0.6,"end":0.8,"confidence":0.9},{"word":"please","punctuated_word":"please.","start":0.9,"end":1.2,"confidence":0.97}]}]}]}}`
 
-// conforms is what every engine does.
+// conforms tests the behavior that all engines share.
 func conforms(t *testing.T, e Engine, speech Audio) {
 	info := e.Info(t.Context())
 	if info.ID == "" || info.Name == "" || !info.Available || info.Reason != "" || info.Languages == nil || info.Models == nil {
@@ -167,7 +167,8 @@ func TestEnginesConform(t *testing.T) {
 	})
 }
 
-// TestDeepgramFailuresAreTold has the service fail in every way; the kind and cause say what to do.
+// TestDeepgramFailuresAreTold simulates every failure of the service and checks the kinds and
+// causes of the errors.
 func TestDeepgramFailuresAreTold(t *testing.T) {
 	t.Parallel()
 	speech := silence(t, 1)
@@ -284,15 +285,15 @@ func TestPocketSphinxThatIsMissingOrBrokenIsTold(t *testing.T) {
 	}
 }
 
-// sentences are what two voices say to PocketSphinx.
+// sentences are spoken by two voices for PocketSphinx.
 var sentences = []string{
 	"remind me to call the dentist tomorrow at nine in the morning", "search my memories for the budget meeting in march", "i went to the beach with my sister last summer",
 	"send an email to john about the new contract", "turn off the lights in the living room", "my grandmother used to bake apple pie every sunday",
 	"how many days are left until the end of the year", "schedule a meeting with the design team on friday afternoon", "read me the last message from my brother", "stop recording and save the file",
 }
 
-// TestPocketSphinxHearsSentences counts wrong words in one recording of ten sentences for each voice, and
-// checks each word that was heard right against where its sentence was put.
+// TestPocketSphinxHearsSentences counts the wrong words in a recording of ten sentences for each
+// voice, and checks that each correct word lies within its sentence.
 func TestPocketSphinxHearsSentences(t *testing.T) {
 	t.Parallel()
 	for voice, most := range map[string]float64{"rms": 0.05, "slt": 0.10} {
@@ -345,7 +346,7 @@ func TestPocketSphinxHearsSentences(t *testing.T) {
 	}
 }
 
-// distance counts words to replace, add and remove.
+// distance returns the edit distance of two lists of words.
 func distance(a, b []string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

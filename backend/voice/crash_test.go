@@ -24,7 +24,7 @@ const (
 	crashFile = "HELIX_VOICE_CRASH_FILE"
 )
 
-// crashRoot is the key of the database that the processes share.
+// crashRoot is the key of the database, which the processes share.
 func crashRoot() storage.Root {
 	return &storagetest.Root{Key: bytes.Repeat([]byte{7}, storage.RootKeySize)}
 }
@@ -33,7 +33,7 @@ func crashService(dir string, db *storage.DB) *Service {
 	return New(db, Options{Bus: bus.New(), Dir: filepath.Join(dir, "cache"), Engines: []transcribe.Engine{&scripted{id: "pocketsphinx", local: true}}})
 }
 
-// crashChild stores a recording and has it transcribed, and is killed at a step of it.
+// crashChild stores and transcribes a recording, and is killed at one of the steps.
 func crashChild(dir string) error {
 	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(crashRoot())})
 	if err != nil {
@@ -53,8 +53,8 @@ func crashChild(dir string) error {
 	return errors.Join(err, fmt.Errorf("the step was never reached: %+v", r))
 }
 
-// TestKillAtAnyStepLosesNothing kills a process between each two steps from the upload to the stored
-// transcript. The next process has the sound, and makes the transcript if it is not there.
+// TestKillAtAnyStepLosesNothing kills a process between any two steps from the upload to the stored
+// transcript. The next process must have the sound, and transcribes it unless that is already done.
 func TestKillAtAnyStepLosesNothing(t *testing.T) {
 	t.Parallel()
 	file := say(t, "Practice makes perfect.")
@@ -71,7 +71,7 @@ func TestKillAtAnyStepLosesNothing(t *testing.T) {
 		f := &fixture{Service: crashService(dir, db), db: db, ctx: storagetest.Ctx(t, db), t: t}
 		l, err := f.ListMemos(f.ctx, ListParams{})
 		f.must(err)
-		if step == "received" { // the caller has no answer yet, and the file is here
+		if step == "received" { // the caller has no answer yet, but the file is stored
 			n := 0
 			f.must(db.Blobs().Each(func(storage.Ref, time.Time) error { n++; return nil }))
 			if l.Total != 0 || n != 1 {

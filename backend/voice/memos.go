@@ -30,7 +30,7 @@ const (
 	maxTags     = 5
 	maxTag      = 64
 	maxTitle    = 200
-	firstLine   = 200 // runes of a text in a list
+	firstLine   = 200 // length of a text in lists, in runes
 	sourceMemo  = "upload"
 	blobPrefix  = "sha256:"
 	pending     = "pending"
@@ -40,18 +40,18 @@ const (
 )
 
 func toJSON(v any) string {
-	b, _ := json.Marshal(v) // plain values only
+	b, _ := json.Marshal(v) // cannot fail: plain values
 	return string(b)
 }
 
-// input is a recording that has arrived and is on disk.
+// input is a received recording that is stored on disk.
 type input struct {
 	ref  storage.Ref
 	info audio.Info
 }
 
-// receive stores a recording and recognizes its format. A file whose format is not known is stored all
-// the same; bad says what is wrong with it.
+// receive stores a recording and detects its format. A file of an unknown format is stored too; bad
+// then describes the problem.
 func (s *Service) receive(ctx context.Context, r io.Reader) (in input, bad error, err error) { //nolint:revive // both are errors: of the file, and of storing it
 	counted := &limited{r: r, left: maxAudio}
 	if in.ref, err = s.db.Blobs().Put(ctx, counted); err != nil {
@@ -64,7 +64,7 @@ func (s *Service) receive(ctx context.Context, r io.Reader) (in input, bad error
 	return in, bad, err
 }
 
-// look recognizes the format of a stored recording.
+// look detects the format of a stored recording.
 func (s *Service) look(ref storage.Ref) (info audio.Info, bad, err error) {
 	f, err := s.db.Blobs().Open(ref)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) look(ref storage.Ref) (info audio.Info, bad, err error) {
 	return st.Info, nil, nil
 }
 
-// limited refuses what is larger than a recording may be.
+// limited fails reads beyond the maximum size of a recording.
 type limited struct {
 	r    io.Reader
 	left int64
@@ -92,7 +92,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open gives the bytes of a recording from one of the ways to send it.
+// open opens the bytes of a recording, which are given inline, as a blob or as a path.
 func (s *Service) open(ctx context.Context, inline, blob, path string) (io.ReadCloser, error) {
 	given := 0
 	for _, v := range []string{inline, blob, path} {
@@ -133,8 +133,8 @@ func (s *Service) open(ctx context.Context, inline, blob, path string) (io.ReadC
 	return f, nil
 }
 
-// UploadMemo stores a recording as a memo and has it transcribed. A file that can't be decoded is kept,
-// with the reason.
+// UploadMemo stores a recording as a memo and queues its transcription. A file that can't be
+// decoded is kept, together with the reason.
 func (s *Service) UploadMemo(ctx context.Context, p UploadParams) (out UploadResult, err error) {
 	f, err := s.open(ctx, p.AudioBase64, p.BlobSHA256, p.Path)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Service) UploadMemo(ctx context.Context, p UploadParams) (out UploadRes
 	return UploadResult{m.ID, m.RecordingID, m.Status}, err
 }
 
-// store keeps a recording, then its rows and its job in one transaction.
+// store stores the sound of a recording first, and then its rows and its job in one transaction.
 func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams) (m Memo, job uuid.UUID, err error) {
 	tags, err := checkTags(p.Tags)
 	if err != nil {
@@ -227,7 +227,7 @@ const memoColumns = `m.id, m.recording_id, m.title, m.tags, m.transcription_stat
 	r.format, r.audio_size, r.duration_ms, r.lost_ms, r.audio_sha256 IS NOT NULL, m.recorded_at, m.updated_at
 	FROM voice_memos m JOIN voice_recordings r ON r.id = m.recording_id LEFT JOIN voice_transcripts t ON t.id = (` + currentOf + `)`
 
-// currentOf selects the id of the current transcript of the recording r.
+// currentOf selects the id of the current transcript of recording r.
 const currentOf = `SELECT c.id FROM voice_transcripts c WHERE c.recording_id = r.id AND c.is_current = 1 AND c.deleted_at IS NULL ORDER BY c.id DESC LIMIT 1`
 
 func (s *Service) scanMemo(row storage.Row) (m Memo, err error) {
@@ -254,7 +254,7 @@ func (s *Service) memo(tx *storage.Tx, id uuid.UUID) (Memo, error) {
 	return m, err
 }
 
-// GetMemo returns a memo with its whole text.
+// GetMemo returns a memo with its full text.
 func (s *Service) GetMemo(ctx context.Context, p MemoParams) (m Memo, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		m, err = s.memo(tx, p.MemoID)
@@ -263,7 +263,7 @@ func (s *Service) GetMemo(ctx context.Context, p MemoParams) (m Memo, err error)
 	return m, err
 }
 
-// ListMemos lists memos, the latest first.
+// ListMemos lists memos, newest first.
 func (s *Service) ListMemos(ctx context.Context, p ListParams) (out ListResult, err error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 200); err != nil {
 		return out, err
@@ -312,7 +312,8 @@ func (s *Service) ListMemos(ctx context.Context, p ListParams) (out ListResult, 
 	return out, err
 }
 
-// filter is the condition of memos m of a user that are not deleted, by time and tags.
+// filter returns an SQL condition for the memos m of a user that are not deleted, by time and tags,
+// with its arguments.
 func filter(user uuid.UUID, from, to *time.Time, tags []string) (string, []any) {
 	where, args := `m.user_id = ? AND m.deleted_at IS NULL`, []any{user}
 	if from != nil {
@@ -357,10 +358,11 @@ func (s *Service) UpdateMemo(ctx context.Context, p UpdateParams) (m Memo, err e
 	return m, err
 }
 
-// memoTables are the tables whose rows go to the trash with a memo, by the column that names its recording.
+// memoTables are the tables whose rows are moved to the trash together with a memo, each with the
+// column that holds the id of the recording.
 var memoTables = []struct{ table, key string }{{"voice_memos", "recording_id"}, {"voice_recordings", "id"}, {"voice_transcripts", "recording_id"}}
 
-// DeleteMemo moves a memo to the trash, with its sound and its transcripts.
+// DeleteMemo moves a memo to the trash, with its recording and transcripts.
 func (s *Service) DeleteMemo(ctx context.Context, p MemoParams) (m Memo, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		if m, err = s.memo(tx, p.MemoID); err != nil {
@@ -381,7 +383,7 @@ func (s *Service) DeleteMemo(ctx context.Context, p MemoParams) (m Memo, err err
 	return m, err
 }
 
-// RestoreMemo brings a memo back from the trash.
+// RestoreMemo restores a memo from the trash.
 func (s *Service) RestoreMemo(ctx context.Context, p MemoParams) (m Memo, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
@@ -412,7 +414,7 @@ func (s *Service) RestoreMemo(ctx context.Context, p MemoParams) (m Memo, err er
 	return m, err
 }
 
-// Trash describes deleted memos.
+// Trash describes deleted memos to the trash.
 func (s *Service) Trash() trash.Kind {
 	return trash.Kind{
 		Name: "memo",
@@ -441,7 +443,7 @@ func (s *Service) Trash() trash.Kind {
 	}
 }
 
-// Retention removes jobs that are over; storage itself purges what is in the trash.
+// Retention removes finished jobs. Package storage purges the trash.
 func Retention() storage.Retention {
 	return storage.Retention{Table: "voice_processing_queue", Time: "updated_at", Only: "status = 'completed'", Age: 30 * 24 * time.Hour}
 }

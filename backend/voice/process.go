@@ -16,8 +16,8 @@ import (
 	"helix/backend/transcribe"
 )
 
-// Process transcribes a recording while the caller waits. Unless it is to be discarded it is stored
-// first, and its job stays in the queue when the caller goes away.
+// Process transcribes a recording while the caller waits. Unless Discard is set, the recording is
+// stored first, and its job stays in the queue if the caller disconnects.
 func (s *Service) Process(ctx context.Context, p ProcessParams) (ProcessResult, error) {
 	if p.RecordingID != nil {
 		if p.AudioBase64 != "" || p.Path != "" || p.Discard {
@@ -40,8 +40,8 @@ func (s *Service) Process(ctx context.Context, p ProcessParams) (ProcessResult, 
 	return s.Keep(ctx, f, UploadParams{Title: p.Title, Engine: p.Engine, Language: p.Language, Model: p.Model}, nil)
 }
 
-// Keep stores a recording, calls stored, and waits for its transcript until ctx ends. What can't be
-// transcribed now is a result with its reason, not an error.
+// Keep stores a recording, calls stored, and waits for the transcript until ctx is done. If the
+// recording can't be transcribed now, the result contains the reason; this is not an error.
 func (s *Service) Keep(ctx context.Context, r io.Reader, p UploadParams, stored func(UploadResult)) (ProcessResult, error) {
 	m, job, err := s.store(ctx, r, p)
 	if err != nil {
@@ -53,7 +53,8 @@ func (s *Service) Keep(ctx context.Context, r io.Reader, p UploadParams, stored 
 	return s.await(ctx, job, m.RecordingID)
 }
 
-// await waits until a job is over or will be tried later. Without a worker it does the job itself.
+// await waits until a job has ended or is postponed. If Run is not active, it executes the job
+// itself.
 func (s *Service) await(ctx context.Context, id, recording uuid.UUID) (ProcessResult, error) {
 	changed := make(chan struct{}, 1)
 	user := identity.UserID(ctx)
@@ -82,12 +83,13 @@ func (s *Service) await(ctx context.Context, id, recording uuid.UUID) (ProcessRe
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return out, nil // stored, and transcribed later
+			return out, nil // stored, to be transcribed later
 		}
 	}
 }
 
-// outcome reads how a job stands. It is over too when it waits for another attempt.
+// outcome returns the result of a job. A job that is pending for another attempt is reported as
+// over, too.
 func (s *Service) outcome(ctx context.Context, id, recording uuid.UUID) (out ProcessResult, over bool, err error) {
 	out = ProcessResult{RecordingID: &recording, Words: []transcribe.Word{}}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
@@ -116,7 +118,7 @@ func (s *Service) outcome(ctx context.Context, id, recording uuid.UUID) (out Pro
 	return out, over, err
 }
 
-// discard transcribes a recording and keeps nothing of it.
+// discard transcribes a recording without storing anything.
 func (s *Service) discard(ctx context.Context, r io.Reader, p ProcessParams) (out ProcessResult, err error) {
 	if err := s.checkChoice(p.Engine, p.Language, p.Model); err != nil {
 		return out, err

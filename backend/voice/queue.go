@@ -20,23 +20,23 @@ import (
 
 const (
 	firstRetry  = 2 * time.Second
-	offlineWait = 30 * time.Second // until a service is asked again that could not be reached
-	missingWait = 10 * time.Minute // until it is looked whether an engine is there now
-	leaseBase   = time.Minute      // to which twice the length of a recording is added
+	offlineWait = 30 * time.Second // until a service that could not be reached is tried again
+	missingWait = 10 * time.Minute // until an engine that is missing is looked for again
+	leaseBase   = time.Minute      // plus twice the length of the recording
 	leaseBlind  = 2 * (4 * time.Hour)
 	idleWait    = time.Hour
 )
 
-// job is a job that was claimed.
+// job is a claimed job.
 type job struct {
 	id, user, recording     uuid.UUID
 	engine, model, language string
 	attempts, max           int
-	audio                   string // sha256 of the sound
+	audio                   string // SHA-256 of the sound
 	lease                   time.Time
 }
 
-// checkChoice refuses an engine, language or model that can't be.
+// checkChoice returns an error if the engine, language or model is invalid.
 func (s *Service) checkChoice(engine, language, model string) error {
 	switch {
 	case engine != "" && s.engine(engine) == nil:
@@ -49,7 +49,7 @@ func (s *Service) checkChoice(engine, language, model string) error {
 	return nil
 }
 
-// choice completes what p leaves open by the settings.
+// choice fills empty fields of p from the settings.
 func choice(c Settings, p *TranscribeParams) {
 	p.Engine = cmp.Or(p.Engine, c.engine())
 	p.Language = cmp.Or(p.Language, c.Language)
@@ -58,8 +58,9 @@ func choice(c Settings, p *TranscribeParams) {
 	}
 }
 
-// enqueue adds a job for a recording; bad is why it can't be decoded, and then the job has failed. A job
-// that waits already is returned.
+// enqueue adds a job for a recording and returns its id. If bad is not nil, the recording can't be
+// decoded and the job is stored as failed. If a job for the recording and engine is already pending
+// or running, its id is returned.
 func (s *Service) enqueue(tx *storage.Tx, user uuid.UUID, p TranscribeParams, bad error) (id uuid.UUID, err error) {
 	conf, err := settings(tx, user)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *Service) enqueue(tx *storage.Tx, user uuid.UUID, p TranscribeParams, ba
 	return id, err
 }
 
-// wakeUp makes the workers look for jobs.
+// wakeUp makes the workers check for jobs.
 func (s *Service) wakeUp() {
 	for _, c := range s.wake {
 		select {
@@ -91,7 +92,7 @@ func (s *Service) wakeUp() {
 	}
 }
 
-// work does due jobs of local engines, or of services, until ctx ends.
+// work executes due jobs, either of local engines or of services, until ctx is done.
 func (s *Service) work(ctx context.Context, local bool) {
 	wake := s.wake[0]
 	if !local {
@@ -117,7 +118,8 @@ func (s *Service) work(ctx context.Context, local bool) {
 	}
 }
 
-// claim takes the job that has been due longest, or the given one; nil: none is due before next.
+// claim takes a lease on the job that has been due longest, or on the given one. If none is due, j
+// is nil and next is when one will be.
 func (s *Service) claim(ctx context.Context, local bool, id uuid.UUID) (j *job, next time.Time, err error) {
 	engines := []string{}
 	for _, e := range s.o.Engines {
@@ -157,7 +159,7 @@ func (s *Service) claim(ctx context.Context, local bool, id uuid.UUID) (j *job, 
 	return j, next, err
 }
 
-// leaseScanner reads the length of a recording as the end of a lease on it.
+// leaseScanner converts the length of a recording to the end of a lease.
 type leaseScanner struct {
 	to  *time.Time
 	now time.Time
@@ -173,7 +175,7 @@ func (l *leaseScanner) Scan(v any) error {
 	return nil
 }
 
-// setStatus sets how the transcription of a recording stands, and tells who listens.
+// setStatus sets the transcription status of a recording and publishes it.
 func (s *Service) setStatus(tx *storage.Tx, user, recording uuid.UUID, status, message string) error {
 	_, err := tx.Exec(`UPDATE voice_memos SET transcription_status = ?, transcription_error = ?, updated_at = ? WHERE recording_id = ? AND user_id = ?`, status, message, tx.Now, recording, user)
 	tx.AfterCommit(func() { bus.Publish(s.o.Bus, user, Transcribed{recording, status}) })
@@ -196,12 +198,12 @@ func (s *Service) queueChanged(tx *storage.Tx, user uuid.UUID) {
 	})
 }
 
-// as is ctx for work in the background for a user.
+// as returns ctx with the identity of a user, for background work.
 func as(ctx context.Context, user uuid.UUID) context.Context {
 	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "voice", Pipe: "background"})
 }
 
-// do carries out a claimed job and stores what came of it.
+// do executes a claimed job and stores its result.
 func (s *Service) do(ctx context.Context, j *job) {
 	s.crashPoint("claimed")
 	ctx = as(ctx, j.user)
@@ -213,31 +215,31 @@ func (s *Service) do(ctx context.Context, j *job) {
 		return err
 	})
 	s.crashPoint("transcribed")
-	ended := context.WithoutCancel(ctx) // what was done is kept also while Helix stops
+	ended := context.WithoutCancel(ctx) // results are stored even while Helix is stopping
 	if err == nil {
 		err = s.db.Write(ended, func(tx *storage.Tx) error { return s.finish(tx, j, r) })
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			err = ctx.Err() // the program stops; this was no attempt
+			err = ctx.Err() // Helix is stopping; this does not count as an attempt
 		}
 		if err := s.db.Write(ended, func(tx *storage.Tx) error { return s.fail(tx, j, err) }); err != nil {
-			s.o.Logger.Error("store the end of a transcription", "err", err) // the lease or the next start makes it due again
+			s.o.Logger.Error("store the end of a transcription", "err", err) // the job becomes due again when its lease ends or Helix restarts
 		}
 	}
 	s.crashPoint("finished")
 	if err != nil {
-		s.wakeUp() // it may be due on the other engine
+		s.wakeUp() // it may be due for the other engine
 	}
 }
 
-// finish stores a transcript, the state of the memo and the end of the job.
+// finish stores a transcript, updates the memo and completes the job.
 func (s *Service) finish(tx *storage.Tx, j *job, r result) error {
 	var there bool
 	if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM voice_recordings WHERE id = ? AND deleted_at IS NULL)`, j.recording).Scan(&there); err != nil {
 		return err
 	}
-	if !there { // it was deleted meanwhile; the job waits in case it comes back
+	if !there { // deleted in the meantime; the job stays pending in case the memo is restored
 		_, err := tx.Exec(`UPDATE voice_processing_queue SET status = 'pending', lease_until = NULL, attempts = 0, updated_at = ?1 WHERE id = ?2`, tx.Now, j.id)
 		return err
 	}
@@ -256,7 +258,7 @@ func (s *Service) finish(tx *storage.Tx, j *job, r result) error {
 	return s.setStatus(tx, j.user, j.recording, completed, "")
 }
 
-// fail stores why a job did not succeed, and when it is tried again.
+// fail stores why a job failed and when it is retried.
 func (s *Service) fail(tx *storage.Tx, j *job, failed error) error {
 	f := fault.As(failed)
 	if f.Kind == fault.Internal {
@@ -273,7 +275,7 @@ func (s *Service) fail(tx *storage.Tx, j *job, failed error) error {
 	case errors.Is(failed, context.Canceled):
 		attempts, kind, message = j.attempts-1, "", ""
 	case errors.Is(failed, errDecode):
-		status, kind = failedState, string(f.Kind) // it will not decode another time either
+		status, kind = failedState, string(f.Kind) // a retry would fail too
 	case conf.Fallback == "local" && e != nil && !e.Info(tx.Context()).Local && s.engine(conf.LocalEngine) != nil:
 		engine, attempts = conf.LocalEngine, 0
 	case cause == transcribe.Offline:
@@ -299,12 +301,12 @@ func (s *Service) fail(tx *storage.Tx, j *job, failed error) error {
 	return s.setStatus(tx, j.user, j.recording, status, message)
 }
 
-// jitter is d, a fifth more or less, so that devices do not ask all at once.
+// jitter varies d by up to 20 %, so that devices do not retry at the same time.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
-// Transcribe makes another transcript of a recording; the earlier ones stay.
+// Transcribe queues another transcription of a recording. Earlier transcripts are kept.
 func (s *Service) Transcribe(ctx context.Context, p TranscribeParams) (out TranscribeResult, err error) {
 	if err := s.checkChoice(p.Engine, p.Language, p.Model); err != nil {
 		return out, err
@@ -329,7 +331,7 @@ func (s *Service) Transcribe(ctx context.Context, p TranscribeParams) (out Trans
 	return out, err
 }
 
-// Queue lists the jobs that wait, run or failed.
+// Queue lists the jobs that are pending, running or failed.
 func (s *Service) Queue(ctx context.Context, _ struct{}) (out QueueResult, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		out.Jobs, err = storage.Collect(tx.Select(`SELECT q.id, q.recording_id, coalesce(m.id, zeroblob(16)), coalesce(m.title, ''), q.task, q.engine, q.status, q.attempts, q.max_attempts, q.next_attempt_at, q.error_kind, q.error_message, q.created_at, q.updated_at
@@ -361,7 +363,7 @@ func (s *Service) Queue(ctx context.Context, _ struct{}) (out QueueResult, err e
 	return out, err
 }
 
-// Retry makes a job that failed or waits due now.
+// Retry makes a failed or pending job due immediately.
 func (s *Service) Retry(ctx context.Context, p JobParams) (TranscribeResult, error) {
 	out := TranscribeResult{JobID: p.JobID, Status: pending}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -380,7 +382,7 @@ func (s *Service) Retry(ctx context.Context, p JobParams) (TranscribeResult, err
 	return out, err
 }
 
-// Skip takes a job out of the queue. The recording stays without the transcript.
+// Skip removes a job from the queue. The recording stays without a transcript.
 func (s *Service) Skip(ctx context.Context, p JobParams) (TranscribeResult, error) {
 	out := TranscribeResult{JobID: p.JobID, Status: failedState}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -404,7 +406,8 @@ func (s *Service) Skip(ctx context.Context, p JobParams) (TranscribeResult, erro
 	return out, err
 }
 
-// jobOf finds the recording of a job of the caller that is in one of the states.
+// jobOf returns the recording of a job of the caller. It returns an error with the message
+// otherwise if the job is in none of the states.
 func (s *Service) jobOf(tx *storage.Tx, id uuid.UUID, states, otherwise string) (recording uuid.UUID, err error) {
 	var fits bool
 	err = tx.QueryRow(`SELECT recording_id, status IN (`+states+`) FROM voice_processing_queue WHERE id = ? AND user_id = ?`, id, identity.UserID(tx.Context())).Scan(&recording, &fits)

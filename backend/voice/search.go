@@ -22,7 +22,8 @@ const (
 	snippetRunes = 160
 )
 
-// tokens cuts a text as the index does: letters and digits, lower case, without marks.
+// tokens splits a text as the index does: into runs of letters and digits, in lower case and
+// without diacritics.
 func tokens(text string) []string {
 	folded := strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {
@@ -33,8 +34,8 @@ func tokens(text string) []string {
 	return strings.FieldsFunc(folded, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 }
 
-// matchQuery is a text in the language of FTS5: every word is quoted, so that no operator means
-// anything, and the last may be a beginning.
+// matchQuery converts a text to an FTS5 query. Every word is quoted, so that it cannot act as an
+// operator, and the last one may be a prefix.
 func matchQuery(text string) string {
 	words := tokens(text)
 	if len(words) == 0 {
@@ -43,7 +44,7 @@ func matchQuery(text string) string {
 	return `"` + strings.Join(words, `" "`) + `"*`
 }
 
-// contains reports whether a text has all words of a query.
+// contains reports whether a text contains all words of a query.
 func contains(text, query string) bool {
 	have := tokens(text)
 	want := tokens(query)
@@ -59,7 +60,8 @@ func matches(have, want string, beginning bool) bool {
 	return have == want || beginning && strings.HasPrefix(have, want)
 }
 
-// SearchTranscripts finds recordings whose text, title or tags have all words, and where they are said.
+// SearchTranscripts finds recordings whose text, title or tags contain all words, and the times at
+// which they are said.
 func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out SearchResult, err error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 20, 100); err != nil {
 		return out, err
@@ -90,8 +92,8 @@ func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out Se
 	return out, err
 }
 
-// searchSealed looks through the texts themselves, the latest first: with private storage no index has
-// their words.
+// searchSealed searches the texts themselves, newest first, because with private storage there is
+// no index of their words.
 func (s *Service) searchSealed(tx *storage.Tx, p SearchParams, from, where string, args []any, out *SearchResult) error {
 	return tx.Select(`SELECT t.id, r.id, m.id, m.title, t.text, t.words, m.recorded_at, 0`+from+` WHERE t.id = (`+currentOf+`) AND `+where+` ORDER BY m.recorded_at DESC, t.id DESC`, args...).Each(func(row storage.Row) error {
 		h, text, err := s.hit(row, p.Query)
@@ -105,7 +107,7 @@ func (s *Service) searchSealed(tx *storage.Tx, p SearchParams, from, where strin
 	})
 }
 
-// hit reads a row of a search; text is all that was looked through.
+// hit reads a row of a search. text is all text that was searched.
 func (s *Service) hit(row storage.Row, query string) (h Hit, text string, err error) {
 	var transcript, memo uuid.UUID
 	var title, body, list []byte
@@ -146,7 +148,7 @@ func (s *Service) hit(row storage.Row, query string) (h Hit, text string, err er
 	return h, h.Title + "\n" + said, nil
 }
 
-// snippet cuts the part of a text around the first word of a query.
+// snippet returns the part of a text around the first word of a query.
 func snippet(text string, want []string) string {
 	fields := strings.Fields(text)
 	at := slices.IndexFunc(fields, func(f string) bool {

@@ -21,7 +21,7 @@ func settings(tx *storage.Tx, user uuid.UUID) (s Settings, err error) {
 	return Settings{cmp.Or(s.Provider, d.Provider), cmp.Or(s.Model, d.Model), cmp.Or(s.Language, d.Language), cmp.Or(s.LocalEngine, d.LocalEngine), cmp.Or(s.Fallback, d.Fallback)}, err
 }
 
-// engine is the id of the engine that these settings choose.
+// engine returns the id of the selected engine.
 func (s Settings) engine() string {
 	if s.Provider == "local" {
 		return s.LocalEngine
@@ -38,7 +38,7 @@ func (s *Service) Settings(ctx context.Context, _ struct{}) (out Settings, err e
 	return out, err
 }
 
-// UpdateSettings changes settings. They hold for what is transcribed from then on.
+// UpdateSettings changes settings. They apply to later transcriptions.
 func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Settings, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)

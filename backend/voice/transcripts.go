@@ -21,7 +21,7 @@ import (
 
 const (
 	maxText = 2 << 20
-	person  = "person" // the engine of a text that somebody edited
+	person  = "person" // engine of a text that a person edited
 )
 
 // addTranscript stores a version of the text of a recording and makes it the current one.
@@ -48,7 +48,8 @@ func (s *Service) addTranscript(tx *storage.Tx, user, recording uuid.UUID, engin
 	return err
 }
 
-// GetTranscript returns the current text of a recording, its words with their times, and all versions.
+// GetTranscript returns the current text of a recording, its words with their times, and a list of
+// all versions.
 func (s *Service) GetTranscript(ctx context.Context, p RecordingParams) (out Transcript, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		out, err = s.transcript(tx, p.RecordingID)
@@ -91,8 +92,8 @@ func (s *Service) transcript(tx *storage.Tx, recording uuid.UUID) (out Transcrip
 	return out, err
 }
 
-// EditTranscript stores a corrected text as a new version. Words that did not change keep their times,
-// and new ones share the time of those that they replace.
+// EditTranscript stores a corrected text as a new version. Unchanged words keep their times; new
+// words share the time of the words that they replace.
 func (s *Service) EditTranscript(ctx context.Context, p EditParams) (out Transcript, err error) {
 	if !utf8.ValidString(p.Text) || len(p.Text) > maxText {
 		return out, fault.InvalidField("text", fault.CodeRange, "A transcript has at most %d MiB of UTF-8.", maxText>>20)
@@ -119,7 +120,7 @@ func (s *Service) EditTranscript(ctx context.Context, p EditParams) (out Transcr
 	return out, err
 }
 
-// plainWord is a word without case and punctuation, as it is compared.
+// plainWord returns a word without case and punctuation, for comparison.
 func plainWord(w string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsNumber(r) {
@@ -129,15 +130,15 @@ func plainWord(w string) string {
 	}, w)
 }
 
-// align gives the words of an edited text the times of the old ones: equal words, by the longest common
-// subsequence of what differs, keep theirs, and what stands between divides the time between.
+// align assigns the times of the old words to the words of an edited text. Words in the longest
+// common subsequence keep their times; the words between two of them divide the time between these.
 func align(old []transcribe.Word, fresh []string) []transcribe.Word {
 	out := make([]transcribe.Word, len(fresh))
 	for i, w := range fresh {
 		out[i] = transcribe.Word{Text: w, StartMs: -1}
 	}
 	if len(old) == 0 {
-		return []transcribe.Word{} // nothing to take times from
+		return []transcribe.Word{} // there are no times to assign
 	}
 	a, b := make([]string, len(old)), make([]string, len(fresh))
 	for i, w := range old {
@@ -173,10 +174,11 @@ func align(old []transcribe.Word, fresh []string) []transcribe.Word {
 	return out
 }
 
-// most is how many pairs of words are compared; with more, only the ends that are equal keep their times.
+// most limits the number of word pairs that are compared. Beyond it, only the common prefix and
+// suffix keep their times.
 const most = 4 << 20
 
-// common gives the pairs of a longest common subsequence of a and b.
+// common returns the index pairs of a longest common subsequence of a and b.
 func common(a, b []string) (out [][2]int) {
 	lead, tail := 0, 0
 	for lead < len(a) && lead < len(b) && a[lead] == b[lead] {
@@ -217,7 +219,7 @@ func common(a, b []string) (out [][2]int) {
 	return slices.Clip(out)
 }
 
-// sound finds the bytes of a recording of the caller.
+// sound returns the blob with the sound of a recording of the caller.
 func (s *Service) sound(ctx context.Context, recording uuid.UUID) (ref storage.Ref, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		r, err := s.recording(tx, recording)
@@ -233,7 +235,7 @@ func (s *Service) sound(ctx context.Context, recording uuid.UUID) (ref storage.R
 	return ref, err
 }
 
-// Sound names the blob with the sound of a recording, and its media type.
+// Sound returns the blob with the sound of a recording, and its media type.
 func (s *Service) Sound(ctx context.Context, p AudioURLParams) (sha256, mediaType string, err error) {
 	ref, err := s.sound(ctx, p.RecordingID)
 	if err != nil {
@@ -252,7 +254,7 @@ func (s *Service) Sound(ctx context.Context, p AudioURLParams) (sha256, mediaTyp
 	return ref.String(), mediaType, err
 }
 
-// memoOf is the memo of a recording of the caller; nil: it has none.
+// memoOf returns the memo of a recording of the caller; nil if it has none.
 func (s *Service) memoOf(tx *storage.Tx, recording uuid.UUID) (*Memo, error) {
 	m, err := s.scanMemo(tx.QueryRow(`SELECT `+memoColumns+` WHERE m.recording_id = ? AND m.user_id = ? AND m.deleted_at IS NULL`, recording, identity.UserID(tx.Context())))
 	if errors.Is(err, sql.ErrNoRows) {

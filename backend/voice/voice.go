@@ -1,6 +1,6 @@
-// Package voice keeps recordings and makes them searchable text. Sound is stored before anything else
-// is done with it; transcription is a durable queue of jobs that any engine of package transcribe can
-// do. It owns the tables voice_*.
+// Package voice stores recordings and makes their speech searchable. The sound is stored before
+// anything else happens to it. Transcription is a durable queue of jobs, which any engine of
+// package transcribe can execute. The package owns the tables voice_*.
 package voice
 
 import (
@@ -25,23 +25,23 @@ type Options struct {
 	Logger  *slog.Logger
 	Bus     *bus.Bus
 	Engines []transcribe.Engine
-	Private bool   // texts are sealed, and no index holds their words
-	Dir     string // folder for what can be made again; "": the system's for temporary files
+	Private bool   // texts are encrypted and not indexed
+	Dir     string // folder for files that can be recreated; default: the system's temporary folder
 }
 
-// Service keeps the recordings of all users of this device. It is safe for concurrent use.
+// Service manages the recordings of all users on this device. It is safe for concurrent use.
 type Service struct {
 	db *storage.DB
 	o  Options
 
-	running atomic.Bool // Run does the jobs
-	local   sync.Mutex  // held by the one local engine that runs
+	running atomic.Bool // Run is active
+	local   sync.Mutex  // held while a local engine is running
 	wake    [2]chan struct{}
 
-	crashPoint func(step string) // called between steps; tests end the process there
+	crashPoint func(step string) // called between steps, so that tests can kill the process there
 }
 
-// New makes the service.
+// New returns a Service.
 func New(db *storage.DB, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -52,8 +52,8 @@ func New(db *storage.DB, o Options) *Service {
 	return &Service{db: db, o: o, wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, crashPoint: func(string) {}}
 }
 
-// Run does the jobs of the queue until ctx ends: those of local engines one at a time, and beside them
-// those of services.
+// Run executes queued jobs until ctx is done. Jobs of local engines run one at a time, in parallel
+// to those of services.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.recover(ctx); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// recover makes the jobs of a process that was killed due again and removes what it left. With private
-// storage it takes words of sealed texts out of the index file.
+// recover makes jobs due again that were running when the process was killed, and removes temporary
+// files. With private storage it also removes words of encrypted texts from the index file.
 func (s *Service) recover(ctx context.Context) error {
 	if err := os.RemoveAll(s.tempDir()); err != nil {
 		s.o.Logger.Warn("remove decoded recordings", "err", err)
@@ -91,7 +91,7 @@ func (s *Service) recover(ctx context.Context) error {
 
 func (s *Service) tempDir() string { return filepath.Join(s.o.Dir, "decoded") }
 
-// engine finds an engine by its id; nil: there is none.
+// engine returns the engine with the given id; nil if there is none.
 func (s *Service) engine(id string) transcribe.Engine {
 	for _, e := range s.o.Engines {
 		if e.Info(context.Background()).ID == id {
@@ -101,7 +101,7 @@ func (s *Service) engine(id string) transcribe.Engine {
 	return nil
 }
 
-// Engines lists the engines, and whether they can be used.
+// Engines lists the engines and whether they are available.
 func (s *Service) Engines(ctx context.Context, _ struct{}) (EnginesResult, error) {
 	out := EnginesResult{Engines: []transcribe.Info{}}
 	for _, e := range s.o.Engines {
@@ -110,7 +110,7 @@ func (s *Service) Engines(ctx context.Context, _ struct{}) (EnginesResult, error
 	return out, nil
 }
 
-// note puts an act on a recording on record.
+// note adds an action on a recording to the audit log.
 func note(tx *storage.Tx, user, recording uuid.UUID, action string, detail map[string]any) error {
 	_, err := tx.Exec(`INSERT INTO voice_memo_audit (id, user_id, recording_id, action, detail, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)`, storage.NewID(), user, recording, action, toJSON(detail), tx.Now)
 	return err

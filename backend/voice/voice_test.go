@@ -36,12 +36,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// scripted stands for an engine: a service, or a program. Each call answers with the next of its answers.
+// scripted is a fake engine, either local or a service. Each call returns the next of its answers.
 type scripted struct {
 	id      string
 	local   bool
 	mu      sync.Mutex
-	answers []error // nil: it works
+	answers []error // nil means success
 	calls   int
 	got     []transcribe.Audio
 }
@@ -88,7 +88,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-// say makes a WAV file in which flite says a text.
+// say creates a WAV file with text spoken by flite.
 func say(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "said.wav")
@@ -105,7 +105,7 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// upload stores a recording of somebody who speaks.
+// upload stores a recording of speech.
 func (f *fixture) upload() UploadResult {
 	f.t.Helper()
 	r, err := f.UploadMemo(f.ctx, UploadParams{Path: say(f.t, "Practice makes perfect."), Title: "Proverb", Tags: []string{"words"}})
@@ -120,7 +120,7 @@ func (f *fixture) memo(id uuid.UUID) Memo {
 	return m
 }
 
-// next does the job that is due; false: none is.
+// next executes the due job. It returns false if no job is due.
 func (f *fixture) next() bool {
 	f.t.Helper()
 	for _, local := range []bool{true, false} {
@@ -141,7 +141,8 @@ func (f *fixture) jobs() []Job {
 	return q.Jobs
 }
 
-// TestSpokenWordIsFoundWithItsTime has PocketSphinx read a recording and jumps to a word of it.
+// TestSpokenWordIsFoundWithItsTime transcribes a recording with PocketSphinx and finds a word with
+// its time.
 func TestSpokenWordIsFoundWithItsTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Engines = []transcribe.Engine{transcribe.NewPocketSphinx()} })
@@ -269,7 +270,7 @@ func TestEditedTranscriptKeepsWordTimesAndTheFormerVersion(t *testing.T) {
 	}
 }
 
-// TestFailuresAreRetriedAndNothingIsLost has the service answer in every way that it can fail.
+// TestFailuresAreRetriedAndNothingIsLost simulates every failure of a service.
 func TestFailuresAreRetriedAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	cause := func(c transcribe.Cause, k fault.Kind) error {
@@ -478,7 +479,7 @@ func TestRecordingsOfOthersAreNotFound(t *testing.T) {
 	}
 }
 
-// TestPrivateStorageSealsTexts looks for the words in the database file.
+// TestPrivateStorageSealsTexts searches the database file for the words.
 func TestPrivateStorageSealsTexts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Private = true })
@@ -505,7 +506,7 @@ func TestPrivateStorageSealsTexts(t *testing.T) {
 	}))
 }
 
-// TestRecordingWaitsForTheWorker stores recordings while the queue runs in the background.
+// TestWorkersTranscribeWhatIsStored stores recordings while Run is active.
 func TestWorkersTranscribeWhatIsStored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -525,7 +526,7 @@ func TestWorkersTranscribeWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestCallerThatLeavesLeavesTheJob cancels a call while its engine is at work: the transcript follows.
+// TestEndOfTheProgramIsNoAttempt cancels a job while its engine is working.
 func TestEndOfTheProgramIsNoAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -573,7 +574,7 @@ func TestSkippedJobLeavesTheRecording(t *testing.T) {
 	}
 }
 
-// TestMemosOfAnotherDeviceAreFound brings rows of a first device to a second one, without their sound.
+// TestMemosOfAnotherDeviceAreFound copies rows from one device to another, without their sound.
 func TestMemosOfAnotherDeviceAreFound(t *testing.T) {
 	t.Parallel()
 	a, b := newFixture(t, nil), newFixture(t, nil)

@@ -16,7 +16,7 @@ func (s *Service) peaksFile(ref storage.Ref) string {
 	return filepath.Join(s.o.Dir, "peaks", ref.String())
 }
 
-// keepPeaks stores the picture of a recording; it can be made again.
+// keepPeaks caches the waveform of a recording.
 func (s *Service) keepPeaks(ref storage.Ref, d decoded) {
 	path := s.peaksFile(ref)
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
@@ -31,7 +31,7 @@ func (s *Service) keepPeaks(ref storage.Ref, d decoded) {
 	}
 }
 
-// readPeaks reads the picture of a recording, or makes it.
+// readPeaks returns the cached waveform of a recording, or computes it.
 func (s *Service) readPeaks(ctx context.Context, ref storage.Ref) (*audio.Peaks, []audio.Span, error) {
 	if b, err := os.ReadFile(s.peaksFile(ref)); err == nil {
 		if p, speech, err := audio.DecodePeaks(b); err == nil {
@@ -52,7 +52,7 @@ func (s *Service) readPeaks(ctx context.Context, ref storage.Ref) (*audio.Peaks,
 	return d.peaks, d.Speech, nil
 }
 
-// Waveform draws a recording or a part of it.
+// Waveform returns the waveform of a recording or a part of it.
 func (s *Service) Waveform(ctx context.Context, p WaveformParams) (out Waveform, err error) {
 	if p.Buckets == 0 {
 		p.Buckets = 1000

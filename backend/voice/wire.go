@@ -14,7 +14,8 @@ type EnginesResult struct {
 	Engines []transcribe.Info `json:"engines"`
 }
 
-// UploadParams are a recording that exists already: its bytes, a blob that belongs to the caller, or a file.
+// UploadParams describe an existing recording, given as bytes, as a blob of the caller or as a
+// file.
 type UploadParams struct {
 	AudioBase64 string     `json:"audioBase64,omitempty"` // at most 10 MiB when decoded
 	BlobSHA256  string     `json:"blobSha256,omitempty"`
@@ -27,7 +28,7 @@ type UploadParams struct {
 	Model       string     `json:"model,omitempty"`
 }
 
-// UploadResult names what was stored. Its transcript follows.
+// UploadResult identifies the stored recording. It is transcribed later.
 type UploadResult struct {
 	MemoID      uuid.UUID `json:"memoId"`
 	RecordingID uuid.UUID `json:"recordingId"`
@@ -42,13 +43,13 @@ type Memo struct {
 	Tags        []string  `json:"tags"`
 	Status      string    `json:"status"` // pending, processing, completed or failed
 	Error       string    `json:"error,omitempty"`
-	Text        string    `json:"text"` // of the current transcript; in lists its beginning
+	Text        string    `json:"text"` // of the current transcript; shortened in lists
 	Language    string    `json:"language,omitempty"`
 	Format      string    `json:"format"`
 	Size        int64     `json:"size"` // bytes
 	DurationMs  *int64    `json:"durationMs,omitempty"`
-	LostMs      int64     `json:"lostMs,omitempty"` // of the sound could not be decoded
-	HasAudio    bool      `json:"hasAudio"`         // the sound is on this device
+	LostMs      int64     `json:"lostMs,omitempty"` // duration of sound that could not be decoded
+	HasAudio    bool      `json:"hasAudio"`         // the sound is stored on this device
 	RecordedAt  time.Time `json:"recordedAt"`
 	UpdatedAt   time.Time `json:"updatedAt"`
 }
@@ -65,7 +66,7 @@ type ListParams struct {
 	Offset int `json:"offset,omitempty"`
 }
 
-// ListResult is a page of memos, the latest first.
+// ListResult is a page of memos, newest first.
 type ListResult struct {
 	Memos  []Memo `json:"memos"`
 	Total  int    `json:"total"`
@@ -73,19 +74,19 @@ type ListResult struct {
 	Offset int    `json:"offset"`
 }
 
-// MemoParams name a memo.
+// MemoParams identify a memo.
 type MemoParams struct {
 	MemoID uuid.UUID `json:"memoId"`
 }
 
-// UpdateParams change a memo. Fields that are left out stay.
+// UpdateParams change a memo. Omitted fields stay unchanged.
 type UpdateParams struct {
 	MemoID uuid.UUID `json:"memoId"`
 	Title  *string   `json:"title,omitempty"`
 	Tags   *[]string `json:"tags,omitempty"`
 }
 
-// RecordingParams name a recording.
+// RecordingParams identify a recording.
 type RecordingParams struct {
 	RecordingID uuid.UUID `json:"recordingId"`
 }
@@ -93,7 +94,7 @@ type RecordingParams struct {
 // Version is one transcript of a recording.
 type Version struct {
 	ID        uuid.UUID `json:"id"`
-	Engine    string    `json:"engine"` // person: somebody edited it
+	Engine    string    `json:"engine"` // person if a person edited the text
 	Model     string    `json:"model,omitempty"`
 	Language  string    `json:"language,omitempty"`
 	Text      string    `json:"text"`
@@ -101,7 +102,7 @@ type Version struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// Transcript is the current text of a recording with its words, and its versions, the latest first.
+// Transcript is the current text of a recording with its words, and its versions, newest first.
 type Transcript struct {
 	RecordingID uuid.UUID         `json:"recordingId"`
 	Text        string            `json:"text"`
@@ -119,7 +120,7 @@ type EditParams struct {
 	Text        string    `json:"text"`
 }
 
-// TranscribeParams ask for another transcript.
+// TranscribeParams request another transcript.
 type TranscribeParams struct {
 	RecordingID uuid.UUID `json:"recordingId"`
 	Engine      string    `json:"engine,omitempty"`
@@ -127,26 +128,27 @@ type TranscribeParams struct {
 	Model       string    `json:"model,omitempty"`
 }
 
-// TranscribeResult names the job.
+// TranscribeResult identifies the job.
 type TranscribeResult struct {
 	JobID  uuid.UUID `json:"jobId"`
 	Status string    `json:"status"`
 }
 
-// ProcessParams are a recording to transcribe while the caller waits: one that is stored, or its bytes
-// or file.
+// ProcessParams describe a recording to transcribe while the caller waits: a stored one, or its
+// bytes or file.
 type ProcessParams struct {
 	RecordingID *uuid.UUID `json:"recordingId,omitempty"`
 	AudioBase64 string     `json:"audioBase64,omitempty"` // at most 10 MiB when decoded
 	Path        string     `json:"path,omitempty"`        // a file, or the token of an upload
 	Title       string     `json:"title,omitempty"`
-	Discard     bool       `json:"discard,omitempty"` // keep neither the sound nor the text
+	Discard     bool       `json:"discard,omitempty"` // store neither the sound nor the text
 	Engine      string     `json:"engine,omitempty"`
 	Language    string     `json:"language,omitempty"`
 	Model       string     `json:"model,omitempty"`
 }
 
-// ProcessResult is what was heard, or why it was not transcribed. What was stored stays.
+// ProcessResult is the transcript, or the reason why there is none yet. A stored recording is kept
+// in both cases.
 type ProcessResult struct {
 	Success     bool              `json:"success"`
 	RecordingID *uuid.UUID        `json:"recordingId,omitempty"`
@@ -163,7 +165,7 @@ type ProcessResult struct {
 	ErrorKind   string            `json:"errorKind,omitempty"`
 }
 
-// SearchParams look for words in transcripts.
+// SearchParams select transcripts by their words.
 type SearchParams struct {
 	Query string     `json:"query"`
 	From  *time.Time `json:"from,omitempty"`
@@ -174,8 +176,8 @@ type SearchParams struct {
 	Offset int `json:"offset,omitempty"`
 }
 
-// Hit is a transcript that has all words. StartMs and EndMs are where the first of them is said; -1: in
-// the title or tags only, or the engine gave no times.
+// Hit is a transcript that contains all words. StartMs and EndMs are the times of the first of
+// them; -1 if it occurs only in the title or the tags, or if the engine reported no times.
 type Hit struct {
 	RecordingID uuid.UUID    `json:"recordingId"`
 	MemoID      *uuid.UUID   `json:"memoId,omitempty"`
@@ -188,13 +190,13 @@ type Hit struct {
 	RecordedAt  time.Time    `json:"recordedAt"`
 }
 
-// SearchResult is a page of hits, the best first.
+// SearchResult is a page of hits, best first.
 type SearchResult struct {
 	Results []Hit `json:"results"`
 	Total   int   `json:"total"`
 }
 
-// WaveformParams choose a part of a recording.
+// WaveformParams select a part of a recording.
 type WaveformParams struct {
 	RecordingID uuid.UUID `json:"recordingId"`
 	FromMs      int64     `json:"fromMs,omitempty"`
@@ -203,8 +205,8 @@ type WaveformParams struct {
 	Buckets int `json:"buckets,omitempty"`
 }
 
-// Waveform has the lowest, highest and root mean square sample of each bucket. Full scale is 127 for Min
-// and Max and 255 for RMS.
+// Waveform is the minimum, maximum and root mean square of the samples in each bucket. Full scale
+// is 127 for Min and Max and 255 for RMS.
 type Waveform struct {
 	Buckets    int        `json:"buckets"`
 	DurationMs int64      `json:"durationMs"`
@@ -214,7 +216,7 @@ type Waveform struct {
 	Silences   [][2]int64 `json:"silences"`
 }
 
-// AudioURLParams name a recording.
+// AudioURLParams identify a recording.
 type AudioURLParams struct {
 	RecordingID uuid.UUID `json:"recordingId"`
 }
@@ -237,7 +239,7 @@ type Job struct {
 	UpdatedAt   time.Time  `json:"updatedAt"`
 }
 
-// QueueResult lists the jobs that are not completed, the oldest first.
+// QueueResult lists the jobs that are not completed, oldest first.
 type QueueResult struct {
 	Jobs       []Job `json:"jobs"`
 	Pending    int   `json:"pending"`
@@ -245,21 +247,21 @@ type QueueResult struct {
 	Failed     int   `json:"failed"`
 }
 
-// JobParams name a job.
+// JobParams identify a job.
 type JobParams struct {
 	JobID uuid.UUID `json:"jobId"`
 }
 
-// Settings say how recordings of the caller are transcribed.
+// Settings control how the caller's recordings are transcribed.
 type Settings struct {
-	Provider    string `json:"provider"`    // local or deepgram; only the second sends sound to a service
-	Model       string `json:"model"`       // of Deepgram
+	Provider    string `json:"provider"`    // local or deepgram; only deepgram sends sound to a service
+	Model       string `json:"model"`       // model of Deepgram
 	Language    string `json:"language"`    // BCP 47, such as en-US
 	LocalEngine string `json:"localEngine"` // id of an engine
-	Fallback    string `json:"fallback"`    // queue: wait for the service; local: use the local engine when it fails
+	Fallback    string `json:"fallback"`    // queue: wait for the service; local: use the local engine if the service fails
 }
 
-// SettingsParams change settings. Fields that are left out stay.
+// SettingsParams change settings. Omitted fields stay unchanged.
 type SettingsParams struct {
 	Provider    *string `json:"provider,omitempty"`
 	Model       *string `json:"model,omitempty"`
@@ -268,13 +270,13 @@ type SettingsParams struct {
 	Fallback    *string `json:"fallback,omitempty"`
 }
 
-// Transcribed is published when the transcription of a recording has changed its state.
+// Transcribed is published when the transcription status of a recording changes.
 type Transcribed struct {
 	RecordingID uuid.UUID `json:"recordingId"`
 	Status      string    `json:"status"`
 }
 
-// QueueChanged is published when the queue has changed.
+// QueueChanged is published when the queue changes.
 type QueueChanged struct {
 	Pending    int `json:"pending"`
 	Processing int `json:"processing"`

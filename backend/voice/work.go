@@ -20,7 +20,7 @@ import (
 	"helix/backend/transcribe"
 )
 
-const leastSpeech = 300 // ms; with less no engine is asked
+const leastSpeech = 300 // in ms; with less speech, no engine is used
 
 var (
 	errElsewhere = fault.NotFoundf("The sound of this recording is on another device.")
@@ -28,29 +28,29 @@ var (
 	errDecode = errors.New("recording can't be decoded")
 )
 
-// decodeError is an error of a file.
+// decodeError is an error about the file itself.
 type decodeError struct{ err *fault.Error }
 
 func (e decodeError) Error() string      { return e.err.Error() }
-func (decodeError) Is(target error) bool { return target == errDecode } //nolint:errorlint // this is errors.Is
+func (decodeError) Is(target error) bool { return target == errDecode } //nolint:errorlint // this is the implementation of errors.Is
 func (e decodeError) Unwrap() error      { return e.err }
 
-// result is what came of a recording.
+// result is the outcome of a transcription.
 type result struct {
 	transcribe.Transcript
 	durationMs, lostMs int64
 }
 
-// decoded is a recording as engines get it, with what its picture shows.
+// decoded is a recording prepared for engines, with its waveform.
 type decoded struct {
 	transcribe.Audio
 	info   audio.Info
 	lostMs int64
 	peaks  *audio.Peaks
-	voiced int64 // ms with speech
+	voiced int64 // duration of speech in ms
 }
 
-// blobRef reads the reference to a blob of a row.
+// blobRef parses the reference to a blob in a row.
 func blobRef(text string) (ref storage.Ref, err error) {
 	sum, err := hex.DecodeString(strings.TrimPrefix(text, blobPrefix))
 	if err != nil || len(sum) != 32 {
@@ -60,7 +60,7 @@ func blobRef(text string) (ref storage.Ref, err error) {
 	return ref, nil
 }
 
-// checked stops decoding when ctx ends and shows each sample to listeners.
+// checked is a Source that fails when ctx is done and passes each sample to listeners.
 type checked struct {
 	ctx     context.Context
 	src     audio.Source
@@ -78,7 +78,7 @@ func (c checked) Read(p []float32) (int, error) {
 	return n, err
 }
 
-// decode makes the WAV file that engines read. The caller removes it.
+// decode writes the WAV file for engines. The caller must remove it.
 func (s *Service) decode(ctx context.Context, in io.Reader) (d decoded, err error) {
 	st, src, err := audio.Speech(in)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Service) decode(ctx context.Context, in io.Reader) (d decoded, err erro
 	return d, nil
 }
 
-// transcribe does a job.
+// transcribe executes a job.
 func (s *Service) transcribe(ctx context.Context, j *job) (r result, err error) {
 	ref, err := blobRef(j.audio)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Service) transcribe(ctx context.Context, j *job) (r result, err error) 
 	return s.recognize(ctx, f, j.engine, transcribe.Options{Language: j.language, Model: j.model}, func(d decoded) { s.keepPeaks(ref, d) })
 }
 
-// recognize decodes a recording, shows it to seen, and has an engine read it.
+// recognize decodes a recording, calls seen with it and transcribes it with an engine.
 func (s *Service) recognize(ctx context.Context, in io.Reader, id string, o transcribe.Options, seen func(decoded)) (r result, err error) {
 	e := s.engine(id)
 	if e == nil {
@@ -151,10 +151,10 @@ func (s *Service) recognize(ctx context.Context, in io.Reader, id string, o tran
 	return r, err
 }
 
-// recordingRow is what most methods need of a recording.
+// recordingRow holds the fields of a recording that most methods need.
 type recordingRow struct {
 	id       uuid.UUID
-	audio    string // "": not on this device
+	audio    string // empty if not on this device
 	format   string
 	duration *int64
 	created  time.Time

@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// account is who the server runs as: PostgreSQL refuses root.
+// account returns the account under which to run the server if the tests run as root, because
+// PostgreSQL refuses to run as root. Otherwise ok is false.
 func account() (uid, gid int, ok bool) {
 	if os.Getuid() != 0 {
 		return 0, 0, false

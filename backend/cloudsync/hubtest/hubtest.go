@@ -1,4 +1,4 @@
-// Package hubtest runs a real PostgreSQL for tests and benchmarks. Nothing else imports it.
+// Package hubtest runs a real PostgreSQL server for tests and benchmarks. Only they import it.
 package hubtest
 
 import (
@@ -19,8 +19,8 @@ import (
 	"helix/backend/testkit"
 )
 
-// Server is a PostgreSQL in a folder of its own. One serves all tests of a binary, each with a
-// database of its own.
+// Server is a PostgreSQL server with its own data folder. All tests of a binary share one; each
+// test has its own database.
 type Server struct {
 	port int
 	dir  string
@@ -36,7 +36,7 @@ var shared struct {
 	err  error
 }
 
-// Stop ends the server that tests started, if any. Call it in TestMain after the tests, and exit
+// Stop stops the shared server, if it was started. Call it in TestMain after the tests, and exit
 // with the code that it returns.
 func Stop(code int) int {
 	if shared.s == nil {
@@ -49,13 +49,13 @@ func Stop(code int) int {
 	return code
 }
 
-// Database makes an empty database and returns the connection string of its administrator.
+// Database creates an empty database and returns the connection string of its administrator.
 func Database(t testing.TB) string {
 	t.Helper()
 	return create(t, "")
 }
 
-// Copy makes a database that is a copy of the one behind dsn, to which nobody may be connected.
+// Copy copies the database at dsn. There must be no connection to that database.
 func Copy(t testing.TB, dsn string) string {
 	t.Helper()
 	c, err := pgx.ParseConfig(dsn)
@@ -76,7 +76,7 @@ func create(t testing.TB, how string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background()) //nolint:errcheck // the statement has succeeded
+	defer c.Close(context.Background()) //nolint:errcheck // the statement has already succeeded
 	name := fmt.Sprintf("hub%d", s.next.Add(1))
 	if _, err := c.Exec(t.Context(), "create database "+name+how); err != nil {
 		t.Fatal(err)
@@ -84,12 +84,12 @@ func create(t testing.TB, how string) string {
 	return s.DSN(name)
 }
 
-// DSN is the connection string of the administrator for one database.
+// DSN returns the administrator's connection string for a database.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
-// programs is the folder of the newest installed server.
+// programs returns the program folder of the newest installed server.
 func programs() (string, error) {
 	all, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(all) == 0 {
@@ -99,8 +99,8 @@ func programs() (string, error) {
 	return filepath.Dir(all[len(all)-1]), nil
 }
 
-// Start runs a server on a port of loopback. It stores nothing durably unless settings, such as
-// fsync=on, say otherwise.
+// Start runs a server on a loopback port. The server does not flush data to disk unless settings
+// enable it, for example with fsync=on.
 func Start(port int, settings ...string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
@@ -118,7 +118,7 @@ func Start(port int, settings ...string) (*Server, error) {
 	if out, err := command(filepath.Join(bin, "initdb"), "--no-sync", "--auth-local=trust", "--auth-host=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "-D", data).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	// Devices prove who they are; the administrator of the tests does not.
+	// Devices authenticate; the tests' administrator is trusted.
 	hba := "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(hba), 0o644); err != nil { //nolint:gosec // the server reads it as another user
 		return nil, err
@@ -130,28 +130,29 @@ func Start(port int, settings ...string) (*Server, error) {
 	return s, s.run(30 * time.Second)
 }
 
-// run starts the server and waits until it answers, at most patience for one attempt: processes of a
-// killed server hold its memory for a while, and then the new one ends at once.
+// run starts the server and waits until it accepts connections. It retries until patience has
+// passed, because the processes of a killed server hold its memory for a while, during which a new
+// server exits immediately.
 func (s *Server) run(patience time.Duration) error {
 	for end := time.Now().Add(60 * time.Second); ; {
 		s.cmd = command(filepath.Join(s.bin, "postgres"), s.args...)
 		if err := s.cmd.Start(); err != nil {
 			return err
 		}
-		for again := time.Now().Add(patience); time.Now().Before(again); time.Sleep(50 * time.Millisecond) { // until the server listens
+		for again := time.Now().Add(patience); time.Now().Before(again); time.Sleep(50 * time.Millisecond) { // wait until the server accepts connections
 			if c, err := pgx.Connect(context.Background(), s.DSN("postgres")); err == nil {
 				return c.Close(context.Background())
 			}
 		}
-		_ = s.cmd.Process.Kill() // it may have ended
-		_ = s.cmd.Wait()         // says that a signal ended it
+		_ = s.cmd.Process.Kill() // it may have exited already
+		_ = s.cmd.Wait()         // fails because of the signal
 		if time.Now().After(end) {
 			return errors.New("PostgreSQL does not start")
 		}
 	}
 }
 
-// New starts a server that one test has for itself, and may kill.
+// New starts a server for one test, which may kill it.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s, err := Start(testkit.FreePort(t))
@@ -166,21 +167,21 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Port is where the server listens.
+// Port returns the port of the server.
 func (s *Server) Port() int { return s.port }
 
-// Restart kills the server, as a power cut would, and starts it again.
+// Restart kills the server, like a power failure, and starts it again.
 func (s *Server) Restart() error {
 	if err := s.cmd.Process.Kill(); err != nil {
 		return err
 	}
-	_ = s.cmd.Wait() // says that a signal ended it
+	_ = s.cmd.Wait() // fails because of the signal
 	return s.run(3 * time.Second)
 }
 
-// Stop ends the server at once and removes what it stored.
+// Stop stops the server immediately and removes its data.
 func (s *Server) Stop() error {
-	err := s.cmd.Process.Signal(os.Interrupt) // a fast shutdown
-	_ = s.cmd.Wait()                          // says that a signal ended it
+	err := s.cmd.Process.Signal(os.Interrupt) // requests a fast shutdown
+	_ = s.cmd.Wait()                          // fails because of the signal
 	return errors.Join(err, os.RemoveAll(s.dir))
 }

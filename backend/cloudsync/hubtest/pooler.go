@@ -12,15 +12,15 @@ import (
 	"helix/backend/testkit"
 )
 
-// Pooler starts pgbouncer before the server at port, as hosters have it, in session or transaction mode. It
-// returns where it listens.
+// Pooler starts pgbouncer in front of the server at port, in session or transaction mode, like
+// hosting providers do. It returns its port.
 func Pooler(t testing.TB, port int, mode string) int {
 	t.Helper()
 	program, err := exec.LookPath("/usr/sbin/pgbouncer")
 	if err != nil {
 		t.Fatalf("pgbouncer (Debian package pgbouncer): %v", err)
 	}
-	dir, err := os.MkdirTemp("", "helix-pooler-") // that of the test is closed to other accounts
+	dir, err := os.MkdirTemp("", "helix-pooler-") // other accounts can't read the folder of the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ default_pool_size = 5
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // says that it was killed
+		_ = cmd.Wait() // fails because it was killed
 	})
 	for end := time.Now().Add(10 * time.Second); ; {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", fmt.Sprint("127.0.0.1:", at))
@@ -64,6 +64,6 @@ default_pool_size = 5
 		if time.Now().After(end) {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond) // until it listens
+		time.Sleep(20 * time.Millisecond) // wait until it accepts connections
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// Proxy stands between devices and a server and breaks connections in the middle of what they say.
+// Proxy forwards connections to a server and can break them at any byte.
 type Proxy struct {
 	l      net.Listener
 	target string
-	left   atomic.Int64 // bytes until it breaks
+	left   atomic.Int64 // bytes until the next break
 	broke  atomic.Value // func()
 	wg     sync.WaitGroup
 	mu     sync.Mutex
 	open   map[net.Conn]bool
 }
 
-// NewProxy starts a proxy before the server at port.
+// NewProxy starts a proxy in front of the server at port.
 func NewProxy(t testing.TB, port int) *Proxy {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -41,11 +41,11 @@ func NewProxy(t testing.TB, port int) *Proxy {
 	return p
 }
 
-// Port is where it listens.
+// Port returns the port of the proxy.
 func (p *Proxy) Port() int { return p.l.Addr().(*net.TCPAddr).Port }
 
-// BreakAfter breaks the connection that carries the n-th byte from now, of either direction, and
-// calls broke, which may be nil.
+// BreakAfter breaks the connection that transfers the n-th byte from now, in either direction, and
+// then calls broke, which may be nil.
 func (p *Proxy) BreakAfter(n int64, broke func()) {
 	if broke == nil {
 		broke = func() {}
@@ -54,7 +54,7 @@ func (p *Proxy) BreakAfter(n int64, broke func()) {
 	p.left.Store(n)
 }
 
-// Heal breaks nothing from now on.
+// Heal cancels BreakAfter.
 func (p *Proxy) Heal() { p.left.Store(math.MaxInt64) }
 
 // Drop closes all connections.
@@ -94,7 +94,7 @@ func (p *Proxy) copy(from, to net.Conn) {
 		n, err := from.Read(b)
 		left := p.left.Add(-int64(n))
 		if left < 0 {
-			if left+int64(n) >= 0 { // the one that crosses the limit
+			if left+int64(n) >= 0 { // only the transfer that crosses the limit breaks
 				_, _ = to.Write(b[:left+int64(n)])
 				p.broke.Load().(func())()
 			}

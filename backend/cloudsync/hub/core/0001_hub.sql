@@ -1,7 +1,7 @@
 -- +goose Up
 -- +goose StatementBegin
--- Runs as helix_owner, which owns everything here, is no superuser and cannot bypass row-level
--- security. Functions belong to nobody until they are granted.
+-- Runs as helix_owner, which owns everything here. It is not a superuser and cannot bypass row-level
+-- security. Nobody may execute a function until it is granted.
 alter default privileges in schema app revoke execute on functions from public;
 alter default privileges in schema sync revoke execute on functions from public;
 alter default privileges revoke execute on functions from public;
@@ -21,7 +21,7 @@ create table app.hub_user (
     created_at timestamptz not null default now()
 );
 
--- Sites are never reused: a dot names one version for ever.
+-- Sites are never reused, so that a dot always identifies the same version.
 create sequence app.site_seq maxvalue 4194303;
 
 create table app.device (
@@ -48,7 +48,7 @@ create table app.enrolment (
     tries      int not null default 0 check (tries <= 5)
 );
 
--- The synced tables; tables.sql fills it.
+-- The list of synced tables, filled by tables.sql.
 create table app.synced (
     table_name text primary key,
     policy     text not null check (policy in ('merge', 'append'))
@@ -88,7 +88,7 @@ create table public.sync_state (
     primary key (user_id, device_id)
 );
 
--- Who calls: the role that logged in. SET ROLE and claims in settings change nothing.
+-- The caller is the role that logged in. SET ROLE and claims in settings have no effect on it.
 create function app.uid() returns uuid language sql stable security definer set search_path = '' as
 $$ select user_id from app.device where role_name = session_user::text and revoked_at is null $$;
 create function app.site() returns int language sql stable security definer set search_path = '' as
@@ -96,11 +96,11 @@ $$ select site from app.device where role_name = session_user::text and revoked_
 create function app.device_id() returns uuid language sql stable security definer set search_path = '' as
 $$ select device_id from app.device where role_name = session_user::text and revoked_at is null $$;
 
--- Whose rows helix_owner may see when no device calls: those of the user that is being removed.
+-- The user that is being removed. Outside calls of a device, helix_owner sees only this user's rows.
 create function app.removing() returns uuid language sql stable set search_path = '' as
 $$ select nullif(current_setting('helix.removing', true), '')::uuid $$;
 
--- Row-level security of what is not a synced table. Devices read; functions of helix_owner write.
+-- Row-level security of the other tables. Devices may only read them; functions of helix_owner write.
 do $$
 declare t regclass;
 begin
@@ -120,8 +120,8 @@ begin
 end $$;
 revoke select (pubkey, role_name) on app.device from helix_device;
 
--- add_device makes a device of a user with a login role of its own. The caller hands the
--- password on; only its hash is stored.
+-- add_device creates a device of a user, with its own login role. It returns the password for the
+-- device; only a hash of it is stored.
 create function app.add_device(p_user uuid, p_device uuid, p_name text, p_platform text, p_pubkey bytea, p_version text, p_valid interval) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -142,7 +142,7 @@ begin
     return jsonb_build_object('userId', d.user_id, 'deviceId', d.device_id, 'site', d.site, 'role', r, 'password', pw, 'channel', ch);
 end $$;
 
--- invite_device makes a role for a device to come. It cannot log in after p_ttl unless
+-- invite_device creates a role for a new device. The role cannot log in after p_ttl unless
 -- redeem_invite was called.
 create function app.invite_device(p_name text, p_platform text, p_wrapped bytea, p_ttl interval default '10 minutes') returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -162,7 +162,8 @@ begin
     return d || jsonb_build_object('id', e.id, 'expiresAt', e.expires_at);
 end $$;
 
--- redeem_invite hands the wrapped key to the invited device, once.
+-- redeem_invite returns the encrypted key to the invited device. It works once; otherwise it returns
+-- null.
 create function app.redeem_invite(p_id uuid) returns bytea
 language plpgsql security definer set search_path = '' as $$
 declare e app.enrolment;
@@ -176,7 +177,7 @@ begin
     return e.wrapped;
 end $$;
 
--- describe_device is what an invited device says about itself.
+-- describe_device stores the description of the calling device, which was invited.
 create function app.describe_device(p_name text, p_platform text, p_pubkey bytea, p_version text) returns void
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -184,8 +185,8 @@ begin
         where role_name = session_user::text and revoked_at is null;
 end $$;
 
--- revoke_device ends a device's access: for open connections at once, since app.uid() is null
--- for it from now on.
+-- revoke_device ends a device's access. It takes effect on open connections immediately, because
+-- app.uid() now returns null for the device.
 create function app.revoke_device(p_device uuid) returns void
 language plpgsql security definer set search_path = '' as $$
 declare r text;
@@ -198,8 +199,8 @@ begin
     perform public.sync_terminate(r);
 end $$;
 
--- Ending connections needs a right that not every administrator can give; without it they see
--- no rows all the same.
+-- Terminating connections requires a privilege that not every administrator can grant. Without it
+-- the connections stay open, but see no rows.
 create function public.sync_terminate(p_role text) returns void language plpgsql set search_path = '' as $$
 begin
     perform pg_terminate_backend(pid) from pg_stat_activity where usename = p_role;
@@ -207,7 +208,7 @@ exception when insufficient_privilege then
     null;
 end $$;
 
--- lock makes the caller's pushes follow each other and begins a batch.
+-- lock serializes the pushes of a user and begins a batch. It returns the head of the feed.
 create function sync.lock() returns bigint
 language plpgsql security definer set search_path = '' as $$
 declare s bigint;
@@ -220,8 +221,8 @@ begin
     return s;
 end $$;
 
--- take gives n rows, of which p_dot is the newest version, their places in the feed and returns
--- the place before the first.
+-- take reserves positions in the feed for n rows, of which p_dot is the newest version. base is the
+-- position before the first.
 create function sync.take(p_n bigint, p_dot bigint, out base bigint, out batch bigint)
 language plpgsql security definer set search_path = '' as $$
 declare ch text;
@@ -235,8 +236,8 @@ begin
     perform pg_notify(ch, (base + p_n)::text);
 end $$;
 
--- The triggers of every synced table. They hold against a client that writes to the tables
--- itself: a version is the calling device's own and follows the one that it names.
+-- The triggers of every synced table. They also bind a client that writes to the tables directly: each
+-- version must be written by the calling device, and must follow the version that it names.
 create function sync.record_insert() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare v_n bigint; v_dot bigint; v_base bigint; v_batch bigint;
@@ -270,7 +271,7 @@ begin
     return null;
 end $$;
 
--- push_sql is the statement that takes rows of one table: the version that a row names as its
+-- push_sql returns the statement that stores rows of one table. The version that a row names as its
 -- predecessor must be the current one. Columns that this hub lacks are kept in extra.
 create function sync.push_sql(p_table text) returns text
 language plpgsql stable set search_path = '' as $$
@@ -313,7 +314,8 @@ $$ select array['dot', 'prev_dot', 'hlc', 'sync_meta', 'hub_device_id', 'schema_
 create function sync.columns_of(p_table text) returns text[] language sql stable set search_path = '' as
 $$ select array_agg(attname::text) from pg_catalog.pg_attribute where attrelid = format('public.%I', p_table)::regclass and attnum > 0 and not attisdropped $$;
 
--- push takes at most 200 rows and answers in their order: applied, duplicate, stale, gone, future or schema.
+-- push stores at most 200 rows. It returns a result for each, in order: applied, duplicate, stale, gone,
+-- future or schema.
 create function sync.push(p jsonb) returns table (n int, result text, dot bigint)
 language plpgsql set search_path = '' as $$
 declare
@@ -330,9 +332,9 @@ begin
     end loop;
 end $$;
 
--- pull returns what follows p_after in the feed, whole batches, each row once in its newest
--- version. Of a row whose newest version is the caller's own, the values are left out. The last row
--- has no table: its seq is where the next call goes on.
+-- pull returns the entries of the feed after p_after, in complete batches, with each row once in its
+-- newest version. The values are omitted if the calling device wrote that version. The last row has no
+-- table; its seq is the p_after of the next call.
 create function sync.pull(p_after bigint, p_max int default 2000)
 returns table (seq bigint, batch bigint, table_name text, row_id uuid, operation text, dot bigint, hlc bigint, device_id uuid, "row" jsonb)
 language plpgsql stable set search_path = '' as $$
@@ -361,7 +363,7 @@ begin
     return query select hi, hi, null::text, null::uuid, null::text, null::bigint, null::bigint, null::uuid, null::jsonb;
 end $$;
 
--- hello begins a connection: it says where the device stands and learns where the hub does.
+-- hello begins a connection. It reports the counters of the device and returns the state of the hub.
 create function sync.hello(p jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -384,8 +386,8 @@ begin
         'hubId', hub.hub_id, 'channel', h.channel);
 end $$;
 
--- ack says up to where the device has stored the feed. Stable is what every device has that was
--- seen within 90 days.
+-- ack reports the position up to which the device has stored the feed. It returns stable, the position
+-- that all devices seen within the last 90 days have reached.
 create function sync.ack(p_seq bigint) returns bigint
 language plpgsql security definer set search_path = '' as $$
 declare me uuid := app.uid(); s bigint;
@@ -397,8 +399,8 @@ begin
     return s;
 end $$;
 
--- prune removes rows that were deleted more than 30 days ago and that every device knows of, and
--- entries of the feed that newer ones of the same row have replaced.
+-- prune removes rows whose deletion is more than 30 days old and known to every device, and entries of
+-- the feed that were superseded by newer entries of the same row.
 create function sync.prune(p_max int default 5000) returns int
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -423,7 +425,7 @@ begin
     return n;
 end $$;
 
--- remove_user removes a person and all their rows. No device may call it.
+-- remove_user removes a user with all their rows. Devices may not call it.
 create function app.remove_user(p_user uuid) returns void
 language plpgsql set search_path = '' as $$
 declare tab text;

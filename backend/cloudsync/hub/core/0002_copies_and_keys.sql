@@ -1,18 +1,19 @@
 -- +goose Up
 -- +goose StatementBegin
--- A device's epoch changes with each greeting, so of two copies of one device only one knows the
--- current one. The device chooses the next one and stores it before it asks. epoch_ctr is what the device
--- had packaged when it got its epoch.
+-- A device gets a new epoch with each hello, so of two copies of a device only one knows the current
+-- epoch. The device chooses its next epoch and stores it before the call. epoch_ctr is the number of
+-- versions that the device had packaged when it got its epoch.
 alter table public.sync_state add column epoch_ctr bigint not null default 0;
 
--- Keys of a user's rows. The hub holds them only sealed: each version for each device, by a public key
--- that the device made, and all versions for the recovery code. A mac under the user's key says that a
--- public key is a device's and not the hub's; box_version is the key version of the mac.
+-- The keys that encrypt a user's rows. The hub stores them only in encrypted form: each version for
+-- each device, with a public key that the device created, and all versions for the recovery code. A MAC
+-- with the user's key proves that a public key belongs to a device and not to the hub; box_version is
+-- the key version of that MAC.
 alter table app.device add column box_key bytea, add column box_mac bytea, add column box_version int not null default 0;
 
 create table app.user_key (
     user_id    uuid not null references app.hub_user,
-    version    int not null check (version > 1), -- the first one has no row: it came with an invitation
+    version    int not null check (version > 1), -- version 1 has no row: devices get it with their invitation
     made_by    uuid not null,
     created_at timestamptz not null default now(),
     primary key (user_id, version)
@@ -26,14 +27,14 @@ create table app.sealed_key (
     primary key (user_id, version, device_id)
 );
 
--- One recovery code a user: a role that may do nothing but become a device.
+-- The recovery code of each user: a role that may do nothing but register a device.
 create table app.recovery (
     user_id    uuid primary key references app.hub_user,
     role_name  text not null unique,
     box_key    bytea not null,
     box_mac    bytea not null,
     wrapped    bytea not null,
-    proven     int not null, -- the newest key version when the code was made, and the proof of it
+    proven     int not null, -- the newest key version when the code was made; proof authenticates it
     proof      bytea not null,
     created_at timestamptz not null default now()
 );
@@ -49,21 +50,21 @@ begin
     begin
         create role helix_recovery nologin;
     exception when duplicate_object or unique_violation then
-        null; -- of another database of this server
+        null; -- created for another database of this server
     end;
 end $$;
 
 create function app.key_version(p_user uuid) returns int language sql stable security definer set search_path = '' as
 $$ select coalesce(max(version), 1) from app.user_key where user_id = p_user $$;
 
--- publish_box says under which public key the calling device gets keys.
+-- publish_box stores the public key with which keys are encrypted for the calling device.
 create function app.publish_box(p_key bytea, p_mac bytea, p_version int) returns void
 language plpgsql security definer set search_path = '' as $$
 begin
     update app.device set box_key = p_key, box_mac = p_mac, box_version = p_version where role_name = session_user::text and revoked_at is null;
 end $$;
 
--- keys is what the calling device needs to learn keys and to hand them on.
+-- keys returns what the calling device needs to receive keys and to send them to other devices.
 create function app.keys() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare me uuid := app.uid(); v int;
@@ -81,8 +82,8 @@ begin
         'recovery', (select jsonb_build_object('key', encode(box_key, 'base64'), 'mac', encode(box_mac, 'base64'), 'version', v) from app.recovery where user_id = me));
 end $$;
 
--- add_key stores a key, sealed for devices: a new version, which must follow the newest, or that one for
--- devices that lack it.
+-- add_key stores an encrypted key for devices. p_version is either a new version, which must directly
+-- follow the newest, or the newest version, for devices that lack it.
 create function app.add_key(p_version int, p_sealed jsonb, p_recovery bytea, p_mac bytea) returns void
 language plpgsql security definer set search_path = '' as $$
 declare me uuid := app.uid(); v int;
@@ -105,8 +106,8 @@ begin
     end if;
 end $$;
 
--- set_recovery makes a recovery code take the place of the one before. p_verifier is what PostgreSQL
--- stores of a password.
+-- set_recovery stores a recovery code and removes the previous one. p_verifier is the SCRAM verifier of
+-- the password.
 create function app.set_recovery(p_role text, p_verifier text, p_key bytea, p_mac bytea, p_wrapped bytea, p_proven int, p_proof bytea) returns void
 language plpgsql security definer set search_path = '' as $$
 declare me uuid := app.uid(); former text;
@@ -125,7 +126,7 @@ begin
     insert into app.recovery (user_id, role_name, box_key, box_mac, wrapped, proven, proof) values (me, p_role, p_key, p_mac, p_wrapped, p_proven, p_proof);
 end $$;
 
--- redeem_recovery makes a device of whoever logged in with a recovery code.
+-- redeem_recovery registers a device for a caller who logged in with a recovery code.
 create function app.redeem_recovery(p_name text, p_platform text, p_pubkey bytea, p_version text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare r app.recovery;
@@ -138,7 +139,7 @@ begin
         || jsonb_build_object('wrapped', encode(r.wrapped, 'base64'), 'proven', r.proven, 'proof', encode(r.proof, 'base64'), 'keyVersion', app.key_version(r.user_id), 'hubId', (select hub_id from app.hub));
 end $$;
 
--- remove_user removes a person and all their rows. No device may call it.
+-- remove_user removes a user with all their rows. Devices may not call it.
 create or replace function app.remove_user(p_user uuid) returns void
 language plpgsql set search_path = '' as $$
 declare tab text;
@@ -165,9 +166,10 @@ grant execute on function app.publish_box(bytea, bytea, int), app.keys(), app.ad
 grant usage on schema app to helix_recovery;
 grant execute on function app.redeem_recovery(text, text, bytea, text) to helix_recovery;
 
--- hello begins a connection: it says where the device stands and learns where the hub does. A device
--- that does not name the current epoch, nor asks for it once more since the answer was lost, is a copy of a
--- device that went on, or was restored: known is false. The epoch holds for this connection.
+-- hello begins a connection. It reports the counters of the device and returns the state of the hub. The
+-- device must name its current epoch, or repeat its last call if the answer was lost. Otherwise it is a
+-- copy of a device in use or a restored backup, and known is false. The epoch is valid for this
+-- connection.
 create or replace function sync.hello(p jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -201,8 +203,8 @@ begin
             and not exists (select 1 from app.sealed_key k where k.user_id = me and k.version = app.key_version(me) and k.device_id = d.device_id)));
 end $$;
 
--- lock makes the caller's pushes follow each other and begins a batch. It refuses a copy of a device
--- that is connected a second time.
+-- lock serializes the pushes of a user, begins a batch and returns the head of the feed. It fails if a
+-- newer connection of the same device, such as a copy's, has taken over.
 create or replace function sync.lock() returns bigint
 language plpgsql security definer set search_path = '' as $$
 declare s bigint;
@@ -218,9 +220,9 @@ begin
     return s;
 end $$;
 
--- push_sql is the statement that takes rows of one table: the version that a row names as its
--- predecessor must be the current one. Columns that this hub lacks are kept in extra, and leave it when the
--- hub has them.
+-- push_sql returns the statement that stores rows of one table. The version that a row names as its
+-- predecessor must be the current one. Columns that this hub lacks are kept in extra until the hub has
+-- them.
 create or replace function sync.push_sql(p_table text) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -257,8 +259,9 @@ begin
         select c.n, c.result, case when c.result in ('applied', 'duplicate') then c.dot else c.cur end from c $q$, p_table, all_cols, values_, sets);
 end $$;
 
--- prune removes rows whose deletion came more than 30 days ago, by the hub's clock, and that every
--- device knows of, and entries of the feed that newer ones of the same row have replaced.
+-- prune removes rows whose deletion reached the hub more than 30 days ago, by the hub's clock, and is
+-- known to every device. It also removes entries of the feed that were superseded by newer entries of
+-- the same row.
 create or replace function sync.prune(p_max int default 5000) returns int
 language plpgsql security definer set search_path = '' as $$
 declare

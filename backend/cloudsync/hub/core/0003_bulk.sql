@@ -1,8 +1,8 @@
 -- +goose Up
 -- +goose StatementBegin
--- merge takes the rows of pg_temp.stage_<table>, which the caller has filled: id, dot, prev_dot, hlc,
--- sync_meta, schema_ver, deleted_at, extra and those columns of the row that the caller knows. It
--- decides as sync.push does; columns that the caller does not know keep their value.
+-- merge stores the rows of pg_temp.stage_<table>, which the caller has filled: id, dot, prev_dot, hlc,
+-- sync_meta, schema_ver, deleted_at, extra and the columns that the caller has. It applies the same
+-- checks as sync.push. Columns that the caller does not have keep their values.
 create function sync.merge(p_table text) returns table (row_id uuid, result text, dot bigint)
 language plpgsql set search_path = '' as $$
 declare
@@ -42,8 +42,8 @@ grant execute on function sync.merge(text) to helix_device;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- expect fails when the hub has more versions of the calling device than it has packaged: its data
--- folder was copied or restored.
+-- expect fails if the hub has more versions of the calling device than the device has packaged, because
+-- then its data folder was copied or restored.
 create function sync.expect(p_ctr bigint) returns void
 language plpgsql stable security definer set search_path = '' as $$
 begin

@@ -1,6 +1,6 @@
 -- +goose Up
 -- +goose StatementBegin
--- rename_device gives a device of the caller's another name.
+-- rename_device changes the name of a device of the calling user.
 create function app.rename_device(p_device uuid, p_name text) returns void
 language plpgsql security definer set search_path = '' as $$
 begin

@@ -1299,12 +1299,12 @@ export interface CallableUsage {
   costMicros?: number;
 }
 
-/** Applied is published when rows of other devices were stored. */
+/** Applied is published when rows from other devices were stored. */
 export interface CloudsyncApplied {
   rows: number;
 }
 
-/** ConflictInfo is one conflict. Mine is what this device wrote; when it wrote neither, it is what the device wrote that merged the two. */
+/** ConflictInfo is one conflict. Mine is the value this device wrote or, if another device merged the two versions, the value of the merging device. */
 export interface CloudsyncConflictInfo {
   id: string;
   tableName: string;
@@ -1313,52 +1313,52 @@ export interface CloudsyncConflictInfo {
   title: string;
   kind: string;
   strategy: string;
-  /** Field is the column, or definition: all columns that the definition hash is of. */
+  /** Field is the column, or definition for all columns that the definition hash covers. */
   field: string;
   /** FieldType is text, json, number, boolean, time, definition (an object of columns) or deleted. */
   fieldType: string;
   base: unknown;
   mine: unknown;
   theirs: unknown;
-  /** MineDevice and TheirsDevice are the names of the devices that wrote the two, "" when a name is not known here. */
+  /** MineDevice and TheirsDevice are the names of the devices that wrote the two values; empty if unknown. */
   mineDevice: string;
   theirsDevice: string;
   mineAt?: string | null;
   theirsAt?: string | null;
-  /** Suggested is the side whose value the row has now: mine, theirs, or "" when it has another. */
+  /** Suggested is the side whose value the row has now: mine or theirs; empty if it has neither. */
   suggested: string;
-  /** CanKeepBoth says whether the choice both is possible: a second row is made. */
+  /** CanKeepBoth reports whether the choice both is available, which creates a second row. */
   canKeepBoth: boolean;
   status: string;
   resolution?: string;
   createdAt: string;
 }
 
-/** ConflictsChanged is published when conflicts came or were resolved. */
+/** ConflictsChanged is published when conflicts were added or resolved. */
 export type CloudsyncConflictsChanged = Record<string, never>;
 
-/** ConflictsParams choose conflicts. */
+/** ConflictsParams select conflicts. */
 export interface CloudsyncConflictsParams {
-  /** Status is open, resolved, auto or all; default open. An auto conflict was decided by the later write, and keeps what the other one had. */
+  /** Status is open, resolved, auto or all; default open. In an auto conflict the later write won, and the other value was kept. */
   status?: string;
   tableName?: string;
   limit?: number;
   offset?: number;
 }
 
-/** ConflictsResult is one page, the latest first. */
+/** ConflictsResult is one page of conflicts, newest first. */
 export interface CloudsyncConflictsResult {
   conflicts: CloudsyncConflictInfo[];
   total: number;
 }
 
-/** CoordinateParams choose what to exchange. */
+/** CoordinateParams select what to exchange. */
 export interface CloudsyncCoordinateParams {
-  /** Action is now, push or pull; default now, which is both. */
+  /** Action is now, push or pull; default now, which does both. */
   action?: string;
 }
 
-/** CoordinateResult is what an exchange did. */
+/** CoordinateResult reports what an exchange did. */
 export interface CloudsyncCoordinateResult {
   status: string;
   cursor: string;
@@ -1387,7 +1387,7 @@ export interface CloudsyncDayStatistics {
 /** DeadLetterInfo is one item that could not be synced. */
 export interface CloudsyncDeadLetterInfo {
   id: string;
-  /** out: the hub refused it; in: this device could not store it */
+  /** out: rejected by the hub; in: could not be stored on this device */
   direction: string;
   tableName: string;
   rowId: string;
@@ -1398,50 +1398,50 @@ export interface CloudsyncDeadLetterInfo {
   createdAt: string;
 }
 
-/** DeadLettersChanged is published when an item could not be synced, or is tried again or discarded. */
+/** DeadLettersChanged is published when a dead letter was added, retried or discarded. */
 export type CloudsyncDeadLettersChanged = Record<string, never>;
 
-/** DeadLettersResult lists them, the oldest first. */
+/** DeadLettersResult lists dead letters, oldest first. */
 export interface CloudsyncDeadLettersResult {
   deadLetters: CloudsyncDeadLetterInfo[];
 }
 
-/** DeviceInfo is one device of this person. */
+/** DeviceInfo is one device of the person. */
 export interface CloudsyncDeviceInfo {
   id: string;
   name: string;
   platform: string;
   site: number;
   lastSeen?: string | null;
-  /** AckedSeq is up to where it has stored the hub's feed, a decimal string; Behind is how many entries it lacks. */
+  /** AckedSeq is the position in the hub's feed up to which the device has stored entries, as a decimal string. Behind is the number of entries after it. */
   ackedSeq: unknown;
   behind: number;
   current: boolean;
   revokedAt?: string;
 }
 
-/** DevicePresence says whether a device is there. */
+/** DevicePresence is the presence of a device. */
 export interface CloudsyncDevicePresence {
   deviceId: string;
   name: string;
   platform: string;
-  /** State is online, idle (nothing was changed on it for ten minutes) or offline (the hub has not heard from it for three minutes). */
+  /** State is online, idle (no change on the device for ten minutes) or offline (no heartbeat for three minutes). */
   state: string;
   lastSeen: string;
 }
 
-/** DevicesResult lists devices, the oldest first. */
+/** DevicesResult lists devices, oldest first. */
 export interface CloudsyncDevicesResult {
   devices: CloudsyncDeviceInfo[];
 }
 
-/** DiscardResult says where the discarded item was written. */
+/** DiscardResult reports where the discarded item was written. */
 export interface CloudsyncDiscardResult {
-  /** on the computer that runs Helix */
+  /** path on the computer that runs Helix */
   path: string;
 }
 
-/** EnrollParams hold the link of an invitation or a recovery code. */
+/** EnrollParams hold the link of an invitation, or a recovery code. */
 export interface CloudsyncEnrollParams {
   code: string;
   name?: string;
@@ -1454,23 +1454,23 @@ export interface CloudsyncHubInfo {
   encrypted: boolean;
 }
 
-/** InviteParams describe the device to come. */
+/** InviteParams describe the device to invite. */
 export interface CloudsyncInviteParams {
   name?: string;
 }
 
-/** InviteResult is an invitation. Whoever has the link within its time becomes a device of this person. */
+/** InviteResult is an invitation. Anyone who has the link before it expires can join as a device of this person. */
 export interface CloudsyncInviteResult {
   link: string;
   expiresAt: string;
 }
 
-/** PresenceResult lists the devices that the hub has heard from. */
+/** PresenceResult lists the devices that have sent a heartbeat. */
 export interface CloudsyncPresenceResult {
   devices: CloudsyncDevicePresence[];
 }
 
-/** Progress says how far the first copy is. */
+/** Progress is the progress of the first copy. */
 export interface CloudsyncProgress {
   table: string;
   rows: number;
@@ -1479,12 +1479,12 @@ export interface CloudsyncProgress {
   etaMs: number;
 }
 
-/** RecoveryResult holds a recovery code. It is shown once: nobody stores it. */
+/** RecoveryResult holds a recovery code. It is not stored, so it can be shown only once. */
 export interface CloudsyncRecoveryResult {
   code: string;
 }
 
-/** RenameParams give a device another name. */
+/** RenameParams rename a device. */
 export interface CloudsyncRenameParams {
   id: string;
   name: string;
@@ -1493,18 +1493,18 @@ export interface CloudsyncRenameParams {
 /** ResolveParams decide a conflict. */
 export interface CloudsyncResolveParams {
   conflictId: string;
-  /** Choice is mine, theirs, both or merged. Of a row that was deleted on one device and edited on another, mine and theirs are what the two did. With both the row keeps mine, and a second row gets theirs. */
+  /** Choice is mine, theirs, both or merged. If one device deleted the row and the other edited it, mine and theirs are the deletion and the edit. With both, the row keeps mine and a second row gets theirs. */
   choice: string;
-  /** Value is the merged value; only for merged. */
+  /** Value is the merged value; only for the choice merged. */
   value?: unknown;
 }
 
-/** ResolveResult names the row that was written. */
+/** ResolveResult identifies the row that was written. */
 export interface CloudsyncResolveResult {
   rowId: string;
-  /** NewRowID is the second row of the choice both. */
+  /** NewRowID is the id of the second row; only for the choice both. */
   newRowId?: string;
-  /** UndoToken takes the resolution back with sync.undo_resolve, for ten minutes. */
+  /** UndoToken undoes the resolution with sync.undo_resolve; valid for ten minutes. */
   undoToken: string;
 }
 
@@ -1518,10 +1518,10 @@ export interface CloudsyncRevokeParams {
   id: string;
 }
 
-/** RotateKeyResult says what new writes are encrypted with. */
+/** RotateKeyResult reports the key for new data. */
 export interface CloudsyncRotateKeyResult {
   keyVersion: number;
-  /** Queued is how many rows are encrypted again with the next exchanges. */
+  /** Queued is the number of rows that the next exchanges encrypt again. */
   queued: number;
 }
 
@@ -1529,53 +1529,53 @@ export interface CloudsyncRotateKeyResult {
 export interface CloudsyncSelftestCheck {
   name: string;
   ok: boolean;
-  /** why it failed */
+  /** why the check failed */
   reason?: string;
 }
 
-/** SelftestParams give the administrator's connection string, with which two users are made for the test and removed again. */
+/** SelftestParams hold the administrator's connection string, with which temporary users are created for the test and removed afterwards. */
 export interface CloudsyncSelftestParams {
   adminDsn: string;
 }
 
-/** SelftestResult says what a client that breaks the rules can do on the hub. */
+/** SelftestResult reports whether the hub keeps its rules against clients that break them. */
 export interface CloudsyncSelftestResult {
   passed: number;
   failed: number;
   checks: CloudsyncSelftestCheck[];
 }
 
-/** SetupParams name the database that becomes the hub. */
+/** SetupParams identify the database that becomes the hub. */
 export interface CloudsyncSetupParams {
-  /** AdminDSN is the connection string of somebody who may create roles. It is used once and never stored. */
+  /** AdminDSN is the connection string of a database user who may create roles. It is used once and never stored. */
   adminDsn: string;
-  /** Encrypt says whether sensitive columns are encrypted before they leave; default true. */
+  /** Encrypt reports whether sensitive columns are encrypted before they leave the device; default true. */
   encrypt?: boolean;
-  /** Name is what other devices call this one; default the name of the computer. */
+  /** Name is the name of this device that the others show; default the name of the computer. */
   name?: string;
 }
 
-/** SetupResult says what this device is at the hub. */
+/** SetupResult describes this device at the hub. */
 export interface CloudsyncSetupResult {
   userId: string;
   deviceId: string;
   site: number;
-  /** Migrations is how many were applied. */
+  /** Migrations is the number of migrations that were applied. */
   migrations: number;
   encrypted: boolean;
-  /** RecoveryCode joins a device when no other is left. It is shown once; only the first device gets it. */
+  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. */
   recoveryCode?: string;
-  /** Checks is how many checks of the self-test the hub passed. */
+  /** Checks is the number of self-test checks that the hub passed. */
   checks: number;
 }
 
-/** StatisticsParams choose the days. */
+/** StatisticsParams select the days. */
 export interface CloudsyncStatisticsParams {
-  /** Days is how many, up to today; 1 to 366, default 30. */
+  /** Days is the number of days up to today; 1 to 366, default 30. */
   days?: number;
 }
 
-/** StatisticsResult lists days, the newest first. */
+/** StatisticsResult lists days, newest first. */
 export interface CloudsyncStatisticsResult {
   days: CloudsyncDayStatistics[];
 }
@@ -1589,7 +1589,7 @@ export interface CloudsyncStatusChanged {
 /** StatusResult is the state of sync. */
 export interface CloudsyncStatusResult {
   state: string;
-  /** Initial says how far the first copy is, while there is one. */
+  /** Initial is the progress of the first copy while it is running. */
   initial?: CloudsyncProgress;
   isOnline: boolean;
   isSyncing: boolean;
@@ -1599,9 +1599,9 @@ export interface CloudsyncStatusResult {
   lastSyncTime?: string | null;
   /** LastChange is when something was last sent or received. */
   lastChange?: string | null;
-  /** Devices is how many devices this person has, as far as this one has heard. */
+  /** Devices is the number of devices of this person that this device knows of. */
   devices: number;
-  /** Cursor and Head are places in the hub's feed, as decimal strings. */
+  /** Cursor and Head are positions in the hub's feed, as decimal strings: what this device has stored, and the end. */
   cursor: string;
   head: string;
   clockOffsetMs: number;
@@ -7414,7 +7414,7 @@ export interface ToolsVersionsResult {
 /** Visibility is who may read a tool. */
 export type ToolsVisibility = "private" | "public";
 
-/** Info describes an engine, and whether it can be used now. */
+/** Info describes an engine and whether it is available. */
 export interface TranscribeInfo {
   id: string;
   name: string;
@@ -7422,7 +7422,7 @@ export interface TranscribeInfo {
   local: boolean;
   streaming: boolean;
   wordTimes: boolean;
-  /** empty: the service decides */
+  /** if empty, the service decides */
   languages: string[];
   models: string[];
   available: boolean;
@@ -7430,12 +7430,12 @@ export interface TranscribeInfo {
   reason?: string;
 }
 
-/** Word is a word with its place in the recording. */
+/** Word is a word with its position in the recording. */
 export interface TranscribeWord {
   w: string;
   startMs: number;
   endMs: number;
-  /** 0 to 1; 0: the engine gives none */
+  /** 0 to 1; 0 if the engine does not report it */
   confidence?: number;
 }
 
@@ -7524,7 +7524,7 @@ export interface TrashRestoreResult {
   failed: TrashFailure[];
 }
 
-/** AudioURLParams name a recording. */
+/** AudioURLParams identify a recording. */
 export interface VoiceAudioURLParams {
   recordingId: string;
 }
@@ -7540,7 +7540,7 @@ export interface VoiceEnginesResult {
   engines: TranscribeInfo[];
 }
 
-/** Hit is a transcript that has all words. StartMs and EndMs are where the first of them is said; -1: in the title or tags only, or the engine gave no times. */
+/** Hit is a transcript that contains all words. StartMs and EndMs are the times of the first of them; -1 if it occurs only in the title or the tags, or if the engine reported no times. */
 export interface VoiceHit {
   recordingId: string;
   memoId?: string;
@@ -7573,7 +7573,7 @@ export interface VoiceJob {
   updatedAt: string;
 }
 
-/** JobParams name a job. */
+/** JobParams identify a job. */
 export interface VoiceJobParams {
   jobId: string;
 }
@@ -7592,7 +7592,7 @@ export interface VoiceListParams {
   offset?: number;
 }
 
-/** ListResult is a page of memos, the latest first. */
+/** ListResult is a page of memos, newest first. */
 export interface VoiceListResult {
   memos: VoiceMemo[];
   total: number;
@@ -7609,27 +7609,27 @@ export interface VoiceMemo {
   /** pending, processing, completed or failed */
   status: string;
   error?: string;
-  /** of the current transcript; in lists its beginning */
+  /** of the current transcript; shortened in lists */
   text: string;
   language?: string;
   format: string;
   /** bytes */
   size: number;
   durationMs?: number;
-  /** of the sound could not be decoded */
+  /** duration of sound that could not be decoded */
   lostMs?: number;
-  /** the sound is on this device */
+  /** the sound is stored on this device */
   hasAudio: boolean;
   recordedAt: string;
   updatedAt: string;
 }
 
-/** MemoParams name a memo. */
+/** MemoParams identify a memo. */
 export interface VoiceMemoParams {
   memoId: string;
 }
 
-/** ProcessParams are a recording to transcribe while the caller waits: one that is stored, or its bytes or file. */
+/** ProcessParams describe a recording to transcribe while the caller waits: a stored one, or its bytes or file. */
 export interface VoiceProcessParams {
   recordingId?: string;
   /** at most 10 MiB when decoded */
@@ -7637,14 +7637,14 @@ export interface VoiceProcessParams {
   /** a file, or the token of an upload */
   path?: string;
   title?: string;
-  /** keep neither the sound nor the text */
+  /** store neither the sound nor the text */
   discard?: boolean;
   engine?: string;
   language?: string;
   model?: string;
 }
 
-/** ProcessResult is what was heard, or why it was not transcribed. What was stored stays. */
+/** ProcessResult is the transcript, or the reason why there is none yet. A stored recording is kept in both cases. */
 export interface VoiceProcessResult {
   success: boolean;
   recordingId?: string;
@@ -7662,14 +7662,14 @@ export interface VoiceProcessResult {
   errorKind?: string;
 }
 
-/** QueueChanged is published when the queue has changed. */
+/** QueueChanged is published when the queue changes. */
 export interface VoiceQueueChanged {
   pending: number;
   processing: number;
   failed: number;
 }
 
-/** QueueResult lists the jobs that are not completed, the oldest first. */
+/** QueueResult lists the jobs that are not completed, oldest first. */
 export interface VoiceQueueResult {
   jobs: VoiceJob[];
   pending: number;
@@ -7677,12 +7677,12 @@ export interface VoiceQueueResult {
   failed: number;
 }
 
-/** RecordingParams name a recording. */
+/** RecordingParams identify a recording. */
 export interface VoiceRecordingParams {
   recordingId: string;
 }
 
-/** SearchParams look for words in transcripts. */
+/** SearchParams select transcripts by their words. */
 export interface VoiceSearchParams {
   query: string;
   from?: string;
@@ -7694,27 +7694,27 @@ export interface VoiceSearchParams {
   offset?: number;
 }
 
-/** SearchResult is a page of hits, the best first. */
+/** SearchResult is a page of hits, best first. */
 export interface VoiceSearchResult {
   results: VoiceHit[];
   total: number;
 }
 
-/** Settings say how recordings of the caller are transcribed. */
+/** Settings control how the caller's recordings are transcribed. */
 export interface VoiceSettings {
-  /** local or deepgram; only the second sends sound to a service */
+  /** local or deepgram; only deepgram sends sound to a service */
   provider: string;
-  /** of Deepgram */
+  /** model of Deepgram */
   model: string;
   /** BCP 47, such as en-US */
   language: string;
   /** id of an engine */
   localEngine: string;
-  /** queue: wait for the service; local: use the local engine when it fails */
+  /** queue: wait for the service; local: use the local engine if the service fails */
   fallback: string;
 }
 
-/** SettingsParams change settings. Fields that are left out stay. */
+/** SettingsParams change settings. Omitted fields stay unchanged. */
 export interface VoiceSettingsParams {
   provider?: string;
   model?: string;
@@ -7723,7 +7723,7 @@ export interface VoiceSettingsParams {
   fallback?: string;
 }
 
-/** TranscribeParams ask for another transcript. */
+/** TranscribeParams request another transcript. */
 export interface VoiceTranscribeParams {
   recordingId: string;
   engine?: string;
@@ -7731,19 +7731,19 @@ export interface VoiceTranscribeParams {
   model?: string;
 }
 
-/** TranscribeResult names the job. */
+/** TranscribeResult identifies the job. */
 export interface VoiceTranscribeResult {
   jobId: string;
   status: string;
 }
 
-/** Transcribed is published when the transcription of a recording has changed its state. */
+/** Transcribed is published when the transcription status of a recording changes. */
 export interface VoiceTranscribed {
   recordingId: string;
   status: string;
 }
 
-/** Transcript is the current text of a recording with its words, and its versions, the latest first. */
+/** Transcript is the current text of a recording with its words, and its versions, newest first. */
 export interface VoiceTranscript {
   recordingId: string;
   text: string;
@@ -7755,14 +7755,14 @@ export interface VoiceTranscript {
   versions: VoiceVersion[];
 }
 
-/** UpdateParams change a memo. Fields that are left out stay. */
+/** UpdateParams change a memo. Omitted fields stay unchanged. */
 export interface VoiceUpdateParams {
   memoId: string;
   title?: string;
   tags?: string[];
 }
 
-/** UploadParams are a recording that exists already: its bytes, a blob that belongs to the caller, or a file. */
+/** UploadParams describe an existing recording, given as bytes, as a blob of the caller or as a file. */
 export interface VoiceUploadParams {
   /** at most 10 MiB when decoded */
   audioBase64?: string;
@@ -7781,7 +7781,7 @@ export interface VoiceUploadParams {
   model?: string;
 }
 
-/** UploadResult names what was stored. Its transcript follows. */
+/** UploadResult identifies the stored recording. It is transcribed later. */
 export interface VoiceUploadResult {
   memoId: string;
   recordingId: string;
@@ -7792,7 +7792,7 @@ export interface VoiceUploadResult {
 /** Version is one transcript of a recording. */
 export interface VoiceVersion {
   id: string;
-  /** person: somebody edited it */
+  /** person if a person edited the text */
   engine: string;
   model?: string;
   language?: string;
@@ -7801,7 +7801,7 @@ export interface VoiceVersion {
   createdAt: string;
 }
 
-/** Waveform has the lowest, highest and root mean square sample of each bucket. Full scale is 127 for Min and Max and 255 for RMS. */
+/** Waveform is the minimum, maximum and root mean square of the samples in each bucket. Full scale is 127 for Min and Max and 255 for RMS. */
 export interface VoiceWaveform {
   buckets: number;
   durationMs: number;
@@ -7814,7 +7814,7 @@ export interface VoiceWaveform {
   silences: number[][];
 }
 
-/** WaveformParams choose a part of a recording. */
+/** WaveformParams select a part of a recording. */
 export interface VoiceWaveformParams {
   recordingId: string;
   fromMs?: number;
@@ -8713,57 +8713,57 @@ export interface Methods {
   "storage.status": { params: Record<string, never>; result: StorageStatusResult };
   /** Reads a whole backup and runs every check that a restore would. */
   "storage.verify_backup": { params: StorageVerifyBackupParams; result: StorageVerifyBackupResult };
-  /** Lists what two devices wrote into the same field without knowing of each other. */
+  /** Lists conflicts: fields that two devices changed concurrently. */
   "sync.conflicts": { params: CloudsyncConflictsParams; result: CloudsyncConflictsResult };
-  /** Exchanges changes with the hub now. */
+  /** Exchanges changes with the hub immediately. */
   "sync.coordinate": { params: CloudsyncCoordinateParams; result: CloudsyncCoordinateResult };
-  /** Lists what could not be synced and why. */
+  /** Lists the items that could not be synced, with the reasons. */
   "sync.dead_letters": { params: Record<string, never>; result: CloudsyncDeadLettersResult };
-  /** Lists the devices of this person at the hub. */
+  /** Lists the devices of this person. It reads them from the hub. */
   "sync.devices": { params: Record<string, never>; result: CloudsyncDevicesResult };
-  /** Gives up an item that could not be synced, after it has written it to a file. An item of this device stays here and is sent again when it changes; of one of another device, the next change of it comes. */
+  /** Writes an item that could not be synced to a file and then drops it from the dead letters. An outgoing item stays in the local database and is sent again when it next changes. An incoming item arrives again when another device next changes it. */
   "sync.discard_dead_letter": { params: CloudsyncRetryParams; result: CloudsyncDiscardResult };
-  /** Ends the connection to the hub and keeps every row on this device. */
+  /** Ends the connection to the hub and keeps all rows on this device. */
   "sync.disconnect": { params: Record<string, never>; result: Record<string, never> };
-  /** Makes this installation a device of the person who made the link or the recovery code. What it has already becomes theirs and is merged with what the hub has. */
+  /** Joins the hub of the person who made the link or the recovery code. Existing data of this device is assigned to that person and merged with the data on the hub. */
   "sync.enroll": { params: CloudsyncEnrollParams; result: CloudsyncSetupResult };
-  /** Makes a recovery code, with which a device can join when no other is left. It takes the place of the code before. */
+  /** Creates a recovery code, with which a device can join when no other device is left. It replaces the previous code. */
   "sync.export_recovery": { params: Record<string, never>; result: CloudsyncRecoveryResult };
-  /** Makes a link with which one more device can join. It works once, for ten minutes. */
+  /** Creates a link with which another device can join. The link works once and expires after ten minutes. */
   "sync.invite": { params: CloudsyncInviteParams; result: CloudsyncInviteResult };
-  /** Stops exchanging until Resume. */
+  /** Stops the exchange of changes until Resume. */
   "sync.pause": { params: Record<string, never>; result: CloudsyncStatusResult };
-  /** Says which devices of this person are there. */
+  /** Reports which devices of this person are online. */
   "sync.presence": { params: Record<string, never>; result: CloudsyncPresenceResult };
   /** Another name of trash.purge. Permanently deletes items in the trash. Items that cannot be deleted are listed with the reason; if none can, the call fails. */
   "sync.purge": { params: TrashItemsParams; result: TrashPurgeResult };
-  /** Gives a device of this person another name, on all devices. */
+  /** Changes the name of a device, which all devices of the person show. */
   "sync.rename_device": { params: CloudsyncRenameParams; result: Record<string, never> };
-  /** Writes the chosen value and closes the conflict, on all devices. */
+  /** Writes the chosen value and closes the conflict on all devices. */
   "sync.resolve": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
-  /** Another name of sync.resolve. Writes the chosen value and closes the conflict, on all devices. */
+  /** Another name of sync.resolve. Writes the chosen value and closes the conflict on all devices. */
   "sync.resolve_conflict": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
   /** Another name of trash.restore. Restores items. If the name of an item has been taken meanwhile a number is appended. Items that cannot be restored are listed with the reason; if none can, the call fails. */
   "sync.restore": { params: TrashItemsParams; result: TrashRestoreResult };
-  /** Ends a pause. */
+  /** Continues after a Pause. */
   "sync.resume": { params: Record<string, never>; result: CloudsyncStatusResult };
-  /** Has an item that the hub refused sent again with the next exchange. What this device could not store is tried again by itself. */
+  /** Sends an item that the hub rejected again with the next exchange. It has no effect on an item that this device could not store; those are retried automatically. */
   "sync.retry_dead_letter": { params: CloudsyncRetryParams; result: Record<string, never> };
-  /** Ends a device's access to the hub, at once. What it has stays on it. */
+  /** Ends a device's access to the hub immediately. The data on that device stays there. */
   "sync.revoke_device": { params: CloudsyncRevokeParams; result: Record<string, never> };
-  /** Makes a new key for what is written from now on, hands it to the other devices sealed for each, and has the rows on the hub encrypted again. What older keys encrypted stays readable. */
+  /** Creates a new key for future writes, sends it to the other devices, encrypted for each of them, and queues the rows on the hub to be encrypted again. Data encrypted with older keys stays readable. */
   "sync.rotate_key": { params: Record<string, never>; result: CloudsyncRotateKeyResult };
-  /** Proves the hub's row-level security: for each table of its catalog and each verb it tries, past this program, what the owner, another user, a revoked device and a role without a device may do. Forged claims and roles are tried too. */
+  /** Tests the hub's row-level security. For each table of the hub and each verb, it checks with direct SQL statements what the owner, another device of the owner, another user, a revoked device and a role without a device may do. It also tries forged claims and roles. */
   "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
-  /** Makes a database the hub of this person, or brings its schema up to date, proves with the self-test that it keeps users apart, and connects this device. */
+  /** Turns a database into the hub of this person or updates its schema, verifies with the self-test that it keeps users apart, and connects this device. */
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
-  /** Says what the devices of this person exchanged with the hub. */
+  /** Reports how much the devices of this person exchanged with the hub each day. */
   "sync.statistics": { params: CloudsyncStatisticsParams; result: CloudsyncStatisticsResult };
-  /** Says how sync stands. It never calls the hub. */
+  /** Reports the state of sync. It never contacts the hub. */
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
   /** Another name of trash.list. Lists the items in the trash, latest first. */
   "sync.trash": { params: TrashListParams; result: TrashListResult };
-  /** Opens a conflict again and gives the item back what it had. It refuses when the item has changed since. */
+  /** Reopens a conflict and restores the item's previous values. It fails if the item has changed since. */
   "sync.undo_resolve": { params: CloudsyncUndoResolveParams; result: CloudsyncResolveResult };
   /** Returns version, uptime, memory and what is degraded. */
   "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
@@ -8875,41 +8875,41 @@ export interface Methods {
   "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Signs an address for the sound of a recording. */
   "voice.audio_url": { params: VoiceAudioURLParams; result: GatewayBlobURL };
-  /** Moves a memo to the trash, with its sound and its transcripts. */
+  /** Moves a memo to the trash, with its recording and transcripts. */
   "voice.delete_memo": { params: VoiceMemoParams; result: VoiceMemo };
-  /** Stores a corrected text as a new version. Words that did not change keep their times, and new ones share the time of those that they replace. */
+  /** Stores a corrected text as a new version. Unchanged words keep their times; new words share the time of the words that they replace. */
   "voice.edit_transcript": { params: VoiceEditParams; result: VoiceTranscript };
-  /** Lists the engines, and whether they can be used. */
+  /** Lists the engines and whether they are available. */
   "voice.engines": { params: Record<string, never>; result: VoiceEnginesResult };
-  /** Returns a memo with its whole text. */
+  /** Returns a memo with its full text. */
   "voice.get_memo": { params: VoiceMemoParams; result: VoiceMemo };
   /** Returns the caller's settings. */
   "voice.get_settings": { params: Record<string, never>; result: VoiceSettings };
-  /** Returns the current text of a recording, its words with their times, and all versions. */
+  /** Returns the current text of a recording, its words with their times, and a list of all versions. */
   "voice.get_transcript": { params: VoiceRecordingParams; result: VoiceTranscript };
-  /** Lists memos, the latest first. */
+  /** Lists memos, newest first. */
   "voice.list_memos": { params: VoiceListParams; result: VoiceListResult };
-  /** Transcribes a recording while the caller waits. Unless it is to be discarded it is stored first, and its job stays in the queue when the caller goes away. */
+  /** Transcribes a recording while the caller waits. Unless Discard is set, the recording is stored first, and its job stays in the queue if the caller disconnects. */
   "voice.process": { params: VoiceProcessParams; result: VoiceProcessResult };
-  /** Lists the jobs that wait, run or failed. */
+  /** Lists the jobs that are pending, running or failed. */
   "voice.queue": { params: Record<string, never>; result: VoiceQueueResult };
-  /** Brings a memo back from the trash. */
+  /** Restores a memo from the trash. */
   "voice.restore_memo": { params: VoiceMemoParams; result: VoiceMemo };
-  /** Makes a job that failed or waits due now. */
+  /** Makes a failed or pending job due immediately. */
   "voice.retry": { params: VoiceJobParams; result: VoiceTranscribeResult };
-  /** Finds recordings whose text, title or tags have all words, and where they are said. */
+  /** Finds recordings whose text, title or tags contain all words, and the times at which they are said. */
   "voice.search_transcripts": { params: VoiceSearchParams; result: VoiceSearchResult };
-  /** Takes a job out of the queue. The recording stays without the transcript. */
+  /** Removes a job from the queue. The recording stays without a transcript. */
   "voice.skip": { params: VoiceJobParams; result: VoiceTranscribeResult };
-  /** Makes another transcript of a recording; the earlier ones stay. */
+  /** Queues another transcription of a recording. Earlier transcripts are kept. */
   "voice.transcribe": { params: VoiceTranscribeParams; result: VoiceTranscribeResult };
   /** Changes the title or the tags of a memo. */
   "voice.update_memo": { params: VoiceUpdateParams; result: VoiceMemo };
-  /** Changes settings. They hold for what is transcribed from then on. */
+  /** Changes settings. They apply to later transcriptions. */
   "voice.update_settings": { params: VoiceSettingsParams; result: VoiceSettings };
-  /** Stores a recording as a memo and has it transcribed. A file that can't be decoded is kept, with the reason. */
+  /** Stores a recording as a memo and queues its transcription. A file that can't be decoded is kept, together with the reason. */
   "voice.upload_memo": { params: VoiceUploadParams; result: VoiceUploadResult };
-  /** Draws a recording or a part of it. */
+  /** Returns the waveform of a recording or a part of it. */
   "voice.waveform": { params: VoiceWaveformParams; result: VoiceWaveform };
   /** Returns the workspace of the caller. */
   "workspace.status": { params: Record<string, never>; result: CoretoolsStatus };
@@ -9019,13 +9019,13 @@ export interface Events {
   "storage.low_space": StorageLowSpace;
   /** Recovery is the event storage.recovery. A nil State means that recovery mode ended. */
   "storage.recovery": StorageRecovery;
-  /** ConflictsChanged is published when conflicts came or were resolved. */
+  /** ConflictsChanged is published when conflicts were added or resolved. */
   "sync.conflict": CloudsyncConflictsChanged;
-  /** DeadLettersChanged is published when an item could not be synced, or is tried again or discarded. */
+  /** DeadLettersChanged is published when a dead letter was added, retried or discarded. */
   "sync.dead_letter": CloudsyncDeadLettersChanged;
-  /** Applied is published when rows of other devices were stored. */
+  /** Applied is published when rows from other devices were stored. */
   "sync.delta": CloudsyncApplied;
-  /** Progress says how far the first copy is. */
+  /** Progress is the progress of the first copy. */
   "sync.progress": CloudsyncProgress;
   /** StatusChanged is published when the state or the error changes. */
   "sync.status": CloudsyncStatusChanged;
@@ -9041,9 +9041,9 @@ export interface Events {
   "tools.suspended": ToolsSuspended;
   /** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
   "trash.changed": TrashChanged;
-  /** QueueChanged is published when the queue has changed. */
+  /** QueueChanged is published when the queue changes. */
   "voice.queue": VoiceQueueChanged;
-  /** Transcribed is published when the transcription of a recording has changed its state. */
+  /** Transcribed is published when the transcription status of a recording changes. */
   "voice.transcript": VoiceTranscribed;
 }
 

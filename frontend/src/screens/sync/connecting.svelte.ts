@@ -1,4 +1,4 @@
-/** Connecting this device to a hub, and inviting others. */
+/** Connects this device to a hub and invites other devices. */
 import { asError } from "../../lib/rpc/errors";
 import type { Result, Rpc } from "../../lib/rpc";
 import type { SyncStatus } from "./status.svelte";
@@ -9,7 +9,7 @@ export type Step = "address" | "encryption" | "working" | "done";
 export class Connecting {
   way = $state<Way | null>(null);
   step = $state<Step>("address");
-  /** The connection string or the code. It is cleared as soon as it was sent. */
+  /** The connection string or the code. It is cleared once the backend has accepted it. */
   secret = $state("");
   name = $state("");
   encrypt = $state(true);
@@ -35,14 +35,14 @@ export class Connecting {
     this.result = null;
     this.saved = false;
   }
-  /** Leaves the wizard. What was connected goes on by itself. */
+  /** Closes the wizard. An established connection stays. */
   close(): void {
     this.way = null;
     this.secret = "";
     this.result = null;
   }
 
-  /** Goes to the next step, or connects. */
+  /** Moves to the next step, or connects after the last one. */
   async next(): Promise<void> {
     this.error = "";
     if (this.way === "hub" && this.step === "address") {
@@ -63,7 +63,7 @@ export class Connecting {
     await this.#status.load();
   }
 
-  /** Makes a code for one more device. */
+  /** Creates a code for another device. */
   async invite(name: string): Promise<void> {
     this.inviteBusy = true;
     this.error = "";

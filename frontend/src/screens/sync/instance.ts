@@ -1,4 +1,4 @@
-/** The one Sync screen of the page. */
+/** The state of the Sync screen, shared by the whole page. */
 import { rpc } from "../../lib/rpc";
 import { lasting, toasts } from "../../lib/ui/state";
 import { SyncStatus } from "./status.svelte";
@@ -8,7 +8,7 @@ export const status = new SyncStatus();
 
 let screen: SyncScreen | null = null;
 
-/** The screen's state; made when it is first needed. */
+/** The screen's state, created on first use. */
 export function syncScreen(): SyncScreen {
   screen ??= lasting(() => new SyncScreen(rpc, toasts, status));
   return screen;

@@ -22,7 +22,7 @@ export const en = {
   badge: "to decide",
   words: "hub devices supabase postgres cloud",
 
-  // How it stands
+  // State
   upToDate: "Up to date",
   connecting: "Connecting…",
   firstCopy: "First sync",
@@ -38,7 +38,7 @@ export const en = {
   loadFailed: "Couldn't load how sync stands.",
   dataKept: "Your data is unchanged.",
 
-  // What needs somebody
+  // Problems
   clock: (off: string) => `This device's clock is off by ${off}.`,
   clockText: "Helix corrects for it when it syncs. Set the clock of this device, then check again.",
   check: "Check again",

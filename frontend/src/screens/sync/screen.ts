@@ -10,7 +10,7 @@ import { status, syncScreen } from "./instance";
 import { t } from "./messages";
 import { views } from "./types";
 
-/** The state in a few words, with how much waits. */
+/** The state in a few words, with the number of waiting changes. */
 function barItem(): StatusItem[] {
   const s = status.data;
   if (!s || s.state === "off") return [];

@@ -1,10 +1,10 @@
-/** How sync stands, for the status bar, the rail and the screen. */
+/** The state of sync, for the status bar, the rail and the screen. */
 import { Load } from "../../lib/ui/load.svelte";
 import type { EventName, Rpc } from "../../lib/rpc";
 import type { Status } from "./types";
 
 const events: readonly EventName[] = ["sync.status", "sync.conflict", "sync.dead_letter", "sync.delta"];
-/** While nothing is sent, what waits is counted once a second at most. */
+/** While offline, the number of waiting changes is read at most once a second. */
 const soonMs = 100;
 const waitingMs = 1000;
 
@@ -12,7 +12,7 @@ export class SyncStatus {
   readonly read = new Load<Status>();
   #rpc: Rpc | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** When the first copy was first seen, for the job in the status bar. */
+  /** When this page first saw the first copy running, for the job in the status bar. */
   #began = 0;
 
   get data(): Status | undefined {
@@ -21,11 +21,11 @@ export class SyncStatus {
   get connected(): boolean {
     return this.data !== undefined && this.data.state !== "off";
   }
-  /** An error keeps it from syncing, which the banner tells. */
+  /** Whether an error, which the banner shows, prevents syncing. */
   get stopped(): boolean {
     return this.data?.error !== undefined;
   }
-  /** What a person has to decide. */
+  /** Number of conflicts and unsynced items, which a person has to decide. */
   get open(): number {
     return this.data ? this.data.conflicts + this.data.failedCount : 0;
   }

@@ -10,7 +10,7 @@ import { mergeable, resolvedText, textOf } from "./words";
 
 export type Messages = Pick<Notify, "error" | "ok" | "undo"> & { deferred(d: { title: string; text?: string; commit(): Promise<unknown> | void; revert(): void }): unknown };
 
-/** As many as one page of conflicts takes. */
+/** The largest page of conflicts. */
 const pageSize = 200;
 
 export class SyncScreen {
@@ -20,15 +20,15 @@ export class SyncScreen {
   readonly connecting: Connecting;
   readonly status: SyncStatus;
   busy = $state(false);
-  /** The text that is merged by hand, of the conflict that is open; null: none. */
+  /** The manually merged text of the open conflict; null while it is not being edited. */
   merged = $state<string | null>(null);
   mergeError = $state("");
-  /** The device whose access is about to end. */
+  /** Devices whose access is about to end. */
   leaving = $state.raw<ReadonlySet<string>>(new Set());
   disconnecting = $state(false);
   readonly #rpc: Rpc;
   readonly #notify: Messages;
-  /** Resolutions that U takes back, the latest last. */
+  /** Functions that undo resolutions, newest last. U calls the last one. */
   #undo: (() => Promise<void>)[] = [];
 
   constructor(rpc: Rpc, notify: Messages, status: SyncStatus) {
@@ -62,7 +62,7 @@ export class SyncScreen {
   readLetters(): Promise<void> {
     return this.letters.run(async (signal) => (await this.#rpc.call("sync.dead_letters", {}, { signal })).deadLetters);
   }
-  /** Reads the devices from the hub, and the conflicts again where that brings new names. */
+  /** Reads the devices from the hub, and the conflicts again if device names were missing. */
   async readDevices(): Promise<void> {
     if (!this.status.connected) return this.devices.clear();
     await this.devices.run(async (signal) => (await this.#rpc.call("sync.devices", {}, { signal })).devices);
@@ -70,7 +70,7 @@ export class SyncScreen {
     if (this.list.rows.some((c) => c.mineDevice === "" || c.theirsDevice === "")) await this.list.page.reload();
   }
 
-  /** What the address names. */
+  /** The view that the address selects. */
   get view(): View {
     return views.find((v) => v === nav.rest[0]) ?? "conflicts";
   }
@@ -82,7 +82,7 @@ export class SyncScreen {
       return true;
     } catch (e) {
       await this.status.load();
-      // What the banner says needs no message beside it.
+      // Don't repeat an error that the banner shows.
       if (nav.screen !== "sync" || !this.status.stopped) this.#notify.error(e, failed);
       return false;
     } finally {
@@ -110,7 +110,7 @@ export class SyncScreen {
     this.#notify.ok(t.disconnected);
   }
 
-  /** Resolves conflicts in one way; Undo opens them again. */
+  /** Resolves conflicts with the same choice. Undo reopens them. */
   async resolve(conflicts: readonly Conflict[], choice: Choice, value?: unknown): Promise<boolean> {
     const tokens: string[] = [];
     this.merged = null;
@@ -139,7 +139,7 @@ export class SyncScreen {
     return true;
   }
 
-  /** Takes the latest resolution back. The backend keeps it for ten minutes, the message shows for ten seconds. */
+  /** Undoes the latest resolution. The backend allows it for ten minutes; the message is shown for ten seconds. */
   async undoLast(): Promise<void> {
     const undo = this.#undo.at(-1);
     if (undo === undefined) return;
@@ -154,7 +154,7 @@ export class SyncScreen {
     return this.#undo.length > 0;
   }
 
-  /** Resolves all conflicts of a table in one way. */
+  /** Resolves all conflicts of a table with the same choice. */
   async resolveTable(tableName: string, choice: Choice): Promise<void> {
     const all: Conflict[] = [];
     try {
@@ -169,7 +169,7 @@ export class SyncScreen {
     await this.resolve(choice === "both" ? all.filter((c) => c.canKeepBoth) : all, choice);
   }
 
-  /** Starts a text of one's own, from what is shown now. */
+  /** Starts editing a merged text, beginning with the current value. */
   edit(c: Conflict): void {
     this.mergeError = "";
     this.merged = textOf(c, c.suggested === "theirs" ? c.theirs : c.mine);
@@ -209,7 +209,7 @@ export class SyncScreen {
     await this.readDevices();
     return ok;
   }
-  /** Ends a device's access in ten seconds, unless the person changes their mind. */
+  /** Revokes a device after ten seconds, unless the person undoes it. */
   revoke(d: Device): void {
     const put = (on: boolean): void => {
       const ids = new Set(this.leaving);

@@ -4,10 +4,10 @@ import { format } from "../../lib/ui/state";
 import { t } from "./messages";
 import type { Choice, Conflict, Status } from "./types";
 
-/** Parts of a definition that say nothing to a person. */
+/** Fields of a definition that are of no use to a person. */
 const internal = /(_hash|_id|_size)$/;
 
-/** A value of a conflict as a text that can be read and compared. */
+/** A value of a conflict as readable, comparable text. */
 export function textOf(c: Conflict, value: unknown): string {
   if (c.fieldType === "deleted") return value === null ? t.edited : t.deleted(format.moment(String(value)));
   if (value === null || value === undefined) return "";
@@ -21,7 +21,7 @@ export function textOf(c: Conflict, value: unknown): string {
   return pretty(value);
 }
 
-/** JSON in a text with its lines, other texts as they are. */
+/** Indents JSON and returns other texts unchanged. */
 function pretty(value: unknown): string {
   if (typeof value !== "string") return JSON.stringify(value, null, 2);
   if (!/^[[{]/.test(value)) return value;
@@ -32,15 +32,15 @@ function pretty(value: unknown): string {
   }
 }
 
-/** Whether the two values can be joined by hand. */
+/** Whether the two values can be merged manually. */
 export const mergeable = (c: Conflict): boolean => c.fieldType === "text" || c.fieldType === "json";
 
-/** What one side of a conflict about a deletion means: whether the item is deleted. */
+/** Whether choosing a side of a conflict about a deletion deletes the item. */
 const deletes = (c: Conflict, choice: Choice): boolean => (choice === "mine" ? c.mine : c.theirs) !== null;
 export const choiceLabel = (c: Conflict, choice: Choice): string => (c.fieldType === "deleted" ? (deletes(c, choice) ? t.deleteIt : t.keepIt) : t.keep[choice]);
 export const resolvedText = (c: Conflict, choice: Choice, name: string): string => (c.fieldType === "deleted" ? (deletes(c, choice) ? t.wasDeleted(name) : t.wasKept(name)) : t.resolved(choice, name));
 
-/** Seconds while they matter, then as everywhere. */
+/** Counts seconds within the first minute, then formats like everywhere else. */
 const ago = (when: string, now: number): string => {
   const s = Math.max(0, Math.round((now - Date.parse(when)) / 1000));
   return s < 2 ? common.justNow : s < 60 ? common.ago(common.seconds(String(s))) : format.ago(when, now);
