@@ -123,25 +123,25 @@ var embeddedCatalog = sync.OnceValues(func() (*Catalog, error) {
 // ParseCatalog parses and checks a catalog in the format of models.dev.
 func ParseCatalog(text []byte) (*Catalog, error) {
 	if len(text) > maxCatalog {
-		return nil, fault.Limitf("The catalogue is larger than %d bytes.", maxCatalog)
+		return nil, fault.Limitf("The catalog is larger than %d bytes.", maxCatalog)
 	}
 	c := &Catalog{}
 	if err := json.Unmarshal(text, &c.Providers); err != nil {
-		return nil, fault.Invalidf("The catalogue can't be read.").WithCause(err)
+		return nil, fault.Invalidf("The catalog can't be read.").WithCause(err)
 	}
 	if len(c.Providers) == 0 {
-		return nil, fault.Invalidf("The catalogue is empty.")
+		return nil, fault.Invalidf("The catalog is empty.")
 	}
 	for id, p := range c.Providers {
 		if id == "" || p.ID != id {
-			return nil, fault.Invalidf("The catalogue names provider %q %q.", id, p.ID)
+			return nil, fault.Invalidf("The catalog names provider %q %q.", id, p.ID)
 		}
 		for name, m := range p.Models {
 			switch {
 			case name == "" || m.Limit.Context < 0 || m.Limit.Output < 0:
-				return nil, fault.Invalidf("The catalogue has a wrong entry %s/%s.", id, name)
+				return nil, fault.Invalidf("The catalog has a wrong entry %s/%s.", id, name)
 			case m.Cost != nil && !m.Cost.valid():
-				return nil, fault.Invalidf("The catalogue has a wrong price for %s/%s.", id, name)
+				return nil, fault.Invalidf("The catalog has a wrong price for %s/%s.", id, name)
 			}
 			c.Date = max(c.Date, m.LastUpdated)
 		}

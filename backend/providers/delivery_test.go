@@ -194,7 +194,7 @@ func TestUnknownFieldsOfTheCatalogueAreKept(t *testing.T) {
 	kept, err := os.ReadFile(k.catalogFile())
 	must(t, err)
 	if !bytes.Equal(kept, text) {
-		t.Error("the catalogue was changed before it was kept")
+		t.Error("the catalog was changed before it was kept")
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *Service) catalog() (*Catalog, error) {
 		s.read = true
 		if text, err := os.ReadFile(s.catalogFile()); err == nil {
 			if s.fetched, err = ParseCatalog(text); err != nil {
-				s.o.Logger.Warn("read the fetched catalogue of models", "err", err)
+				s.o.Logger.Warn("read the fetched catalog of models", "err", err)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func (s *Service) Show(_ context.Context, p ShowParams) (ShowResult, error) {
 	}
 	provider, ok := cat.Providers[p.Provider]
 	if !ok {
-		return out, fault.NotFoundf("The catalogue has no provider %q.", p.Provider)
+		return out, fault.NotFoundf("The catalog has no provider %q.", p.Provider)
 	}
 	out.Providers = []string{p.Provider}
 	for _, id := range slices.Sorted(maps.Keys(provider.Models)) {
@@ -79,7 +79,7 @@ func (s *Service) Show(_ context.Context, p ShowParams) (ShowResult, error) {
 		}
 	}
 	if p.Model != "" && len(out.Models) == 0 {
-		return out, fault.NotFoundf("The catalogue has no model %q of %s.%s", p.Model, p.Provider, similar(cat.nearest(p.Provider, p.Model)))
+		return out, fault.NotFoundf("The catalog has no model %q of %s.%s", p.Model, p.Provider, similar(cat.nearest(p.Provider, p.Model)))
 	}
 	return out, nil
 }
@@ -113,7 +113,7 @@ func (s *Service) Fetch(ctx context.Context, _ struct{}) (FetchResult, error) {
 	}
 	defer stream.Body.Close()
 	if stream.Status != 200 {
-		return FetchResult{}, fault.Unavailablef("The catalogue can't be fetched: status %d.", stream.Status)
+		return FetchResult{}, fault.Unavailablef("The catalog can't be fetched: status %d.", stream.Status)
 	}
 	text, err := io.ReadAll(stream.Body)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Service) Fetch(ctx context.Context, _ struct{}) (FetchResult, error) {
 		return FetchResult{}, err
 	}
 	if c.Models()*10 < old.Models()*7 {
-		return FetchResult{}, fault.Invalidf("The new catalogue has %d models, the old one %d. The old one stays.", c.Models(), old.Models())
+		return FetchResult{}, fault.Invalidf("The new catalog has %d models, the old one %d. The old one stays.", c.Models(), old.Models())
 	}
 	if s.o.CacheDir != "" {
 		if err := os.MkdirAll(s.o.CacheDir, 0o700); err != nil {
