@@ -73,7 +73,7 @@ async function canceled({ page, dir, check }) {
   await sheet(page).getByRole("button", { name: "Choose a folder…" }).waitFor();
   check((await sheet(page).getByRole("alert").count()) === 0, "a canceled upload is no error");
   await pick(page, await folder(path.join(dir, "Pictures"), { "a.jpg": "x" }));
-  await sheet(page).getByText("Pictures has no files that can be read here.").waitFor();
+  await sheet(page).getByText("Pictures has no files that Helix can read.").waitFor();
   await page.keyboard.press("Escape");
   await sheet(page).waitFor({ state: "hidden" });
 }

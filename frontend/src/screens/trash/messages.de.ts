@@ -16,7 +16,7 @@ export default {
   },
   count: (n) => items(n),
   openTrash: { tools: "Gelöschte Werkzeuge", skills: "Gelöschte Skills", schedules: "Gelöschte Zeitpläne", memory: "Gelöschte Erinnerungen", chats: "Gelöschte Chats", memos: "Gelöschte Memos" },
-  words: "gelöscht wiederherstellen deleted restore",
+  words: "papierkorb gelöscht wiederherstellen trash deleted restore",
   show: "Zeigen",
   groups: { "": "alles", tools: "Werkzeuge", skills: "Skills", schedules: "Zeitpläne", memory: "Erinnerungen", chats: "Chats", memos: "Memos" },
   groupCount: (name, n) => `${name} (${number(n)})`,

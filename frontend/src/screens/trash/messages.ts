@@ -16,7 +16,7 @@ export const en = {
   },
   count: (n: number) => items(n),
   openTrash: { tools: "Deleted tools", skills: "Deleted skills", schedules: "Deleted schedules", memory: "Deleted memories", chats: "Deleted chats", memos: "Deleted memos" },
-  words: "deleted restore undelete recover bin",
+  words: "trash deleted restore undelete recover bin",
   show: "Show",
   groups: { "": "everything", tools: "tools", skills: "skills", schedules: "schedules", memory: "memories", chats: "chats", memos: "memos" },
   groupCount: (name: string, n: number) => `${name} (${number(n)})`,
