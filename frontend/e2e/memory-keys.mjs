@@ -60,7 +60,7 @@ async function keyboard({ page, rpc, go, lines, check }) {
   await toast(page, "to the trash").waitFor();
   check((await rpc("memory.list", { trash: true })).total === 1, "it is in the trash");
   await key("Control+k");
-  await page.keyboard.type("deleted mem");
+  await page.keyboard.type("deleted memor");
   await page.getByRole("option", { name: /Deleted memories/ }).first().waitFor();
   await key("Enter");
   await page.getByRole("listbox", { name: "Trash" }).getByRole("option", { name: /pump/ }).waitFor();
