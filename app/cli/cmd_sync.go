@@ -135,7 +135,7 @@ type syncRecoveryCmd struct {
 }
 
 func (r *syncRecoveryCmd) Run(c *command) error {
-	if err := c.confirm(r.Yes, "Make a new recovery code? The one before stops working."); err != nil {
+	if err := c.confirm(r.Yes, "Make a new recovery code? The previous code stops working."); err != nil {
 		return err
 	}
 	return show(c, "sync.export_recovery", struct{}{}, func(r cloudsync.RecoveryResult) { c.sayRecovery(r.Code) })
@@ -146,11 +146,11 @@ type syncRotateKeyCmd struct {
 }
 
 func (r *syncRotateKeyCmd) Run(c *command) error {
-	if err := c.confirm(r.Yes, "Change the encryption key? Other devices get it with their next exchange."); err != nil {
+	if err := c.confirm(r.Yes, "Change the encryption key? Other devices get it with their next sync."); err != nil {
 		return err
 	}
 	return show(c, "sync.rotate_key", struct{}{}, func(r cloudsync.RotateKeyResult) {
-		c.say("New writes use key version %d. %d items are encrypted again with the next exchanges.", r.KeyVersion, r.Queued)
+		c.say("New writes use key version %d. %d items will be encrypted again during the next syncs.", r.KeyVersion, r.Queued)
 	})
 }
 

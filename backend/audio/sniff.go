@@ -45,5 +45,5 @@ func sniff(r *bufio.Reader) (string, error) {
 		}
 	}
 	b, _ = r.Peek(8)
-	return "", fault.Invalidf("This is no audio format that Helix knows; it begins with %s.", strings.ToUpper(hex.EncodeToString(b)))
+	return "", fault.Invalidf("Helix doesn't recognize this audio format. The file starts with %s.", strings.ToUpper(hex.EncodeToString(b)))
 }

@@ -93,7 +93,7 @@ func hubError(host string, err error) error {
 	case errors.As(err, &pg) && pg.Code == noAccess:
 		return fault.Deniedf("This device was removed from the hub %s. Data on this device is kept.", host).WithCause(err).WithDetails(problemDetails{ProblemRemoved})
 	case errors.As(err, &pg) && pg.Code == copyActive:
-		return fault.Unavailablef("A copy of this device is connected to the hub %s. The next exchange registers this one again.", host).WithCause(err)
+		return fault.Unavailablef("A copy of this device is connected to the hub %s. This one registers again at the next sync.", host).WithCause(err)
 	case errors.As(err, &pg) && strings.HasPrefix(pg.Code, "57P"):
 		return fault.Unavailablef("Couldn't reach the hub %s: the database was stopped or is starting.", host).WithCause(err)
 	case errors.As(err, &pg):

@@ -261,7 +261,7 @@ func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) 
 			return err
 		}
 		if d.Clock[d.DeviceID] == 0 {
-			return fault.Invalidf("vector_clock: it has no entry of device_id.")
+			return fault.Invalidf("vector_clock: the entry for device_id is missing.")
 		}
 		var err error
 		if o, err = k.relay.s.applyDelta(tx, k.id.User, d); err != nil {

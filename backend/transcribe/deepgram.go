@@ -123,7 +123,7 @@ func (d *Deepgram) Transcribe(ctx context.Context, a Audio, o Options) (t Transc
 	}
 	var r deepgramReply
 	if err := json.Unmarshal(body, &r); err != nil || r.Results == nil {
-		return t, failure(Failed, fault.Unavailablef("Deepgram gave an answer that can't be read.").WithCause(errors.Join(err, errors.New("no results"))))
+		return t, failure(Failed, fault.Unavailablef("Couldn't read Deepgram's answer.").WithCause(errors.Join(err, errors.New("no results"))))
 	}
 	return r.transcript(t), nil
 }
@@ -152,7 +152,7 @@ func (d *Deepgram) unreachable(ctx context.Context, err error) error {
 	case fault.Is(err, fault.Timeout) || errors.Is(err, context.DeadlineExceeded):
 		return failure(Failed, fault.New(fault.Timeout, "Deepgram took too long to answer.").WithCause(err))
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return failure(Failed, fault.Unavailablef("The answer of Deepgram was cut off.").WithCause(err))
+		return failure(Failed, fault.Unavailablef("Deepgram's answer was cut off.").WithCause(err))
 	}
 	return failure(Offline, fault.Unavailablef("Couldn't reach Deepgram. The recording will be transcribed when you are online.").WithCause(err))
 }
@@ -163,11 +163,11 @@ func (d *Deepgram) refusal(s *safehttp.Stream) error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return failure(Refused, fault.Deniedf("Deepgram refused the key. Store another one with: helix secrets set %s", DeepgramSecret))
 	case http.StatusPaymentRequired:
-		return failure(Refused, fault.Limitf("There is no credit left at Deepgram."))
+		return failure(Refused, fault.Limitf("Your Deepgram account has no credit left."))
 	case http.StatusRequestEntityTooLarge:
 		return failure(Refused, fault.Limitf("The recording is too large for Deepgram."))
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		e := fault.Limitf("Deepgram wants a pause before the next recording.")
+		e := fault.Limitf("Deepgram asked Helix to slow down.")
 		e.RetryAfter = retryAfter(s.Header.Get("Retry-After"))
 		return failure(RateLimit, e)
 	}

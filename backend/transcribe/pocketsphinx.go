@@ -56,7 +56,7 @@ func (p *PocketSphinx) Info(context.Context) Info {
 func (p *PocketSphinx) Transcribe(ctx context.Context, a Audio, o Options) (t Transcript, err error) {
 	t = Transcript{Language: "en-US", Model: "en-us", Words: []Word{}}
 	if o.Language != "" && language(o.Language) != "en" {
-		return t, failure(Refused, fault.Invalidf("PocketSphinx knows English only, not %.20s. Choose another engine.", o.Language))
+		return t, failure(Refused, fault.Invalidf("PocketSphinx only supports English, not %.20s. Choose another engine.", o.Language))
 	}
 	if o.Model != "" && o.Model != t.Model {
 		return t, failure(Refused, fault.Invalidf("PocketSphinx has no model %.40q.", o.Model))
@@ -101,7 +101,7 @@ func (p *PocketSphinx) Transcribe(ctx context.Context, a Audio, o Options) (t Tr
 	}
 	found, err := os.Open(words)
 	if err != nil {
-		return t, failure(Failed, fault.Unavailablef("PocketSphinx gave no result.").WithCause(err))
+		return t, failure(Failed, fault.Unavailablef("PocketSphinx returned no result.").WithCause(err))
 	}
 	defer found.Close()
 	in := bufio.NewScanner(found)
@@ -109,7 +109,7 @@ func (p *PocketSphinx) Transcribe(ctx context.Context, a Audio, o Options) (t Tr
 	for in.Scan() {
 		list, err := sphinxWords(in.Text(), parts)
 		if err != nil {
-			return t, failure(Failed, fault.Unavailablef("PocketSphinx gave a result that can't be read.").WithCause(err))
+			return t, failure(Failed, fault.Unavailablef("Couldn't read PocketSphinx's result.").WithCause(err))
 		}
 		t.Words = append(t.Words, list...)
 	}

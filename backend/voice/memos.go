@@ -102,7 +102,7 @@ func (s *Service) open(ctx context.Context, inline, blob, path string) (io.ReadC
 	}
 	switch {
 	case given != 1:
-		return nil, fault.Invalidf("Give the recording in one way: audioBase64, blobSha256 or path.")
+		return nil, fault.Invalidf("Set only one of audioBase64, blobSha256 and path.")
 	case inline != "":
 		if base64.StdEncoding.DecodedLen(len(inline)) > maxInline+2 {
 			return nil, fault.Limitf("audioBase64 holds at most %d MiB. Send a larger recording to POST /transcribe.", maxInline>>20)
@@ -124,7 +124,7 @@ func (s *Service) open(ctx context.Context, inline, blob, path string) (io.ReadC
 	}
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {
-		return nil, fault.NotFoundf("Couldn't read the file: it is not there, or it is no file.").WithCause(err)
+		return nil, fault.NotFoundf("Couldn't read the file: it doesn't exist or isn't a regular file.").WithCause(err)
 	}
 	f, err := os.Open(path)
 	if err != nil {

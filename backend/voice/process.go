@@ -21,7 +21,7 @@ import (
 func (s *Service) Process(ctx context.Context, p ProcessParams) (ProcessResult, error) {
 	if p.RecordingID != nil {
 		if p.AudioBase64 != "" || p.Path != "" || p.Discard {
-			return ProcessResult{}, fault.Invalidf("recordingId stands alone: leave audioBase64, path and discard out.")
+			return ProcessResult{}, fault.Invalidf("With recordingId, leave out audioBase64, path and discard.")
 		}
 		r, err := s.Transcribe(ctx, TranscribeParams{RecordingID: *p.RecordingID, Engine: p.Engine, Language: p.Language, Model: p.Model})
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 const leastSpeech = 300 // in ms; with less speech, no engine is used
 
 var (
-	errElsewhere = fault.NotFoundf("The sound of this recording is on another device.")
+	errElsewhere = fault.NotFoundf("The audio of this recording is on another device.")
 	// errDecode marks errors of files that can't be decoded.
 	errDecode = errors.New("recording can't be decoded")
 )
