@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/identity"
 	"helix/backend/providers"
 	"helix/backend/providers/providerstest"
@@ -217,5 +218,32 @@ func TestCancelOfAWaitingInput(t *testing.T) {
 	}
 	if got, err := k.Wait(k.ctx, WaitParams{TurnID: turns[0], WaitMs: longestWait.Milliseconds()}); err != nil || got.Turn.State != Canceled || got.Turn.FinishedAt == nil {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Once a turn is being canceled, its questions no longer count: Wait returns at its end.
+func TestWaitAfterCancelIgnoresQuestions(t *testing.T) {
+	t.Parallel()
+	reg, set := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
+	reg.Add(set)
+	set.Add(callable.Func{Info: callable.Info{Name: "mail.send"}, Run: func(context.Context, callable.Request) (any, error) { return "sent", nil }})
+	k := newTalk(t, spoken{window: assumedWindow, answer: func(context.Context, providers.Request) (providers.Reply, error) {
+		return providers.Reply{Parts: []providers.Part{callOf("c1", "mail_send", `{}`)}}, nil
+	}}, func(o *Options) { o.Callables = reg })
+	session := k.begin()
+	turn := k.say(session, "Send it")
+	if turn.State != Waiting || len(turn.Approvals) != 1 {
+		t.Fatalf("%+v", turn)
+	}
+	l, err := k.session(k.ctx, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.canceled[turn.TurnID] = true // the moment before the turn notices
+	l.mu.Unlock()
+	got, err := k.Wait(k.ctx, WaitParams{TurnID: turn.TurnID})
+	if err != nil || len(got.Turn.Approvals) != 0 {
+		t.Errorf("%+v, %v", got.Turn, err)
 	}
 }

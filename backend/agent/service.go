@@ -346,7 +346,7 @@ func (s *Service) turn(ctx context.Context, user, id uuid.UUID) (t Turn, err err
 	}
 	var below []uuid.UUID
 	l.mu.Lock()
-	if st := l.state.Turn; st != nil && st.ID == id {
+	if st := l.state.Turn; st != nil && st.ID == id && !l.canceled[id] { // an answer changes nothing once it is canceled
 		t.Approvals, below = st.waitsFor(), slices.Collect(maps.Keys(l.children))
 	}
 	l.mu.Unlock()
