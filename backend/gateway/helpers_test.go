@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,10 +19,11 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/testkit"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("modernc.org/libc.init.0.func1"))
+	os.Exit(testkit.Run(m, goleak.IgnoreTopFunction("modernc.org/libc.init.0.func1")))
 }
 
 // patience is the time limit for waits without another one. It must only end before the test binary
