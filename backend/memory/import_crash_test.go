@@ -105,7 +105,7 @@ func TestKilledImportResumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(os.Args[0], "-test.run=^TestImportChild$", "-test.timeout=60s")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestImportChild$", "-test.timeout=10m")
 		cmd.Env = append(os.Environ(), importCrashEnv+"="+string(text), "GOCOVERDIR="+dir)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()

@@ -219,7 +219,7 @@ func TestQuarantine(t *testing.T) {
 					t.Fatal(err)
 				}
 				var out bytes.Buffer
-				cmd := exec.Command(os.Args[0], "-test.run=^TestEndingsProcess$", "-test.timeout=60s")
+				cmd := exec.Command(os.Args[0], "-test.run=^TestEndingsProcess$", "-test.timeout=10m")
 				cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), endingsEnv+"="+string(text)), &out, &out
 				err = cmd.Run()
 				if killed := cmd.ProcessState.ExitCode() == -1; err != nil && !killed || killed != e.Die || strings.Contains(out.String(), "FAIL") {
