@@ -234,9 +234,9 @@ func truncatedNote(size int64, handle string) string {
 
 // parts returns the file as parts of a message to the model. Its content is marked as data, because
 // the person may not have written it.
-func (a Attachment) parts() []providers.Part {
+func (a Attachment) parts(b boundary) []providers.Part {
 	if isText(a.Mime) {
-		return []providers.Part{providers.TextPart("\n\n" + fence("attached file "+a.Name, a.Text))}
+		return []providers.Part{providers.TextPart("\n\n" + b.fence("attached file "+a.Name, a.Text))}
 	}
 	kind := providers.PartFile
 	if isImage(a.Mime) {

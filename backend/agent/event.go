@@ -52,6 +52,7 @@ type created struct {
 	PersonaHash string         `json:"personaHash,omitempty"`
 	Skills      []string       `json:"skills,omitempty"` // names of the documents it can load
 	ProjectDir  string         `json:"projectDir,omitempty"`
+	Boundary    boundary       `json:"boundary,omitempty"` // "": a session of an earlier version
 	// Private and Untrusted are the initial marks of the session.
 	Private   bool `json:"private,omitempty"`
 	Untrusted bool `json:"untrusted,omitempty"`

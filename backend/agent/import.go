@@ -341,9 +341,7 @@ func (c *chatImport) results(l chatLine) error {
 			return c.fail("a result is longer than %d KiB", maxImportResult>>10)
 		}
 		o := &toolOutcome{CallID: id, Status: p.Status, Text: c.scrub(p.Text), Untrusted: true, Private: true, TookMs: max(p.TookMs, 0)}
-		if !isFenced(o.Text) {
-			o.Text = fence("an imported chat", o.Text)
-		}
+		o.Text = fence(quoted(o.Text))
 		if a, ok := c.files[p.SHA256]; ok {
 			o.Blob, o.Bytes = a.Blob, a.Bytes
 		}
@@ -354,14 +352,17 @@ func (c *chatImport) results(l chatLine) error {
 }
 
 var (
-	fenced     = regexp.MustCompile(`(?s)^«data ([0-9a-f]{12}) from ([^\n]*)»\n(.*)\n«end ([0-9a-f]{12})»$`)
+	fenced     = regexp.MustCompile(`(?s)^«data ([0-9a-f]{12}|[0-9a-f]{32}) from ([A-Za-z0-9_-]{1,64})»\n(.*)\n«end ([0-9a-f]+)»$`)
 	noticeKind = regexp.MustCompile(`^[a-z_]{1,30}$`)
 )
 
-// isFenced reports whether a text is already quoted in the format of fence.
-func isFenced(text string) bool {
-	m := fenced.FindStringSubmatch(text)
-	return m != nil && fence(m[2], m[3]) == text
+// quoted returns what a result in a file quotes and the tool that it is from. The marks of the file are
+// known outside, so they are never used again.
+func quoted(text string) (source, content string) {
+	if m := fenced.FindStringSubmatch(text); m != nil && m[1] == m[4] {
+		return m[2], m[3]
+	}
+	return "an imported chat", text
 }
 
 // notice adds a sentence for people. If it says why the turn ended, it ends the turn.
@@ -418,7 +419,7 @@ func (s *Service) Import(ctx context.Context, name string, r io.Reader) (Session
 	if err := c.read(r); err != nil {
 		return SessionResult{}, err
 	}
-	first := &created{Kind: KindChat, Agent: DefaultAgent, Mode: ModeAsk}
+	first := &created{Kind: KindChat, Agent: DefaultAgent, Mode: ModeAsk, Boundary: newBoundary()}
 	if err := s.apply(ctx, first); err != nil {
 		return SessionResult{}, err
 	}

@@ -85,7 +85,7 @@ func (s *Service) announced(ctx context.Context, id uuid.UUID) (SessionResult, e
 func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue string, remember bool, first *created) (SessionResult, error) {
 	user := identity.UserID(ctx)
 	l := &live{s: s, id: id, user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}, children: map[uuid.UUID]struct{}{}}
-	first.Prompt = []PromptPart{}
+	first.Prompt, first.Boundary = []PromptPart{}, newBoundary()
 	if first.Parent != nil {
 		first.Prompt = []PromptPart{{Kind: "system", Name: "Subagent", Text: subagentRules}}
 	} else if err := s.apply(ctx, first); err != nil {
