@@ -24,6 +24,7 @@ func TestIdleDayOfAllServicesCallsNoModel(t *testing.T) {
 		c.call("memory.add", memory.AddParams{Content: "Nora lives in Paris."}, nil)
 	})
 	before := c.srv.Calls()
+	o.Listen = false // a listener waits outside of the virtual clock
 	synctest.Test(t, func(t *testing.T) {
 		b, err := Open(t.Context(), o)
 		if err != nil {

@@ -112,3 +112,40 @@ func TestOrdersFromOutsideChangeNothing(t *testing.T) {
 		})
 	}
 }
+
+// A question that nobody has answered stays open, also for a process that finds it at its start: the
+// call is not made.
+func TestQuestionsStayOpenUntilAnswered(t *testing.T) {
+	t.Parallel()
+	reg, set := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
+	reg.Add(set)
+	sent := 0
+	set.Add(callable.Func{Info: callable.Info{Name: "mail.send"}, Run: func(context.Context, callable.Request) (any, error) {
+		sent++
+		return "sent", nil
+	}})
+	m := spoken{window: assumedWindow, answer: func(context.Context, providers.Request) (providers.Reply, error) {
+		return providers.Reply{Parts: []providers.Part{callOf("c1", "mail_send", `{}`)}}, nil
+	}}
+	k := newTalk(t, m, func(o *Options) { o.Callables = reg })
+	session := k.begin()
+	if turn := k.say(session, "Send it"); turn.State != Waiting || len(turn.Approvals) != 1 {
+		t.Fatalf("%+v", turn)
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := New(k.db, k.bus, k.o)
+	t.Cleanup(func() { _ = again.Close() })
+	l, err := again.session(k.ctx, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := again.beginTurn(k.ctx, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waits, err := again.callTools(ctx, l); err != nil || !waits || sent != 0 {
+		t.Errorf("it waits: %v, %v, sent %d times", waits, err, sent)
+	}
+}
