@@ -149,3 +149,38 @@ func TestQuestionsStayOpenUntilAnswered(t *testing.T) {
 		t.Errorf("it waits: %v, %v, sent %d times", waits, err, sent)
 	}
 }
+
+// A subagent has the marks of the chat that started it: what the chat may not send without a question,
+// it cannot have sent by another one.
+func TestSubagentsInheritTheMarks(t *testing.T) {
+	t.Parallel()
+	reg, set := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
+	reg.Add(set)
+	var mu sync.Mutex
+	sent := false
+	for _, info := range []callable.Info{{Name: "memory.search"}, {Name: "page.read", Untrusted: true}, {Name: "web.get", Effects: callable.Effects{OpenWorld: true}}} {
+		info.Effects.ReadOnly = true
+		set.Add(callable.Func{Info: info, Run: func(context.Context, callable.Request) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = sent || info.Name == "web.get"
+			return "text", nil
+		}})
+	}
+	calls := []providers.Part{callOf("1", "memory_search", `{}`), callOf("2", "page_read", `{}`), callOf("3", delegateName, `{"goal":"Send it","available_tools":["web_get"]}`), callOf("4", "web_get", `{}`)}
+	step := 0
+	k := newTalk(t, spoken{window: assumedWindow, answer: func(context.Context, providers.Request) (providers.Reply, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if step++; step > len(calls) {
+			return answered("Done.")
+		}
+		return providers.Reply{Parts: calls[step-1 : step]}, nil
+	}}, func(o *Options) { o.Callables = reg })
+	turn := k.say(k.begin(), "What do my notes say?")
+	mu.Lock()
+	defer mu.Unlock()
+	if turn.State != Waiting || sent || step != len(calls) {
+		t.Errorf("%+v, sent: %v after %d steps", turn, sent, step)
+	}
+}
