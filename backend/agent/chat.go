@@ -193,7 +193,7 @@ func (s *Service) accepts(tx *storage.Tx, l *live, turn uuid.UUID) (state string
 	case device != s.db.Device().ID:
 		return "", fault.Conflictf("This chat runs on another device. Nothing was sent.")
 	case archived:
-		return "", fault.Conflictf("This chat is archived. Take it out of the archive first.")
+		return "", fault.Conflictf("This chat is archived. Unarchive it first.")
 	case owner.Valid && owner.UUID != l.id:
 		return "", fault.Conflictf("This turn belongs to another chat. Nothing was sent.")
 	case state == "" && len(l.state.Queue) >= maxQueued:

@@ -365,7 +365,7 @@ func decodePayload(typ string, version int, raw []byte) (payload, error) {
 		return &unknown{typ: typ, raw: bytes.Clone(raw)}, nil
 	}
 	if err := json.Unmarshal(raw, p); err != nil {
-		return nil, fault.Internalf(err, "The log of this chat can't be read.")
+		return nil, fault.Internalf(err, "Couldn't read the log of this chat.")
 	}
 	return p, nil
 }

@@ -144,7 +144,7 @@ func (c *chatImport) file(l chatLine) error {
 	sum := sha256.Sum256(data)
 	a := Attachment{Blob: hex.EncodeToString(sum[:]), Name: attachmentName(l.Title), Mime: cmp.Or(attachmentType(data), "application/octet-stream"), Bytes: int64(len(data))}
 	if a.Blob != l.SHA256 {
-		return c.fail("the file has not the content of its hash")
+		return c.fail("the file doesn't match its hash")
 	}
 	if isText(a.Mime) {
 		text, cut := clip(c.scrub(string(data)), toolOutputMax)
@@ -303,7 +303,7 @@ func (c *chatImport) assistant(l chatLine) error {
 			b.Parts = append(b.Parts, providers.Part{Kind: p.Kind, Text: c.scrub(p.Text)})
 		case PartSource:
 			if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") || len(p.URL) > 8192 {
-				return c.fail("a source must have an address of the web")
+				return c.fail("a source must have a web address")
 			}
 			name, _ := clip(p.Name, 400)
 			b.Sources = append(b.Sources, providers.Source{URL: p.URL, Title: name})

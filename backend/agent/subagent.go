@@ -216,7 +216,7 @@ func (s *Service) checkBrief(ctx context.Context, l *live, st *State, p *parent,
 		return tx.QueryRow(sessionsBelow+` SELECT count(*) - 1 FROM below`, p.Root).Scan(&n)
 	})
 	if err == nil && n >= maxSubagents {
-		err = fault.Limitf("This conversation has had %d subagents, which is the most. Do this part yourself.", maxSubagents)
+		err = fault.Limitf("This conversation has used all of its %d subagents. Do this part yourself.", maxSubagents)
 	}
 	return err
 }
