@@ -86,10 +86,7 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 			return false, err
 		}
 		stale := false
-		if err := s.acknowledge(ctx, batch, answers, r, &stale); err != nil || stale {
-			return false, err
-		}
-		if err := s.passOwn(ctx, before, answers); err != nil {
+		if err := s.acknowledge(ctx, batch, before, answers, r, &stale); err != nil || stale {
 			return false, err
 		}
 	}
@@ -120,26 +117,26 @@ func (s *Service) callPush(ctx context.Context, c *pgx.Conn, batch []sent, ctr i
 
 // passOwn advances the cursor past versions that this device has just pushed, if no other device
 // wrote in between.
-func (s *Service) passOwn(ctx context.Context, before int64, answers []answer) error {
+func passOwn(tx *storage.Tx, before int64, answers []answer) error {
 	n := int64(0)
 	for _, a := range answers {
 		if a.result == "applied" {
 			n++
 		}
 	}
-	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3)
-			ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END`, before, before+n, tx.Now)
-		return err
-	})
+	_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3)
+		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END`, before, before+n, tx.Now)
+	return err
 }
 
 // ackAndPull confirms to the hub that the feed is stored up to after, and returns the entries that
-// follow.
+// follow. It does not wait until the confirmation is on the hub's disk: a lost one is repeated, and
+// until then the hub keeps more than it needs to.
 func (s *Service) ackAndPull(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	var b pgx.Batch
+	b.Queue(`select set_config('synchronous_commit', 'off', true)`)
 	b.Queue(`select sync.ack($1)`, after)
 	b.Queue(pullQuery, after, pageRows).Query(func(rows pgx.Rows) (err error) {
 		page, end, err = readPage(rows, after)
