@@ -45,10 +45,10 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		return false, err
 	}
 	var after int64
-	var changed bool
+	var changed, unsettled bool
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0), EXISTS (SELECT 1 FROM change_log) OR EXISTS (SELECT 1 FROM sync_outbox WHERE parked = 0)`).Scan(&after, &changed)
-	}); err != nil || after == 0 {
+		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0), EXISTS (SELECT 1 FROM change_log) OR EXISTS (SELECT 1 FROM sync_outbox WHERE parked = 0), EXISTS (SELECT 1 FROM sync_batches)`).Scan(&after, &changed, &unsettled)
+	}); err != nil || after == 0 || unsettled {
 		return false, err
 	}
 	for after < head {
@@ -116,16 +116,10 @@ func (s *Service) callPush(ctx context.Context, c *pgx.Conn, batch []sent, ctr i
 }
 
 // passOwn advances the cursor past versions that this device has just pushed, if no other device
-// wrote in between.
-func passOwn(tx *storage.Tx, before int64, answers []answer) error {
-	n := int64(0)
-	for _, a := range answers {
-		if a.result == "applied" {
-			n++
-		}
-	}
+// wrote in between. before is the head of the feed before the push.
+func passOwn(tx *storage.Tx, before int64, applied int) error {
 	_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3)
-		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END`, before, before+n, tx.Now)
+		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END`, before, before+int64(applied), tx.Now)
 	return err
 }
 

@@ -295,7 +295,13 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, before int64, a
 			return err
 		}
 		tx.AfterCommit(func() { r.Pushed += pushed })
-		return passOwn(tx, before, answers)
+		applied := 0
+		for _, a := range answers {
+			if a.result == "applied" {
+				applied++
+			}
+		}
+		return passOwn(tx, before, applied)
 	})
 }
 
