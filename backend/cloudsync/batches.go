@@ -173,6 +173,31 @@ func (r *partReader) tuple(tx *storage.Tx, l *local, id uuid.UUID) (row partRow,
 	return row, true, nil
 }
 
+// freshMeta returns the sync_meta of a row's first version, encoded as by Meta.encode.
+func (t table) freshMeta(dot Dot, hlc, fields int64, values []any) []byte {
+	b := append(make([]byte, 0, 48), metaVersion)
+	num := func(list ...int64) {
+		for _, n := range list {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	num(int64(dot), 1, dot.Site(), dot.Ctr(), 1, int64(dot), hlc, fields)
+	counters := int64(0)
+	for _, c := range t.columns {
+		if c.Merge == storage.PNCounter {
+			counters++
+		}
+	}
+	num(counters)
+	for i, c := range t.columns { // ordered by field number
+		if c.Merge == storage.PNCounter {
+			n, _ := values[i].(int64)
+			num(int64(c.No), 1, dot.Site(), max(n, 0), max(-n, 0))
+		}
+	}
+	return b
+}
+
 func appendLength(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(n)) //nolint:gosec // SQLite's values are smaller than 2 GiB
 }

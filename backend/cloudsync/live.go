@@ -45,10 +45,11 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		return false, err
 	}
 	var after int64
-	var changed, unsettled bool
+	var changed, whole bool
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0), EXISTS (SELECT 1 FROM change_log) OR EXISTS (SELECT 1 FROM sync_outbox WHERE parked = 0), EXISTS (SELECT 1 FROM sync_batches)`).Scan(&after, &changed, &unsettled)
-	}); err != nil || after == 0 || unsettled {
+		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0), EXISTS (SELECT 1 FROM change_log) OR EXISTS (SELECT 1 FROM sync_outbox WHERE parked = 0),
+			EXISTS (SELECT 1 FROM sync_batches) OR (SELECT count(*) FROM (SELECT 1 FROM change_log LIMIT ?1 + 1)) > ?1`, callRows).Scan(&after, &changed, &whole)
+	}); err != nil || after == 0 || whole {
 		return false, err
 	}
 	for after < head {

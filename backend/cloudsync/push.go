@@ -34,9 +34,6 @@ func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 		if err := s.relayNote(tx); err != nil {
 			return err
 		}
-		if n, err = s.packageFresh(tx, &l); err != nil || n > 0 {
-			return err // the rest follows in the next round
-		}
 		changes, order, err := readPending(tx, packagedEntries)
 		if err != nil {
 			return err

@@ -126,6 +126,43 @@ begin
         select c.n, c.result, case when c.result in ('applied', 'duplicate') then c.dot else c.cur end from c $q$, p_table, all_cols, values_, sets);
 end $$;
 
+-- define_push creates the function that stores rows of one table, with the statement of push_sql as its
+-- body. PostgreSQL keeps the plans of a function, which cost more than storing a few rows. Must be called
+-- again after columns were added.
+create function sync.define_push(p_table text) returns void
+language plpgsql set search_path = '' as $$
+begin
+    execute format($f$create or replace function sync.%1$I(p_rows jsonb, p_first int, p_user uuid, p_device uuid) returns table (o_n int, o_result text, o_dot bigint)
+        language plpgsql set search_path = '' as $body$
+        #variable_conflict use_column
+        begin
+            return query %2$s;
+        end $body$ $f$, 'push_' || p_table, replace(sync.push_sql(p_table), '$5', quote_literal(sync.columns_of(p_table)) || '::text[]'));
+    execute format('revoke execute on function sync.%I(jsonb, int, uuid, uuid) from public', 'push_' || p_table);
+    execute format('grant execute on function sync.%I(jsonb, int, uuid, uuid) to helix_device', 'push_' || p_table);
+end $$;
+revoke execute on function sync.define_push(text) from public;
+
+create or replace function sync.push(p jsonb) returns table (n int, result text, dot bigint)
+language plpgsql set search_path = '' as $$
+declare
+    t jsonb;
+    k int := 0;
+    me uuid := app.uid();
+    dev uuid := app.device_id();
+begin
+    if me is null then
+        raise exception 'this device has no access' using errcode = 'HX001';
+    end if;
+    for t in select value from jsonb_array_elements(p -> 'tables') loop
+        if not exists (select 1 from app.synced s where s.table_name = t ->> 't') then
+            raise exception 'table % does not sync', t ->> 't' using errcode = '42P01';
+        end if;
+        return query execute format('select * from sync.%I($1, $2, $3, $4)', 'push_' || (t ->> 't')) using t -> 'rows', k, me, dev;
+        k := k + jsonb_array_length(t -> 'rows');
+    end loop;
+end $$;
+
 -- These find the current versions of rows through the primary key. The planner does not know how few
 -- rows a push, a staging table or a page of the feed has, and would read the whole table.
 alter function sync.push(jsonb) set enable_hashjoin = off;
