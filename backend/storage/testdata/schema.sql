@@ -1290,6 +1290,14 @@ CREATE TABLE sync_base (
     PRIMARY KEY (tbl, row_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE sync_batches (
+    first_dot INTEGER PRIMARY KEY, -- version of the first row; the others follow it
+    tbl       TEXT NOT NULL,
+    columns   TEXT NOT NULL CHECK (json_valid(columns)), -- of the rows
+    entries   TEXT NOT NULL CHECK (json_valid(entries)), -- seq and txn in change_log, for each row
+    tuples    BLOB NOT NULL -- in the binary format of COPY; sensitive columns are encrypted
+) STRICT;
+
 CREATE TABLE sync_conflicts (
     id            BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id       BLOB NOT NULL CHECK (length(user_id) = 16),
