@@ -256,6 +256,13 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, b.WasmTools, tools.Options{
 		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
 	})
+	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
+		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
+		ChangedUser: func(from, to uuid.UUID) {
+			b.Gateway.ChangeUser(from, gateway.User{ID: to, DisplayName: b.DB.LocalUser().DisplayName})
+		},
+	})
+	b.closing("sync", b.Sync.Close)
 	b.openSkills(conf)
 	b.openCoreTools(paths, conf, own)
 	b.openScheduler()
@@ -268,13 +275,6 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openAgent(ctx, paths, conf)
 	b.openVoice(paths, conf)
 	b.openTrash()
-	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
-		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
-		ChangedUser: func(from, to uuid.UUID) {
-			b.Gateway.ChangeUser(from, gateway.User{ID: to, DisplayName: b.DB.LocalUser().DisplayName})
-		},
-	})
-	b.closing("sync", b.Sync.Close)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,

@@ -163,6 +163,7 @@ func (t *securityTest) prepare(ctx context.Context, owner *intruder) error {
 	}{
 		{`select sync.hello('{"lastCtr": 0}')`, nil},
 		{`select sync.heartbeat('cli', 'online', '{}')`, nil},
+		{`select sync.claim_schedule($1), sync.record_due($1, now(), 0, $1, 1, null)`, []any{uuid.New()}},
 		{`select app.publish_box('\x00', '\x00', 1)`, nil},
 		{`select app.add_key(2, $1, null, null)`, []any{jsonText(map[string]string{owner.DeviceID.String(): "AA=="})}},
 		{`select app.set_recovery($1, $2, '\x00', '\x00', '\x00', 1, '\x00')`, []any{"r_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12], verifier}},
@@ -222,7 +223,7 @@ func (x hubTable) rights() (map[string]string, bool) {
 		return map[string]string{ofOwner: "s", ofSibling: "s"}, true
 	case "app.hub", "app.synced": // readable by every device
 		return map[string]string{ofOwner: "s", ofSibling: "s", ofOther: "s", ofClaim: "s"}, true
-	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations":
+	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations", "schedule_leases", "schedule_claims":
 		return nil, true
 	}
 	return nil, false
