@@ -258,6 +258,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	})
 	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
 		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
+		Partial: filepath.Join(paths.Cache, "sync"), KeepBlobs: func() bool { return b.Config.Current().SyncKeepFiles },
 		ChangedUser: func(from, to uuid.UUID) {
 			b.Gateway.ChangeUser(from, gateway.User{ID: to, DisplayName: b.DB.LocalUser().DisplayName})
 		},

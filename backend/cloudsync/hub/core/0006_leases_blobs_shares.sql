@@ -106,3 +106,100 @@ end $$;
 revoke execute on function sync.lease(public.schedule_leases), sync.claim_schedule(uuid, boolean), sync.renew_schedule(uuid, bigint), sync.record_due(uuid, timestamptz, int, uuid, bigint, timestamptz) from public;
 grant execute on function sync.claim_schedule(uuid, boolean), sync.renew_schedule(uuid, bigint), sync.record_due(uuid, timestamptz, int, uuid, bigint, timestamptz) to helix_device;
 -- +goose StatementEnd
+
+-- +goose StatementBegin
+-- Blobs are stored in chunks that the device encrypted. blob_id is a MAC of the content's hash, so the
+-- hub cannot recognize a known file.
+create table public.blobs (
+    user_id      uuid not null references app.hub_user on delete cascade,
+    blob_id      bytea not null check (octet_length(blob_id) = 32),
+    size         bigint not null check (size between 0 and 104857600),
+    chunk_size   int not null check (chunk_size between 65536 and 1048576),
+    digests      bytea[] not null,
+    complete     boolean not null default false,
+    unused_since timestamptz default now(), -- null while rows refer to it
+    primary key (user_id, blob_id)
+);
+create table public.blob_chunks (
+    user_id uuid not null,
+    blob_id bytea not null,
+    n       int not null,
+    data    bytea not null check (octet_length(data) <= 1048576 + 16),
+    primary key (user_id, blob_id, n),
+    foreign key (user_id, blob_id) references public.blobs on delete cascade
+);
+alter table public.blob_chunks alter column data set storage external; -- encrypted data does not compress
+
+do $$
+declare t regclass;
+begin
+    foreach t in array array['public.blobs', 'public.blob_chunks']::regclass[] loop
+        execute format('alter table %s enable row level security', t);
+        execute format('alter table %s force row level security', t);
+        execute format('create policy owner_all on %s to helix_owner using (true) with check (true)', t);
+        execute format('create policy own_select on %s for select to helix_device using (user_id = (select app.uid()))', t);
+        execute format('create policy own_insert on %s for insert to helix_device with check (user_id = (select app.uid()))', t);
+        execute format('grant select, insert on %s to helix_device', t);
+    end loop;
+end $$;
+create policy own_update on public.blobs for update to helix_device using (user_id = (select app.uid()) and not complete) with check (user_id = (select app.uid()));
+grant update (complete) on public.blobs to helix_device;
+
+-- blob_begin announces a blob and returns the numbers of the chunks that the hub lacks. p_digests are
+-- the SHA-256 of the encrypted chunks. An upload that was interrupted continues with its chunk size.
+create function sync.blob_begin(p_id bytea, p_size bigint, p_chunk int, p_digests bytea[]) returns int[]
+language plpgsql set search_path = '' as $$
+declare b public.blobs;
+begin
+    insert into public.blobs (user_id, blob_id, size, chunk_size, digests) values (app.uid(), p_id, p_size, p_chunk, p_digests) on conflict do nothing;
+    select * into b from public.blobs where user_id = app.uid() and blob_id = p_id;
+    if b.complete then
+        return '{}';
+    end if;
+    if b.size <> p_size or b.chunk_size <> p_chunk or b.digests <> p_digests then
+        raise exception 'another upload of this blob has other chunks' using errcode = '22023';
+    end if;
+    return array(select n from generate_series(0, cardinality(b.digests) - 1) n
+        where not exists (select 1 from public.blob_chunks c where c.user_id = b.user_id and c.blob_id = p_id and c.n = n.n) order by n);
+end $$;
+
+-- blob_put stores a chunk, whose digest must be the announced one. It returns whether the blob is
+-- complete now.
+create function sync.blob_put(p_id bytea, p_n int, p_data bytea) returns boolean
+language plpgsql set search_path = '' as $$
+declare b public.blobs;
+begin
+    select * into b from public.blobs where user_id = app.uid() and blob_id = p_id;
+    if b.digests[p_n + 1] is distinct from sha256(p_data) then
+        raise exception 'a chunk with another digest' using errcode = '22023';
+    end if;
+    insert into public.blob_chunks (user_id, blob_id, n, data) values (b.user_id, p_id, p_n, p_data) on conflict do nothing;
+    if (select count(*) from public.blob_chunks where user_id = b.user_id and blob_id = p_id) = cardinality(b.digests) then
+        update public.blobs set complete = true where user_id = b.user_id and blob_id = p_id and not complete;
+        return true;
+    end if;
+    return false;
+end $$;
+
+-- blob_get returns a chunk of a complete blob; null if there is none.
+create function sync.blob_get(p_id bytea, p_n int) returns bytea
+language sql stable set search_path = '' as $$
+    select c.data from public.blob_chunks c join public.blobs b using (user_id, blob_id) where c.user_id = app.uid() and c.blob_id = p_id and c.n = p_n and b.complete
+$$;
+
+-- blob_used says which of the user's blobs rows refer to. The others are removed when no device has
+-- named them for 30 days. It returns the number of removed blobs.
+create function sync.blob_used(p_ids bytea[]) returns int
+language plpgsql security definer set search_path = '' as $$
+declare me uuid := app.uid(); n int;
+begin
+    update public.blobs set unused_since = case when blob_id = any (p_ids) then null else coalesce(unused_since, now()) end
+        where user_id = me and (unused_since is null) <> (blob_id = any (p_ids));
+    delete from public.blobs where user_id = me and unused_since < now() - interval '30 days';
+    get diagnostics n = row_count;
+    return n;
+end $$;
+
+revoke execute on function sync.blob_begin(bytea, bigint, int, bytea[]), sync.blob_put(bytea, int, bytea), sync.blob_get(bytea, int), sync.blob_used(bytea[]) from public;
+grant execute on function sync.blob_begin(bytea, bigint, int, bytea[]), sync.blob_put(bytea, int, bytea), sync.blob_get(bytea, int), sync.blob_used(bytea[]) to helix_device;
+-- +goose StatementEnd
