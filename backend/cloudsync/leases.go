@@ -22,10 +22,7 @@ type leases struct {
 func (s *Service) Leases() scheduler.Leases { return leases{s, make(chan struct{}, 1)} }
 
 // Connected reports whether this device has a hub.
-func (leases) Connected(tx *storage.Tx) (yes bool, err error) {
-	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM sync_local WHERE hub IS NOT NULL)`).Scan(&yes)
-	return yes, err
-}
+func (leases) Connected(tx *storage.Tx) (bool, error) { return hasHub(tx) }
 
 // Claim acquires or extends the lease on a schedule.
 func (h leases) Claim(ctx context.Context, schedule, _ uuid.UUID) (scheduler.LeaseGrant, error) {

@@ -165,6 +165,7 @@ func (t *securityTest) prepare(ctx context.Context, owner *intruder) error {
 		{`select sync.heartbeat('cli', 'online', '{}')`, nil},
 		{`select sync.claim_schedule($1), sync.record_due($1, now(), 0, $1, 1, null)`, []any{uuid.New()}},
 		{`select sync.blob_begin(sha256('1'), 2, 65536, array[sha256('a'), sha256('b')]), sync.blob_put(sha256('1'), 0, 'a')`, nil},
+		{`select sync.put_share($1, $1, false, null, '{}', '')`, []any{uuid.New()}},
 		{`select app.publish_box('\x00', '\x00', 1)`, nil},
 		{`select app.add_key(2, $1, null, null)`, []any{jsonText(map[string]string{owner.DeviceID.String(): "AA=="})}},
 		{`select app.set_recovery($1, $2, '\x00', '\x00', '\x00', 1, '\x00')`, []any{"r_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12], verifier}},
@@ -224,7 +225,7 @@ func (x hubTable) rights() (map[string]string, bool) {
 		return map[string]string{ofOwner: "s", ofSibling: "s"}, true
 	case "app.hub", "app.synced": // readable by every device
 		return map[string]string{ofOwner: "s", ofSibling: "s", ofOther: "s", ofClaim: "s"}, true
-	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations", "schedule_leases", "schedule_claims":
+	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations", "schedule_leases", "schedule_claims", "tool_shares":
 		return nil, true
 	}
 	return nil, false

@@ -203,3 +203,56 @@ end $$;
 revoke execute on function sync.blob_begin(bytea, bigint, int, bytea[]), sync.blob_put(bytea, int, bytea), sync.blob_get(bytea, int), sync.blob_used(bytea[]) from public;
 grant execute on function sync.blob_begin(bytea, bigint, int, bytea[]), sync.blob_put(bytea, int, bytea), sync.blob_get(bytea, int), sync.blob_used(bytea[]) to helix_device;
 -- +goose StatementEnd
+
+-- +goose StatementBegin
+-- Tools that their owners share. They are not encrypted: whoever knows the random id, or for a public
+-- share every user of this hub, may read body.
+create table public.tool_shares (
+    id         uuid primary key,
+    user_id    uuid not null references app.hub_user on delete cascade,
+    tool_id    uuid not null,
+    public     boolean not null,
+    summary    jsonb not null check (octet_length(summary::text) <= 65536),
+    body       text not null check (octet_length(body) <= 5242880),
+    created_at timestamptz not null default now(),
+    expires_at timestamptz
+);
+alter table public.tool_shares enable row level security;
+alter table public.tool_shares force row level security;
+create policy owner_all on public.tool_shares to helix_owner using (true) with check (true);
+
+-- end_shares removes the shares of deleted tools, even if the device that deleted the tool could not
+-- say so. It is a trigger of custom_tools.
+create function sync.end_shares() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+    delete from public.tool_shares s using new_rows n where s.user_id = n.user_id and s.tool_id = n.id and n.deleted_at is not null;
+    return null;
+end $$;
+
+create view public.public_tools as
+    select id, user_id <> app.uid() as others, summary, created_at from public.tool_shares where public and (expires_at is null or expires_at > now());
+grant select on public.public_tools to helix_device;
+
+create function sync.put_share(p_id uuid, p_tool uuid, p_public boolean, p_expires timestamptz, p_summary jsonb, p_body text) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+    if app.uid() is null then
+        raise exception 'this device has no access' using errcode = 'HX001';
+    end if;
+    insert into public.tool_shares (id, user_id, tool_id, public, expires_at, summary, body) values (p_id, app.uid(), p_tool, p_public, p_expires, p_summary, p_body)
+        on conflict (id) do nothing;
+end $$;
+
+-- get_share returns a shared tool to whoever knows its id; null if it is not shared.
+create function sync.get_share(p_id uuid) returns text
+language sql stable security definer set search_path = '' as
+$$ select body from public.tool_shares where id = p_id and (expires_at is null or expires_at > now()) and app.uid() is not null $$;
+
+create function sync.revoke_share(p_id uuid) returns void
+language sql security definer set search_path = '' as
+$$ delete from public.tool_shares where id = p_id and user_id = app.uid() $$;
+
+revoke execute on function sync.end_shares(), sync.put_share(uuid, uuid, boolean, timestamptz, jsonb, text), sync.get_share(uuid), sync.revoke_share(uuid) from public;
+grant execute on function sync.put_share(uuid, uuid, boolean, timestamptz, jsonb, text), sync.get_share(uuid), sync.revoke_share(uuid) to helix_device;
+-- +goose StatementEnd
