@@ -256,3 +256,21 @@ $$ delete from public.tool_shares where id = p_id and user_id = app.uid() $$;
 revoke execute on function sync.end_shares(), sync.put_share(uuid, uuid, boolean, timestamptz, jsonb, text), sync.get_share(uuid), sync.revoke_share(uuid) from public;
 grant execute on function sync.put_share(uuid, uuid, boolean, timestamptz, jsonb, text), sync.get_share(uuid), sync.revoke_share(uuid) to helix_device;
 -- +goose StatementEnd
+
+-- +goose StatementBegin
+-- skip_sites makes the hub assign only sites greater than p_site. A hub that was restored from a backup
+-- would assign some a second time.
+create function app.skip_sites(p_site int) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+    if app.uid() is null then
+        raise exception 'this device has no access' using errcode = 'HX001';
+    end if;
+    if p_site > (select last_value + 100000 from app.site_seq) then
+        raise exception 'no such site' using errcode = '22023';
+    end if;
+    perform setval('app.site_seq', greatest(p_site, (select last_value from app.site_seq)));
+end $$;
+revoke execute on function app.skip_sites(int) from public;
+grant execute on function app.skip_sites(int) to helix_device;
+-- +goose StatementEnd
