@@ -180,6 +180,9 @@ var sideways = map[string]map[string]string{
 	"backend/agent": {
 		"backend/providers": "its requests, replies and prices are those of models",
 	},
+	"backend/cloudsync": {
+		"backend/scheduler": "implements its leases with the types that it declares",
+	},
 	"backend/callable/netgate": {
 		"backend/callable":   "its gate is that of built-ins, for addresses",
 		"backend/fault":      "coded errors",

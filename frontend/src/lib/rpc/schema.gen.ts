@@ -6970,7 +6970,7 @@ export interface ToolsSample {
   expected?: unknown;
 }
 
-/** SearchParams searches the public tools on this device. */
+/** SearchParams searches the public tools on this device, and those that other people share on the hub. */
 export interface ToolsSearchParams {
   /** substring of name, description or a tag; "" matches all */
   query: string;
@@ -8851,7 +8851,7 @@ export interface Methods {
   "tools.templates": { params: Record<string, never>; result: ToolsTemplatesResult };
   /** Names a key and sets whether tools signed with it may run like the user's own. Without trust, such tools are refused from their next start on. */
   "tools.trust_signer": { params: ToolsTrustSignerParams; result: ToolsSignerResult };
-  /** Ends a share immediately. */
+  /** Ends a share immediately. If the hub can't be reached, nothing changes. */
   "tools.unshare": { params: ToolsUnshareParams; result: Record<string, never> };
   /** Changes a tool. A change of its definition creates a version, drops the signature and suspends the grants of the old definition; other changes do none of these. */
   "tools.update": { params: ToolsUpdateParams; result: ToolsUpdateResult };
