@@ -67,7 +67,6 @@ export class OpenMemo {
     await this.read();
     const memo = this.memo.data;
     if (this.#id !== id || !memo) return;
-    this.#sized();
     if (moment >= 0) this.player.seek(moment);
     if (memo.hasAudio) await this.audio.run(async (signal) => this.#fetch((await this.#rpc.call("voice.audio_url", { recordingId: memo.recordingId }, { signal })).url, signal));
   }
@@ -79,15 +78,14 @@ export class OpenMemo {
     await this.memo.run((signal) => this.#rpc.call("voice.get_memo", { memoId: id }, { signal }));
     const recordingId = this.recordingId;
     if (this.#id !== id || recordingId === "") return;
-    if (this.player.total === 0) this.#sized();
+    this.#sized(this.memo.data?.durationMs ?? 0);
     await this.transcript.run((signal) => this.#rpc.call("voice.get_transcript", { recordingId }, { signal }));
   }
 
   /** The duration is known as soon as the recording has been decoded. */
-  #sized(): void {
-    const total = this.memo.data?.durationMs ?? 0;
-    this.player.total = total;
-    this.range = { from: 0, to: total };
+  #sized(total: number): void {
+    if (total > 0) this.player.total = total;
+    if (this.range.to === 0) this.range = { from: 0, to: total };
   }
 
   /** The status of a recording changed. */
@@ -101,7 +99,10 @@ export class OpenMemo {
     const params = { recordingId, fromMs: Math.floor(range.from), toMs: Math.ceil(range.to), buckets: Math.min(4000, Math.max(1, pixels)) };
     return this.wave.run(async (signal) => {
       const w = await this.#rpc.call("voice.waveform", params, { signal });
-      if (this.player.total === 0) this.player.total = w.durationMs;
+      if (range.to === 0) {
+        this.#sized(w.durationMs);
+        range = this.range;
+      }
       return { peaks: decode(w), range, silences: w.silences };
     });
   }
