@@ -668,6 +668,25 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		Table: "voice_commands", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "name", Merge: LWW, Sensitive: true},
+			{No: 2, Name: "trigger_phrase", Merge: LWW, Sensitive: true},
+			{No: 3, Name: "trigger_confidence", Merge: LWW},
+			{No: 4, Name: "action_type", Merge: LWW},
+			{No: 5, Name: "tool_id", Merge: LWW},
+			{No: 6, Name: "skill_id", Merge: LWW},
+			{No: 7, Name: "navigation_target", Merge: LWW},
+			{No: 8, Name: "system_action", Merge: LWW},
+			{No: 9, Name: "action_params", Merge: LWW, Sensitive: true},
+			{No: 10, Name: "target_hash", Merge: LWW},
+			{No: 11, Name: "risk_tier", Merge: LWW},
+			{No: 12, Name: "enabled", Merge: LWW},
+			{No: 13, Name: "usage_count", Merge: LWW},
+			{No: 14, Name: "last_used", Merge: LWW},
+		},
+	},
+	{
 		Table: "voice_memo_audit", Policy: AppendRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "recording_id", Merge: Immutable},
@@ -701,6 +720,9 @@ var Synced = []SyncedTable{
 			{No: 9, Name: "duration_ms", Merge: LWW},
 			{No: 10, Name: "lost_ms", Merge: LWW},
 			{No: 11, Name: "recorded_at", Merge: LWW},
+			{No: 12, Name: "pinned", Merge: LWW},
+			{No: 13, Name: "gaps", Merge: Immutable},
+			{No: 14, Name: "recovered", Merge: Immutable},
 		},
 	},
 	{

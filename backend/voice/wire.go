@@ -141,10 +141,12 @@ type ProcessParams struct {
 	AudioBase64 string     `json:"audioBase64,omitempty"` // at most 10 MiB when decoded
 	Path        string     `json:"path,omitempty"`        // a file, or the token of an upload
 	Title       string     `json:"title,omitempty"`
-	Discard     bool       `json:"discard,omitempty"` // store neither the sound nor the text
-	Engine      string     `json:"engine,omitempty"`
-	Language    string     `json:"language,omitempty"`
-	Model       string     `json:"model,omitempty"`
+	// Mode is transcribe, command (run the command that was said) or both; default transcribe.
+	Mode     string `json:"mode,omitempty"`
+	Discard  bool   `json:"discard,omitempty"` // store neither the sound nor the text
+	Engine   string `json:"engine,omitempty"`
+	Language string `json:"language,omitempty"`
+	Model    string `json:"model,omitempty"`
 }
 
 // ProcessResult is the transcript, or the reason why there is none yet. A stored recording is kept
@@ -161,6 +163,7 @@ type ProcessResult struct {
 	Language    string            `json:"language,omitempty"`
 	DurationMs  int64             `json:"durationMs,omitempty"`
 	LostMs      int64             `json:"lostMs,omitempty"`
+	Command     *CommandHeard     `json:"command,omitempty"` // with the mode command or both
 	Error       string            `json:"error,omitempty"`
 	ErrorKind   string            `json:"errorKind,omitempty"`
 }
