@@ -18,6 +18,8 @@ export default async function (t) {
   await settings(t);
   await trash(t);
   await mediaRecorder(t);
+  await commands(t);
+  await heard(t, spoken);
 }
 
 const memos = (page) => page.getByRole("listbox", { name: "Voice" });
@@ -36,9 +38,17 @@ async function settled(rpc, title) {
   return memoOf(rpc, title);
 }
 
-async function empty({ page, go, looks }) {
+async function empty({ page, rpc, check, go, looks }) {
   await go("voice");
   await page.getByText("No memos yet").waitFor();
+  // Without a microphone the recorder says why, and that importing works.
+  const { microphone } = await rpc("voice.status", {});
+  if (!microphone.available) {
+    const recorder = page.getByRole("group", { name: "Recorder" });
+    await recorder.getByText(microphone.reason).waitFor();
+    await recorder.getByText("You can still import audio files.").waitFor();
+    check((await recorder.getByRole("button", { name: "Record" }).getAttribute("aria-disabled")) === "true", "recording is off");
+  }
   await looks("empty");
 }
 
@@ -156,7 +166,7 @@ async function search({ page, rpc, check, looks }, spoken) {
   check(page.url().endsWith(`/${results[0].startMs}`), "the address holds the moment");
   // The palette finds it too.
   await page.keyboard.press("ControlOrMeta+k");
-  await page.getByRole("combobox").fill("tomorrow morn");
+  await page.getByRole("combobox", { name: "Command" }).fill("tomorrow morn");
   await page.getByRole("option", { name: /Memo at .*: Groceries/ }).waitFor();
   await page.keyboard.press("Escape");
 }
@@ -240,4 +250,79 @@ async function mediaRecorder({ page, rpc, check, go, looks }) {
   await panel(page).getByRole("button", { name: "Play" }).click();
   await until(async () => (await position(page)) > 500, "it plays from there");
   await looks("browser");
+}
+
+const commandList = (page) => page.getByRole("listbox", { name: "Voice commands" });
+const commandPanel = (page) => page.getByRole("complementary", { name: "Voice command" });
+
+/** A command is made, tried without running anything, changed, turned off, deleted and restored. */
+async function commands({ page, rpc, check, looks }) {
+  await tab(page, "Commands").click();
+  await page.getByText("No voice commands yet").waitFor();
+  await looks("commands-empty");
+  await page.getByRole("button", { name: "New command…" }).last().click();
+  await dialog(page).getByLabel("Phrase").fill("open my {what:nothing}");
+  await dialog(page).getByRole("combobox", { name: /^Action/ }).click();
+  await page.getByRole("option", { name: "Open a screen" }).click();
+  await dialog(page).getByRole("combobox", { name: /^Open a screen/ }).click();
+  await page.getByRole("option", { name: "Chat" }).click();
+  await dialog(page).getByRole("button", { name: "Save" }).click();
+  await dialog(page).locator("[aria-invalid]").waitFor(); // there is no such type of slot
+  await looks("command-refused");
+  await dialog(page).getByLabel("Phrase").fill("open the chat now");
+  await dialog(page).getByLabel("Name", { exact: true }).fill("Chat, please");
+  await dialog(page).getByRole("button", { name: "Save" }).click();
+  await commandPanel(page).getByRole("heading", { name: "Chat, please" }).waitFor();
+  await looks("command");
+  const box = page.getByLabel("Try it");
+  await box.fill("please open the chat now");
+  await page.getByText("Would run").waitFor();
+  await box.fill("bake a cake");
+  await page.getByText("No command is similar enough.").waitFor();
+  // Raised to high, the same words would be read back first.
+  await commandPanel(page).getByRole("button", { name: "Edit…" }).click();
+  await dialog(page).getByRole("combobox", { name: /^Risk/ }).click();
+  await page.getByRole("option", { name: "High risk" }).click();
+  await looks("command-form");
+  await dialog(page).getByRole("button", { name: "Save" }).click();
+  await commandPanel(page).getByText("Is read back and runs only after you say yes.").waitFor();
+  await box.fill("open the chat now");
+  await page.getByText("Would ask").waitFor();
+  await looks("try");
+  const list = async () => (await rpc("voice.list_commands", {})).commands;
+  check((await list())[0].usageCount === 0, "trying runs nothing");
+  await commandList(page).focus();
+  await page.keyboard.press("o");
+  await until(async () => (await list())[0].enabled === false, "off");
+  await page.keyboard.press("o");
+  await until(async () => (await list())[0].enabled === true, "on");
+  await page.keyboard.press("Delete");
+  await toast(page, "Moved Chat, please to Trash").waitFor();
+  await until(async () => (await list()).length === 0, "it is deleted");
+  await page.keyboard.press("ControlOrMeta+z");
+  await commandList(page).getByRole("option", { name: /Chat, please/ }).waitFor();
+}
+
+/** What was said in a memo is run as a command: it asks, and only Yes opens the screen. */
+async function heard({ page, rpc, check, go, looks }, spoken) {
+  if (!spoken) return;
+  const memo = await memoOf(rpc, "Groceries");
+  const [command] = (await rpc("voice.list_commands", {})).commands;
+  await rpc("voice.update_command", { commandId: command.id, triggerPhrase: sentence });
+  const run = async () => {
+    await go(`voice/${memo.id}`);
+    await panel(page).getByRole("heading", { name: "Groceries" }).waitFor();
+    await panel(page).getByText("butter").first().waitFor();
+    await panel(page).getByRole("button", { name: "Actions for Groceries" }).click();
+    await page.getByRole("menuitem", { name: "Run as command" }).click();
+    await dialog(page).getByText("Run Chat, please?").waitFor();
+  };
+  await run();
+  await looks("confirm");
+  await page.keyboard.press("Escape");
+  await toast(page, "Chat, please didn't run").waitFor();
+  check(page.url().includes("#/voice"), "No runs nothing");
+  await run();
+  await dialog(page).getByRole("button", { name: "Yes, run it" }).click();
+  await until(() => page.url().endsWith("#/chat"), "Yes opens the screen");
 }

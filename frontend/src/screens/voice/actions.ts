@@ -1,9 +1,11 @@
+import { common } from "../../lib/i18n/common";
 import type { RowAction } from "../../lib/list/actions";
 import { blocked as may, inWindow, rpc } from "../../lib/rpc";
 import { download } from "../../lib/ui/browser";
 import { copy, openURL, toasts } from "../../lib/ui/state";
 import { t } from "./messages";
-import type { Memo } from "./types";
+import type { Command, Memo } from "./types";
+import type { Commands } from "./commands.svelte";
 import { titleOf, type VoiceScreen } from "./voice.svelte";
 import { subtitles } from "./words";
 
@@ -33,12 +35,21 @@ export function memoActions(screen: VoiceScreen, m: Memo): (RowAction | null)[] 
   return [
     { id: "details", label: t.details, keys: "e", run: () => (screen.editing = m), blocked: may("voice.update_memo") },
     ...(open.id === m.id ? (screen.engines.data ?? []).map((e): RowAction => ({ id: `transcribe_${e.id}`, label: t.transcribeWith(e.name), run: () => open.transcribe(e.id), blocked: cannot || (e.available ? "" : (e.reason ?? t.notAvailable)) })) : []),
+    ...(transcript?.text ? [{ id: "run_as_command", label: t.runAsCommand, run: () => screen.commands.runMemo(m.recordingId), blocked: may("voice.process") }] : []),
     ...exports,
     ...audio,
     null,
     { id: "delete", label: t.moveToTrash, keys: "Delete", danger: true, run: () => screen.remove(m), blocked: may("voice.delete_memo") },
   ];
 }
+
+/** What can be done with a voice command. */
+export const commandActions = (commands: Commands, c: Command): (RowAction | null)[] => [
+  { id: "command.edit", label: common.edit, keys: "e", run: () => commands.edit(c), blocked: may("voice.update_command") },
+  { id: "command.enable", label: c.enabled ? t.disable : t.enable, keys: "o", run: () => commands.setEnabled(c, !c.enabled), blocked: may("voice.update_command") },
+  null,
+  { id: "command.delete", label: t.moveToTrash, keys: "Delete", danger: true, run: () => commands.remove(c), blocked: may("voice.delete_command") },
+];
 
 /** Saves the sound as a file; the window opens it in the browser. */
 async function saveAudio(m: Memo, name: string, sound: Blob): Promise<void> {

@@ -1,4 +1,4 @@
-/** Addresses: voice, voice/<memo>, voice/<memo>/<milliseconds>, and a view such as voice/queue. */
+/** Addresses: voice, voice/<memo>, voice/<memo>/<milliseconds>, voice/commands/<command>, and a view such as voice/queue. */
 import { views, type View } from "./types";
 
 const others: readonly string[] = views.slice(1);

@@ -2,8 +2,10 @@ import { ListState, route } from "../../lib/list/state";
 import { base64, JobList, Load, nav, toasts, type Notify } from "../../lib/ui/state";
 import { bridge, RpcError, Upload, type Rpc } from "../../lib/rpc";
 import { memoAt } from "./address";
+import { Commands } from "./commands.svelte";
 import { OpenMemo } from "./memo.svelte";
 import { t } from "./messages";
+import { Recorder } from "./recorder.svelte";
 import { views, type Engine, type Hit, type Job, type Memo, type Queue, type Settings, type View } from "./types";
 
 /** The largest file that travels inside of a call. */
@@ -16,6 +18,8 @@ export class VoiceScreen {
   readonly list: ListState<Memo, Filters>;
   readonly hits: ListState<Hit>;
   readonly open: OpenMemo;
+  readonly recorder: Recorder;
+  readonly commands: Commands;
   readonly queue = new Load<Queue>();
   readonly engines = new Load<readonly Engine[]>();
   readonly settings = new Load<Settings>();
@@ -34,6 +38,8 @@ export class VoiceScreen {
     this.#rpc = rpc;
     this.#notify = notify;
     this.open = new OpenMemo(rpc, notify);
+    this.recorder = new Recorder(rpc, notify);
+    this.commands = new Commands(rpc, notify);
     this.list = new ListState<Memo, Filters>({
       id: (m) => m.id,
       route: route("voice", views.slice(1)),
@@ -63,6 +69,8 @@ export class VoiceScreen {
       this.#rpc.on("voice.queue", () => void this.readQueue()),
       this.#rpc.onReload(() => void Promise.all([this.readQueue(), this.open.read()])),
     );
+    this.recorder.start();
+    this.commands.start();
     void this.list.page.reload();
     void this.readQueue();
     void this.readEngines();
@@ -71,6 +79,7 @@ export class VoiceScreen {
   /** Reads what a view shows. */
   show(view: View): void {
     if (view === "search") void this.hits.page.reload();
+    if (view === "commands") void this.commands.list.page.reload();
     if (view === "queue") void Promise.all([this.readQueue(), this.readEngines()]);
     if (view === "settings") void Promise.all([this.readSettings(), this.readEngines()]);
   }
