@@ -34,6 +34,7 @@ export function memoActions(screen: VoiceScreen, m: Memo): (RowAction | null)[] 
   const audio: RowAction[] = open.id === m.id && open.audio.data ? [{ id: "save_audio", label: t.saveAudio, run: () => saveAudio(m, `${name}.${m.format}`, open.audio.data!) }] : [];
   return [
     { id: "details", label: t.details, keys: "e", run: () => (screen.editing = m), blocked: may("voice.update_memo") },
+    { id: "pin", label: m.pinned ? t.unpin : t.pin, keys: "p", run: () => screen.update(m, { pinned: !m.pinned }), blocked: may("voice.update_memo") },
     ...(open.id === m.id ? (screen.engines.data ?? []).map((e): RowAction => ({ id: `transcribe_${e.id}`, label: t.transcribeWith(e.name), run: () => open.transcribe(e.id), blocked: cannot || (e.available ? "" : (e.reason ?? t.notAvailable)) })) : []),
     ...(transcript?.text ? [{ id: "run_as_command", label: t.runAsCommand, run: () => screen.commands.runMemo(m.recordingId), blocked: may("voice.process") }] : []),
     ...exports,

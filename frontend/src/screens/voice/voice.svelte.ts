@@ -64,7 +64,7 @@ export class VoiceScreen {
   start(): void {
     this.list.start(
       this.#rpc,
-      ["voice.transcript"],
+      ["voice.transcript", "voice.queue"],
       this.#rpc.on("voice.transcript", (e) => this.open.changed(e.recordingId)),
       this.#rpc.on("voice.queue", () => void this.readQueue()),
       this.#rpc.onReload(() => void Promise.all([this.readQueue(), this.open.read()])),
@@ -81,7 +81,7 @@ export class VoiceScreen {
     if (view === "search") void this.hits.page.reload();
     if (view === "commands") void this.commands.list.page.reload();
     if (view === "queue") void Promise.all([this.readQueue(), this.readEngines()]);
-    if (view === "settings") void Promise.all([this.readSettings(), this.readEngines()]);
+    if (view === "settings") void Promise.all([this.readSettings(), this.readEngines(), this.recorder.readDevices()]);
   }
 
   readQueue(): Promise<void> {
@@ -164,7 +164,7 @@ export class VoiceScreen {
   }
 
   /** Saves the title and the tags of a memo; false if the backend refused. */
-  async update(m: Memo, change: { title?: string; tags?: string[] }): Promise<boolean> {
+  async update(m: Memo, change: { title?: string; tags?: string[]; pinned?: boolean }): Promise<boolean> {
     try {
       const now = await this.#rpc.call("voice.update_memo", { memoId: m.id, ...change });
       this.list.put(now);
