@@ -723,6 +723,7 @@ var Synced = []SyncedTable{
 			{No: 12, Name: "pinned", Merge: LWW},
 			{No: 13, Name: "gaps", Merge: Immutable},
 			{No: 14, Name: "recovered", Merge: Immutable},
+			{No: 15, Name: "audio_deleted_at", Merge: Derived},
 		},
 	},
 	{
@@ -733,6 +734,10 @@ var Synced = []SyncedTable{
 			{No: 3, Name: "language", Merge: LWW},
 			{No: 4, Name: "local_engine", Merge: LWW},
 			{No: 5, Name: "fallback", Merge: LWW},
+			{No: 6, Name: "vad_enabled", Merge: LWW},
+			{No: 7, Name: "retain_audio", Merge: LWW},
+			{No: 8, Name: "push_to_talk_key", Merge: LWW},
+			{No: 9, Name: "command_confirm_ms", Merge: LWW},
 		},
 	},
 	{
@@ -794,6 +799,7 @@ var LocalOnly = []string{
 	"skill_state",
 	"sync_local",
 	"tool_secrets",
+	"voice_microphones",
 	"voice_processing_queue", // recordings of this device
 	"watched_files",          // paths of this device
 	"watched_folders",

@@ -15,12 +15,9 @@ import (
 	"helix/backend/transcribe"
 )
 
-const (
-	confirmWait = 15 * time.Second
-	// commandWait is how long after its end a recording can still start a command. One that is
-	// transcribed later, such as after a restart, stays a memo.
-	commandWait = 5 * time.Minute
-)
+// commandWait is how long after its end a recording can still start a command. One that is
+// transcribed later, such as after a restart, stays a memo.
+const commandWait = 5 * time.Minute
 
 // commands is the state of commands that have been said.
 type commands struct {
@@ -122,7 +119,11 @@ func (s *Service) act(ctx context.Context, text string, confidence float64, reco
 	case DecideConfirm:
 		hits = hits[:1]
 	}
-	s.ask(user, hits, &out)
+	conf, err := s.Settings(ctx, struct{}{})
+	if err != nil {
+		return out, err
+	}
+	s.ask(user, hits, time.Duration(conf.CommandConfirmMs)*time.Millisecond, &out)
 	return out, nil
 }
 
@@ -133,8 +134,8 @@ func (h *CommandHeard) describe(m *match) {
 }
 
 // ask keeps a command until it is answered or expires.
-func (s *Service) ask(user uuid.UUID, among []match, h *CommandHeard) {
-	id, until := storage.NewID(), time.Now().Add(confirmWait)
+func (s *Service) ask(user uuid.UUID, among []match, wait time.Duration, h *CommandHeard) {
+	id, until := storage.NewID(), time.Now().Add(wait)
 	h.PendingID, h.ExpiresAt = &id, &until
 	p := &pendingCommand{user: user, event: *h, among: among}
 	c := &s.commands
@@ -143,7 +144,7 @@ func (s *Service) ask(user uuid.UUID, among []match, h *CommandHeard) {
 	if c.pending == nil {
 		c.pending = map[uuid.UUID]*pendingCommand{}
 	}
-	p.expiry = time.AfterFunc(confirmWait, func() {
+	p.expiry = time.AfterFunc(wait, func() {
 		if s.takePending(user, id) != nil { // no answer means no
 			p.event.Status = "expired"
 			bus.Publish(s.o.Bus, user, p.event)
@@ -184,7 +185,7 @@ func (s *Service) Confirm(ctx context.Context, p ConfirmParams) (out ConfirmResu
 		}
 		if chosen == nil {
 			s.commands.mu.Lock()
-			was.expiry.Reset(confirmWait)
+			was.expiry.Reset(time.Until(*was.event.ExpiresAt))
 			s.commands.pending[p.PendingID] = was
 			s.commands.mu.Unlock()
 			return out, fault.InvalidField("commandId", fault.CodeInvalid, "Choose one of the candidates with commandId.")

@@ -201,6 +201,11 @@ func (s *Service) recoverParts(ctx context.Context) {
 
 // Devices lists the microphones. Having none is not an error.
 func (s *Service) Devices(ctx context.Context, _ struct{}) (out DevicesResult, err error) {
+	conf, err := s.Settings(ctx, struct{}{})
+	if err != nil {
+		return out, err
+	}
+	out.Selected = conf.InputDevice
 	out.Devices, err = s.o.Microphone.Devices(ctx)
 	switch {
 	case err != nil:
@@ -240,6 +245,10 @@ func (s *Service) start(ctx context.Context, p StartParams) (out StartResult, er
 	if err != nil {
 		return out, err
 	}
+	conf, err := s.Settings(ctx, struct{}{})
+	if err != nil {
+		return out, err
+	}
 	id := storage.NewID()
 	m := &s.mic
 	m.mu.Lock()
@@ -249,7 +258,7 @@ func (s *Service) start(ctx context.Context, p StartParams) (out StartResult, er
 	}
 	m.now, m.id, m.failed, m.notice = n, id, false, ""
 	m.mu.Unlock()
-	pre, err := m.rec.Start(capture.Params{ID: id, Device: p.DeviceID, Max: time.Duration(p.MaxMs) * time.Millisecond, Note: note, Next: storage.NewID})
+	pre, err := m.rec.Start(capture.Params{ID: id, Device: cmp.Or(p.DeviceID, conf.InputDevice), PreRoll: time.Duration(conf.PreRollMs) * time.Millisecond, Max: time.Duration(p.MaxMs) * time.Millisecond, Note: note, Next: storage.NewID})
 	if err != nil {
 		m.mu.Lock()
 		m.now.Mode, m.failed = "", true
@@ -263,7 +272,10 @@ func (s *Service) start(ctx context.Context, p StartParams) (out StartResult, er
 
 func (s *Service) stateChanged(ctx context.Context, state string, id uuid.UUID) {
 	s.mic.mu.Lock()
-	c := StateChanged{State: state, RecordingID: &id, Mode: s.mic.now.Mode}
+	c := StateChanged{State: state, Mode: s.mic.now.Mode}
+	if id != uuid.Nil {
+		c.RecordingID = &id
+	}
 	s.mic.mu.Unlock()
 	bus.Publish(s.o.Bus, identity.UserID(ctx), c)
 }

@@ -31,9 +31,9 @@ func findMatches(list []command, text string, now time.Time) (hits, near []match
 	if len(said) == 0 || len(said) > maxHeard {
 		return nil, nil
 	}
-	variants := []*heard{hear(said, now)}
-	if less := withoutFillers(said); len(less) < len(said) {
-		variants = append(variants, hear(less, now))
+	variants := []*heard{hear(withoutFillers(said), now)}
+	if len(variants[0].words) < len(said) {
+		variants = append(variants, hear(said, now)) // for phrases that begin with a filler
 	}
 	for _, c := range list {
 		if !c.Enabled || len(c.phrase.parts) == 0 {
@@ -42,13 +42,14 @@ func findMatches(list []command, text string, now time.Time) (hits, near []match
 		m := match{command: c}
 		var best *heard
 		var f found
-		for _, h := range variants {
-			got, ok := h.match(c.phrase, true)
-			if !ok {
-				got, ok = h.match(c.phrase, false)
-			}
-			if ok && (best == nil || got.score > f.score) {
-				best, f = h, got
+		for _, typed := range []bool{true, false} {
+			for _, h := range variants {
+				if best != nil && !typed || h.hopeless(c.phrase) {
+					continue
+				}
+				if got, ok := h.match(c.phrase, typed); ok && (best == nil || got.score > f.score) {
+					best, f = h, got
+				}
 			}
 		}
 		if best == nil || f.score < leastAccept {
@@ -63,7 +64,7 @@ func findMatches(list []command, text string, now time.Time) (hits, near []match
 			}
 			m.slots[slot.Name] = v
 		}
-		if m.score >= c.TriggerConfidence-1e-9 {
+		if m.score >= c.TriggerConfidence-1e-9 && best.says(c.phrase) {
 			hits = append(hits, m)
 		} else {
 			near = append(near, m)

@@ -16,7 +16,11 @@ import (
 const (
 	maxPhrase = 200 // characters
 	maxSlots  = 6
-	maxHeard  = 60 // words of a text that is matched; a longer one is no command
+	// A word of at least contentWord characters must be said, at least similarly, or the text means
+	// something else: "keep the last memo" is not "delete the last memo".
+	contentWord = 4
+	similar     = 0.5
+	maxHeard    = 60 // words of a text that is matched; a longer one is no command
 )
 
 // word is a word of a text as it is compared, with the text that it stands for.
@@ -105,8 +109,10 @@ func numberAt(in []word) (n, value int) {
 
 // phrase is a parsed trigger phrase: literals and slots in turn.
 type phrase struct {
-	parts []part
-	size  int // characters of the literals
+	parts   []part
+	size    int          // characters of the literals
+	letters map[rune]int // how often each occurs in the literals
+	content [][]rune     // words of the literals that must be said
 }
 
 // part is a literal or, if slot is not nil, a slot.
@@ -128,6 +134,7 @@ func parsePhrase(text string) (p phrase, err error) {
 	if n := len([]rune(text)); n == 0 || n > maxPhrase {
 		return refuse("A phrase has 1 to %d characters.", maxPhrase)
 	}
+	p.letters = map[rune]int{}
 	names := map[string]bool{}
 	for rest := text; rest != ""; {
 		before, after, slot := strings.Cut(rest, "{")
@@ -137,6 +144,14 @@ func parsePhrase(text string) (p phrase, err error) {
 		if l := []rune(joined(words(before))); len(l) > 0 {
 			p.parts = append(p.parts, part{literal: l})
 			p.size += len(l)
+			for _, r := range l {
+				p.letters[r]++
+			}
+			for _, w := range words(before) {
+				if r := []rune(w.plain); len(r) >= contentWord {
+					p.content = append(p.content, r)
+				}
+			}
 		}
 		if !slot {
 			break
@@ -238,10 +253,19 @@ type heard struct {
 	ends   []int // ends[j] is the end of word j-1
 	parsed map[string][]bool
 	now    time.Time
+
+	letters map[rune]int
+	rows    [3][]cell // of literal
 }
 
 func hear(w []word, now time.Time) *heard {
-	h := &heard{words: w, text: []rune(joined(w)), parsed: map[string][]bool{}, now: now}
+	h := &heard{words: w, text: []rune(joined(w)), parsed: map[string][]bool{}, now: now, letters: map[rune]int{}}
+	for _, r := range h.text {
+		h.letters[r]++
+	}
+	for i := range h.rows {
+		h.rows[i] = make([]cell, len(h.text)+1)
+	}
 	at := 0
 	h.ends = append(h.ends, 0)
 	for _, x := range w {
@@ -276,9 +300,49 @@ func (h *heard) fits(s *Slot) []bool {
 }
 
 // cell is the cost of an alignment, and the word at which its last literal begins.
-type cell struct{ cost, from int }
+type cell struct{ cost, from int32 }
 
 const never = 1 << 20
+
+// hopeless reports whether letters of a phrase are missing in the text to such an extent that the
+// score can't reach leastAccept.
+func (h *heard) hopeless(p phrase) bool {
+	missing := 0
+	for r, n := range p.letters {
+		missing += max(0, n-h.letters[r])
+	}
+	// A literal that takes more than twice its length of the text costs more than leastAccept allows.
+	longest := min(len(h.text), 2*p.size)
+	if len(p.parts) == 1 {
+		longest = len(h.text)
+		missing = max(missing, len(h.text)-p.size)
+	}
+	return float64(missing) > (1-leastAccept)*float64(max(p.size, longest))
+}
+
+// says reports whether each content word of a phrase was said similarly.
+func (h *heard) says(p phrase) bool {
+	for _, c := range p.content {
+		if !slices.ContainsFunc(h.words, func(w word) bool {
+			r := []rune(w.plain)
+			return float64(distance(c, r)) <= (1-similar)*float64(max(len(c), len(r)))
+		}) && !strings.Contains(strings.ReplaceAll(string(h.text), " ", ""), string(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// distance returns the optimal string alignment distance.
+func distance(a, b []rune) int {
+	h := &heard{words: make([]word, 1), text: b, starts: []int{0, len(b)}, ends: []int{0, len(b)}}
+	for i := range h.rows {
+		h.rows[i] = make([]cell, len(b)+1)
+	}
+	next := make([]cell, 2)
+	h.literal(a, []cell{{}, {cost: never}}, next)
+	return int(next[1].cost)
+}
 
 // match aligns a phrase with the whole text. The score is 1 - distance/length, with the optimal
 // string alignment distance of the literals and the longer of their lengths in phrase and text. If
@@ -290,7 +354,7 @@ func (h *heard) match(p phrase, typed bool) (out found, ok bool) {
 		costs[j].cost = never
 	}
 	costs[0].cost = 0
-	froms := make([][]int, len(p.parts))
+	froms := make([][]int32, len(p.parts))
 	for k, x := range p.parts {
 		next := make([]cell, n+1)
 		if x.slot != nil {
@@ -298,7 +362,7 @@ func (h *heard) match(p phrase, typed bool) (out found, ok bool) {
 		} else {
 			h.literal(x.literal, costs, next)
 		}
-		froms[k] = make([]int, n+1)
+		froms[k] = make([]int32, n+1)
 		for j := range next {
 			froms[k][j] = next[j].from
 		}
@@ -309,7 +373,7 @@ func (h *heard) match(p phrase, typed bool) (out found, ok bool) {
 	}
 	size, at := 0, n
 	for k := len(p.parts) - 1; k >= 0; k-- {
-		from := froms[k][at]
+		from := int(froms[k][at])
 		if p.parts[k].slot != nil {
 			out.spans = append(out.spans, [2]int{from, at})
 		} else if from < at {
@@ -333,7 +397,7 @@ func (h *heard) slot(s *Slot, costs []cell, typed bool) []cell {
 		next[j].cost = never
 		for i := range j {
 			if costs[i].cost < next[j].cost && (fits == nil || fits[i*(n+1)+j]) {
-				next[j] = cell{costs[i].cost, i}
+				next[j] = cell{costs[i].cost, int32(i)}
 			}
 		}
 	}
@@ -344,7 +408,7 @@ func (h *heard) slot(s *Slot, costs []cell, typed bool) []cell {
 func (h *heard) literal(l []rune, costs, next []cell) {
 	n := len(h.words)
 	width := len(h.text) + 1
-	rows := [3][]cell{make([]cell, width), make([]cell, width), make([]cell, width)}
+	rows := h.rows
 	row := rows[0]
 	for x := range row {
 		row[x] = cell{cost: never}
@@ -354,7 +418,7 @@ func (h *heard) literal(l []rune, costs, next []cell) {
 	}
 	for i := range n {
 		if at := h.starts[i]; costs[i].cost < row[at].cost {
-			row[at] = cell{costs[i].cost, i}
+			row[at] = cell{costs[i].cost, int32(i)}
 		}
 		for x := h.starts[i] + 1; x < width; x++ {
 			if c := row[x-1].cost + 1; c < row[x].cost {
@@ -387,8 +451,8 @@ func (h *heard) literal(l []rune, costs, next []cell) {
 		}
 	}
 	for j := range next {
-		next[j] = cell{costs[j].cost + len(l), j} // all of it is missing
-		if c := row[h.ends[j]]; j > 0 && c.cost < next[j].cost && c.from < j {
+		next[j] = cell{costs[j].cost + int32(len(l)), int32(j)} // all of it is missing
+		if c := row[h.ends[j]]; j > 0 && c.cost < next[j].cost && int(c.from) < j {
 			next[j] = c
 		}
 	}

@@ -86,6 +86,12 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.running.Store(false)
 	g, ctx := errgroup.WithContext(ctx)
 	s.recoverParts(ctx)
+	if user := s.db.LocalUser(); user.ID != uuid.Nil {
+		if c, err := s.Settings(as(ctx, user.ID), struct{}{}); err == nil && c.KeepMicOpen {
+			s.listen(as(ctx, user.ID), c)
+		}
+	}
+	g.Go(func() error { return fault.Catch(func() error { return s.retainLoop(ctx) }) })
 	g.Go(func() error { return fault.Catch(func() error { return s.storeEnded(ctx) }) })
 	for _, local := range []bool{true, false} {
 		g.Go(func() error { return fault.Catch(func() error { s.work(ctx, local); return nil }) })
