@@ -91,6 +91,7 @@ var levels = map[string]int{
 	"backend/cloudsync":                    domain,
 	"backend/audio":                        engine,
 	"backend/transcribe":                   engine,
+	"backend/openapi":                      engine,
 	"backend/voice":                        domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
