@@ -93,6 +93,7 @@ var levels = map[string]int{
 	"backend/transcribe":                   engine,
 	"backend/openapi":                      engine,
 	"backend/voice":                        domain,
+	"backend/discovery":                    domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,

@@ -48,7 +48,9 @@ func (r *Request) secretHeader(name, value string) {
 }
 
 // Secrets reports whether the request has credentials.
-func (r *Request) Secrets() bool { return len(r.secretHeaders)+len(r.secretQuery)+len(r.secretCookies) > 0 }
+func (r *Request) Secrets() bool {
+	return len(r.secretHeaders)+len(r.secretQuery)+len(r.secretCookies) > 0
+}
 
 // HTTP returns the complete request, with its credentials.
 func (r *Request) HTTP() safehttp.Request {
