@@ -153,7 +153,7 @@ type ToolParams struct {
 
 // ToolResult is a tool with everything that a person needs to judge it.
 type ToolResult struct {
-	*Tool
+	Tool
 	Manifest    Manifest     `json:"manifest"`
 	Credentials []Credential `json:"credentials"` // of every scheme that its operations use
 }
@@ -164,7 +164,7 @@ func (s *Service) Get(ctx context.Context, p ToolParams) (ToolResult, error) {
 	if err != nil {
 		return ToolResult{}, err
 	}
-	out := ToolResult{Tool: t, Manifest: t.manifest, Credentials: []Credential{}}
+	out := ToolResult{Tool: *t, Manifest: t.manifest, Credentials: []Credential{}}
 	if out.Credentials, err = s.credentials(ctx, t); err != nil {
 		return ToolResult{}, err
 	}
