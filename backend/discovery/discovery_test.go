@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,10 +27,11 @@ import (
 	"helix/backend/safehttp/safehttptest"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
+	os.Exit(testkit.Run(m, goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener")))
 }
 
 const notes = `

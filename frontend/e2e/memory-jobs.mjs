@@ -119,7 +119,7 @@ async function stopped({ page, rpc, dir, check, looks, shot }) {
   await sheet(page).getByText("Canceled").waitFor();
   await page.keyboard.press("Escape");
   await start(page, file);
-  await sheet(page).getByText("Imported many.jsonl").waitFor();
+  await sheet(page).getByText("Imported many.jsonl").waitFor({ timeout: 900_000 }); // it is much
   const after = await rpc("memory.stats");
   check(after.memories - before === n, `the total is exact: ${after.memories - before} of ${n}`);
   const [last] = (await rpc("memory.imports", { limit: 1 })).jobs;

@@ -14,18 +14,18 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"helix/backend/audio"
 	"helix/backend/audio/capture"
 	"helix/backend/audio/capture/capturetest"
+	"helix/backend/testkit"
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("HELIX_CAPTURE_CRASH_DIR"); dir != "" {
 		crashChild(dir)
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(testkit.Run(m))
 }
 
 type notice struct {

@@ -12,7 +12,7 @@ export const armed = (page) => page.locator("[data-armed=true]").waitFor();
 
 /** Waits for what has no element to wait for. */
 export async function until(ok, what) {
-  for (let i = 0; i < 900; i++) {
+  for (let i = 0; i < 3000; i++) {
     if (await ok()) return;
     await new Promise((r) => setTimeout(r, 200));
   }
@@ -56,7 +56,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
       else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
     });
   }
-  page.setDefaultTimeout(Number(process.env.HELIX_E2E_TIMEOUT ?? 90_000)); // for a busy machine; reached only when something is broken
+  page.setDefaultTimeout(Number(process.env.HELIX_E2E_TIMEOUT ?? 240_000)); // for a busy machine; reached only when something is broken
   await page.addInitScript(patient);
   if (late > 0) await delay(page);
   await prepare(page);
