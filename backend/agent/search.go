@@ -19,13 +19,27 @@ const (
 
 // Search finds words, or their prefixes, in the messages of the caller's chats, newest first: the order
 // of the index, which can stop at the limit, while a rank has to be computed for every match.
-func (s *Service) Search(ctx context.Context, p SearchParams) (out SearchResult, err error) {
+func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, error) {
+	return s.search(ctx, p, matchQuery(p.Query))
+}
+
+// searchHistory searches for whole words, as a model writes them, and for their prefixes if no message
+// has those: among the newest matches of a prefix, the word that is meant would be lost.
+func (s *Service) searchHistory(ctx context.Context, p SearchParams) (SearchResult, error) {
+	out, err := s.search(ctx, p, strings.TrimSuffix(matchQuery(p.Query), "*"))
+	if err != nil || len(out.Hits) > 0 {
+		return out, err
+	}
+	return s.Search(ctx, p)
+}
+
+// search returns the newest messages that match query in the index.
+func (s *Service) search(ctx context.Context, p SearchParams, query string) (out SearchResult, err error) {
 	offset := 0
 	if err := storage.CheckPage(&p.Limit, &offset, 20, 100); err != nil {
 		return out, err
 	}
 	out.Hits = []Hit{}
-	query := matchQuery(p.Query)
 	if query == "" {
 		return out, nil
 	}

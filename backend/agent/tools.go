@@ -464,7 +464,7 @@ func (s *Service) ownTools() []tool {
 				Query string
 				Limit int
 			}) (ownResult, error) {
-				out, err := s.Search(ctx, SearchParams{Query: in.Query, SessionID: &l.id, Limit: cmp.Or(in.Limit, 10)})
+				out, err := s.searchHistory(ctx, SearchParams{Query: in.Query, SessionID: &l.id, Limit: cmp.Or(in.Limit, 10)})
 				return ownResult{value: out}, err
 			})),
 		def("history_read", "Reads earlier messages of this conversation word for word, from a place (seq) on.", `{"type":"object","additionalProperties":false,"required":["seq"],"properties":{"seq":{"type":"integer","minimum":0},"limit":{"type":"integer","minimum":1,"maximum":20}}}`,

@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/callable"
+	"helix/backend/providers"
+)
+
+// Eight calls of a step that only read run at once: each ends when all have begun. A call that writes
+// waits for those before it and those after it wait for it. The model gets the results in the order of
+// its calls.
+func TestCallsThatReadRunTogether(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var order []string
+	waiting := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+	reading := map[string]int{}
+	reg, set := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
+	reg.Add(set)
+	input := []byte(`{"type":"object","properties":{"group":{"type":"string"},"n":{"type":"integer"}}}`)
+	type args struct {
+		Group string
+		N     int
+	}
+	set.Add(callable.Func{Info: callable.Info{Name: "probe.read", Input: input, Effects: callable.Effects{ReadOnly: true}}, Run: callable.Typed(func(ctx context.Context, _ callable.Request, in args) (any, error) {
+		mu.Lock()
+		order = append(order, "read "+in.Group)
+		if reading[in.Group]++; reading[in.Group] == parallelCalls {
+			close(waiting[in.Group])
+		}
+		mu.Unlock()
+		select {
+		case <-waiting[in.Group]:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return fmt.Sprintf("%s %d", in.Group, in.N), nil
+	})})
+	set.Add(callable.Func{Info: callable.Info{Name: "file.write", Input: input}, Run: callable.Typed(func(context.Context, callable.Request, args) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, "write")
+		return "written", nil
+	})})
+	var calls []providers.Part
+	var want []string
+	for n := range parallelCalls {
+		calls = append(calls, callOf(fmt.Sprintf("a%d", n), "probe_read", fmt.Sprintf(`{"group":"a","n":%d}`, n)))
+		want = append(want, fmt.Sprintf("a %d", n))
+	}
+	calls, want = append(calls, callOf("w", "file_write", `{}`)), append(want, "written")
+	for n := range parallelCalls - 1 { // with the write, at most 16 calls
+		calls = append(calls, callOf(fmt.Sprintf("b%d", n), "probe_read", fmt.Sprintf(`{"group":"b","n":%d}`, n)))
+		want = append(want, fmt.Sprintf("b %d", n))
+	}
+	reading["b"] = 1
+	var got []string
+	k := newTalk(t, spoken{window: assumedWindow, answer: func(_ context.Context, q providers.Request) (providers.Reply, error) {
+		last := q.Messages[len(q.Messages)-1]
+		if last.Role != providers.Tool {
+			return providers.Reply{Parts: calls}, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, m := range q.Messages {
+			for _, p := range m.Parts {
+				if p.Kind == providers.PartToolResult {
+					got = append(got, p.Text)
+				}
+			}
+		}
+		return answered("Done.")
+	}}, func(o *Options) { o.Callables = reg })
+	made, err := k.Create(k.ctx, CreateParams{Mode: ModeWork})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turn := k.say(made.Session.ID, "Read and write"); turn.State != Completed {
+		t.Fatalf("%+v %+v", turn, turn.Error)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(got, want) {
+		t.Errorf("the results %q, want %q", got, want)
+	}
+	if at := slices.Index(order, "write"); at != parallelCalls || slices.Contains(order[:at], "read b") || slices.Contains(order[at:], "read a") {
+		t.Errorf("the calls ran in the order %q", order)
+	}
+}
+
+// An input for the running turn becomes a part of it only if it is from the same sender: text of a channel
+// gets no permission of the person's turn, and waits for a turn of its own.
+func TestOnlyTheSenderSteersATurn(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		origin   Origin
+		attended bool
+		steers   bool
+	}{
+		"the person":               {Origin{Kind: OriginUser}, true, true},
+		"the person, by a program": {Origin{Kind: OriginUser}, false, false},
+		"a channel":                {Origin{Kind: OriginChannel, Label: "Nora"}, false, false},
+		"a subagent":               {Origin{Kind: OriginSubagent, Label: "Find it"}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reg, set := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
+			reg.Add(set)
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			set.Add(callable.Func{Info: callable.Info{Name: "probe.read", Effects: callable.Effects{ReadOnly: true}}, Run: func(ctx context.Context, _ callable.Request) (any, error) {
+				close(begun)
+				select {
+				case <-goOn:
+				case <-ctx.Done():
+				}
+				return "read", nil
+			}})
+			var mu sync.Mutex
+			var steered []bool // for each request: whether it has the second input
+			k := newTalk(t, spoken{window: assumedWindow, answer: func(_ context.Context, q providers.Request) (providers.Reply, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				steered = append(steered, strings.Contains(fmt.Sprint(q.Messages), "Also the other one"))
+				if len(steered) == 1 {
+					return providers.Reply{Parts: []providers.Part{callOf("1", "probe_read", `{}`)}}, nil
+				}
+				return answered("Done.")
+			}}, func(o *Options) { o.Callables = reg })
+			session := k.begin()
+			first, err := k.Send(k.ctx, SendParams{SessionID: session, Text: "Read"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-begun
+			second := uuid.New()
+			if _, err := k.enqueue(k.ctx, session, second, QueueSteer, &input{Text: "Also the other one", Origin: x.origin, Attended: x.attended}); err != nil {
+				t.Fatal(err)
+			}
+			close(goOn)
+			for _, id := range []uuid.UUID{first.TurnID, second} {
+				if got, err := k.Wait(k.ctx, WaitParams{TurnID: id, WaitMs: longestWait.Milliseconds()}); err != nil || got.Turn.State != Completed {
+					t.Fatalf("%+v, %v", got.Turn, err)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(steered) < 2 || steered[1] != x.steers || !x.steers && (len(steered) != 3 || !steered[2]) {
+				t.Errorf("the requests have the input: %v", steered)
+			}
+		})
+	}
+}
