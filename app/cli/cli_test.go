@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"helix/backend/cloudsync/hubtest"
 	"helix/backend/fault"
 	"helix/backend/sandbox"
+	"helix/backend/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -28,7 +27,7 @@ var worker []string
 func TestMain(m *testing.M) {
 	worker = sandbox.ServeWorker()
 	runAsCommand()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { os.Exit(hubtest.Stop(code)) }))
+	os.Exit(hubtest.Stop(testkit.Run(m)))
 }
 
 // Only a terminal counts: /dev/null is a character device too.
