@@ -77,7 +77,7 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 	for {
 		batch, err := s.nextBatch(ctx)
 		if err != nil || len(batch) == 0 {
-			return err == nil, err
+			return err == nil && len(s.blobs.waiting) == 0, err
 		}
 		if len(batch) > callRows {
 			return false, nil

@@ -168,8 +168,11 @@ func (s *Service) nextBatch(ctx context.Context) (batch []sent, err error) {
 		}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(batch, func(a, b sent) int { return a.rank - b.rank })
-	return batch, err
+	return s.withoutBlobs(batch)
 }
 
 // answer is the hub's result for one row.

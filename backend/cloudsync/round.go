@@ -127,8 +127,20 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 				return err
 			}
 		} else if n == 0 {
-			break
+			done, more, err := s.sendBlobs(ctx, c, l)
+			if err != nil {
+				return err
+			}
+			if !done && !more {
+				break
+			}
+			if err := s.pull(ctx, c, r); err != nil { // a large blob must not hold up other devices' changes
+				return err
+			}
 		}
+	}
+	if err := s.keepBlobs(ctx, c, l, r); err != nil {
+		return err
 	}
 	if err := s.learnDevices(ctx, c); err != nil {
 		return err
