@@ -234,6 +234,9 @@ var (
 	reBetween = regexp.MustCompile(`BETWEEN (-?\d+(?:\.\d+)?) AND (-?\d+(?:\.\d+)?)`)
 )
 
+// reAdded finds columns that ALTER TABLE added: SQLite keeps them all on the last line.
+var reAdded = regexp.MustCompile(`, (\w+ (?:INTEGER|TEXT|REAL|BLOB|ANY)\b)`)
+
 // forms returns the definitions of the columns of a table.
 func forms(tx *storage.Tx, table string) (map[string]string, error) {
 	var sql string
@@ -241,7 +244,7 @@ func forms(tx *storage.Tx, table string) (map[string]string, error) {
 		return nil, err
 	}
 	out := map[string]string{}
-	for line := range strings.Lines(sql) {
+	for line := range strings.Lines(reAdded.ReplaceAllString(sql, "\n$1")) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(strings.TrimLeft(line, " ,")), " ")
 		out[name] = rest
 	}
