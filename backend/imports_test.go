@@ -90,8 +90,11 @@ var levels = map[string]int{
 	"backend/scheduler":                    domain,
 	"backend/cloudsync":                    domain,
 	"backend/audio":                        engine,
+	"backend/audio/capture":                engine,
 	"backend/transcribe":                   engine,
+	"backend/openapi":                      engine,
 	"backend/voice":                        domain,
+	"backend/discovery":                    domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,
@@ -228,6 +231,9 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/audio": {
 		"backend/kernel": "the inner loop of the resampler",
+	},
+	"backend/audio/capture": {
+		"backend/audio": "the file format of what is recorded",
 	},
 	"backend/transcribe": {
 		"backend/audio": "where somebody speaks",

@@ -62,7 +62,8 @@ type Service struct {
 
 	relay relay
 
-	copyRows int // rows per transaction of the first copy
+	copyRows  int // rows per transaction of the first copy
+	manyFresh int // new rows that are sent in batches of pushFresh
 
 	loading sync.Mutex
 	tables  []table // set once by loadTables
@@ -85,7 +86,7 @@ func New(db *storage.DB, secrets *storage.Secrets, o Options) *Service {
 	if o.Platform == "" {
 		o.Platform = "desktop"
 	}
-	s := &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1), receiving: make(chan struct{}, 1), copyRows: copyRows}
+	s := &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1), receiving: make(chan struct{}, 1), copyRows: copyRows, manyFresh: manyFresh}
 	db.Blobs().SetFetch(s.FetchBlob)
 	s.relay = relay{s: s, wake: make(chan struct{}, 1), sockets: map[*relaySocket]bool{}, last: map[uuid.UUID]int64{}}
 	return s

@@ -85,6 +85,9 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 const maxTurns = 20
 
 func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
+	if err := s.settleBatches(ctx); err != nil {
+		return err
+	}
 	if err := s.checkHorizon(ctx, l); err != nil {
 		return err
 	}
@@ -102,6 +105,9 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 	}
 	if l.greeting.MinWrite > SchemaVersion {
 		return errTooOld
+	}
+	if err := s.pushFresh(ctx, c, r); err != nil {
+		return err
 	}
 	for turns := 0; turns < maxTurns; {
 		n, err := s.packageChanges(ctx)
