@@ -50,6 +50,12 @@ func (s *syncStatusCmd) Run(c *command) error {
 		if r.Hub != nil {
 			rows = append(rows, []string{"hub", r.Hub.Host}, []string{"encrypted", yesNo(r.Hub.Encrypted)},
 				[]string{"waiting", fmt.Sprint(r.QueueLength)}, []string{"conflicts", fmt.Sprint(r.Conflicts)}, []string{"not synced", fmt.Sprint(r.FailedCount)})
+			if p := r.Initial; p != nil {
+				rows = append(rows, []string{"first copy", fmt.Sprintf("%d of %d rows, %s/s, %s left (%s)", p.Rows, p.Of, size(p.BytesPerSecond), duration.Of(p.ETAMS, time.Millisecond).Round(time.Second), p.Table)})
+			}
+			if behind := r.Behind(); behind > 0 {
+				rows = append(rows, []string{"behind", fmt.Sprint(behind)})
+			}
 			if r.LastSyncTime != nil {
 				rows = append(rows, []string{"last sync", r.LastSyncTime.Local().Format(time.DateTime)})
 			}

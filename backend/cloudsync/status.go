@@ -211,6 +211,13 @@ func (s *Service) noteError(err error) {
 	}
 }
 
+// Behind returns the number of the hub's changes that this device has not stored yet.
+func (r StatusResult) Behind() int64 {
+	head, _ := strconv.ParseInt(r.Head, 10, 64) // "" while off
+	cursor, _ := strconv.ParseInt(r.Cursor, 10, 64)
+	return max(head-cursor, 0)
+}
+
 // Summary describes the state in one line.
 func (r StatusResult) Summary() string {
 	switch {

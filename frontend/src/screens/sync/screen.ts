@@ -8,6 +8,7 @@ import type { ScreenDef, StatusItem } from "../../lib/ui/screen";
 import { nav } from "../../lib/ui/state";
 import { status, syncScreen } from "./instance";
 import { t } from "./messages";
+import { copyText } from "./words";
 import { views } from "./types";
 
 /** The state in a few words, with the number of waiting changes. */
@@ -47,7 +48,7 @@ export const screen: ScreenDef = {
     return t.badge;
   },
   status: barItem,
-  jobs: () => (status.data?.state === "initial" ? [{ id: "sync.first", title: t.firstCopy, step: "", progress: undefined, since: status.began, target: "sync" }] : []),
+  jobs: () => (status.data?.state === "initial" ? [{ id: "sync.first", title: t.firstCopy, step: status.progress ? copyText(status.progress) : "", progress: status.progress && status.progress.of > 0 ? status.progress.rows / status.progress.of : undefined, since: status.began, target: "sync" }] : []),
   commands: () => {
     const all = { group: t.title, words: t.words };
     return [

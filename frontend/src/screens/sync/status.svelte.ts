@@ -7,9 +7,15 @@ const events: readonly EventName[] = ["sync.status", "sync.conflict", "sync.dead
 /** While offline, the number of waiting changes is read at most once a second. */
 const soonMs = 100;
 const waitingMs = 1000;
+/** Readings that the curve of the lag shows. */
+const readings = 60;
 
 export class SyncStatus {
   readonly read = new Load<Status>();
+  /** Progress of the first copy. */
+  progress = $state.raw<Status["initial"]>();
+  /** Changes that this device was behind the hub or had yet to send, at the latest readings. */
+  lags = $state.raw<readonly number[]>([]);
   #rpc: Rpc | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** When this page first saw the first copy running, for the job in the status bar. */
@@ -37,13 +43,22 @@ export class SyncStatus {
     if (this.#rpc) return;
     this.#rpc = rpc;
     for (const e of events) rpc.on(e, () => this.soon());
+    rpc.on("sync.progress", (p) => {
+      this.progress = p;
+      if (this.data?.state !== "initial") this.soon();
+    });
     rpc.onReload(() => void this.load());
     void this.load();
   }
 
-  load(): Promise<void> {
+  async load(): Promise<void> {
     const rpc = this.#rpc;
-    return rpc ? this.read.run((signal) => rpc.call("sync.status", {}, { signal })) : Promise.resolve();
+    if (!rpc) return;
+    await this.read.run((signal) => rpc.call("sync.status", {}, { signal }));
+    const s = this.data;
+    if (!s) return;
+    this.progress = s.initial;
+    this.lags = [...this.lags, Math.max(0, Number(s.head) - Number(s.cursor)) + s.queueLength].slice(-readings);
   }
 
   soon(): void {

@@ -31,6 +31,27 @@ const conflict = (id: string, more: Partial<Conflict> = {}): Conflict => ({
 });
 const status = (more: Partial<Status> = {}): Status => ({ state: "live", isOnline: true, isSyncing: false, queueLength: 0, failedCount: 0, conflicts: 0, lastSyncTime: null, lastChange: null, devices: 2, cursor: "0", head: "0", clockOffsetMs: 0, ...more });
 
+describe("the first copy", () => {
+  it("shows rows, rate and time left", () => {
+    const initial = { table: "memories", rows: 12300, of: 100000, bytesPerSecond: 1572864, etaMs: 8000 };
+    const text = stateText(status({ state: "initial", initial }), 0);
+    for (const part of ["12,300 of 100,000 items", "1.5 MiB/s", "left"]) expect(text).toContain(part);
+  });
+  it("follows the progress and keeps the latest lags", async () => {
+    let head = 10;
+    const rpc = fakeRpc({ "sync.status": () => status({ state: "initial", head: String(head), cursor: "4", queueLength: 1 }) });
+    const s = new SyncStatus();
+    s.start(rpc);
+    await s.load();
+    expect(s.lags.at(-1)).toBe(7);
+    rpc.emit("sync.progress", { table: "memories", rows: 1, of: 2, bytesPerSecond: 3, etaMs: 4 });
+    expect(s.progress?.rows).toBe(1);
+    head = 2;
+    await s.load();
+    expect(s.lags.at(-1)).toBe(1);
+  });
+});
+
 async function setup(all: Conflict[] = ["a", "b", "c"].map((id) => conflict(id))) {
   let open = all;
   const resolved: [string, string, unknown][] = [];
