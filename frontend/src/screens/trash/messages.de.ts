@@ -20,7 +20,7 @@ export default {
   show: "Zeigen",
   groups: { "": "alles", tools: "Werkzeuge", skills: "Skills", schedules: "Zeitpläne", memory: "Erinnerungen", chats: "Chats", memos: "Memos" },
   groupCount: (name, n) => `${name} (${number(n)})`,
-  kinds: { tool: "Werkzeug", wasm: "WASM-Werkzeug", skill: "Skill", schedule: "Zeitplan", memory: "Erinnerung", conversation: "Gespräch", document: "Dokument", chat: "Chat", memo: "Memo" },
+  kinds: { tool: "Werkzeug", wasm: "WASM-Werkzeug", skill: "Skill", schedule: "Zeitplan", memory: "Erinnerung", conversation: "Gespräch", document: "Dokument", chat: "Chat", memo: "Memo", command: "Sprachbefehl" },
   counts: {
     tool: (n) => plural(n, { one: "Werkzeug", other: "Werkzeuge" }),
     wasm: (n) => plural(n, { one: "WASM-Werkzeug", other: "WASM-Werkzeuge" }),
@@ -31,6 +31,7 @@ export default {
     document: (n) => plural(n, { one: "Dokument", other: "Dokumente" }),
     chat: (n) => plural(n, { one: "Chat", other: "Chats" }),
     memo: (n) => plural(n, { one: "Memo", other: "Memos" }),
+    command: (n) => plural(n, { one: "Sprachbefehl", other: "Sprachbefehle" }),
   },
   by: { window: "von Ihnen, im Fenster", browser: "von Ihnen, im Browser", terminal: "von Ihnen, im Terminal", token: "von einem Programm", agent: "vom Agenten", skill: "von einem Skill", schedule: "von einem Zeitplan", tool: "von einem Werkzeug", program: "von Helix" },
   unknown: "unbekannt",
@@ -51,6 +52,7 @@ export default {
     document: "Es kommt mit dem ganzen Text zurück.",
     chat: "Er kommt mit allen Nachrichten zurück. Was aus ihm gemerkt wurde, bleibt im Gedächtnis.",
     memo: "Es kommt mit seiner Aufnahme und seinem Text zurück.",
+    command: "Er funktioniert nach dem Wiederherstellen wieder.",
   },
 
   restore: "Wiederherstellen",

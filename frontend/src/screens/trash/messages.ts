@@ -20,7 +20,7 @@ export const en = {
   show: "Show",
   groups: { "": "everything", tools: "tools", skills: "skills", schedules: "schedules", memory: "memories", chats: "chats", memos: "memos" },
   groupCount: (name: string, n: number) => `${name} (${number(n)})`,
-  kinds: { tool: "Tool", wasm: "WASM tool", skill: "Skill", schedule: "Schedule", memory: "Memory", conversation: "Conversation", document: "Document", chat: "Chat", memo: "Memo" },
+  kinds: { tool: "Tool", wasm: "WASM tool", skill: "Skill", schedule: "Schedule", memory: "Memory", conversation: "Conversation", document: "Document", chat: "Chat", memo: "Memo", command: "Voice command" },
   counts: {
     tool: (n: number) => plural(n, { one: "tool", other: "tools" }),
     wasm: (n: number) => plural(n, { one: "WASM tool", other: "WASM tools" }),
@@ -31,6 +31,7 @@ export const en = {
     document: (n: number) => plural(n, { one: "document", other: "documents" }),
     chat: (n: number) => plural(n, { one: "chat", other: "chats" }),
     memo: (n: number) => plural(n, { one: "memo", other: "memos" }),
+    command: (n: number) => plural(n, { one: "voice command", other: "voice commands" }),
   },
   by: { window: "you, in the window", browser: "you, in a browser", terminal: "you, in a terminal", token: "a program", agent: "the agent", skill: "a skill", schedule: "a schedule", tool: "a tool", program: "Helix" } as Record<string, string>,
   unknown: "unknown",
@@ -51,6 +52,7 @@ export const en = {
     document: "It comes back with all of its text.",
     chat: "It comes back with all of its messages. What Helix remembered from it stays in Memory.",
     memo: "It comes back with its recording and its text.",
+    command: "It works again once it is restored.",
   } as Record<string, string>,
 
   restore: "Restore",
