@@ -15,10 +15,10 @@ export default {
     noMatch: "Keine passenden Einträge",
   },
   count: (n) => items(n),
-  openTrash: { tools: "Gelöschte Werkzeuge", skills: "Gelöschte Skills", schedules: "Gelöschte Zeitpläne", memory: "Gelöschte Erinnerungen", chats: "Gelöschte Chats", memos: "Gelöschte Memos" },
+  openTrash: { tools: "Gelöschte Werkzeuge", skills: "Gelöschte Skills", schedules: "Gelöschte Zeitpläne", memory: "Gelöschte Erinnerungen", chats: "Gelöschte Chats", memos: "Gelöschte Memos und Sprachbefehle" },
   words: "papierkorb gelöscht wiederherstellen trash deleted restore",
   show: "Zeigen",
-  groups: { "": "alles", tools: "Werkzeuge", skills: "Skills", schedules: "Zeitpläne", memory: "Erinnerungen", chats: "Chats", memos: "Memos" },
+  groups: { "": "alles", tools: "Werkzeuge", skills: "Skills", schedules: "Zeitpläne", memory: "Erinnerungen", chats: "Chats", memos: "Memos und Sprachbefehle" },
   groupCount: (name, n) => `${name} (${number(n)})`,
   kinds: { tool: "Werkzeug", wasm: "WASM-Werkzeug", skill: "Skill", schedule: "Zeitplan", memory: "Erinnerung", conversation: "Gespräch", document: "Dokument", chat: "Chat", memo: "Memo", command: "Sprachbefehl" },
   counts: {
@@ -52,7 +52,7 @@ export default {
     document: "Es kommt mit dem ganzen Text zurück.",
     chat: "Er kommt mit allen Nachrichten zurück. Was aus ihm gemerkt wurde, bleibt im Gedächtnis.",
     memo: "Es kommt mit seiner Aufnahme und seinem Text zurück.",
-    command: "Er funktioniert nach dem Wiederherstellen wieder.",
+    command: "Er kommt zurück, wie er war.",
   },
 
   restore: "Wiederherstellen",
@@ -64,7 +64,7 @@ export default {
   empty: "Papierkorb leeren…",
   emptyFiltered: (what) => `Alle endgültig löschen: ${what}…`,
   nothing: "Der Papierkorb ist leer",
-  nothingText: "Gelöschte Werkzeuge, Skills, Zeitpläne, Erinnerungen und Chats bleiben eine Weile hier und können wiederhergestellt werden.",
+  nothingText: "Gelöschte Werkzeuge, Skills, Zeitpläne, Erinnerungen, Chats, Memos und Sprachbefehle bleiben eine Weile hier und können wiederhergestellt werden.",
 
   restored: (name) => `„${name}“ wiederhergestellt`,
   restoredMany: (n) => `${items(n)} wiederhergestellt`,
