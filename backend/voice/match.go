@@ -44,7 +44,7 @@ func findMatches(list []command, text string, now time.Time) (hits, near []match
 		var f found
 		for _, typed := range []bool{true, false} {
 			for _, h := range variants {
-				if best != nil && !typed || h.hopeless(c.phrase) {
+				if best != nil && !typed || 2*h.says(c.phrase) < len(c.phrase.content) {
 					continue
 				}
 				if got, ok := h.match(c.phrase, typed); ok && (best == nil || got.score > f.score) {
@@ -64,7 +64,7 @@ func findMatches(list []command, text string, now time.Time) (hits, near []match
 			}
 			m.slots[slot.Name] = v
 		}
-		if m.score >= c.TriggerConfidence-1e-9 && best.says(c.phrase) {
+		if m.score >= c.TriggerConfidence-1e-9 && best.says(c.phrase) == len(c.phrase.content) {
 			hits = append(hits, m)
 		} else {
 			near = append(near, m)

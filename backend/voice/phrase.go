@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -110,9 +111,8 @@ func numberAt(in []word) (n, value int) {
 // phrase is a parsed trigger phrase: literals and slots in turn.
 type phrase struct {
 	parts   []part
-	size    int          // characters of the literals
-	letters map[rune]int // how often each occurs in the literals
-	content [][]rune     // words of the literals that must be said
+	size    int      // characters of the literals
+	content []string // words of the literals that must be said
 }
 
 // part is a literal or, if slot is not nil, a slot.
@@ -134,7 +134,6 @@ func parsePhrase(text string) (p phrase, err error) {
 	if n := len([]rune(text)); n == 0 || n > maxPhrase {
 		return refuse("A phrase has 1 to %d characters.", maxPhrase)
 	}
-	p.letters = map[rune]int{}
 	names := map[string]bool{}
 	for rest := text; rest != ""; {
 		before, after, slot := strings.Cut(rest, "{")
@@ -144,12 +143,9 @@ func parsePhrase(text string) (p phrase, err error) {
 		if l := []rune(joined(words(before))); len(l) > 0 {
 			p.parts = append(p.parts, part{literal: l})
 			p.size += len(l)
-			for _, r := range l {
-				p.letters[r]++
-			}
 			for _, w := range words(before) {
-				if r := []rune(w.plain); len(r) >= contentWord {
-					p.content = append(p.content, r)
+				if utf8.RuneCountInString(w.plain) >= contentWord {
+					p.content = append(p.content, w.plain)
 				}
 			}
 		}
@@ -254,14 +250,17 @@ type heard struct {
 	parsed map[string][]bool
 	now    time.Time
 
-	letters map[rune]int
-	rows    [3][]cell // of literal
+	said  map[string]bool // content words
+	solid string          // the text without spaces
+	runes [][]rune        // the words
+	rows  [3][]cell       // of literal
 }
 
 func hear(w []word, now time.Time) *heard {
-	h := &heard{words: w, text: []rune(joined(w)), parsed: map[string][]bool{}, now: now, letters: map[rune]int{}}
-	for _, r := range h.text {
-		h.letters[r]++
+	h := &heard{words: w, text: []rune(joined(w)), parsed: map[string][]bool{}, now: now, said: map[string]bool{}}
+	for _, x := range w {
+		h.solid += x.plain
+		h.runes = append(h.runes, []rune(x.plain))
 	}
 	for i := range h.rows {
 		h.rows[i] = make([]cell, len(h.text)+1)
@@ -304,33 +303,24 @@ type cell struct{ cost, from int32 }
 
 const never = 1 << 20
 
-// hopeless reports whether letters of a phrase are missing in the text to such an extent that the
-// score can't reach leastAccept.
-func (h *heard) hopeless(p phrase) bool {
-	missing := 0
-	for r, n := range p.letters {
-		missing += max(0, n-h.letters[r])
-	}
-	// A literal that takes more than twice its length of the text costs more than leastAccept allows.
-	longest := min(len(h.text), 2*p.size)
-	if len(p.parts) == 1 {
-		longest = len(h.text)
-		missing = max(missing, len(h.text)-p.size)
-	}
-	return float64(missing) > (1-leastAccept)*float64(max(p.size, longest))
-}
-
-// says reports whether each content word of a phrase was said similarly.
-func (h *heard) says(p phrase) bool {
+// says returns how many content words of a phrase were said, at least similarly.
+func (h *heard) says(p phrase) (n int) {
 	for _, c := range p.content {
-		if !slices.ContainsFunc(h.words, func(w word) bool {
-			r := []rune(w.plain)
-			return float64(distance(c, r)) <= (1-similar)*float64(max(len(c), len(r)))
-		}) && !strings.Contains(strings.ReplaceAll(string(h.text), " ", ""), string(c)) {
-			return false
+		said, ok := h.said[c]
+		if !ok {
+			r := []rune(c)
+			said = strings.Contains(h.solid, c) || slices.ContainsFunc(h.runes, func(w []rune) bool {
+				longer := max(len(r), len(w))
+				limit := (1 - similar) * float64(longer)
+				return float64(longer-min(len(r), len(w))) <= limit && float64(distance(r, w)) <= limit
+			})
+			h.said[c] = said
+		}
+		if said {
+			n++
 		}
 	}
-	return true
+	return n
 }
 
 // distance returns the optimal string alignment distance.

@@ -48,8 +48,9 @@ type Memo struct {
 	Format      string    `json:"format"`
 	Size        int64     `json:"size"` // bytes
 	DurationMs  *int64    `json:"durationMs,omitempty"`
-	LostMs      int64     `json:"lostMs,omitempty"`    // duration of sound that could not be decoded
-	HasAudio    bool      `json:"hasAudio"`            // the sound is stored on this device
+	LostMs      int64     `json:"lostMs,omitempty"` // duration of sound that could not be decoded
+	HasAudio    bool      `json:"hasAudio"`         // the sound is stored on this device
+	AudioSHA256 string    `json:"audioSha256,omitempty"`
 	Pinned      bool      `json:"pinned"`              // retention keeps the sound
 	Recovered   bool      `json:"recovered,omitempty"` // Helix ended unexpectedly during the recording
 	RecordedAt  time.Time `json:"recordedAt"`
