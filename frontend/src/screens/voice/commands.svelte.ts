@@ -47,7 +47,7 @@ export class Commands {
   readonly match = new Load<Match>();
   /** The command that waits for Yes or No. */
   pending = $state.raw<Heard | null>(null);
-  #editing: string | null = null;
+  #editing = $state<string | null>(null);
   #typing: ReturnType<typeof setTimeout> | undefined;
   readonly #rpc: Rpc;
   readonly #notify: Notify;
