@@ -723,7 +723,7 @@ var Synced = []SyncedTable{
 			{No: 12, Name: "pinned", Merge: LWW},
 			{No: 13, Name: "gaps", Merge: Immutable},
 			{No: 14, Name: "recovered", Merge: Immutable},
-			{No: 15, Name: "audio_deleted_at", Merge: Derived},
+			{No: 15, Name: "sound_deleted_at", Merge: Derived},
 		},
 	},
 	{

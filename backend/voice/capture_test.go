@@ -281,7 +281,11 @@ func TestRetentionRemovesOnlyTranscribedSound(t *testing.T) {
 	if m := f.memo(done.MemoID); m.Text == "" {
 		t.Error("the text is gone too")
 	}
-	f.must(f.SoundTrash().Restore(f.ctx, done.RecordingID))
+	if f.memo(done.MemoID).SoundDeletedAt == nil {
+		t.Error("the memo doesn't tell that its sound can be restored")
+	}
+	_, err = f.UpdateMemo(f.ctx, UpdateParams{MemoID: done.MemoID, Pinned: &yes})
+	f.must(err)
 	has(true, true, true)
 	no := false
 	_, err = f.UpdateMemo(f.ctx, UpdateParams{MemoID: done.MemoID, Pinned: &no})

@@ -246,7 +246,7 @@ func checkTags(tags []string) ([]string, error) {
 }
 
 const memoColumns = `m.id, m.recording_id, m.title, m.tags, m.transcription_status, m.transcription_error, coalesce(t.id, zeroblob(16)), coalesce(t.text, ''), coalesce(t.language_code, ''),
-	r.format, r.audio_size, r.duration_ms, r.lost_ms, r.audio_sha256 IS NOT NULL AND r.audio_deleted_at IS NULL, iif(r.audio_deleted_at IS NULL, coalesce(substr(r.audio_sha256, 8), ''), ''), r.pinned, r.recovered, m.recorded_at, m.updated_at
+	r.format, r.audio_size, r.duration_ms, r.lost_ms, r.audio_sha256 IS NOT NULL AND r.sound_deleted_at IS NULL, iif(r.sound_deleted_at IS NULL, coalesce(substr(r.audio_sha256, 8), ''), ''), r.sound_deleted_at, r.pinned, r.recovered, m.recorded_at, m.updated_at
 	FROM voice_memos m JOIN voice_recordings r ON r.id = m.recording_id LEFT JOIN voice_transcripts t ON t.id = (` + currentOf + `)`
 
 // currentOf selects the id of the current transcript of recording r.
@@ -256,7 +256,7 @@ func (s *Service) scanMemo(row storage.Row) (m Memo, err error) {
 	var transcript uuid.UUID
 	var title, text []byte
 	if err := row.Scan(&m.ID, &m.RecordingID, &title, storage.JSON(&m.Tags), &m.Status, &m.Error, &transcript, &text, &m.Language,
-		&m.Format, &m.Size, &m.DurationMs, &m.LostMs, &m.HasAudio, &m.AudioSHA256, &m.Pinned, &m.Recovered, storage.Time(&m.RecordedAt), storage.Time(&m.UpdatedAt)); err != nil {
+		&m.Format, &m.Size, &m.DurationMs, &m.LostMs, &m.HasAudio, &m.AudioSHA256, storage.TimePtr(&m.SoundDeletedAt), &m.Pinned, &m.Recovered, storage.Time(&m.RecordedAt), storage.Time(&m.UpdatedAt)); err != nil {
 		return m, err
 	}
 	keys := s.db.Keys()
@@ -369,7 +369,7 @@ func (s *Service) UpdateMemo(ctx context.Context, p UpdateParams) (m Memo, err e
 		}
 		if p.Pinned != nil {
 			m.Pinned = *p.Pinned
-			if _, err := tx.Exec(`UPDATE voice_recordings SET pinned = ?1, audio_deleted_at = iif(?1, NULL, audio_deleted_at), updated_at = ?2 WHERE id = ?3`, m.Pinned, tx.Now, m.RecordingID); err != nil {
+			if _, err := tx.Exec(`UPDATE voice_recordings SET pinned = ?1, sound_deleted_at = iif(?1, NULL, sound_deleted_at), updated_at = ?2 WHERE id = ?3`, m.Pinned, tx.Now, m.RecordingID); err != nil {
 				return err
 			}
 		}

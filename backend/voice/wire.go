@@ -37,24 +37,25 @@ type UploadResult struct {
 
 // Memo is a recording with its text.
 type Memo struct {
-	ID          uuid.UUID `json:"id"`
-	RecordingID uuid.UUID `json:"recordingId"`
-	Title       string    `json:"title"`
-	Tags        []string  `json:"tags"`
-	Status      string    `json:"status"` // pending, processing, completed or failed
-	Error       string    `json:"error,omitempty"`
-	Text        string    `json:"text"` // of the current transcript; shortened in lists
-	Language    string    `json:"language,omitempty"`
-	Format      string    `json:"format"`
-	Size        int64     `json:"size"` // bytes
-	DurationMs  *int64    `json:"durationMs,omitempty"`
-	LostMs      int64     `json:"lostMs,omitempty"` // duration of sound that could not be decoded
-	HasAudio    bool      `json:"hasAudio"`         // the sound is stored on this device
-	AudioSHA256 string    `json:"audioSha256,omitempty"`
-	Pinned      bool      `json:"pinned"`              // retention keeps the sound
-	Recovered   bool      `json:"recovered,omitempty"` // Helix ended unexpectedly during the recording
-	RecordedAt  time.Time `json:"recordedAt"`
-	UpdatedAt   time.Time `json:"updatedAt"`
+	ID             uuid.UUID  `json:"id"`
+	RecordingID    uuid.UUID  `json:"recordingId"`
+	Title          string     `json:"title"`
+	Tags           []string   `json:"tags"`
+	Status         string     `json:"status"` // pending, processing, completed or failed
+	Error          string     `json:"error,omitempty"`
+	Text           string     `json:"text"` // of the current transcript; shortened in lists
+	Language       string     `json:"language,omitempty"`
+	Format         string     `json:"format"`
+	Size           int64      `json:"size"` // bytes
+	DurationMs     *int64     `json:"durationMs,omitempty"`
+	LostMs         int64      `json:"lostMs,omitempty"` // duration of sound that could not be decoded
+	HasAudio       bool       `json:"hasAudio"`         // the sound is stored on this device
+	AudioSHA256    string     `json:"audioSha256,omitempty"`
+	SoundDeletedAt *time.Time `json:"soundDeletedAt,omitempty"` // retention moved the sound to the trash, where it stays for 30 days; pin the memo to restore it
+	Pinned         bool       `json:"pinned"`                   // retention keeps the sound
+	Recovered      bool       `json:"recovered,omitempty"`      // Helix ended unexpectedly during the recording
+	RecordedAt     time.Time  `json:"recordedAt"`
+	UpdatedAt      time.Time  `json:"updatedAt"`
 }
 
 // ListParams filter memos.

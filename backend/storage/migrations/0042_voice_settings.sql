@@ -1,6 +1,6 @@
 -- +goose Up
 
-ALTER TABLE voice_recordings ADD COLUMN audio_deleted_at INTEGER; -- the sound, but not the text, is in the trash of this device
+ALTER TABLE voice_recordings ADD COLUMN sound_deleted_at INTEGER; -- the sound, but not the text, is in the trash of this device
 ALTER TABLE voice_settings ADD COLUMN vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1));
 ALTER TABLE voice_settings ADD COLUMN retain_audio TEXT NOT NULL DEFAULT 'forever'; -- forever, until_transcribed or days:n
 ALTER TABLE voice_settings ADD COLUMN push_to_talk_key TEXT NOT NULL DEFAULT '';
