@@ -92,7 +92,9 @@ var levels = map[string]int{
 	"backend/audio":                        engine,
 	"backend/audio/capture":                engine,
 	"backend/transcribe":                   engine,
+	"backend/openapi":                      engine,
 	"backend/voice":                        domain,
+	"backend/discovery":                    domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,
@@ -180,6 +182,9 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/agent": {
 		"backend/providers": "its requests, replies and prices are those of models",
+	},
+	"backend/cloudsync": {
+		"backend/scheduler": "implements its leases with the types that it declares",
 	},
 	"backend/callable/netgate": {
 		"backend/callable":   "its gate is that of built-ins, for addresses",

@@ -144,6 +144,30 @@ func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject,
 	return moved, nil
 }
 
+// GrantTx records in tx that the user always allows sub to use what wants names. Call it when a person approves a
+// definition together with everything that it declares; see ApproveDefinition. Grants that exist are kept.
+func (s *Service) GrantTx(tx *storage.Tx, sub Subject, wants []Want) error {
+	user, err := caller(tx)
+	if err != nil {
+		return err
+	}
+	for _, w := range wants {
+		var have int
+		if err := tx.QueryRow(`SELECT count(*) FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash = ? AND capability = ? AND resource = ? AND scope = 'always'
+			AND revoked_at IS NULL AND suspended_at IS NULL AND expires_at IS NULL`, user, sub.Kind, sub.ID, sub.DefinitionHash, string(w.Capability), w.Resource).Scan(&have); err != nil {
+			return err
+		}
+		if have > 0 {
+			continue
+		}
+		if _, err := insertGrant(tx, user, newGrant{sub: sub, item: Item{Capability: w.Capability, Resource: w.Resource}, scope: "always", origin: "user"}); err != nil {
+			return err
+		}
+	}
+	s.changed(tx, user, sub.ID)
+	return nil
+}
+
 // RevokeSubject revokes all grants of a subject in tx, such as when it is deleted, and closes its
 // open questions. It returns the number of grants. Runs that use them end.
 func (s *Service) RevokeSubject(tx *storage.Tx, kind, id, reason string) (int, error) {

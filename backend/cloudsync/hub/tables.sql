@@ -320,6 +320,7 @@ grant select, insert on public.custom_tools to helix_device;
 grant update on public.custom_tools to helix_device;
 create or replace trigger record_insert after insert on public.custom_tools referencing new table as new_rows for each statement execute function sync.record_insert();
 create or replace trigger record_update after update on public.custom_tools referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();
+create or replace trigger end_shares after update on public.custom_tools referencing new table as new_rows for each statement execute function sync.end_shares();
 insert into app.synced (table_name, policy) values ('custom_tools', 'merge') on conflict (table_name) do update set policy = excluded.policy;
 
 create table if not exists public.custom_tool_usage (id uuid not null, user_id uuid not null references app.hub_user, dot bigint not null, prev_dot bigint, hlc bigint not null, sync_meta bytea, hub_device_id uuid not null, schema_ver int not null, created_at timestamptz not null, updated_at timestamptz not null, deleted_at timestamptz, extra jsonb not null default '{}', primary key (user_id, id));
@@ -1201,3 +1202,5 @@ grant update on public.voice_transcripts to helix_device;
 create or replace trigger record_insert after insert on public.voice_transcripts referencing new table as new_rows for each statement execute function sync.record_insert();
 create or replace trigger record_update after update on public.voice_transcripts referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();
 insert into app.synced (table_name, policy) values ('voice_transcripts', 'merge') on conflict (table_name) do update set policy = excluded.policy;
+
+select sync.define_push(table_name) from app.synced;

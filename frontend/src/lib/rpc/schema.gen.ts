@@ -1766,6 +1766,422 @@ export interface DefinitionStep {
   ui?: unknown;
 }
 
+/** ApproveParams approve one definition of a tool. */
+export interface DiscoveryApproveParams {
+  manifestId: string;
+  /** the one that was shown */
+  definitionHash: string;
+  note?: string;
+}
+
+/** AuthChanged is the event discovery.auth_changed: a credential was stored or removed. */
+export interface DiscoveryAuthChanged {
+  manifestId: string;
+  scheme: string;
+  /** missing or ready */
+  state: string;
+}
+
+/** AuthParams store a credential. */
+export interface DiscoveryAuthParams {
+  manifestId: string;
+  /** name in the description */
+  scheme: string;
+  /** apiKey, basic or bearer; default: that of the scheme. A scheme of OAuth 2 takes a bearer token */
+  kind?: string;
+  /** of basic */
+  user?: string;
+  /** key, token or password */
+  value: string;
+}
+
+/** AuthResult is the state of a credential. */
+export interface DiscoveryAuthResult {
+  state: string;
+}
+
+/** CancelParams name a run. */
+export interface DiscoveryCancelParams {
+  executionId: string;
+}
+
+/** Capability is one operation of a tool. Its parameters are in the kept part of the description. */
+export interface DiscoveryCapability {
+  name: string;
+  description: string;
+  /** method and path */
+  operation: string;
+  /** readOnly, sideEffecting or privileged */
+  tier: string;
+  idempotent: boolean;
+  destructive: boolean;
+}
+
+/** Changed is the event discovery.changed: a tool was imported, or its state changed. */
+export interface DiscoveryChanged {
+  manifestId: string;
+  status: string;
+}
+
+/** ClearAuthParams name a credential. */
+export interface DiscoveryClearAuthParams {
+  manifestId: string;
+  scheme: string;
+}
+
+/** Counts are numbers of operations. */
+export interface DiscoveryCounts {
+  operations: number;
+  skipped: number;
+  deprecated: number;
+  readOnly: number;
+}
+
+/** Credential is the state of the credential of one scheme. Its value is never returned. */
+export interface DiscoveryCredential {
+  /** missing or ready */
+  state: string;
+  /** to which it is sent */
+  hosts: string[];
+  /** user name of basic */
+  account?: string;
+  name: string;
+  /** apiKey, basic, bearer or oauth2; "": it cannot be used */
+  kind: string;
+  /** of an API key: header, query or cookie */
+  in?: string;
+  /** of an API key: its name there */
+  param?: string;
+  description?: string;
+  /** why it cannot be used */
+  why?: string;
+  flows?: OpenapiFlow[];
+}
+
+/** Diff is what changes between two definitions of a tool. */
+export interface DiscoveryDiff {
+  /** operations */
+  added: string[];
+  /** operations */
+  removed: string[];
+  /** operations, the server or hosts */
+  changed: string[];
+}
+
+/** EnableParams switch a tool on or off. */
+export interface DiscoveryEnableParams {
+  manifestId: string;
+  enabled: boolean;
+}
+
+/** Execution is a run in the log. */
+export interface DiscoveryExecution {
+  executionId: string;
+  manifestId: string;
+  tool: string;
+  operation: string;
+  status: string;
+  errorClass?: string;
+  errorMessage?: string;
+  httpStatus?: number;
+  startedAt: string;
+  completedAt?: string;
+  durationMs?: number;
+  bytesOut: number;
+  bytesIn: number;
+  caller?: string;
+  /** only of one run */
+  params?: unknown;
+  /** only of one run */
+  output?: unknown;
+  outputBlob?: string;
+}
+
+/** ExecutionChanged is the event discovery.execution: a run has started or ended. */
+export interface DiscoveryExecutionChanged {
+  executionId: string;
+  manifestId: string;
+  /** as in the log: running, success, failure, timeout or cancelled */
+  state: string;
+}
+
+/** ExecutionSpec is how a tool runs. */
+export interface DiscoveryExecutionSpec {
+  /** http */
+  type: string;
+  /** SHA-256 of the kept part of the description */
+  openapi: string;
+  server: string;
+  timeoutSeconds: number;
+}
+
+/** ExecutionsParams filter the log of runs. */
+export interface DiscoveryExecutionsParams {
+  manifestId?: string;
+  status?: string;
+  from?: string;
+  /** startedAt of the last one seen */
+  before?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+}
+
+/** ExecutionsResult is one page of the log, newest first. */
+export interface DiscoveryExecutionsResult {
+  executions: DiscoveryExecution[];
+}
+
+/** ImportOpenAPIParams choose operations of an inspected description for a tool. */
+export interface DiscoveryImportOpenAPIParams {
+  specId: string;
+  /** keys */
+  operations?: string[];
+  /** all operations with one of these tags, too */
+  tags?: string[];
+  /** default: from the title */
+  name?: string;
+  /** an address of the description, or another one; default: its first */
+  server?: string;
+  serverVariables?: Record<string, string>;
+  /** OnConflict is what happens if a tool has the name: upgrade, rename or skip. Absent: a Conflict. */
+  onConflict?: string;
+  /** only return what would be imported */
+  dryRun?: boolean;
+}
+
+/** ImportResult is a tool that was, or would be, imported. */
+export interface DiscoveryImportResult {
+  manifest: DiscoveryManifest;
+  definitionHash: string;
+  warnings: string[];
+  /** from the definition that it replaces */
+  diff?: DiscoveryDiff;
+  /** absent: nothing was stored */
+  manifestId?: string;
+  status?: string;
+}
+
+/** Inspection is what a description contains. Its texts come from outside. */
+export interface DiscoveryInspection {
+  /** SHA-256 of the description */
+  specId: string;
+  title: string;
+  version: string;
+  openapi: string;
+  servers: OpenapiServer[];
+  auth: OpenapiScheme[];
+  tags: DiscoveryTagCount[];
+  counts: DiscoveryCounts;
+  /** of the declarations of all operations */
+  tokens: number;
+  warnings: OpenapiWarning[];
+  /** operations that cannot be used */
+  skipped: OpenapiWarning[];
+}
+
+/** ListParams filter tools. */
+export interface DiscoveryListParams {
+  /** absent: all but revoked */
+  status?: string;
+  query?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page of tools, by name. */
+export interface DiscoveryListResult {
+  tools: DiscoveryTool[];
+  total: number;
+}
+
+/** Manifest is the definition of a tool in canonical form: what is stored, hashed and shown. */
+export interface DiscoveryManifest {
+  manifestVersion: number;
+  name: string;
+  version: string;
+  description: string;
+  author?: string;
+  homepage?: string;
+  license?: string;
+  capabilities: DiscoveryCapability[];
+  execution: DiscoveryExecutionSpec;
+  permissions: DiscoveryPermissions;
+}
+
+/** Network lists the hosts that a tool may reach: a host with an optional port, or localhost with a port. */
+export interface DiscoveryNetwork {
+  hosts: string[];
+}
+
+/** OperationInfo is one operation of a description or of a tool. */
+export interface DiscoveryOperationInfo {
+  /** method and path */
+  key: string;
+  /** in the tool */
+  name: string;
+  method: string;
+  path: string;
+  summary: string;
+  tags: string[];
+  deprecated: boolean;
+  tier: string;
+  idempotent: boolean;
+  destructive: boolean;
+  /** names of schemes, any of which may be needed */
+  auth: string[];
+  tokens: number;
+  paginated: boolean;
+}
+
+/** OperationsParams choose operations of a description or of a tool. */
+export interface DiscoveryOperationsParams {
+  specId?: string;
+  manifestId?: string;
+  /** words of the name, path or summary */
+  query?: string;
+  tag?: string;
+  method?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** OperationsResult is one page of operations, by path. */
+export interface DiscoveryOperationsResult {
+  operations: DiscoveryOperationInfo[];
+  total: number;
+}
+
+/** Permissions are what a tool asks for. */
+export interface DiscoveryPermissions {
+  network: DiscoveryNetwork;
+}
+
+/** RequestView is a request as shown to people: credentials are masked. */
+export interface DiscoveryRequestView {
+  method: string;
+  url: string;
+  header: Record<string, string[]>;
+  body?: string;
+}
+
+/** RevokeParams name a tool to revoke. */
+export interface DiscoveryRevokeParams {
+  manifestId: string;
+  /** keep or destroy: what happens to stored state. Tools from API descriptions have none */
+  state?: string;
+}
+
+/** RevokeResult is what was removed. */
+export interface DiscoveryRevokeResult {
+  removed: { grants: number; credentials: string[] };
+}
+
+/** RunParams run one operation of a tool. */
+export interface DiscoveryRunParams {
+  manifestId?: string;
+  /** of the tool, instead of manifestId */
+  name?: string;
+  /** its name in the tool, or its method and path */
+  operation: string;
+  params?: unknown;
+  timeoutMs?: number;
+  /** only build the request */
+  dryRun?: boolean;
+}
+
+/** RunResult is the result of a run. */
+export interface DiscoveryRunResult {
+  success: boolean;
+  /** status, ok, headers and body */
+  output: unknown;
+  error?: string;
+  errorClass?: string;
+  /** absent: a dry run */
+  executionId?: string;
+  status: string;
+  durationMs: number;
+  warnings: string[];
+  /** params of the next page */
+  nextPage?: unknown;
+  /** of a dry run */
+  request?: DiscoveryRequestView;
+}
+
+/** Source is where a description comes from: exactly one of its fields. */
+export interface DiscoverySource {
+  /** a file that the user chose */
+  path?: string;
+  /** the text itself */
+  content?: string;
+  url?: string;
+}
+
+/** StatusResult is the state of a tool. */
+export interface DiscoveryStatusResult {
+  status: string;
+}
+
+/** TagCount is a tag with the operations that have it. */
+export interface DiscoveryTagCount {
+  name: string;
+  operations: number;
+  tokens: number;
+}
+
+/** Tool is a tool as stored. */
+export interface DiscoveryTool {
+  manifestId: string;
+  name: string;
+  version: string;
+  description: string;
+  /** local or openapi_url */
+  sourceType: string;
+  sourceLocation: string;
+  status: string;
+  /** http */
+  type: string;
+  definitionHash: string;
+  hosts: string[];
+  operations: number;
+  createdAt: string;
+  updatedAt: string;
+  approvedAt?: string;
+  revokedAt?: string;
+  lastRunAt?: string;
+}
+
+/** ToolParams name a tool. */
+export interface DiscoveryToolParams {
+  manifestId: string;
+}
+
+/** ToolResult is a tool with everything that a person needs to judge it. */
+export interface DiscoveryToolResult {
+  manifest: DiscoveryManifest;
+  /** of every scheme that its operations use */
+  credentials: DiscoveryCredential[];
+  manifestId: string;
+  name: string;
+  version: string;
+  description: string;
+  /** local or openapi_url */
+  sourceType: string;
+  sourceLocation: string;
+  status: string;
+  /** http */
+  type: string;
+  definitionHash: string;
+  hosts: string[];
+  operations: number;
+  createdAt: string;
+  updatedAt: string;
+  approvedAt?: string;
+  revokedAt?: string;
+  lastRunAt?: string;
+}
+
 /** Info describes a scenario. */
 export interface EvalInfo {
   name: string;
@@ -2947,6 +3363,53 @@ export interface MemoryWatchedFolder {
   /** time of the last scan since Helix started */
   scannedAt?: string;
   createdAt: string;
+}
+
+/** Flow is one flow of OAuth 2. */
+export interface OpenapiFlow {
+  /** authorizationCode or clientCredentials */
+  kind: string;
+  authorizationUrl?: string;
+  tokenUrl?: string;
+  scopes: string[];
+}
+
+/** Scheme is one way to authenticate that a description offers. */
+export interface OpenapiScheme {
+  name: string;
+  /** apiKey, basic, bearer or oauth2; "": it cannot be used */
+  kind: string;
+  /** of an API key: header, query or cookie */
+  in?: string;
+  /** of an API key: its name there */
+  param?: string;
+  description?: string;
+  /** why it cannot be used */
+  why?: string;
+  flows?: OpenapiFlow[];
+}
+
+/** Server is an address that a description offers, possibly with variables. */
+export interface OpenapiServer {
+  url: string;
+  description?: string;
+  variables?: OpenapiVariable[];
+}
+
+/** Variable is a part of a server's address that the user can choose. */
+export interface OpenapiVariable {
+  name: string;
+  default?: string;
+  /** empty: any value */
+  enum?: string[];
+  description?: string;
+}
+
+/** Warning is a part of a description that was ignored. */
+export interface OpenapiWarning {
+  /** JSON pointer into the description */
+  pointer: string;
+  message: string;
 }
 
 /** Changed is published when background work was paused or may continue. */
@@ -6982,7 +7445,7 @@ export interface ToolsSample {
   expected?: unknown;
 }
 
-/** SearchParams searches the public tools on this device. */
+/** SearchParams searches the public tools on this device, and those that other people share on the hub. */
 export interface ToolsSearchParams {
   /** substring of name, description or a tag; "" matches all */
   query: string;
@@ -7779,8 +8242,6 @@ export interface VoiceMemo {
   /** the sound is stored on this device */
   hasAudio: boolean;
   audioSha256?: string;
-  /** retention moved the sound to the trash, where it stays for 30 days; pin the memo to restore it */
-  soundDeletedAt?: string;
   /** retention keeps the sound */
   pinned: boolean;
   /** Helix ended unexpectedly during the recording */
@@ -8533,7 +8994,7 @@ export interface Methods {
   "chat.restore": { params: AgentSessionParams; result: AgentSessionResult };
   /** Answers the input of a turn again. The old answer stays in the log and is hidden. */
   "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
-  /** Finds words, or their prefixes, in the messages of the caller's chats. */
+  /** Finds words, or their prefixes, in the messages of the caller's chats, newest first: the order of the index, which can stop at the limit, while a rank has to be computed for every match. */
   "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
   /** Adds an input to a chat and returns at once. The turn runs in the background. */
   "chat.send": { params: AgentSendParams; result: AgentSendResult };
@@ -8571,6 +9032,34 @@ export interface Methods {
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
   /** Another name of schedules.update. Changes a schedule. It never fires a time before the edit. If the edit changes the times, those that were due and not claimed yet are recorded as missed. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
+  /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool from an API description needs no installation, so it is active at once. */
+  "discovery.approve": { params: DiscoveryApproveParams; result: DiscoveryStatusResult };
+  /** Ends a run. A run that has ended is NotFound. */
+  "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
+  /** Removes the credential of a scheme. */
+  "discovery.clear_auth": { params: DiscoveryClearAuthParams; result: DiscoveryAuthResult };
+  /** Returns one run with its input and output. */
+  "discovery.execution": { params: DiscoveryCancelParams; result: DiscoveryExecution };
+  /** Returns the log of runs, without inputs and outputs. */
+  "discovery.executions": { params: DiscoveryExecutionsParams; result: DiscoveryExecutionsResult };
+  /** Returns a tool with its definition and which of its credentials are set up. */
+  "discovery.get": { params: DiscoveryToolParams; result: DiscoveryToolResult };
+  /** Makes a tool of operations of an inspected description. It waits for approval: an import gives no permission. The same operations of the same description change nothing. */
+  "discovery.import_openapi": { params: DiscoveryImportOpenAPIParams; result: DiscoveryImportResult };
+  /** Reads an API description and returns what it contains. It changes nothing but keeps the description for a day, so that operations can be listed and imported. */
+  "discovery.inspect_openapi": { params: DiscoverySource; result: DiscoveryInspection };
+  /** Returns the user's tools from API descriptions. */
+  "discovery.list": { params: DiscoveryListParams; result: DiscoveryListResult };
+  /** Lists the operations of an inspected description, or of a tool. */
+  "discovery.operations": { params: DiscoveryOperationsParams; result: DiscoveryOperationsResult };
+  /** Ends a tool for ever: its runs end, its permissions and credentials are removed, and its name is free. The history of its runs stays. */
+  "discovery.revoke": { params: DiscoveryRevokeParams; result: DiscoveryRevokeResult };
+  /** Runs one operation of a tool and returns when it has ended. A status of 400 or above is a result without success. With dryRun it builds the request and sends nothing. */
+  "discovery.run": { params: DiscoveryRunParams; result: DiscoveryRunResult };
+  /** Stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the hosts of the tool, and never returned. */
+  "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };
+  /** Switches an approved tool on or off. Switching it off ends its runs. */
+  "discovery.set_enabled": { params: DiscoveryEnableParams; result: DiscoveryStatusResult };
   /** Returns the scenarios included in the program. */
   "eval.list": { params: Record<string, never>; result: EvalListResult };
   /** Returns the results so far, and how they differ from earlier ones. */
@@ -8715,6 +9204,8 @@ export interface Methods {
   "memory_search": { params: SearchParams; result: SearchResult };
   /** Another name of memory.update. Changes a memory unless it has been edited since the given version. In that case the error is a Conflict whose details contain the current memory, and nothing changes. The previous state is kept; see History. */
   "memory_update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
+  /** Another name of discovery.inspect_openapi. Reads an API description and returns what it contains. It changes nothing but keeps the description for a day, so that operations can be listed and imported. */
+  "openapi.inspect": { params: DiscoverySource; result: DiscoveryInspection };
   /** Compares two definitions of a callable. */
   "permissions.diff": { params: PermissionDiffParams; result: PermissionDiffResult };
   /** Lists grants, suspended ones first, and denials. */
@@ -9157,7 +9648,7 @@ export interface Methods {
   "tools.templates": { params: Record<string, never>; result: ToolsTemplatesResult };
   /** Names a key and sets whether tools signed with it may run like the user's own. Without trust, such tools are refused from their next start on. */
   "tools.trust_signer": { params: ToolsTrustSignerParams; result: ToolsSignerResult };
-  /** Ends a share immediately. */
+  /** Ends a share immediately. If the hub can't be reached, nothing changes. */
   "tools.unshare": { params: ToolsUnshareParams; result: Record<string, never> };
   /** Changes a tool. A change of its definition creates a version, drops the signature and suspends the grants of the old definition; other changes do none of these. */
   "tools.update": { params: ToolsUpdateParams; result: ToolsUpdateResult };
@@ -9295,6 +9786,12 @@ export interface Events {
   "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
+  /** AuthChanged is the event discovery.auth_changed: a credential was stored or removed. */
+  "discovery.auth_changed": DiscoveryAuthChanged;
+  /** Changed is the event discovery.changed: a tool was imported, or its state changed. */
+  "discovery.changed": DiscoveryChanged;
+  /** ExecutionChanged is the event discovery.execution: a run has started or ended. */
+  "discovery.execution": DiscoveryExecutionChanged;
   /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
   /** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents. IDs has at most 100 ids; Many is set if there are more. */
@@ -9471,6 +9968,20 @@ export const METHODS = [
   { name: "cron.runs", scope: "read", costly: false, aliasOf: "schedules.runs" },
   { name: "cron.status", scope: "read", costly: false, aliasOf: "schedules.status" },
   { name: "cron.update", scope: "write", costly: false, aliasOf: "schedules.update" },
+  { name: "discovery.approve", scope: "approve", costly: false },
+  { name: "discovery.cancel", scope: "write", costly: false },
+  { name: "discovery.clear_auth", scope: "write", costly: false },
+  { name: "discovery.execution", scope: "read", costly: false },
+  { name: "discovery.executions", scope: "read", costly: false },
+  { name: "discovery.get", scope: "read", costly: false },
+  { name: "discovery.import_openapi", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.inspect_openapi", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.list", scope: "read", costly: false },
+  { name: "discovery.operations", scope: "read", costly: false },
+  { name: "discovery.revoke", scope: "write", costly: false },
+  { name: "discovery.run", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "discovery.set_auth", scope: "approve", costly: false },
+  { name: "discovery.set_enabled", scope: "write", costly: false },
   { name: "eval.list", scope: "read", costly: false },
   { name: "eval.result", scope: "read", costly: false, deadlineMs: 240000 },
   { name: "eval.run", scope: "write", costly: true },
@@ -9543,6 +10054,7 @@ export const METHODS = [
   { name: "memory_save", scope: "write", costly: false, aliasOf: "memory.add" },
   { name: "memory_search", scope: "read", costly: false, aliasOf: "memory.search" },
   { name: "memory_update", scope: "write", costly: false, aliasOf: "memory.update" },
+  { name: "openapi.inspect", scope: "write", costly: true, aliasOf: "discovery.inspect_openapi", deadlineMs: 240000 },
   { name: "permissions.diff", scope: "read", costly: false },
   { name: "permissions.list", scope: "read", costly: false },
   { name: "permissions.preview", scope: "read", costly: false },
@@ -9838,6 +10350,9 @@ export const EVENTS = [
   "chat.turn_progress",
   "chat.turn_started",
   "config.changed",
+  "discovery.auth_changed",
+  "discovery.changed",
+  "discovery.execution",
   "events.gap",
   "memory.changed",
   "memory.embedding_progress",
