@@ -8242,6 +8242,8 @@ export interface VoiceMemo {
   /** the sound is stored on this device */
   hasAudio: boolean;
   audioSha256?: string;
+  /** retention moved the sound to the trash, where it stays for 30 days; pin the memo to restore it */
+  soundDeletedAt?: string;
   /** retention keeps the sound */
   pinned: boolean;
   /** Helix ended unexpectedly during the recording */
