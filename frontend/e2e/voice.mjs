@@ -263,7 +263,7 @@ async function commands({ page, rpc, check, looks }) {
   await dialog(page).getByLabel("Phrase").fill("open my {what:nothing}");
   await dialog(page).getByRole("combobox", { name: /^Action/ }).click();
   await page.getByRole("option", { name: "Open a screen" }).click();
-  await dialog(page).getByRole("combobox", { name: /^Open a screen/ }).click();
+  await dialog(page).getByRole("combobox", { name: /^Screen/ }).click();
   await page.getByRole("option", { name: "Chat" }).click();
   await dialog(page).getByRole("button", { name: "Save" }).click();
   await dialog(page).locator("[aria-invalid]").waitFor(); // there is no such type of slot

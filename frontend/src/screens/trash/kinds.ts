@@ -4,7 +4,6 @@ import BookOpen from "@lucide/svelte/icons/book-open";
 import Brain from "@lucide/svelte/icons/brain";
 import CalendarClock from "@lucide/svelte/icons/calendar-clock";
 import FileText from "@lucide/svelte/icons/file-text";
-import Mic from "@lucide/svelte/icons/mic";
 import MessageSquare from "@lucide/svelte/icons/message-square";
 import Package from "@lucide/svelte/icons/package";
 import Wrench from "@lucide/svelte/icons/wrench";

@@ -15,10 +15,10 @@ export default {
     noMatch: "Keine passenden Einträge",
   },
   count: (n) => items(n),
-  openTrash: { tools: "Gelöschte Werkzeuge", skills: "Gelöschte Skills", schedules: "Gelöschte Zeitpläne", memory: "Gelöschte Erinnerungen", chats: "Gelöschte Chats", memos: "Gelöschte Memos und Sprachbefehle" },
+  openTrash: { tools: "Gelöschte Werkzeuge", skills: "Gelöschte Skills", schedules: "Gelöschte Zeitpläne", memory: "Gelöschte Erinnerungen", chats: "Gelöschte Chats", memos: "Gelöschte Memos" },
   words: "papierkorb gelöscht wiederherstellen trash deleted restore",
   show: "Zeigen",
-  groups: { "": "alles", tools: "Werkzeuge", skills: "Skills", schedules: "Zeitpläne", memory: "Erinnerungen", chats: "Chats", memos: "Memos und Sprachbefehle" },
+  groups: { "": "alles", tools: "Werkzeuge", skills: "Skills", schedules: "Zeitpläne", memory: "Erinnerungen", chats: "Chats", memos: "Memos" },
   groupCount: (name, n) => `${name} (${number(n)})`,
   kinds: { tool: "Werkzeug", wasm: "WASM-Werkzeug", skill: "Skill", schedule: "Zeitplan", memory: "Erinnerung", conversation: "Gespräch", document: "Dokument", chat: "Chat", memo: "Memo", command: "Sprachbefehl" },
   counts: {
@@ -52,7 +52,7 @@ export default {
     document: "Es kommt mit dem ganzen Text zurück.",
     chat: "Er kommt mit allen Nachrichten zurück. Was aus ihm gemerkt wurde, bleibt im Gedächtnis.",
     memo: "Es kommt mit seiner Aufnahme und seinem Text zurück.",
-    command: "Er kommt zurück, wie er war.",
+    command: "Er funktioniert nach dem Wiederherstellen wieder.",
   },
 
   restore: "Wiederherstellen",

@@ -15,10 +15,10 @@ export const en = {
     noMatch: "No matching items",
   },
   count: (n: number) => items(n),
-  openTrash: { tools: "Deleted tools", skills: "Deleted skills", schedules: "Deleted schedules", memory: "Deleted memories", chats: "Deleted chats", memos: "Deleted memos and voice commands" },
+  openTrash: { tools: "Deleted tools", skills: "Deleted skills", schedules: "Deleted schedules", memory: "Deleted memories", chats: "Deleted chats", memos: "Deleted memos" },
   words: "trash deleted restore undelete recover bin",
   show: "Show",
-  groups: { "": "everything", tools: "tools", skills: "skills", schedules: "schedules", memory: "memories", chats: "chats", memos: "memos and voice commands" },
+  groups: { "": "everything", tools: "tools", skills: "skills", schedules: "schedules", memory: "memories", chats: "chats", memos: "memos" },
   groupCount: (name: string, n: number) => `${name} (${number(n)})`,
   kinds: { tool: "Tool", wasm: "WASM tool", skill: "Skill", schedule: "Schedule", memory: "Memory", conversation: "Conversation", document: "Document", chat: "Chat", memo: "Memo", command: "Voice command" },
   counts: {
@@ -52,7 +52,7 @@ export const en = {
     document: "It comes back with all of its text.",
     chat: "It comes back with all of its messages. What Helix remembered from it stays in Memory.",
     memo: "It comes back with its recording and its text.",
-    command: "It comes back as it was.",
+    command: "It works again once it is restored.",
   } as Record<string, string>,
 
   restore: "Restore",

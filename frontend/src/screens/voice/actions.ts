@@ -31,7 +31,7 @@ export function memoActions(screen: VoiceScreen, m: Memo): (RowAction | null)[] 
           : []),
       ]
     : [];
-  const audio: RowAction[] = open.id === m.id && open.audio.data ? [{ id: "save_audio", label: t.saveAudio, run: () => saveAudio(m, `${name}.${m.format}`, open.audio.data!) }] : [];
+  const audio: RowAction[] = open.id === m.id && open.audio.data ? [{ id: "save_audio", label: t.saveAudio, run: () => saveAudio(m, m.format === "" ? name : `${name}.${m.format}`, open.audio.data!) }] : [];
   return [
     { id: "details", label: t.details, keys: "e", run: () => (screen.editing = m), blocked: may("voice.update_memo") },
     { id: "pin", label: m.pinned ? t.unpin : t.pin, keys: "p", run: () => screen.update(m, { pinned: !m.pinned }), blocked: may("voice.update_memo") },

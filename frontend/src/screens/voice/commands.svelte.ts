@@ -2,6 +2,7 @@ import { ListState, route } from "../../lib/list/state";
 import { asError, fieldErrors, type EventData, type Params, type Rpc } from "../../lib/rpc";
 import { Load, nav, type Notify } from "../../lib/ui/state";
 import { t } from "./messages";
+import { readBack } from "./speech";
 import type { ActionType, Callable, Command, Match, RiskTier } from "./types";
 
 type Heard = EventData<"voice.command">;
@@ -47,7 +48,7 @@ export class Commands {
   readonly match = new Load<Match>();
   /** The command that waits for Yes or No. */
   pending = $state.raw<Heard | null>(null);
-  #editing: string | null = null;
+  #editing = $state<string | null>(null);
   #typing: ReturnType<typeof setTimeout> | undefined;
   readonly #rpc: Rpc;
   readonly #notify: Notify;
@@ -173,10 +174,21 @@ export class Commands {
     else if (e.status === "started") this.#notify.add({ title: t.commandStarted(name), tone: "ok", ...(e.runId ? { action: { label: t.openRun, run: () => nav.go(`activity/run/${e.runId}`) } } : {}) });
     else if (e.status === "done") {
       if (e.navigationTarget) nav.go(e.navigationTarget);
+      else if (e.systemAction === "read_last") void this.#readLast();
       else this.#notify.ok(t.commandDone(name));
     } else if (e.status === "expired") this.#notify.add({ title: t.commandExpired(name), tone: "warn" });
     else if (e.status === "declined") this.#notify.add({ title: t.commandDeclined(name) });
     else if (e.status === "failed") this.#notify.add({ title: t.commandFailed(name), text: e.error ?? "", tone: "danger" });
+  }
+
+  /** Reads the newest memo aloud: the loudspeaker is here. */
+  async #readLast(): Promise<void> {
+    try {
+      const [memo] = (await this.#rpc.call("voice.list_memos", { limit: 1 })).memos;
+      if (memo) readBack((await this.#rpc.call("voice.get_memo", { memoId: memo.id })).text);
+    } catch (e) {
+      this.#notify.error(e, t.commandFailed(""));
+    }
   }
 
   /** Answers the question. `commandId` is the choice among several candidates. */

@@ -90,6 +90,7 @@ export default {
   nameHint: "Wenn leer, ist der Satz der Name.",
   does: "Aktion",
   actionTypes: { skill: "Skill", tool: "Werkzeug", navigation: "Ansicht öffnen", system: "Recorder steuern" },
+  targetLabels: { skill: "Skill", tool: "Werkzeug", navigation: "Ansicht", system: "Recorder" },
   systemActions: { stop: "Aufnahme beenden", pause: "Aufnahme anhalten", new_memo: "Neues Memo", undo: "Zuletzt gelöschtes Memo wiederherstellen", read_last: "Letztes Memo vorlesen" },
   screens: { activity: "Aktivität", approvals: "Freigaben", chat: "Chat", insights: "Einsichten", memory: "Gedächtnis", psychology: "Psychologie", schedules: "Zeitpläne", settings: "Einstellungen", skills: "Skills", sync: "Abgleich", tools: "Werkzeuge", trash: "Papierkorb", voice: "Sprache" },
   input: "Eingabe",

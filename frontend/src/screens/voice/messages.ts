@@ -93,6 +93,7 @@ export const en = {
   nameHint: "If empty, the phrase is the name.",
   does: "Action",
   actionTypes: { skill: "Skill", tool: "Tool", navigation: "Open a screen", system: "Control the recorder" },
+  targetLabels: { skill: "Skill", tool: "Tool", navigation: "Screen", system: "Recorder" } as Record<string, string>,
   systemActions: { stop: "Stop recording", pause: "Pause recording", new_memo: "New memo", undo: "Restore the last deleted memo", read_last: "Read the last memo aloud" } as Record<string, string>,
   screens: { activity: "Activity", approvals: "Approvals", chat: "Chat", insights: "Insights", memory: "Memory", psychology: "Psychology", schedules: "Schedules", settings: "Settings", skills: "Skills", sync: "Sync", tools: "Tools", trash: "Trash", voice: "Voice" } as Record<string, string>,
   input: "Input",

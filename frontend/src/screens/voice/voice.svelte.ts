@@ -74,6 +74,7 @@ export class VoiceScreen {
     void this.list.page.reload();
     void this.readQueue();
     void this.readEngines();
+    void this.readSettings();
   }
 
   /** Reads what a view shows. */
