@@ -254,9 +254,17 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		b.log.Warn("tools cannot run", "err", err) // not an error: system.status reports it too
 	}
 	b.closing("sandbox", b.Sandbox.Close)
+	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
+		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
+		Partial: filepath.Join(paths.Cache, "sync"), KeepBlobs: func() bool { return b.Config.Current().SyncKeepFiles },
+		ChangedUser: func(from, to uuid.UUID) {
+			b.Gateway.ChangeUser(from, gateway.User{ID: to, DisplayName: b.DB.LocalUser().DisplayName})
+		},
+	})
+	b.closing("sync", b.Sync.Close)
 	b.WasmTools = wasmtools.New(b.DB, b.Permission, b.Sandbox, conf.SandboxMinIsolation)
 	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, b.WasmTools, tools.Options{
-		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
+		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort, Hub: b.Sync.ToolShares(),
 	})
 	b.openSkills(conf)
 	b.openCoreTools(paths, conf, own)
@@ -271,13 +279,6 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openVoice(paths, conf)
 	b.openDiscovery()
 	b.openTrash()
-	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
-		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
-		ChangedUser: func(from, to uuid.UUID) {
-			b.Gateway.ChangeUser(from, gateway.User{ID: to, DisplayName: b.DB.LocalUser().DisplayName})
-		},
-	})
-	b.closing("sync", b.Sync.Close)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,

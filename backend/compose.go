@@ -210,7 +210,7 @@ func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
 // says.
 func (b *Backend) openTrash() {
 	kinds := append(b.Tools.Trash(), b.Skills.Trash(), b.Scheduler.Trash())
-	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash(), b.Voice.Trash())
+	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash(), b.Voice.Trash(), b.Voice.CommandTrash(), b.Voice.SoundTrash())
 	b.Trash = trash.New(b.DB, b.DB.TrashAge, kinds...)
 }
 

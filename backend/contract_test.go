@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/cloudsync/hubtest"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/gateway/gatewaytest"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
-	os.Exit(code)
+	os.Exit(hubtest.Stop(code))
 }
 
 // noKeyring is a computer without a keyring.

@@ -290,8 +290,12 @@ func (c *command) report(err error) int {
 		return f.code
 	}
 	e := fault.As(err)
-	if c.ctx.Err() != nil {
+	var coded *fault.Error
+	switch {
+	case c.ctx.Err() != nil:
 		e = fault.New(fault.Canceled, "Canceled.")
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &coded): // before there was anything to say more about
+		e = fault.New(fault.Timeout, "Not finished within %s.", c.Timeout)
 	}
 	fmt.Fprintln(c.env.Stderr, "helix:", e.Message)
 	if e.Details != nil && !c.Quiet {

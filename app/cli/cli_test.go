@@ -58,7 +58,7 @@ type result struct {
 func helix(t *testing.T, dir, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := Main(t.Context(), append([]string{"--data-dir", dir}, args...), Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Keyring: noKeyring{}, Worker: worker})
+	code := Main(t.Context(), append([]string{"--data-dir", dir, "--timeout", "10m"}, args...), Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Keyring: noKeyring{}, Worker: worker})
 	return result{code, out.String(), errs.String()}
 }
 

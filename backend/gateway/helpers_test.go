@@ -171,7 +171,7 @@ func setupWith(t *testing.T, routes func(*Server), change ...func(*Options)) *fi
 		User: func() User {
 			return User{ID: uuid.MustParse("0190a000-0000-7000-8000-000000000001"), DisplayName: "Ada"}
 		}, Version: "1.2.3"}
-	o.Limits.AuthTime, o.Limits.HeaderTime = patience, patience // a busy machine takes long
+	o.Limits.AuthTime, o.Limits.HeaderTime, o.Limits.PongWithin, o.Limits.WriteBlocked = patience, patience, patience, patience // a busy machine takes long
 	for _, c := range change {
 		c(&o)
 	}

@@ -41,7 +41,7 @@ func (m *scriptedModel) Ask(_ context.Context, to Destination, rules, text strin
 		reply, m.replies = m.replies[0], m.replies[1:]
 	}
 	if !json.Valid([]byte(reply)) {
-		return nil, Spent{10, 2, 0.5}, fault.Invalidf("The answer of the model isn't valid: %s", reply)
+		return nil, Spent{10, 2, 0.5}, fault.Invalidf("The model's answer isn't valid: %s", reply)
 	}
 	return json.RawMessage(reply), Spent{10, 2, 0.5}, nil
 }

@@ -1290,6 +1290,14 @@ CREATE TABLE sync_base (
     PRIMARY KEY (tbl, row_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE sync_batches (
+    first_dot INTEGER PRIMARY KEY, -- version of the first row; the others follow it
+    tbl       TEXT NOT NULL,
+    columns   TEXT NOT NULL CHECK (json_valid(columns)), -- of the rows
+    entries   TEXT NOT NULL CHECK (json_valid(entries)), -- seq and txn in change_log, for each row
+    tuples    BLOB NOT NULL -- in the binary format of COPY; sensitive columns are encrypted
+) STRICT;
+
 CREATE TABLE sync_conflicts (
     id            BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id       BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1512,6 +1520,29 @@ CREATE TABLE vector_meta (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE voice_commands (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    name               TEXT NOT NULL,
+    trigger_phrase     TEXT NOT NULL,
+    trigger_confidence REAL NOT NULL DEFAULT 0.8 CHECK (trigger_confidence BETWEEN 0.5 AND 1),
+    action_type        TEXT NOT NULL CHECK (action_type IN ('tool', 'skill', 'navigation', 'system')),
+    tool_id            TEXT NOT NULL DEFAULT '', -- kind:id of a callable other than a skill
+    skill_id           TEXT NOT NULL DEFAULT '',
+    navigation_target  TEXT NOT NULL DEFAULT '',
+    system_action      TEXT NOT NULL DEFAULT '',
+    action_params      TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(action_params)),
+    target_hash        TEXT NOT NULL DEFAULT '', -- definition of the target when the command was saved
+    risk_tier          TEXT NOT NULL CHECK (risk_tier IN ('low', 'medium', 'high')),
+    enabled            INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
+    usage_count        INTEGER NOT NULL DEFAULT 0,
+    last_used          INTEGER,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,
+    sync_meta          BLOB
+) STRICT;
+
 CREATE TABLE voice_memo_audit (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1576,7 +1607,7 @@ CREATE TABLE voice_recordings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-) STRICT;
+, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1))) STRICT;
 
 CREATE TABLE voice_settings (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1969,6 +2000,10 @@ CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
 
 CREATE INDEX trust_interactions_person ON trust_interactions (user_id, person_id, at, id);
+
+CREATE INDEX voice_commands_deleted ON voice_commands (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX voice_commands_user ON voice_commands (user_id, trigger_phrase);
 
 CREATE INDEX voice_memo_audit_recording ON voice_memo_audit (user_id, recording_id);
 

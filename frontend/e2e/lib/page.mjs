@@ -32,9 +32,11 @@ const late = Number(process.env.HELIX_E2E_LATE ?? 0);
 async function delay(page) {
   await page.routeWebSocket(/./, (socket) => {
     const server = socket.connectToServer();
-    let last = Promise.resolve();
+    let last = 0;
     server.onMessage((frame) => {
-      last = last.then(() => new Promise((r) => setTimeout(r, Math.random() * late))).then(() => socket.send(frame));
+      const now = Date.now();
+      last = Math.max(last, now + Math.random() * late); // in their order
+      setTimeout(() => socket.send(frame), last - now);
     });
   });
 }

@@ -1299,6 +1299,18 @@ export interface CallableUsage {
   costMicros?: number;
 }
 
+/** Device is a microphone. */
+export interface CaptureDevice {
+  id: string;
+  name: string;
+  isDefault: boolean;
+  /** in hertz; 0: unknown or any */
+  sampleRate?: number;
+  channels?: number;
+  /** the sound system, such as PulseAudio */
+  backend: string;
+}
+
 /** Applied is published when rows from other devices were stored. */
 export interface CloudsyncApplied {
   rows: number;
@@ -7450,7 +7462,7 @@ export interface ToolsSample {
   expected?: unknown;
 }
 
-/** SearchParams searches the public tools on this device. */
+/** SearchParams searches the public tools on this device, and those that other people share on the hub. */
 export interface ToolsSearchParams {
   /** substring of name, description or a tag; "" matches all */
   query: string;
@@ -8009,6 +8021,130 @@ export interface VoiceAudioURLParams {
   recordingId: string;
 }
 
+/** CancelResult contains the token for voice.undo_cancel; empty if nothing was recorded. */
+export interface VoiceCancelResult {
+  undoToken: string;
+}
+
+/** Candidate is a command that is similar to a text. */
+export interface VoiceCandidate {
+  commandId: string;
+  name: string;
+  /** 0 to 1 */
+  score: number;
+  slots: Record<string, unknown>;
+  riskTier: string;
+  /** why it can't run with this text */
+  problem?: string;
+}
+
+/** Command is a phrase that starts something when it is said. */
+export interface VoiceCommand {
+  id: string;
+  name: string;
+  /** such as: remind me to {what:text} at {when:time} */
+  triggerPhrase: string;
+  triggerConfidence: number;
+  slots: VoiceSlot[];
+  /** tool, skill, navigation or system */
+  actionType: string;
+  /** kind:id of a callable, such as tool:018f… */
+  toolId?: string;
+  skillId?: string;
+  /** a screen */
+  navigationTarget?: string;
+  /** stop, pause, new_memo, undo or read_last */
+  systemAction?: string;
+  /** input; "{slot}" in it stands for the value of a slot */
+  actionParams: unknown;
+  /** the higher one of the user's choice and that of the target */
+  riskTier: string;
+  enabled: boolean;
+  usageCount: number;
+  lastUsed?: string;
+  /** why the command can't run */
+  problem?: string;
+  updatedAt: string;
+}
+
+/** CommandHeard is published when a recording of the mode command was transcribed, and when a pending command is answered or expires. */
+export interface VoiceCommandHeard {
+  recordingId?: string;
+  /** to be answered with voice.confirm */
+  pendingId?: string;
+  expiresAt?: string;
+  text: string;
+  commandId?: string;
+  name?: string;
+  score: number;
+  slots: Record<string, unknown>;
+  riskTier?: string;
+  /** run, confirm, ambiguous or none */
+  decision: string;
+  /** started, done, declined, expired or failed */
+  status?: string;
+  candidates?: VoiceCandidate[];
+  navigationTarget?: string;
+  systemAction?: string;
+  runId?: string;
+  error?: string;
+}
+
+/** CommandList lists the caller's commands by name. */
+export interface VoiceCommandList {
+  commands: VoiceCommand[];
+  navigationTargets: string[];
+  systemActions: string[];
+}
+
+/** CommandParams identify a command. */
+export interface VoiceCommandParams {
+  commandId: string;
+}
+
+/** ConfirmParams answer a pending command. CommandID selects one of several candidates. */
+export interface VoiceConfirmParams {
+  pendingId: string;
+  accept: boolean;
+  commandId?: string;
+}
+
+/** ConfirmResult tells what happened. */
+export interface VoiceConfirmResult {
+  /** started, done, declined, confirm if the chosen command needs a confirmation, or failed */
+  status: string;
+  runId?: string;
+  error?: string;
+}
+
+/** CreateCommandParams describe a new command. */
+export interface VoiceCreateCommandParams {
+  name: string;
+  triggerPhrase: string;
+  /** 0.5 to 1; default 0.8 */
+  triggerConfidence?: number;
+  actionType: string;
+  toolId?: string;
+  skillId?: string;
+  navigationTarget?: string;
+  systemAction?: string;
+  actionParams?: unknown;
+  /** default: that of the target */
+  riskTier?: string;
+  /** default true */
+  enabled?: boolean;
+}
+
+/** DevicesResult lists microphones. */
+export interface VoiceDevicesResult {
+  devices: CaptureDevice[];
+  /** id; empty: the default device */
+  selected?: string;
+  available: boolean;
+  /** why no microphone is available */
+  reason?: string;
+}
+
 /** EditParams change the text of a recording. */
 export interface VoiceEditParams {
   recordingId: string;
@@ -8058,6 +8194,17 @@ export interface VoiceJobParams {
   jobId: string;
 }
 
+/** LevelChanged is published 20 times a second during a recording. */
+export interface VoiceLevelChanged {
+  recordingId: string;
+  peakDb: number;
+  rmsDb: number;
+  clipped: boolean;
+  /** nothing was heard for 3 s */
+  quiet: boolean;
+  elapsedMs: number;
+}
+
 /** ListParams filter memos. */
 export interface VoiceListParams {
   /** words of the text, title or tags */
@@ -8078,6 +8225,17 @@ export interface VoiceListResult {
   total: number;
   limit: number;
   offset: number;
+}
+
+/** MatchResult is what would happen if a text were said. */
+export interface VoiceMatchResult {
+  best?: VoiceCandidate;
+  /** best first, at most 5 */
+  candidates: VoiceCandidate[];
+  /** run, confirm, ambiguous or none */
+  decision: string;
+  /** the permission for its target is missing */
+  wouldAsk: boolean;
 }
 
 /** Memo is a recording with its text. */
@@ -8109,6 +8267,14 @@ export interface VoiceMemoParams {
   memoId: string;
 }
 
+/** Microphone tells whether recording is possible. */
+export interface VoiceMicrophone {
+  available: boolean;
+  reason?: string;
+  /** the device is in use */
+  open: boolean;
+}
+
 /** ProcessParams describe a recording to transcribe while the caller waits: a stored one, or its bytes or file. */
 export interface VoiceProcessParams {
   recordingId?: string;
@@ -8117,6 +8283,8 @@ export interface VoiceProcessParams {
   /** a file, or the token of an upload */
   path?: string;
   title?: string;
+  /** Mode is transcribe, command (run the command that was said) or both; default transcribe. */
+  mode?: string;
   /** store neither the sound nor the text */
   discard?: boolean;
   engine?: string;
@@ -8138,6 +8306,8 @@ export interface VoiceProcessResult {
   language?: string;
   durationMs?: number;
   lostMs?: number;
+  /** with the mode command or both */
+  command?: VoiceCommandHeard;
   error?: string;
   errorKind?: string;
 }
@@ -8203,6 +8373,93 @@ export interface VoiceSettingsParams {
   fallback?: string;
 }
 
+/** Slot is a variable part of a phrase. */
+export interface VoiceSlot {
+  name: string;
+  /** text, number, date, time, duration or enum */
+  type: string;
+  /** of an enum */
+  values?: string[];
+}
+
+/** StartParams describe a recording. */
+export interface VoiceStartParams {
+  /** memo, command or talk; default memo */
+  mode?: string;
+  /** default: that of the settings */
+  deviceId?: string;
+  title?: string;
+  /** at most 5 */
+  tags?: string[];
+  /** the recording stops after this time; 0: it continues in a new recording after 4 hours */
+  maxMs?: number;
+  /** send partial transcripts, if the engine supports it */
+  stream?: boolean;
+}
+
+/** StartResult identifies the recording. */
+export interface VoiceStartResult {
+  recordingId: string;
+  startedAt: string;
+  /** sound from before the call that the recording contains */
+  preRollMs: number;
+}
+
+/** StateChanged is published when the microphone or the active recording changes. */
+export interface VoiceStateChanged {
+  state: string;
+  recordingId?: string;
+  mode?: string;
+  notice?: string;
+}
+
+/** StatusResult describes the microphone and the queue. */
+export interface VoiceStatusResult {
+  state: string;
+  recordingId?: string;
+  mode?: string;
+  /** without pauses */
+  elapsedMs: number;
+  peakDb: number;
+  rmsDb: number;
+  queue: VoiceQueueChanged;
+  engine: string;
+  microphone: VoiceMicrophone;
+  /** what happened to the recording, such as a changed device */
+  notice?: string;
+}
+
+/** StopParams identify the recording; without an id it is the active one. */
+export interface VoiceStopParams {
+  recordingId?: string;
+}
+
+/** StopResult is the state of a recording. */
+export interface VoiceStopResult {
+  recordingId: string;
+  /** of a stored recording */
+  memoId?: string;
+  durationMs: number;
+  /** recording, paused, pending, or canceled if it was shorter than 250 ms */
+  status: string;
+}
+
+/** TestCommandParams contain a text as if it had been said. */
+export interface VoiceTestCommandParams {
+  text: string;
+}
+
+/** ToggleParams select the mode of a recording that starts. */
+export interface VoiceToggleParams {
+  mode?: string;
+}
+
+/** ToggleResult is the new state. */
+export interface VoiceToggleResult {
+  state: string;
+  recordingId: string;
+}
+
 /** TranscribeParams request another transcript. */
 export interface VoiceTranscribeParams {
   recordingId: string;
@@ -8233,6 +8490,27 @@ export interface VoiceTranscript {
   language?: string;
   confidence?: number;
   versions: VoiceVersion[];
+}
+
+/** UndoParams contain the token. */
+export interface VoiceUndoParams {
+  undoToken: string;
+}
+
+/** UpdateCommandParams change a command. Omitted fields stay unchanged. Saving a command accepts the current definition of its target. */
+export interface VoiceUpdateCommandParams {
+  commandId: string;
+  name?: string;
+  triggerPhrase?: string;
+  triggerConfidence?: number;
+  actionType?: string;
+  toolId?: string;
+  skillId?: string;
+  navigationTarget?: string;
+  systemAction?: string;
+  actionParams?: unknown;
+  riskTier?: string;
+  enabled?: boolean;
 }
 
 /** UpdateParams change a memo. Omitted fields stay unchanged. */
@@ -9365,7 +9643,7 @@ export interface Methods {
   "tools.templates": { params: Record<string, never>; result: ToolsTemplatesResult };
   /** Names a key and sets whether tools signed with it may run like the user's own. Without trust, such tools are refused from their next start on. */
   "tools.trust_signer": { params: ToolsTrustSignerParams; result: ToolsSignerResult };
-  /** Ends a share immediately. */
+  /** Ends a share immediately. If the hub can't be reached, nothing changes. */
   "tools.unshare": { params: ToolsUnshareParams; result: Record<string, never> };
   /** Changes a tool. A change of its definition creates a version, drops the signature and suspends the grants of the old definition; other changes do none of these. */
   "tools.update": { params: ToolsUpdateParams; result: ToolsUpdateResult };
@@ -9389,8 +9667,18 @@ export interface Methods {
   "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Signs an address for the sound of a recording. */
   "voice.audio_url": { params: VoiceAudioURLParams; result: GatewayBlobURL };
+  /** Ends the recording and moves it to the trash. */
+  "voice.cancel": { params: VoiceStopParams; result: VoiceCancelResult };
+  /** Answers a pending command. Only a command that is accepted in time runs. */
+  "voice.confirm": { params: VoiceConfirmParams; result: VoiceConfirmResult };
+  /** Adds a command. */
+  "voice.create_command": { params: VoiceCreateCommandParams; result: VoiceCommand };
+  /** Moves a command to the trash. */
+  "voice.delete_command": { params: VoiceCommandParams; result: VoiceCommand };
   /** Moves a memo to the trash, with its recording and transcripts. */
   "voice.delete_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Lists the microphones. Having none is not an error. */
+  "voice.devices": { params: Record<string, never>; result: VoiceDevicesResult };
   /** Stores a corrected text as a new version. Unchanged words keep their times; new words share the time of the words that they replace. */
   "voice.edit_transcript": { params: VoiceEditParams; result: VoiceTranscript };
   /** Lists the engines and whether they are available. */
@@ -9401,22 +9689,42 @@ export interface Methods {
   "voice.get_settings": { params: Record<string, never>; result: VoiceSettings };
   /** Returns the current text of a recording, its words with their times, and a list of all versions. */
   "voice.get_transcript": { params: VoiceRecordingParams; result: VoiceTranscript };
+  /** Lists the caller's commands, with why any of them can't run. */
+  "voice.list_commands": { params: Record<string, never>; result: VoiceCommandList };
   /** Lists memos, newest first. */
   "voice.list_memos": { params: VoiceListParams; result: VoiceListResult };
+  /** Stops recording. The device stays open for 30 s. */
+  "voice.pause": { params: VoiceStopParams; result: VoiceStopResult };
   /** Transcribes a recording while the caller waits. Unless Discard is set, the recording is stored first, and its job stays in the queue if the caller disconnects. */
   "voice.process": { params: VoiceProcessParams; result: VoiceProcessResult };
   /** Lists the jobs that are pending, running or failed. */
   "voice.queue": { params: Record<string, never>; result: VoiceQueueResult };
   /** Restores a memo from the trash. */
   "voice.restore_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Continues a paused recording. */
+  "voice.resume": { params: VoiceStopParams; result: VoiceStopResult };
   /** Makes a failed or pending job due immediately. */
   "voice.retry": { params: VoiceJobParams; result: VoiceTranscribeResult };
   /** Finds recordings whose text, title or tags contain all words, and the times at which they are said. */
   "voice.search_transcripts": { params: VoiceSearchParams; result: VoiceSearchResult };
   /** Removes a job from the queue. The recording stays without a transcript. */
   "voice.skip": { params: VoiceJobParams; result: VoiceTranscribeResult };
+  /** Begins a recording. */
+  "voice.start": { params: VoiceStartParams; result: VoiceStartResult };
+  /** Returns the state of the microphone and of the queue. */
+  "voice.status": { params: Record<string, never>; result: VoiceStatusResult };
+  /** Ends the recording, stores it and queues its transcription. A recording of less than 250 ms is moved to the trash. */
+  "voice.stop": { params: VoiceStopParams; result: VoiceStopResult };
+  /** Returns what would happen if a text were said. It runs nothing. */
+  "voice.test_command": { params: VoiceTestCommandParams; result: VoiceMatchResult };
+  /** Starts a recording, or stops the active one. */
+  "voice.toggle": { params: VoiceToggleParams; result: VoiceToggleResult };
   /** Queues another transcription of a recording. Earlier transcripts are kept. */
   "voice.transcribe": { params: VoiceTranscribeParams; result: VoiceTranscribeResult };
+  /** Restores a canceled recording. */
+  "voice.undo_cancel": { params: VoiceUndoParams; result: VoiceMemo };
+  /** Changes a command. */
+  "voice.update_command": { params: VoiceUpdateCommandParams; result: VoiceCommand };
   /** Changes the title or the tags of a memo. */
   "voice.update_memo": { params: VoiceUpdateParams; result: VoiceMemo };
   /** Changes settings. They apply to later transcriptions. */
@@ -9561,8 +9869,14 @@ export interface Events {
   "tools.suspended": ToolsSuspended;
   /** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
   "trash.changed": TrashChanged;
+  /** CommandHeard is published when a recording of the mode command was transcribed, and when a pending command is answered or expires. */
+  "voice.command": VoiceCommandHeard;
+  /** LevelChanged is published 20 times a second during a recording. */
+  "voice.level": VoiceLevelChanged;
   /** QueueChanged is published when the queue changes. */
   "voice.queue": VoiceQueueChanged;
+  /** StateChanged is published when the microphone or the active recording changes. */
+  "voice.state": VoiceStateChanged;
   /** Transcribed is published when the transcription status of a recording changes. */
   "voice.transcript": VoiceTranscribed;
 }
@@ -9971,20 +10285,35 @@ export const METHODS = [
   { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "trash.restore", scope: "write", costly: false },
   { name: "voice.audio_url", scope: "read", costly: false },
+  { name: "voice.cancel", scope: "write", costly: false },
+  { name: "voice.confirm", scope: "write", costly: false },
+  { name: "voice.create_command", scope: "write", costly: false },
+  { name: "voice.delete_command", scope: "write", costly: false },
   { name: "voice.delete_memo", scope: "write", costly: false },
+  { name: "voice.devices", scope: "read", costly: false },
   { name: "voice.edit_transcript", scope: "write", costly: false },
   { name: "voice.engines", scope: "read", costly: false },
   { name: "voice.get_memo", scope: "read", costly: false },
   { name: "voice.get_settings", scope: "read", costly: false },
   { name: "voice.get_transcript", scope: "read", costly: false },
+  { name: "voice.list_commands", scope: "read", costly: false },
   { name: "voice.list_memos", scope: "read", costly: false },
+  { name: "voice.pause", scope: "write", costly: false },
   { name: "voice.process", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "voice.queue", scope: "read", costly: false },
   { name: "voice.restore_memo", scope: "write", costly: false },
+  { name: "voice.resume", scope: "write", costly: false },
   { name: "voice.retry", scope: "write", costly: false },
   { name: "voice.search_transcripts", scope: "read", costly: false },
   { name: "voice.skip", scope: "write", costly: false },
+  { name: "voice.start", scope: "write", costly: false },
+  { name: "voice.status", scope: "read", costly: false },
+  { name: "voice.stop", scope: "write", costly: false },
+  { name: "voice.test_command", scope: "read", costly: false },
+  { name: "voice.toggle", scope: "write", costly: false },
   { name: "voice.transcribe", scope: "write", costly: true },
+  { name: "voice.undo_cancel", scope: "write", costly: false },
+  { name: "voice.update_command", scope: "write", costly: false },
   { name: "voice.update_memo", scope: "write", costly: false },
   { name: "voice.update_settings", scope: "write", costly: false },
   { name: "voice.upload_memo", scope: "write", costly: true, deadlineMs: 240000 },
@@ -10062,6 +10391,9 @@ export const EVENTS = [
   "tools.execution",
   "tools.suspended",
   "trash.changed",
+  "voice.command",
+  "voice.level",
   "voice.queue",
+  "voice.state",
   "voice.transcript",
 ] as const satisfies readonly (keyof Events)[];

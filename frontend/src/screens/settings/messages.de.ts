@@ -169,6 +169,7 @@ export default {
     "skills.history_runs": "Läufe je Skill",
     "skills.history_max_bytes": "Platz für Läufe von Skills",
     "scheduler.enabled": "Zeitplaner",
+    "sync.keep_files": "Alle Dateien behalten",
     "memory.weights": "Gewichte der Suche",
     "memory.zone": "Zeitzone für Importe",
     "telemetry.endpoint": "OpenTelemetry-Sammler",
