@@ -91,6 +91,7 @@ var levels = map[string]int{
 	"backend/cloudsync":                    domain,
 	"backend/audio":                        engine,
 	"backend/audio/capture":                engine,
+	"backend/audio/capture/capturetest":    engine,
 	"backend/transcribe":                   engine,
 	"backend/openapi":                      engine,
 	"backend/voice":                        domain,
@@ -234,6 +235,9 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/audio/capture": {
 		"backend/audio": "the file format of what is recorded",
+	},
+	"backend/audio/capture/capturetest": {
+		"backend/audio/capture": "its fake of a microphone",
 	},
 	"backend/transcribe": {
 		"backend/audio": "where somebody speaks",

@@ -5,6 +5,7 @@ package capture
 import (
 	"context"
 	"encoding/hex"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"unsafe"
@@ -17,13 +18,14 @@ import (
 const periodMs = 10 // requested interval of the callback
 
 // backends are the sound systems in the order in which they are tried. The one without any device,
-// which accepts every call and returns silence, is not among them.
+// which accepts every call and returns silence, is not among them; nor is JACK, whose library starts
+// a server and prints to the terminal, and which PulseAudio and PipeWire serve too.
 var backends = []struct {
 	id   malgo.Backend
 	name string
 }{
 	{malgo.BackendWasapi, "WASAPI"}, {malgo.BackendCoreaudio, "Core Audio"}, {malgo.BackendPulseaudio, "PulseAudio"},
-	{malgo.BackendAlsa, "ALSA"}, {malgo.BackendJack, "JACK"}, {malgo.BackendSndio, "sndio"}, {malgo.BackendOss, "OSS"},
+	{malgo.BackendAlsa, "ALSA"}, {malgo.BackendSndio, "sndio"}, {malgo.BackendOss, "OSS"},
 }
 
 type system struct{}
@@ -34,11 +36,20 @@ func System() Microphone { return system{} }
 // connect connects to the first sound system that runs.
 func connect() (*malgo.AllocatedContext, string, error) {
 	for _, b := range backends {
+		if b.id == malgo.BackendAlsa && !hasALSA() { // its library prints what it misses
+			continue
+		}
 		if c, err := malgo.InitContext([]malgo.Backend{b.id}, malgo.ContextConfig{}, nil); err == nil {
 			return c, b.name, nil
 		}
 	}
 	return nil, "", fault.Unavailablef("Couldn't find a sound system. Start PulseAudio or PipeWire, or upload a recording.").WithCause(ErrNoMicrophone)
+}
+
+// hasALSA reports whether the kernel has a sound card.
+func hasALSA() bool {
+	cards, err := filepath.Glob("/proc/asound/card[0-9]*")
+	return err == nil && len(cards) > 0
 }
 
 func disconnect(c *malgo.AllocatedContext) {
