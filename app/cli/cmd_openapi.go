@@ -27,22 +27,30 @@ type openapiSource struct {
 	Source string `arg:"" name:"file" help:"A file in JSON or YAML, an https address, or - for standard input."`
 }
 
-// inspect reads the description, so that the following calls can refer to it.
-func (o openapiSource) inspect(c *command) (out discovery.Inspection, raw json.RawMessage, err error) {
-	var p discovery.InspectParams
+// source returns where to read the text from.
+func (o openapiSource) source(c *command) (p discovery.Source, err error) {
 	switch {
 	case o.Source == "-":
 		b, err := io.ReadAll(c.env.Stdin)
 		if err != nil {
-			return out, nil, fault.Invalidf("Couldn't read standard input.").WithCause(err)
+			return p, fault.Invalidf("Couldn't read standard input.").WithCause(err)
 		}
 		p.Content = string(b)
 	case strings.Contains(o.Source, "://"):
 		p.URL = o.Source
 	default:
 		if p.Path, err = filepath.Abs(o.Source); err != nil {
-			return out, nil, fault.Invalidf("%s is not a path.", o.Source)
+			return p, fault.Invalidf("%s is not a path.", o.Source)
 		}
+	}
+	return p, nil
+}
+
+// inspect reads the description, so that the following calls can refer to it.
+func (o openapiSource) inspect(c *command) (out discovery.Inspection, raw json.RawMessage, err error) {
+	p, err := o.source(c)
+	if err != nil {
+		return out, nil, err
 	}
 	raw, err = c.call("discovery.inspect_openapi", p, &out)
 	return out, raw, err
@@ -129,15 +137,17 @@ func (o *openapiImportCmd) Run(c *command) error {
 	if o.Upgrade {
 		p.OnConflict = "upgrade"
 	}
-	return show(c, "discovery.import_openapi", p, func(r discovery.ImportResult) {
-		printManifest(c, r.Manifest)
-		for _, w := range r.Warnings {
-			c.say("%s", plain(w))
-		}
-		if r.ManifestID != nil && r.Status == discovery.StatusPending {
-			c.say("Imported. It waits for your approval: helix manifest approve %s", r.ManifestID)
-		}
-	})
+	return show(c, "discovery.import_openapi", p, func(r discovery.ImportResult) { printImport(c, r) })
+}
+
+func printImport(c *command, r discovery.ImportResult) {
+	printManifest(c, r.Manifest)
+	for _, w := range r.Warnings {
+		c.say("%s", plain(w))
+	}
+	if r.ManifestID != nil && r.Status == discovery.StatusPending {
+		c.say("Imported. It waits for your approval: helix manifest approve %s", r.ManifestID)
+	}
 }
 
 func printManifest(c *command, m discovery.Manifest) {
@@ -256,14 +266,16 @@ func (a toolArg) id(c *command) (uuid.UUID, error) {
 }
 
 type manifestCmd struct {
-	List    manifestListCmd    `cmd:"" default:"withargs" help:"List tools from API descriptions."`
-	Show    manifestShowCmd    `cmd:"" help:"Show the definition of a tool and its authentication."`
-	Approve manifestApproveCmd `cmd:"" help:"Review a tool and allow it to run."`
-	Run     openapiCallCmd     `cmd:"" help:"Run an operation."`
-	Enable  manifestEnableCmd  `cmd:"" help:"Switch a tool on."`
-	Disable manifestDisableCmd `cmd:"" help:"Switch a tool off. Its runs end."`
-	Revoke  manifestRevokeCmd  `cmd:"" help:"Remove a tool for ever, with its permissions and credentials."`
-	Logs    manifestLogsCmd    `cmd:"" help:"List the runs of a tool, the latest first."`
+	List     manifestListCmd     `cmd:"" default:"withargs" help:"List tools from API descriptions."`
+	Validate manifestValidateCmd `cmd:"" help:"Check a manifest in YAML or JSON. Nothing is imported."`
+	Import   manifestImportCmd   `cmd:"" help:"Import a tool from a manifest. It runs only after its approval."`
+	Show     manifestShowCmd     `cmd:"" help:"Show the definition of a tool and its authentication."`
+	Approve  manifestApproveCmd  `cmd:"" help:"Review a tool and allow it to run."`
+	Run      openapiCallCmd      `cmd:"" help:"Run an operation."`
+	Enable   manifestEnableCmd   `cmd:"" help:"Switch a tool on."`
+	Disable  manifestDisableCmd  `cmd:"" help:"Switch a tool off. Its runs end."`
+	Revoke   manifestRevokeCmd   `cmd:"" help:"Remove a tool for ever, with its permissions and credentials."`
+	Logs     manifestLogsCmd     `cmd:"" help:"List the runs of a tool, the latest first."`
 }
 
 type manifestListCmd struct {
@@ -283,6 +295,33 @@ func (m *manifestListCmd) Run(c *command) error {
 		}
 		c.table([]string{"NAME", "STATE", "OPERATIONS", "HOSTS", "ID"}, rows)
 	})
+}
+
+type manifestValidateCmd struct{ openapiSource }
+
+func (m *manifestValidateCmd) Run(c *command) error { return m.manifest(c, true, "") }
+
+type manifestImportCmd struct {
+	openapiSource
+	Upgrade bool `help:"Replace the tool with the same name. It must be approved again."`
+}
+
+func (m *manifestImportCmd) Run(c *command) error {
+	conflict := ""
+	if m.Upgrade {
+		conflict = "upgrade"
+	}
+	return m.manifest(c, false, conflict)
+}
+
+// manifest imports a manifest, or only checks it.
+func (o openapiSource) manifest(c *command, dryRun bool, conflict string) error {
+	s, err := o.source(c)
+	if err != nil {
+		return err
+	}
+	p := discovery.ImportManifestParams{Path: s.Path, Content: s.Content, URL: s.URL, DryRun: &dryRun, OnConflict: conflict}
+	return show(c, "discovery.import_manifest", p, func(r discovery.ImportResult) { printImport(c, r) })
 }
 
 type manifestShowCmd struct{ toolArg }

@@ -607,3 +607,53 @@ func TestFilesAreReadOnlyIfRegular(t *testing.T) {
 		}
 	}
 }
+
+func TestManifestsOfEveryShapeBecomeOne(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	const spec = `{"openapi":"3.0.0","servers":[{"url":"https://api.example.com"}],"paths":{"/a":{"get":{"operationId":"getA"}},"/b":{"post":{"operationId":"addB"}}}}`
+	yes := true
+	bring := func(text string) (ImportResult, error) {
+		return e.s.ImportManifest(e.ctx, ImportManifestParams{Content: text, DryRun: &yes})
+	}
+	canonical, err := bring(`{"manifestVersion":1,"name":"a-tool","version":"1.0.0","description":"d","capabilities":[{"name":"getA"}],"execution":{"type":"http","openapi":` + spec + `},"permissions":{"network":{"hosts":["api.example.com"]}}}`)
+	if err != nil || canonical.SourceShape != "canonical" || len(canonical.Manifest.Capabilities) != 1 || canonical.ManifestID != nil {
+		t.Fatalf("%+v, %v", canonical, err)
+	}
+	for shape, text := range map[string]string{
+		"canonical": "manifestVersion: 1\nname: a-tool\nversion: 1.0.0\ndescription: d\ncapabilities: [{name: getA}]\npermissions: {network: {hosts: [api.example.com]}}\nexecution:\n  type: http\n  openapi: " + spec,
+		"guide":     "name: a-tool\ndescription: d\nexecution_type: http\ncapabilities: {getA: {}}\npermissions: {internet_access: true}\nopenapi_spec: " + spec,
+		"schema":    "name: a-tool\ndescription: d\ncapabilities: [getA]\npermissions: {network: {outbound: true, allowedHosts: [api.example.com]}}\nexecution: {type: http, openapi: " + spec + "}",
+	} {
+		r, err := bring(text)
+		if err != nil || r.SourceShape != shape || r.DefinitionHash != canonical.DefinitionHash || (shape == "guide") != (len(r.Warnings) == 1) {
+			t.Errorf("%s: %+v, %v", shape, r, err)
+		}
+	}
+	for text, kind := range map[string]fault.Kind{
+		`{"manifestVersion":1,"name":"a-tool","more":1}`:                                                                                fault.Invalid,
+		`{"manifestVersion":1,"name":"a-tool","permissions":{"all":true}}`:                                                              fault.Invalid,
+		`{"manifestVersion":1,"name":"a-tool","execution":{"type":"docker"}}`:                                                           fault.Unavailable,
+		`{"manifestVersion":1,"name":"a-tool","execution":{"type":"http"}}`:                                                             fault.Invalid,
+		`{"manifestVersion":1,"name":"a-tool","execution":{"type":"http","openapi":` + spec + `}}`:                                      fault.Invalid, // no hosts
+		`{"manifestVersion":1,"name":"A","execution":{"type":"http","openapi":` + spec + `},"permissions":{"network":{"hosts":["x"]}}}`: fault.Invalid,
+		`{"manifestVersion":1,"name":"a-tool","capabilities":["none"],"execution":{"type":"http","openapi":` + spec + `}}`:              fault.Invalid,
+		`{"manifestVersion":1,"name":"a-tool","execution":{"type":"http","openapi":"https://10.0.0.1/x"}}`:                              fault.Denied,
+		"name: [":                          fault.Invalid,
+		strings.Repeat(" ", maxManifest+1): fault.Limit,
+	} {
+		if r, err := bring(text); !fault.Is(err, kind) {
+			t.Errorf("%.100s: %+v, %v", text, r, err)
+		}
+	}
+	no := false
+	text := `{"manifestVersion":1,"name":"a-tool","version":"1.0.0","execution":{"type":"http","openapi":` + spec + `},"permissions":{"network":{"hosts":["api.example.com"]}}}`
+	for _, want := range []string{"a-tool", "a-tool-2"} {
+		r, err := e.s.ImportManifest(e.ctx, ImportManifestParams{Content: strings.Replace(text, "1.0.0", "1.0."+itoa(len(want)), 1), DryRun: &no, OnConflict: "rename"})
+		if err != nil || r.Manifest.Name != want || r.Status != StatusPending {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
+func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }

@@ -32,6 +32,7 @@ type ImportOpenAPIParams struct {
 type ImportResult struct {
 	Manifest       Manifest   `json:"manifest"`
 	DefinitionHash string     `json:"definitionHash"`
+	SourceShape    string     `json:"sourceShape,omitempty"` // of a manifest: canonical, guide or schema
 	Warnings       []string   `json:"warnings"`
 	Diff           *Diff      `json:"diff,omitempty"`       // from the definition that it replaces
 	ManifestID     *uuid.UUID `json:"manifestId,omitempty"` // absent: nothing was stored
@@ -86,7 +87,17 @@ func (s *Service) ImportOpenAPI(ctx context.Context, p ImportOpenAPIParams) (Imp
 		return ImportResult{}, err
 	}
 	out := ImportResult{Manifest: t.manifest, DefinitionHash: fmt.Sprintf("%x", t.hash), Warnings: warnings}
-	return s.commit(ctx, t, p, out)
+	return s.commit(ctx, t, out, conflict{p.DryRun, p.OnConflict, func(name string) (ImportResult, error) {
+		p.Name, p.OnConflict = name, ""
+		return s.ImportOpenAPI(ctx, p)
+	}})
+}
+
+// conflict says how an import is stored.
+type conflict struct {
+	dryRun     bool
+	onConflict string
+	again      func(name string) (ImportResult, error) // the same import with another name
 }
 
 // choose returns the chosen operations, by path.
@@ -184,9 +195,9 @@ func ownServer(d *openapi.Document, plan *openapi.Plan) (string, error) {
 }
 
 // commit stores the tool unless this is a dry run, and asks for its approval.
-func (s *Service) commit(ctx context.Context, t *Tool, p ImportOpenAPIParams, out ImportResult) (ImportResult, error) {
+func (s *Service) commit(ctx context.Context, t *Tool, out ImportResult, p conflict) (ImportResult, error) {
 	store := s.db.Read
-	if !p.DryRun {
+	if !p.dryRun {
 		store = s.db.Write
 	}
 	var unchanged bool
@@ -202,7 +213,7 @@ func (s *Service) commit(ctx context.Context, t *Tool, p ImportOpenAPIParams, ou
 				return nil
 			}
 		}
-		if p.DryRun {
+		if p.dryRun {
 			out.ManifestID, out.Status = nil, ""
 			return nil
 		}
@@ -220,9 +231,9 @@ func (s *Service) commit(ctx context.Context, t *Tool, p ImportOpenAPIParams, ou
 			if err := t.insert(tx); err != nil {
 				return err
 			}
-		case p.OnConflict == "skip":
+		case p.onConflict == "skip":
 			return nil
-		case p.OnConflict == "upgrade":
+		case p.onConflict == "upgrade":
 			t.ID = was.ID
 			if err := t.replace(tx); err != nil {
 				return err
@@ -247,19 +258,17 @@ func (s *Service) commit(ctx context.Context, t *Tool, p ImportOpenAPIParams, ou
 		s.announce(tx, t.user, Changed{t.ID, t.Status})
 		return s.ask(tx, t)
 	})
-	if fault.Is(err, fault.Conflict) && p.OnConflict == "rename" {
-		return s.renamed(ctx, t, p)
+	if fault.Is(err, fault.Conflict) && p.onConflict == "rename" {
+		return renamed(t, p)
 	}
 	return out, err
 }
 
 // renamed imports the tool with the next free name.
-func (s *Service) renamed(ctx context.Context, t *Tool, p ImportOpenAPIParams) (ImportResult, error) {
-	p.OnConflict = ""
+func renamed(t *Tool, p conflict) (ImportResult, error) {
 	base := strings.TrimRight(t.Name[:min(len(t.Name), 58)], "-")
 	for i := 2; i < 100; i++ {
-		p.Name = fmt.Sprintf("%s-%d", base, i)
-		out, err := s.ImportOpenAPI(ctx, p)
+		out, err := p.again(fmt.Sprintf("%s-%d", base, i))
 		if !fault.Is(err, fault.Conflict) {
 			return out, err
 		}

@@ -32,7 +32,8 @@ type RunParams struct {
 	Operation  string          `json:"operation"`      // its name in the tool, or its method and path
 	Params     json.RawMessage `json:"params,omitempty"`
 	TimeoutMs  int64           `json:"timeoutMs,omitempty"`
-	DryRun     bool            `json:"dryRun,omitempty"` // only build the request
+	DryRun     bool            `json:"dryRun,omitempty"`         // only build the request
+	Key        string          `json:"idempotencyKey,omitempty"` // sent if the operation takes one
 }
 
 // RunResult is the result of a run.
@@ -99,8 +100,8 @@ func (s *Service) open(_ context.Context, t *Tool) (*loaded, error) {
 // Run runs one operation of a tool and returns when it has ended. A status of 400 or above is a
 // result without success. With dryRun it builds the request and sends nothing.
 func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
-	if (p.ManifestID == nil) == (p.Name == "") || p.TimeoutMs < 0 {
-		return RunResult{}, fault.Invalidf("Provide either manifestId or name, and a time limit above 0.")
+	if (p.ManifestID == nil) == (p.Name == "") || p.TimeoutMs < 0 || len(p.Key) > 128 {
+		return RunResult{}, fault.Invalidf("Provide either manifestId or name, a time limit above 0, and a key of at most 128 bytes.")
 	}
 	var t *Tool
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -118,7 +119,7 @@ func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
 	if i := slices.IndexFunc(t.manifest.Capabilities, func(c Capability) bool { return c.Operation == p.Operation }); i >= 0 {
 		name = t.manifest.Capabilities[i].Name
 	}
-	r := callable.Request{Input: p.Params, Timeout: time.Duration(min(p.TimeoutMs, 600_000)) * time.Millisecond, Caller: callable.Caller{Attended: true}}
+	r := callable.Request{Input: p.Params, Key: p.Key, Timeout: time.Duration(min(p.TimeoutMs, 600_000)) * time.Millisecond, Caller: callable.Caller{Attended: true}}
 	if p.DryRun {
 		return s.dryRun(ctx, t, name, r)
 	}
@@ -184,8 +185,14 @@ func (s *Service) prepare(ctx context.Context, t *Tool, operation string, r *cal
 	if j.request, err = j.plan.Build(j.input, openapi.BuildOptions{Server: server, Blob: s.blobOf(ctx)}); err != nil {
 		return j, refusedInput(err, nil)
 	}
+	if r.Key != "" && j.plan.TakesHeader(idempotencyKey) && j.request.Header.Get(idempotencyKey) == "" {
+		j.request.Header.Set(idempotencyKey, url.QueryEscape(r.Key))
+	}
 	return j, nil
 }
+
+// idempotencyKey is the usual header for a key that makes repetitions of a request take effect once.
+const idempotencyKey = "Idempotency-Key"
 
 func refusedInput(err error, list []schema.Finding) error {
 	f := *fault.As(err)

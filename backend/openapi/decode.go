@@ -13,8 +13,9 @@ import (
 	"helix/backend/jcs"
 )
 
-// decode reads a description as a tree of map[string]any, []any, string, json.Number, bool and nil.
-func decode(raw []byte) (map[string]any, error) {
+// Decode reads an object in JSON or YAML as a tree of map[string]any, []any, string, json.Number, bool
+// and nil, within the limits of a description. The error names the line where it is known.
+func Decode(raw []byte) (map[string]any, error) {
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	v, err := decodeAny(raw)
 	if err != nil {
@@ -22,7 +23,7 @@ func decode(raw []byte) (map[string]any, error) {
 	}
 	root, ok := v.(map[string]any)
 	if !ok {
-		return nil, fault.Invalidf("This isn't an API description: it must be an object.")
+		return nil, fault.Invalidf("The text must be an object in JSON or YAML.")
 	}
 	return root, nil
 }
@@ -34,7 +35,7 @@ func decodeAny(raw []byte) (any, error) {
 			return v, nil
 		}
 		if json.Valid(raw) { // it is JSON, but beyond a limit
-			return nil, fault.Invalidf("Couldn't read the API description: %s.", err)
+			return nil, fault.Invalidf("Couldn't read the text: %s.", err)
 		}
 		return nil, jsonProblem(raw, err)
 	}
@@ -46,21 +47,21 @@ func jsonProblem(raw []byte, err error) error {
 	var s *json.SyntaxError
 	var v any
 	if !errors.As(json.Unmarshal(raw, &v), &s) {
-		return fault.Invalidf("Couldn't read the API description: %s.", err)
+		return fault.Invalidf("Couldn't read the text: %s.", err)
 	}
 	before := raw[:min(int(s.Offset), len(raw))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := len(before) - bytes.LastIndexByte(before, '\n') - 1
-	return fault.Invalidf("Couldn't read the API description: line %d, column %d: %s.", line, max(column, 1), s)
+	return fault.Invalidf("Couldn't read the text: line %d, column %d: %s.", line, max(column, 1), s)
 }
 
 func decodeYAML(raw []byte) (any, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, fault.Invalidf("Couldn't read the API description: %s.", err)
+		return nil, fault.Invalidf("Couldn't read the text: %s.", err)
 	}
 	if doc.Kind == 0 {
-		return nil, fault.Invalidf("The API description is empty.")
+		return nil, fault.Invalidf("The text is empty.")
 	}
 	r := yamlReader{}
 	return r.value(&doc, 0)
@@ -69,14 +70,14 @@ func decodeYAML(raw []byte) (any, error) {
 type yamlReader struct{ seen int }
 
 func (r *yamlReader) bad(n *yaml.Node, format string, args ...any) error {
-	return fault.Invalidf("Couldn't read the API description: line %d, column %d: %s.", n.Line, n.Column, fmt.Sprintf(format, args...))
+	return fault.Invalidf("Couldn't read the text: line %d, column %d: %s.", n.Line, n.Column, fmt.Sprintf(format, args...))
 }
 
 // value converts a node. An alias counts as all the values it stands for, so that a small text
 // cannot become a large tree.
 func (r *yamlReader) value(n *yaml.Node, depth int) (any, error) {
 	if r.seen++; r.seen > maxNodes {
-		return nil, fault.Limitf("The API description has more than %d values.", maxNodes)
+		return nil, fault.Limitf("The text has more than %d values.", maxNodes)
 	}
 	if depth > maxDepth {
 		return nil, r.bad(n, "it is nested more than %d levels deep", maxDepth)

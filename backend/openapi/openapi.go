@@ -74,7 +74,7 @@ func Parse(raw []byte, source string) (*Document, error) {
 	if len(raw) > MaxBytes {
 		return nil, fault.Limitf("The API description is larger than %d MiB.", MaxBytes>>20)
 	}
-	root, err := decode(raw)
+	root, err := Decode(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -306,5 +306,10 @@ func (p *Plan) Notes() []string {
 	return out
 }
 
+// TakesHeader reports whether a header is a parameter of the operation.
+func (p *Plan) TakesHeader(name string) bool {
+	return slices.ContainsFunc(p.params, func(x parameter) bool { return x.in == "header" && strings.EqualFold(x.name, name) })
+}
+
 // Hosts returns the addresses that the operation is sent to instead of the chosen server; usually none.
 func (p *Plan) Hosts() []Server { return p.servers }

@@ -1931,6 +1931,19 @@ export interface DiscoveryExecutionsResult {
   executions: DiscoveryExecution[];
 }
 
+/** ImportManifestParams name a manifest. */
+export interface DiscoveryImportManifestParams {
+  /** a file that the user chose */
+  path?: string;
+  /** the text itself */
+  content?: string;
+  url?: string;
+  /** default true: only return what would be imported */
+  dryRun?: boolean;
+  /** OnConflict is what happens if a tool has the name: upgrade, rename or skip. Absent: a Conflict. */
+  onConflict?: string;
+}
+
 /** ImportOpenAPIParams choose operations of an inspected description for a tool. */
 export interface DiscoveryImportOpenAPIParams {
   specId: string;
@@ -1953,6 +1966,8 @@ export interface DiscoveryImportOpenAPIParams {
 export interface DiscoveryImportResult {
   manifest: DiscoveryManifest;
   definitionHash: string;
+  /** of a manifest: canonical, guide or schema */
+  sourceShape?: string;
   warnings: string[];
   /** from the definition that it replaces */
   diff?: DiscoveryDiff;
@@ -2089,6 +2104,8 @@ export interface DiscoveryRunParams {
   timeoutMs?: number;
   /** only build the request */
   dryRun?: boolean;
+  /** sent if the operation takes one */
+  idempotencyKey?: string;
 }
 
 /** RunResult is the result of a run. */
@@ -9046,6 +9063,10 @@ export interface Methods {
   "discovery.executions": { params: DiscoveryExecutionsParams; result: DiscoveryExecutionsResult };
   /** Returns a tool with its definition and which of its credentials are set up. */
   "discovery.get": { params: DiscoveryToolParams; result: DiscoveryToolResult };
+  /** Another name of discovery.import_manifest. Imports a tool from a manifest in YAML or JSON that names an API description. It accepts three shapes and stores one. Only the execution type http can be imported. */
+  "discovery.import": { params: DiscoveryImportManifestParams; result: DiscoveryImportResult };
+  /** Imports a tool from a manifest in YAML or JSON that names an API description. It accepts three shapes and stores one. Only the execution type http can be imported. */
+  "discovery.import_manifest": { params: DiscoveryImportManifestParams; result: DiscoveryImportResult };
   /** Makes a tool of operations of an inspected description. It waits for approval: an import gives no permission. The same operations of the same description change nothing. */
   "discovery.import_openapi": { params: DiscoveryImportOpenAPIParams; result: DiscoveryImportResult };
   /** Reads an API description and returns what it contains. It changes nothing but keeps the description for a day, so that operations can be listed and imported. */
@@ -9976,6 +9997,8 @@ export const METHODS = [
   { name: "discovery.execution", scope: "read", costly: false },
   { name: "discovery.executions", scope: "read", costly: false },
   { name: "discovery.get", scope: "read", costly: false },
+  { name: "discovery.import", scope: "write", costly: true, aliasOf: "discovery.import_manifest", deadlineMs: 240000 },
+  { name: "discovery.import_manifest", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.import_openapi", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.inspect_openapi", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.list", scope: "read", costly: false },
