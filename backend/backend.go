@@ -30,6 +30,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/logfile"
+	"helix/backend/mcp"
 	"helix/backend/memory"
 	"helix/backend/otlp"
 	"helix/backend/pause"
@@ -111,6 +112,7 @@ type Backend struct {
 	Agent      *agent.Service
 	Eval       *eval.Service
 	Voice      *voice.Service
+	MCP        *mcp.Service
 	Trash      *trash.Service
 	Sync       *cloudsync.Service
 	Gateway    *gateway.Server
@@ -267,6 +269,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.openAgent(ctx, paths, conf)
 	b.openVoice(paths, conf)
+	b.openMCP(paths)
 	b.openTrash()
 	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
 		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
@@ -278,7 +281,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), mcp.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

@@ -78,6 +78,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	}
 	if !b.o.Once {
 		b.core.Add("sandbox", b.WasmTools.WatchSandbox, nil)
+		b.core.Add("mcp", b.MCP.Run, nil)
 	}
 	return nil
 }

@@ -92,6 +92,7 @@ var levels = map[string]int{
 	"backend/audio":                        engine,
 	"backend/transcribe":                   engine,
 	"backend/voice":                        domain,
+	"backend/mcp":                          domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,

@@ -1,0 +1,134 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"helix/backend/fault"
+)
+
+// stopGrace is how long each step of stopping a process may take.
+const stopGrace = 2 * time.Second
+
+// process is a running stdio server with everything that it started.
+type process struct {
+	cmd            *exec.Cmd
+	stdin          *os.File
+	stdout, stderr *os.File
+	log            *serverLog
+	logged         chan struct{} // closed when standard error has ended
+	exited         chan struct{} // closed when the process has ended and its group was killed
+	group          group
+	from           int64 // number of the last log line before the start
+
+	stopping sync.Once
+	stopped  chan struct{}
+	forget   func()
+}
+
+// startProcess starts a program in a process group (on Windows: a job) of its own.
+func startProcess(e *Server, path string, env []string, log *serverLog, left *leftovers) (*process, error) {
+	args, err := commandLine(path, e.Args)
+	if err != nil {
+		return nil, err
+	}
+	var ends [6]*os.File
+	closeAll := func() {
+		for _, f := range ends {
+			if f != nil {
+				f.Close()
+			}
+		}
+	}
+	for i := 0; i < 6; i += 2 {
+		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
+			closeAll()
+			return nil, fault.Unavailablef("Couldn't start %s: no pipe is available.", e.Name).WithCause(err)
+		}
+	}
+	p := &process{
+		cmd: exec.Command(path), stdin: ends[1], stdout: ends[2], stderr: ends[4], log: log, from: log.last(), //nolint:gosec // running the user's approved command is the purpose
+		logged: make(chan struct{}), exited: make(chan struct{}), stopped: make(chan struct{}), forget: func() {},
+	}
+	p.cmd.Args, p.cmd.Env, p.cmd.Dir = args, env, e.Cwd
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = ends[0], ends[3], ends[5]
+	if err := p.group.start(p.cmd); err != nil {
+		closeAll()
+		return nil, fault.Unavailablef("Couldn't start %s: %s could not be run.", e.Name, path).WithCause(err)
+	}
+	for _, f := range []*os.File{ends[0], ends[3], ends[5]} {
+		f.Close()
+	}
+	p.forget = left.add(p.cmd.Process.Pid, path)
+	go func() {
+		defer close(p.logged)
+		log.readStderr(p.stderr)
+	}()
+	go func() {
+		defer close(p.exited)
+		p.group.wait(p.cmd)
+		p.forget()
+	}()
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// stop ends the process and everything in its group, and waits for it.
+func (p *process) stop() {
+	p.stopping.Do(func() {
+		defer close(p.stopped)
+		p.stdin.Close()
+		if !waitFor(p.exited) {
+			p.group.terminate(p.cmd)
+			if !waitFor(p.exited) {
+				p.group.kill(p.cmd)
+				<-p.exited
+			}
+		}
+		p.stdout.Close()
+		p.stderr.SetReadDeadline(time.Now()) //nolint:errcheck // what left the group may still hold the pipe
+		<-p.logged
+		p.stderr.Close()
+	})
+	<-p.stopped
+}
+
+func waitFor(done <-chan struct{}) bool {
+	t := time.NewTimer(stopGrace)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// how describes how the process ended, with the last lines of its standard error.
+func (p *process) how() string {
+	text := "it is still running"
+	select {
+	case <-p.exited:
+		text = p.cmd.ProcessState.String()
+		select { // its last words are in the pipe already
+		case <-p.logged:
+		case <-time.After(100 * time.Millisecond):
+		}
+	default:
+	}
+	if tail := p.log.tail(p.from, 3); tail != "" {
+		text = fmt.Sprintf("%s: %s", text, tail)
+	}
+	return text
+}
+
+// pipes returns the ends of the pipes for the protocol.
+func (p *process) pipes(ctx context.Context) (io.ReadCloser, io.WriteCloser) {
+	return &lineReader{r: p.stdout, log: p.log}, &lineWriter{w: p.stdin, log: p.log}
+}
