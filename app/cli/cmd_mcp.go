@@ -24,6 +24,10 @@ type mcpCmd struct {
 	Tools   mcpToolsCmd   `cmd:"" help:"List tools, with the differences of those that changed."`
 	Call    mcpCallCmd    `cmd:"" help:"Call a tool."`
 	Logs    mcpLogsCmd    `cmd:"" help:"Show what a server wrote to standard error."`
+	Import  mcpImportCmd  `cmd:"" help:"Import servers from the configuration of another program."`
+	Export  mcpExportCmd  `cmd:"" help:"Print servers in the form that other programs read."`
+	Expose  mcpExposeCmd  `cmd:"" help:"Choose what other programs may call through Helix."`
+	Serve   mcpServeCmd   `cmd:"" help:"Serve what is exposed on standard input and output, for another program to start."`
 	Test    mcpTestCmd    `cmd:"" help:"Check a server step by step."`
 }
 

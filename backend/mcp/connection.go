@@ -26,6 +26,7 @@ type connection struct {
 	rt       *roundTripper // nil: stdio
 	version  string
 	protocol string
+	cancel   context.CancelCauseFunc // ends the streams of the connection
 	once     sync.Once
 }
 
@@ -45,23 +46,29 @@ func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
 	if row.lastStarted.IsZero() && slices.Contains(fetched, strings.TrimSuffix(strings.ToLower(filepath.Base(e.Command)), ".cmd")) {
 		limit = max(limit, downloadTimeout)
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	// The streams of a connection live as long as the context that it was opened with, so the limit
+	// only applies until it is open.
+	opening, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	timer := time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	defer timer.Stop()
+	defer context.AfterFunc(ctx, func() { cancel(context.Canceled) })()
 	kinds := []string{e.Transport}
 	if e.Transport == HTTP {
 		kinds = append(kinds, SSE) // many entries don't say which of the two a URL speaks
 	}
 	var c *connection
 	for i, kind := range kinds {
-		c, err = l.try(limited, kind, &e, row.protocol)
+		c, err = l.try(opening, kind, &e, row.protocol)
 		if err == nil {
+			c.cancel = cancel
 			return c, nil
 		}
 		if i > 0 || c == nil || c.rt == nil || !c.rt.notThere() {
 			break
 		}
 	}
-	if limited.Err() != nil && ctx.Err() == nil {
+	defer cancel(nil)
+	if errors.Is(context.Cause(opening), context.DeadlineExceeded) {
 		text := fmt.Sprintf("%s: no answer to initialize in %s.", l.name, limit)
 		if c != nil && c.proc != nil {
 			if tail := l.log.tail(c.proc.from, 3); tail != "" {
@@ -87,7 +94,7 @@ func (l *link) try(ctx context.Context, kind string, e *Server, protocol string)
 		if c.proc, err = startProcess(e, path, f.environment(e.Env), l.log, l.s.left); err != nil {
 			return nil, err
 		}
-		r, w := c.proc.pipes(ctx)
+		r, w := c.proc.pipes()
 		transport = &sdk.IOTransport{Reader: r, Writer: w, MaxLineLength: maxMessage}
 	default:
 		var err error
@@ -146,7 +153,10 @@ func (l *link) client() *sdk.Client {
 // startError converts the error of a start that did not reach the end of the handshake.
 func (c *connection) startError(name string, err error) error {
 	if c.proc != nil {
-		if !errors.Is(err, context.DeadlineExceeded) && waitFor(c.proc.exited) {
+		if broken := c.proc.broken(); broken != nil {
+			return fault.Unavailablef("%s didn't start: %s", name, visible(broken.Error(), 500)).WithCause(err)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && waitFor(c.proc.exited) {
 			return fault.Unavailablef("%s ended before it answered: %s", name, c.proc.how()).WithCause(err)
 		}
 		return fault.Unavailablef("%s didn't start: %s", name, visible(err.Error(), 500)).WithCause(err)
@@ -171,16 +181,27 @@ func (c *connection) translate(name string, err error) error {
 		return fault.New(fault.Timeout, "%s did not answer in time.", name).WithCause(err)
 	case errors.Is(err, context.Canceled):
 		return fault.New(fault.Canceled, "The call was canceled.").WithCause(err)
-	case errors.Is(err, sdk.ErrConnectionClosed) && c.proc != nil:
+	case closed(err) && c.proc != nil:
+		if broken := c.proc.broken(); broken != nil {
+			return fault.Internalf(err, "%s broke the protocol: %s.", name, broken.Error())
+		}
 		waitFor(c.proc.exited)
 		return fault.Unavailablef("%s ended during the call: %s", name, c.proc.how()).WithCause(err)
 	}
 	return fault.Unavailablef("%s is not reachable: %s", name, visible(err.Error(), 500)).WithCause(err)
 }
 
+// closed reports whether an error means that the other end is gone.
+func closed(err error) bool {
+	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed)
+}
+
 // failure describes the end of a connection that nobody requested.
 func (c *connection) failure(name string, err error) string {
-	if ordinary := err == nil || errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, os.ErrClosed); c.proc != nil && ordinary {
+	if c.proc != nil {
+		if broken := c.proc.broken(); broken != nil {
+			return fmt.Sprintf("%s was stopped: %s.", name, broken.Error())
+		}
 		return fmt.Sprintf("%s ended: %s", name, c.proc.how())
 	}
 	if err != nil {
@@ -209,5 +230,8 @@ func (c *connection) close() {
 			c.rt.close(ended)
 		}
 		<-ended
+		if c.cancel != nil {
+			c.cancel(nil)
+		}
 	})
 }

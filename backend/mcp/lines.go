@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -25,6 +26,28 @@ type lineReader struct {
 	buf     *bufio.Reader
 	line    []byte // rest of the current line
 	garbage int
+	broken  firstError
+}
+
+// firstError keeps the first error that is set.
+type firstError struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *firstError) set(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+	return err
+}
+
+func (f *firstError) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
 }
 
 func (l *lineReader) Read(p []byte) (int, error) {
@@ -56,7 +79,7 @@ func (l *lineReader) next() error {
 		return nil
 	}
 	if l.garbage++; l.garbage > maxGarbage {
-		return errGarbage
+		return l.broken.set(errGarbage)
 	}
 	l.log.add("rpc", "Skipped a line on standard output that is not JSON-RPC: "+string(text[:min(len(text), 512)]))
 	return nil
@@ -73,7 +96,7 @@ func (l *lineReader) readLine() ([]byte, error) {
 		whole = append(whole, part...)
 		switch {
 		case len(whole) > maxMessage:
-			return nil, fmt.Errorf("a message is larger than %d bytes", maxMessage)
+			return nil, l.broken.set(fmt.Errorf("a message is larger than %d bytes", maxMessage))
 		case err == nil, errors.Is(err, io.EOF) && len(whole) > 0:
 			return whole, nil
 		case !errors.Is(err, bufio.ErrBufferFull):

@@ -65,10 +65,10 @@ type Service struct {
 	off    func()
 
 	mu      sync.Mutex
-	links   map[uuid.UUID]*link             // by server id
-	changed map[uuid.UUID]map[string]bool   // subjects whose approval may have changed, by user
-	running map[uuid.UUID]*runningCall      // calls in progress, by execution id
-	served  map[uuid.UUID]*exposureListener // by user
+	links   map[uuid.UUID]*link           // by server id
+	changed map[uuid.UUID]map[string]bool // subjects whose approval may have changed, by user
+	running map[uuid.UUID]*runningCall    // calls in progress, by execution id
+	served  map[uuid.UUID]*served         // by user
 }
 
 // New returns a Service. It ends what an earlier process left running.
@@ -87,7 +87,7 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{
 		db: db, bus: db.Bus(), perm: o.Gate.Permission, o: o, log: o.Logger, left: &leftovers{log: o.Logger},
-		links: map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, served: map[uuid.UUID]*exposureListener{},
+		links: map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, served: map[uuid.UUID]*served{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if o.StateDir != "" {
@@ -121,6 +121,7 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) Close() error {
 	s.cancel()
 	s.off()
+	s.closeServed()
 	s.mu.Lock()
 	all := make([]*link, 0, len(s.links))
 	for _, l := range s.links {

@@ -1,12 +1,12 @@
 package mcp
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"helix/backend/fault"
@@ -26,6 +26,7 @@ type process struct {
 	group          group
 	from           int64 // number of the last log line before the start
 
+	reader   atomic.Pointer[lineReader]
 	stopping sync.Once
 	stopped  chan struct{}
 	forget   func()
@@ -128,7 +129,18 @@ func (p *process) how() string {
 	return text
 }
 
+// broken returns how the process violated the protocol, or nil.
+func (p *process) broken() error {
+	r := p.reader.Load()
+	if r == nil {
+		return nil
+	}
+	return r.broken.get()
+}
+
 // pipes returns the ends of the pipes for the protocol.
-func (p *process) pipes(ctx context.Context) (io.ReadCloser, io.WriteCloser) {
-	return &lineReader{r: p.stdout, log: p.log}, &lineWriter{w: p.stdin, log: p.log}
+func (p *process) pipes() (io.ReadCloser, io.WriteCloser) {
+	r := &lineReader{r: p.stdout, log: p.log}
+	p.reader.Store(r)
+	return r, &lineWriter{w: p.stdin, log: p.log}
 }

@@ -14,4 +14,5 @@ func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tr
 func (g group) wait(cmd *exec.Cmd) {
 	_ = cmd.Wait() // the state is in cmd.ProcessState
 	g.kill(cmd)
+	waitGone(cmd.Process.Pid)
 }

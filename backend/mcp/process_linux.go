@@ -23,4 +23,5 @@ func (g group) wait(cmd *exec.Cmd) {
 	}
 	g.kill(cmd)
 	_ = cmd.Wait() // the state is in cmd.ProcessState
+	waitGone(cmd.Process.Pid)
 }

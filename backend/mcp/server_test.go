@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
@@ -34,7 +35,7 @@ func serve(kind string) {
 		fmt.Fprintln(os.Stderr, "the license has expired")
 		os.Exit(7)
 	case "silent":
-		select {}
+		block()
 	case "family":
 		family(arg)
 	case "noise":
@@ -49,9 +50,7 @@ func serve(kind string) {
 			fmt.Fprintln(os.Stderr, i, line)
 		}
 	case "child":
-		for {
-			time.Sleep(time.Hour)
-		}
+		block()
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1.2.3"}, nil)
 	addTools(server, kind, arg)
@@ -59,7 +58,7 @@ func serve(kind string) {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	if kind == "family" {
-		select {} // it ignores the end of its input
+		block() // it ignores the end of its input
 	}
 }
 
@@ -158,8 +157,14 @@ func family(file string) {
 	}
 	if depth > 0 {
 		fmt.Println("started")
-		for {
-			time.Sleep(time.Hour)
-		}
+		block()
+	}
+}
+
+// block never returns.
+func block() {
+	never := make(chan os.Signal, 1)
+	signal.Notify(never, syscall.SIGUSR1)
+	for range never {
 	}
 }

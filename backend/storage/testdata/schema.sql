@@ -648,7 +648,7 @@ CREATE TABLE mcp_exposed (
     definition_hash TEXT NOT NULL,
     exposed_at      INTEGER NOT NULL,
     PRIMARY KEY (user_id, kind, ref_id)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE mcp_servers (
     id              BLOB PRIMARY KEY CHECK (length(id) = 16),

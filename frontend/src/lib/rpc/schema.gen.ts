@@ -2279,6 +2279,66 @@ export interface McpChanged {
   state: string;
 }
 
+/** ExportParams select servers. */
+export interface McpExportParams {
+  /** default all */
+  names?: string[];
+}
+
+/** ExportResult is a configuration in the form that most programs read. */
+export interface McpExportResult {
+  content: string;
+}
+
+/** ExposeParams name a callable. */
+export interface McpExposeParams {
+  /** Kind is tool, skill, discovery or memory. */
+  kind: string;
+  /** or its name; for memory: memory.search */
+  id: string;
+  exposed: boolean;
+}
+
+/** Exposed is a callable that other programs may call. */
+export interface McpExposed {
+  kind: string;
+  id: string;
+  /** as other programs see it */
+  name: string;
+  title?: string;
+  description?: string;
+  inputSchema?: unknown;
+  readOnly: boolean;
+  exposedAt: string;
+  /** Problem is why calls are refused now, such as that its definition changed since. */
+  problem?: string;
+}
+
+/** ExposedCallParams are a call by another program. */
+export interface McpExposedCallParams {
+  /** as in mcp.exposed */
+  name: string;
+  arguments?: unknown;
+  /** how the program calls itself */
+  client?: string;
+}
+
+/** ExposedCallResult is the result in the form of MCP. */
+export interface McpExposedCallResult {
+  text: string;
+  structured?: unknown;
+  isError: boolean;
+}
+
+/** ExposedResult lists what other programs may call, and where. */
+export interface McpExposedResult {
+  /** over HTTP; helix mcp serve always works */
+  enabled: boolean;
+  /** with Enabled */
+  url?: string;
+  tools: McpExposed[];
+}
+
 /** Hints are what a server claims about a tool. They may raise its tier and never lower it. */
 export interface McpHints {
   readOnlyHint: boolean;
@@ -2286,6 +2346,39 @@ export interface McpHints {
   /** nil: not stated */
   destructiveHint?: boolean;
   openWorldHint?: boolean;
+}
+
+/** ImportParams name one configuration: a known place, a file or its content. */
+export interface McpImportParams {
+  /** of mcp.sources */
+  source?: string;
+  path?: string;
+  content?: string;
+  /** default all */
+  names?: string[];
+  /** default true: only show what is found */
+  dryRun?: boolean;
+}
+
+/** ImportResult lists what was found, and what was added. */
+export interface McpImportResult {
+  found: McpImported[];
+  added: string[];
+}
+
+/** Imported is a server that a configuration of another program contains. */
+export interface McpImported {
+  name: string;
+  /** nil: skipped */
+  server?: McpServer;
+  /** why it cannot be added under its name */
+  conflict?: string;
+  /** names of the secrets that its values are moved to */
+  secrets: string[];
+  /** secrets that must be filled in */
+  missing: string[];
+  /** why it cannot be added at all */
+  skipped?: string;
 }
 
 /** LogAdded is published when a server's log has a new line. */
@@ -2342,9 +2435,77 @@ export interface McpProgress {
   message?: string;
 }
 
+/** Prompt is a prompt that a server offers. Its texts are what the server says. */
+export interface McpPrompt {
+  name: string;
+  title?: string;
+  description?: string;
+  arguments: McpPromptArgument[];
+}
+
+/** PromptArgument is an argument of a prompt. */
+export interface McpPromptArgument {
+  name: string;
+  description?: string;
+  required?: boolean;
+}
+
+/** PromptMessage is one message of a prompt. */
+export interface McpPromptMessage {
+  /** user or assistant */
+  role: string;
+  content: McpPart;
+}
+
+/** PromptParams name a prompt and contain its arguments. */
+export interface McpPromptParams {
+  name: string;
+  prompt: string;
+  arguments?: Record<string, string>;
+}
+
+/** PromptResult contains the messages of a prompt, which come from outside. */
+export interface McpPromptResult {
+  description?: string;
+  messages: McpPromptMessage[];
+  untrusted: boolean;
+}
+
+/** PromptsResult lists the prompts of a server. */
+export interface McpPromptsResult {
+  prompts: McpPrompt[];
+}
+
 /** RemoveResult has the token to undo the removal. */
 export interface McpRemoveResult {
   undoToken: string;
+}
+
+/** Resource is a resource that a server offers. */
+export interface McpResource {
+  uri: string;
+  name: string;
+  title?: string;
+  description?: string;
+  mimeType?: string;
+  size?: number;
+}
+
+/** ResourceParams name a resource. */
+export interface McpResourceParams {
+  name: string;
+  uri: string;
+}
+
+/** ResourceResult is the content of a resource, which comes from outside. */
+export interface McpResourceResult {
+  contents: McpPart[];
+  untrusted: boolean;
+}
+
+/** ResourcesResult lists the resources of a server. */
+export interface McpResourcesResult {
+  resources: McpResource[];
 }
 
 /** SaveResult is the saved server. Warnings name what may not be as intended. */
@@ -2430,6 +2591,22 @@ export interface McpServersParams {
 export interface McpServersResult {
   servers: McpStatus[];
   total: number;
+}
+
+/** Source is a place where another program keeps its MCP servers. */
+export interface McpSource {
+  id: string;
+  title: string;
+  path: string;
+  /** 0 with an error */
+  servers: number;
+  /** why the file cannot be read */
+  error?: string;
+}
+
+/** SourcesResult lists the known places that exist on this computer. */
+export interface McpSourcesResult {
+  sources: McpSource[];
 }
 
 /** StateResult is the state of a server. */
@@ -8608,16 +8785,36 @@ export interface Methods {
   "mcp.approve_server": { params: McpApproveParams; result: McpApproveResult };
   /** Calls a tool of an MCP server, which is started if necessary. A call that was refused before it started is an error. */
   "mcp.call": { params: McpCallParams; result: McpCallResult };
+  /** Makes a call for another MCP program. It reaches only what is exposed, as it was exposed. It does not wait for a person: a missing permission is an error whose text names the question. */
+  "mcp.call_exposed": { params: McpExposedCallParams; result: McpExposedCallResult };
+  /** Writes MCP servers in the mcpServers form, without the values of secrets. */
+  "mcp.export": { params: McpExportParams; result: McpExportResult };
+  /** Lets other MCP programs call a callable, or no longer. Its current definition is pinned: after a change it must be exposed again. */
+  "mcp.expose": { params: McpExposeParams; result: McpExposedResult };
+  /** Lists what other MCP programs may call, and where. */
+  "mcp.exposed": { params: Record<string, never>; result: McpExposedResult };
+  /** Shows the MCP servers in a configuration of another program, and adds those that are named. Values that look like secrets are stored as secrets. The configuration is not changed. */
+  "mcp.import": { params: McpImportParams; result: McpImportResult };
   /** Returns what an MCP server wrote to standard error, and the protocol messages without their content, since Helix started. */
   "mcp.logs": { params: McpLogsParams; result: McpLogsResult };
+  /** Returns a prompt of an MCP server, filled in with arguments. */
+  "mcp.prompt": { params: McpPromptParams; result: McpPromptResult };
+  /** Lists the prompts of an MCP server, which is started if necessary. */
+  "mcp.prompts": { params: McpNameParams; result: McpPromptsResult };
+  /** Returns the content of a resource of an MCP server, up to 1 MiB. */
+  "mcp.read_resource": { params: McpResourceParams; result: McpResourceResult };
   /** Stops and removes an MCP server with its tools. mcp.undo restores it. */
   "mcp.remove": { params: McpNameParams; result: McpRemoveResult };
+  /** Lists the resources of an MCP server, which is started if necessary. */
+  "mcp.resources": { params: McpNameParams; result: McpResourcesResult };
   /** Stops an MCP server and starts it again. */
   "mcp.restart": { params: McpNameParams; result: McpStateResult };
   /** Returns one MCP server with its entry. */
   "mcp.server": { params: McpNameParams; result: McpServerResult };
   /** Lists the caller's MCP servers. */
   "mcp.servers": { params: McpServersParams; result: McpServersResult };
+  /** Lists the configurations of other programs on this computer that contain MCP servers. Nothing is imported. */
+  "mcp.sources": { params: Record<string, never>; result: McpSourcesResult };
   /** Starts an MCP server, even if it failed repeatedly, and returns when it is ready. */
   "mcp.start": { params: McpNameParams; result: McpStateResult };
   /** Stops an MCP server and everything that it started. The next call starts it again. */
@@ -9492,11 +9689,21 @@ export const METHODS = [
   { name: "mcp.add", scope: "write", costly: false },
   { name: "mcp.approve_server", scope: "approve", costly: false },
   { name: "mcp.call", scope: "write", costly: true, deadlineMs: 660000 },
+  { name: "mcp.call_exposed", scope: "write", costly: true, deadlineMs: 660000 },
+  { name: "mcp.export", scope: "read", costly: false },
+  { name: "mcp.expose", scope: "admin", costly: false },
+  { name: "mcp.exposed", scope: "read", costly: false },
+  { name: "mcp.import", scope: "write", costly: false },
   { name: "mcp.logs", scope: "read", costly: false },
+  { name: "mcp.prompt", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "mcp.prompts", scope: "read", costly: false, deadlineMs: 240000 },
+  { name: "mcp.read_resource", scope: "write", costly: false, deadlineMs: 240000 },
   { name: "mcp.remove", scope: "write", costly: false },
+  { name: "mcp.resources", scope: "read", costly: false, deadlineMs: 240000 },
   { name: "mcp.restart", scope: "write", costly: false, deadlineMs: 240000 },
   { name: "mcp.server", scope: "read", costly: false },
   { name: "mcp.servers", scope: "read", costly: false },
+  { name: "mcp.sources", scope: "read", costly: false },
   { name: "mcp.start", scope: "write", costly: false, deadlineMs: 240000 },
   { name: "mcp.stop", scope: "write", costly: false },
   { name: "mcp.test", scope: "write", costly: false, deadlineMs: 240000 },
