@@ -38,8 +38,12 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json
 	cd frontend && npm ci --no-audit --no-fund
 	@touch $@
 
+build/mcp/node_modules/.package-lock.json: build/mcp/package-lock.json
+	cd build/mcp && npm ci --no-audit --no-fund --ignore-scripts
+	@touch $@
+
 .PHONY: setup-npm
-setup-npm: frontend/node_modules/.package-lock.json
+setup-npm: frontend/node_modules/.package-lock.json build/mcp/node_modules/.package-lock.json
 
 build/engines/node_modules/.package-lock.json: build/engines/package-lock.json
 	cd build/engines && npm ci --no-audit --no-fund --ignore-scripts
