@@ -166,7 +166,7 @@ SKIPPED       := build/bin/skipped
 RACE          := -race -gcflags=modernc.org/sqlite/lib=-race=false
 
 .PHONY: test-go
-test-go: $(ENGINES) $(MODEL) ui
+test-go: $(ENGINES) $(MODEL) ui build/mcp/node_modules/.package-lock.json
 	@mkdir -p build/bin && rm -f $(SKIPPED)
 	$(NICE) $(GO) test -json -p 4 -timeout 30m $(PORTABLE) | $(GO) run ./build/testlog -skipped $(SKIPPED)
 	CGO_ENABLED=1 $(NICE) $(GO) test $(RACE) -p 4 -timeout 30m $$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(SQLITE_BOUND)')

@@ -1,15 +1,15 @@
 package mcp
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -38,24 +38,35 @@ func listen(t *testing.T, transport, path string) string {
 	port := testkit.FreePort(t)
 	cmd := exec.Command("node", everything(t), transport)
 	cmd.Env = append(os.Environ(), fmt.Sprint("PORT=", port))
-	if err := cmd.Start(); err != nil {
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	lines := bufio.NewReader(stderr)
+	ended := make(chan struct{})
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
+		<-ended
 		_ = cmd.Wait()
 	})
-	d := net.Dialer{Timeout: time.Second}
-	for end := time.Now().Add(2 * time.Minute); ; {
-		c, err := d.DialContext(t.Context(), "tcp", fmt.Sprint("127.0.0.1:", port))
-		if err == nil {
-			c.Close()
-			return fmt.Sprintf("http://127.0.0.1:%d%s", port, path)
+	for { // it says when it listens
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			close(ended)
+			t.Fatalf("the server ended: %v", err)
 		}
-		if time.Now().After(end) {
-			t.Fatal(err)
+		if strings.Contains(line, fmt.Sprint("port ", port)) {
+			break
 		}
 	}
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, lines) // or it would block
+	}()
+	return fmt.Sprintf("http://127.0.0.1:%d%s", port, path)
 }
 
 func TestReferenceServerOverThreeTransports(t *testing.T) {

@@ -56,11 +56,12 @@ func setup(t *testing.T, change ...func(*Options)) *env {
 		f(&o)
 	}
 	o.Gate.Logger = discard
+	e.reg = callable.NewRegistry(e.perm)
+	o.Callables = e.reg
 	o.Logger = discard
 	e.s = New(e.db, o)
 	t.Cleanup(func() { e.s.Close() })
 	e.perm.Register(string(Kind), e.s, nil)
-	e.reg = callable.NewRegistry(e.perm)
 	e.reg.Add(e.s.Provider())
 	who, _ := identity.From(storagetest.Ctx(t, e.db))
 	who.Client, who.Scopes, who.Session = identity.ClientWindow, identity.Admin.Closed(), uuid.New()
