@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -124,14 +125,10 @@ func (m *mcpServeCmd) Run(c *command) error {
 		in = io.NopCloser(c.env.Stdin)
 	}
 	err := server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: nopWriteCloser{c.env.Stdout}, MaxLineLength: 16 << 20})
-	if err != nil && ctx.Err() == nil && !isEnd(err) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
 		return fault.Unavailablef("The other program ended the connection.").WithCause(err)
 	}
 	return nil
-}
-
-func isEnd(err error) bool {
-	return strings.Contains(err.Error(), io.EOF.Error()) || strings.Contains(err.Error(), os.ErrClosed.Error())
 }
 
 type nopWriteCloser struct{ io.Writer }

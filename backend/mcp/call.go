@@ -108,9 +108,6 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	if err := l.ensureFresh(ctx); err != nil {
 		return err
 	}
-	if err := s.unchanged(ctx, row, tool); err != nil {
-		return err
-	}
 	select {
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
@@ -131,6 +128,9 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: tool.name, Arguments: q.Input}
 	params.SetProgressToken(out.id.String())
 	err := l.use(ctx, func(ctx context.Context, session *sdk.ClientSession) (err error) {
+		if err := s.unchanged(ctx, row, tool); err != nil { // each start lists the tools
+			return err
+		}
 		out.result, err = session.CallTool(ctx, params)
 		return err
 	})
@@ -242,7 +242,11 @@ func (s *Service) usable(ctx context.Context, row *serverRow, tool *toolRow, has
 func (s *Service) askForTool(ctx context.Context, row *serverRow, tool *toolRow) error {
 	run, id := storage.NewID(), toolID(row.Name, tool.name)
 	_, err := s.perm.Begin(ctx, nil, tool.subject(row.Name), run)
-	if err == nil { // approved since
+	if err == nil { // it was approved in Approvals
+		u := unapproved{tool.subject(row.Name), row.id, tool.id}
+		if err := s.db.Write(ctx, u.approve); err != nil {
+			return err
+		}
 		return s.perm.EndRun(ctx, run)
 	}
 	refused := fault.As(callable.RefusedAlways(err))
@@ -289,7 +293,9 @@ func (s *Service) record(ctx context.Context, row *serverRow, tool *toolRow, q *
 	arguments := s.o.Scrub(ctx, string(redacted(tool.definition().Input, q.Input)))
 	var blob any
 	output := string(out.output)
-	if len(output) > maxRowOutput {
+	if len(output) <= maxRowOutput {
+		output = s.o.Scrub(ctx, output)
+	} else {
 		ref, err := s.db.Blobs().PutBytes(ctx, out.output)
 		if err != nil {
 			return err

@@ -140,7 +140,7 @@ func (l *link) client() *sdk.Client {
 			l.mu.Lock()
 			l.stale = true
 			l.mu.Unlock()
-			l.s.work.Go(func() {
+			l.s.spawn(func() {
 				if err := l.refresh(l.s.as(l.user)); err != nil {
 					l.log.add("rpc", "Couldn't list the tools again: "+fault.As(err).Message)
 				}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/storage"
@@ -77,6 +79,13 @@ func (s *Service) checkStart(ctx context.Context, r *serverRow) error {
 			refused.Message = fmt.Sprintf("%s hasn't been approved to run. Review its command in Approvals or with: helix mcp approve %s", r.Name, r.Name)
 		}
 		return refused
+	}
+	if !r.isApproved() { // it was approved in Approvals
+		u := unapproved{r.subject(), r.id, uuid.Nil}
+		if err := s.db.Write(ctx, u.approve); err != nil {
+			return err
+		}
+		r.approved = r.hash
 	}
 	return s.perm.EndRun(ctx, run)
 }

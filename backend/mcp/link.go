@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/storage"
 )
@@ -147,19 +148,19 @@ func (l *link) acquire(ctx context.Context) (c *connection, release func(), err 
 
 // begin starts the server in the background. The caller holds l.mu.
 func (l *link) begin() *attempt {
-	if l.s.ctx.Err() != nil {
-		return nil
-	}
 	ctx, stop := context.WithCancel(l.s.as(l.user))
 	a := &attempt{done: make(chan struct{}), stop: stop}
-	l.attempt = a
 	wait := time.Until(l.notBefore)
-	l.s.work.Go(func() {
+	if !l.s.spawn(func() {
 		defer stop()
 		l.publish(StateStarting)
 		c, err := l.connect(ctx, wait)
 		l.finish(ctx, a, c, err)
-	})
+	}) {
+		stop()
+		return nil
+	}
+	l.attempt = a
 	return a
 }
 
@@ -202,6 +203,10 @@ func (l *link) finish(ctx context.Context, a *attempt, c *connection, err error)
 	if err == nil {
 		err = l.list(ctx, c) // the pinned definitions are checked before the first call
 	}
+	text := ""
+	if err != nil {
+		text = l.s.o.Scrub(l.s.as(l.user), fault.As(err).Message)
+	}
 	l.mu.Lock()
 	if err == nil && l.attempt != a {
 		err = fault.New(fault.Canceled, "The start of %s was canceled.", l.name)
@@ -214,7 +219,7 @@ func (l *link) finish(ctx context.Context, a *attempt, c *connection, err error)
 		l.notBefore = time.Time{}
 	case errors.Is(err, errNeedsAuth):
 		state = StateNeedsAuth
-	case fault.Is(err, fault.Denied):
+	case refused(err):
 		state = StateSuspended
 	case fault.Is(err, fault.Canceled), l.attempt != a:
 		state = StateStopped
@@ -222,23 +227,29 @@ func (l *link) finish(ctx context.Context, a *attempt, c *connection, err error)
 		state = l.failed(now)
 	}
 	if err != nil && !fault.Is(err, fault.Canceled) {
-		l.lastError = fault.As(err).Message
+		l.lastError = text
 	}
 	if l.attempt == a {
 		l.attempt, l.state = nil, state
 	}
-	state, text := l.state, l.lastError
+	state, text = l.state, l.lastError
 	l.mu.Unlock()
 	if err != nil && c != nil {
 		c.close()
 	}
 	if err == nil {
-		l.s.work.Go(func() { l.watch(c) })
+		l.s.spawn(func() { l.watch(c) })
 	}
 	l.s.saveStart(l, c, text)
 	a.err = err
 	close(a.done)
 	l.publish(state)
+}
+
+// refused reports whether a server may not start, because it is disabled or not approved.
+func refused(err error) bool {
+	_, ok := callable.RefusalOf(err)
+	return ok
 }
 
 // failed records a failure and returns the state that follows. The caller holds l.mu.
@@ -268,7 +279,7 @@ func (l *link) watch(c *connection) {
 	l.live = nil
 	l.mu.Unlock()
 	c.close()
-	text := c.failure(l.name, err)
+	text := l.s.o.Scrub(l.s.as(l.user), c.failure(l.name, err))
 	l.log.add("rpc", text)
 	l.mu.Lock()
 	l.lastError = text

@@ -61,8 +61,11 @@ type Service struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	work   sync.WaitGroup
 	off    func()
+
+	spawning sync.Mutex // guards closed, and work against goroutines after it
+	closed   bool
+	work     sync.WaitGroup
 
 	mu      sync.Mutex
 	links   map[uuid.UUID]*link           // by server id
@@ -121,6 +124,9 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) Close() error {
 	s.cancel()
 	s.off()
+	s.spawning.Lock()
+	s.closed = true
+	s.spawning.Unlock()
 	s.closeServed()
 	s.mu.Lock()
 	all := make([]*link, 0, len(s.links))
@@ -135,6 +141,16 @@ func (s *Service) Close() error {
 	stopping.Wait()
 	s.work.Wait()
 	return nil
+}
+
+// spawn runs fn in a goroutine that Close waits for. It returns false after Close.
+func (s *Service) spawn(fn func()) bool {
+	s.spawning.Lock()
+	defer s.spawning.Unlock()
+	if !s.closed {
+		s.work.Go(fn)
+	}
+	return !s.closed
 }
 
 // as returns a context for background work of a user.

@@ -51,15 +51,21 @@ func (l *link) refresh(ctx context.Context) error {
 	return l.list(ctx, c)
 }
 
-// ensureFresh lists the tools again if the server announced a change or did not for a while.
+// ensureFresh starts the server if necessary. It lists the tools again if the server announced a
+// change or the list is old.
 func (l *link) ensureFresh(ctx context.Context) error {
+	c, release, err := l.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	l.mu.Lock()
 	due := l.stale || l.s.o.Now().Sub(l.listedAt) > listAge
 	l.mu.Unlock()
 	if !due {
 		return nil
 	}
-	return l.refresh(ctx)
+	return l.list(ctx, c)
 }
 
 // readTools reads all pages of the list.
