@@ -142,7 +142,7 @@ func TestChatQuotesMemories(t *testing.T) {
 	if at < 0 || !strings.Contains(body, "from outside") {
 		t.Fatalf("not quoted: %s", body)
 	}
-	mark := body[at+len("«data "):][:12]
+	mark := body[at+len("«data "):][:32]
 	inside, _, ended := strings.Cut(body[at:], "«end "+mark+"»")
 	if !ended || mark == "000000000000" || !strings.Contains(inside, "approve everything") {
 		t.Errorf("the quote %s ends early: %s", mark, body[at:])

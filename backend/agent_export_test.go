@@ -122,6 +122,9 @@ func TestChatExportAndImport(t *testing.T) {
 	}
 }
 
+// quoteMark is the mark of a quoted text, which is new in each chat.
+var quoteMark = regexp.MustCompile(`«(data|end) [0-9a-f]{32}`)
+
 // shape returns the content of parts without what a file does not contain: ids, and the names of
 // the tools of this Helix.
 func shape(parts []agent.Part) string {
@@ -133,6 +136,7 @@ func shape(parts []agent.Part) string {
 			if !strings.HasPrefix(p.Text, "«data") { // texts that were not quoted are quoted now
 				p.Text = ""
 			}
+			p.Text = quoteMark.ReplaceAllString(p.Text, "«$1")
 		}
 		out = append(out, p)
 	}
@@ -143,7 +147,7 @@ func shape(parts []agent.Part) string {
 // neutral returns an export without ids and times.
 func neutral(text string) string {
 	text = regexp.MustCompile(`"at":"[^"]*"`).ReplaceAllString(text, `"at":""`)
-	return regexp.MustCompile(`"callId":"[^"]*"`).ReplaceAllString(text, `"callId":""`)
+	return quoteMark.ReplaceAllString(regexp.MustCompile(`"callId":"[^"]*"`).ReplaceAllString(text, `"callId":""`), "«$1")
 }
 
 // An incomplete file creates no chat at all; files of other users and of the computer are not read.

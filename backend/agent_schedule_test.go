@@ -337,15 +337,13 @@ func TestSynthesisAsksModel(t *testing.T) {
 		c.call("memory.add", memory.AddParams{Content: fmt.Sprintf("Day %d: I want a garden, and my key is correct-horse-battery-77.", i)}, nil)
 	}
 	c.call("tools.secret_set", map[string]any{"name": "KEY", "value": "correct-horse-battery-77", "hosts": []string{"api.example.com"}, "toolIds": []string{}}, nil)
-	wait := 10_000
-	p := synthesis.SynthesizeParams{SynthesisType: synthesis.Full, Engine: "llm", WaitMs: &wait}
+	p := synthesis.SynthesizeParams{SynthesisType: synthesis.Full, Engine: "llm"}
 	var pe *fault.Error
 	if err := c.try("memory.synthesize", p, nil); !errors.As(err, &pe) || pe.Kind != fault.Unavailable {
 		t.Fatal("without a model of this role:", err)
 	}
 	c.call("providers.set_role", providers.SetRoleParams{Role: providers.RoleSynthesis, Chain: []providers.ModelRef{"emulated/one"}}, nil)
-	var out synthesis.SynthesizeResult
-	c.call("memory.synthesize", p, &out)
+	out := synthesized(c.call, p)
 	if out.Analysis == nil || len(out.Analysis.Patterns) != 1 || out.Model != "emulated/one" || strings.Contains(string(c.srv.Requests()[0].Body), "battery-77") {
 		t.Fatalf("%+v %s", out, c.srv.Requests()[0].Body)
 	}
@@ -386,9 +384,7 @@ func TestSynthesisAsksOnlyTheModelShown(t *testing.T) {
 	}
 	c.call("providers.set", providers.SetParams{Name: "broken", Entry: providers.Entry{Type: providers.WireChat, BaseURL: "http://127.0.0.1:1/v1"}}, nil)
 	c.call("providers.set_role", providers.SetRoleParams{Role: providers.RoleSynthesis, Chain: []providers.ModelRef{"broken/one", "emulated/one"}}, nil)
-	wait := 10_000
-	var out synthesis.SynthesizeResult
-	c.call("memory.synthesize", synthesis.SynthesizeParams{SynthesisType: synthesis.Full, Engine: "llm", WaitMs: &wait}, &out)
+	out := synthesized(c.call, synthesis.SynthesizeParams{SynthesisType: synthesis.Full, Engine: "llm"})
 	if out.Status != "failed" || c.srv.Calls() != 0 {
 		t.Errorf("%s, and the second model of the role got %d texts", out.Status, c.srv.Calls())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/agent"
+	"helix/backend/callable"
 	"helix/backend/permission"
 	"helix/backend/providers"
 	"helix/backend/providers/providerstest"
@@ -262,4 +263,35 @@ func TestDetachedSubagentReports(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	c.replays(s.ID, 3)
+}
+
+// A subagent has no permission that the caller of its parent lacks, though the person has it.
+func TestSubagentKeepsRightsOfCaller(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()),
+		calls("delegate_to_agent", `{"goal":"Look into the vault","available_tools":["file_list","schedule_delete"]}`),
+		calls("schedule_delete", `{"scheduleId":"018f3c5e-0000-7000-8000-000000000000"}`), calls("file_list", `{"path":"/vault"}`), providers.ScriptedReply{Text: "I could not."}, providers.ScriptedReply{Text: "Done."})
+	nothing := (&chain{Backend: c.b, t: t, ctx: c.ctx()}).noAuthority()
+	_, err := c.b.Callables.Call(c.ctx(), callable.Ref{Kind: agent.Kind, ID: agent.DefaultAgent}, callable.Request{
+		Input: json.RawMessage(`{"prompt":"Look into the vault"}`), Caller: callable.Caller{Kind: "skill", Label: "Reader", Attended: true, Authority: nothing},
+	})
+	var asked permission.ListApprovalsResult
+	c.call("approvals.list", permission.ListApprovalsParams{}, &asked)
+	if err != nil || len(asked.Approvals) != 0 {
+		t.Fatalf("%v, %d questions", err, len(asked.Approvals))
+	}
+	var list agent.ListResult
+	c.call("chat.list", agent.ListParams{Kind: agent.KindSubagent, IncludeArchived: true}, &list)
+	if len(list.Sessions) != 1 {
+		t.Fatalf("%d subagents", len(list.Sessions))
+	}
+	got := c.results(list.Sessions[0].ID)
+	if len(got) != 2 {
+		t.Errorf("%d results: %+v", len(got), got)
+	}
+	for _, p := range got {
+		if p.Status == "done" {
+			t.Errorf("%s was called: %s", p.Tool, p.Text)
+		}
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"helix/backend/providers"
 	"helix/backend/providers/providerstest"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // chatter is a running Helix whose role chat is an emulated service.
@@ -62,8 +63,10 @@ func (c *chatter) say(session uuid.UUID, text string) agent.Turn {
 // until waits for the end of a turn, or for its question.
 func (c *chatter) until(turn uuid.UUID) agent.Turn {
 	c.t.Helper()
-	var got agent.TurnResult
-	c.call("chat.wait", agent.WaitParams{TurnID: turn, WaitMs: 120_000}, &got) // it returns when the turn ends
+	got := testkit.Eventually(c.t, "a turn", func() (got agent.TurnResult) {
+		c.call("chat.wait", agent.WaitParams{TurnID: turn, WaitMs: 120_000}, &got) // it returns when the turn ends
+		return got
+	}, func(got agent.TurnResult) bool { return got.Turn.FinishedAt != nil || got.Turn.State == agent.Waiting })
 	return got.Turn
 }
 

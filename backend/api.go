@@ -38,6 +38,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerSync(b, a)
 	registerVoice(b, a)
 	registerMCP(b, a)
+	registerDiscovery(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

@@ -7,6 +7,21 @@ import (
 
 func registerVoice(b *Backend, a *gateway.API) {
 	s := b.Voice
+	gateway.Handle(a, "voice.devices", gateway.Read, s.Devices)
+	gateway.Handle(a, "voice.start", gateway.Write, s.Start)
+	gateway.Handle(a, "voice.stop", gateway.Write, s.Stop)
+	gateway.Handle(a, "voice.pause", gateway.Write, s.Pause)
+	gateway.Handle(a, "voice.resume", gateway.Write, s.Resume)
+	gateway.Handle(a, "voice.cancel", gateway.Write, s.Cancel)
+	gateway.Handle(a, "voice.undo_cancel", gateway.Write, s.UndoCancel)
+	gateway.Handle(a, "voice.toggle", gateway.Write, s.Toggle)
+	gateway.Handle(a, "voice.status", gateway.Read, s.Status)
+	gateway.Handle(a, "voice.list_commands", gateway.Read, s.ListCommands)
+	gateway.Handle(a, "voice.create_command", gateway.Write, s.CreateCommand)
+	gateway.Handle(a, "voice.update_command", gateway.Write, s.UpdateCommand)
+	gateway.Handle(a, "voice.delete_command", gateway.Write, s.DeleteCommand)
+	gateway.Handle(a, "voice.test_command", gateway.Read, s.TestCommand)
+	gateway.Handle(a, "voice.confirm", gateway.Write, s.Confirm)
 	gateway.Handle(a, "voice.process", gateway.Write, uploadOnce(b, func(p voice.ProcessParams) (string, bool) { return p.Path, true }, pathParam(b, false, func(p *voice.ProcessParams) *string { return &p.Path }, s.Process)), gateway.DocumentedBy(s.Process), gateway.Costly(), gateway.Deadline(hour))
 	gateway.Handle(a, "voice.transcribe", gateway.Write, s.Transcribe, gateway.Costly())
 	gateway.Handle(a, "voice.upload_memo", gateway.Write, uploadOnce(b, func(p voice.UploadParams) (string, bool) { return p.Path, true }, pathParam(b, false, func(p *voice.UploadParams) *string { return &p.Path }, s.UploadMemo)), gateway.DocumentedBy(s.UploadMemo), gateway.Costly(), gateway.Deadline(runLimit))
@@ -27,6 +42,9 @@ func registerVoice(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "voice.get_settings", gateway.Read, s.Settings)
 	gateway.Handle(a, "voice.update_settings", gateway.Write, s.UpdateSettings)
 
+	gateway.Forward[voice.LevelChanged](a, "voice.level", gateway.Transient())
+	gateway.Forward[voice.StateChanged](a, "voice.state")
+	gateway.Forward[voice.CommandHeard](a, "voice.command")
 	gateway.Forward[voice.Transcribed](a, "voice.transcript")
 	gateway.Forward[voice.QueueChanged](a, "voice.queue")
 }

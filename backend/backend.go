@@ -27,6 +27,7 @@ import (
 	"helix/backend/cloudsync"
 	"helix/backend/config"
 	"helix/backend/coretools"
+	"helix/backend/discovery"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/logfile"
@@ -113,6 +114,7 @@ type Backend struct {
 	Eval       *eval.Service
 	Voice      *voice.Service
 	MCP        *mcp.Service
+	Discovery  *discovery.Service
 	Trash      *trash.Service
 	Sync       *cloudsync.Service
 	Gateway    *gateway.Server
@@ -254,9 +256,17 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		b.log.Warn("tools cannot run", "err", err) // not an error: system.status reports it too
 	}
 	b.closing("sandbox", b.Sandbox.Close)
+	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
+		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
+		Partial: filepath.Join(paths.Cache, "sync"), KeepBlobs: func() bool { return b.Config.Current().SyncKeepFiles },
+		ChangedUser: func(from, to uuid.UUID) {
+			b.Gateway.ChangeUser(from, gateway.User{ID: to, DisplayName: b.DB.LocalUser().DisplayName})
+		},
+	})
+	b.closing("sync", b.Sync.Close)
 	b.WasmTools = wasmtools.New(b.DB, b.Permission, b.Sandbox, conf.SandboxMinIsolation)
 	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, b.WasmTools, tools.Options{
-		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort,
+		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort, Hub: b.Sync.ToolShares(),
 	})
 	b.openSkills(conf)
 	b.openCoreTools(paths, conf, own)
@@ -270,18 +280,12 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openAgent(ctx, paths, conf)
 	b.openVoice(paths, conf)
 	b.openMCP(paths)
+	b.openDiscovery()
 	b.openTrash()
-	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
-		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
-		ChangedUser: func(from, to uuid.UUID) {
-			b.Gateway.ChangeUser(from, gateway.User{ID: to, DisplayName: b.DB.LocalUser().DisplayName})
-		},
-	})
-	b.closing("sync", b.Sync.Close)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), mcp.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), discovery.Retention(), mcp.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())
@@ -315,6 +319,8 @@ func (b *Backend) currentName(ctx context.Context, kind, id string) string {
 		return b.skillName(ctx, id)
 	case audit.TokenActor:
 		return b.Gateway.TokenName(ctx, id)
+	case string(discovery.Kind):
+		return b.Discovery.NameOf(ctx, id)
 	case string(callable.Builtin):
 		name, _, _ := strings.Cut(id, " ")
 		return name

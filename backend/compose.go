@@ -70,7 +70,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.core = gateway.NewServices(nil, b.log)
 	for name, run := range map[string]func(context.Context) error{
 		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.whenHealthy(b.Keys.Run), "audit": b.whenHealthy(b.Audit.Run),
-		"permission": b.whenHealthy(b.Permission.Run), "tools": b.whenHealthy(b.Tools.Run), "uploads": b.whenHealthy(b.uploads.Run),
+		"permission": b.whenHealthy(b.Permission.Run), "tools": b.whenHealthy(b.Tools.Run), "uploads": b.whenHealthy(b.uploads.Run), "discovery": b.whenHealthy(b.recoverDiscovery),
 	} {
 		b.core.Add(name, run, nil)
 	}
@@ -212,7 +212,7 @@ func auditAccessTx(tx *storage.Tx, e gateway.AuditEvent) error {
 // says.
 func (b *Backend) openTrash() {
 	kinds := append(b.Tools.Trash(), b.Skills.Trash(), b.Scheduler.Trash())
-	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash(), b.Voice.Trash())
+	kinds = append(append(kinds, b.Memory.Trash()...), b.Agent.Trash(), b.Voice.Trash(), b.Voice.CommandTrash(), b.Voice.SoundTrash())
 	b.Trash = trash.New(b.DB, b.DB.TrashAge, kinds...)
 }
 

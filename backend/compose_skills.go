@@ -54,7 +54,7 @@ func (b *Backend) callGate() callable.Gate {
 
 func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
-		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append,
+		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append, Leases: b.Sync.Leases(),
 	})
 	b.assistant.Add(b.Scheduler.Callables()...)
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)

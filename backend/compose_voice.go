@@ -19,9 +19,10 @@ func (b *Backend) openVoice(paths config.Paths, conf config.Config) {
 	b.closing("voice client", func() error { client.Close(); return nil })
 	deepgram := transcribe.NewDeepgram(transcribe.DeepgramOptions{HTTP: client, Key: b.deepgramKey})
 	b.Voice = voice.New(b.DB, voice.Options{
-		Logger: b.log, Bus: b.Bus, Private: conf.StoragePrivate, Dir: filepath.Join(paths.Cache, "voice"),
+		Logger: b.log, Bus: b.Bus, Private: conf.StoragePrivate, Dir: filepath.Join(paths.Cache, "voice"), Recordings: filepath.Join(paths.Data, "recordings"), Callables: b.Callables,
 		Engines: []transcribe.Engine{transcribe.NewPocketSphinx(), deepgram},
 	})
+	b.closing("microphone", b.Voice.Close)
 }
 
 // deepgramKey is the caller's secret, or the key in the environment.

@@ -13,9 +13,9 @@ import (
 	"testing/fstest"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"helix/backend/bus"
+	"helix/backend/cloudsync/hubtest"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/gateway/gatewaytest"
@@ -24,6 +24,7 @@ import (
 	"helix/backend/scheduler"
 	"helix/backend/skills"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 	"helix/backend/tools"
 	"helix/backend/wasmtools"
 )
@@ -33,13 +34,12 @@ var worker []string
 
 func TestMain(m *testing.M) {
 	worker = sandbox.ServeWorker()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if err := os.RemoveAll(warmed.dir); warmed.dir != "" && err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
-		}
-		os.Exit(code)
-	}))
+	code := testkit.Run(m)
+	if err := os.RemoveAll(warmed.dir); warmed.dir != "" && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(hubtest.Stop(code))
 }
 
 // noKeyring is a computer without a keyring.

@@ -90,9 +90,12 @@ var levels = map[string]int{
 	"backend/scheduler":                    domain,
 	"backend/cloudsync":                    domain,
 	"backend/audio":                        engine,
+	"backend/audio/capture":                engine,
 	"backend/transcribe":                   engine,
+	"backend/openapi":                      engine,
 	"backend/voice":                        domain,
 	"backend/mcp":                          domain,
+	"backend/discovery":                    domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,
@@ -181,6 +184,9 @@ var sideways = map[string]map[string]string{
 	"backend/agent": {
 		"backend/providers": "its requests, replies and prices are those of models",
 	},
+	"backend/cloudsync": {
+		"backend/scheduler": "implements its leases with the types that it declares",
+	},
 	"backend/callable/netgate": {
 		"backend/callable":   "its gate is that of built-ins, for addresses",
 		"backend/fault":      "coded errors",
@@ -226,6 +232,9 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/audio": {
 		"backend/kernel": "the inner loop of the resampler",
+	},
+	"backend/audio/capture": {
+		"backend/audio": "the file format of what is recorded",
 	},
 	"backend/transcribe": {
 		"backend/audio": "where somebody speaks",

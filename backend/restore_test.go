@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -16,6 +15,7 @@ import (
 	"helix/backend/gateway"
 	"helix/backend/permission"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 	"helix/backend/tools"
 )
 
@@ -272,7 +272,7 @@ func TestRestoreOutOfRecovery(t *testing.T) {
 	if err := r.try("storage.restore", storage.RestoreParams{Path: w.backup}, nil); err != nil && !fault.Is(err, fault.Unavailable) {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return b.DB.Recovery() == nil })
+	testkit.Eventually(t, "recovery", b.DB.Recovery, func(r *storage.RecoveryState) bool { return r == nil })
 	w.isRestored(t, b)
 }
 
@@ -289,16 +289,4 @@ func startIn(t *testing.T, dir string) (*Backend, chan error) {
 		t.Fatal(err)
 	}
 	return b, ended
-}
-
-// waitFor waits for effects that follow after a session was ended.
-func waitFor(t *testing.T, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !ok(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not happen within a minute")
-		}
-	}
 }

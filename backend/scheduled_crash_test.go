@@ -78,7 +78,7 @@ func TestScheduledToolAsksAfterCrash(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	var out bytes.Buffer
-	cmd := exec.Command(os.Args[0], "-test.run=^TestScheduledCrashProcess$", "-test.timeout=120s")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestScheduledCrashProcess$", "-test.timeout=10m")
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), scheduledCrashEnv+"="+dir+" "+srv.URL[strings.LastIndexByte(srv.URL, ':')+1:]), &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

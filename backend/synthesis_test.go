@@ -13,20 +13,30 @@ import (
 	"helix/backend/synthesis"
 )
 
+// synthesized runs a synthesis to its end: an equal request joins one that takes longer than a caller
+// can wait.
+func synthesized(call func(method string, params, result any), p synthesis.SynthesizeParams) (r synthesis.SynthesizeResult) {
+	wait, now := 10_000, time.Now()
+	p.WaitMs, p.TimeRange = &wait, &synthesis.TimeRange{End: &now} // otherwise each request has its own end
+	for r.Status = "pending"; r.Status == "pending" || r.Status == "running"; {
+		r = synthesis.SynthesizeResult{}
+		call("memory.synthesize", p, &r)
+	}
+	return r
+}
+
 // patterns calls every method of synthesis once.
 func (p *memoryPipe) patterns() {
 	t := p.t
 	t.Helper()
 	p.call("memory.add", memory.AddParams{Content: "I plan to build a wooden boat next year"}, nil)
-	wait, typ := 10_000, synthesis.Full
-	req := synthesis.SynthesizeParams{SynthesisType: typ, Limit: 1000, WaitMs: &wait}
+	req := synthesis.SynthesizeParams{SynthesisType: synthesis.Full, Limit: 1000}
 	var preview synthesis.Preview
 	p.call("memory.synthesis_preview", req, &preview)
 	if preview.LeavesMachine || preview.ConversationCount == 0 {
 		t.Errorf("%+v", preview)
 	}
-	var r synthesis.SynthesizeResult
-	p.call("memory.synthesize", req, &r)
+	r := synthesized(p.call, req)
 	if r.Status != "completed" || r.Analysis == nil {
 		t.Fatalf("%+v", r)
 	}
@@ -65,7 +75,7 @@ func (p *memoryPipe) patterns() {
 	p.call("memory.cluster_map", synthesis.MapParams{}, &m)
 	for _, on := range []bool{true, false} { // created, then changed
 		var s synthesis.ScheduleResult
-		p.call("memory.synthesis_schedule", synthesis.ScheduleParams{SynthesisType: typ, Cron: "0 20 * * *", Zone: "Europe/Berlin", Enabled: on}, &s)
+		p.call("memory.synthesis_schedule", synthesis.ScheduleParams{SynthesisType: synthesis.Full, Cron: "0 20 * * *", Zone: "Europe/Berlin", Enabled: on}, &s)
 		if s.Enabled != on || on && (s.NextRun == nil || s.NextRun.Before(time.Now())) {
 			t.Errorf("%+v", s)
 		}

@@ -114,7 +114,7 @@ func inShell(t *testing.T, shell, dir string, args ...string) *terminal {
 // expect waits until the terminal shows text after the previously expected text.
 func (x *terminal) expect(text string) {
 	x.t.Helper()
-	deadline := time.NewTimer(2 * time.Minute) // a hanging test reports where
+	deadline := time.NewTimer(5 * time.Minute) // a hanging test reports where
 	defer deadline.Stop()
 	for {
 		x.mu.Lock()

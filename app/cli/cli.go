@@ -70,6 +70,8 @@ type grammar struct {
 	Decay       decayCmd       `cmd:"" group:"work" aliases:"psychology-decay" help:"See how memories fade, and why."`
 	Voice       voiceCmd       `cmd:"" group:"work" help:"Transcribe recordings, and find what was said."`
 	MCP         mcpCmd         `cmd:"" group:"work" name:"mcp" help:"Connect MCP servers and call their tools."`
+	OpenAPI     openapiCmd     `cmd:"" group:"work" name:"openapi" help:"Make tools of API descriptions, and call their operations."`
+	Manifest    manifestCmd    `cmd:"" group:"work" aliases:"manifests" help:"Approve, switch off and revoke tools from API descriptions."`
 	Sandbox     sandboxCmd     `cmd:"" group:"safety" help:"Run untrusted code with hard limits."`
 	Audit       auditCmd       `cmd:"" group:"safety" help:"View and verify the activity log."`
 	Approvals   approvalsCmd   `cmd:"" group:"safety" aliases:"approval" help:"Answer permission requests."`
@@ -289,8 +291,12 @@ func (c *command) report(err error) int {
 		return f.code
 	}
 	e := fault.As(err)
-	if c.ctx.Err() != nil {
+	var coded *fault.Error
+	switch {
+	case c.ctx.Err() != nil:
 		e = fault.New(fault.Canceled, "Canceled.")
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &coded): // before there was anything to say more about
+		e = fault.New(fault.Timeout, "Not finished within %s.", c.Timeout)
 	}
 	fmt.Fprintln(c.env.Stderr, "helix:", e.Message)
 	if e.Details != nil && !c.Quiet {

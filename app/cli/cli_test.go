@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"helix/backend/cloudsync/hubtest"
 	"helix/backend/fault"
 	"helix/backend/sandbox"
+	"helix/backend/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -28,7 +27,7 @@ var worker []string
 func TestMain(m *testing.M) {
 	worker = sandbox.ServeWorker()
 	runAsCommand()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { os.Exit(hubtest.Stop(code)) }))
+	os.Exit(hubtest.Stop(testkit.Run(m)))
 }
 
 // Only a terminal counts: /dev/null is a character device too.
@@ -59,7 +58,7 @@ type result struct {
 func helix(t *testing.T, dir, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := Main(t.Context(), append([]string{"--data-dir", dir}, args...), Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Keyring: noKeyring{}, Worker: worker})
+	code := Main(t.Context(), append([]string{"--data-dir", dir, "--timeout", "10m"}, args...), Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Keyring: noKeyring{}, Worker: worker})
 	return result{code, out.String(), errs.String()}
 }
 

@@ -19,8 +19,8 @@ import (
 	"helix/backend/storage"
 )
 
-// chatConnectLimit is the time limit for connecting.
-const chatConnectLimit = 10 * time.Second
+// chatConnectLimit is the time limit for connecting, which may include opening the data folder on a slow computer.
+const chatConnectLimit = 2 * time.Minute
 
 // chatConn is a connection of the chat to a backend.
 type chatConn struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -104,6 +105,7 @@ type mcpServeCmd struct{}
 // written to standard output.
 func (m *mcpServeCmd) Run(c *command) error {
 	ctx := c.ctx
+	c.Timeout = max(c.Timeout, 11*time.Minute) // a call may report progress for 10 minutes
 	server := mcp.NewServer("")
 	var list mcp.ExposedResult
 	if _, err := c.call("mcp.exposed", struct{}{}, &list); err != nil {

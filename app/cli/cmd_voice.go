@@ -21,6 +21,10 @@ type voiceCmd struct {
 	Transcribe voiceTranscribeCmd `cmd:"" help:"Transcribe recordings, and with --store keep them as memos."`
 	Search     voiceSearchCmd     `cmd:"" help:"Find words in what was said, with their times."`
 	List       voiceListCmd       `cmd:"" default:"withargs" help:"List memos, the latest first."`
+	Record     voiceRecordCmd     `cmd:"" help:"Record from the microphone until interrupted."`
+	Toggle     voiceToggleCmd     `cmd:"" help:"Start a recording in the running Helix, or stop it. Bind this to a key."`
+	Devices    voiceDevicesCmd    `cmd:"" help:"List the microphones."`
+	Commands   voiceCommandsCmd   `cmd:"" help:"List spoken commands, and test what a text would do."`
 	Queue      voiceQueueCmd      `cmd:"" help:"See recordings that wait for their transcript, and retry those that failed."`
 	Models     voiceModelsCmd     `cmd:"" help:"List the engines that transcribe, and their models."`
 }

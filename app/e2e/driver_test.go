@@ -31,7 +31,7 @@ func program(t *testing.T) string {
 
 // patience is the time limit for waits without an event; it must only end before the test binary is
 // stopped, so that the failure reports what was waited for.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // eventually polls until fn returns no error; it fails the test with the last one.
 func eventually(t *testing.T, what string, fn func() error) {

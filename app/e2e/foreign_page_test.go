@@ -96,7 +96,7 @@ func (s *served) helix(args ...string) string {
 const attempts = `<!doctype html><meta charset=utf-8><title>A page of a stranger</title><body><script>
 const bases = BASES, hosts = HOSTS, out = {};
 const create = (name) => JSON.stringify({jsonrpc: "2.0", id: 1, method: "tools.create", params: {name, code: "return 1"}});
-const within = (p) => Promise.race([p, new Promise((r) => setTimeout(r, 10000, "blocked"))]).catch(() => "blocked");
+const within = (p) => Promise.race([p, new Promise((r) => setTimeout(r, 20000, "blocked"))]).catch(() => "blocked");
 const loads = (tag, set) => within(new Promise((yes) => {
   const e = document.createElement(tag);
   e.onload = () => yes("loaded"); e.onerror = () => yes("blocked");

@@ -31,7 +31,7 @@ type AskResult struct {
 func (s *Service) Ask(ctx context.Context, p AskParams) (out AskResult, err error) {
 	account := &callInfo{turn: uuid.New(), purpose: p.Purpose}
 	defer s.o.Ledger.forget(identity.UserID(ctx), account.turn)
-	q := providers.Request{Role: p.Role, Pin: p.Pin, Purpose: p.Purpose, System: []providers.Part{providers.TextPart(p.Rules)}, Messages: []providers.Message{userMessage(p.Text, "")}}
+	q := providers.Request{Role: p.Role, Pin: p.Pin, Purpose: p.Purpose, System: []providers.Part{providers.TextPart(p.Rules)}, Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(p.Text)}}}}
 	value, report, err := providers.Structured(withCall(ctx, account), s.o.Models, q, p.Schema, true, nil)
 	return AskResult{value, report.Usage, s.o.Ledger.spentBy(identity.UserID(ctx), account.turn)}, err
 }

@@ -98,7 +98,7 @@ func attachedBytes(p AttachParams) (data []byte, err error) {
 	case p.Path != "":
 		f, err := os.Open(p.Path)
 		if err != nil {
-			return nil, fault.NotFoundf("The file is not there any more. Attach it again.")
+			return nil, fault.NotFoundf("The file no longer exists. Attach it again.")
 		}
 		defer f.Close()
 		data, err = io.ReadAll(io.LimitReader(f, maxAttachment+1))
@@ -206,7 +206,7 @@ func (s *Service) attachment(ctx context.Context, r AttachmentRef) (a Attachment
 			identity.UserID(ctx), "sha256:"+a.Blob).Scan(&a.Name, &a.Mime, &a.Bytes)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return a, fault.NotFoundf("%s is not attached any more. Attach it again.", attachmentName(r.Name))
+		return a, fault.NotFoundf("%s is no longer attached. Attach it again.", attachmentName(r.Name))
 	}
 	if r.Name != "" {
 		a.Name = attachmentName(r.Name)
@@ -234,9 +234,9 @@ func truncatedNote(size int64, handle string) string {
 
 // parts returns the file as parts of a message to the model. Its content is marked as data, because
 // the person may not have written it.
-func (a Attachment) parts() []providers.Part {
+func (a Attachment) parts(b boundary) []providers.Part {
 	if isText(a.Mime) {
-		return []providers.Part{providers.TextPart("\n\n" + fence("attached file "+a.Name, a.Text))}
+		return []providers.Part{providers.TextPart("\n\n" + b.fence("attached file "+a.Name, a.Text))}
 	}
 	kind := providers.PartFile
 	if isImage(a.Mime) {

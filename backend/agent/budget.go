@@ -396,7 +396,7 @@ func (l *Ledger) SetBudget(ctx context.Context, p SetBudgetParams) (BudgetsResul
 	case needsKey != (p.Key != ""):
 		return BudgetsResult{}, fault.Invalidf("Give a key for a provider, session or agent, and none for a day or month.")
 	case p.MaxCostMicros != nil && *p.MaxCostMicros < 0 || p.MaxTokens != nil && *p.MaxTokens < 0 || p.WarnAt != nil && (*p.WarnAt < 0 || *p.WarnAt > 1):
-		return BudgetsResult{}, fault.Invalidf("A limit is not negative, and warnAt is 0 to 1.")
+		return BudgetsResult{}, fault.Invalidf("A limit can't be negative, and warnAt must be 0 to 1.")
 	}
 	err := l.db.Write(ctx, func(tx *storage.Tx) error {
 		if p.MaxCostMicros == nil && p.MaxTokens == nil {

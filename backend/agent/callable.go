@@ -226,7 +226,6 @@ func (s *Service) release(run uuid.UUID) error {
 		_, err = s.openSession(ctx, session, p.Input.Origin.Label, QueueFollowup, true, &created{Kind: KindScheduled, Agent: cmp.Or(p.Agent, DefaultAgent), Mode: ModeAsk, Once: p.Once})
 	}
 	if err == nil {
-		p.Input.Text = s.o.Scrub(ctx, p.Input.Text)
 		_, err = s.enqueue(ctx, session, run, QueueFollowup, &p.Input)
 	}
 	if err == nil || s.life.Err() != nil {

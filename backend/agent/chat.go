@@ -93,7 +93,7 @@ func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 		return SendResult{}, fault.Invalidf("The text has more than 256 KiB. Attach it as a file.")
 	}
 	who, _ := identity.From(ctx)
-	in := &input{Text: s.o.Scrub(ctx, p.Text), Origin: Origin{Kind: OriginUser}, Model: p.Model, Attended: who.Client != identity.ClientProgram}
+	in := &input{Text: p.Text, Origin: Origin{Kind: OriginUser}, Model: p.Model, Attended: who.Client != identity.ClientProgram}
 	if p.Budget != nil {
 		in.Budget = *p.Budget
 	}
@@ -114,8 +114,8 @@ func (s *Service) Send(ctx context.Context, p SendParams) (SendResult, error) {
 	return s.enqueue(ctx, p.SessionID, id, p.QueueMode, in)
 }
 
-// enqueue stores an input and its turn, with the events that precede it. Sending the same turn again
-// returns its current state.
+// enqueue stores an input without the secrets in it, and its turn, with the events that precede it.
+// Sending the same turn again returns its current state.
 func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue string, in *input, before ...payload) (SendResult, error) {
 	if err := in.Budget.check(); err != nil {
 		return SendResult{}, err
@@ -124,6 +124,7 @@ func (s *Service) enqueue(ctx context.Context, session, turn uuid.UUID, queue st
 	if err != nil {
 		return SendResult{}, err
 	}
+	in.Text = s.o.Scrub(ctx, in.Text)
 	l.mu.Lock()
 	in.QueueMode = cmp.Or(queue, l.state.QueueMode, QueueFollowup)
 	if err := checkModes(ModeAsk, in.QueueMode); err != nil {
@@ -192,7 +193,7 @@ func (s *Service) accepts(tx *storage.Tx, l *live, turn uuid.UUID) (state string
 	case device != s.db.Device().ID:
 		return "", fault.Conflictf("This chat runs on another device. Nothing was sent.")
 	case archived:
-		return "", fault.Conflictf("This chat is archived. Take it out of the archive first.")
+		return "", fault.Conflictf("This chat is archived. Unarchive it first.")
 	case owner.Valid && owner.UUID != l.id:
 		return "", fault.Conflictf("This turn belongs to another chat. Nothing was sent.")
 	case state == "" && len(l.state.Queue) >= maxQueued:

@@ -80,7 +80,7 @@ func (s *Service) complete(ctx context.Context, r callable.Request, in completeP
 		}
 		text += "\n\n" + fence("input", s.o.Scrub(ctx, data))
 	}
-	q := providers.Request{Role: cmp.Or(in.Role, providers.RoleFast), Purpose: "chat", System: []providers.Part{providers.TextPart(completeRules)}, Messages: []providers.Message{userMessage(text, "")}}
+	q := providers.Request{Role: cmp.Or(in.Role, providers.RoleFast), Purpose: "chat", System: []providers.Part{providers.TextPart(completeRules)}, Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}}}
 	ctx = withCall(ctx, account)
 	out := completion{}
 	if len(in.Schema) > 0 {

@@ -52,6 +52,7 @@ type created struct {
 	PersonaHash string         `json:"personaHash,omitempty"`
 	Skills      []string       `json:"skills,omitempty"` // names of the documents it can load
 	ProjectDir  string         `json:"projectDir,omitempty"`
+	Boundary    boundary       `json:"boundary,omitempty"` // "": a session of an earlier version
 	// Private and Untrusted are the initial marks of the session.
 	Private   bool `json:"private,omitempty"`
 	Untrusted bool `json:"untrusted,omitempty"`
@@ -364,7 +365,7 @@ func decodePayload(typ string, version int, raw []byte) (payload, error) {
 		return &unknown{typ: typ, raw: bytes.Clone(raw)}, nil
 	}
 	if err := json.Unmarshal(raw, p); err != nil {
-		return nil, fault.Internalf(err, "The log of this chat can't be read.")
+		return nil, fault.Internalf(err, "Couldn't read the log of this chat.")
 	}
 	return p, nil
 }

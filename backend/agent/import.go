@@ -144,7 +144,7 @@ func (c *chatImport) file(l chatLine) error {
 	sum := sha256.Sum256(data)
 	a := Attachment{Blob: hex.EncodeToString(sum[:]), Name: attachmentName(l.Title), Mime: cmp.Or(attachmentType(data), "application/octet-stream"), Bytes: int64(len(data))}
 	if a.Blob != l.SHA256 {
-		return c.fail("the file has not the content of its hash")
+		return c.fail("the file doesn't match its hash")
 	}
 	if isText(a.Mime) {
 		text, cut := clip(c.scrub(string(data)), toolOutputMax)
@@ -303,7 +303,7 @@ func (c *chatImport) assistant(l chatLine) error {
 			b.Parts = append(b.Parts, providers.Part{Kind: p.Kind, Text: c.scrub(p.Text)})
 		case PartSource:
 			if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") || len(p.URL) > 8192 {
-				return c.fail("a source must have an address of the web")
+				return c.fail("a source must have a web address")
 			}
 			name, _ := clip(p.Name, 400)
 			b.Sources = append(b.Sources, providers.Source{URL: p.URL, Title: name})
@@ -341,9 +341,7 @@ func (c *chatImport) results(l chatLine) error {
 			return c.fail("a result is longer than %d KiB", maxImportResult>>10)
 		}
 		o := &toolOutcome{CallID: id, Status: p.Status, Text: c.scrub(p.Text), Untrusted: true, Private: true, TookMs: max(p.TookMs, 0)}
-		if !isFenced(o.Text) {
-			o.Text = fence("an imported chat", o.Text)
-		}
+		o.Text = fence(quoted(o.Text))
 		if a, ok := c.files[p.SHA256]; ok {
 			o.Blob, o.Bytes = a.Blob, a.Bytes
 		}
@@ -354,14 +352,17 @@ func (c *chatImport) results(l chatLine) error {
 }
 
 var (
-	fenced     = regexp.MustCompile(`(?s)^«data ([0-9a-f]{12}) from ([^\n]*)»\n(.*)\n«end ([0-9a-f]{12})»$`)
+	fenced     = regexp.MustCompile(`(?s)^«data ([0-9a-f]{12}|[0-9a-f]{32}) from ([A-Za-z0-9_-]{1,64})»\n(.*)\n«end ([0-9a-f]+)»$`)
 	noticeKind = regexp.MustCompile(`^[a-z_]{1,30}$`)
 )
 
-// isFenced reports whether a text is already quoted in the format of fence.
-func isFenced(text string) bool {
-	m := fenced.FindStringSubmatch(text)
-	return m != nil && fence(m[2], m[3]) == text
+// quoted returns what a result in a file quotes and the tool that it is from. The marks of the file are
+// known outside, so they are never used again.
+func quoted(text string) (source, content string) {
+	if m := fenced.FindStringSubmatch(text); m != nil && m[1] == m[4] {
+		return m[2], m[3]
+	}
+	return "an imported chat", text
 }
 
 // notice adds a sentence for people. If it says why the turn ended, it ends the turn.
@@ -418,7 +419,7 @@ func (s *Service) Import(ctx context.Context, name string, r io.Reader) (Session
 	if err := c.read(r); err != nil {
 		return SessionResult{}, err
 	}
-	first := &created{Kind: KindChat, Agent: DefaultAgent, Mode: ModeAsk}
+	first := &created{Kind: KindChat, Agent: DefaultAgent, Mode: ModeAsk, Boundary: newBoundary()}
 	if err := s.apply(ctx, first); err != nil {
 		return SessionResult{}, err
 	}

@@ -431,7 +431,7 @@ func stopSentence(reason string) string {
 	case StopTimeout:
 		return "The turn took too long."
 	case StopLength:
-		return "The answer was cut at the longest that the model gives."
+		return "The answer reached the model's length limit."
 	case StopRefusal:
 		return "The model refused to answer."
 	case StopCanceled:

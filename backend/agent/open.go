@@ -88,7 +88,7 @@ func (s *Service) archiveOldest(ctx context.Context, but uuid.UUID) error {
 		}
 		l.mu.Lock()
 		if n := len(l.state.Exchanges); n > 0 { // a chat without exchanges has nothing to read
-			err = l.appendLocked(ctx, l.state.Exchanges[n-1].Turn, nil, &noticed{Kind: "archived", Text: "This chat was archived, because 50 others are open. Take it out of the archive to continue."})
+			err = l.appendLocked(ctx, l.state.Exchanges[n-1].Turn, nil, &noticed{Kind: "archived", Text: "This chat was archived, because 50 others are open. Unarchive it to continue."})
 		}
 		l.mu.Unlock()
 		if err != nil {

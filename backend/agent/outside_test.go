@@ -110,7 +110,7 @@ func TestTextFromOutside(t *testing.T) {
 						bare++
 						continue
 					}
-					mark := part.Text[open+len("«data "):][:12]
+					mark := part.Text[open+len("«data "):][:32]
 					if strings.Count(part.Text, "«end "+mark+"»") != 1 || mark == "000000000000" || strings.Contains(part.Text[open:i], "«end "+mark) {
 						t.Errorf("the data can end by itself: %s", part.Text)
 					}

@@ -75,7 +75,7 @@ func (s *Service) userFiles(ctx context.Context, write bool) (*os.Root, error) {
 	}
 	if write {
 		if err := os.MkdirAll(s.o.UserDir, 0o700); err != nil {
-			return nil, fault.Unavailablef("Couldn't make the folder %s.", s.o.UserDir).WithCause(err)
+			return nil, fault.Unavailablef("Couldn't create the folder %s.", s.o.UserDir).WithCause(err)
 		}
 	}
 	return os.OpenRoot(s.o.UserDir)
@@ -364,7 +364,7 @@ func (s *Service) SetPersona(ctx context.Context, p SetPersonaParams) (PersonaRe
 	}
 	r, err := s.userFiles(ctx, true)
 	if err != nil {
-		return PersonaResult{}, fault.Unavailablef("There is no folder for files of yours on this device.").WithCause(err)
+		return PersonaResult{}, fault.Unavailablef("This device has no folder for your files.").WithCause(err)
 	}
 	defer r.Close()
 	dir := "."
@@ -382,7 +382,7 @@ func (s *Service) SetPersona(ctx context.Context, p SetPersonaParams) (PersonaRe
 		return PersonaResult{Name: p.Name, Precedence: []string{}, Problems: []string{}}, nil
 	}
 	if err := r.MkdirAll(dir, 0o700); err != nil {
-		return PersonaResult{}, fault.Unavailablef("Couldn't make the folder of the agent.").WithCause(err)
+		return PersonaResult{}, fault.Unavailablef("Couldn't create the folder of the agent.").WithCause(err)
 	}
 	for name, text := range map[string]*string{settingsFile: p.TOML, systemFile: p.System, soulFile: p.Soul} {
 		if text == nil {

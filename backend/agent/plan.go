@@ -2,6 +2,8 @@ package agent
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -72,30 +74,53 @@ func estimateTools(list []providers.ToolDecl) (n int64) {
 	return n
 }
 
-// fence quotes text from outside as data. The boundary is derived from the text, so that the text
-// can't contain it and the same text is always quoted the same way.
-func fence(source, text string) string {
-	sum := sha256.Sum256([]byte(source + "\x00" + text))
-	mark := hex.EncodeToString(sum[:6])
+// boundary is the secret of a session from which the marks around quoted texts are made: 128 random
+// bits, which nothing from outside can know.
+type boundary string
+
+func newBoundary() boundary {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return boundary(hex.EncodeToString(b[:]))
+}
+
+// mark returns the mark of a text. The same text always has the same one, so that each request repeats
+// the bytes of the one before; a text that contains the mark of another has one of its own.
+func (b boundary) mark(source, text string) string {
+	if b == "" { // a log of an earlier version, whose requests must stay the same
+		sum := sha256.Sum256([]byte(source + "\x00" + text))
+		return hex.EncodeToString(sum[:6])
+	}
+	h := hmac.New(sha256.New, []byte(b))
+	h.Write([]byte(source + "\x00" + text))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// fence quotes text from outside as data.
+func (b boundary) fence(source, text string) string {
+	mark := b.mark(source, text)
 	return fmt.Sprintf("«data %s from %s»\n%s\n«end %s»", mark, source, text, mark)
 }
 
+// fence quotes a text that is stored or sent as it is, and never quoted again.
+func fence(source, text string) string { return newBoundary().fence(source, text) }
+
 // userMessage returns an input as the model reads it.
-func userMessage(text, from string, files ...Attachment) providers.Message {
+func (b boundary) userMessage(text, from string, files ...Attachment) providers.Message {
 	if from != "" {
-		text = fence(from, text)
+		text = b.fence(from, text)
 	}
 	m := providers.Message{Role: providers.User, Parts: []providers.Part{providers.TextPart(text)}}
 	for _, a := range files {
-		m.Parts = append(m.Parts, a.parts()...)
+		m.Parts = append(m.Parts, a.parts(b)...)
 	}
 	return m
 }
 
 // messages returns the exchange as messages of a request. block is added to the input of the running
 // turn.
-func (x Exchange) messages(block string) []providers.Message {
-	head := userMessage(x.Text, x.Fenced, x.Files...)
+func (x Exchange) messages(b boundary, block string) []providers.Message {
+	head := b.userMessage(x.Text, x.Fenced, x.Files...)
 	if block != "" {
 		head.Parts = append(head.Parts, providers.TextPart("\n\n"+block)) // some services join the parts
 	}
@@ -135,7 +160,7 @@ func (s *State) plan() (q providers.Request, left int) {
 		if i == len(s.Exchanges)-1 {
 			block = t.Block
 		}
-		list := s.Exchanges[i].messages(block)
+		list := s.Exchanges[i].messages(s.Created.Boundary, block)
 		size := estimateMessages(list)
 		if size > room {
 			if i < len(s.Exchanges)-1 {
@@ -242,7 +267,7 @@ func (s *State) compaction() (upto int, text string) {
 	size, target := int64(0), int64(compactTo*float64(s.Turn.Window))
 	upto = last
 	for i := last; i >= 0; i-- {
-		size += estimateMessages(s.Exchanges[i].messages(""))
+		size += estimateMessages(s.Exchanges[i].messages(s.Created.Boundary, ""))
 		if size > target && last-i >= 1 || last-i >= keptExchanges && size > target/2 {
 			break
 		}

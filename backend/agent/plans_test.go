@@ -13,6 +13,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/permission"
 	"helix/backend/providers"
+	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
 	"helix/backend/testkit"
 )
@@ -46,15 +47,22 @@ func (oneAnswer) Roles(context.Context, struct{}) (providers.RolesResult, error)
 	return providers.RolesResult{}, nil
 }
 
-func TestQueryPlans(t *testing.T) {
-	testkit.SkipRaced(t, "one goroutine, and slow under it")
+// answering returns a service whose model always gives the same answer, and what the service uses.
+func answering(t *testing.T, o Options) (*Service, *storage.DB, context.Context) {
+	t.Helper()
 	db, events := storagetest.Open(t), bus.New()
-	ctx := storagetest.Ctx(t, db)
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	gate := permission.New(db, events, permission.Options{Logger: quiet})
-	s := New(db, events, Options{Models: oneAnswer{}, Gate: gate, Callables: callable.NewRegistry(nil), Ledger: NewLedger(db, events), Logger: quiet})
+	o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	gate := permission.New(db, events, permission.Options{Logger: o.Logger})
+	o.Models, o.Gate, o.Callables, o.Ledger = oneAnswer{}, gate, callable.NewRegistry(nil), NewLedger(db, events)
+	s := New(db, events, o)
 	gate.Register(string(Kind), s, nil)
 	t.Cleanup(func() { _ = s.Close() })
+	return s, db, storagetest.Ctx(t, db)
+}
+
+func TestQueryPlans(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine, and slow under it")
+	s, db, ctx := answering(t, Options{})
 	plans := storagetest.RecordPlans(t, db)
 	do := func(_ any, err error) {
 		t.Helper()

@@ -183,7 +183,7 @@ func (s *State) apply(e Event) {
 	case *steered:
 		for _, id := range b.Turns {
 			if i := slices.IndexFunc(s.Queue, func(w waitingInput) bool { return w.Turn == id }); i >= 0 {
-				s.add(userMessage(s.Queue[i].Text, s.Queue[i].Origin.label(), s.Queue[i].Files...))
+				s.add(s.Created.Boundary.userMessage(s.Queue[i].Text, s.Queue[i].Origin.label(), s.Queue[i].Files...))
 				s.mark(s.Queue[i].input)
 				s.Queue = slices.Delete(s.Queue, i, i+1)
 			}

@@ -17,7 +17,8 @@ const (
 	privateSearch = 5000 // newest messages to scan when words may not be indexed
 )
 
-// Search finds words, or their prefixes, in the messages of the caller's chats.
+// Search finds words, or their prefixes, in the messages of the caller's chats, newest first: the order
+// of the index, which can stop at the limit, while a rank has to be computed for every match.
 func (s *Service) Search(ctx context.Context, p SearchParams) (out SearchResult, err error) {
 	offset := 0
 	if err := storage.CheckPage(&p.Limit, &offset, 20, 100); err != nil {
@@ -40,7 +41,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (out SearchResult,
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		out.Hits, err = storage.Collect(tx.Select(`SELECT m.session_id, s.title, m.seq, m.role, m.created_at, snippet(session_messages_fts, 1, char(1), char(1), '…', 24)
 			FROM session_messages_fts f JOIN session_messages m ON m.id = f.message_id JOIN sessions s ON s.id = m.session_id
-			WHERE session_messages_fts MATCH ? AND m.user_id = ? AND (? IS NULL OR m.session_id = ?) AND s.deleted_at IS NULL ORDER BY rank LIMIT ?`,
+			WHERE session_messages_fts MATCH ? AND m.user_id = ? AND (? IS NULL OR m.session_id = ?) AND s.deleted_at IS NULL ORDER BY f.rowid DESC LIMIT ?`,
 			query, identity.UserID(ctx), session, session, p.Limit), func(row storage.Row) (h Hit, err error) {
 			var text string
 			if err := row.Scan(&h.SessionID, &h.Title, &h.Seq, &h.Role, storage.Time(&h.At), &text); err != nil {

@@ -34,14 +34,14 @@ func checkModes(mode, queue string) error {
 // mayWork rejects the mode work for callers who can't answer approvals.
 func mayWork(ctx context.Context, mode string) error {
 	if who, _ := identity.From(ctx); mode == ModeWork && !who.Scopes.Has(identity.Approve) {
-		return fault.Deniedf("The mode work lets files be written without a question. Only a person can choose it.")
+		return fault.Deniedf("Work mode writes files without asking. Only a person can choose it.")
 	}
 	return nil
 }
 
 func (b Budget) check() error {
 	if b.MaxTurns < 0 || b.MaxTokens < 0 || b.MaxCostMicros < 0 || b.MaxWallMs < 0 {
-		return fault.Invalidf("A limit of a budget is not negative.")
+		return fault.Invalidf("A budget limit can't be negative.")
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (SessionResult, er
 		return SessionResult{}, fault.Invalidf("projectDir must be an absolute path.")
 	}
 	if len(p.Title) > 400 {
-		return SessionResult{}, fault.Invalidf("A title has at most 400 bytes.")
+		return SessionResult{}, fault.Invalidf("A title can have at most 400 bytes.")
 	}
 	out, err := s.openSession(ctx, storage.NewID(), strings.TrimSpace(p.Title), queue, p.Remember == nil || *p.Remember, &created{Kind: KindChat, Agent: cmp.Or(p.AgentName, DefaultAgent), Model: p.Model, Mode: mode, Budget: budget, ProjectDir: p.ProjectDir})
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) announced(ctx context.Context, id uuid.UUID) (SessionResult, e
 func (s *Service) openSession(ctx context.Context, id uuid.UUID, title, queue string, remember bool, first *created) (SessionResult, error) {
 	user := identity.UserID(ctx)
 	l := &live{s: s, id: id, user: user, remember: remember, state: &State{QueueMode: queue}, canceled: map[uuid.UUID]bool{}, children: map[uuid.UUID]struct{}{}}
-	first.Prompt = []PromptPart{}
+	first.Prompt, first.Boundary = []PromptPart{}, newBoundary()
 	if first.Parent != nil {
 		first.Prompt = []PromptPart{{Kind: "system", Name: "Subagent", Text: subagentRules}}
 	} else if err := s.apply(ctx, first); err != nil {
@@ -170,7 +170,7 @@ func (s *Service) changeWith(ctx context.Context, id uuid.UUID, more func(*stora
 func (s *Service) Rename(ctx context.Context, p RenameParams) (SessionResult, error) {
 	title := strings.TrimSpace(p.Title)
 	if title == "" || len(title) > 400 {
-		return SessionResult{}, fault.Invalidf("A title has 1 to 400 bytes.")
+		return SessionResult{}, fault.Invalidf("A title must have 1 to 400 bytes.")
 	}
 	return s.change(ctx, p.SessionID, `title = ?`, title)
 }

@@ -41,7 +41,7 @@ func (s *Service) installSkill(ctx context.Context, files map[string][]byte, ori
 	user := identity.UserID(ctx)
 	dir := s.managedSkills(user)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return SkillDocument{}, fault.Unavailablef("Couldn't make the folder of skills.").WithCause(err)
+		return SkillDocument{}, fault.Unavailablef("Couldn't create the folder of skills.").WithCause(err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) installSkill(ctx context.Context, files map[string][]byte, ori
 	}
 	defer root.Close()
 	if _, err := root.Lstat(name); err == nil {
-		return SkillDocument{}, fault.Conflictf("There is a skill %s already. Nothing was changed.", name)
+		return SkillDocument{}, fault.Conflictf("A skill named %s already exists. Nothing was changed.", name)
 	}
 	part := ".new-" + uuid.NewString()
 	defer root.RemoveAll(part) //nolint:errcheck // already renamed on success
@@ -111,7 +111,7 @@ func (s *Service) AddSkill(ctx context.Context, p AddSkillParams) (SkillDocument
 		if err == nil && bytes.HasPrefix(raw, []byte("PK")) {
 			var z *zip.Reader
 			if z, err = zip.NewReader(bytes.NewReader(raw), int64(len(raw))); err != nil {
-				err = fault.Invalidf("The zip file can't be read.").WithCause(err)
+				err = fault.Invalidf("Couldn't read the zip file.").WithCause(err)
 			} else if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return !filepath.IsLocal(filepath.FromSlash(f.Name)) }); i >= 0 {
 				err = fault.Invalidf("The zip file has a name that leads out of its folder: %q.", z.File[i].Name)
 			} else {
@@ -226,7 +226,7 @@ func (s *Service) RemoveSkill(ctx context.Context, p RemoveSkillParams) (out Ski
 		name, kept = kept, name
 	}
 	if err := root.Rename(name, kept); err != nil {
-		return out, fault.Conflictf("The skill is not there, or another one has its name. Nothing was changed.").WithCause(err)
+		return out, fault.Conflictf("The skill no longer exists, or another one has its name. Nothing was changed.").WithCause(err)
 	}
 	list, _ := fs.ReadDir(root.FS(), skillTrash)
 	for _, e := range list { // purge documents removed long ago

@@ -277,7 +277,7 @@ func (s *Service) useSkill(ctx context.Context, l *live, name, file string) (any
 		i = slices.IndexFunc(docs, func(d *SkillDocument) bool { return d.Name == name })
 	}
 	if i < 0 {
-		return nil, fault.NotFoundf("The skill %s is not there any more.", name)
+		return nil, fault.NotFoundf("The skill %s no longer exists.", name)
 	}
 	d := docs[i]
 	if d.State == SkillInvalid {
@@ -304,7 +304,7 @@ func (s *Service) useSkill(ctx context.Context, l *live, name, file string) (any
 	}
 	root, err := os.OpenRoot(d.Path)
 	if err != nil {
-		return nil, fault.NotFoundf("The skill %s is not there any more.", name)
+		return nil, fault.NotFoundf("The skill %s no longer exists.", name)
 	}
 	defer root.Close()
 	text, problem := readText(root, filepath.FromSlash(file), maxSkillFileSize)

@@ -146,6 +146,7 @@ func (s *Service) delegate(ctx context.Context, l *live, call *toolIntent, b bri
 func (s *Service) startSubagent(ctx context.Context, l *live, callID string, child, turn uuid.UUID, b brief) error {
 	s.starting.Lock() // so that siblings are counted correctly
 	defer s.starting.Unlock()
+	b.Goal = s.o.Scrub(ctx, b.Goal)
 	l.mu.Lock()
 	st, t := *l.state, *l.state.Turn
 	caller := l.caller
@@ -184,7 +185,7 @@ func (s *Service) startSubagent(ctx context.Context, l *live, callID string, chi
 	} else if err != nil {
 		return err
 	}
-	in := &input{Text: s.o.Scrub(ctx, b.text()), Origin: Origin{Kind: OriginSubagent}, Attended: t.Input.Attended, Budget: Budget{MaxTurns: firstOf(b.MaxTurns, subagentSteps), MaxTokens: b.Tokens}}
+	in := &input{Text: b.text(), Origin: Origin{Kind: OriginSubagent}, Attended: t.Input.Attended, Budget: Budget{MaxTurns: firstOf(b.MaxTurns, subagentSteps), MaxTokens: b.Tokens}}
 	if t.Limits.MaxWallMs > 0 && !b.Detached {
 		in.Budget.MaxWallMs = max(1, t.Limits.MaxWallMs-time.Since(l.begun).Milliseconds())
 	}
@@ -215,7 +216,7 @@ func (s *Service) checkBrief(ctx context.Context, l *live, st *State, p *parent,
 		return tx.QueryRow(sessionsBelow+` SELECT count(*) - 1 FROM below`, p.Root).Scan(&n)
 	})
 	if err == nil && n >= maxSubagents {
-		err = fault.Limitf("This conversation has had %d subagents, which is the most. Do this part yourself.", maxSubagents)
+		err = fault.Limitf("This conversation has used all of its %d subagents. Do this part yourself.", maxSubagents)
 	}
 	return err
 }

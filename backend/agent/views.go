@@ -126,7 +126,7 @@ func (s *Service) Context(ctx context.Context, p SessionParams) (out ContextResu
 	shown := st.Exchanges[left:]
 	for i, x := range shown {
 		name, _ := clip(x.Text, 80)
-		add("history", name, "", estimateMessages(x.messages("")), i < len(shown)-1)
+		add("history", name, "", estimateMessages(x.messages(st.Created.Boundary, "")), i < len(shown)-1)
 	}
 	if st.Turn.Block != "" {
 		add("volatile", "this turn", st.Turn.Block, estimate(st.Turn.Block), false)

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"testing"
 
-	"go.uber.org/goleak"
+	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 // run runs a program of the system, such as ffmpeg, to create test files.
 func run(t testing.TB, name string, args ...string) {

@@ -13,6 +13,7 @@ const (
 	wavPCM        = 1
 	wavFloat      = 3
 	wavExtensible = 0xFFFE
+	wavHeader     = 44             // bytes of the header that WriteWAV writes
 	unknownSize   = math.MaxUint32 // marks a WAV file that was written as a stream
 )
 
@@ -172,8 +173,7 @@ func (w *wav) convert(out []float32, b []byte) {
 
 // WriteWAV writes src as 16-bit mono PCM and returns the number of samples.
 func WriteWAV(w io.WriteSeeker, rate int, src Source) (n int64, err error) {
-	const header = 44
-	if _, err := w.Write(make([]byte, header)); err != nil {
+	if _, err := w.Write(make([]byte, wavHeader)); err != nil {
 		return 0, err
 	}
 	samples, raw := make([]float32, block), make([]byte, 0, 2*block)
@@ -194,20 +194,24 @@ func WriteWAV(w io.WriteSeeker, rate int, src Source) (n int64, err error) {
 			return n, err
 		}
 	}
-	if 2*n+header > math.MaxUint32 {
+	if 2*n+wavHeader > math.MaxUint32 {
 		return n, errors.New("more than 4 GiB of samples")
 	}
-	h := append(make([]byte, 0, header), "RIFF"...)
-	h = binary.LittleEndian.AppendUint32(h, uint32(2*n+header-8))
+	if _, err := w.Seek(0, io.SeekStart); err != nil {
+		return n, err
+	}
+	_, err = w.Write(WAVHeader(rate, n))
+	return n, err
+}
+
+// WAVHeader returns the beginning of a WAV file with n 16-bit mono samples.
+func WAVHeader(rate int, n int64) []byte {
+	h := append(make([]byte, 0, wavHeader), "RIFF"...)
+	h = binary.LittleEndian.AppendUint32(h, uint32(2*n+wavHeader-8))
 	h = append(h, "WAVEfmt "...)
 	for _, v := range []uint32{16, 1<<16 | wavPCM, uint32(rate), uint32(2 * rate), 16<<16 | 2} {
 		h = binary.LittleEndian.AppendUint32(h, v)
 	}
 	h = append(h, "data"...)
-	h = binary.LittleEndian.AppendUint32(h, uint32(2*n))
-	if _, err := w.Seek(0, io.SeekStart); err != nil {
-		return n, err
-	}
-	_, err = w.Write(h)
-	return n, err
+	return binary.LittleEndian.AppendUint32(h, uint32(2*n))
 }

@@ -33,6 +33,11 @@ type Options struct {
 	// Exports is the folder to which discarded items are written. If it is empty, items cannot be
 	// discarded.
 	Exports string
+	// Partial is the folder for blobs that are being downloaded.
+	Partial string
+	// KeepBlobs reports whether this device downloads all blobs of synced rows, instead of each when it
+	// is first opened; nil: it does not.
+	KeepBlobs func() bool
 	// ChangedUser, if not nil, is called after joining a hub has changed the id of the local user.
 	ChangedUser func(from, to uuid.UUID)
 }
@@ -51,10 +56,14 @@ type Service struct {
 	greeted time.Time // when conn last completed hello; guarded by turn
 	counts  counts    // guarded by turn
 	traffic traffic
+	blobs   blobState // guarded by turn
+
+	receiving chan struct{} // semaphore, held while downloading a blob
 
 	relay relay
 
-	copyRows int // rows per transaction of the first copy
+	copyRows  int // rows per transaction of the first copy
+	manyFresh int // new rows that are sent in batches of pushFresh
 
 	loading sync.Mutex
 	tables  []table // set once by loadTables
@@ -77,7 +86,8 @@ func New(db *storage.DB, secrets *storage.Secrets, o Options) *Service {
 	if o.Platform == "" {
 		o.Platform = "desktop"
 	}
-	s := &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1), copyRows: copyRows}
+	s := &Service{db: db, secrets: secrets, o: o, turn: make(chan struct{}, 1), receiving: make(chan struct{}, 1), copyRows: copyRows, manyFresh: manyFresh}
+	db.Blobs().SetFetch(s.FetchBlob)
 	s.relay = relay{s: s, wake: make(chan struct{}, 1), sockets: map[*relaySocket]bool{}, last: map[uuid.UUID]int64{}}
 	return s
 }

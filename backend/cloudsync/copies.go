@@ -11,6 +11,9 @@ import (
 // one that is in use, or was restored from a backup. It schedules a full read of the hub. Versions
 // that were packaged before and that the hub lacks are sent under the new site.
 func (s *Service) registerAgain(ctx context.Context, l *local) error {
+	if err := s.skipSites(ctx, s.conn, l.site); err != nil {
+		return err
+	}
 	var d registration
 	if err := callJSON(ctx, s.conn, `select app.invite_device($1, $2, $3)`, &d, l.hub.Name, s.o.Platform, []byte{0}); err != nil {
 		return err

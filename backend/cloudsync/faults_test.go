@@ -266,7 +266,7 @@ func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 		conn := admin(t, dsn)
 		upgrade := func() {
 			t.Helper()
-			if _, err := conn.Exec(t.Context(), `alter table public.memories add column future text`); err != nil {
+			if _, err := conn.Exec(t.Context(), `alter table public.memories add column future text; select sync.define_push('memories')`); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,17 +14,24 @@ import (
 // alone can't bring a device that was away for longer up to date: deletions that it never saw are
 // missing.
 
-// checkHorizon makes a device that is behind the horizon read the feed from the beginning.
+// checkHorizon makes a device read the whole hub again if it is behind the horizon, or if the hub's feed
+// ends before the device's position because the hub was restored from a backup.
 func (s *Service) checkHorizon(ctx context.Context, l local) error {
-	if l.greeting.AckedSeq == 0 || l.greeting.AckedSeq >= l.greeting.Stable {
+	var seq int64
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0)`).Scan(&seq)
+	}); err != nil {
+		return err
+	}
+	restored := seq > int64(l.greeting.Head)
+	if !restored && (l.greeting.AckedSeq == 0 || l.greeting.AckedSeq >= l.greeting.Stable) {
 		return nil
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		var copying bool
-		if err := tx.QueryRow(`SELECT coalesce((SELECT copying FROM sync_cursor), 0)`).Scan(&copying); err != nil || copying {
+		if already, err := copying(tx); err != nil || already {
 			return err
 		}
-		s.o.Logger.Info("behind the horizon of the hub: all of it is read again", "acked", l.greeting.AckedSeq, "stable", l.greeting.Stable)
+		s.o.Logger.Info("all of the hub is read again: it was restored, or this device is behind its horizon", "head", l.greeting.Head, "seq", seq, "acked", l.greeting.AckedSeq, "stable", l.greeting.Stable)
 		return copyAgain(tx)
 	})
 }
@@ -41,10 +48,11 @@ func copyAgain(tx *storage.Tx) error {
 // may have been deleted and pruned, or lost when the hub was restored from a backup. Since a
 // missing row is no proof of a deletion, it is sent again as new.
 func (s *Service) endCopy(ctx context.Context, c *pgx.Conn) error {
-	copying := false
-	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT coalesce((SELECT copying FROM sync_cursor), 0)`).Scan(&copying)
-	}); err != nil || !copying {
+	whole := false
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		whole, err = copying(tx)
+		return err
+	}); err != nil || !whole {
 		return err
 	}
 	for _, t := range s.tables {

@@ -17,7 +17,7 @@ import (
 var hubFiles embed.FS
 
 // HubTables generates hub/tables.sql from storage.Synced and the schema of db: the synced tables,
-// their row-level security and their feed triggers.
+// their row-level security, their feed triggers and their push functions.
 func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
 	var tables []table
 	err := db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -32,6 +32,7 @@ func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
 	for _, t := range tables {
 		b.WriteString(t.hubSQL())
 	}
+	b.WriteString("\nselect sync.define_push(table_name) from app.synced;\n")
 	return []byte(b.String()), nil
 }
 
@@ -78,6 +79,9 @@ func (t table) hubSQL() string {
 	}
 	add("create or replace trigger record_insert after insert on %s referencing new table as new_rows for each statement execute function sync.record_insert();", name)
 	add("create or replace trigger record_update after update on %s referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();", name)
+	if t.Table == "custom_tools" {
+		add("create or replace trigger end_shares after update on %s referencing new table as new_rows for each statement execute function sync.end_shares();", name)
+	}
 	add("insert into app.synced (table_name, policy) values ('%s', '%s') on conflict (table_name) do update set policy = excluded.policy;", t.Table, t.Policy)
 	return b.String()
 }

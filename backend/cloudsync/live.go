@@ -45,10 +45,11 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		return false, err
 	}
 	var after int64
-	var changed bool
+	var changed, whole bool
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0), EXISTS (SELECT 1 FROM change_log) OR EXISTS (SELECT 1 FROM sync_outbox WHERE parked = 0)`).Scan(&after, &changed)
-	}); err != nil || after == 0 {
+		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0), EXISTS (SELECT 1 FROM change_log) OR EXISTS (SELECT 1 FROM sync_outbox WHERE parked = 0),
+			EXISTS (SELECT 1 FROM sync_batches) OR (SELECT count(*) FROM (SELECT 1 FROM change_log LIMIT ?1 + 1)) > ?1`, callRows).Scan(&after, &changed, &whole)
+	}); err != nil || after == 0 || whole {
 		return false, err
 	}
 	for after < head {
@@ -76,7 +77,7 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 	for {
 		batch, err := s.nextBatch(ctx)
 		if err != nil || len(batch) == 0 {
-			return err == nil, err
+			return err == nil && len(s.blobs.waiting) == 0, err
 		}
 		if len(batch) > callRows {
 			return false, nil
@@ -86,10 +87,7 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 			return false, err
 		}
 		stale := false
-		if err := s.acknowledge(ctx, batch, answers, r, &stale); err != nil || stale {
-			return false, err
-		}
-		if err := s.passOwn(ctx, before, answers); err != nil {
+		if err := s.acknowledge(ctx, batch, before, answers, r, &stale); err != nil || stale {
 			return false, err
 		}
 	}
@@ -119,27 +117,21 @@ func (s *Service) callPush(ctx context.Context, c *pgx.Conn, batch []sent, ctr i
 }
 
 // passOwn advances the cursor past versions that this device has just pushed, if no other device
-// wrote in between.
-func (s *Service) passOwn(ctx context.Context, before int64, answers []answer) error {
-	n := int64(0)
-	for _, a := range answers {
-		if a.result == "applied" {
-			n++
-		}
-	}
-	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3)
-			ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END`, before, before+n, tx.Now)
-		return err
-	})
+// wrote in between. before is the head of the feed before the push.
+func passOwn(tx *storage.Tx, before int64, applied int) error {
+	_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3)
+		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END`, before, before+int64(applied), tx.Now)
+	return err
 }
 
 // ackAndPull confirms to the hub that the feed is stored up to after, and returns the entries that
-// follow.
+// follow. It does not wait until the confirmation is on the hub's disk: a lost one is repeated, and
+// until then the hub keeps more than it needs to.
 func (s *Service) ackAndPull(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	var b pgx.Batch
+	b.Queue(`select set_config('synchronous_commit', 'off', true)`)
 	b.Queue(`select sync.ack($1)`, after)
 	b.Queue(pullQuery, after, pageRows).Query(func(rows pgx.Rows) (err error) {
 		page, end, err = readPage(rows, after)

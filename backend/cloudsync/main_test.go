@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"helix/backend/cloudsync/hubtest"
 	"helix/backend/identity"
@@ -22,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { os.Exit(hubtest.Stop(code)) }))
+	os.Exit(hubtest.Stop(testkit.Run(m)))
 }
 
 // template is a hub with its schema, which tests copy.

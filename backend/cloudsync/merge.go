@@ -69,10 +69,13 @@ type merger struct {
 }
 
 // changed reports whether v changed a field since the base. Writing the same value, or packaging
-// the row again, is no change. The exception is a DenyWins field: lifting a denial and denying
-// again is a change.
+// the row again, is no change. The exceptions are a DenyWins field, where lifting a denial and denying
+// again is a change, and a set whose element was removed and added again.
 func (m *merger) changed(v Version, c storage.SyncedColumn) bool {
 	if m.base == nil {
+		return true
+	}
+	if !maps.Equal(v.Meta.Adds[c.No], m.base.Meta.Adds[c.No]) {
 		return true
 	}
 	return v.Meta.Stamps[c.No] != m.base.Meta.Stamps[c.No] && (c.Merge == storage.DenyWins || !equal(v.Values[c.Name], m.base.Values[c.Name]))
@@ -93,6 +96,9 @@ func (m *merger) take(c storage.SyncedColumn, from Version) {
 	}
 	if n, ok := from.Meta.Counters[c.No]; ok {
 		m.out.Meta.Counters[c.No] = maps.Clone(n)
+	}
+	if adds, ok := from.Meta.Adds[c.No]; ok {
+		m.out.Meta.Adds[c.No] = maps.Clone(adds)
 	}
 }
 
@@ -191,7 +197,7 @@ func (m *merger) field(c storage.SyncedColumn) {
 	case storage.DenyWins:
 		m.out.Values[c.Name] = stricter(x, y)
 	case storage.ORSet:
-		m.out.Values[c.Name] = mergeSets(base, x, y)
+		m.set(c, base, x, y)
 	case storage.Text3:
 		if text, ok := mergeTexts(base, winner.Values[c.Name], loser.Values[c.Name]); ok && m.base != nil {
 			m.out.Values[c.Name] = text
@@ -340,20 +346,31 @@ func stricter(a, b any) any {
 	return b
 }
 
-// mergeSets merges two JSON arrays of strings as sets: what either side added is in, what either
-// side removed is out.
-func mergeSets(base, x, y any) any {
+// set merges two JSON arrays of strings as sets: what either side added is in, what either side removed
+// is out, unless the other side has added it again.
+func (m *merger) set(c storage.SyncedColumn, base, x, y any) {
 	b, xs, ys := readSet(base), readSet(x), readSet(y)
-	out := []string{}
+	var former map[string]Dot
+	if m.base != nil {
+		former = m.base.Meta.Adds[c.No]
+	}
+	ax, ay := m.mine.Meta.Adds[c.No], m.theirs.Meta.Adds[c.No]
+	out, adds := []string{}, map[string]Dot{}
 	for _, s := range slices.Concat(xs, ys) {
 		was, inX, inY := slices.Contains(b, s), slices.Contains(xs, s), slices.Contains(ys, s)
-		if !slices.Contains(out, s) && (!was || inX && inY) {
-			out = append(out, s)
+		again := inX && ax[s] != former[s] || inY && ay[s] != former[s]
+		if slices.Contains(out, s) || was && !again && (!inX || !inY) {
+			continue
+		}
+		out = append(out, s)
+		if dot := max(ax[s], ay[s]); dot > 0 {
+			adds[s] = dot
 		}
 	}
 	slices.Sort(out)
-	text, _ := json.Marshal(out)
-	return string(text)
+	text, _ := json.Marshal(out) // cannot fail: strings
+	m.out.Values[c.Name] = string(text)
+	m.out.Meta.Adds[c.No] = adds
 }
 
 func readSet(v any) (out []string) {

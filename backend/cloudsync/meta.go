@@ -90,16 +90,22 @@ type Meta struct {
 	Vector   Vector
 	Stamps   map[int]Stamp           // by field number
 	Counters map[int]map[int64]Count // by field number, then by site
+	// Adds are the versions that added the elements of a set, by field number and element. An element
+	// without an entry was there when the row was first packaged.
+	Adds map[int]map[string]Dot
 }
 
 func newMeta() Meta {
-	return Meta{Vector: Vector{}, Stamps: map[int]Stamp{}, Counters: map[int]map[int64]Count{}}
+	return Meta{Vector: Vector{}, Stamps: map[int]Stamp{}, Counters: map[int]map[int64]Count{}, Adds: map[int]map[string]Dot{}}
 }
 
 func (m Meta) clone() Meta {
-	out := Meta{Dot: m.Dot, Vector: maps.Clone(m.Vector), Stamps: maps.Clone(m.Stamps), Counters: map[int]map[int64]Count{}}
+	out := Meta{Dot: m.Dot, Vector: maps.Clone(m.Vector), Stamps: maps.Clone(m.Stamps), Counters: map[int]map[int64]Count{}, Adds: map[int]map[string]Dot{}}
 	for no, c := range m.Counters {
 		out.Counters[no] = maps.Clone(c)
+	}
+	for no, a := range m.Adds {
+		out.Adds[no] = maps.Clone(a)
 	}
 	return out
 }
@@ -150,6 +156,25 @@ func (m Meta) encode() []byte {
 			num(c.Minus)
 		}
 	}
+	fields := []int{}
+	for _, no := range slices.Sorted(maps.Keys(m.Adds)) {
+		if len(m.Adds[no]) > 0 {
+			fields = append(fields, no)
+		}
+	}
+	if len(fields) == 0 {
+		return b // most rows: the section is left out
+	}
+	num(int64(len(fields)))
+	for _, no := range fields {
+		num(int64(no))
+		num(int64(len(m.Adds[no])))
+		for _, s := range slices.Sorted(maps.Keys(m.Adds[no])) {
+			num(int64(len(s)))
+			b = append(b, s...)
+			num(int64(m.Adds[no][s]))
+		}
+	}
 	return b
 }
 
@@ -192,6 +217,22 @@ func decodeMeta(b []byte) (Meta, error) {
 		each(func() { site := num(); c[site] = Count{Plus: num(), Minus: num()} })
 		m.Counters[no] = c
 	})
+	if len(b) > 0 {
+		each(func() {
+			no, adds := int(num()), map[string]Dot{}
+			each(func() {
+				n := num()
+				if n > int64(len(b)) {
+					bad = true
+					return
+				}
+				s := string(b[:n])
+				b = b[n:]
+				adds[s] = Dot(num())
+			})
+			m.Adds[no] = adds
+		})
+	}
 	if bad || len(b) > 0 {
 		return newMeta(), errMeta
 	}

@@ -306,8 +306,14 @@ func (a *applier) row(x remote) error {
 		return a.store(t, x.rowKey, theirs, false)
 	}
 	if mine.known {
-		if order := theirs.Meta.Vector.Compare(mine.Meta.Vector); order == Equal || order == Before {
+		switch theirs.Meta.Vector.Compare(mine.Meta.Vector) {
+		case Equal:
 			return a.forget(x.rowKey)
+		case Before:
+			if whole, err := copying(a.tx); err != nil || !whole {
+				return errors.Join(err, a.forget(x.rowKey))
+			}
+			return a.resend(t, x.rowKey, mine, theirs, o)
 		}
 	}
 	if o != nil && theirs.Meta.Vector.Covers(o.dot) { // the incoming version includes ours

@@ -34,9 +34,6 @@ func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
 		if err := s.relayNote(tx); err != nil {
 			return err
 		}
-		if n, err = s.packageFresh(tx, &l); err != nil || n > 0 {
-			return err // the rest follows in the next round
-		}
 		changes, order, err := readPending(tx, packagedEntries)
 		if err != nil {
 			return err
@@ -171,8 +168,11 @@ func (s *Service) nextBatch(ctx context.Context) (batch []sent, err error) {
 		}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(batch, func(a, b sent) int { return a.rank - b.rank })
-	return batch, err
+	return s.withoutBlobs(batch)
 }
 
 // answer is the hub's result for one row.
@@ -246,10 +246,7 @@ func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *R
 	before, answers, err := s.send(ctx, c, batch)
 	switch {
 	case err == nil:
-		if err := s.acknowledge(ctx, batch, answers, r, stale); err != nil {
-			return err
-		}
-		return s.passOwn(ctx, before, answers)
+		return s.acknowledge(ctx, batch, before, answers, r, stale)
 	case retryable(err):
 		return err
 	case len(batch) == 1:
@@ -263,20 +260,19 @@ func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *R
 	return s.pushBatch(ctx, c, batch[half:], r, stale)
 }
 
-// acknowledge stores the hub's answers to a batch.
-func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answer, r *Round, stale *bool) error {
+// acknowledge stores the hub's answers to a batch. before is the head of the feed before the push.
+func (s *Service) acknowledge(ctx context.Context, batch []sent, before int64, answers []answer, r *Round, stale *bool) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		done, rest, err := s.acknowledgeMany(tx, batch, answers)
+		pushed, rest, err := s.acknowledgeMany(tx, batch, answers)
 		if err != nil {
 			return err
 		}
-		r.Pushed += done
 		for _, i := range rest {
 			x := batch[i]
 			t, _ := s.table(x.table)
 			switch answers[i].result {
 			case "applied", "duplicate":
-				r.Pushed++
+				pushed++
 				err = t.acknowledged(tx, x.rowKey, x.outboxRow)
 			case "gone": // pruned on the hub, so the row is sent as new
 				err = t.restart(tx, x.rowKey)
@@ -295,8 +291,17 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, answers []answe
 				return err
 			}
 		}
-		_, err = tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, r.Pushed)
-		return err
+		if _, err := tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, pushed); err != nil {
+			return err
+		}
+		tx.AfterCommit(func() { r.Pushed += pushed })
+		applied := 0
+		for _, a := range answers {
+			if a.result == "applied" {
+				applied++
+			}
+		}
+		return passOwn(tx, before, applied)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"helix/backend/storage"
 	"helix/backend/testkit"
 )
 
@@ -72,67 +71,4 @@ func TestPoisonRowAndLostAnswerInABulkPush(t *testing.T) {
 	if n := one[int](a, `SELECT count(*) FROM sync_dead_letter WHERE direction = 'out' AND row_id = ?`, poison); n != 1 {
 		t.Error("the poison row is not in the dead letters")
 	}
-}
-
-// Bulk packaging produces the same versions as packaging row by row.
-func TestBulkPackageIsTheSameAsASingleOne(t *testing.T) {
-	t.Parallel()
-	d := newDevice(t)
-	id := d.remember("text with \"quotes\" and ümlauts")
-	d.exec(`UPDATE memories SET access_count = 5, salience = 12.5, last_accessed = 1700000000000001 WHERE id = ?`, id)
-	d.exec(`INSERT INTO memory_tags (memory_id, user_id, tag) VALUES (?, ?, 'x')`, id, d.db.LocalUser().ID)
-	d.write(func(tx *storage.Tx) error {
-		tables, err := readTables(tx)
-		if err != nil {
-			return err
-		}
-		d.tables = tables
-		m, _ := d.table("memories")
-		r, err := m.readRow(tx, id)
-		if err != nil {
-			return err
-		}
-		dot, p := newDot(3, 9), &pending{stamps: map[int]int64{}}
-		p.add(1, "I", int64(m.bits()), 77<<16)
-		v := m.pendingVersion(r, nil, p, dot)
-		stored, err := tx.StoredRow("memories", id)
-		if err != nil {
-			return err
-		}
-		values := []any{stored["created_at"], stored["updated_at"], nil}
-		for _, c := range m.columns {
-			x := stored[c.Name]
-			if c.Child != "" {
-				x = `["x"]`
-			}
-			values = append(values, x)
-		}
-		meta := m.freshMeta(dot, 77<<16, int64(m.bits()), values[3:])
-		if string(meta) != string(v.Meta.encode()) {
-			t.Errorf("meta %x, want %x", meta, v.Meta.encode())
-		}
-		w := rowWriter{table: m, tx: tx}
-		payload, base, err := w.write(id, values, meta)
-		if err != nil {
-			return err
-		}
-		wantBase, err := m.encodeBase(tx, id, v, false)
-		if err != nil {
-			return err
-		}
-		for _, x := range []struct{ got, want string }{{base, wantBase}, {payload, jsonText(map[string]any{"deletedAt": nil, "cols": m.cols(Cipher{}, id, v)})}} {
-			got, err := readObject([]byte(x.got))
-			if err != nil {
-				return err
-			}
-			want, err := readObject([]byte(x.want))
-			if err != nil {
-				return err
-			}
-			if jsonText(got) != jsonText(want) {
-				t.Errorf("got  %s\nwant %s", jsonText(got), jsonText(want))
-			}
-		}
-		return nil
-	})
 }

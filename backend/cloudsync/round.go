@@ -85,6 +85,9 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 const maxTurns = 20
 
 func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
+	if err := s.settleBatches(ctx); err != nil {
+		return err
+	}
 	if err := s.checkHorizon(ctx, l); err != nil {
 		return err
 	}
@@ -102,6 +105,9 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 	}
 	if l.greeting.MinWrite > SchemaVersion {
 		return errTooOld
+	}
+	if err := s.pushFresh(ctx, c, r); err != nil {
+		return err
 	}
 	for turns := 0; turns < maxTurns; {
 		n, err := s.packageChanges(ctx)
@@ -121,8 +127,20 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 				return err
 			}
 		} else if n == 0 {
-			break
+			done, more, err := s.sendBlobs(ctx, c, l)
+			if err != nil {
+				return err
+			}
+			if !done && !more {
+				break
+			}
+			if err := s.pull(ctx, c, r); err != nil { // a large blob must not hold up other devices' changes
+				return err
+			}
 		}
+	}
+	if err := s.keepBlobs(ctx, c, l, r); err != nil {
+		return err
 	}
 	if err := s.learnDevices(ctx, c); err != nil {
 		return err

@@ -163,6 +163,9 @@ func (t *securityTest) prepare(ctx context.Context, owner *intruder) error {
 	}{
 		{`select sync.hello('{"lastCtr": 0}')`, nil},
 		{`select sync.heartbeat('cli', 'online', '{}')`, nil},
+		{`select sync.claim_schedule($1), sync.record_due($1, now(), 0, $1, 1, null)`, []any{uuid.New()}},
+		{`select sync.blob_begin(sha256('1'), 2, 65536, array[sha256('a'), sha256('b')]), sync.blob_put(sha256('1'), 0, 'a')`, nil},
+		{`select sync.put_share($1, $1, false, null, '{}', '')`, []any{uuid.New()}},
 		{`select app.publish_box('\x00', '\x00', 1)`, nil},
 		{`select app.add_key(2, $1, null, null)`, []any{jsonText(map[string]string{owner.DeviceID.String(): "AA=="})}},
 		{`select app.set_recovery($1, $2, '\x00', '\x00', '\x00', 1, '\x00')`, []any{"r_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12], verifier}},
@@ -218,11 +221,11 @@ func (x hubTable) rights() (map[string]string, bool) {
 		return map[string]string{ofOwner: "siu", ofSibling: "siu"}, true
 	}
 	switch x.name() {
-	case "app.device", "sync_head", "sync_change_log", "sync_state", "sync_presence", "sync_statistics":
+	case "blobs", "blob_chunks", "app.device", "sync_head", "sync_change_log", "sync_state", "sync_presence", "sync_statistics":
 		return map[string]string{ofOwner: "s", ofSibling: "s"}, true
 	case "app.hub", "app.synced": // readable by every device
 		return map[string]string{ofOwner: "s", ofSibling: "s", ofOther: "s", ofClaim: "s"}, true
-	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations":
+	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations", "schedule_leases", "schedule_claims", "tool_shares":
 		return nil, true
 	}
 	return nil, false
@@ -380,7 +383,8 @@ func (t *securityTest) forged(ctx context.Context, x, victim *intruder) {
 		t.check("forged: "+name, ok, fmt.Sprint(err))
 		_ = tx.Rollback(ctx)
 	}
-	for _, query := range []string{`select app.add_device($1, gen_random_uuid(), 'x', 'cli', null, '', null)`, `select sync.take(1, 1) where $1::uuid is not null`} {
+	for _, query := range []string{`insert into public.blobs (user_id, blob_id, size, chunk_size, digests) values ($1, sha256('2'), 1, 65536, array[sha256('c')])`,
+		`insert into public.blob_chunks (user_id, blob_id, n, data) values ($1, sha256('1'), 1, 'b')`, `select app.add_device($1, gen_random_uuid(), 'x', 'cli', null, '', null)`, `select sync.take(1, 1) where $1::uuid is not null`} {
 		_, state, err := x.try(ctx, query, victim.UserID)
 		fn, _, _ := strings.Cut(strings.TrimPrefix(query, "select "), "(")
 		t.check("forged: "+fn+" is out of reach", err == nil && state == "42501", state)

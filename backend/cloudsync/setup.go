@@ -370,7 +370,7 @@ func forgetHub(tx *storage.Tx) error {
 			return err
 		}
 	}
-	for _, t := range []string{"sync_base", "sync_outbox", "sync_dead_letter", "sync_cursor", "sync_progress"} {
+	for _, t := range []string{"sync_base", "sync_outbox", "sync_batches", "sync_dead_letter", "sync_cursor", "sync_progress"} {
 		if _, err := tx.Exec(`DELETE FROM ` + t); err != nil {
 			return err
 		}

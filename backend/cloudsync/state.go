@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -214,6 +215,9 @@ func (t table) pendingVersion(r *localRow, base *Version, p *pending, dot Dot) V
 		v.Meta.Stamps[no] = Stamp{Dot: dot, HLC: hlc}
 	}
 	for _, c := range t.columns {
+		if _, written := p.stamps[c.No]; c.Merge == storage.ORSet && written && base != nil {
+			v.Meta.Adds[c.No] = addedBy(dot, v.Meta.Adds[c.No], base.Values[c.Name], r.Values[c.Name])
+		}
 		if c.Merge != storage.PNCounter {
 			continue
 		}
@@ -230,4 +234,17 @@ func (t table) pendingVersion(r *localRow, base *Version, p *pending, dot Dot) V
 		v.Meta.Counters[c.No][dot.Site()] = n
 	}
 	return v
+}
+
+// addedBy returns the versions that added the elements of a set, after the version dot has changed it.
+func addedBy(dot Dot, former map[string]Dot, before, now any) map[string]Dot {
+	was, out := readSet(before), map[string]Dot{}
+	for _, s := range readSet(now) {
+		if !slices.Contains(was, s) {
+			out[s] = dot
+		} else if former[s] > 0 {
+			out[s] = former[s]
+		}
+	}
+	return out
 }

@@ -330,6 +330,9 @@ func (x *replica) sendBroken() {
 		if err != nil {
 			return err
 		}
+		if x.manyFresh == 1 {
+			return x.sendFreshOnly(c)
+		}
 		if _, err := x.packageChanges(x.ctx); err != nil {
 			return err
 		}
@@ -346,6 +349,7 @@ func (x *replica) sendBroken() {
 func (x *replica) reopenedQuietly() *device {
 	_ = x.Close()
 	d := &device{Service: New(x.db, storage.NewSecrets(x.db), Options{Version: "test"}), t: x.t}
+	d.manyFresh = x.manyFresh
 	d.identify()
 	if err := d.loadTables(d.ctx); err != nil {
 		x.t.Fatal(err)

@@ -80,6 +80,9 @@ func (x *replica) start(t testing.TB) {
 	}
 	x.device = &device{Service: New(db, storage.NewSecrets(db), Options{Version: "test"}), t: t}
 	x.identify()
+	if x.life%2 == 1 { // every second replica sends all new rows in batches
+		x.manyFresh = 1
+	}
 	if err := x.loadTables(x.ctx); err != nil {
 		t.Fatal(err)
 	}

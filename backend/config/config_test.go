@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"helix/backend/testkit"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(writerEnv); path != "" {
 		writeForEver(path)
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(testkit.Run(m))
 }
 
 func golden(t *testing.T, name string, got []byte) {

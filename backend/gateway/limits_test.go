@@ -3,12 +3,13 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,7 +153,7 @@ func TestSessionsPerUser(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(o *Options) { o.Limits.WriteRate = 5 })
+	f := setup(t, func(o *Options) { o.Limits.WriteRate, o.Limits.WriteBurst = 1e-6, 10 })
 	w := f.memory(t, f.owner())
 	limited := 0
 	for i := range 30 {
@@ -164,8 +165,8 @@ func TestRates(t *testing.T) {
 			}
 		}
 	}
-	if limited < 15 || limited > 20 {
-		t.Errorf("%d of 30 were limited, want about 20", limited)
+	if limited != 20 {
+		t.Errorf("%d of 30 were limited, want all but 10", limited)
 	}
 	for i := range 100 { // reads have no rate limit
 		if got := w.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session.get"}`, i)); strings.Contains(got, "error") {
@@ -307,30 +308,77 @@ func TestBlockedWriteEndsTheSession(t *testing.T) {
 	})
 }
 
+// pingedPipe is a pipe whose client answers pings as long as answers is true.
+type pingedPipe struct {
+	Pipe
+	answers *atomic.Bool
+	code    chan int // what it was closed with
+}
+
+func (p pingedPipe) Ping(ctx context.Context) error {
+	if p.answers.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (p pingedPipe) Close(code int, why string) {
+	p.code <- code
+	p.Pipe.(closer).Close(code, why)
+}
+
+// A client that answers pings stays connected; one that stops is closed.
+func TestClientThatAnswersNoPingIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(NewAPI(), Options{NoHTTP: true})
+		server, _ := MemoryPipe()
+		p := pingedPipe{server, &atomic.Bool{}, make(chan int, 1)}
+		p.answers.Store(true)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = s.Serve(context.Background(), p, identityOf(s)) // its end is awaited
+		}()
+		time.Sleep(time.Hour + time.Second) // just after a ping
+		if n := len(p.code); n != 0 {
+			t.Fatalf("closed with %d while it answers", <-p.code)
+		}
+		p.answers.Store(false)
+		began := time.Now()
+		if code := <-p.code; code != 1011 {
+			t.Errorf("close code %d", code)
+		}
+		if d := time.Since(began); d != 24*time.Second { // 14 s to the next ping, 10 s for its answer
+			t.Errorf("closed after %s", d)
+		}
+		<-done
+		time.Sleep(time.Second) // of the fake clock: idle workers end
+	})
+}
+
+// A client that reads answers the pings of a real socket; one that does not, does not.
 func TestPings(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(o *Options) { o.Limits.Tick = 200 * time.Millisecond; o.Limits.PongWithin = 3 * time.Second })
+	f := setup(t)
 	w := f.connected(t)
-	// A client that reads responds to pings; one that does not is closed. It notices the close once
-	// it reads again.
-	for {
-		f.mu.Lock()
-		n := len(f.sessions)
-		f.mu.Unlock()
-		if n == 0 {
-			break
-		}
-		runtime.Gosched()
-		time.Sleep(5 * time.Millisecond) // polls, because there is no event
+	f.mu.Lock()
+	var server pinger
+	for _, ss := range f.sessions {
+		server = ss.pipe.(pinger)
 	}
-	_ = w
-	w = f.connected(t)
-	reads := make(chan error, 1)
-	go func() { _, err := w.p.Read(t.Context()); reads <- err }()
-	select {
-	case err := <-reads:
-		t.Fatalf("a client that reads was closed: %v", err)
-	case <-time.After(time.Second):
+	f.mu.Unlock()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := server.Ping(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a client that does not read: %v", err)
+	}
+	go w.p.Read(t.Context()) //nolint:errcheck // until the end of the test
+	long, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := server.Ping(long); err != nil {
+		t.Errorf("a client that reads: %v", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"helix/backend/fault"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 type countParams struct {
@@ -116,9 +117,7 @@ func TestAnswerIsKeptWhenTheConnectionDies(t *testing.T) {
 	go func() { done <- f.Serve(context.Background(), server, f.owner()) }()
 	w := &wire{t, client}
 	w.send(countCall(1, key, 9, ""))
-	for runs.Load() == 0 {
-		time.Sleep(time.Millisecond) // there is no event for the start of a call
-	}
+	testkit.Eventually(t, "runs", runs.Load, func(n int64) bool { return n > 0 }) // there is no event for the start of a call
 	client.Close(1000, "")
 	close(hold)
 	if err := <-done; err != nil {

@@ -164,6 +164,8 @@ func (s *Server) keepAlive(ss *session, p pinger) (stop func()) {
 	var mu sync.Mutex
 	var t *time.Timer
 	done := false
+	mu.Lock()
+	defer mu.Unlock() // the timer may fire before it is stored
 	t = time.AfterFunc(s.o.Limits.Tick, func() {
 		ctx, cancel := context.WithTimeout(ss.ctx, s.o.Limits.PongWithin)
 		err := p.Ping(ctx)

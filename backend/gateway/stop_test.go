@@ -21,6 +21,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/testkit"
 )
 
 func identityOf(s *Server) identity.Identity {
@@ -267,25 +268,18 @@ func TestServices(t *testing.T) {
 	go func() { defer close(done); r.Run(ctx) }()
 	state := func(want string) ServiceState {
 		t.Helper()
-		for range 2000 {
+		return testkit.Eventually(t, "a service that becomes "+want, func() ServiceState {
 			l, err := r.List(ctx, struct{}{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := l.Services[0]; s.State == want {
-				return s
-			}
-			time.Sleep(time.Millisecond) // polls for a state
-		}
-		t.Fatalf("never %s", want)
-		return ServiceState{}
+			return l.Services[0]
+		}, func(s ServiceState) bool { return s.State == want })
 	}
 	if s := state("running"); s.Port != 4711 || s.PID != os.Getpid() || s.Since == nil || !s.Running {
 		t.Fatalf("%+v", s)
 	}
-	for runs.Load() == 0 {
-		time.Sleep(time.Millisecond) // it counts as running a moment before it runs
-	}
+	testkit.Eventually(t, "runs", runs.Load, func(n int64) bool { return n > 0 }) // it counts as running a moment before it runs
 	if _, err := r.Start(ctx, ServiceParams{"scheduler"}); err != nil || runs.Load() != 1 {
 		t.Fatalf("starting twice: %v, %d runs", err, runs.Load())
 	}
@@ -463,9 +457,7 @@ func TestEndpointFileThatCannotBeWritten(t *testing.T) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	for len(status().Degraded) > 0 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	testkit.Eventually(t, "status", status, func(st SystemStatus) bool { return len(st.Degraded) == 0 })
 	if e, err := ReadEndpoint(filepath.Join(dir, "endpoint.json")); err != nil || e.URL != f.URL() {
 		t.Errorf("%+v, %v", e, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"helix/backend/testkit"
 )
 
 // TestSlowCallsOfAQuickMethodDelayNobody marks a method as quick, so that its calls run on the
@@ -65,15 +67,11 @@ func TestSessionEndsWithABlockedReader(t *testing.T) {
 	w.send(`{"jsonrpc":"2.0","id":2,"method":"wait.maybe","params":{"wait":true}}`)
 	<-f.began
 	w.p.(*wsPipe).c.CloseNow()
-	for {
+	testkit.Eventually(t, "open sessions", func() int {
 		f.mu.Lock()
-		open := len(f.sessions)
-		f.mu.Unlock()
-		if open == 0 {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		defer f.mu.Unlock()
+		return len(f.sessions)
+	}, func(n int) bool { return n == 0 })
 }
 
 func TestPaceForgetsOutliers(t *testing.T) {

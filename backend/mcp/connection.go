@@ -156,7 +156,7 @@ func (c *connection) startError(name string, err error) error {
 		if broken := c.proc.broken(); broken != nil {
 			return fault.Unavailablef("%s didn't start: %s", name, visible(broken.Error(), 500)).WithCause(err)
 		}
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && waitFor(c.proc.exited) {
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && waitFor(c.proc.exited, endGrace) {
 			return fault.Unavailablef("%s ended before it answered: %s", name, c.proc.how()).WithCause(err)
 		}
 		return fault.Unavailablef("%s didn't start: %s", name, visible(err.Error(), 500)).WithCause(err)
@@ -185,7 +185,7 @@ func (c *connection) translate(name string, err error) error {
 		if broken := c.proc.broken(); broken != nil {
 			return fault.Internalf(err, "%s broke the protocol: %s.", name, broken.Error())
 		}
-		waitFor(c.proc.exited)
+		waitFor(c.proc.exited, endGrace)
 		return fault.Unavailablef("%s ended during the call: %s", name, c.proc.how()).WithCause(err)
 	}
 	return fault.Unavailablef("%s is not reachable: %s", name, visible(err.Error(), 500)).WithCause(err)

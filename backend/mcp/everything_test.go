@@ -80,7 +80,7 @@ func TestReferenceServerOverThreeTransports(t *testing.T) {
 			t.Parallel()
 			e := setup(t)
 			s := entry(t)
-			s.Name, s.StartTimeoutMs = "everything", 120_000
+			s.Name, s.StartTimeoutMs, s.TimeoutMs = "everything", maxTimeoutMs, maxTimeoutMs
 			if _, err := e.s.Add(e.ctx, AddParams{s}); err != nil {
 				t.Fatal(err)
 			}

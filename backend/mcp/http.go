@@ -41,7 +41,7 @@ func (t *roundTripper) notThere() bool {
 
 // close ends all requests as soon as the session has ended, or after a short time.
 func (t *roundTripper) close(ended <-chan struct{}) {
-	waitFor(ended)
+	waitFor(ended, stopGrace)
 	t.cancel()
 	t.client.Close()
 }

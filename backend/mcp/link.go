@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -424,5 +423,3 @@ func (l *link) drop(c *connection) {
 	l.mu.Unlock()
 	c.close()
 }
-
-func (l *link) String() string { return fmt.Sprintf("mcp server %s", l.name) }

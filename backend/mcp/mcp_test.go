@@ -72,7 +72,7 @@ func setup(t *testing.T, change ...func(*Options)) *env {
 // add adds this test program as a server.
 func (e *env) add(name, kind string, change ...func(*Server)) ServerResult {
 	e.Helper()
-	s := Server{Name: name, Command: os.Args[0], Env: map[string]string{asServer: kind, "NOTES": filepath.Join(e.dir, "notes")}}
+	s := Server{Name: name, Command: os.Args[0], Env: map[string]string{asServer: kind, "NOTES": filepath.Join(e.dir, "notes")}, StartTimeoutMs: maxTimeoutMs, TimeoutMs: maxTimeoutMs}
 	for _, f := range change {
 		f(&s)
 	}

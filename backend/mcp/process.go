@@ -12,8 +12,10 @@ import (
 	"helix/backend/fault"
 )
 
-// stopGrace is how long each step of stopping a process may take.
-const stopGrace = 2 * time.Second
+const (
+	stopGrace = 2 * time.Second // how long each step of stopping a process may take
+	endGrace  = 5 * time.Second // how long to wait for the end of a process that closed its output
+)
 
 // process is a running stdio server with everything that it started.
 type process struct {
@@ -85,9 +87,9 @@ func (p *process) stop() {
 	p.stopping.Do(func() {
 		defer close(p.stopped)
 		p.stdin.Close()
-		if !waitFor(p.exited) {
+		if !waitFor(p.exited, stopGrace) {
 			p.group.terminate(p.cmd)
-			if !waitFor(p.exited) {
+			if !waitFor(p.exited, stopGrace) {
 				p.group.kill(p.cmd)
 				<-p.exited
 			}
@@ -100,8 +102,8 @@ func (p *process) stop() {
 	<-p.stopped
 }
 
-func waitFor(done <-chan struct{}) bool {
-	t := time.NewTimer(stopGrace)
+func waitFor(done <-chan struct{}, limit time.Duration) bool {
+	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
 	case <-done:
@@ -117,10 +119,7 @@ func (p *process) how() string {
 	select {
 	case <-p.exited:
 		text = p.cmd.ProcessState.String()
-		select { // its last words are in the pipe already
-		case <-p.logged:
-		case <-time.After(100 * time.Millisecond):
-		}
+		waitFor(p.logged, endGrace) // its last words are in the pipe already
 	default:
 	}
 	if tail := p.log.tail(p.from, 3); tail != "" {

@@ -269,7 +269,7 @@ func (s *Service) approveTool(tx *storage.Tx, r *serverRow, t *toolRow, tier str
 	if err := s.perm.ApproveDefinition(tx, sub, approvalDocument(r.Name, t.document), []permission.Want{want}, "user"); err != nil {
 		return err
 	}
-	if err := s.perm.GrantTx(tx, sub, want); err != nil {
+	if err := s.perm.GrantTx(tx, sub, []permission.Want{want}); err != nil {
 		return err
 	}
 	d := t.definition()

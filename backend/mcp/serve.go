@@ -100,8 +100,11 @@ func (s *Service) ListExposed(ctx context.Context) ([]Exposed, error) {
 }
 
 func exposedKind(kind string) callable.Kind {
-	if kind == ExposeMemory {
+	switch kind {
+	case ExposeMemory:
 		return callable.Builtin
+	case ExposeDiscovery:
+		return "api"
 	}
 	return callable.Kind(kind)
 }

@@ -185,7 +185,7 @@ func (s *Service) embedParts(ctx context.Context, d *documentIn) error {
 			todo = append(todo, &job{hash: hash, text: d.parts[i].text})
 		}
 	}
-	within, cancel := context.WithTimeout(ctx, embedUpsertFor)
+	within, cancel := context.WithTimeout(ctx, s.embedUpsertFor)
 	defer cancel()
 	if err := s.embedJobs(within, g.model, todo); err != nil && ctx.Err() == nil {
 		s.log.Info("vectors of a document are made later", "err", err)

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
 	"helix/backend/memory/search"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // wordsModel is a model for tests. The vector of a text is the sum of one direction per word, so
@@ -125,15 +125,7 @@ func (b *bundle) works(t testing.TB) (stop func()) {
 // until waits until ok returns true.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	limit := time.Now().Add(5 * time.Minute)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		if time.Now().After(limit) {
-			t.Fatalf("waited for %s in vain", what)
-		}
-		<-tick.C
-	}
+	testkit.Eventually(t, what, ok, func(ok bool) bool { return ok })
 }
 
 func (b *bundle) status(t testing.TB) EmbeddingStatus {

@@ -143,21 +143,19 @@ func TestProgressEventsAreFew(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
 	b := newBundle(t, Options{Embedder: model})
-	var times []time.Time
-	cancel := bus.Subscribe(b.db.Bus(), func(uuid.UUID, EmbeddingProgress) { times = append(times, time.Now()) })
+	events := 0
+	cancel := bus.Subscribe(b.db.Bus(), func(uuid.UUID, EmbeddingProgress) { events++ })
+	began := time.Now()
 	b.addMany(t, numbered(fewer(2000))...)
 	stop := b.works(t)
 	b.settled(t)
 	until(t, "the last event", func() bool { return !b.publishProgress() })
 	stop()
+	took := time.Since(began)
 	cancel()
-	if len(times) == 0 {
-		t.Fatal("no event")
-	}
-	for i := 1; i < len(times); i++ {
-		if d := times[i].Sub(times[i-1]); d < vectorNewsEvery-20*time.Millisecond {
-			t.Errorf("event %d came after %v", i, d)
-		}
+	// The time between two events is not that between their publications: the first may be late.
+	if most := 1 + int(took/vectorNewsEvery); events == 0 || events > most {
+		t.Errorf("%d events in %s, want at most %d", events, took, most)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestKilledImportResumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(os.Args[0], "-test.run=^TestImportChild$", "-test.timeout=60s")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestImportChild$", "-test.timeout=10m")
 		cmd.Env = append(os.Environ(), importCrashEnv+"="+string(text), "GOCOVERDIR="+dir)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
@@ -363,23 +363,22 @@ func TestImportProgressIsRateLimited(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, Options{})
 	path, _ := export(t, importertest.Options{Conversations: 30, Turns: 100, Words: 10})
-	type seen struct {
-		at time.Time
-		st ImportStatus
-	}
-	var all []seen
-	cancel := bus.Subscribe(b.bus(t), func(_ uuid.UUID, p ImportProgress) { all = append(all, seen{time.Now(), p.ImportStatus}) })
+	var all []ImportStatus
+	cancel := bus.Subscribe(b.bus(t), func(_ uuid.UUID, p ImportProgress) { all = append(all, p.ImportStatus) })
+	began := time.Now()
 	b.imported(t, ImportParams{Path: path})
+	took := time.Since(began)
 	cancel()
 	if len(all) == 0 {
 		t.Fatal("no progress was told")
 	}
+	// The time between two events is not that between their publications: the first may be late.
+	if most := 1 + int(took/importProgressEvery); len(all) > most {
+		t.Errorf("%d events in %s, want at most %d", len(all), took, most)
+	}
 	for i := 1; i < len(all); i++ {
-		if gap := all[i].at.Sub(all[i-1].at); gap < importProgressEvery-50*time.Millisecond {
-			t.Errorf("%v between two events", gap)
-		}
-		if all[i].st.Progress < all[i-1].st.Progress || all[i].st.Added < all[i-1].st.Added {
-			t.Errorf("progress went back: %+v, %+v", all[i-1].st, all[i].st)
+		if all[i].Progress < all[i-1].Progress || all[i].Added < all[i-1].Added {
+			t.Errorf("progress went back: %+v, %+v", all[i-1], all[i])
 		}
 	}
 }

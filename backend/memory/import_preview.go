@@ -39,7 +39,7 @@ func (s *Service) ImportPreview(ctx context.Context, p ImportParams) (PreviewRes
 	for _, p := range r.Problems() {
 		v.warn(&p)
 	}
-	for until := time.Now().Add(previewFor); ; {
+	for until := time.Now().Add(s.previewFor); ; {
 		batch, err := v.read(ctx, r, job, until)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return PreviewResult{}, err

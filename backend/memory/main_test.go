@@ -1,9 +1,10 @@
 package memory
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }

@@ -53,6 +53,8 @@ type Service struct {
 	watch     watchState
 	embedding embeddingState
 
+	previewFor, embedUpsertFor time.Duration // longest times of a call's work, which tests raise
+
 	background []func(context.Context) error // run by Run until its context ends
 	closing    []func() error                // run by Close, in reverse order
 
@@ -69,7 +71,7 @@ func New(db *storage.DB, o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	s := &Service{db: db, o: o, log: o.Logger}
+	s := &Service{db: db, o: o, log: o.Logger, previewFor: previewFor, embedUpsertFor: embedUpsertFor}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.initStore()
 	s.initEmbedding()

@@ -27,6 +27,7 @@ func newBundle(t testing.TB, o Options) *bundle {
 	t.Helper()
 	db := storagetest.Open(t)
 	s := New(db, o)
+	s.previewFor, s.embedUpsertFor = time.Hour, time.Hour // a busy machine takes long
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close: %v", err)

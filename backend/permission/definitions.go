@@ -144,24 +144,25 @@ func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject,
 	return moved, nil
 }
 
-// GrantTx grants want to sub in tx, until it is revoked or the definition changes. A domain calls it
-// when a person who may approve has chosen the subject in the domain's own review. It does nothing
-// if an equal grant is active.
-func (s *Service) GrantTx(tx *storage.Tx, sub Subject, want Want) error {
+// GrantTx records in tx that the user always allows sub to use what wants names. Call it when a person approves a
+// definition together with everything that it declares; see ApproveDefinition. Grants that exist are kept.
+func (s *Service) GrantTx(tx *storage.Tx, sub Subject, wants []Want) error {
 	user, err := caller(tx)
 	if err != nil {
 		return err
 	}
-	if who, _ := identity.From(tx.Context()); !who.MayApprove() {
-		return fault.Deniedf("This session can't grant permissions.")
-	}
-	var n int
-	if err := tx.QueryRow(`SELECT count(*) FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash = ? AND capability = ? AND resource = ?
-		AND scope = 'always' AND revoked_at IS NULL AND suspended_at IS NULL AND expires_at IS NULL`, user[:], sub.Kind, sub.ID, sub.DefinitionHash[:], string(want.Capability), want.Resource).Scan(&n); err != nil || n > 0 {
-		return err
-	}
-	if _, err := insertGrant(tx, user, newGrant{sub: sub, item: Item{Capability: want.Capability, Resource: want.Resource}, scope: "always", origin: "user"}); err != nil {
-		return err
+	for _, w := range wants {
+		var have int
+		if err := tx.QueryRow(`SELECT count(*) FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash = ? AND capability = ? AND resource = ? AND scope = 'always'
+			AND revoked_at IS NULL AND suspended_at IS NULL AND expires_at IS NULL`, user, sub.Kind, sub.ID, sub.DefinitionHash, string(w.Capability), w.Resource).Scan(&have); err != nil {
+			return err
+		}
+		if have > 0 {
+			continue
+		}
+		if _, err := insertGrant(tx, user, newGrant{sub: sub, item: Item{Capability: w.Capability, Resource: w.Resource}, scope: "always", origin: "user"}); err != nil {
+			return err
+		}
 	}
 	s.changed(tx, user, sub.ID)
 	return nil

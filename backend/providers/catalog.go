@@ -127,7 +127,7 @@ func ParseCatalog(text []byte) (*Catalog, error) {
 	}
 	c := &Catalog{}
 	if err := json.Unmarshal(text, &c.Providers); err != nil {
-		return nil, fault.Invalidf("The catalog can't be read.").WithCause(err)
+		return nil, fault.Invalidf("Couldn't read the catalog.").WithCause(err)
 	}
 	if len(c.Providers) == 0 {
 		return nil, fault.Invalidf("The catalog is empty.")
@@ -139,9 +139,9 @@ func ParseCatalog(text []byte) (*Catalog, error) {
 		for name, m := range p.Models {
 			switch {
 			case name == "" || m.Limit.Context < 0 || m.Limit.Output < 0:
-				return nil, fault.Invalidf("The catalog has a wrong entry %s/%s.", id, name)
+				return nil, fault.Invalidf("The catalog has an invalid entry %s/%s.", id, name)
 			case m.Cost != nil && !m.Cost.valid():
-				return nil, fault.Invalidf("The catalog has a wrong price for %s/%s.", id, name)
+				return nil, fault.Invalidf("The catalog has an invalid price for %s/%s.", id, name)
 			}
 			c.Date = max(c.Date, m.LastUpdated)
 		}

@@ -44,7 +44,7 @@ func (c *circuit) enter(now time.Time) error {
 		return nil
 	}
 	if now.Before(c.until) || c.probing {
-		f := fault.Unavailablef("The service failed repeatedly and is left alone for a while.").WithCause(errCircuitOpen)
+		f := fault.Unavailablef("The service failed repeatedly. Helix will try it again later.").WithCause(errCircuitOpen)
 		f.RetryAfter = max(c.until.Sub(now), time.Second)
 		return f
 	}

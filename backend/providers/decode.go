@@ -458,7 +458,7 @@ type Received struct {
 }
 
 func truncated(n int64, cause error) *fault.Error {
-	return fault.Unavailablef("The answer of the model broke off. What came was kept.").WithDetails(Received{n}).WithCause(cause)
+	return fault.Unavailablef("The model's answer was cut off. The part that arrived was kept.").WithDetails(Received{n}).WithCause(cause)
 }
 
 func asStreamError(err error, n int64) error {
@@ -467,9 +467,9 @@ func asStreamError(err error, n int64) error {
 	case errors.As(err, &f):
 		return err
 	case errors.Is(err, errHTML):
-		return fault.Unavailablef("The server answered a web page. Check the base URL.").WithCause(err)
+		return fault.Unavailablef("The server returned a web page. Check the base URL.").WithCause(err)
 	case errors.Is(err, errJSON), errors.Is(err, errEventSize):
-		return fault.Unavailablef("The answer of the model can't be read.").WithDetails(Received{n}).WithCause(err)
+		return fault.Unavailablef("Couldn't read the model's answer.").WithDetails(Received{n}).WithCause(err)
 	}
 	return truncated(n, err)
 }

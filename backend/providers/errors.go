@@ -46,7 +46,7 @@ func (e *ServiceError) fault(retryAfter time.Duration) *fault.Error {
 		f = fault.Deniedf("The service refused the key: %s", says)
 		e.Code = codeKey
 	case e.Status == http.StatusTooManyRequests || hasAny(text, "rate_limit", "resource_exhausted", "too many requests"):
-		f = fault.Limitf("The service limits its calls: %s", says)
+		f = fault.Limitf("The service's rate limit was reached: %s", says)
 		f.RetryAfter = retryAfter
 		e.Code = codeRate
 	case e.Status == http.StatusNotFound || hasAny(text, "model_not_found", "not_found_error"):

@@ -113,7 +113,7 @@ func (s *Service) Fetch(ctx context.Context, _ struct{}) (FetchResult, error) {
 	}
 	defer stream.Body.Close()
 	if stream.Status != 200 {
-		return FetchResult{}, fault.Unavailablef("The catalog can't be fetched: status %d.", stream.Status)
+		return FetchResult{}, fault.Unavailablef("Couldn't fetch the catalog: status %d.", stream.Status)
 	}
 	text, err := io.ReadAll(stream.Body)
 	if err != nil {

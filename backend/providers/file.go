@@ -111,7 +111,7 @@ func (e *fileEntry) set(field string, v any) error {
 func setText(to *string, v any) (err error) {
 	var ok bool
 	if *to, ok = v.(string); !ok {
-		err = fault.Invalidf("that is not a text.")
+		err = fault.Invalidf("must be text.")
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func setText(to *string, v any) (err error) {
 func setSwitch(to *bool, v any) (err error) {
 	var ok bool
 	if *to, ok = v.(bool); !ok {
-		err = fault.Invalidf("that is neither true nor false.")
+		err = fault.Invalidf("must be true or false.")
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func setSwitch(to *bool, v any) (err error) {
 func setNumber(to *int, v any) error {
 	n, ok := v.(int64)
 	if !ok || n < 0 || n > math.MaxInt32/1000 {
-		return fault.Invalidf("that is no number from 0 to %d.", math.MaxInt32/1000)
+		return fault.Invalidf("must be a number from 0 to %d.", math.MaxInt32/1000)
 	}
 	*to = int(n)
 	return nil

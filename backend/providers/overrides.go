@@ -34,7 +34,7 @@ func (o *override) set(field string, v any) error {
 	case "input_price", "output_price": // dollars per million tokens, as in price lists
 		micros, ok := decimalMicros(fmt.Sprint(v), 6)
 		if !ok {
-			return fault.Invalidf("that is no price in dollars.")
+			return fault.Invalidf("must be a price in dollars.")
 		}
 		if field == "input_price" {
 			o.input = &micros
@@ -168,7 +168,7 @@ func (c *RoleConfig) set(field string, v any) error {
 		case int64:
 			t = float64(n)
 		default:
-			return fault.Invalidf("that is no number.")
+			return fault.Invalidf("must be a number.")
 		}
 		if !(t >= 0 && t <= 2) {
 			return fault.Invalidf("a temperature is 0 to 2.")

@@ -121,7 +121,7 @@ func (r *Router) served(ctx context.Context, t target) ([]string, error) {
 	}
 	c := cursor{b: text}
 	if c.peek() != '{' || len(text) > maxModelsList {
-		return nil, fault.Unavailablef("%s gave no list of models. Check the base URL.", t.name)
+		return nil, fault.Unavailablef("%s returned no list of models. Check the base URL.", t.name)
 	}
 	ids := []string{}
 	c.object(func(key []byte) {

@@ -16,13 +16,11 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
-	"go.uber.org/goleak"
-
 	"helix/backend/providers/recordings"
 	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 var update = flag.Bool("update", false, "write golden files")
 

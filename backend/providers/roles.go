@@ -164,7 +164,7 @@ func (s *Service) SetRole(ctx context.Context, p SetRoleParams) (RoleView, error
 		name, model := ref.Split()
 		e, ok := entries[name]
 		if !ok || model == "" {
-			return RoleView{}, fault.InvalidField(fmt.Sprintf("chain[%d]", i), fault.CodeUnknownValue, "%q names no model of a provider.", ref)
+			return RoleView{}, fault.InvalidField(fmt.Sprintf("chain[%d]", i), fault.CodeUnknownValue, "%q isn't a model of any provider.", ref)
 		}
 		if _, err := s.info(name, e, model); err != nil {
 			return RoleView{}, fault.In(fmt.Sprintf("chain[%d]", i), err)

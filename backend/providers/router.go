@@ -167,7 +167,7 @@ func (r *Router) resolve(ctx context.Context, entries map[string]Entry, ref Mode
 	name, model := ref.Split()
 	e, ok := entries[name]
 	if !ok || model == "" {
-		return target{}, fault.Invalidf("%q names no model of a provider.", ref)
+		return target{}, fault.Invalidf("%q isn't a model of any provider.", ref)
 	}
 	if e.Disabled {
 		return target{}, fault.Unavailablef("Provider %s is disabled.", name)

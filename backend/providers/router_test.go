@@ -118,7 +118,7 @@ func TestErrorsOfServices(t *testing.T) {
 	}{
 		{"refused key", 401, `{"error":{"message":"Incorrect API key provided: ` + secretKey + `","code":"invalid_api_key"}}`, fault.Denied, 1, "refused the key"},
 		{"quota", 429, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota"}}`, fault.Limit, 1, "no credit"},
-		{"rate", 429, `{"error":{"message":"Slow down","type":"rate_limit_error"}}`, fault.Limit, 3, "limits its calls"},
+		{"rate", 429, `{"error":{"message":"Slow down","type":"rate_limit_error"}}`, fault.Limit, 3, "rate limit"},
 		{"context", 400, `{"error":{"message":"maximum context length is 10","code":"context_length_exceeded"}}`, fault.Limit, 1, "too long"},
 		{"bad request", 400, `{"error":{"message":"no"}}`, fault.Invalid, 1, "no"},
 		{"overloaded", 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, fault.Unavailable, 3, "Overloaded"},

@@ -49,7 +49,7 @@ func (r *Router) reply(t target, q Request) (ScriptedReply, error) {
 	if s == nil {
 		text, err := os.ReadFile(t.entry.BaseURL)
 		if err != nil {
-			return ScriptedReply{}, fault.Unavailablef("The script of %s can't be read.", t.name).WithCause(err)
+			return ScriptedReply{}, fault.Unavailablef("Couldn't read the script of %s.", t.name).WithCause(err)
 		}
 		s = &script{}
 		if err := json.Unmarshal(text, s); err != nil {

@@ -85,7 +85,7 @@ func Structured(ctx context.Context, r Completer, q Request, doc json.RawMessage
 			return value, report, nil
 		}
 		if report.Attempts > maxRepairs {
-			return nil, report, fault.Invalidf("The answer of the model isn't valid: %s", problems[0]).WithDetails(map[string]any{"problems": problems})
+			return nil, report, fault.Invalidf("The model's answer isn't valid: %s", problems[0]).WithDetails(map[string]any{"problems": problems})
 		}
 		q.Messages = append(q.Messages[:len(q.Messages):len(q.Messages)],
 			Message{Role: Assistant, Parts: []Part{TextPart(orDash(answer))}},

@@ -3,21 +3,22 @@ package psychology
 import (
 	"context"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"helix/backend/fault"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 type fixture struct {
 	*Service

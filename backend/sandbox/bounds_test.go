@@ -118,19 +118,15 @@ func TestWatchdogRests(t *testing.T) {
 	e := reusing(t)
 	for range 2 {
 		mustRun(t, e, "return 1", "1")
-		deadline := time.Now().Add(patience)
-		for {
-			e.watchdog.mu.Lock()
-			armed, runs := e.watchdog.armed, len(e.watchdog.runs)
-			e.watchdog.mu.Unlock()
-			if !armed && runs == 0 {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("it ticks on, with %d runs", runs)
-			}
-			time.Sleep(5 * time.Millisecond)
+		type state struct {
+			armed bool
+			runs  int
 		}
+		testkit.Eventually(t, "the watchdog", func() state {
+			e.watchdog.mu.Lock()
+			defer e.watchdog.mu.Unlock()
+			return state{e.watchdog.armed, len(e.watchdog.runs)}
+		}, func(s state) bool { return s == state{} })
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // hiding is a guest that creates a text which only it can know: it derives the text from a number,
@@ -98,16 +98,8 @@ func TestNothingIsLeftInMemory(t *testing.T) { // not parallel: other tests woul
 		if copying && c.discarded {
 			continue // its memory belongs to the collector and is not given to any guest
 		}
-		var left []string
-		for deadline := time.Now().Add(patience); ; { // resetting happens asynchronously
-			if left = findMark(t, mark); len(left) == 0 || time.Now().After(deadline) {
-				break
-			}
-			runtime.Gosched()
-		}
-		if len(left) > 0 {
-			t.Errorf("a run that %s left its text %d times, first in %s", c.name, len(left), left[0])
-		}
+		// Resetting happens asynchronously.
+		testkit.Eventually(t, "text of a run that "+c.name, func() []string { return findMark(t, mark) }, func(left []string) bool { return len(left) == 0 })
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"helix/backend/testkit"
 )
 
 // shared is the engine that most tests use, because creating one takes a moment.
@@ -28,6 +28,15 @@ const patience = 5 * time.Minute
 // -race.
 var sharedCache string
 
+// cacheVariable names the folder of the compiled code to a test in a process of its own.
+const cacheVariable = "HELIX_TEST_SANDBOX_CACHE"
+
+// alone reports whether a test runs in a process of its own, where it may count what the process has.
+func alone(t *testing.T) bool {
+	t.Helper()
+	return testkit.Alone(t, cacheVariable+"="+sharedCache)
+}
+
 // usualProcessors is how many processors the runtime had before any test.
 var usualProcessors = runtime.GOMAXPROCS(0)
 
@@ -38,10 +47,12 @@ func TestMain(m *testing.M) {
 	childCommand = ServeWorker()
 	actAsChild()
 	flag.Parse()
-	dir, err := os.MkdirTemp("", "helix-sandbox-")
+	var err error
+	if sharedCache = os.Getenv(cacheVariable); sharedCache == "" {
+		sharedCache, err = os.MkdirTemp("", "helix-sandbox-")
+	}
 	if err == nil {
-		sharedCache = dir
-		shared, err = Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 4, Workers: 4, CacheDir: dir})
+		shared, err = Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 4, Workers: 4, CacheDir: sharedCache})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -53,11 +64,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	if os.Getenv(cacheVariable) == "" {
+		if err := os.RemoveAll(sharedCache); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 	}
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := testkit.Leaks(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

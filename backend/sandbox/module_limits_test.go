@@ -213,7 +213,11 @@ func TestNothingLeft(t *testing.T) {
 
 // TestMixedFates runs modules that end in every possible way concurrently: no result may be mixed
 // up, and nothing may be left.
-func TestMixedFates(t *testing.T) { // not parallel, since it measures the process
+func TestMixedFates(t *testing.T) {
+	t.Parallel()
+	if !alone(t) {
+		return
+	}
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Workers: 4, CacheDir: sharedCache})
 	if err != nil {
 		t.Fatal(err)
@@ -269,13 +273,12 @@ func TestMixedFates(t *testing.T) { // not parallel, since it measures the proce
 		wg.Wait()
 	}
 	run(rounds / 10)
-	before := usedBy(t)
+	before := usedBy()
 	run(rounds)
-	after := usedBy(t)
-	t.Logf("before %v, after %v", before, after)
-	if after.goroutines > before.goroutines+5 || after.files > before.files+3 || after.maps > before.maps+60 {
-		t.Errorf("before %+v, after %+v", before, after)
-	}
+	after := testkit.Eventually(t, fmt.Sprintf("before %+v, after the runs", before), usedBy, func(after held) bool {
+		return after.goroutines <= before.goroutines+5 && after.files <= before.files+3 && after.maps <= before.maps+60
+	})
+	t.Logf("before %+v, after %+v", before, after)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -286,8 +289,7 @@ func TestMixedFates(t *testing.T) { // not parallel, since it measures the proce
 
 type held struct{ goroutines, files, maps int }
 
-func usedBy(t *testing.T) held {
-	t.Helper()
+func usedBy() held {
 	runtime.GC()
 	h := held{goroutines: runtime.NumGoroutine()}
 	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
@@ -321,12 +323,7 @@ func TestFreed(t *testing.T) {
 		defer e.modules.mu.Unlock()
 		return len(e.modules.codes)
 	}
-	for deadline := time.Now().Add(patience); alive() > maxModules; runtime.Gosched() {
-		runtime.GC()
-		if time.Now().After(deadline) {
-			t.Fatalf("%d modules are alive", alive())
-		}
-	}
+	testkit.Eventually(t, "modules that are alive", func() int { runtime.GC(); return alive() }, func(n int) bool { return n <= maxModules })
 	e.modules.trim(0)
 	e.modules.mu.Lock()
 	defer e.modules.mu.Unlock()

@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
-	"time"
+
+	"helix/backend/testkit"
 )
 
 // TestOneProcessorStaysFree occupies all processors with guests: there must be one more while they
@@ -14,13 +16,7 @@ func TestOneProcessorStaysFree(t *testing.T) {
 	usual := usualProcessors
 	until := func(what string, ok func(n int) bool) {
 		t.Helper()
-		deadline := time.Now().Add(patience)
-		for !ok(runtime.GOMAXPROCS(0)) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: there are %d processors, usually %d", what, runtime.GOMAXPROCS(0), usual)
-			}
-			time.Sleep(2 * time.Millisecond)
-		}
+		testkit.Eventually(t, fmt.Sprintf("processors %s, usually %d", what, usual), func() int { return runtime.GOMAXPROCS(0) }, ok)
 	}
 	until("after other tests", func(n int) bool { return n == usual })
 	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: 1, Workers: usual, CacheDir: sharedCache})

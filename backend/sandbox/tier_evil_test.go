@@ -26,9 +26,6 @@ func actAsChild() {
 	if len(os.Args) == 3 && os.Args[1] == parentArgument {
 		actAsParent()
 	}
-	if len(os.Args) == 3 && os.Args[1] == leakArgument {
-		countLeaks()
-	}
 	if len(os.Args) < 3 || os.Args[1] != evilArgument {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,16 +78,6 @@ func below(pid int) []int {
 	return out
 }
 
-// eventually waits until done.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 func TestChildrenDieWithParent(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("/proc/self/exe", parentArgument, sharedCache)
@@ -113,12 +102,15 @@ func TestChildrenDieWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, "the children's end", func() bool {
-		return !slices.ContainsFunc(children, func(pid int) bool {
-			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			return err == nil && !strings.Contains(string(text), ") Z ")
-		})
-	})
+	testkit.Eventually(t, "children of the dead parent", func() []string {
+		var left []string
+		for _, pid := range children {
+			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(text), ") Z ") {
+				left = append(left, string(text))
+			}
+		}
+		return left
+	}, func(left []string) bool { return len(left) == 0 })
 }
 
 // oneRun is a separate engine with a run in a child that waits in a host call.
@@ -283,40 +275,26 @@ func TestDeadSpare(t *testing.T) {
 	}
 }
 
-// leakArgument makes the test program the one that TestChildRunsLeakNothing counts in.
-const leakArgument = "t1-leaks"
-
-// TestChildRunsLeakNothing counts in a process of its own: in this one, the engine that the tests
-// share may be starting something just then.
 func TestChildRunsLeakNothing(t *testing.T) {
 	testkit.SkipRaced(t, "many runs of the engine, one after the other")
-	if out, err := exec.Command("/proc/self/exe", leakArgument, sharedCache).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	t.Parallel()
+	if !alone(t) {
+		return
 	}
-}
-
-// countLeaks executes runs that end in different ways. It ends the program, with code 1 if anything
-// of the runs is left.
-func countLeaks() {
 	runs := 40
 	if long {
 		runs = 1000
 	}
-	check := func(err error) {
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
+	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: sharedCache})
+	if err != nil {
+		t.Fatal(err)
 	}
-	e, err := Open(context.Background(), Options{WorkerCommand: childCommand, Idle: -1, CacheDir: os.Args[2]})
-	check(err)
 	texts := []string{
 		"return 1", "throw 1", "for (;;) {}", "await helix.state.get('k'); return 2", "console.log('x'); return new Array(1e5).fill(1)",
 	}
 	programs := make([]*Program, len(texts))
 	for i, s := range texts {
-		programs[i], err = e.CompileJS(context.Background(), Source{Text: s})
-		check(err)
+		programs[i] = compile(t, s)
 	}
 	host := HostFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(`{"found":false}`), nil
@@ -329,7 +307,7 @@ func countLeaks() {
 				for i := range work {
 					ctx, cancel := context.WithCancel(context.Background())
 					if i%7 == 0 {
-						time.AfterFunc(time.Millisecond, cancel)
+						time.AfterFunc(5*time.Millisecond, cancel)
 					}
 					_, _ = e.Execute(ctx, programs[i%len(programs)], Call{Tier: tier1, Host: host, Limits: Limits{Wall: 30 * time.Second, CPU: 5 * time.Millisecond}})
 					cancel()
@@ -347,21 +325,18 @@ func countLeaks() {
 	type counts struct{ processes, files, goroutines int }
 	count := func() counts {
 		list, err := os.ReadDir("/proc/self/fd")
-		check(err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return counts{len(below(os.Getpid())), len(list), runtime.NumGoroutine()}
 	}
 	batch(8)
 	before := count()
 	batch(runs)
-	after := count()
-	for end := time.Now().Add(patience); after.processes > before.processes || after.files > before.files+2 || after.goroutines > before.goroutines+2; after = count() {
-		if time.Now().After(end) {
-			fmt.Printf("before: %+v, after: %+v\n", before, after)
-			_ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 1)
-			os.Exit(1)
-		}
-		time.Sleep(5 * time.Millisecond)
+	testkit.Eventually(t, fmt.Sprintf("before %+v, after the runs", before), count, func(after counts) bool {
+		return after.processes <= before.processes && after.files <= before.files+2 && after.goroutines <= before.goroutines+2
+	})
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
-	check(e.Close())
-	os.Exit(0)
 }

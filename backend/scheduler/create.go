@@ -156,7 +156,13 @@ func (s *Service) fill(ctx context.Context, c *sched, p CreateParams, timing, ta
 	}
 	if p.Placement != nil {
 		c.Placement.Takeover = p.Placement.Takeover
-		if p.Placement.HomeDeviceID != nil && s.o.Leases != nil {
+		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+			c.hub, err = s.connected(tx)
+			return err
+		}); err != nil {
+			return err
+		}
+		if p.Placement.HomeDeviceID != nil && c.hub {
 			c.Placement.HomeDeviceID, c.Placement.Here = p.Placement.HomeDeviceID, *p.Placement.HomeDeviceID == s.device()
 		}
 	}

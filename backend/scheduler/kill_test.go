@@ -302,7 +302,6 @@ func makeKillSchedules(t *testing.T, ctx context.Context, s *Service) {
 // rest lets active runs end without starting others.
 func rest(t *testing.T, ctx context.Context, s *Service, db *storage.DB) {
 	t.Helper()
-	var left int
 	// Disable everything and wait for active runs. Pending retries are dropped.
 	var list ListResult
 	for off := 0; off == 0 || off < list.Total; off += 100 {
@@ -319,29 +318,21 @@ func rest(t *testing.T, ctx context.Context, s *Service, db *storage.DB) {
 	run, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(run) }()
-	waitFor(t, func() bool {
+	testkit.Eventually(t, "runs that are not over", func() (left int) {
 		err := db.Read(ctx, func(tx *storage.Tx) error {
 			return tx.QueryRow(`SELECT count(*) FROM schedule_runs WHERE target_run_id IS NOT NULL AND ` + open).Scan(&left)
 		})
-		return err == nil && left == 0
-	})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}, func(left int) bool { return left == 0 })
 	stop()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func waitFor(t *testing.T, cond func() bool) {
-	t.Helper()
-	limit := time.Now().Add(5 * time.Minute)
-	for !cond() {
-		if time.Now().After(limit) {
-			t.Fatal("it never comes to rest")
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 // Leases is the hub's table of leases on schedules that other devices may take over. All times are
 // the server's. An error means that the hub could not be reached.
 type Leases interface {
+	// Connected reports whether this device has a hub. Without one it fires all schedules.
+	Connected(tx *storage.Tx) (bool, error)
 	// Claim acquires or keeps the lease for a device. It fails while another device holds the lease, and
 	// for a minute after that lease has expired. Each change of holder increments the term.
 	Claim(ctx context.Context, schedule, device uuid.UUID) (LeaseGrant, error)
 	// Renew extends the lease of the holder of a term.
 	Renew(ctx context.Context, schedule, device uuid.UUID, term int64) (LeaseGrant, error)
-	// Release ends the lease of a term immediately.
-	Release(ctx context.Context, schedule, device uuid.UUID, term int64) error
 	// Record records a due time that a device accounts for, before the run has any effect. ok is
 	// false if another run has the due time or the term is not the latest. Recording the same run
 	// again succeeds.
@@ -81,12 +81,23 @@ func (s *Service) lease(id uuid.UUID) holding {
 	return s.held[id]
 }
 
+// connected reports whether this device has a hub.
+func (s *Service) connected(tx *storage.Tx) (bool, error) {
+	if s.o.Leases == nil {
+		return false, nil
+	}
+	return s.o.Leases.Connected(tx)
+}
+
+// leased reports whether firing c requires a lease.
+func (c *sched) leased() bool { return c.hub && c.Placement.Takeover }
+
 // responsible reports whether this device accounts for the due times of c.
 func (s *Service) responsible(c *sched) bool { return c.Placement.Here || c.Placement.Takeover }
 
 // holds reports whether this device may start runs of c now.
 func (s *Service) holds(c *sched) bool {
-	if s.o.Leases == nil || !c.Placement.Takeover {
+	if !c.leased() {
 		return c.Placement.Here
 	}
 	return s.lease(c.ScheduleID).valid(s.clock.Mono(), s.now())
@@ -95,13 +106,13 @@ func (s *Service) holds(c *sched) bool {
 // firedElsewhere reports whether another device is known to fire c now, so that runs waiting here are no
 // longer this device's.
 func (s *Service) firedElsewhere(c *sched) bool {
-	return s.o.Leases != nil && c.Placement.Takeover && s.lease(c.ScheduleID).other
+	return c.leased() && s.lease(c.ScheduleID).other
 }
 
 // mayClaim reports whether due times of c can be processed now. It requests a lease if one is
 // needed, without waiting for the answer.
 func (s *Service) mayClaim(ctx context.Context, c *sched, now time.Time) bool {
-	if s.o.Leases == nil || !c.Placement.Takeover || c.NextRunAt == nil {
+	if !c.leased() || c.NextRunAt == nil {
 		return true
 	}
 	if s.holds(c) {
@@ -335,7 +346,7 @@ func (s *Service) TakeOver(ctx context.Context, p ScheduleParams) (Schedule, err
 	if err != nil {
 		return Schedule{}, err
 	}
-	if s.o.Leases != nil {
+	if c.hub {
 		mono, wall := s.clock.Mono(), s.now()
 		g, err := s.o.Leases.TakeOver(ctx, p.ScheduleID, s.device())
 		if err != nil {
@@ -347,13 +358,12 @@ func (s *Service) TakeOver(ctx context.Context, p ScheduleParams) (Schedule, err
 		s.granted(p.ScheduleID, g, nil, mono, wall)
 	}
 	return s.change(ctx, p.ScheduleID, "updated", func(tx *storage.Tx, c *sched, now time.Time) error {
-		leased := s.o.Leases != nil && c.Placement.Takeover
 		if g := s.lease(c.ScheduleID); g.through.After(c.last) {
 			c.last = g.through
 		}
 		// Earlier due times belong to the other device, unless its lease has just been taken: then
 		// this device accounts for all that the hub has not recorded.
-		if c.last.Before(now) && !c.Placement.Here && !leased {
+		if c.last.Before(now) && !c.Placement.Here && !c.leased() {
 			c.last = now
 		}
 		c.Revision++

@@ -29,6 +29,7 @@ type sched struct {
 	last      time.Time // every due time up to here is accounted for
 	tz        string
 	seen      int64 // revision for which the state was computed
+	hub       bool  // this device has a hub
 	cad       *cadence.Cadence
 }
 
@@ -40,8 +41,8 @@ const schedColumns = `s.id, s.user_id, s.name, s.description, s.status, coalesce
 
 const schedTables = ` FROM schedules s LEFT JOIN schedule_state t ON t.schedule_id = s.id `
 
-func (s *Service) scanSched(row storage.Row) (*sched, error) {
-	var c sched
+func (s *Service) scanSched(row storage.Row, hub bool) (*sched, error) {
+	c := sched{hub: hub}
 	var input, spec, zone, retry string
 	err := row.Scan(&c.ScheduleID, &c.user, &c.Name, &c.Description, &c.Status, &c.DisabledReason, &c.systemKey, &c.Target.Kind, &c.Target.ID,
 		&c.Target.Name, &c.Target.Version, &input, &c.enabled, &spec, &zone, &c.OsZone, storage.TimePtr(&c.StartsAt), storage.TimePtr(&c.EndsAt), &c.MaxRuns, &c.MissedPolicy, &c.GraceSecs,
@@ -53,7 +54,7 @@ func (s *Service) scanSched(row storage.Row) (*sched, error) {
 	}
 	c.RecentRuns = []RunMark{}
 	c.System = c.systemKey != ""
-	c.Placement.Here = s.o.Leases == nil || c.Placement.HomeDeviceID == nil || *c.Placement.HomeDeviceID == s.device()
+	c.Placement.Here = !hub || c.Placement.HomeDeviceID == nil || *c.Placement.HomeDeviceID == s.device()
 	c.Target.Input = json.RawMessage(input)
 	if !c.enabled && c.Status == "active" {
 		c.Status = "paused" // disabled on another device
@@ -130,7 +131,11 @@ func mustJSON(v any) json.RawMessage {
 
 // loadSched loads a schedule of any user, even if it is deleted.
 func (s *Service) loadSched(tx *storage.Tx, id uuid.UUID) (*sched, error) {
-	c, err := s.scanSched(tx.QueryRow(`SELECT `+schedColumns+schedTables+`WHERE s.id = ?`, id))
+	hub, err := s.connected(tx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.scanSched(tx.QueryRow(`SELECT `+schedColumns+schedTables+`WHERE s.id = ?`, id), hub)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fault.NotFoundf("Schedule not found.")
 	}
@@ -157,7 +162,11 @@ func (s *Service) ownUsable(tx *storage.Tx, user, id uuid.UUID) (*sched, error) 
 }
 
 func (s *Service) query(tx *storage.Tx, where string, args ...any) ([]*sched, error) {
-	return storage.Collect(tx.Select(`SELECT `+schedColumns+schedTables+where, args...), s.scanSched)
+	hub, err := s.connected(tx)
+	if err != nil {
+		return nil, err
+	}
+	return storage.Collect(tx.Select(`SELECT `+schedColumns+schedTables+where, args...), func(row storage.Row) (*sched, error) { return s.scanSched(row, hub) })
 }
 
 // saveState stores the state of the schedule on this device, including next and last.

@@ -38,8 +38,8 @@ type Options struct {
 	Callables *callable.Registry
 	// Audit writes an entry of the audit log in a transaction; nil: nothing is audited.
 	Audit func(*storage.Tx, audit.Entry) error
-	// Leases is the hub's table for schedules that another device may take over; nil: there is no
-	// hub, and this device fires all schedules.
+	// Leases is the hub's table for schedules that another device may take over; nil: there is never
+	// a hub.
 	Leases Leases
 }
 

@@ -7,25 +7,26 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"helix/backend/fault"
 	"helix/backend/skills/expr"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 func TestMain(m *testing.M) {
 	if serveKillChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(testkit.Run(m))
 }
 
 // simClock is a simulated clock with separate wall and monotonic times, which tests advance.

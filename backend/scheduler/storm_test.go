@@ -68,6 +68,8 @@ func (m *memLeases) take(schedule, device uuid.UUID, force bool) (LeaseGrant, er
 	return m.grant(l, device), nil
 }
 
+func (m *memLeases) Connected(*storage.Tx) (bool, error) { return true, nil }
+
 func (m *memLeases) Claim(_ context.Context, schedule, device uuid.UUID) (LeaseGrant, error) {
 	return m.take(schedule, device, false)
 }
@@ -87,15 +89,6 @@ func (m *memLeases) Renew(_ context.Context, schedule, device uuid.UUID, term in
 		l.expires = m.now.Add(memTTL)
 	}
 	return m.grant(l, device), nil
-}
-
-func (m *memLeases) Release(_ context.Context, schedule, device uuid.UUID, term int64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l := m.rows[schedule]; l != nil && l.device == device && l.term == term {
-		l.expires = m.now.Add(-time.Hour)
-	}
-	return nil
 }
 
 func (m *memLeases) Record(_ context.Context, r LeaseRecord) (bool, error) {

@@ -238,10 +238,12 @@ func (s *Service) PauseAll(ctx context.Context, p PauseAllParams) (PauseAllResul
 	if p.Until != nil && !p.Until.After(now) {
 		return PauseAllResult{}, fault.Invalidf("until: that time has passed.")
 	}
-	if p.AllDevices && s.o.Leases != nil {
-		return PauseAllResult{}, fault.Unavailablef("Other devices can't be paused from here yet. Pause each device separately.")
-	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		if hub, err := s.connected(tx); err != nil {
+			return err
+		} else if p.AllDevices && hub {
+			return fault.Unavailablef("Other devices can't be paused from here yet. Pause each device separately.")
+		}
 		already, err := pausedAll(tx, user)
 		if err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -18,6 +17,7 @@ import (
 	"helix/backend/skills/machine"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
 // poison makes the evaluation of one run panic.
@@ -162,13 +162,7 @@ func TestEndingsProcess(t *testing.T) {
 
 func awaitCounted(t *testing.T, s *Service) {
 	t.Helper()
-	for range 10000 {
-		if s.counted.Load() {
-			return
-		}
-		time.Sleep(time.Millisecond) // polls for a state
-	}
-	t.Fatal("the interrupted runs are not counted")
+	testkit.Eventually(t, "whether the interrupted runs are counted", s.counted.Load, func(counted bool) bool { return counted })
 }
 
 func checkQuarantined(t *testing.T, s *Service, ctx context.Context, id uuid.UUID) {
@@ -225,7 +219,7 @@ func TestQuarantine(t *testing.T) {
 					t.Fatal(err)
 				}
 				var out bytes.Buffer
-				cmd := exec.Command(os.Args[0], "-test.run=^TestEndingsProcess$", "-test.timeout=60s")
+				cmd := exec.Command(os.Args[0], "-test.run=^TestEndingsProcess$", "-test.timeout=10m")
 				cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), endingsEnv+"="+string(text)), &out, &out
 				err = cmd.Run()
 				if killed := cmd.ProcessState.ExitCode() == -1; err != nil && !killed || killed != e.Die || strings.Contains(out.String(), "FAIL") {

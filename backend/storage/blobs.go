@@ -34,8 +34,9 @@ type Blobs struct {
 	dir string
 	log *slog.Logger
 
-	mu sync.Mutex
-	ok map[[32]byte]bool // content verified since the start
+	mu    sync.Mutex
+	ok    map[[32]byte]bool // content verified since the start
+	fetch func(context.Context, [32]byte) error
 }
 
 func newBlobs(dir string, log *slog.Logger) *Blobs {
@@ -106,10 +107,43 @@ func (b *Blobs) PutBytes(ctx context.Context, p []byte) (Ref, error) {
 	return b.Put(ctx, bytes.NewReader(p))
 }
 
-// Open returns the content of ref; the caller must close it. The hash is checked at the first Open
-// after a start. A missing blob is NotFound; one whose bytes have changed is moved to the folder
-// corrupt and is Unavailable.
+// SetFetch sets the function with which Open gets a blob that this device lacks, for example from
+// the hub. It must put the blob or return an error.
+func (b *Blobs) SetFetch(fetch func(ctx context.Context, sha [32]byte) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fetch = fetch
+}
+
+// Open is OpenLocal, except that it first fetches a blob that is missing or whose bytes have changed,
+// if possible. That may take minutes, so it must not be called in a transaction.
 func (b *Blobs) Open(ref Ref) (io.ReadSeekCloser, error) {
+	f, err := b.OpenLocal(ref)
+	b.mu.Lock()
+	fetch := b.fetch
+	b.mu.Unlock()
+	if err == nil {
+		return f, nil
+	}
+	if fetch == nil || !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Unavailable) {
+		return nil, err
+	}
+	if e := fetch(context.Background(), ref.SHA256); e != nil {
+		if !fault.Is(e, fault.NotFound) {
+			err = e
+		}
+		return nil, err
+	}
+	if f, err = b.OpenLocal(ref); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenLocal returns the content of ref; the caller must close it. The hash is checked at the first
+// call after a start. A missing blob is NotFound; one whose bytes have changed is moved to the folder
+// corrupt and is Unavailable.
+func (b *Blobs) OpenLocal(ref Ref) (*os.File, error) {
 	f, err := os.Open(b.path(ref.SHA256))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.NotFoundf("The file for this entry isn't on this device.")

@@ -145,3 +145,9 @@ func readDirIf(dir string) ([]fs.DirEntry, error) {
 func isFull(err error) bool {
 	return err != nil && (errors.Is(err, errNoSpace) || errors.Is(err, errQuota) || sqliteCode(err)&0xff == sqlite3.SQLITE_FULL)
 }
+
+// FreeSpace returns the free bytes on the disk of the database.
+func (db *DB) FreeSpace() (int64, error) {
+	room, err := diskSpace(dirOf(db.path))
+	return room.Free, err
+}

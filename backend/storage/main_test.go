@@ -9,10 +9,10 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
+	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 // blank is storagetest.Blank, which tests in this package cannot import.
 var blank = sync.OnceValues(func() (_ []byte, err error) {

@@ -668,6 +668,25 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		Table: "voice_commands", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "name", Merge: LWW, Sensitive: true},
+			{No: 2, Name: "trigger_phrase", Merge: LWW, Sensitive: true},
+			{No: 3, Name: "trigger_confidence", Merge: LWW},
+			{No: 4, Name: "action_type", Merge: LWW},
+			{No: 5, Name: "tool_id", Merge: LWW},
+			{No: 6, Name: "skill_id", Merge: LWW},
+			{No: 7, Name: "navigation_target", Merge: LWW},
+			{No: 8, Name: "system_action", Merge: LWW},
+			{No: 9, Name: "action_params", Merge: LWW, Sensitive: true},
+			{No: 10, Name: "target_hash", Merge: LWW},
+			{No: 11, Name: "risk_tier", Merge: LWW},
+			{No: 12, Name: "enabled", Merge: LWW},
+			{No: 13, Name: "usage_count", Merge: LWW},
+			{No: 14, Name: "last_used", Merge: LWW},
+		},
+	},
+	{
 		Table: "voice_memo_audit", Policy: AppendRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "recording_id", Merge: Immutable},
@@ -701,6 +720,10 @@ var Synced = []SyncedTable{
 			{No: 9, Name: "duration_ms", Merge: LWW},
 			{No: 10, Name: "lost_ms", Merge: LWW},
 			{No: 11, Name: "recorded_at", Merge: LWW},
+			{No: 12, Name: "pinned", Merge: LWW},
+			{No: 13, Name: "gaps", Merge: Immutable},
+			{No: 14, Name: "recovered", Merge: Immutable},
+			{No: 15, Name: "audio_deleted_at", Merge: Derived},
 		},
 	},
 	{
@@ -711,6 +734,10 @@ var Synced = []SyncedTable{
 			{No: 3, Name: "language", Merge: LWW},
 			{No: 4, Name: "local_engine", Merge: LWW},
 			{No: 5, Name: "fallback", Merge: LWW},
+			{No: 6, Name: "vad_enabled", Merge: LWW},
+			{No: 7, Name: "retain_audio", Merge: LWW},
+			{No: 8, Name: "push_to_talk_key", Merge: LWW},
+			{No: 9, Name: "command_confirm_ms", Merge: LWW},
 		},
 	},
 	{
@@ -775,7 +802,11 @@ var LocalOnly = []string{
 	"session_state",
 	"skill_state",
 	"sync_local",
+	"tool_credential",    // its values are in the secrets of this device
+	"tool_execution_log", // of this device
+	"tool_manifest",      // an approval is valid only on the device where it was given
 	"tool_secrets",
+	"voice_microphones",
 	"voice_processing_queue", // recordings of this device
 	"watched_files",          // paths of this device
 	"watched_folders",

@@ -133,20 +133,42 @@ func (p SynthesizeParams) key() string {
 // Synthesize starts a job that finds patterns, and waits up to waitMs for its end. If an equal
 // request is running, it returns that job.
 func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (SynthesizeResult, error) {
-	if err := p.check(); err != nil {
+	w, err := s.enqueue(ctx, p)
+	if err != nil {
 		return SynthesizeResult{}, err
 	}
-	if who, _ := identity.From(ctx); p.Approved != "" && !who.Scopes.Has(identity.Approve) {
-		return SynthesizeResult{}, fault.Deniedf("Only you can approve sending texts from this computer.")
-	}
-	if err := s.ready(ctx, p.Engine); err != nil {
-		return SynthesizeResult{}, err
-	}
-	p.pin(time.Now())
 	wait := defaultWait
 	if p.WaitMs != nil {
 		wait = duration.Of(int64(*p.WaitMs), time.Millisecond)
 	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-w.done:
+		return w.result, nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	job, err := s.Status(context.WithoutCancel(ctx), JobParams{w.id})
+	if err == nil && (job.Status == "completed" || job.Status == "failed") { // at this moment
+		<-w.done
+		return w.result, nil
+	}
+	return SynthesizeResult{JobID: w.id, Status: job.Status}, err
+}
+
+// enqueue passes a request to the worker of its user; an equal one that has not ended is joined.
+func (s *Service) enqueue(ctx context.Context, p SynthesizeParams) (*work, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if who, _ := identity.From(ctx); p.Approved != "" && !who.Scopes.Has(identity.Approve) {
+		return nil, fault.Deniedf("Only you can approve sending texts from this computer.")
+	}
+	if err := s.ready(ctx, p.Engine); err != nil {
+		return nil, err
+	}
+	p.pin(time.Now())
 	user, key := identity.UserID(ctx), p.key()
 	s.mu.Lock()
 	var w *work
@@ -162,20 +184,11 @@ func (s *Service) Synthesize(ctx context.Context, p SynthesizeParams) (Synthesiz
 			return s.insertJob(tx, user, id, key, p)
 		})
 		if err != nil {
-			return SynthesizeResult{}, err
+			return nil, err
 		}
 		w = s.begin(ctx, user, id, key, p)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-w.done:
-		return w.result, nil
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	job, err := s.Status(context.WithoutCancel(ctx), JobParams{w.id})
-	return SynthesizeResult{JobID: w.id, Status: job.Status}, err
+	return w, nil
 }
 
 // ready returns an error if an engine cannot be used.

@@ -92,9 +92,8 @@ func TestOtherUsersSeeNothing(t *testing.T) {
 	if list, err := f.Patterns(f.them, PatternsParams{}); err != nil || list.Total != 0 {
 		t.Error(list, err)
 	}
-	theirs, err := f.Synthesize(f.them, SynthesizeParams{SynthesisType: Full, WaitMs: ptr(10_000)})
-	if err != nil || theirs.ConversationCount != 0 {
-		t.Error(theirs, err)
+	if theirs := f.ended(t, f.them, SynthesizeParams{SynthesisType: Full}); theirs.ConversationCount != 0 {
+		t.Error(theirs)
 	}
 }
 
@@ -382,9 +381,8 @@ func TestFailedAndInterruptedJobs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Options{Engine: failing{}})
 	f.remember(t, time.Hour, "a", "b", "c")
-	r, err := f.Synthesize(f.ctx, SynthesizeParams{SynthesisType: Full, WaitMs: ptr(10_000)})
-	if err != nil || r.Status != "failed" || r.Analysis != nil {
-		t.Fatal(r, err)
+	if r := f.ended(t, f.ctx, SynthesizeParams{SynthesisType: Full}); r.Status != "failed" || r.Analysis != nil {
+		t.Fatal(r)
 	}
 	id, waits := storage.NewID(), storage.NewID()
 	if err := f.db.Write(f.ctx, func(tx *storage.Tx) error {
@@ -426,9 +424,8 @@ func TestStoreIsOneTransaction(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		r, err := f.Synthesize(f.ctx, SynthesizeParams{SynthesisType: Full, WaitMs: ptr(10_000)})
-		if err != nil || r.Status != "failed" {
-			t.Fatal(table, r, err)
+		if r := f.ended(t, f.ctx, SynthesizeParams{SynthesisType: Full}); r.Status != "failed" {
+			t.Fatal(table, r)
 		}
 		for _, other := range []string{"memory_patterns", "memory_synthesis", "synthesis_recommendations"} {
 			if n := f.rows(t, other); n != 0 {

@@ -66,18 +66,7 @@ func TestNonsenseOfAnEngineIsNeverStored(t *testing.T) {
 	ids := f.remember(t, 0, "I want to run a marathon.", "Today I began to train for the marathon.", "Bought shoes for the marathon.")
 	completed, failed := 0, 0
 	for range 100 {
-		p := SynthesizeParams{SynthesisType: Full, Engine: "llm", Confidence: ptr(0.1), WaitMs: ptr(10_000)}
-		job, err := f.Synthesize(f.ctx, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.mu.Lock()
-		w := f.work[job.JobID]
-		f.mu.Unlock()
-		if w != nil { // the engine takes longer than the wait
-			<-w.done
-			job = w.result
-		}
+		job := f.ended(t, f.ctx, SynthesizeParams{SynthesisType: Full, Engine: "llm", Confidence: ptr(0.1)})
 		if w == nil && job.Analysis == nil { // it ended in the meantime
 			st, err := f.Status(f.ctx, JobParams{job.JobID})
 			if err != nil {

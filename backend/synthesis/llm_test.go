@@ -41,7 +41,7 @@ func (m *scriptedModel) Ask(_ context.Context, to Destination, rules, text strin
 		reply, m.replies = m.replies[0], m.replies[1:]
 	}
 	if !json.Valid([]byte(reply)) {
-		return nil, Spent{10, 2, 0.5}, fault.Invalidf("The answer of the model isn't valid: %s", reply)
+		return nil, Spent{10, 2, 0.5}, fault.Invalidf("The model's answer isn't valid: %s", reply)
 	}
 	return json.RawMessage(reply), Spent{10, 2, 0.5}, nil
 }
@@ -110,11 +110,9 @@ func TestModelSeesOnlyApprovedText(t *testing.T) {
 		t.Errorf("%+v", pre)
 	}
 
-	wait := 10_000
-	p.WaitMs = &wait
-	r, err := f.Synthesize(f.ctx, p)
-	if err != nil || r.Status != "failed" || len(m.sent) != 0 {
-		t.Fatalf("without approval: %+v, %d texts sent, %v", r, len(m.sent), err)
+	r := f.ended(t, f.ctx, p)
+	if r.Status != "failed" || len(m.sent) != 0 {
+		t.Fatalf("without approval: %+v, %d texts sent", r, len(m.sent))
 	}
 	j, err := f.Status(f.ctx, JobParams{r.JobID})
 	if err != nil || len(q.asked) != 1 || j.Insights.ApprovalID == nil || q.asked[0].ID != *j.Insights.ApprovalID || q.asked[0].Ref != pre.Hash || q.asked[0].Run != r.JobID {
@@ -126,8 +124,8 @@ func TestModelSeesOnlyApprovedText(t *testing.T) {
 		t.Error("a program approved:", err)
 	}
 	p.Approved = strings.Repeat("0", 64)
-	if r, err = f.Synthesize(f.ctx, p); err != nil || r.Status != "failed" || len(m.sent) != 0 {
-		t.Fatalf("another text was approved: %+v %v", r, err)
+	if r = f.ended(t, f.ctx, p); r.Status != "failed" || len(m.sent) != 0 {
+		t.Fatalf("another text was approved: %+v", r)
 	}
 
 	m.replies = []string{modelAnswer(modelPattern("goal", "[name 1] wrote to [email 1].", "[name 1]", "t1", "[name 1] wrote"))}
@@ -151,8 +149,8 @@ func TestModelSeesOnlyApprovedText(t *testing.T) {
 	}
 	f.remember(t, 0, "And one more thing about the house.")
 	before := len(m.sent)
-	if r, err = f.Synthesize(f.ctx, p); err != nil || r.Status != "failed" || len(m.sent) != before {
-		t.Errorf("a changed text was sent: %+v %v", r, err)
+	if r = f.ended(t, f.ctx, p); r.Status != "failed" || len(m.sent) != before {
+		t.Errorf("a changed text was sent: %+v", r)
 	}
 	if err := f.Answer(f.ctx, permission.Answered{Run: storage.NewID(), Ref: pre.Hash, Choice: choiceSend}); err != nil {
 		t.Error("a question of a forgotten job can't be answered:", err)
@@ -202,10 +200,9 @@ func TestModelAnswersAreChecked(t *testing.T) {
 		}
 	}
 	rows := f.rows(t, "memory_patterns")
-	p.WaitMs = ptr(10_000)
-	failed, err := f.Synthesize(f.ctx, p)
-	if err != nil || failed.Status != "failed" || f.rows(t, "memory_patterns") != rows {
-		t.Errorf("an unusable answer: %+v %v", failed, err)
+	failed := f.ended(t, f.ctx, p)
+	if failed.Status != "failed" || f.rows(t, "memory_patterns") != rows {
+		t.Errorf("an unusable answer: %+v", failed)
 	}
 	j, err := f.Status(f.ctx, JobParams{failed.JobID})
 	if err != nil || j.Insights.CostUSD != 0.5 {
@@ -320,12 +317,12 @@ func TestQuestionAboutText(t *testing.T) {
 	q := &questions{}
 	f := newFixture(t, Options{Model: &scriptedModel{}, Gate: q, Private: true})
 	f.remember(t, 0, "The garden is dry.", "The garden is green.", "The garden is gone.")
-	p := SynthesizeParams{SynthesisType: Full, Engine: "llm", WaitMs: ptr(10_000)}
+	p := SynthesizeParams{SynthesisType: Full, Engine: "llm"}
 	var first SynthesizeResult
 	for i := range 2 {
-		r, err := f.Synthesize(f.ctx, p)
-		if err != nil || r.Status != "failed" {
-			t.Fatalf("%+v %v", r, err)
+		r := f.ended(t, f.ctx, p)
+		if r.Status != "failed" {
+			t.Fatalf("%+v", r)
 		}
 		if i == 0 {
 			first = r

@@ -3,17 +3,17 @@ package synthesis
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"helix/backend/memory"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 // fixture is a service on a database, with the context of another user.
 type fixture struct {
@@ -64,16 +64,23 @@ func (f *fixture) run(t testing.TB, p SynthesizeParams) SynthesizeResult {
 	if p.SynthesisType == "" {
 		p.SynthesisType = Full
 	}
-	p.WaitMs = ptr(10_000)
-	r, err := f.Synthesize(f.ctx, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := f.ended(t, f.ctx, p)
 	if r.Analysis == nil {
 		j, _ := f.Status(f.ctx, JobParams{r.JobID})
 		t.Fatalf("the job is %s: %s", r.Status, j.Error)
 	}
 	return r
+}
+
+// ended runs a synthesis and returns how it ended, which may take longer than a caller can wait.
+func (f *fixture) ended(t testing.TB, ctx context.Context, p SynthesizeParams) SynthesizeResult {
+	t.Helper()
+	w, err := f.enqueue(ctx, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-w.done
+	return w.result
 }
 
 func (f *fixture) rows(t testing.TB, table string) (n int) {

@@ -3,12 +3,18 @@
 package testkit
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"go.uber.org/goleak"
 )
 
 // Raced reports whether the race detector is on. It makes the database, the engine and code
@@ -59,6 +65,77 @@ func FreePort(t testing.TB) int {
 		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = l.Close()
 			return port
+		}
+	}
+}
+
+// patience is the time limit for waits without an event, for a busy machine too. It must only end
+// before the test binary is stopped, so that the failure reports what was waited for.
+const patience = 5 * time.Minute
+
+// Eventually looks at a state until it is ok, and returns it. It is for states without an event;
+// the test fails with the last one after five minutes.
+func Eventually[T any](t testing.TB, what string, look func() T, ok func(T) bool) T {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); ; <-tick.C {
+		got := look()
+		if ok(got) {
+			return got
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("%s: after %s still %+v", what, patience, got)
+		}
+	}
+}
+
+// Alone runs a test in a process of its own, and reports whether this is that process. A test that
+// counts what the whole process has, such as goroutines, files, memory and children, begins with
+//
+//	if !testkit.Alone(t) {
+//		return
+//	}
+//
+// because what other tests share or left may change at any moment. env is added to the environment.
+func Alone(t *testing.T, env ...string) bool {
+	t.Helper()
+	const alone = "HELIX_TEST_ALONE"
+	if os.Getenv(alone) == t.Name() {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.v", fmt.Sprintf("-test.short=%v", testing.Short()))
+	cmd.Env = append(append(os.Environ(), env...), alone+"="+t.Name(), "GOCOVERDIR="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("in a process of its own: %v\n%s", err, out)
+	}
+	if !bytes.Contains(out, []byte("--- PASS: "+t.Name()+" ")) {
+		t.Fatalf("in a process of its own it did not run:\n%s", out)
+	}
+	return false
+}
+
+// Run runs the tests of a package, and returns the exit code for os.Exit. If they pass, it is 1
+// nevertheless if goroutines are left.
+func Run(m *testing.M, ignored ...goleak.Option) int {
+	code := m.Run()
+	if code == 0 {
+		if err := Leaks(ignored...); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// Leaks returns an error if goroutines are left after the tests. It waits a minute for their end:
+// what they wait for, such as the end of a process or a connection, may take long on a busy machine.
+func Leaks(ignored ...goleak.Option) error {
+	for began := time.Now(); ; {
+		err := goleak.Find(ignored...)
+		if err == nil || time.Since(began) > time.Minute {
+			return err
 		}
 	}
 }

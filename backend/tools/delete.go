@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"helix/backend/identity"
 	"helix/backend/lifecycle"
 	"helix/backend/storage"
@@ -13,12 +15,13 @@ import (
 // are not affected. Restore restores the tool without the grants.
 func (s *Service) Delete(ctx context.Context, p ToolID) (DeleteResult, error) {
 	var out DeleteResult
+	var shares []uuid.UUID
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := ownTool(tx, p.ToolID)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE custom_tool_shares SET revoked_at = ? WHERE custom_tool_id = ? AND revoked_at IS NULL`, tx.Now, t.ID); err != nil {
+		if shares, err = storage.Collect(tx.Select(`UPDATE custom_tool_shares SET revoked_at = ? WHERE custom_tool_id = ? AND revoked_at IS NULL RETURNING id`, tx.Now, t.ID), storage.RowTo[uuid.UUID]); err != nil {
 			return err
 		}
 		out.UndoUntil = tx.Now.Add(tx.TrashAge()).Format(time.RFC3339)
@@ -26,6 +29,7 @@ func (s *Service) Delete(ctx context.Context, p ToolID) (DeleteResult, error) {
 	})
 	if err == nil {
 		s.cancelTool(p.ToolID)
+		s.unpublish(ctx, shares)
 	}
 	return out, err
 }

@@ -66,7 +66,7 @@ type Metadata struct {
 	IsEnabled   bool            `json:"isEnabled"`
 }
 
-// SearchParams searches the public tools on this device.
+// SearchParams searches the public tools on this device, and those that other people share on the hub.
 type SearchParams struct {
 	Query  string   `json:"query"` // substring of name, description or a tag; "" matches all
 	Tags   []string `json:"tags,omitempty"`
@@ -208,7 +208,10 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 		}
 		return tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total) // the page is past the end
 	})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	return out, s.searchHub(ctx, p, &out)
 }
 
 // Get returns a tool with all its fields, the caller's own or a public one; with Version, the

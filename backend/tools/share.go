@@ -119,6 +119,7 @@ func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error)
 	if _, err := rand.Read(id[:]); err != nil {
 		return out, err
 	}
+	var shared BundleTool
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := ownTool(tx, p.ToolID)
 		if err != nil {
@@ -139,13 +140,29 @@ func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error)
 			return err
 		}
 		out = ShareResult{ShareID: id, URL: shareScheme + id.String(), Version: v.Version, Note: noHub}
+		if shared, err = s.sharedTool(tx, id); err != nil {
+			return err
+		}
 		return s.kind.Changed(tx, t.item(), "shared", map[string]any{"version": v.Version, "access": p.Access}) // never the id, because whoever knows it can open the share
 	})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	if err := s.publish(ctx, p, &out, shared); err != nil {
+		return ShareResult{}, err
+	}
+	return out, nil
 }
 
-// Unshare ends a share immediately.
+// Unshare ends a share immediately. If the hub can't be reached, nothing changes.
 func (s *Service) Unshare(ctx context.Context, p UnshareParams) (struct{}, error) {
+	if connected, err := s.hub(ctx); err != nil {
+		return struct{}{}, err
+	} else if connected {
+		if err := s.o.Hub.RevokeShare(ctx, p.ShareID); err != nil {
+			return struct{}{}, err
+		}
+	}
 	return struct{}{}, s.db.Write(ctx, func(tx *storage.Tx) error {
 		var tool uuid.UUID
 		err := tx.QueryRow(`UPDATE custom_tool_shares SET revoked_at = coalesce(revoked_at, ?) WHERE id = ? AND user_id = ? RETURNING custom_tool_id`,
@@ -163,7 +180,12 @@ func (s *Service) Unshare(ctx context.Context, p UnshareParams) (struct{}, error
 // Shares lists the caller's shares, of one tool or of all.
 func (s *Service) Shares(ctx context.Context, p SharesParams) (SharesResult, error) {
 	out := SharesResult{Shares: []Share{}}
-	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if s.o.Hub != nil {
+			if out.Hub, err = s.o.Hub.Connected(tx); err != nil {
+				return err
+			}
+		}
 		tool := uuid.Nil
 		if p.ToolID != nil {
 			tool = *p.ToolID
@@ -216,40 +238,23 @@ func (s *Service) ResolveShare(ctx context.Context, p ResolveShareParams) (Resol
 	return out, err
 }
 
-// readShare loads the shared version as a candidate for import, whoever its owner is. counted means
-// that this counts as an opening of the share.
+var errShareElsewhere = fault.Unavailablef("This share isn't on this device, and no hub is connected to look it up. Connect a hub and try again, or ask for the tool as a file and import that.")
+
+func shareEnded(err error) error {
+	return fault.NotFoundf("The tool is no longer shared.").WithCause(err)
+}
+
+// readShare loads the shared version as a candidate for import, whoever its owner is, from this device
+// or from the hub. counted means that this counts as an opening of the share.
 func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]candidate, error) {
 	var b BundleTool
-	read := func(tx *storage.Tx) error {
-		var tool uuid.UUID
-		var version string
-		var hash []byte
-		var expires, revoked *time.Time
-		err := tx.QueryRow(`SELECT custom_tool_id, version, definition_hash, expires_at, revoked_at FROM custom_tool_shares WHERE id = ?`, id).
-			Scan(&tool, &version, &hash, storage.TimePtr(&expires), storage.TimePtr(&revoked))
-		if errors.Is(err, sql.ErrNoRows) {
-			return fault.Unavailablef("This share isn't on this device, and no hub is connected to look it up. Connect a hub and try again, or ask for the tool as a file and import that.")
+	elsewhere := false
+	read := func(tx *storage.Tx) (err error) {
+		if b, err = s.sharedTool(tx, id); errors.Is(err, errShareElsewhere) {
+			elsewhere = true
+			return nil
 		}
-		if err != nil {
-			return err
-		}
-		if revoked != nil || expires != nil && !expires.After(tx.Now) {
-			return fault.NotFoundf("The tool is no longer shared.")
-		}
-		t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM custom_tools WHERE id = ? AND deleted_at IS NULL`, tool), uuid.Nil)
-		if err != nil {
-			return fault.NotFoundf("The tool is no longer shared.").WithCause(err)
-		}
-		v, err := loadDefinition(tx, tool, version, hash)
-		if err != nil {
-			return fault.NotFoundf("The tool is no longer shared.").WithCause(err)
-		}
-		t.setDefinition(v.def)
-		t.hash, t.Version = v.hash, v.Version
-		if b, err = s.bundleTool(tx, t, false); err != nil {
-			return err
-		}
-		if counted {
+		if err == nil && counted {
 			_, err = tx.Exec(`UPDATE custom_tool_shares SET opens = opens + 1 WHERE id = ?`, id)
 		}
 		return err
@@ -260,6 +265,9 @@ func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]
 	} else {
 		err = s.db.Read(ctx, read)
 	}
+	if elsewhere {
+		b, err = s.openOnHub(ctx, id)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -269,4 +277,37 @@ func (s *Service) readShare(ctx context.Context, id uuid.UUID, counted bool) ([]
 		return nil, err
 	}
 	return []candidate{c}, nil
+}
+
+// sharedTool returns the version that a share of this device pins, without its samples. A share of
+// another device is errShareElsewhere.
+func (s *Service) sharedTool(tx *storage.Tx, id uuid.UUID) (b BundleTool, err error) {
+	var tool uuid.UUID
+	var version string
+	var hash []byte
+	var expires, revoked *time.Time
+	err = tx.QueryRow(`SELECT custom_tool_id, version, definition_hash, expires_at, revoked_at FROM custom_tool_shares WHERE id = ?`, id).
+		Scan(&tool, &version, &hash, storage.TimePtr(&expires), storage.TimePtr(&revoked))
+	if errors.Is(err, sql.ErrNoRows) {
+		return b, errShareElsewhere
+	}
+	if err != nil {
+		return b, err
+	}
+	if revoked != nil || expires != nil && !expires.After(tx.Now) {
+		return b, shareEnded(nil)
+	}
+	t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM custom_tools WHERE id = ? AND deleted_at IS NULL`, tool), uuid.Nil)
+	if err != nil {
+		return b, shareEnded(err)
+	}
+	v, err := loadDefinition(tx, tool, version, hash)
+	if err != nil {
+		return b, shareEnded(err)
+	}
+	t.setDefinition(v.def)
+	t.hash, t.Version = v.hash, v.Version
+	b, err = s.bundleTool(tx, t, false)
+	b.Samples = nil
+	return b, err
 }

@@ -47,6 +47,8 @@ type Options struct {
 	Parallel, MaxWaiting int
 	// MaxTools is the maximum number of tools of a user; 0: 1,000.
 	MaxTools int
+	// Hub stores shared tools; nil: links open on this device only.
+	Hub Hub
 	// HTTP changes the options of the HTTP client for fetches and imports, for tests.
 	HTTP func(*safehttp.Options)
 }

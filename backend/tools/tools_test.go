@@ -9,13 +9,12 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"helix/backend/audit"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 	"helix/backend/wasmtools"
 )
 
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	engine.close()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := testkit.Leaks(); err != nil {
 			println(err.Error())
 			code = 1
 		}

@@ -16,14 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"helix/backend/audio"
 	"helix/backend/fault"
 	"helix/backend/safehttp"
+	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 const secretKey = "dg-key-7f3a91c4"
 

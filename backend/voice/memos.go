@@ -25,18 +25,20 @@ import (
 )
 
 const (
-	maxInline   = 10 << 20
-	maxAudio    = 200 << 20
-	maxTags     = 5
-	maxTag      = 64
-	maxTitle    = 200
-	firstLine   = 200 // length of a text in lists, in runes
-	sourceMemo  = "upload"
-	blobPrefix  = "sha256:"
-	pending     = "pending"
-	processing  = "processing"
-	completed   = "completed"
-	failedState = "failed"
+	maxInline     = 10 << 20
+	maxAudio      = 200 << 20
+	maxTags       = 5
+	maxTag        = 64
+	maxTitle      = 200
+	firstLine     = 200 // length of a text in lists, in runes
+	sourceUpload  = "upload"
+	sourceCapture = "capture"
+	sourceCommand = "command"
+	blobPrefix    = "sha256:"
+	pending       = "pending"
+	processing    = "processing"
+	completed     = "completed"
+	failedState   = "failed"
 )
 
 func toJSON(v any) string {
@@ -141,12 +143,20 @@ func (s *Service) UploadMemo(ctx context.Context, p UploadParams) (out UploadRes
 		return out, err
 	}
 	defer f.Close()
-	m, _, err := s.store(ctx, f, p)
+	m, _, err := s.store(ctx, f, p, origin{})
 	return UploadResult{m.ID, m.RecordingID, m.Status}, err
 }
 
+// origin describes a recording that Helix made itself. The zero value is an upload.
+type origin struct {
+	id        uuid.UUID // of the recording; storing it again has no effect
+	source    string
+	gaps      []audio.Span
+	recovered bool
+}
+
 // store stores the sound of a recording first, and then its rows and its job in one transaction.
-func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams) (m Memo, job uuid.UUID, err error) {
+func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams, from origin) (m Memo, job uuid.UUID, err error) {
 	tags, err := checkTags(p.Tags)
 	if err != nil {
 		return m, job, err
@@ -162,9 +172,21 @@ func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams) (m Mem
 		return m, job, err
 	}
 	s.crashPoint("received")
-	m = Memo{ID: storage.NewID(), RecordingID: storage.NewID(), Title: strings.TrimSpace(p.Title), Tags: tags, Status: pending}
+	if from.id == uuid.Nil {
+		from.id, from.source = storage.NewID(), sourceUpload
+	}
+	if from.gaps == nil {
+		from.gaps = []audio.Span{}
+	}
+	m = Memo{ID: storage.NewID(), RecordingID: from.id, Title: strings.TrimSpace(p.Title), Tags: tags, Status: pending}
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		user := identity.UserID(ctx)
+		if old, err := s.memoOf(tx, from.id); err != nil || old != nil {
+			if old != nil {
+				m = *old
+			}
+			return err
+		}
 		m.RecordedAt = tx.Now
 		if p.RecordedAt != nil {
 			m.RecordedAt = *p.RecordedAt
@@ -176,9 +198,9 @@ func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams) (m Mem
 		if bad != nil {
 			m.Status, m.Error = failedState, fault.As(bad).Message
 		}
-		if _, err := tx.Exec(`INSERT INTO voice_recordings (id, user_id, device_id, source, audio_sha256, audio_size, format, codec, sample_rate, channels, recorded_at, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, m.RecordingID, user, s.db.Device().ID, sourceMemo, blobPrefix+in.ref.String(), in.ref.Size,
-			in.info.Format, in.info.Codec, in.info.SampleRate, in.info.Channels, m.RecordedAt, tx.Now, tx.Now); err != nil {
+		if _, err := tx.Exec(`INSERT INTO voice_recordings (id, user_id, device_id, source, audio_sha256, audio_size, format, codec, sample_rate, channels, gaps, recovered, recorded_at, created_at, updated_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, m.RecordingID, user, s.db.Device().ID, from.source, blobPrefix+in.ref.String(), in.ref.Size,
+			in.info.Format, in.info.Codec, in.info.SampleRate, in.info.Channels, toJSON(from.gaps), from.recovered, m.RecordedAt, tx.Now, tx.Now); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO voice_memos (id, user_id, recording_id, title, tags, transcription_status, transcription_error, recorded_at, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -224,7 +246,7 @@ func checkTags(tags []string) ([]string, error) {
 }
 
 const memoColumns = `m.id, m.recording_id, m.title, m.tags, m.transcription_status, m.transcription_error, coalesce(t.id, zeroblob(16)), coalesce(t.text, ''), coalesce(t.language_code, ''),
-	r.format, r.audio_size, r.duration_ms, r.lost_ms, r.audio_sha256 IS NOT NULL, m.recorded_at, m.updated_at
+	r.format, r.audio_size, r.duration_ms, r.lost_ms, r.audio_sha256 IS NOT NULL AND r.audio_deleted_at IS NULL, iif(r.audio_deleted_at IS NULL, coalesce(substr(r.audio_sha256, 8), ''), ''), r.pinned, r.recovered, m.recorded_at, m.updated_at
 	FROM voice_memos m JOIN voice_recordings r ON r.id = m.recording_id LEFT JOIN voice_transcripts t ON t.id = (` + currentOf + `)`
 
 // currentOf selects the id of the current transcript of recording r.
@@ -234,7 +256,7 @@ func (s *Service) scanMemo(row storage.Row) (m Memo, err error) {
 	var transcript uuid.UUID
 	var title, text []byte
 	if err := row.Scan(&m.ID, &m.RecordingID, &title, storage.JSON(&m.Tags), &m.Status, &m.Error, &transcript, &text, &m.Language,
-		&m.Format, &m.Size, &m.DurationMs, &m.LostMs, &m.HasAudio, storage.Time(&m.RecordedAt), storage.Time(&m.UpdatedAt)); err != nil {
+		&m.Format, &m.Size, &m.DurationMs, &m.LostMs, &m.HasAudio, &m.AudioSHA256, &m.Pinned, &m.Recovered, storage.Time(&m.RecordedAt), storage.Time(&m.UpdatedAt)); err != nil {
 		return m, err
 	}
 	keys := s.db.Keys()
@@ -342,6 +364,12 @@ func (s *Service) UpdateMemo(ctx context.Context, p UpdateParams) (m Memo, err e
 		}
 		if p.Tags != nil {
 			if m.Tags, err = checkTags(*p.Tags); err != nil {
+				return err
+			}
+		}
+		if p.Pinned != nil {
+			m.Pinned = *p.Pinned
+			if _, err := tx.Exec(`UPDATE voice_recordings SET pinned = ?1, audio_deleted_at = iif(?1, NULL, audio_deleted_at), updated_at = ?2 WHERE id = ?3`, m.Pinned, tx.Now, m.RecordingID); err != nil {
 				return err
 			}
 		}

@@ -18,7 +18,26 @@ import (
 
 // Process transcribes a recording while the caller waits. Unless Discard is set, the recording is
 // stored first, and its job stays in the queue if the caller disconnects.
-func (s *Service) Process(ctx context.Context, p ProcessParams) (ProcessResult, error) {
+func (s *Service) Process(ctx context.Context, p ProcessParams) (out ProcessResult, err error) {
+	switch p.Mode {
+	case "", "transcribe":
+		return s.process(ctx, p)
+	case "command", "both":
+	default:
+		return out, fault.InvalidField("mode", fault.CodeRange, "mode must be transcribe, command or both.")
+	}
+	if p.Discard {
+		return out, fault.Invalidf("Leave out discard to run a command.")
+	}
+	if out, err = s.process(ctx, p); err != nil || !out.Success {
+		return out, err
+	}
+	h, err := s.act(ctx, out.Transcript, out.Confidence, *out.RecordingID)
+	out.Command = &h
+	return out, err
+}
+
+func (s *Service) process(ctx context.Context, p ProcessParams) (ProcessResult, error) {
 	if p.RecordingID != nil {
 		if p.AudioBase64 != "" || p.Path != "" || p.Discard {
 			return ProcessResult{}, fault.Invalidf("With recordingId, leave out audioBase64, path and discard.")
@@ -43,7 +62,7 @@ func (s *Service) Process(ctx context.Context, p ProcessParams) (ProcessResult, 
 // Keep stores a recording, calls stored, and waits for the transcript until ctx is done. If the
 // recording can't be transcribed now, the result contains the reason; this is not an error.
 func (s *Service) Keep(ctx context.Context, r io.Reader, p UploadParams, stored func(UploadResult)) (ProcessResult, error) {
-	m, job, err := s.store(ctx, r, p)
+	m, job, err := s.store(ctx, r, p, origin{})
 	if err != nil {
 		return ProcessResult{}, err
 	}
@@ -149,7 +168,7 @@ func (s *Service) discard(ctx context.Context, r io.Reader, p ProcessParams) (ou
 	choice(conf, &q)
 	limit, cancel := context.WithTimeout(ctx, leaseBlind)
 	defer cancel()
-	res, err := s.recognize(limit, f, q.Engine, transcribe.Options{Language: q.Language, Model: q.Model}, nil)
+	res, err := s.recognize(limit, f, q.Engine, conf.VADEnabled, transcribe.Options{Language: q.Language, Model: q.Model}, nil)
 	if err != nil {
 		return out, err
 	}

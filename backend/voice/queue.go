@@ -183,14 +183,19 @@ func (s *Service) setStatus(tx *storage.Tx, user, recording uuid.UUID, status, m
 	return err
 }
 
+func countQueue(tx *storage.Tx, user uuid.UUID) (q QueueChanged, err error) {
+	err = tx.QueryRow(`SELECT count(*) FILTER (WHERE q.status = 'pending'), count(*) FILTER (WHERE q.status = 'processing'), count(*) FILTER (WHERE q.status = 'failed')
+		FROM voice_processing_queue q JOIN voice_recordings r ON r.id = q.recording_id AND r.deleted_at IS NULL WHERE q.user_id = ?`, user).Scan(&q.Pending, &q.Processing, &q.Failed)
+	return q, err
+}
+
 func (s *Service) queueChanged(tx *storage.Tx, user uuid.UUID) {
-	var q QueueChanged
-	count := func() error {
-		return tx.QueryRow(`SELECT count(*) FILTER (WHERE q.status = 'pending'), count(*) FILTER (WHERE q.status = 'processing'), count(*) FILTER (WHERE q.status = 'failed')
-			FROM voice_processing_queue q JOIN voice_recordings r ON r.id = q.recording_id AND r.deleted_at IS NULL WHERE q.user_id = ?`, user).Scan(&q.Pending, &q.Processing, &q.Failed)
-	}
 	tx.AfterCommit(func() {
-		if err := s.db.Read(context.Background(), func(r *storage.Tx) error { tx = r; return count() }); err != nil {
+		var q QueueChanged
+		if err := s.db.Read(context.Background(), func(tx *storage.Tx) (err error) {
+			q, err = countQueue(tx, user)
+			return err
+		}); err != nil {
 			s.o.Logger.Warn("count the voice queue", "err", err)
 			return
 		}
@@ -228,6 +233,9 @@ func (s *Service) do(ctx context.Context, j *job) {
 		}
 	}
 	s.crashPoint("finished")
+	if err == nil {
+		s.heard(ended, j.recording, r.Transcript)
+	}
 	if err != nil {
 		s.wakeUp() // it may be due for the other engine
 	}

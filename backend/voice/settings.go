@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/audio/capture"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -14,11 +18,23 @@ import (
 
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 
+// Values of RetainAudio; the third form is days:n.
+const (
+	retainForever          = "forever"
+	retainUntilTranscribed = "until_transcribed"
+	retainDays             = "days:"
+	maxRetainDays          = 3650
+)
+
 func settings(tx *storage.Tx, user uuid.UUID) (s Settings, err error) {
 	d := Settings{Provider: "local", Model: "nova-3", Language: "en-US", LocalEngine: "pocketsphinx", Fallback: "queue"}
-	err = tx.QueryRow(`SELECT coalesce(provider, ''), coalesce(model, ''), coalesce(language, ''), coalesce(local_engine, ''), coalesce(fallback, '')
-		FROM (SELECT 1) LEFT JOIN voice_settings ON user_id = ? AND deleted_at IS NULL`, user).Scan(&s.Provider, &s.Model, &s.Language, &s.LocalEngine, &s.Fallback)
-	return Settings{cmp.Or(s.Provider, d.Provider), cmp.Or(s.Model, d.Model), cmp.Or(s.Language, d.Language), cmp.Or(s.LocalEngine, d.LocalEngine), cmp.Or(s.Fallback, d.Fallback)}, err
+	err = tx.QueryRow(`SELECT coalesce(provider, ''), coalesce(model, ''), coalesce(language, ''), coalesce(local_engine, ''), coalesce(fallback, ''), coalesce(vad_enabled, 1), coalesce(retain_audio, 'forever'),
+			coalesce(push_to_talk_key, ''), coalesce(command_confirm_ms, 15000), coalesce(input_device, ''), coalesce(keep_mic_open, 0), coalesce(pre_roll_ms, 0)
+		FROM (SELECT ?1 AS caller) LEFT JOIN voice_settings v ON v.user_id = caller AND v.deleted_at IS NULL LEFT JOIN voice_microphones m ON m.user_id = caller`, user).
+		Scan(&s.Provider, &s.Model, &s.Language, &s.LocalEngine, &s.Fallback, &s.VADEnabled, &s.RetainAudio, &s.PushToTalkKey, &s.CommandConfirmMs, &s.InputDevice, &s.KeepMicOpen, &s.PreRollMs)
+	s.Provider, s.Model, s.Language = cmp.Or(s.Provider, d.Provider), cmp.Or(s.Model, d.Model), cmp.Or(s.Language, d.Language)
+	s.LocalEngine, s.Fallback = cmp.Or(s.LocalEngine, d.LocalEngine), cmp.Or(s.Fallback, d.Fallback)
+	return s, err
 }
 
 // engine returns the id of the selected engine.
@@ -38,35 +54,64 @@ func (s *Service) Settings(ctx context.Context, _ struct{}) (out Settings, err e
 	return out, err
 }
 
-// UpdateSettings changes settings. They apply to later transcriptions.
+// UpdateSettings changes settings. They apply to later recordings and transcriptions.
 func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Settings, err error) {
+	user := identity.UserID(ctx)
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		user := identity.UserID(ctx)
 		if out, err = settings(tx, user); err != nil {
 			return err
 		}
-		for _, f := range []struct {
-			to   *string
-			from *string
-		}{{&out.Provider, p.Provider}, {&out.Model, p.Model}, {&out.Language, p.Language}, {&out.LocalEngine, p.LocalEngine}, {&out.Fallback, p.Fallback}} {
-			if f.from != nil {
-				*f.to = *f.from
-			}
-		}
+		set(&out.Provider, p.Provider)
+		set(&out.Model, p.Model)
+		set(&out.Language, p.Language)
+		set(&out.LocalEngine, p.LocalEngine)
+		set(&out.Fallback, p.Fallback)
+		set(&out.VADEnabled, p.VADEnabled)
+		set(&out.RetainAudio, p.RetainAudio)
+		set(&out.PushToTalkKey, p.PushToTalkKey)
+		set(&out.CommandConfirmMs, p.CommandConfirmMs)
+		set(&out.InputDevice, p.InputDevice)
+		set(&out.KeepMicOpen, p.KeepMicOpen)
+		set(&out.PreRollMs, p.PreRollMs)
 		if err := s.check(ctx, out); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO voice_settings (id, user_id, provider, model, language, local_engine, fallback, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+		if _, err := tx.Exec(`INSERT INTO voice_settings (id, user_id, provider, model, language, local_engine, fallback, vad_enabled, retain_audio, push_to_talk_key, command_confirm_ms, created_at, updated_at)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)
 			ON CONFLICT (user_id) DO UPDATE SET provider = excluded.provider, model = excluded.model, language = excluded.language, local_engine = excluded.local_engine, fallback = excluded.fallback,
+				vad_enabled = excluded.vad_enabled, retain_audio = excluded.retain_audio, push_to_talk_key = excluded.push_to_talk_key, command_confirm_ms = excluded.command_confirm_ms,
 				updated_at = excluded.updated_at, deleted_at = NULL`,
-			uuid.NewSHA1(s.db.IDSpace(user), []byte("voice settings")), user, out.Provider, out.Model, out.Language, out.LocalEngine, out.Fallback, tx.Now)
+			uuid.NewSHA1(s.db.IDSpace(user), []byte("voice settings")), user, out.Provider, out.Model, out.Language, out.LocalEngine, out.Fallback, out.VADEnabled, out.RetainAudio, out.PushToTalkKey, out.CommandConfirmMs, tx.Now); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`INSERT INTO voice_microphones (user_id, input_device, keep_mic_open, pre_roll_ms, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
+			ON CONFLICT (user_id) DO UPDATE SET input_device = excluded.input_device, keep_mic_open = excluded.keep_mic_open, pre_roll_ms = excluded.pre_roll_ms, updated_at = excluded.updated_at`,
+			user, out.InputDevice, out.KeepMicOpen, out.PreRollMs, tx.Now)
 		return err
 	})
+	if err == nil && (p.KeepMicOpen != nil || p.InputDevice != nil) {
+		s.listen(ctx, out)
+	}
 	return out, err
+}
+
+// listen opens the microphone if the settings say that it stays open, and closes it otherwise.
+func (s *Service) listen(ctx context.Context, c Settings) {
+	if err := s.mic.rec.Listen(c.InputDevice, c.KeepMicOpen); err != nil {
+		s.o.Logger.Warn("open the microphone", "err", err)
+	}
+	state := StateIdle
+	if s.mic.rec.State().Open {
+		state = StateListening
+	}
+	if _, err := s.active(ctx, nil); err != nil { // no recording, whose state counts more
+		s.stateChanged(ctx, state, uuid.Nil)
+	}
 }
 
 func (s *Service) check(ctx context.Context, c Settings) error {
 	local := s.engine(c.LocalEngine)
+	_, known := retention(c.RetainAudio)
 	switch {
 	case c.Provider != "local" && c.Provider != "deepgram":
 		return fault.InvalidField("provider", fault.CodeRange, "provider must be local or deepgram.")
@@ -78,6 +123,34 @@ func (s *Service) check(ctx context.Context, c Settings) error {
 		return fault.InvalidField("localEngine", fault.CodeRange, "There is no local engine %.40q. List the engines with: helix voice models", c.LocalEngine)
 	case c.Fallback != "queue" && c.Fallback != "local":
 		return fault.InvalidField("fallback", fault.CodeRange, "fallback must be queue or local.")
+	case !known:
+		return fault.InvalidField("retainAudio", fault.CodeRange, "retainAudio must be forever, until_transcribed or days: and a number of 1 to %d.", maxRetainDays)
+	case len(c.PushToTalkKey) > 64:
+		return fault.InvalidField("pushToTalkKey", fault.CodeRange, "pushToTalkKey has at most 64 bytes.")
+	case c.CommandConfirmMs < 3000 || c.CommandConfirmMs > 120_000:
+		return fault.InvalidField("commandConfirmMs", fault.CodeRange, "commandConfirmMs must be 3000 to 120000.")
+	case len(c.InputDevice) > 1024:
+		return fault.InvalidField("inputDevice", fault.CodeRange, "inputDevice is the id of a microphone.")
+	case c.PreRollMs < 0 || c.PreRollMs > capture.MaxPreRoll.Milliseconds():
+		return fault.InvalidField("preRollMs", fault.CodeRange, "preRollMs must be 0 to %d.", capture.MaxPreRoll.Milliseconds())
+	case c.PreRollMs > 0 && !c.KeepMicOpen:
+		return fault.InvalidField("preRollMs", fault.CodeInvalid, "preRollMs needs keepMicOpen.")
 	}
 	return nil
+}
+
+// retention returns how long the sound of a transcribed recording is kept; 0: forever, and a negative
+// value: not at all. ok is false for an invalid setting.
+func retention(setting string) (age time.Duration, ok bool) {
+	switch setting {
+	case retainForever:
+		return 0, true
+	case retainUntilTranscribed:
+		return -1, true
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(setting, retainDays))
+	if err != nil || !strings.HasPrefix(setting, retainDays) || n < 1 || n > maxRetainDays {
+		return 0, false
+	}
+	return time.Duration(n) * 24 * time.Hour, true
 }

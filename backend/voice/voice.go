@@ -14,7 +14,9 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"helix/backend/audio/capture"
 	"helix/backend/bus"
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/storage"
 	"helix/backend/transcribe"
@@ -27,6 +29,10 @@ type Options struct {
 	Engines []transcribe.Engine
 	Private bool   // texts are encrypted and not indexed
 	Dir     string // folder for files that can be recreated; default: the system's temporary folder
+	// Recordings is the folder of recordings until they are stored; default: a folder in Dir.
+	Recordings string
+	Microphone capture.Microphone // default: that of this computer
+	Callables  *callable.Registry // what commands start; nil: only screens and the recorder
 }
 
 // Service manages the recordings of all users on this device. It is safe for concurrent use.
@@ -37,6 +43,9 @@ type Service struct {
 	running atomic.Bool // Run is active
 	local   sync.Mutex  // held while a local engine is running
 	wake    [2]chan struct{}
+
+	mic      microphone
+	commands commands
 
 	crashPoint func(step string) // called between steps, so that tests can kill the process there
 }
@@ -49,7 +58,22 @@ func New(db *storage.DB, o Options) *Service {
 	if o.Dir == "" {
 		o.Dir = filepath.Join(os.TempDir(), "helix-voice")
 	}
-	return &Service{db: db, o: o, wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, crashPoint: func(string) {}}
+	if o.Recordings == "" {
+		o.Recordings = filepath.Join(o.Dir, "recordings")
+	}
+	if o.Microphone == nil {
+		o.Microphone = capture.System()
+	}
+	s := &Service{db: db, o: o, wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, crashPoint: func(string) {}}
+	s.openMicrophone()
+	return s
+}
+
+// Close closes the microphone. An active recording is stored by the next process.
+func (s *Service) Close() error {
+	s.mic.rec.Close()
+	s.commands.close()
+	return nil
 }
 
 // Run executes queued jobs until ctx is done. Jobs of local engines run one at a time, in parallel
@@ -61,6 +85,14 @@ func (s *Service) Run(ctx context.Context) error {
 	s.running.Store(true)
 	defer s.running.Store(false)
 	g, ctx := errgroup.WithContext(ctx)
+	s.recoverParts(ctx)
+	if user := s.db.LocalUser(); user.ID != uuid.Nil {
+		if c, err := s.Settings(as(ctx, user.ID), struct{}{}); err == nil && c.KeepMicOpen {
+			s.listen(as(ctx, user.ID), c)
+		}
+	}
+	g.Go(func() error { return fault.Catch(func() error { return s.retainLoop(ctx) }) })
+	g.Go(func() error { return fault.Catch(func() error { return s.storeEnded(ctx) }) })
 	for _, local := range []bool{true, false} {
 		g.Go(func() error { return fault.Catch(func() error { s.work(ctx, local); return nil }) })
 	}

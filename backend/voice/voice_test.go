@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/storage"
 	"helix/backend/storage/storagetest"
+	"helix/backend/testkit"
 	"helix/backend/transcribe"
 )
 
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(testkit.Run(m))
 }
 
 // scripted is a fake engine, either local or a service. Each call returns the next of its answers.

@@ -50,6 +50,9 @@ type Memo struct {
 	DurationMs  *int64    `json:"durationMs,omitempty"`
 	LostMs      int64     `json:"lostMs,omitempty"` // duration of sound that could not be decoded
 	HasAudio    bool      `json:"hasAudio"`         // the sound is stored on this device
+	AudioSHA256 string    `json:"audioSha256,omitempty"`
+	Pinned      bool      `json:"pinned"`              // retention keeps the sound
+	Recovered   bool      `json:"recovered,omitempty"` // Helix ended unexpectedly during the recording
 	RecordedAt  time.Time `json:"recordedAt"`
 	UpdatedAt   time.Time `json:"updatedAt"`
 }
@@ -84,6 +87,7 @@ type UpdateParams struct {
 	MemoID uuid.UUID `json:"memoId"`
 	Title  *string   `json:"title,omitempty"`
 	Tags   *[]string `json:"tags,omitempty"`
+	Pinned *bool     `json:"pinned,omitempty"`
 }
 
 // RecordingParams identify a recording.
@@ -141,10 +145,12 @@ type ProcessParams struct {
 	AudioBase64 string     `json:"audioBase64,omitempty"` // at most 10 MiB when decoded
 	Path        string     `json:"path,omitempty"`        // a file, or the token of an upload
 	Title       string     `json:"title,omitempty"`
-	Discard     bool       `json:"discard,omitempty"` // store neither the sound nor the text
-	Engine      string     `json:"engine,omitempty"`
-	Language    string     `json:"language,omitempty"`
-	Model       string     `json:"model,omitempty"`
+	// Mode is transcribe, command (run the command that was said) or both; default transcribe.
+	Mode     string `json:"mode,omitempty"`
+	Discard  bool   `json:"discard,omitempty"` // store neither the sound nor the text
+	Engine   string `json:"engine,omitempty"`
+	Language string `json:"language,omitempty"`
+	Model    string `json:"model,omitempty"`
 }
 
 // ProcessResult is the transcript, or the reason why there is none yet. A stored recording is kept
@@ -161,6 +167,7 @@ type ProcessResult struct {
 	Language    string            `json:"language,omitempty"`
 	DurationMs  int64             `json:"durationMs,omitempty"`
 	LostMs      int64             `json:"lostMs,omitempty"`
+	Command     *CommandHeard     `json:"command,omitempty"` // with the mode command or both
 	Error       string            `json:"error,omitempty"`
 	ErrorKind   string            `json:"errorKind,omitempty"`
 }
@@ -259,6 +266,15 @@ type Settings struct {
 	Language    string `json:"language"`    // BCP 47, such as en-US
 	LocalEngine string `json:"localEngine"` // id of an engine
 	Fallback    string `json:"fallback"`    // queue: wait for the service; local: use the local engine if the service fails
+	// VADEnabled skips the engine for recordings without speech.
+	VADEnabled       bool   `json:"vadEnabled"`
+	RetainAudio      string `json:"retainAudio"` // forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned
+	PushToTalkKey    string `json:"pushToTalkKey"`
+	CommandConfirmMs int64  `json:"commandConfirmMs"` // how long a command waits for a confirmation
+	// InputDevice, KeepMicOpen and PreRollMs apply to this device only.
+	InputDevice string `json:"inputDevice"` // id of a microphone; empty: the default one
+	KeepMicOpen bool   `json:"keepMicOpen"` // the microphone is open between recordings too
+	PreRollMs   int64  `json:"preRollMs"`   // sound from before the start of a recording; needs keepMicOpen
 }
 
 // SettingsParams change settings. Omitted fields stay unchanged.
@@ -268,6 +284,14 @@ type SettingsParams struct {
 	Language    *string `json:"language,omitempty"`
 	LocalEngine *string `json:"localEngine,omitempty"`
 	Fallback    *string `json:"fallback,omitempty"`
+
+	VADEnabled       *bool   `json:"vadEnabled,omitempty"`
+	RetainAudio      *string `json:"retainAudio,omitempty"`
+	PushToTalkKey    *string `json:"pushToTalkKey,omitempty"`
+	CommandConfirmMs *int64  `json:"commandConfirmMs,omitempty"`
+	InputDevice      *string `json:"inputDevice,omitempty"`
+	KeepMicOpen      *bool   `json:"keepMicOpen,omitempty"`
+	PreRollMs        *int64  `json:"preRollMs,omitempty"`
 }
 
 // Transcribed is published when the transcription status of a recording changes.

@@ -23,7 +23,7 @@ import (
 const leastSpeech = 300 // in ms; with less speech, no engine is used
 
 var (
-	errElsewhere = fault.NotFoundf("The audio of this recording is on another device.")
+	errElsewhere = fault.NotFoundf("The audio of this recording is on another device, or was removed by retention.")
 	// errDecode marks errors of files that can't be decoded.
 	errDecode = errors.New("recording can't be decoded")
 )
@@ -120,11 +120,19 @@ func (s *Service) transcribe(ctx context.Context, j *job) (r result, err error) 
 		return r, err
 	}
 	defer f.Close()
-	return s.recognize(ctx, f, j.engine, transcribe.Options{Language: j.language, Model: j.model}, func(d decoded) { s.keepPeaks(ref, d) })
+	var conf Settings
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		conf, err = settings(tx, j.user)
+		return err
+	}); err != nil {
+		return r, err
+	}
+	return s.recognize(ctx, f, j.engine, conf.VADEnabled, transcribe.Options{Language: j.language, Model: j.model}, func(d decoded) { s.keepPeaks(ref, d) })
 }
 
-// recognize decodes a recording, calls seen with it and transcribes it with an engine.
-func (s *Service) recognize(ctx context.Context, in io.Reader, id string, o transcribe.Options, seen func(decoded)) (r result, err error) {
+// recognize decodes a recording, calls seen with it and transcribes it with an engine. If detect is
+// set, a recording without speech is not transcribed.
+func (s *Service) recognize(ctx context.Context, in io.Reader, id string, detect bool, o transcribe.Options, seen func(decoded)) (r result, err error) {
 	e := s.engine(id)
 	if e == nil {
 		return r, fault.Unavailablef("This build has no engine %q.", id)
@@ -140,7 +148,7 @@ func (s *Service) recognize(ctx context.Context, in io.Reader, id string, o tran
 	s.crashPoint("decoded")
 	r.durationMs, r.lostMs = d.Duration.Milliseconds(), d.lostMs
 	r.Transcript = transcribe.Transcript{Language: o.Language, Model: o.Model, Words: []transcribe.Word{}}
-	if d.voiced < leastSpeech {
+	if detect && d.voiced < leastSpeech {
 		return r, nil
 	}
 	if e.Info(ctx).Local {
@@ -163,7 +171,7 @@ type recordingRow struct {
 // recording reads a recording of the caller that is not deleted.
 func (s *Service) recording(tx *storage.Tx, id uuid.UUID) (r recordingRow, err error) {
 	r.id = id
-	err = tx.QueryRow(`SELECT coalesce(audio_sha256, ''), format, duration_ms, created_at FROM voice_recordings WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, identity.UserID(tx.Context())).
+	err = tx.QueryRow(`SELECT iif(audio_deleted_at IS NULL, coalesce(audio_sha256, ''), ''), format, duration_ms, created_at FROM voice_recordings WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, identity.UserID(tx.Context())).
 		Scan(&r.audio, &r.format, &r.duration, storage.Time(&r.created))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fault.NotFoundf("Recording not found.")

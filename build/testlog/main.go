@@ -1,7 +1,6 @@
-// Command testlog reads the output of `go test -json` and prints it as `go test` would: one line
-// per package, and the output of failed tests. Skipped tests are added to a file, with their
-// reasons, which make test shows at the end, so that a skipped test does not look like a passed
-// one.
+// Command testlog reads the output of `go test -json` and adds the skipped tests to a file, with
+// their reasons, which make test shows at the end, so that a skipped test does not look like a
+// passed one.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 const partOfAnother = "a part of another test"
 
 type event struct {
-	Action, Package, Test, Output, ImportPath string
+	Action, Package, Test, Output string
 }
 
 func main() {
@@ -31,27 +30,18 @@ func main() {
 	for in.Scan() {
 		var e event
 		if json.Unmarshal(in.Bytes(), &e) != nil {
-			fmt.Println(in.Text()) // output of the tools themselves
-			continue
+			continue // output of the tools themselves
 		}
 		test := [2]string{e.Package, e.Test}
 		switch e.Action {
-		case "build-output":
-			fmt.Print(e.Output)
 		case "output":
-			if e.Test == "" && strings.HasPrefix(e.Output, "ok  \t") {
-				fmt.Print(e.Output)
-			}
 			output[test] += e.Output
-		case "fail":
-			fmt.Print(output[test])
-			delete(output, test)
 		case "skip":
 			if why := reason(output[test]); e.Test != "" && why != partOfAnother {
 				fmt.Fprintf(&skips, "%s.%s: %s\n", strings.TrimPrefix(e.Package, "helix/"), e.Test, why)
 			}
 			delete(output, test)
-		case "pass":
+		case "pass", "fail":
 			delete(output, test)
 		}
 	}

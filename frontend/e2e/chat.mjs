@@ -240,10 +240,10 @@ async function budget({ page, go, rpc, looks, check }, model) {
   await said(page).getByRole("button", { name: "Raise budget" }).click();
   await page.getByRole("textbox", { name: "Limit in dollars: Each day" }).waitFor();
   await looks("settings");
-  await rpc("agent.set_budget", { scope: "day" });
   await page.getByRole("textbox", { name: "Limit in dollars: Each day" }).fill("7.50");
   await page.keyboard.press("Enter");
   await until(async () => (await rpc("agent.budgets")).limits.some((l) => l.scope === "day" && l.maxCostMicros === 7_500_000), "the limit is stored");
+  await rpc("agent.set_budget", { scope: "day", maxCostMicros: 7_500_000 }); // without the limit of tokens, which the page keeps
   await page.goBack();
   model.say("There is more.");
   await said(page).locator("[data-kind=budget]").getByRole("button", { name: "Retry" }).click();

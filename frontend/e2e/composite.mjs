@@ -285,8 +285,9 @@ async function crash({ page, rpc, helix, looks, check, go }) {
   await page.goto("about:blank");
   await page.goto(await helix.ticket());
   await page.getByRole("navigation", { name: "Screens" }).waitFor();
-  const { executions } = await rpc("skills.history", { status: "waiting" });
-  check(executions.length === 1 && executions[0].waitReason === "unknown_outcome", "the run waits for an answer");
+  let executions;
+  await until(async () => (executions = (await rpc("skills.history", { status: "waiting" })).executions).length === 1, "the run waits");
+  check(executions[0].waitReason === "unknown_outcome", `the run waits for an answer, and not for ${executions[0].waitReason}`);
   await go(`skills/run/${executions[0].executionId}`);
   await inspector(page).getByText("Did “send” happen?").waitFor();
   await card.getByText("ada@example.org").waitFor();

@@ -19,10 +19,15 @@ export default async function ({ page, helix, rpc, go, looks, check }) {
   await armed(page);
 
   const waiting = async () => (await rpc("approvals.list")).total;
-  await page.getByRole("region", { name: "One" }).focus();
-  await page.keyboard.press("1");
-  await page.getByRole("button", { name: "Allow: Once" }).focus();
-  await page.keyboard.press("Enter");
+  // The page presses and releases the keys itself: on a busy machine a short key could become a held one.
+  const tap = (target, key) =>
+    target.evaluate((el, key) => {
+      el.focus();
+      for (const type of ["keydown", "keyup"]) el.dispatchEvent(new KeyboardEvent(type, { key, bubbles: true, cancelable: true }));
+      if (key === "Enter") el.click(); // as the browser does for a key on a button
+    }, key);
+  await tap(page.getByRole("region", { name: "One" }), "1");
+  await tap(page.getByRole("button", { name: "Allow: Once" }), "Enter");
 
   await page.getByRole("region", { name: "One" }).focus();
   await page.keyboard.down("1");

@@ -23,6 +23,8 @@ const launch = () => chromium.launch({
   // use up the inotify instances of the user, and then "Too many open files" is all it says.
   env: { ...process.env, DBUS_SESSION_BUS_ADDRESS: "disabled:" },
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage",
+    // A microphone that beeps, for recordings as the browser makes them.
+    "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
     // A page that the test answers itself has no address, and could not talk to the program.
     ...(process.env.HELIX_WEB ? ["--disable-features=LocalNetworkAccessChecks"] : [])],
 });

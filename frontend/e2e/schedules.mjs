@@ -237,7 +237,7 @@ async function denied({ page, helix, rpc, check, looks, go }) {
 
 async function list({ page, rpc, check, looks, go }) {
   await go("schedules");
-  await rows(page).getByRole("option").nth(2).waitFor();
+  await rows(page).getByRole("option").nth(3).waitFor();
   const labels = await rows(page).getByRole("option").evaluateAll((l) => l.map((o) => o.getAttribute("aria-label")));
   check(labels.length === 4 && ["History clean-up", "Memory decay"].every((name, i) => labels[2 + i].includes(name)), `own ones first, then what comes with Helix: ${labels}`);
   await looks("list");

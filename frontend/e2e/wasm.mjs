@@ -151,11 +151,14 @@ async function limits({ page, looks }) {
   await result(page).getByText("Failed").waitFor();
 }
 
-async function cancel({ page, check, looks, shot }) {
-  await runWith(page, '{"spin": true}');
+async function cancel({ page, rpc, check, looks, shot }) {
+  await runWith(page, '{"wait": true}');
   await inspector(page).getByRole("button", { name: /^Cancel/ }).waitFor();
   await inspector(page).getByText(/Running, \d/).waitFor();
-  await shot("running"); // It has five seconds of processor time: a picture, not three and axe.
+  // The pane runs from the click. What is canceled before it began is not in the history.
+  const [{ id }] = (await rpc("skills.list_wasm", {})).skills;
+  await until(async () => (await rpc("skills.wasm_executions", { skillId: id })).executions.some((e) => e.status === "running"), "the run has begun");
+  await shot("running"); // It has a minute: a picture, not three and axe.
   await page.keyboard.press("Escape");
   await result(page).getByText("Canceled").first().waitFor();
   check((await inspector(page).getByRole("button", { name: /^Run again/ }).count()) > 0, "it can run again");

@@ -3,18 +3,19 @@ package tui
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"helix/backend/agent"
 	"helix/backend/permission"
+	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 // answered returns a chat with one answer that uses the Markdown that models write.
 func answered() *backend {

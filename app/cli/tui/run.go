@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	connectLimit = 10 * time.Second
+	connectLimit = 2 * time.Minute // it may include opening the data folder on a slow computer
 	firstWait    = 250 * time.Millisecond
 	longestWait  = 5 * time.Second
 )

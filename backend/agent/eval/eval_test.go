@@ -1,16 +1,16 @@
 package eval
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"helix/backend/providers"
+	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 func TestShippedScenariosPass(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ func (m *limited) Stream(ctx context.Context, q providers.Request) iter.Seq2[pro
 		left := m.left
 		m.mu.Unlock()
 		if left <= 0 {
-			yield(providers.Event{}, fault.Limitf("The evaluation has spent its limit of money."))
+			yield(providers.Event{}, fault.Limitf("The evaluation has reached its cost limit."))
 			return
 		}
 		info, err := m.Models.Describe(own, q)

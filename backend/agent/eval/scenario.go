@@ -111,11 +111,11 @@ func Parse(text []byte) (Scenario, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return s, fault.Invalidf("The scenario can't be read: %s.", err).WithCause(err)
+		return s, fault.Invalidf("Couldn't read the scenario: %s.", err).WithCause(err)
 	}
 	switch {
 	case !scenarioName.MatchString(s.Name):
-		return s, fault.InvalidField("name", fault.CodeSyntax, "A scenario's name is of a-z, 0-9 and -.")
+		return s, fault.InvalidField("name", fault.CodeSyntax, "A scenario name can have only a-z, 0-9 and hyphens.")
 	case len(s.Inputs) == 0:
 		return s, fault.InvalidField("inputs", fault.CodeMissing, "Scenario %s has no input.", s.Name)
 	}

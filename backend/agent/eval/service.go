@@ -121,7 +121,7 @@ func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
 		return RunResult{}, err
 	}
 	if p.Live != nil && (p.Live.Role == "" || p.Live.MaxCostMicros <= 0) {
-		return RunResult{}, fault.InvalidField("live", fault.CodeMissing, "A live run needs a role and a limit of money.")
+		return RunResult{}, fault.InvalidField("live", fault.CodeMissing, "A live run needs a role and a cost limit.")
 	}
 	e := &evaluation{user: identity.UserID(ctx), total: len(list), done: make(chan struct{})}
 	id := storage.NewID()
@@ -132,7 +132,7 @@ func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
 	}
 	for _, other := range s.running {
 		if other.user == e.user {
-			return RunResult{}, fault.Conflictf("An evaluation is running. Wait for its end.")
+			return RunResult{}, fault.Conflictf("An evaluation is running. Wait until it ends.")
 		}
 	}
 	s.running[id] = e
@@ -151,7 +151,7 @@ func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
 
 func (p RunParams) choose() ([]Scenario, error) {
 	if len(p.Scenarios) > maxExtra {
-		return nil, fault.InvalidField("scenarios", fault.CodeRange, "At most %d scenarios at once.", maxExtra)
+		return nil, fault.InvalidField("scenarios", fault.CodeRange, "Run at most %d scenarios at once.", maxExtra)
 	}
 	var list []Scenario
 	for i, text := range p.Scenarios {
@@ -172,7 +172,7 @@ func (p RunParams) choose() ([]Scenario, error) {
 	}
 	list = slices.DeleteFunc(list, func(x Scenario) bool { return !strings.Contains(x.Name, p.Filter) })
 	if len(list) == 0 {
-		return nil, fault.NotFoundf("No scenario's name has %q.", p.Filter)
+		return nil, fault.NotFoundf("No scenario matches %q.", p.Filter)
 	}
 	return list, nil
 }

@@ -53,8 +53,8 @@ func (g *Gate) Subject(_ context.Context, _, id string) (permission.SubjectInfo,
 	}, nil
 }
 
-// reaches returns the capability that a request to u needs.
-func reaches(u *url.URL) (permission.Capability, string, error) {
+// Reaches returns the capability that a request to u needs.
+func Reaches(u *url.URL) (permission.Capability, string, error) {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if local := host == "localhost" || host == "127.0.0.1" || host == "::1"; local && (u.Scheme == "http" || u.Scheme == "https") {
 		port := u.Port()
@@ -77,7 +77,7 @@ func reaches(u *url.URL) (permission.Capability, string, error) {
 
 // Allow decides whether the step may send to u and records the request before it is sent; see type Allow.
 func (g *Gate) Allow(ctx context.Context, c *callable.Request, u *url.URL, _ bool, revoked context.CancelCauseFunc) (func(), error) {
-	capability, resource, err := reaches(u)
+	capability, resource, err := Reaches(u)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (g *Gate) Rights(ctx context.Context, input json.RawMessage) (permission.Pr
 	if err != nil {
 		return permission.PreviewResult{}, fault.Invalidf("The address isn't valid.")
 	}
-	capability, resource, err := reaches(u)
+	capability, resource, err := Reaches(u)
 	if err != nil {
 		return permission.PreviewResult{}, err
 	}

@@ -22,12 +22,13 @@ import (
 // Server is a PostgreSQL server with its own data folder. All tests of a binary share one; each
 // test has its own database.
 type Server struct {
-	port int
-	dir  string
-	bin  string
-	args []string
-	cmd  *exec.Cmd
-	next atomic.Int64
+	port  int
+	dir   string
+	bin   string
+	args  []string
+	cmd   *exec.Cmd
+	ended chan struct{} // closed at the end of cmd
+	next  atomic.Int64
 }
 
 var shared struct {
@@ -127,28 +128,42 @@ func Start(port int, settings ...string) (*Server, error) {
 	for _, x := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "max_connections=60", "shared_buffers=32MB", "log_min_messages=fatal"}, settings...) {
 		s.args = append(s.args, "-c", x)
 	}
-	return s, s.run(30 * time.Second)
+	return s, s.run()
 }
 
-// run starts the server and waits until it accepts connections. It retries until patience has
-// passed, because the processes of a killed server hold its memory for a while, during which a new
-// server exits immediately.
-func (s *Server) run(patience time.Duration) error {
-	for end := time.Now().Add(60 * time.Second); ; {
-		s.cmd = command(filepath.Join(s.bin, "postgres"), s.args...)
-		if err := s.cmd.Start(); err != nil {
-			return err
-		}
-		for again := time.Now().Add(patience); time.Now().Before(again); time.Sleep(50 * time.Millisecond) { // wait until the server accepts connections
-			if c, err := pgx.Connect(context.Background(), s.DSN("postgres")); err == nil {
-				return c.Close(context.Background())
+// run starts the server and waits until it accepts connections. The processes of a killed server
+// hold its memory for a while, during which a new server exits immediately; then it starts another.
+func (s *Server) run() error {
+	const patience = 5 * time.Minute
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) { // there is no event for either
+		if !s.runs() {
+			cmd, ended := command(filepath.Join(s.bin, "postgres"), s.args...), make(chan struct{})
+			if err := cmd.Start(); err != nil {
+				return err
 			}
+			s.cmd, s.ended = cmd, ended
+			go func() {
+				defer close(ended)
+				_ = cmd.Wait() // fails because of the signal
+			}()
 		}
-		_ = s.cmd.Process.Kill() // it may have exited already
-		_ = s.cmd.Wait()         // fails because of the signal
-		if time.Now().After(end) {
-			return errors.New("PostgreSQL does not start")
+		c, err := pgx.Connect(context.Background(), s.DSN("postgres"))
+		if err == nil {
+			return c.Close(context.Background())
 		}
+		if time.Since(began) > patience {
+			return fmt.Errorf("PostgreSQL does not start within %s: %w", patience, err)
+		}
+	}
+}
+
+// runs reports whether the process runs.
+func (s *Server) runs() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return s.ended != nil
 	}
 }
 
@@ -175,13 +190,13 @@ func (s *Server) Restart() error {
 	if err := s.cmd.Process.Kill(); err != nil {
 		return err
 	}
-	_ = s.cmd.Wait() // fails because of the signal
-	return s.run(3 * time.Second)
+	<-s.ended
+	return s.run()
 }
 
 // Stop stops the server immediately and removes its data.
 func (s *Server) Stop() error {
 	err := s.cmd.Process.Signal(os.Interrupt) // requests a fast shutdown
-	_ = s.cmd.Wait()                          // fails because of the signal
+	<-s.ended
 	return errors.Join(err, os.RemoveAll(s.dir))
 }

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"helix/backend/fault"
 	"helix/backend/providers"
@@ -19,7 +18,7 @@ import (
 	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
 
 var wires = []string{providers.WireChat, providers.WireResponses, providers.WireAnthropic, providers.WireGemini}
 

@@ -1355,6 +1355,14 @@ CREATE TABLE sync_base (
     PRIMARY KEY (tbl, row_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE sync_batches (
+    first_dot INTEGER PRIMARY KEY, -- version of the first row; the others follow it
+    tbl       TEXT NOT NULL,
+    columns   TEXT NOT NULL CHECK (json_valid(columns)), -- of the rows
+    entries   TEXT NOT NULL CHECK (json_valid(entries)), -- seq and txn in change_log, for each row
+    tuples    BLOB NOT NULL -- in the binary format of COPY; sensitive columns are encrypted
+) STRICT;
+
 CREATE TABLE sync_conflicts (
     id            BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id       BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1460,6 +1468,64 @@ CREATE TABLE synthesis_recommendations (
     sync_meta      BLOB
 ) STRICT;
 
+CREATE TABLE tool_credential (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    tool_id      BLOB NOT NULL CHECK (length(tool_id) = 16),
+    scheme       TEXT NOT NULL,
+    kind         TEXT NOT NULL CHECK (kind IN ('apiKey', 'basic', 'bearer')),
+    hosts        TEXT NOT NULL CHECK (json_valid(hosts)),
+    account_hint TEXT NOT NULL, -- user name of basic
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    UNIQUE (user_id, tool_id, scheme)
+) STRICT;
+
+CREATE TABLE tool_execution_log (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    tool_id         BLOB NOT NULL CHECK (length(tool_id) = 16),
+    operation       TEXT NOT NULL,
+    input_params    TEXT NOT NULL CHECK (json_valid(input_params)), -- without secrets
+    started_at      INTEGER NOT NULL,
+    completed_at    INTEGER,
+    duration_ms     INTEGER,
+    status          TEXT NOT NULL CHECK (status IN ('running', 'success', 'failure', 'timeout', 'cancelled')),
+    error_class     TEXT NOT NULL DEFAULT '',
+    error_message   TEXT NOT NULL DEFAULT '',
+    output          TEXT CHECK (json_valid(output)), -- at most 64 KiB
+    output_blob     TEXT CHECK (output_blob GLOB 'sha256:*'),
+    http_status     INTEGER,
+    bytes_out       INTEGER NOT NULL DEFAULT 0,
+    bytes_in        INTEGER NOT NULL DEFAULT 0,
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    caller          TEXT NOT NULL, -- kind of the caller; '': the person
+    run_id          BLOB CHECK (length(run_id) = 16),
+    created_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE tool_manifest (
+    id                BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
+    name              TEXT NOT NULL CHECK (name GLOB '[a-z]*'),
+    version           TEXT NOT NULL,
+    description       TEXT NOT NULL,
+    source_type       TEXT NOT NULL CHECK (source_type IN ('local', 'openapi_url', 'discovered')),
+    source_location   TEXT NOT NULL, -- address or path it was imported from; '': it was pasted
+    status            TEXT NOT NULL CHECK (status IN ('pending_approval', 'approved', 'active', 'disabled', 'revoked')),
+    execution_type    TEXT NOT NULL CHECK (execution_type IN ('docker', 'http', 'js', 'wasm')),
+    execution_timeout INTEGER NOT NULL CHECK (execution_timeout BETWEEN 1 AND 600), -- seconds
+    openapi_spec      TEXT CHECK (openapi_spec GLOB 'sha256:*'), -- the kept part of the description
+    manifest          TEXT NOT NULL CHECK (json_valid(manifest)),
+    definition_hash   BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    approved_hash     BLOB CHECK (length(approved_hash) = 32), -- the last definition that was approved
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    approved_at       INTEGER,
+    revoked_at        INTEGER,
+    CHECK (status NOT IN ('approved', 'active', 'disabled') OR approved_at IS NOT NULL AND approved_hash = definition_hash)
+) STRICT;
+
 CREATE TABLE tool_secrets (
     id          BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1518,6 +1584,29 @@ CREATE TABLE vector_meta (
     generation INTEGER NOT NULL DEFAULT 1,
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE voice_commands (
+    id                 BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id            BLOB NOT NULL CHECK (length(user_id) = 16),
+    name               TEXT NOT NULL,
+    trigger_phrase     TEXT NOT NULL,
+    trigger_confidence REAL NOT NULL DEFAULT 0.8 CHECK (trigger_confidence BETWEEN 0.5 AND 1),
+    action_type        TEXT NOT NULL CHECK (action_type IN ('tool', 'skill', 'navigation', 'system')),
+    tool_id            TEXT NOT NULL DEFAULT '', -- kind:id of a callable other than a skill
+    skill_id           TEXT NOT NULL DEFAULT '',
+    navigation_target  TEXT NOT NULL DEFAULT '',
+    system_action      TEXT NOT NULL DEFAULT '',
+    action_params      TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(action_params)),
+    target_hash        TEXT NOT NULL DEFAULT '', -- definition of the target when the command was saved
+    risk_tier          TEXT NOT NULL CHECK (risk_tier IN ('low', 'medium', 'high')),
+    enabled            INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
+    usage_count        INTEGER NOT NULL DEFAULT 0,
+    last_used          INTEGER,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,
+    sync_meta          BLOB
+) STRICT;
 
 CREATE TABLE voice_memo_audit (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1583,7 +1672,7 @@ CREATE TABLE voice_recordings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-) STRICT;
+, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1))) STRICT;
 
 CREATE TABLE voice_settings (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1971,11 +2060,25 @@ CREATE UNIQUE INDEX synthesis_recommendations_key ON synthesis_recommendations (
 
 CREATE INDEX synthesis_recommendations_pattern ON synthesis_recommendations (pattern_id);
 
+CREATE INDEX tool_execution_log_running ON tool_execution_log (status) WHERE status = 'running';
+
+CREATE INDEX tool_execution_log_started ON tool_execution_log (user_id, started_at DESC);
+
+CREATE INDEX tool_execution_log_tool ON tool_execution_log (tool_id, started_at DESC);
+
+CREATE UNIQUE INDEX tool_manifest_name ON tool_manifest (user_id, name) WHERE status <> 'revoked';
+
+CREATE INDEX tool_manifest_status ON tool_manifest (user_id, status);
+
 CREATE UNIQUE INDEX tool_secrets_name ON tool_secrets (user_id, name);
 
 CREATE UNIQUE INDEX tool_signers_key ON tool_signers (user_id, fingerprint) WHERE deleted_at IS NULL;
 
 CREATE INDEX trust_interactions_person ON trust_interactions (user_id, person_id, at, id);
+
+CREATE INDEX voice_commands_deleted ON voice_commands (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX voice_commands_user ON voice_commands (user_id, trigger_phrase);
 
 CREATE INDEX voice_memo_audit_recording ON voice_memo_audit (user_id, recording_id);
 

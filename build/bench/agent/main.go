@@ -111,7 +111,7 @@ func cpu(n int, fn func(i int)) (ms []float64) {
 }
 
 func main() {
-	only := "" // the group of rows to measure, from the first argument: append or open
+	only := "" // the group of rows to measure, from the first argument: append, open or search
 	if len(os.Args) > 1 {
 		only = os.Args[1]
 	}
@@ -174,6 +174,9 @@ func main() {
 		return
 	case "open":
 		opened()
+		return
+	case "search":
+		searching(ctx, db, s, begin)
 		return
 	}
 	// The first delta of a turn in a chat of 50 messages, compared with a plain client.
@@ -280,38 +283,7 @@ func main() {
 	})
 	figures.Print("plan", quantile(replayed, 0.5)/float64(rows), "ms a request", 0, "")
 
-	// 100,000 messages.
-	check(db.Write(ctx, func(tx *storage.Tx) error {
-		for i := range 100_000 {
-			id := storage.NewID()
-			text := fmt.Sprintf("message %d about a boat number%d and the sea", i, i%997)
-			if _, err := tx.Exec(`INSERT INTO session_messages (id, session_id, user_id, seq, turn_id, role, content, created_at, updated_at) VALUES (?, ?, ?, ?, ?, 'user', ?, 0, 0)`,
-				id, session, user, 1_000_000+i, session, `[{"kind":"text","text":"`+text+`"}]`); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(`INSERT INTO session_messages_fts (message_id, text) VALUES (?, ?)`, id, text); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	found := timed(50, func(i int) {
-		r, err := s.Search(ctx, agent.SearchParams{Query: fmt.Sprintf("boat number%d", i)})
-		check(err)
-		if len(r.Hits) != 20 {
-			check(fmt.Errorf("%d hits", len(r.Hits)))
-		}
-	})
-	plain := timed(50, func(i int) {
-		check(db.Read(ctx, func(tx *storage.Tx) error {
-			return tx.Select(`SELECT message_id, snippet(session_messages_fts, 1, '', '', '…', 24) FROM session_messages_fts WHERE session_messages_fts MATCH ? ORDER BY rank LIMIT 20`, fmt.Sprintf(`"boat" "number%d"*`, i)).Each(func(row storage.Row) error {
-				var id uuid.UUID
-				var text string
-				return row.Scan(&id, &text)
-			})
-		}))
-	})
-	figures.Print("search.p95", quantile(found, 0.95), "ms", quantile(found, 0.5)/quantile(plain, 0.5), "the same query of FTS5")
+	searching(ctx, db, s, begin)
 
 	// A million calls in the ledger.
 	check(db.Write(ctx, func(tx *storage.Tx) error {

@@ -19,6 +19,28 @@ export async function until(ok, what) {
   throw new Error(`it never was so: ${what}`);
 }
 
+/** Gives the suite the time that a busy machine takes away: messages count down, and the first key of two is kept, four times as long. */
+const patient = () => {
+  const { setInterval: every, setTimeout: after } = window;
+  window.setInterval = (f, ms, ...rest) => every(f, ms === 1000 ? 4000 : ms, ...rest);
+  window.setTimeout = (f, ms, ...rest) => after(f, ms === 1200 ? 4800 : ms, ...rest);
+};
+
+/** HELIX_E2E_LATE: up to how many milliseconds each frame of the backend is late, as if the machine were busy. */
+const late = Number(process.env.HELIX_E2E_LATE ?? 0);
+
+async function delay(page) {
+  await page.routeWebSocket(/./, (socket) => {
+    const server = socket.connectToServer();
+    let last = 0;
+    server.onMessage((frame) => {
+      const now = Date.now();
+      last = Math.max(last, now + Math.random() * late); // in their order
+      setTimeout(() => socket.send(frame), last - now);
+    });
+  });
+}
+
 /** Opens a page with all rights and waits for the frame. `prepare` sees it before it goes anywhere. */
 export async function openPage(browser, helix, suite, prepare = async () => {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce", colorScheme: "light", permissions: ["clipboard-read", "clipboard-write"] });
@@ -35,6 +57,8 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     });
   }
   page.setDefaultTimeout(Number(process.env.HELIX_E2E_TIMEOUT ?? 90_000)); // for a busy machine; reached only when something is broken
+  await page.addInitScript(patient);
+  if (late > 0) await delay(page);
   await prepare(page);
   const complaints = [];
   page.on("pageerror", (e) => complaints.push(`page error: ${e.stack ?? e.message}`));

@@ -10,14 +10,13 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const home = "/usr/lib/postgresql";
 
+/** A port below those that the system assigns, so that no one else is assigned it while the server is paused. */
 const freePort = () =>
-  new Promise((resolve, reject) => {
+  new Promise((resolve) => {
+    const port = 10_000 + Math.floor(Math.random() * 20_000);
     const s = createServer();
-    s.on("error", reject);
-    s.listen(0, "127.0.0.1", () => {
-      const { port } = s.address();
-      s.close(() => resolve(port));
-    });
+    s.on("error", () => resolve(freePort()));
+    s.listen(port, "127.0.0.1", () => s.close(() => resolve(port)));
   });
 
 /** Starts a server with one empty database. `dsn` is its administrator's; `pause` and `resume` take the hub off the network. */

@@ -1,6 +1,7 @@
-// Counts the words of {"text": …}. {"spin": true} never ends, {"exit": n} fails with n,
-// {"eat": true} takes memory until there is none.
+// Counts the words of {"text": …}. {"spin": true} never ends, {"wait": true} neither, without
+// computing, {"exit": n} fails with n, {"eat": true} takes memory until there is none.
 #include <ctype.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ int main(void) {
   in[n] = 0;
   fprintf(stderr, "read %zu bytes\n", n);
   if (strstr(in, "\"spin\"")) for (volatile unsigned i = 0;; i++) {}
+  if (strstr(in, "\"wait\"")) for (;;) poll(NULL, 0, 1000);
   if (strstr(in, "\"eat\"")) {
     static char *volatile last;
     for (;;) {

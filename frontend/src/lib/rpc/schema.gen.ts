@@ -1299,6 +1299,18 @@ export interface CallableUsage {
   costMicros?: number;
 }
 
+/** Device is a microphone. */
+export interface CaptureDevice {
+  id: string;
+  name: string;
+  isDefault: boolean;
+  /** in hertz; 0: unknown or any */
+  sampleRate?: number;
+  channels?: number;
+  /** the sound system, such as PulseAudio */
+  backend: string;
+}
+
 /** Applied is published when rows from other devices were stored. */
 export interface CloudsyncApplied {
   rows: number;
@@ -1752,6 +1764,422 @@ export interface DefinitionStep {
   value?: unknown;
   /** where the canvas draws the step; no meaning otherwise */
   ui?: unknown;
+}
+
+/** ApproveParams approve one definition of a tool. */
+export interface DiscoveryApproveParams {
+  manifestId: string;
+  /** the one that was shown */
+  definitionHash: string;
+  note?: string;
+}
+
+/** AuthChanged is the event discovery.auth_changed: a credential was stored or removed. */
+export interface DiscoveryAuthChanged {
+  manifestId: string;
+  scheme: string;
+  /** missing or ready */
+  state: string;
+}
+
+/** AuthParams store a credential. */
+export interface DiscoveryAuthParams {
+  manifestId: string;
+  /** name in the description */
+  scheme: string;
+  /** apiKey, basic or bearer; default: that of the scheme. A scheme of OAuth 2 takes a bearer token */
+  kind?: string;
+  /** of basic */
+  user?: string;
+  /** key, token or password */
+  value: string;
+}
+
+/** AuthResult is the state of a credential. */
+export interface DiscoveryAuthResult {
+  state: string;
+}
+
+/** CancelParams name a run. */
+export interface DiscoveryCancelParams {
+  executionId: string;
+}
+
+/** Capability is one operation of a tool. Its parameters are in the kept part of the description. */
+export interface DiscoveryCapability {
+  name: string;
+  description: string;
+  /** method and path */
+  operation: string;
+  /** readOnly, sideEffecting or privileged */
+  tier: string;
+  idempotent: boolean;
+  destructive: boolean;
+}
+
+/** Changed is the event discovery.changed: a tool was imported, or its state changed. */
+export interface DiscoveryChanged {
+  manifestId: string;
+  status: string;
+}
+
+/** ClearAuthParams name a credential. */
+export interface DiscoveryClearAuthParams {
+  manifestId: string;
+  scheme: string;
+}
+
+/** Counts are numbers of operations. */
+export interface DiscoveryCounts {
+  operations: number;
+  skipped: number;
+  deprecated: number;
+  readOnly: number;
+}
+
+/** Credential is the state of the credential of one scheme. Its value is never returned. */
+export interface DiscoveryCredential {
+  /** missing or ready */
+  state: string;
+  /** to which it is sent */
+  hosts: string[];
+  /** user name of basic */
+  account?: string;
+  name: string;
+  /** apiKey, basic, bearer or oauth2; "": it cannot be used */
+  kind: string;
+  /** of an API key: header, query or cookie */
+  in?: string;
+  /** of an API key: its name there */
+  param?: string;
+  description?: string;
+  /** why it cannot be used */
+  why?: string;
+  flows?: OpenapiFlow[];
+}
+
+/** Diff is what changes between two definitions of a tool. */
+export interface DiscoveryDiff {
+  /** operations */
+  added: string[];
+  /** operations */
+  removed: string[];
+  /** operations, the server or hosts */
+  changed: string[];
+}
+
+/** EnableParams switch a tool on or off. */
+export interface DiscoveryEnableParams {
+  manifestId: string;
+  enabled: boolean;
+}
+
+/** Execution is a run in the log. */
+export interface DiscoveryExecution {
+  executionId: string;
+  manifestId: string;
+  tool: string;
+  operation: string;
+  status: string;
+  errorClass?: string;
+  errorMessage?: string;
+  httpStatus?: number;
+  startedAt: string;
+  completedAt?: string;
+  durationMs?: number;
+  bytesOut: number;
+  bytesIn: number;
+  caller?: string;
+  /** only of one run */
+  params?: unknown;
+  /** only of one run */
+  output?: unknown;
+  outputBlob?: string;
+}
+
+/** ExecutionChanged is the event discovery.execution: a run has started or ended. */
+export interface DiscoveryExecutionChanged {
+  executionId: string;
+  manifestId: string;
+  /** as in the log: running, success, failure, timeout or cancelled */
+  state: string;
+}
+
+/** ExecutionSpec is how a tool runs. */
+export interface DiscoveryExecutionSpec {
+  /** http */
+  type: string;
+  /** SHA-256 of the kept part of the description */
+  openapi: string;
+  server: string;
+  timeoutSeconds: number;
+}
+
+/** ExecutionsParams filter the log of runs. */
+export interface DiscoveryExecutionsParams {
+  manifestId?: string;
+  status?: string;
+  from?: string;
+  /** startedAt of the last one seen */
+  before?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+}
+
+/** ExecutionsResult is one page of the log, newest first. */
+export interface DiscoveryExecutionsResult {
+  executions: DiscoveryExecution[];
+}
+
+/** ImportOpenAPIParams choose operations of an inspected description for a tool. */
+export interface DiscoveryImportOpenAPIParams {
+  specId: string;
+  /** keys */
+  operations?: string[];
+  /** all operations with one of these tags, too */
+  tags?: string[];
+  /** default: from the title */
+  name?: string;
+  /** an address of the description, or another one; default: its first */
+  server?: string;
+  serverVariables?: Record<string, string>;
+  /** OnConflict is what happens if a tool has the name: upgrade, rename or skip. Absent: a Conflict. */
+  onConflict?: string;
+  /** only return what would be imported */
+  dryRun?: boolean;
+}
+
+/** ImportResult is a tool that was, or would be, imported. */
+export interface DiscoveryImportResult {
+  manifest: DiscoveryManifest;
+  definitionHash: string;
+  warnings: string[];
+  /** from the definition that it replaces */
+  diff?: DiscoveryDiff;
+  /** absent: nothing was stored */
+  manifestId?: string;
+  status?: string;
+}
+
+/** Inspection is what a description contains. Its texts come from outside. */
+export interface DiscoveryInspection {
+  /** SHA-256 of the description */
+  specId: string;
+  title: string;
+  version: string;
+  openapi: string;
+  servers: OpenapiServer[];
+  auth: OpenapiScheme[];
+  tags: DiscoveryTagCount[];
+  counts: DiscoveryCounts;
+  /** of the declarations of all operations */
+  tokens: number;
+  warnings: OpenapiWarning[];
+  /** operations that cannot be used */
+  skipped: OpenapiWarning[];
+}
+
+/** ListParams filter tools. */
+export interface DiscoveryListParams {
+  /** absent: all but revoked */
+  status?: string;
+  query?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ListResult is one page of tools, by name. */
+export interface DiscoveryListResult {
+  tools: DiscoveryTool[];
+  total: number;
+}
+
+/** Manifest is the definition of a tool in canonical form: what is stored, hashed and shown. */
+export interface DiscoveryManifest {
+  manifestVersion: number;
+  name: string;
+  version: string;
+  description: string;
+  author?: string;
+  homepage?: string;
+  license?: string;
+  capabilities: DiscoveryCapability[];
+  execution: DiscoveryExecutionSpec;
+  permissions: DiscoveryPermissions;
+}
+
+/** Network lists the hosts that a tool may reach: a host with an optional port, or localhost with a port. */
+export interface DiscoveryNetwork {
+  hosts: string[];
+}
+
+/** OperationInfo is one operation of a description or of a tool. */
+export interface DiscoveryOperationInfo {
+  /** method and path */
+  key: string;
+  /** in the tool */
+  name: string;
+  method: string;
+  path: string;
+  summary: string;
+  tags: string[];
+  deprecated: boolean;
+  tier: string;
+  idempotent: boolean;
+  destructive: boolean;
+  /** names of schemes, any of which may be needed */
+  auth: string[];
+  tokens: number;
+  paginated: boolean;
+}
+
+/** OperationsParams choose operations of a description or of a tool. */
+export interface DiscoveryOperationsParams {
+  specId?: string;
+  manifestId?: string;
+  /** words of the name, path or summary */
+  query?: string;
+  tag?: string;
+  method?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** OperationsResult is one page of operations, by path. */
+export interface DiscoveryOperationsResult {
+  operations: DiscoveryOperationInfo[];
+  total: number;
+}
+
+/** Permissions are what a tool asks for. */
+export interface DiscoveryPermissions {
+  network: DiscoveryNetwork;
+}
+
+/** RequestView is a request as shown to people: credentials are masked. */
+export interface DiscoveryRequestView {
+  method: string;
+  url: string;
+  header: Record<string, string[]>;
+  body?: string;
+}
+
+/** RevokeParams name a tool to revoke. */
+export interface DiscoveryRevokeParams {
+  manifestId: string;
+  /** keep or destroy: what happens to stored state. Tools from API descriptions have none */
+  state?: string;
+}
+
+/** RevokeResult is what was removed. */
+export interface DiscoveryRevokeResult {
+  removed: { grants: number; credentials: string[] };
+}
+
+/** RunParams run one operation of a tool. */
+export interface DiscoveryRunParams {
+  manifestId?: string;
+  /** of the tool, instead of manifestId */
+  name?: string;
+  /** its name in the tool, or its method and path */
+  operation: string;
+  params?: unknown;
+  timeoutMs?: number;
+  /** only build the request */
+  dryRun?: boolean;
+}
+
+/** RunResult is the result of a run. */
+export interface DiscoveryRunResult {
+  success: boolean;
+  /** status, ok, headers and body */
+  output: unknown;
+  error?: string;
+  errorClass?: string;
+  /** absent: a dry run */
+  executionId?: string;
+  status: string;
+  durationMs: number;
+  warnings: string[];
+  /** params of the next page */
+  nextPage?: unknown;
+  /** of a dry run */
+  request?: DiscoveryRequestView;
+}
+
+/** Source is where a description comes from: exactly one of its fields. */
+export interface DiscoverySource {
+  /** a file that the user chose */
+  path?: string;
+  /** the text itself */
+  content?: string;
+  url?: string;
+}
+
+/** StatusResult is the state of a tool. */
+export interface DiscoveryStatusResult {
+  status: string;
+}
+
+/** TagCount is a tag with the operations that have it. */
+export interface DiscoveryTagCount {
+  name: string;
+  operations: number;
+  tokens: number;
+}
+
+/** Tool is a tool as stored. */
+export interface DiscoveryTool {
+  manifestId: string;
+  name: string;
+  version: string;
+  description: string;
+  /** local or openapi_url */
+  sourceType: string;
+  sourceLocation: string;
+  status: string;
+  /** http */
+  type: string;
+  definitionHash: string;
+  hosts: string[];
+  operations: number;
+  createdAt: string;
+  updatedAt: string;
+  approvedAt?: string;
+  revokedAt?: string;
+  lastRunAt?: string;
+}
+
+/** ToolParams name a tool. */
+export interface DiscoveryToolParams {
+  manifestId: string;
+}
+
+/** ToolResult is a tool with everything that a person needs to judge it. */
+export interface DiscoveryToolResult {
+  manifest: DiscoveryManifest;
+  /** of every scheme that its operations use */
+  credentials: DiscoveryCredential[];
+  manifestId: string;
+  name: string;
+  version: string;
+  description: string;
+  /** local or openapi_url */
+  sourceType: string;
+  sourceLocation: string;
+  status: string;
+  /** http */
+  type: string;
+  definitionHash: string;
+  hosts: string[];
+  operations: number;
+  createdAt: string;
+  updatedAt: string;
+  approvedAt?: string;
+  revokedAt?: string;
+  lastRunAt?: string;
 }
 
 /** Info describes a scenario. */
@@ -3423,6 +3851,53 @@ export interface MemoryWatchedFolder {
   /** time of the last scan since Helix started */
   scannedAt?: string;
   createdAt: string;
+}
+
+/** Flow is one flow of OAuth 2. */
+export interface OpenapiFlow {
+  /** authorizationCode or clientCredentials */
+  kind: string;
+  authorizationUrl?: string;
+  tokenUrl?: string;
+  scopes: string[];
+}
+
+/** Scheme is one way to authenticate that a description offers. */
+export interface OpenapiScheme {
+  name: string;
+  /** apiKey, basic, bearer or oauth2; "": it cannot be used */
+  kind: string;
+  /** of an API key: header, query or cookie */
+  in?: string;
+  /** of an API key: its name there */
+  param?: string;
+  description?: string;
+  /** why it cannot be used */
+  why?: string;
+  flows?: OpenapiFlow[];
+}
+
+/** Server is an address that a description offers, possibly with variables. */
+export interface OpenapiServer {
+  url: string;
+  description?: string;
+  variables?: OpenapiVariable[];
+}
+
+/** Variable is a part of a server's address that the user can choose. */
+export interface OpenapiVariable {
+  name: string;
+  default?: string;
+  /** empty: any value */
+  enum?: string[];
+  description?: string;
+}
+
+/** Warning is a part of a description that was ignored. */
+export interface OpenapiWarning {
+  /** JSON pointer into the description */
+  pointer: string;
+  message: string;
 }
 
 /** Changed is published when background work was paused or may continue. */
@@ -7458,7 +7933,7 @@ export interface ToolsSample {
   expected?: unknown;
 }
 
-/** SearchParams searches the public tools on this device. */
+/** SearchParams searches the public tools on this device, and those that other people share on the hub. */
 export interface ToolsSearchParams {
   /** substring of name, description or a tag; "" matches all */
   query: string;
@@ -8017,6 +8492,130 @@ export interface VoiceAudioURLParams {
   recordingId: string;
 }
 
+/** CancelResult contains the token for voice.undo_cancel; empty if nothing was recorded. */
+export interface VoiceCancelResult {
+  undoToken: string;
+}
+
+/** Candidate is a command that is similar to a text. */
+export interface VoiceCandidate {
+  commandId: string;
+  name: string;
+  /** 0 to 1 */
+  score: number;
+  slots: Record<string, unknown>;
+  riskTier: string;
+  /** why it can't run with this text */
+  problem?: string;
+}
+
+/** Command is a phrase that starts something when it is said. */
+export interface VoiceCommand {
+  id: string;
+  name: string;
+  /** such as: remind me to {what:text} at {when:time} */
+  triggerPhrase: string;
+  triggerConfidence: number;
+  slots: VoiceSlot[];
+  /** tool, skill, navigation or system */
+  actionType: string;
+  /** kind:id of a callable, such as tool:018f… */
+  toolId?: string;
+  skillId?: string;
+  /** a screen */
+  navigationTarget?: string;
+  /** stop, pause, new_memo, undo or read_last */
+  systemAction?: string;
+  /** input; "{slot}" in it stands for the value of a slot */
+  actionParams: unknown;
+  /** the higher one of the user's choice and that of the target */
+  riskTier: string;
+  enabled: boolean;
+  usageCount: number;
+  lastUsed?: string;
+  /** why the command can't run */
+  problem?: string;
+  updatedAt: string;
+}
+
+/** CommandHeard is published when a recording of the mode command was transcribed, and when a pending command is answered or expires. */
+export interface VoiceCommandHeard {
+  recordingId?: string;
+  /** to be answered with voice.confirm */
+  pendingId?: string;
+  expiresAt?: string;
+  text: string;
+  commandId?: string;
+  name?: string;
+  score: number;
+  slots: Record<string, unknown>;
+  riskTier?: string;
+  /** run, confirm, ambiguous or none */
+  decision: string;
+  /** started, done, declined, expired or failed */
+  status?: string;
+  candidates?: VoiceCandidate[];
+  navigationTarget?: string;
+  systemAction?: string;
+  runId?: string;
+  error?: string;
+}
+
+/** CommandList lists the caller's commands by name. */
+export interface VoiceCommandList {
+  commands: VoiceCommand[];
+  navigationTargets: string[];
+  systemActions: string[];
+}
+
+/** CommandParams identify a command. */
+export interface VoiceCommandParams {
+  commandId: string;
+}
+
+/** ConfirmParams answer a pending command. CommandID selects one of several candidates. */
+export interface VoiceConfirmParams {
+  pendingId: string;
+  accept: boolean;
+  commandId?: string;
+}
+
+/** ConfirmResult tells what happened. */
+export interface VoiceConfirmResult {
+  /** started, done, declined, confirm if the chosen command needs a confirmation, or failed */
+  status: string;
+  runId?: string;
+  error?: string;
+}
+
+/** CreateCommandParams describe a new command. */
+export interface VoiceCreateCommandParams {
+  name: string;
+  triggerPhrase: string;
+  /** 0.5 to 1; default 0.8 */
+  triggerConfidence?: number;
+  actionType: string;
+  toolId?: string;
+  skillId?: string;
+  navigationTarget?: string;
+  systemAction?: string;
+  actionParams?: unknown;
+  /** default: that of the target */
+  riskTier?: string;
+  /** default true */
+  enabled?: boolean;
+}
+
+/** DevicesResult lists microphones. */
+export interface VoiceDevicesResult {
+  devices: CaptureDevice[];
+  /** id; empty: the default device */
+  selected?: string;
+  available: boolean;
+  /** why no microphone is available */
+  reason?: string;
+}
+
 /** EditParams change the text of a recording. */
 export interface VoiceEditParams {
   recordingId: string;
@@ -8066,6 +8665,17 @@ export interface VoiceJobParams {
   jobId: string;
 }
 
+/** LevelChanged is published 20 times a second during a recording. */
+export interface VoiceLevelChanged {
+  recordingId: string;
+  peakDb: number;
+  rmsDb: number;
+  clipped: boolean;
+  /** nothing was heard for 3 s */
+  quiet: boolean;
+  elapsedMs: number;
+}
+
 /** ListParams filter memos. */
 export interface VoiceListParams {
   /** words of the text, title or tags */
@@ -8086,6 +8696,17 @@ export interface VoiceListResult {
   total: number;
   limit: number;
   offset: number;
+}
+
+/** MatchResult is what would happen if a text were said. */
+export interface VoiceMatchResult {
+  best?: VoiceCandidate;
+  /** best first, at most 5 */
+  candidates: VoiceCandidate[];
+  /** run, confirm, ambiguous or none */
+  decision: string;
+  /** the permission for its target is missing */
+  wouldAsk: boolean;
 }
 
 /** Memo is a recording with its text. */
@@ -8117,6 +8738,14 @@ export interface VoiceMemoParams {
   memoId: string;
 }
 
+/** Microphone tells whether recording is possible. */
+export interface VoiceMicrophone {
+  available: boolean;
+  reason?: string;
+  /** the device is in use */
+  open: boolean;
+}
+
 /** ProcessParams describe a recording to transcribe while the caller waits: a stored one, or its bytes or file. */
 export interface VoiceProcessParams {
   recordingId?: string;
@@ -8125,6 +8754,8 @@ export interface VoiceProcessParams {
   /** a file, or the token of an upload */
   path?: string;
   title?: string;
+  /** Mode is transcribe, command (run the command that was said) or both; default transcribe. */
+  mode?: string;
   /** store neither the sound nor the text */
   discard?: boolean;
   engine?: string;
@@ -8146,6 +8777,8 @@ export interface VoiceProcessResult {
   language?: string;
   durationMs?: number;
   lostMs?: number;
+  /** with the mode command or both */
+  command?: VoiceCommandHeard;
   error?: string;
   errorKind?: string;
 }
@@ -8211,6 +8844,93 @@ export interface VoiceSettingsParams {
   fallback?: string;
 }
 
+/** Slot is a variable part of a phrase. */
+export interface VoiceSlot {
+  name: string;
+  /** text, number, date, time, duration or enum */
+  type: string;
+  /** of an enum */
+  values?: string[];
+}
+
+/** StartParams describe a recording. */
+export interface VoiceStartParams {
+  /** memo, command or talk; default memo */
+  mode?: string;
+  /** default: that of the settings */
+  deviceId?: string;
+  title?: string;
+  /** at most 5 */
+  tags?: string[];
+  /** the recording stops after this time; 0: it continues in a new recording after 4 hours */
+  maxMs?: number;
+  /** send partial transcripts, if the engine supports it */
+  stream?: boolean;
+}
+
+/** StartResult identifies the recording. */
+export interface VoiceStartResult {
+  recordingId: string;
+  startedAt: string;
+  /** sound from before the call that the recording contains */
+  preRollMs: number;
+}
+
+/** StateChanged is published when the microphone or the active recording changes. */
+export interface VoiceStateChanged {
+  state: string;
+  recordingId?: string;
+  mode?: string;
+  notice?: string;
+}
+
+/** StatusResult describes the microphone and the queue. */
+export interface VoiceStatusResult {
+  state: string;
+  recordingId?: string;
+  mode?: string;
+  /** without pauses */
+  elapsedMs: number;
+  peakDb: number;
+  rmsDb: number;
+  queue: VoiceQueueChanged;
+  engine: string;
+  microphone: VoiceMicrophone;
+  /** what happened to the recording, such as a changed device */
+  notice?: string;
+}
+
+/** StopParams identify the recording; without an id it is the active one. */
+export interface VoiceStopParams {
+  recordingId?: string;
+}
+
+/** StopResult is the state of a recording. */
+export interface VoiceStopResult {
+  recordingId: string;
+  /** of a stored recording */
+  memoId?: string;
+  durationMs: number;
+  /** recording, paused, pending, or canceled if it was shorter than 250 ms */
+  status: string;
+}
+
+/** TestCommandParams contain a text as if it had been said. */
+export interface VoiceTestCommandParams {
+  text: string;
+}
+
+/** ToggleParams select the mode of a recording that starts. */
+export interface VoiceToggleParams {
+  mode?: string;
+}
+
+/** ToggleResult is the new state. */
+export interface VoiceToggleResult {
+  state: string;
+  recordingId: string;
+}
+
 /** TranscribeParams request another transcript. */
 export interface VoiceTranscribeParams {
   recordingId: string;
@@ -8241,6 +8961,27 @@ export interface VoiceTranscript {
   language?: string;
   confidence?: number;
   versions: VoiceVersion[];
+}
+
+/** UndoParams contain the token. */
+export interface VoiceUndoParams {
+  undoToken: string;
+}
+
+/** UpdateCommandParams change a command. Omitted fields stay unchanged. Saving a command accepts the current definition of its target. */
+export interface VoiceUpdateCommandParams {
+  commandId: string;
+  name?: string;
+  triggerPhrase?: string;
+  triggerConfidence?: number;
+  actionType?: string;
+  toolId?: string;
+  skillId?: string;
+  navigationTarget?: string;
+  systemAction?: string;
+  actionParams?: unknown;
+  riskTier?: string;
+  enabled?: boolean;
 }
 
 /** UpdateParams change a memo. Omitted fields stay unchanged. */
@@ -8753,6 +9494,34 @@ export interface Methods {
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
   /** Another name of schedules.update. Changes a schedule. It never fires a time before the edit. If the edit changes the times, those that were due and not claimed yet are recorded as missed. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
+  /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool from an API description needs no installation, so it is active at once. */
+  "discovery.approve": { params: DiscoveryApproveParams; result: DiscoveryStatusResult };
+  /** Ends a run. A run that has ended is NotFound. */
+  "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
+  /** Removes the credential of a scheme. */
+  "discovery.clear_auth": { params: DiscoveryClearAuthParams; result: DiscoveryAuthResult };
+  /** Returns one run with its input and output. */
+  "discovery.execution": { params: DiscoveryCancelParams; result: DiscoveryExecution };
+  /** Returns the log of runs, without inputs and outputs. */
+  "discovery.executions": { params: DiscoveryExecutionsParams; result: DiscoveryExecutionsResult };
+  /** Returns a tool with its definition and which of its credentials are set up. */
+  "discovery.get": { params: DiscoveryToolParams; result: DiscoveryToolResult };
+  /** Makes a tool of operations of an inspected description. It waits for approval: an import gives no permission. The same operations of the same description change nothing. */
+  "discovery.import_openapi": { params: DiscoveryImportOpenAPIParams; result: DiscoveryImportResult };
+  /** Reads an API description and returns what it contains. It changes nothing but keeps the description for a day, so that operations can be listed and imported. */
+  "discovery.inspect_openapi": { params: DiscoverySource; result: DiscoveryInspection };
+  /** Returns the user's tools from API descriptions. */
+  "discovery.list": { params: DiscoveryListParams; result: DiscoveryListResult };
+  /** Lists the operations of an inspected description, or of a tool. */
+  "discovery.operations": { params: DiscoveryOperationsParams; result: DiscoveryOperationsResult };
+  /** Ends a tool for ever: its runs end, its permissions and credentials are removed, and its name is free. The history of its runs stays. */
+  "discovery.revoke": { params: DiscoveryRevokeParams; result: DiscoveryRevokeResult };
+  /** Runs one operation of a tool and returns when it has ended. A status of 400 or above is a result without success. With dryRun it builds the request and sends nothing. */
+  "discovery.run": { params: DiscoveryRunParams; result: DiscoveryRunResult };
+  /** Stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the hosts of the tool, and never returned. */
+  "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };
+  /** Switches an approved tool on or off. Switching it off ends its runs. */
+  "discovery.set_enabled": { params: DiscoveryEnableParams; result: DiscoveryStatusResult };
   /** Returns the scenarios included in the program. */
   "eval.list": { params: Record<string, never>; result: EvalListResult };
   /** Returns the results so far, and how they differ from earlier ones. */
@@ -8945,6 +9714,8 @@ export interface Methods {
   "memory_search": { params: SearchParams; result: SearchResult };
   /** Another name of memory.update. Changes a memory unless it has been edited since the given version. In that case the error is a Conflict whose details contain the current memory, and nothing changes. The previous state is kept; see History. */
   "memory_update": { params: MemoryUpdateParams; result: MemoryUpdateResult };
+  /** Another name of discovery.inspect_openapi. Reads an API description and returns what it contains. It changes nothing but keeps the description for a day, so that operations can be listed and imported. */
+  "openapi.inspect": { params: DiscoverySource; result: DiscoveryInspection };
   /** Compares two definitions of a callable. */
   "permissions.diff": { params: PermissionDiffParams; result: PermissionDiffResult };
   /** Lists grants, suspended ones first, and denials. */
@@ -9387,7 +10158,7 @@ export interface Methods {
   "tools.templates": { params: Record<string, never>; result: ToolsTemplatesResult };
   /** Names a key and sets whether tools signed with it may run like the user's own. Without trust, such tools are refused from their next start on. */
   "tools.trust_signer": { params: ToolsTrustSignerParams; result: ToolsSignerResult };
-  /** Ends a share immediately. */
+  /** Ends a share immediately. If the hub can't be reached, nothing changes. */
   "tools.unshare": { params: ToolsUnshareParams; result: Record<string, never> };
   /** Changes a tool. A change of its definition creates a version, drops the signature and suspends the grants of the old definition; other changes do none of these. */
   "tools.update": { params: ToolsUpdateParams; result: ToolsUpdateResult };
@@ -9411,8 +10182,18 @@ export interface Methods {
   "trash.restore": { params: TrashItemsParams; result: TrashRestoreResult };
   /** Signs an address for the sound of a recording. */
   "voice.audio_url": { params: VoiceAudioURLParams; result: GatewayBlobURL };
+  /** Ends the recording and moves it to the trash. */
+  "voice.cancel": { params: VoiceStopParams; result: VoiceCancelResult };
+  /** Answers a pending command. Only a command that is accepted in time runs. */
+  "voice.confirm": { params: VoiceConfirmParams; result: VoiceConfirmResult };
+  /** Adds a command. */
+  "voice.create_command": { params: VoiceCreateCommandParams; result: VoiceCommand };
+  /** Moves a command to the trash. */
+  "voice.delete_command": { params: VoiceCommandParams; result: VoiceCommand };
   /** Moves a memo to the trash, with its recording and transcripts. */
   "voice.delete_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Lists the microphones. Having none is not an error. */
+  "voice.devices": { params: Record<string, never>; result: VoiceDevicesResult };
   /** Stores a corrected text as a new version. Unchanged words keep their times; new words share the time of the words that they replace. */
   "voice.edit_transcript": { params: VoiceEditParams; result: VoiceTranscript };
   /** Lists the engines and whether they are available. */
@@ -9423,22 +10204,42 @@ export interface Methods {
   "voice.get_settings": { params: Record<string, never>; result: VoiceSettings };
   /** Returns the current text of a recording, its words with their times, and a list of all versions. */
   "voice.get_transcript": { params: VoiceRecordingParams; result: VoiceTranscript };
+  /** Lists the caller's commands, with why any of them can't run. */
+  "voice.list_commands": { params: Record<string, never>; result: VoiceCommandList };
   /** Lists memos, newest first. */
   "voice.list_memos": { params: VoiceListParams; result: VoiceListResult };
+  /** Stops recording. The device stays open for 30 s. */
+  "voice.pause": { params: VoiceStopParams; result: VoiceStopResult };
   /** Transcribes a recording while the caller waits. Unless Discard is set, the recording is stored first, and its job stays in the queue if the caller disconnects. */
   "voice.process": { params: VoiceProcessParams; result: VoiceProcessResult };
   /** Lists the jobs that are pending, running or failed. */
   "voice.queue": { params: Record<string, never>; result: VoiceQueueResult };
   /** Restores a memo from the trash. */
   "voice.restore_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Continues a paused recording. */
+  "voice.resume": { params: VoiceStopParams; result: VoiceStopResult };
   /** Makes a failed or pending job due immediately. */
   "voice.retry": { params: VoiceJobParams; result: VoiceTranscribeResult };
   /** Finds recordings whose text, title or tags contain all words, and the times at which they are said. */
   "voice.search_transcripts": { params: VoiceSearchParams; result: VoiceSearchResult };
   /** Removes a job from the queue. The recording stays without a transcript. */
   "voice.skip": { params: VoiceJobParams; result: VoiceTranscribeResult };
+  /** Begins a recording. */
+  "voice.start": { params: VoiceStartParams; result: VoiceStartResult };
+  /** Returns the state of the microphone and of the queue. */
+  "voice.status": { params: Record<string, never>; result: VoiceStatusResult };
+  /** Ends the recording, stores it and queues its transcription. A recording of less than 250 ms is moved to the trash. */
+  "voice.stop": { params: VoiceStopParams; result: VoiceStopResult };
+  /** Returns what would happen if a text were said. It runs nothing. */
+  "voice.test_command": { params: VoiceTestCommandParams; result: VoiceMatchResult };
+  /** Starts a recording, or stops the active one. */
+  "voice.toggle": { params: VoiceToggleParams; result: VoiceToggleResult };
   /** Queues another transcription of a recording. Earlier transcripts are kept. */
   "voice.transcribe": { params: VoiceTranscribeParams; result: VoiceTranscribeResult };
+  /** Restores a canceled recording. */
+  "voice.undo_cancel": { params: VoiceUndoParams; result: VoiceMemo };
+  /** Changes a command. */
+  "voice.update_command": { params: VoiceUpdateCommandParams; result: VoiceCommand };
   /** Changes the title or the tags of a memo. */
   "voice.update_memo": { params: VoiceUpdateParams; result: VoiceMemo };
   /** Changes settings. They apply to later transcriptions. */
@@ -9495,6 +10296,12 @@ export interface Events {
   "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
+  /** AuthChanged is the event discovery.auth_changed: a credential was stored or removed. */
+  "discovery.auth_changed": DiscoveryAuthChanged;
+  /** Changed is the event discovery.changed: a tool was imported, or its state changed. */
+  "discovery.changed": DiscoveryChanged;
+  /** ExecutionChanged is the event discovery.execution: a run has started or ended. */
+  "discovery.execution": DiscoveryExecutionChanged;
   /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
   /** Changed is published when the state of a server changes. */
@@ -9585,8 +10392,14 @@ export interface Events {
   "tools.suspended": ToolsSuspended;
   /** Changed is the event trash.changed: items were permanently deleted. Moving an item to the trash or restoring it is published by its own domain. */
   "trash.changed": TrashChanged;
+  /** CommandHeard is published when a recording of the mode command was transcribed, and when a pending command is answered or expires. */
+  "voice.command": VoiceCommandHeard;
+  /** LevelChanged is published 20 times a second during a recording. */
+  "voice.level": VoiceLevelChanged;
   /** QueueChanged is published when the queue changes. */
   "voice.queue": VoiceQueueChanged;
+  /** StateChanged is published when the microphone or the active recording changes. */
+  "voice.state": VoiceStateChanged;
   /** Transcribed is published when the transcription status of a recording changes. */
   "voice.transcript": VoiceTranscribed;
 }
@@ -9673,6 +10486,20 @@ export const METHODS = [
   { name: "cron.runs", scope: "read", costly: false, aliasOf: "schedules.runs" },
   { name: "cron.status", scope: "read", costly: false, aliasOf: "schedules.status" },
   { name: "cron.update", scope: "write", costly: false, aliasOf: "schedules.update" },
+  { name: "discovery.approve", scope: "approve", costly: false },
+  { name: "discovery.cancel", scope: "write", costly: false },
+  { name: "discovery.clear_auth", scope: "write", costly: false },
+  { name: "discovery.execution", scope: "read", costly: false },
+  { name: "discovery.executions", scope: "read", costly: false },
+  { name: "discovery.get", scope: "read", costly: false },
+  { name: "discovery.import_openapi", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.inspect_openapi", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.list", scope: "read", costly: false },
+  { name: "discovery.operations", scope: "read", costly: false },
+  { name: "discovery.revoke", scope: "write", costly: false },
+  { name: "discovery.run", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "discovery.set_auth", scope: "approve", costly: false },
+  { name: "discovery.set_enabled", scope: "write", costly: false },
   { name: "eval.list", scope: "read", costly: false },
   { name: "eval.result", scope: "read", costly: false, deadlineMs: 240000 },
   { name: "eval.run", scope: "write", costly: true },
@@ -9769,6 +10596,7 @@ export const METHODS = [
   { name: "memory_save", scope: "write", costly: false, aliasOf: "memory.add" },
   { name: "memory_search", scope: "read", costly: false, aliasOf: "memory.search" },
   { name: "memory_update", scope: "write", costly: false, aliasOf: "memory.update" },
+  { name: "openapi.inspect", scope: "write", costly: true, aliasOf: "discovery.inspect_openapi", deadlineMs: 240000 },
   { name: "permissions.diff", scope: "read", costly: false },
   { name: "permissions.list", scope: "read", costly: false },
   { name: "permissions.preview", scope: "read", costly: false },
@@ -10002,20 +10830,35 @@ export const METHODS = [
   { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "trash.restore", scope: "write", costly: false },
   { name: "voice.audio_url", scope: "read", costly: false },
+  { name: "voice.cancel", scope: "write", costly: false },
+  { name: "voice.confirm", scope: "write", costly: false },
+  { name: "voice.create_command", scope: "write", costly: false },
+  { name: "voice.delete_command", scope: "write", costly: false },
   { name: "voice.delete_memo", scope: "write", costly: false },
+  { name: "voice.devices", scope: "read", costly: false },
   { name: "voice.edit_transcript", scope: "write", costly: false },
   { name: "voice.engines", scope: "read", costly: false },
   { name: "voice.get_memo", scope: "read", costly: false },
   { name: "voice.get_settings", scope: "read", costly: false },
   { name: "voice.get_transcript", scope: "read", costly: false },
+  { name: "voice.list_commands", scope: "read", costly: false },
   { name: "voice.list_memos", scope: "read", costly: false },
+  { name: "voice.pause", scope: "write", costly: false },
   { name: "voice.process", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "voice.queue", scope: "read", costly: false },
   { name: "voice.restore_memo", scope: "write", costly: false },
+  { name: "voice.resume", scope: "write", costly: false },
   { name: "voice.retry", scope: "write", costly: false },
   { name: "voice.search_transcripts", scope: "read", costly: false },
   { name: "voice.skip", scope: "write", costly: false },
+  { name: "voice.start", scope: "write", costly: false },
+  { name: "voice.status", scope: "read", costly: false },
+  { name: "voice.stop", scope: "write", costly: false },
+  { name: "voice.test_command", scope: "read", costly: false },
+  { name: "voice.toggle", scope: "write", costly: false },
   { name: "voice.transcribe", scope: "write", costly: true },
+  { name: "voice.undo_cancel", scope: "write", costly: false },
+  { name: "voice.update_command", scope: "write", costly: false },
   { name: "voice.update_memo", scope: "write", costly: false },
   { name: "voice.update_settings", scope: "write", costly: false },
   { name: "voice.upload_memo", scope: "write", costly: true, deadlineMs: 240000 },
@@ -10049,6 +10892,9 @@ export const EVENTS = [
   "chat.turn_progress",
   "chat.turn_started",
   "config.changed",
+  "discovery.auth_changed",
+  "discovery.changed",
+  "discovery.execution",
   "events.gap",
   "mcp.changed",
   "mcp.log",
@@ -10094,6 +10940,9 @@ export const EVENTS = [
   "tools.execution",
   "tools.suspended",
   "trash.changed",
+  "voice.command",
+  "voice.level",
   "voice.queue",
+  "voice.state",
   "voice.transcript",
 ] as const satisfies readonly (keyof Events)[];

@@ -16,9 +16,9 @@ export const fake = (handlers: Handlers): LooseRpc => fakeRpc(handlers as never)
 
 /** Waits until a condition is true; each iteration lets pending promises and short timers run. */
 export async function until(holds: () => boolean): Promise<void> {
-  for (let i = 0; i < 400; i++) {
+  for (let i = 0; i < 8000; i++) {
     if (holds()) return;
     await new Promise((r) => setTimeout(r, 5));
   }
-  throw new Error("the condition never held");
+  throw new Error(`the condition never held: ${holds}`);
 }

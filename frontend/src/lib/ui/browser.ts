@@ -32,9 +32,9 @@ export async function copy(text: string, what = t.copied): Promise<void> {
   }
 }
 
-/** Saves a text as a file, where the page can: in the window use `copy`. */
-export function download(name: string, text: string, type = "application/json"): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+/** Saves a text or a blob as a file, where the page can: in the window use `copy`. */
+export function download(name: string, content: string | Blob, type = "application/json"): void {
+  const url = URL.createObjectURL(new Blob([content], { type }));
   const a = document.createElement("a");
   a.href = url;
   a.download = name;

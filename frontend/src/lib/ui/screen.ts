@@ -11,7 +11,7 @@ export interface StatusItem {
   id: string;
   text: string;
   icon: Component<Record<string, unknown>>;
-  tone: "muted" | "accent" | "warn";
+  tone: "muted" | "accent" | "warn" | "danger";
   /** A target for `nav.go`. */
   target: string;
   /** Omitted if the bar is short of space. */
@@ -63,6 +63,8 @@ export interface ScreenDef extends LinkTarget {
   jobs?: () => readonly Job[];
   /** Lasting conditions for the status bar. Reactive. */
   status?: () => readonly StatusItem[];
+  /** Shown over every screen, such as a question that can come at any time. */
+  overlay?: Component;
   /** Called once when the connection is open: starts whatever feeds badge, jobs and status. */
   start?: (rpc: Rpc) => void;
 }

@@ -30,7 +30,8 @@ export class Conversation {
   /** The subagents, if there are any. */
   tree = $state.raw<readonly TreeNode[]>([]);
   readonly entries = $derived.by(() => entriesOf(this.chat, this.opened, this.tree));
-  readonly active = $derived(this.chat.turn !== null);
+  /** A turn runs; its text may arrive before the read that names it. */
+  readonly active = $derived(this.chat.turn !== null || this.chat.live !== null);
   readonly #rpc: Rpc;
   readonly #notify: Pick<Notify, "error" | "add">;
   readonly #off: (() => void)[];

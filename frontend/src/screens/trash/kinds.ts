@@ -4,6 +4,7 @@ import BookOpen from "@lucide/svelte/icons/book-open";
 import Brain from "@lucide/svelte/icons/brain";
 import CalendarClock from "@lucide/svelte/icons/calendar-clock";
 import FileText from "@lucide/svelte/icons/file-text";
+import Mic from "@lucide/svelte/icons/mic";
 import MessageSquare from "@lucide/svelte/icons/message-square";
 import Package from "@lucide/svelte/icons/package";
 import Wrench from "@lucide/svelte/icons/wrench";
@@ -15,7 +16,7 @@ export type Kind = keyof typeof en.kinds;
 /** The kinds of one screen together, as choices of the filter. */
 export type Group = Exclude<keyof typeof en.groups, "">;
 
-export const groups: Readonly<Record<Group, readonly Kind[]>> = { tools: ["tool", "wasm"], skills: ["skill"], schedules: ["schedule"], memory: ["memory", "conversation", "document"], chats: ["chat"], memos: ["memo"] };
+export const groups: Readonly<Record<Group, readonly Kind[]>> = { tools: ["tool", "wasm"], skills: ["skill"], schedules: ["schedule"], memory: ["memory", "conversation", "document"], chats: ["chat"], memos: ["memo", "command"] };
 export const groupNames = Object.keys(groups) as readonly Group[];
 
 interface KindDef {
@@ -34,4 +35,5 @@ export const kinds: Readonly<Record<Kind, KindDef>> = {
   document: { icon: FileText, remove: (rpc, documentId) => rpc.call("memory.delete_document", { documentId }) },
   chat: { icon: MessageSquare, remove: (rpc, sessionId) => rpc.call("chat.delete", { sessionId }) },
   memo: { icon: AudioLines, remove: (rpc, memoId) => rpc.call("voice.delete_memo", { memoId }) },
+  command: { icon: Mic, remove: (rpc, commandId) => rpc.call("voice.delete_command", { commandId }) },
 };

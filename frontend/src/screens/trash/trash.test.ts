@@ -5,7 +5,7 @@ import { nav } from "../../lib/ui/state";
 import { TrashScreen, type Deleted } from "./trash.svelte";
 
 const item = (kind: string, id: string, name = id): Deleted => ({ kind, id, name, text: "", deletedAt: "2026-05-01T00:00:00Z", purgeAt: "2026-05-31T00:00:00Z", by: "window" });
-const every = [item("tool", "t1"), item("wasm", "w1"), item("skill", "k1"), item("schedule", "h1"), item("memory", "m1"), item("conversation", "c1"), item("document", "d1"), item("chat", "s1"), item("memo", "v1")];
+const every = [item("tool", "t1"), item("wasm", "w1"), item("skill", "k1"), item("schedule", "h1"), item("memory", "m1"), item("conversation", "c1"), item("document", "d1"), item("chat", "s1"), item("memo", "v1"), item("command", "b1")];
 
 async function setup(all: Deleted[] = every) {
   let rows = all;
@@ -39,6 +39,7 @@ async function setup(all: Deleted[] = every) {
     "memory.delete_document": () => ({ count: 1 }),
     "chat.delete": () => ({ session: {} }) as never,
     "voice.delete_memo": () => ({ session: {} }) as never,
+    "voice.delete_command": () => ({}) as never,
   });
   const s = new TrashScreen(rpc, {
     ok: (title) => said.push(title),
@@ -59,7 +60,7 @@ beforeEach(() => nav.go("trash"));
 describe("the trash", () => {
   it("narrows to the group that the address names, and counts the groups", async () => {
     const { s, rpc } = await setup();
-    expect([s.countOf(""), s.countOf("tools"), s.countOf("memory")]).toEqual([9, 2, 3]);
+    expect([s.countOf(""), s.countOf("tools"), s.countOf("memory")]).toEqual([10, 2, 3]);
     nav.go("trash/memory");
     s.follow(nav.rest[0]);
     await s.list.page.reload();
@@ -81,11 +82,11 @@ describe("the trash", () => {
   it("restores what is selected together, and Undo deletes each by its own kind", async () => {
     const { s, rpc, said, undo } = await setup();
     for (const x of every) s.marks.toggle(x.id);
-    expect(s.targets(every[0]!)).toHaveLength(9);
+    expect(s.targets(every[0]!)).toHaveLength(10);
     await s.restore(s.marked);
-    expect([said, s.marks.size, s.list.rows]).toEqual([["Restored 9 items"], 0, []]);
+    expect([said, s.marks.size, s.list.rows]).toEqual([["Restored 10 items"], 0, []]);
     await undo();
-    expect(rpc.calls.map((c) => c.method).filter((m) => /delete/.test(m)).sort()).toEqual(["chat.delete", "memory.delete", "memory.delete_conversation", "memory.delete_document", "schedules.delete", "skills.delete_composite", "skills.delete_wasm", "tools.delete", "voice.delete_memo"]);
+    expect(rpc.calls.map((c) => c.method).filter((m) => /delete/.test(m)).sort()).toEqual(["chat.delete", "memory.delete", "memory.delete_conversation", "memory.delete_document", "schedules.delete", "skills.delete_composite", "skills.delete_wasm", "tools.delete", "voice.delete_command", "voice.delete_memo"]);
     expect(rpc.sent("memory.delete")).toEqual([{ ids: ["m1"] }]);
   });
 
@@ -102,14 +103,14 @@ describe("the trash", () => {
     s.asking = { items: [every[4]!, every[7]!] };
     await s.purge();
     expect(rpc.sent("trash.purge")).toEqual([{ items: [{ kind: "memory", id: "m1" }, { kind: "chat", id: "s1" }] }]);
-    expect([said, s.asking, s.busy, s.list.rows.length]).toEqual([["Deleted 2 items permanently"], null, false, 7]);
+    expect([said, s.asking, s.busy, s.list.rows.length]).toEqual([["Deleted 2 items permanently"], null, false, 8]);
   });
 
   it("empties a group, or all", async () => {
     const { s, rpc } = await setup();
     s.asking = { all: "tools" };
     await s.purge();
-    expect(s.countsOf("").map((c) => c.kind)).toEqual(["skill", "schedule", "memory", "conversation", "document", "chat", "memo"]);
+    expect(s.countsOf("").map((c) => c.kind)).toEqual(["skill", "schedule", "memory", "conversation", "document", "chat", "memo", "command"]);
     s.asking = { all: "" };
     await s.purge();
     expect([rpc.sent("trash.empty"), s.list.bare]).toEqual([[{ kinds: ["tool", "wasm"] }, {}], true]);

@@ -1,0 +1,386 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/discovery"
+	"helix/backend/fault"
+)
+
+type openapiCmd struct {
+	Inspect    openapiInspectCmd    `cmd:"" help:"Show what an API description contains. Nothing is imported."`
+	Operations openapiOperationsCmd `cmd:"" help:"List the operations of an API description."`
+	Import     openapiImportCmd     `cmd:"" help:"Make a tool of operations. It runs only after its approval."`
+	Call       openapiCallCmd       `cmd:"" help:"Run an operation of a tool, or with --dry-run show its request."`
+	Auth       openapiAuthCmd       `cmd:"" help:"Set up the authentication of a tool."`
+}
+
+// openapiSource is a description on the command line.
+type openapiSource struct {
+	Source string `arg:"" name:"file" help:"A file in JSON or YAML, an https address, or - for standard input."`
+}
+
+// inspect reads the description, so that the following calls can refer to it.
+func (o openapiSource) inspect(c *command) (out discovery.Inspection, raw json.RawMessage, err error) {
+	var p discovery.InspectParams
+	switch {
+	case o.Source == "-":
+		b, err := io.ReadAll(c.env.Stdin)
+		if err != nil {
+			return out, nil, fault.Invalidf("Couldn't read standard input.").WithCause(err)
+		}
+		p.Content = string(b)
+	case strings.Contains(o.Source, "://"):
+		p.URL = o.Source
+	default:
+		if p.Path, err = filepath.Abs(o.Source); err != nil {
+			return out, nil, fault.Invalidf("%s is not a path.", o.Source)
+		}
+	}
+	raw, err = c.call("discovery.inspect_openapi", p, &out)
+	return out, raw, err
+}
+
+type openapiInspectCmd struct{ openapiSource }
+
+func (o *openapiInspectCmd) Run(c *command) error {
+	x, raw, err := o.inspect(c)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(raw)
+	}
+	servers := make([]string, len(x.Servers))
+	for i, s := range x.Servers {
+		servers[i] = s.URL
+	}
+	auth := []string{}
+	for _, s := range x.Auth {
+		auth = append(auth, strings.TrimSpace(s.Name+" ("+first(s.Kind, s.Why)+")"))
+	}
+	c.fields("Title", x.Title, "Version", x.Version, "OpenAPI", x.OpenAPI, "Servers", strings.Join(servers, ", "), "Authentication", strings.Join(auth, ", "),
+		"Operations", fmt.Sprintf("%d, of which %d only read, %d are deprecated and %d can't be used", x.Counts.Operations, x.Counts.ReadOnly, x.Counts.Deprecated, x.Counts.Skipped),
+		"Tokens", fmt.Sprint(x.Tokens))
+	rows := make([][]string, 0, len(x.Tags))
+	for _, t := range x.Tags {
+		rows = append(rows, []string{t.Name, fmt.Sprint(t.Operations), fmt.Sprint(t.Tokens)})
+	}
+	if len(rows) > 0 {
+		c.table([]string{"TAG", "OPERATIONS", "TOKENS"}, rows)
+	}
+	for _, w := range slices.Concat(x.Warnings, x.Skipped) {
+		c.say("%s: %s", plain(w.Pointer), plain(w.Message))
+	}
+	return nil
+}
+
+type openapiOperationsCmd struct {
+	openapiSource
+	Query  string `help:"Only operations with these words."`
+	Tag    string `help:"Only operations with this tag."`
+	Method string `help:"Only operations with this method."`
+	Limit  int    `default:"50"`
+	Offset int    `default:"0"`
+}
+
+func (o *openapiOperationsCmd) Run(c *command) error {
+	x, _, err := o.inspect(c)
+	if err != nil {
+		return err
+	}
+	p := discovery.OperationsParams{SpecID: x.SpecID, Query: o.Query, Tag: o.Tag, Method: o.Method, Limit: o.Limit, Offset: o.Offset}
+	return show(c, "discovery.operations", p, func(r discovery.OperationsResult) {
+		rows := make([][]string, len(r.Operations))
+		for i, op := range r.Operations {
+			rows[i] = []string{op.Key, op.Tier, fmt.Sprint(op.Tokens), op.Summary}
+		}
+		c.table([]string{"KEY", "TIER", "TOKENS", "SUMMARY"}, rows)
+		if r.Total > o.Offset+len(rows) {
+			c.say("%d more; see --offset.", r.Total-o.Offset-len(rows))
+		}
+	})
+}
+
+type openapiImportCmd struct {
+	openapiSource
+	Op      []string          `sep:"none" placeholder:"KEY" help:"An operation, such as \"get /users/{id}\"; may be repeated."`
+	Tag     []string          `help:"All operations with this tag; may be repeated."`
+	Name    string            `help:"Name of the tool. Default: from the title."`
+	Server  string            `placeholder:"URL" help:"Address to send requests to. Default: the first of the description."`
+	Var     map[string]string `placeholder:"NAME=VALUE" help:"A variable of the server's address; may be repeated."`
+	Upgrade bool              `help:"Replace the tool with the same name. It must be approved again."`
+	DryRun  bool              `help:"Show the definition, and import nothing."`
+}
+
+func (o *openapiImportCmd) Run(c *command) error {
+	x, _, err := o.inspect(c)
+	if err != nil {
+		return err
+	}
+	p := discovery.ImportOpenAPIParams{SpecID: x.SpecID, Operations: o.Op, Tags: o.Tag, Name: o.Name, Server: o.Server, Variables: o.Var, DryRun: o.DryRun}
+	if o.Upgrade {
+		p.OnConflict = "upgrade"
+	}
+	return show(c, "discovery.import_openapi", p, func(r discovery.ImportResult) {
+		printManifest(c, r.Manifest)
+		for _, w := range r.Warnings {
+			c.say("%s", plain(w))
+		}
+		if r.ManifestID != nil && r.Status == discovery.StatusPending {
+			c.say("Imported. It waits for your approval: helix manifest approve %s", r.ManifestID)
+		}
+	})
+}
+
+func printManifest(c *command, m discovery.Manifest) {
+	c.fields("Name", m.Name, "Version", m.Version, "Description", m.Description, "Server", m.Execution.Server, "May reach", strings.Join(m.Permissions.Network.Hosts, ", "))
+	rows := make([][]string, len(m.Capabilities))
+	for i, x := range m.Capabilities {
+		tier := x.Tier
+		if x.Destructive {
+			tier += ", destructive"
+		}
+		rows[i] = []string{x.Name, x.Operation, tier}
+	}
+	c.table([]string{"OPERATION", "REQUEST", "TIER"}, rows)
+}
+
+type openapiCallCmd struct {
+	toolArg
+	Op     string `arg:"" name:"operation" help:"Name of the operation, or its method and path."`
+	Params string `help:"JSON, @file or -. Default: {}." placeholder:"JSON"`
+	DryRun bool   `help:"Show the request, and send nothing."`
+}
+
+func (o *openapiCallCmd) Run(c *command) error {
+	params, err := c.input(o.Params)
+	if err != nil {
+		return err
+	}
+	id, err := o.id(c)
+	if err != nil {
+		return err
+	}
+	var r discovery.RunResult
+	raw, err := c.call("discovery.run", discovery.RunParams{ManifestID: &id, Operation: o.Op, Params: params, DryRun: o.DryRun}, &r)
+	if err != nil {
+		return c.refused(err)
+	}
+	for _, w := range r.Warnings {
+		c.say("%s", plain(w))
+	}
+	switch {
+	case c.JSON:
+		err = c.printJSON(raw)
+	case r.Request != nil:
+		fmt.Fprintln(c.env.Stdout, plain(r.Request.Method+" "+r.Request.URL))
+		for _, name := range sortedKeys(r.Request.Header) {
+			fmt.Fprintln(c.env.Stdout, plain(name+": "+strings.Join(r.Request.Header[name], ", ")))
+		}
+		if r.Request.Body != "" {
+			fmt.Fprintf(c.env.Stdout, "\n%s\n", plain(r.Request.Body))
+		}
+	default:
+		err = c.printJSON(r.Output)
+	}
+	if err == nil && !r.Success {
+		return failed{1}
+	}
+	return err
+}
+
+type openapiAuthCmd struct {
+	Set   openapiAuthSetCmd   `cmd:"" help:"Store a key, token or password, read from standard input."`
+	Clear openapiAuthClearCmd `cmd:"" help:"Remove a stored credential."`
+}
+
+type openapiAuthSetCmd struct {
+	toolArg
+	Scheme string `arg:"" help:"Name of the authentication, from helix manifest show."`
+	User   string `help:"User name of basic authentication."`
+}
+
+func (o *openapiAuthSetCmd) Run(c *command) error {
+	id, err := o.id(c)
+	if err != nil {
+		return err
+	}
+	value, err := io.ReadAll(io.LimitReader(c.env.Stdin, 16<<10))
+	if err != nil {
+		return fault.Invalidf("Couldn't read standard input.").WithCause(err)
+	}
+	p := discovery.AuthParams{ManifestID: id, Scheme: o.Scheme, User: o.User, Value: strings.TrimRight(string(value), "\r\n")}
+	return show(c, "discovery.set_auth", p, func(discovery.AuthResult) { c.say("Stored.") })
+}
+
+type openapiAuthClearCmd struct {
+	toolArg
+	Scheme string `arg:"" help:"Name of the authentication."`
+}
+
+func (o *openapiAuthClearCmd) Run(c *command) error {
+	id, err := o.id(c)
+	if err != nil {
+		return err
+	}
+	return show(c, "discovery.clear_auth", discovery.ClearAuthParams{ManifestID: id, Scheme: o.Scheme}, func(discovery.AuthResult) { c.say("Removed.") })
+}
+
+// toolArg names a tool from an API description.
+type toolArg struct {
+	Tool string `arg:"" help:"Name or ID of the tool."`
+}
+
+func (a toolArg) id(c *command) (uuid.UUID, error) {
+	if id, err := uuid.Parse(a.Tool); err == nil {
+		return id, nil
+	}
+	var r discovery.ListResult
+	if _, err := c.call("discovery.list", discovery.ListParams{Query: a.Tool, Limit: 100}, &r); err != nil {
+		return uuid.Nil, err
+	}
+	for _, t := range r.Tools {
+		if t.Name == a.Tool {
+			return t.ID, nil
+		}
+	}
+	return uuid.Nil, fault.NotFoundf("No tool from an API description is named %q.", a.Tool)
+}
+
+type manifestCmd struct {
+	List    manifestListCmd    `cmd:"" default:"withargs" help:"List tools from API descriptions."`
+	Show    manifestShowCmd    `cmd:"" help:"Show the definition of a tool and its authentication."`
+	Approve manifestApproveCmd `cmd:"" help:"Review a tool and allow it to run."`
+	Run     openapiCallCmd     `cmd:"" help:"Run an operation."`
+	Enable  manifestEnableCmd  `cmd:"" help:"Switch a tool on."`
+	Disable manifestDisableCmd `cmd:"" help:"Switch a tool off. Its runs end."`
+	Revoke  manifestRevokeCmd  `cmd:"" help:"Remove a tool for ever, with its permissions and credentials."`
+	Logs    manifestLogsCmd    `cmd:"" help:"List the runs of a tool, the latest first."`
+}
+
+type manifestListCmd struct {
+	Query  string `arg:"" optional:"" help:"Words of the name or description."`
+	Status string `help:"Only tools in this state: pending_approval, active, disabled or revoked."`
+}
+
+func (m *manifestListCmd) Run(c *command) error {
+	return show(c, "discovery.list", discovery.ListParams{Query: m.Query, Status: m.Status, Limit: 100}, func(r discovery.ListResult) {
+		if len(r.Tools) == 0 {
+			c.say("No tools. Import one with: helix openapi import FILE --op KEY")
+			return
+		}
+		rows := make([][]string, len(r.Tools))
+		for i, t := range r.Tools {
+			rows[i] = []string{t.Name, t.Status, fmt.Sprint(t.Operations), strings.Join(t.Hosts, ", "), t.ID.String()}
+		}
+		c.table([]string{"NAME", "STATE", "OPERATIONS", "HOSTS", "ID"}, rows)
+	})
+}
+
+type manifestShowCmd struct{ toolArg }
+
+func (m *manifestShowCmd) Run(c *command) error {
+	id, err := m.id(c)
+	if err != nil {
+		return err
+	}
+	return show(c, "discovery.get", discovery.ToolParams{ManifestID: id}, func(r discovery.ToolResult) {
+		c.fields("State", r.Status, "Source", first(r.SourceLocation, "pasted"), "Hash", r.DefinitionHash)
+		printManifest(c, r.Manifest)
+		for _, x := range r.Credentials {
+			c.fields("Authentication", x.Name+" ("+first(x.Kind, x.Why)+"): "+x.State)
+		}
+	})
+}
+
+type manifestApproveCmd struct{ toolArg }
+
+// Run shows what is asked for, and wants the name typed: a script can't approve.
+func (m *manifestApproveCmd) Run(c *command) error {
+	id, err := m.id(c)
+	if err != nil {
+		return err
+	}
+	var t discovery.ToolResult
+	if _, err := c.call("discovery.get", discovery.ToolParams{ManifestID: id}, &t); err != nil {
+		return err
+	}
+	if !isTerminal(c.env.Stdin) {
+		return fault.Deniedf("Only a person can approve a tool. Run this command in a terminal.")
+	}
+	printManifest(c, t.Manifest)
+	fmt.Fprintf(c.env.Stderr, "Type the name of the tool to approve it: ")
+	var answer string
+	if _, err := fmt.Fscanln(c.env.Stdin, &answer); err != nil || answer != t.Name {
+		return fault.New(fault.Canceled, "Nothing was approved.")
+	}
+	return show(c, "discovery.approve", discovery.ApproveParams{ManifestID: id, DefinitionHash: t.DefinitionHash}, func(discovery.StatusResult) { c.say("Approved.") })
+}
+
+type manifestEnableCmd struct{ toolArg }
+
+func (m *manifestEnableCmd) Run(c *command) error { return m.enable(c, true) }
+
+type manifestDisableCmd struct{ toolArg }
+
+func (m *manifestDisableCmd) Run(c *command) error { return m.enable(c, false) }
+
+func (a toolArg) enable(c *command, on bool) error {
+	id, err := a.id(c)
+	if err != nil {
+		return err
+	}
+	return show(c, "discovery.set_enabled", discovery.EnableParams{ManifestID: id, Enabled: on}, func(r discovery.StatusResult) { c.say("It is %s now.", r.Status) })
+}
+
+type manifestRevokeCmd struct {
+	toolArg
+	Yes bool `help:"Don't ask."`
+}
+
+func (m *manifestRevokeCmd) Run(c *command) error {
+	id, err := m.id(c)
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(m.Yes, "Revoke the tool? It can't be restored, only imported again."); err != nil {
+		return err
+	}
+	return show(c, "discovery.revoke", discovery.RevokeParams{ManifestID: id}, func(r discovery.RevokeResult) {
+		c.say("Revoked, with %d permissions and %d credentials.", r.Removed.Grants, len(r.Removed.Credentials))
+	})
+}
+
+type manifestLogsCmd struct {
+	toolArg
+	Limit int `default:"20"`
+}
+
+func (m *manifestLogsCmd) Run(c *command) error {
+	id, err := m.id(c)
+	if err != nil {
+		return err
+	}
+	return show(c, "discovery.executions", discovery.ExecutionsParams{ManifestID: &id, Limit: m.Limit}, func(r discovery.ExecutionsResult) {
+		rows := make([][]string, len(r.Executions))
+		for i, x := range r.Executions {
+			took, code := "", ""
+			if x.DurationMs != nil {
+				took = fmt.Sprintf("%d ms", *x.DurationMs)
+			}
+			if x.HTTPStatus != nil {
+				code = fmt.Sprint(*x.HTTPStatus)
+			}
+			rows[i] = []string{ago(x.StartedAt), x.Operation, x.Status, code, took, x.ErrorMessage}
+		}
+		c.table([]string{"STARTED", "OPERATION", "STATE", "HTTP", "TOOK", "ERROR"}, rows)
+	})
+}

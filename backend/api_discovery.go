@@ -1,0 +1,29 @@
+package backend
+
+import (
+	"helix/backend/discovery"
+	"helix/backend/gateway"
+)
+
+func registerDiscovery(b *Backend, a *gateway.API) {
+	s := b.Discovery
+	gateway.Handle(a, "discovery.inspect_openapi", gateway.Write, uploadOnce(b, func(p discovery.InspectParams) (string, bool) { return p.Path, p.Path != "" }, pathParam(b, false, func(p *discovery.InspectParams) *string { return &p.Path }, s.InspectOpenAPI)), gateway.DocumentedBy(s.InspectOpenAPI), gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "discovery.operations", gateway.Read, s.Operations)
+	gateway.Handle(a, "discovery.import_openapi", gateway.Write, s.ImportOpenAPI, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "discovery.list", gateway.Read, s.List)
+	gateway.Handle(a, "discovery.get", gateway.Read, s.Get)
+	gateway.Handle(a, "discovery.approve", gateway.Approve, s.Approve)
+	gateway.Handle(a, "discovery.run", gateway.Write, s.Run, gateway.Costly(), gateway.Deadline(hour))
+	gateway.Handle(a, "discovery.cancel", gateway.Write, s.Cancel)
+	gateway.Handle(a, "discovery.set_enabled", gateway.Write, s.SetEnabled)
+	gateway.Handle(a, "discovery.revoke", gateway.Write, s.Revoke)
+	gateway.Handle(a, "discovery.set_auth", gateway.Approve, s.SetAuth)
+	gateway.Handle(a, "discovery.clear_auth", gateway.Write, s.ClearAuth)
+	gateway.Handle(a, "discovery.executions", gateway.Read, s.Executions)
+	gateway.Handle(a, "discovery.execution", gateway.Read, s.Execution)
+	gateway.Alias(a, "openapi.inspect", "discovery.inspect_openapi")
+
+	gateway.Forward[discovery.Changed](a, "discovery.changed")
+	gateway.Forward[discovery.ExecutionChanged](a, "discovery.execution")
+	gateway.Forward[discovery.AuthChanged](a, "discovery.auth_changed")
+}

@@ -1,0 +1,199 @@
+package discovery
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/permission"
+	"helix/backend/storage"
+)
+
+// The states of a tool.
+const (
+	StatusPending  = "pending_approval"
+	StatusActive   = "active"
+	StatusDisabled = "disabled"
+	StatusRevoked  = "revoked"
+)
+
+// Tool is a tool as stored.
+type Tool struct {
+	ID             uuid.UUID  `json:"manifestId"`
+	Name           string     `json:"name"`
+	Version        string     `json:"version"`
+	Description    string     `json:"description"`
+	SourceType     string     `json:"sourceType"` // local or openapi_url
+	SourceLocation string     `json:"sourceLocation"`
+	Status         string     `json:"status"`
+	Type           string     `json:"type"` // http
+	DefinitionHash string     `json:"definitionHash"`
+	Hosts          []string   `json:"hosts"`
+	Operations     int        `json:"operations"`
+	CreatedAt      time.Time  `json:"createdAt"`
+	UpdatedAt      time.Time  `json:"updatedAt"`
+	ApprovedAt     *time.Time `json:"approvedAt,omitempty"`
+	RevokedAt      *time.Time `json:"revokedAt,omitempty"`
+	LastRunAt      *time.Time `json:"lastRunAt,omitempty"`
+
+	manifest Manifest
+	spec     string // sha256:…
+	hash     [32]byte
+	approved [32]byte
+	user     uuid.UUID
+}
+
+const toolColumns = `t.id, t.user_id, t.name, t.version, t.description, t.source_type, t.source_location, t.status, t.execution_type, coalesce(t.openapi_spec, ''), t.manifest, t.definition_hash, t.approved_hash,
+	t.created_at, t.updated_at, t.approved_at, t.revoked_at, (SELECT max(started_at) FROM tool_execution_log l WHERE l.tool_id = t.id)`
+
+func scanTool(row storage.Row) (*Tool, error) {
+	t := &Tool{}
+	var hash, approved []byte
+	err := row.Scan(&t.ID, &t.user, &t.Name, &t.Version, &t.Description, &t.SourceType, &t.SourceLocation, &t.Status, &t.Type, &t.spec, storage.JSON(&t.manifest), &hash, &approved,
+		storage.Time(&t.CreatedAt), storage.Time(&t.UpdatedAt), storage.TimePtr(&t.ApprovedAt), storage.TimePtr(&t.RevokedAt), storage.TimePtr(&t.LastRunAt))
+	copy(t.hash[:], hash)
+	copy(t.approved[:], approved)
+	t.DefinitionHash, t.Hosts, t.Operations = hex.EncodeToString(t.hash[:]), orEmpty(t.manifest.Permissions.Network.Hosts), len(t.manifest.Capabilities)
+	return t, err
+}
+
+// loadTool returns a tool of the user of the transaction.
+func loadTool(tx *storage.Tx, id uuid.UUID) (*Tool, error) {
+	t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM tool_manifest t WHERE t.id = ? AND t.user_id = ?`, id, identity.UserID(tx.Context())))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoTool()
+	}
+	return t, err
+}
+
+// toolNamed returns the tool with a name that is not revoked, or nil.
+func toolNamed(tx *storage.Tx, name string) (*Tool, error) {
+	t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM tool_manifest t WHERE t.user_id = ? AND t.name = ? AND t.status <> 'revoked'`, identity.UserID(tx.Context()), name))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return t, err
+}
+
+func (s *Service) load(ctx context.Context, id uuid.UUID) (t *Tool, err error) {
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		t, err = loadTool(tx, id)
+		return err
+	})
+	return t, err
+}
+
+// insert stores a new tool.
+func (t *Tool) insert(tx *storage.Tx) error {
+	raw, err := json.Marshal(t.manifest)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO tool_manifest (id, user_id, name, version, description, source_type, source_location, status, execution_type, execution_timeout, openapi_spec, manifest, definition_hash, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.ID, t.user, t.Name, t.Version, t.Description, t.SourceType, t.SourceLocation, t.Status, t.Type, t.manifest.Execution.TimeoutSeconds, t.spec, json.RawMessage(raw), t.hash, tx.Now, tx.Now)
+	return err
+}
+
+// replace stores another definition of a tool.
+func (t *Tool) replace(tx *storage.Tx) error {
+	raw, err := json.Marshal(t.manifest)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`UPDATE tool_manifest SET version = ?, description = ?, source_type = ?, source_location = ?, status = ?, execution_timeout = ?, openapi_spec = ?, manifest = ?, definition_hash = ?, updated_at = ? WHERE id = ? AND user_id = ?`,
+		t.Version, t.Description, t.SourceType, t.SourceLocation, t.Status, t.manifest.Execution.TimeoutSeconds, t.spec, json.RawMessage(raw), t.hash, tx.Now, t.ID, t.user)
+	return err
+}
+
+// ListParams filter tools.
+type ListParams struct {
+	Status string `json:"status,omitempty"` // absent: all but revoked
+	Query  string `json:"query,omitempty"`
+	Limit  int    `json:"limit,omitempty"` // 1..100, default 50
+	Offset int    `json:"offset,omitempty"`
+}
+
+// ListResult is one page of tools, by name.
+type ListResult struct {
+	Tools []*Tool `json:"tools"`
+	Total int     `json:"total"`
+}
+
+// List returns the user's tools from API descriptions.
+func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
+	out := ListResult{Tools: []*Tool{}}
+	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
+		return out, err
+	}
+	const where = ` FROM tool_manifest t WHERE t.user_id = ?1 AND (?2 = t.status OR ?2 = '' AND t.status <> 'revoked') AND (?3 = '' OR instr(lower(t.name || ' ' || t.description), ?3) > 0)`
+	query := strings.ToLower(p.Query)
+	return out, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		user := identity.UserID(ctx)
+		if err := tx.QueryRow(`SELECT count(*)`+where, user, p.Status, query).Scan(&out.Total); err != nil {
+			return err
+		}
+		out.Tools, err = storage.Collect(tx.Select(`SELECT `+toolColumns+where+` ORDER BY t.name, t.id LIMIT ?4 OFFSET ?5`, user, p.Status, query, p.Limit, p.Offset), scanTool)
+		return err
+	})
+}
+
+// ToolParams name a tool.
+type ToolParams struct {
+	ManifestID uuid.UUID `json:"manifestId"`
+}
+
+// ToolResult is a tool with everything that a person needs to judge it.
+type ToolResult struct {
+	Tool
+	Manifest    Manifest     `json:"manifest"`
+	Credentials []Credential `json:"credentials"` // of every scheme that its operations use
+}
+
+// Get returns a tool with its definition and which of its credentials are set up.
+func (s *Service) Get(ctx context.Context, p ToolParams) (ToolResult, error) {
+	t, err := s.load(ctx, p.ManifestID)
+	if err != nil {
+		return ToolResult{}, err
+	}
+	out := ToolResult{Tool: *t, Manifest: t.manifest, Credentials: []Credential{}}
+	if out.Credentials, err = s.credentials(ctx, t); err != nil {
+		return ToolResult{}, err
+	}
+	return out, nil
+}
+
+// Subject implements permission.Source.
+func (s *Service) Subject(ctx context.Context, _, id string) (permission.SubjectInfo, error) {
+	key, err := uuid.Parse(id)
+	if err != nil {
+		return permission.SubjectInfo{}, errNoTool()
+	}
+	t, err := s.load(ctx, key)
+	if err != nil {
+		return permission.SubjectInfo{}, err
+	}
+	info := permission.SubjectInfo{Name: t.Name, State: t.Status, DefinitionHash: t.hash}
+	if info.Declared, err = t.manifest.wants(); err != nil {
+		return info, err
+	}
+	info.Definition, err = t.manifest.document()
+	return info, err
+}
+
+// NameOf returns the name of a tool of the user, or "".
+func (s *Service) NameOf(ctx context.Context, id string) string {
+	info, err := s.Subject(ctx, string(Kind), id)
+	if fault.Is(err, fault.NotFound) {
+		return ""
+	}
+	return info.Name
+}

@@ -1,0 +1,207 @@
+package openapi
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"helix/backend/jcs"
+	"helix/backend/safehttp"
+)
+
+// Limits of a response.
+const (
+	MaxResponse = 16 << 20 // read
+	MaxReturned = 1 << 20  // returned; more becomes a file
+	headBytes   = 8 << 10  // of a file that are returned with it
+)
+
+// Response is a response in the form in which callers get it.
+type Response struct {
+	Status  int               `json:"status"`
+	OK      bool              `json:"ok"`
+	Headers map[string]string `json:"headers"`
+	// Body is the parsed JSON, the text, or the beginning of a file.
+	Body      any    `json:"body"`
+	Truncated bool   `json:"truncated,omitempty"`
+	Blob      string `json:"blob,omitempty"` // SHA-256 of the complete body, if it became a file
+
+	Warnings []string        `json:"-"`
+	NextPage json.RawMessage `json:"-"` // the input of the next page
+	File     []byte          `json:"-"` // the body to store as a file; nil: it is not
+}
+
+// kept are the headers that callers get.
+var kept = []string{"Content-Type", "Etag", "Last-Modified", "Link", "Location", "Retry-After", "X-Request-Id", "X-Total-Count",
+	"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
+
+// Read converts the response to a request with an input.
+func (p *Plan) Read(ctx context.Context, input json.RawMessage, r *safehttp.Response) *Response {
+	out := &Response{Status: r.Status, OK: r.Status >= 200 && r.Status < 300, Headers: map[string]string{}}
+	for _, k := range kept {
+		if v := r.Header.Get(k); v != "" {
+			out.Headers[strings.ToLower(k)] = clip(v, 2000)
+		}
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var value any
+	parsed := false
+	if isJSON(kind) && len(r.Body) > 0 {
+		var err error
+		if value, err = jcs.Decode(r.Body, 512, 0); err == nil {
+			parsed = true
+		} else {
+			out.Warnings = append(out.Warnings, "The response says that it is JSON, but it isn't: "+err.Error()+".")
+		}
+	}
+	textual := utf8.Valid(r.Body) && !strings.Contains(string(r.Body[:min(len(r.Body), 512)]), "\x00")
+	switch {
+	case len(r.Body) == 0:
+	case len(r.Body) > MaxReturned || !parsed && !textual:
+		out.File, out.Truncated = r.Body, true
+		if textual {
+			out.Body = strings.ToValidUTF8(string(r.Body[:min(len(r.Body), headBytes)]), "")
+		}
+	case parsed:
+		out.Body = value
+	default:
+		out.Body = string(r.Body)
+	}
+	if parsed && out.OK {
+		out.Warnings = append(out.Warnings, p.drift(ctx, r.Status, kind, value)...)
+	}
+	if out.OK {
+		out.NextPage = p.nextPage(input, r.Header, value)
+	}
+	return out
+}
+
+// drift returns how a response differs from its schema.
+func (p *Plan) drift(ctx context.Context, status int, kind string, value any) []string {
+	s := p.responseSchema(status, kind)
+	if s == nil {
+		return nil
+	}
+	b := p.d.bundle(true)
+	root, ok := b.convert(s).(map[string]any)
+	if !ok {
+		return nil
+	}
+	check, _ := compile(b.document(root))
+	raw, err := jcs.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	v, size, err := jcs.DecodeSized(raw, maxDepth, 0)
+	if err != nil {
+		return nil
+	}
+	list, err := check.CheckSized(ctx, v, size)
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	return []string{"schema_drift: the response doesn't match the API description at " + strconv.Quote(clip(list[0].Path, 200)) + ": " + list[0].Message + "."}
+}
+
+// responseSchema returns the schema of the response with a status, or nil.
+func (p *Plan) responseSchema(status int, kind string) any {
+	code := strconv.Itoa(status)
+	for _, k := range []string{code, code[:1] + "XX", code[:1] + "xx", "default"} {
+		m, err := p.d.follow(p.responses[k])
+		if err != nil || m == nil {
+			continue
+		}
+		content := object(m["content"])
+		for _, t := range slices.Sorted(maps.Keys(content)) {
+			if base, _, _ := mime.ParseMediaType(t); base == kind || base == "*/*" {
+				return object(content[t])["schema"]
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// cursors are members of responses that name the next page, and tokens the parameters that take them.
+var (
+	cursors = []string{"next_page_token", "nextPageToken", "next_token", "nextToken", "next_cursor", "nextCursor", "cursor", "continuation"}
+	tokens  = []string{"page_token", "pageToken", "next_token", "nextToken", "cursor", "after", "starting_after", "continuation"}
+)
+
+// nextPage returns the input for the next page: from the Link header, a cursor in the body, or the
+// number of the page. It returns nil if there is none or it is not known.
+func (p *Plan) nextPage(input json.RawMessage, h http.Header, body any) json.RawMessage {
+	v, err := jcs.Decode(input, maxDepth, 0)
+	in, ok := v.(map[string]any)
+	if err != nil || !ok || !p.Paginated {
+		return nil
+	}
+	query := map[string]*parameter{}
+	for i, x := range p.params {
+		if x.in == "query" {
+			query[x.name] = &p.params[i]
+		}
+	}
+	changed := false
+	if next := linkNext(h.Values("Link")); next != nil {
+		for name, values := range next.Query() {
+			if x := query[name]; x != nil && len(values) == 1 {
+				in[x.arg], changed = typed(values[0], in[x.arg], x.schema), true
+			}
+		}
+	} else if m := object(body); m != nil {
+		for _, c := range cursors {
+			s, _ := m[c].(string)
+			for _, t := range tokens {
+				if x := query[t]; s != "" && x != nil && !changed {
+					in[x.arg], changed = s, true
+				}
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	out, err := jcs.Marshal(in)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// typed returns the text of a query parameter as a number if the parameter is one.
+func typed(s string, old, schema any) any {
+	_, wasNumber := old.(json.Number)
+	if t := object(schema)["type"]; (wasNumber || t == "integer" || t == "number") && jcs.NumberFits(s) && json.Valid([]byte(s)) {
+		return json.Number(s)
+	}
+	return s
+}
+
+// linkNext returns the target of the link with the relation next; see RFC 8288.
+func linkNext(headers []string) *url.URL {
+	for _, h := range headers {
+		for _, link := range strings.Split(h, ",") {
+			target, params, ok := strings.Cut(strings.TrimSpace(link), ">")
+			if !ok || !strings.HasPrefix(target, "<") {
+				continue
+			}
+			for _, p := range strings.Split(params, ";") {
+				k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
+				if strings.EqualFold(k, "rel") && slices.Contains(strings.Fields(strings.Trim(v, `"`)), "next") {
+					if u, err := url.Parse(target[1:]); err == nil {
+						return u
+					}
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package voice
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/audio"
+	"helix/backend/audio/capture"
+	"helix/backend/audio/capture/capturetest"
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+func micFixture(t *testing.T) (*fixture, *capturetest.Mic, chan StateChanged) {
+	t.Helper()
+	mic := &capturetest.Mic{}
+	states := make(chan StateChanged, 100)
+	f := newFixture(t, func(o *Options) {
+		o.Microphone, o.Recordings = mic, t.TempDir()
+		t.Cleanup(bus.Subscribe(o.Bus, func(_ uuid.UUID, e StateChanged) { states <- e }))
+	})
+	t.Cleanup(func() { f.Close() })
+	return f, mic, states
+}
+
+// speech returns samples of speech at 16 kHz.
+func speech(t *testing.T) []float32 {
+	t.Helper()
+	file, err := os.Open(say(t, "Practice makes perfect."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	_, src, err := audio.Speech(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []float32
+	for buf := make([]float32, 4096); ; {
+		n, err := src.Read(buf)
+		out = append(out, buf[:n]...)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (f *fixture) parts() []string {
+	f.t.Helper()
+	files, err := filepath.Glob(filepath.Join(f.o.Recordings, "*"))
+	f.must(err)
+	return files
+}
+
+func TestRecordingBecomesAMemoWithItsExactSound(t *testing.T) {
+	t.Parallel()
+	f, mic, states := micFixture(t)
+	r, err := f.Start(f.ctx, StartParams{Title: "Idea", Tags: []string{"work"}})
+	f.must(err)
+	if _, err := f.Start(f.ctx, StartParams{}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("second start: %v", err)
+	}
+	if _, err := f.Stop(f.them, StopParams{}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("stop by another user: %v", err)
+	}
+	sound := speech(t)
+	mic.Play(sound)
+	if s, err := f.Status(f.ctx, struct{}{}); err != nil || s.State != StateRecording || *s.RecordingID != r.RecordingID || !s.Microphone.Open {
+		t.Errorf("%+v, %v", s, err)
+	}
+	out, err := f.Stop(f.ctx, StopParams{RecordingID: &r.RecordingID})
+	f.must(err)
+	if out.Status != pending || out.DurationMs != int64(len(sound))*1000/16000 || len(f.parts()) != 0 {
+		t.Errorf("%+v, files %v", out, f.parts())
+	}
+	sum, _, err := f.Sound(f.ctx, AudioURLParams{r.RecordingID})
+	f.must(err)
+	ref, err := blobRef(blobPrefix + sum)
+	f.must(err)
+	blob, err := f.db.Blobs().Open(ref)
+	f.must(err)
+	defer blob.Close()
+	st, err := audio.Open(blob)
+	f.must(err)
+	for n := 0; n < len(sound); {
+		buf := make([]float32, 1000)
+		k, err := st.Read(buf)
+		f.must(err)
+		for i, v := range buf[:k] {
+			if audio.PCM16(v*32768/32767) != audio.PCM16(sound[n+i]) && math.Abs(float64(v-sound[n+i])) > 1.0/32767 {
+				t.Fatalf("sample %d: %g, want %g", n+i, v, sound[n+i])
+			}
+		}
+		n += k
+	}
+	for f.next() {
+	}
+	m := f.memo(*out.MemoID)
+	if m.Status != completed || m.Title != "Idea" || m.Text == "" || m.Tags[0] != "work" || m.RecordingID != r.RecordingID {
+		t.Errorf("%+v", m)
+	}
+	if a, b := <-states, <-states; a.State != StateRecording || b.State != StateIdle {
+		t.Errorf("%+v, %+v", a, b)
+	}
+}
+
+func TestToggleCancelAndUndo(t *testing.T) {
+	t.Parallel()
+	f, mic, _ := micFixture(t)
+	on, err := f.Toggle(f.ctx, ToggleParams{})
+	f.must(err)
+	mic.Play(make([]float32, 16000))
+	off, err := f.Toggle(f.ctx, ToggleParams{})
+	if err != nil || on.State != StateRecording || off.State != StateIdle || on.RecordingID != off.RecordingID {
+		t.Fatalf("%+v, %+v, %v", on, off, err)
+	}
+	_, err = f.Start(f.ctx, StartParams{Title: "Canceled"})
+	f.must(err)
+	mic.Play(make([]float32, 16000))
+	c, err := f.Cancel(f.ctx, StopParams{})
+	f.must(err)
+	if l, err := f.ListMemos(f.ctx, ListParams{}); err != nil || l.Total != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if _, err := f.UndoCancel(f.them, UndoParams{c.UndoToken}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("another user: %v", err)
+	}
+	if m, err := f.UndoCancel(f.ctx, UndoParams{c.UndoToken}); err != nil || m.Title != "Canceled" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	_, err = f.Start(f.ctx, StartParams{})
+	f.must(err)
+	mic.Play(make([]float32, 3999))
+	if r, err := f.Stop(f.ctx, StopParams{}); err != nil || r.Status != "canceled" {
+		t.Errorf("a recording of less than 250 ms: %+v, %v", r, err)
+	}
+}
+
+func TestRecordingOfAKilledProcessIsRecoveredOnce(t *testing.T) {
+	t.Parallel()
+	f, mic, _ := micFixture(t)
+	r, err := f.Start(f.ctx, StartParams{Title: "Lost?"})
+	f.must(err)
+	mic.Play(make([]float32, 8000))
+	f.mic.rec.Close() // as the files are after a kill, apart from the last 100 ms
+	for range 2 {
+		next := New(f.db, f.o)
+		next.recoverParts(f.ctx)
+		f.must(next.Close())
+	}
+	l, err := f.ListMemos(f.ctx, ListParams{})
+	f.must(err)
+	if l.Total != 1 || !l.Memos[0].Recovered || l.Memos[0].RecordingID != r.RecordingID || l.Memos[0].Title != "Lost?" || len(f.parts()) != 0 {
+		t.Errorf("%+v, files %v", l, f.parts())
+	}
+}
+
+func TestRecordingIsKeptWhenItCannotBeStored(t *testing.T) {
+	t.Parallel()
+	f, mic, _ := micFixture(t)
+	_, err := f.Start(f.ctx, StartParams{})
+	f.must(err)
+	mic.Play(make([]float32, 8000))
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel() // as if the database couldn't be written
+	if _, err := f.Stop(ctx, StopParams{}); !fault.Is(err, fault.Unavailable) {
+		t.Fatal(err)
+	}
+	if len(f.parts()) != 2 {
+		t.Fatalf("files %v", f.parts())
+	}
+	if !f.storeQueue(f.ctx) || len(f.parts()) != 0 {
+		t.Errorf("files %v", f.parts())
+	}
+	if l, err := f.ListMemos(f.ctx, ListParams{}); err != nil || l.Total != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestLostMicrophoneEndsAndStoresTheRecording(t *testing.T) {
+	t.Parallel()
+	f, mic, states := micFixture(t)
+	_, err := f.Start(f.ctx, StartParams{})
+	f.must(err)
+	<-states
+	mic.Play(make([]float32, 8000))
+	mic.Unplug(fault.Unavailablef("There is no microphone.").WithCause(capture.ErrNoMicrophone))
+	if s := <-states; s.State != StateError || s.Notice == "" {
+		t.Errorf("%+v", s)
+	}
+	if !f.storeQueue(f.ctx) {
+		t.Error("not stored")
+	}
+	if l, err := f.ListMemos(f.ctx, ListParams{}); err != nil || l.Total != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	s, err := f.Status(f.ctx, struct{}{})
+	if err != nil || s.State != StateError || s.Microphone.Available || s.Microphone.Reason == "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if d, err := f.Devices(f.ctx, struct{}{}); err != nil || d.Available || len(d.Devices) != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestSpokenCommandRunsOnceFromTheMicrophone(t *testing.T) {
+	t.Parallel()
+	f, p, events := commandFixture(t)
+	mic := &capturetest.Mic{}
+	f.o.Microphone = mic
+	f.openMicrophone()
+	t.Cleanup(f.mic.rec.Close)
+	_, err := f.CreateCommand(f.ctx, CreateCommandParams{Name: "proverb", TriggerPhrase: "Übung macht den Meister", ActionType: ActionSkill, SkillID: "read"})
+	f.must(err)
+	for i, mode := range []string{ModeMemo, ModeCommand} {
+		_, err = f.Start(f.ctx, StartParams{Mode: mode})
+		f.must(err)
+		mic.Play(speech(t))
+		r, err := f.Stop(f.ctx, StopParams{})
+		f.must(err)
+		for f.next() {
+		}
+		if p.count() != i {
+			t.Errorf("mode %s started %d", mode, p.count())
+		}
+		if _, err := f.Transcribe(f.ctx, TranscribeParams{RecordingID: r.RecordingID}); err != nil {
+			t.Error(err)
+		}
+		for f.next() {
+		}
+	}
+	if p.count() != 1 { // another transcription of the recording runs nothing
+		t.Errorf("started %d", p.count())
+	}
+	if e := <-events; e.Status != "started" || e.Text != "Übung macht den Meister" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestRetentionRemovesOnlyTranscribedSound(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	until, days := "until_transcribed", "days:2"
+	done, pinned, waiting := f.upload(), f.upload(), UploadResult{}
+	for f.next() {
+	}
+	waiting = f.upload()
+	yes := true
+	_, err := f.UpdateMemo(f.ctx, UpdateParams{MemoID: pinned.MemoID, Pinned: &yes})
+	f.must(err)
+	has := func(want ...bool) {
+		t.Helper()
+		for i, u := range []UploadResult{done, pinned, waiting} {
+			if got := f.memo(u.MemoID).HasAudio; got != want[i] {
+				t.Errorf("recording %d: has sound %v", i, got)
+			}
+		}
+	}
+	f.must(f.retain(f.ctx, time.Now()))
+	has(true, true, true)
+	_, err = f.UpdateSettings(f.ctx, SettingsParams{RetainAudio: &days})
+	f.must(err)
+	f.must(f.retain(f.ctx, time.Now().Add(47*time.Hour)))
+	has(true, true, true)
+	_, err = f.UpdateSettings(f.ctx, SettingsParams{RetainAudio: &until})
+	f.must(err)
+	f.must(f.retain(f.ctx, time.Now()))
+	has(false, true, true)
+	if m := f.memo(done.MemoID); m.Text == "" {
+		t.Error("the text is gone too")
+	}
+	f.must(f.SoundTrash().Restore(f.ctx, done.RecordingID))
+	has(true, true, true)
+	no := false
+	_, err = f.UpdateMemo(f.ctx, UpdateParams{MemoID: done.MemoID, Pinned: &no})
+	f.must(err)
+	f.must(f.retain(f.ctx, time.Now()))
+	f.must(f.retain(f.ctx, time.Now().Add(31*24*time.Hour)))
+	has(false, true, true)
+	var left int
+	f.must(f.db.Read(f.ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT count(*) FROM voice_recordings WHERE audio_sha256 IS NULL AND id = ?`, done.RecordingID).Scan(&left)
+	}))
+	if left != 1 {
+		t.Error("the sound is still referenced after its time in the trash")
+	}
+}

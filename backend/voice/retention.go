@@ -1,0 +1,110 @@
+package voice
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/storage"
+	"helix/backend/trash"
+)
+
+const (
+	retainEvery = time.Hour
+	trashAge    = 30 * 24 * time.Hour
+)
+
+// retain moves the sound of transcribed recordings to the trash according to the settings of each
+// user, and removes it after 30 days. Texts and recordings that are pinned, not transcribed or of
+// another device are never touched.
+func (s *Service) retain(ctx context.Context, now time.Time) error {
+	var users []uuid.UUID
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.Select(`SELECT user_id FROM voice_settings WHERE deleted_at IS NULL AND retain_audio <> ?`, retainForever).Each(func(row storage.Row) error {
+			var u uuid.UUID
+			err := row.Scan(&u)
+			users = append(users, u)
+			return err
+		})
+	}); err != nil {
+		return err
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		for _, u := range users {
+			conf, err := settings(tx, u)
+			if err != nil {
+				return err
+			}
+			age, ok := retention(conf.RetainAudio)
+			if !ok || age == 0 {
+				continue
+			}
+			// The transcript must be of an engine that has listened to the sound, or of a person.
+			if _, err := tx.Exec(`UPDATE voice_recordings AS r SET audio_deleted_at = ?1, updated_at = ?1 WHERE r.user_id = ?2 AND r.deleted_at IS NULL AND r.audio_sha256 IS NOT NULL AND r.audio_deleted_at IS NULL
+					AND r.pinned = 0 AND r.recorded_at <= ?3 AND EXISTS (`+currentOf+`)
+					AND EXISTS (SELECT 1 FROM voice_memos m WHERE m.recording_id = r.id AND m.transcription_status = 'completed')
+					AND NOT EXISTS (SELECT 1 FROM voice_processing_queue q WHERE q.recording_id = r.id AND q.status <> 'completed')`,
+				now, u, now.Add(-max(age, 0))); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`UPDATE voice_recordings SET audio_sha256 = NULL, audio_deleted_at = NULL, updated_at = ?1 WHERE audio_deleted_at < ?2 AND pinned = 0`, now, now.Add(-trashAge))
+		return err
+	})
+}
+
+// SoundTrash describes sound that retention has moved to the trash.
+func (s *Service) SoundTrash() trash.Kind {
+	return trash.Kind{
+		Name: "recording",
+		Rows: `SELECT r.id, m.title AS name, '' AS text, r.audio_deleted_at AS deleted_at FROM voice_recordings r JOIN voice_memos m ON m.recording_id = r.id
+			WHERE r.user_id = ?1 AND r.deleted_at IS NULL AND m.deleted_at IS NULL AND r.audio_deleted_at IS NOT NULL`,
+		Open: func(id uuid.UUID, name, text []byte) (title, _ string, err error) {
+			err = s.db.Read(context.Background(), func(tx *storage.Tx) error {
+				var memo uuid.UUID
+				if err := tx.QueryRow(`SELECT id FROM voice_memos WHERE recording_id = ?`, id).Scan(&memo); err != nil {
+					return err
+				}
+				title, err = s.db.Keys().OpenText("voice_memos", "title", memo, name)
+				return err
+			})
+			return title, string(text), err
+		},
+		// A restored sound is pinned, so that retention doesn't remove it again.
+		Restore: func(ctx context.Context, id uuid.UUID) error {
+			return s.db.Write(ctx, func(tx *storage.Tx) error {
+				res, err := tx.Exec(`UPDATE voice_recordings SET audio_deleted_at = NULL, pinned = 1, updated_at = ? WHERE id = ? AND user_id = ? AND audio_deleted_at IS NOT NULL`, tx.Now, id, identity.UserID(ctx))
+				if err != nil {
+					return err
+				}
+				if n, err := res.RowsAffected(); err != nil || n == 0 {
+					return fault.NotFoundf("This recording is not in the trash.")
+				}
+				return nil
+			})
+		},
+		Purge: func(tx *storage.Tx, id uuid.UUID) error {
+			_, err := tx.Exec(`UPDATE voice_recordings SET audio_sha256 = NULL, audio_deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND audio_deleted_at IS NOT NULL`, tx.Now, id, identity.UserID(tx.Context()))
+			return err
+		},
+	}
+}
+
+// retainLoop applies retention until ctx is done.
+func (s *Service) retainLoop(ctx context.Context) error {
+	t := time.NewTicker(retainEvery)
+	defer t.Stop()
+	for {
+		if err := s.retain(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			s.o.Logger.Error("retention of recordings", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}

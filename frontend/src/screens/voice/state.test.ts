@@ -1,0 +1,235 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { RpcError } from "../../lib/rpc/errors";
+import { fake, until } from "../../lib/rpc/testing";
+import { nav } from "../../lib/ui/state";
+import { Commands, slotsOf } from "./commands.svelte";
+import { OpenMemo } from "./memo.svelte";
+import { Player, type Sound } from "./player.svelte";
+import { levelShare, Recorder } from "./recorder.svelte";
+import { VoiceScreen } from "./voice.svelte";
+
+const memo = (id: string, more: object = {}) => ({ id, recordingId: `r-${id}`, title: id, tags: [], status: "completed", text: "Hello there", format: "wav", size: 9, durationMs: 3000, hasAudio: true, recordedAt: "2026-05-01T10:00:00Z", updatedAt: "2026-05-01T10:00:00Z", ...more });
+const transcript = (text: string) => ({ recordingId: "r-a", text, words: [{ w: text, startMs: 100, endMs: 900 }], engine: "e", versions: [] });
+
+function notes() {
+  const said: string[] = [];
+  let undo: () => unknown = () => {};
+  return {
+    said,
+    undo: () => undo(),
+    notify: {
+      ok: (title: string) => said.push(title),
+      add: (x: { title: string }) => said.push(x.title),
+      error: (e: unknown, title = "") => void said.push(`${title}: ${(e as Error).message}`),
+      undo: (title: string, restore: () => unknown) => {
+        said.push(title);
+        undo = restore;
+      },
+    },
+  };
+}
+
+beforeEach(() => nav.go("voice"));
+
+describe("the player", () => {
+  const sound = (): Sound & { calls: string[] } => {
+    const s = { src: "", currentTime: 0, duration: 3, playbackRate: 1, paused: true, calls: [] as string[], play: async () => void ((s.paused = false), s.calls.push("play")), pause: () => void ((s.paused = true), s.calls.push("pause")) };
+    return s;
+  };
+  it("goes to a moment that was wanted before the sound was there", () => {
+    const p = new Player();
+    p.reset(3000);
+    p.seek(1500);
+    const s = sound();
+    s.duration = Number.NaN;
+    p.attach(s);
+    s.duration = 3;
+    p.loaded();
+    expect(s.currentTime).toBe(1.5);
+    s.currentTime = 1.75;
+    p.tick();
+    expect(p.ms).toBe(1750);
+  });
+  it("stays inside of the recording and starts over at the end", async () => {
+    const p = new Player();
+    const s = sound();
+    p.attach(s);
+    p.reset(3000);
+    p.seek(99_999);
+    expect([p.ms, s.currentTime]).toEqual([3000, 3]);
+    await p.toggle();
+    expect([p.ms, s.calls.at(-1)]).toEqual([0, "play"]);
+    await p.toggle();
+    expect(s.calls.at(-1)).toBe("pause");
+  });
+  it("says that a format can't be played", async () => {
+    const p = new Player();
+    const s = sound();
+    s.play = () => Promise.reject(new DOMException("no", "NotSupportedError"));
+    p.attach(s);
+    p.reset(3000);
+    await p.toggle();
+    expect(p.failed).toBe(true);
+  });
+  it("has a fastest and a slowest speed", () => {
+    const p = new Player();
+    const s = sound();
+    p.attach(s);
+    for (let i = 0; i < 9; i++) p.faster(1);
+    expect(s.playbackRate).toBe(2);
+    for (let i = 0; i < 9; i++) p.faster(-1);
+    expect(s.playbackRate).toBe(0.5);
+  });
+});
+
+describe("the open memo", () => {
+  it("edits the text, and Undo brings the previous one back", async () => {
+    let text = "one";
+    const rpc = fake({ "voice.get_memo": () => memo("a"), "voice.get_transcript": () => transcript(text), "voice.audio_url": () => ({ url: "u" }), "voice.edit_transcript": (p) => transcript((text = p.text)) });
+    const n = notes();
+    const open = new OpenMemo(rpc as never, n.notify, async () => new Blob(["x"]));
+    await open.show("a", 700);
+    expect(open.player.ms).toBe(700);
+    expect(open.audio.data).toBeInstanceOf(Blob);
+    open.draft = " two ";
+    await open.save();
+    expect([text, open.draft]).toEqual(["two", null]);
+    await n.undo();
+    expect([text, open.transcript.data?.text]).toEqual(["one", "one"]);
+  });
+  it("keeps the draft when the backend refuses", async () => {
+    const rpc = fake({ "voice.get_memo": () => memo("a", { hasAudio: false }), "voice.get_transcript": () => transcript("one") });
+    const n = notes();
+    const open = new OpenMemo(rpc as never, n.notify);
+    await open.show("a");
+    open.draft = "two";
+    rpc.failNext("voice.edit_transcript", new RpcError({ message: "The disk is full." }));
+    await open.save();
+    expect(open.draft).toBe("two");
+    expect(n.said.at(-1)).toContain("The disk is full.");
+  });
+  it("shows nothing of a memo that was left while it was read", async () => {
+    const rpc = fake({ "voice.get_memo": (p) => memo(p.memoId, { hasAudio: false }), "voice.get_transcript": (p) => ({ ...transcript(p.recordingId), recordingId: p.recordingId }) });
+    const open = new OpenMemo(rpc as never, notes().notify);
+    await Promise.all([open.show("a"), open.show("b")]);
+    expect([open.memo.data?.id, open.transcript.data?.text]).toEqual(["b", "r-b"]);
+  });
+  it("learns the length from the waveform when the memo does not know it yet", async () => {
+    const rpc = fake({ "voice.get_memo": () => memo("a", { durationMs: undefined, hasAudio: false, status: "pending" }), "voice.get_transcript": () => transcript(""), "voice.waveform": () => ({ buckets: 1, durationMs: 4000, min: "gQ==", max: "fw==", rms: "/w==", silences: [] }) });
+    const open = new OpenMemo(rpc as never, notes().notify);
+    await open.show("a");
+    await open.readWave(open.range, 100);
+    expect([open.player.total, open.range, open.wave.data?.range]).toEqual([4000, { from: 0, to: 4000 }, { from: 0, to: 4000 }]);
+  });
+});
+
+describe("the screen", () => {
+  it("counts the running transcription as work, and lists the tags in use", async () => {
+    const rpc = fake({
+      "voice.list_memos": () => ({ memos: [memo("a", { tags: ["b", "a"] })], total: 1 }),
+      "voice.queue": () => ({ jobs: [{ id: "j", recordingId: "r-a" }], pending: 1, processing: 1, failed: 0 }),
+      "voice.engines": () => ({ engines: [{ id: "e", name: "Engine", local: true, models: [], languages: [], available: true }] }),
+      "voice.status": () => ({ state: "idle", elapsedMs: 0, microphone: { available: false, reason: "None." } }),
+    });
+    const s = new VoiceScreen(rpc as never, notes().notify);
+    s.start();
+    await until(() => s.list.rows.length === 1 && s.jobs.all.length === 1 && s.engines.data !== undefined);
+    expect(s.tags).toEqual(["a", "b"]);
+    expect([s.engineName("e"), s.engineName("gone")]).toEqual(["Engine", "gone"]);
+    expect(s.jobOf("r-a")?.id).toBe("j");
+    await until(() => s.recorder.missing === "None.");
+    rpc.handle({ "voice.queue": () => ({ jobs: [], pending: 0, processing: 0, failed: 0 }) });
+    rpc.emit("voice.queue", {});
+    await until(() => s.jobs.all.length === 0);
+  });
+});
+
+describe("the recorder", () => {
+  const status = (state: string) => ({ state, elapsedMs: 0, microphone: { available: true } });
+  it("maps levels to the meter", () => {
+    expect([-90, -60, -30, 0, 5, Number.NaN].map(levelShare)).toEqual([0, 0, 0.5, 1, 1, 0]);
+  });
+  it("starts, shows levels of the recording, and opens the memo of a stopped one", async () => {
+    let state = "idle";
+    const rpc = fake({ "voice.status": () => status(state), "voice.start": () => ((state = "recording"), {}), "voice.stop": () => ((state = "idle"), { memoId: "m1", status: "pending" }) });
+    const r = new Recorder(rpc as never, notes().notify);
+    r.start();
+    await until(() => r.status.data !== undefined);
+    await r.toggle();
+    expect([r.active, rpc.sent("voice.start")]).toEqual([true, [{ mode: "memo", stream: true }]]);
+    rpc.emit("voice.level", { peakDb: -6, rmsDb: -20, elapsedMs: 1500 });
+    rpc.emit("voice.level", { peakDb: -40, rmsDb: -50, elapsedMs: 1550 });
+    expect([r.held, r.elapsedMs]).toEqual([-6, 1550]);
+    await r.toggle();
+    expect([r.active, nav.path.join("/")]).toEqual([false, "voice/m1"]);
+  });
+  it("does nothing without a microphone", async () => {
+    const rpc = fake({ "voice.status": () => ({ state: "idle", elapsedMs: 0, microphone: { available: false, reason: "This build has none." } }) });
+    const r = new Recorder(rpc as never, notes().notify);
+    await r.read();
+    await r.toggle();
+    expect(r.missing).toBe("This build has none.");
+    expect(rpc.sent("voice.start")).toEqual([]);
+  });
+  it("cancels with Undo", async () => {
+    const rpc = fake({ "voice.status": () => status("recording"), "voice.cancel": () => ({ undoToken: "u" }), "voice.undo_cancel": () => memo("back") });
+    const n = notes();
+    const r = new Recorder(rpc as never, n.notify);
+    await r.cancel();
+    await n.undo();
+    expect([rpc.sent("voice.undo_cancel"), nav.path.join("/")]).toEqual([[{ undoToken: "u" }], "voice/back"]);
+  });
+});
+
+describe("commands", () => {
+  const command = (more: object = {}) => ({ id: "c1", name: "Lights", triggerPhrase: "lights {state:enum(on,off)}", triggerConfidence: 0.8, slots: [], actionType: "tool", toolId: "tool:t1", actionParams: {}, riskTier: "low", enabled: true, usageCount: 0, updatedAt: "", ...more });
+  const rpcOf = () => fake({ "voice.list_commands": () => ({ commands: [command()], navigationTargets: ["chat"], systemActions: ["stop"] }), "callables.list": () => ({ callables: [{ kind: "tool", id: "t1", name: "T" }, { kind: "skill", id: "s1", name: "S" }, { kind: "agent", id: "a", name: "A" }] }), "voice.create_command": (p) => command(p), "voice.update_command": (p) => command(p), "voice.confirm": () => ({ status: "started" }) });
+  it("reads the slots of a phrase", () => {
+    expect(slotsOf("remind me to {what:text} at { when : time } {plain}")).toEqual([{ name: "what", type: "text" }, { name: "when", type: "time" }, { name: "plain", type: "text" }]);
+    expect(slotsOf("lights {state:enum(on,off)} {")).toEqual([{ name: "state", type: "enum(on,off)" }]);
+  });
+  it("saves only the target of the chosen action", async () => {
+    const rpc = rpcOf();
+    const c = new Commands(rpc as never, notes().notify);
+    c.edit(null);
+    await until(() => c.callables.data !== undefined);
+    expect(c.choices("tool").map((x) => x.value)).toEqual(["tool:t1"]);
+    expect(c.choices("skill").map((x) => x.value)).toEqual(["s1"]);
+    Object.assign(c.form!, { triggerPhrase: "open chat", actionType: "navigation", target: "chat" });
+    await c.save();
+    expect(rpc.sent("voice.create_command")[0]).toMatchObject({ name: "open chat", toolId: "", skillId: "", navigationTarget: "chat", systemAction: "" });
+    expect(c.form).toBeNull();
+  });
+  it("shows a refused field at its place and keeps the form", async () => {
+    const rpc = rpcOf();
+    const c = new Commands(rpc as never, notes().notify);
+    c.edit(command() as never);
+    rpc.failNext("voice.update_command", new RpcError({ message: "Gone.", kind: "invalid", code: "INVALID", details: { field: "toolId", code: "invalid" } }));
+    await c.save();
+    expect([c.refused.target, c.form?.target]).toEqual(["Gone.", "tool:t1"]);
+  });
+  it("asks before a risky command and sends the answer once", async () => {
+    const rpc = rpcOf();
+    const n = notes();
+    const c = new Commands(rpc as never, n.notify);
+    c.start();
+    rpc.emit("voice.command", { pendingId: "p1", text: "lights on", decision: "confirm", name: "Lights", slots: {} });
+    expect(c.pending?.name).toBe("Lights");
+    await c.answer(true);
+    await c.answer(true);
+    expect(rpc.sent("voice.confirm")).toEqual([{ pendingId: "p1", accept: true }]);
+    rpc.emit("voice.command", { pendingId: "p1", decision: "confirm", status: "started", name: "Lights", text: "", slots: {} });
+    expect(n.said.at(-1)).toBe("Lights started");
+  });
+  it("closes the question when it expires, and opens a screen that was asked for", () => {
+    const rpc = rpcOf();
+    const n = notes();
+    const c = new Commands(rpc as never, n.notify);
+    c.start();
+    rpc.emit("voice.command", { pendingId: "p1", text: "x", decision: "confirm", name: "Lights", slots: {} });
+    rpc.emit("voice.command", { pendingId: "p1", text: "x", decision: "confirm", name: "Lights", slots: {}, status: "expired" });
+    expect([c.pending, n.said.at(-1)]).toEqual([null, "Lights didn't run: no answer"]);
+    rpc.emit("voice.command", { text: "open chat", decision: "run", status: "done", navigationTarget: "chat", slots: {} });
+    expect(nav.path).toEqual(["chat"]);
+  });
+});
