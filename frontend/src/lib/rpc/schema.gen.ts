@@ -8729,6 +8729,11 @@ export interface VoiceMemo {
   lostMs?: number;
   /** the sound is stored on this device */
   hasAudio: boolean;
+  audioSha256?: string;
+  /** retention keeps the sound */
+  pinned: boolean;
+  /** Helix ended unexpectedly during the recording */
+  recovered?: boolean;
   recordedAt: string;
   updatedAt: string;
 }
@@ -8833,6 +8838,19 @@ export interface VoiceSettings {
   localEngine: string;
   /** queue: wait for the service; local: use the local engine if the service fails */
   fallback: string;
+  /** VADEnabled skips the engine for recordings without speech. */
+  vadEnabled: boolean;
+  /** forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned */
+  retainAudio: string;
+  pushToTalkKey: string;
+  /** how long a command waits for a confirmation */
+  commandConfirmMs: number;
+  /** InputDevice, KeepMicOpen and PreRollMs apply to this device only. */
+  inputDevice: string;
+  /** the microphone is open between recordings too */
+  keepMicOpen: boolean;
+  /** sound from before the start of a recording; needs keepMicOpen */
+  preRollMs: number;
 }
 
 /** SettingsParams change settings. Omitted fields stay unchanged. */
@@ -8842,6 +8860,13 @@ export interface VoiceSettingsParams {
   language?: string;
   localEngine?: string;
   fallback?: string;
+  vadEnabled?: boolean;
+  retainAudio?: string;
+  pushToTalkKey?: string;
+  commandConfirmMs?: number;
+  inputDevice?: string;
+  keepMicOpen?: boolean;
+  preRollMs?: number;
 }
 
 /** Slot is a variable part of a phrase. */
@@ -8989,6 +9014,7 @@ export interface VoiceUpdateParams {
   memoId: string;
   title?: string;
   tags?: string[];
+  pinned?: boolean;
 }
 
 /** UploadParams describe an existing recording, given as bytes, as a blob of the caller or as a file. */
@@ -9456,7 +9482,7 @@ export interface Methods {
   "chat.restore": { params: AgentSessionParams; result: AgentSessionResult };
   /** Answers the input of a turn again. The old answer stays in the log and is hidden. */
   "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
-  /** Finds words, or their prefixes, in the messages of the caller's chats. */
+  /** Finds words, or their prefixes, in the messages of the caller's chats, newest first: the order of the index, which can stop at the limit, while a rank has to be computed for every match. */
   "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
   /** Adds an input to a chat and returns at once. The turn runs in the background. */
   "chat.send": { params: AgentSendParams; result: AgentSendResult };
@@ -10242,7 +10268,7 @@ export interface Methods {
   "voice.update_command": { params: VoiceUpdateCommandParams; result: VoiceCommand };
   /** Changes the title or the tags of a memo. */
   "voice.update_memo": { params: VoiceUpdateParams; result: VoiceMemo };
-  /** Changes settings. They apply to later transcriptions. */
+  /** Changes settings. They apply to later recordings and transcriptions. */
   "voice.update_settings": { params: VoiceSettingsParams; result: VoiceSettings };
   /** Stores a recording as a memo and queues its transcription. A file that can't be decoded is kept, together with the reason. */
   "voice.upload_memo": { params: VoiceUploadParams; result: VoiceUploadResult };
