@@ -38,6 +38,7 @@ type outcome struct {
 	result  *sdk.CallToolResult
 	text    string // of the content
 	isError bool
+	sent    bool // the server may have received the call
 	took    time.Duration
 }
 
@@ -87,7 +88,11 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	began := time.Now()
 	err = s.perform(held, l, &row, &tool, &q, &out)
 	out.took = time.Since(began)
-	if cause := context.Cause(held); err != nil && fault.Is(cause, fault.Denied) {
+	if err != nil && !out.sent { // the start of the server may have shown another definition
+		if changed := s.unchanged(ctx, &row, &tool); changed != nil {
+			err = changed
+		}
+	} else if cause := context.Cause(held); err != nil && fault.Is(cause, fault.Denied) {
 		err = fault.Deniedf("The permission for %s was revoked during the call.", id).WithCause(err)
 	}
 	if rerr := s.record(ctx, &row, &tool, &q, &out, err); rerr != nil {
@@ -131,6 +136,7 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 		if err := s.unchanged(ctx, row, tool); err != nil { // each start lists the tools
 			return err
 		}
+		out.sent = true
 		out.result, err = session.CallTool(ctx, params)
 		return err
 	})

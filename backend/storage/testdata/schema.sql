@@ -1635,6 +1635,14 @@ CREATE TABLE voice_memos (
     sync_meta            BLOB
 ) STRICT;
 
+CREATE TABLE voice_microphones (
+    user_id       BLOB PRIMARY KEY CHECK (length(user_id) = 16),
+    input_device  TEXT NOT NULL, -- '': the default device
+    keep_mic_open INTEGER NOT NULL CHECK (keep_mic_open IN (0, 1)),
+    pre_roll_ms   INTEGER NOT NULL CHECK (pre_roll_ms BETWEEN 0 AND 2000),
+    updated_at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE voice_processing_queue (
     id              BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -1672,7 +1680,7 @@ CREATE TABLE voice_recordings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1))) STRICT;
+, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1)), audio_deleted_at INTEGER) STRICT;
 
 CREATE TABLE voice_settings (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1686,7 +1694,7 @@ CREATE TABLE voice_settings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-) STRICT;
+, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000) STRICT;
 
 CREATE TABLE voice_transcript_items (
     item          INTEGER PRIMARY KEY, -- the row in voice_transcripts_fts
