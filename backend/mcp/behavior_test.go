@@ -1,3 +1,5 @@
+//go:build linux
+
 package mcp
 
 import (
@@ -321,7 +323,7 @@ func TestRemovedServersKeepTheirApprovalsUntilReplaced(t *testing.T) {
 	if _, err := e.call("files.echo", `{"text":"a"}`); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a removed server was called: %v", err)
 	}
-	if _, err := e.s.Undo(e.ctx, UndoParams{removed.UndoToken}); err != nil {
+	if _, err := e.s.Undo(e.ctx, UndoParams(removed)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.call("files.echo", `{"text":"a"}`); err != nil {

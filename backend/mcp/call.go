@@ -222,20 +222,20 @@ func (s *Service) find(ctx context.Context, ref callable.Ref) (row serverRow, to
 // question in Approvals.
 func (s *Service) usable(ctx context.Context, row *serverRow, tool *toolRow, hash string) error {
 	id := toolID(row.Name, tool.name)
-	refuse := func(reason callable.Reason, format string, args ...any) error {
-		return fault.Deniedf(format, args...).WithDetails(callable.Refusal{Reason: reason})
+	refuse := func(format string, args ...any) error {
+		return fault.Deniedf(format, args...).WithDetails(callable.Refusal{Reason: callable.ReasonDisabled})
 	}
 	switch {
 	case hash != "" && hash != hexHash(tool.hash):
 		return callable.Changed(tool.info(row))
 	case !*row.Enabled:
-		return refuse(callable.ReasonDisabled, "%s is disabled. Enable it first: helix mcp enable %s", row.Name, row.Name)
+		return refuse("%s is disabled. Enable it first: helix mcp enable %s", row.Name, row.Name)
 	case row.Trust == TrustNone:
-		return refuse(callable.ReasonDisabled, "The entry of %s has trust none, so its tools can't be called.", row.Name)
+		return refuse("The entry of %s has trust none, so its tools can't be called.", row.Name)
 	case tool.problem != "":
-		return refuse(callable.ReasonDisabled, "%s can't be used. %s", id, tool.problem)
+		return refuse("%s can't be used. %s", id, tool.problem)
 	case tool.state == ToolDenied:
-		return refuse(callable.ReasonDisabled, "%s is excluded by the entry of its server.", id)
+		return refuse("%s is excluded by the entry of its server.", id)
 	case !row.isApproved():
 		return s.checkStart(ctx, row)
 	case tool.state == ToolApproved:

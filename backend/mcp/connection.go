@@ -38,7 +38,7 @@ var fetched = []string{"npx", "uvx", "bunx", "pnpx", "docker"}
 
 // open starts or reaches a server and performs the handshake.
 func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
-	e, err := row.expand(l.s.lookup(ctx, &row.Server))
+	e, err := row.expand(l.s.lookup(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (s *Service) Stop(ctx context.Context, p NameParams) (StateResult, error) {
 	if err != nil {
 		return StateResult{}, err
 	}
-	s.link(&r).stop(StateStopped, "")
+	s.link(&r).stop(StateStopped)
 	return StateResult{StateStopped}, nil
 }
 
@@ -91,7 +91,7 @@ func (s *Service) checkStart(ctx context.Context, r *serverRow) error {
 }
 
 // lookup returns how to resolve the variables of an entry: stored secrets first, then the environment.
-func (s *Service) lookup(ctx context.Context, e *Server) lookup {
+func (s *Service) lookup(ctx context.Context) lookup {
 	return func(name string) (string, bool, error) {
 		if s.o.Secret != nil {
 			v, err := s.o.Secret(ctx, name)
@@ -177,7 +177,7 @@ func (s *Service) Test(ctx context.Context, p NameParams) (TestResult, error) {
 		out.Steps = append(out.Steps, st)
 	}
 	step("resolve", func() error {
-		if _, err := r.expand(s.lookup(ctx, &r.Server)); err != nil {
+		if _, err := r.expand(s.lookup(ctx)); err != nil {
 			return err
 		}
 		if r.Transport != Stdio {

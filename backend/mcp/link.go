@@ -292,15 +292,12 @@ func (l *link) watch(c *connection) {
 }
 
 // stop ends the connection or the start, and waits until nothing of it is left.
-func (l *link) stop(state, text string) {
+func (l *link) stop(state string) {
 	l.mu.Lock()
 	c, a := l.live, l.attempt
 	l.live, l.attempt = nil, nil
 	was := l.state
 	l.state = state
-	if text != "" {
-		l.lastError = text
-	}
 	l.mu.Unlock()
 	if a != nil {
 		a.stop()
@@ -346,7 +343,7 @@ func (s *Service) stopIdle() {
 		idle := l.live != nil && l.calls == 0 && s.o.Now().Sub(l.lastUse) >= l.idle
 		l.mu.Unlock()
 		if idle {
-			l.stop(StateStopped, "")
+			l.stop(StateStopped)
 		}
 	}
 }
@@ -373,7 +370,7 @@ func (s *Service) makeRoom(l *link) error {
 		if oldest == nil {
 			return fault.Limitf("%d MCP servers are running and all are busy. Stop one, then try again.", maxRunning)
 		}
-		oldest.stop(StateStopped, "")
+		oldest.stop(StateStopped)
 	}
 }
 

@@ -101,12 +101,6 @@ func (f *finder) withEnding(path string) string {
 	return ""
 }
 
-// isBatch reports whether Windows runs a program with cmd.exe, which interprets its arguments.
-func isBatch(path string) bool {
-	lower := strings.ToLower(path)
-	return strings.HasSuffix(lower, ".cmd") || strings.HasSuffix(lower, ".bat")
-}
-
 // batchLine returns the command line of a batch file. cmd.exe has no escape for the characters that
 // are refused here.
 func batchLine(args []string) (string, error) {

@@ -136,7 +136,7 @@ func (s *Service) Close() error {
 	s.mu.Unlock()
 	var stopping sync.WaitGroup
 	for _, l := range all {
-		stopping.Go(func() { l.stop(StateStopped, "") })
+		stopping.Go(func() { l.stop(StateStopped) })
 	}
 	stopping.Wait()
 	s.work.Wait()

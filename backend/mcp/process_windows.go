@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"os/exec"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -69,4 +70,10 @@ func commandLine(path string, args []string) ([]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// isBatch reports whether Windows runs a program with cmd.exe, which interprets its arguments.
+func isBatch(path string) bool {
+	lower := strings.ToLower(path)
+	return strings.HasSuffix(lower, ".cmd") || strings.HasSuffix(lower, ".bat")
 }

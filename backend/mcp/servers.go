@@ -258,7 +258,7 @@ func (s *Service) approveServer(tx *storage.Tx, r *serverRow) error {
 // warnings names what may not be as intended in an entry.
 func (s *Service) warnings(ctx context.Context, e *Server) []string {
 	out := []string{}
-	if _, err := e.expand(s.lookup(ctx, e)); err != nil {
+	if _, err := e.expand(s.lookup(ctx)); err != nil {
 		out = append(out, fault.As(err).Message)
 	}
 	if e.Transport == Stdio && !variable.MatchString(e.Command) {
@@ -507,6 +507,6 @@ func (s *Service) stopLink(id uuid.UUID, state string) {
 	delete(s.links, id)
 	s.mu.Unlock()
 	if l != nil {
-		l.stop(state, "")
+		l.stop(state)
 	}
 }

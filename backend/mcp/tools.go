@@ -230,7 +230,7 @@ func (s *Service) syncApprovals(ctx context.Context) error {
 		if slices.ContainsFunc(p.Stops, func(st permission.PreviewStop) bool { return st.Reason == permission.ReasonDefinitionChanged }) {
 			continue
 		}
-		if err := s.db.Write(ctx, func(tx *storage.Tx) error { return w.approve(tx) }); err != nil {
+		if err := s.db.Write(ctx, w.approve); err != nil {
 			return err
 		}
 	}
