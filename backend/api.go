@@ -37,6 +37,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerTrash(b, a)
 	registerSync(b, a)
 	registerVoice(b, a)
+	registerMCP(b, a)
 	registerDiscovery(b, a)
 }
 

@@ -31,6 +31,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/logfile"
+	"helix/backend/mcp"
 	"helix/backend/memory"
 	"helix/backend/otlp"
 	"helix/backend/pause"
@@ -112,6 +113,7 @@ type Backend struct {
 	Agent      *agent.Service
 	Eval       *eval.Service
 	Voice      *voice.Service
+	MCP        *mcp.Service
 	Discovery  *discovery.Service
 	Trash      *trash.Service
 	Sync       *cloudsync.Service
@@ -277,12 +279,13 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.openAgent(ctx, paths, conf)
 	b.openVoice(paths, conf)
+	b.openMCP(paths)
 	b.openDiscovery()
 	b.openTrash()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), discovery.Retention(),
+		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), discovery.Retention(), mcp.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

@@ -46,6 +46,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	})
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
 	b.Gateway.Route("POST", "/transcribe", gateway.Write, true, b.serveTranscribe)
+	b.routeMCP(conf)
 	b.Gateway.RouteSocket("/sync", gateway.Write, b.Sync.ServeRelay)
 	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.Post)
 	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.Delete)
@@ -78,6 +79,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	}
 	if !b.o.Once {
 		b.core.Add("sandbox", b.WasmTools.WatchSandbox, nil)
+		b.core.Add("mcp", b.MCP.Run, nil)
 	}
 	return nil
 }

@@ -95,6 +95,7 @@ var levels = map[string]int{
 	"backend/transcribe":                   engine,
 	"backend/openapi":                      engine,
 	"backend/voice":                        domain,
+	"backend/mcp":                          domain,
 	"backend/discovery":                    domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,

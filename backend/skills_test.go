@@ -638,7 +638,7 @@ func TestSkillExecuteServesBothKinds(t *testing.T) {
 	}
 }
 
-// An MCP step reports that MCP is not available, and no other error.
+// An MCP step whose tool does not exist is refused when the skill is validated and when it is called.
 func TestSkillMCP(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
@@ -646,7 +646,7 @@ func TestSkillMCP(t *testing.T) {
 	if err != nil || r.Valid {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := c.Callables.Call(c.ctx, callable.Ref{Kind: "mcp", ID: "files.read"}, callable.Request{}); !fault.Is(err, fault.Unavailable) {
+	if _, err := c.Callables.Call(c.ctx, callable.Ref{Kind: "mcp", ID: "files.read"}, callable.Request{}); !fault.Is(err, fault.NotFound) {
 		t.Error(err)
 	}
 }

@@ -44,6 +44,7 @@ type Config struct {
 	SkillsHistoryRuns  int   `key:"skills.history_runs" unit:"rows" default:"1000" min:"1" max:"1000000" restart:"true" help:"Runs kept of each skill."`
 	SkillsHistoryBytes int64 `key:"skills.history_max_bytes" unit:"bytes" default:"536870912" min:"1048576" max:"1099511627776" restart:"true" help:"Disk space for the run history of skills."`
 
+	MCPServeHTTP     bool `key:"mcp.serve.http" default:"false" restart:"true" help:"Let other programs with a token call what you exposed, over MCP at /mcp."`
 	SyncKeepFiles    bool `key:"sync.keep_files" default:"false" help:"Download the files of synced items to this device, instead of each when it is first opened."`
 	SchedulerEnabled bool `key:"scheduler.enabled" default:"true" restart:"true" help:"Start scheduled work when it is due."`
 

@@ -779,6 +779,10 @@ var LocalOnly = []string{
 	"eval_runs", // of this build
 	"gateway_tokens",
 	"item_vectors",
+	"mcp_calls",
+	"mcp_exposed",
+	"mcp_servers", // commands and folders of this device
+	"mcp_tools",
 	"memory_decay_history",
 	"memory_imports",
 	"memory_synthesis_jobs",

@@ -145,7 +145,7 @@ func TestBlobReferencesAreDerivedFromTheSchema(t *testing.T) {
 			return err
 		})
 	}))
-	want := []BlobColumn{{"chat_attachments", "sha256"}, {"composite_skill_steps", "output_blob"}, {"memory_imports", "source_blob"}, {"session_blobs", "sha256"}, {"skills", "wasm_bytecode"}, {"tool_execution_log", "output_blob"}, {"tool_manifest", "openapi_spec"}, {"voice_recordings", "audio_sha256"}}
+	want := []BlobColumn{{"chat_attachments", "sha256"}, {"composite_skill_steps", "output_blob"}, {"mcp_calls", "output_sha256"}, {"memory_imports", "source_blob"}, {"session_blobs", "sha256"}, {"skills", "wasm_bytecode"}, {"tool_execution_log", "output_blob"}, {"tool_manifest", "openapi_spec"}, {"voice_recordings", "audio_sha256"}}
 	if !slices.Equal(refs, want) {
 		t.Errorf("the schema refers to blobs in %v, want %v", refs, want)
 	}

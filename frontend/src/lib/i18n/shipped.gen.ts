@@ -58,6 +58,7 @@ export const shippedTexts = {
   "setting.history.payload_max_age_days": "Days after which inputs and outputs above 64 KiB are cut to head and tail.",
   "setting.history.trash_max_age_days": "Days that deleted items can be restored.",
   "setting.log.level": "How much is written to the log.",
+  "setting.mcp.serve.http": "Let other programs with a token call what you exposed, over MCP at /mcp.",
   "setting.memory.weights": "Weights of words, meaning and context in memory search, such as 1, 0.4, 0.5. Empty uses the defaults, which measured best.",
   "setting.memory.zone": "Time zone for imported files that name none, such as Europe/Berlin. Empty uses this computer's.",
   "setting.notifications.enabled": "Show notifications. When off, they are only listed in the run history.",

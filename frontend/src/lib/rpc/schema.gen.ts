@@ -2671,6 +2671,494 @@ export interface MachineRequestData {
   approvalId?: string;
 }
 
+/** AddParams contain the entry of a new server. */
+export interface McpAddParams {
+  server: McpServer;
+}
+
+/** ApproveParams approve a server and tools of it. */
+export interface McpApproveParams {
+  name: string;
+  /** DefinitionHash is that of mcp.server, so that only what was shown is approved. */
+  definitionHash: string;
+  /** Tools are the names of the tools that may be called from now on; * stands for all, readOnly for those that claim to only read. */
+  tools?: string[];
+  /** Tier of these tools; "": side_effecting, or read_only with trust read and the server's claim. */
+  tier?: string;
+}
+
+/** ApproveResult lists the permissions that were granted. */
+export interface McpApproveResult {
+  grants: PermissionGrant[];
+  /** what was approved */
+  tools: string[];
+}
+
+/** CallParams are a call of a tool. */
+export interface McpCallParams {
+  server: string;
+  tool: string;
+  /** default {} */
+  arguments?: unknown;
+  timeoutMs?: number;
+  /** shown with the call */
+  runId?: string;
+}
+
+/** CallResult is the result of a call. A failure that the tool itself reports has isError. */
+export interface McpCallResult {
+  success: boolean;
+  output: McpPart[];
+  structured?: unknown;
+  isError: boolean;
+  error?: string;
+  errorClass?: string;
+  durationMs: number;
+  executionId: string;
+  pendingApprovalId?: string;
+}
+
+/** Changed is published when the state of a server changes. */
+export interface McpChanged {
+  name: string;
+  state: string;
+}
+
+/** ExportParams select servers. */
+export interface McpExportParams {
+  /** default all */
+  names?: string[];
+}
+
+/** ExportResult is a configuration in the form that most programs read. */
+export interface McpExportResult {
+  content: string;
+}
+
+/** ExposeParams name a callable. */
+export interface McpExposeParams {
+  /** Kind is tool, skill, discovery or memory. */
+  kind: string;
+  /** or its name; for memory: memory.search */
+  id: string;
+  exposed: boolean;
+}
+
+/** Exposed is a callable that other programs may call. */
+export interface McpExposed {
+  kind: string;
+  id: string;
+  /** as other programs see it */
+  name: string;
+  title?: string;
+  description?: string;
+  inputSchema?: unknown;
+  readOnly: boolean;
+  exposedAt: string;
+  /** Problem is why calls are refused now, such as that its definition changed since. */
+  problem?: string;
+}
+
+/** ExposedCallParams are a call by another program. */
+export interface McpExposedCallParams {
+  /** as in mcp.exposed */
+  name: string;
+  arguments?: unknown;
+  /** how the program calls itself */
+  client?: string;
+}
+
+/** ExposedCallResult is the result in the form of MCP. */
+export interface McpExposedCallResult {
+  text: string;
+  structured?: unknown;
+  isError: boolean;
+}
+
+/** ExposedResult lists what other programs may call, and where. */
+export interface McpExposedResult {
+  /** over HTTP; helix mcp serve always works */
+  enabled: boolean;
+  /** with Enabled */
+  url?: string;
+  tools: McpExposed[];
+}
+
+/** Hints are what a server claims about a tool. They may raise its tier and never lower it. */
+export interface McpHints {
+  readOnlyHint: boolean;
+  idempotentHint: boolean;
+  /** nil: not stated */
+  destructiveHint?: boolean;
+  openWorldHint?: boolean;
+}
+
+/** ImportParams name one configuration: a known place, a file or its content. */
+export interface McpImportParams {
+  /** of mcp.sources */
+  source?: string;
+  path?: string;
+  content?: string;
+  /** default all */
+  names?: string[];
+  /** default true: only show what is found */
+  dryRun?: boolean;
+}
+
+/** ImportResult lists what was found, and what was added. */
+export interface McpImportResult {
+  found: McpImported[];
+  added: string[];
+}
+
+/** Imported is a server that a configuration of another program contains. */
+export interface McpImported {
+  name: string;
+  /** nil: skipped */
+  server?: McpServer;
+  /** why it cannot be added under its name */
+  conflict?: string;
+  /** names of the secrets that its values are moved to */
+  secrets: string[];
+  /** secrets that must be filled in */
+  missing: string[];
+  /** why it cannot be added at all */
+  skipped?: string;
+}
+
+/** LogAdded is published when a server's log has a new line. */
+export interface McpLogAdded {
+  name: string;
+  seq: number;
+}
+
+/** LogLine is one line of a server's log. */
+export interface McpLogLine {
+  seq: number;
+  at: string;
+  /** stderr or rpc */
+  stream: string;
+  text: string;
+}
+
+/** LogsParams select lines of a server's log. */
+export interface McpLogsParams {
+  name: string;
+  /** AfterSeq selects lines with a higher number; 0: the last lines. */
+  afterSeq?: number;
+  /** 1 to 2,000; default 200 */
+  limit?: number;
+}
+
+/** LogsResult contains lines in order. */
+export interface McpLogsResult {
+  lines: McpLogLine[];
+}
+
+/** NameParams name a server. */
+export interface McpNameParams {
+  name: string;
+}
+
+/** Part is one part of a result. */
+export interface McpPart {
+  /** text, image, audio, resource or link */
+  type: string;
+  text?: string;
+  mimeType?: string;
+  uri?: string;
+  name?: string;
+  /** base64 */
+  data?: string;
+}
+
+/** Progress is published when a server reports the progress of a call. */
+export interface McpProgress {
+  executionId: string;
+  progress: number;
+  total?: number;
+  message?: string;
+}
+
+/** Prompt is a prompt that a server offers. Its texts are what the server says. */
+export interface McpPrompt {
+  name: string;
+  title?: string;
+  description?: string;
+  arguments: McpPromptArgument[];
+}
+
+/** PromptArgument is an argument of a prompt. */
+export interface McpPromptArgument {
+  name: string;
+  description?: string;
+  required?: boolean;
+}
+
+/** PromptMessage is one message of a prompt. */
+export interface McpPromptMessage {
+  /** user or assistant */
+  role: string;
+  content: McpPart;
+}
+
+/** PromptParams name a prompt and contain its arguments. */
+export interface McpPromptParams {
+  name: string;
+  prompt: string;
+  arguments?: Record<string, string>;
+}
+
+/** PromptResult contains the messages of a prompt, which come from outside. */
+export interface McpPromptResult {
+  description?: string;
+  messages: McpPromptMessage[];
+  untrusted: boolean;
+}
+
+/** PromptsResult lists the prompts of a server. */
+export interface McpPromptsResult {
+  prompts: McpPrompt[];
+}
+
+/** RemoveResult has the token to undo the removal. */
+export interface McpRemoveResult {
+  undoToken: string;
+}
+
+/** Resource is a resource that a server offers. */
+export interface McpResource {
+  uri: string;
+  name: string;
+  title?: string;
+  description?: string;
+  mimeType?: string;
+  size?: number;
+}
+
+/** ResourceParams name a resource. */
+export interface McpResourceParams {
+  name: string;
+  uri: string;
+}
+
+/** ResourceResult is the content of a resource, which comes from outside. */
+export interface McpResourceResult {
+  contents: McpPart[];
+  untrusted: boolean;
+}
+
+/** ResourcesResult lists the resources of a server. */
+export interface McpResourcesResult {
+  resources: McpResource[];
+}
+
+/** SaveResult is the saved server. Warnings name what may not be as intended. */
+export interface McpSaveResult {
+  server: McpServerResult;
+  warnings: string[];
+}
+
+/** Selection selects tools of a server. An empty allow list allows all. */
+export interface McpSelection {
+  allow?: string[];
+  deny?: string[];
+}
+
+/** Server describes how to start or reach an MCP server. ${VAR} and ${VAR:-default} in args, env, url and headers stand for stored secrets, else for variables of the environment; they are resolved when the server starts and stored as they are. */
+export interface McpServer {
+  /** Name is 1 to 32 of a-z 0-9 _ -, and starts with a letter or digit. */
+  name: string;
+  /** Transport is stdio, http or sse; default stdio with a command and http with a URL. */
+  transport?: string;
+  command?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  cwd?: string;
+  url?: string;
+  headers?: Record<string, string>;
+  /** default true */
+  enabled?: boolean;
+  /** Trust is ask (default), read or none. */
+  trust?: string;
+  /** Tools selects tools by name; a pattern may end in *. */
+  tools?: McpSelection;
+  /** of a call; default 60,000 */
+  timeoutMs?: number;
+  /** default 30,000 */
+  startTimeoutMs?: number;
+  /** stop after this time without a call; default 10 */
+  idleMinutes?: number;
+  description?: string;
+}
+
+/** ServerResult is one server with its entry. */
+export interface McpServerResult {
+  server: McpServer;
+  /** DefinitionHash covers the entry and the listed tools; mcp.approve_server takes it. */
+  definitionHash: string;
+  /** the entry itself is not approved */
+  needsApproval: boolean;
+  /** names in ${…} that the entry refers to */
+  variables: string[];
+  name: string;
+  transport: string;
+  enabled: boolean;
+  /** stopped, starting, ready, failed, needs_auth or suspended */
+  state: string;
+  /** its command line or URL */
+  target: string;
+  version?: string;
+  protocol?: string;
+  pid?: number;
+  tools: number;
+  /** tools that may be called */
+  approved: number;
+  /** tools that are new or changed */
+  waiting: number;
+  /** estimated cost of the approved tools in a model's context */
+  tokens: number;
+  lastError?: string;
+  startedAt?: string;
+  rssBytes?: number;
+  source: string;
+}
+
+/** ServersParams filter servers. */
+export interface McpServersParams {
+  state?: string;
+  /** 1 to 100; default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ServersResult is one page, sorted by name. */
+export interface McpServersResult {
+  servers: McpStatus[];
+  total: number;
+}
+
+/** Source is a place where another program keeps its MCP servers. */
+export interface McpSource {
+  id: string;
+  title: string;
+  path: string;
+  /** 0 with an error */
+  servers: number;
+  /** why the file cannot be read */
+  error?: string;
+}
+
+/** SourcesResult lists the known places that exist on this computer. */
+export interface McpSourcesResult {
+  sources: McpSource[];
+}
+
+/** StateResult is the state of a server. */
+export interface McpStateResult {
+  state: string;
+}
+
+/** Status is a server with its state. */
+export interface McpStatus {
+  name: string;
+  transport: string;
+  enabled: boolean;
+  /** stopped, starting, ready, failed, needs_auth or suspended */
+  state: string;
+  /** its command line or URL */
+  target: string;
+  version?: string;
+  protocol?: string;
+  pid?: number;
+  tools: number;
+  /** tools that may be called */
+  approved: number;
+  /** tools that are new or changed */
+  waiting: number;
+  /** estimated cost of the approved tools in a model's context */
+  tokens: number;
+  lastError?: string;
+  startedAt?: string;
+  rssBytes?: number;
+  source: string;
+}
+
+/** TestResult lists the steps up to the first that failed. */
+export interface McpTestResult {
+  ok: boolean;
+  steps: McpTestStep[];
+}
+
+/** TestStep is one step of a test. */
+export interface McpTestStep {
+  /** resolve, start, list or ping */
+  step: string;
+  ok: boolean;
+  ms: number;
+  error?: string;
+}
+
+/** Tool is a tool of an MCP server. */
+export interface McpTool {
+  /** server.tool */
+  id: string;
+  server: string;
+  name: string;
+  /** its name for models */
+  function: string;
+  title?: string;
+  description?: string;
+  inputSchema?: unknown;
+  outputSchema?: unknown;
+  tier: string;
+  /** what the server claims */
+  hints: McpHints;
+  tokens: number;
+  /** approved, new, changed, removed or denied */
+  state: string;
+  problem?: string;
+  hash: string;
+  /** Changes are the differences to the approved definition, for a changed tool. */
+  changes?: PermissionDiffChange[];
+}
+
+/** ToolsChanged is published when a list shows other tools than the last. */
+export interface McpToolsChanged {
+  name: string;
+  added: string[];
+  changed: string[];
+  removed: string[];
+}
+
+/** ToolsParams select tools. */
+export interface McpToolsParams {
+  /** of the server; "": all */
+  name?: string;
+  query?: string;
+  /** 1 to 100; default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** ToolsResult is one page, sorted by server and name. */
+export interface McpToolsResult {
+  tools: McpTool[];
+  total: number;
+}
+
+/** UndoParams contain the token of a removal. */
+export interface McpUndoParams {
+  undoToken: string;
+}
+
+/** UpdateParams change members of an entry. The name cannot be changed. */
+export interface McpUpdateParams {
+  name: string;
+  /** Patch is a JSON merge patch (RFC 7396) of the entry. */
+  patch: unknown;
+}
+
 /** AddBatchItem is the result for one item. */
 export interface MemoryAddBatchItem {
   error?: MemoryItemError;
@@ -9109,6 +9597,54 @@ export interface Methods {
   "keys.status": { params: Record<string, never>; result: StorageKeysStatus };
   /** Reads the keyring again, for example after the person unlocked it. It is Unavailable if no key found now unlocks the data. */
   "keys.unlock": { params: Record<string, never>; result: StorageKeysStatus };
+  /** Adds an MCP server. A person who may answer approvals thereby approves its command or URL; for others a question waits in Approvals. Its tools still need approval. */
+  "mcp.add": { params: McpAddParams; result: McpSaveResult };
+  /** Approves what an MCP server runs or connects to, and some of its tools. Calls of these tools are allowed until a definition changes or the permission is revoked. If the entry or the list is no longer what was shown, the error is Conflict and nothing is approved. */
+  "mcp.approve_server": { params: McpApproveParams; result: McpApproveResult };
+  /** Calls a tool of an MCP server, which is started if necessary. A call that was refused before it started is an error. */
+  "mcp.call": { params: McpCallParams; result: McpCallResult };
+  /** Makes a call for another MCP program. It reaches only what is exposed, as it was exposed. It does not wait for a person: a missing permission is an error whose text names the question. */
+  "mcp.call_exposed": { params: McpExposedCallParams; result: McpExposedCallResult };
+  /** Writes MCP servers in the mcpServers form, without the values of secrets. */
+  "mcp.export": { params: McpExportParams; result: McpExportResult };
+  /** Lets other MCP programs call a callable, or no longer. Its current definition is pinned: after a change it must be exposed again. */
+  "mcp.expose": { params: McpExposeParams; result: McpExposedResult };
+  /** Lists what other MCP programs may call, and where. */
+  "mcp.exposed": { params: Record<string, never>; result: McpExposedResult };
+  /** Shows the MCP servers in a configuration of another program, and adds those that are named. Values that look like secrets are stored as secrets. The configuration is not changed. */
+  "mcp.import": { params: McpImportParams; result: McpImportResult };
+  /** Returns what an MCP server wrote to standard error, and the protocol messages without their content, since Helix started. */
+  "mcp.logs": { params: McpLogsParams; result: McpLogsResult };
+  /** Returns a prompt of an MCP server, filled in with arguments. */
+  "mcp.prompt": { params: McpPromptParams; result: McpPromptResult };
+  /** Lists the prompts of an MCP server, which is started if necessary. */
+  "mcp.prompts": { params: McpNameParams; result: McpPromptsResult };
+  /** Returns the content of a resource of an MCP server, up to 1 MiB. */
+  "mcp.read_resource": { params: McpResourceParams; result: McpResourceResult };
+  /** Stops and removes an MCP server with its tools. mcp.undo restores it. */
+  "mcp.remove": { params: McpNameParams; result: McpRemoveResult };
+  /** Lists the resources of an MCP server, which is started if necessary. */
+  "mcp.resources": { params: McpNameParams; result: McpResourcesResult };
+  /** Stops an MCP server and starts it again. */
+  "mcp.restart": { params: McpNameParams; result: McpStateResult };
+  /** Returns one MCP server with its entry. */
+  "mcp.server": { params: McpNameParams; result: McpServerResult };
+  /** Lists the caller's MCP servers. */
+  "mcp.servers": { params: McpServersParams; result: McpServersResult };
+  /** Lists the configurations of other programs on this computer that contain MCP servers. Nothing is imported. */
+  "mcp.sources": { params: Record<string, never>; result: McpSourcesResult };
+  /** Starts an MCP server, even if it failed repeatedly, and returns when it is ready. */
+  "mcp.start": { params: McpNameParams; result: McpStateResult };
+  /** Stops an MCP server and everything that it started. The next call starts it again. */
+  "mcp.stop": { params: McpNameParams; result: McpStateResult };
+  /** Checks an MCP server step by step: its variables and program, start with handshake, list of tools, and whether it answers. */
+  "mcp.test": { params: McpNameParams; result: McpTestResult };
+  /** Lists the tools of the caller's MCP servers, as last seen. Texts are what the servers say. A server that was never listed is started first if it is named. */
+  "mcp.tools": { params: McpToolsParams; result: McpToolsResult };
+  /** Restores a removed MCP server with its approvals. */
+  "mcp.undo": { params: McpUndoParams; result: McpServerResult };
+  /** Changes the entry of an MCP server. If what it runs or connects to changes, it is stopped and its tools are suspended until mcp.approve_server. */
+  "mcp.update": { params: McpUpdateParams; result: McpSaveResult };
   /** Stores one memory. With Dedupe, a text that already exists is not stored again; the existing memory gets the missing tags and is returned with Deduplicated set. If the caller is a program or an agent and the text was returned to one in the last day, nothing is stored: the memory that the text repeats is reinforced, and the result has no item. */
   "memory.add": { params: MemoryAddParams; result: MemoryAddResult };
   /** Stores several memories. A rejected item has its Error set and does not stop the others. */
@@ -9817,6 +10353,14 @@ export interface Events {
   "discovery.execution": DiscoveryExecutionChanged;
   /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
+  /** Changed is published when the state of a server changes. */
+  "mcp.changed": McpChanged;
+  /** LogAdded is published when a server's log has a new line. */
+  "mcp.log": McpLogAdded;
+  /** Progress is published when a server reports the progress of a call. */
+  "mcp.progress": McpProgress;
+  /** ToolsChanged is published when a list shows other tools than the last. */
+  "mcp.tools_changed": McpToolsChanged;
   /** Changed is the event memory.changed. Op is add, update, delete, restore, purge, import or documents. IDs has at most 100 ids; Many is set if there are more. */
   "memory.changed": MemoryChanged;
   /** EmbeddingProgress is the event memory.embedding_progress, at most 4 per second. */
@@ -10020,6 +10564,30 @@ export const METHODS = [
   { name: "keys.rotate", scope: "admin", costly: false },
   { name: "keys.status", scope: "admin", costly: false },
   { name: "keys.unlock", scope: "admin", costly: false },
+  { name: "mcp.add", scope: "write", costly: false },
+  { name: "mcp.approve_server", scope: "approve", costly: false },
+  { name: "mcp.call", scope: "write", costly: true, deadlineMs: 660000 },
+  { name: "mcp.call_exposed", scope: "write", costly: true, deadlineMs: 660000 },
+  { name: "mcp.export", scope: "read", costly: false },
+  { name: "mcp.expose", scope: "admin", costly: false },
+  { name: "mcp.exposed", scope: "read", costly: false },
+  { name: "mcp.import", scope: "write", costly: false },
+  { name: "mcp.logs", scope: "read", costly: false },
+  { name: "mcp.prompt", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "mcp.prompts", scope: "read", costly: false, deadlineMs: 240000 },
+  { name: "mcp.read_resource", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "mcp.remove", scope: "write", costly: false },
+  { name: "mcp.resources", scope: "read", costly: false, deadlineMs: 240000 },
+  { name: "mcp.restart", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "mcp.server", scope: "read", costly: false },
+  { name: "mcp.servers", scope: "read", costly: false },
+  { name: "mcp.sources", scope: "read", costly: false },
+  { name: "mcp.start", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "mcp.stop", scope: "write", costly: false },
+  { name: "mcp.test", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "mcp.tools", scope: "read", costly: false, deadlineMs: 240000 },
+  { name: "mcp.undo", scope: "write", costly: false },
+  { name: "mcp.update", scope: "write", costly: false },
   { name: "memory.add", scope: "write", costly: false },
   { name: "memory.add_batch", scope: "write", costly: false },
   { name: "memory.cluster_map", scope: "read", costly: true },
@@ -10379,6 +10947,10 @@ export const EVENTS = [
   "discovery.changed",
   "discovery.execution",
   "events.gap",
+  "mcp.changed",
+  "mcp.log",
+  "mcp.progress",
+  "mcp.tools_changed",
   "memory.changed",
   "memory.embedding_progress",
   "memory.import_done",

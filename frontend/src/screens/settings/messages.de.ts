@@ -168,6 +168,7 @@ export default {
     "skills.max_live": "Gleichzeitige Skills",
     "skills.history_runs": "Läufe je Skill",
     "skills.history_max_bytes": "Platz für Läufe von Skills",
+    "mcp.serve.http": "MCP-Server über HTTP",
     "scheduler.enabled": "Zeitplaner",
     "sync.keep_files": "Alle Dateien behalten",
     "memory.weights": "Gewichte der Suche",
@@ -216,7 +217,7 @@ export default {
   pageOnly: "Gilt nur für diese Seite",
 
   search: "Einstellungen durchsuchen",
-  groups: { agent: "Agent", telemetry: "Telemetrie", app: "Programm", audit: "Aktivität", backup: "Sicherungen", gateway: "Gateway", history: "Aufbewahrung", log: "Protokoll", memory: "Gedächtnis", notifications: "Benachrichtigungen", sandbox: "Sandbox", scheduler: "Zeitplaner", skills: "Skills", storage: "Speicher" },
+  groups: { agent: "Agent", telemetry: "Telemetrie", app: "Programm", audit: "Aktivität", backup: "Sicherungen", gateway: "Gateway", history: "Aufbewahrung", log: "Protokoll", mcp: "MCP", memory: "Gedächtnis", notifications: "Benachrichtigungen", sandbox: "Sandbox", scheduler: "Zeitplaner", skills: "Skills", storage: "Speicher" },
   noMatch: (query) => `Keine Einstellung passt zu „${query}“.`,
 
   address: "Adresse",

@@ -208,7 +208,7 @@ export const en = {
 
   // All settings
   search: "Search settings",
-  groups: { agent: "Agent", telemetry: "Telemetry", app: "App", audit: "Activity log", backup: "Backups", gateway: "Gateway", history: "Retention", log: "Log", memory: "Memory", notifications: "Notifications", sandbox: "Sandbox", scheduler: "Scheduler", skills: "Skills", storage: "Storage" } as Readonly<Record<string, string>>,
+  groups: { agent: "Agent", telemetry: "Telemetry", app: "App", audit: "Activity log", backup: "Backups", gateway: "Gateway", history: "Retention", log: "Log", mcp: "MCP", memory: "Memory", notifications: "Notifications", sandbox: "Sandbox", scheduler: "Scheduler", skills: "Skills", storage: "Storage" } as Readonly<Record<string, string>>,
   noMatch: (query: string) => `No settings match “${query}”.`,
 
   // Gateway

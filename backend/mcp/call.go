@@ -1,0 +1,344 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"helix/backend/audit"
+	"helix/backend/bus"
+	"helix/backend/callable"
+	"helix/backend/fault"
+	"helix/backend/permission"
+	"helix/backend/schema"
+	"helix/backend/storage"
+)
+
+// maxExtended is how long a call may last at most, even if the server reports progress.
+const maxExtended = 10 * time.Minute
+
+// The results of calls in mcp_calls.
+const (
+	callSuccess   = "success"
+	callFailure   = "failure"
+	callTimeout   = "timeout"
+	callCancelled = "cancelled"
+)
+
+// outcome is what a call returned.
+type outcome struct {
+	id      uuid.UUID
+	output  json.RawMessage // for callers
+	result  *sdk.CallToolResult
+	text    string // of the content
+	isError bool
+	sent    bool // the server may have received the call
+	took    time.Duration
+}
+
+// runningCall is a call in progress.
+type runningCall struct {
+	user   uuid.UUID
+	extend func()
+}
+
+// callTool makes a call: it checks the state of the server and the tool, the arguments and the
+// permissions, calls the server, and checks and records the result. Every call of an MCP tool ends here.
+func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Request) (out outcome, err error) {
+	if err := s.syncApprovals(ctx); err != nil {
+		return out, err
+	}
+	row, tool, err := s.find(ctx, ref)
+	if err != nil {
+		return out, err
+	}
+	if err := s.usable(ctx, &row, &tool, q.Hash); err != nil {
+		return out, err
+	}
+	l := s.link(&row)
+	info := tool.info(&row)
+	if len(q.Input) == 0 {
+		q.Input = json.RawMessage("{}")
+	}
+	if err := callable.CheckInput(ctx, info, q.Input); err != nil {
+		return out, err
+	}
+	if err := ctx.Err(); err != nil {
+		return out, fault.New(fault.Canceled, "The call was canceled before it started.").WithCause(err)
+	}
+	id := toolID(row.Name, tool.name)
+	out.id = storage.NewID()
+	pass, err := s.o.Gate.Pass(ctx, &q, callable.Reach{
+		Name: id, Subject: tool.subject(row.Name), Cap: permission.MCP, Resource: id, Tier: tool.permissionTier(), Action: audit.Start,
+		Details: map[string]any{"execution": out.id, "definitionHash": hexHash(tool.hash)},
+	})
+	if err != nil {
+		return out, err
+	}
+	defer pass.End()
+	held, stop := pass.Context(ctx)
+	defer stop()
+
+	began := time.Now()
+	err = s.perform(held, l, &row, &tool, &q, &out)
+	out.took = time.Since(began)
+	if err != nil && !out.sent { // the start of the server may have shown another definition
+		if changed := s.unchanged(ctx, &row, &tool); changed != nil {
+			err = changed
+		}
+	} else if cause := context.Cause(held); err != nil && fault.Is(cause, fault.Denied) {
+		err = fault.Deniedf("The permission for %s was revoked during the call.", id).WithCause(err)
+	}
+	if rerr := s.record(ctx, &row, &tool, &q, &out, err); rerr != nil {
+		s.log.Error("record an MCP call", "tool", id, "err", rerr)
+	}
+	return out, err
+}
+
+// perform calls the server. While it runs the definition is the one that was checked: the list is read
+// again first if the server announced a change.
+func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *toolRow, q *callable.Request, out *outcome) error {
+	limit := time.Duration(row.TimeoutMs) * time.Millisecond
+	if q.Timeout > 0 {
+		limit = min(limit, q.Timeout)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := l.ensureFresh(ctx); err != nil {
+		return err
+	}
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	case <-ctx.Done():
+		return fault.As(ctx.Err())
+	}
+	clock := newCallClock(limit, maxExtended, func() { cancel(context.DeadlineExceeded) })
+	defer clock.stop()
+	user := row.user
+	s.mu.Lock()
+	s.running[out.id] = &runningCall{user, clock.extend}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.running, out.id)
+		s.mu.Unlock()
+	}()
+	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: tool.name, Arguments: q.Input}
+	params.SetProgressToken(out.id.String())
+	err := l.use(ctx, func(ctx context.Context, session *sdk.ClientSession) (err error) {
+		if err := s.unchanged(ctx, row, tool); err != nil { // each start lists the tools
+			return err
+		}
+		out.sent = true
+		out.result, err = session.CallTool(ctx, params)
+		return err
+	})
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return fault.New(fault.Timeout, "%s did not answer within %s.", toolID(row.Name, tool.name), limit).WithCause(err)
+	}
+	if err != nil {
+		return err
+	}
+	if out.result.NeedsInput() {
+		return fault.Unavailablef("%s asks for more input, which this version doesn't support.", row.Name)
+	}
+	return s.readResult(ctx, row, tool, out)
+}
+
+// callClock ends a call after its limit. Each sign of progress starts the limit again, up to most.
+type callClock struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	limit time.Duration
+	end   time.Time
+	ended bool
+}
+
+func newCallClock(limit, most time.Duration, expire func()) *callClock {
+	return &callClock{limit: limit, end: time.Now().Add(max(most, limit)), timer: time.AfterFunc(limit, expire)}
+}
+
+func (c *callClock) extend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if left := min(c.limit, time.Until(c.end)); !c.ended && left > 0 && c.timer.Stop() {
+		c.timer.Reset(left)
+	}
+}
+
+func (c *callClock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	c.timer.Stop()
+}
+
+// progressed publishes the progress of a call.
+func (s *Service) progressed(p *sdk.ProgressNotificationParams) {
+	token, _ := p.ProgressToken.(string)
+	id, err := uuid.Parse(token)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	c := s.running[id]
+	s.mu.Unlock()
+	if c == nil {
+		return // the call has ended
+	}
+	c.extend()
+	bus.Publish(s.bus, c.user, Progress{ExecutionID: id, Progress: p.Progress, Total: p.Total, Message: visible(p.Message, 500)})
+}
+
+// find returns the tool with the id server.tool.
+func (s *Service) find(ctx context.Context, ref callable.Ref) (row serverRow, tool toolRow, err error) {
+	server, name, ok := cutID(ref.ID)
+	if !ok {
+		return row, tool, callable.NotFound(ref)
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		if row, err = loadServer(tx, server); err != nil {
+			if fault.Is(err, fault.NotFound) {
+				return callable.NotFound(ref)
+			}
+			return err
+		}
+		if tool, ok, err = loadTool(tx, row.id, name); err == nil && (!ok || tool.state == ToolRemoved) {
+			return callable.NotFound(ref)
+		}
+		return err
+	})
+	return row, tool, err
+}
+
+// usable refuses a call of a tool that may not be called now. What only needs an approval leaves a
+// question in Approvals.
+func (s *Service) usable(ctx context.Context, row *serverRow, tool *toolRow, hash string) error {
+	id := toolID(row.Name, tool.name)
+	refuse := func(format string, args ...any) error {
+		return fault.Deniedf(format, args...).WithDetails(callable.Refusal{Reason: callable.ReasonDisabled})
+	}
+	switch {
+	case hash != "" && hash != hexHash(tool.hash):
+		return callable.Changed(tool.info(row))
+	case !*row.Enabled:
+		return refuse("%s is disabled. Enable it first: helix mcp enable %s", row.Name, row.Name)
+	case row.Trust == TrustNone:
+		return refuse("The entry of %s has trust none, so its tools can't be called.", row.Name)
+	case tool.problem != "":
+		return refuse("%s can't be used. %s", id, tool.problem)
+	case tool.state == ToolDenied:
+		return refuse("%s is excluded by the entry of its server.", id)
+	case !row.isApproved():
+		return s.checkStart(ctx, row)
+	case tool.state == ToolApproved:
+		return nil
+	}
+	return s.askForTool(ctx, row, tool)
+}
+
+// askForTool leaves a question about the definition of a tool and refuses the call.
+func (s *Service) askForTool(ctx context.Context, row *serverRow, tool *toolRow) error {
+	run, id := storage.NewID(), toolID(row.Name, tool.name)
+	_, err := s.perm.Begin(ctx, nil, tool.subject(row.Name), run)
+	if err == nil { // it was approved in Approvals
+		u := unapproved{tool.subject(row.Name), row.id, tool.id}
+		if err := s.db.Write(ctx, u.approve); err != nil {
+			return err
+		}
+		return s.perm.EndRun(ctx, run)
+	}
+	refused := fault.As(callable.RefusedAlways(err))
+	if r, ok := refused.Details.(callable.Refusal); ok && refused.Kind == fault.Denied {
+		refused.Message = id + " hasn't been approved yet. Review it in Approvals or with: helix mcp tools " + row.Name
+		if tool.state == ToolNew {
+			r.Reason = callable.ReasonNeedsApproval
+		} else {
+			refused.Message = id + " has changed since it was approved. Review the difference in Approvals or with: helix mcp tools " + row.Name
+		}
+		refused.Details = r
+	}
+	return refused
+}
+
+// unchanged refuses the call if the definition is no longer the one that was checked.
+func (s *Service) unchanged(ctx context.Context, row *serverRow, tool *toolRow) error {
+	now, current, err := s.find(ctx, callable.Ref{Kind: Kind, ID: toolID(row.Name, tool.name)})
+	if err != nil {
+		return err
+	}
+	if current.hash == tool.hash && current.state == ToolApproved {
+		return nil
+	}
+	if err := s.usable(ctx, &now, &current, ""); err != nil {
+		return err
+	}
+	return callable.Changed(current.info(&now))
+}
+
+// record stores a call with its result, and its audit entry.
+func (s *Service) record(ctx context.Context, row *serverRow, tool *toolRow, q *callable.Request, out *outcome, failed error) error {
+	ctx = context.WithoutCancel(ctx)
+	status, class, action, result := callSuccess, "", audit.Complete, audit.OK
+	if failed != nil {
+		status, class, action, result = callFailure, string(fault.KindOf(failed)), audit.Error, audit.Failed
+		switch fault.KindOf(failed) {
+		case fault.Timeout:
+			status = callTimeout
+		case fault.Canceled:
+			status = callCancelled
+		}
+	}
+	arguments := s.o.Scrub(ctx, string(redacted(tool.definition().Input, q.Input)))
+	var blob any
+	output := string(out.output)
+	if len(output) <= maxRowOutput {
+		output = s.o.Scrub(ctx, output)
+	} else {
+		ref, err := s.db.Blobs().PutBytes(ctx, out.output)
+		if err != nil {
+			return err
+		}
+		blob, output = "sha256:"+ref.String(), ""
+	}
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO mcp_calls (id, user_id, server_id, server, tool, arguments, output, output_sha256, status, error_class, duration_ms, bytes, definition_hash, caller, run_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			out.id, row.user, row.id, row.Name, tool.name, clip(arguments, maxRowOutput), output, blob, status, class, out.took.Milliseconds(), len(out.output), tool.hash, cmp.Or(q.Caller.Kind, "user"), q.Caller.Run, tx.Now); err != nil {
+			return err
+		}
+		e := audit.Entry{ActorKind: q.Caller.Kind, Action: action, SubjectKind: string(Kind), SubjectID: toolID(row.Name, tool.name), Outcome: result, RunID: q.Caller.Run,
+			Details: map[string]any{"execution": out.id, "durationMs": out.took.Milliseconds(), "bytes": len(out.output), "errorClass": class}}
+		if q.Caller.Kind != "" {
+			e.ActorID = q.Caller.Run.String()
+		}
+		return audit.Append(tx, e)
+	})
+}
+
+// redacted returns arguments without the values that the schema marks as secret.
+func redacted(input, arguments json.RawMessage) json.RawMessage {
+	if len(input) == 0 {
+		return arguments
+	}
+	c, err := schema.Compile(input)
+	if err != nil || !c.HasSecrets() {
+		return arguments
+	}
+	var v any
+	if json.Unmarshal(arguments, &v) != nil {
+		return nil
+	}
+	v, _ = c.Redact(v, "[redacted]")
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return b
+}

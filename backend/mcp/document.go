@@ -1,0 +1,173 @@
+package mcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"helix/backend/callable"
+	"helix/backend/fault"
+	"helix/backend/jcs"
+	"helix/backend/permission"
+	"helix/backend/schema"
+)
+
+// Limits of the tools of a server.
+const (
+	maxTools        = 1000
+	maxToolBytes    = 256 << 10
+	maxModelText    = 4 << 10 // of a description, for models
+	maxFunctionName = 64
+)
+
+// Hints are what a server claims about a tool. They may raise its tier and never lower it.
+type Hints struct {
+	ReadOnly    bool  `json:"readOnlyHint"`
+	Idempotent  bool  `json:"idempotentHint"`
+	Destructive *bool `json:"destructiveHint,omitempty"` // nil: not stated
+	OpenWorld   *bool `json:"openWorldHint,omitempty"`
+}
+
+// toolDocument is the definition of a tool, as the server describes it. An approval covers it.
+type toolDocument struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Input       json.RawMessage `json:"inputSchema,omitempty"`
+	Output      json.RawMessage `json:"outputSchema,omitempty"`
+	Annotations *Hints          `json:"annotations,omitempty"`
+}
+
+// described is a checked definition.
+type described struct {
+	toolDocument
+	raw     json.RawMessage // canonical JSON of the document
+	hash    [32]byte
+	tokens  int
+	problem string // why it cannot be used; "": it can
+}
+
+// describe checks the definition of a tool. Only a name that cannot be stored is an error.
+func describe(server string, t *sdk.Tool) (described, error) {
+	d := described{toolDocument: toolDocument{Name: t.Name, Title: t.Title, Description: t.Description}}
+	if t.Name == "" || len(t.Name) > maxToolBytes {
+		return d, fault.Invalidf("a tool without a usable name")
+	}
+	if a := t.Annotations; a != nil {
+		d.Annotations = &Hints{a.ReadOnlyHint, a.IdempotentHint, a.DestructiveHint, a.OpenWorldHint}
+		if d.Title == "" {
+			d.Title = a.Title
+		}
+	}
+	var err error
+	if d.Input, err = schemaText(t.InputSchema); err == nil {
+		d.Output, err = schemaText(t.OutputSchema)
+	}
+	if err != nil {
+		d.problem = "Its schema can't be read."
+	}
+	raw, err := json.Marshal(d.toolDocument)
+	if err == nil {
+		if len(raw) > maxToolBytes {
+			d.problem = fmt.Sprintf("Its definition has %d bytes; at most %d are allowed.", len(raw), maxToolBytes)
+			d.Input, d.Output, d.Description = nil, nil, visible(d.Description, maxModelText)
+			raw, err = json.Marshal(d.toolDocument)
+		}
+	}
+	if err == nil {
+		d.raw, err = jcs.Canonicalize(raw)
+	}
+	if err != nil { // numbers that do not fit, for example
+		d.problem = "Its definition can't be used: " + fault.As(err).Message
+		d.raw, _ = json.Marshal(map[string]string{"name": d.Name})
+		d.Input, d.Output = nil, nil
+	}
+	if d.hash, err = jcs.Hash(definitionTag, d.raw); err != nil {
+		return d, err
+	}
+	d.tokens = (len(functionName(server, d.Name)) + len(d.Description) + len(d.Input) + 3) / 4
+	if d.problem == "" {
+		d.problem = problemOf(server, &d)
+	}
+	return d, nil
+}
+
+func schemaText(v any) (json.RawMessage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	return json.Marshal(v)
+}
+
+func problemOf(server string, d *described) string {
+	if _, err := permission.Normalize(permission.MCP, toolID(server, d.Name)); err != nil || d.Name == "*" {
+		return "Its name has characters that aren't allowed."
+	}
+	for what, s := range map[string]json.RawMessage{"input": d.Input, "output": d.Output} {
+		if len(s) == 0 {
+			continue
+		}
+		if _, err := schema.Compile(s); err != nil {
+			return fmt.Sprintf("Its %s schema can't be used: %s", what, fault.As(err).Message)
+		}
+	}
+	return ""
+}
+
+// tier returns how much harm a tool can do, from the user's trust in the server and the server's claims.
+func (d *toolDocument) tier(trust string) permission.Tier {
+	h := d.Annotations
+	if h != nil && h.ReadOnly && (h.Destructive == nil || !*h.Destructive) && trust == TrustRead {
+		return permission.ReadOnly
+	}
+	return permission.SideEffecting
+}
+
+// effects returns what a call may do.
+func (d *toolDocument) effects(tier permission.Tier) callable.Effects {
+	e := callable.Effects{ReadOnly: tier == permission.ReadOnly, OpenWorld: true}
+	if h := d.Annotations; h != nil {
+		e.Idempotent = false // a claim that nobody checks must not lead to repeated calls
+		e.Destructive = h.Destructive != nil && *h.Destructive
+	}
+	return e
+}
+
+// toolID is the id of a tool as a callable, and the resource of its capability.
+func toolID(server, tool string) string { return server + "." + tool }
+
+// functionName is the name of a tool for models.
+func functionName(server, tool string) string {
+	slug := "mcp_" + strings.Map(func(r rune) rune {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '_' || r == '-' {
+			return unicode.ToLower(r)
+		}
+		return '_'
+	}, server+"_"+tool)
+	if len(slug) <= maxFunctionName {
+		return slug
+	}
+	sum := sha256.Sum256([]byte(toolID(server, tool)))
+	return slug[:maxFunctionName-7] + "_" + hex.EncodeToString(sum[:3])
+}
+
+// approvalDocument is the document of a tool that an approval shows.
+func approvalDocument(server string, document json.RawMessage) json.RawMessage {
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(document, &doc) != nil {
+		return document
+	}
+	var name string
+	_ = json.Unmarshal(doc["name"], &name) // our own text
+	doc["capabilities"], _ = json.Marshal([]string{permission.FormatCapability(permission.MCP, toolID(server, name))})
+	out, err := json.Marshal(doc)
+	if err != nil {
+		return document
+	}
+	return out
+}

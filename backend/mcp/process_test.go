@@ -1,0 +1,197 @@
+//go:build linux
+
+package mcp
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"helix/backend/fault"
+)
+
+// members returns the processes of a family.
+func members(t *testing.T, file string) (out []int) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Fields(string(b)) {
+		pid, err := strconv.Atoi(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, pid)
+	}
+	return out
+}
+
+func TestStopEndsChildrenThatIgnoreTerm(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	file := filepath.Join(e.dir, "family")
+	e.add("family", "family:"+file)
+	if _, err := e.s.Start(e.ctx, NameParams{"family"}); err != nil {
+		t.Fatal(err)
+	}
+	pids := members(t, file)
+	if len(pids) != 3 {
+		t.Fatalf("%d processes", len(pids))
+	}
+	if _, err := e.s.Stop(e.ctx, NameParams{"family"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("process %d still runs", pid)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(e.dir, "mcp-processes.json")); err != nil || strings.TrimSpace(string(b)) != "[]" {
+		t.Errorf("the record: %s, %v", b, err)
+	}
+}
+
+func TestNextStartEndsWhatACrashLeft(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	file := filepath.Join(e.dir, "family")
+	log := &serverLog{}
+	left := &leftovers{file: filepath.Join(e.dir, "left.json"), log: discard}
+	s := Server{Name: "family", Command: os.Args[0], Env: map[string]string{asServer: "family:" + file}}
+	p, err := startProcess(&s, os.Args[0], []string{asServer + "=family:" + file}, log, left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := p.pipes()
+	if _, err := w.Write([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 1)); err != nil { // it has started its children
+		t.Fatal(err)
+	}
+	pids := members(t, file)
+	if err := p.cmd.Process.Kill(); err != nil { // as a crash of Helix does
+		t.Fatal(err)
+	}
+	record, err := os.ReadFile(left.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.exited // here the group is killed; a crashed Helix would not have done that
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("process %d still runs", pid)
+		}
+	}
+	p.stop()
+
+	// A foreign process that now has a recorded id is not touched.
+	foreign := exec.Command(os.Args[0])
+	foreign.Env = []string{asServer + "=child"}
+	foreign.SysProcAttr = attributes()
+	if err := foreign.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var all []started
+	if err := json.Unmarshal(record, &all); err != nil || len(all) != 1 {
+		t.Fatalf("%s, %v", record, err)
+	}
+	all[0].PID = foreign.Process.Pid
+	again := &leftovers{file: filepath.Join(e.dir, "again.json"), log: discard}
+	write := func() {
+		b, err := json.Marshal(all)
+		if err == nil {
+			err = os.WriteFile(again.file, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	if n := again.end(); n != 0 || !alive(foreign.Process.Pid) {
+		t.Errorf("a process that started at another time was ended")
+	}
+	all[0].Start, _ = startOf(foreign.Process.Pid)
+	write()
+	if n := again.end(); n != 1 {
+		t.Errorf("the recorded process was not ended")
+	}
+	_ = foreign.Wait() // it was killed
+}
+
+// leakCheck makes this program count what many starts and stops leave.
+const leakCheck = "TEST_MCP_LEAKS"
+
+func TestStartsAndStopsLeaveNothing(t *testing.T) {
+	if os.Getenv(leakCheck) == "" { // counted in a process of its own
+		cmd := exec.Command(os.Args[0], "-test.run=^TestStartsAndStopsLeaveNothing$", "-test.count=1", "-test.timeout=60m")
+		cmd.Env = append(os.Environ(), leakCheck+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	e := setup(t)
+	e.add("files", "plain")
+	cycle := func() {
+		if _, err := e.s.Start(e.ctx, NameParams{"files"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.s.Stop(e.ctx, NameParams{"files"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 { // what is opened once
+		cycle()
+	}
+	files := openFiles(t)
+	n := 20
+	if os.Getenv("HELIX_LONG") != "" {
+		n = 1000
+	}
+	for range n {
+		cycle()
+	}
+	if now := openFiles(t); now > files+n/2 { // the database may open more connections
+		t.Errorf("%d files are open, %d before", now, files)
+	}
+	children, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children")
+	if err == nil && len(strings.Fields(string(children))) > 0 {
+		t.Errorf("children are left: %s", children)
+	}
+} // goleak looks for goroutines
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestProgramsOnWindows(t *testing.T) {
+	t.Parallel()
+	there := map[string]bool{`C:\Program Files\nodejs\npx.cmd`: true, `C:\uv\uvx.exe`: true, `C:\x\tool.bat`: true}
+	f := &finder{windows: true, path: []string{`.`, `C:\Program Files\nodejs`, `C:\uv`}, pathExt: []string{".com", ".exe", ".bat", ".cmd"}, exists: func(p string) bool { return there[p] }}
+	for command, want := range map[string]string{"npx": `C:\Program Files\nodejs\npx.cmd`, "uvx": `C:\uv\uvx.exe`, `C:\uv\uvx.exe`: `C:\uv\uvx.exe`, `C:\x\tool`: `C:\x\tool.bat`, "gone": "", `sub\npx`: "", `C:\uv\gone.exe`: ""} {
+		got, err := f.find(command)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q, %v", command, got, err)
+		}
+	}
+	line, err := batchLine([]string{`C:\Program Files\nodejs\npx.cmd`, "-y", "a b & del *", `C:\dir\`})
+	if err != nil || line != `"C:\Program Files\nodejs\npx.cmd" "-y" "a b & del *" "C:\dir\\"` {
+		t.Errorf("%s, %v", line, err)
+	}
+	for _, arg := range []string{"%PATH%", `a" & calc`, "a\nb"} {
+		if _, err := batchLine([]string{"npx.cmd", arg}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%q: %v", arg, err)
+		}
+	}
+}
