@@ -21,7 +21,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(hubtest.Stop(testkit.Run(m)))
+	code := hubtest.Stop(m.Run()) // before the search for leaks: a goroutine waits for the server
+	if code == 0 {
+		if err := testkit.Leaks(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 // template is a hub with its schema, which tests copy.
