@@ -194,7 +194,7 @@ func (p *freshPush) pack(tx *storage.Tx) (parts []part, after int64, err error) 
 		l.ctr, parts = ctr, nil
 		next, room := end, p.room
 		for _, t := range p.s.tables { // parents before children
-			if !slices.Contains(names, t.Table) {
+			if !slices.Contains(names, t.Table) || len(t.blobColumns()) > 0 { // a blob is sent before its row
 				continue
 			}
 			r, err := p.reader(tx, l, t)
