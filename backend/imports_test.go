@@ -91,6 +91,7 @@ var levels = map[string]int{
 	"backend/cloudsync":                    domain,
 	"backend/audio":                        engine,
 	"backend/audio/capture":                engine,
+	"backend/audio/capture/capturetest":    engine,
 	"backend/transcribe":                   engine,
 	"backend/openapi":                      engine,
 	"backend/voice":                        domain,
@@ -231,6 +232,9 @@ var sideways = map[string]map[string]string{
 	},
 	"backend/audio": {
 		"backend/kernel": "the inner loop of the resampler",
+	},
+	"backend/audio/capture/capturetest": {
+		"backend/audio/capture": "its microphone for tests",
 	},
 	"backend/audio/capture": {
 		"backend/audio": "the file format of what is recorded",
