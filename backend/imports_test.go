@@ -234,6 +234,9 @@ var sideways = map[string]map[string]string{
 	"backend/audio": {
 		"backend/kernel": "the inner loop of the resampler",
 	},
+	"backend/audio/capture/capturetest": {
+		"backend/audio/capture": "its microphone for tests",
+	},
 	"backend/audio/capture": {
 		"backend/audio": "the file format of what is recorded",
 	},
