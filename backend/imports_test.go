@@ -240,9 +240,6 @@ var sideways = map[string]map[string]string{
 	"backend/audio/capture": {
 		"backend/audio": "the file format of what is recorded",
 	},
-	"backend/audio/capture/capturetest": {
-		"backend/audio/capture": "its fake of a microphone",
-	},
 	"backend/transcribe": {
 		"backend/audio": "where somebody speaks",
 	},

@@ -312,8 +312,10 @@ func TestHubRefusesSecondRunAndFormerTerm(t *testing.T) {
 		t.Errorf("claim of a held lease: %+v", g)
 	}
 	run := uuid.New()
-	if !record(a, run, now, 0, 1) || !record(a, run, now, 0, 1) {
-		t.Error("a run is recorded, and again")
+	for range 2 { // an answer that was lost is asked for again
+		if !record(a, run, now, 0, 1) {
+			t.Error("a run was not recorded")
+		}
 	}
 	if record(a, uuid.New(), now, 0, 1) || record(b, uuid.New(), now, 0, 1) {
 		t.Error("a second run of a due time was recorded")

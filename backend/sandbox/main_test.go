@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"testing"
-	"time"
 
 	"helix/backend/testkit"
 )
@@ -19,10 +18,6 @@ var shared *Engine
 
 // long requests every variant of the slow tests.
 var long = os.Getenv("HELIX_LONG") != ""
-
-// patience is the time limit for waits without an event. It must only end before the test binary is
-// stopped, so that the failure reports what was waited for.
-const patience = 5 * time.Minute
 
 // sharedCache contains its compiled code, which takes a second to compile and much longer with
 // -race.

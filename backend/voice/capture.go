@@ -42,7 +42,6 @@ type microphone struct {
 	mu     sync.Mutex
 	now    recordingNote // of the active recording; Mode is empty if there is none
 	id     uuid.UUID
-	keep   bool // the device stays open between recordings
 	failed bool // the last recording ended because of an error
 	notice string
 	queue  []*capture.Part // ended, not stored yet

@@ -134,10 +134,10 @@ func TestToggleCancelAndUndo(t *testing.T) {
 	if l, err := f.ListMemos(f.ctx, ListParams{}); err != nil || l.Total != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if _, err := f.UndoCancel(f.them, UndoParams{c.UndoToken}); !fault.Is(err, fault.NotFound) {
+	if _, err := f.UndoCancel(f.them, UndoParams(c)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("another user: %v", err)
 	}
-	if m, err := f.UndoCancel(f.ctx, UndoParams{c.UndoToken}); err != nil || m.Title != "Canceled" {
+	if m, err := f.UndoCancel(f.ctx, UndoParams(c)); err != nil || m.Title != "Canceled" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	_, err = f.Start(f.ctx, StartParams{})

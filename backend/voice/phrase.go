@@ -92,16 +92,19 @@ func numberAt(in []word) (n, value int) {
 			}
 			break
 		}
-		if v, ok := units[plain]; ok && v < low && (v > 0 || k == 0) && (v < 10 || low == 100) {
-			part, low = part+v, 0
-		} else if v, ok := tens[plain]; ok && low == 100 {
-			part, low = part+v, 10
-		} else if plain == "hundred" && part > 0 && part < 10 {
+		unit, isUnit := units[plain]
+		ten, isTen := tens[plain]
+		switch {
+		case isUnit && unit < low && (unit > 0 || k == 0) && (unit < 10 || low == 100):
+			part, low = part+unit, 0
+		case isTen && low == 100:
+			part, low = part+ten, 10
+		case plain == "hundred" && part > 0 && part < 10:
 			part, low = part*100, 100
-		} else if plain == "thousand" && part > 0 && total == 0 {
+		case plain == "thousand" && part > 0 && total == 0:
 			total, part, low = part*1000, 0, 100
-		} else {
-			break
+		default:
+			return n, total + part
 		}
 		n = k + 1
 	}
@@ -128,17 +131,17 @@ var (
 
 // parsePhrase parses a trigger phrase such as: remind me to {what:text} at {when:time}.
 func parsePhrase(text string) (p phrase, err error) {
-	refuse := func(format string, args ...any) (phrase, error) {
-		return phrase{}, fault.InvalidField("triggerPhrase", fault.CodeInvalid, format, args...)
+	refuse := func(format string, args ...any) error {
+		return fault.InvalidField("triggerPhrase", fault.CodeInvalid, format, args...)
 	}
 	if n := len([]rune(text)); n == 0 || n > maxPhrase {
-		return refuse("A phrase has 1 to %d characters.", maxPhrase)
+		return phrase{}, refuse("A phrase has 1 to %d characters.", maxPhrase)
 	}
 	names := map[string]bool{}
 	for rest := text; rest != ""; {
 		before, after, slot := strings.Cut(rest, "{")
 		if strings.ContainsRune(before, '}') {
-			return refuse("The phrase has a } without a {.")
+			return phrase{}, refuse("The phrase has a } without a {.")
 		}
 		if l := []rune(joined(words(before))); len(l) > 0 {
 			p.parts = append(p.parts, part{literal: l})
@@ -155,32 +158,32 @@ func parsePhrase(text string) (p phrase, err error) {
 		inner, tail, ok := strings.Cut(after, "}")
 		m := slotPattern.FindStringSubmatch(strings.TrimSpace(inner))
 		if !ok || m == nil {
-			return refuse("A slot looks like {name:type}, with a type of %s.", slotTypes)
+			return phrase{}, refuse("A slot looks like {name:type}, with a type of %s.", slotTypes)
 		}
 		s := &Slot{Name: m[1], Type: m[2]}
 		if strings.HasPrefix(m[2], "enum(") {
 			s.Type = "enum"
 			for v := range strings.SplitSeq(m[3], ",") {
 				if v = strings.TrimSpace(v); v == "" || len(words(v)) == 0 || slices.Contains(s.Values, v) {
-					return refuse("The values of the slot %q must differ and must not be empty.", s.Name)
+					return phrase{}, refuse("The values of the slot %q must differ and must not be empty.", s.Name)
 				}
 				s.Values = append(s.Values, v)
 			}
 		}
 		switch {
 		case names[s.Name]:
-			return refuse("The phrase has two slots named %q.", s.Name)
+			return phrase{}, refuse("The phrase has two slots named %q.", s.Name)
 		case len(names) == maxSlots:
-			return refuse("A phrase has at most %d slots.", maxSlots)
+			return phrase{}, refuse("A phrase has at most %d slots.", maxSlots)
 		case len(p.parts) > 0 && p.parts[len(p.parts)-1].slot != nil:
-			return refuse("Two slots need a word between them.")
+			return phrase{}, refuse("Two slots need a word between them.")
 		}
 		names[s.Name] = true
 		p.parts = append(p.parts, part{slot: s})
 		rest = tail
 	}
 	if p.size < 2 {
-		return refuse("A phrase needs at least one word that is not a slot.")
+		return phrase{}, refuse("A phrase needs at least one word that is not a slot.")
 	}
 	return p, nil
 }
