@@ -34,12 +34,12 @@ var worker []string
 
 func TestMain(m *testing.M) {
 	worker = sandbox.ServeWorker()
-	code := testkit.Run(m)
+	code := testkit.Run(hubtest.Main{M: m})
 	if err := os.RemoveAll(warmed.dir); warmed.dir != "" && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
-	os.Exit(hubtest.Stop(code))
+	os.Exit(code)
 }
 
 // noKeyring is a computer without a keyring.

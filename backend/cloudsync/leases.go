@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"helix/backend/duration"
 	"helix/backend/scheduler"
 	"helix/backend/storage"
 )
@@ -73,7 +74,7 @@ func (h leases) call(ctx context.Context, query string, args ...any) (g schedule
 	if err := h.session(ctx, func(ctx context.Context, c *pgx.Conn, _ local) error { return callJSON(ctx, c, query, &a, args...) }); err != nil {
 		return g, err
 	}
-	g = scheduler.LeaseGrant{Held: a.Held, Holder: a.Holder, Term: a.Term, TTL: time.Duration(a.TTL) * time.Microsecond, Now: time.UnixMicro(a.Now)}
+	g = scheduler.LeaseGrant{Held: a.Held, Holder: a.Holder, Term: a.Term, TTL: duration.Of(a.TTL, time.Microsecond), Now: time.UnixMicro(a.Now)}
 	if a.Through != nil {
 		g.Through = time.UnixMicro(*a.Through)
 	}

@@ -21,14 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := hubtest.Stop(m.Run()) // before the search for leaks: a goroutine waits for the server
-	if code == 0 {
-		if err := testkit.Leaks(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(testkit.Run(hubtest.Main{M: m}))
 }
 
 // template is a hub with its schema, which tests copy.

@@ -51,7 +51,7 @@ func TestEverySettingHasTagsAndDefault(t *testing.T) {
 	var b strings.Builder
 	folded, env := map[string]bool{}, map[string]bool{}
 	for _, s := range Settings() {
-		if !regexp.MustCompile(`^[a-z]+\.[a-z][A-Za-z_]+$`).MatchString(s.Key) || folded[fold(s.Key)] || env[s.Env] {
+		if !regexp.MustCompile(`^[a-z]+(\.[a-z][A-Za-z_]+)+$`).MatchString(s.Key) || folded[fold(s.Key)] || env[s.Env] {
 			t.Errorf("key %q or variable %s", s.Key, s.Env)
 		}
 		folded[fold(s.Key)], env[s.Env] = true, true

@@ -15,6 +15,7 @@ import (
 
 	"helix/backend/audit"
 	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/jcs"
@@ -119,7 +120,7 @@ func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
 	if i := slices.IndexFunc(t.manifest.Capabilities, func(c Capability) bool { return c.Operation == p.Operation }); i >= 0 {
 		name = t.manifest.Capabilities[i].Name
 	}
-	r := callable.Request{Input: p.Params, Key: p.Key, Timeout: time.Duration(min(p.TimeoutMs, 600_000)) * time.Millisecond, Caller: callable.Caller{Attended: true}}
+	r := callable.Request{Input: p.Params, Key: p.Key, Timeout: duration.Of(min(p.TimeoutMs, 600_000), time.Millisecond), Caller: callable.Caller{Attended: true}}
 	if p.DryRun {
 		return s.dryRun(ctx, t, name, r)
 	}
@@ -256,7 +257,7 @@ func (s *Service) run(ctx context.Context, t *Tool, operation string, r callable
 	if err := ctx.Err(); err != nil {
 		return RunResult{}, fault.New(fault.Canceled, "The run was canceled before it started.").WithCause(err)
 	}
-	limit := time.Duration(t.manifest.Execution.TimeoutSeconds) * time.Second
+	limit := duration.Of(t.manifest.Execution.TimeoutSeconds, time.Second)
 	if r.Timeout > 0 {
 		limit = min(limit, r.Timeout)
 	}
@@ -399,12 +400,12 @@ func retry(resp *safehttp.Response, idempotent bool, attempt int) (bool, time.Du
 	asked := time.Duration(-1)
 	if text := resp.Header.Get("Retry-After"); text != "" {
 		if n, err := strconv.ParseInt(text, 10, 32); err == nil && n >= 0 {
-			asked = time.Duration(n) * time.Second
+			asked = duration.Of(n, time.Second)
 		} else if at, err := http.ParseTime(text); err == nil {
 			asked = max(0, time.Until(at))
 		}
 	}
-	backoff := rand.N((250 * time.Millisecond) << attempt) //nolint:gosec // jitter
+	backoff := time.Duration(rand.Float64() * float64((250*time.Millisecond)<<attempt))
 	switch resp.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return asked >= 0, max(asked, backoff)

@@ -14,6 +14,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/schema"
@@ -104,7 +105,7 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 // perform calls the server. While it runs the definition is the one that was checked: the list is read
 // again first if the server announced a change.
 func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *toolRow, q *callable.Request, out *outcome) error {
-	limit := time.Duration(row.TimeoutMs) * time.Millisecond
+	limit := duration.Of(row.TimeoutMs, time.Millisecond)
 	if q.Timeout > 0 {
 		limit = min(limit, q.Timeout)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -42,7 +43,7 @@ func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := time.Duration(row.StartTimeoutMs) * time.Millisecond
+	limit := duration.Of(row.StartTimeoutMs, time.Millisecond)
 	if row.lastStarted.IsZero() && slices.Contains(fetched, strings.TrimSuffix(strings.ToLower(filepath.Base(e.Command)), ".cmd")) {
 		limit = max(limit, downloadTimeout)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/storage"
 )
@@ -192,7 +193,7 @@ func (l *link) connect(ctx context.Context, wait time.Duration) (c *connection, 
 		return nil, err
 	}
 	l.mu.Lock()
-	l.idle = time.Duration(row.IdleMinutes) * time.Minute
+	l.idle = duration.Of(row.IdleMinutes, time.Minute)
 	l.mu.Unlock()
 	return l.open(ctx, &row)
 }

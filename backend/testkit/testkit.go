@@ -118,7 +118,7 @@ func Alone(t *testing.T, env ...string) bool {
 
 // Run runs the tests of a package, and returns the exit code for os.Exit. If they pass, it is 1
 // nevertheless if goroutines are left.
-func Run(m *testing.M, ignored ...goleak.Option) int {
+func Run(m interface{ Run() int }, ignored ...goleak.Option) int {
 	code := m.Run()
 	if code == 0 {
 		if err := Leaks(ignored...); err != nil {

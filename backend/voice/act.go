@@ -9,6 +9,7 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -123,7 +124,7 @@ func (s *Service) act(ctx context.Context, text string, confidence float64, reco
 	if err != nil {
 		return out, err
 	}
-	s.ask(user, hits, time.Duration(conf.CommandConfirmMs)*time.Millisecond, &out)
+	s.ask(user, hits, duration.Of(conf.CommandConfirmMs, time.Millisecond), &out)
 	return out, nil
 }
 

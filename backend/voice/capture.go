@@ -13,6 +13,7 @@ import (
 
 	"helix/backend/audio/capture"
 	"helix/backend/bus"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -257,7 +258,7 @@ func (s *Service) start(ctx context.Context, p StartParams) (out StartResult, er
 	}
 	m.now, m.id, m.failed, m.notice = n, id, false, ""
 	m.mu.Unlock()
-	pre, err := m.rec.Start(capture.Params{ID: id, Device: cmp.Or(p.DeviceID, conf.InputDevice), PreRoll: time.Duration(conf.PreRollMs) * time.Millisecond, Max: time.Duration(p.MaxMs) * time.Millisecond, Note: note, Next: storage.NewID})
+	pre, err := m.rec.Start(capture.Params{ID: id, Device: cmp.Or(p.DeviceID, conf.InputDevice), PreRoll: duration.Of(conf.PreRollMs, time.Millisecond), Max: duration.Of(p.MaxMs, time.Millisecond), Note: note, Next: storage.NewID})
 	if err != nil {
 		m.mu.Lock()
 		m.now.Mode, m.failed = "", true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -159,7 +160,7 @@ func (r *Recorder) Start(p Params) (preRoll time.Duration, err error) {
 	}
 	rate := r.stream.Rate()
 	pre := r.pre[len(r.pre)-min(len(r.pre), int(p.PreRoll.Seconds()*float64(rate))):]
-	preRoll = time.Duration(len(pre)) * time.Second / time.Duration(rate)
+	preRoll = duration.Of(len(pre), time.Second) / time.Duration(rate)
 	part, err := createPart(r.o.Dir, Header{ID: p.ID, Rate: rate, StartedAt: time.Now().Add(-preRoll), Note: p.Note})
 	if err != nil {
 		r.releaseLocked()

@@ -37,9 +37,12 @@ var shared struct {
 	err  error
 }
 
-// Stop stops the shared server, if it was started. Call it in TestMain after the tests, and exit
-// with the code that it returns.
-func Stop(code int) int {
+// Main stops the shared server after the tests, for testkit.Run, which then searches for leaks.
+type Main struct{ *testing.M }
+
+// Run runs the tests, stops the server if it was started, and returns the exit code.
+func (m Main) Run() int {
+	code := m.M.Run()
 	if shared.s == nil {
 		return code
 	}
