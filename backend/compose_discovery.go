@@ -12,7 +12,7 @@ func (b *Backend) openDiscovery() {
 	b.Discovery = discovery.New(b.DB, discovery.Options{
 		Logger: b.log, Permission: b.Permission, Audit: b.Audit, Secrets: b.Secrets, DenyPort: b.ownPort,
 		Tokens: func(ctx context.Context, text string) int64 {
-			n, err := b.Providers.CountTokens(ctx, providers.CountParams{Model: referenceModel, Text: text})
+			n, err := b.Providers.CountTokens(ctx, providers.CountParams{Model: newerVocabulary, Text: text})
 			if err != nil {
 				b.log.Warn("count the tokens of an operation", "err", err)
 			}
@@ -26,8 +26,8 @@ func (b *Backend) openDiscovery() {
 	b.closing("discovery", b.Discovery.Close)
 }
 
-// referenceModel is a model with the vocabulary in which the size of declarations is shown.
-const referenceModel providers.ModelRef = "openai/gpt-5"
+// newerVocabulary stands for the models with the public vocabulary o200k.
+const newerVocabulary providers.ModelRef = "openai/gpt-"
 
 // recoverDiscovery ends the runs in the log that were in progress when the last process ended.
 func (b *Backend) recoverDiscovery(ctx context.Context) error {

@@ -27,7 +27,7 @@ var worker []string
 func TestMain(m *testing.M) {
 	worker = sandbox.ServeWorker()
 	runAsCommand()
-	os.Exit(hubtest.Stop(testkit.Run(m)))
+	os.Exit(testkit.Run(hubtest.Main{M: m}))
 }
 
 // Only a terminal counts: /dev/null is a character device too.
