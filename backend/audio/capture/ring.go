@@ -61,9 +61,13 @@ func (r *ring) read(samples func([]float32), missing func(n int)) {
 	for {
 		tail, limit := r.tail.Load(), head
 		k := r.gapTail.Load()
+		var g gap
 		has := k < r.gapHead.Load()
-		g := r.gaps[k%int64(len(r.gaps))]
-		if has = has && g.at <= head; has {
+		if has {
+			g = r.gaps[k%int64(len(r.gaps))]
+			has = g.at <= head
+		}
+		if has {
 			limit = g.at
 		}
 		for tail < limit {
