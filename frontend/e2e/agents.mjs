@@ -95,7 +95,7 @@ async function documents({ page, go, looks, helix, rpc }) {
   const tea = page.getByRole("dialog", { name: "tea" });
   await tea.getByText("Boil water.").waitFor();
   await tea.getByRole("button", { name: "Remove" }).click();
-  await page.getByRole("button", { name: "Undo" }).click();
+  await page.locator(".toast", { hasText: "Removed tea" }).getByRole("button", { name: "Undo" }).click(); // other messages may still offer theirs
   await until(async () => (await rpc("agent.skills", {})).skills.some((s) => s.name === "tea" && s.state === "inactive"), "the document is back");
 }
 

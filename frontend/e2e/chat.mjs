@@ -318,7 +318,7 @@ async function files({ page, looks, check, rpc }, model) {
   await page.getByRole("button", { name: "New chat" }).click();
   await page.waitForURL(/#\/chat$/);
   await chosen.setInputFiles([{ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("Some notes") }, { name: "boat.md", mimeType: "text/plain", buffer: Buffer.from("# Boat") }]);
-  await list.getByText("boat.md").waitFor();
+  for (const name of ["notes.txt", "boat.md"]) await list.getByRole("button", { name: `Remove ${name}` }).waitFor(); // a reload cancels uploads
   await page.reload();
   await list.getByText("notes.txt").waitFor(); // a draft survives a restart
   await list.getByRole("button", { name: "Remove notes.txt" }).click();

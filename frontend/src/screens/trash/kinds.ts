@@ -5,6 +5,7 @@ import Brain from "@lucide/svelte/icons/brain";
 import CalendarClock from "@lucide/svelte/icons/calendar-clock";
 import FileText from "@lucide/svelte/icons/file-text";
 import MessageSquare from "@lucide/svelte/icons/message-square";
+import Mic from "@lucide/svelte/icons/mic";
 import Package from "@lucide/svelte/icons/package";
 import Wrench from "@lucide/svelte/icons/wrench";
 import type { Component } from "svelte";

@@ -215,7 +215,7 @@ export default {
   recorded: "Aufgenommen",
   length: "Länge",
   file: "Datei",
-  fileOf: (format, size) => `${format.toUpperCase()}, ${size}`,
+  fileOf: (format, size) => (format === "" ? size : `${format.toUpperCase()}, ${size}`),
   engine: "Transkribiert von",
 
   searchLabel: "Gesagtes durchsuchen",

@@ -221,7 +221,7 @@ export const en = {
   recorded: "Recorded",
   length: "Length",
   file: "File",
-  fileOf: (format: string, size: string) => `${format.toUpperCase()}, ${size}`,
+  fileOf: (format: string, size: string) => (format === "" ? size : `${format.toUpperCase()}, ${size}`),
   engine: "Transcribed by",
 
   // Search
