@@ -2,7 +2,7 @@
 // each limit, canceled, looked at in the history, changed, disabled, deleted and brought back.
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { armed, openPage } from "./lib/page.mjs";
+import { armed, openPage, until } from "./lib/page.mjs";
 import { buildModules } from "./lib/wasm.mjs";
 
 const SCHEMA = JSON.stringify({ type: "object", properties: { text: { type: "string", description: "What to count" }, spin: { type: "boolean" }, eat: { type: "boolean" }, exit: { type: "integer" } } });
