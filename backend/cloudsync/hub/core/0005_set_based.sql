@@ -164,11 +164,15 @@ begin
 end $$;
 
 -- These find the current versions of rows through the primary key. The planner does not know how few
--- rows a push, a staging table or a page of the feed has, and would read the whole table.
-alter function sync.push(jsonb) set enable_hashjoin = off;
-alter function sync.push(jsonb) set enable_mergejoin = off;
-alter function sync.merge(text) set enable_hashjoin = off;
-alter function sync.merge(text) set enable_mergejoin = off;
-alter function sync.pull(bigint, int) set enable_hashjoin = off;
-alter function sync.pull(bigint, int) set enable_mergejoin = off;
+-- rows a push, a staging table or a page of the feed has, nor how many a user has, and would read the whole
+-- table or compare each row with all rows of the user.
+do $$
+declare f text; s text;
+begin
+    foreach f in array array['sync.push(jsonb)', 'sync.merge(text)', 'sync.pull(bigint, int)'] loop
+        foreach s in array array['enable_hashjoin', 'enable_mergejoin', 'enable_material'] loop
+            execute format('alter function %s set %s = off', f, s);
+        end loop;
+    end loop;
+end $$;
 -- +goose StatementEnd
