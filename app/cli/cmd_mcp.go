@@ -76,9 +76,9 @@ func (c *command) printServer(r mcp.ServerResult) {
 	if r.PID != 0 {
 		pid = fmt.Sprint(r.PID)
 	}
-	c.fields("Name", r.Name, "State", state, "Transport", r.Transport, "Runs", r.Target, "Folder", r.Server.Cwd, "Environment", strings.Join(sortedKeys(r.Server.Env), ", "),
+	c.fields("Name", r.Name, "State", state, "Transport", r.Transport, first(map[string]string{"stdio": "Command"}[r.Transport], "URL"), r.Target, "Folder", r.Server.Cwd, "Environment", strings.Join(sortedKeys(r.Server.Env), ", "),
 		"Headers", strings.Join(sortedKeys(r.Server.Headers), ", "), "Variables", strings.Join(r.Variables, ", "), "Version", r.Version, "Protocol", r.Protocol, "Process", pid,
-		"Tools", fmt.Sprintf("%d approved, %d waiting, %d in all", r.Approved, r.Waiting, r.Tools), "Tokens", fmt.Sprint(r.Tokens), "Trust", r.Server.Trust, "Last error", r.LastError, "Source", r.Source)
+		"Tools", fmt.Sprintf("%d approved, %d waiting, %d in total", r.Approved, r.Waiting, r.Tools), "Tokens", fmt.Sprint(r.Tokens), "Trust", r.Server.Trust, "Last error", r.LastError, "Source", r.Source)
 }
 
 type mcpAddCmd struct {

@@ -75,7 +75,7 @@ func (o *openapiInspectCmd) Run(c *command) error {
 		auth = append(auth, strings.TrimSpace(s.Name+" ("+first(s.Kind, s.Why)+")"))
 	}
 	c.fields("Title", x.Title, "Version", x.Version, "OpenAPI", x.OpenAPI, "Servers", strings.Join(servers, ", "), "Authentication", strings.Join(auth, ", "),
-		"Operations", fmt.Sprintf("%d, of which %d only read, %d are deprecated and %d can't be used", x.Counts.Operations, x.Counts.ReadOnly, x.Counts.Deprecated, x.Counts.Skipped),
+		"Operations", fmt.Sprintf("%d (%d read-only, %d deprecated, %d not supported)", x.Counts.Operations, x.Counts.ReadOnly, x.Counts.Deprecated, x.Counts.Skipped),
 		"Tokens", fmt.Sprint(x.Tokens))
 	rows := make([][]string, 0, len(x.Tags))
 	for _, t := range x.Tags {

@@ -208,7 +208,7 @@ const (
 // be retried safely.
 type Refusal struct {
 	Reason            Reason    `json:"reason"`
-	PendingApprovalID uuid.UUID `json:"pendingApprovalId"` // the question that would permit it; zero: none
+	PendingApprovalID uuid.UUID `json:"pendingApprovalId,omitzero"` // the question that would permit it
 	Problems          []Problem `json:"errors,omitempty"`
 }
 
@@ -226,7 +226,7 @@ func RefusalOf(err error) (Refusal, bool) {
 
 // NotFound returns the refusal for a callable that does not exist.
 func NotFound(ref Ref) error {
-	return fault.NotFoundf("No %s is named %q.", ref.Kind, ref.ID).WithDetails(Refusal{Reason: ReasonGone})
+	return fault.NotFoundf("%q was not found.", ref.ID).WithDetails(Refusal{Reason: ReasonGone})
 }
 
 // CheckInput returns an error for an input that does not match the schema of i.

@@ -35,7 +35,7 @@ func decodeAny(raw []byte) (any, error) {
 			return v, nil
 		}
 		if json.Valid(raw) { // it is JSON, but beyond a limit
-			return nil, fault.Invalidf("Couldn't read the text: %s.", err)
+			return nil, fault.Invalidf("Couldn't read this as JSON or YAML: %s.", err)
 		}
 		return nil, jsonProblem(raw, err)
 	}
@@ -47,18 +47,18 @@ func jsonProblem(raw []byte, err error) error {
 	var s *json.SyntaxError
 	var v any
 	if !errors.As(json.Unmarshal(raw, &v), &s) {
-		return fault.Invalidf("Couldn't read the text: %s.", err)
+		return fault.Invalidf("Couldn't read this as JSON or YAML: %s.", err)
 	}
 	before := raw[:min(int(s.Offset), len(raw))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := len(before) - bytes.LastIndexByte(before, '\n') - 1
-	return fault.Invalidf("Couldn't read the text: line %d, column %d: %s.", line, max(column, 1), s)
+	return fault.Invalidf("Couldn't read this as JSON or YAML: line %d, column %d: %s.", line, max(column, 1), s)
 }
 
 func decodeYAML(raw []byte) (any, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, fault.Invalidf("Couldn't read the text: %s.", err)
+		return nil, fault.Invalidf("Couldn't read this as JSON or YAML: %s.", err)
 	}
 	if doc.Kind == 0 {
 		return nil, fault.Invalidf("The text is empty.")
@@ -70,7 +70,7 @@ func decodeYAML(raw []byte) (any, error) {
 type yamlReader struct{ seen int }
 
 func (r *yamlReader) bad(n *yaml.Node, format string, args ...any) error {
-	return fault.Invalidf("Couldn't read the text: line %d, column %d: %s.", n.Line, n.Column, fmt.Sprintf(format, args...))
+	return fault.Invalidf("Couldn't read this as JSON or YAML: line %d, column %d: %s.", n.Line, n.Column, fmt.Sprintf(format, args...))
 }
 
 // value converts a node. An alias counts as all the values it stands for, so that a small text
