@@ -18,6 +18,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/scheduler"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // leaseClock is a clock that the test advances. Every wait ends with the next step.
@@ -221,13 +222,10 @@ func leasePair(t *testing.T) (a, b *leaseDevice, runs *leaseRuns, schedule uuid.
 // passUntil advances the clocks until done.
 func passUntil(t *testing.T, what string, pass func(time.Duration), done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !done(); {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in two minutes", what)
-		}
+	testkit.Eventually(t, what, func() bool { // the pauses let the schedulers begin their calls to the hub
 		pass(10 * time.Second)
-		time.Sleep(5 * time.Millisecond) // lets the schedulers begin their calls to the hub
-	}
+		return done()
+	}, func(done bool) bool { return done })
 }
 
 func (r *leaseRuns) onlyOnce(t *testing.T) {
