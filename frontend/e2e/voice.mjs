@@ -293,6 +293,7 @@ async function commands({ page, rpc, check, looks }) {
   await commandList(page).focus();
   await page.keyboard.press("o");
   await until(async () => (await list())[0].enabled === false, "off");
+  await commandPanel(page).getByText("Off", { exact: true }).waitFor();
   await page.keyboard.press("o");
   await until(async () => (await list())[0].enabled === true, "on");
   await page.keyboard.press("Delete");

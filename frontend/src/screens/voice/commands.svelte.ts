@@ -131,9 +131,12 @@ export class Commands {
   }
 
   async setEnabled(c: Command, enabled: boolean): Promise<void> {
+    // Shown at once, so that the same key pressed again turns it back.
+    this.list.put({ ...c, enabled });
     try {
-      this.list.put(await this.#rpc.call("voice.update_command", { commandId: c.id, enabled }));
+      await this.#rpc.call("voice.update_command", { commandId: c.id, enabled });
     } catch (e) {
+      this.list.put(c);
       this.#notify.error(e, t.commandNotSaved);
     }
   }

@@ -68,7 +68,9 @@ export class OpenMemo {
     const memo = this.memo.data;
     if (this.#id !== id || !memo) return;
     if (moment >= 0) this.player.seek(moment);
-    if (memo.hasAudio) await this.audio.run(async (signal) => this.#fetch((await this.#rpc.call("voice.audio_url", { recordingId: memo.recordingId }, { signal })).url, signal));
+    if (!memo.hasAudio) return;
+    await this.audio.run(async (signal) => this.#fetch((await this.#rpc.call("voice.audio_url", { recordingId: memo.recordingId }, { signal })).url, signal));
+    if (this.audio.error && this.#id === id) this.player.playing = false;
   }
 
   /** Reads the memo and its transcript again. */

@@ -1,8 +1,11 @@
+import { untrack } from "svelte";
+
 /** The parts of an `<audio>` element that playing needs, so that tests can do without one. */
 export interface Sound {
   src: string;
   currentTime: number;
-  duration: number;
+  /** HTMLMediaElement.readyState: from 1 on the position can be set. */
+  readonly readyState: number;
   playbackRate: number;
   readonly paused: boolean;
   play(): Promise<void>;
@@ -38,6 +41,8 @@ export class Player {
 
   attach(sound: Sound | null): void {
     this.#sound = sound;
+    // Play was pressed while the recording was being read.
+    if (sound?.paused && untrack(() => this.playing)) void this.#play(sound);
   }
 
   /** The sound can be played. */
@@ -56,21 +61,34 @@ export class Player {
   seek(ms: number): void {
     const to = Math.min(Math.max(0, ms), this.total);
     this.ms = to;
-    if (this.#sound && Number.isFinite(this.#sound.duration) && this.#sound.duration > 0) this.#sound.currentTime = to / 1000;
+    // Not its duration: a recording of the browser states none, and can be moved in all the same.
+    if (this.#sound && this.#sound.readyState > 0) this.#sound.currentTime = to / 1000;
     else this.#wanted = to;
   }
 
+  /** Plays or pauses. A recording that is still being read plays as soon as it is there. */
   async toggle(): Promise<void> {
     const sound = this.#sound;
-    if (!sound || this.failed) return;
+    if (this.failed) return;
+    if (!sound) return void (this.playing = !this.playing);
     if (!sound.paused) return sound.pause();
     if (this.total > 0 && this.ms >= this.total - 50) this.seek(0);
+    await this.#play(sound);
+  }
+
+  async #play(sound: Sound): Promise<void> {
     try {
       await sound.play();
     } catch (e) {
       // Another recording was opened before this one could start.
-      if ((e as Error).name !== "AbortError") this.failed = true;
+      if ((e as Error).name !== "AbortError") this.fail();
     }
+  }
+
+  /** There is nothing to play. */
+  fail(): void {
+    this.failed = true;
+    this.playing = false;
   }
 
   setRate(rate: Rate): void {

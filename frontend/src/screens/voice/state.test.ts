@@ -33,7 +33,7 @@ beforeEach(() => nav.go("voice"));
 
 describe("the player", () => {
   const sound = (): Sound & { calls: string[] } => {
-    const s = { src: "", currentTime: 0, duration: 3, playbackRate: 1, paused: true, calls: [] as string[], play: async () => void ((s.paused = false), s.calls.push("play")), pause: () => void ((s.paused = true), s.calls.push("pause")) };
+    const s = { src: "", currentTime: 0, readyState: 1, playbackRate: 1, paused: true, calls: [] as string[], play: async () => void ((s.paused = false), s.calls.push("play")), pause: () => void ((s.paused = true), s.calls.push("pause")) };
     return s;
   };
   it("goes to a moment that was wanted before the sound was there", () => {
@@ -41,14 +41,40 @@ describe("the player", () => {
     p.reset(3000);
     p.seek(1500);
     const s = sound();
-    s.duration = Number.NaN;
+    p.attach({ ...s, readyState: 0 });
+    p.seek(1600);
     p.attach(s);
-    s.duration = 3;
     p.loaded();
-    expect(s.currentTime).toBe(1.5);
+    expect(s.currentTime).toBe(1.6);
     s.currentTime = 1.75;
     p.tick();
     expect(p.ms).toBe(1750);
+  });
+  it("moves in a recording that does not state its duration", () => {
+    const p = new Player();
+    p.reset(3000);
+    const s = Object.assign(sound(), { duration: Infinity });
+    p.attach(s);
+    p.loaded();
+    p.seek(300);
+    expect(s.currentTime).toBe(0.3);
+    s.currentTime = 0.6;
+    p.tick();
+    expect(p.ms).toBe(600);
+  });
+  it("plays what is still being read as soon as it is there, unless it was paused again", async () => {
+    const p = new Player();
+    const s = sound();
+    await p.toggle();
+    expect(p.playing).toBe(true);
+    p.attach(s);
+    expect(s.calls).toEqual(["play"]);
+    const q = new Player();
+    const other = sound();
+    await q.toggle();
+    await q.toggle();
+    q.attach(other);
+    expect([q.playing, other.calls]).toEqual([false, []]);
   });
   it("stays inside of the recording and starts over at the end", async () => {
     const p = new Player();
@@ -199,6 +225,18 @@ describe("commands", () => {
     await c.save();
     expect(rpc.sent("voice.create_command")[0]).toMatchObject({ name: "open chat", toolId: "", skillId: "", navigationTarget: "chat", systemAction: "" });
     expect(c.form).toBeNull();
+  });
+  it("turns a command back on when the key is pressed again before the backend has answered", async () => {
+    const rpc = rpcOf();
+    const c = new Commands(rpc as never, notes().notify);
+    await c.list.page.restart();
+    const press = () => c.setEnabled(c.list.own[0]!, !c.list.own[0]!.enabled);
+    await Promise.all([press(), press()]);
+    expect(rpc.sent("voice.update_command").map((p) => p.enabled)).toEqual([false, true]);
+    expect(c.list.own[0]!.enabled).toBe(true);
+    rpc.failNext("voice.update_command", new RpcError({ message: "Disk full.", kind: "internal", code: "INTERNAL" }));
+    await press();
+    expect(c.list.own[0]!.enabled).toBe(true);
   });
   it("shows a refused field at its place and keeps the form", async () => {
     const rpc = rpcOf();
