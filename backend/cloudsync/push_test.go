@@ -72,3 +72,24 @@ func TestPoisonRowAndLostAnswerInABulkPush(t *testing.T) {
 		t.Error("the poison row is not in the dead letters")
 	}
 }
+
+// A version holds all changes of its row, so it has the stamps of all, even those behind more changes
+// of other rows than are packaged at once.
+func TestChangesOfARowFarApartBothConflict(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	id := a.remember("the key is red")
+	settleAll(a, b)
+	a.exec(`UPDATE memories SET salience = 71 WHERE id = ?`, id)
+	a.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at) SELECT 'memories', randomblob(16), 'U', 1, 1, 1, 1 FROM n`, packagedEntries)
+	a.edit(id, "the key is blue")
+	b.edit(id, "the key is green")
+	a.sendOnly()
+	settleAll(b, a)
+	same(t, a, b)
+	got := must[ConflictsResult](t)(a.Service.Conflicts(a.ctx, ConflictsParams{}))
+	if got.Total != 1 || got.Conflicts[0].Field != "content" {
+		t.Errorf("the text is %q, and these are the conflicts: %+v", one[string](a, `SELECT content FROM memories WHERE id = ?`, id), got.Conflicts)
+	}
+}

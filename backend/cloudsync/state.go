@@ -85,17 +85,20 @@ type rowKey struct {
 	id    uuid.UUID
 }
 
-// readPending reads at most limit entries of change_log, oldest first. It returns the changes by
-// row, and the rows in the order of their first entries.
+// readPending reads the rows that the oldest entries of change_log are about, at most limit entries,
+// with all entries of these rows: a version holds the current values, so each of them needs its stamp.
+// It returns the changes by row, and the rows in the order of their first entries.
 func readPending(tx *storage.Tx, limit int) (map[rowKey]*pending, []rowKey, error) {
 	out, order := map[rowKey]*pending{}, []rowKey{}
-	err := tx.Select(`SELECT seq, tbl, row_id, op, fields, hlc, txn FROM change_log ORDER BY seq LIMIT ?`, limit).Each(func(r storage.Row) error {
+	entries, last := 0, int64(0)
+	add := func(r storage.Row) error {
 		var k rowKey
 		var op string
 		var seq, fields, hlc, txn int64
 		if err := r.Scan(&seq, &k.table, &k.id, &op, &fields, &hlc, &txn); err != nil {
 			return err
 		}
+		entries, last = entries+1, seq
 		p := out[k]
 		if p == nil {
 			p = &pending{stamps: map[int]int64{}, txn: txn}
@@ -103,8 +106,12 @@ func readPending(tx *storage.Tx, limit int) (map[rowKey]*pending, []rowKey, erro
 		}
 		p.add(seq, op, fields, hlc)
 		return nil
-	})
-	return out, order, err
+	}
+	const columns = `SELECT seq, tbl, row_id, op, fields, hlc, txn FROM change_log `
+	if err := tx.Select(columns+`ORDER BY seq LIMIT ?`, limit).Each(add); err != nil || entries < limit {
+		return out, order, err
+	}
+	return out, order, tx.Select(columns+`WHERE seq > ?1 AND (tbl, row_id) IN (SELECT tbl, row_id FROM change_log WHERE seq <= ?1) ORDER BY seq`, last).Each(add)
 }
 
 func (p *pending) add(seq int64, op string, fields, hlc int64) {

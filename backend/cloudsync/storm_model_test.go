@@ -163,10 +163,23 @@ func last(edits []*edit, has func(*edit) bool) (all, out []*edit) {
 	return all, out
 }
 
+// keptConflict is a conflict with the versions that wrote its values.
+type keptConflict struct {
+	ConflictInfo
+	values       []string // base, mine and theirs
+	mine, theirs Dot
+}
+
+func dotOf(r *localRow, column string) Dot { n, _ := r.Values[column].(int64); return Dot(n) }
+
+func (c keptConflict) String() string {
+	return fmt.Sprintf("%s of %s: base %s, mine %d:%d %s, theirs %d:%d %s", c.Kind, c.Field, c.values[0], c.mine.Site(), c.mine.Ctr(), c.values[1], c.theirs.Site(), c.theirs.Ctr(), c.values[2])
+}
+
 // keptValues returns the values preserved in the conflicts of each row, by field.
-func (d *device) keptValues() (map[uuid.UUID]map[string][]string, []ConflictInfo) {
+func (d *device) keptValues() (map[uuid.UUID]map[string][]string, []keptConflict) {
 	d.t.Helper()
-	out, list := map[uuid.UUID]map[string][]string{}, []ConflictInfo{}
+	out, list := map[uuid.UUID]map[string][]string{}, []keptConflict{}
 	t, _ := d.table("sync_conflicts")
 	if err := d.db.Read(d.ctx, func(tx *storage.Tx) error {
 		ids, err := storage.Collect(tx.Select(`SELECT id FROM sync_conflicts`), storage.RowTo[uuid.UUID])
@@ -179,7 +192,8 @@ func (d *device) keptValues() (map[uuid.UUID]map[string][]string, []ConflictInfo
 				return err
 			}
 			text := func(name string) string { s, _ := r.Values[name].(string); return s }
-			c := ConflictInfo{ID: id, TableName: text("table_name"), Field: text("field"), Kind: text("kind"), Strategy: text("strategy"), Status: text("status")}
+			c := keptConflict{ConflictInfo: ConflictInfo{ID: id, TableName: text("table_name"), Field: text("field"), Kind: text("kind"), Strategy: text("strategy"), Status: text("status")}}
+			c.mine, c.theirs = dotOf(r, "local_dot"), dotOf(r, "remote_dot")
 			b, _ := r.Values["row_id"].([]byte)
 			copy(c.RowID[:], b)
 			if out[c.RowID] == nil {
@@ -199,6 +213,7 @@ func (d *device) keptValues() (map[uuid.UUID]map[string][]string, []ConflictInfo
 				if v == "" {
 					v = "null"
 				}
+				c.values = append(c.values, v)
 				out[c.RowID][c.Field] = append(out[c.RowID][c.Field], v)
 			}
 			list = append(list, c)
@@ -410,7 +425,7 @@ func checkDeletion(bad complaint, gone bool, edits []*edit) {
 }
 
 // checkConflict checks that two devices wrote the field concurrently.
-func checkConflict(t *testing.T, c ConflictInfo, r *modelRow) {
+func checkConflict(t *testing.T, c keptConflict, r *modelRow) {
 	t.Helper()
 	wrote := func(e *edit) bool { _, ok := e.values[c.Field]; return ok || e.inserted }
 	other := wrote
@@ -424,7 +439,7 @@ func checkConflict(t *testing.T, c ConflictInfo, r *modelRow) {
 			}
 		}
 	}
-	t.Errorf("%s %s: a conflict in %s without two devices that wrote it\n%s", c.TableName, c.RowID, c.Field, describe(r.edits))
+	t.Errorf("%s %s: a conflict in %s without two devices that wrote it: %s\n%s", c.TableName, c.RowID, c.Field, c, describe(r.edits))
 }
 
 func (e *edit) token() string { return fmt.Sprintf("w%d_%d", e.life, e.pos) }
