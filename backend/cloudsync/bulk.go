@@ -55,20 +55,17 @@ func (s *Service) acknowledgeMany(tx *storage.Tx, batch []sent, answers []answer
 }
 
 func acknowledgePart(tx *storage.Tx, name string, part []sent) error {
-	var metas, ops, based []any
+	var metas, ops []any
+	based := []any{name}
 	for _, x := range part {
-		metas, ops = append(metas, x.id, x.rawMeta), append(ops, x.op)
-		if x.prev.Valid {
-			based = append(based, x.id)
-		}
+		metas, ops, based = append(metas, x.id, x.rawMeta), append(ops, x.op), append(based, x.id)
 	}
 	if _, err := tx.Exec(`UPDATE `+name+` SET sync_meta = v.column2 FROM (VALUES (?, ?)`+strings.Repeat(", (?, ?)", len(part)-1)+`) v WHERE id = v.column1`, metas...); err != nil {
 		return err
 	}
-	if len(based) > 0 {
-		if _, err := tx.Exec(`DELETE FROM sync_base WHERE tbl = ? AND row_id IN (`+marks(len(based))+`)`, append([]any{name}, based...)...); err != nil {
-			return err
-		}
+	// Also of new rows, which can have a base without a version (keepCounts).
+	if _, err := tx.Exec(`DELETE FROM sync_base WHERE tbl = ? AND row_id IN (`+marks(len(part))+`)`, based...); err != nil {
+		return err
 	}
 	_, err := tx.Exec(`DELETE FROM sync_outbox WHERE op_id IN (`+marks(len(ops))+`)`, ops...)
 	return err

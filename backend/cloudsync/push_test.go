@@ -73,6 +73,30 @@ func TestPoisonRowAndLostAnswerInABulkPush(t *testing.T) {
 	}
 }
 
+// The data was copied while many new rows were packaged. Their counts stay in sync_base until the hub has
+// the rows; later it would be taken for their last common version, and each edit for a conflict.
+func TestManyNewRowsOfACopyLeaveNoBase(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	var id uuid.UUID
+	for i := range callRows + 1 {
+		id = a.remember(fmt.Sprint("the key is red ", i))
+	}
+	must[int](t)(a.packageChanges(a.ctx))
+	a.exec(`UPDATE sync_local SET epoch = randomblob(16)`) // the hub registers it again
+	settleAll(a, b)
+	if n := one[int](a, `SELECT count(*) FROM sync_base`); n > 0 {
+		t.Errorf("%d rows have a base", n)
+	}
+	a.edit(id, "the key is blue")
+	b.exec(`UPDATE memories SET salience = 71 WHERE id = ?`, id)
+	settleAll(b, a)
+	same(t, a, b)
+	if got := must[ConflictsResult](t)(a.Service.Conflicts(a.ctx, ConflictsParams{Status: "all"})); got.Total != 0 {
+		t.Errorf("conflicts in what one device wrote: %+v", got.Conflicts)
+	}
+}
+
 // A version holds all changes of its row, so it has the stamps of all, even those behind more changes
 // of other rows than are packaged at once.
 func TestChangesOfARowFarApartBothConflict(t *testing.T) {

@@ -281,9 +281,6 @@ func (s *Service) keepBoth(tx *storage.Tx, c conflict) (*uuid.UUID, error) {
 	}
 	id := uuid.UUID(storage.NewID())
 	err = c.of.writeRow(tx, c.item.user, id, v, false, s.o.Private)
-	if err == nil {
-		_, err = tx.Exec(`UPDATE `+c.TableName+` SET sync_meta = NULL WHERE id = ?`, id) // the hub does not have it yet
-	}
 	if storage.ViolationOf(err) != "" {
 		return nil, fault.Conflictf("Couldn't keep both: a second item like this is not allowed here. Choose mine, theirs or merged.").WithCause(err)
 	}

@@ -75,6 +75,9 @@ func TestKeepBothMakesASecondItemOnAllDevices(t *testing.T) {
 	if r.NewRowID == nil || *r.NewRowID == id || r.NewRowID.Version() != 7 {
 		t.Fatalf("%+v", r)
 	}
+	if n := one[int](a, `SELECT count(*) FROM sync_base WHERE row_id = ?`, *r.NewRowID); n > 0 {
+		t.Error("the new item has a base, as if the hub had it")
+	}
 	settleAll(a, b)
 	same(t, a, b)
 	b.noDeadLetters()

@@ -313,10 +313,13 @@ func (t table) hubRow(c Cipher, id uuid.UUID, text []byte) (v Version, err error
 }
 
 // writeRow stores a version. The caller must have disabled capture, or the write is logged as a
-// local change.
+// local change. A version without a dot is one that the hub does not have.
 func (t table) writeRow(tx *storage.Tx, user, id uuid.UUID, v Version, exists, private bool) error {
 	names := []string{"created_at", "updated_at", "sync_meta"}
-	args := []any{v.Created, v.Updated, v.Meta.encode()}
+	args := []any{v.Created, v.Updated, nil}
+	if v.Meta.Dot != 0 {
+		args[2] = v.Meta.encode()
+	}
 	if _, ok := v.Values[deletedAt]; ok {
 		names, args = append(names, deletedAt), append(args, v.Values[deletedAt])
 	}

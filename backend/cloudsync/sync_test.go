@@ -92,11 +92,7 @@ func (d *device) insertAs(tx *storage.Tx, t table, id uuid.UUID, r source) error
 	case "sync_conflicts":
 		v.Values["status"] = "auto"
 	}
-	if err := t.writeRow(tx, d.db.LocalUser().ID, id, v, false, false); err != nil {
-		return err
-	}
-	_, err = tx.Exec(`UPDATE `+t.Table+` SET sync_meta = NULL WHERE id = ?`, id)
-	return err
+	return t.writeRow(tx, d.db.LocalUser().ID, id, v, false, false)
 }
 
 // fill inserts n rows into every synced table.
