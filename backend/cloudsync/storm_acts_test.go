@@ -145,9 +145,13 @@ func (s *storm) edit(x *replica, r *modelRow) {
 		if before == nil || before.deleted() {
 			return nil
 		}
-		form, err := forms(tx, r.t.Table)
-		if err != nil {
-			return err
+		form := s.forms[r.t.Table]
+		if form == nil {
+			var err error
+			if form, err = forms(tx, r.t.Table); err != nil {
+				return err
+			}
+			s.forms[r.t.Table] = form
 		}
 		v := before.Values[c.Name]
 		switch {
@@ -215,10 +219,9 @@ func (s *storm) setDeleted(x *replica, r *modelRow, restore bool) {
 // resolve resolves an open conflict, which is an edit like any other.
 func (s *storm) resolve(x *replica) {
 	s.t.Helper()
-	_, list := x.keptValues()
-	for _, c := range list {
+	for _, c := range must[ConflictsResult](s.t)(x.Conflicts(x.ctx, ConflictsParams{})).Conflicts {
 		r := s.byID[c.RowID]
-		if c.Status != "open" || r == nil || r.t.Table != c.TableName || c.Kind == "delete_edit" {
+		if r == nil || r.t.Table != c.TableName || c.Kind == "delete_edit" {
 			continue
 		}
 		var before *localRow

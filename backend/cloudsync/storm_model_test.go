@@ -432,11 +432,15 @@ func checkConflict(t *testing.T, c keptConflict, r *modelRow) {
 	if c.Field == deletedAt {
 		wrote, other = func(e *edit) bool { return e.deleted }, func(e *edit) bool { return !e.deleted }
 	}
+	var others []*edit
+	for _, f := range r.edits {
+		if other(f) {
+			others = append(others, f)
+		}
+	}
 	for _, e := range r.edits {
-		for _, f := range r.edits {
-			if wrote(e) && other(f) && e.concurrent(f) {
-				return
-			}
+		if wrote(e) && slices.ContainsFunc(others, e.concurrent) {
+			return
 		}
 	}
 	t.Errorf("%s %s: a conflict in %s without two devices that wrote it: %s\n%s", c.TableName, c.RowID, c.Field, c, describe(r.edits))

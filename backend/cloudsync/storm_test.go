@@ -54,6 +54,7 @@ type storm struct {
 	rows       []*modelRow
 	byID       map[uuid.UUID]*modelRow
 	byTable    map[string][]*modelRow
+	forms      map[string]map[string]string // by table and column
 	lives      int
 	burst      int // edits of one step
 	operations int
@@ -132,7 +133,7 @@ func TestStorm(t *testing.T) {
 		seed = n
 	}
 	burst, _ := strconv.Atoi(os.Getenv("HELIX_STORM_BURST"))
-	s := &storm{t: t, burst: max(burst, 1), r: rand.New(rand.NewPCG(seed, 7)), server: hubtest.New(t), byID: map[uuid.UUID]*modelRow{}, byTable: map[string][]*modelRow{}, did: map[string]int{}}
+	s := &storm{t: t, burst: max(burst, 1), r: rand.New(rand.NewPCG(seed, 7)), server: hubtest.New(t), byID: map[uuid.UUID]*modelRow{}, byTable: map[string][]*modelRow{}, forms: map[string]map[string]string{}, did: map[string]int{}}
 	s.proxy = hubtest.NewProxy(t, s.server.Port())
 	c := must[*pgx.ConnConfig](t)(pgx.ParseConfig(s.server.DSN("postgres")))
 	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.proxy.Port(), c.Database)
@@ -151,12 +152,14 @@ func TestStorm(t *testing.T) {
 			x.stop()
 		}
 	}()
-	const round = 5000
 	begin := time.Now()
-	for done := 0; done < steps && !t.Failed(); done += round {
-		for range min(round, steps-done) {
+	for done := 0; done < steps && !t.Failed(); {
+		// A check takes longer the more was done before, so it comes whenever that has doubled.
+		round := min(max(done, 5000), steps-done)
+		for range round {
 			s.step()
 		}
+		done += round
 		s.settle()
 		var devices []*device
 		for _, x := range s.replicas {
@@ -169,7 +172,7 @@ func TestStorm(t *testing.T) {
 		same(t, devices...)
 		s.check(t)
 		took := time.Since(begin)
-		t.Logf("seed %d: %d steps, %d edits of %d rows, %d exchanges, %d conflicts, %v, %.0f steps/s", seed, min(done+round, steps), s.operations, len(s.rows), s.exchanges,
-			one[int](devices[0], `SELECT count(*) FROM sync_conflicts`), s.did, float64(min(done+round, steps))/took.Seconds())
+		t.Logf("seed %d: %d steps, %d edits of %d rows, %d exchanges, %d conflicts, %v, %.0f steps/s", seed, done, s.operations, len(s.rows), s.exchanges,
+			one[int](devices[0], `SELECT count(*) FROM sync_conflicts`), s.did, float64(done)/took.Seconds())
 	}
 }
