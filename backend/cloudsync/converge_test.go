@@ -116,6 +116,28 @@ func TestConflictKeepsBothValuesUntilResolved(t *testing.T) {
 	}
 }
 
+// A denial that was lifted and set again wins over lifting it elsewhere, also if another change of the item
+// arrived in between.
+func TestDenialSetAgainWins(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	id := uuid.UUID(storage.NewID())
+	a.exec(`INSERT INTO schedules (id, user_id, name, target_kind, target_id, cadence, timezone, is_enabled, created_at, updated_at) VALUES (?, ?, 's', 'tool', ?, '{}', 'UTC', 0, 1, 1)`, id, a.db.LocalUser().ID, storage.NewID())
+	settleAll(a, b)
+	enable := func(d *device, v int) { d.exec(`UPDATE schedules SET is_enabled = ? WHERE id = ?`, v, id) }
+	enable(a, 1)
+	enable(a, 0)
+	b.exec(`UPDATE schedules SET name = 'renamed' WHERE id = ?`, id)
+	b.now()
+	must[CoordinateResult](t)(a.Coordinate(a.ctx, CoordinateParams{Action: "pull"}))
+	enable(b, 1)
+	settleAll(b, a)
+	same(t, a, b)
+	if got := one[string](b, `SELECT name || is_enabled FROM schedules WHERE id = ?`, id); got != "renamed0" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestDeletedRowsDoNotComeBack(t *testing.T) {
 	t.Parallel()
 	a, b, _ := pair(t)

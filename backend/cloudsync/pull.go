@@ -371,7 +371,9 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 	merged, conflicts := Merge(t.columns, base, local, theirs)
 	stamps := map[int]int64{}
 	for _, c := range append(slices.Clone(t.columns), deletedColumn) {
-		if equal(merged.Values[c.Name], theirs.Values[c.Name]) {
+		// A denial that was lifted here and set again is a change, although the value is the same.
+		again := c.Merge == storage.DenyWins && p.stamps[c.No] > 0 && base != nil && base.Meta.Stamps[c.No] == theirs.Meta.Stamps[c.No]
+		if equal(merged.Values[c.Name], theirs.Values[c.Name]) && !again {
 			continue
 		}
 		stamps[c.No] = merged.Meta.Stamps[c.No].HLC
