@@ -10,12 +10,16 @@ const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 /** Waits until the answer buttons that are shown accept an answer. */
 export const armed = (page) => page.locator("[data-armed=true]").waitFor();
 
+/** HELIX_E2E_TIMEOUT: how many milliseconds to wait for anything. The default suits a busy machine; it is reached only when something is broken. */
+const limit = Number(process.env.HELIX_E2E_TIMEOUT ?? 0);
+
 /** Waits for what has no element to wait for. */
 export async function until(ok, what) {
-  for (let i = 0; i < 3000; i++) {
+  const end = Date.now() + (limit || 600_000);
+  do {
     if (await ok()) return;
     await new Promise((r) => setTimeout(r, 200));
-  }
+  } while (Date.now() < end);
   throw new Error(`it never was so: ${what}`);
 }
 
@@ -41,6 +45,14 @@ async function delay(page) {
   });
 }
 
+/** HELIX_E2E_SLOW: how many times slower the page computes, as if the processor were. */
+const slow = Number(process.env.HELIX_E2E_SLOW ?? 1);
+
+async function slowDown(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Emulation.setCPUThrottlingRate", { rate: slow });
+}
+
 /** Opens a page with all rights and waits for the frame. `prepare` sees it before it goes anywhere. */
 export async function openPage(browser, helix, suite, prepare = async () => {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce", colorScheme: "light", permissions: ["clipboard-read", "clipboard-write"] });
@@ -56,7 +68,8 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
       else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
     });
   }
-  page.setDefaultTimeout(Number(process.env.HELIX_E2E_TIMEOUT ?? 240_000)); // for a busy machine; reached only when something is broken
+  page.setDefaultTimeout(limit || 240_000);
+  if (slow > 1) await slowDown(page);
   await page.addInitScript(patient);
   if (late > 0) await delay(page);
   await prepare(page);
