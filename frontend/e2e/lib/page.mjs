@@ -37,11 +37,13 @@ async function delay(page) {
   await page.routeWebSocket(/./, (socket) => {
     const server = socket.connectToServer();
     let last = 0;
-    server.onMessage((frame) => {
+    const later = (pass) => {
       const now = Date.now();
       last = Math.max(last, now + Math.random() * late); // in their order
-      setTimeout(() => socket.send(frame), last - now);
-    });
+      setTimeout(pass, last - now);
+    };
+    server.onMessage((frame) => later(() => socket.send(frame)));
+    server.onClose((code, reason) => later(() => socket.close({ code, reason })));
   });
 }
 
