@@ -36,11 +36,11 @@ const late = Number(process.env.HELIX_E2E_LATE ?? 0);
 async function delay(page) {
   await page.routeWebSocket(/./, (socket) => {
     const server = socket.connectToServer();
-    let last = 0;
+    let last = Promise.resolve();
+    // One after the other: timers of a busy process end in another order than theirs.
     const later = (pass) => {
-      const now = Date.now();
-      last = Math.max(last, now + Math.random() * late); // in their order
-      setTimeout(pass, last - now);
+      const due = Date.now() + Math.random() * late;
+      last = last.then(() => new Promise((r) => setTimeout(r, Math.max(0, due - Date.now())))).then(pass);
     };
     server.onMessage((frame) => later(() => socket.send(frame)));
     server.onClose((code, reason) => later(() => socket.close({ code, reason })));
