@@ -1,4 +1,5 @@
 // Settings: every page; a value, its source and back; tokens, backups, secrets, recovery code.
+import { until } from "./lib/page.mjs";
 export default async function ({ page, context, helix, rpc, go, looks, check }) {
   await go("settings");
   const pages = ["App", "Appearance", "Gateway", "Data", "Keys", "Sandbox", "All settings"];
@@ -27,7 +28,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   // Dark, by choice.
   await go("settings/appearance");
   await page.getByRole("radio", { name: /Dark/ }).check({ force: true });
-  check((await page.evaluate(() => document.documentElement.dataset.theme)) === "dark", "dark is chosen");
+  await until(async () => (await page.evaluate(() => document.documentElement.dataset.theme)) === "dark", "dark is chosen");
   await page.getByRole("radio", { name: /System/ }).check({ force: true });
 
   // A token: made, copied, revoked, taken back.
