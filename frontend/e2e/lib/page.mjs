@@ -10,16 +10,16 @@ const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 /** Waits until the answer buttons that are shown accept an answer. */
 export const armed = (page) => page.locator("[data-armed=true]").waitFor();
 
-/** HELIX_E2E_TIMEOUT: how many milliseconds to wait for anything. The default suits a busy machine; it is reached only when something is broken. */
-const limit = Number(process.env.HELIX_E2E_TIMEOUT ?? 0);
+/** How long to wait in milliseconds: for a busy machine; reached only when something is broken. */
+const patience = Number(process.env.HELIX_E2E_TIMEOUT ?? 240_000);
 
 /** Waits for what has no element to wait for. */
 export async function until(ok, what) {
-  const end = Date.now() + (limit || 600_000);
-  do {
+  const end = Date.now() + patience;
+  while (Date.now() < end) {
     if (await ok()) return;
     await new Promise((r) => setTimeout(r, 200));
-  } while (Date.now() < end);
+  }
   throw new Error(`it never was so: ${what}`);
 }
 
@@ -70,7 +70,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
       else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
     });
   }
-  page.setDefaultTimeout(limit || 240_000);
+  page.setDefaultTimeout(patience);
   if (slow > 1) await slowDown(page);
   await page.addInitScript(patient);
   if (late > 0) await delay(page);
