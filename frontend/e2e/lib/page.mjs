@@ -102,7 +102,11 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     const axe = new AxeBuilder({ page })
       .setLegacyMode(true) // there are no frames, and a page for each look takes long
       .options({ resultTypes: ["violations"] });
-    const { violations } = await (rules ? axe.withRules(rules) : axe.withTags(tags)).analyze();
+    const found = await (rules ? axe.withRules(rules) : axe.withTags(tags)).analyze();
+    // The tip of what is under the pointer belongs to no landmark, and a slow page shows it late.
+    const violations = found.violations
+      .map((v) => (v.id === "region" ? { ...v, nodes: v.nodes.filter((n) => !n.html.includes("data-tooltip-content")) } : v))
+      .filter((v) => v.nodes.length > 0);
     if (violations.length === 0) return;
     const text = violations.map((v) => `${v.id} (${v.impact}): ${v.help}\n    ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")}\n      ${n.failureSummary?.split("\n").slice(1).join(" ")}`).join("\n    ")}`).join("\n  ");
     complaints.push(`axe on ${where}:\n  ${text}`);
