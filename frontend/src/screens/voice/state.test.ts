@@ -140,6 +140,28 @@ describe("the open memo", () => {
     await Promise.all([open.show("a"), open.show("b")]);
     expect([open.memo.data?.id, open.transcript.data?.text]).toEqual(["b", "r-b"]);
   });
+  it("reads again what changed while it was read for the first time, and then its sound", async () => {
+    let status = "processing";
+    const answers: (() => void)[] = [];
+    const rpc = fake({ "voice.get_memo": () => ((m) => new Promise((done) => answers.push(() => done(m))))(memo("a", { status })), "voice.get_transcript": () => transcript(status), "voice.audio_url": () => ({ url: "u" }) });
+    const open = new OpenMemo(rpc as never, notes().notify, async () => new Blob(["x"]));
+    const shown = open.show("a", 700);
+    await until(() => answers.length === 1);
+    // What is on its way is older than the event.
+    status = "completed";
+    open.changed("r-other");
+    open.changed("r-a");
+    answers[0]!();
+    await until(() => answers.length === 2);
+    // A reload replaces the read before it.
+    void open.read();
+    await until(() => answers.length === 3);
+    answers[2]!();
+    answers[1]!();
+    await shown;
+    expect([open.memo.data?.status, open.transcript.data?.text, open.player.ms]).toEqual(["completed", "completed", 700]);
+    expect(open.audio.data).toBeInstanceOf(Blob);
+  });
   it("learns the length from the waveform when the memo does not know it yet", async () => {
     const rpc = fake({ "voice.get_memo": () => memo("a", { durationMs: undefined, hasAudio: false, status: "pending" }), "voice.get_transcript": () => transcript(""), "voice.waveform": () => ({ buckets: 1, durationMs: 4000, min: "gQ==", max: "fw==", rms: "/w==", silences: [] }) });
     const open = new OpenMemo(rpc as never, notes().notify);
