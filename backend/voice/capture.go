@@ -323,7 +323,7 @@ func (s *Service) stop(ctx context.Context, want *uuid.UUID) (out StopResult, er
 	s.mic.mu.Unlock()
 	out.DurationMs, out.RecordingID = part.DurationMs(), part.ID
 	if mode == ModeCommand && part.DurationMs() >= shortest.Milliseconds() {
-		s.expectCommand(identity.UserID(ctx), part.ID)
+		s.expectCommand(ctx, part.ID)
 	}
 	defer s.stateChanged(ctx, StateIdle, out.RecordingID)
 	m, err := s.storePart(ctx, part, false)

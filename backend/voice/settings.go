@@ -114,27 +114,27 @@ func (s *Service) check(ctx context.Context, c Settings) error {
 	_, known := retention(c.RetainAudio)
 	switch {
 	case c.Provider != "local" && c.Provider != "deepgram":
-		return fault.InvalidField("provider", fault.CodeRange, "provider must be local or deepgram.")
+		return fault.InvalidField("provider", fault.CodeRange, "The provider must be local or deepgram.")
 	case len(c.Model) == 0 || len(c.Model) > 64:
-		return fault.InvalidField("model", fault.CodeRange, "model has 1 to 64 characters.")
+		return fault.InvalidField("model", fault.CodeRange, "The model has 1 to 64 characters.")
 	case !languageTag.MatchString(c.Language):
-		return fault.InvalidField("language", fault.CodeInvalid, "language must be a tag such as en-US.")
+		return fault.InvalidField("language", fault.CodeInvalid, "The language must be a tag such as en-US.")
 	case local == nil || !local.Info(ctx).Local:
 		return fault.InvalidField("localEngine", fault.CodeRange, "There is no local engine %.40q. List the engines with: helix voice models", c.LocalEngine)
 	case c.Fallback != "queue" && c.Fallback != "local":
-		return fault.InvalidField("fallback", fault.CodeRange, "fallback must be queue or local.")
+		return fault.InvalidField("fallback", fault.CodeRange, "The fallback must be queue or local.")
 	case !known:
-		return fault.InvalidField("retainAudio", fault.CodeRange, "retainAudio must be forever, until_transcribed or days: and a number of 1 to %d.", maxRetainDays)
+		return fault.InvalidField("retainAudio", fault.CodeRange, "The retention of audio must be forever, until_transcribed or days: and a number of 1 to %d.", maxRetainDays)
 	case len(c.PushToTalkKey) > 64:
-		return fault.InvalidField("pushToTalkKey", fault.CodeRange, "pushToTalkKey has at most 64 bytes.")
+		return fault.InvalidField("pushToTalkKey", fault.CodeRange, "The push-to-talk key has at most 64 bytes.")
 	case c.CommandConfirmMs < 3000 || c.CommandConfirmMs > 120_000:
-		return fault.InvalidField("commandConfirmMs", fault.CodeRange, "commandConfirmMs must be 3000 to 120000.")
+		return fault.InvalidField("commandConfirmMs", fault.CodeRange, "The time to confirm a command must be 3 to 120 seconds.")
 	case len(c.InputDevice) > 1024:
-		return fault.InvalidField("inputDevice", fault.CodeRange, "inputDevice is the id of a microphone.")
+		return fault.InvalidField("inputDevice", fault.CodeRange, "The input device is the id of a microphone.")
 	case c.PreRollMs < 0 || c.PreRollMs > capture.MaxPreRoll.Milliseconds():
-		return fault.InvalidField("preRollMs", fault.CodeRange, "preRollMs must be 0 to %d.", capture.MaxPreRoll.Milliseconds())
+		return fault.InvalidField("preRollMs", fault.CodeRange, "The pre-roll must be 0 to %d ms.", capture.MaxPreRoll.Milliseconds())
 	case c.PreRollMs > 0 && !c.KeepMicOpen:
-		return fault.InvalidField("preRollMs", fault.CodeInvalid, "preRollMs needs keepMicOpen.")
+		return fault.InvalidField("preRollMs", fault.CodeInvalid, "The pre-roll needs the microphone to stay open.")
 	}
 	return nil
 }

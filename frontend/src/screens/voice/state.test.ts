@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { fake, until } from "../../lib/rpc/testing";
 import { nav } from "../../lib/ui/state";
@@ -269,5 +269,19 @@ describe("commands", () => {
     expect([c.pending, n.said.at(-1)]).toEqual([null, "Lights didn't run: no answer"]);
     rpc.emit("voice.command", { text: "open chat", decision: "run", status: "done", navigationTarget: "chat", slots: {} });
     expect(nav.path).toEqual(["chat"]);
+  });
+  it("opens a screen only in the page where it was asked for", async () => {
+    const rpc = fake({ "session.get": () => ({ sessionId: "here" }) });
+    const c = new Commands(rpc as never, notes().notify);
+    c.start();
+    const say = async (sessionId: string, navigationTarget: string): Promise<void> => {
+      rpc.emit("voice.command", { text: "open it", decision: "run", status: "done", sessionId, navigationTarget, slots: {} });
+      await vi.waitFor(() => expect(rpc.sent("session.get").length).toBeGreaterThan(0));
+    };
+    await say("here", "tools");
+    await vi.waitFor(() => expect(nav.path).toEqual(["tools"]));
+    await say("elsewhere", "memory");
+    await say("here", "skills");
+    await vi.waitFor(() => expect(nav.path).toEqual(["skills"]));
   });
 });
