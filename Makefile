@@ -52,7 +52,7 @@ build/engines/node_modules/.package-lock.json: build/engines/package-lock.json
 	@touch $@
 
 ENGINES := backend/sandbox/artefacts/manifest.json
-$(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go backend/sandbox/prelude/* backend/sandbox/qjs/*.go backend/sandbox/linear/*.go backend/sandbox/meter/*.go)
+$(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go backend/audio/denoise/*.go backend/sandbox/prelude/* backend/sandbox/qjs/*.go backend/sandbox/linear/*.go backend/sandbox/meter/*.go)
 	$(NICE) $(GO) run ./build/engines/gen
 
 .PHONY: engines
