@@ -192,7 +192,7 @@ func (s *Service) discard(ctx context.Context, r io.Reader, p ProcessParams) (ou
 	choice(conf, &q)
 	limit, cancel := context.WithTimeout(ctx, leaseBlind)
 	defer cancel()
-	res, err := s.recognize(limit, f, q.Engine, conf.VADEnabled, transcribe.Options{Language: q.Language, Model: q.Model}, nil)
+	res, err := s.recognize(limit, f, q.Engine, conf, transcribe.Options{Language: q.Language, Model: q.Model}, nil)
 	if err != nil {
 		return out, err
 	}

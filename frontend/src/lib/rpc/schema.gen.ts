@@ -8557,6 +8557,8 @@ export interface VoiceCommand {
 
 /** CommandHeard is published when a recording of the mode command was transcribed, and when a pending command is answered or expires. */
 export interface VoiceCommandHeard {
+  /** SessionID is the window or browser page in which the command was said or answered; it alone opens NavigationTarget. Without one, every page does. */
+  sessionId?: string;
   recordingId?: string;
   /** to be answered with voice.confirm */
   pendingId?: string;
@@ -8859,6 +8861,11 @@ export interface VoiceSettings {
   fallback: string;
   /** VADEnabled skips the engine for recordings without speech. */
   vadEnabled: boolean;
+  /** TrimSilence leaves out pauses of the sound that an engine gets. */
+  trimSilence: boolean;
+  /** Denoise removes background noise from the sound that local engines get; with DenoiseForCloud, services too. What is stored is not changed. */
+  denoise: boolean;
+  denoiseForCloud: boolean;
   /** forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned */
   retainAudio: string;
   pushToTalkKey: string;
@@ -8880,6 +8887,9 @@ export interface VoiceSettingsParams {
   localEngine?: string;
   fallback?: string;
   vadEnabled?: boolean;
+  trimSilence?: boolean;
+  denoise?: boolean;
+  denoiseForCloud?: boolean;
   retainAudio?: string;
   pushToTalkKey?: string;
   commandConfirmMs?: number;
