@@ -46,6 +46,7 @@ type Service struct {
 	wake    [2]chan struct{}
 
 	noise    *denoise.Suppressor
+	live     live
 	mic      microphone
 	commands commands
 
@@ -74,6 +75,8 @@ func New(db *storage.DB, o Options) *Service {
 // Close closes the microphone. An active recording is stored by the next process.
 func (s *Service) Close() error {
 	s.mic.rec.Close()
+	s.stopLive(true)
+	s.live.runs.Wait()
 	s.commands.close()
 	return s.noise.Close()
 }

@@ -8772,6 +8772,17 @@ export interface VoiceMicrophone {
   open: boolean;
 }
 
+/** PartialHeard is published with texts of a recording in progress. A text that is not final is replaced by the next one. They are a preview: when the recording has ended, it is transcribed as a whole. */
+export interface VoicePartialHeard {
+  recordingId: string;
+  text: string;
+  isFinal: boolean;
+  startMs: number;
+  endMs: number;
+  /** 1, 2, 3 and so on */
+  seq: number;
+}
+
 /** ProcessParams describe a recording to transcribe while the caller waits: a stored one, or its bytes or file. */
 export interface VoiceProcessParams {
   recordingId?: string;
@@ -10455,6 +10466,8 @@ export interface Events {
   "voice.command": VoiceCommandHeard;
   /** LevelChanged is published 20 times a second during a recording. */
   "voice.level": VoiceLevelChanged;
+  /** PartialHeard is published with texts of a recording in progress. A text that is not final is replaced by the next one. They are a preview: when the recording has ended, it is transcribed as a whole. */
+  "voice.partial": VoicePartialHeard;
   /** QueueChanged is published when the queue changes. */
   "voice.queue": VoiceQueueChanged;
   /** StateChanged is published when the microphone or the active recording changes. */
@@ -11003,6 +11016,7 @@ export const EVENTS = [
   "trash.changed",
   "voice.command",
   "voice.level",
+  "voice.partial",
   "voice.queue",
   "voice.state",
   "voice.transcript",
