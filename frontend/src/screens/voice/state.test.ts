@@ -270,6 +270,20 @@ describe("commands", () => {
     rpc.emit("voice.command", { text: "open chat", decision: "run", status: "done", navigationTarget: "chat", slots: {} });
     expect(nav.path).toEqual(["chat"]);
   });
+  it("shows the texts of the recording in progress", () => {
+    const rpc = fake({ "voice.status": () => ({ state: "idle", microphone: { available: true } }) });
+    const r = new Recorder(rpc as never, notes().notify);
+    r.start();
+    const say = (recordingId: string, text: string, isFinal: boolean): void => rpc.emit("voice.partial", { recordingId, text, isFinal, startMs: 0, endMs: 1, seq: 1 });
+    say("a", "call", false);
+    say("a", "Call Anna.", true);
+    say("a", "and", false);
+    expect([r.said, r.saying]).toEqual(["Call Anna.", "and"]);
+    say("a", "And Bob.", true);
+    expect([r.said, r.saying]).toEqual(["Call Anna. And Bob.", ""]);
+    say("b", "Next", false);
+    expect([r.said, r.saying]).toEqual(["", "Next"]);
+  });
   it("opens a screen only in the page where it was asked for", async () => {
     const rpc = fake({ "session.get": () => ({ sessionId: "here" }) });
     const c = new Commands(rpc as never, notes().notify);
