@@ -61,14 +61,12 @@ func (t *trimmer) Read(p []float32) (int, error) {
 			t.left = t.left[1:]
 			continue
 		}
-		want := p
-		if t.at < from {
-			want = p[:min(int64(len(p)), from-t.at)]
-		} else {
-			want = p[:min(int64(len(p)), to-t.at)]
-		}
-		n, err := t.src.Read(want)
 		keep := t.at >= from
+		next := from // where what is read now ends
+		if keep {
+			next = to
+		}
+		n, err := t.src.Read(p[:min(int64(len(p)), next-t.at)])
 		t.at += int64(n)
 		if err != nil || keep && n > 0 {
 			if !keep {

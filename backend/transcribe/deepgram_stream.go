@@ -179,7 +179,7 @@ func (s *deepgramStream) connect(ctx context.Context, first int) (ended bool, er
 	dial, cancel := context.WithTimeout(ctx, streamDial)
 	defer cancel()
 	client := &http.Client{Transport: s.d.o.HTTP, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	c, resp, err := websocket.Dial(dial, s.url, &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Token " + s.key}}})
+	c, resp, err := websocket.Dial(dial, s.url, &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Token " + s.key}}}) //nolint:bodyclose // closed with the connection
 	if err != nil {
 		if resp != nil && resp.StatusCode >= http.StatusBadRequest {
 			return false, s.d.refused(resp.StatusCode, resp.Header)
