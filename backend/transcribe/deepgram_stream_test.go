@@ -70,7 +70,7 @@ func ear(t testing.TB, cut func(connection int) (seconds int)) http.HandlerFunc 
 	}
 }
 
-// stream sends seconds of sound and returns the final texts and their times.
+// streamed sends seconds of sound and returns the final texts and their times.
 func streamed(t testing.TB, d *Deepgram, seconds int) (text string, interims int, err error) {
 	t.Helper()
 	var words []string
@@ -97,7 +97,7 @@ func streamed(t testing.TB, d *Deepgram, seconds int) (text string, interims int
 
 const fiveSeconds = "w1@0-1000 w2@1000-2000 w3@2000-3000 w4@3000-4000 w5@4000-5000"
 
-func TestStreamSendsTextsDuringTheRecording(t *testing.T) {
+func TestStreamSendsTextsWhileRecording(t *testing.T) {
 	t.Parallel()
 	d := service(t, ear(t, func(int) int { return -1 }))
 	text, interims, err := streamed(t, d, 5)
@@ -106,7 +106,7 @@ func TestStreamSendsTextsDuringTheRecording(t *testing.T) {
 	}
 }
 
-func TestCutStreamContinuesAfterTheLastFinalText(t *testing.T) {
+func TestLostStreamContinuesAfterTheLastFinalText(t *testing.T) {
 	t.Parallel()
 	for name, cuts := range map[string][]int{"at the start": {0, -1}, "in the middle": {2, -1}, "twice": {1, 2, -1}, "many times, with progress": {1, 1, 1, 1, -1}} {
 		d := service(t, ear(t, func(n int) int { return cuts[min(n, len(cuts))-1] }))
@@ -147,7 +147,7 @@ func TestStreamGivesUpOnAServiceThatFails(t *testing.T) {
 	}
 }
 
-func TestStreamEndsWithItsContext(t *testing.T) {
+func TestCanceledStreamEnds(t *testing.T) {
 	t.Parallel()
 	d := service(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithCancel(t.Context())

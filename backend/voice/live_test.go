@@ -68,7 +68,7 @@ func liveFixture(t *testing.T) (*fixture, *capturetest.Mic, *streamer, chan Part
 	return f, mic, s, heard
 }
 
-func TestTextsAreSentDuringARecordingAndTheRecordingIsTranscribed(t *testing.T) {
+func TestTextsAreSentWhileRecordingAndTheRecordingIsTranscribed(t *testing.T) {
 	t.Parallel()
 	f, mic, s, heard := liveFixture(t)
 	r, err := f.Start(f.ctx, StartParams{Stream: true})
@@ -117,7 +117,7 @@ func TestRecordingDoesNotDependOnTheStream(t *testing.T) {
 	}
 }
 
-func TestClosingEndsTheStream(t *testing.T) {
+func TestCloseEndsTheStream(t *testing.T) {
 	t.Parallel()
 	f, mic, s, _ := liveFixture(t)
 	_, err := f.Start(f.ctx, StartParams{Stream: true})
