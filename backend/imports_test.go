@@ -91,6 +91,7 @@ var levels = map[string]int{
 	"backend/cloudsync":                    domain,
 	"backend/audio":                        engine,
 	"backend/audio/capture":                engine,
+	"backend/audio/denoise":                engine,
 	"backend/audio/capture/capturetest":    engine,
 	"backend/transcribe":                   engine,
 	"backend/openapi":                      engine,
@@ -237,6 +238,9 @@ var sideways = map[string]map[string]string{
 	"backend/audio/capture/capturetest": {
 		"backend/audio/capture": "its microphone for tests",
 	},
+	"backend/audio/denoise": {
+		"backend/audio": "sources of samples",
+	},
 	"backend/audio/capture": {
 		"backend/audio": "the file format of what is recorded",
 	},
@@ -311,7 +315,7 @@ var onlyIn = map[string][]string{
 	"github.com/zalando/go-keyring":         {"backend/config"},
 	"modernc.org/sqlite":                    {"backend/storage"},
 	"github.com/santhosh-tekuri/jsonschema": {"backend/schema", "backend/gateway/gatewaytest"},
-	"github.com/tetratelabs/wazero":         {"backend/sandbox", "backend/sandbox/qjs", "backend/sandbox/meter", "build/engines/gen"},
+	"github.com/tetratelabs/wazero":         {"backend/sandbox", "backend/sandbox/qjs", "backend/sandbox/meter", "build/engines/gen", "backend/audio/denoise"},
 	"github.com/landlock-lsm/go-landlock":   {"backend/sandbox/worker"},
 	"github.com/jonreiter/govader":          {"backend/valence"},
 	"charm.land":                            {"app/cli/tui"},

@@ -738,6 +738,9 @@ var Synced = []SyncedTable{
 			{No: 7, Name: "retain_audio", Merge: LWW},
 			{No: 8, Name: "push_to_talk_key", Merge: LWW},
 			{No: 9, Name: "command_confirm_ms", Merge: LWW},
+			{No: 10, Name: "denoise", Merge: LWW},
+			{No: 11, Name: "denoise_for_cloud", Merge: LWW},
+			{No: 12, Name: "trim_silence", Merge: LWW},
 		},
 	},
 	{

@@ -8557,6 +8557,8 @@ export interface VoiceCommand {
 
 /** CommandHeard is published when a recording of the mode command was transcribed, and when a pending command is answered or expires. */
 export interface VoiceCommandHeard {
+  /** SessionID is the window or browser page in which the command was said or answered; it alone opens NavigationTarget. Without one, every page does. */
+  sessionId?: string;
   recordingId?: string;
   /** to be answered with voice.confirm */
   pendingId?: string;
@@ -8770,6 +8772,17 @@ export interface VoiceMicrophone {
   open: boolean;
 }
 
+/** PartialHeard is published with texts of a recording in progress. A text that is not final is replaced by the next one. They are a preview: when the recording has ended, it is transcribed as a whole. */
+export interface VoicePartialHeard {
+  recordingId: string;
+  text: string;
+  isFinal: boolean;
+  startMs: number;
+  endMs: number;
+  /** 1, 2, 3 and so on */
+  seq: number;
+}
+
 /** ProcessParams describe a recording to transcribe while the caller waits: a stored one, or its bytes or file. */
 export interface VoiceProcessParams {
   recordingId?: string;
@@ -8859,6 +8872,11 @@ export interface VoiceSettings {
   fallback: string;
   /** VADEnabled skips the engine for recordings without speech. */
   vadEnabled: boolean;
+  /** TrimSilence leaves out pauses of the sound that an engine gets. */
+  trimSilence: boolean;
+  /** Denoise removes background noise from the sound that local engines get; with DenoiseForCloud, services too. What is stored is not changed. */
+  denoise: boolean;
+  denoiseForCloud: boolean;
   /** forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned */
   retainAudio: string;
   pushToTalkKey: string;
@@ -8880,6 +8898,9 @@ export interface VoiceSettingsParams {
   localEngine?: string;
   fallback?: string;
   vadEnabled?: boolean;
+  trimSilence?: boolean;
+  denoise?: boolean;
+  denoiseForCloud?: boolean;
   retainAudio?: string;
   pushToTalkKey?: string;
   commandConfirmMs?: number;
@@ -10445,6 +10466,8 @@ export interface Events {
   "voice.command": VoiceCommandHeard;
   /** LevelChanged is published 20 times a second during a recording. */
   "voice.level": VoiceLevelChanged;
+  /** PartialHeard is published with texts of a recording in progress. A text that is not final is replaced by the next one. They are a preview: when the recording has ended, it is transcribed as a whole. */
+  "voice.partial": VoicePartialHeard;
   /** QueueChanged is published when the queue changes. */
   "voice.queue": VoiceQueueChanged;
   /** StateChanged is published when the microphone or the active recording changes. */
@@ -10993,6 +11016,7 @@ export const EVENTS = [
   "trash.changed",
   "voice.command",
   "voice.level",
+  "voice.partial",
   "voice.queue",
   "voice.state",
   "voice.transcript",

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { fake, until } from "../../lib/rpc/testing";
 import { nav } from "../../lib/ui/state";
@@ -291,5 +291,33 @@ describe("commands", () => {
     expect([c.pending, n.said.at(-1)]).toEqual([null, "Lights didn't run: no answer"]);
     rpc.emit("voice.command", { text: "open chat", decision: "run", status: "done", navigationTarget: "chat", slots: {} });
     expect(nav.path).toEqual(["chat"]);
+  });
+  it("shows the texts of the recording in progress", () => {
+    const rpc = fake({ "voice.status": () => ({ state: "idle", microphone: { available: true } }) });
+    const r = new Recorder(rpc as never, notes().notify);
+    r.start();
+    const say = (recordingId: string, text: string, isFinal: boolean): void => rpc.emit("voice.partial", { recordingId, text, isFinal, startMs: 0, endMs: 1, seq: 1 });
+    say("a", "call", false);
+    say("a", "Call Anna.", true);
+    say("a", "and", false);
+    expect([r.said, r.saying]).toEqual(["Call Anna.", "and"]);
+    say("a", "And Bob.", true);
+    expect([r.said, r.saying]).toEqual(["Call Anna. And Bob.", ""]);
+    say("b", "Next", false);
+    expect([r.said, r.saying]).toEqual(["", "Next"]);
+  });
+  it("opens a screen only in the page where it was asked for", async () => {
+    const rpc = fake({ "session.get": () => ({ sessionId: "here" }) });
+    const c = new Commands(rpc as never, notes().notify);
+    c.start();
+    const say = async (sessionId: string, navigationTarget: string): Promise<void> => {
+      rpc.emit("voice.command", { text: "open it", decision: "run", status: "done", sessionId, navigationTarget, slots: {} });
+      await vi.waitFor(() => expect(rpc.sent("session.get").length).toBeGreaterThan(0));
+    };
+    await say("here", "tools");
+    await vi.waitFor(() => expect(nav.path).toEqual(["tools"]));
+    await say("elsewhere", "memory");
+    await say("here", "skills");
+    await vi.waitFor(() => expect(nav.path).toEqual(["skills"]));
   });
 });
