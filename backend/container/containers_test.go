@@ -182,7 +182,8 @@ func TestLimitsEndOrContainARun(t *testing.T) {
 	each(t, func(t *testing.T, e *Engine, image Image) {
 		s := sh(image, `awk 'BEGIN { s = "x"; while (1) s = s s }'`)
 		s.Limits.MemoryBytes = 32 << 20
-		if r := execute(t, e, s); r.Outcome != OOM && r.ExitCode != 1 {
+		// Podman 4.3 does not say so with control groups v1; the program is killed nevertheless.
+		if r := execute(t, e, s); r.Outcome != OOM && !(e.Status().Engine.Kind == "podman" && r.Outcome == Failure && r.ExitCode == 137) {
 			t.Errorf("memory: %+v %s", r, r.StderrTail)
 		}
 		s = sh(image, `dd if=/dev/zero of=/tmp/a bs=1M count=100 2>&1; ls -l /tmp; echo still`)

@@ -329,4 +329,3 @@ func TestInterruptedRunsAreClosedAtStart(t *testing.T) {
 		t.Errorf("%s, %v", class, err)
 	}
 }
-

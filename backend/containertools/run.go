@@ -243,6 +243,9 @@ func (s *Service) read(ctx context.Context, t *Tool, res *container.Result, out 
 		out.Error = fmt.Sprintf("%s wrote more than %d bytes.", t.Name, t.Definition.Limits.OutputBytes)
 	default:
 		out.Error = fmt.Sprintf("%s ended with status %d.", t.Name, res.ExitCode)
+		if res.ExitCode == 137 { // not every engine says why
+			out.Error += fmt.Sprintf(" It was killed, perhaps because it needs more than %d MiB of memory.", t.Definition.Limits.MemoryBytes>>20)
+		}
 		if last := lastLine(out.Log); last != "" {
 			out.Error += " It wrote: " + last
 		}
