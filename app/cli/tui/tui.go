@@ -58,6 +58,8 @@ type Model struct {
 	note  string
 	// stopping is the turn that the user has stopped.
 	stopping uuid.UUID
+	// stopNext: Esc was pressed while an input was on its way; its turn is stopped when it is known.
+	stopNext bool
 	sheet    *sheet
 	leave    bool // Ctrl+C was pressed once
 	ticks    bool
@@ -281,6 +283,10 @@ func (m *Model) page(msg pageMsg) tea.Cmd {
 	}
 	again := m.chat.Apply(msg.page)
 	cmds := []tea.Cmd{m.ask()}
+	if m.stopNext && !m.busy && (m.chat.Turn != nil || len(m.chat.Queue) > 0 || !again && !m.again) {
+		m.stopNext = false
+		cmds = append(cmds, m.stop())
+	}
 	if q, ok := m.chat.OlderQuery(); again || m.again || !ok {
 		if again || m.again {
 			cmds = append(cmds, m.refresh())

@@ -158,6 +158,25 @@ func TestEscStopsAndCtrlCTwiceLeaves(t *testing.T) {
 	}
 }
 
+// Esc right after Enter stops the turn of an input that is still being sent.
+func TestEscStopsWhatIsBeingSent(t *testing.T) {
+	t.Parallel()
+	b := answered()
+	s := connected(t, b, 80, 24)
+	s.keys("Hello")
+	_, sending := s.m.Update(tea.KeyPressMsg(tea.Key{Code: tea.KeyEnter}))
+	s.keys("esc")
+	if slices.Contains(b.calls, "chat.cancel") {
+		t.Fatal("there is nothing to cancel yet")
+	}
+	b.run(3, agent.Running)
+	s.do(sending)
+	if n := len(slices.DeleteFunc(slices.Clone(b.calls), func(c string) bool { return c != "chat.cancel" })); n != 1 {
+		t.Errorf("%d calls of chat.cancel: %v", n, b.calls)
+	}
+	s.has("Stopping…")
+}
+
 func TestTicksOnlyWhileSomethingRuns(t *testing.T) {
 	t.Parallel()
 	b := asked()

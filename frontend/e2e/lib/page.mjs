@@ -10,9 +10,13 @@ const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 /** Waits until the answer buttons that are shown accept an answer. */
 export const armed = (page) => page.locator("[data-armed=true]").waitFor();
 
+/** How long to wait in milliseconds: for a busy machine; reached only when something is broken. */
+const patience = Number(process.env.HELIX_E2E_TIMEOUT ?? 240_000);
+
 /** Waits for what has no element to wait for. */
 export async function until(ok, what) {
-  for (let i = 0; i < 3000; i++) {
+  const end = Date.now() + patience;
+  while (Date.now() < end) {
     if (await ok()) return;
     await new Promise((r) => setTimeout(r, 200));
   }
@@ -56,7 +60,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
       else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
     });
   }
-  page.setDefaultTimeout(Number(process.env.HELIX_E2E_TIMEOUT ?? 240_000)); // for a busy machine; reached only when something is broken
+  page.setDefaultTimeout(patience);
   await page.addInitScript(patient);
   if (late > 0) await delay(page);
   await prepare(page);
