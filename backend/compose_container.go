@@ -39,5 +39,9 @@ func (b *Backend) runContainers(ctx context.Context) error {
 	if err := b.Containers.Recover(ctx); err != nil {
 		return err
 	}
+	if b.o.Once { // it ends before an engine has answered
+		<-ctx.Done()
+		return nil
+	}
 	return b.engine.Run(ctx)
 }

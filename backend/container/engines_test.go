@@ -51,7 +51,7 @@ func startEngine(kind string) (*started, error) {
 	c := newClient(s.socket)
 	defer c.close()
 	for limit := time.After(2 * time.Minute); ; {
-		if err := c.call(context.Background(), "GET", "/_ping", nil, nil, nil); err == nil {
+		if err := c.call(context.Background(), "GET", "/version", nil, nil, nil); err == nil { // Podman's first answer takes long
 			s.cmd.Cancel = func() error {
 				err := s.cmd.Process.Signal(syscall.SIGTERM)
 				<-ended

@@ -15,7 +15,7 @@ import (
 )
 
 // probeTime limits the check of one endpoint.
-const probeTime = 30 * time.Second
+const probeTime = time.Minute
 
 // endpoints returns the sockets to try, in order. only means that no other is tried.
 func (e *Engine) endpoints() (list []string, only bool, problem *Reason) {
