@@ -226,6 +226,10 @@ $(LLAMA)/package.json:
 test-engine: $(LLAMA)/package.json ## A real language model engine with random weights behind the chat wire: streaming, cancel, grammar, insights
 	HELIX_LLAMA=$(LLAMA) $(NICE) $(GO) test -tags engine -count=1 -v -run 'Engine' -timeout 30m ./backend/providers/providerstest ./backend/synthesis
 
+.PHONY: test-container
+test-container: ## Containers on Docker and Podman, which the tests start themselves (needs root, podman, runc, docker.io and busybox-static)
+	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m ./backend/container
+
 .PHONY: fuzz
 fuzz: $(ENGINES) ## Each fuzz target for FUZZTIME (default 30s)
 	@build/fuzz.sh $${FUZZTIME:-30s}

@@ -70,7 +70,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.core = gateway.NewServices(nil, b.log)
 	for name, run := range map[string]func(context.Context) error{
 		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.whenHealthy(b.Keys.Run), "audit": b.whenHealthy(b.Audit.Run),
-		"permission": b.whenHealthy(b.Permission.Run), "tools": b.whenHealthy(b.Tools.Run), "uploads": b.whenHealthy(b.uploads.Run), "discovery": b.whenHealthy(b.recoverDiscovery),
+		"permission": b.whenHealthy(b.Permission.Run), "tools": b.whenHealthy(b.Tools.Run), "uploads": b.whenHealthy(b.uploads.Run), "discovery": b.whenHealthy(b.recoverDiscovery), "containers": b.whenHealthy(b.runContainers),
 	} {
 		b.core.Add(name, run, nil)
 	}

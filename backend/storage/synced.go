@@ -770,6 +770,8 @@ var LocalOnly = []string{
 	"audit_log", // synced by its own key (device_id, seq), never through change_log
 	"capability_grants",
 	"chat_attachments", // of messages that have not been sent yet
+	"container_runs",
+	"container_tools", // images and approvals of this device
 	"custom_tool_replies",
 	"custom_tool_runs",
 	"custom_tool_shares",

@@ -1661,6 +1661,251 @@ export interface ConfigSetResult {
   restart: string[];
 }
 
+/** Image is an image on this computer. */
+export interface ContainerImage {
+  ref: string;
+  /** sha256:… */
+  id: string;
+  /** of its repository; "": it was imported */
+  digest: string;
+  sizeBytes: number;
+  createdAt: string;
+}
+
+/** Info describes the engine. */
+export interface ContainerInfo {
+  /** docker or podman */
+  kind: string;
+  version: string;
+  apiVersion: string;
+  endpoint: string;
+  rootless: boolean;
+  runtime: string;
+  cgroup: string;
+  storageDriver: string;
+}
+
+/** Limits of one run. A zero field means the default. */
+export interface ContainerLimits {
+  memoryBytes?: number;
+  /** largest file that can be written */
+  storageBytes?: number;
+  outputBytes?: number;
+  /** of standard error, the end is kept */
+  logBytes?: number;
+  /** of one core */
+  cpuPercent?: number;
+  pids?: number;
+  /** open files of a process */
+  noFile?: number;
+}
+
+/** Reason is one limitation, with what to do about it. */
+export interface ContainerReason {
+  code: string;
+  message: string;
+  hint: string;
+}
+
+/** Running is a run in progress. */
+export interface ContainerRunning {
+  runId: string;
+  /** "": it is being created */
+  containerId?: string;
+  image: string;
+  phase: string;
+  startedAt: string;
+  deadline?: string;
+}
+
+/** Status is what is available on this computer. */
+export interface ContainerStatus {
+  /** absent: none was found */
+  engine?: ContainerInfo;
+  tiers: ContainerTier[];
+  /** how containers reach granted hosts: none in this version */
+  egress: string;
+  /** how stored data is limited: guard */
+  quota: string;
+  /** containers that wait for a run */
+  pool: number;
+  running: ContainerRunning[];
+  checkedAt?: string;
+}
+
+/** Tier is one level of isolation. */
+export interface ContainerTier {
+  /** process, container or microvm */
+  tier: string;
+  available: boolean;
+  reasons: ContainerReason[];
+}
+
+/** AddParams describe a tool. */
+export interface ContainertoolsAddParams {
+  name: string;
+  description?: string;
+  /** reference or id of an image on this computer */
+  image: string;
+  /** default: what the image starts */
+  argv?: string[];
+  input?: unknown;
+  output?: unknown;
+  limits?: ContainerLimits;
+  /** 1..600, default 30 */
+  timeoutSeconds?: number;
+}
+
+/** ApproveParams approve one definition of a tool. */
+export interface ContainertoolsApproveParams {
+  toolId: string;
+  /** the one that was shown */
+  definitionHash: string;
+}
+
+/** Definition is what a tool runs. A change of any part needs another approval. */
+export interface ContainertoolsDefinition {
+  name: string;
+  description: string;
+  /** as it was named */
+  image: string;
+  /** what runs */
+  imageId: string;
+  /** in its repository; "": imported */
+  digest: string;
+  /** empty: what the image starts */
+  argv: string[];
+  /** JSON Schema of the parameters */
+  input: unknown;
+  /** JSON Schema of standard output; null: any text */
+  output: unknown;
+  limits: ContainerLimits;
+  timeoutSeconds: number;
+}
+
+/** EnableParams switch a tool on or off. */
+export interface ContainertoolsEnableParams {
+  toolId: string;
+  enabled: boolean;
+}
+
+/** Image is an image on this computer. */
+export interface ContainertoolsImage {
+  /** names of tools */
+  usedBy: string[];
+  ref: string;
+  /** sha256:… */
+  id: string;
+  /** of its repository; "": it was imported */
+  digest: string;
+  sizeBytes: number;
+  createdAt: string;
+}
+
+/** ImageParams name an image. */
+export interface ContainertoolsImageParams {
+  ref: string;
+}
+
+/** ImagesResult lists images. */
+export interface ContainertoolsImagesResult {
+  images: ContainertoolsImage[];
+}
+
+/** ImportImageParams name what an image is made of. */
+export interface ContainertoolsImportImageParams {
+  /** a folder, a static program, or an image archive (.tar, .tar.gz) */
+  path: string;
+  name: string;
+}
+
+/** KillResult says whether a run was in progress. */
+export interface ContainertoolsKillResult {
+  killed: boolean;
+}
+
+/** PullParams name an image in a registry. */
+export interface ContainertoolsPullParams {
+  ref: string;
+  /** sha256:…; any other image is refused */
+  digest?: string;
+}
+
+/** RemovedResult is what was removed. */
+export interface ContainertoolsRemovedResult {
+  removed: string[];
+}
+
+/** RevokeResult is what was removed. */
+export interface ContainertoolsRevokeResult {
+  grants: number;
+}
+
+/** RunChanged is the event container.run: a run has entered a phase. */
+export interface ContainertoolsRunChanged {
+  runId: string;
+  toolId: string;
+  /** create, start, running, ended or removed */
+  phase: string;
+}
+
+/** RunIDParams name a run. */
+export interface ContainertoolsRunIDParams {
+  runId: string;
+}
+
+/** RunParams run a tool. */
+export interface ContainertoolsRunParams {
+  toolId?: string;
+  /** instead of toolId */
+  name?: string;
+  params?: unknown;
+  timeoutMs?: number;
+}
+
+/** RunResult is the result of a run whose container was started. */
+export interface ContainertoolsRunResult {
+  success: boolean;
+  /** standard output: its JSON, or its text */
+  output: unknown;
+  runId: string;
+  /** success, failure, timeout or cancelled */
+  status: string;
+  errorClass?: string;
+  error?: string;
+  exitCode: number;
+  /** the end of standard error */
+  log: string;
+  durationMs: number;
+}
+
+/** StatusChanged is the event container.status_changed: an engine was found or lost. */
+export interface ContainertoolsStatusChanged {
+  available: boolean;
+}
+
+/** Tool is a tool as stored. */
+export interface ContainertoolsTool {
+  toolId: string;
+  name: string;
+  status: string;
+  definition: ContainertoolsDefinition;
+  definitionHash: string;
+  createdAt: string;
+  updatedAt: string;
+  approvedAt?: string;
+}
+
+/** ToolParams name a tool. */
+export interface ContainertoolsToolParams {
+  toolId: string;
+}
+
+/** ToolsResult lists tools. */
+export interface ContainertoolsToolsResult {
+  tools: ContainertoolsTool[];
+}
+
 /** Area is one part of a workspace. */
 export interface CoretoolsArea {
   /** shared, tmp or vault */
@@ -9544,6 +9789,34 @@ export interface Methods {
   "config.set": { params: ConfigSetParams; result: ConfigSetResult };
   /** Opens the session: it must be the first call on a WebSocket, and is optional if the pipe is already authenticated. The granted scopes are the requested ones that the token has. */
   "connect": { params: GatewayConnectParams; result: GatewayHello };
+  /** Stores a tool, or another definition of the tool with that name, and asks for its approval. The image must be on this computer; the tool stays with exactly that image. */
+  "container.add": { params: ContainertoolsAddParams; result: ContainertoolsTool };
+  /** Allows a tool to run. A definition that changed since it was shown is a Conflict. */
+  "container.approve": { params: ContainertoolsApproveParams; result: ContainertoolsTool };
+  /** Makes an image of a folder or a static program without network, or loads an image archive. */
+  "container.image_import": { params: ContainertoolsImportImageParams; result: ContainerImage };
+  /** Gets an image from its registry. It is the only way in which an image is fetched: runs never do. */
+  "container.image_pull": { params: ContainertoolsPullParams; result: ContainerImage };
+  /** Removes an image. One that a tool uses is a Conflict. */
+  "container.image_remove": { params: ContainertoolsImageParams; result: ContainertoolsRemovedResult };
+  /** Lists the images on this computer. */
+  "container.images": { params: Record<string, never>; result: ContainertoolsImagesResult };
+  /** Ends a run of the user. */
+  "container.kill": { params: ContainertoolsRunIDParams; result: ContainertoolsKillResult };
+  /** Removes containers that an earlier process of this data folder left over. Others are never touched. */
+  "container.reap": { params: Record<string, never>; result: ContainertoolsRemovedResult };
+  /** Looks for a container engine again. */
+  "container.recheck": { params: Record<string, never>; result: ContainerStatus };
+  /** Ends a tool for ever: its runs end, its permissions are removed and its name is free. The history of its runs and its image stay. */
+  "container.revoke": { params: ContainertoolsToolParams; result: ContainertoolsRevokeResult };
+  /** Runs a tool and returns when its container has been removed. A program that fails is a result without success; a run that could not start is an error. */
+  "container.run": { params: ContainertoolsRunParams; result: ContainertoolsRunResult };
+  /** Switches an approved tool on or off. Switching it off ends its runs. */
+  "container.set_enabled": { params: ContainertoolsEnableParams; result: ContainertoolsTool };
+  /** Returns what is available on this computer, without looking again. */
+  "container.status": { params: Record<string, never>; result: ContainerStatus };
+  /** Lists the container tools that are not revoked. */
+  "container.tools": { params: Record<string, never>; result: ContainertoolsToolsResult };
   /** Another name of schedules.create. Creates a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
   /** Another name of schedules.create. Creates a schedule. */
@@ -10366,6 +10639,10 @@ export interface Events {
   "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
+  /** RunChanged is the event container.run: a run has entered a phase. */
+  "container.run": ContainertoolsRunChanged;
+  /** StatusChanged is the event container.status_changed: an engine was found or lost. */
+  "container.status_changed": ContainertoolsStatusChanged;
   /** AuthChanged is the event discovery.auth_changed: a credential was stored or removed. */
   "discovery.auth_changed": DiscoveryAuthChanged;
   /** Changed is the event discovery.changed: a tool was imported, or its state changed. */
@@ -10550,6 +10827,20 @@ export const METHODS = [
   { name: "config.schema", scope: "read", costly: false },
   { name: "config.set", scope: "admin", costly: false },
   { name: "connect", scope: "none", costly: false },
+  { name: "container.add", scope: "write", costly: false },
+  { name: "container.approve", scope: "approve", costly: false },
+  { name: "container.image_import", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "container.image_pull", scope: "approve", costly: true, deadlineMs: 3600000 },
+  { name: "container.image_remove", scope: "write", costly: false },
+  { name: "container.images", scope: "read", costly: false },
+  { name: "container.kill", scope: "write", costly: false },
+  { name: "container.reap", scope: "write", costly: false },
+  { name: "container.recheck", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "container.revoke", scope: "write", costly: false },
+  { name: "container.run", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "container.set_enabled", scope: "write", costly: false },
+  { name: "container.status", scope: "read", costly: false },
+  { name: "container.tools", scope: "read", costly: false },
   { name: "cron.add", scope: "write", costly: false, aliasOf: "schedules.create" },
   { name: "cron.create", scope: "write", costly: false, aliasOf: "schedules.create" },
   { name: "cron.list", scope: "read", costly: false, aliasOf: "schedules.list" },
@@ -10966,6 +11257,8 @@ export const EVENTS = [
   "chat.turn_progress",
   "chat.turn_started",
   "config.changed",
+  "container.run",
+  "container.status_changed",
   "discovery.auth_changed",
   "discovery.changed",
   "discovery.execution",

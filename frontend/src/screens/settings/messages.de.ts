@@ -175,6 +175,7 @@ export default {
     "skills.history_max_bytes": "Platz für Läufe von Skills",
     "mcp.serve.http": "MCP-Server über HTTP",
     "scheduler.enabled": "Zeitplaner",
+    "container.host": "Container-Dienst",
     "sync.keep_files": "Alle Dateien behalten",
     "memory.weights": "Gewichte der Suche",
     "memory.zone": "Zeitzone für Importe",
