@@ -39,6 +39,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerVoice(b, a)
 	registerMCP(b, a)
 	registerDiscovery(b, a)
+	registerChannels(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {
