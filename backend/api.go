@@ -40,6 +40,7 @@ func Register(b *Backend, a *gateway.API) {
 	registerMCP(b, a)
 	registerDiscovery(b, a)
 	registerContainers(b, a)
+	registerChannels(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

@@ -24,6 +24,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/channels"
 	"helix/backend/cloudsync"
 	"helix/backend/config"
 	"helix/backend/container"
@@ -118,6 +119,7 @@ type Backend struct {
 	MCP        *mcp.Service
 	Discovery  *discovery.Service
 	Containers *containertools.Service
+	Channels   *channels.Service
 	Trash      *trash.Service
 	Sync       *cloudsync.Service
 	Gateway    *gateway.Server
@@ -286,11 +288,12 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openMCP(paths)
 	b.openDiscovery()
 	b.openContainers(paths, conf)
+	b.openChannels(conf)
 	b.openTrash()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), discovery.Retention(), mcp.Retention(), containertools.Retention(),
+		Retention: append(append(append(tools.Retention(), psychology.Retention()...), channels.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), discovery.Retention(), mcp.Retention(), containertools.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())

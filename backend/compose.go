@@ -47,6 +47,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
 	b.Gateway.Route("POST", "/transcribe", gateway.Write, true, b.serveTranscribe)
 	b.routeMCP(conf)
+	b.Gateway.RouteOwn("POST", "/hooks/", gateway.Write, false, b.Channels.HookOwner, b.Channels.ServeHook)
 	b.Gateway.RouteSocket("/sync", gateway.Write, b.Sync.ServeRelay)
 	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.Post)
 	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.Delete)
@@ -59,6 +60,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	if !b.o.Once {
 		b.Services.Add("skills", b.whenHealthy(b.Skills.Run), nil)
 		b.Services.Add("agent", b.whenHealthy(b.Agent.Run), nil)
+		b.Services.Add("channels", b.whenHealthy(b.Channels.Run), nil)
 		b.Services.Add("voice-pipeline", b.whenHealthy(b.Voice.Run), nil)
 		b.Services.Add("sync-coordinator", b.whenHealthy(b.Sync.Run), nil)
 		b.Services.Add("memory-synthesis", b.whenHealthy(b.Synthesis.Run), nil)

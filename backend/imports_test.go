@@ -100,6 +100,7 @@ var levels = map[string]int{
 	"backend/voice":                        domain,
 	"backend/mcp":                          domain,
 	"backend/discovery":                    domain,
+	"backend/channels":                     domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,

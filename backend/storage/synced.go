@@ -769,6 +769,12 @@ var LocalOnly = []string{
 	"agent_turns",
 	"audit_log", // synced by its own key (device_id, seq), never through change_log
 	"capability_grants",
+	"channel_inbox", // a channel runs on one device
+	"channel_outbox",
+	"channel_rejections",
+	"channel_senders",
+	"channel_sessions",
+	"channels",
 	"chat_attachments", // of messages that have not been sent yet
 	"container_runs",
 	"container_tools", // images and approvals of this device

@@ -1311,6 +1311,238 @@ export interface CaptureDevice {
   backend: string;
 }
 
+/** AddParams describe a new channel. */
+export interface ChannelsAddParams {
+  /** webhook */
+  kind: string;
+  name: string;
+  config: ChannelsConfig;
+}
+
+/** AddResult is a new channel. The secret is shown only once. */
+export interface ChannelsAddResult {
+  channel: ChannelsChannel;
+  /** with which requests of a webhook are signed */
+  secret?: string;
+}
+
+/** AllowParams describe an entry of the allow-list. */
+export interface ChannelsAllowParams {
+  id: string;
+  /** the service's id, never a name */
+  senderId: string;
+  label?: string;
+  contextIds?: string[];
+  /** chat (default) or notify */
+  role?: string;
+}
+
+/** Binding says which chat a conversation of a channel continues. */
+export interface ChannelsBinding {
+  contextId: string;
+  sessionId: string;
+  lastAt: string;
+}
+
+/** Changed is published when the state of a channel changes. */
+export interface ChannelsChanged {
+  id: string;
+  state: string;
+}
+
+/** Channel is a channel with its state. */
+export interface ChannelsChannel {
+  id: string;
+  kind: string;
+  name: string;
+  config: ChannelsConfig;
+  enabled: boolean;
+  /** connected, disconnected, error or disabled */
+  state: string;
+  since?: string;
+  /** it runs on this device */
+  here: boolean;
+  /** where a webhook channel receives */
+  hookUrl?: string;
+  error?: string;
+  lastIn?: string;
+  lastOut?: string;
+  /** messages that wait, in both directions */
+  queued: number;
+  rejected24h: number;
+}
+
+/** Config is what a channel connects to. Which fields apply depends on its kind. */
+export interface ChannelsConfig {
+  /** URL is where a webhook channel sends replies: https, or http to this computer. */
+  url?: string;
+}
+
+/** ContextParams name a conversation of a channel. */
+export interface ChannelsContextParams {
+  id: string;
+  contextId: string;
+}
+
+/** EnabledParams switch a channel on or off. */
+export interface ChannelsEnabledParams {
+  id: string;
+  enabled: boolean;
+}
+
+/** IDParams name a channel. */
+export interface ChannelsIDParams {
+  id: string;
+}
+
+/** ListResult lists channels by name. */
+export interface ChannelsListResult {
+  channels: ChannelsChannel[];
+}
+
+/** Message is published when a message was received or sent. */
+export interface ChannelsMessage {
+  id: string;
+  /** in or out */
+  direction: string;
+  contextId: string;
+}
+
+/** MessageParams name a message. */
+export interface ChannelsMessageParams {
+  messageId: string;
+}
+
+/** MessageResult is the state of a message. */
+export interface ChannelsMessageResult {
+  messageId: string;
+  state: string;
+}
+
+/** PairResult is a pairing code. The person to be allowed sends "/pair CODE" to the channel. */
+export interface ChannelsPairResult {
+  code: string;
+  expiresAt: string;
+}
+
+/** Patch holds the changes of a channel; what it does not have stays. */
+export interface ChannelsPatch {
+  name?: string;
+  config?: ChannelsConfig;
+  /** RotateSecret makes a new signing secret. The former one stays valid until the next rotation. */
+  rotateSecret?: boolean;
+  /** TakeOver moves a channel from another device to this one. */
+  takeOver?: boolean;
+}
+
+/** QueueParams select queued messages. */
+export interface ChannelsQueueParams {
+  id?: string;
+  state?: string;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** QueueResult lists messages, newest first. */
+export interface ChannelsQueueResult {
+  messages: ChannelsQueued[];
+}
+
+/** Queued is a message that was received or is to be sent. */
+export interface ChannelsQueued {
+  messageId: string;
+  channelId: string;
+  /** in or out */
+  direction: string;
+  contextId: string;
+  state: string;
+  attempts: number;
+  error?: string;
+  at: string;
+}
+
+/** Rejected is published when messages were refused. */
+export interface ChannelsRejected {
+  id: string;
+  count: number;
+}
+
+/** RejectedParams select refused messages. */
+export interface ChannelsRejectedParams {
+  id?: string;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** RejectedResult lists refused messages, newest first. */
+export interface ChannelsRejectedResult {
+  entries: ChannelsRejection[];
+}
+
+/** Rejection counts refused messages of a sender. It has no text. Senders over the limit of rows are counted together, without ids. */
+export interface ChannelsRejection {
+  /** of the last one */
+  timestamp: string;
+  channel: string;
+  channelId: string;
+  senderId: string;
+  context: string;
+  /** not_allowed, context, rate, size, signature, replay or pairing */
+  reason: string;
+  count: number;
+}
+
+/** SendParams are a message to a conversation of a channel. */
+export interface ChannelsSendParams {
+  id: string;
+  contextId: string;
+  text: string;
+}
+
+/** SendResult is a queued message. */
+export interface ChannelsSendResult {
+  messageId: string;
+  state: string;
+}
+
+/** Sender is an entry of the allow-list. */
+export interface ChannelsSender {
+  senderId: string;
+  label: string;
+  /** groups in which the sender is allowed too */
+  contextIds: string[];
+  /** chat, or notify: it only receives */
+  role: string;
+  /** user or pairing */
+  addedBy: string;
+  addedAt: string;
+  lastSeen?: string;
+}
+
+/** SenderParams name an entry of the allow-list. */
+export interface ChannelsSenderParams {
+  id: string;
+  senderId: string;
+}
+
+/** SendersResult is an allow-list. Nobody else gets an answer. */
+export interface ChannelsSendersResult {
+  senders: ChannelsSender[];
+}
+
+/** SessionsResult lists the conversations of a channel. */
+export interface ChannelsSessionsResult {
+  bindings: ChannelsBinding[];
+}
+
+/** UpdateParams change a channel. */
+export interface ChannelsUpdateParams {
+  id: string;
+  patch: ChannelsPatch;
+}
+
 /** Applied is published when rows from other devices were stored. */
 export interface CloudsyncApplied {
   rows: number;
@@ -9719,6 +9951,40 @@ export interface Methods {
   "catalog.show": { params: ProvidersShowParams; result: ProvidersShowResult };
   /** Compares the active catalog with the one embedded in this version. */
   "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
+  /** Adds a channel and starts it. Nobody is allowed to use it yet. */
+  "channels.add": { params: ChannelsAddParams; result: ChannelsAddResult };
+  /** Adds a sender to the allow-list, or changes the entry. */
+  "channels.allow": { params: ChannelsAllowParams; result: ChannelsSendersResult };
+  /** Removes a sender from the allow-list. */
+  "channels.disallow": { params: ChannelsSenderParams; result: ChannelsSendersResult };
+  /** Gives up a message that was not sent yet. */
+  "channels.drop": { params: ChannelsMessageParams; result: ChannelsMessageResult };
+  /** Returns a channel. */
+  "channels.get": { params: ChannelsIDParams; result: ChannelsChannel };
+  /** Lists the caller's channels. */
+  "channels.list": { params: Record<string, never>; result: ChannelsListResult };
+  /** Returns a new pairing code of a channel; an earlier one is no longer valid. */
+  "channels.pair": { params: ChannelsIDParams; result: ChannelsPairResult };
+  /** Lists messages that were not answered or sent yet, or those in a state. */
+  "channels.queue": { params: ChannelsQueueParams; result: ChannelsQueueResult };
+  /** Lists what was refused. */
+  "channels.rejected": { params: ChannelsRejectedParams; result: ChannelsRejectedResult };
+  /** Stops a channel and deletes it with its allow-list, queues and secret. Chats stay. */
+  "channels.remove": { params: ChannelsIDParams; result: Record<string, never> };
+  /** Sends a message that failed, or is waiting, now. */
+  "channels.retry": { params: ChannelsMessageParams; result: ChannelsMessageResult };
+  /** Queues a message. Its context must be one that an allowed sender has written from or may write in. */
+  "channels.send": { params: ChannelsSendParams; result: ChannelsSendResult };
+  /** Lists who is allowed to use a channel. */
+  "channels.senders": { params: ChannelsIDParams; result: ChannelsSendersResult };
+  /** Lists the conversations of a channel with their chats. */
+  "channels.sessions": { params: ChannelsIDParams; result: ChannelsSessionsResult };
+  /** Switches a channel on or off. What waits in its queues is kept. */
+  "channels.set_enabled": { params: ChannelsEnabledParams; result: ChannelsChannel };
+  /** Makes the next message of a conversation start another chat. */
+  "channels.unbind": { params: ChannelsContextParams; result: ChannelsSessionsResult };
+  /** Changes a channel. */
+  "channels.update": { params: ChannelsUpdateParams; result: ChannelsAddResult };
   /** Removes a chat from the list. */
   "chat.archive": { params: AgentSessionParams; result: AgentSessionResult };
   /** Stores a file for a message to be sent later. A file that is not sent is dropped after a week. */
@@ -10607,6 +10873,12 @@ export interface Events {
   "approvals.changed": PermissionApprovalChanged;
   /** Appended is published for each committed entry. */
   "audit.appended": AuditAppended;
+  /** Changed is published when the state of a channel changes. */
+  "channels.changed": ChannelsChanged;
+  /** Message is published when a message was received or sent. */
+  "channels.message": ChannelsMessage;
+  /** Rejected is published when messages were refused. */
+  "channels.rejected": ChannelsRejected;
   /** AssistantDelta is chat.assistant_delta: text to insert at a byte offset of the attempt's answer. */
   "chat.assistant_delta": AgentAssistantDelta;
   /** AttemptDiscarded is chat.attempt_discarded: discard the text of the attempt. */
@@ -10792,6 +11064,23 @@ export const METHODS = [
   { name: "catalog.fetch", scope: "admin", costly: true, deadlineMs: 240000 },
   { name: "catalog.show", scope: "read", costly: false },
   { name: "catalog.verify", scope: "read", costly: false },
+  { name: "channels.add", scope: "admin", costly: false },
+  { name: "channels.allow", scope: "approve", costly: false },
+  { name: "channels.disallow", scope: "write", costly: false },
+  { name: "channels.drop", scope: "write", costly: false },
+  { name: "channels.get", scope: "read", costly: false },
+  { name: "channels.list", scope: "read", costly: false },
+  { name: "channels.pair", scope: "approve", costly: false },
+  { name: "channels.queue", scope: "read", costly: false },
+  { name: "channels.rejected", scope: "read", costly: false },
+  { name: "channels.remove", scope: "admin", costly: false },
+  { name: "channels.retry", scope: "write", costly: false },
+  { name: "channels.send", scope: "write", costly: false },
+  { name: "channels.senders", scope: "read", costly: false },
+  { name: "channels.sessions", scope: "read", costly: false },
+  { name: "channels.set_enabled", scope: "write", costly: false },
+  { name: "channels.unbind", scope: "write", costly: false },
+  { name: "channels.update", scope: "admin", costly: false },
   { name: "chat.archive", scope: "write", costly: false },
   { name: "chat.attach", scope: "write", costly: false },
   { name: "chat.cancel", scope: "write", costly: false },
@@ -11241,6 +11530,9 @@ export const EVENTS = [
   "app.background_changed",
   "approvals.changed",
   "audit.appended",
+  "channels.changed",
+  "channels.message",
+  "channels.rejected",
   "chat.assistant_delta",
   "chat.attempt_discarded",
   "chat.budget",
