@@ -107,8 +107,6 @@ export default {
   differences: "Was sich geändert hat",
   before: "Genehmigt",
   after: "Jetzt",
-  runTool: "Tool ausführen",
-  approveToRun: "Genehmigen Sie zuerst das Tool.",
   parameters: "Parameter",
 
   testTitle: "Test",
@@ -175,7 +173,6 @@ export default {
   address: "Adresse",
   copyAddress: "Adresse kopieren",
   addressCopied: "Adresse kopiert",
-  token: "Token",
   tokenText: "Ein Programm verbindet sich über HTTP mit einem Token. Es wird nur einmal gezeigt; in den Einstellungen können Sie es widerrufen.",
   createToken: "Token erstellen",
   tokenName: "MCP",

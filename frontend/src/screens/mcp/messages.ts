@@ -110,8 +110,6 @@ export const en = {
   differences: "What changed",
   before: "Approved",
   after: "Now",
-  runTool: "Run the tool",
-  approveToRun: "Approve the tool first.",
   parameters: "Parameters",
 
   // Test and log
@@ -182,7 +180,6 @@ export const en = {
   address: "Address",
   copyAddress: "Copy address",
   addressCopied: "Address copied",
-  token: "Token",
   tokenText: "A program connects over HTTP with a token. It is shown only once; you can revoke it in Settings.",
   createToken: "Create token",
   tokenName: "MCP",
