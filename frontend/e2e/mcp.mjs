@@ -39,9 +39,9 @@ const panel = (page) => page.getByRole("complementary", { name: "MCP server" });
 const dialog = (page) => page.getByRole("dialog");
 const toast = (page, words) => page.getByRole("region", { name: "Messages" }).getByText(words).first();
 const tab = (page, name) => panel(page).getByRole("tab", { name });
-const row = (page, name) => panel(page).getByRole("list", { name: "Tools" }).getByRole("listitem").filter({ has: page.getByRole("button", { name: new RegExp(`^${name} `) }) });
 const toolButton = (page, name) => panel(page).getByRole("button", { name: new RegExp(`^${name} `) });
 const details = (page, name) => panel(page).getByRole("group", { name: `Tool: ${name}` });
+const away = (page) => page.mouse.move(0, 0); // no tooltip
 const stateOf = async (rpc, name) => (await rpc("mcp.tools", { name: "diary" })).tools.find((x) => x.name === name)?.state;
 
 async function empty({ page, go, looks }) {
@@ -74,6 +74,7 @@ async function approve({ page, rpc, looks }) {
   await toast(page, "Approved 2 tools").waitFor();
   await until(async () => (await stateOf(rpc, "find")) === "approved" && (await stateOf(rpc, "write")) === "approved", "two tools are approved");
   await panel(page).getByText("1 tool to review").waitFor();
+  await away(page);
   await looks("approved");
 }
 
@@ -83,6 +84,7 @@ async function run({ page, rpc, looks }) {
   await tool.getByLabel("text *").fill("rain");
   await tool.getByRole("button", { name: "Run", exact: true }).click();
   await tool.getByText('write: {"text":"rain"}, key set').waitFor();
+  await away(page);
   await looks("ran");
   // What the tool itself refuses is shown as its answer.
   await toolButton(page, "refuse").click();
@@ -113,6 +115,7 @@ async function change({ page, helix, rpc, looks }) {
   const tool = details(page, "find");
   await tool.getByText("What changed").waitFor();
   await tool.getByRole("region", { name: /description/i }).getByText("stranger").first().waitFor();
+  await away(page);
   await looks("changed");
   await tool.getByRole("button", { name: "Approve", exact: true }).click();
   await until(async () => (await stateOf(rpc, "find")) === "approved", "the new definition is approved");
@@ -133,6 +136,7 @@ async function log({ page, looks }) {
 async function test({ page, looks }) {
   await panel(page).getByRole("button", { name: "Test", exact: true }).click();
   await panel(page).getByText("The server works.").waitFor();
+  await away(page);
   await looks("test");
 }
 
@@ -164,6 +168,7 @@ async function importing({ page, rpc, check, looks }) {
   await dialog(page).getByText(/Stored as secrets/).waitFor();
   check(await dialog(page).getByRole("checkbox", { name: "diary" }).isDisabled(), "a taken name can't be chosen");
   await dialog(page).getByRole("checkbox", { name: "web" }).uncheck();
+  await away(page);
   await looks("import");
   await dialog(page).getByRole("button", { name: "Add 1 server" }).click();
   await toast(page, "Added 1 server").waitFor();
@@ -177,6 +182,7 @@ async function serve({ page, rpc, go, looks }) {
   const item = page.getByRole("switch", { name: /^Offer .*memor/i }).first();
   await item.click();
   await until(async () => (await rpc("mcp.exposed", {})).tools.length === 1, "it is offered");
+  await away(page);
   await looks("serve");
   await item.click();
   await until(async () => (await rpc("mcp.exposed", {})).tools.length === 0, "it is withdrawn");

@@ -111,6 +111,7 @@ export default {
 
   testTitle: "Test",
   testOk: "Der Server funktioniert.",
+  stepOk: "OK",
   testFailed: (name: string) => `${name} konnte nicht getestet werden`,
   steps: { resolve: "Programm und Variablen finden", start: "Starten", list: "Tools auflisten", ping: "Antworten" } as Record<string, string>,
   noLog: "Seit dem Start von Helix wurde nichts protokolliert.",

@@ -115,6 +115,7 @@ export const en = {
   // Test and log
   testTitle: "Test",
   testOk: "The server works.",
+  stepOk: "OK",
   testFailed: (name: string) => `Couldn't test ${name}`,
   steps: { resolve: "Find program and variables", start: "Start", list: "List tools", ping: "Answer" } as Record<string, string>,
   noLog: "Nothing has been logged since Helix started.",
