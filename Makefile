@@ -52,7 +52,7 @@ build/engines/node_modules/.package-lock.json: build/engines/package-lock.json
 	@touch $@
 
 ENGINES := backend/sandbox/artefacts/manifest.json
-$(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go backend/sandbox/prelude/* backend/sandbox/qjs/*.go backend/sandbox/linear/*.go backend/sandbox/meter/*.go)
+$(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go backend/audio/denoise/*.go backend/sandbox/prelude/* backend/sandbox/qjs/*.go backend/sandbox/linear/*.go backend/sandbox/meter/*.go)
 	$(NICE) $(GO) run ./build/engines/gen
 
 .PHONY: engines
@@ -164,8 +164,8 @@ vet: $(ENGINES) $(MODEL)
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and
 # those that put the others together, backend and agent/eval; of those that mostly wait for SQLite,
 # the tests whose names say that something happens at once are run. make race takes everything.
-ONE_GOROUTINE := /openapi$$|/sandbox/meter$$|/audio$$|/transcribe$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/locomo$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
-SQLITE_BOUND  := /storage$$|/memory$$|/psychology$$|/audit$$|/permission$$|/coretools$$|/tools$$|/wasmtools$$|/synthesis$$|/discovery$$|/voice$$
+ONE_GOROUTINE := /openapi$$|/sandbox/meter$$|/audio$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/locomo$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
+SQLITE_BOUND  := /storage$$|/memory$$|/psychology$$|/audit$$|/permission$$|/coretools$$|/tools$$|/wasmtools$$|/synthesis$$|/discovery$$|/voice$$|/transcribe$$
 AT_ONCE       := Concurrent|Parallel|UnderLoad|Once|Group|Wait|Cancel|Close|While|AtATime|Watch|Lost|Leak|Progress|Other
 SKIPPED       := build/bin/skipped
 FLAKY         := build/bin/flaky
@@ -225,6 +225,10 @@ $(LLAMA)/package.json:
 .PHONY: test-engine
 test-engine: $(LLAMA)/package.json ## A real language model engine with random weights behind the chat wire: streaming, cancel, grammar, insights
 	HELIX_LLAMA=$(LLAMA) $(NICE) $(GO) test -tags engine -count=1 -v -run 'Engine' -timeout 30m ./backend/providers/providerstest ./backend/synthesis
+
+.PHONY: test-container
+test-container: ## Containers on Docker and Podman, which the tests start themselves (needs root, podman, runc, docker.io and busybox-static)
+	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m ./backend/container
 
 .PHONY: fuzz
 fuzz: $(ENGINES) ## Each fuzz target for FUZZTIME (default 30s)

@@ -39,6 +39,8 @@ func Register(b *Backend, a *gateway.API) {
 	registerVoice(b, a)
 	registerMCP(b, a)
 	registerDiscovery(b, a)
+	registerContainers(b, a)
+	registerChannels(b, a)
 }
 
 func registerGateway(b *Backend, a *gateway.API) {

@@ -43,6 +43,7 @@ func registerVoice(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "voice.update_settings", gateway.Write, s.UpdateSettings)
 
 	gateway.Forward[voice.LevelChanged](a, "voice.level", gateway.Transient())
+	gateway.Forward[voice.PartialHeard](a, "voice.partial", gateway.Transient())
 	gateway.Forward[voice.StateChanged](a, "voice.state")
 	gateway.Forward[voice.CommandHeard](a, "voice.command")
 	gateway.Forward[voice.Transcribed](a, "voice.transcript")

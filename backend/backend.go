@@ -24,8 +24,11 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/channels"
 	"helix/backend/cloudsync"
 	"helix/backend/config"
+	"helix/backend/container"
+	"helix/backend/containertools"
 	"helix/backend/coretools"
 	"helix/backend/discovery"
 	"helix/backend/fault"
@@ -115,6 +118,8 @@ type Backend struct {
 	Voice      *voice.Service
 	MCP        *mcp.Service
 	Discovery  *discovery.Service
+	Containers *containertools.Service
+	Channels   *channels.Service
 	Trash      *trash.Service
 	Sync       *cloudsync.Service
 	Gateway    *gateway.Server
@@ -129,6 +134,7 @@ type Backend struct {
 	downloads *storage.Downloads
 	uploads   *picks.Uploads
 
+	engine    *container.Engine
 	core      *gateway.Services // services that run as long as the backend, including Services
 	builtins  *callable.Set
 	assistant *callable.Set     // tools for agents only
@@ -281,11 +287,13 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openVoice(paths, conf)
 	b.openMCP(paths)
 	b.openDiscovery()
+	b.openContainers(paths, conf)
+	b.openChannels(conf)
 	b.openTrash()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,
-		Retention: append(append(tools.Retention(), psychology.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), discovery.Retention(), mcp.Retention(),
+		Retention: append(append(append(tools.Retention(), psychology.Retention()...), channels.Retention()...), scheduler.Retention(), synthesis.Retention(), agent.Retention(), agent.AttachmentRetention(), trash.Retention(), voice.Retention(), discovery.Retention(), mcp.Retention(), containertools.Retention(),
 			skills.Retention(conf.SkillsHistoryRuns, conf.SkillsHistoryBytes, scheduler.LastFailures)),
 		EndSessions: func() {
 			b.Config.FileChanged(b.LocalUser())
@@ -321,6 +329,8 @@ func (b *Backend) currentName(ctx context.Context, kind, id string) string {
 		return b.Gateway.TokenName(ctx, id)
 	case string(discovery.Kind):
 		return b.Discovery.NameOf(ctx, id)
+	case string(containertools.Kind):
+		return b.Containers.NameOf(ctx, id)
 	case string(callable.Builtin):
 		name, _, _ := strings.Cut(id, " ")
 		return name

@@ -47,6 +47,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
 	b.Gateway.Route("POST", "/transcribe", gateway.Write, true, b.serveTranscribe)
 	b.routeMCP(conf)
+	b.Gateway.RouteOwn("POST", "/hooks/", gateway.Write, false, b.Channels.HookOwner, b.Channels.ServeHook)
 	b.Gateway.RouteSocket("/sync", gateway.Write, b.Sync.ServeRelay)
 	b.Gateway.Route("POST", "/upload", gateway.Write, false, b.uploads.Post)
 	b.Gateway.Route("DELETE", "/upload", gateway.Write, false, b.uploads.Delete)
@@ -59,6 +60,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	if !b.o.Once {
 		b.Services.Add("skills", b.whenHealthy(b.Skills.Run), nil)
 		b.Services.Add("agent", b.whenHealthy(b.Agent.Run), nil)
+		b.Services.Add("channels", b.whenHealthy(b.Channels.Run), nil)
 		b.Services.Add("voice-pipeline", b.whenHealthy(b.Voice.Run), nil)
 		b.Services.Add("sync-coordinator", b.whenHealthy(b.Sync.Run), nil)
 		b.Services.Add("memory-synthesis", b.whenHealthy(b.Synthesis.Run), nil)
@@ -70,7 +72,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	b.core = gateway.NewServices(nil, b.log)
 	for name, run := range map[string]func(context.Context) error{
 		"gateway": b.Gateway.Run, "services": b.Services.Run, "storage": b.Storage.Run, "keys": b.whenHealthy(b.Keys.Run), "audit": b.whenHealthy(b.Audit.Run),
-		"permission": b.whenHealthy(b.Permission.Run), "tools": b.whenHealthy(b.Tools.Run), "uploads": b.whenHealthy(b.uploads.Run), "discovery": b.whenHealthy(b.recoverDiscovery),
+		"permission": b.whenHealthy(b.Permission.Run), "tools": b.whenHealthy(b.Tools.Run), "uploads": b.whenHealthy(b.uploads.Run), "discovery": b.whenHealthy(b.recoverDiscovery), "containers": b.whenHealthy(b.runContainers),
 	} {
 		b.core.Add(name, run, nil)
 	}

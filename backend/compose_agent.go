@@ -36,7 +36,7 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 	telemetry := b.openTelemetry(conf)
 	b.Agent = agent.New(b.DB, b.Bus, agent.Options{
 		Models: b.Providers, Gate: b.Permission, Callables: b.Callables, Ledger: b.Ledger,
-		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Files: b.CoreTools, Soul: b.agentSoul, UserDir: paths.User, ClaudeSkills: func() bool { return b.Config.Current().AgentClaudeSkills }, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.Scheduler.Ended, Telemetry: telemetry, Logger: b.log,
+		Memory: agentMemory{b.Memory}, Skills: agentSkills{b}, Files: b.CoreTools, Soul: b.agentSoul, UserDir: paths.User, ClaudeSkills: func() bool { return b.Config.Current().AgentClaudeSkills }, Workspaces: workspaces(paths), Scrub: b.scrub, Private: conf.StoragePrivate, Ended: b.turnEnded, Telemetry: telemetry, Logger: b.log,
 	})
 	b.Callables.Add(b.Agent.Provider())
 	gate := b.callGate()

@@ -57,7 +57,7 @@ func testOptions(dir string) Options {
 			}
 			return ""
 		},
-		Flags: map[string]string{"gateway.addr": "127.0.0.1:0", "gateway.costly_rate": "1000", "backup.auto": "off"},
+		Flags: map[string]string{"gateway.addr": "127.0.0.1:0", "gateway.costly_rate": "1000", "backup.auto": "off", "container.host": "off"},
 		Web:   fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Helix</title>")}},
 	}
 }

@@ -148,7 +148,7 @@ func TestPostTranscribeRefusals(t *testing.T) {
 		{"another user in the address", "?user_id=someone", "audio/wav", bytes.NewReader(s.said), http.StatusForbidden, 0},
 		{"unknown engine", "?engine=ear", "audio/wav", bytes.NewReader(s.said), http.StatusBadRequest, 0},
 		{"announced too large", "", "audio/wav", io.LimitReader(zeros{}, transcribeBody+1), http.StatusRequestEntityTooLarge, 0},
-		{"m4a", "", "audio/mp4", strings.NewReader("\x00\x00\x00\x18ftypM4A mp42"), http.StatusUnsupportedMediaType, 1},
+		{"m4a", "", "audio/mp4", strings.NewReader("\x00\x00\x00\x18ftypM4A mp42"), http.StatusUnprocessableEntity, 1},
 		{"unknown format", "", "audio/wav", strings.NewReader("no sound"), http.StatusUnprocessableEntity, 1},
 		{"damaged", "", "audio/wav", bytes.NewReader(s.said[:30]), http.StatusUnprocessableEntity, 1},
 	} {

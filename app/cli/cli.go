@@ -70,8 +70,10 @@ type grammar struct {
 	Decay       decayCmd       `cmd:"" group:"work" aliases:"psychology-decay" help:"See how memories fade, and why."`
 	Voice       voiceCmd       `cmd:"" group:"work" help:"Transcribe recordings, and find what was said."`
 	MCP         mcpCmd         `cmd:"" group:"work" name:"mcp" help:"Connect MCP servers and call their tools."`
+	Channels    channelsCmd    `cmd:"" group:"work" aliases:"channel" help:"Reach the agent from another program; nobody is allowed by default."`
 	OpenAPI     openapiCmd     `cmd:"" group:"work" name:"openapi" help:"Make tools of API descriptions, and call their operations."`
 	Manifest    manifestCmd    `cmd:"" group:"work" aliases:"manifests" help:"Approve, switch off and revoke tools from API descriptions."`
+	Container   containerCmd   `cmd:"" group:"work" aliases:"containers" help:"Run programs of container images as tools."`
 	Sandbox     sandboxCmd     `cmd:"" group:"safety" help:"Run untrusted code with hard limits."`
 	Audit       auditCmd       `cmd:"" group:"safety" help:"View and verify the activity log."`
 	Approvals   approvalsCmd   `cmd:"" group:"safety" aliases:"approval" help:"Answer permission requests."`

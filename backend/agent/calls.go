@@ -217,7 +217,7 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 	} else {
 		r := l.request(intent)
 		r.Input, r.Hash = args, intent.Hash
-		out, err = s.callPatiently(ctx, t.info.Ref, r)
+		out, err = s.callPatiently(s.o.Telemetry.calling(ctx, l.id, intent), t.info.Ref, r)
 	}
 	if err != nil {
 		if r, ok := callable.RefusalOf(err); ok && r.PendingApprovalID != uuid.Nil {

@@ -234,42 +234,47 @@ func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error)
 	if err != nil {
 		return StateResult{}, err
 	}
-	if len(list) == 0 {
-		got, err := s.turn(ctx, l.user, turn)
-		return StateResult{got.State}, err
-	}
+	stopped := false
 	for _, o := range list {
 		x, err := s.session(ctx, o.session)
-		if err == nil {
-			err = s.stopTurn(ctx, x, o.turn)
-		}
 		if err != nil {
 			return StateResult{}, err
 		}
+		did, err := s.stopTurn(ctx, x, o.turn)
+		if err != nil {
+			return StateResult{}, err
+		}
+		stopped = stopped || did
+	}
+	if !stopped { // it has ended meanwhile
+		got, err := s.turn(ctx, l.user, turn)
+		return StateResult{got.State}, err
 	}
 	return StateResult{Canceled}, nil
 }
 
-// stopTurn ends a turn whose cancellation is recorded.
-func (s *Service) stopTurn(ctx context.Context, l *live, turn uuid.UUID) error {
+// stopTurn ends a turn whose cancellation is recorded, unless it has ended meanwhile.
+func (s *Service) stopTurn(ctx context.Context, l *live, turn uuid.UUID) (stopped bool, err error) {
 	l.mu.Lock()
-	l.canceled[turn] = true
-	cancel := l.cancel
 	active := l.state.Turn != nil && l.state.Turn.ID == turn
-	var queued error
-	if !active {
-		queued = l.appendLocked(ctx, turn, nil, &withdrawn{StopCanceled})
+	queued := slices.ContainsFunc(l.state.Queue, func(w waitingInput) bool { return w.Turn == turn })
+	cancel := l.cancel
+	l.canceled[turn] = true // also for a scheduled turn whose input is not logged yet
+	if queued {
+		err = l.appendLocked(ctx, turn, nil, &withdrawn{StopCanceled})
 	}
 	l.mu.Unlock()
 	switch {
-	case !active:
+	case queued:
 		s.ended(ctx, l, turn)
-		return queued
+		return true, err
+	case !active:
+		return false, nil
 	case cancel != nil:
 		cancel(errCanceled)
 	}
 	s.wake(l)
-	return nil
+	return true, nil
 }
 
 // CancelAll ends every turn of the caller.

@@ -38,7 +38,7 @@ type tracedTurn struct {
 	provider string
 	call     time.Time // when the open call began; zero: none
 	usage    providers.Usage
-	tools    map[string]string // names by call
+	tools    map[string]*toolIntent // by call
 	input    string
 	output   string
 }
@@ -47,11 +47,28 @@ type tracedTurn struct {
 // belong to the same trace.
 func traceOf(turn uuid.UUID) [16]byte { return turn }
 
-func spanOf(turn uuid.UUID, what string, seq int64) (id [8]byte) {
-	text, _ := json.Marshal([]any{turn, what, seq})
+func spanOf(turn uuid.UUID, what string, of any) (id [8]byte) {
+	text, _ := json.Marshal([]any{turn, what, of})
 	sum := sha256.Sum256(text)
 	copy(id[:], sum[:])
 	return id
+}
+
+// toolSpan returns the id of the span of a call, which is known before the call ends.
+func toolSpan(turn uuid.UUID, intent *toolIntent) [8]byte { return spanOf(turn, spanTool, intent.Key) }
+
+// calling returns a context in which a call of a tool is part of the trace of its turn.
+func (t *Telemetry) calling(ctx context.Context, session uuid.UUID, intent *toolIntent) context.Context {
+	if t == nil {
+		return ctx
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := t.open[session]
+	if x == nil { // the turn began before a restart
+		return ctx
+	}
+	return otlp.WithParent(ctx, x.trace, toolSpan(x.turn, intent))
 }
 
 // observe processes a committed event. text removes secrets.
@@ -65,7 +82,7 @@ func (t *Telemetry) observe(session uuid.UUID, st *State, e Event, text func(str
 		t.open = map[uuid.UUID]*tracedTurn{}
 	}
 	if b, ok := e.Body.(*turnStarted); ok {
-		x := &tracedTurn{turn: e.Turn, trace: traceOf(e.Turn), start: e.At, window: b.Window, tools: map[string]string{}}
+		x := &tracedTurn{turn: e.Turn, trace: traceOf(e.Turn), start: e.At, window: b.Window, tools: map[string]*toolIntent{}}
 		if st.Turn != nil && t.Content {
 			x.input = text(st.Turn.Input.Text)
 		}
@@ -101,7 +118,7 @@ func (t *Telemetry) observe(session uuid.UUID, st *State, e Event, text func(str
 		}
 		t.endCall(x, session, e, failed, b.Reason)
 	case *toolIntent:
-		x.tools[b.CallID] = b.Tool
+		x.tools[b.CallID] = b
 	case *toolOutcome:
 		t.tool(x, e, b)
 	case *turnFinished:
@@ -154,7 +171,11 @@ func (t *Telemetry) endCall(x *tracedTurn, session uuid.UUID, e Event, failed, r
 // tool records the end of a tool call.
 func (t *Telemetry) tool(x *tracedTurn, e Event, b *toolOutcome) {
 	took := duration.Of(b.TookMs, time.Millisecond)
-	name, failed := x.tools[b.CallID], ""
+	name, failed, span := "", "", spanOf(x.turn, spanTool, e.Seq)
+	if intent := x.tools[b.CallID]; intent != nil {
+		name, span = intent.Tool, toolSpan(x.turn, intent)
+		delete(x.tools, b.CallID) // ids may be used again in the next step
+	}
 	if b.Status != statusDone {
 		failed = b.Status
 	}
@@ -162,7 +183,7 @@ func (t *Telemetry) tool(x *tracedTurn, e Event, b *toolOutcome) {
 	t.Out.Add(metricTools, "{call}", 1, of...)
 	t.Out.Record(metricToolSeconds, "s", took.Seconds(), of...)
 	t.Out.Span(otlp.Span{
-		Trace: x.trace, ID: spanOf(x.turn, spanTool, e.Seq), Parent: spanOf(x.turn, spanTurn, 0),
+		Trace: x.trace, ID: span, Parent: spanOf(x.turn, spanTurn, 0),
 		Name: spanTool + " " + name, Kind: otlp.Internal, Start: e.At.Add(-took), End: e.At, Error: failed,
 		Attributes: append(of, otlp.String(attrOperation, spanTool), otlp.String(attrToolCall, b.CallID)),
 	})

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,5 +153,46 @@ func TestTelemetryOfATurn(t *testing.T) {
 		if strings.Contains(raw, "private file") != content || strings.Contains(raw, "It says") != content {
 			t.Errorf("content %v, sent %s", content, raw)
 		}
+	}
+}
+
+// A tool is called within the span of its call, which the collector gets when the call has ended.
+func TestToolsAreCalledWithinTheirSpan(t *testing.T) {
+	t.Parallel()
+	c := &collected{}
+	server := httptest.NewServer(c)
+	defer server.Close()
+	client := safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }, MaxRedirects: -1})
+	defer client.Close()
+	out := otlp.New(otlp.Options{Endpoint: server.URL, HTTP: client})
+	reg, set := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
+	var mu sync.Mutex
+	var parents []string
+	set.Add(callable.Func{Info: callable.Info{Name: "probe.read", Effects: callable.Effects{ReadOnly: true}}, Run: func(ctx context.Context, _ callable.Request) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		parents = append(parents, otlp.TraceParent(ctx))
+		return "read", nil
+	}})
+	reg.Add(set)
+	step := 0
+	k := newTalk(t, spoken{window: assumedWindow, answer: func(context.Context, providers.Request) (providers.Reply, error) {
+		if step++; step > 2 {
+			return answered("Read.")
+		}
+		return providers.Reply{Parts: []providers.Part{callOf("1", "probe_read", `{}`)}}, nil // the same id in each step
+	}}, func(o *Options) { o.Callables, o.Telemetry = reg, &Telemetry{Out: out} })
+	if turn := k.say(k.begin(), "Read twice"); turn.State != Completed {
+		t.Fatalf("%+v %+v", turn, turn.Error)
+	}
+	out.Send(t.Context())
+	var sent []string
+	for _, s := range c.spans {
+		if strings.HasPrefix(s.Name, spanTool) {
+			sent = append(sent, "00-"+s.TraceID+"-"+s.SpanID+"-01")
+		}
+	}
+	if len(parents) != 2 || parents[0] == parents[1] || !slices.Equal(parents, sent) {
+		t.Errorf("called within %q, sent %q", parents, sent)
 	}
 }

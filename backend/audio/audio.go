@@ -34,8 +34,8 @@ type Source interface {
 
 // Info describes the format of a recording.
 type Info struct {
-	Format     string // wav, flac, mp3, ogg or webm
-	Codec      string // pcm, float, flac, mp3, vorbis or opus
+	Format     string // wav, flac, mp3, ogg, webm, m4a or caf
+	Codec      string // pcm, float, flac, mp3, vorbis, opus, or aac for whatever ffmpeg decodes
 	SampleRate int
 	Channels   int
 }
@@ -76,7 +76,19 @@ func Open(r io.Reader) (*Stream, error) {
 		return nil, damaged(format, err)
 	}
 	s.Info = s.dec.info()
-	return s, s.Info.check()
+	if err := s.Info.check(); err != nil {
+		s.Close()
+		return s, err
+	}
+	return s, nil
+}
+
+// Close ends the program that decodes the recording, if there is one. A stream that was read to its
+// end needs no Close.
+func (s *Stream) Close() {
+	if x, ok := s.dec.(*ffmpeg); ok {
+		x.close()
+	}
 }
 
 func (i Info) check() error {
@@ -99,6 +111,8 @@ func open(format string, r *bufio.Reader) (decoder, error) {
 		return openMP3(r)
 	case "webm":
 		return openWebM(r)
+	case "m4a", "caf":
+		return openFFmpeg(r, format, "ffmpeg")
 	}
 	return openOgg(r)
 }

@@ -125,7 +125,7 @@ func TestHeadersThatCannotBeAreRefused(t *testing.T) {
 	}{
 		"empty":       {nil, fault.Invalid},
 		"unknown":     {[]byte("GIF89a.........."), fault.Invalid},
-		"m4a":         {[]byte("\x00\x00\x00\x18ftypM4A "), fault.Unavailable},
+		"m4a":         {[]byte("\x00\x00\x00\x18ftypM4A "), fault.Invalid},
 		"rate 0":      {header(wavPCM, 1, 0, 16), fault.Invalid},
 		"rate 7999":   {header(wavPCM, 1, 7999, 16), fault.Invalid},
 		"65 channels": {header(wavPCM, 65, 8000, 16), fault.Invalid},

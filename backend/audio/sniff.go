@@ -28,9 +28,9 @@ func sniff(r *bufio.Reader) (string, error) {
 	case has(0, "\x1aE\xdf\xa3"):
 		return "webm", nil
 	case has(4, "ftyp"):
-		return "", fault.Unavailablef("This is AAC audio (m4a), which Helix can't decode. Use WebM, Ogg, MP3, WAV or FLAC.")
+		return "m4a", nil
 	case has(0, "caff"):
-		return "", fault.Unavailablef("This is a CAF file, which Helix can't decode. Use WebM, Ogg, MP3, WAV or FLAC.")
+		return "caf", nil
 	case has(0, "ID3"):
 		return "mp3", nil
 	}

@@ -44,9 +44,10 @@ type Config struct {
 	SkillsHistoryRuns  int   `key:"skills.history_runs" unit:"rows" default:"1000" min:"1" max:"1000000" restart:"true" help:"Runs kept of each skill."`
 	SkillsHistoryBytes int64 `key:"skills.history_max_bytes" unit:"bytes" default:"536870912" min:"1048576" max:"1099511627776" restart:"true" help:"Disk space for the run history of skills."`
 
-	MCPServeHTTP     bool `key:"mcp.serve.http" default:"false" restart:"true" help:"Let other programs with a token call what you exposed, over MCP at /mcp."`
-	SyncKeepFiles    bool `key:"sync.keep_files" default:"false" help:"Download the files of synced items to this device, instead of each when it is first opened."`
-	SchedulerEnabled bool `key:"scheduler.enabled" default:"true" restart:"true" help:"Start scheduled work when it is due."`
+	MCPServeHTTP     bool   `key:"mcp.serve.http" default:"false" restart:"true" help:"Let other programs with a token call what you exposed, over MCP at /mcp."`
+	ContainerHost    string `key:"container.host" default:"" check:"engine" restart:"true" help:"Socket of the container engine, such as unix:///run/podman/podman.sock. Empty: the first one found. off: no containers."`
+	SyncKeepFiles    bool   `key:"sync.keep_files" default:"false" help:"Download the files of synced items to this device, instead of each when it is first opened."`
+	SchedulerEnabled bool   `key:"scheduler.enabled" default:"true" restart:"true" help:"Start scheduled work when it is due."`
 
 	MemoryWeights string `key:"memory.weights" default:"" check:"weights" restart:"true" help:"Weights of words, meaning and context in memory search, such as 1, 0.4, 0.5. Empty uses the defaults, which measured best."`
 	MemoryZone    string `key:"memory.zone" default:"" check:"zone" help:"Time zone for imported files that name none, such as Europe/Berlin. Empty uses this computer's."`

@@ -218,6 +218,7 @@ var checkHelp = map[string]string{
 	"zone":      "empty or a time zone such as Europe/Berlin",
 	"collector": "empty or an address such as http://localhost:4318",
 	"search":    "empty, brave, tavily or an address such as https://searx.example",
+	"engine":    "empty, off or a socket such as unix:///run/podman/podman.sock",
 	"weights":   "empty or three numbers from 0 to 10 that are not all 0, such as 1, 0.4, 0.5",
 }
 
@@ -267,6 +268,7 @@ var checks = map[string]func(string) bool{
 		u, err := url.Parse(t)
 		return t == "" || t == "brave" || t == "tavily" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 	},
+	"engine":  func(t string) bool { return t == "" || t == "off" || strings.HasPrefix(t, "unix:///") },
 	"weights": func(t string) bool { _, ok := Numbers(t, 3, 10); return ok },
 	"zone": func(t string) bool {
 		_, err := time.LoadLocation(t)

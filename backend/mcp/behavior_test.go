@@ -22,6 +22,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/otlp"
 	"helix/backend/storage"
 )
 
@@ -203,6 +204,23 @@ func TestFiveFailuresNeedAPerson(t *testing.T) {
 		if got := backOff(n); got != want {
 			t.Errorf("back-off after %d: %s, want %s", n, got, want)
 		}
+	}
+}
+
+// A server learns the span of a call that is part of a trace, and nothing of others.
+func TestCallsCarryTheTraceOfTheirCaller(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.add("files", "plain")
+	e.approve("files", "environment")
+	out, err := e.call("files.environment", `{}`)
+	if err != nil || strings.Contains(string(out.Output), "traceparent") {
+		t.Errorf("without a trace: %s, %v", out.Output, err)
+	}
+	e.ctx = otlp.WithParent(e.ctx, [16]byte{1}, [8]byte{2})
+	out, err = e.call("files.environment", `{}`)
+	if err != nil || !strings.Contains(string(out.Output), "traceparent=00-01000000000000000000000000000000-0200000000000000-01") {
+		t.Errorf("%s, %v", out.Output, err)
 	}
 }
 

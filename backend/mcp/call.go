@@ -16,6 +16,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/otlp"
 	"helix/backend/permission"
 	"helix/backend/schema"
 	"helix/backend/storage"
@@ -133,6 +134,9 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	}()
 	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: tool.name, Arguments: q.Input}
 	params.SetProgressToken(out.id.String())
+	if parent := otlp.TraceParent(ctx); parent != "" {
+		params.Meta["traceparent"] = parent
+	}
 	err := l.use(ctx, func(ctx context.Context, session *sdk.ClientSession) (err error) {
 		if err := s.unchanged(ctx, row, tool); err != nil { // each start lists the tools
 			return err

@@ -100,8 +100,12 @@ func addTools(server *sdk.Server, kind, arg string) {
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
 	})
-	sdk.AddTool(server, &sdk.Tool{Name: "environment", Description: "Returns its environment."}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(os.Environ(), "\n")}}}, nil, nil
+	sdk.AddTool(server, &sdk.Tool{Name: "environment", Description: "Returns its environment."}, func(_ context.Context, req *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		lines := os.Environ()
+		if parent := req.Params.Meta["traceparent"]; parent != nil {
+			lines = append(lines, fmt.Sprint("traceparent=", parent))
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(lines, "\n")}}}, nil, nil
 	})
 	sdk.AddTool(server, &sdk.Tool{Name: "die", Description: "Ends the server."}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		fmt.Fprintln(os.Stderr, "out of memory")

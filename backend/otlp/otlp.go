@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -89,6 +90,20 @@ type Span struct {
 	Attributes []Attribute
 	// Error is a short name of the failure; "" if the operation succeeded.
 	Error string
+}
+
+type parentKey struct{}
+
+// WithParent returns a context for work within a span that has not finished yet.
+func WithParent(ctx context.Context, trace [16]byte, span [8]byte) context.Context {
+	return context.WithValue(ctx, parentKey{}, fmt.Sprintf("00-%x-%x-01", trace, span))
+}
+
+// TraceParent returns the span of WithParent as the value of a traceparent header (W3C Trace Context),
+// or "" if there is none.
+func TraceParent(ctx context.Context) string {
+	text, _ := ctx.Value(parentKey{}).(string)
+	return text
 }
 
 // Span adds a span, or drops it if too many are waiting.

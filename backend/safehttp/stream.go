@@ -179,3 +179,13 @@ func (b *streamBody) Close() error {
 	b.cancel(nil)
 	return b.r.Close()
 }
+
+// RoundTrip implements http.RoundTripper, for protocols that begin with a request, such as
+// WebSocket. The address is checked as in Do; there are no limits on size and time.
+func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, err := c.checkURL(r.Context(), r.URL)
+	if err != nil {
+		return nil, err
+	}
+	return c.tr.RoundTrip(r.WithContext(ctx))
+}

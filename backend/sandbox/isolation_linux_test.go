@@ -80,6 +80,10 @@ func TestNothingIsLeftInMemory(t *testing.T) { // not parallel: other tests woul
 		if err != nil {
 			t.Fatal(err)
 		}
+		limits := Limits{CPU: 30 * time.Second, Wall: 5 * time.Minute, MemoryBytes: 32 << 20} // hiding the text is slow on a busy machine
+		if c.name == "burns" {
+			limits.CPU = 10 * time.Second
+		}
 		during := 0
 		h := HostFunc(func(_ context.Context, op string, _ json.RawMessage) (json.RawMessage, error) {
 			if op == OpSecret {
@@ -91,9 +95,9 @@ func TestNothingIsLeftInMemory(t *testing.T) { // not parallel: other tests woul
 			}
 			return json.RawMessage(`{"keys":[]}`), nil
 		})
-		_, _ = e.Execute(ctx, p, Call{Input: fmt.Appendf(nil, `{"seed":%d}`, seed), Host: h, Limits: Limits{CPU: 2 * time.Second, Wall: time.Minute, MemoryBytes: 32 << 20}})
+		_, err = e.Execute(ctx, p, Call{Input: fmt.Appendf(nil, `{"seed":%d}`, seed), Host: h, Limits: limits})
 		if during < 3 {
-			t.Fatalf("%s: the text was found %d times while the run had it, so this test shows nothing", c.name, during)
+			t.Fatalf("%s: the text was found %d times while the run had it, so this test shows nothing; the run: %v", c.name, during, err)
 		}
 		if copying && c.discarded {
 			continue // its memory belongs to the collector and is not given to any guest

@@ -2,13 +2,16 @@ package scrub
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 )
 
-// automaton finds a set of byte strings in one pass (Aho and Corasick, 1975). A bitmap of the first
-// three bytes of all patterns, six bits of each, skips what cannot start one.
+// automaton finds a set of byte strings in one pass (Aho and Corasick, 1975). A bitmap of the hashes
+// of the first bytes of all patterns skips what cannot start one.
 type automaton struct {
-	starts  [1 << 18 / 64]uint64
+	starts  [1 << hashBits / 64]uint64
+	gram    int          // how many bytes are hashed
+	mask    uint64       // selects them
 	rows    [][256]int32 // transitions of the states of depth 0 and 1: the only wide ones in practice
 	states  []state
 	lengths []int32 // of each pattern
@@ -26,22 +29,41 @@ type state struct {
 	char           byte
 }
 
-// gram is the minimum length of a pattern.
-const gram = 3
+const (
+	minGram  = 3 // minimum length of a pattern
+	maxGram  = 8 // bytes that one load reads
+	hashBits = 18
+)
 
-func gramOf(a, b, c byte) uint32 { return uint32(a&63)<<12 | uint32(b&63)<<6 | uint32(c&63) }
+// hash returns the bit of starts for the bytes of word that mask selects.
+func hash(word, mask uint64) uint64 {
+	return (word & mask) * 0x9e3779b97f4a7c15 >> (64 - hashBits) // Knuth's multiplicative hashing
+}
 
-// newAutomaton builds the automaton of patterns, none of which is shorter than gram. Of equal
+func load(text []byte) uint64 {
+	if len(text) >= maxGram {
+		return binary.LittleEndian.Uint64(text)
+	}
+	var padded [maxGram]byte
+	copy(padded[:], text)
+	return binary.LittleEndian.Uint64(padded[:])
+}
+
+// newAutomaton builds the automaton of patterns, none of which is shorter than minGram. Of equal
 // patterns, the first one is reported.
 func newAutomaton(patterns []string) *automaton {
-	a := &automaton{states: []state{{pattern: -1}}, lengths: make([]int32, len(patterns))}
+	a := &automaton{states: []state{{pattern: -1}}, lengths: make([]int32, len(patterns)), gram: maxGram}
+	for _, p := range patterns {
+		a.gram = min(a.gram, len(p))
+		a.longest = max(a.longest, len(p))
+	}
+	a.mask = ^uint64(0) >> (64 - 8*a.gram)
 	order := make([]int, len(patterns))
 	for i, p := range patterns {
 		order[i] = i
 		a.lengths[i] = int32(len(p))
-		a.longest = max(a.longest, len(p))
-		g := gramOf(p[0], p[1], p[2])
-		a.starts[g>>6] |= 1 << (g & 63)
+		h := hash(load([]byte(p[:a.gram])), a.mask)
+		a.starts[h>>6] |= 1 << (h & 63)
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(patterns[x], patterns[y]) })
 	tails := []int32{0} // last child of each state; sorted input only ever extends the last one
@@ -135,19 +157,29 @@ func (s *scan) start() int {
 	return s.at
 }
 
+// skip returns the first position from i on, and before end, where a pattern may start, or end.
+func (a *automaton) skip(text []byte, i, end int) int {
+	starts, mask := &a.starts, a.mask // a, in registers
+	for fast := min(end, len(text)-maxGram+1); i < fast; i++ {
+		if h := hash(binary.LittleEndian.Uint64(text[i:]), mask); starts[h>>6]&(1<<(h&63)) != 0 {
+			return i
+		}
+	}
+	for ; i < end; i++ {
+		if h := hash(load(text[i:]), mask); starts[h>>6]&(1<<(h&63)) != 0 {
+			return i
+		}
+	}
+	return i
+}
+
 // find reads text from s.at up to limit and reports each pattern that ends there, ordered by end,
 // the longer of two first. The time is linear in the length of the text and the number of reports.
 func (a *automaton) find(text []byte, s *scan, limit int, report func(start, end, index int)) {
 	for {
 		if !s.inner {
-			i, end := s.at, min(limit, len(text)-gram+1)
-			for i < end {
-				g := gramOf(text[i], text[i+1], text[i+2])
-				if a.starts[g>>6]&(1<<(g&63)) != 0 {
-					break
-				}
-				i++
-			}
+			end := min(limit, len(text)-a.gram+1)
+			i := a.skip(text, s.at, end)
 			s.at = max(s.at, i)
 			if i >= end {
 				return
@@ -165,8 +197,8 @@ func (a *automaton) find(text []byte, s *scan, limit int, report func(start, end
 				index := a.states[o].pattern
 				report(s.at-int(a.lengths[index]), s.at, int(index))
 			}
-			// Nothing of gram bytes or more is in progress, so return to the bitmap.
-			if n.depth < gram && s.at-s.entry >= gram {
+			// Nothing of a.gram bytes or more is in progress, so return to the bitmap.
+			if int(n.depth) < a.gram && s.at-s.entry >= a.gram {
 				s.inner = false
 				s.at -= int(n.depth)
 				break

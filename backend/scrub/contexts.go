@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	minRandom = 24
-	maxRandom = 512
-	minBits   = 3.8 // minimum entropy in bits per character
-	tokenHex  = 64  // length of Helix's own tokens
+	minPassword = 8
+	minRandom   = 24
+	maxRandom   = 512
+	minBits     = 3.8 // minimum entropy in bits per character
+	tokenHex    = 64  // length of Helix's own tokens
 )
 
 var (
@@ -35,7 +36,7 @@ func newContexts() *stage {
 // beside returns the secret that follows the word text[start:end], if any.
 func beside(text []byte, start, end int, password bool) (int, int) {
 	name := names.run(text, end, 25)
-	if name-end > 24 || publicName(text, start, name) {
+	if name-end > 24 {
 		return 0, 0
 	}
 	from := gaps.run(text, name, 13)
@@ -44,15 +45,17 @@ func beside(text []byte, start, end int, password bool) (int, int) {
 	}
 	to := value.run(text, from, maxRandom+1)
 	v := text[from:to]
+	if len(v) < minPassword || len(v) > maxRandom || publicName(text, start, name) {
+		return 0, 0
+	}
 	assigned := slices.ContainsFunc(text[name:from], func(c byte) bool { return c == '=' || c == ':' })
 	switch {
-	case len(v) > maxRandom:
 	case len(v) == tokenHex && bytesOf(hexes).run(v, 0, len(v)) == len(v):
 		return from, to
 	case isPath(v) || !mixed(v):
 	case len(v) >= minRandom && entropy(v) >= minBits && jumps(v)*20 >= len(v)*7:
 		return from, to
-	case password && assigned && len(v) >= 8:
+	case password && assigned:
 		return from, to
 	}
 	return 0, 0

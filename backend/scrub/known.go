@@ -32,7 +32,7 @@ func newKnown(known []Secret, replacement func(name string) string) *stage {
 	if patterns == nil {
 		return nil
 	}
-	return &stage{anchors: newAutomaton(patterns), ahead: gram, overlaps: true,
+	return &stage{anchors: newAutomaton(patterns), ahead: maxGram, overlaps: true,
 		match: func(_ []byte, start, end, index int) (int, int, string) { return start, end, with[index] }}
 }
 
@@ -109,7 +109,7 @@ func newPaths(paths map[string]string) *stage {
 	var patterns, with []string
 	for host, virtual := range paths {
 		host = strings.TrimRight(host, `/\`)
-		if len(host) < gram {
+		if len(host) < minGram {
 			continue // the root of a file system reveals nothing
 		}
 		for _, p := range []string{host, strings.ReplaceAll(host, `\`, `\\`), strings.ReplaceAll(host, `\`, "/")} {
@@ -121,7 +121,7 @@ func newPaths(paths map[string]string) *stage {
 	if patterns == nil {
 		return nil
 	}
-	return &stage{anchors: newAutomaton(patterns), ahead: gram, overlaps: true,
+	return &stage{anchors: newAutomaton(patterns), ahead: maxGram, overlaps: true,
 		match: func(text []byte, start, end, index int) (int, int, string) {
 			if start > 0 && (word[text[start-1]] || text[start-1] == '.') || end < len(text) && (word[text[end]] || text[end] == '-') {
 				return 0, 0, ""

@@ -7,7 +7,6 @@
 package scrub
 
 import (
-	"bytes"
 	"io"
 )
 
@@ -74,11 +73,10 @@ func (s *Scrubber) String(text string) string {
 	b := []byte(text)
 	changed := false
 	for _, st := range s.stages {
-		var out bytes.Buffer
-		w := &stageWriter{stage: st, next: &out, buf: b}
-		_ = w.process(true) // a buffer accepts every write
+		w := &stageWriter{stage: st, buf: b}
+		_ = w.process(true) // only a stream is written to
 		if w.changed {
-			b, changed = out.Bytes(), true
+			b, changed = w.out, true
 		}
 	}
 	if !changed {
@@ -198,7 +196,7 @@ func (w *stageWriter) process(final bool) error {
 		decided = w.scan.at - w.anchors.longest - behind
 	}
 	w.emit(decided)
-	if len(w.out) > 0 {
+	if w.streams && len(w.out) > 0 {
 		if _, err := w.next.Write(w.out); err != nil {
 			return err
 		}
@@ -236,6 +234,9 @@ func (w *stageWriter) add(h hit) {
 // emit passes on the text before decided. Overlapping matches become one replacement.
 func (w *stageWriter) emit(decided int) {
 	done := 0
+	if !w.streams && w.changed {
+		w.out = make([]byte, 0, len(w.buf)+len(w.buf)/8) // a replacement may be longer than its secret
+	}
 	for _, h := range w.pending {
 		if h.from >= decided {
 			break

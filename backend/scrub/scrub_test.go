@@ -247,15 +247,30 @@ func TestLongStreamEqualsString(t *testing.T) {
 
 func BenchmarkString(b *testing.B) {
 	r := source()
-	s := New(knownSecrets(500), Options{})
-	var text strings.Builder
-	for text.Len() < 8<<20 {
-		words, _ := fill(r, "the {5:l} of {7:l} is in {4:l}. {9:l}: \"{3:d}\", {2:l} {8:h}\n")
-		text.WriteString(words)
+	var hexes []Secret
+	for i := range 500 {
+		hexes = append(hexes, Secret{Name: fmt.Sprint("k", i), Value: fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())})
 	}
-	all := text.String()
-	b.SetBytes(int64(len(all)))
-	for b.Loop() {
-		s.String(all)
+	for name, c := range map[string]struct {
+		known    []Secret
+		template string
+	}{
+		"prose": {knownSecrets(500), "the {5:l} of {7:l} is in {4:l}. {9:l}: \"{3:d}\", {2:l} {8:h}\n"},
+		// Each line has words that announce a secret, and digits that begin like the known values.
+		"near": {hexes, "line {5:d}: the boat of number{3:d} is in {16:h}; token and key are words\n"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := New(c.known, Options{})
+			var text strings.Builder
+			for text.Len() < 4<<20 {
+				line, _ := fill(r, c.template)
+				text.WriteString(line)
+			}
+			all := text.String()
+			b.SetBytes(int64(len(all)))
+			for b.Loop() {
+				s.String(all)
+			}
+		})
 	}
 }

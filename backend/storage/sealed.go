@@ -13,6 +13,8 @@ type SealedColumn struct {
 // Sealed lists every sealed column, sorted by table. Key rotation iterates over it, tests search
 // files for plain text of these columns, and export omits the columns of secrets.
 var Sealed = []SealedColumn{
+	{Table: "channel_inbox", Column: "payload", Private: true},
+	{Table: "channel_outbox", Column: "payload", Private: true},
 	{Table: "chunks", Column: "content", Private: true},
 	{Table: "conversation_events", Column: "payload_json", ID: "session_id", Private: true},
 	{Table: "conversation_turns", Column: "content", Private: true},

@@ -738,6 +738,9 @@ var Synced = []SyncedTable{
 			{No: 7, Name: "retain_audio", Merge: LWW},
 			{No: 8, Name: "push_to_talk_key", Merge: LWW},
 			{No: 9, Name: "command_confirm_ms", Merge: LWW},
+			{No: 10, Name: "denoise", Merge: LWW},
+			{No: 11, Name: "denoise_for_cloud", Merge: LWW},
+			{No: 12, Name: "trim_silence", Merge: LWW},
 		},
 	},
 	{
@@ -766,7 +769,15 @@ var LocalOnly = []string{
 	"agent_turns",
 	"audit_log", // synced by its own key (device_id, seq), never through change_log
 	"capability_grants",
+	"channel_inbox", // a channel runs on one device
+	"channel_outbox",
+	"channel_rejections",
+	"channel_senders",
+	"channel_sessions",
+	"channels",
 	"chat_attachments", // of messages that have not been sent yet
+	"container_runs",
+	"container_tools", // images and approvals of this device
 	"custom_tool_replies",
 	"custom_tool_runs",
 	"custom_tool_shares",

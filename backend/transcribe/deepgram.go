@@ -36,6 +36,8 @@ type DeepgramOptions struct {
 	// Grace is the base of the time limit of a call; default 30 s. Half the length of the recording
 	// is added, up to a total of ten minutes.
 	Grace time.Duration
+	// Pause is the time before an interrupted stream connects again; default 0.5 s.
+	Pause time.Duration
 }
 
 // Deepgram transcribes recordings with the Deepgram API.
@@ -49,7 +51,7 @@ func NewDeepgram(o DeepgramOptions) *Deepgram {
 
 // Info implements Engine.
 func (d *Deepgram) Info(ctx context.Context) Info {
-	i := Info{ID: "deepgram", Name: "Deepgram", WordTimes: true, Languages: []string{}, Models: []string{deepgramModel, "nova-2"}, Available: true}
+	i := Info{ID: "deepgram", Name: "Deepgram", Streaming: true, WordTimes: true, Languages: []string{}, Models: []string{deepgramModel, "nova-2"}, Available: true}
 	if key, err := d.o.Key(ctx); err != nil {
 		i.Available, i.Reason = false, fault.As(err).Message
 	} else if key == "" {
@@ -116,7 +118,7 @@ func (d *Deepgram) Transcribe(ctx context.Context, a Audio, o Options) (t Transc
 	defer s.Body.Close()
 	body, err := io.ReadAll(s.Body)
 	if s.Status != http.StatusOK {
-		return t, d.refusal(s)
+		return t, d.refused(s.Status, s.Header)
 	}
 	if err != nil {
 		return t, d.unreachable(ctx, err)
@@ -157,9 +159,9 @@ func (d *Deepgram) unreachable(ctx context.Context, err error) error {
 	return failure(Offline, fault.Unavailablef("Couldn't reach Deepgram. The recording will be transcribed when you are online.").WithCause(err))
 }
 
-// refusal returns the error for a response other than a transcript.
-func (d *Deepgram) refusal(s *safehttp.Stream) error {
-	switch s.Status {
+// refused returns the error for a response other than a transcript.
+func (d *Deepgram) refused(status int, header http.Header) error {
+	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return failure(Refused, fault.Deniedf("Deepgram refused the key. Store another one with: helix secrets set %s", DeepgramSecret))
 	case http.StatusPaymentRequired:
@@ -168,13 +170,13 @@ func (d *Deepgram) refusal(s *safehttp.Stream) error {
 		return failure(Refused, fault.Limitf("The recording is too large for Deepgram."))
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		e := fault.Limitf("Deepgram asked Helix to slow down.")
-		e.RetryAfter = retryAfter(s.Header.Get("Retry-After"))
+		e.RetryAfter = retryAfter(header.Get("Retry-After"))
 		return failure(RateLimit, e)
 	}
-	if s.Status < 500 {
-		return failure(Refused, fault.Invalidf("Deepgram refused the request with status %d. Check the model and the language.", s.Status))
+	if status < 500 {
+		return failure(Refused, fault.Invalidf("Deepgram refused the request with status %d. Check the model and the language.", status))
 	}
-	return failure(Failed, fault.Unavailablef("Deepgram has a problem (status %d).", s.Status))
+	return failure(Failed, fault.Unavailablef("Deepgram has a problem (status %d).", status))
 }
 
 // retryAfter parses a Retry-After header. The result is at most one hour.

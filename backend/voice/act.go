@@ -30,6 +30,7 @@ type commands struct {
 // expected is a recording of the mode command that isn't transcribed yet.
 type expected struct {
 	user  uuid.UUID
+	page  *uuid.UUID
 	until time.Time
 }
 
@@ -51,7 +52,7 @@ func (c *commands) close() {
 }
 
 // expectCommand marks a recording whose text may start a command.
-func (s *Service) expectCommand(user, recording uuid.UUID) {
+func (s *Service) expectCommand(ctx context.Context, recording uuid.UUID) {
 	c := &s.commands
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +65,15 @@ func (s *Service) expectCommand(user, recording uuid.UUID) {
 			delete(c.expected, id)
 		}
 	}
-	c.expected[recording] = expected{user, now.Add(commandWait)}
+	c.expected[recording] = expected{identity.UserID(ctx), page(ctx), now.Add(commandWait)}
+}
+
+// page returns the session of the caller if it has screens.
+func page(ctx context.Context) *uuid.UUID {
+	if id, _ := identity.From(ctx); id.Client == identity.ClientWindow || id.Client == identity.ClientBrowser {
+		return &id.Session
+	}
+	return nil
 }
 
 func (s *Service) forgetCommand(recording uuid.UUID) {
@@ -83,15 +92,15 @@ func (s *Service) heard(ctx context.Context, recording uuid.UUID, t transcribe.T
 	if !ok || time.Now().After(e.until) || e.user != identity.UserID(ctx) {
 		return
 	}
-	if _, err := s.act(ctx, t.Text, t.Confidence, recording); err != nil {
+	if _, err := s.act(ctx, t.Text, t.Confidence, recording, e.page); err != nil {
 		s.o.Logger.Error("voice command", "err", err)
 	}
 }
 
 // act runs the command that a text says, or asks first.
-func (s *Service) act(ctx context.Context, text string, confidence float64, recording uuid.UUID) (out CommandHeard, err error) {
+func (s *Service) act(ctx context.Context, text string, confidence float64, recording uuid.UUID, page *uuid.UUID) (out CommandHeard, err error) {
 	user := identity.UserID(ctx)
-	out = CommandHeard{RecordingID: &recording, Text: text, Slots: map[string]any{}}
+	out = CommandHeard{SessionID: page, RecordingID: &recording, Text: text, Slots: map[string]any{}}
 	defer func() {
 		if err == nil {
 			bus.Publish(s.o.Bus, user, out)
@@ -176,6 +185,9 @@ func (s *Service) Confirm(ctx context.Context, p ConfirmParams) (out ConfirmResu
 	}
 	h := was.event
 	h.PendingID, h.ExpiresAt, h.Candidates = &p.PendingID, nil, nil
+	if answered := page(ctx); answered != nil {
+		h.SessionID = answered
+	}
 	chosen := &was.among[0]
 	if h.Decision == DecideAmbiguous && p.Accept {
 		chosen = nil

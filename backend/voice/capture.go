@@ -56,7 +56,7 @@ func (s *Service) openMicrophone() {
 		Level: func(id uuid.UUID, l capture.Level) {
 			bus.Publish(s.o.Bus, m.user(), LevelChanged{id, l.PeakDB, l.RMSDB, l.Clipped, l.Quiet, l.ElapsedMs})
 		},
-		Notice: s.noticed,
+		Samples: s.sampled, Notice: s.noticed,
 	})
 }
 
@@ -84,6 +84,7 @@ func (s *Service) noticed(id uuid.UUID, n capture.Notice, ended *capture.Part) {
 	c := StateChanged{State: StateRecording, RecordingID: &id, Mode: m.now.Mode, Notice: notices[n]}
 	m.notice = c.Notice
 	if ended != nil {
+		s.stopLive(false)
 		m.queue = append(m.queue, ended)
 		m.id = id
 		if n != capture.Continued {
@@ -258,8 +259,12 @@ func (s *Service) start(ctx context.Context, p StartParams) (out StartResult, er
 	}
 	m.now, m.id, m.failed, m.notice = n, id, false, ""
 	m.mu.Unlock()
+	if p.Stream {
+		s.startLive(n.User, id, conf) // first, so that it gets the pre-roll
+	}
 	pre, err := m.rec.Start(capture.Params{ID: id, Device: cmp.Or(p.DeviceID, conf.InputDevice), PreRoll: duration.Of(conf.PreRollMs, time.Millisecond), Max: duration.Of(p.MaxMs, time.Millisecond), Note: note, Next: storage.NewID})
 	if err != nil {
+		s.stopLive(true)
 		m.mu.Lock()
 		m.now.Mode, m.failed = "", true
 		m.mu.Unlock()
@@ -317,13 +322,14 @@ func (s *Service) stop(ctx context.Context, want *uuid.UUID) (out StopResult, er
 	if err != nil {
 		return out, err
 	}
+	s.stopLive(false)
 	s.mic.mu.Lock()
 	mode := s.mic.now.Mode
 	s.mic.now.Mode = ""
 	s.mic.mu.Unlock()
 	out.DurationMs, out.RecordingID = part.DurationMs(), part.ID
 	if mode == ModeCommand && part.DurationMs() >= shortest.Milliseconds() {
-		s.expectCommand(identity.UserID(ctx), part.ID)
+		s.expectCommand(ctx, part.ID)
 	}
 	defer s.stateChanged(ctx, StateIdle, out.RecordingID)
 	m, err := s.storePart(ctx, part, false)
@@ -373,6 +379,7 @@ func (s *Service) Cancel(ctx context.Context, p StopParams) (out CancelResult, e
 	if err != nil {
 		return out, err
 	}
+	s.stopLive(true)
 	s.forgetCommand(r.RecordingID)
 	if _, err := s.DeleteMemo(ctx, MemoParams{*r.MemoID}); err != nil {
 		return out, err

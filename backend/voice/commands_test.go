@@ -15,6 +15,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/fault"
+	"helix/backend/identity"
 	"helix/backend/permission"
 	"helix/backend/storage"
 )
@@ -274,7 +275,7 @@ func (f *fixture) command(phrase, skill string) Command {
 
 func (f *fixture) say(text string, confidence float64) CommandHeard {
 	f.t.Helper()
-	h, err := f.act(f.ctx, text, confidence, uuid.New())
+	h, err := f.act(f.ctx, text, confidence, uuid.New(), nil)
 	f.must(err)
 	return h
 }
@@ -433,6 +434,30 @@ func TestReplayedRecordingRunsNothing(t *testing.T) {
 	out, err := f.Process(f.ctx, ProcessParams{RecordingID: &r.RecordingID, Mode: "command"})
 	if err != nil || out.Command == nil || out.Command.Status != "started" || p.count() != 1 {
 		t.Errorf("%+v, %v", out.Command, err)
+	}
+}
+
+func TestCommandFromMemoUsesTheEditedText(t *testing.T) {
+	t.Parallel()
+	f, p, _ := commandFixture(t)
+	f.command("look up {who:text}", "read")
+	r := f.upload()
+	for f.next() {
+	}
+	calls := f.local.calls + f.cloud.calls
+	_, err := f.EditTranscript(f.ctx, EditParams{r.RecordingID, "look up Anna"})
+	f.must(err)
+	id, _ := identity.From(f.ctx)
+	id.Client, id.Session = identity.ClientBrowser, storage.NewID()
+	out, err := f.Process(identity.With(f.ctx, id), ProcessParams{RecordingID: &r.RecordingID, Mode: "command"})
+	if err != nil || out.Transcript != "look up Anna" || out.Command == nil || out.Command.Status != "started" || p.count() != 1 {
+		t.Errorf("%+v, %+v, %v", out, out.Command, err)
+	}
+	if out.Command.SessionID == nil || *out.Command.SessionID != id.Session {
+		t.Errorf("said in session %v, want %s", out.Command.SessionID, id.Session)
+	}
+	if f.local.calls+f.cloud.calls != calls {
+		t.Error("the recording was transcribed again")
 	}
 }
 

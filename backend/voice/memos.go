@@ -77,6 +77,7 @@ func (s *Service) look(ref storage.Ref) (info audio.Info, bad, err error) {
 	if bad != nil {
 		return info, bad, nil
 	}
+	defer st.Close()
 	return st.Info, nil, nil
 }
 

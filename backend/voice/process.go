@@ -29,11 +29,35 @@ func (s *Service) Process(ctx context.Context, p ProcessParams) (out ProcessResu
 	if p.Discard {
 		return out, fault.Invalidf("Leave out discard to run a command.")
 	}
-	if out, err = s.process(ctx, p); err != nil || !out.Success {
+	if out, err = s.current(ctx, p); err == nil && !out.Success {
+		out, err = s.process(ctx, p)
+	}
+	if err != nil || !out.Success {
 		return out, err
 	}
-	h, err := s.act(ctx, out.Transcript, out.Confidence, *out.RecordingID)
+	h, err := s.act(ctx, out.Transcript, out.Confidence, *out.RecordingID, page(ctx))
 	out.Command = &h
+	return out, err
+}
+
+// current returns the text that a stored recording has already, which a person may have edited.
+// Success is false if there is none, or if the caller asks for another transcription.
+func (s *Service) current(ctx context.Context, p ProcessParams) (out ProcessResult, err error) {
+	if p.Mode != "command" || p.RecordingID == nil || p.AudioBase64 != "" || p.Path != "" || p.Engine != "" || p.Language != "" || p.Model != "" {
+		return out, nil
+	}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		m, err := s.memoOf(tx, *p.RecordingID)
+		if err != nil || m == nil || m.Status != completed {
+			return err
+		}
+		t, err := s.transcript(tx, *p.RecordingID)
+		out = ProcessResult{Success: true, RecordingID: p.RecordingID, MemoID: &m.ID, Status: completed, Transcript: t.Text, Confidence: t.Confidence, Words: t.Words, Engine: t.Engine, Language: t.Language, LostMs: m.LostMs}
+		if m.DurationMs != nil {
+			out.DurationMs = *m.DurationMs
+		}
+		return err
+	})
 	return out, err
 }
 
@@ -168,7 +192,7 @@ func (s *Service) discard(ctx context.Context, r io.Reader, p ProcessParams) (ou
 	choice(conf, &q)
 	limit, cancel := context.WithTimeout(ctx, leaseBlind)
 	defer cancel()
-	res, err := s.recognize(limit, f, q.Engine, conf.VADEnabled, transcribe.Options{Language: q.Language, Model: q.Model}, nil)
+	res, err := s.recognize(limit, f, q.Engine, conf, transcribe.Options{Language: q.Language, Model: q.Model}, nil)
 	if err != nil {
 		return out, err
 	}

@@ -42,9 +42,9 @@ func (s *Service) checkChoice(engine, language, model string) error {
 	case engine != "" && s.engine(engine) == nil:
 		return fault.InvalidField("engine", fault.CodeRange, "There is no engine %.40q. List them with: helix voice models", engine)
 	case language != "" && !languageTag.MatchString(language):
-		return fault.InvalidField("language", fault.CodeInvalid, "language must be a tag such as en-US.")
+		return fault.InvalidField("language", fault.CodeInvalid, "The language must be a tag such as en-US.")
 	case len(model) > 64:
-		return fault.InvalidField("model", fault.CodeRange, "model has at most 64 characters.")
+		return fault.InvalidField("model", fault.CodeRange, "The model has at most 64 characters.")
 	}
 	return nil
 }

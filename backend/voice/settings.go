@@ -29,9 +29,10 @@ const (
 func settings(tx *storage.Tx, user uuid.UUID) (s Settings, err error) {
 	d := Settings{Provider: "local", Model: "nova-3", Language: "en-US", LocalEngine: "pocketsphinx", Fallback: "queue"}
 	err = tx.QueryRow(`SELECT coalesce(provider, ''), coalesce(model, ''), coalesce(language, ''), coalesce(local_engine, ''), coalesce(fallback, ''), coalesce(vad_enabled, 1), coalesce(retain_audio, 'forever'),
-			coalesce(push_to_talk_key, ''), coalesce(command_confirm_ms, 15000), coalesce(input_device, ''), coalesce(keep_mic_open, 0), coalesce(pre_roll_ms, 0)
+			coalesce(push_to_talk_key, ''), coalesce(command_confirm_ms, 15000), coalesce(input_device, ''), coalesce(keep_mic_open, 0), coalesce(pre_roll_ms, 0),
+			coalesce(denoise, 0), coalesce(denoise_for_cloud, 0), coalesce(trim_silence, 1)
 		FROM (SELECT ?1 AS caller) LEFT JOIN voice_settings v ON v.user_id = caller AND v.deleted_at IS NULL LEFT JOIN voice_microphones m ON m.user_id = caller`, user).
-		Scan(&s.Provider, &s.Model, &s.Language, &s.LocalEngine, &s.Fallback, &s.VADEnabled, &s.RetainAudio, &s.PushToTalkKey, &s.CommandConfirmMs, &s.InputDevice, &s.KeepMicOpen, &s.PreRollMs)
+		Scan(&s.Provider, &s.Model, &s.Language, &s.LocalEngine, &s.Fallback, &s.VADEnabled, &s.RetainAudio, &s.PushToTalkKey, &s.CommandConfirmMs, &s.InputDevice, &s.KeepMicOpen, &s.PreRollMs, &s.Denoise, &s.DenoiseForCloud, &s.TrimSilence)
 	s.Provider, s.Model, s.Language = cmp.Or(s.Provider, d.Provider), cmp.Or(s.Model, d.Model), cmp.Or(s.Language, d.Language)
 	s.LocalEngine, s.Fallback = cmp.Or(s.LocalEngine, d.LocalEngine), cmp.Or(s.Fallback, d.Fallback)
 	return s, err
@@ -44,6 +45,9 @@ func (s Settings) engine() string {
 	}
 	return s.Provider
 }
+
+// denoises reports whether an engine gets the sound without noise.
+func (s Settings) denoises(local bool) bool { return s.Denoise && (local || s.DenoiseForCloud) }
 
 // Settings returns the caller's settings.
 func (s *Service) Settings(ctx context.Context, _ struct{}) (out Settings, err error) {
@@ -67,21 +71,30 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 		set(&out.LocalEngine, p.LocalEngine)
 		set(&out.Fallback, p.Fallback)
 		set(&out.VADEnabled, p.VADEnabled)
+		set(&out.Denoise, p.Denoise)
+		set(&out.DenoiseForCloud, p.DenoiseForCloud)
+		set(&out.TrimSilence, p.TrimSilence)
 		set(&out.RetainAudio, p.RetainAudio)
 		set(&out.PushToTalkKey, p.PushToTalkKey)
 		set(&out.CommandConfirmMs, p.CommandConfirmMs)
 		set(&out.InputDevice, p.InputDevice)
 		set(&out.KeepMicOpen, p.KeepMicOpen)
 		set(&out.PreRollMs, p.PreRollMs)
+		if p.Denoise != nil && *p.Denoise {
+			if err := s.noise.Available(); err != nil {
+				return fault.In("denoise", err)
+			}
+		}
 		if err := s.check(ctx, out); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO voice_settings (id, user_id, provider, model, language, local_engine, fallback, vad_enabled, retain_audio, push_to_talk_key, command_confirm_ms, created_at, updated_at)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12)
+		if _, err := tx.Exec(`INSERT INTO voice_settings (id, user_id, provider, model, language, local_engine, fallback, vad_enabled, retain_audio, push_to_talk_key, command_confirm_ms, created_at, updated_at, denoise, denoise_for_cloud, trim_silence)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15)
 			ON CONFLICT (user_id) DO UPDATE SET provider = excluded.provider, model = excluded.model, language = excluded.language, local_engine = excluded.local_engine, fallback = excluded.fallback,
 				vad_enabled = excluded.vad_enabled, retain_audio = excluded.retain_audio, push_to_talk_key = excluded.push_to_talk_key, command_confirm_ms = excluded.command_confirm_ms,
-				updated_at = excluded.updated_at, deleted_at = NULL`,
-			uuid.NewSHA1(s.db.IDSpace(user), []byte("voice settings")), user, out.Provider, out.Model, out.Language, out.LocalEngine, out.Fallback, out.VADEnabled, out.RetainAudio, out.PushToTalkKey, out.CommandConfirmMs, tx.Now); err != nil {
+				denoise = excluded.denoise, denoise_for_cloud = excluded.denoise_for_cloud, trim_silence = excluded.trim_silence, updated_at = excluded.updated_at, deleted_at = NULL`,
+			uuid.NewSHA1(s.db.IDSpace(user), []byte("voice settings")), user, out.Provider, out.Model, out.Language, out.LocalEngine, out.Fallback, out.VADEnabled, out.RetainAudio, out.PushToTalkKey, out.CommandConfirmMs, tx.Now,
+			out.Denoise, out.DenoiseForCloud, out.TrimSilence); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`INSERT INTO voice_microphones (user_id, input_device, keep_mic_open, pre_roll_ms, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -114,27 +127,27 @@ func (s *Service) check(ctx context.Context, c Settings) error {
 	_, known := retention(c.RetainAudio)
 	switch {
 	case c.Provider != "local" && c.Provider != "deepgram":
-		return fault.InvalidField("provider", fault.CodeRange, "provider must be local or deepgram.")
+		return fault.InvalidField("provider", fault.CodeRange, "The provider must be local or deepgram.")
 	case len(c.Model) == 0 || len(c.Model) > 64:
-		return fault.InvalidField("model", fault.CodeRange, "model has 1 to 64 characters.")
+		return fault.InvalidField("model", fault.CodeRange, "The model has 1 to 64 characters.")
 	case !languageTag.MatchString(c.Language):
-		return fault.InvalidField("language", fault.CodeInvalid, "language must be a tag such as en-US.")
+		return fault.InvalidField("language", fault.CodeInvalid, "The language must be a tag such as en-US.")
 	case local == nil || !local.Info(ctx).Local:
 		return fault.InvalidField("localEngine", fault.CodeRange, "There is no local engine %.40q. List the engines with: helix voice models", c.LocalEngine)
 	case c.Fallback != "queue" && c.Fallback != "local":
-		return fault.InvalidField("fallback", fault.CodeRange, "fallback must be queue or local.")
+		return fault.InvalidField("fallback", fault.CodeRange, "The fallback must be queue or local.")
 	case !known:
-		return fault.InvalidField("retainAudio", fault.CodeRange, "retainAudio must be forever, until_transcribed or days: and a number of 1 to %d.", maxRetainDays)
+		return fault.InvalidField("retainAudio", fault.CodeRange, "The retention of audio must be forever, until_transcribed or days: and a number of 1 to %d.", maxRetainDays)
 	case len(c.PushToTalkKey) > 64:
-		return fault.InvalidField("pushToTalkKey", fault.CodeRange, "pushToTalkKey has at most 64 bytes.")
+		return fault.InvalidField("pushToTalkKey", fault.CodeRange, "The push-to-talk key has at most 64 bytes.")
 	case c.CommandConfirmMs < 3000 || c.CommandConfirmMs > 120_000:
-		return fault.InvalidField("commandConfirmMs", fault.CodeRange, "commandConfirmMs must be 3000 to 120000.")
+		return fault.InvalidField("commandConfirmMs", fault.CodeRange, "The time to confirm a command must be 3 to 120 seconds.")
 	case len(c.InputDevice) > 1024:
-		return fault.InvalidField("inputDevice", fault.CodeRange, "inputDevice is the id of a microphone.")
+		return fault.InvalidField("inputDevice", fault.CodeRange, "The input device is the id of a microphone.")
 	case c.PreRollMs < 0 || c.PreRollMs > capture.MaxPreRoll.Milliseconds():
-		return fault.InvalidField("preRollMs", fault.CodeRange, "preRollMs must be 0 to %d.", capture.MaxPreRoll.Milliseconds())
+		return fault.InvalidField("preRollMs", fault.CodeRange, "The pre-roll must be 0 to %d ms.", capture.MaxPreRoll.Milliseconds())
 	case c.PreRollMs > 0 && !c.KeepMicOpen:
-		return fault.InvalidField("preRollMs", fault.CodeInvalid, "preRollMs needs keepMicOpen.")
+		return fault.InvalidField("preRollMs", fault.CodeInvalid, "The pre-roll needs the microphone to stay open.")
 	}
 	return nil
 }

@@ -247,7 +247,7 @@ func (s *Service) Sound(ctx context.Context, p AudioURLParams) (sha256, mediaTyp
 		format = r.format
 		return err
 	})
-	types := map[string]string{"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "ogg": "audio/ogg", "webm": "audio/webm"}
+	types := map[string]string{"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "ogg": "audio/ogg", "webm": "audio/webm", "m4a": "audio/mp4", "caf": "audio/x-caf"}
 	if mediaType = types[format]; mediaType == "" {
 		mediaType = "application/octet-stream"
 	}

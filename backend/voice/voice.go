@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"helix/backend/audio/capture"
+	"helix/backend/audio/denoise"
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/fault"
@@ -44,6 +45,8 @@ type Service struct {
 	local   sync.Mutex  // held while a local engine is running
 	wake    [2]chan struct{}
 
+	noise    *denoise.Suppressor
+	live     live
 	mic      microphone
 	commands commands
 
@@ -64,7 +67,7 @@ func New(db *storage.DB, o Options) *Service {
 	if o.Microphone == nil {
 		o.Microphone = capture.System()
 	}
-	s := &Service{db: db, o: o, wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, crashPoint: func(string) {}}
+	s := &Service{db: db, o: o, wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, noise: denoise.New(), crashPoint: func(string) {}}
 	s.openMicrophone()
 	return s
 }
@@ -72,8 +75,10 @@ func New(db *storage.DB, o Options) *Service {
 // Close closes the microphone. An active recording is stored by the next process.
 func (s *Service) Close() error {
 	s.mic.rec.Close()
+	s.stopLive(true)
+	s.live.runs.Wait()
 	s.commands.close()
-	return nil
+	return s.noise.Close()
 }
 
 // Run executes queued jobs until ctx is done. Jobs of local engines run one at a time, in parallel

@@ -371,7 +371,7 @@ func TestFilesThatCannotBeDecodedAreKeptWithTheReason(t *testing.T) {
 		text string
 	}{
 		"unknown":       {[]byte("no sound at all"), fault.Invalid, "6E6F20736F756E64"},
-		"m4a":           {append([]byte{0, 0, 0, 24}, "ftypM4A mp42isom"...), fault.Unavailable, "AAC"},
+		"m4a":           {append([]byte{0, 0, 0, 24}, "ftypM4A mp42isom"...), fault.Invalid, "m4a file is damaged"},
 		"damaged start": {append([]byte("fLaC"), make([]byte, 100)...), fault.Invalid, "damaged"},
 		"cut header":    {whole[:20], fault.Invalid, "damaged"},
 	} {

@@ -43,7 +43,7 @@ func (s *Service) readPeaks(ctx context.Context, ref storage.Ref) (*audio.Peaks,
 		return nil, nil, err
 	}
 	defer f.Close()
-	d, err := s.decode(ctx, f)
+	d, err := s.decode(ctx, f, false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -268,7 +268,13 @@ type Settings struct {
 	LocalEngine string `json:"localEngine"` // id of an engine
 	Fallback    string `json:"fallback"`    // queue: wait for the service; local: use the local engine if the service fails
 	// VADEnabled skips the engine for recordings without speech.
-	VADEnabled       bool   `json:"vadEnabled"`
+	VADEnabled bool `json:"vadEnabled"`
+	// TrimSilence leaves out pauses of the sound that an engine gets.
+	TrimSilence bool `json:"trimSilence"`
+	// Denoise removes background noise from the sound that local engines get; with DenoiseForCloud,
+	// services too. What is stored is not changed.
+	Denoise          bool   `json:"denoise"`
+	DenoiseForCloud  bool   `json:"denoiseForCloud"`
 	RetainAudio      string `json:"retainAudio"` // forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned
 	PushToTalkKey    string `json:"pushToTalkKey"`
 	CommandConfirmMs int64  `json:"commandConfirmMs"` // how long a command waits for a confirmation
@@ -287,6 +293,9 @@ type SettingsParams struct {
 	Fallback    *string `json:"fallback,omitempty"`
 
 	VADEnabled       *bool   `json:"vadEnabled,omitempty"`
+	TrimSilence      *bool   `json:"trimSilence,omitempty"`
+	Denoise          *bool   `json:"denoise,omitempty"`
+	DenoiseForCloud  *bool   `json:"denoiseForCloud,omitempty"`
 	RetainAudio      *string `json:"retainAudio,omitempty"`
 	PushToTalkKey    *string `json:"pushToTalkKey,omitempty"`
 	CommandConfirmMs *int64  `json:"commandConfirmMs,omitempty"`

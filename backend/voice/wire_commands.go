@@ -142,6 +142,9 @@ type ConfirmResult struct {
 // CommandHeard is published when a recording of the mode command was transcribed, and when a pending
 // command is answered or expires.
 type CommandHeard struct {
+	// SessionID is the window or browser page in which the command was said or answered; it alone opens
+	// NavigationTarget. Without one, every page does.
+	SessionID        *uuid.UUID     `json:"sessionId,omitempty"`
 	RecordingID      *uuid.UUID     `json:"recordingId,omitempty"`
 	PendingID        *uuid.UUID     `json:"pendingId,omitempty"` // to be answered with voice.confirm
 	ExpiresAt        *time.Time     `json:"expiresAt,omitempty"`

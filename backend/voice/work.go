@@ -14,13 +14,17 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/audio"
+	"helix/backend/audio/denoise"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
 	"helix/backend/transcribe"
 )
 
-const leastSpeech = 300 // in ms; with less speech, no engine is used
+const (
+	leastSpeech = 300 // in ms; with less speech, no engine is used
+	leastTrim   = 500 // in ms; shorter pauses are not worth another file
+)
 
 var (
 	errElsewhere = fault.NotFoundf("The audio of this recording is on another device, or was removed by retention.")
@@ -78,11 +82,48 @@ func (c checked) Read(p []float32) (int, error) {
 	return n, err
 }
 
-// decode writes the WAV file for engines. The caller must remove it.
-func (s *Service) decode(ctx context.Context, in io.Reader) (d decoded, err error) {
-	st, src, err := audio.Speech(in)
+// speech decodes a recording at audio.Rate, without its noise if quiet is set. The caller must call
+// done. Without a noise suppressor the noise stays.
+func (s *Service) speech(ctx context.Context, in io.Reader, quiet bool) (st *audio.Stream, src audio.Source, done func(), err error) {
+	done = func() {}
+	if err := s.noise.Available(); quiet && err != nil {
+		s.o.Logger.Warn("transcribe without noise suppression", "err", err)
+		quiet = false
+	}
+	rate := audio.Rate
+	if quiet {
+		rate = denoise.Rate
+	}
+	if st, err = audio.Open(in); err == nil {
+		done = st.Close
+		src, err = audio.Resample(st, st.SampleRate, rate)
+	}
 	if err != nil {
-		return d, decodeError{fault.As(err)}
+		return st, nil, done, decodeError{fault.As(err)}
+	}
+	if !quiet {
+		return st, src, done, nil
+	}
+	clean, err := s.noise.Source(ctx, src)
+	if err != nil {
+		return st, nil, done, err
+	}
+	done = func() {
+		st.Close()
+		if err := clean.Close(); err != nil {
+			s.o.Logger.Warn("close the noise suppressor", "err", err)
+		}
+	}
+	src, err = audio.Resample(clean, denoise.Rate, audio.Rate)
+	return st, src, done, err
+}
+
+// decode writes the WAV file for engines. The caller must remove it.
+func (s *Service) decode(ctx context.Context, in io.Reader, quiet bool) (d decoded, err error) {
+	st, src, done, err := s.speech(ctx, in, quiet)
+	defer done()
+	if err != nil {
+		return d, err
 	}
 	if err := os.MkdirAll(s.tempDir(), 0o700); err != nil {
 		return d, fmt.Errorf("folder for decoded recordings: %w", err)
@@ -127,36 +168,74 @@ func (s *Service) transcribe(ctx context.Context, j *job) (r result, err error) 
 	}); err != nil {
 		return r, err
 	}
-	return s.recognize(ctx, f, j.engine, conf.VADEnabled, transcribe.Options{Language: j.language, Model: j.model}, func(d decoded) { s.keepPeaks(ref, d) })
+	return s.recognize(ctx, f, j.engine, conf, transcribe.Options{Language: j.language, Model: j.model}, func(d decoded) { s.keepPeaks(ref, d) })
 }
 
-// recognize decodes a recording, calls seen with it and transcribes it with an engine. If detect is
-// set, a recording without speech is not transcribed.
-func (s *Service) recognize(ctx context.Context, in io.Reader, id string, detect bool, o transcribe.Options, seen func(decoded)) (r result, err error) {
+// trim writes a copy of the WAV file for engines without its pauses. The caller must remove it.
+func (s *Service) trim(a transcribe.Audio) (out transcribe.Audio, err error) {
+	in, err := os.Open(a.Path)
+	if err != nil {
+		return out, fmt.Errorf("decoded recording: %w", err)
+	}
+	defer in.Close()
+	st, err := audio.Open(in)
+	if err != nil {
+		return out, err
+	}
+	f, err := os.CreateTemp(s.tempDir(), "*.wav")
+	if err != nil {
+		return out, fmt.Errorf("trimmed recording: %w", err)
+	}
+	n, err := audio.WriteWAV(f, audio.Rate, audio.Trim(st, a.Speech))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return out, errors.Join(fmt.Errorf("trimmed recording: %w", err), os.Remove(f.Name()))
+	}
+	return transcribe.Audio{Path: f.Name(), Duration: audio.Duration(n, audio.Rate), Speech: audio.Trimmed(a.Speech).Spans()}, nil
+}
+
+// recognize decodes a recording, calls seen with it and transcribes it with an engine, as the
+// settings say.
+func (s *Service) recognize(ctx context.Context, in io.Reader, id string, conf Settings, o transcribe.Options, seen func(decoded)) (r result, err error) {
 	e := s.engine(id)
 	if e == nil {
 		return r, fault.Unavailablef("This build has no engine %q.", id)
 	}
-	d, err := s.decode(ctx, in)
+	local := e.Info(ctx).Local
+	quiet := conf.denoises(local)
+	d, err := s.decode(ctx, in, quiet)
 	if err != nil {
 		return r, err
 	}
 	defer os.Remove(d.Path)
-	if seen != nil {
+	if seen != nil && !quiet { // the waveform shows the recording as it is
 		seen(d)
 	}
 	s.crashPoint("decoded")
 	r.durationMs, r.lostMs = d.Duration.Milliseconds(), d.lostMs
 	r.Transcript = transcribe.Transcript{Language: o.Language, Model: o.Model, Words: []transcribe.Word{}}
-	if detect && d.voiced < leastSpeech {
+	if conf.VADEnabled && d.voiced < leastSpeech {
 		return r, nil
 	}
-	if e.Info(ctx).Local {
+	a, kept := d.Audio, audio.Trimmed(d.Speech)
+	cut := conf.TrimSilence && len(kept) > 0 && d.Duration.Milliseconds()-kept.Duration() >= leastTrim
+	if cut {
+		if a, err = s.trim(d.Audio); err != nil {
+			return r, err
+		}
+		defer os.Remove(a.Path)
+	}
+	if local {
 		s.local.Lock()
 		defer s.local.Unlock()
 	}
-	r.Transcript, err = e.Transcribe(ctx, d.Audio, o)
-	return r, err
+	if r.Transcript, err = e.Transcribe(ctx, a, o); err != nil || !cut {
+		return r, err
+	}
+	for i, w := range r.Words {
+		at := kept.Original(audio.Span{StartMs: w.StartMs, EndMs: w.EndMs})
+		r.Words[i].StartMs, r.Words[i].EndMs = at.StartMs, at.EndMs
+	}
+	return r, nil
 }
 
 // recordingRow holds the fields of a recording that most methods need.

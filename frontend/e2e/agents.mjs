@@ -12,6 +12,8 @@ export default async function (t) {
     await subagents(t, model);
     await skillOfRun(t);
     await documents(t);
+    await trusted(t, model);
+    await budgets(t);
     await personas(t, model);
   } finally {
     model.stop();
@@ -97,6 +99,54 @@ async function documents({ page, go, looks, helix, rpc }) {
   await tea.getByRole("button", { name: "Remove" }).click();
   await page.locator(".toast", { hasText: "Removed tea" }).getByRole("button", { name: "Undo" }).click(); // other messages may still offer theirs
   await until(async () => (await rpc("agent.skills", {})).skills.some((s) => s.name === "tea" && s.state === "inactive"), "the document is back");
+}
+
+// Chats of a project use the documents in its folder only while the person trusts it.
+async function trusted({ page, go, looks, check, helix, rpc }, model) {
+  const project = path.join(helix.dir, "boat");
+  await mkdir(path.join(project, ".helix", "skills", "rigging"), { recursive: true });
+  await writeFile(path.join(project, ".helix", "skills", "rigging", "SKILL.md"), "---\nname: rigging\ndescription: Sets the sails of the boat.\n---\nHoist the main sail first.\n");
+  const told = async () => {
+    const { session } = await rpc("chat.create", { projectDir: project });
+    model.say("Aye.");
+    const { turnId } = await rpc("chat.send", { sessionId: session.id, text: "Hello" });
+    await until(async () => (await rpc("chat.wait", { turnId, waitMs: 60_000 })).turn.state === "completed", "the chat of the project has answered");
+    return JSON.stringify(model.requests.at(-1)).includes("Sets the sails of the boat.");
+  };
+  check(!(await told()), "a project that is not trusted adds nothing to a chat");
+  await go("settings/agent");
+  await page.getByText("No trusted projects yet.").waitFor();
+  const field = page.getByRole("textbox", { name: "Project folder" });
+  await field.fill(project);
+  await field.press("Enter"); // a click would leave the pointer on a button that then explains why it is disabled
+  await page.getByRole("list", { name: "Trusted projects" }).getByText(project).waitFor();
+  await looks("trusted");
+  check(await told(), "a trusted project adds its documents");
+  await page.getByRole("button", { name: "Revoke", exact: true }).click();
+  await page.getByText("No trusted projects yet.").waitFor();
+  check(!(await told()), "the documents of a project are gone once its trust is revoked");
+  await page.locator(".toast", { hasText: "is no longer trusted" }).getByRole("button", { name: "Undo" }).click();
+  await page.getByRole("list", { name: "Trusted projects" }).getByText(project).waitFor();
+  check(await told(), "undo restores the trust");
+}
+
+// A limit in tokens is raised where one in dollars is, and each keeps the other.
+async function budgets({ page, looks, check, rpc }) {
+  const day = async () => (await rpc("agent.budgets", {})).limits.find((l) => l.scope === "day");
+  const before = (await day()).maxCostMicros;
+  const field = page.getByRole("textbox", { name: "Limit in tokens: Each day" });
+  await field.fill("many");
+  await field.press("Enter");
+  await page.getByRole("alert").filter({ hasText: "Enter a number of tokens" }).waitFor();
+  await field.fill("1,000,000");
+  await field.press("Enter");
+  await until(async () => (await day()).maxTokens === 1_000_000, "the limit is stored");
+  await page.getByText(/ of 1,000,000 tokens/).waitFor();
+  await looks("budgets");
+  check((await day()).maxCostMicros === before, "the limit in dollars stays");
+  await field.fill("");
+  await field.press("Enter");
+  await until(async () => !(await day()).maxTokens, "the limit is removed");
 }
 
 async function personas({ page, go, looks, check }, model) {

@@ -50,7 +50,7 @@ async function few({ page, go, rpc, check, looks }) {
   await go("skills/new");
   const palette = page.getByRole("dialog", { name: "Add a step" });
   await palette.getByRole("option", { name: /^Repeater/ }).waitFor();
-  check((await palette.getByRole("option").count()) === 10, "ten steps are offered at first");
+  await until(async () => (await palette.getByRole("option").count()) === 10, "ten steps are offered at first");
   await looks("few");
   await palette.getByRole("combobox").fill("time.now");
   await page.keyboard.press("Enter");
@@ -89,7 +89,7 @@ async function mouse({ page, go, rpc, check, looks }) {
   // A value is mapped by choosing it in the tree.
   await inspector(page).getByRole("button", { name: "Map text from data" }).click();
   await data(page).getByRole("treeitem", { name: /^word/ }).click();
-  check((await inspector(page).getByRole("textbox", { name: /^text/ }).inputValue()) === "$.input.word", "a click puts the path into the field");
+  await until(async () => (await inspector(page).getByRole("textbox", { name: /^text/ }).inputValue()) === "$.input.word", "a click puts the path into the field");
   await inspector(page).locator("[data-live]").getByText('"text"').waitFor();
   await inspector(page).getByRole("textbox", { name: /^times/ }).fill("3");
   await page.getByText("No problems").waitFor();
@@ -188,7 +188,7 @@ async function problems({ page, go, rpc, check, looks }) {
   const list = page.getByRole("list", { name: "Problems" });
   await list.getByText('Step "nobody" not found.').waitFor();
   await list.getByText('The parameter "text" of Repeater is required.').waitFor();
-  check((await node(page, "repeater").locator(".soft-danger").count()) === 1, "the step with an error is marked");
+  await until(async () => (await node(page, "repeater").locator(".soft-danger").count()) === 1, "the step with an error is marked");
   await looks("problems");
   await list.getByRole("button", { name: /"text" of Repeater/ }).click();
   await inspector(page).getByRole("heading", { name: "repeater", level: 2 }).waitFor();
@@ -196,7 +196,7 @@ async function problems({ page, go, rpc, check, looks }) {
   await toast(page, "Saved Broken as a draft").waitFor();
   const draft = await skillNamed(rpc, "Broken");
   check(!draft.isEnabled && !draft.valid, "a draft with errors is off");
-  check((await page.getByRole("switch", { name: "Enabled" }).getAttribute("disabled")) !== null, "it cannot be enabled");
+  await until(async () => (await page.getByRole("switch", { name: "Enabled" }).getAttribute("disabled")) !== null, "it cannot be enabled");
 
   // Corrected, it can.
   await page.keyboard.press("F8");
@@ -281,7 +281,7 @@ async function keyboard({ page, go, rpc, check, looks }) {
   await tree.waitFor();
   await page.waitForFunction(() => document.activeElement?.getAttribute("role") === "tree");
   await keyboard.press("Home");
-  check((await tree.getByRole("treeitem", { selected: true }).getAttribute("aria-label")).startsWith("Repeater, Tool"), "the tree is moved in by keys");
+  await until(async () => (await tree.getByRole("treeitem", { selected: true }).getAttribute("aria-label")).startsWith("Repeater, Tool"), "the tree is moved in by keys");
   await keyboard.press("End");
   await keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement?.matches("aside textarea"));
@@ -355,7 +355,7 @@ async function arms({ page, go, rpc, check, looks }) {
   await pick(/^Repeater/);
   await inspector(page).getByRole("button", { name: "Map text from data" }).click();
   await data(page).getByRole("treeitem", { name: /^item/ }).click();
-  check((await inspector(page).getByRole("textbox", { name: /^text/ }).inputValue()) === "$.item", "items can be mapped inside a map");
+  await until(async () => (await inspector(page).getByRole("textbox", { name: /^text/ }).inputValue()) === "$.item", "items can be mapped inside a map");
   await page.keyboard.press("Escape");
   // The other way: an approval.
   await page.keyboard.press("ArrowUp");

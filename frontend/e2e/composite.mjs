@@ -137,14 +137,14 @@ async function first({ page, check, looks, go }) {
 }
 
 async function steps({ page, check, looks }) {
-  check((await timeline(page).getByRole("treeitem").count()) >= 7, "each step is a row, with the arms of the branch");
-  check((await row(page, /^flaky/).locator(".backoff").count()) === 1 && (await row(page, /^flaky/).locator(".attempt.failed").count()) === 2, "two attempts and a pause between them");
+  await until(async () => (await timeline(page).getByRole("treeitem").count()) >= 7, "each step is a row, with the arms of the branch");
+  await until(async () => (await row(page, /^flaky/).locator(".backoff").count()) === 1 && (await row(page, /^flaky/).locator(".attempt.failed").count()) === 2, "two attempts and a pause between them");
   // Opened by keyboard: the map, an item, and the step inside.
   await row(page, /^split/).click();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowRight");
   await row(page, /^Item 3.*Failed/).waitFor();
-  check((await timeline(page).getByRole("treeitem", { name: /^Item/ }).count()) === 4, "four items");
+  await until(async () => (await timeline(page).getByRole("treeitem", { name: /^Item/ }).count()) === 4, "four items");
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowDown");
@@ -232,7 +232,7 @@ async function failed({ page, rpc, looks, check }, ids) {
   await inspector(page).getByRole("button", { name: /^Run/ }).click();
   await state(page, "Failed").waitFor();
   await inspector(page).getByText(/step "call": .*nobody answers/).waitFor();
-  check(await inspector(page).getByRole("button", { name: "Restart from call" }).isVisible(), "it can go on from the step that failed");
+  await until(async () => await inspector(page).getByRole("button", { name: "Restart from call" }).isVisible(), "it can go on from the step that failed");
   await looks("failed");
 }
 

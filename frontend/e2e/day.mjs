@@ -76,7 +76,7 @@ async function walk({ page, go, helix, rpc, check }, model) {
   await again();
   await page.getByRole("option", { name: /Read this folder/ }).click();
   await said.getByText("Everything is done.").waitFor();
-  check((await said.getByText("This is said").count()) === 0, "what the killed answer said is gone");
+  await until(async () => (await said.getByText("This is said").count()) === 0, "what the killed answer said is gone");
 
   const skills = (await rpc("callables.list", { kind: "skill", limit: 10 })).callables;
   const { schedules } = await rpc("schedules.list", { kind: "skill" });

@@ -57,7 +57,7 @@ async function dropped({ page, check, looks }) {
   await drop("[role=dialog]", "text/uri-list", "file:///nowhere/my%20chats.zip");
   await sheet(page).getByText("Couldn't read it.").waitFor();
   await sheet(page).getByRole("button", { name: "Choose something else" }).click();
-  check((await field.inputValue()) === "/nowhere/my chats.zip", "the path is taken over");
+  await until(async () => (await field.inputValue()) === "/nowhere/my chats.zip", "the path is taken over");
   await page.keyboard.press("Escape");
   await sheet(page).waitFor({ state: "hidden" });
   check(!(await drop("body", "text/plain", "hello")), "a text is left to the browser");
@@ -196,7 +196,7 @@ async function filters({ page, looks, check }) {
   await page.getByText("No results").waitFor();
   await page.getByRole("button", { name: "Without “Pinned”" }).click();
   await rows(page).getByRole("option", { name: /Shelf 7 / }).waitFor();
-  check((await rows(page).getByRole("option").count()) === 1, "the other filters still hold");
+  await until(async () => (await rows(page).getByRole("option").count()) === 1, "the other filters still hold");
   await page.getByRole("button", { name: "Clear filters" }).click();
   await rows(page).getByRole("option", { name: /Shelf 8 / }).waitFor();
   await box(page).fill("");
@@ -230,7 +230,7 @@ async function windows({ page, rpc, browser, helix, go, check, looks, axe }) {
     await toast(page, "Using the stored text").waitFor();
     await body(page);
     await page.keyboard.press("Control+z");
-    check((await inspector(page).getByRole("textbox", { name: "Text", exact: true }).inputValue()).includes("plum"), "the draft can be brought back");
+    await until(async () => (await inspector(page).getByRole("textbox", { name: "Text", exact: true }).inputValue()).includes("plum"), "the draft can be brought back");
     check((await rpc("memory.get", { id: m.id })).content.includes("cherry"), "nothing was overwritten");
     await axe("two windows, draft again");
     if (other.complaints.length > 0) throw new Error(other.complaints.join("\n"));

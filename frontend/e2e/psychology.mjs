@@ -78,6 +78,7 @@ async function forecast({ page, rpc, looks, check }) {
   check((await plans()).length === 0, "the review is only tried out");
   await panel(page).getByRole("button", { name: "Apply" }).click();
   await until(async () => (await plans()).length === 1, "the review is planned");
+  await undo(page, "review planned").waitFor(); // the page has been told too
   await page.keyboard.press("Control+z");
   await until(async () => (await plans()).length === 0, "Undo takes the plan back");
   await until(async () => (await curve.getAttribute("aria-label")) === before, "without it the curve is as it was");

@@ -2,7 +2,8 @@
 //   npm run e2e [-- NAME…]
 // HELIX_BIN: the helix program, default build/bin/helix. HELIX_SHOTS: where
 // screenshots go; without it none are taken. CHROMIUM: the browser, default /usr/bin/chromium. HELIX_WEB: a built
-// interface to test in place of the one inside the program.
+// interface to test in place of the one inside the program. HELIX_E2E_LATE, HELIX_E2E_SLOW and HELIX_E2E_TIMEOUT
+// (lib/page.mjs) play a busy machine.
 import { writeFile } from "node:fs/promises";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
@@ -47,7 +48,7 @@ async function run(browser, name) {
     console.error(`FAIL  ${name}\n${e.stack ?? e}`);
     if (t) {
       // What the page showed when it failed, and its accessible tree, which says why a name was not found.
-      const dir = process.env.HELIX_SHOTS ?? path.join(here, "..", "..", "build", "bin", "failed");
+      const dir = process.env.HELIX_SHOTS || path.join(here, "..", "..", "build", "bin", "failed");
       await t.shot("failed", dir).catch(() => {});
       await writeFile(path.join(dir, `${name}-failed.yml`), await t.page.locator("body").ariaSnapshot()).catch(() => {});
       console.error(`see ${dir}`);

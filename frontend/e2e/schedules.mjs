@@ -58,11 +58,11 @@ async function create({ page, rpc, check, looks }) {
   await page.getByRole("option", { name: "Tool", exact: true }).click();
   await sheet(page).getByLabel("Tool", { exact: true }).fill("hel");
   await page.getByRole("option", { name: /Say hello/ }).click();
-  check((await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "Say hello", "the name comes from the tool");
+  await until(async () => (await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "Say hello", "the name comes from the tool");
   // Its input is asked for by its schema, and nothing is made before it fits.
   const make = sheet(page).getByRole("button", { name: "Create schedule" });
   await sheet(page).getByLabel("name *").waitFor();
-  check(await make.getAttribute("aria-disabled"), "a required input is missing");
+  await until(async () => await make.getAttribute("aria-disabled"), "a required input is missing");
   await sheet(page).getByLabel("name *").fill("Ada");
   await sheet(page).getByText("Can run unattended: yes").waitFor();
   // A preset, and the same times of the clock elsewhere.
@@ -78,7 +78,7 @@ async function create({ page, rpc, check, looks }) {
   await sheet(page).getByLabel("Time of day").fill("09:00");
   await sheet(page).getByText(/^weekdays at 09:00/i).waitFor();
   const times = sheet(page).getByRole("region", { name: "Next times" }).getByRole("listitem");
-  check((await times.count()) === 10, "ten times are shown");
+  await until(async () => (await times.count()) === 10, "ten times are shown");
   await zone(page, "tokyo", /Asia\/Tokyo/);
   await times.first().getByText("+09:00").waitFor();
   await zone(page, "new york", /America\/New York/);
@@ -101,7 +101,7 @@ async function create({ page, rpc, check, looks }) {
   ]) {
     await cron.fill(text);
     await sheet(page).getByText(said).first().waitFor();
-    check(await make.getAttribute("aria-disabled"), `${text} is not made`);
+    await until(async () => await make.getAttribute("aria-disabled"), `${text} is not made`);
     if (text.startsWith("60")) await looks("bad-cron");
   }
   check((await cron.inputValue()) === "0 0 30 2 *", "the text stays");
@@ -123,7 +123,7 @@ async function create({ page, rpc, check, looks }) {
   await page.keyboard.press("Escape");
   await sheet(page).waitFor({ state: "hidden" });
   await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Continue" }).click();
-  check((await sheet(page).getByLabel("name *").inputValue()) === "Ada", "what was typed is still there");
+  await until(async () => (await sheet(page).getByLabel("name *").inputValue()) === "Ada", "what was typed is still there");
   await sheet(page).getByLabel("Name", { exact: true }).fill("Morning hello");
   await make.click();
   await toast(page, "Created Morning hello").waitFor();
@@ -272,7 +272,7 @@ async function history({ page, looks, check, go }) {
   const run = page.getByRole("complementary", { name: "Run" });
   await run.getByText("Morning hello").first().waitFor();
   await looks("history-run");
-  check((await run.getByRole("link", { name: "Open the runs of the tool" }).count()) === 1, "it leads to what it did");
+  await until(async () => (await run.getByRole("link", { name: "Open the runs of the tool" }).count()) === 1, "it leads to what it did");
   await page.keyboard.press("Escape");
   await run.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Clear", exact: true }).click();

@@ -1,4 +1,5 @@
 // Settings: every page; a value, its source and back; tokens, backups, secrets, recovery code.
+import { until } from "./lib/page.mjs";
 export default async function ({ page, context, helix, rpc, go, looks, check }) {
   await go("settings");
   const pages = ["App", "Appearance", "Gateway", "Data", "Keys", "Sandbox", "All settings"];
@@ -27,7 +28,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   // Dark, by choice.
   await go("settings/appearance");
   await page.getByRole("radio", { name: /Dark/ }).check({ force: true });
-  check((await page.evaluate(() => document.documentElement.dataset.theme)) === "dark", "dark is chosen");
+  await until(async () => (await page.evaluate(() => document.documentElement.dataset.theme)) === "dark", "dark is chosen");
   await page.getByRole("radio", { name: /System/ }).check({ force: true });
 
   // A token: made, copied, revoked, taken back.
@@ -40,15 +41,14 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   await dialog.getByRole("button", { name: "Create token" }).click();
   await page.getByText("Copy the token now").waitFor();
   await page.getByRole("button", { name: "Copy", exact: true }).click();
-  const token = await page.evaluate(() => navigator.clipboard.readText());
-  check(/^[0-9a-f]{64}$/.test(token), "the token is on the clipboard");
+  await until(async () => /^[0-9a-f]{64}$/.test(await page.evaluate(() => navigator.clipboard.readText())), "the token is on the clipboard");
   await looks("token");
   await page.getByRole("button", { name: "Done" }).click();
   await page.getByRole("button", { name: "Revoke", exact: true }).click();
   await page.getByText("No extra tokens.").waitFor();
   await page.keyboard.press("Control+z");
   await page.getByText("Build script").waitFor();
-  check((await rpc("tokens.list", {})).total === 1, "the token lives on");
+  await until(async () => (await rpc("tokens.list", {})).total === 1, "the token lives on");
 
   // A backup: made, verified, reviewed.
   await go("settings/data");

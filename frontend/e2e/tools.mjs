@@ -3,7 +3,7 @@
 import http from "node:http";
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { armed } from "./lib/page.mjs";
+import { armed, until } from "./lib/page.mjs";
 
 const CODE = (port) => `export default async function (params: { name: string; times?: number }, helix: Helix) {
   helix.log("asking", params.name);
@@ -55,7 +55,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await templates.getByRole("option", { name: /Text Counter/ }).click();
   await page.getByRole("heading", { name: "Text Counter", level: 2 }).waitFor();
   await looks("templates");
-  check((await templates.getByRole("option").count()) === 6, "six templates are offered");
+  await until(async () => (await templates.getByRole("option").count()) === 6, "six templates are offered");
   // Escape closes the panel as it closes that of a tool; the list keeps its place.
   await page.keyboard.press("Escape");
   await page.getByRole("heading", { name: "Text Counter", level: 2 }).waitFor({ state: "hidden" });
@@ -94,7 +94,7 @@ async function walk({ page, go, rpc, check, looks, port }) {
   await type(page, "Code", "export default function ( {");
   await page.getByText(/\d+ errors?/).first().waitFor();
   await page.getByRole("button", { name: /^syntax error .* line 1, column \d+$/ }).first().waitFor();
-  check(await page.getByRole("button", { name: "Save", exact: true }).getAttribute("aria-disabled"), "a tool with errors cannot be saved");
+  await until(async () => await page.getByRole("button", { name: "Save", exact: true }).getAttribute("aria-disabled"), "a tool with errors cannot be saved");
   await looks("problems");
   await type(page, "Code", CODE(port));
   await page.getByRole("tab", { name: /Setup/ }).click();

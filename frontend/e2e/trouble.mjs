@@ -1,4 +1,5 @@
 // What is shown when something is wrong: no key, little space, damage, a broken chain.
+import { until } from "./lib/page.mjs";
 export default async function ({ page, helix, go, looks, check }) {
   const edits = [];
   await page.routeWebSocket(/\/ws$/, (socket) => {
@@ -37,5 +38,5 @@ export default async function ({ page, helix, go, looks, check }) {
   await page.getByRole("heading", { name: "Helix found damage in its data" }).waitFor();
   await page.getByText("Technical details").click();
   await looks("recovery");
-  check(await page.getByRole("button", { name: "Salvage readable data" }).isVisible(), "salvage is offered");
+  await until(async () => await page.getByRole("button", { name: "Salvage readable data" }).isVisible(), "salvage is offered");
 }

@@ -74,9 +74,9 @@ async function play({ page, check, looks }) {
   await panel(page).getByRole("button", { name: "Play" }).waitFor();
   await slider(page).focus();
   await page.keyboard.press("Home");
-  check((await position(page)) === 0, "Home is the start");
+  await until(async () => (await position(page)) === 0, "Home is the start");
   await page.keyboard.press("ArrowUp");
-  check((await position(page)) === 1000, "an arrow is a second");
+  await until(async () => (await position(page)) === 1000, "an arrow is a second");
   await page.keyboard.press("+");
   await looks("zoomed");
   await page.keyboard.press("-");
@@ -100,7 +100,7 @@ async function transcribed({ page, rpc, check, looks }) {
   const word = panel(page).getByRole("group", { name: "Transcript" }).locator("span[data-word]");
   await word.nth(words.length - 1).waitFor();
   await word.nth(words.length - 1).click();
-  check((await position(page)) === words.at(-1).startMs, "a click on a word goes to it");
+  await until(async () => (await position(page)) === words.at(-1).startMs, "a click on a word goes to it");
   await panel(page).locator(`[data-word="${words.length - 1}"][aria-current]`).waitFor();
   await memos(page).focus();
   await page.keyboard.press(",");

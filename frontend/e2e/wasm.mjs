@@ -69,7 +69,7 @@ async function refused({ page, helix, check, looks }) {
   await sheet(page).getByLabel("Module").first().setInputFiles(broken);
   await sheet(page).getByRole("alert").first().waitFor();
   await sheet(page).getByText("Where it will run").waitFor({ state: "hidden" });
-  check(await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "what is no module cannot be installed");
+  await until(async () => await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "what is no module cannot be installed");
   // A module without anything to call.
   const silent = path.join(helix.dir, "silent.wasm");
   await writeFile(silent, Buffer.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]));
@@ -86,7 +86,7 @@ async function install({ page, rpc, check, looks }, { count }) {
   await sheet(page).getByText("Where it will run").waitFor();
   await sheet(page).getByText("command: A program").waitFor();
   await sheet(page).getByText("Not signed", { exact: true }).waitFor();
-  check((await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "count words", "the name comes from the file");
+  await until(async () => (await sheet(page).getByLabel("Name", { exact: true }).inputValue()) === "count words", "the name comes from the file");
   await sheet(page).getByText("Imports").click();
   await sheet(page).getByText(/WASI/).first().waitFor();
   await looks("install");
@@ -94,7 +94,7 @@ async function install({ page, rpc, check, looks }, { count }) {
   await sheet(page).getByLabel("Description").fill("Counts the words of a text");
   await sheet(page).getByLabel("Time limit (s)").fill("0.02");
   await sheet(page).getByText("A number from 0.1 to 60.").waitFor();
-  check(await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "a time limit of 20 ms is rejected");
+  await until(async () => await sheet(page).getByRole("button", { name: "Install" }).getAttribute("aria-disabled"), "a time limit of 20 ms is rejected");
   await sheet(page).getByLabel("Time limit (s)").fill("1");
   await sheet(page).getByLabel("Input, as JSON Schema").fill(SCHEMA);
   await sheet(page).getByText("Only computes", { exact: false }).waitFor({ state: "hidden" });
@@ -112,11 +112,11 @@ async function runs({ page, check, looks }) {
   await page.keyboard.press("Control+Enter");
   await result(page).getByText("Succeeded").waitFor();
   await result(page).getByText("words:").waitFor();
-  check(/words\s*:\s*4\b/.test(await result(page).innerText()), "the output is what the module counted");
+  await until(async () => /words\s*:\s*4\b/.test(await result(page).innerText()), "the output is what the module counted");
   await result(page).getByText(/read \d+ bytes/).waitFor();
   await result(page).getByText(/^Tier t1$/).waitFor();
   await result(page).getByText(/process/i).first().waitFor();
-  check((await result(page).getByRole("meter").count()) === 3, "time, processor and memory against their limits");
+  await until(async () => (await result(page).getByRole("meter").count()) === 3, "time, processor and memory against their limits");
   await looks("run");
 }
 
@@ -161,7 +161,7 @@ async function cancel({ page, rpc, check, looks, shot }) {
   await shot("running"); // It has a minute: a picture, not three and axe.
   await page.keyboard.press("Escape");
   await result(page).getByText("Canceled").first().waitFor();
-  check((await inspector(page).getByRole("button", { name: /^Run again/ }).count()) > 0, "it can run again");
+  await until(async () => (await inspector(page).getByRole("button", { name: /^Run again/ }).count()) > 0, "it can run again");
   await looks("canceled");
 }
 
@@ -225,7 +225,7 @@ async function second({ page, check, looks }, { greet }) {
   await page.keyboard.press("Control+Enter");
   await result(page).getByText("Hello, Ada").waitFor();
   await result(page).getByText(/^Tier t0$/).waitFor();
-  check((await list(page).getByRole("option").count()) === 2, "both are listed");
+  await until(async () => (await list(page).getByRole("option").count()) === 2, "both are listed");
   await looks("two");
   // Without a name it ends with an error of its own.
   await input.fill("17");
@@ -255,7 +255,7 @@ async function rights({ page, check, looks }) {
   await result(page).getByText("Hello, Grace").waitFor();
   await tab(page, "Permissions");
   await inspector(page).getByText("This session").first().waitFor();
-  check((await inspector(page).getByRole("button", { name: "Revoke" }).count()) > 0, "the right can be revoked");
+  await until(async () => (await inspector(page).getByRole("button", { name: "Revoke" }).count()) > 0, "the right can be revoked");
   await looks("rights-granted");
   await openRun(page);
 }

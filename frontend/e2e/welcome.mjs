@@ -75,8 +75,8 @@ async function recents({ page, go, looks, check }) {
   await page.keyboard.press("Control+k");
   const recent = page.getByRole("group", { name: "Recent" });
   await recent.waitFor();
-  check((await recent.getByRole("option").allTextContents()).map((x) => x.trim())[0].startsWith("Go to Approvals"), "the latest command is first");
-  check((await page.getByRole("option", { name: /Go to Approvals/ }).count()) === 1, "it is listed once");
+  await until(async () => (await recent.getByRole("option").allTextContents()).map((x) => x.trim())[0]?.startsWith("Go to Approvals"), "the latest command is first");
+  await until(async () => (await page.getByRole("option", { name: /Go to Approvals/ }).count()) === 1, "it is listed once");
   await looks("palette");
   await page.keyboard.press("Escape");
 }

@@ -1157,6 +1157,9 @@ alter table public.voice_settings add column if not exists "vad_enabled" boolean
 alter table public.voice_settings add column if not exists "retain_audio" text;
 alter table public.voice_settings add column if not exists "push_to_talk_key" text;
 alter table public.voice_settings add column if not exists "command_confirm_ms" bigint;
+alter table public.voice_settings add column if not exists "denoise" boolean;
+alter table public.voice_settings add column if not exists "denoise_for_cloud" boolean;
+alter table public.voice_settings add column if not exists "trim_silence" boolean;
 alter table public.voice_settings enable row level security;
 alter table public.voice_settings force row level security;
 drop policy if exists select_own on public.voice_settings;

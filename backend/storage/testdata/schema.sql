@@ -177,6 +177,97 @@ CREATE TABLE change_log (
     at     INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE channel_inbox (
+    id          BLOB PRIMARY KEY CHECK (length(id) = 16), -- also the id of the turn
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    channel_id  BLOB NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
+    external_id TEXT NOT NULL,
+    context_id  TEXT NOT NULL,
+    sender_id   TEXT NOT NULL,
+    payload     ANY NOT NULL,
+    state       TEXT NOT NULL CHECK (state IN ('received', 'submitted', 'done', 'failed')),
+    session_id  BLOB CHECK (length(session_id) = 16), -- set before it is submitted
+    received_at INTEGER NOT NULL,
+    done_at     INTEGER,
+    UNIQUE (channel_id, external_id)
+) STRICT;
+
+CREATE TABLE channel_outbox (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    channel_id   BLOB NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
+    context_id   TEXT NOT NULL,
+    dedupe_key   TEXT NOT NULL,
+    reply        INTEGER NOT NULL CHECK (reply IN (0, 1)), -- 0: a notification
+    payload      ANY NOT NULL,
+    repeated     INTEGER NOT NULL DEFAULT 0 CHECK (repeated IN (0, 1)), -- it may have been sent before
+    state        TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'sent', 'unknown', 'failed', 'dropped')),
+    attempts     INTEGER NOT NULL DEFAULT 0,
+    next_at      INTEGER NOT NULL,
+    expires_at   INTEGER NOT NULL,
+    external_ref TEXT NOT NULL DEFAULT '',
+    last_error   TEXT NOT NULL DEFAULT '',
+    created_at   INTEGER NOT NULL,
+    sent_at      INTEGER,
+    UNIQUE (channel_id, dedupe_key)
+) STRICT;
+
+CREATE TABLE channel_rejections (
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    channel_id BLOB NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
+    sender_id  TEXT NOT NULL,
+    context_id TEXT NOT NULL,
+    reason     TEXT NOT NULL CHECK (reason IN ('not_allowed', 'context', 'rate', 'size', 'signature', 'replay', 'pairing')),
+    first_at   INTEGER NOT NULL,
+    last_at    INTEGER NOT NULL,
+    logged_at  INTEGER NOT NULL, -- of the last audit entry
+    count      INTEGER NOT NULL,
+    PRIMARY KEY (channel_id, sender_id, context_id, reason)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE channel_senders (
+    user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
+    channel_id  BLOB NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
+    sender_id   TEXT NOT NULL,
+    label       TEXT NOT NULL,
+    context_ids TEXT NOT NULL CHECK (json_valid(context_ids)), -- groups in which the sender is allowed too
+    role        TEXT NOT NULL CHECK (role IN ('chat', 'notify')),
+    added_by    TEXT NOT NULL CHECK (added_by IN ('user', 'pairing')),
+    added_at    INTEGER NOT NULL,
+    last_seen   INTEGER,
+    PRIMARY KEY (channel_id, sender_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE channel_sessions (
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    channel_id BLOB NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
+    context_id TEXT NOT NULL,
+    session_id BLOB NOT NULL CHECK (length(session_id) = 16),
+    created_at INTEGER NOT NULL,
+    last_at    INTEGER NOT NULL,
+    PRIMARY KEY (channel_id, context_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE channels (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    kind         TEXT NOT NULL CHECK (kind IN ('telegram', 'webhook')),
+    name         TEXT NOT NULL,
+    config       TEXT NOT NULL CHECK (json_valid(config)),
+    secret_name  TEXT NOT NULL, -- of the sealed token or signing secret
+    enabled      INTEGER NOT NULL CHECK (enabled IN (0, 1)),
+    cursor       TEXT NOT NULL DEFAULT '', -- position in the service's updates
+    last_error   TEXT NOT NULL DEFAULT '',
+    pair_hash    BLOB CHECK (length(pair_hash) = 32), -- of the live pairing code
+    pair_expires INTEGER,
+    pair_tries   INTEGER NOT NULL DEFAULT 0, -- wrong codes since the last correct one
+    pair_locked  INTEGER, -- until when no code is accepted
+    device_id    BLOB NOT NULL CHECK (length(device_id) = 16),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    UNIQUE (user_id, name)
+) STRICT;
+
 CREATE TABLE chat_attachments (
     user_id BLOB NOT NULL CHECK (length(user_id) = 16),
     sha256  TEXT NOT NULL CHECK (sha256 GLOB 'sha256:*'),
@@ -329,6 +420,38 @@ CREATE TABLE composite_skills (
     updated_at         INTEGER NOT NULL,
     deleted_at         INTEGER,
     sync_meta          BLOB
+) STRICT;
+
+CREATE TABLE container_runs (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    tool_id         BLOB NOT NULL CHECK (length(tool_id) = 16),
+    input           TEXT NOT NULL CHECK (json_valid(input)), -- without secrets
+    output          TEXT NOT NULL DEFAULT '', -- the beginning
+    log             TEXT NOT NULL DEFAULT '', -- the end of standard error
+    status          TEXT NOT NULL CHECK (status IN ('running', 'success', 'failure', 'timeout', 'cancelled')),
+    error_class     TEXT NOT NULL DEFAULT '',
+    error_message   TEXT NOT NULL DEFAULT '',
+    exit_code       INTEGER,
+    container_id    TEXT NOT NULL DEFAULT '',
+    duration_ms     INTEGER,
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    caller          TEXT NOT NULL, -- kind of the caller; '': the person
+    run_id          BLOB CHECK (length(run_id) = 16),
+    created_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE container_tools (
+    id              BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    name            TEXT NOT NULL CHECK (name GLOB '[a-z]*'),
+    status          TEXT NOT NULL CHECK (status IN ('pending_approval', 'active', 'disabled', 'revoked')),
+    definition      TEXT NOT NULL CHECK (json_valid(definition)),
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    approved_at     INTEGER,
+    CHECK (status NOT IN ('active', 'disabled') OR approved_at IS NOT NULL)
 ) STRICT;
 
 CREATE TABLE conversation_events (
@@ -1694,7 +1817,7 @@ CREATE TABLE voice_settings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000) STRICT;
+, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000, denoise INTEGER NOT NULL DEFAULT 0 CHECK (denoise IN (0, 1)), denoise_for_cloud INTEGER NOT NULL DEFAULT 0 CHECK (denoise_for_cloud IN (0, 1)), trim_silence INTEGER NOT NULL DEFAULT 1 CHECK (trim_silence IN (0, 1))) STRICT;
 
 CREATE TABLE voice_transcript_items (
     item          INTEGER PRIMARY KEY, -- the row in voice_transcripts_fts
@@ -1800,6 +1923,20 @@ CREATE INDEX capability_grants_session ON capability_grants (session_id) WHERE s
 
 CREATE INDEX capability_grants_subject ON capability_grants (user_id, subject_id, subject_kind);
 
+CREATE INDEX channel_inbox_open ON channel_inbox (state, id) WHERE state IN ('received', 'submitted');
+
+CREATE INDEX channel_inbox_user ON channel_inbox (user_id, received_at);
+
+CREATE INDEX channel_outbox_open ON channel_outbox (channel_id, id) WHERE state IN ('queued', 'sending');
+
+CREATE INDEX channel_outbox_user ON channel_outbox (user_id, created_at);
+
+CREATE INDEX channel_rejections_user ON channel_rejections (user_id, last_at);
+
+CREATE INDEX channel_senders_user ON channel_senders (user_id);
+
+CREATE INDEX channel_sessions_user ON channel_sessions (user_id);
+
 CREATE INDEX chat_attachments_at ON chat_attachments (user_id, at);
 
 CREATE INDEX chunks_document ON chunks (document_id, seq);
@@ -1837,6 +1974,14 @@ CREATE INDEX composite_skills_public ON composite_skills (execution_count DESC, 
 CREATE INDEX composite_skills_source ON composite_skills (clone_source_id) WHERE clone_source_id IS NOT NULL;
 
 CREATE INDEX composite_skills_user ON composite_skills (user_id, created_at DESC) WHERE deleted_at IS NULL;
+
+CREATE INDEX container_runs_created ON container_runs (user_id, created_at DESC);
+
+CREATE INDEX container_runs_running ON container_runs (status) WHERE status = 'running';
+
+CREATE INDEX container_runs_tool ON container_runs (tool_id, created_at DESC);
+
+CREATE UNIQUE INDEX container_tools_name ON container_tools (user_id, name) WHERE status <> 'revoked';
 
 CREATE INDEX conversation_turns_conversation ON conversation_turns (conversation_id, seq);
 

@@ -1,4 +1,5 @@
-// Command gen builds the engine artefacts that backend/sandbox embeds: it checks the engine in the
+// Command gen builds the engine artefacts that backend/sandbox embeds, and copies the noise suppressor
+// of backend/audio/denoise after checking its hash. It checks the engine in the
 // npm package against the size and hash fixed here, instruments it, prepares the worlds that
 // compile and run tools, and writes the module, their memories and a manifest. The output is
 // reproducible. `make engines` runs it after `npm ci --prefix build/engines`.
@@ -19,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"helix/backend/audio/denoise"
 	"helix/backend/sandbox/meter"
 	"helix/backend/sandbox/prelude"
 	"helix/backend/sandbox/qjs"
@@ -35,11 +37,29 @@ const (
 func main() {
 	engine := flag.String("engine", "build/engines/node_modules/quickjs-wasi/quickjs.wasm", "the engine's `file`")
 	out := flag.String("out", "backend/sandbox/artefacts", "`folder` to write to")
+	noise := flag.String("rnnoise", "build/engines/node_modules/@echogarden/rnnoise-wasm/rnnoise.wasm", "the noise suppressor's `file`")
+	noiseOut := flag.String("rnnoise-out", "backend/audio/denoise/artefacts/rnnoise.wasm", "`file` to write it to")
 	flag.Parse()
-	if err := run(*engine, *out); err != nil {
+	err := pinned(*noise, *noiseOut, denoise.SHA256)
+	if err == nil {
+		err = run(*engine, *out)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "engines:", err)
 		os.Exit(1)
 	}
+}
+
+// pinned copies a file that must have the given hash.
+func pinned(from, to, sum string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("%w (run npm ci --prefix build/engines)", err)
+	}
+	if hash(b) != sum {
+		return fmt.Errorf("%s is not the expected file: %d bytes, sha256 %s; want %s", from, len(b), hash(b), sum)
+	}
+	return write(to, b)
 }
 
 type file struct {

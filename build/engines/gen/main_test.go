@@ -55,4 +55,10 @@ func TestWrongEngine(t *testing.T) {
 	if names, err := os.ReadDir(out); err != nil || len(names) != 0 {
 		t.Errorf("something was written: %v, %v", names, err)
 	}
+	if err := pinned(path, filepath.Join(out, "copy"), hash(nil)); err == nil {
+		t.Error("copied a wrong file")
+	}
+	if names, err := os.ReadDir(out); err != nil || len(names) != 0 {
+		t.Errorf("something was copied: %v, %v", names, err)
+	}
 }

@@ -36,13 +36,23 @@ const late = Number(process.env.HELIX_E2E_LATE ?? 0);
 async function delay(page) {
   await page.routeWebSocket(/./, (socket) => {
     const server = socket.connectToServer();
-    let last = 0;
-    server.onMessage((frame) => {
-      const now = Date.now();
-      last = Math.max(last, now + Math.random() * late); // in their order
-      setTimeout(() => socket.send(frame), last - now);
-    });
+    let last = Promise.resolve();
+    // One after the other: timers of a busy process end in another order than theirs.
+    const later = (pass) => {
+      const due = Date.now() + Math.random() * late;
+      last = last.then(() => new Promise((r) => setTimeout(r, Math.max(0, due - Date.now())))).then(pass);
+    };
+    server.onMessage((frame) => later(() => socket.send(frame)));
+    server.onClose((code, reason) => later(() => socket.close({ code, reason })));
   });
+}
+
+/** HELIX_E2E_SLOW: how many times slower the page computes, as if the processor were. */
+const slow = Number(process.env.HELIX_E2E_SLOW ?? 1);
+
+async function slowDown(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Emulation.setCPUThrottlingRate", { rate: slow });
 }
 
 /** Opens a page with all rights and waits for the frame. `prepare` sees it before it goes anywhere. */
@@ -61,6 +71,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     });
   }
   page.setDefaultTimeout(patience);
+  if (slow > 1) await slowDown(page);
   await page.addInitScript(patient);
   if (late > 0) await delay(page);
   await prepare(page);
@@ -91,7 +102,11 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     const axe = new AxeBuilder({ page })
       .setLegacyMode(true) // there are no frames, and a page for each look takes long
       .options({ resultTypes: ["violations"] });
-    const { violations } = await (rules ? axe.withRules(rules) : axe.withTags(tags)).analyze();
+    const found = await (rules ? axe.withRules(rules) : axe.withTags(tags)).analyze();
+    // The tip of what is under the pointer belongs to no landmark, and a slow page shows it late.
+    const violations = found.violations
+      .map((v) => (v.id === "region" ? { ...v, nodes: v.nodes.filter((n) => !n.html.includes("data-tooltip-content")) } : v))
+      .filter((v) => v.nodes.length > 0);
     if (violations.length === 0) return;
     const text = violations.map((v) => `${v.id} (${v.impact}): ${v.help}\n    ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")}\n      ${n.failureSummary?.split("\n").slice(1).join(" ")}`).join("\n    ")}`).join("\n  ");
     complaints.push(`axe on ${where}:\n  ${text}`);

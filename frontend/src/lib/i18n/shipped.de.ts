@@ -59,6 +59,7 @@ export default {
   "setting.skills.history_runs": "Behaltene Läufe jedes Skills.",
   "setting.skills.history_max_bytes": "Speicherplatz für die Läufe der Skills.",
   "setting.mcp.serve.http": "Anderen Programmen mit einem Token erlauben, über MCP unter /mcp aufzurufen, was Sie freigegeben haben.",
+  "setting.container.host": "Socket des Container-Dienstes, zum Beispiel unix:///run/podman/podman.sock. Leer: der erste gefundene. off: keine Container.",
   "setting.sync.keep_files": "Dateien abgeglichener Einträge auf dieses Gerät laden, statt jede erst beim Öffnen.",
   "setting.scheduler.enabled": "Geplantes starten, wenn es fällig ist.",
   "setting.memory.weights": "Gewichte von Wörtern, Bedeutung und Zusammenhang bei der Suche, zum Beispiel 1, 0.4, 0.5. Leer gelten die Werte, die sich in Messungen bewährt haben.",

@@ -177,7 +177,12 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
    * Deletes a row at once and offers Undo for 10 s. If the backend refuses, the row reappears with the error.
    * Returns true if it was deleted.
    */
-  async remove(id: string, d: Deletion, notify: Pick<Notify, "error" | "undo"> = toasts): Promise<boolean> {
+  remove(id: string, d: Deletion, notify: Pick<Notify, "error" | "undo" | "during"> = toasts): Promise<boolean> {
+    const remove = (): Promise<boolean> => this.#remove(id, d, notify);
+    return notify.during ? notify.during(remove) : remove();
+  }
+
+  async #remove(id: string, d: Deletion, notify: Pick<Notify, "error" | "undo">): Promise<boolean> {
     const selected = this.selectedId === id;
     this.hide(id);
     try {

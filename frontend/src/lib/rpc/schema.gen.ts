@@ -1311,6 +1311,238 @@ export interface CaptureDevice {
   backend: string;
 }
 
+/** AddParams describe a new channel. */
+export interface ChannelsAddParams {
+  /** webhook */
+  kind: string;
+  name: string;
+  config: ChannelsConfig;
+}
+
+/** AddResult is a new channel. The secret is shown only once. */
+export interface ChannelsAddResult {
+  channel: ChannelsChannel;
+  /** with which requests of a webhook are signed */
+  secret?: string;
+}
+
+/** AllowParams describe an entry of the allow-list. */
+export interface ChannelsAllowParams {
+  id: string;
+  /** the service's id, never a name */
+  senderId: string;
+  label?: string;
+  contextIds?: string[];
+  /** chat (default) or notify */
+  role?: string;
+}
+
+/** Binding says which chat a conversation of a channel continues. */
+export interface ChannelsBinding {
+  contextId: string;
+  sessionId: string;
+  lastAt: string;
+}
+
+/** Changed is published when the state of a channel changes. */
+export interface ChannelsChanged {
+  id: string;
+  state: string;
+}
+
+/** Channel is a channel with its state. */
+export interface ChannelsChannel {
+  id: string;
+  kind: string;
+  name: string;
+  config: ChannelsConfig;
+  enabled: boolean;
+  /** connected, disconnected, error or disabled */
+  state: string;
+  since?: string;
+  /** it runs on this device */
+  here: boolean;
+  /** where a webhook channel receives */
+  hookUrl?: string;
+  error?: string;
+  lastIn?: string;
+  lastOut?: string;
+  /** messages that wait, in both directions */
+  queued: number;
+  rejected24h: number;
+}
+
+/** Config is what a channel connects to. Which fields apply depends on its kind. */
+export interface ChannelsConfig {
+  /** URL is where a webhook channel sends replies: https, or http to this computer. */
+  url?: string;
+}
+
+/** ContextParams name a conversation of a channel. */
+export interface ChannelsContextParams {
+  id: string;
+  contextId: string;
+}
+
+/** EnabledParams switch a channel on or off. */
+export interface ChannelsEnabledParams {
+  id: string;
+  enabled: boolean;
+}
+
+/** IDParams name a channel. */
+export interface ChannelsIDParams {
+  id: string;
+}
+
+/** ListResult lists channels by name. */
+export interface ChannelsListResult {
+  channels: ChannelsChannel[];
+}
+
+/** Message is published when a message was received or sent. */
+export interface ChannelsMessage {
+  id: string;
+  /** in or out */
+  direction: string;
+  contextId: string;
+}
+
+/** MessageParams name a message. */
+export interface ChannelsMessageParams {
+  messageId: string;
+}
+
+/** MessageResult is the state of a message. */
+export interface ChannelsMessageResult {
+  messageId: string;
+  state: string;
+}
+
+/** PairResult is a pairing code. The person to be allowed sends "/pair CODE" to the channel. */
+export interface ChannelsPairResult {
+  code: string;
+  expiresAt: string;
+}
+
+/** Patch holds the changes of a channel; what it does not have stays. */
+export interface ChannelsPatch {
+  name?: string;
+  config?: ChannelsConfig;
+  /** RotateSecret makes a new signing secret. The former one stays valid until the next rotation. */
+  rotateSecret?: boolean;
+  /** TakeOver moves a channel from another device to this one. */
+  takeOver?: boolean;
+}
+
+/** QueueParams select queued messages. */
+export interface ChannelsQueueParams {
+  id?: string;
+  state?: string;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** QueueResult lists messages, newest first. */
+export interface ChannelsQueueResult {
+  messages: ChannelsQueued[];
+}
+
+/** Queued is a message that was received or is to be sent. */
+export interface ChannelsQueued {
+  messageId: string;
+  channelId: string;
+  /** in or out */
+  direction: string;
+  contextId: string;
+  state: string;
+  attempts: number;
+  error?: string;
+  at: string;
+}
+
+/** Rejected is published when messages were refused. */
+export interface ChannelsRejected {
+  id: string;
+  count: number;
+}
+
+/** RejectedParams select refused messages. */
+export interface ChannelsRejectedParams {
+  id?: string;
+  /** 1 to 100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** RejectedResult lists refused messages, newest first. */
+export interface ChannelsRejectedResult {
+  entries: ChannelsRejection[];
+}
+
+/** Rejection counts refused messages of a sender. It has no text. Senders over the limit of rows are counted together, without ids. */
+export interface ChannelsRejection {
+  /** of the last one */
+  timestamp: string;
+  channel: string;
+  channelId: string;
+  senderId: string;
+  context: string;
+  /** not_allowed, context, rate, size, signature, replay or pairing */
+  reason: string;
+  count: number;
+}
+
+/** SendParams are a message to a conversation of a channel. */
+export interface ChannelsSendParams {
+  id: string;
+  contextId: string;
+  text: string;
+}
+
+/** SendResult is a queued message. */
+export interface ChannelsSendResult {
+  messageId: string;
+  state: string;
+}
+
+/** Sender is an entry of the allow-list. */
+export interface ChannelsSender {
+  senderId: string;
+  label: string;
+  /** groups in which the sender is allowed too */
+  contextIds: string[];
+  /** chat, or notify: it only receives */
+  role: string;
+  /** user or pairing */
+  addedBy: string;
+  addedAt: string;
+  lastSeen?: string;
+}
+
+/** SenderParams name an entry of the allow-list. */
+export interface ChannelsSenderParams {
+  id: string;
+  senderId: string;
+}
+
+/** SendersResult is an allow-list. Nobody else gets an answer. */
+export interface ChannelsSendersResult {
+  senders: ChannelsSender[];
+}
+
+/** SessionsResult lists the conversations of a channel. */
+export interface ChannelsSessionsResult {
+  bindings: ChannelsBinding[];
+}
+
+/** UpdateParams change a channel. */
+export interface ChannelsUpdateParams {
+  id: string;
+  patch: ChannelsPatch;
+}
+
 /** Applied is published when rows from other devices were stored. */
 export interface CloudsyncApplied {
   rows: number;
@@ -1659,6 +1891,251 @@ export interface ConfigSetResult {
   applied: string[];
   /** Restart lists those of them that take effect after a restart. */
   restart: string[];
+}
+
+/** Image is an image on this computer. */
+export interface ContainerImage {
+  ref: string;
+  /** sha256:… */
+  id: string;
+  /** of its repository; "": it was imported */
+  digest: string;
+  sizeBytes: number;
+  createdAt: string;
+}
+
+/** Info describes the engine. */
+export interface ContainerInfo {
+  /** docker or podman */
+  kind: string;
+  version: string;
+  apiVersion: string;
+  endpoint: string;
+  rootless: boolean;
+  runtime: string;
+  cgroup: string;
+  storageDriver: string;
+}
+
+/** Limits of one run. A zero field means the default. */
+export interface ContainerLimits {
+  memoryBytes?: number;
+  /** largest file that can be written */
+  storageBytes?: number;
+  outputBytes?: number;
+  /** of standard error, the end is kept */
+  logBytes?: number;
+  /** of one core */
+  cpuPercent?: number;
+  pids?: number;
+  /** open files of a process */
+  noFile?: number;
+}
+
+/** Reason is one limitation, with what to do about it. */
+export interface ContainerReason {
+  code: string;
+  message: string;
+  hint: string;
+}
+
+/** Running is a run in progress. */
+export interface ContainerRunning {
+  runId: string;
+  /** "": it is being created */
+  containerId?: string;
+  image: string;
+  phase: string;
+  startedAt: string;
+  deadline?: string;
+}
+
+/** Status is what is available on this computer. */
+export interface ContainerStatus {
+  /** absent: none was found */
+  engine?: ContainerInfo;
+  tiers: ContainerTier[];
+  /** how containers reach granted hosts: none in this version */
+  egress: string;
+  /** how stored data is limited: guard */
+  quota: string;
+  /** containers that wait for a run */
+  pool: number;
+  running: ContainerRunning[];
+  checkedAt?: string;
+}
+
+/** Tier is one level of isolation. */
+export interface ContainerTier {
+  /** process, container or microvm */
+  tier: string;
+  available: boolean;
+  reasons: ContainerReason[];
+}
+
+/** AddParams describe a tool. */
+export interface ContainertoolsAddParams {
+  name: string;
+  description?: string;
+  /** reference or id of an image on this computer */
+  image: string;
+  /** default: what the image starts */
+  argv?: string[];
+  input?: unknown;
+  output?: unknown;
+  limits?: ContainerLimits;
+  /** 1..600, default 30 */
+  timeoutSeconds?: number;
+}
+
+/** ApproveParams approve one definition of a tool. */
+export interface ContainertoolsApproveParams {
+  toolId: string;
+  /** the one that was shown */
+  definitionHash: string;
+}
+
+/** Definition is what a tool runs. A change of any part needs another approval. */
+export interface ContainertoolsDefinition {
+  name: string;
+  description: string;
+  /** as it was named */
+  image: string;
+  /** what runs */
+  imageId: string;
+  /** in its repository; "": imported */
+  digest: string;
+  /** empty: what the image starts */
+  argv: string[];
+  /** JSON Schema of the parameters */
+  input: unknown;
+  /** JSON Schema of standard output; null: any text */
+  output: unknown;
+  limits: ContainerLimits;
+  timeoutSeconds: number;
+}
+
+/** EnableParams switch a tool on or off. */
+export interface ContainertoolsEnableParams {
+  toolId: string;
+  enabled: boolean;
+}
+
+/** Image is an image on this computer. */
+export interface ContainertoolsImage {
+  /** names of tools */
+  usedBy: string[];
+  ref: string;
+  /** sha256:… */
+  id: string;
+  /** of its repository; "": it was imported */
+  digest: string;
+  sizeBytes: number;
+  createdAt: string;
+}
+
+/** ImageParams name an image. */
+export interface ContainertoolsImageParams {
+  ref: string;
+}
+
+/** ImagesResult lists images. */
+export interface ContainertoolsImagesResult {
+  images: ContainertoolsImage[];
+}
+
+/** ImportImageParams name what an image is made of. */
+export interface ContainertoolsImportImageParams {
+  /** a folder, a static program, or an image archive (.tar, .tar.gz) */
+  path: string;
+  name: string;
+}
+
+/** KillResult says whether a run was in progress. */
+export interface ContainertoolsKillResult {
+  killed: boolean;
+}
+
+/** PullParams name an image in a registry. */
+export interface ContainertoolsPullParams {
+  ref: string;
+  /** sha256:…; any other image is refused */
+  digest?: string;
+}
+
+/** RemovedResult is what was removed. */
+export interface ContainertoolsRemovedResult {
+  removed: string[];
+}
+
+/** RevokeResult is what was removed. */
+export interface ContainertoolsRevokeResult {
+  grants: number;
+}
+
+/** RunChanged is the event container.run: a run has entered a phase. */
+export interface ContainertoolsRunChanged {
+  runId: string;
+  toolId: string;
+  /** create, start, running, ended or removed */
+  phase: string;
+}
+
+/** RunIDParams name a run. */
+export interface ContainertoolsRunIDParams {
+  runId: string;
+}
+
+/** RunParams run a tool. */
+export interface ContainertoolsRunParams {
+  toolId?: string;
+  /** instead of toolId */
+  name?: string;
+  params?: unknown;
+  timeoutMs?: number;
+}
+
+/** RunResult is the result of a run whose container was started. */
+export interface ContainertoolsRunResult {
+  success: boolean;
+  /** standard output: its JSON, or its text */
+  output: unknown;
+  runId: string;
+  /** success, failure, timeout or cancelled */
+  status: string;
+  errorClass?: string;
+  error?: string;
+  exitCode: number;
+  /** the end of standard error */
+  log: string;
+  durationMs: number;
+}
+
+/** StatusChanged is the event container.status_changed: an engine was found or lost. */
+export interface ContainertoolsStatusChanged {
+  available: boolean;
+}
+
+/** Tool is a tool as stored. */
+export interface ContainertoolsTool {
+  toolId: string;
+  name: string;
+  status: string;
+  definition: ContainertoolsDefinition;
+  definitionHash: string;
+  createdAt: string;
+  updatedAt: string;
+  approvedAt?: string;
+}
+
+/** ToolParams name a tool. */
+export interface ContainertoolsToolParams {
+  toolId: string;
+}
+
+/** ToolsResult lists tools. */
+export interface ContainertoolsToolsResult {
+  tools: ContainertoolsTool[];
 }
 
 /** Area is one part of a workspace. */
@@ -8557,6 +9034,8 @@ export interface VoiceCommand {
 
 /** CommandHeard is published when a recording of the mode command was transcribed, and when a pending command is answered or expires. */
 export interface VoiceCommandHeard {
+  /** SessionID is the window or browser page in which the command was said or answered; it alone opens NavigationTarget. Without one, every page does. */
+  sessionId?: string;
   recordingId?: string;
   /** to be answered with voice.confirm */
   pendingId?: string;
@@ -8770,6 +9249,17 @@ export interface VoiceMicrophone {
   open: boolean;
 }
 
+/** PartialHeard is published with texts of a recording in progress. A text that is not final is replaced by the next one. They are a preview: when the recording has ended, it is transcribed as a whole. */
+export interface VoicePartialHeard {
+  recordingId: string;
+  text: string;
+  isFinal: boolean;
+  startMs: number;
+  endMs: number;
+  /** 1, 2, 3 and so on */
+  seq: number;
+}
+
 /** ProcessParams describe a recording to transcribe while the caller waits: a stored one, or its bytes or file. */
 export interface VoiceProcessParams {
   recordingId?: string;
@@ -8859,6 +9349,11 @@ export interface VoiceSettings {
   fallback: string;
   /** VADEnabled skips the engine for recordings without speech. */
   vadEnabled: boolean;
+  /** TrimSilence leaves out pauses of the sound that an engine gets. */
+  trimSilence: boolean;
+  /** Denoise removes background noise from the sound that local engines get; with DenoiseForCloud, services too. What is stored is not changed. */
+  denoise: boolean;
+  denoiseForCloud: boolean;
   /** forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned */
   retainAudio: string;
   pushToTalkKey: string;
@@ -8880,6 +9375,9 @@ export interface VoiceSettingsParams {
   localEngine?: string;
   fallback?: string;
   vadEnabled?: boolean;
+  trimSilence?: boolean;
+  denoise?: boolean;
+  denoiseForCloud?: boolean;
   retainAudio?: string;
   pushToTalkKey?: string;
   commandConfirmMs?: number;
@@ -9453,6 +9951,40 @@ export interface Methods {
   "catalog.show": { params: ProvidersShowParams; result: ProvidersShowResult };
   /** Compares the active catalog with the one embedded in this version. */
   "catalog.verify": { params: Record<string, never>; result: ProvidersVerifyResult };
+  /** Adds a channel and starts it. Nobody is allowed to use it yet. */
+  "channels.add": { params: ChannelsAddParams; result: ChannelsAddResult };
+  /** Adds a sender to the allow-list, or changes the entry. */
+  "channels.allow": { params: ChannelsAllowParams; result: ChannelsSendersResult };
+  /** Removes a sender from the allow-list. */
+  "channels.disallow": { params: ChannelsSenderParams; result: ChannelsSendersResult };
+  /** Gives up a message that was not sent yet. */
+  "channels.drop": { params: ChannelsMessageParams; result: ChannelsMessageResult };
+  /** Returns a channel. */
+  "channels.get": { params: ChannelsIDParams; result: ChannelsChannel };
+  /** Lists the caller's channels. */
+  "channels.list": { params: Record<string, never>; result: ChannelsListResult };
+  /** Returns a new pairing code of a channel; an earlier one is no longer valid. */
+  "channels.pair": { params: ChannelsIDParams; result: ChannelsPairResult };
+  /** Lists messages that were not answered or sent yet, or those in a state. */
+  "channels.queue": { params: ChannelsQueueParams; result: ChannelsQueueResult };
+  /** Lists what was refused. */
+  "channels.rejected": { params: ChannelsRejectedParams; result: ChannelsRejectedResult };
+  /** Stops a channel and deletes it with its allow-list, queues and secret. Chats stay. */
+  "channels.remove": { params: ChannelsIDParams; result: Record<string, never> };
+  /** Sends a message that failed, or is waiting, now. */
+  "channels.retry": { params: ChannelsMessageParams; result: ChannelsMessageResult };
+  /** Queues a message. Its context must be one that an allowed sender has written from or may write in. */
+  "channels.send": { params: ChannelsSendParams; result: ChannelsSendResult };
+  /** Lists who is allowed to use a channel. */
+  "channels.senders": { params: ChannelsIDParams; result: ChannelsSendersResult };
+  /** Lists the conversations of a channel with their chats. */
+  "channels.sessions": { params: ChannelsIDParams; result: ChannelsSessionsResult };
+  /** Switches a channel on or off. What waits in its queues is kept. */
+  "channels.set_enabled": { params: ChannelsEnabledParams; result: ChannelsChannel };
+  /** Makes the next message of a conversation start another chat. */
+  "channels.unbind": { params: ChannelsContextParams; result: ChannelsSessionsResult };
+  /** Changes a channel. */
+  "channels.update": { params: ChannelsUpdateParams; result: ChannelsAddResult };
   /** Removes a chat from the list. */
   "chat.archive": { params: AgentSessionParams; result: AgentSessionResult };
   /** Stores a file for a message to be sent later. A file that is not sent is dropped after a week. */
@@ -9523,6 +10055,34 @@ export interface Methods {
   "config.set": { params: ConfigSetParams; result: ConfigSetResult };
   /** Opens the session: it must be the first call on a WebSocket, and is optional if the pipe is already authenticated. The granted scopes are the requested ones that the token has. */
   "connect": { params: GatewayConnectParams; result: GatewayHello };
+  /** Stores a tool, or another definition of the tool with that name, and asks for its approval. The image must be on this computer; the tool stays with exactly that image. */
+  "container.add": { params: ContainertoolsAddParams; result: ContainertoolsTool };
+  /** Allows a tool to run. A definition that changed since it was shown is a Conflict. */
+  "container.approve": { params: ContainertoolsApproveParams; result: ContainertoolsTool };
+  /** Makes an image of a folder or a static program without network, or loads an image archive. */
+  "container.image_import": { params: ContainertoolsImportImageParams; result: ContainerImage };
+  /** Gets an image from its registry. It is the only way in which an image is fetched: runs never do. */
+  "container.image_pull": { params: ContainertoolsPullParams; result: ContainerImage };
+  /** Removes an image. One that a tool uses is a Conflict. */
+  "container.image_remove": { params: ContainertoolsImageParams; result: ContainertoolsRemovedResult };
+  /** Lists the images on this computer. */
+  "container.images": { params: Record<string, never>; result: ContainertoolsImagesResult };
+  /** Ends a run of the user. */
+  "container.kill": { params: ContainertoolsRunIDParams; result: ContainertoolsKillResult };
+  /** Removes containers that an earlier process of this data folder left over. Others are never touched. */
+  "container.reap": { params: Record<string, never>; result: ContainertoolsRemovedResult };
+  /** Looks for a container engine again. */
+  "container.recheck": { params: Record<string, never>; result: ContainerStatus };
+  /** Ends a tool for ever: its runs end, its permissions are removed and its name is free. The history of its runs and its image stay. */
+  "container.revoke": { params: ContainertoolsToolParams; result: ContainertoolsRevokeResult };
+  /** Runs a tool and returns when its container has been removed. A program that fails is a result without success; a run that could not start is an error. */
+  "container.run": { params: ContainertoolsRunParams; result: ContainertoolsRunResult };
+  /** Switches an approved tool on or off. Switching it off ends its runs. */
+  "container.set_enabled": { params: ContainertoolsEnableParams; result: ContainertoolsTool };
+  /** Returns what is available on this computer, without looking again. */
+  "container.status": { params: Record<string, never>; result: ContainerStatus };
+  /** Lists the container tools that are not revoked. */
+  "container.tools": { params: Record<string, never>; result: ContainertoolsToolsResult };
   /** Another name of schedules.create. Creates a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
   /** Another name of schedules.create. Creates a schedule. */
@@ -10313,6 +10873,12 @@ export interface Events {
   "approvals.changed": PermissionApprovalChanged;
   /** Appended is published for each committed entry. */
   "audit.appended": AuditAppended;
+  /** Changed is published when the state of a channel changes. */
+  "channels.changed": ChannelsChanged;
+  /** Message is published when a message was received or sent. */
+  "channels.message": ChannelsMessage;
+  /** Rejected is published when messages were refused. */
+  "channels.rejected": ChannelsRejected;
   /** AssistantDelta is chat.assistant_delta: text to insert at a byte offset of the attempt's answer. */
   "chat.assistant_delta": AgentAssistantDelta;
   /** AttemptDiscarded is chat.attempt_discarded: discard the text of the attempt. */
@@ -10345,6 +10911,10 @@ export interface Events {
   "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
+  /** RunChanged is the event container.run: a run has entered a phase. */
+  "container.run": ContainertoolsRunChanged;
+  /** StatusChanged is the event container.status_changed: an engine was found or lost. */
+  "container.status_changed": ContainertoolsStatusChanged;
   /** AuthChanged is the event discovery.auth_changed: a credential was stored or removed. */
   "discovery.auth_changed": DiscoveryAuthChanged;
   /** Changed is the event discovery.changed: a tool was imported, or its state changed. */
@@ -10445,6 +11015,8 @@ export interface Events {
   "voice.command": VoiceCommandHeard;
   /** LevelChanged is published 20 times a second during a recording. */
   "voice.level": VoiceLevelChanged;
+  /** PartialHeard is published with texts of a recording in progress. A text that is not final is replaced by the next one. They are a preview: when the recording has ended, it is transcribed as a whole. */
+  "voice.partial": VoicePartialHeard;
   /** QueueChanged is published when the queue changes. */
   "voice.queue": VoiceQueueChanged;
   /** StateChanged is published when the microphone or the active recording changes. */
@@ -10492,6 +11064,23 @@ export const METHODS = [
   { name: "catalog.fetch", scope: "admin", costly: true, deadlineMs: 240000 },
   { name: "catalog.show", scope: "read", costly: false },
   { name: "catalog.verify", scope: "read", costly: false },
+  { name: "channels.add", scope: "admin", costly: false },
+  { name: "channels.allow", scope: "approve", costly: false },
+  { name: "channels.disallow", scope: "write", costly: false },
+  { name: "channels.drop", scope: "write", costly: false },
+  { name: "channels.get", scope: "read", costly: false },
+  { name: "channels.list", scope: "read", costly: false },
+  { name: "channels.pair", scope: "approve", costly: false },
+  { name: "channels.queue", scope: "read", costly: false },
+  { name: "channels.rejected", scope: "read", costly: false },
+  { name: "channels.remove", scope: "admin", costly: false },
+  { name: "channels.retry", scope: "write", costly: false },
+  { name: "channels.send", scope: "write", costly: false },
+  { name: "channels.senders", scope: "read", costly: false },
+  { name: "channels.sessions", scope: "read", costly: false },
+  { name: "channels.set_enabled", scope: "write", costly: false },
+  { name: "channels.unbind", scope: "write", costly: false },
+  { name: "channels.update", scope: "admin", costly: false },
   { name: "chat.archive", scope: "write", costly: false },
   { name: "chat.attach", scope: "write", costly: false },
   { name: "chat.cancel", scope: "write", costly: false },
@@ -10527,6 +11116,20 @@ export const METHODS = [
   { name: "config.schema", scope: "read", costly: false },
   { name: "config.set", scope: "admin", costly: false },
   { name: "connect", scope: "none", costly: false },
+  { name: "container.add", scope: "write", costly: false },
+  { name: "container.approve", scope: "approve", costly: false },
+  { name: "container.image_import", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "container.image_pull", scope: "approve", costly: true, deadlineMs: 3600000 },
+  { name: "container.image_remove", scope: "write", costly: false },
+  { name: "container.images", scope: "read", costly: false },
+  { name: "container.kill", scope: "write", costly: false },
+  { name: "container.reap", scope: "write", costly: false },
+  { name: "container.recheck", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "container.revoke", scope: "write", costly: false },
+  { name: "container.run", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "container.set_enabled", scope: "write", costly: false },
+  { name: "container.status", scope: "read", costly: false },
+  { name: "container.tools", scope: "read", costly: false },
   { name: "cron.add", scope: "write", costly: false, aliasOf: "schedules.create" },
   { name: "cron.create", scope: "write", costly: false, aliasOf: "schedules.create" },
   { name: "cron.list", scope: "read", costly: false, aliasOf: "schedules.list" },
@@ -10927,6 +11530,9 @@ export const EVENTS = [
   "app.background_changed",
   "approvals.changed",
   "audit.appended",
+  "channels.changed",
+  "channels.message",
+  "channels.rejected",
   "chat.assistant_delta",
   "chat.attempt_discarded",
   "chat.budget",
@@ -10943,6 +11549,8 @@ export const EVENTS = [
   "chat.turn_progress",
   "chat.turn_started",
   "config.changed",
+  "container.run",
+  "container.status_changed",
   "discovery.auth_changed",
   "discovery.changed",
   "discovery.execution",
@@ -10993,6 +11601,7 @@ export const EVENTS = [
   "trash.changed",
   "voice.command",
   "voice.level",
+  "voice.partial",
   "voice.queue",
   "voice.state",
   "voice.transcript",

@@ -3,6 +3,7 @@
  * the modules, without any component.
  */
 export { explainCapability, formatCapability } from "./capabilities";
+export { default as CallPane } from "./CallPane.svelte";
 export { default as CapabilityForm } from "./CapabilityForm.svelte";
 export { default as DefinitionDiff } from "./DefinitionDiff.svelte";
 export { default as FailureBox } from "./FailureBox.svelte";

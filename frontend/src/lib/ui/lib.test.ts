@@ -110,4 +110,19 @@ describe("Paged", () => {
     expect(asked).toEqual([[0, 10], [10, 10], [20, 10]]);
     expect(p.items).toHaveLength(25);
   });
+  it("has read again when a reload ends, even if another one replaced it", async () => {
+    const answers: (() => void)[] = [];
+    const p = new Paged<string>((_offset, _limit, signal) => new Promise((done, fail) => {
+      const n = answers.length;
+      answers.push(() => done({ items: [`${n}`], total: 1 }));
+      signal.addEventListener("abort", () => fail(new Error("canceled")));
+    }));
+    let ended = 0;
+    const both = [p.reload().then(() => ended++), p.reload().then(() => ended++)];
+    await new Promise((r) => setTimeout(r));
+    expect(ended).toBe(0);
+    answers[1]!();
+    await Promise.all(both);
+    expect(p.items).toEqual(["1"]);
+  });
 });

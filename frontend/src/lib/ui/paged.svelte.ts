@@ -7,7 +7,8 @@ export interface Page<T> {
 
 /**
  * A list that is read in pages by offset. `reload` reads as much as is shown again, so that nothing jumps;
- * `more` reads the next page.
+ * `more` reads the next page. Each resolves when the list is as new as was asked for: a read that another one
+ * replaced ends with it.
  */
 export class Paged<T> {
   items = $state.raw<readonly T[]>([]);
@@ -17,6 +18,7 @@ export class Paged<T> {
   /** False until the first answer or error. */
   loaded = $state(false);
   #abort: AbortController | undefined;
+  #latest: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly read: (offset: number, limit: number, signal: AbortSignal) => Promise<Page<T>>,
@@ -58,6 +60,11 @@ export class Paged<T> {
   }
 
   async #run(read: (signal: AbortSignal) => Promise<Page<T>>): Promise<void> {
+    this.#latest = this.#settle(read);
+    for (let last; last !== this.#latest; ) await (last = this.#latest);
+  }
+
+  async #settle(read: (signal: AbortSignal) => Promise<Page<T>>): Promise<void> {
     this.#abort?.abort();
     const abort = new AbortController();
     this.#abort = abort;

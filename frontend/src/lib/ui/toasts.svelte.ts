@@ -51,6 +51,9 @@ export class Toasts {
   #trashed = "";
   #commits = new Map<number, () => void>();
   #held = new Set<number>();
+  /** Actions that are not done yet but already show, and whether Undo was pressed meanwhile. */
+  #running = 0;
+  #wanted = false;
 
   add(init: ToastInit): number {
     const id = this.#next++;
@@ -85,13 +88,24 @@ export class Toasts {
     return this.#undoable(d);
   }
 
+  /** Runs an action that shows before the backend has done it and that offers `undo` then. Undo pressed before that waits for it. */
+  async during<T>(act: () => Promise<T>): Promise<T> {
+    this.#running++;
+    try {
+      return await act();
+    } finally {
+      if (--this.#running === 0) this.#wanted = false;
+    }
+  }
+
   /** Whether `undoLast` has an effect. */
   get undoable(): boolean {
-    return this.#undo.length > 0 || this.#trashed !== "";
+    return this.#running > 0 || this.#undo.length > 0 || this.#trashed !== "";
   }
 
   /** Undoes the latest action that can be undone, or shows where to do so. Bound to Ctrl/Cmd+Z outside text fields. */
   undoLast(): boolean {
+    if (this.#running > 0) return (this.#wanted = true);
     const last = this.#undo.at(-1);
     if (last) last.run();
     else if (this.#trashed !== "" && !this.list.some((t) => t.title === common.undoOver)) this.add({ title: common.undoOver, text: common.undoInTrash(this.#trashed), ms: 8000, action: { label: common.openTrash, run: () => nav.go("trash") } });
@@ -137,6 +151,10 @@ export class Toasts {
       { id, title: d.title, text: d.text ?? "", tone: "info", ms: undoSeconds * 1000, action: { label: common.undo, run }, left: undoSeconds },
     ];
     this.#count(id, undoSeconds, () => this.dismiss(id));
+    if (this.#wanted) {
+      this.#wanted = false;
+      run();
+    }
     return id;
   }
 
@@ -169,6 +187,7 @@ export interface Notify {
   add(t: ToastInit): unknown;
   error(e: unknown, title?: string): void;
   undo(title: string, restore: () => Promise<unknown> | void, text?: string, trash?: boolean): unknown;
+  during?<T>(act: () => Promise<T>): Promise<T>;
 }
 
 /** The page's own messages. */

@@ -22,6 +22,28 @@ describe("Toasts", () => {
     expect(restore).toHaveBeenCalledTimes(1);
   });
 
+  it("takes back what is still being done once it is done, and not what was done before", async () => {
+    const t = new Toasts();
+    const [before, restore] = [vi.fn(), vi.fn()];
+    t.undo("Renamed", before);
+    const act = async (fails: boolean): Promise<void> => {
+      await Promise.resolve();
+      if (fails) throw new Error("it failed");
+      t.undo("Deleted", restore);
+    };
+    const deletion = t.during(() => act(false));
+    expect([t.undoable, t.undoLast()]).toEqual([true, true]);
+    expect(restore).not.toHaveBeenCalled();
+    await deletion;
+    expect([restore.mock.calls.length, before.mock.calls.length, t.list.map((x) => x.title)]).toEqual([1, 0, ["Renamed"]]);
+    // What failed has nothing to undo, and the next one is not undone for it.
+    const failure = t.during(() => act(true));
+    t.undoLast();
+    await expect(failure).rejects.toThrow("it failed");
+    await t.during(() => act(false));
+    expect([restore.mock.calls.length, t.list.map((x) => x.title)]).toEqual([1, ["Renamed", "Deleted"]]);
+  });
+
   it("leads to the Trash when the time to undo a deletion has passed, but not after an undo", async () => {
     const t = new Toasts();
     t.undo("Moved Digest to Trash", () => {}, "", true);

@@ -52,6 +52,8 @@ export class ChatScreen {
   #shown: string | null | undefined;
   /** The message to scroll to once its chat is open. */
   #target = 0;
+  /** Send was pressed while a message was being sent. */
+  #next = false;
 
   /** `save` saves a text as a file for the user, `transfer` sends a file of theirs to the backend. */
   constructor(rpc: Rpc, keep: Keep, notify: Notify, save: (name: string, text: string) => unknown, transfer: Transfer) {
@@ -140,27 +142,31 @@ export class ChatScreen {
     });
   }
 
-  /** Sends the draft; a new chat is created first. */
-  async send(text = this.composer.draft.text): Promise<void> {
-    const { composer } = this;
-    const { model, maxCostMicros, mode, agentName, files } = composer.draft;
-    if ((text.trim() === "" && files.length === 0) || this.busy || composer.sending.length > 0) return;
+  /** Sends the draft; a new chat is created first. What is written meanwhile stays, and is sent next if that was asked for. */
+  async send(): Promise<void> {
+    let { composer } = this;
+    const { text, model, maxCostMicros, mode, agentName, files } = composer.draft;
+    if (this.busy) return void (this.#next = true);
+    if (composer.empty || composer.sending.length > 0) return;
     this.busy = true;
+    this.#next = false;
+    let sent = false;
     try {
       if (!this.conversation) {
         const { session } = await this.#rpc.call("chat.create", { mode, ...(agentName ? { agentName } : {}) }, { idempotencyKey: crypto.randomUUID() });
         this.list.select(session.id);
         this.show(session.id);
-        this.composer.set({ text, model, maxCostMicros, files });
+        this.composer.set({ ...composer.draft, mode: "ask", agentName: "" });
         composer.set({ text: "", files: [], mode: "ask", agentName: "", maxCostMicros: 0, model: "" });
+        ({ composer } = this);
       }
-      const sent = await this.conversation!.send(text, {
+      sent = await this.conversation!.send(text, {
         ...(model ? { model } : {}),
         ...(maxCostMicros > 0 ? { budget: { maxCostMicros } } : {}),
         ...(files.length > 0 ? { attachments: files.map(({ blob, name }) => ({ blob, name })) } : {}),
       });
       if (sent) {
-        this.composer.sent();
+        composer.sent(text, files);
         this.sent++;
       }
     } catch (e) {
@@ -168,6 +174,7 @@ export class ChatScreen {
     } finally {
       this.busy = false;
     }
+    if (sent && this.#next && composer === this.composer) await this.send();
   }
 
   /** Attaches files to the draft. A rejected file is reported; the others are attached. */
@@ -222,8 +229,10 @@ export class ChatScreen {
     return said.find((m) => m.seq === this.at) ?? said.at(-1) ?? null;
   }
 
-  /** The text that the person sent last. */
+  /** The text that the person sent last. It may still be waiting for its turn. */
   get lastText(): string {
+    const waiting = this.conversation?.chat.queue.at(-1);
+    if (waiting) return waiting.text;
     const m = this.conversation?.chat.messages.filter((x) => x.role === "user" && !x.hidden).at(-1);
     return m ? textOf(m) : "";
   }

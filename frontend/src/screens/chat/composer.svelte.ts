@@ -51,9 +51,10 @@ export class Composer {
     else this.#keep.setItem(this.#key, JSON.stringify(this.draft));
   }
 
-  /** The draft has been sent; the options stay. */
-  sent(): void {
-    this.set({ text: "", files: [] });
+  /** This has been sent; the options stay, and what was written since. */
+  sent(text: string, files: readonly Attached[]): void {
+    const now = this.draft;
+    this.set({ text: now.text.startsWith(text) ? now.text.slice(text.length).trimStart() : now.text, files: now.files.filter((f) => !files.includes(f)) });
   }
 
   /** Whether another file can be attached. */

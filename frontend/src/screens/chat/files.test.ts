@@ -22,6 +22,17 @@ function setUp(transfer: Transfer) {
   return { screen, told, sent, store };
 }
 
+describe("the last message", () => {
+  it("may still be waiting for its turn", () => {
+    const { screen } = setUp(sends);
+    const said = { id: "m", role: "user", parts: [{ kind: "text", text: "First" }] };
+    screen.conversation = { stop() {}, chat: { messages: [said], queue: [] } } as never;
+    expect(screen.lastText).toBe("First");
+    screen.conversation = { stop() {}, chat: { messages: [said], queue: [{ turnId: "t", text: "Second" }] } } as never;
+    expect(screen.lastText).toBe("Second");
+  });
+});
+
 describe("files of a message", () => {
   it("go with it, and are gone from the draft once it was sent", async () => {
     const { screen, sent, told } = setUp(sends);
@@ -33,6 +44,27 @@ describe("files of a message", () => {
     expect(told).toEqual([]);
     expect(sent).toEqual([{ text: "", attachments: [{ blob: "blob of a.txt", name: "a.txt" }] }]);
     expect(screen.composer.empty).toBe(true);
+  });
+
+  it("and a text that is written while another message is sent stay, and go next if that was asked for", async () => {
+    const { screen, sent } = setUp(sends);
+    let taken = (): void => {};
+    screen.conversation = { stop() {}, send: (text: string) => (sent.push(text), new Promise((done) => (taken = () => done(true)))) } as never;
+    screen.composer.set({ text: "First" });
+    const first = screen.send();
+    screen.composer.set({ text: "First\nSecond" });
+    await screen.attach([file("a.txt")]);
+    taken();
+    await first;
+    expect([screen.composer.draft.text, screen.composer.draft.files.length, sent]).toEqual(["Second", 1, ["First"]]);
+    const second = screen.send();
+    screen.composer.set({ text: "Third" });
+    await screen.send();
+    taken();
+    await until(() => sent.length === 3);
+    taken();
+    await second;
+    expect([sent, screen.composer.empty]).toEqual([["First", "Second", "Third"], true]);
   });
 
   it("are refused by name beyond four and beyond 10 MB; the others stay", async () => {

@@ -154,10 +154,13 @@ export class PsychologyScreen {
   }
 
   async #act(title: string, act: () => Promise<{ undoToken?: string }>): Promise<boolean> {
-    try {
+    const done = async (): Promise<void> => {
       const { undoToken } = await act();
       if (undoToken) this.#notify.undo(title, () => this.#rpc.call("psychology.undo", { undoToken }));
       else this.#notify.ok(title);
+    };
+    try {
+      await (this.#notify.during ? this.#notify.during(done) : done());
       await this.read();
       return true;
     } catch (e) {

@@ -22,6 +22,18 @@ export function microsOf(text: string): number | null {
   return m ? Number(m[1]) * 1_000_000 + Number((m[2] ?? "").padEnd(6, "0")) : null;
 }
 
+/** Parses a number of tokens, with or without separators; null if it is invalid. */
+export function tokensOf(text: string): number | null {
+  const digits = text.replace(/[\s.,'’]/g, "");
+  return /^\d{1,12}$/.test(digits) ? Number(digits) : null;
+}
+
+/** The amounts of a limit; null: none. */
+export interface Amounts {
+  micros: number | null;
+  tokens: number | null;
+}
+
 /** Budgets, and the spending of this month. */
 export class AgentState {
   readonly limits = new Load<readonly Limit[]>();
@@ -45,11 +57,12 @@ export class AgentState {
     await Promise.all([this.limits.run(async (signal) => withMonth((await this.#rpc.call("agent.budgets", {}, { signal })).limits)), spent(this.days, "day"), spent(this.models, "model")]);
   }
 
-  /** Sets a limit; null removes it. */
-  async set(l: Limit, maxCostMicros: number | null): Promise<void> {
+  /** Sets a limit; without amounts, it removes it. */
+  async set(l: Limit, { micros, tokens }: Amounts): Promise<void> {
     const { scope, key, warnAt } = l;
+    const amounts = micros === null && tokens === null ? {} : { maxCostMicros: micros ?? 0, maxTokens: tokens ?? 0, warnAt };
     try {
-      const r = await this.#rpc.call("agent.set_budget", { scope, ...(key ? { key } : {}), ...(maxCostMicros === null ? {} : { maxCostMicros, warnAt, ...(l.maxTokens ? { maxTokens: l.maxTokens } : {}) }) });
+      const r = await this.#rpc.call("agent.set_budget", { scope, ...(key ? { key } : {}), ...amounts });
       this.limits.data = withMonth(r.limits);
     } catch (e) {
       toasts.error(e, t.agent.cannotSave);

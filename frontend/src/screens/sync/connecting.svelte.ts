@@ -14,7 +14,7 @@ export class Connecting {
   name = $state("");
   encrypt = $state(true);
   error = $state("");
-  result = $state.raw<Result<"sync.setup"> | null>(null);
+  result = $state.raw<Pick<Result<"sync.setup">, "encrypted" | "checks" | "recoveryCode"> | null>(null);
   /** Whether the person said that the recovery code, which is shown once, is saved. */
   saved = $state(false);
   invitation = $state.raw<Result<"sync.invite"> | null>(null);
@@ -50,16 +50,24 @@ export class Connecting {
       return;
     }
     this.step = "working";
+    const before = this.#status.connected;
     const secret = this.secret.trim();
     const name = this.name.trim() === "" ? {} : { name: this.name.trim() };
     try {
       this.result = this.way === "hub" ? await this.#rpc.call("sync.setup", { adminDsn: secret, encrypt: this.encrypt, ...name }) : await this.#rpc.call("sync.enroll", { code: secret, ...name });
-      this.secret = "";
-      this.step = "done";
     } catch (e) {
-      this.step = "address";
-      this.error = asError(e).message;
+      await this.#status.load();
+      const hub = this.#status.data?.hub;
+      // An answer that was lost with the connection tells a device that joined nothing that its state doesn't.
+      if (this.way === "code" && hub && !before && this.#status.connected) this.result = { encrypted: hub.encrypted, checks: 0 };
+      else {
+        this.step = "address";
+        this.error = asError(e).message;
+        return;
+      }
     }
+    this.secret = "";
+    this.step = "done";
     await this.#status.load();
   }
 

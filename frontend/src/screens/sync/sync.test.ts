@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { fakeRpc } from "../../lib/rpc/fake";
 import { nav } from "../../lib/ui/state";
+import { Connecting } from "./connecting.svelte";
 import { SyncStatus } from "./status.svelte";
 import { SyncScreen } from "./sync.svelte";
 import type { Conflict, Status } from "./types";
@@ -180,6 +181,27 @@ describe("connecting", () => {
     await c.next();
     await c.next();
     expect([c.step, c.secret, rpc.sent("sync.setup").at(-1)]).toEqual(["done", "", { adminDsn: "postgres://x", encrypt: true }]);
+  });
+});
+
+describe("joining", () => {
+  it("is done when the answer is lost with the connection but the device has joined", async () => {
+    let joined = false;
+    const rpc = fakeRpc({ "sync.status": () => status(joined ? { hub: { host: "hub:1", schemaVersion: 1, encrypted: true } } : { state: "off" }) });
+    const state = new SyncStatus();
+    state.start(rpc);
+    await state.load();
+    const c = new Connecting(rpc, state);
+    c.begin("code");
+    c.secret = "helix-sync:x";
+    const lost = new RpcError({ kind: "unavailable", message: "The connection was lost before the answer arrived." });
+    rpc.failNext("sync.enroll", lost);
+    await c.next();
+    expect([c.step, c.error, c.secret]).toEqual(["address", lost.message, "helix-sync:x"]);
+    joined = true;
+    rpc.failNext("sync.enroll", lost);
+    await c.next();
+    expect([c.step, c.error, c.secret, c.result]).toEqual(["done", "", "", { encrypted: true, checks: 0 }]);
   });
 });
 

@@ -176,12 +176,21 @@ export class Commands {
     if (e.decision === "none" && !e.status) this.#notify.add({ title: t.notUnderstood(e.text), text: t.keptAsMemo });
     else if (e.status === "started") this.#notify.add({ title: t.commandStarted(name), tone: "ok", ...(e.runId ? { action: { label: t.openRun, run: () => nav.go(`activity/run/${e.runId}`) } } : {}) });
     else if (e.status === "done") {
-      if (e.navigationTarget) nav.go(e.navigationTarget);
+      if (e.navigationTarget) void this.#open(e.navigationTarget, e.sessionId);
       else if (e.systemAction === "read_last") void this.#readLast();
       else this.#notify.ok(t.commandDone(name));
     } else if (e.status === "expired") this.#notify.add({ title: t.commandExpired(name), tone: "warn" });
     else if (e.status === "declined") this.#notify.add({ title: t.commandDeclined(name) });
     else if (e.status === "failed") this.#notify.add({ title: t.commandFailed(name), text: e.error ?? "", tone: "danger" });
+  }
+
+  /** Opens a screen, if the command was said here or not in any page. */
+  async #open(target: string, said: string | undefined): Promise<void> {
+    try {
+      if (said === undefined || (await this.#rpc.call("session.get", {})).sessionId === said) nav.go(target);
+    } catch (e) {
+      this.#notify.error(e, t.commandFailed(""));
+    }
   }
 
   /** Reads the newest memo aloud: the loudspeaker is here. */

@@ -35,6 +35,9 @@ export class OpenMemo {
   /** The part of the waveform that is shown. */
   range = $state.raw<Range>({ from: 0, to: 0 });
   #id: string | null = null;
+  #reading: Promise<void> = Promise.resolve();
+  /** The recordings that changed while the memo was read, and it was not known yet which is its own. */
+  #changed = new Set<string>();
   readonly #rpc: Rpc;
   readonly #notify: Notify;
   readonly #fetch: Fetch;
@@ -59,6 +62,7 @@ export class OpenMemo {
       return;
     }
     this.#id = id;
+    this.#changed.clear();
     for (const load of [this.memo, this.transcript, this.wave, this.audio]) load.clear();
     this.draft = this.compared = null;
     this.range = { from: 0, to: 0 };
@@ -73,13 +77,19 @@ export class OpenMemo {
     if (this.audio.error && this.#id === id) this.player.playing = false;
   }
 
-  /** Reads the memo and its transcript again. */
+  /** Reads the memo and its transcript again. Resolves when the latest read has ended, which replaces those before it. */
   async read(): Promise<void> {
+    this.#reading = this.#read();
+    for (let last; last !== this.#reading; ) await (last = this.#reading);
+  }
+
+  async #read(): Promise<void> {
     const id = this.#id;
     if (id === null) return;
     await this.memo.run((signal) => this.#rpc.call("voice.get_memo", { memoId: id }, { signal }));
     const recordingId = this.recordingId;
     if (this.#id !== id || recordingId === "") return;
+    if (this.#changed.delete(recordingId)) return void this.changed(recordingId);
     this.#sized(this.memo.data?.durationMs ?? 0);
     await this.transcript.run((signal) => this.#rpc.call("voice.get_transcript", { recordingId }, { signal }));
   }
@@ -93,6 +103,7 @@ export class OpenMemo {
   /** The status of a recording changed. */
   changed(recordingId: string): void {
     if (recordingId === this.recordingId) void this.read();
+    else if (this.#id !== null && this.recordingId === "") this.#changed.add(recordingId);
   }
 
   /** Reads the waveform of the shown part, with one value per pixel. */

@@ -4,6 +4,7 @@ import { memoAt } from "./address";
 import { t } from "./messages";
 import type { Devices, RecordingMode, Status } from "./types";
 
+type Partial = EventData<"voice.partial">;
 type Level = EventData<"voice.level">;
 
 /** How long the highest level stays marked. */
@@ -23,6 +24,10 @@ export class Recorder {
   /** The highest level of the last moments, in dBFS. */
   held = $state(-Infinity);
   busy = $state(false);
+  /** What was said in the recording in progress: the final texts, and the one that may still change. */
+  said = $state("");
+  saying = $state("");
+  #heard = "";
   #heldAt = 0;
   readonly #rpc: Rpc;
   readonly #notify: Notify;
@@ -34,6 +39,7 @@ export class Recorder {
 
   start(): void {
     this.#rpc.on("voice.level", (e) => this.#measured(e));
+    this.#rpc.on("voice.partial", (e) => this.#partial(e));
     this.#rpc.on("voice.state", (e) => {
       if (e.notice) this.#notify.add({ title: e.notice, tone: "warn" });
       void this.read();
@@ -72,6 +78,15 @@ export class Recorder {
     return Math.max(this.level?.elapsedMs ?? 0, this.status.data?.elapsedMs ?? 0);
   }
 
+  #partial(e: Partial): void {
+    if (e.recordingId !== this.#heard) {
+      this.#heard = e.recordingId;
+      this.said = "";
+    }
+    if (e.isFinal) this.said = `${this.said} ${e.text}`.trim();
+    this.saying = e.isFinal ? "" : e.text;
+  }
+
   #measured(e: Level): void {
     const now = Date.now();
     if (e.peakDb >= this.held || now - this.#heldAt > holdMs) {
@@ -87,6 +102,7 @@ export class Recorder {
     if (this.missing !== "") return;
     this.mode = mode;
     this.held = -Infinity;
+    this.said = this.saying = "";
     await this.#act(async () => {
       await this.#rpc.call("voice.start", { mode, stream: true });
     }, t.startFailed);

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { RpcError } from "../../lib/rpc/errors";
 import { fake, until } from "../../lib/rpc/testing";
 import { nav } from "../../lib/ui/state";
@@ -140,6 +140,28 @@ describe("the open memo", () => {
     await Promise.all([open.show("a"), open.show("b")]);
     expect([open.memo.data?.id, open.transcript.data?.text]).toEqual(["b", "r-b"]);
   });
+  it("reads again what changed while it was read for the first time, and then its sound", async () => {
+    let status = "processing";
+    const answers: (() => void)[] = [];
+    const rpc = fake({ "voice.get_memo": () => ((m) => new Promise((done) => answers.push(() => done(m))))(memo("a", { status })), "voice.get_transcript": () => transcript(status), "voice.audio_url": () => ({ url: "u" }) });
+    const open = new OpenMemo(rpc as never, notes().notify, async () => new Blob(["x"]));
+    const shown = open.show("a", 700);
+    await until(() => answers.length === 1);
+    // What is on its way is older than the event.
+    status = "completed";
+    open.changed("r-other");
+    open.changed("r-a");
+    answers[0]!();
+    await until(() => answers.length === 2);
+    // A reload replaces the read before it.
+    void open.read();
+    await until(() => answers.length === 3);
+    answers[2]!();
+    answers[1]!();
+    await shown;
+    expect([open.memo.data?.status, open.transcript.data?.text, open.player.ms]).toEqual(["completed", "completed", 700]);
+    expect(open.audio.data).toBeInstanceOf(Blob);
+  });
   it("learns the length from the waveform when the memo does not know it yet", async () => {
     const rpc = fake({ "voice.get_memo": () => memo("a", { durationMs: undefined, hasAudio: false, status: "pending" }), "voice.get_transcript": () => transcript(""), "voice.waveform": () => ({ buckets: 1, durationMs: 4000, min: "gQ==", max: "fw==", rms: "/w==", silences: [] }) });
     const open = new OpenMemo(rpc as never, notes().notify);
@@ -269,5 +291,33 @@ describe("commands", () => {
     expect([c.pending, n.said.at(-1)]).toEqual([null, "Lights didn't run: no answer"]);
     rpc.emit("voice.command", { text: "open chat", decision: "run", status: "done", navigationTarget: "chat", slots: {} });
     expect(nav.path).toEqual(["chat"]);
+  });
+  it("shows the texts of the recording in progress", () => {
+    const rpc = fake({ "voice.status": () => ({ state: "idle", microphone: { available: true } }) });
+    const r = new Recorder(rpc as never, notes().notify);
+    r.start();
+    const say = (recordingId: string, text: string, isFinal: boolean): void => rpc.emit("voice.partial", { recordingId, text, isFinal, startMs: 0, endMs: 1, seq: 1 });
+    say("a", "call", false);
+    say("a", "Call Anna.", true);
+    say("a", "and", false);
+    expect([r.said, r.saying]).toEqual(["Call Anna.", "and"]);
+    say("a", "And Bob.", true);
+    expect([r.said, r.saying]).toEqual(["Call Anna. And Bob.", ""]);
+    say("b", "Next", false);
+    expect([r.said, r.saying]).toEqual(["", "Next"]);
+  });
+  it("opens a screen only in the page where it was asked for", async () => {
+    const rpc = fake({ "session.get": () => ({ sessionId: "here" }) });
+    const c = new Commands(rpc as never, notes().notify);
+    c.start();
+    const say = async (sessionId: string, navigationTarget: string): Promise<void> => {
+      rpc.emit("voice.command", { text: "open it", decision: "run", status: "done", sessionId, navigationTarget, slots: {} });
+      await vi.waitFor(() => expect(rpc.sent("session.get").length).toBeGreaterThan(0));
+    };
+    await say("here", "tools");
+    await vi.waitFor(() => expect(nav.path).toEqual(["tools"]));
+    await say("elsewhere", "memory");
+    await say("here", "skills");
+    await vi.waitFor(() => expect(nav.path).toEqual(["skills"]));
   });
 });

@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"helix/backend/container"
+	"helix/backend/containertools"
+	"helix/backend/fault"
+)
+
+type containerCmd struct {
+	Status  containerStatusCmd  `cmd:"" default:"1" help:"Show the container engine and what is available."`
+	Doctor  containerDoctorCmd  `cmd:"" help:"Look for an engine, and say what to do about each problem."`
+	Images  containerImagesCmd  `cmd:"" help:"List images on this computer."`
+	Pull    containerPullCmd    `cmd:"" help:"Get an image from its registry."`
+	Import  containerImportCmd  `cmd:"" help:"Make an image of a folder, a static program or an image archive."`
+	Rmi     containerRmiCmd     `cmd:"" help:"Remove an image."`
+	Tools   containerToolsCmd   `cmd:"" help:"List container tools."`
+	Add     containerAddCmd     `cmd:"" help:"Make a tool of an image and a command."`
+	Approve containerApproveCmd `cmd:"" help:"Approve a tool after reading what it runs."`
+	Enable  containerEnableCmd  `cmd:"" help:"Switch a tool on."`
+	Disable containerDisableCmd `cmd:"" help:"Switch a tool off; its runs end."`
+	Revoke  containerRevokeCmd  `cmd:"" help:"End a tool and remove its permissions."`
+	Run     containerRunCmd     `cmd:"" help:"Run a tool."`
+	Reap    containerReapCmd    `cmd:"" help:"Remove containers that were left over."`
+}
+
+type containerStatusCmd struct{}
+
+// Run implements helix container status.
+func (containerStatusCmd) Run(c *command) error {
+	return show(c, "container.recheck", struct{}{}, c.printContainers)
+}
+
+func (c *command) printContainers(s container.Status) {
+	if s.Engine != nil {
+		e := s.Engine
+		c.say("%s %s at %s (API %s, runtime %s, control groups v%s)", e.Kind, e.Version, e.Endpoint, e.APIVersion, e.Runtime, e.Cgroup)
+	}
+	for _, t := range s.Tiers {
+		state := "available"
+		if !t.Available {
+			state = "not available"
+		}
+		c.say("%s: %s", t.Tier, state)
+		for _, r := range t.Reasons {
+			c.say("  %s: %s %s", r.Code, plain(r.Message), plain(r.Hint))
+		}
+	}
+	for _, r := range s.Running {
+		c.say("running: %s, %s, since %s", r.RunID, r.Phase, r.StartedAt.Local().Format("15:04:05"))
+	}
+}
+
+type containerDoctorCmd struct{}
+
+// Run implements helix container doctor. Without an engine the exit code is 6.
+func (containerDoctorCmd) Run(c *command) error {
+	var s container.Status
+	raw, err := c.call("container.recheck", struct{}{}, &s)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = c.printJSON(raw)
+	} else {
+		c.printContainers(s)
+	}
+	if err == nil && s.Engine == nil {
+		return failed{6}
+	}
+	return err
+}
+
+type containerImagesCmd struct{}
+
+// Run implements helix container images.
+func (containerImagesCmd) Run(c *command) error {
+	return show(c, "container.images", struct{}{}, func(r containertools.ImagesResult) {
+		rows := [][]string{}
+		for _, i := range r.Images {
+			rows = append(rows, []string{plain(first(i.Ref, "-")), cut(strings.TrimPrefix(i.ID, "sha256:"), 12), fmt.Sprintf("%.1f MB", float64(i.SizeBytes)/1e6), strings.Join(i.UsedBy, ", ")})
+		}
+		c.table([]string{"IMAGE", "ID", "SIZE", "TOOLS"}, rows)
+	})
+}
+
+type containerPullCmd struct {
+	Ref    string `arg:"" help:"Name of the image, such as docker.io/library/alpine:3.20."`
+	Digest string `help:"Refuse any other image." placeholder:"sha256:…"`
+}
+
+// Run implements helix container pull.
+func (o *containerPullCmd) Run(c *command) error {
+	return show(c, "container.image_pull", containertools.PullParams{Ref: o.Ref, Digest: o.Digest}, func(i container.Image) {
+		c.say("%s\nId: %s\nDigest: %s", i.Ref, i.ID, i.Digest)
+	})
+}
+
+type containerImportCmd struct {
+	Path string `arg:"" help:"A folder, a static program, or an image archive (.tar)."`
+	Name string `help:"Name of the image. Default: that of the file."`
+}
+
+// Run implements helix container import.
+func (o *containerImportCmd) Run(c *command) error {
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return fault.Invalidf("%s is not a path.", o.Path)
+	}
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	return show(c, "container.image_import", containertools.ImportImageParams{Path: path, Name: first(o.Name, strings.ToLower(name))}, func(i container.Image) {
+		c.say("%s\nId: %s", i.Ref, i.ID)
+	})
+}
+
+type containerRmiCmd struct {
+	Ref string `arg:"" help:"Name or id of the image."`
+}
+
+// Run implements helix container rmi.
+func (o *containerRmiCmd) Run(c *command) error {
+	return show(c, "container.image_remove", containertools.ImageParams{Ref: o.Ref}, func(containertools.RemovedResult) { c.say("Removed.") })
+}
+
+type containerReapCmd struct{}
+
+// Run implements helix container reap.
+func (containerReapCmd) Run(c *command) error {
+	return show(c, "container.reap", struct{}{}, func(r containertools.RemovedResult) { c.say("Removed %d containers.", len(r.Removed)) })
+}
+
+type containerToolsCmd struct{}
+
+// Run implements helix container tools.
+func (containerToolsCmd) Run(c *command) error {
+	return show(c, "container.tools", struct{}{}, func(r containertools.ToolsResult) {
+		if len(r.Tools) == 0 {
+			c.say("No container tools yet. To add one: helix container add NAME IMAGE -- COMMAND ARGS…")
+			return
+		}
+		rows := [][]string{}
+		for _, t := range r.Tools {
+			rows = append(rows, []string{t.Name, strings.ReplaceAll(t.Status, "_", " "), plain(t.Definition.Image), cut(plain(strings.Join(t.Definition.Argv, " ")), 40)})
+		}
+		c.table([]string{"NAME", "STATUS", "IMAGE", "COMMAND"}, rows)
+	})
+}
+
+type containerAddCmd struct {
+	Name        string   `arg:"" help:"Name of the tool."`
+	Image       string   `arg:"" help:"Name or id of an image on this computer."`
+	Argv        []string `arg:"" optional:"" passthrough:"" help:"Command after --. Default: what the image starts."`
+	Description string   `help:"What the tool does."`
+	Input       string   `help:"JSON Schema of the parameters: JSON, @file or -." placeholder:"JSON"`
+	Output      string   `help:"JSON Schema of standard output: JSON, @file or -." placeholder:"JSON"`
+	Memory      int64    `help:"Memory in MiB. Default: 256." placeholder:"MIB"`
+	CPU         int      `name:"cpu" help:"Percent of a core. Default: 50." placeholder:"PERCENT"`
+	Timeout     int      `help:"Seconds. Default: 30." placeholder:"SECONDS"`
+}
+
+// Run implements helix container add.
+func (o *containerAddCmd) Run(c *command) error {
+	p := containertools.AddParams{Name: o.Name, Description: o.Description, Image: o.Image, Argv: o.Argv, TimeoutSeconds: o.Timeout, Limits: container.Limits{MemoryBytes: o.Memory << 20, CPUPercent: o.CPU}}
+	if len(p.Argv) > 0 && p.Argv[0] == "--" {
+		p.Argv = p.Argv[1:]
+	}
+	for text, to := range map[*string]*json.RawMessage{&o.Input: &p.Input, &o.Output: &p.Output} {
+		if *text == "" {
+			continue
+		}
+		raw, err := c.input(*text)
+		if err != nil {
+			return err
+		}
+		*to = raw
+	}
+	return show(c, "container.add", p, func(t containertools.Tool) {
+		if t.Status == containertools.StatusPending {
+			c.say("Added. To review and approve it: helix container approve %s", t.Name)
+		}
+	})
+}
+
+type containerToolArg struct {
+	Tool string `arg:"" help:"Name of the tool."`
+}
+
+func (a containerToolArg) find(c *command) (*containertools.Tool, error) {
+	var r containertools.ToolsResult
+	if _, err := c.call("container.tools", struct{}{}, &r); err != nil {
+		return nil, err
+	}
+	for _, t := range r.Tools {
+		if t.Name == a.Tool || t.ID.String() == a.Tool {
+			return t, nil
+		}
+	}
+	return nil, fault.NotFoundf("There is no container tool named %s. To list them: helix container tools", a.Tool)
+}
+
+type containerApproveCmd struct{ containerToolArg }
+
+// Run shows what is asked for, and wants the name typed: a script can't approve.
+func (o *containerApproveCmd) Run(c *command) error {
+	t, err := o.find(c)
+	if err != nil {
+		return err
+	}
+	if !isTerminal(c.env.Stdin) {
+		return fault.Deniedf("Only a person can approve a tool. Run this command in a terminal.")
+	}
+	d := t.Definition
+	fmt.Fprintf(c.env.Stdout, "%s\nImage: %s\nId: %s\nDigest: %s\nCommand: %q\nIt runs without network, with %d MiB of memory, for at most %d s.\n",
+		t.Name, plain(d.Image), d.ImageID, first(d.Digest, "none: imported on this computer"), d.Argv, d.Limits.MemoryBytes>>20, d.TimeoutSeconds)
+	fmt.Fprintf(c.env.Stderr, "Type the name of the tool to approve it: ")
+	var answer string
+	if _, err := fmt.Fscanln(c.env.Stdin, &answer); err != nil || answer != t.Name {
+		return fault.New(fault.Canceled, "Nothing was approved.")
+	}
+	return show(c, "container.approve", containertools.ApproveParams{ToolID: t.ID, DefinitionHash: t.DefinitionHash}, func(containertools.Tool) { c.say("Approved.") })
+}
+
+type containerEnableCmd struct{ containerToolArg }
+
+// Run implements helix container enable.
+func (o *containerEnableCmd) Run(c *command) error { return o.enable(c, true) }
+
+type containerDisableCmd struct{ containerToolArg }
+
+// Run implements helix container disable.
+func (o *containerDisableCmd) Run(c *command) error { return o.enable(c, false) }
+
+func (a containerToolArg) enable(c *command, on bool) error {
+	t, err := a.find(c)
+	if err != nil {
+		return err
+	}
+	return show(c, "container.set_enabled", containertools.EnableParams{ToolID: t.ID, Enabled: on}, func(t containertools.Tool) { c.say("It is %s now.", t.Status) })
+}
+
+type containerRevokeCmd struct {
+	containerToolArg
+	Yes bool `help:"Don't ask."`
+}
+
+// Run implements helix container revoke.
+func (o *containerRevokeCmd) Run(c *command) error {
+	t, err := o.find(c)
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(o.Yes, "Revoke the tool? It can't be restored, only added again."); err != nil {
+		return err
+	}
+	return show(c, "container.revoke", containertools.ToolParams{ToolID: t.ID}, func(containertools.RevokeResult) { c.say("Revoked.") })
+}
+
+type containerRunCmd struct {
+	containerToolArg
+	Params  string `help:"JSON, @file or -. Default: {}." placeholder:"JSON"`
+	Timeout int64  `help:"Seconds. Default: that of the tool." placeholder:"SECONDS"`
+}
+
+// Run implements helix container run.
+func (o *containerRunCmd) Run(c *command) error {
+	params, err := c.input(o.Params)
+	if err != nil {
+		return err
+	}
+	p := containertools.RunParams{Name: o.Tool, Params: params, TimeoutMs: o.Timeout * 1000}
+	if id, err := uuid.Parse(o.Tool); err == nil {
+		p.Name, p.ToolID = "", &id
+	}
+	var r containertools.RunResult
+	raw, err := c.call("container.run", p, &r)
+	if err != nil {
+		return c.refused(err)
+	}
+	if c.JSON {
+		err = c.printJSON(raw)
+	} else {
+		if r.Log != "" {
+			fmt.Fprint(c.env.Stderr, plain(r.Log))
+		}
+		if r.Error != "" {
+			c.say("%s", plain(r.Error))
+		}
+		err = c.printJSON(r.Output)
+	}
+	if err == nil && !r.Success {
+		return failed{1}
+	}
+	return err
+}

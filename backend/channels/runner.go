@@ -1,0 +1,183 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// runner is a channel that is enabled: its adapter receives in one goroutine and sends in another.
+type runner struct {
+	s       *Service
+	c       channelRow
+	adapter Adapter
+	stop    context.CancelFunc
+	ended   chan struct{}
+	outgo   chan struct{} // the outbox has something to send
+	failure error         // why there is no adapter
+}
+
+// start starts an enabled channel, if the service runs.
+func (s *Service) start(c channelRow) {
+	s.mu.Lock()
+	life := s.life
+	s.mu.Unlock()
+	if life == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(as(life, c.user))
+	r := &runner{s: s, c: c, stop: cancel, ended: make(chan struct{}), outgo: make(chan struct{}, 1)}
+	r.adapter, r.failure = s.adapter(ctx, &c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life != life || life.Err() != nil || s.running[c.id] != nil {
+		cancel()
+		return
+	}
+	s.running[c.id] = r
+	s.work.Go(func() {
+		defer close(r.ended)
+		defer cancel()
+		if r.failure == nil {
+			r.run(ctx)
+		}
+		<-ctx.Done()
+		s.mu.Lock()
+		if s.running[c.id] == r {
+			delete(s.running, c.id)
+		}
+		s.mu.Unlock()
+	})
+}
+
+// adapter returns the adapter of a channel.
+func (s *Service) adapter(ctx context.Context, c *channelRow) (Adapter, error) {
+	secret, err := s.o.Secrets.Value(ctx, c.secret)
+	if err != nil {
+		return nil, err
+	}
+	if c.kind == kindWebhook {
+		return newWebhook(s, c, secret)
+	}
+	return nil, fault.Invalidf("Channels of the kind %s are not supported.", c.kind)
+}
+
+// limitsOf returns the limits of a kind of channel, whether or not it runs.
+func limitsOf(string) Limits { return webhookLimits }
+
+// halt stops a channel and waits for it.
+func (s *Service) halt(id uuid.UUID) {
+	s.mu.Lock()
+	r := s.running[id]
+	delete(s.running, id)
+	s.mu.Unlock()
+	if r != nil {
+		r.stop()
+		<-r.ended
+	}
+}
+
+// restart applies changes of a channel.
+func (s *Service) restart(ctx context.Context, id uuid.UUID) error {
+	s.halt(id)
+	var c channelRow
+	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		c, err = loadChannel(tx, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.enabled && c.device == s.db.Device().ID {
+		s.start(c)
+	}
+	bus.Publish(s.bus, c.user, Changed{id, s.stateOf(&c).State})
+	return nil
+}
+
+// run receives and sends until ctx ends.
+func (r *runner) run(ctx context.Context) {
+	receiving := make(chan struct{})
+	go func() {
+		defer close(receiving)
+		err := fault.Catch(func() error { return r.adapter.Run(ctx, sink{r.s, r.c.id, r.c.user}) })
+		if err != nil && ctx.Err() == nil {
+			r.s.log.Warn("a channel stopped receiving", "channel", r.c.id, "err", err)
+		}
+	}()
+	if err := r.s.recoverSending(ctx, &r.c); err != nil && ctx.Err() == nil {
+		r.s.log.Error("unsent messages of a channel wait", "channel", r.c.id, "err", err)
+	}
+	for ctx.Err() == nil {
+		var wait time.Duration
+		err := fault.Catch(func() (err error) { wait, err = r.send(ctx); return err })
+		if err != nil && ctx.Err() == nil {
+			r.s.log.Error("messages of a channel wait", "channel", r.c.id, "err", err)
+			wait = longestRetry
+		}
+		var timer <-chan time.Time
+		release := func() {}
+		if wait > 0 {
+			timer, release = r.s.o.Clock.After(wait)
+		}
+		select {
+		case <-r.outgo:
+		case <-timer:
+		case <-ctx.Done():
+		}
+		release()
+	}
+	<-receiving
+}
+
+// wakeSender notes that the outbox of a channel has something to send.
+func (s *Service) wakeSender(id uuid.UUID) {
+	s.mu.Lock()
+	r := s.running[id]
+	s.mu.Unlock()
+	if r != nil {
+		signal(r.outgo)
+	}
+}
+
+// stateOf returns the state of a channel.
+func (s *Service) stateOf(c *channelRow) Health {
+	s.mu.Lock()
+	r := s.running[c.id]
+	s.mu.Unlock()
+	switch {
+	case !c.enabled && c.lastError != "":
+		return Health{State: Failed, Detail: c.lastError}
+	case !c.enabled:
+		return Health{State: Disabled}
+	case r == nil:
+		return Health{State: Disconnected}
+	case r.failure != nil:
+		return Health{State: Failed, Detail: fault.As(r.failure).Message}
+	}
+	return r.adapter.Health()
+}
+
+// disable stops a channel whose service refuses it.
+func (s *Service) disable(ctx context.Context, id uuid.UUID, why string) error {
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE channels SET enabled = 0, last_error = ?, updated_at = ? WHERE id = ?`, why, tx.Now, id)
+		return err
+	})
+	s.mu.Lock()
+	r := s.running[id]
+	s.mu.Unlock()
+	if r != nil {
+		r.stop() // it may be the caller, so nobody waits for it
+		bus.Publish(s.bus, r.c.user, Changed{id, Failed})
+	}
+	return err
+}
+
+var errNoHook = errors.New("no webhook channel has this id")

@@ -1,0 +1,47 @@
+package backend
+
+import (
+	"context"
+	"os"
+
+	"helix/backend/bus"
+	"helix/backend/config"
+	"helix/backend/container"
+	"helix/backend/containertools"
+)
+
+// openContainers creates the connection to a container engine, which is made when it is first needed, and
+// registers the tools that run in containers as callables.
+func (b *Backend) openContainers(paths config.Paths, conf config.Config) {
+	getenv := b.o.Environ
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	b.engine = container.Open(container.Options{
+		Logger: b.log, Owner: paths.Data, Host: conf.ContainerHost, Getenv: getenv,
+		Changed: func() {
+			available := b.engine.Status().Engine != nil
+			bus.Publish(b.Bus, b.LocalUser(), containertools.StatusChanged{Available: available})
+		},
+	})
+	b.closing("containers", b.engine.Close)
+	b.Containers = containertools.New(b.DB, b.engine, containertools.Options{
+		Logger: b.log, Permission: b.Permission, Audit: b.Audit,
+		Scrub: func(ctx context.Context, text string) string { return b.scrub(ctx, text) },
+	})
+	b.Permission.Register(string(containertools.Kind), b.Containers, nil)
+	b.Permission.RegisterAnswerer(string(containertools.Kind), b.Containers.AnswerApproval)
+	b.Callables.Add(b.Containers.Callables())
+}
+
+// runContainers ends the runs in the log that the last process left, and removes leftover containers.
+func (b *Backend) runContainers(ctx context.Context) error {
+	if err := b.Containers.Recover(ctx); err != nil {
+		return err
+	}
+	if b.o.Once { // it ends before an engine has answered
+		<-ctx.Done()
+		return nil
+	}
+	return b.engine.Run(ctx)
+}

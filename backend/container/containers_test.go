@@ -1,0 +1,372 @@
+//go:build containers
+
+package container
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/fault"
+	"helix/backend/testkit"
+)
+
+const childEnv = "HELIX_CONTAINER_CHILD"
+
+// busybox makes a folder with a static busybox and its links.
+func busybox(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{"bin", "tmp", "etc", "proc", "dev", "sys", "data"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile("/bin/busybox")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "bin/busybox"), raw, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields("sh cat echo sleep id env ls grep dd head wc mkdir touch true false ps kill setsid nc wget ip mount printf yes awk tr seq") {
+		if err := os.Symlink("busybox", filepath.Join(dir, "bin", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// each runs fn with every engine and an image with busybox.
+func each(t *testing.T, fn func(t *testing.T, e *Engine, image Image)) {
+	for _, s := range engines {
+		t.Run(s.kind, func(t *testing.T) {
+			e := openOn(t, s, t.TempDir())
+			image, err := e.ImportImage(t.Context(), busybox(t), "busybox")
+			if err != nil {
+				t.Fatal(err)
+			}
+			fn(t, e, image)
+			if left, err := e.Reap(t.Context()); err != nil || len(left) > 0 {
+				t.Errorf("left over: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func openOn(t testing.TB, s *started, owner string) *Engine {
+	t.Helper()
+	e := Open(Options{Owner: owner, Host: "unix://" + s.socket})
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func sh(image Image, script string) Spec {
+	return Spec{ImageID: image.ID, Argv: []string{"/bin/sh", "-c", script}, RunID: uuid.New(), Limits: Limits{Wall: 5 * time.Minute}}
+}
+
+func execute(t *testing.T, e *Engine, s Spec) Result {
+	t.Helper()
+	r, err := e.Execute(t.Context(), s)
+	if err != nil {
+		t.Fatalf("%+v: %v", fault.As(err), err)
+	}
+	return r
+}
+
+func TestStatusNamesTheEngine(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, _ Image) {
+		s := e.Status()
+		if s.Engine == nil || !s.Tiers[1].Available || s.Engine.Version == "" {
+			t.Fatalf("%+v", s)
+		}
+		t.Logf("%+v, %+v", *s.Engine, s.Tiers)
+	})
+}
+
+func TestRunsReturnOutputAndExitCode(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s := sh(image, `cat; echo problem >&2; exit 3`)
+		s.Input = []byte(`{"a":1}`)
+		r := execute(t, e, s)
+		if string(r.Stdout) != `{"a":1}` || string(r.StderrTail) != "problem\n" || r.ExitCode != 3 || r.Outcome != Failure {
+			t.Errorf("%s, %s, %+v", r.Stdout, r.StderrTail, r)
+		}
+		s = Spec{ImageID: image.ID, Argv: []string{"/bin/echo", "a b", `"$HOME"`, "", "ü"}, RunID: uuid.New()}
+		if r = execute(t, e, s); string(r.Stdout) != "a b \"$HOME\"  ü\n" || r.Outcome != Success {
+			t.Errorf("%s, %+v", r.Stdout, r)
+		}
+		s = sh(image, "cat")
+		s.Input = bytes.Repeat([]byte("0123456789abcde\n"), 1<<16-1)
+		if r = execute(t, e, s); !bytes.Equal(r.Stdout, s.Input) {
+			t.Errorf("%d of %d bytes", len(r.Stdout), len(s.Input))
+		}
+		s = sh(image, "exit 0") // does not read its input
+		s.Input = bytes.Repeat([]byte("x"), MaxInput)
+		if r = execute(t, e, s); r.Outcome != Success {
+			t.Errorf("%+v", r)
+		}
+		r = execute(t, e, Spec{ImageID: image.ID, Argv: []string{"nothing"}, RunID: uuid.New()})
+		if r.Outcome != Failure || r.ExitCode != 127 || string(r.StderrTail) != "nothing: not found in image" {
+			t.Errorf("%+v, %s", r, r.StderrTail)
+		}
+	})
+}
+
+func TestEnvironmentHasNothingOfTheHost(t *testing.T) {
+	t.Setenv("HELIX_PLANTED", "secret-value-1")
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s := sh(image, "env")
+		s.Env = []string{"TOOL_PARAMS={}"}
+		r := execute(t, e, s)
+		for line := range strings.Lines(string(r.Stdout)) {
+			name, _, _ := strings.Cut(line, "=")
+			switch name {
+			case "PATH", "LANG", "HOME", "TOOL_PARAMS", "HELIX_RUN_ID", "HOSTNAME", "PWD", "SHLVL", "container", "TERM":
+			default:
+				t.Errorf("unexpected: %s", line)
+			}
+		}
+		if strings.Contains(string(r.Stdout), "secret-value-1") || !strings.Contains(string(r.Stdout), "HOME=/tmp") {
+			t.Errorf("%s", r.Stdout)
+		}
+	})
+}
+
+func TestInsideARunIsLockedDown(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		r := execute(t, e, sh(image, `
+			id -u; id -g
+			grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status
+			touch /x 2>/dev/null && echo writable root
+			touch /proc/sys/kernel/hostname 2>/dev/null; echo x 2>/dev/null > /proc/sys/kernel/hostname && echo writable sys
+			ls /sys/class/net; cat /proc/net/route | wc -l
+			ls /var/run/docker.sock /run/podman/podman.sock 2>/dev/null && echo socket
+			mount -t tmpfs none /tmp 2>/dev/null && echo mounted
+			echo '#!/bin/sh' > /tmp/p; /bin/busybox chmod +x /tmp/p; /tmp/p 2>/dev/null && echo executable tmp; cat /tmp/p
+			ps | wc -l; echo ok`))
+		out := strings.Join(strings.Fields(string(r.Stdout)), " ")
+		want := "65534 65534 CapPrm: 0000000000000000 CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 Seccomp: 2 lo 1"
+		if !strings.HasPrefix(out, want) || !strings.HasSuffix(out, "#!/bin/sh 3 ok") && !strings.HasSuffix(out, "#!/bin/sh 4 ok") || strings.Contains(out, "writable") || strings.Contains(out, "socket") || strings.Contains(out, "mounted") || strings.Contains(out, "executable") {
+			t.Errorf("%s\n%s", out, r.StderrTail)
+		}
+	})
+}
+
+func TestNothingIsReachableFromInside(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		r := execute(t, e, sh(image, `
+			for a in 169.254.169.254:80 172.17.0.1:80 10.88.0.1:80 127.0.0.1:22 1.1.1.1:53; do
+				nc -w 5 ${a%:*} ${a#*:} </dev/null >/dev/null 2>&1 && echo reached $a
+			done
+			wget -q -T 5 -O- http://localhost/ 2>/dev/null && echo reached localhost; echo done`))
+		if string(r.Stdout) != "done\n" {
+			t.Errorf("%s %s", r.Stdout, r.StderrTail)
+		}
+	})
+}
+
+func TestLimitsEndOrContainARun(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s := sh(image, `awk 'BEGIN { s = "x"; while (1) s = s s }'`)
+		s.Limits.MemoryBytes = 32 << 20
+		// Podman 4.3 does not say so with control groups v1; the program is killed nevertheless.
+		if r := execute(t, e, s); r.Outcome != OOM && !(e.Status().Engine.Kind == "podman" && r.Outcome == Failure && r.ExitCode == 137) {
+			t.Errorf("memory: %+v %s", r, r.StderrTail)
+		}
+		s = sh(image, `dd if=/dev/zero of=/tmp/a bs=1M count=100 2>&1; ls -l /tmp; echo still`)
+		s.Limits.StorageBytes = 1 << 20
+		if r := execute(t, e, s); !strings.Contains(string(r.Stdout), "1048576") {
+			t.Errorf("file size: %s", r.Stdout)
+		}
+		s = sh(image, `i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done; echo never`)
+		s.Limits.Pids = 32
+		if r := execute(t, e, s); r.Outcome == Success {
+			t.Errorf("pids: %+v %s", r, r.Stdout)
+		}
+		s = sh(image, `yes`)
+		s.Limits.OutputBytes = 1 << 16
+		if r := execute(t, e, s); r.Outcome != TooLarge || len(r.Stdout) > 1<<16+100 || !strings.Contains(string(r.Stdout), "omitted") {
+			t.Errorf("output: %d bytes, %+v", len(r.Stdout), r.Outcome)
+		}
+		s = sh(image, `yes | head -c 10000000 >&2; echo fine`)
+		if r := execute(t, e, s); r.Outcome != Success || len(r.StderrTail) > 64<<10 || string(r.Stdout) != "fine\n" {
+			t.Errorf("standard error: %d bytes, %+v", len(r.StderrTail), r.Outcome)
+		}
+	})
+}
+
+func TestDeadlineEndsWhatIgnoresSignals(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s := sh(image, `trap '' TERM INT HUP; setsid sleep 3600 & (sleep 3600 &) ; echo begun >&2; sleep 3600`)
+		s.Limits.Wall = 2 * time.Second
+		if r := execute(t, e, s); r.Outcome != TimedOut || string(r.StderrTail) != "begun\n" {
+			t.Errorf("%+v %s", r, r.StderrTail)
+		}
+	})
+}
+
+func TestCancelInEachPhaseLeavesNothing(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		for _, phase := range []string{PhaseCreate, PhaseStart, PhaseRunning, PhaseEnded} {
+			ctx, cancel := context.WithCancel(t.Context())
+			s := sh(image, `sleep 3600`)
+			if phase == PhaseEnded {
+				s = sh(image, `exit 0`)
+			}
+			s.Phase = func(p string) {
+				if p == phase {
+					cancel()
+				}
+			}
+			r, err := e.Execute(ctx, s)
+			if err == nil && r.Outcome != Cancelled && phase != PhaseEnded || err != nil && !fault.Is(err, fault.Canceled) {
+				t.Errorf("%s: %+v, %v", phase, r, err)
+			}
+			cancel()
+		}
+	})
+}
+
+func TestImportIsReproducible(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		again, err := e.ImportImage(t.Context(), busybox(t), "busybox")
+		if err != nil || again.ID != image.ID {
+			t.Errorf("%+v and %+v, %v", image, again, err)
+		}
+		program, err := e.ImportImage(t.Context(), "/bin/busybox", "program")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := execute(t, e, Spec{ImageID: program.ID, RunID: uuid.New()}) // busybox complains about its name
+		if !strings.Contains(string(r.StderrTail), "applet not found") {
+			t.Errorf("%+v", r)
+		}
+		if list, err := e.Images(t.Context()); err != nil || len(list) < 2 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if err := e.RemoveImage(t.Context(), program.Ref); err != nil {
+			t.Error(err)
+		}
+		if _, err := e.Image(t.Context(), program.Ref); !fault.Is(err, fault.Unavailable) {
+			t.Error(err)
+		}
+		_, err = e.Execute(t.Context(), Spec{ImageID: program.ID, Argv: []string{"/program"}, RunID: uuid.New()})
+		if r, _ := fault.As(err).Details.(Refusal); r.Code != ImageMissing {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// runChild is a process that is killed in the middle of a run.
+func runChild() {
+	e := Open(Options{Owner: os.Getenv("HELIX_OWNER"), Host: os.Getenv("HELIX_HOST")})
+	s := Spec{ImageID: os.Getenv("HELIX_IMAGE"), Argv: []string{"/bin/sleep", "3600"}, RunID: uuid.New(), Limits: Limits{Wall: 10 * time.Minute}}
+	s.Phase = func(p string) { fmt.Println(p) }
+	e.Execute(context.Background(), s) //nolint:errcheck // it is killed meanwhile
+}
+
+func TestReaperRemovesExactlyWhatAKilledProcessLeft(t *testing.T) {
+	for _, s := range engines {
+		t.Run(s.kind, func(t *testing.T) {
+			owner := t.TempDir()
+			e := openOn(t, s, owner)
+			image, err := e.ImportImage(t.Context(), busybox(t), "busybox")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var foreign struct {
+				ID string `json:"Id"`
+			}
+			err = e.client.call(t.Context(), "POST", "/containers/create", url.Values{"name": {"helix-foreign"}}, map[string]any{
+				"Image": image.ID, "Cmd": []string{"/bin/true"}, "Labels": map[string]string{labelOwner: e.owner + "x", labelRun: uuid.NewString()}}, &foreign)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.client.remove(context.Background(), foreign.ID) //nolint:errcheck // the engine ends after the test
+			child := exec.Command(os.Args[0])
+			child.Env = append(os.Environ(), childEnv+"=1", "HELIX_OWNER="+owner, "HELIX_HOST=unix://"+s.socket, "HELIX_IMAGE="+image.ID)
+			out, err := child.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := child.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for line := ""; line != PhaseRunning; {
+				if _, err := fmt.Fscanln(out, &line); err != nil {
+					t.Fatal(err)
+				}
+			}
+			child.Process.Kill()
+			io.Copy(io.Discard, out) //nolint:errcheck // until it has ended
+			child.Wait()             //nolint:errcheck // it was killed
+			removed, err := e.Reap(t.Context())
+			if err != nil || len(removed) != 1 {
+				t.Errorf("%v, %v", removed, err)
+			}
+			if removed, err = e.Reap(t.Context()); err != nil || len(removed) != 0 {
+				t.Errorf("again: %v, %v", removed, err)
+			}
+			var x inspection
+			if err := e.client.call(t.Context(), "GET", "/containers/"+foreign.ID+"/json", nil, nil, &x); err != nil {
+				t.Errorf("the foreign container: %v", err)
+			}
+		})
+	}
+}
+
+func TestInputIsInNoInspectOutput(t *testing.T) {
+	const secret = "planted-secret-93741"
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s := sh(image, "cat >/dev/null; sleep 3600")
+		s.Input = []byte(secret)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := e.Execute(ctx, s)
+			done <- err
+		}()
+		id := testkit.Eventually(t, "the run", func() string {
+			for _, r := range e.Status().Running {
+				if r.Phase == PhaseRunning {
+					return r.ContainerID
+				}
+			}
+			return ""
+		}, func(id string) bool { return id != "" })
+		for _, path := range []string{"/containers/" + id + "/json", "/images/" + image.ID + "/json", "/containers/json?all=1"} {
+			path, raw, _ := strings.Cut(path, "?")
+			q, _ := url.ParseQuery(raw)
+			var all json.RawMessage
+			if err := e.client.call(t.Context(), "GET", path, q, nil, &all); err != nil || bytes.Contains(all, []byte(secret)) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		logs, err := e.client.send(t.Context(), "GET", "/containers/"+id+"/logs", url.Values{"stdout": {"1"}, "stderr": {"1"}}, nil)
+		var api *apiError
+		if err == nil {
+			b, _ := io.ReadAll(logs.Body)
+			logs.Body.Close()
+			if bytes.Contains(b, []byte(secret)) {
+				t.Error("the engine's log has the input")
+			}
+		} else if !errors.As(err, &api) {
+			t.Error(err)
+		}
+		cancel()
+		<-done
+	})
+}

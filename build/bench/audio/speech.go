@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"helix/backend/audio"
+	"helix/backend/audio/denoise"
+	"helix/backend/transcribe"
+
+	"helixbench/figures"
+)
+
+// sentences are spoken by flite.
+var sentences = []string{
+	"remind me to call the dentist tomorrow at nine in the morning", "add milk eggs and bread to the shopping list", "open the project folder and show me the latest report",
+	"search my memories for the budget meeting in march", "i went to the beach with my sister last summer", "set a timer for twenty five minutes",
+	"what is the weather going to be like this weekend", "send an email to john about the new contract", "turn off the lights in the living room",
+	"play some quiet music while i am working", "my grandmother used to bake apple pie every sunday", "create a note about the conversation with the doctor",
+	"how many days are left until the end of the year", "i feel very happy about the results of the test", "please translate this sentence into french",
+	"schedule a meeting with the design team on friday afternoon", "the train was late and i missed the start of the show", "read me the last message from my brother",
+	"find all the photos from our trip to italy", "stop recording and save the file",
+}
+
+var voices = []string{"rms", "slt"}
+
+// noise measures the suppressor.
+func (b *bench) noise() {
+	s := denoise.New()
+	defer s.Close() //nolint:errcheck // the process ends
+	at48 := func(path string) []float32 {
+		f, err := os.Open(path)
+		check(err)
+		defer f.Close()
+		st, err := audio.Open(f)
+		check(err)
+		src, err := audio.Resample(st, st.SampleRate, denoise.Rate)
+		check(err)
+		return readAll(src)
+	}
+	start := time.Now()
+	d, err := s.Source(context.Background(), &list{})
+	check(err)
+	figures.Print("load the noise suppressor", float64(time.Since(start).Milliseconds()), "ms", 0, "")
+	check(d.Close())
+	for _, voice := range voices {
+		path := b.path("speech-" + voice + ".wav")
+		run("flite", "-voice", voice, "-t", strings.Join(sentences, ". "), "-o", path)
+		speech := at48(path)
+		for _, c := range []struct {
+			kind string
+			snr  float64
+		}{{"white", 0}, {"pink", 5}, {"brown", 5}} {
+			wav := b.path("noise.wav")
+			run("sox", "-R", "-n", "-r", fmt.Sprint(denoise.Rate), "-c", "1", wav, "synth", fmt.Sprint(len(speech)/denoise.Rate+1), c.kind+"noise", "gain", "-12")
+			noise := at48(wav)[:len(speech)]
+			scale := float32(math.Sqrt(energy(speech) / energy(noise) / math.Pow(10, c.snr/10)))
+			noisy := make([]float32, len(speech))
+			for i := range noisy {
+				noisy[i] = speech[i] + scale*noise[i]
+			}
+			var out []float32
+			used := cpu(func() {
+				src, err := s.Source(context.Background(), &list{noisy})
+				check(err)
+				out = readAll(src)
+				check(src.Close())
+			})
+			figures.Print(fmt.Sprintf("gain in SI-SDR, %s noise at %.0f dB, voice %s", c.kind, c.snr, voice), sisdr(speech, out)-sisdr(speech, noisy), "dB", 0, "")
+			if c.kind == "white" && voice == voices[0] {
+				figures.Print("speed of noise suppression", float64(len(noisy))/denoise.Rate/used.Seconds(), "× real time", 0, "")
+			}
+		}
+	}
+}
+
+// words measures the word error rate of PocketSphinx through our decoder and speech detection.
+func (b *bench) words() {
+	for _, voice := range voices {
+		var wrong, total int
+		for i, text := range sentences {
+			path := b.path(fmt.Sprintf("%s-%d.wav", voice, i))
+			run("flite", "-voice", voice, "-t", text, "-o", path)
+			x := samplesOf(path)
+			out := b.path("engine.wav")
+			writeWAV(out, audio.Rate, &list{x})
+			d := audio.NewDetector()
+			d.Write(x)
+			t, err := transcribe.NewPocketSphinx().Transcribe(context.Background(), transcribe.Audio{Path: out, Duration: audio.Duration(int64(len(x)), audio.Rate), Speech: d.Speech()}, transcribe.Options{})
+			check(err)
+			want := strings.Fields(text)
+			total += len(want)
+			wrong += distance(want, strings.Fields(t.Text))
+		}
+		figures.Print("words that PocketSphinx gets wrong, voice "+voice, 100*float64(wrong)/float64(total), "%", 0, "")
+	}
+}
+
+// list is a source of samples in memory.
+type list struct{ x []float32 }
+
+func (l *list) Read(p []float32) (int, error) {
+	if len(l.x) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, l.x)
+	l.x = l.x[n:]
+	return n, nil
+}
+
+// sisdr returns the scale-invariant signal-to-distortion ratio in dB.
+func sisdr(ref, x []float32) float64 {
+	var xr float64
+	for i := range ref {
+		xr += float64(x[i]) * float64(ref[i])
+	}
+	gain := xr / energy(ref)
+	var signal, distortion float64
+	for i := range ref {
+		s := gain * float64(ref[i])
+		signal += s * s
+		distortion += (float64(x[i]) - s) * (float64(x[i]) - s)
+	}
+	return 10 * math.Log10(signal/distortion)
+}
+
+// distance returns the edit distance of two lists of words.
+func distance(a, b []string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, x := range a {
+		last := row[0]
+		row[0] = i + 1
+		for j, y := range b {
+			d := last
+			if x != y {
+				d++
+			}
+			last = row[j+1]
+			row[j+1] = min(d, last+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
