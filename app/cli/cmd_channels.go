@@ -64,7 +64,7 @@ type channelsListCmd struct{}
 func (*channelsListCmd) Run(c *command) error {
 	return show(c, "channels.list", struct{}{}, func(r channels.ListResult) {
 		if len(r.Channels) == 0 {
-			c.say("No channels yet. To add one: helix channels add webhook NAME --url URL")
+			c.say("No channels yet. To add one: helix channels add webhook NAME --reply-url URL")
 			return
 		}
 		rows := [][]string{}
@@ -78,7 +78,7 @@ func (*channelsListCmd) Run(c *command) error {
 type channelsAddCmd struct {
 	Kind string `arg:"" enum:"webhook" help:"webhook"`
 	Name string `arg:"" help:"Name of the channel."`
-	URL  string `name:"url" required:"" help:"Where replies are sent: https, or http to this computer."`
+	URL  string `name:"reply-url" required:"" placeholder:"URL" help:"Where replies are sent: https, or http to this computer."`
 }
 
 func (a *channelsAddCmd) Run(c *command) error {

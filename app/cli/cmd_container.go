@@ -161,7 +161,7 @@ type containerAddCmd struct {
 	Output      string   `help:"JSON Schema of standard output: JSON, @file or -." placeholder:"JSON"`
 	Memory      int64    `help:"Memory in MiB. Default: 256." placeholder:"MIB"`
 	CPU         int      `name:"cpu" help:"Percent of a core. Default: 50." placeholder:"PERCENT"`
-	Timeout     int      `help:"Seconds. Default: 30." placeholder:"SECONDS"`
+	Timeout     int      `name:"time-limit" help:"Seconds that a run may take. Default: 30." placeholder:"SECONDS"`
 }
 
 // Run implements helix container add.
@@ -264,7 +264,7 @@ func (o *containerRevokeCmd) Run(c *command) error {
 type containerRunCmd struct {
 	containerToolArg
 	Params  string `help:"JSON, @file or -. Default: {}." placeholder:"JSON"`
-	Timeout int64  `help:"Seconds. Default: that of the tool." placeholder:"SECONDS"`
+	Timeout int64  `name:"time-limit" help:"Seconds that the run may take. Default: that of the tool." placeholder:"SECONDS"`
 }
 
 // Run implements helix container run.

@@ -146,7 +146,7 @@ func (c *client) attach(ctx context.Context, id string) (*stream, error) {
 		conn.Close()
 		return nil, err
 	}
-	resp, err := http.ReadResponse(s.r, req)
+	resp, err := http.ReadResponse(s.r, req) //nolint:bodyclose // the body is the connection
 	if err != nil {
 		conn.Close()
 		return nil, err

@@ -230,9 +230,10 @@ func (e *Engine) connected(ctx context.Context) (*client, string, error) {
 		defer e.mu.Unlock()
 		return e.client, e.runtime, e.reasons
 	}
-	c, runtime, reasons := get()
+	c, runtime, _ := get()
 	if c == nil {
 		e.Recheck(ctx)
+		var reasons []Reason
 		if c, runtime, reasons = get(); c == nil {
 			if err := ctx.Err(); err != nil {
 				return nil, "", fault.As(err)

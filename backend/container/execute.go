@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -297,10 +298,11 @@ func (r *run) wait(ctx context.Context, io *stream) error {
 	})
 	killed := context.AfterFunc(ctx, func() { r.kill() })
 	err := r.exit(ctx)
+	var lost error // the output broke off
 	if killed() {
 		// The output ends with the program. Only what a lost engine left open is cut.
 		cut := time.AfterFunc(apiTime, func() { io.conn.Close() })
-		<-read
+		lost = <-read
 		cut.Stop()
 	}
 	io.conn.Close()
@@ -316,8 +318,8 @@ func (r *run) wait(ctx context.Context, io *stream) error {
 		r.res.Outcome = TimedOut
 	case cause != nil:
 		r.res.Outcome = Cancelled
-	case err != nil:
-		return err
+	case err != nil || lost != nil:
+		return cmp.Or(err, lost)
 	}
 	return r.ended()
 }

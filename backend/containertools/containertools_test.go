@@ -31,11 +31,10 @@ func TestMain(m *testing.M) {
 type fakeEngine struct {
 	Engine // the methods that no test uses
 
-	mu     sync.Mutex
-	image  container.Image
-	runs   []container.Spec
-	begun  chan struct{}
-	killed int
+	mu    sync.Mutex
+	image container.Image
+	runs  []container.Spec
+	begun chan struct{}
 }
 
 func (f *fakeEngine) Image(context.Context, string) (container.Image, error) { return f.image, nil }

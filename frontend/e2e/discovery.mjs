@@ -181,6 +181,8 @@ async function change({ page, rpc, looks }, api) {
 }
 
 async function keys({ page, rpc }) {
+  await panel(page).getByText("Active", { exact: true }).waitFor();
+  await tools(page).getByRole("option", { name: /Active/ }).waitFor();
   await tools(page).focus();
   await page.keyboard.press("d");
   await until(async () => (await toolOf(rpc)).status === "disabled", "it is off");
@@ -192,13 +194,17 @@ async function keys({ page, rpc }) {
 
 async function revoke({ page, rpc }) {
   const undo = page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Undo" }).last();
+  await tools(page).getByRole("option", { name: /Active/ }).waitFor();
   await tools(page).focus();
   await page.keyboard.press("Delete");
   await toast(page, "Revoked notes").waitFor();
   await until(async () => (await toolOf(rpc)).status === "disabled", "it is off at once");
   await undo.click();
+  await away(page); // a message under the pointer does not end
   await until(async () => (await toolOf(rpc))?.status === "active", "Undo turns it on again");
+  await toast(page, "Revoked notes").waitFor({ state: "detached" });
   await panel(page).getByRole("heading", { name: tool, exact: true }).waitFor();
+  await tools(page).getByRole("option", { name: /Active/ }).waitFor();
   await tools(page).focus();
   await page.keyboard.press("Delete");
   await toast(page, "Revoked notes").waitFor();
