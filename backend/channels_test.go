@@ -109,7 +109,7 @@ func TestPairedSenderOfAChannelReachesTheAgent(t *testing.T) {
 	if m := <-h.replies; m["text"] != "It is 4711." || m["contextId"] != "c-42" || m["kind"] != "reply" {
 		t.Errorf("%+v", m)
 	}
-	if status, _ := h.post("42", "m1", "What is the number?", func(r *http.Request) {}); status != http.StatusConflict {
+	if status, _ := h.post("42", "m1", "Another text, so another signature in the same second", nil); status != http.StatusConflict {
 		t.Errorf("a repeat: %d", status)
 	}
 	h.post("42", "m2", "And now?", nil)

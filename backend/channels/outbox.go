@@ -190,7 +190,7 @@ func (r *runner) noteSent(ctx context.Context, o *outboxRow, ref string, failure
 			return err
 		}
 		delay := min(firstRetry<<min(o.attempts, 10), longestRetry)
-		delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) //nolint:gosec // jitter
+		delay += time.Duration(rand.Float64() * float64(delay) / 4) //nolint:gosec // jitter
 		if refused != nil {
 			delay = max(delay, refused.After)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/safehttp"
@@ -155,7 +156,7 @@ func (w *webhook) Send(ctx context.Context, m Outgoing) (string, error) {
 	err = fault.Unavailablef("The receiver answered with the status %d.", resp.Status)
 	w.setHealth(Disconnected, fault.As(err).Message)
 	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	return "", &SendError{After: min(time.Duration(max(after, 0))*time.Second, time.Hour), Err: err}
+	return "", &SendError{After: min(duration.Of(max(after, 0), time.Second), time.Hour), Err: err}
 }
 
 // hookMessage is the body of an incoming request.
