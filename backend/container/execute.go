@@ -329,13 +329,14 @@ func (r *run) exit(ctx context.Context) error {
 	wait, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	// After the container was killed its end is not waited for without limit.
-	var limit *time.Timer
-	stop := context.AfterFunc(ctx, func() { limit = time.AfterFunc(apiTime, cancel) })
-	defer func() {
-		if !stop() && limit != nil {
-			limit.Stop()
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(apiTime):
+			cancel()
+		case <-wait.Done():
 		}
-	}()
+	})
+	defer stop()
 	return r.c.call(wait, "POST", "/containers/"+r.id+"/wait", nil, nil, nil)
 }
 
