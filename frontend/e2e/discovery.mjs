@@ -111,7 +111,7 @@ async function approve({ page, rpc, looks }) {
   await looks("approve");
   await ask.getByRole("button", { name: "Approve" }).click();
   await toast(page, "Approved notes").waitFor();
-  await ask.waitFor({ state: "detached" });
+  await ask.first().waitFor({ state: "detached" });
   await until(async () => (await toolOf(rpc)).status === "active", "it is active");
 }
 
@@ -158,7 +158,7 @@ async function log({ page, go, looks }) {
   await away(page);
   await looks("log");
   await page.keyboard.press("Escape");
-  await run.waitFor({ state: "detached" });
+  await run.first().waitFor({ state: "detached" });
   await go("discovery");
 }
 
@@ -176,7 +176,7 @@ async function change({ page, rpc, looks }, api) {
   const ask = panel(page).getByRole("group", { name: "Approve this tool" });
   await ask.getByText("It has 3 operations, 2 of which can change data.").waitFor();
   await ask.getByRole("button", { name: "Approve" }).click();
-  await ask.waitFor({ state: "detached" });
+  await ask.first().waitFor({ state: "detached" });
   await until(async () => (await toolOf(rpc)).status === "active", "it is active again");
 }
 
@@ -189,7 +189,7 @@ async function keys({ page, rpc }) {
   await panel(page).getByText("This tool is off.").first().waitFor();
   await page.keyboard.press("d");
   await until(async () => (await toolOf(rpc)).status === "active", "it is on again");
-  await panel(page).getByText("This tool is off.").waitFor({ state: "detached" });
+  await panel(page).getByText("This tool is off.").first().waitFor({ state: "detached" });
 }
 
 async function revoke({ page, rpc }) {
@@ -202,7 +202,7 @@ async function revoke({ page, rpc }) {
   await undo.click();
   await away(page); // a message under the pointer does not end
   await until(async () => (await toolOf(rpc))?.status === "active", "Undo turns it on again");
-  await toast(page, "Revoked notes").waitFor({ state: "detached" });
+  await toast(page, "Revoked notes").first().waitFor({ state: "detached" });
   await panel(page).getByRole("heading", { name: tool, exact: true }).waitFor();
   await tools(page).getByRole("option", { name: /Active/ }).waitFor();
   await tools(page).focus();

@@ -102,7 +102,7 @@ async function keepOff({ page, rpc }) {
   await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Undo" }).last().click();
   await until(async () => (await stateOf(rpc, "refuse")) !== "denied", "Undo brings it back");
   await toolButton(page, "refuse").click();
-  await details(page, "refuse").waitFor({ state: "detached" });
+  await details(page, "refuse").first().waitFor({ state: "detached" });
 }
 
 /** A changed description stops the calls, shows the difference and is approved again. */
@@ -119,7 +119,7 @@ async function change({ page, helix, rpc, looks }) {
   await looks("changed");
   await tool.getByRole("button", { name: "Approve", exact: true }).click();
   await until(async () => (await stateOf(rpc, "find")) === "approved", "the new definition is approved");
-  await tool.getByText("What changed").waitFor({ state: "detached" });
+  await tool.getByText("What changed").first().waitFor({ state: "detached" });
 }
 
 async function log({ page, looks }) {
@@ -149,9 +149,9 @@ async function keys({ page, go, rpc, check }) {
   await until(async () => !(await server()).enabled, "it is off");
   await page.keyboard.press("o");
   await until(async () => (await server()).enabled, "it is on again");
-  await panel(page).getByText("This server is off.").waitFor({ state: "detached" });
+  await panel(page).getByText("This server is off.").first().waitFor({ state: "detached" });
   await page.keyboard.press("Escape");
-  await panel(page).waitFor({ state: "detached" });
+  await panel(page).first().waitFor({ state: "detached" });
   await go("mcp/servers/diary/entry");
   await panel(page).getByText("${MCP_DIARY_DIARY_KEY}").waitFor();
   await go("mcp/servers/nobody");
