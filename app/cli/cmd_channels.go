@@ -19,16 +19,16 @@ type channelsCmd struct {
 	Enable   channelsEnableCmd   `cmd:"" help:"Switch a channel on."`
 	Disable  channelsDisableCmd  `cmd:"" help:"Switch a channel off. What waits is kept."`
 	Rotate   channelsRotateCmd   `cmd:"" help:"Make a new signing secret. The former one stays valid until the next rotation."`
-	Pair     channelsPairCmd     `cmd:"" help:"Print a code with which one sender becomes allowed."`
+	Pair     channelsPairCmd     `cmd:"" help:"Print a code that allows one sender."`
 	Allow    channelsAllowCmd    `cmd:"" help:"Allow a sender by id, or change the entry."`
 	Disallow channelsDisallowCmd `cmd:"" help:"Remove a sender from the allow-list."`
 	Senders  channelsSendersCmd  `cmd:"" help:"List who is allowed to use a channel."`
 	Sessions channelsSessionsCmd `cmd:"" help:"List the conversations of a channel with their chats."`
 	Send     channelsSendCmd     `cmd:"" help:"Send a text to a conversation."`
 	Rejected channelsRejectedCmd `cmd:"" help:"List refused senders. Their texts are not stored."`
-	Queue    channelsQueueCmd    `cmd:"" help:"List messages that were not answered or sent yet."`
-	Retry    channelsRetryCmd    `cmd:"" help:"Send a message that failed or waits now."`
-	Drop     channelsDropCmd     `cmd:"" help:"Give up a message that was not sent."`
+	Queue    channelsQueueCmd    `cmd:"" help:"List messages that are not answered or sent yet."`
+	Retry    channelsRetryCmd    `cmd:"" help:"Send a failed or waiting message now."`
+	Drop     channelsDropCmd     `cmd:"" help:"Discard a message that was not sent."`
 }
 
 // channelArg names a channel by name or id.

@@ -119,7 +119,7 @@ type Input struct {
 // Outcome is the state of a turn.
 type Outcome struct {
 	Ended         bool
-	Text          string // the answer, or a sentence about why there is none
+	Text          string // the answer, or the reason why there is none
 	NeedsApproval bool   // something was refused that a person can approve
 	Failed        bool
 }

@@ -42,7 +42,7 @@ func (w *window) cut() bool {
 	return w.total > int64(w.head+w.tail)
 }
 
-// bytes returns what is kept, with a line in the place of what is not.
+// bytes returns the kept bytes. A line marks where others were left out.
 func (w *window) bytes() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()

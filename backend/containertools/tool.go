@@ -78,7 +78,9 @@ func scanTool(row storage.Row) (*Tool, error) {
 	return t, err
 }
 
-func errNoTool() error { return fault.NotFoundf("Tool not found.") }
+func errNoTool() error {
+	return fault.NotFoundf("There is no such container tool. To list them: helix container tools")
+}
 
 // load returns a tool of the user by id or name.
 func load(tx *storage.Tx, id *uuid.UUID, name string) (*Tool, error) {

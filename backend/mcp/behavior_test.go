@@ -207,7 +207,7 @@ func TestFiveFailuresNeedAPerson(t *testing.T) {
 	}
 }
 
-// A server learns the span of a call that is part of a trace, and nothing of others.
+// A server is sent the span of a call that belongs to a trace. Other calls carry none.
 func TestCallsCarryTheTraceOfTheirCaller(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
