@@ -207,6 +207,9 @@ func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
 	if err := s.loadKey(ctx, l); err != nil {
 		return nil, l, err
 	}
+	if err := s.settleBatches(ctx); err != nil { // before anything from the hub is merged with its rows
+		return nil, l, err
+	}
 	fresh := s.conn == nil || s.conn.IsClosed()
 	if fresh {
 		s.setState(Connecting, nil)

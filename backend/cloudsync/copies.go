@@ -62,8 +62,7 @@ func (s *Service) hasFormer(ctx context.Context) (yes bool, err error) {
 }
 
 // unpackageFormer turns versions that were packaged under a former registration, and that the hub
-// lacks, back into changes. It requires that the whole hub was read since. Counter increments stay
-// attributed to the former site, because another copy of this data may still send them.
+// lacks, back into changes. It requires that the whole hub was read since.
 func (s *Service) unpackageFormer(ctx context.Context) error {
 	if former, err := s.hasFormer(ctx); err != nil || !former {
 		return err
@@ -82,14 +81,7 @@ func (s *Service) unpackageFormer(ctx context.Context) error {
 			if !ok || x.dot.Site() == l.site {
 				continue
 			}
-			if err := t.retry(tx, x.rowKey, x.outboxRow); err != nil {
-				return err
-			}
-			meta, err := decodeMeta(x.rawMeta)
-			if err != nil {
-				return err
-			}
-			if err := t.keepCounts(tx, x.rowKey, meta.Counters, s.o.Private); err != nil {
+			if err := t.retry(tx, x.rowKey, x.outboxRow, s.o.Private); err != nil {
 				return err
 			}
 		}
@@ -104,8 +96,10 @@ func allOutbox(tx *storage.Tx) ([]sent, error) {
 	})
 }
 
-// keepCounts merges counts into the base of a row. A row that the hub does not have gets a base
-// without a version.
+// keepCounts merges the counts of a packaged version into the base of a row, so that later versions
+// have at least the same: where two versions meet, the larger count of each site is taken. A version
+// packaged anew with the sum of the changes since could have smaller ones. A row that the hub does not
+// have gets a base without a version.
 func (t table) keepCounts(tx *storage.Tx, k rowKey, counts map[int]map[int64]Count, private bool) error {
 	if len(counts) == 0 {
 		return nil
@@ -125,12 +119,27 @@ func (t table) keepCounts(tx *storage.Tx, k rowKey, counts map[int]map[int64]Cou
 		}
 	}
 	base.Meta = base.Meta.clone()
+	same := true
 	for no, c := range counts {
+		same = same && sameCount(base.Meta.Counters[no], c)
 		base.Meta.Counters[no] = mergeCounts(base.Meta.Counters[no], c)
+	}
+	if same {
+		return nil
 	}
 	text, err := t.encodeBase(tx, k.id, *base, private)
 	if err != nil {
 		return err
 	}
 	return setBase(tx, k, text)
+}
+
+// sameCount reports whether two counters are of the same sums. A site without a sum has added nothing.
+func sameCount(a, b map[int64]Count) bool {
+	for site := range mergeCounts(a, b) {
+		if a[site] != b[site] {
+			return false
+		}
+	}
+	return true
 }

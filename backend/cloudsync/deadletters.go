@@ -99,7 +99,7 @@ func (s *Service) RetryDeadLetter(ctx context.Context, p RetryParams) (struct{},
 				_, err := tx.Exec(`DELETE FROM sync_dead_letter WHERE op_id = ?`, p.ID)
 				return err
 			}
-			return t.retry(tx, k, *o)
+			return t.retry(tx, k, *o, s.o.Private)
 		})
 	})
 }

@@ -369,3 +369,45 @@ func TestCopiesWithOneVersionNumberKeepBothEdits(t *testing.T) {
 		t.Errorf("counted %d, want 2", n)
 	}
 }
+
+// A copy of the data holds a packaged counter. The original packages the same additions again,
+// together with a subtraction, because another device had changed the row. Nothing is counted twice.
+func TestCopyOfAPackagedCounterCountsOnce(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine")
+	t.Parallel()
+	path, root := filepath.Join(t.TempDir(), "helix.db"), storagetest.NewRoot()
+	storagetest.Blank(t, path)
+	db, err := storage.Open(t.Context(), storage.Options{Path: path, Keys: storage.NewKeys(root)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &device{Service: New(db, storage.NewSecrets(db), Options{}), t: t}
+	d.identify()
+	d.setUp(newHub(t))
+	id := d.remember("counted")
+	d.now()
+	other := newDevice(t)
+	other.join(d)
+	settleAll(d, other)
+	add := func(x *device, n int) {
+		x.exec(`UPDATE memories SET access_count = access_count + ? WHERE id = ?`, n, id)
+	}
+	add(d, 3)
+	if _, err := d.packageChanges(d.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	a, b := copyOf(t, path, root)
+	other.edit(id, "counted by others")
+	other.now()
+	add(a, -1)
+	a.now()
+	add(b, 10)
+	settleAll(b, other, a)
+	same(t, a, b, other)
+	if n := one[int](a, `SELECT access_count FROM memories WHERE id = ?`, id); n != 3-1+10 {
+		t.Errorf("counted %d, want 12", n)
+	}
+}

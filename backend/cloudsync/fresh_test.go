@@ -28,9 +28,6 @@ func (d *device) freshRun(c *pgx.Conn) (p *freshPush, err error) {
 
 // sendFreshOnly sends a batch of new rows and stops before it stores the answer.
 func (d *device) sendFreshOnly(c *pgx.Conn) error {
-	if err := d.settleBatches(d.ctx); err != nil {
-		return err
-	}
 	p, err := d.freshRun(c)
 	if err != nil {
 		return err
@@ -210,6 +207,26 @@ func TestLostAnswerToAFreshPush(t *testing.T) {
 }
 
 // Rows of several tables that do not fit into one batch are sent in several, each once.
+// A batch whose answer is missing is settled as soon as there is a connection. Otherwise its rows could
+// be packaged a second time.
+func TestUnansweredBatchIsSettledFirst(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	id := a.remember("in a batch")
+	a.onHub(a.sendFreshOnly)
+	a.exec(`UPDATE memories SET access_count = access_count + 2 WHERE id = ?`, id)
+	a = a.reopened()
+	a.onHub(func(*pgx.Conn) error {
+		_, err := a.packageChanges(a.ctx)
+		return err
+	})
+	settleAll(a, b)
+	same(t, a, b)
+	if n := one[int](b, `SELECT access_count FROM memories WHERE id = ?`, id); n != 2 {
+		t.Errorf("counted %d, want 2", n)
+	}
+}
+
 func TestFreshPushOfManyTablesInSmallBatches(t *testing.T) {
 	testkit.SkipRaced(t, "one goroutine")
 	t.Parallel()

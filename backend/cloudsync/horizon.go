@@ -69,7 +69,7 @@ func (s *Service) endCopy(ctx context.Context, c *pgx.Conn) error {
 				if there[id] {
 					continue
 				}
-				if err := t.restart(tx, rowKey{t.Table, id}); err != nil {
+				if err := t.restart(tx, rowKey{t.Table, id}, s.o.Private); err != nil {
 					return err
 				}
 			}

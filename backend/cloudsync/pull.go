@@ -323,7 +323,7 @@ func (a *applier) row(x remote) error {
 		o = nil
 	}
 	if o != nil {
-		if err := t.retry(a.tx, x.rowKey, *o); err != nil {
+		if err := t.retry(a.tx, x.rowKey, *o, a.s.o.Private); err != nil {
 			return err
 		}
 	}
@@ -368,11 +368,17 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 		return err
 	}
 	local := t.pendingVersion(mine, base, p, dot)
+	if base != nil && base.Meta.Dot == 0 {
+		base = nil // it holds only counts
+	}
 	merged, conflicts := Merge(t.columns, base, local, theirs)
 	stamps := map[int]int64{}
 	for _, c := range append(slices.Clone(t.columns), deletedColumn) {
 		// A denial that was lifted here and set again is a change, although the value is the same.
 		again := c.Merge == storage.DenyWins && p.stamps[c.No] > 0 && base != nil && base.Meta.Stamps[c.No] == theirs.Meta.Stamps[c.No]
+		if c.Merge == storage.PNCounter {
+			again = !sameCount(merged.Meta.Counters[c.No], theirs.Meta.Counters[c.No])
+		}
 		if equal(merged.Values[c.Name], theirs.Values[c.Name]) && !again {
 			continue
 		}
@@ -403,7 +409,9 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 	if len(stamps) == 0 {
 		return errors.Join(dropBase(a.tx, k), relog(a.tx, k, "U", nil))
 	}
-	text, err := t.encodeBase(a.tx, k.id, theirs, a.s.o.Private)
+	after := theirs
+	after.Meta.Counters = merged.Meta.Counters
+	text, err := t.encodeBase(a.tx, k.id, after, a.s.o.Private)
 	if err != nil {
 		return err
 	}

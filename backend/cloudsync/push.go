@@ -73,7 +73,7 @@ func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bo
 		return false, nil // packaged after the hub has answered
 	}
 	if o != nil { // the hub rejected the previous version, which is replaced
-		if err := t.retry(tx, k, *o); err != nil {
+		if err := t.retry(tx, k, *o, s.o.Private); err != nil {
 			return false, err
 		}
 		if p, err = pendingOf(tx, k); err != nil {
@@ -275,13 +275,13 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, before int64, a
 				pushed++
 				err = t.acknowledged(tx, x.rowKey, x.outboxRow)
 			case "gone": // pruned on the hub, so the row is sent as new
-				err = t.restart(tx, x.rowKey)
+				err = t.restart(tx, x.rowKey, s.o.Private)
 			case "stale":
 				*stale = true
 				_, err = tx.Exec(`UPDATE sync_outbox SET attempts = attempts + 1 WHERE op_id = ?`, x.op)
 			case "future":
 				*stale = true
-				err = t.unpackage(tx, x.rowKey, x.outboxRow, tx.Now.UnixMilli()<<16)
+				err = t.unpackage(tx, x.rowKey, x.outboxRow, tx.Now.UnixMilli()<<16, s.o.Private)
 			case "schema":
 				return errTooOld
 			default:
@@ -323,10 +323,14 @@ func (t table) acknowledged(tx *storage.Tx, k rowKey, o outboxRow) error {
 	return dropBase(tx, k)
 }
 
-// unpackage turns a packaged version back into changes. Stamps later than most are reduced to it.
-func (t table) unpackage(tx *storage.Tx, k rowKey, o outboxRow, most int64) error {
+// unpackage turns a packaged version back into changes. Stamps later than most are reduced to it. Its
+// counts stay, because a copy of this data may send the same version.
+func (t table) unpackage(tx *storage.Tx, k rowKey, o outboxRow, most int64, private bool) error {
 	meta, err := decodeMeta(o.rawMeta)
 	if err != nil {
+		return err
+	}
+	if err := t.keepCounts(tx, k, meta.Counters, private); err != nil {
 		return err
 	}
 	stamps := map[int]int64{}
@@ -352,8 +356,30 @@ func (t table) unpackage(tx *storage.Tx, k rowKey, o outboxRow, most int64) erro
 	return relog(tx, k, op, stamps)
 }
 
-// restart resets a row to one that the hub does not have, so that all of it is sent.
-func (t table) restart(tx *storage.Tx, k rowKey) error {
+// restart resets a row to one that the hub does not have, so that all of it is sent. Its counts stay,
+// because other devices may send the row too.
+func (t table) restart(tx *storage.Tx, k rowKey, private bool) error {
+	r, err := t.readRow(tx, k.id)
+	if err != nil || r == nil {
+		return err
+	}
+	counts := r.Meta.Counters
+	if base, err := t.baseOf(tx, k.id); err != nil {
+		return err
+	} else if base != nil {
+		counts = base.Meta.Counters
+	}
+	o, err := outboxOf(tx, k)
+	if err != nil {
+		return err
+	}
+	if o != nil {
+		meta, err := decodeMeta(o.rawMeta)
+		if err != nil {
+			return err
+		}
+		counts = meta.Counters
+	}
 	if _, err := tx.Exec(`UPDATE `+t.Table+` SET sync_meta = NULL WHERE id = ?`, k.id); err != nil {
 		return err
 	}
@@ -363,15 +389,15 @@ func (t table) restart(tx *storage.Tx, k rowKey) error {
 			stamps[no] = tx.Now.UnixMilli() << 16
 		}
 	}
-	return errors.Join(dropOutbox(tx, k), dropBase(tx, k), relog(tx, k, "I", stamps))
+	return errors.Join(dropOutbox(tx, k), dropBase(tx, k), t.keepCounts(tx, k, counts, private), relog(tx, k, "I", stamps))
 }
 
 // retry turns a version that the hub rejected back into changes.
-func (t table) retry(tx *storage.Tx, k rowKey, o outboxRow) error {
+func (t table) retry(tx *storage.Tx, k rowKey, o outboxRow, private bool) error {
 	if _, err := tx.Exec(`DELETE FROM sync_dead_letter WHERE direction = 'out' AND tbl = ? AND row_id = ?`, k.table, k.id); err != nil {
 		return err
 	}
-	return t.unpackage(tx, k, o, math.MaxInt64)
+	return t.unpackage(tx, k, o, math.MaxInt64, private)
 }
 
 // deadLetter sets a packaged version aside. The row stays as it is on this device; its next change

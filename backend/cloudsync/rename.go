@@ -82,7 +82,7 @@ func (a *applier) renameRow(t table, k rowKey, free string) error {
 		return err
 	}
 	if o != nil {
-		if err := t.retry(a.tx, k, *o); err != nil {
+		if err := t.retry(a.tx, k, *o, a.s.o.Private); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // version vector stay, so that two devices that send it again agree.
 func (a *applier) resend(t table, k rowKey, mine *localRow, theirs Version, o *outboxRow) error {
 	if o != nil {
-		if err := t.retry(a.tx, k, *o); err != nil {
+		if err := t.retry(a.tx, k, *o, a.s.o.Private); err != nil {
 			return err
 		}
 	}

@@ -32,6 +32,9 @@ func TestRestoredHubGetsAgainWhatItLacks(t *testing.T) {
 	b.exec(`UPDATE memories SET deleted_at = 5 WHERE id = ?`, removed)
 	added := b.remember("added after the backup")
 	a.exec(`UPDATE memories SET access_count = access_count + 3 WHERE id = ?`, edited)
+	b.exec(`UPDATE memories SET access_count = access_count + 4 WHERE id = ?`, added)
+	settleAll(b, a)
+	a.exec(`UPDATE memories SET access_count = access_count + 3 WHERE id = ?`, added)
 	late := newDevice(t)
 	late.join(a)
 	lateRow := late.remember("of a device that joined after the backup")
@@ -54,6 +57,9 @@ func TestRestoredHubGetsAgainWhatItLacks(t *testing.T) {
 			l.hub.Database = c.Database
 			return writeHub(tx, l.hub)
 		})
+	}
+	for _, d := range []*device{a, b} { // both find what the hub lacks before either sends it
+		must[CoordinateResult](t)(d.Coordinate(d.ctx, CoordinateParams{Action: "pull"}))
 	}
 	settleAll(a, b)
 	settleAll(a, b)

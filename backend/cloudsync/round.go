@@ -85,9 +85,6 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 const maxTurns = 20
 
 func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
-	if err := s.settleBatches(ctx); err != nil {
-		return err
-	}
 	if err := s.checkHorizon(ctx, l); err != nil {
 		return err
 	}
