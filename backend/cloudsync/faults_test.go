@@ -311,6 +311,36 @@ func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 	}
 }
 
+// A device that is upgraded gets the values that it ignored before, also of rows that it is about to
+// send, and does not overwrite them.
+func TestUpgradedDeviceGetsWhatItIgnored(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := pair(t)
+	a.newer()
+	ids := []uuid.UUID{a.remember("clean"), a.remember("edited before"), a.remember("edited after"), a.remember("written on both")}
+	a.exec(`UPDATE memories SET future = 'of a'`)
+	settleAll(a, b)
+	edit := func(id uuid.UUID) { b.exec(`UPDATE memories SET salience = 71 WHERE id = ?`, id) }
+	edit(ids[1])
+	b.newer()
+	edit(ids[2])
+	b.exec(`UPDATE memories SET future = 'of b' WHERE id = ?`, ids[3])
+	must[CoordinateResult](t)(b.Coordinate(b.ctx, CoordinateParams{Action: "push"}))
+	if _, err := admin(t, dsn).Exec(t.Context(), `alter table public.memories add column future text; select sync.define_push('memories')`); err != nil {
+		t.Fatal(err)
+	}
+	settleAll(a, b)
+	for i, id := range ids {
+		want := []string{"of a 50", "of a 71", "of a 71", "of b 50"}[i]
+		for _, d := range []*device{a, b} {
+			if got := one[string](d, `SELECT coalesce(future, '') || ' ' || cast(salience AS INTEGER) FROM memories WHERE id = ?`, id); got != want {
+				t.Errorf("row %d: %q, want %q", i, got, want)
+			}
+		}
+	}
+	same(t, a, b)
+}
+
 // A connection cannot send after another connection of the same device has completed hello, because
 // both would assign the same version numbers.
 func TestPushOfFormerEpochIsRefused(t *testing.T) {

@@ -14,26 +14,82 @@ import (
 // alone can't bring a device that was away for longer up to date: deletions that it never saw are
 // missing.
 
-// checkHorizon makes a device read the whole hub again if it is behind the horizon, or if the hub's feed
-// ends before the device's position because the hub was restored from a backup.
-func (s *Service) checkHorizon(ctx context.Context, l local) error {
+// checkHorizon makes a device read the whole hub again if it is behind the horizon, if the hub's feed
+// ends before the device's position because the hub was restored from a backup, or if this version of
+// Helix knows more fields than the one that read it. It reports whether the hub has yet to be read again.
+func (s *Service) checkHorizon(ctx context.Context, l local) (again bool, err error) {
 	var seq int64
+	var known string
+	var begun bool
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0)`).Scan(&seq)
+		return tx.QueryRow(`SELECT coalesce(max(seq), 0), coalesce(max(fields), ''), coalesce(max(copying), 0), EXISTS (SELECT 1 FROM sync_progress) FROM sync_cursor`).Scan(&seq, &known, &again, &begun)
 	}); err != nil {
+		return false, err
+	}
+	fields := s.fields()
+	upgraded := known != fields
+	behind := seq > int64(l.greeting.Head) || l.greeting.AckedSeq != 0 && l.greeting.AckedSeq < l.greeting.Stable
+	if !upgraded && (again || !behind) {
+		return again, nil
+	}
+	begun = begun || again || seq > 0
+	return begun, s.db.Write(ctx, func(tx *storage.Tx) error {
+		if begun {
+			s.o.Logger.Info("all of the hub is read again: it was restored, this device is behind its horizon, or Helix has more fields", "head", l.greeting.Head, "seq", seq, "acked", l.greeting.AckedSeq, "stable", l.greeting.Stable, "upgraded", upgraded)
+			if err := copyAgain(tx); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`INSERT INTO sync_cursor (one, fields) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET fields = excluded.fields`, fields)
+		return err
+	})
+}
+
+// fields lists the synced fields of this version of Helix.
+func (s *Service) fields() string {
+	list := map[string][]int{}
+	for _, t := range s.tables {
+		for _, c := range t.columns {
+			list[t.Table] = append(list[t.Table], c.No)
+		}
+	}
+	return jsonText(list)
+}
+
+// fill takes the values of fields that the version of Helix which stored the row did not know. They were
+// written together with the same version on the hub, and yet differ. While the row has changes, its
+// counters stay as they are.
+func (a *applier) fill(t table, k rowKey, mine *localRow, theirs Version, o *outboxRow) error {
+	p, err := pendingOf(a.tx, k)
+	if err != nil {
 		return err
 	}
-	restored := seq > int64(l.greeting.Head)
-	if !restored && (l.greeting.AckedSeq == 0 || l.greeting.AckedSeq >= l.greeting.Stable) {
-		return nil
-	}
-	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		if already, err := copying(tx); err != nil || already {
+	if o != nil {
+		meta, err := decodeMeta(o.rawMeta)
+		if err != nil {
 			return err
 		}
-		s.o.Logger.Info("all of the hub is read again: it was restored, or this device is behind its horizon", "head", l.greeting.Head, "seq", seq, "acked", l.greeting.AckedSeq, "stable", l.greeting.Stable)
-		return copyAgain(tx)
-	})
+		for no, s := range meta.Stamps {
+			if s.Dot == o.dot {
+				p.stamps[no] = max(p.stamps[no], s.HLC)
+			}
+		}
+	}
+	filled := false
+	for _, c := range t.columns {
+		stamp := theirs.Meta.Stamps[c.No]
+		if _, written := p.stamps[c.No]; written || stamp.Dot == 0 || stamp != mine.Meta.Stamps[c.No] || c.Merge == storage.PNCounter && len(p.stamps) > 0 {
+			continue
+		}
+		if v := theirs.Values[c.Name]; v != nil && !equal(v, mine.Values[c.Name]) {
+			mine.Values[c.Name], filled = v, true
+		}
+	}
+	if !filled {
+		return nil
+	}
+	*a.applied = append(*a.applied, k)
+	return t.writeRow(a.tx, a.l.user, k.id, mine.Version, true, a.s.o.Private)
 }
 
 func copyAgain(tx *storage.Tx) error {

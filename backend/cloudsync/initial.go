@@ -227,6 +227,9 @@ func (k *copier) store(ctx context.Context, x tableCopy, batch []copied) error {
 		}
 		var applied []rowKey
 		a := applier{s: k.s, tx: tx, l: &l, r: k.r, applied: &applied}
+		if a.whole, err = copying(tx); err != nil {
+			return err
+		}
 		waiting, err := a.waiting()
 		if err != nil {
 			return err

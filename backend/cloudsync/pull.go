@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -117,6 +118,9 @@ func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Ro
 			return err
 		}
 		a := applier{s: s, tx: tx, l: &l, r: r, applied: &applied}
+		if a.whole, err = copying(tx); err != nil {
+			return err
+		}
 		rank := func(x remote) int {
 			return slices.IndexFunc(s.tables, func(t table) bool { return t.Table == x.table })
 		}
@@ -182,6 +186,7 @@ type applier struct {
 	l         *local
 	r         *Round
 	applied   *[]rowKey
+	whole     bool // the whole hub is read again
 	conflicts []found
 }
 
@@ -306,12 +311,17 @@ func (a *applier) row(x remote) error {
 		return a.store(t, x.rowKey, theirs, false)
 	}
 	if mine.known {
+		if a.whole {
+			if err := a.fill(t, x.rowKey, mine, theirs, o); err != nil {
+				return err
+			}
+		}
 		switch theirs.Meta.Vector.Compare(mine.Meta.Vector) {
 		case Equal:
 			return a.forget(x.rowKey)
 		case Before:
-			if whole, err := copying(a.tx); err != nil || !whole {
-				return errors.Join(err, a.forget(x.rowKey))
+			if !a.whole {
+				return a.forget(x.rowKey)
 			}
 			return a.resend(t, x.rowKey, mine, theirs, o)
 		}
@@ -410,7 +420,8 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 		return errors.Join(dropBase(a.tx, k), relog(a.tx, k, "U", nil))
 	}
 	after := theirs
-	after.Meta.Counters = merged.Meta.Counters
+	after.Meta = after.Meta.clone()
+	maps.Copy(after.Meta.Counters, merged.Meta.Counters)
 	text, err := t.encodeBase(a.tx, k.id, after, a.s.o.Private)
 	if err != nil {
 		return err

@@ -85,14 +85,15 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 const maxTurns = 20
 
 func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
-	if err := s.checkHorizon(ctx, l); err != nil {
+	again, err := s.checkHorizon(ctx, l)
+	if err != nil {
 		return err
 	}
 	former, err := s.hasFormer(ctx)
 	if err != nil {
 		return err
 	}
-	if action != "push" || former {
+	if action != "push" || former || again {
 		if err := s.pull(ctx, c, r); err != nil {
 			return err
 		}
