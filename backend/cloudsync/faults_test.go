@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -243,14 +244,33 @@ func (d *device) newer() {
 	}
 	d.exec(`DROP TRIGGER sync_memories_base`)
 	d.exec(base)
+	d.load()
+}
+
+// load loads the tables with the columns that newer added, if it did.
+func (d *device) load() {
+	d.t.Helper()
 	if err := d.loadTables(d.ctx); err != nil {
 		d.t.Fatal(err)
 	}
-	for i, t := range d.tables {
-		if t.Table == "memories" {
-			d.tables[i].columns = append(t.columns, storage.SyncedColumn{SyncedField: storage.SyncedField{No: 40, Name: "future", Merge: storage.LWW}, Hub: "text"})
+	if one[int](d, `SELECT count(*) FROM pragma_table_info('memories') WHERE name = 'future'`) > 0 {
+		for i, t := range d.tables {
+			d.tables[i] = t.newer()
 		}
 	}
+}
+
+func (t table) newer() table {
+	if _, has := t.column("future"); t.Table == "memories" && !has {
+		t.columns = append(slices.Clone(t.columns), storage.SyncedColumn{SyncedField: storage.SyncedField{No: 40, Name: "future", Merge: storage.LWW}, Hub: "text"})
+	}
+	return t
+}
+
+// upgradeHub adds the column of newer to a hub.
+func upgradeHub(t testing.TB, dsn string) {
+	t.Helper()
+	must[pgconn.CommandTag](t)(admin(t, dsn).Exec(t.Context(), `alter table public.memories add column if not exists future text; select sync.define_push('memories')`))
 }
 
 // Devices with two versions of Helix share a hub. A column that the older version lacks survives
@@ -264,14 +284,8 @@ func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 		x.newer()
 		y.newer()
 		conn := admin(t, dsn)
-		upgrade := func() {
-			t.Helper()
-			if _, err := conn.Exec(t.Context(), `alter table public.memories add column future text; select sync.define_push('memories')`); err != nil {
-				t.Fatal(err)
-			}
-		}
 		if hubKnows {
-			upgrade()
+			upgradeHub(t, dsn)
 		}
 		future := func(d *device, id uuid.UUID) string {
 			return one[string](d, `SELECT coalesce(future, '') FROM memories WHERE id = ?`, id)
@@ -289,7 +303,7 @@ func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 		older.edit(id, "1 two 3")
 		settleAll(older, x, y, older)
 		if !hubKnows {
-			upgrade()
+			upgradeHub(t, dsn)
 		}
 		older.exec(`UPDATE memories SET salience = 71 WHERE id = ?`, id)
 		settleAll(older, x, y)
@@ -326,9 +340,7 @@ func TestUpgradedDeviceGetsWhatItIgnored(t *testing.T) {
 	edit(ids[2])
 	b.exec(`UPDATE memories SET future = 'of b' WHERE id = ?`, ids[3])
 	must[CoordinateResult](t)(b.Coordinate(b.ctx, CoordinateParams{Action: "push"}))
-	if _, err := admin(t, dsn).Exec(t.Context(), `alter table public.memories add column future text; select sync.define_push('memories')`); err != nil {
-		t.Fatal(err)
-	}
+	upgradeHub(t, dsn)
 	settleAll(a, b)
 	for i, id := range ids {
 		want := []string{"of a 50", "of a 71", "of a 71", "of b 50"}[i]
@@ -339,6 +351,52 @@ func TestUpgradedDeviceGetsWhatItIgnored(t *testing.T) {
 		}
 	}
 	same(t, a, b)
+}
+
+// A batch keeps columns that its stage lacks: those of an older device, and those that the hub got after
+// the stage was made.
+func TestBatchKeepsColumnsThatItsStageLacks(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := pair(t)
+	a.newer()
+	id := a.remember("in a batch")
+	a.exec(`UPDATE memories SET future = 'of a' WHERE id = ?`, id)
+	settleAll(a, b)
+	batch := func(d *device, what string) {
+		for range callRows {
+			d.remember("filler")
+		}
+		d.exec(`UPDATE memories SET salience = salience + 1`)
+		d.exec(what)
+		d.now()
+		d.exec(`UPDATE memories SET salience = salience + 1`) // now all are known to the hub
+		d.now()
+	}
+	batch(a, `UPDATE memories SET layer = 1`) // makes the stage of a
+	upgradeHub(t, dsn)
+	settleAll(b)
+	batch(b, `UPDATE memories SET layer = 2`)
+	var future string
+	stored := func() string {
+		if err := admin(t, dsn).QueryRow(t.Context(), `select coalesce(future, '') || extra::text from public.memories where id = $1`, id).Scan(&future); err != nil {
+			t.Fatal(err)
+		}
+		return future
+	}
+	if got := stored(); got != "of a{}" {
+		t.Errorf("%q after a batch of an older device", got)
+	}
+	a.now()
+	batch(a, `UPDATE memories SET future = 'of a again'`)
+	if got := stored(); got != "of a again{}" {
+		t.Errorf("%q after a batch of an older stage", got)
+	}
+	b.newer()
+	settleAll(a, b, a)
+	same(t, a, b)
+	if got := one[string](b, `SELECT future FROM memories WHERE id = ?`, id); got != "of a again" {
+		t.Errorf("%q", got)
+	}
 }
 
 // A connection cannot send after another connection of the same device has completed hello, because

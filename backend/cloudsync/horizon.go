@@ -2,6 +2,9 @@ package cloudsync
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,21 +78,53 @@ func (a *applier) fill(t table, k rowKey, mine *localRow, theirs Version, o *out
 			}
 		}
 	}
-	filled := false
+	filled := map[string]any{}
 	for _, c := range t.columns {
 		stamp := theirs.Meta.Stamps[c.No]
 		if _, written := p.stamps[c.No]; written || stamp.Dot == 0 || stamp != mine.Meta.Stamps[c.No] || c.Merge == storage.PNCounter && len(p.stamps) > 0 {
 			continue
 		}
 		if v := theirs.Values[c.Name]; v != nil && !equal(v, mine.Values[c.Name]) {
-			mine.Values[c.Name], filled = v, true
+			filled[c.Name] = v
 		}
 	}
-	if !filled {
+	if len(filled) == 0 {
 		return nil
 	}
+	maps.Copy(mine.Values, filled)
 	*a.applied = append(*a.applied, k)
+	if o != nil {
+		if o.base, err = t.withValues(a.tx, k.id, o.base, filled, a.s.o.Private); err != nil {
+			return err
+		}
+		if _, err := a.tx.Exec(`UPDATE sync_outbox SET base = ? WHERE op_id = ?`, o.base, o.op); err != nil {
+			return err
+		}
+	}
+	var base string
+	switch err := a.tx.QueryRow(`SELECT row FROM sync_base WHERE tbl = ? AND row_id = ?`, k.table, k.id).Scan(&base); {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return err
+	default:
+		if base, err = t.withValues(a.tx, k.id, base, filled, a.s.o.Private); err != nil {
+			return err
+		}
+		if err := setBase(a.tx, k, base); err != nil {
+			return err
+		}
+	}
 	return t.writeRow(a.tx, a.l.user, k.id, mine.Version, true, a.s.o.Private)
+}
+
+// withValues sets values in a version in the format of sync_base.
+func (t table) withValues(tx *storage.Tx, id uuid.UUID, base string, values map[string]any, private bool) (string, error) {
+	v, err := t.decodeBase(tx, id, base)
+	if err != nil {
+		return "", err
+	}
+	maps.Copy(v.Values, values)
+	return t.encodeBase(tx, id, *v, private)
 }
 
 func copyAgain(tx *storage.Tx) error {

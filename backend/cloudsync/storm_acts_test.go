@@ -48,8 +48,9 @@ func (s *storm) change(x *replica, r *modelRow, fn func(tx *storage.Tx, before *
 	s.t.Helper()
 	var before, after *localRow
 	var ctr, site int64
+	t, _ := x.table(r.t.Table) // this device may have fewer columns
 	err := x.db.Write(x.ctx, func(tx *storage.Tx) (err error) {
-		if before, err = r.t.readRow(tx, r.id); err != nil {
+		if before, err = t.readRow(tx, r.id); err != nil {
 			return err
 		}
 		if err := tx.QueryRow(`SELECT ctr, site FROM sync_local`).Scan(&ctr, &site); err != nil {
@@ -58,7 +59,7 @@ func (s *storm) change(x *replica, r *modelRow, fn func(tx *storage.Tx, before *
 		if err := fn(tx, before); err != nil {
 			return err
 		}
-		after, err = r.t.readRow(tx, r.id)
+		after, err = t.readRow(tx, r.id)
 		return err
 	})
 	if storage.ViolationOf(err) != "" || after == nil && err == nil {
@@ -81,7 +82,7 @@ func (s *storm) change(x *replica, r *modelRow, fn func(tx *storage.Tx, before *
 // insert inserts a row into a table.
 func (s *storm) insert(x *replica, t table) {
 	s.t.Helper()
-	r := &modelRow{t: t, id: uuid.UUID(storage.NewID())}
+	r := &modelRow{t: t.newer(), id: uuid.UUID(storage.NewID())}
 	if id, ok := naturalID(s.r, t); ok {
 		if r.id = id; s.byID[id] != nil {
 			r = s.byID[id]
@@ -136,7 +137,8 @@ func (s *storm) set(tx *storage.Tx, x *replica, r *modelRow, values map[string]a
 // edit changes one field of a row in a way that fits its merge rule.
 func (s *storm) edit(x *replica, r *modelRow) {
 	s.t.Helper()
-	columns := slices.DeleteFunc(slices.Clone(r.t.columns), func(c storage.SyncedColumn) bool { return c.Merge == storage.Immutable || c.HashOf != "" })
+	t, _ := x.table(r.t.Table)
+	columns := slices.DeleteFunc(slices.Clone(t.columns), func(c storage.SyncedColumn) bool { return c.Merge == storage.Immutable || c.HashOf != "" })
 	if r.t.Policy == storage.AppendRows || r.t.Table == "sync_conflicts" || len(columns) == 0 {
 		return
 	}
@@ -231,7 +233,8 @@ func (s *storm) resolve(x *replica) {
 				if err := tx.QueryRow(`SELECT ctr, site FROM sync_local`).Scan(&ctr, &site); err != nil {
 					return err
 				}
-				row, err = r.t.readRow(tx, r.id)
+				t, _ := x.table(r.t.Table)
+				row, err = t.readRow(tx, r.id)
 				return err
 			}); err != nil {
 				s.t.Fatal(err)
@@ -309,6 +312,10 @@ func (s *storm) step() {
 		s.revoke(x)
 	case n < 152:
 		s.resolve(x)
+	case n < 155:
+		if s.upgrade(x) {
+			did("upgrades")
+		}
 	case n < 230 || len(s.rows) == 0:
 		t := x.tables[s.r.IntN(len(x.tables))]
 		if s.r.IntN(3) == 0 {
@@ -331,8 +338,11 @@ func (s *storm) step() {
 // sendBroken pushes the outbox, and the process is killed before it stores the answers.
 func (x *replica) sendBroken() {
 	_ = x.exclusive(x.ctx, func() error {
-		c, _, err := x.open(x.ctx)
+		c, l, err := x.open(x.ctx)
 		if err != nil {
+			return err
+		}
+		if again, err := x.checkHorizon(x.ctx, l); err != nil || again { // the hub is read first
 			return err
 		}
 		if x.manyFresh == 1 {
@@ -356,9 +366,7 @@ func (x *replica) reopenedQuietly() *device {
 	d := &device{Service: New(x.db, storage.NewSecrets(x.db), Options{Version: "test"}), t: x.t}
 	d.manyFresh = x.manyFresh
 	d.identify()
-	if err := d.loadTables(d.ctx); err != nil {
-		x.t.Fatal(err)
-	}
+	d.load()
 	return d
 }
 
@@ -387,6 +395,32 @@ func (s *storm) deliver(x *replica) {
 	s.seen(x)
 }
 
+// upgrade upgrades a device, or the hub. A device that is restored from an older copy is again of the
+// former version.
+func (s *storm) upgrade(x *replica) bool {
+	s.t.Helper()
+	if s.r.IntN(4) == 0 {
+		upgradeHub(s.t, s.dsn)
+		return true
+	}
+	t, _ := x.table("memories")
+	if _, has := t.column("future"); has {
+		return false
+	}
+	x.newer()
+	return true
+}
+
+func (s *storm) upgradeAll() {
+	s.t.Helper()
+	upgradeHub(s.t, s.dsn)
+	for _, x := range s.replicas {
+		if t, _ := x.table("memories"); len(t.newer().columns) > len(t.columns) {
+			x.newer()
+		}
+	}
+}
+
 func (s *storm) restartHub() {
 	s.t.Helper()
 	if err := s.server.Restart(); err != nil {
@@ -399,7 +433,11 @@ func (s *storm) takeCopy(x *replica) {
 	s.t.Helper()
 	// Counts that were not packaged when the data was copied would be counted by both copies.
 	if err := x.exclusive(x.ctx, func() error {
-		if _, _, err := x.open(x.ctx); err != nil { // nothing is packaged before hello
+		_, l, err := x.open(x.ctx) // nothing is packaged before hello
+		if err != nil {
+			return err
+		}
+		if again, err := x.checkHorizon(x.ctx, l); err != nil || again {
 			return err
 		}
 		for {

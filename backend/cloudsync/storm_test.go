@@ -50,6 +50,7 @@ type storm struct {
 	r          *rand.Rand
 	server     *hubtest.Server
 	proxy      *hubtest.Proxy
+	dsn        string // of the hub's administrator
 	replicas   []*replica
 	rows       []*modelRow
 	byID       map[uuid.UUID]*modelRow
@@ -85,9 +86,7 @@ func (x *replica) start(t testing.TB) {
 	if x.life%2 == 1 { // every second replica sends all new rows in batches
 		x.manyFresh = 1
 	}
-	if err := x.loadTables(x.ctx); err != nil {
-		t.Fatal(err)
-	}
+	x.load()
 }
 
 func (x *replica) stop() {
@@ -119,7 +118,8 @@ func (s *storm) settle() {
 
 // TestStorm lets five replicas change rows of all synced tables at random: offline most of the
 // time, over connections that break, with a hub that is killed, repeated and reordered delivery,
-// clock jumps, restored copies and removed devices. At the end, all replicas must match the model.
+// clock jumps, restored copies, removed devices, and devices and a hub that are upgraded at different
+// times. At the end, all replicas must match the model.
 // HELIX_STORM sets the number of steps, HELIX_STORM_BURST how many edits follow one another, and
 // HELIX_STORM_SEED the seed (make storm).
 func TestStorm(t *testing.T) {
@@ -136,6 +136,7 @@ func TestStorm(t *testing.T) {
 	s := &storm{t: t, burst: max(burst, 1), r: rand.New(rand.NewPCG(seed, 7)), server: hubtest.New(t), byID: map[uuid.UUID]*modelRow{}, byTable: map[string][]*modelRow{}, forms: map[string]map[string]string{}, did: map[string]int{}}
 	s.proxy = hubtest.NewProxy(t, s.server.Port())
 	c := must[*pgx.ConnConfig](t)(pgx.ParseConfig(s.server.DSN("postgres")))
+	s.dsn = s.server.DSN(c.Database)
 	dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.proxy.Port(), c.Database)
 	for range 5 {
 		x := s.newReplica()
@@ -160,6 +161,7 @@ func TestStorm(t *testing.T) {
 			s.step()
 		}
 		done += round
+		s.upgradeAll()
 		s.settle()
 		var devices []*device
 		for _, x := range s.replicas {
