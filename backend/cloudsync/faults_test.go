@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -236,14 +238,27 @@ func TestCopiesConnectedAtOnce(t *testing.T) {
 func (d *device) newer() {
 	d.t.Helper()
 	d.exec(`ALTER TABLE memories ADD COLUMN future TEXT`)
-	d.exec(`CREATE TRIGGER future_update AFTER UPDATE OF future ON memories WHEN NEW.future IS NOT OLD.future BEGIN
-		INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at) SELECT 'memories', NEW.id, 'U', 1 << 40, max(hlc_high, 1) + 1, txn, 1 FROM sync_local WHERE applying = 0; END`)
-	base := one[string](d, `SELECT sql FROM sqlite_schema WHERE name = 'sync_memories_base'`)
-	for was, is := range map[string]string{"UPDATE OF ": "UPDATE OF future, ", "IS NOT NULL AND (": "IS NOT NULL AND (NEW.future IS NOT OLD.future OR ", "json_object(": "json_object('future', OLD.future, "} {
-		base = strings.Replace(base, was, is, 1)
+	const bit = 1 << 40
+	change := func(trigger string, edit func(sql string) string) {
+		d.t.Helper()
+		sql := one[string](d, `SELECT sql FROM sqlite_schema WHERE name = ?`, trigger)
+		d.exec(`DROP TRIGGER ` + trigger)
+		d.exec(edit(sql))
 	}
-	d.exec(`DROP TRIGGER sync_memories_base`)
-	d.exec(base)
+	change("sync_memories_insert", func(sql string) string {
+		all := regexp.MustCompile(`'I', (\d+),`).FindStringSubmatch(sql)
+		d.exec(strings.NewReplacer("sync_memories_insert", "sync_memories_future", "AFTER INSERT ON memories", "AFTER UPDATE OF future ON memories WHEN NEW.future IS NOT OLD.future", all[0], fmt.Sprintf("'U', %d,", bit)).Replace(sql))
+		n := must[int](d.t)(strconv.Atoi(all[1]))
+		return strings.Replace(sql, all[0], fmt.Sprintf("'I', %d,", n|bit), 1)
+	})
+	change("sync_memories_base", func(sql string) string {
+		return strings.NewReplacer("UPDATE OF ", "UPDATE OF future, ", "IS NOT NULL AND (", "IS NOT NULL AND (NEW.future IS NOT OLD.future OR ", "json_object(", "json_object('future', OLD.future, ").Replace(sql)
+	})
+	for _, op := range []string{"insert", "update", "delete"} {
+		change("sync_memory_tags_"+op, func(sql string) string {
+			return strings.Replace(sql, "json_object(", "json_object('future', p.future, ", 1)
+		})
+	}
 	d.load()
 }
 

@@ -80,8 +80,7 @@ func (a *applier) fill(t table, k rowKey, mine *localRow, theirs Version, o *out
 	}
 	filled := map[string]any{}
 	for _, c := range t.columns {
-		stamp := theirs.Meta.Stamps[c.No]
-		if _, written := p.stamps[c.No]; written || stamp.Dot == 0 || stamp != mine.Meta.Stamps[c.No] || c.Merge == storage.PNCounter && len(p.stamps) > 0 {
+		if _, written := p.stamps[c.No]; written || theirs.Meta.Stamps[c.No] != mine.Meta.Stamps[c.No] || c.Merge == storage.PNCounter && len(p.stamps) > 0 {
 			continue
 		}
 		if v := theirs.Values[c.Name]; v != nil && !equal(v, mine.Values[c.Name]) {
