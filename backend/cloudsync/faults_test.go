@@ -238,6 +238,13 @@ func TestCopiesConnectedAtOnce(t *testing.T) {
 func (d *device) newer() {
 	d.t.Helper()
 	d.exec(`ALTER TABLE memories ADD COLUMN future TEXT`)
+	d.load()
+}
+
+// captureFuture makes the triggers of memories capture the column of newer. Opening the database restores
+// those of this version.
+func (d *device) captureFuture() {
+	d.t.Helper()
 	const bit = 1 << 40
 	change := func(trigger string, edit func(sql string) string) {
 		d.t.Helper()
@@ -271,6 +278,9 @@ func (d *device) load() {
 	if one[int](d, `SELECT count(*) FROM pragma_table_info('memories') WHERE name = 'future'`) > 0 {
 		for i, t := range d.tables {
 			d.tables[i] = t.newer()
+		}
+		if one[int](d, `SELECT count(*) FROM sqlite_schema WHERE name = 'sync_memories_future'`) == 0 {
+			d.captureFuture()
 		}
 	}
 }
