@@ -19,6 +19,7 @@ func registerSync(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "sync.rename_device", gateway.Admin, s.Rename)
 	gateway.Handle(a, "sync.presence", gateway.Read, s.Presence)
 	gateway.Handle(a, "sync.statistics", gateway.Read, s.Statistics)
+	gateway.Handle(a, "sync.change", gateway.Write, s.Change)
 	gateway.Handle(a, "sync.pause", gateway.Write, s.Pause)
 	gateway.Handle(a, "sync.resume", gateway.Write, s.Resume)
 	gateway.Handle(a, "sync.disconnect", gateway.Admin, s.Disconnect)

@@ -66,6 +66,49 @@ func (s *Service) ServeRelay(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// ChangeParams is a Delta frame of the relay.
+type ChangeParams struct {
+	EntityType string          `json:"entity_type"` // a synced table
+	EntityID   uuid.UUID       `json:"entity_id"`
+	Data       json.RawMessage `json:"data,omitempty"` // an object of columns; omitted ones stay unchanged
+	Deleted    bool            `json:"deleted,omitempty"`
+	// VectorClock holds, for each device, the number of its changes to the item that the caller knows, with the
+	// caller's own raised by one. A number above 2^53-1 is a string.
+	VectorClock json.RawMessage `json:"vector_clock"`
+	DeviceID    uuid.UUID       `json:"device_id"` // an id that the program made; it belongs to its token
+}
+
+// ChangeResult is the Ack frame of the relay.
+type ChangeResult struct {
+	Seq    string `json:"seq"`
+	Result string `json:"result"` // applied, merged or duplicate
+}
+
+// Change changes a synced item like a Delta frame sent to the relay.
+func (s *Service) Change(ctx context.Context, p ChangeParams) (ChangeResult, error) {
+	if p.EntityID == uuid.Nil {
+		return ChangeResult{}, fault.Invalidf("entity_id: missing.")
+	}
+	d := received{EntityType: p.EntityType, EntityID: p.EntityID, Data: p.Data, Deleted: p.Deleted, DeviceID: p.DeviceID}
+	if err := json.Unmarshal(p.VectorClock, &d.Clock); err != nil {
+		return ChangeResult{}, fault.Invalidf("vector_clock: not an object of numbers by device.")
+	}
+	if err := s.loadTables(ctx); err != nil {
+		return ChangeResult{}, err
+	}
+	if err := s.db.Write(ctx, s.relayBegin); err != nil {
+		return ChangeResult{}, err
+	}
+	id, _ := identity.From(ctx)
+	k := &relaySocket{relay: &s.relay, id: id, own: map[int64]bool{}}
+	o, err := k.change(ctx, d)
+	if err != nil {
+		return ChangeResult{}, err
+	}
+	k.pass(o)
+	return ChangeResult{place(o.seq), o.result}, nil
+}
+
 // join adds a socket and starts the pump for the first one.
 func (r *relay) join(ctx context.Context, k *relaySocket) error {
 	r.mu.Lock()

@@ -255,15 +255,24 @@ func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) 
 	if d.EntityID == uuid.Nil {
 		return nil, fault.Invalidf("entity_id: missing.")
 	}
-	var o outcome
-	if err := k.relay.s.db.Write(ctx, func(tx *storage.Tx) error {
+	o, err := k.change(ctx, d)
+	if err != nil {
+		return &d.EntityID, err
+	}
+	k.answer(ackFrame{Type: "Ack", EntityID: d.EntityID, Seq: place(o.seq), Result: o.result})
+	k.pass(o)
+	return nil, nil
+}
+
+// change stores a Delta.
+func (k *relaySocket) change(ctx context.Context, d received) (o outcome, err error) {
+	err = k.relay.s.db.Write(ctx, func(tx *storage.Tx) error {
 		if err := k.bind(tx, d.DeviceID); err != nil {
 			return err
 		}
 		if d.Clock[d.DeviceID] == 0 {
 			return fault.Invalidf("vector_clock: the entry for device_id is missing.")
 		}
-		var err error
 		if o, err = k.relay.s.applyDelta(tx, k.id.User, d); err != nil {
 			return err
 		}
@@ -273,15 +282,16 @@ func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) 
 			k.mu.Unlock()
 		}
 		return nil
-	}); err != nil {
-		return &d.EntityID, err
-	}
-	k.answer(ackFrame{Type: "Ack", EntityID: d.EntityID, Seq: place(o.seq), Result: o.result})
+	})
+	return o, err
+}
+
+// pass sends a stored Delta to the other programs.
+func (k *relaySocket) pass(o outcome) {
 	if o.conflict != nil {
 		k.relay.broadcast(k.id.User, o.conflict)
 	}
 	k.relay.nudge()
-	return nil, nil
 }
 
 // greet handles a Hello: it sends the changes that the client missed, and afterwards the kinds of

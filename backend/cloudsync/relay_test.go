@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
+	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
 )
@@ -344,6 +345,41 @@ func TestRelayRefusesBadFramesAndLives(t *testing.T) {
 		_, _, err := a.c.Read(a.ctx)
 		if websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
 			t.Errorf("a frame that is too large: %v", err)
+		}
+	}
+}
+
+// A call of sync.change is a Delta: other programs receive it, a repeated one changes nothing, and one
+// that did not know the newest version is merged.
+func TestChangeIsADeltaSentAsACall(t *testing.T) {
+	t.Parallel()
+	d := newDevice(t)
+	other := dialRelay(t, d.relayServer()).hello("0")
+	p := ChangeParams{EntityType: "memories", EntityID: uuid.New(), DeviceID: uuid.New(), Data: json.RawMessage(minimal)}
+	clock := func(n string) json.RawMessage { return json.RawMessage(`{"` + p.DeviceID.String() + `":` + n + `}`) }
+	p.VectorClock = clock("1")
+	for _, want := range []string{"applied", "duplicate"} {
+		if r := must[ChangeResult](t)(d.Change(d.ctx, p)); r.Result != want || r.Seq == "" {
+			t.Errorf("%+v, want %s", r, want)
+		}
+	}
+	if f := other.next("Delta"); f.EntityID != p.EntityID || f.DeviceID != p.DeviceID {
+		t.Errorf("%+v", f)
+	}
+	d.exec(`UPDATE memories SET salience = 71 WHERE id = ?`, p.EntityID)
+	p.Data, p.VectorClock = json.RawMessage(`{"pinned":true}`), clock(`"9007199254740993"`)
+	if r := must[ChangeResult](t)(d.Change(d.ctx, p)); r.Result != "merged" {
+		t.Errorf("%+v", r)
+	}
+	if got := one[string](d, `SELECT cast(salience AS INTEGER) || ' ' || pinned FROM memories WHERE id = ?`, p.EntityID); got != "71 1" {
+		t.Errorf("%q", got)
+	}
+	for _, bad := range []ChangeParams{
+		{}, {EntityType: "memories", EntityID: p.EntityID}, {EntityType: "sqlite_schema", EntityID: p.EntityID, DeviceID: p.DeviceID, VectorClock: clock("1")},
+		{EntityType: "memories", EntityID: p.EntityID, DeviceID: p.DeviceID, VectorClock: json.RawMessage(`[]`)},
+	} {
+		if _, err := d.Change(d.ctx, bad); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%+v: %v", bad, err)
 		}
 	}
 }

@@ -1548,6 +1548,27 @@ export interface CloudsyncApplied {
   rows: number;
 }
 
+/** ChangeParams is a Delta frame of the relay. */
+export interface CloudsyncChangeParams {
+  /** a synced table */
+  entity_type: string;
+  entity_id: string;
+  /** an object of columns; omitted ones stay unchanged */
+  data?: unknown;
+  deleted?: boolean;
+  /** VectorClock holds, for each device, the number of its changes to the item that the caller knows, with the caller's own raised by one. A number above 2^53-1 is a string. */
+  vector_clock: unknown;
+  /** an id that the program made; it belongs to its token */
+  device_id: string;
+}
+
+/** ChangeResult is the Ack frame of the relay. */
+export interface CloudsyncChangeResult {
+  seq: string;
+  /** applied, merged or duplicate */
+  result: string;
+}
+
 /** ConflictInfo is one conflict. Mine is the value this device wrote or, if another device merged the two versions, the value of the merging device. */
 export interface CloudsyncConflictInfo {
   id: string;
@@ -10629,6 +10650,8 @@ export interface Methods {
   "storage.status": { params: Record<string, never>; result: StorageStatusResult };
   /** Reads a whole backup and runs every check that a restore would. */
   "storage.verify_backup": { params: StorageVerifyBackupParams; result: StorageVerifyBackupResult };
+  /** Changes a synced item like a Delta frame sent to the relay. */
+  "sync.change": { params: CloudsyncChangeParams; result: CloudsyncChangeResult };
   /** Lists conflicts: fields that two devices changed concurrently. */
   "sync.conflicts": { params: CloudsyncConflictsParams; result: CloudsyncConflictsResult };
   /** Exchanges changes with the hub immediately. */
@@ -11403,6 +11426,7 @@ export const METHODS = [
   { name: "storage.start_new", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "storage.status", scope: "read", costly: false },
   { name: "storage.verify_backup", scope: "read", costly: false, deadlineMs: 3600000 },
+  { name: "sync.change", scope: "write", costly: false },
   { name: "sync.conflicts", scope: "read", costly: false },
   { name: "sync.coordinate", scope: "write", costly: false, deadlineMs: 3600000 },
   { name: "sync.dead_letters", scope: "read", costly: false },
