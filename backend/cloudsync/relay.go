@@ -96,9 +96,6 @@ func (s *Service) Change(ctx context.Context, p ChangeParams) (ChangeResult, err
 	if err := s.loadTables(ctx); err != nil {
 		return ChangeResult{}, err
 	}
-	if err := s.db.Write(ctx, s.relayBegin); err != nil {
-		return ChangeResult{}, err
-	}
 	id, _ := identity.From(ctx)
 	k := &relaySocket{relay: &s.relay, id: id, own: map[int64]bool{}}
 	o, err := k.change(ctx, d)

@@ -267,6 +267,9 @@ func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) 
 // change stores a Delta.
 func (k *relaySocket) change(ctx context.Context, d received) (o outcome, err error) {
 	err = k.relay.s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := k.relay.s.relayBegin(tx); err != nil {
+			return err
+		}
 		if err := k.bind(tx, d.DeviceID); err != nil {
 			return err
 		}
