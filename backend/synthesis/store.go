@@ -13,7 +13,6 @@ import (
 
 	"helix/backend/bus"
 	"helix/backend/identity"
-	"helix/backend/memory"
 	"helix/backend/storage"
 )
 
@@ -238,13 +237,13 @@ func (s *Service) writePattern(tx *storage.Tx, w *work, p *Pattern, k *known, me
 
 // retire removes patterns whose evidence has all been deleted, and marks those that this run did not
 // find again although it read all that is left of their evidence: superseded if another pattern has
-// taken it over, else stale.
+// taken it over, else stale. Evidence that another device has not sent yet counts as left.
 func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input, engine string) (ids []uuid.UUID, err error) {
 	read := make(map[string]bool, len(in.Texts))
 	for _, t := range in.Texts {
 		read[t.ID] = true
 	}
-	unread, err := s.unread(tx, have, read)
+	deleted, err := s.deleted(tx, have, read)
 	if err != nil {
 		return nil, err
 	}
@@ -255,8 +254,8 @@ func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input
 		}
 		partly, left := false, false
 		for _, e := range k.evidence {
-			partly = partly || unread[e.ID]
-			left = left || unread[e.ID] || read[e.ID]
+			partly = partly || !read[e.ID] && !deleted[e.ID]
+			left = left || !deleted[e.ID]
 		}
 		if !left {
 			if err := removePattern(tx, k); err != nil {
@@ -295,33 +294,27 @@ func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input
 	return ids, nil
 }
 
-// unread returns the evidence of patterns that were not seen which still exists but is not in read.
-func (s *Service) unread(tx *storage.Tx, have []*known, read map[string]bool) (map[string]bool, error) {
-	out := map[string]bool{}
+// deleted returns the deleted evidence of the patterns that were not seen.
+func (s *Service) deleted(tx *storage.Tx, have []*known, read map[string]bool) (map[string]bool, error) {
 	ids := map[uuid.UUID]bool{}
 	for _, k := range have {
-		if k.seen {
-			continue
-		}
 		for _, e := range k.evidence {
-			if read[e.ID] {
-				continue
-			}
-			if id, err := uuid.Parse(e.ID); err == nil && e.Kind != "conversation" {
+			if id, err := uuid.Parse(e.ID); err == nil && !k.seen && !read[e.ID] {
 				ids[id] = true
-			} else {
-				out[e.ID] = true // whether it exists is not known here
 			}
 		}
 	}
-	if len(ids) == 0 {
-		return out, nil
+	out := map[string]bool{}
+	for some := range slices.Chunk(slices.Collect(maps.Keys(ids)), 1000) {
+		list, err := s.memory.DeletedTx(tx.Context(), tx, some)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range list {
+			out[id.String()] = true
+		}
 	}
-	_, list, err := s.memory.CorpusTx(tx.Context(), tx, memory.CorpusFilter{IDs: slices.Collect(maps.Keys(ids))})
-	for _, p := range list {
-		out[p.ID.String()] = true
-	}
-	return out, err
+	return out, nil
 }
 
 // removePattern removes a pattern. It returns with its notes if its evidence is restored and found again.
