@@ -168,7 +168,7 @@ func (r *runner) sendOne(ctx context.Context, o *outboxRow, now time.Time) error
 	if o.repeated {
 		m.Text = textRepeated + m.Text
 	}
-	ref, err := r.adapter.Send(ctx, Outgoing{ID: o.id, ContextID: o.context, Text: m.Text, Reply: o.reply})
+	ref, err := r.adapter.Send(ctx, Outgoing{ID: o.id, ContextID: o.context, Text: m.Text, File: m.File, Reply: o.reply})
 	s.crashPoint("after send")
 	return r.noteSent(context.WithoutCancel(ctx), o, ref, err)
 }
