@@ -31,16 +31,16 @@ type rate struct {
 
 // The texts that senders get from the channel itself.
 const (
-	textPaired    = "Paired."
-	textSlowDown  = "Please slow down. Messages of the next minute are not read."
-	textNoModel   = "No model is set up on the computer."
-	textApproval  = "This needs your approval in Helix."
-	textNoFiles   = "Files of this kind are not supported. Nothing was read."
-	textEdited    = "(edited) "
-	textTooLong   = "This message is too long. Nothing was read."
-	textFailed    = "Helix couldn't answer this message."
-	textRepeated  = "(may be a repeat) "
-	textTruncated = "(The answer is longer. Read all of it in Helix.)"
+	textPaired   = "Paired."
+	textSlowDown = "Please slow down. Messages of the next minute are not read."
+	textNoModel  = "No model is set up on the computer."
+	textApproval = "This needs your approval in Helix."
+	textNoFiles  = "Files of this kind are not supported. Nothing was read."
+	textEdited   = "(edited) "
+	textTooLong  = "This message is too long. Nothing was read."
+	textFailed   = "Helix couldn't answer this message."
+	textRepeated = "(may be a repeat) "
+	textAsFile   = "The answer is long. All of it is in the file."
 )
 
 // sink accepts the messages of one channel.

@@ -142,6 +142,20 @@ type Input struct {
 	Turn   uuid.UUID // submitting it again does not repeat it
 	Text   string
 	Sender string // shown in the transcript
+	Files  []StoredFile
+}
+
+// StoredFile is a file that Files has attached.
+type StoredFile struct{ Blob, Name string }
+
+// Files keeps the files of messages. An error of the kind Invalid is final, and for the sender.
+type Files interface {
+	// Attach stores an image or a document and returns its hash.
+	Attach(ctx context.Context, name string, data []byte) (blob string, err error)
+	// Record stores sound, to be transcribed.
+	Record(ctx context.Context, name string, data []byte) (recording uuid.UUID, err error)
+	// Transcript returns what a recording says, once that is known.
+	Transcript(ctx context.Context, recording uuid.UUID) (text string, done bool, err error)
 }
 
 // Outcome is the state of a turn.
@@ -183,6 +197,7 @@ func (systemClock) After(d time.Duration) (<-chan time.Time, func()) {
 type Options struct {
 	Sessions Sessions
 	Secrets  *storage.Secrets
+	Files    Files                                   // nil: no files are taken
 	HTTP     func(safehttp.Options) *safehttp.Client // nil: safehttp.New
 	OwnPort  func(port int) bool                     // ports of this computer that Helix listens on
 	HookURL  func(id uuid.UUID) string               // where the hook of a webhook channel is served

@@ -79,7 +79,7 @@ func (s *Service) handle(ctx context.Context, r *inboxRow) error {
 	switch {
 	case mediaProblems(m.Media) != "":
 		return s.answer(ctx, r, mediaProblems(m.Media), "done", nil)
-	case text == "":
+	case text == "" && len(m.Media) == 0:
 		return s.answer(ctx, r, "", "done", nil)
 	case strings.HasPrefix(text, "//"):
 		text = text[1:]
@@ -101,12 +101,15 @@ func (s *Service) handle(ctx context.Context, r *inboxRow) error {
 	if !bytes.Equal(read, r.payload) { // it was edited meanwhile; from now on it can't be
 		return s.handle(ctx, r)
 	}
-	err = s.submit(ctx, r, session, m, text)
+	text, files, err := s.withMedia(ctx, text, m.Media)
+	if err == nil {
+		err = s.submit(ctx, r, session, m.Label, Input{Text: text, Files: files})
+	}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) { // the person deleted or archived it
 		if session, err = s.bind(ctx, r, true); err != nil {
 			return err
 		}
-		err = s.submit(ctx, r, session, m, text)
+		err = s.submit(ctx, r, session, m.Label, Input{Text: text, Files: files})
 	}
 	if fault.Is(err, fault.Invalid) { // such as a file that the model doesn't take
 		return s.answer(ctx, r, fault.As(err).Message, "failed", nil)
@@ -126,12 +129,12 @@ func (s *Service) handle(ctx context.Context, r *inboxRow) error {
 	return err
 }
 
-func (s *Service) submit(ctx context.Context, r *inboxRow, session uuid.UUID, m message, text string) error {
-	label := firstOf(m.Label, r.sender)
-	if err := s.o.Sessions.Ensure(ctx, session, label); err != nil {
+func (s *Service) submit(ctx context.Context, r *inboxRow, session uuid.UUID, label string, in Input) error {
+	in.Turn, in.Sender = r.id, firstOf(label, r.sender)
+	if err := s.o.Sessions.Ensure(ctx, session, in.Sender); err != nil {
 		return err
 	}
-	return s.o.Sessions.Submit(ctx, session, Input{Turn: r.id, Text: text, Sender: label})
+	return s.o.Sessions.Submit(ctx, session, in)
 }
 
 func firstOf(a, b string) string {

@@ -53,7 +53,7 @@ func newWebhook(s *Service, c *channelRow, secret []byte) (*webhook, error) {
 	w := &webhook{s: s, c: *c, sink: make(chan Sink, 1), seen: map[string]time.Time{}, condition: newCondition(s, c, Connected)}
 	err := json.Unmarshal(secret, &w.secrets)
 	if err == nil {
-		w.client, err = s.serviceClient(c.config.URL, "", safehttp.Options{MaxBody: 64 << 10})
+		w.client, err = s.serviceClient(c.config.URL, "", safehttp.Options{MaxRequest: maxUpload, MaxBody: 64 << 10})
 	}
 	return w, err
 }
@@ -72,10 +72,18 @@ func (w *webhook) Limits() Limits { return webhookLimits }
 
 // hookReply is the body of an outgoing request.
 type hookReply struct {
-	ID        uuid.UUID `json:"id"`
-	ContextID string    `json:"contextId"`
-	Text      string    `json:"text"`
-	Kind      string    `json:"kind"` // reply or notification
+	ID        uuid.UUID  `json:"id"`
+	ContextID string     `json:"contextId"`
+	Text      string     `json:"text"`
+	Kind      string     `json:"kind"` // reply or notification
+	Media     []hookFile `json:"media,omitempty"`
+}
+
+func hookMedia(list []hookFile) (out []Media) {
+	for _, f := range list {
+		out = append(out, Media{Name: f.Name, Bytes: int64(len(f.Base64)), Fetch: func(context.Context) ([]byte, error) { return f.Base64, nil }})
+	}
+	return out
 }
 
 // Sign returns the signature header of a body at a time.
@@ -97,7 +105,11 @@ func (w *webhook) Send(ctx context.Context, m Outgoing) (string, error) {
 	if m.Reply {
 		kind = "reply"
 	}
-	body := []byte(jsonText(hookReply{m.ID, m.ContextID, m.Text, kind}))
+	out := hookReply{ID: m.ID, ContextID: m.ContextID, Text: m.Text, Kind: kind}
+	if m.File != nil {
+		out.Media = []hookFile{{Name: m.File.Name, ContentType: "text/plain; charset=utf-8", Base64: m.File.Data}}
+	}
+	body := []byte(jsonText(out))
 	resp, err := w.client.Do(ctx, safehttp.Request{
 		Method: http.MethodPost, URL: w.c.config.URL, Body: body, SensitiveBody: true,
 		Header: http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {m.ID.String()}, signatureHeader: {Sign(w.secrets.Current, w.s.o.Clock.Now(), body)}},
@@ -123,11 +135,18 @@ func (w *webhook) Send(ctx context.Context, m Outgoing) (string, error) {
 
 // hookMessage is the body of an incoming request.
 type hookMessage struct {
-	ID        string            `json:"id"`
-	ContextID string            `json:"contextId"`
-	SenderID  string            `json:"senderId"`
-	Text      string            `json:"text"`
-	Media     []json.RawMessage `json:"media,omitempty"`
+	ID        string     `json:"id"`
+	ContextID string     `json:"contextId"`
+	SenderID  string     `json:"senderId"`
+	Text      string     `json:"text"`
+	Media     []hookFile `json:"media,omitempty"`
+}
+
+// hookFile is a file of a message, in both directions.
+type hookFile struct {
+	Name        string `json:"name"`
+	ContentType string `json:"contentType,omitempty"` // as declared; the content decides
+	Base64      []byte `json:"base64"`
 }
 
 // HookOwner authenticates a request to a hook as far as its address: it returns the owner of the
@@ -198,7 +217,7 @@ func (s *Service) ServeHook(rw http.ResponseWriter, r *http.Request) error {
 		rw.WriteHeader(http.StatusConflict)
 		return nil
 	}
-	err = sink.Accept(r.Context(), Incoming{MessageID: m.ID, ContextID: m.ContextID, SenderID: m.SenderID, Text: m.Text, Media: make([]Media, len(m.Media))})
+	err = sink.Accept(r.Context(), Incoming{MessageID: m.ID, ContextID: m.ContextID, SenderID: m.SenderID, Text: m.Text, Media: hookMedia(m.Media)})
 	f := fault.As(err)
 	switch {
 	case err == nil:

@@ -2,6 +2,7 @@ package channelstest
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -67,6 +68,9 @@ func (a *Agent) Submit(_ context.Context, session uuid.UUID, in channels.Input) 
 		a.turns = map[uuid.UUID]string{}
 	}
 	if _, ok := a.turns[in.Turn]; !ok {
+		for _, f := range in.Files {
+			in.Text += "[" + f.Name + " " + f.Blob + "]"
+		}
 		a.turns[in.Turn] = in.Text
 		a.inputs = append(a.inputs, Input{session, in})
 	}
@@ -96,3 +100,17 @@ func (a *Agent) Cancel(context.Context, uuid.UUID) error { return nil }
 func Paragraphs(n int) string {
 	return strings.TrimSpace(strings.Repeat(strings.Repeat("word ", 19)+"end.\n\n", n))
 }
+
+// files takes PNG images, which it calls by their type, and hears one word in every recording.
+type files struct{}
+
+func (files) Attach(_ context.Context, name string, data []byte) (string, error) {
+	if kind := http.DetectContentType(data); kind == "image/png" {
+		return kind, nil
+	}
+	return "", fault.Invalidf("%s can't be attached.", name)
+}
+
+func (files) Record(context.Context, string, []byte) (uuid.UUID, error) { return uuid.New(), nil }
+
+func (files) Transcript(context.Context, uuid.UUID) (string, bool, error) { return "spoken", true, nil }

@@ -52,7 +52,7 @@ func NewRig(t *testing.T, p Peer, o channels.Options, with func(*channels.Servic
 	t.Helper()
 	db := storagetest.Open(t)
 	r := &Rig{Peer: p, Agent: &Agent{}, DB: db, Ctx: storagetest.Ctx(t, db), t: t, o: o, with: with}
-	r.o.Sessions, r.o.Secrets = r.Agent, storage.NewSecrets(db)
+	r.o.Sessions, r.o.Files, r.o.Secrets = r.Agent, files{}, storage.NewSecrets(db)
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	var err error
@@ -211,6 +211,32 @@ func Run(t *testing.T, limits channels.Limits, newRig func(t *testing.T) *Rig) {
 		}
 		if strings.Join(got, "\n\n") != long {
 			t.Errorf("%d parts that are not the answer", len(got))
+		}
+	})
+	t.Run("files are kept by their content, and sound becomes text", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.Peer.SendFile(t, 1, `..\..\evil.exe`, []byte("\x89PNG\r\n\x1a\n…"))
+		if got := r.Next(); got != "Echo: [evil.exe image/png]" {
+			t.Errorf("%q", got)
+		}
+		r.Peer.SendFile(t, 2, "photo.png", []byte("OggS\x00…"))
+		if got := r.Next(); got != "Echo: spoken" {
+			t.Errorf("%q", got)
+		}
+		r.Peer.SendFile(t, 3, "notes.txt", []byte("MZ\x00\x01"))
+		if got := r.Next(); got != "notes.txt can't be attached." {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("an answer of more than ten parts is a file", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		long := Paragraphs(limits.Text / 100 * 11)
+		r.Agent.Answer = func(string) channels.Outcome { return channels.Outcome{Ended: true, Text: long} }
+		r.Peer.Say(t, 1, "Tell me")
+		if m := <-r.Peer.Sent(); m.File == nil || string(m.File.Data) != long || m.Text == "" {
+			t.Errorf("%.100q, %v", m.Text, m.File != nil)
 		}
 	})
 	t.Run("a channel says that it is connected, and stops when it is disabled", func(t *testing.T) {
