@@ -104,11 +104,12 @@ func (p *memoryPeer) Sent() <-chan channels.Outgoing { return p.sent }
 type telegramPeer struct {
 	*channelstest.Telegram
 	sent chan channels.Outgoing
+	Raw  chan channelstest.Sent // as the server got it
 }
 
 func newTelegramPeer(t *testing.T) *telegramPeer {
 	t.Helper()
-	p := &telegramPeer{Telegram: channelstest.NewTelegram(), sent: make(chan channels.Outgoing, 64)}
+	p := &telegramPeer{Telegram: channelstest.NewTelegram(), sent: make(chan channels.Outgoing, 4096), Raw: make(chan channelstest.Sent, 4096)}
 	t.Cleanup(p.Close)
 	done := make(chan struct{})
 	t.Cleanup(func() { close(done) })
@@ -123,6 +124,7 @@ func newTelegramPeer(t *testing.T) *telegramPeer {
 				if s.FileName != "" {
 					m.File = &channels.File{Name: s.FileName, Data: s.File}
 				}
+				p.Raw <- s
 				p.sent <- m
 			case <-done:
 				return
@@ -148,6 +150,9 @@ func (p *telegramPeer) Say(t *testing.T, id int, text string) {
 	t.Helper()
 	p.deliver(t, id, channelstest.Private(sender, text))
 }
+
+// Write delivers a message of a person without waiting, and returns its id.
+func (p *telegramPeer) Write(sender int64, text string) int { return p.Telegram.Say(sender, text) }
 
 func (p *telegramPeer) SendFile(t *testing.T, id int, name string, data []byte) {
 	t.Helper()

@@ -389,8 +389,11 @@ func (s *Service) removeWebhook(ctx context.Context, id uuid.UUID) error {
 // download returns the content of a file.
 func (t *telegram) download(ctx context.Context, id string) ([]byte, error) {
 	f, err := t.bot.GetFile(ctx, &bot.GetFileParams{FileID: id})
+	if err != nil && strings.Contains(err.Error(), "too big") {
+		return nil, fault.Limitf("The file is too large.")
+	}
 	if err != nil {
-		return nil, t.failed(err, false).Err
+		return nil, fault.Unavailablef("Telegram doesn't have the file.").WithCause(t.hide(t.failed(err, false).Err))
 	}
 	address, err := url.JoinPath(t.base(), "file", "bot"+t.token, f.FilePath)
 	if err != nil {

@@ -18,6 +18,7 @@ type Agent struct {
 
 	mu     sync.Mutex
 	hold   bool
+	full   bool
 	ended  func(uuid.UUID)
 	inputs []Input
 	turns  map[uuid.UUID]string
@@ -47,6 +48,17 @@ func (a *Agent) Hold(on bool) {
 	}
 }
 
+// Full makes Agent take no more messages, until Full(false).
+func (a *Agent) Full(on bool) {
+	a.mu.Lock()
+	a.full = on
+	ended := a.ended
+	a.mu.Unlock()
+	if !on && ended != nil {
+		ended(uuid.Nil)
+	}
+}
+
 // Inputs returns what was asked so far.
 func (a *Agent) Inputs() []Input {
 	a.mu.Lock()
@@ -55,7 +67,14 @@ func (a *Agent) Inputs() []Input {
 }
 
 // Ready implements channels.Sessions.
-func (a *Agent) Ready(context.Context) (bool, error) { return true, nil }
+func (a *Agent) Ready(context.Context) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.full { // also before a message is bound to a session
+		return false, fault.Limitf("The queue is full.")
+	}
+	return true, nil
+}
 
 // Ensure implements channels.Sessions.
 func (a *Agent) Ensure(context.Context, uuid.UUID, string) error { return nil }
@@ -64,6 +83,9 @@ func (a *Agent) Ensure(context.Context, uuid.UUID, string) error { return nil }
 func (a *Agent) Submit(_ context.Context, session uuid.UUID, in channels.Input) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.full {
+		return fault.Limitf("The queue is full.")
+	}
 	if a.turns == nil {
 		a.turns = map[uuid.UUID]string{}
 	}
