@@ -328,6 +328,9 @@ func (t *telegram) Send(ctx context.Context, m Outgoing) (string, error) {
 }
 
 func (t *telegram) sent(m *models.Message, err error) (string, error) {
+	if err != nil && strings.Contains(err.Error(), "decode response result") {
+		m, err = &models.Message{}, nil // it was sent, in words that the library doesn't know; again would repeat it
+	}
 	if err != nil {
 		return "", t.failed(err, false)
 	}
