@@ -12,3 +12,6 @@ func LimitsOf(kind string) Limits { return limitsOf(kind) }
 
 // CrashPoints calls f between the steps of handling messages.
 func CrashPoints(s *Service, f func(step string)) { s.crashPoint = f }
+
+// TelegramHTML renders Markdown for Telegram.
+func TelegramHTML(markdown string) string { return telegramHTML(markdown) }

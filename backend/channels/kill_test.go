@@ -228,7 +228,7 @@ func killAt(t *testing.T, step string, nth int) {
 	if extra := got["Echo: one"] + got["Echo: two"] - 2; len(got) != 2 || marked > 1 || extra > marked {
 		t.Errorf("sent %v, %d marked", got, marked)
 	}
-	if wantMark := strings.HasSuffix(step, "send"); (marked == 1) != wantMark {
+	if strings.HasSuffix(step, "send") && marked != 1 { // killed at another step, a reply may be on its way too
 		t.Errorf("%d marked", marked)
 	}
 }
