@@ -276,7 +276,10 @@ func (s *Service) Run(ctx context.Context) error {
 		rows, err = channelRows(tx, `WHERE enabled AND device_id = ?`, s.db.Device().ID)
 		return err
 	})
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	for i := range rows {

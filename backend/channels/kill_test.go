@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -146,16 +145,16 @@ func (a remoteAgent) Outcome(_ context.Context, turn uuid.UUID) (out channels.Ou
 // serveAgent serves an agent to remoteAgent.
 func serveAgent(a *channelstest.Agent) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
 		var out any = struct{}{}
-		if r.URL.Path == "/submit" {
+		var err error
+		if d := json.NewDecoder(r.Body); r.URL.Path == "/submit" {
 			var in channelstest.Input
-			if err = json.Unmarshal(body, &in); err == nil {
+			if err = d.Decode(&in); err == nil {
 				err = a.Submit(r.Context(), in.Session, in.Input)
 			}
 		} else {
 			var turn uuid.UUID
-			if err = json.Unmarshal(body, &turn); err == nil {
+			if err = d.Decode(&turn); err == nil {
 				out, err = a.Outcome(r.Context(), turn)
 			}
 		}

@@ -358,7 +358,7 @@ func (t *Telegram) poll(ctx context.Context, p map[string]string) (any, Failure)
 		case <-timer.C:
 			return out, Failure{}
 		case <-ctx.Done():
-			if context.Cause(ctx) == errOtherPoll {
+			if errors.Is(context.Cause(ctx), errOtherPoll) {
 				return nil, conflict
 			}
 			return out, Failure{}
@@ -366,7 +366,7 @@ func (t *Telegram) poll(ctx context.Context, p map[string]string) (any, Failure)
 	}
 }
 
-var errOtherPoll = fmt.Errorf("another poll")
+var errOtherPoll = errors.New("another poll")
 
 var tag = regexp.MustCompile(`^<(/?)(b|i|s|a|code|pre|blockquote)( (?:href="[^"<>]*"|class="language-[A-Za-z0-9_+#.-]+"))?>`)
 
