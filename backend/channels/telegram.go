@@ -328,7 +328,8 @@ func (t *telegram) Send(ctx context.Context, m Outgoing) (string, error) {
 }
 
 func (t *telegram) sent(m *models.Message, err error) (string, error) {
-	if err != nil && strings.Contains(err.Error(), "decode response result") {
+	var unread *json.UnmarshalTypeError
+	if errors.As(err, &unread) {
 		m, err = &models.Message{}, nil // it was sent, in words that the library doesn't know; again would repeat it
 	}
 	if err != nil {
@@ -392,9 +393,6 @@ func (s *Service) removeWebhook(ctx context.Context, id uuid.UUID) error {
 // download returns the content of a file.
 func (t *telegram) download(ctx context.Context, id string) ([]byte, error) {
 	f, err := t.bot.GetFile(ctx, &bot.GetFileParams{FileID: id})
-	if err != nil && strings.Contains(err.Error(), "too big") {
-		return nil, fault.Limitf("The file is too large.")
-	}
 	if err != nil {
 		return nil, fault.Unavailablef("Telegram doesn't have the file.").WithCause(t.hide(t.failed(err, false).Err))
 	}
