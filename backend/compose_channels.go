@@ -1,22 +1,59 @@
 package backend
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"helix/backend/agent"
+	"helix/backend/bus"
 	"helix/backend/channels"
 	"helix/backend/config"
+	"helix/backend/fault"
+	"helix/backend/voice"
 )
 
 // openChannels creates the channels. Nothing is received or sent until Run.
 func (b *Backend) openChannels(conf config.Config) {
 	b.Channels = channels.New(b.DB, channels.Options{
-		Sessions: channelSessions{b}, Secrets: b.Secrets, OwnPort: b.ownPort, Scrub: b.scrub, Private: conf.StoragePrivate, Logger: b.log,
+		Sessions: channelSessions{b}, Files: channelFiles{b}, Secrets: b.Secrets, OwnPort: b.ownPort, Scrub: b.scrub, Private: conf.StoragePrivate, Logger: b.log,
 		HookURL: func(id uuid.UUID) string { return strings.TrimSuffix(b.Gateway.URL(), "/") + "/hooks/" + id.String() },
 	})
+	unsubscribe := bus.Subscribe(b.Bus, func(_ uuid.UUID, e voice.Transcribed) { b.Channels.TurnEnded(e.RecordingID) })
+	b.closing("channels", func() error { unsubscribe(); return nil })
+}
+
+// channelFiles keeps files that come through channels: sound as memos, others as attachments.
+type channelFiles struct{ b *Backend }
+
+// Attach implements channels.Files.
+func (x channelFiles) Attach(ctx context.Context, name string, data []byte) (string, error) {
+	r, err := x.b.Agent.Attach(ctx, agent.AttachParams{Name: name, Base64: base64.StdEncoding.EncodeToString(data)})
+	return r.Blob, err
+}
+
+// Record implements channels.Files.
+func (x channelFiles) Record(ctx context.Context, name string, data []byte) (uuid.UUID, error) {
+	r, err := x.b.Voice.Upload(ctx, bytes.NewReader(data), voice.UploadParams{Title: name})
+	return r.MemoID, err
+}
+
+// Transcript implements channels.Files.
+func (x channelFiles) Transcript(ctx context.Context, memo uuid.UUID) (text string, done bool, err error) {
+	m, err := x.b.Voice.GetMemo(ctx, voice.MemoParams{MemoID: memo})
+	switch {
+	case err != nil:
+		return "", false, err
+	case m.Status == "completed":
+		return m.Text, true, nil
+	case m.Error != "":
+		return "", false, fault.Invalidf("%s", m.Error)
+	}
+	return "", false, nil
 }
 
 // channelSessions gives channels access to the agent.
@@ -35,7 +72,11 @@ func (x channelSessions) Ensure(ctx context.Context, session uuid.UUID, title st
 
 // Submit implements channels.Sessions.
 func (x channelSessions) Submit(ctx context.Context, session uuid.UUID, in channels.Input) error {
-	return x.b.Agent.SubmitFromChannel(ctx, session, in.Turn, in.Text, in.Sender)
+	files := []agent.AttachmentRef{}
+	for _, f := range in.Files {
+		files = append(files, agent.AttachmentRef{Blob: f.Blob, Name: f.Name})
+	}
+	return x.b.Agent.SubmitFromChannel(ctx, session, in.Turn, in.Text, in.Sender, files)
 }
 
 // Outcome implements channels.Sessions.
