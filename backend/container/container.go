@@ -38,6 +38,8 @@ type Options struct {
 	// Dir is where the init process of containers is kept, and Runtime where their sockets are. Both are
 	// private to the user; "": a temporary folder.
 	Dir, Runtime string
+	// Workspaces contains the folders of which sessions may see parts: USER/shared and USER/tmp; "": none.
+	Workspaces string
 	// Transport is how the init process is reached: socket or attach; "": whatever works with the engine.
 	Transport string
 	// Changed is called when the status has changed.
@@ -133,19 +135,20 @@ type Code string
 
 // The codes on the wire.
 const (
-	EngineNotFound    Code = "EngineNotFound"
-	EnginePermission  Code = "EnginePermission"
-	EngineTooOld      Code = "EngineTooOld"
-	RuntimeRefused    Code = "RuntimeRefused"
-	UlimitRefused     Code = "UlimitRefused"
-	SeccompMissing    Code = "SeccompMissing"
-	SwapNotLimited    Code = "SwapNotLimited"
-	PidsNotLimited    Code = "PidsNotLimited"
-	EgressUnavailable Code = "EgressUnavailable"
-	InitMissing       Code = "InitMissing"
-	ImageMissing      Code = "ImageMissing"
-	NoKVM             Code = "NoKvm"
-	NoFirecracker     Code = "NoFirecracker"
+	EngineNotFound          Code = "EngineNotFound"
+	EnginePermission        Code = "EnginePermission"
+	EngineTooOld            Code = "EngineTooOld"
+	RuntimeRefused          Code = "RuntimeRefused"
+	UlimitRefused           Code = "UlimitRefused"
+	SeccompMissing          Code = "SeccompMissing"
+	SwapNotLimited          Code = "SwapNotLimited"
+	PidsNotLimited          Code = "PidsNotLimited"
+	EgressUnavailable       Code = "EgressUnavailable"
+	InitMissing             Code = "InitMissing"
+	ImageMissing            Code = "ImageMissing"
+	SidecarConnectionFailed Code = "SidecarConnectionFailed"
+	NoKVM                   Code = "NoKvm"
+	NoFirecracker           Code = "NoFirecracker"
 )
 
 // Reason is one limitation, with what to do about it.

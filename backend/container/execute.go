@@ -352,8 +352,7 @@ func (r *run) ended(ctx context.Context, exit *guest.Exit, tooLarge bool) error 
 		}
 	}
 	res.ExitCode = exit.Code
-	res.Usage.CPU = time.Duration(exit.Usage.CPUMicros) * time.Microsecond
-	res.Usage.PeakMemory, res.Usage.DiskBytes, res.Usage.Samples = exit.Usage.PeakMemory, exit.Usage.DiskBytes, exit.Usage.Samples
+	res.Usage = usageOf(exit)
 	switch {
 	case exit.Missing != "":
 		res.Outcome, res.StderrTail = Failure, []byte(firstOf(r.s.Argv)+": "+exit.Missing)
@@ -373,6 +372,11 @@ func (r *run) ended(ctx context.Context, exit *guest.Exit, tooLarge bool) error 
 		res.Outcome = Failure
 	}
 	return nil
+}
+
+func usageOf(exit *guest.Exit) Usage {
+	u := &exit.Usage
+	return Usage{CPU: time.Duration(u.CPUMicros) * time.Microsecond, PeakMemory: u.PeakMemory, DiskBytes: u.DiskBytes, Samples: u.Samples}
 }
 
 func firstOf(argv []string) string {

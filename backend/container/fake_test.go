@@ -206,8 +206,10 @@ func (f *fake) init(b createBody, attached io.ReadWriteCloser) {
 		}
 	}
 	c := guest.NewConn(rw)
+	var uid, gid int
+	fmt.Sscanf(b.User, "%d:%d", &uid, &gid) //nolint:errcheck // it is always set
 	f.mu.Lock()
-	report := &guest.Report{Version: guest.Version, PID: 1, UID: 65534, GID: 65534, CapEff: capabilities(nil), CapBnd: capabilities(nil), NoNewPrivs: 1, Seccomp: 2, RootMount: "ro,relatime",
+	report := &guest.Report{Version: guest.Version, PID: 1, UID: uid, GID: gid, CapEff: capabilities(nil), CapBnd: capabilities(nil), NoNewPrivs: 1, Seccomp: 2, RootMount: "ro,relatime",
 		Interfaces: []string{"lo"}, NoFile: 1024, FileSize: 100 << 20, Memory: b.HostConfig.Memory, Pids: b.HostConfig.PidsLimit, CPUPercent: b.HostConfig.CPUQuota / 1000}
 	if f.report != nil {
 		f.report(report)
@@ -231,6 +233,9 @@ func (f *fake) init(b createBody, attached io.ReadWriteCloser) {
 		}
 		return nil
 	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end() // its container has ended
 }
 
 // mounts returns what the engine says is mounted.
@@ -240,6 +245,13 @@ func (f *fake) mounts(b *createBody) []map[string]any {
 		list = append(list, map[string]any{"Type": m.Type, "Source": m.Source, "Destination": m.Target, "RW": !m.ReadOnly})
 	}
 	return list
+}
+
+// left returns how many containers there are.
+func (f *fake) left() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.containers)
 }
 
 // end ends the programs. f.mu is held.

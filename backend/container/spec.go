@@ -13,6 +13,9 @@ import (
 // user is who every program in a container runs as, whatever its image says: nobody.
 const user = "65534:65534"
 
+// nobody is the number of that user.
+const nobody = 65534
+
 // The labels of containers.
 const (
 	labelOwner    = "helix.owner"
