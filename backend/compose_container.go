@@ -9,6 +9,7 @@ import (
 	"helix/backend/config"
 	"helix/backend/container"
 	"helix/backend/containertools"
+	"helix/backend/safehttp"
 	"helix/backend/shell"
 )
 
@@ -28,8 +29,10 @@ func (b *Backend) openContainers(paths config.Paths, conf config.Config) {
 		},
 	})
 	b.closing("containers", b.engine.Close)
+	outside := safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }, DenyPorts: b.ownPort})
+	b.closing("connections of containers", func() error { outside.Close(); return nil })
 	b.Containers = containertools.New(b.DB, b.engine, containertools.Options{
-		Logger: b.log, Permission: b.Permission, Audit: b.Audit,
+		Logger: b.log, Permission: b.Permission, Audit: b.Audit, Dial: outside.Dial, Secret: b.Secrets.Value,
 		Scrub: func(ctx context.Context, text string) string { return b.scrub(ctx, text) },
 	})
 	b.Shell = shell.New(b.engine, shell.Options{

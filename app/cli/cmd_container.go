@@ -162,11 +162,13 @@ type containerAddCmd struct {
 	Memory      int64    `help:"Memory in MiB. Default: 256." placeholder:"MIB"`
 	CPU         int      `name:"cpu" help:"Percent of a core. Default: 50." placeholder:"PERCENT"`
 	Timeout     int      `name:"time-limit" help:"Seconds that a run may take. Default: 30." placeholder:"SECONDS"`
+	Net         []string `help:"Host that the tool may reach, such as api.example.com or localhost:3000." placeholder:"HOST"`
+	Secret      []string `help:"Secret that requests of the tool may use as {{secret:NAME}}." placeholder:"NAME"`
 }
 
 // Run implements helix container add.
 func (o *containerAddCmd) Run(c *command) error {
-	p := containertools.AddParams{Name: o.Name, Description: o.Description, Image: o.Image, Argv: o.Argv, TimeoutSeconds: o.Timeout, Limits: container.Limits{MemoryBytes: o.Memory << 20, CPUPercent: o.CPU}}
+	p := containertools.AddParams{Name: o.Name, Description: o.Description, Image: o.Image, Argv: o.Argv, TimeoutSeconds: o.Timeout, Hosts: o.Net, Secrets: o.Secret, Limits: container.Limits{MemoryBytes: o.Memory << 20, CPUPercent: o.CPU}}
 	if len(p.Argv) > 0 && p.Argv[0] == "--" {
 		p.Argv = p.Argv[1:]
 	}
@@ -216,8 +218,8 @@ func (o *containerApproveCmd) Run(c *command) error {
 		return fault.Deniedf("Only a person can approve a tool. Run this command in a terminal.")
 	}
 	d := t.Definition
-	fmt.Fprintf(c.env.Stdout, "%s\nImage: %s\nId: %s\nDigest: %s\nCommand: %q\nIt runs without network, with %d MiB of memory, for at most %d s.\n",
-		t.Name, plain(d.Image), d.ImageID, first(d.Digest, "none: imported on this computer"), d.Argv, d.Limits.MemoryBytes>>20, d.TimeoutSeconds)
+	fmt.Fprintf(c.env.Stdout, "%s\nImage: %s\nId: %s\nDigest: %s\nCommand: %q\nNetwork: %s\nSecrets: %s\nIt runs with %d MiB of memory, for at most %d s.\n",
+		t.Name, plain(d.Image), d.ImageID, first(d.Digest, "none: imported on this computer"), d.Argv, first(strings.Join(d.Hosts, ", "), "none"), first(strings.Join(d.Secrets, ", "), "none"), d.Limits.MemoryBytes>>20, d.TimeoutSeconds)
 	fmt.Fprintf(c.env.Stderr, "Type the name of the tool to approve it: ")
 	var answer string
 	if _, err := fmt.Fscanln(c.env.Stdin, &answer); err != nil || answer != t.Name {

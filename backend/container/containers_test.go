@@ -5,15 +5,22 @@ package container
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -454,5 +461,145 @@ func TestKillingTheContainerEndsItsSession(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		<-s.Done()
+	})
+}
+
+// oneHost is an Egress that reaches one server.
+type oneHost struct{ address string }
+
+func (o oneHost) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
+	if host != "example.com" || port != 443 {
+		return nil, fault.Deniedf("%s isn't allowed.", host)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", o.address)
+}
+
+func (oneHost) Secret(_ context.Context, _, name string) (string, error) {
+	return "planted-secret-5513", nil
+}
+
+func TestOnlyTheRelayIsReachedFromInside(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") != "" && r.Header.Get("X-Key") != "planted-secret-5513" {
+			t.Errorf("%v", r.Header)
+		}
+		if r.URL.Path == "/large" {
+			w.Write(make([]byte, 20<<20)) //nolint:errcheck // the test counts it
+			return
+		}
+		fmt.Fprintf(w, "hello %s %s", r.URL.Path, r.Header.Get("X-Key"))
+	}))
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		e.o.TLS = &tls.Config{RootCAs: roots}
+		s := sh(image, `
+			env | grep -i proxy | sort
+			wget -q -O- $HELIX_EGRESS_URL/https/example.com/a
+			echo; wget -q -O- --header 'X-Key: {{secret:K}}' $HELIX_EGRESS_URL/https/example.com/b
+			echo; wget -q -O- $HELIX_EGRESS_URL/https/example.com/large | wc -c
+			for h in example.org 169.254.169.254 127.0.0.1 localhost; do wget -q -O- $HELIX_EGRESS_URL/https/$h/ 2>/dev/null && echo reached $h; done
+			wget -q -O- http://169.254.169.254/ 2>/dev/null && echo reached metadata
+			no_proxy=example.com wget -q -T 5 -O- http://example.com/ 2>/dev/null && echo reached without proxy
+			cat /proc/net/dev | grep -c :; echo done`)
+		s.Egress = oneHost{server.Listener.Addr().String()}
+		r := execute(t, e, s)
+		out := string(r.Stdout)
+		if !strings.Contains(out, "hello /a \nhello /b [secret]\n20971520\n1\ndone\n") || strings.Contains(out, "reached") || !strings.Contains(out, "HTTPS_PROXY=http://127.0.0.1:3128") || strings.Contains(out, "planted-secret") {
+			t.Errorf("%s\n%s", out, r.StderrTail)
+		}
+		if r.Usage.BytesIn < 20<<20 || r.Usage.BytesOut == 0 && r.Usage.BytesIn == 0 {
+			t.Errorf("%+v", r.Usage)
+		}
+	})
+}
+
+func TestUsageIsMeasuredInside(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s := sh(image, `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; dd if=/dev/zero of=/dev/null bs=60M count=1 2>/dev/null`)
+		s.Limits.CPUPercent = 100
+		r := execute(t, e, s)
+		if r.Usage.CPU <= 0 || r.Usage.PeakMemory < 60<<20 || r.Usage.Samples < 1 {
+			t.Errorf("%+v", r.Usage)
+		}
+		if r = execute(t, e, sh(image, `true`)); r.Usage.CPU <= 0 || r.Usage.PeakMemory <= 0 {
+			t.Errorf("a short run: %+v", r.Usage)
+		}
+		h := r.Hardening
+		if h.UID != 65534 || h.Seccomp != 2 || h.NoNewPrivs != 1 || h.PID != 1 || h.Memory != 256<<20 || h.Pids != 64 || h.CPUPercent != 50 {
+			t.Errorf("%+v", h)
+		}
+		for phase, d := range map[string]time.Duration{"create": r.Phases.Create, "start": r.Phases.Start, "running": r.Phases.Running, "remove": r.Phases.Remove} {
+			if d <= 0 {
+				t.Errorf("%s was not timed", phase)
+			}
+		}
+	})
+}
+
+func TestInitProcessCannotBeTouchedFromInside(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		r := execute(t, e, sh(image, `
+			i=1; while [ $i -le 64 ]; do kill -$i 1 2>/dev/null; i=$((i+1)); done
+			cat /proc/1/mem >/dev/null 2>&1 && echo memory
+			cat /proc/1/environ >/dev/null 2>&1 && echo environment
+			ls /proc/1/fd/ >/dev/null 2>&1 && echo files
+			echo x 2>/dev/null > /proc/1/fd/1 && echo output
+			nc -h >/dev/null 2>&1; echo alive`))
+		if string(r.Stdout) != "alive\n" || r.Outcome != Success {
+			t.Errorf("%s, %+v", r.Stdout, r)
+		}
+	})
+}
+
+func TestAThousandRunsLeaveNothing(t *testing.T) {
+	n := 20
+	if os.Getenv("HELIX_LONG") != "" {
+		n = 1000
+	}
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		counts := func() [3]int {
+			files, err := os.ReadDir("/proc/self/fd")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sockets, _ := os.ReadDir(e.o.Runtime)
+			return [3]int{runtime.NumGoroutine(), len(files), len(sockets)}
+		}
+		execute(t, e, sh(image, "true"))
+		before := counts()
+		for range n {
+			execute(t, e, sh(image, "true"))
+		}
+		testkit.Eventually(t, "what is left", counts, func(now [3]int) bool { return now[0] <= before[0]+2 && now[1] <= before[1]+2 && now[2] == 0 })
+	})
+}
+
+func TestFiftyMixedRunsAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		var all sync.WaitGroup
+		turns := make(chan struct{}, maxRunning)
+		for i := range 50 {
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				s, want := sh(image, fmt.Sprintf("cat; echo %d; exit %d", i, i%3)), Success
+				s.Input = bytes.Repeat([]byte("x"), i*1000)
+				if i%3 > 0 {
+					want = Failure
+				}
+				if i%7 == 0 {
+					s, want = sh(image, "sleep 3600"), TimedOut
+					s.Limits.Wall = time.Second
+				}
+				r, err := e.Execute(t.Context(), s)
+				if err != nil || r.Outcome != want || want == Success && len(r.Stdout) != i*1000+len(fmt.Sprint(i))+1 {
+					t.Errorf("%d: %d bytes, %+v, %v", i, len(r.Stdout), r.Outcome, err)
+				}
+			})
+		}
+		all.Wait()
 	})
 }

@@ -63,9 +63,11 @@ type proxy struct {
 	out, in   atomic.Int64
 }
 
-// environment returns the variables by which programs find the proxy.
+var proxyAddress = fmt.Sprintf("127.0.0.1:%d", guest.ProxyPort)
+
+// proxyEnvironment returns the variables by which programs find the proxy.
 func proxyEnvironment() []string {
-	address := fmt.Sprintf("http://127.0.0.1:%d", guest.ProxyPort)
+	address := "http://" + proxyAddress
 	return []string{"HTTP_PROXY=" + address, "http_proxy=" + address, "HTTPS_PROXY=" + address, "https_proxy=" + address, "NO_PROXY=", "no_proxy=", "HELIX_EGRESS_URL=" + address}
 }
 
@@ -136,12 +138,13 @@ var hostPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9](
 // names.
 func destinationOf(r *http.Request) (to destination, err error) {
 	address, fallback := "", ""
+	own := r.URL.Scheme == "http" && r.URL.Host == proxyAddress || r.URL.Scheme == "" && r.URL.Host == "" // programs ask the proxy for itself too
 	switch {
 	case r.Method == http.MethodConnect:
 		address = r.Host
-	case r.URL.Scheme == "http" && r.URL.Opaque == "":
+	case r.URL.Scheme == "http" && !own && r.URL.Opaque == "":
 		address, fallback = r.URL.Host, "80"
-	case r.URL.Scheme == "" && r.URL.Host == "" && strings.HasPrefix(r.URL.Path, "/https/"):
+	case own && strings.HasPrefix(r.URL.Path, "/https/"):
 		rest := strings.TrimPrefix(r.URL.EscapedPath(), "/https/")
 		address, to.path, _ = strings.Cut(rest, "/")
 		fallback, to.relayed, to.path, to.query = "443", true, "/"+to.path, r.URL.RawQuery

@@ -101,7 +101,7 @@ func TestOnlyNamesOfHostsAreReached(t *testing.T) {
 		"CONNECT 169.254.169.254:443", "CONNECT [::1]:443", "CONNECT 127.0.0.1:443", "CONNECT 2130706433:443", "CONNECT 0x7f000001:443", "CONNECT 127.1:443", "CONNECT 0177.0.0.1:443",
 		"CONNECT 0x7f.1:443", "CONNECT localhost:443", "CONNECT a.localhost:443", "CONNECT example.com", "CONNECT example.com:", "CONNECT example.com:0443", "CONNECT example.com:99999", "CONNECT exa_mple.com:443",
 		"CONNECT :443", "CONNECT -a.com:443", "GET http://example.com/", "GET http://127.0.0.1:3000/", "GET http://user@localhost:3000/", "GET https://example.com/", "GET ftp://localhost/", "GET /", "GET /etc/passwd",
-		"GET /https/127.0.0.1/x", "GET /https/localhost/x", "GET /https//x", "GET /https/user@example.com/x", "GET http://a.localhost:80/",
+		"GET /https/127.0.0.1/x", "GET /https/localhost/x", "GET /https//x", "GET http://127.0.0.1:3128/", "GET http://127.0.0.1:3128/https/127.0.0.1/", "GET /https/user@example.com/x", "GET http://a.localhost:80/",
 	} {
 		a := &allowed{}
 		n := newNetwork(t, a, func(http.ResponseWriter, *http.Request) { t.Error("it was reached") })

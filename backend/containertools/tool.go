@@ -50,6 +50,8 @@ type Definition struct {
 	Output         json.RawMessage  `json:"output"`  // JSON Schema of standard output; null: any text
 	Limits         container.Limits `json:"limits"`
 	TimeoutSeconds int              `json:"timeoutSeconds"`
+	Hosts          []string         `json:"hosts,omitempty"`   // that it may reach over TLS: name[:port], or localhost:port without it
+	Secrets        []string         `json:"secrets,omitempty"` // names of secrets that Helix may fill into its requests
 }
 
 // Tool is a tool as stored.
@@ -125,6 +127,8 @@ type AddParams struct {
 	Output         json.RawMessage  `json:"output,omitempty"`
 	Limits         container.Limits `json:"limits,omitempty"`
 	TimeoutSeconds int              `json:"timeoutSeconds,omitempty"` // 1..600, default 30
+	Hosts          []string         `json:"hosts,omitempty"`          // such as api.example.com, *.example.com:8443 or localhost:3000
+	Secrets        []string         `json:"secrets,omitempty"`        // used as {{secret:NAME}} in requests through HELIX_EGRESS_URL
 }
 
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
@@ -172,7 +176,9 @@ func (s *Service) define(ctx context.Context, p *AddParams) (d Definition, err e
 	if p.Argv == nil {
 		p.Argv = []string{}
 	}
-	return Definition{p.Name, p.Description, p.Image, i.ID, i.Digest, p.Argv, p.Input, p.Output, p.Limits, p.TimeoutSeconds}, nil
+	d = Definition{p.Name, p.Description, p.Image, i.ID, i.Digest, p.Argv, p.Input, p.Output, p.Limits, p.TimeoutSeconds, p.Hosts, p.Secrets}
+	_, err = d.wants()
+	return d, err
 }
 
 // Add stores a tool, or another definition of the tool with that name, and asks for its approval. The image
@@ -237,6 +243,43 @@ func (s *Service) Add(ctx context.Context, p AddParams) (*Tool, error) {
 	return t, err
 }
 
+// wants returns the permissions that the definition needs.
+func (d *Definition) wants() ([]permission.Want, error) {
+	list := []permission.Want{{Capability: permission.Call, Resource: permission.SideEffecting.String()}}
+	if len(d.Hosts) > 32 || len(d.Secrets) > 32 || len(d.Secrets) > 0 && len(d.Hosts) == 0 {
+		return nil, fault.Invalidf("A tool can have up to 32 hosts and 32 secrets, and needs a host for a secret.")
+	}
+	for _, h := range d.Hosts {
+		w := permission.Want{Capability: permission.NetworkHTTPS, Resource: h}
+		if port, ok := strings.CutPrefix(h, "localhost:"); ok {
+			w = permission.Want{Capability: permission.NetworkLocalhost, Resource: port}
+		}
+		list = append(list, w)
+	}
+	for _, name := range d.Secrets {
+		list = append(list, permission.Want{Capability: permission.Secret, Resource: name})
+	}
+	for i := range list {
+		var err error
+		if list[i].Resource, err = permission.Normalize(list[i].Capability, list[i].Resource); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// network says what the tool reaches.
+func (d *Definition) network() string {
+	if len(d.Hosts) == 0 {
+		return "Network: none"
+	}
+	text := "Network: " + strings.Join(d.Hosts, ", ")
+	if len(d.Secrets) > 0 {
+		text += "; secrets: " + strings.Join(d.Secrets, ", ")
+	}
+	return text
+}
+
 // lines describe a definition to the person who approves it.
 func (d *Definition) lines() []string {
 	command := "what the image starts"
@@ -249,7 +292,7 @@ func (d *Definition) lines() []string {
 		digest = "none: imported on this computer"
 	}
 	return []string{
-		"Image: " + d.Image, "Id: " + d.ImageID, "Digest: " + digest, "Command: " + command, "Runs as user 65534, without network, in a read-only container.",
+		"Image: " + d.Image, "Id: " + d.ImageID, "Digest: " + digest, "Command: " + command, "Runs as user 65534 in a read-only container.", d.network(),
 		fmt.Sprintf("Limits: %d s, %d MiB memory, %d %% of a core, %d processes.", d.TimeoutSeconds, d.Limits.MemoryBytes>>20, d.Limits.CPUPercent, d.Limits.Pids),
 	}
 }
@@ -283,7 +326,13 @@ func (s *Service) Subject(ctx context.Context, _, id string) (info permission.Su
 		return info, err
 	}
 	info = permission.SubjectInfo{Name: t.Name, State: t.Status, DefinitionHash: t.hash}
-	info.Definition, err = jcs.Marshal(t.Definition)
+	if info.Definition, err = jcs.Marshal(t.Definition); err != nil {
+		return info, err
+	}
+	wants, err := t.Definition.wants()
+	if err == nil {
+		info.Declared = wants[1:] // every tool may be called once it is approved
+	}
 	return info, err
 }
 
@@ -333,7 +382,10 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (*Tool, error) {
 		if err != nil {
 			return err
 		}
-		wants := []permission.Want{{Capability: permission.Call, Resource: permission.SideEffecting.String()}}
+		wants, err := t.Definition.wants()
+		if err != nil {
+			return err
+		}
 		if err := s.o.Permission.ApproveDefinition(tx, t.subject(), doc, wants, "user"); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
@@ -34,6 +35,9 @@ func run() error {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 0, 0); errno != 0 {
 		return errno
 	}
+	// The runtime would end this process by a signal from inside. Signals that are caught, unlike ignored ones, have
+	// their default effect in the programs that are started.
+	signal.Notify(make(chan os.Signal, 1))
 	createThreads()
 	rw, err := transport(os.Args[1:])
 	if err != nil {

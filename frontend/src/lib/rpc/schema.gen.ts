@@ -1964,7 +1964,7 @@ export interface ContainerStatus {
   /** absent: none was found */
   engine?: ContainerInfo;
   tiers: ContainerTier[];
-  /** how containers reach granted hosts: none in this version */
+  /** how containers reach granted hosts: socket, attach or none */
   egress: string;
   /** how stored data is limited: guard */
   quota: string;
@@ -1995,6 +1995,10 @@ export interface ContainertoolsAddParams {
   limits?: ContainerLimits;
   /** 1..600, default 30 */
   timeoutSeconds?: number;
+  /** such as api.example.com, *.example.com:8443 or localhost:3000 */
+  hosts?: string[];
+  /** used as {{secret:NAME}} in requests through HELIX_EGRESS_URL */
+  secrets?: string[];
 }
 
 /** ApproveParams approve one definition of a tool. */
@@ -2022,6 +2026,10 @@ export interface ContainertoolsDefinition {
   output: unknown;
   limits: ContainerLimits;
   timeoutSeconds: number;
+  /** that it may reach over TLS: name[:port], or localhost:port without it */
+  hosts?: string[];
+  /** names of secrets that Helix may fill into its requests */
+  secrets?: string[];
 }
 
 /** EnableParams switch a tool on or off. */
@@ -2118,6 +2126,7 @@ export interface ContainertoolsRunResult {
   /** the end of standard error */
   log: string;
   durationMs: number;
+  usage: ContainertoolsUsage;
 }
 
 /** StatusChanged is the event container.status_changed: an engine was found or lost. */
@@ -2145,6 +2154,16 @@ export interface ContainertoolsToolParams {
 /** ToolsResult lists tools. */
 export interface ContainertoolsToolsResult {
   tools: ContainertoolsTool[];
+}
+
+/** Usage is what a run used. */
+export interface ContainertoolsUsage {
+  cpuMs: number;
+  /** bytes */
+  peakMemory: number;
+  /** over the network */
+  bytesOut: number;
+  bytesIn: number;
 }
 
 /** Area is one part of a workspace. */
