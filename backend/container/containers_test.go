@@ -549,7 +549,7 @@ func TestInitProcessCannotBeTouchedFromInside(t *testing.T) {
 			echo x 2>/dev/null > /proc/1/fd/1 && echo output
 			nc -h >/dev/null 2>&1; echo alive`))
 		if string(r.Stdout) != "alive\n" || r.Outcome != Success {
-			t.Errorf("%s, %+v", r.Stdout, r)
+			t.Errorf("%s, %s, %+v", r.Stdout, r.StderrTail, r)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"runtime"
@@ -416,7 +417,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if x.State.OOMKilled {
 		r.res.Outcome = OOM
 	} else if len(r.res.StderrTail) == 0 {
-		r.res.StderrTail = []byte(cmp.Or(string(r.b.said.bytes()), err.Error()))
+		r.res.StderrTail = []byte(cmp.Or(string(r.b.said.bytes()), fmt.Sprintf("%s (status %d)", err, x.State.ExitCode)))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"helix/backend/container/guest"
 )
@@ -38,6 +39,7 @@ func run() error {
 	// The runtime would end this process by a signal from inside. Signals that are caught, unlike ignored ones, have
 	// their default effect in the programs that are started.
 	signal.Notify(make(chan os.Signal, 1))
+	ignoreReserved()
 	createThreads()
 	rw, err := transport(os.Args[1:])
 	if err != nil {
@@ -53,6 +55,16 @@ func run() error {
 	err = c.Serve(i.handle)
 	i.killAll() // the container ends with this process
 	return err
+}
+
+// ignoreReserved ignores the signals that the runtime leaves to C libraries, which set their own handlers for them.
+// With its default effect, the kernel protects the first process from a signal only while no thread blocks it, and
+// the runtime blocks all while it starts a process.
+func ignoreReserved() {
+	action := struct{ handler, flags, restorer, mask uint64 }{handler: 1} // SIG_IGN
+	for sig := uintptr(32); sig <= 34; sig++ {
+		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	}
 }
 
 // createThreads makes threads that the runtime keeps for later use.
