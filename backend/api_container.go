@@ -20,6 +20,7 @@ func registerContainers(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "container.approve", gateway.Approve, s.Approve)
 	gateway.Handle(a, "container.set_enabled", gateway.Write, s.SetEnabled)
 	gateway.Handle(a, "container.revoke", gateway.Write, s.Revoke)
+	gateway.Handle(a, "container.clear_state", gateway.Write, s.ClearState)
 	gateway.Handle(a, "container.run", gateway.Write, s.Run, gateway.Costly(), gateway.Deadline(hour))
 	gateway.Handle(a, "container.kill", gateway.Write, s.Kill)
 

@@ -66,6 +66,7 @@ type Engine struct {
 	checked time.Time
 	running map[uuid.UUID]*Running
 	images  map[string]*program // by id
+	volumes map[string]*volumeState
 
 	files     sync.Mutex // held while the folders are changed
 	temporary []string   // folders that Close removes
@@ -87,7 +88,7 @@ func Open(o Options) *Engine {
 	sum := sha256.Sum256([]byte("helix-container-owner\x00" + o.Owner))
 	return &Engine{
 		o: o, log: o.Logger, owner: hex.EncodeToString(sum[:16]), instance: uuid.NewString(),
-		slots: make(chan struct{}, maxRunning), running: map[uuid.UUID]*Running{}, images: map[string]*program{},
+		slots: make(chan struct{}, maxRunning), running: map[uuid.UUID]*Running{}, images: map[string]*program{}, volumes: map[string]*volumeState{},
 	}
 }
 

@@ -516,6 +516,50 @@ func TestOnlyTheRelayIsReachedFromInside(t *testing.T) {
 	})
 }
 
+func TestStoredDataStaysBetweenRunsWithinItsQuota(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		v := &Volume{Name: "helix-tool-" + uuid.NewString(), Quota: 4 << 20}
+		t.Cleanup(func() { e.RemoveVolume(context.Background(), v.Name) }) //nolint:errcheck // it was removed
+		with := func(script string) Spec {
+			s := sh(image, script)
+			s.Volume = v
+			return s
+		}
+		if r := execute(t, e, with(`id -u; echo kept > /data/file && ls -ln /data`)); r.Outcome != Success || !strings.Contains(string(r.Stdout), "65534") {
+			t.Fatalf("%s %s", r.Stdout, r.StderrTail)
+		}
+		var all sync.WaitGroup
+		for range 3 { // one after another
+			all.Go(func() {
+				if r, err := e.Execute(t.Context(), with(`test ! -e /data/lock && touch /data/lock && sleep 0.1 && cat /data/file && /bin/busybox rm /data/lock`)); err != nil || string(r.Stdout) != "kept\n" {
+					t.Errorf("%s, %v", r.Stdout, err)
+				}
+			})
+		}
+		all.Wait()
+		if r := execute(t, e, with(`dd if=/dev/zero of=/data/large bs=1M count=8; ls -l /data/large >&2`)); r.Outcome == Success && !strings.Contains(string(r.StderrTail), "4194304") {
+			t.Errorf("one file: %+v %s", r.Outcome, r.StderrTail)
+		}
+		r, err := e.Execute(t.Context(), with(`i=0; mkdir -p /data/d; while [ $i -lt 10000 ]; do dd if=/dev/zero of=/data/d/$i bs=64k count=16 2>/dev/null; i=$((i+1)); done`))
+		if !fault.Is(err, fault.Limit) && (err != nil || r.Outcome != Storage || r.Usage.DiskBytes < 4<<20) {
+			t.Errorf("many files: %+v, %v", r, err)
+		}
+		if _, err := e.Execute(t.Context(), with(`true`)); !fault.Is(err, fault.Limit) {
+			t.Errorf("over the quota: %v", err)
+		}
+		v.Quota = 1 << 30
+		if r := execute(t, e, with(`cat /data/file`)); string(r.Stdout) != "kept\n" {
+			t.Errorf("after a higher quota: %+v", r)
+		}
+		if err := e.RemoveVolume(t.Context(), v.Name); err != nil {
+			t.Fatal(err)
+		}
+		if r := execute(t, e, with(`ls -A /data`)); len(r.Stdout) > 0 || r.Outcome != Success {
+			t.Errorf("after removal: %s", r.Stdout)
+		}
+	})
+}
+
 func TestUsageIsMeasuredInside(t *testing.T) {
 	each(t, func(t *testing.T, e *Engine, image Image) {
 		s := sh(image, `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; dd if=/dev/zero of=/dev/null bs=60M count=1 2>/dev/null`)

@@ -104,7 +104,7 @@ func (p *proxy) serve(s io.ReadWriteCloser) {
 	case req.Method == http.MethodConnect:
 		err = p.tunnel(s, r, to, &contact)
 	default:
-		err = p.plain(s, r, req, to, &contact)
+		err = p.plain(s, req, to, &contact)
 	}
 	contact.Duration = time.Since(began)
 	if err != nil {
@@ -243,7 +243,7 @@ func (helloConn) SetReadDeadline(time.Time) error  { return nil }
 func (helloConn) SetWriteDeadline(time.Time) error { return nil }
 
 // plain passes one request on to a port of this computer.
-func (p *proxy) plain(s io.ReadWriteCloser, r io.Reader, req *http.Request, to destination, c *Contact) error {
+func (p *proxy) plain(s io.ReadWriteCloser, req *http.Request, to destination, c *Contact) error {
 	conn, err := p.dial(to)
 	if err != nil {
 		refuse(s, http.StatusForbidden, fault.As(err).Message)

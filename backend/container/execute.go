@@ -101,6 +101,9 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if s.Volume != nil {
+		s.Limits.StorageBytes = s.Volume.Quota // a file above the quota fails at once
+	}
 	b, runtime, err := e.enter(ctx, cancel, s.ImageID, s.RunID, s.Limits, s.Limits.Wall+apiTime)
 	if err != nil {
 		return res, err
@@ -116,6 +119,13 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 		b.dialed = func(stream *guest.Stream) { network.serve(stream) }
 	}
 	start, err := e.command(ctx, b.c, &s)
+	if err == nil && s.Volume != nil {
+		var leave func(int64)
+		if leave, err = b.useVolume(ctx, s.Volume); err == nil {
+			start.DataBytes = s.Volume.Quota
+			defer func() { b.remove(); leave(res.Usage.DiskBytes) }()
+		}
+	}
 	if err == nil {
 		err = b.open(ctx, runtime)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/container/guest"
 	"helix/backend/fault"
 )
 
@@ -14,7 +15,7 @@ import (
 const user = "65534:65534"
 
 // nobody is the number of that user.
-const nobody = 65534
+const nobody = guest.Nobody
 
 // The labels of containers.
 const (
@@ -105,6 +106,8 @@ type Spec struct {
 	Egress Egress
 	// Contacted is called at the end of each connection; nil: nothing is.
 	Contacted func(Contact)
+	// Volume is where the program keeps files between its runs; nil: nowhere.
+	Volume *Volume
 	// Operation is passed as HELIX_OPERATION; "": nothing is.
 	Operation string
 	// Phase is called when the run enters a phase; nil: nothing is.
@@ -118,17 +121,25 @@ type ulimit struct {
 
 // mount is a file, a folder or a volume that a container sees.
 type mount struct {
-	Type        string // bind or volume
-	Source      string
-	Target      string
-	ReadOnly    bool
-	BindOptions *bindOptions `json:",omitempty"`
+	Type          string // bind or volume
+	Source        string
+	Target        string
+	ReadOnly      bool
+	BindOptions   *bindOptions   `json:",omitempty"`
+	VolumeOptions *volumeOptions `json:",omitempty"`
 }
+
+type volumeOptions struct{ NoCopy bool }
 
 type bindOptions struct{ Propagation string }
 
 func bind(source, target string, readOnly bool) mount {
 	return mount{Type: "bind", Source: source, Target: target, ReadOnly: readOnly, BindOptions: &bindOptions{"rprivate"}}
+}
+
+// volume is a volume as it is. Docker would copy the image's folder, and its owner, into an empty one.
+func volume(name, target string) mount {
+	return mount{Type: "volume", Source: name, Target: target, VolumeOptions: &volumeOptions{NoCopy: true}}
 }
 
 type logConfig struct{ Type string }

@@ -43,6 +43,7 @@ type Engine interface {
 	ImportImage(ctx context.Context, from, name string) (container.Image, error)
 	RemoveImage(ctx context.Context, ref string) error
 	Reap(ctx context.Context) ([]string, error)
+	RemoveVolume(ctx context.Context, name string) error
 }
 
 // Options configure New.

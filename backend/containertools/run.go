@@ -173,6 +173,9 @@ func (s *Service) spec(ctx context.Context, t *Tool, r *callable.Request, id uui
 	if c, err := schema.Compile(d.Input); err == nil && !c.HasSecrets() && len(r.Input) <= maxParams && s.o.Scrub(ctx, string(r.Input)) == string(r.Input) {
 		x.Env = append(x.Env, "TOOL_PARAMS="+string(r.Input))
 	}
+	if d.StateBytes > 0 {
+		x.Volume = &container.Volume{Name: volumeName(t.ID), Quota: d.StateBytes}
+	}
 	x.Phase = func(phase string) { publish(s, t.user, RunChanged{id, t.ID, phase}) }
 	return x
 }

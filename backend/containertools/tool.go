@@ -50,8 +50,9 @@ type Definition struct {
 	Output         json.RawMessage  `json:"output"`  // JSON Schema of standard output; null: any text
 	Limits         container.Limits `json:"limits"`
 	TimeoutSeconds int              `json:"timeoutSeconds"`
-	Hosts          []string         `json:"hosts,omitempty"`   // that it may reach over TLS: name[:port], or localhost:port without it
-	Secrets        []string         `json:"secrets,omitempty"` // names of secrets that Helix may fill into its requests
+	Hosts          []string         `json:"hosts,omitempty"`      // that it may reach over TLS: name[:port], or localhost:port without it
+	StateBytes     int64            `json:"stateBytes,omitempty"` // quota of files in /data that stay between runs; 0: none
+	Secrets        []string         `json:"secrets,omitempty"`    // names of secrets that Helix may fill into its requests
 }
 
 // Tool is a tool as stored.
@@ -128,6 +129,7 @@ type AddParams struct {
 	Limits         container.Limits `json:"limits,omitempty"`
 	TimeoutSeconds int              `json:"timeoutSeconds,omitempty"` // 1..600, default 30
 	Hosts          []string         `json:"hosts,omitempty"`          // such as api.example.com, *.example.com:8443 or localhost:3000
+	StateBytes     int64            `json:"stateBytes,omitempty"`     // quota of files that stay between runs, in /data; default: none
 	Secrets        []string         `json:"secrets,omitempty"`        // used as {{secret:NAME}} in requests through HELIX_EGRESS_URL
 }
 
@@ -155,6 +157,9 @@ func (s *Service) define(ctx context.Context, p *AddParams) (d Definition, err e
 	if p.Limits, err = p.Limits.WithDefaults(); err != nil {
 		return d, err
 	}
+	if p.StateBytes != 0 && (p.StateBytes < 1<<20 || p.StateBytes > 16<<30) {
+		return d, fault.InvalidField("stateBytes", fault.CodeRange, "The quota of stored data must be from 1 MiB to 16 GiB.")
+	}
 	if len(p.Input) == 0 || string(p.Input) == "null" {
 		p.Input = json.RawMessage(anyObject)
 	}
@@ -176,7 +181,7 @@ func (s *Service) define(ctx context.Context, p *AddParams) (d Definition, err e
 	if p.Argv == nil {
 		p.Argv = []string{}
 	}
-	d = Definition{p.Name, p.Description, p.Image, i.ID, i.Digest, p.Argv, p.Input, p.Output, p.Limits, p.TimeoutSeconds, p.Hosts, p.Secrets}
+	d = Definition{p.Name, p.Description, p.Image, i.ID, i.Digest, p.Argv, p.Input, p.Output, p.Limits, p.TimeoutSeconds, p.Hosts, p.StateBytes, p.Secrets}
 	_, err = d.wants()
 	return d, err
 }
@@ -293,6 +298,7 @@ func (d *Definition) lines() []string {
 	}
 	return []string{
 		"Image: " + d.Image, "Id: " + d.ImageID, "Digest: " + digest, "Command: " + command, "Runs as user 65534 in a read-only container.", d.network(),
+		fmt.Sprintf("Stored data: %d MiB.", d.StateBytes>>20),
 		fmt.Sprintf("Limits: %d s, %d MiB memory, %d %% of a core, %d processes.", d.TimeoutSeconds, d.Limits.MemoryBytes>>20, d.Limits.CPUPercent, d.Limits.Pids),
 	}
 }
@@ -460,6 +466,14 @@ type RevokeResult struct {
 // its runs and its image stay.
 func (s *Service) Revoke(ctx context.Context, p ToolParams) (out RevokeResult, err error) {
 	id, _ := identity.From(ctx)
+	stored := false
+	defer func() {
+		if err == nil && stored {
+			if rerr := s.engine.RemoveVolume(ctx, volumeName(p.ToolID)); rerr != nil {
+				s.log.Warn("remove the stored data of a revoked tool", "tool", p.ToolID, "err", rerr)
+			}
+		}
+	}()
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := load(tx, &p.ToolID, "")
 		if err != nil {
@@ -481,7 +495,22 @@ func (s *Service) Revoke(ctx context.Context, p ToolParams) (out RevokeResult, e
 			return err
 		}
 		tx.AfterCommit(func() { s.endRuns(t.ID, "The tool was revoked.") })
+		stored = t.Definition.StateBytes > 0
 		return audit.Append(tx, audit.Entry{Action: "tool.revoked", SubjectKind: string(Kind), SubjectID: t.ID.String(), Details: map[string]any{"name": t.Name, "grants": out.Grants}})
 	})
 	return out, err
+}
+
+func volumeName(tool uuid.UUID) string { return "helix-tool-" + tool.String() }
+
+// ClearState removes what a tool stored between its runs. While it runs, that is a Conflict.
+func (s *Service) ClearState(ctx context.Context, p ToolParams) (struct{}, error) {
+	t, err := s.find(ctx, &p.ToolID, "")
+	if err != nil {
+		return struct{}{}, err
+	}
+	if err := s.engine.RemoveVolume(ctx, volumeName(t.ID)); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, s.record(ctx, "container.state_cleared", t.ID.String(), map[string]any{"name": t.Name})
 }

@@ -24,7 +24,11 @@ const (
 	ProxyPort  = 3128     // on 127.0.0.1
 	SocketArg  = "socket" // init connects to SocketPath
 	AttachArg  = "attach" // init uses its standard input and output
+	OwnArg     = "own"    // init gives DataPath to the user of containers and ends
 )
+
+// Nobody is the number of the user of containers, and of its group.
+const Nobody = 65534
 
 // DialStreams is the lowest number of a stream that the init process opens.
 const DialStreams = 1 << 31

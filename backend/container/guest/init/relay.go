@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -39,7 +40,7 @@ func (i *initProcess) accept(fd int) {
 	for id := uint32(guest.DialStreams); ; id++ {
 		conn, _, err := syscall.Accept4(fd, syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK)
 		if err != nil {
-			if err == syscall.EINTR || err == syscall.ECONNABORTED {
+			if errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ECONNABORTED) {
 				continue
 			}
 			return
