@@ -132,6 +132,10 @@ generate: ## Write the protocol reference, the OpenRPC document and the TypeScri
 demo: $(HELIX) ## A walk through Helix without a window: writes tools, runs them, shows what they may do
 	@$(NICE) $(GO) run ./build/demo -helix $(HELIX)
 
+.PHONY: guide
+guide: $(HELIX) setup-npm ## Take the pictures of the user guide again
+	cd frontend && HELIX_BIN=$(CURDIR)/$(HELIX) HELIX_SHOTS=$(CURDIR)/docs/guide npm run e2e -- guide
+
 ## ---- checking ---------------------------------------------------------------------------
 
 .PHONY: check
