@@ -1997,6 +1997,8 @@ export interface ContainertoolsAddParams {
   timeoutSeconds?: number;
   /** such as api.example.com, *.example.com:8443 or localhost:3000 */
   hosts?: string[];
+  /** quota of files that stay between runs, in /data; default: none */
+  stateBytes?: number;
   /** used as {{secret:NAME}} in requests through HELIX_EGRESS_URL */
   secrets?: string[];
 }
@@ -2028,6 +2030,8 @@ export interface ContainertoolsDefinition {
   timeoutSeconds: number;
   /** that it may reach over TLS: name[:port], or localhost:port without it */
   hosts?: string[];
+  /** quota of files in /data that stay between runs; 0: none */
+  stateBytes?: number;
   /** names of secrets that Helix may fill into its requests */
   secrets?: string[];
 }
@@ -10186,6 +10190,8 @@ export interface Methods {
   "container.add": { params: ContainertoolsAddParams; result: ContainertoolsTool };
   /** Allows a tool to run. A definition that changed since it was shown is a Conflict. */
   "container.approve": { params: ContainertoolsApproveParams; result: ContainertoolsTool };
+  /** Removes what a tool stored between its runs. While it runs, that is a Conflict. */
+  "container.clear_state": { params: ContainertoolsToolParams; result: Record<string, never> };
   /** Makes an image of a folder or a static program without network, or loads an image archive. */
   "container.image_import": { params: ContainertoolsImportImageParams; result: ContainerImage };
   /** Gets an image from its registry. It is the only way in which an image is fetched: runs never do. */
@@ -11257,6 +11263,7 @@ export const METHODS = [
   { name: "connect", scope: "none", costly: false },
   { name: "container.add", scope: "write", costly: false },
   { name: "container.approve", scope: "approve", costly: false },
+  { name: "container.clear_state", scope: "write", costly: false },
   { name: "container.image_import", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "container.image_pull", scope: "approve", costly: true, deadlineMs: 3600000 },
   { name: "container.image_remove", scope: "write", costly: false },
