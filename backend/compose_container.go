@@ -3,11 +3,14 @@ package backend
 import (
 	"context"
 	"os"
+	"path/filepath"
 
 	"helix/backend/bus"
 	"helix/backend/config"
 	"helix/backend/container"
 	"helix/backend/containertools"
+	"helix/backend/safehttp"
+	"helix/backend/shell"
 )
 
 // openContainers creates the connection to a container engine, which is made when it is first needed, and
@@ -19,16 +22,25 @@ func (b *Backend) openContainers(paths config.Paths, conf config.Config) {
 	}
 	b.engine = container.Open(container.Options{
 		Logger: b.log, Owner: paths.Data, Host: conf.ContainerHost, Getenv: getenv,
+		Dir: filepath.Join(paths.Cache, "container"), Runtime: filepath.Join(paths.Runtime, "c"), Workspaces: workspaces(paths),
 		Changed: func() {
 			available := b.engine.Status().Engine != nil
 			bus.Publish(b.Bus, b.LocalUser(), containertools.StatusChanged{Available: available})
 		},
 	})
 	b.closing("containers", b.engine.Close)
+	outside := safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }, DenyPorts: b.ownPort})
+	b.closing("connections of containers", func() error { outside.Close(); return nil })
 	b.Containers = containertools.New(b.DB, b.engine, containertools.Options{
-		Logger: b.log, Permission: b.Permission, Audit: b.Audit,
+		Logger: b.log, Permission: b.Permission, Audit: b.Audit, Dial: outside.Dial, Secret: b.Secrets.Value,
 		Scrub: func(ctx context.Context, text string) string { return b.scrub(ctx, text) },
 	})
+	b.Shell = shell.New(b.engine, shell.Options{
+		Logger: b.log, Audit: b.Audit.Record, Bus: b.Bus, Image: conf.ContainerShell,
+		Workspace: func(ctx context.Context) (string, error) { return b.CoreTools.Folder(ctx) },
+		Scrub:     func(ctx context.Context, text string) string { return b.scrub(ctx, text) },
+	})
+	b.closing("shell sessions", b.Shell.Close)
 	b.Permission.Register(string(containertools.Kind), b.Containers, nil)
 	b.Permission.RegisterAnswerer(string(containertools.Kind), b.Containers.AnswerApproval)
 	b.Callables.Add(b.Containers.Callables())

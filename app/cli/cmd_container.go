@@ -26,6 +26,7 @@ type containerCmd struct {
 	Enable  containerEnableCmd  `cmd:"" help:"Switch a tool on."`
 	Disable containerDisableCmd `cmd:"" help:"Switch a tool off; its runs end."`
 	Revoke  containerRevokeCmd  `cmd:"" help:"End a tool and remove its permissions."`
+	Clear   containerClearCmd   `cmd:"" help:"Remove what a tool stored between its runs."`
 	Run     containerRunCmd     `cmd:"" help:"Run a tool."`
 	Reap    containerReapCmd    `cmd:"" help:"Remove containers that were left over."`
 }
@@ -162,11 +163,14 @@ type containerAddCmd struct {
 	Memory      int64    `help:"Memory in MiB. Default: 256." placeholder:"MIB"`
 	CPU         int      `name:"cpu" help:"Percent of a core. Default: 50." placeholder:"PERCENT"`
 	Timeout     int      `name:"time-limit" help:"Seconds that a run may take. Default: 30." placeholder:"SECONDS"`
+	Net         []string `help:"Host that the tool may reach, such as api.example.com or localhost:3000." placeholder:"HOST"`
+	State       int64    `help:"MiB of files in /data that stay between runs. Default: none." placeholder:"MIB"`
+	Secret      []string `help:"Secret that requests of the tool may use as {{secret:NAME}}." placeholder:"NAME"`
 }
 
 // Run implements helix container add.
 func (o *containerAddCmd) Run(c *command) error {
-	p := containertools.AddParams{Name: o.Name, Description: o.Description, Image: o.Image, Argv: o.Argv, TimeoutSeconds: o.Timeout, Limits: container.Limits{MemoryBytes: o.Memory << 20, CPUPercent: o.CPU}}
+	p := containertools.AddParams{Name: o.Name, Description: o.Description, Image: o.Image, Argv: o.Argv, TimeoutSeconds: o.Timeout, Hosts: o.Net, Secrets: o.Secret, StateBytes: o.State << 20, Limits: container.Limits{MemoryBytes: o.Memory << 20, CPUPercent: o.CPU}}
 	if len(p.Argv) > 0 && p.Argv[0] == "--" {
 		p.Argv = p.Argv[1:]
 	}
@@ -216,8 +220,8 @@ func (o *containerApproveCmd) Run(c *command) error {
 		return fault.Deniedf("Only a person can approve a tool. Run this command in a terminal.")
 	}
 	d := t.Definition
-	fmt.Fprintf(c.env.Stdout, "%s\nImage: %s\nId: %s\nDigest: %s\nCommand: %q\nIt runs without network, with %d MiB of memory, for at most %d s.\n",
-		t.Name, plain(d.Image), d.ImageID, first(d.Digest, "none: imported on this computer"), d.Argv, d.Limits.MemoryBytes>>20, d.TimeoutSeconds)
+	fmt.Fprintf(c.env.Stdout, "%s\nImage: %s\nId: %s\nDigest: %s\nCommand: %q\nNetwork: %s\nSecrets: %s\nIt runs with %d MiB of memory, for at most %d s.\n",
+		t.Name, plain(d.Image), d.ImageID, first(d.Digest, "none: imported on this computer"), d.Argv, first(strings.Join(d.Hosts, ", "), "none"), first(strings.Join(d.Secrets, ", "), "none"), d.Limits.MemoryBytes>>20, d.TimeoutSeconds)
 	fmt.Fprintf(c.env.Stderr, "Type the name of the tool to approve it: ")
 	var answer string
 	if _, err := fmt.Fscanln(c.env.Stdin, &answer); err != nil || answer != t.Name {
@@ -259,6 +263,17 @@ func (o *containerRevokeCmd) Run(c *command) error {
 		return err
 	}
 	return show(c, "container.revoke", containertools.ToolParams{ToolID: t.ID}, func(containertools.RevokeResult) { c.say("Revoked.") })
+}
+
+type containerClearCmd struct{ containerToolArg }
+
+// Run implements helix container clear.
+func (o *containerClearCmd) Run(c *command) error {
+	t, err := o.find(c)
+	if err != nil {
+		return err
+	}
+	return show(c, "container.clear_state", containertools.ToolParams{ToolID: t.ID}, func(struct{}) { c.say("Removed.") })
 }
 
 type containerRunCmd struct {

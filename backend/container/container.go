@@ -7,6 +7,7 @@ package container
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -35,6 +36,15 @@ type Options struct {
 	Host string
 	// Getenv reads DOCKER_HOST, HOME and XDG_RUNTIME_DIR; nil: os.Getenv.
 	Getenv func(string) string
+	// Dir is where the init process of containers is kept, and Runtime where their sockets are. Both are
+	// private to the user; "": a temporary folder.
+	Dir, Runtime string
+	// Workspaces contains the folders of which sessions may see parts: USER/shared and USER/tmp; "": none.
+	Workspaces string
+	// Transport is how the init process is reached: socket or attach; "": whatever works with the engine.
+	Transport string
+	// TLS has the certificates for requests that are made for a container, for tests; nil: the system's.
+	TLS *tls.Config
 	// Changed is called when the status has changed.
 	Changed func()
 }
@@ -55,6 +65,12 @@ type Engine struct {
 	runtime string // "": the engine's default
 	checked time.Time
 	running map[uuid.UUID]*Running
+	images  map[string]*program // by id
+	volumes map[string]*volumeState
+
+	files     sync.Mutex // held while the folders are changed
+	temporary []string   // folders that Close removes
+	init      string     // path of the init process; "": not written yet
 }
 
 // Open returns an Engine. It does not connect: the first use, Recheck or Run does. A missing engine is
@@ -72,12 +88,18 @@ func Open(o Options) *Engine {
 	sum := sha256.Sum256([]byte("helix-container-owner\x00" + o.Owner))
 	return &Engine{
 		o: o, log: o.Logger, owner: hex.EncodeToString(sum[:16]), instance: uuid.NewString(),
-		slots: make(chan struct{}, maxRunning), running: map[uuid.UUID]*Running{},
+		slots: make(chan struct{}, maxRunning), running: map[uuid.UUID]*Running{}, images: map[string]*program{}, volumes: map[string]*volumeState{},
 	}
 }
 
 // Close closes idle connections. Runs in progress end with their contexts.
 func (e *Engine) Close() error {
+	e.files.Lock()
+	for _, dir := range e.temporary {
+		os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	}
+	e.temporary = nil
+	e.files.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.client != nil {
@@ -117,18 +139,20 @@ type Code string
 
 // The codes on the wire.
 const (
-	EngineNotFound    Code = "EngineNotFound"
-	EnginePermission  Code = "EnginePermission"
-	EngineTooOld      Code = "EngineTooOld"
-	RuntimeRefused    Code = "RuntimeRefused"
-	UlimitRefused     Code = "UlimitRefused"
-	SeccompMissing    Code = "SeccompMissing"
-	SwapNotLimited    Code = "SwapNotLimited"
-	PidsNotLimited    Code = "PidsNotLimited"
-	EgressUnavailable Code = "EgressUnavailable"
-	ImageMissing      Code = "ImageMissing"
-	NoKVM             Code = "NoKvm"
-	NoFirecracker     Code = "NoFirecracker"
+	EngineNotFound          Code = "EngineNotFound"
+	EnginePermission        Code = "EnginePermission"
+	EngineTooOld            Code = "EngineTooOld"
+	RuntimeRefused          Code = "RuntimeRefused"
+	UlimitRefused           Code = "UlimitRefused"
+	SeccompMissing          Code = "SeccompMissing"
+	SwapNotLimited          Code = "SwapNotLimited"
+	PidsNotLimited          Code = "PidsNotLimited"
+	EgressUnavailable       Code = "EgressUnavailable"
+	InitMissing             Code = "InitMissing"
+	ImageMissing            Code = "ImageMissing"
+	SidecarConnectionFailed Code = "SidecarConnectionFailed"
+	NoKVM                   Code = "NoKvm"
+	NoFirecracker           Code = "NoFirecracker"
 )
 
 // Reason is one limitation, with what to do about it.
@@ -187,7 +211,7 @@ type Running struct {
 type Status struct {
 	Engine    *Info     `json:"engine,omitempty"` // absent: none was found
 	Tiers     []Tier    `json:"tiers"`
-	Egress    string    `json:"egress"` // how containers reach granted hosts: none in this version
+	Egress    string    `json:"egress"` // how containers reach granted hosts: socket, attach or none
 	Quota     string    `json:"quota"`  // how stored data is limited: guard
 	Pool      int       `json:"pool"`   // containers that wait for a run
 	Running   []Running `json:"running"`
@@ -201,7 +225,7 @@ func (e *Engine) Status() Status {
 	s := Status{Engine: e.info, Egress: "none", Quota: "guard", Running: []Running{}, CheckedAt: e.checked}
 	tier := Tier{Tier: "container", Available: e.client != nil, Reasons: slices.Clone(e.reasons)}
 	if tier.Available {
-		tier.Reasons = append(tier.Reasons, Reason{EgressUnavailable, "Containers have no network.", "Use a tool from an API description for what needs the network."})
+		s.Egress = e.transport(e.client)
 	}
 	if tier.Reasons == nil {
 		tier.Reasons = []Reason{}

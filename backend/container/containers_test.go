@@ -5,20 +5,28 @@ package container
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/container/guest"
 	"helix/backend/fault"
 	"helix/backend/testkit"
 )
@@ -49,20 +57,23 @@ func busybox(t testing.TB) string {
 	return dir
 }
 
-// each runs fn with every engine and an image with busybox.
+// each runs fn with every engine, reached in both ways, and an image with busybox.
 func each(t *testing.T, fn func(t *testing.T, e *Engine, image Image)) {
 	for _, s := range engines {
-		t.Run(s.kind, func(t *testing.T) {
-			e := openOn(t, s, t.TempDir())
-			image, err := e.ImportImage(t.Context(), busybox(t), "busybox")
-			if err != nil {
-				t.Fatal(err)
-			}
-			fn(t, e, image)
-			if left, err := e.Reap(t.Context()); err != nil || len(left) > 0 {
-				t.Errorf("left over: %v, %v", left, err)
-			}
-		})
+		for _, transport := range []string{guest.SocketArg, guest.AttachArg} {
+			t.Run(s.kind+" "+transport, func(t *testing.T) {
+				e := openOn(t, s, t.TempDir())
+				e.o.Transport = transport
+				image, err := e.ImportImage(t.Context(), busybox(t), "busybox")
+				if err != nil {
+					t.Fatal(err)
+				}
+				fn(t, e, image)
+				if left, err := e.Reap(t.Context()); err != nil || len(left) > 0 {
+					t.Errorf("left over: %v, %v", left, err)
+				}
+			})
+		}
 	}
 }
 
@@ -159,7 +170,7 @@ func TestInsideARunIsLockedDown(t *testing.T) {
 			ps | wc -l; echo ok`))
 		out := strings.Join(strings.Fields(string(r.Stdout)), " ")
 		want := "65534 65534 CapPrm: 0000000000000000 CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 Seccomp: 2 lo 1"
-		if !strings.HasPrefix(out, want) || !strings.HasSuffix(out, "#!/bin/sh 3 ok") && !strings.HasSuffix(out, "#!/bin/sh 4 ok") || strings.Contains(out, "writable") || strings.Contains(out, "socket") || strings.Contains(out, "mounted") || strings.Contains(out, "executable") {
+		if !strings.HasPrefix(out, want) || !strings.HasSuffix(out, "#!/bin/sh 4 ok") && !strings.HasSuffix(out, "#!/bin/sh 5 ok") || strings.Contains(out, "writable") || strings.Contains(out, "socket") || strings.Contains(out, "mounted") || strings.Contains(out, "executable") {
 			t.Errorf("%s\n%s", out, r.StderrTail)
 		}
 	})
@@ -182,8 +193,7 @@ func TestLimitsEndOrContainARun(t *testing.T) {
 	each(t, func(t *testing.T, e *Engine, image Image) {
 		s := sh(image, `awk 'BEGIN { s = "x"; while (1) s = s s }'`)
 		s.Limits.MemoryBytes = 32 << 20
-		// Podman 4.3 does not say so with control groups v1; the program is killed nevertheless.
-		if r := execute(t, e, s); r.Outcome != OOM && !(e.Status().Engine.Kind == "podman" && r.Outcome == Failure && r.ExitCode == 137) {
+		if r := execute(t, e, s); r.Outcome != OOM {
 			t.Errorf("memory: %+v %s", r, r.StderrTail)
 		}
 		s = sh(image, `dd if=/dev/zero of=/tmp/a bs=1M count=100 2>&1; ls -l /tmp; echo still`)
@@ -368,5 +378,272 @@ func TestInputIsInNoInspectOutput(t *testing.T) {
 		}
 		cancel()
 		<-done
+	})
+}
+
+// session starts a session that sees the folders of a workspace.
+func session(t *testing.T, e *Engine, image Image) (s *Session, workspace string) {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	workspace = filepath.Join(root, "user")
+	for _, area := range []string{"shared", "tmp", "vault"} {
+		if err := os.MkdirAll(filepath.Join(workspace, area), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.o.Workspaces = root
+	s, err = e.Spawn(t.Context(), SessionSpec{ID: uuid.New(), ImageID: image.ID, Mounts: []Mount{
+		{Source: filepath.Join(workspace, "shared"), Target: "/shared"}, {Source: filepath.Join(workspace, "tmp"), Target: "/tmp/workspace"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, workspace
+}
+
+func command(t *testing.T, s *Session, argv ...string) CommandResult {
+	t.Helper()
+	r, err := s.Exec(t.Context(), Command{Argv: argv, Timeout: MaxCommandTime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSessionWorksInItsWorkspace(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s, workspace := session(t, e, image)
+		if err := os.WriteFile(filepath.Join(workspace, "vault", "secret"), []byte("planted-in-vault"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(workspace, "shared", "given"), []byte("given"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := command(t, s, "sh", "-c", `cat given; echo " a;b" > made; echo kept > /tmp/workspace/x; cat made; ls -A / /shared /tmp/workspace; id -u; grep -r planted-in-vault /shared /tmp /data /root /home 2>/dev/null; exit 4`)
+		if r.Status != Failure || r.ExitCode != 4 || !strings.HasPrefix(r.Output, "given a;b\n") || strings.Contains(r.Output, "planted") || strings.Contains(r.Output, "vault") {
+			t.Errorf("%+v", r)
+		}
+		for name, want := range map[string]string{"shared/made": " a;b\n", "tmp/x": "kept\n"} {
+			if b, err := os.ReadFile(filepath.Join(workspace, name)); err != nil || string(b) != want {
+				t.Errorf("%s: %q, %v", name, b, err)
+			}
+		}
+		// What a command leaves running stays until the session ends.
+		if r := command(t, s, "sh", "-c", "sleep 3600 >/dev/null 2>&1 & echo begun"); r.Output != "begun\n" || r.Status != Success {
+			t.Errorf("%+v", r)
+		}
+		if r := command(t, s, "sh", "-c", "ps | grep -c 'sleep 360[0]'"); r.Output != "1\n" {
+			t.Errorf("%+v", r)
+		}
+		r, err := s.Exec(t.Context(), Command{Argv: []string{"sh", "-c", "trap '' TERM; sleep 3600"}, Timeout: time.Second})
+		if err != nil || r.Status != TimedOut {
+			t.Errorf("%+v, %v", r, err)
+		}
+		r, err = s.Exec(t.Context(), Command{Argv: []string{"cat"}, Stdin: bytes.Repeat([]byte("x"), 1<<20), Timeout: time.Minute})
+		if err != nil || !r.Truncated || len(r.Output) > 65<<10 {
+			t.Errorf("%d bytes, %+v", len(r.Output), err)
+		}
+		if r = command(t, s, "nothing"); r.ExitCode != 127 || r.Output != "nothing: not found in image" {
+			t.Errorf("%+v", r)
+		}
+		s.Close()
+	})
+}
+
+func TestKillingTheContainerEndsItsSession(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s, _ := session(t, e, image)
+		_, err := s.Exec(t.Context(), Command{Argv: []string{"sh", "-c", "echo begun; sleep 3600"}, Timeout: MaxCommandTime, Output: func(Chunk) { s.b.kill() }})
+		if d, _ := fault.As(err).Details.(Refusal); d.Code != SidecarConnectionFailed {
+			t.Errorf("%v", err)
+		}
+		<-s.Done()
+	})
+}
+
+// oneHost is an Egress that reaches one server.
+type oneHost struct{ address string }
+
+func (o oneHost) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
+	if host != "example.com" || port != 443 {
+		return nil, fault.Deniedf("%s isn't allowed.", host)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", o.address)
+}
+
+func (oneHost) Secret(_ context.Context, _, name string) (string, error) {
+	return "planted-secret-5513", nil
+}
+
+func TestOnlyTheRelayIsReachedFromInside(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") != "" && r.Header.Get("X-Key") != "planted-secret-5513" {
+			t.Errorf("%v", r.Header)
+		}
+		if r.URL.Path == "/large" {
+			w.Write(make([]byte, 20<<20)) //nolint:errcheck // the test counts it
+			return
+		}
+		fmt.Fprintf(w, "hello %s %s", r.URL.Path, r.Header.Get("X-Key"))
+	}))
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		e.o.TLS = &tls.Config{RootCAs: roots}
+		s := sh(image, `
+			env | grep -i proxy | sort
+			wget -q -O- $HELIX_EGRESS_URL/https/example.com/a
+			echo; wget -q -O- --header 'X-Key: {{secret:K}}' $HELIX_EGRESS_URL/https/example.com/b
+			echo; wget -q -O- $HELIX_EGRESS_URL/https/example.com/large | wc -c
+			for h in example.org 169.254.169.254 127.0.0.1 localhost; do wget -q -O- $HELIX_EGRESS_URL/https/$h/ 2>/dev/null && echo reached $h; done
+			wget -q -O- http://169.254.169.254/ 2>/dev/null && echo reached metadata
+			no_proxy=example.com wget -q -T 5 -O- http://example.com/ 2>/dev/null && echo reached without proxy
+			cat /proc/net/dev | grep -c :; echo done`)
+		s.Egress = oneHost{server.Listener.Addr().String()}
+		r := execute(t, e, s)
+		out := string(r.Stdout)
+		if !strings.Contains(out, "hello /a \nhello /b [secret]\n20971520\n1\ndone\n") || strings.Contains(out, "reached") || !strings.Contains(out, "HTTPS_PROXY=http://127.0.0.1:3128") || strings.Contains(out, "planted-secret") {
+			t.Errorf("%s\n%s", out, r.StderrTail)
+		}
+		if r.Usage.BytesIn < 20<<20 || r.Usage.BytesOut == 0 && r.Usage.BytesIn == 0 {
+			t.Errorf("%+v", r.Usage)
+		}
+	})
+}
+
+func TestStoredDataStaysBetweenRunsWithinItsQuota(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		v := &Volume{Name: "helix-tool-" + uuid.NewString(), Quota: 4 << 20}
+		t.Cleanup(func() { e.RemoveVolume(context.Background(), v.Name) }) //nolint:errcheck // it was removed
+		with := func(script string) Spec {
+			s := sh(image, script)
+			s.Volume = v
+			return s
+		}
+		if r := execute(t, e, with(`id -u; echo kept > /data/file && ls -ln /data`)); r.Outcome != Success || !strings.Contains(string(r.Stdout), "65534") {
+			t.Fatalf("%s %s", r.Stdout, r.StderrTail)
+		}
+		var all sync.WaitGroup
+		for range 3 { // one after another
+			all.Go(func() {
+				if r, err := e.Execute(t.Context(), with(`test ! -e /data/lock && touch /data/lock && sleep 0.1 && cat /data/file && /bin/busybox rm /data/lock`)); err != nil || string(r.Stdout) != "kept\n" {
+					t.Errorf("%s, %v", r.Stdout, err)
+				}
+			})
+		}
+		all.Wait()
+		if r := execute(t, e, with(`dd if=/dev/zero of=/data/large bs=1M count=8; ls -l /data/large >&2`)); r.Outcome == Success && !strings.Contains(string(r.StderrTail), "4194304") {
+			t.Errorf("one file: %+v %s", r.Outcome, r.StderrTail)
+		}
+		r, err := e.Execute(t.Context(), with(`i=0; mkdir -p /data/d; while [ $i -lt 10000 ]; do dd if=/dev/zero of=/data/d/$i bs=64k count=16 2>/dev/null; i=$((i+1)); done`))
+		if !fault.Is(err, fault.Limit) && (err != nil || r.Outcome != Storage || r.Usage.DiskBytes < 4<<20) {
+			t.Errorf("many files: %+v, %v", r, err)
+		}
+		if _, err := e.Execute(t.Context(), with(`true`)); !fault.Is(err, fault.Limit) {
+			t.Errorf("over the quota: %v", err)
+		}
+		v.Quota = 1 << 30
+		if r := execute(t, e, with(`cat /data/file`)); string(r.Stdout) != "kept\n" {
+			t.Errorf("after a higher quota: %+v", r)
+		}
+		if err := e.RemoveVolume(t.Context(), v.Name); err != nil {
+			t.Fatal(err)
+		}
+		if r := execute(t, e, with(`ls -A /data`)); len(r.Stdout) > 0 || r.Outcome != Success {
+			t.Errorf("after removal: %s", r.Stdout)
+		}
+	})
+}
+
+func TestUsageIsMeasuredInside(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		s := sh(image, `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; dd if=/dev/zero of=/dev/null bs=60M count=1 2>/dev/null`)
+		s.Limits.CPUPercent = 100
+		r := execute(t, e, s)
+		if r.Usage.CPU <= 0 || r.Usage.PeakMemory < 60<<20 || r.Usage.Samples < 1 {
+			t.Errorf("%+v", r.Usage)
+		}
+		if r = execute(t, e, sh(image, `true`)); r.Usage.CPU <= 0 || r.Usage.PeakMemory <= 0 {
+			t.Errorf("a short run: %+v", r.Usage)
+		}
+		h := r.Hardening
+		if h.UID != 65534 || h.Seccomp != 2 || h.NoNewPrivs != 1 || h.PID != 1 || h.Memory != 256<<20 || h.Pids != 64 || h.CPUPercent != 50 {
+			t.Errorf("%+v", h)
+		}
+		for phase, d := range map[string]time.Duration{"create": r.Phases.Create, "start": r.Phases.Start, "running": r.Phases.Running, "remove": r.Phases.Remove} {
+			if d <= 0 {
+				t.Errorf("%s was not timed", phase)
+			}
+		}
+	})
+}
+
+func TestInitProcessCannotBeTouchedFromInside(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		r := execute(t, e, sh(image, `
+			i=1; while [ $i -le 64 ]; do kill -$i 1 2>/dev/null; i=$((i+1)); done
+			cat /proc/1/mem >/dev/null 2>&1 && echo memory
+			cat /proc/1/environ >/dev/null 2>&1 && echo environment
+			ls /proc/1/fd/ >/dev/null 2>&1 && echo files
+			echo x 2>/dev/null > /proc/1/fd/1 && echo output
+			nc -h >/dev/null 2>&1; echo alive`))
+		if string(r.Stdout) != "alive\n" || r.Outcome != Success {
+			t.Errorf("%s, %s, %+v", r.Stdout, r.StderrTail, r)
+		}
+	})
+}
+
+func TestAThousandRunsLeaveNothing(t *testing.T) {
+	n := 20
+	if os.Getenv("HELIX_LONG") != "" {
+		n = 1000
+	}
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		counts := func() [3]int {
+			files, err := os.ReadDir("/proc/self/fd")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sockets, _ := os.ReadDir(e.o.Runtime)
+			return [3]int{runtime.NumGoroutine(), len(files), len(sockets)}
+		}
+		execute(t, e, sh(image, "true"))
+		before := counts()
+		for range n {
+			execute(t, e, sh(image, "true"))
+		}
+		testkit.Eventually(t, "what is left", counts, func(now [3]int) bool { return now[0] <= before[0]+2 && now[1] <= before[1]+2 && now[2] == 0 })
+	})
+}
+
+func TestFiftyMixedRunsAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		var all sync.WaitGroup
+		turns := make(chan struct{}, maxRunning)
+		for i := range 50 {
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				s, want := sh(image, fmt.Sprintf("cat; echo %d; exit %d", i, i%3)), Success
+				s.Input = bytes.Repeat([]byte("x"), i*1000)
+				if i%3 > 0 {
+					want = Failure
+				}
+				if i%7 == 0 {
+					s, want = sh(image, "sleep 3600"), TimedOut
+					s.Limits.Wall = time.Second
+				}
+				r, err := e.Execute(t.Context(), s)
+				if err != nil || r.Outcome != want || want == Success && len(r.Stdout) != i*1000+len(fmt.Sprint(i))+1 {
+					t.Errorf("%d: %d bytes, %+v, %v", i, len(r.Stdout), r.Outcome, err)
+				}
+			})
+		}
+		all.Wait()
 	})
 }

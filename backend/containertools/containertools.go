@@ -7,6 +7,7 @@ package containertools
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ type Engine interface {
 	ImportImage(ctx context.Context, from, name string) (container.Image, error)
 	RemoveImage(ctx context.Context, ref string) error
 	Reap(ctx context.Context) ([]string, error)
+	RemoveVolume(ctx context.Context, name string) error
 }
 
 // Options configure New.
@@ -49,6 +51,10 @@ type Options struct {
 	Logger     *slog.Logger // nil: slog.Default
 	Permission *permission.Service
 	Audit      *audit.Service
+	// Dial connects to a host that a run may reach, if its address is no special one; nil: no tool has a network.
+	Dial func(ctx context.Context, host string, port int) (net.Conn, error)
+	// Secret returns a secret of the user in ctx.
+	Secret func(ctx context.Context, name string) ([]byte, error)
 	// Scrub removes the user's secrets from text; nil: nothing is removed.
 	Scrub func(ctx context.Context, text string) string
 }

@@ -35,6 +35,9 @@ type fakeEngine struct {
 	image container.Image
 	runs  []container.Spec
 	begun chan struct{}
+
+	removed []string                              // volumes
+	network func(context.Context, container.Spec) // what a program does; nil: nothing
 }
 
 func (f *fakeEngine) Image(context.Context, string) (container.Image, error) { return f.image, nil }
@@ -48,6 +51,9 @@ func (f *fakeEngine) Execute(ctx context.Context, s container.Spec) (container.R
 	f.runs = append(f.runs, s)
 	f.mu.Unlock()
 	s.Phase(container.PhaseRunning)
+	if f.network != nil {
+		f.network(ctx, s)
+	}
 	r := container.Result{Outcome: container.Success, Stdout: s.Input, ContainerID: "c1"}
 	switch s.Argv[0] {
 	case "fail":

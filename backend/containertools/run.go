@@ -47,6 +47,15 @@ type RunResult struct {
 	ExitCode   int             `json:"exitCode"`
 	Log        string          `json:"log"` // the end of standard error
 	DurationMs int64           `json:"durationMs"`
+	Usage      Usage           `json:"usage"`
+}
+
+// Usage is what a run used.
+type Usage struct {
+	CPUMs      int64 `json:"cpuMs"`
+	PeakMemory int64 `json:"peakMemory"` // bytes
+	BytesOut   int64 `json:"bytesOut"`   // over the network
+	BytesIn    int64 `json:"bytesIn"`
 }
 
 // Run runs a tool and returns when its container has been removed. A program that fails is a result without
@@ -128,7 +137,12 @@ func (s *Service) run(ctx context.Context, t *Tool, r *callable.Request) (out Ru
 		return out, err
 	}
 	started := time.Now()
-	res, err := s.engine.Execute(held, s.spec(ctx, t, r, out.RunID))
+	spec := s.spec(ctx, t, r, out.RunID)
+	if len(t.Definition.Hosts) > 0 {
+		spec.Egress = &egress{s, pass}
+		spec.Contacted = func(c container.Contact) { s.contacted(held, t, r, out.RunID, &c) }
+	}
+	res, err := s.engine.Execute(held, spec)
 	out.DurationMs = time.Since(started).Milliseconds()
 	if cause := context.Cause(held); cause != nil && fault.Is(cause, fault.Denied) {
 		err = cause // it was revoked, disabled or lost its permission
@@ -158,6 +172,9 @@ func (s *Service) spec(ctx context.Context, t *Tool, r *callable.Request, id uui
 	// The environment of a container can be inspected, so only parameters without secrets are in it.
 	if c, err := schema.Compile(d.Input); err == nil && !c.HasSecrets() && len(r.Input) <= maxParams && s.o.Scrub(ctx, string(r.Input)) == string(r.Input) {
 		x.Env = append(x.Env, "TOOL_PARAMS="+string(r.Input))
+	}
+	if d.StateBytes > 0 {
+		x.Volume = &container.Volume{Name: volumeName(t.ID), Quota: d.StateBytes}
 	}
 	x.Phase = func(phase string) { publish(s, t.user, RunChanged{id, t.ID, phase}) }
 	return x
@@ -221,6 +238,7 @@ func (s *Service) Kill(ctx context.Context, p RunIDParams) (KillResult, error) {
 func (s *Service) read(ctx context.Context, t *Tool, res *container.Result, out *RunResult) error {
 	out.ExitCode, out.Log = res.ExitCode, s.o.Scrub(ctx, strings.ToValidUTF8(string(res.StderrTail), "\uFFFD"))
 	out.Status, out.ErrorClass = "failure", string(res.Outcome)
+	out.Usage = Usage{res.Usage.CPU.Milliseconds(), res.Usage.PeakMemory, res.Usage.BytesOut, res.Usage.BytesIn}
 	var err error
 	if out.Output, err = output(res.Stdout); err != nil {
 		return err
@@ -239,6 +257,8 @@ func (s *Service) read(ctx context.Context, t *Tool, res *container.Result, out 
 		out.Status, out.ErrorClass, out.Error = "cancelled", "canceled", "The run was canceled."
 	case container.OOM:
 		out.Error = fmt.Sprintf("%s needs more than %d MiB of memory.", t.Name, t.Definition.Limits.MemoryBytes>>20)
+	case container.Storage:
+		out.Error = fmt.Sprintf("%s stores more than it may.", t.Name)
 	case container.TooLarge:
 		out.Error = fmt.Sprintf("%s wrote more than %d bytes.", t.Name, t.Definition.Limits.OutputBytes)
 	default:
@@ -336,7 +356,7 @@ func (s *Service) ended(ctx context.Context, t *Tool, r *callable.Request, out *
 			return err
 		}
 		e := audit.Entry{ActorKind: r.Caller.Kind, Action: audit.Complete, SubjectKind: string(Kind), SubjectID: t.ID.String(), Outcome: result, RunID: out.RunID,
-			Details: map[string]any{"durationMs": out.DurationMs, "class": out.ErrorClass, "exitCode": out.ExitCode, "container": res.ContainerID}}
+			Details: map[string]any{"durationMs": out.DurationMs, "class": out.ErrorClass, "exitCode": out.ExitCode, "container": res.ContainerID, "usage": out.Usage}}
 		if r.Caller.Kind != "" {
 			e.ActorID = r.Caller.Run.String()
 		}
@@ -357,7 +377,11 @@ func (t *Tool) info() callable.Info {
 	d := &t.Definition
 	i := callable.Info{
 		Ref: callable.Ref{Kind: Kind, ID: t.ID.String()}, Name: t.Name, Description: d.Description, Hash: t.DefinitionHash, Input: d.Input, Untrusted: true,
-		Capabilities: []string{permission.FormatCapability(permission.Call, permission.SideEffecting.String())},
+	}
+	if wants, err := d.wants(); err == nil { // they were checked when the tool was added
+		for _, w := range wants {
+			i.Capabilities = append(i.Capabilities, permission.FormatCapability(w.Capability, w.Resource))
+		}
 	}
 	if string(d.Output) != "null" {
 		i.Output = d.Output

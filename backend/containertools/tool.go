@@ -50,6 +50,9 @@ type Definition struct {
 	Output         json.RawMessage  `json:"output"`  // JSON Schema of standard output; null: any text
 	Limits         container.Limits `json:"limits"`
 	TimeoutSeconds int              `json:"timeoutSeconds"`
+	Hosts          []string         `json:"hosts,omitempty"`      // that it may reach over TLS: name[:port], or localhost:port without it
+	StateBytes     int64            `json:"stateBytes,omitempty"` // quota of files in /data that stay between runs; 0: none
+	Secrets        []string         `json:"secrets,omitempty"`    // names of secrets that Helix may fill into its requests
 }
 
 // Tool is a tool as stored.
@@ -125,6 +128,9 @@ type AddParams struct {
 	Output         json.RawMessage  `json:"output,omitempty"`
 	Limits         container.Limits `json:"limits,omitempty"`
 	TimeoutSeconds int              `json:"timeoutSeconds,omitempty"` // 1..600, default 30
+	Hosts          []string         `json:"hosts,omitempty"`          // such as api.example.com, *.example.com:8443 or localhost:3000
+	StateBytes     int64            `json:"stateBytes,omitempty"`     // quota of files that stay between runs, in /data; default: none
+	Secrets        []string         `json:"secrets,omitempty"`        // used as {{secret:NAME}} in requests through HELIX_EGRESS_URL
 }
 
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
@@ -151,6 +157,9 @@ func (s *Service) define(ctx context.Context, p *AddParams) (d Definition, err e
 	if p.Limits, err = p.Limits.WithDefaults(); err != nil {
 		return d, err
 	}
+	if p.StateBytes != 0 && (p.StateBytes < 1<<20 || p.StateBytes > 16<<30) {
+		return d, fault.InvalidField("stateBytes", fault.CodeRange, "The quota of stored data must be from 1 MiB to 16 GiB.")
+	}
 	if len(p.Input) == 0 || string(p.Input) == "null" {
 		p.Input = json.RawMessage(anyObject)
 	}
@@ -172,7 +181,9 @@ func (s *Service) define(ctx context.Context, p *AddParams) (d Definition, err e
 	if p.Argv == nil {
 		p.Argv = []string{}
 	}
-	return Definition{p.Name, p.Description, p.Image, i.ID, i.Digest, p.Argv, p.Input, p.Output, p.Limits, p.TimeoutSeconds}, nil
+	d = Definition{p.Name, p.Description, p.Image, i.ID, i.Digest, p.Argv, p.Input, p.Output, p.Limits, p.TimeoutSeconds, p.Hosts, p.StateBytes, p.Secrets}
+	_, err = d.wants()
+	return d, err
 }
 
 // Add stores a tool, or another definition of the tool with that name, and asks for its approval. The image
@@ -237,6 +248,43 @@ func (s *Service) Add(ctx context.Context, p AddParams) (*Tool, error) {
 	return t, err
 }
 
+// wants returns the permissions that the definition needs.
+func (d *Definition) wants() ([]permission.Want, error) {
+	list := []permission.Want{{Capability: permission.Call, Resource: permission.SideEffecting.String()}}
+	if len(d.Hosts) > 32 || len(d.Secrets) > 32 || len(d.Secrets) > 0 && len(d.Hosts) == 0 {
+		return nil, fault.Invalidf("A tool can have up to 32 hosts and 32 secrets, and needs a host for a secret.")
+	}
+	for _, h := range d.Hosts {
+		w := permission.Want{Capability: permission.NetworkHTTPS, Resource: h}
+		if port, ok := strings.CutPrefix(h, "localhost:"); ok {
+			w = permission.Want{Capability: permission.NetworkLocalhost, Resource: port}
+		}
+		list = append(list, w)
+	}
+	for _, name := range d.Secrets {
+		list = append(list, permission.Want{Capability: permission.Secret, Resource: name})
+	}
+	for i := range list {
+		var err error
+		if list[i].Resource, err = permission.Normalize(list[i].Capability, list[i].Resource); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// network says what the tool reaches.
+func (d *Definition) network() string {
+	if len(d.Hosts) == 0 {
+		return "Network: none"
+	}
+	text := "Network: " + strings.Join(d.Hosts, ", ")
+	if len(d.Secrets) > 0 {
+		text += "; secrets: " + strings.Join(d.Secrets, ", ")
+	}
+	return text
+}
+
 // lines describe a definition to the person who approves it.
 func (d *Definition) lines() []string {
 	command := "what the image starts"
@@ -249,7 +297,8 @@ func (d *Definition) lines() []string {
 		digest = "none: imported on this computer"
 	}
 	return []string{
-		"Image: " + d.Image, "Id: " + d.ImageID, "Digest: " + digest, "Command: " + command, "Runs as user 65534, without network, in a read-only container.",
+		"Image: " + d.Image, "Id: " + d.ImageID, "Digest: " + digest, "Command: " + command, "Runs as user 65534 in a read-only container.", d.network(),
+		fmt.Sprintf("Stored data: %d MiB.", d.StateBytes>>20),
 		fmt.Sprintf("Limits: %d s, %d MiB memory, %d %% of a core, %d processes.", d.TimeoutSeconds, d.Limits.MemoryBytes>>20, d.Limits.CPUPercent, d.Limits.Pids),
 	}
 }
@@ -283,7 +332,13 @@ func (s *Service) Subject(ctx context.Context, _, id string) (info permission.Su
 		return info, err
 	}
 	info = permission.SubjectInfo{Name: t.Name, State: t.Status, DefinitionHash: t.hash}
-	info.Definition, err = jcs.Marshal(t.Definition)
+	if info.Definition, err = jcs.Marshal(t.Definition); err != nil {
+		return info, err
+	}
+	wants, err := t.Definition.wants()
+	if err == nil {
+		info.Declared = wants[1:] // every tool may be called once it is approved
+	}
 	return info, err
 }
 
@@ -333,7 +388,10 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (*Tool, error) {
 		if err != nil {
 			return err
 		}
-		wants := []permission.Want{{Capability: permission.Call, Resource: permission.SideEffecting.String()}}
+		wants, err := t.Definition.wants()
+		if err != nil {
+			return err
+		}
 		if err := s.o.Permission.ApproveDefinition(tx, t.subject(), doc, wants, "user"); err != nil {
 			return err
 		}
@@ -408,6 +466,14 @@ type RevokeResult struct {
 // its runs and its image stay.
 func (s *Service) Revoke(ctx context.Context, p ToolParams) (out RevokeResult, err error) {
 	id, _ := identity.From(ctx)
+	stored := false
+	defer func() {
+		if err == nil && stored {
+			if rerr := s.engine.RemoveVolume(ctx, volumeName(p.ToolID)); rerr != nil {
+				s.log.Warn("remove the stored data of a revoked tool", "tool", p.ToolID, "err", rerr)
+			}
+		}
+	}()
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := load(tx, &p.ToolID, "")
 		if err != nil {
@@ -429,7 +495,22 @@ func (s *Service) Revoke(ctx context.Context, p ToolParams) (out RevokeResult, e
 			return err
 		}
 		tx.AfterCommit(func() { s.endRuns(t.ID, "The tool was revoked.") })
+		stored = t.Definition.StateBytes > 0
 		return audit.Append(tx, audit.Entry{Action: "tool.revoked", SubjectKind: string(Kind), SubjectID: t.ID.String(), Details: map[string]any{"name": t.Name, "grants": out.Grants}})
 	})
 	return out, err
+}
+
+func volumeName(tool uuid.UUID) string { return "helix-tool-" + tool.String() }
+
+// ClearState removes what a tool stored between its runs. While it runs, that is a Conflict.
+func (s *Service) ClearState(ctx context.Context, p ToolParams) (struct{}, error) {
+	t, err := s.find(ctx, &p.ToolID, "")
+	if err != nil {
+		return struct{}{}, err
+	}
+	if err := s.engine.RemoveVolume(ctx, volumeName(t.ID)); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, s.record(ctx, "container.state_cleared", t.ID.String(), map[string]any{"name": t.Name})
 }

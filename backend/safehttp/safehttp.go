@@ -55,6 +55,7 @@ type Client struct {
 	// private holds the connections of requests with AllowPrivate, so that no other request uses
 	// one of them.
 	private *http.Transport
+	dialer  *net.Dialer
 }
 
 // Request is one exchange. Header names are canonical or not. Sensitive lists headers that contain
@@ -120,6 +121,7 @@ func New(o Options) *Client {
 			return c.checkDial(ctx, guard, network, address, raw)
 		},
 	}
+	c.dialer = dialer
 	c.tr = newTransport(dialer, o)
 	c.private = newTransport(dialer, o)
 	return c
@@ -137,6 +139,21 @@ func newTransport(dialer *net.Dialer, o Options) *http.Transport {
 func (c *Client) Close() {
 	c.tr.CloseIdleConnections()
 	c.private.CloseIdleConnections()
+}
+
+// Dial connects to a port of a host, for a caller that speaks to it itself. The address is checked as that of a
+// request, and localhost is allowed for the ports of AllowLoopback.
+func (c *Client) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
+	u := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(port))}
+	checked, err := c.checkURL(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.dialer.DialContext(checked, "tcp", u.Host)
+	if err != nil {
+		return nil, failure(ctx, u, err, "did not accept a connection within", c.dialer.Timeout)
+	}
+	return conn, nil
 }
 
 // loopbackKey marks the context of a request whose URL names this machine.

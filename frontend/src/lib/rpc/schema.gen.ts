@@ -1922,6 +1922,15 @@ export interface ConfigSetResult {
   restart: string[];
 }
 
+/** Chunk is a piece of output of a command. */
+export interface ContainerChunk {
+  /** from 1, without holes */
+  seq: number;
+  /** stdout or stderr */
+  stream: string;
+  data: string;
+}
+
 /** Image is an image on this computer. */
 export interface ContainerImage {
   ref: string;
@@ -1984,7 +1993,7 @@ export interface ContainerStatus {
   /** absent: none was found */
   engine?: ContainerInfo;
   tiers: ContainerTier[];
-  /** how containers reach granted hosts: none in this version */
+  /** how containers reach granted hosts: socket, attach or none */
   egress: string;
   /** how stored data is limited: guard */
   quota: string;
@@ -2015,6 +2024,12 @@ export interface ContainertoolsAddParams {
   limits?: ContainerLimits;
   /** 1..600, default 30 */
   timeoutSeconds?: number;
+  /** such as api.example.com, *.example.com:8443 or localhost:3000 */
+  hosts?: string[];
+  /** quota of files that stay between runs, in /data; default: none */
+  stateBytes?: number;
+  /** used as {{secret:NAME}} in requests through HELIX_EGRESS_URL */
+  secrets?: string[];
 }
 
 /** ApproveParams approve one definition of a tool. */
@@ -2042,6 +2057,12 @@ export interface ContainertoolsDefinition {
   output: unknown;
   limits: ContainerLimits;
   timeoutSeconds: number;
+  /** that it may reach over TLS: name[:port], or localhost:port without it */
+  hosts?: string[];
+  /** quota of files in /data that stay between runs; 0: none */
+  stateBytes?: number;
+  /** names of secrets that Helix may fill into its requests */
+  secrets?: string[];
 }
 
 /** EnableParams switch a tool on or off. */
@@ -2138,6 +2159,7 @@ export interface ContainertoolsRunResult {
   /** the end of standard error */
   log: string;
   durationMs: number;
+  usage: ContainertoolsUsage;
 }
 
 /** StatusChanged is the event container.status_changed: an engine was found or lost. */
@@ -2165,6 +2187,16 @@ export interface ContainertoolsToolParams {
 /** ToolsResult lists tools. */
 export interface ContainertoolsToolsResult {
   tools: ContainertoolsTool[];
+}
+
+/** Usage is what a run used. */
+export interface ContainertoolsUsage {
+  cpuMs: number;
+  /** bytes */
+  peakMemory: number;
+  /** over the network */
+  bytesOut: number;
+  bytesIn: number;
 }
 
 /** Area is one part of a workspace. */
@@ -6465,6 +6497,105 @@ export interface SearchSpan {
   end: number;
 }
 
+/** Exec is a command of a session. */
+export interface ShellExec {
+  execId: string;
+  command: string;
+  running: boolean;
+}
+
+/** ExecParams run a command. */
+export interface ShellExecParams {
+  sessionId: string;
+  /** a program and its arguments, without a shell */
+  argv?: string[];
+  /** instead of argv: text for sh -c */
+  command?: string;
+  stdin?: string;
+  /** 1 to 600,000; default 30,000 */
+  timeoutMs?: number;
+}
+
+/** ExecResult is the end of a command. */
+export interface ShellExecResult {
+  execId: string;
+  /** absent: it was killed */
+  exitCode?: number;
+  /** success, failure, timeout, cancelled or oom */
+  status: string;
+  /** of both streams; at most 64 KiB, beginning and end */
+  output: string;
+  truncated: boolean;
+}
+
+/** KillResult says whether a session was ended. */
+export interface ShellKillResult {
+  killed: boolean;
+}
+
+/** ListResult lists sessions. */
+export interface ShellListResult {
+  sessions: ShellSession[];
+}
+
+/** Output is the event shell.output: a command has written something. */
+export interface ShellOutput {
+  sessionId: string;
+  execId: string;
+  /** from 1, without holes */
+  seq: number;
+  /** stdout or stderr */
+  stream: string;
+  data: string;
+}
+
+/** Session is a running session. */
+export interface ShellSession {
+  sessionId: string;
+  image: string;
+  startedAt: string;
+  /** the last ones, oldest first */
+  execs: ShellExec[];
+}
+
+/** SessionParams name a session. */
+export interface ShellSessionParams {
+  sessionId: string;
+}
+
+/** SpawnParams start a session. */
+export interface ShellSpawnParams {
+  /** in the container; default: /shared */
+  cwd?: string;
+  /** default: that of the settings */
+  image?: string;
+  workspace?: boolean;
+}
+
+/** SpawnResult is a session that has started. */
+export interface ShellSpawnResult {
+  sessionId: string;
+  /** container */
+  tier: string;
+  image: string;
+  imageId: string;
+}
+
+/** StreamParams ask for the output of a command after a chunk. */
+export interface ShellStreamParams {
+  sessionId: string;
+  execId: string;
+  afterSeq?: number;
+}
+
+/** StreamResult is output of a command. */
+export interface ShellStreamResult {
+  chunks: ContainerChunk[];
+  /** of the last chunk so far */
+  seq: number;
+  done: boolean;
+}
+
 /** AnswerParams answers a question of a run. Decision is approve or decline for an approval; done, retry or fail for an unknown outcome; retry or fail for a missing capability. An empty stepPath selects the only question of a run. The question of a quarantined run has an empty stepPath; retry resumes the run, fail ends it. */
 export interface SkillsAnswerParams {
   executionId: string;
@@ -10088,6 +10219,8 @@ export interface Methods {
   "container.add": { params: ContainertoolsAddParams; result: ContainertoolsTool };
   /** Allows a tool to run. A definition that changed since it was shown is a Conflict. */
   "container.approve": { params: ContainertoolsApproveParams; result: ContainertoolsTool };
+  /** Removes what a tool stored between its runs. While it runs, that is a Conflict. */
+  "container.clear_state": { params: ContainertoolsToolParams; result: Record<string, never> };
   /** Makes an image of a folder or a static program without network, or loads an image archive. */
   "container.image_import": { params: ContainertoolsImportImageParams; result: ContainerImage };
   /** Gets an image from its registry. It is the only way in which an image is fetched: runs never do. */
@@ -10526,6 +10659,16 @@ export interface Methods {
   "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
   /** Returns a URL that lets one browser sign in, once, within a minute. */
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
+  /** Runs a command in a session and returns when it has ended. Its output also comes as the event shell.output. Only a person can run one; the audit log has the whole command. */
+  "shell.exec": { params: ShellExecParams; result: ShellExecResult };
+  /** Ends a session with everything that runs in it. */
+  "shell.kill": { params: ShellSessionParams; result: ShellKillResult };
+  /** Returns the shell sessions of the user, oldest first. */
+  "shell.list": { params: Record<string, never>; result: ShellListResult };
+  /** Starts a shell session: a container without network that sees /shared and /tmp/workspace, the shared and temporary folders of the workspace. It ends after 30 minutes without a command. */
+  "shell.spawn": { params: ShellSpawnParams; result: ShellSpawnResult };
+  /** Returns the output of one of the last commands of a session, also while it runs. With the seq of the last event that was seen, nothing is missing and nothing comes twice. */
+  "shell.stream": { params: ShellStreamParams; result: ShellStreamResult };
   /** Answers a question of a run, or of a nested run that it is waiting for. */
   "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
   /** Stops a run of a skill of either kind. For a run that has ended it returns the status. */
@@ -11002,6 +11145,8 @@ export interface Events {
   "services.changed": GatewayServicesChanged;
   /** SessionsChanged reports that a session of the user was opened or closed. */
   "sessions.changed": GatewaySessionsChanged;
+  /** Output is the event shell.output: a command has written something. */
+  "shell.output": ShellOutput;
   /** Changed is the event skills.changed. */
   "skills.changed": SkillsChanged;
   /** SkillExecutionChanged reports the progress of a run of a WASM tool. Seq counts from 1 within a run. Status is running until the last report. Progress is the fraction of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not started. Log is a line written by the WASM tool. */
@@ -11149,6 +11294,7 @@ export const METHODS = [
   { name: "connect", scope: "none", costly: false },
   { name: "container.add", scope: "write", costly: false },
   { name: "container.approve", scope: "approve", costly: false },
+  { name: "container.clear_state", scope: "write", costly: false },
   { name: "container.image_import", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "container.image_pull", scope: "approve", costly: true, deadlineMs: 3600000 },
   { name: "container.image_remove", scope: "write", costly: false },
@@ -11368,6 +11514,11 @@ export const METHODS = [
   { name: "sessions.close", scope: "admin", costly: false },
   { name: "sessions.list", scope: "admin", costly: false },
   { name: "sessions.ticket", scope: "admin", costly: false },
+  { name: "shell.exec", scope: "write", costly: false, deadlineMs: 3600000 },
+  { name: "shell.kill", scope: "write", costly: false },
+  { name: "shell.list", scope: "read", costly: false },
+  { name: "shell.spawn", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "shell.stream", scope: "read", costly: false },
   { name: "skills.answer", scope: "approve", costly: false },
   { name: "skills.cancel", scope: "write", costly: false },
   { name: "skills.catalog", scope: "read", costly: false },
@@ -11611,6 +11762,7 @@ export const EVENTS = [
   "schedules.run_event",
   "services.changed",
   "sessions.changed",
+  "shell.output",
   "skills.changed",
   "skills.execution_changed",
   "skills.notification",

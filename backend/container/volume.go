@@ -1,0 +1,155 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/container/guest"
+	"helix/backend/fault"
+)
+
+// Volume is where a tool keeps files between its runs. It is seen as /data.
+type Volume struct {
+	Name  string
+	Quota int64 // bytes
+}
+
+// volumeWait is how long a run waits for another one that uses its volume.
+const volumeWait = 30 * time.Second
+
+var volumePattern = regexp.MustCompile(`^helix-[a-z0-9-]{1,100}$`)
+
+// volumeState is what is known about a volume in this process.
+type volumeState struct {
+	free  chan struct{} // holds one value while no run uses it
+	ready bool          // it exists and belongs to the user of containers
+	used  int64         // bytes at the end of the last run that stored too much
+}
+
+// useVolume waits for a volume, makes it if necessary and adds it to the container. Only one run uses it at a time.
+func (b *box) useVolume(ctx context.Context, v *Volume) (leave func(used int64), err error) {
+	if !volumePattern.MatchString(v.Name) || v.Quota < 1<<20 {
+		return nil, fault.Invalidf("The volume has no usable name or quota.")
+	}
+	e := b.e
+	e.mu.Lock()
+	s := e.volumes[v.Name]
+	if s == nil {
+		s = &volumeState{free: make(chan struct{}, 1)}
+		s.free <- struct{}{}
+		e.volumes[v.Name] = s
+	}
+	e.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, volumeWait)
+	defer cancel()
+	select {
+	case <-s.free:
+	case <-limited.Done():
+		if ctx.Err() != nil {
+			return nil, fault.New(fault.Canceled, "The run was canceled before it started.")
+		}
+		return nil, fault.Limitf("Another run uses the stored data of this tool. Wait for it to end.")
+	}
+	leave = func(used int64) {
+		s.used = 0
+		if used > v.Quota {
+			s.used = used
+		}
+		s.free <- struct{}{}
+	}
+	if s.used > v.Quota {
+		used := s.used
+		leave(used)
+		return nil, fault.Limitf("The tool stores %d MiB; its quota is %d MiB. Clear its stored data or raise the quota.", used>>20, v.Quota>>20)
+	}
+	if !s.ready {
+		if err := b.prepareVolume(ctx, v.Name); err != nil {
+			leave(0)
+			return nil, err
+		}
+		s.ready = true
+	}
+	b.body.HostConfig.Mounts = append(b.body.HostConfig.Mounts, volume(v.Name, guest.DataPath))
+	return leave, nil
+}
+
+// prepareVolume creates a volume, and gives it to the user of containers: a new one belongs to root. That takes a
+// run of the init process as root with nothing but the capabilities to change owners.
+func (b *box) prepareVolume(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	err := b.c.call(ctx, "POST", "/volumes/create", nil, map[string]any{"Name": name, "Labels": map[string]string{labelOwner: b.e.owner}}, nil)
+	if err != nil {
+		return err
+	}
+	file, err := b.e.initFile()
+	if err != nil {
+		return err
+	}
+	limits, err := Limits{}.WithDefaults()
+	if err != nil {
+		return err
+	}
+	owner := &box{e: b.e, c: b.c, run: uuid.New(), body: b.e.body(b.body.Image, limits, uuid.New(), "", time.Now().Add(apiTime))}
+	owner.id = containerName(owner.run.String())
+	defer owner.remove()
+	owner.body.User, owner.body.HostConfig.CapAdd, owner.body.HostConfig.Runtime = "0:0", []string{"CHOWN", "FOWNER"}, b.e.runtimeInUse()
+	owner.body.Entrypoint, owner.body.Cmd = []string{guest.InitPath}, []string{guest.OwnArg}
+	owner.body.HostConfig.Mounts = []mount{bind(file, guest.InitPath, true), volume(name, guest.DataPath)}
+	if err := b.c.call(ctx, "POST", "/containers/create", url.Values{"name": {owner.id}}, &owner.body, nil); err != nil {
+		return err
+	}
+	var end struct{ StatusCode int }
+	if err := b.c.call(ctx, "POST", "/containers/"+owner.id+"/start", nil, nil, nil); err != nil {
+		return err
+	}
+	if err := b.c.call(ctx, "POST", "/containers/"+owner.id+"/wait", nil, nil, &end); err != nil {
+		return err
+	}
+	if end.StatusCode != 0 {
+		return fault.Unavailablef("The stored data of the tool can't be prepared (status %d).", end.StatusCode)
+	}
+	return nil
+}
+
+func (e *Engine) runtimeInUse() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runtime
+}
+
+// RemoveVolume removes a volume with everything in it. One that a container uses is a Conflict, one that does not
+// exist is no error.
+func (e *Engine) RemoveVolume(ctx context.Context, name string) error {
+	if !volumePattern.MatchString(name) {
+		return fault.Invalidf("The volume has no usable name.")
+	}
+	c, _, err := e.connected(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.call(ctx, "DELETE", "/volumes/"+name, nil, nil, nil)
+	var api *apiError
+	if errors.As(err, &api) && api.status == 409 {
+		return fault.Conflictf("A run uses the stored data. Wait for it to end.")
+	}
+	if err != nil && (!errors.As(err, &api) || api.status != 404) {
+		return e.lost(c, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.volumes[name]; s != nil {
+		select {
+		case <-s.free: // no run uses it
+			s.ready, s.used = false, 0
+			s.free <- struct{}{}
+		default:
+		}
+	}
+	return nil
+}
