@@ -87,6 +87,8 @@ type Options struct {
 	ReleaseHold bool
 	// Progress reports the progress of a migration during Open.
 	Progress func(step string, done, total int64)
+
+	shell coretools.Shell // for tests; nil: the container engine
 }
 
 // Backend is one running Helix with one data folder.

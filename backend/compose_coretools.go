@@ -15,7 +15,7 @@ func workspaces(paths config.Paths) string { return filepath.Join(paths.Data, "w
 func (b *Backend) openCoreTools(paths config.Paths, conf config.Config, own []string) {
 	b.CoreTools = coretools.New(coretools.Options{
 		DB: b.DB, Gate: b.callGate(), Dir: workspaces(paths), Own: own, Logger: b.log,
-		TrashAge: b.DB.TrashAge,
+		TrashAge: b.DB.TrashAge, Shell: b.o.shell,
 		DenyPort: b.ownPort, Search: conf.AgentSearch, Secret: b.Secrets.Value,
 	})
 	b.builtins.Add(b.CoreTools.Callables()...)

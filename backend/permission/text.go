@@ -65,6 +65,8 @@ func sentence(c Capability, resource string) string {
 		return "Run the tool " + res
 	case MCP:
 		return "Use the MCP tool " + res
+	case Shell:
+		return "Run " + res
 	case Call:
 		if res == Privileged.String() {
 			return "Do something that may change this computer"
