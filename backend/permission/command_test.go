@@ -29,7 +29,7 @@ var escapes = []string{
 	"env git log", "env rm x", "/usr/bin/env git log", "xargs git log", "sh -c 'git log'", "bash -c \"git log\"", "sudo git log", "nohup git log", "time git log", "timeout 5 git log",
 	"eval git log", "exec git log", "command git log", "builtin git log", "busybox git log", "python3.11 -c x", "perl5 -e x", "find /shared -exec rm {} +", "find /shared -delete",
 	"/usr/bin/git log", "./git log", "../git log", "alias git='rm x'", "function git { rm x; }", "git -c alias.log='!rm x' log", "git --exec-path=/shared log", "git log --ext-diff", "git log --ext", "git log --output=x",
-	"\u0261it log", "g\u0456t log", "\uff47it log", "git\u00a0log", "git\u2003log", "git log \uff1b rm x", "git log \u037e rm x", "git\u200b log", "git log \u202eхm", "git log \x00rm", "git log \x1b[2K",
+	"\u0261it log", "g\u0456t log", "\uff47it log", "git\u00a0log", "git\u2003log", "git log \uff1b rm x", "git log \u037e rm x", "git\u200b log", "git log \u202eхm", "git log \u0445m", "git log \x00rm", "git log \x1b[2K",
 	"Git log", "git  -p log", "gitlog", "'git log'", "", " ", "git", "git lo", "log git", "'' git log", "'git log", "git log \"", "git log \\",
 	"ls /shared; rm x", "ls", "ls /share", "ls /sharedx", "ls -l /shared", "env ls /shared", "/bin/ls /shared", "l\u0455 /shared",
 }
@@ -56,6 +56,11 @@ func TestLastingPermissionsOfCommandsCoverOnlyTheSameSimpleCommand(t *testing.T)
 		}
 		if again, err := Normalize(Shell, resource); err != nil || again != resource {
 			t.Errorf("%q: the command %s isn't in normal form: %q, %v", c, resource, again, err)
+		}
+	}
+	for _, argv := range [][]string{{"git", "log", "--ext-diff"}, {"git", "log", "--output=x"}, {"git", "log", "\u0445m"}, {"git", "log", "a\nb"}, {"env", "git", "log"}, {"sh", "-c", "git log"}} {
+		if resource := FormatCommand(argv); Covers(Shell, patterns[0], resource) {
+			t.Errorf("%s covers the words %s", patterns[0], resource)
 		}
 	}
 	for _, c := range []string{"git log", " git  log ", "'git' log", `git "log" -5`, "git log --oneline -- backend/x.go", "git log 'a;b' '$(rm x)' '*'"} {
@@ -93,6 +98,7 @@ func FuzzFormatCommandKeepsEveryWord(f *testing.F) {
 	for _, c := range append(slices.Clone(escapes), "echo 'it'", `a "b c"`, "a\tb", "a\\b", "a'b\\'c") {
 		f.Add(c, "x'y", "\u202e\n")
 	}
+	f.Add("\ufffd", "\u3164", "\ufe0f")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		argv := []string{strings.ToValidUTF8(a, ""), strings.ToValidUTF8(b, ""), strings.ToValidUTF8(c, "")}
 		text := FormatCommand(argv)
