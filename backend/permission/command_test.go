@@ -141,6 +141,10 @@ func TestShellAnswers(t *testing.T) {
 	if d.Effect != Deny || d.PendingID == uuid.Nil {
 		t.Fatalf("%+v", d)
 	}
+	long := "true " + strings.Repeat("x", 400) + "; rm y"
+	if ap, err := e.s.GetApproval(e.ctx, GetApprovalParams{ID: decide(long).PendingID}); err != nil || ap.Sentence != "Run "+asShell(long) {
+		t.Errorf("a long command is shown as %q, %v", ap.Sentence, err)
+	}
 	for _, scope := range []string{"run", "session", "always"} {
 		if err := answer(d, AnswerParams{Decision: "approve", Scope: scope}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("a command with operators was allowed %s: %v", scope, err)
