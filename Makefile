@@ -51,12 +51,21 @@ build/engines/node_modules/.package-lock.json: build/engines/package-lock.json
 	cd build/engines && npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
-ENGINES := backend/sandbox/artefacts/manifest.json
-$(ENGINES): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go backend/audio/denoise/*.go backend/sandbox/prelude/* backend/sandbox/qjs/*.go backend/sandbox/linear/*.go backend/sandbox/meter/*.go)
+JS_ENGINE := backend/sandbox/artefacts/manifest.json
+$(JS_ENGINE): build/engines/node_modules/.package-lock.json $(wildcard build/engines/gen/*.go backend/audio/denoise/*.go backend/sandbox/prelude/* backend/sandbox/qjs/*.go backend/sandbox/linear/*.go backend/sandbox/meter/*.go)
 	$(NICE) $(GO) run ./build/engines/gen
 
+# The first process of every container, for the architectures that engines run on.
+CONTAINER_INIT := $(foreach a,amd64 arm64,backend/container/artefacts/$(a)/init.gz)
+$(CONTAINER_INIT): backend/container/artefacts/%/init.gz: $(wildcard backend/container/guest/*.go backend/container/guest/init/*.go)
+	CGO_ENABLED=0 GOOS=linux GOARCH=$* $(NICE) $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o $(@D)/init ./backend/container/guest/init
+	sha256sum < $(@D)/init | cut -d' ' -f1 > $(@D)/init.sha256
+	gzip -9nf $(@D)/init
+
+ENGINES := $(JS_ENGINE) $(CONTAINER_INIT)
+
 .PHONY: engines
-engines: $(ENGINES) ## Fetch, check and prepare the JavaScript engine
+engines: $(ENGINES) ## Fetch, check and prepare the JavaScript engine and the init process of containers
 
 build/models/node_modules/.package-lock.json: build/models/package-lock.json
 	cd build/models && npm ci --no-audit --no-fund --ignore-scripts
@@ -227,7 +236,7 @@ test-engine: $(LLAMA)/package.json ## A real language model engine with random w
 	HELIX_LLAMA=$(LLAMA) $(NICE) $(GO) test -tags engine -count=1 -v -run 'Engine' -timeout 30m ./backend/providers/providerstest ./backend/synthesis
 
 .PHONY: test-container
-test-container: ## Containers on Docker and Podman, which the tests start themselves (needs root, podman, runc, docker.io and busybox-static)
+test-container: $(ENGINES) ## Containers on Docker and Podman, which the tests start themselves (needs root, podman, runc, docker.io and busybox-static)
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m ./backend/container
 
 .PHONY: fuzz

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"os"
+	"path/filepath"
 
 	"helix/backend/bus"
 	"helix/backend/config"
@@ -19,6 +20,7 @@ func (b *Backend) openContainers(paths config.Paths, conf config.Config) {
 	}
 	b.engine = container.Open(container.Options{
 		Logger: b.log, Owner: paths.Data, Host: conf.ContainerHost, Getenv: getenv,
+		Dir: filepath.Join(paths.Cache, "container"), Runtime: filepath.Join(paths.Runtime, "c"), Workspaces: workspaces(paths),
 		Changed: func() {
 			available := b.engine.Status().Engine != nil
 			bus.Publish(b.Bus, b.LocalUser(), containertools.StatusChanged{Available: available})

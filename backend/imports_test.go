@@ -96,6 +96,8 @@ var levels = map[string]int{
 	"backend/transcribe":                   engine,
 	"backend/openapi":                      engine,
 	"backend/container":                    engine,
+	"backend/container/guest":              engine,
+	"backend/container/guest/init":         entry,
 	"backend/containertools":               domain,
 	"backend/voice":                        domain,
 	"backend/mcp":                          domain,
@@ -120,6 +122,9 @@ var levels = map[string]int{
 
 // sideways lists the imports within one layer, each with its reason.
 var sideways = map[string]map[string]string{
+	"backend/container": {
+		"backend/container/guest": "the protocol of the init process, which is linked into both",
+	},
 	"app/cli": {
 		"app/cli/tui": "helix chat shows it, and shares its fold of events with the line mode",
 	},

@@ -35,6 +35,13 @@ type Options struct {
 	Host string
 	// Getenv reads DOCKER_HOST, HOME and XDG_RUNTIME_DIR; nil: os.Getenv.
 	Getenv func(string) string
+	// Dir is where the init process of containers is kept, and Runtime where their sockets are. Both are
+	// private to the user; "": a temporary folder.
+	Dir, Runtime string
+	// Workspaces contains the folders of which sessions may see parts: USER/shared and USER/tmp; "": none.
+	Workspaces string
+	// Transport is how the init process is reached: socket or attach; "": whatever works with the engine.
+	Transport string
 	// Changed is called when the status has changed.
 	Changed func()
 }
@@ -55,6 +62,11 @@ type Engine struct {
 	runtime string // "": the engine's default
 	checked time.Time
 	running map[uuid.UUID]*Running
+	images  map[string]*program // by id
+
+	files     sync.Mutex // held while the folders are changed
+	temporary []string   // folders that Close removes
+	init      string     // path of the init process; "": not written yet
 }
 
 // Open returns an Engine. It does not connect: the first use, Recheck or Run does. A missing engine is
@@ -72,12 +84,18 @@ func Open(o Options) *Engine {
 	sum := sha256.Sum256([]byte("helix-container-owner\x00" + o.Owner))
 	return &Engine{
 		o: o, log: o.Logger, owner: hex.EncodeToString(sum[:16]), instance: uuid.NewString(),
-		slots: make(chan struct{}, maxRunning), running: map[uuid.UUID]*Running{},
+		slots: make(chan struct{}, maxRunning), running: map[uuid.UUID]*Running{}, images: map[string]*program{},
 	}
 }
 
 // Close closes idle connections. Runs in progress end with their contexts.
 func (e *Engine) Close() error {
+	e.files.Lock()
+	for _, dir := range e.temporary {
+		os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	}
+	e.temporary = nil
+	e.files.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.client != nil {
@@ -117,18 +135,20 @@ type Code string
 
 // The codes on the wire.
 const (
-	EngineNotFound    Code = "EngineNotFound"
-	EnginePermission  Code = "EnginePermission"
-	EngineTooOld      Code = "EngineTooOld"
-	RuntimeRefused    Code = "RuntimeRefused"
-	UlimitRefused     Code = "UlimitRefused"
-	SeccompMissing    Code = "SeccompMissing"
-	SwapNotLimited    Code = "SwapNotLimited"
-	PidsNotLimited    Code = "PidsNotLimited"
-	EgressUnavailable Code = "EgressUnavailable"
-	ImageMissing      Code = "ImageMissing"
-	NoKVM             Code = "NoKvm"
-	NoFirecracker     Code = "NoFirecracker"
+	EngineNotFound          Code = "EngineNotFound"
+	EnginePermission        Code = "EnginePermission"
+	EngineTooOld            Code = "EngineTooOld"
+	RuntimeRefused          Code = "RuntimeRefused"
+	UlimitRefused           Code = "UlimitRefused"
+	SeccompMissing          Code = "SeccompMissing"
+	SwapNotLimited          Code = "SwapNotLimited"
+	PidsNotLimited          Code = "PidsNotLimited"
+	EgressUnavailable       Code = "EgressUnavailable"
+	InitMissing             Code = "InitMissing"
+	ImageMissing            Code = "ImageMissing"
+	SidecarConnectionFailed Code = "SidecarConnectionFailed"
+	NoKVM                   Code = "NoKvm"
+	NoFirecracker           Code = "NoFirecracker"
 )
 
 // Reason is one limitation, with what to do about it.

@@ -3,14 +3,18 @@ package container
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net/url"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
+	"helix/backend/container/guest"
 	"helix/backend/fault"
 )
 
@@ -24,13 +28,15 @@ const (
 	TimedOut  Outcome = "timeout"
 	Cancelled Outcome = "cancelled"
 	OOM       Outcome = "oom"
-	TooLarge  Outcome = "output" // more than OutputBytes was written
+	TooLarge  Outcome = "output"  // more than OutputBytes was written
+	Storage   Outcome = "storage" // more state was stored than the quota
 )
 
 // The phases of a run.
 const (
 	PhaseCreate  = "create"
 	PhaseStart   = "start"
+	PhaseReady   = "ready" // its isolation is checked
 	PhaseRunning = "running"
 	PhaseEnded   = "ended"
 	PhaseRemoved = "removed"
@@ -49,20 +55,39 @@ type Phases struct {
 	Remove  time.Duration
 }
 
+// Usage is what a run used.
+type Usage struct {
+	CPU        time.Duration
+	PeakMemory int64
+	BytesOut   int64 // over the network, from the container
+	BytesIn    int64
+	DiskBytes  int64 // of stored state
+	Samples    int   // how often memory was measured
+}
+
+// Hardening is what the init process found about its isolation before the program was started.
+type Hardening = guest.Report
+
 // Result is the result of a run whose container was started.
 type Result struct {
 	Outcome     Outcome
 	ExitCode    int
 	Stdout      []byte // the beginning and the end if it was too large
 	StderrTail  []byte
+	Usage       Usage
 	Phases      Phases
+	Hardening   Hardening
 	ContainerID string
 }
 
 var (
 	errWall   = errors.New("the time limit was reached")
 	errOutput = errors.New("the output limit was reached")
+	errLost   = errors.New("the container ended unexpectedly")
 )
+
+// killGrace is how long the init process may take to end a program before the container is killed.
+const killGrace = 500 * time.Millisecond
 
 // Execute runs one container and removes it. An error means that the program did not run, or that the engine
 // was lost meanwhile; how a program ended is in the result. If ctx ends the container is killed.
@@ -73,40 +98,80 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 	if len(s.Input) > MaxInput {
 		return res, fault.Limitf("The input has %d bytes; a container takes at most %d.", len(s.Input), MaxInput)
 	}
-	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
-	default:
-		return res, fault.Limitf("%d containers are running. Wait for one to end.", maxRunning)
-	}
-	c, runtime, err := e.connected(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b, runtime, err := e.enter(ctx, cancel, s.ImageID, s.RunID, s.Limits, s.Limits.Wall+apiTime)
 	if err != nil {
 		return res, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r := &run{e: e, c: c, s: &s, began: time.Now(), res: &res}
-	live := &Running{RunID: s.RunID, Image: s.ImageID, StartedAt: r.began, Deadline: r.began.Add(s.Limits.Wall + apiTime), kill: cancel}
-	e.mu.Lock()
-	if e.running[s.RunID] != nil {
-		e.mu.Unlock()
-		return res, fault.Conflictf("This run has already started.")
-	}
-	e.running[s.RunID] = live
-	r.kind = "docker"
-	if e.info != nil {
-		r.kind = e.info.Kind
-	}
-	e.mu.Unlock()
+	b.phase = s.Phase
 	defer func() {
-		r.remove()
-		e.mu.Lock()
-		delete(e.running, s.RunID)
-		e.mu.Unlock()
-		r.enter(PhaseRemoved)
+		b.leave()
+		res.Phases = b.phases
 	}()
-	err = r.all(ctx, live, runtime)
-	return res, e.lost(c, err)
+	start, err := e.command(ctx, b.c, &s)
+	if err == nil {
+		err = b.open(ctx, runtime)
+	}
+	res.ContainerID = b.id
+	if err != nil {
+		return res, e.lost(b.c, err)
+	}
+	res.Hardening = *b.report
+	r := &run{b: b, s: &s, res: &res}
+	return res, e.lost(b.c, r.wait(ctx, start))
+}
+
+// enter counts a container against the limit, and makes what is needed to open it. leave ends it.
+func (e *Engine) enter(ctx context.Context, cancel context.CancelCauseFunc, image string, id uuid.UUID, l Limits, lifetime time.Duration) (b *box, runtime string, err error) {
+	select {
+	case e.slots <- struct{}{}:
+	default:
+		return nil, "", fault.Limitf("%d containers are running. Wait for one to end.", maxRunning)
+	}
+	defer func() {
+		if err != nil {
+			<-e.slots
+		}
+	}()
+	c, runtime, err := e.connected(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	now := time.Now()
+	live := &Running{RunID: id, Image: image, StartedAt: now, Deadline: now.Add(lifetime), kill: cancel}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running[id] != nil {
+		return nil, "", fault.Conflictf("This run has already started.")
+	}
+	e.running[id] = live
+	kind := "docker"
+	if e.info != nil {
+		kind = e.info.Kind
+	}
+	return &box{e: e, c: c, run: id, live: live, body: e.body(image, l, id, kind, live.Deadline)}, runtime, nil
+}
+
+// leave removes the container, whatever became of it.
+func (b *box) leave() {
+	b.remove()
+	b.e.mu.Lock()
+	delete(b.e.running, b.run)
+	b.e.mu.Unlock()
+	b.enter(PhaseRemoved)
+	<-b.e.slots
+}
+
+// transport returns how containers of the engine are reached.
+func (e *Engine) transport(c *client) string {
+	if e.o.Transport != "" {
+		return e.o.Transport
+	}
+	if runtime.GOOS != "linux" || strings.Contains(c.socket, "/desktop/") || strings.Contains(c.socket, "/machine/") {
+		return guest.AttachArg // the engine runs in a virtual machine
+	}
+	return guest.SocketArg
 }
 
 // Kill ends a run. It reports whether the run was in progress.
@@ -122,101 +187,223 @@ func (e *Engine) Kill(run string) bool {
 	return false
 }
 
-// run is one Execute.
+// program is what an image starts, and with what.
+type program struct {
+	argv, env []string
+	dir       string
+}
+
+// maxKnown is how many images' programs are kept.
+const maxKnown = 100
+
+// program returns what an image starts.
+func (e *Engine) program(ctx context.Context, c *client, id string) (*program, error) {
+	e.mu.Lock()
+	p := e.images[id]
+	e.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	var x struct {
+		Config struct {
+			Entrypoint, Cmd, Env []string
+			WorkingDir           string
+		}
+	}
+	err := c.call(ctx, "GET", "/images/"+id+"/json", nil, nil, &x)
+	var api *apiError
+	if errors.As(err, &api) && api.status == 404 {
+		return nil, unavailable(Reason{ImageMissing, "The image isn't on this computer.", "Pull or import it again."}).WithCause(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p = &program{append(x.Config.Entrypoint, x.Config.Cmd...), x.Config.Env, x.Config.WorkingDir}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.images) >= maxKnown {
+		clear(e.images)
+	}
+	e.images[id] = p
+	return p, nil
+}
+
+// command returns what the init process is asked to run.
+func (e *Engine) command(ctx context.Context, c *client, s *Spec) (*guest.Start, error) {
+	p, err := e.program(ctx, c, s.ImageID)
+	if err != nil {
+		return nil, err
+	}
+	start := &guest.Start{Argv: s.Argv, Dir: p.workDir(), WallMs: s.Limits.Wall.Milliseconds(), Alone: true}
+	if len(start.Argv) == 0 {
+		start.Argv = p.argv
+	}
+	if len(start.Argv) == 0 {
+		return nil, fault.Invalidf("The image starts nothing by itself. Add a command to the tool.")
+	}
+	start.Env = p.environment(append([]string{"HELIX_RUN_ID=" + s.RunID.String()}, s.Env...))
+	if s.Operation != "" {
+		start.Env = append(start.Env, "HELIX_OPERATION="+s.Operation)
+	}
+	return start, nil
+}
+
+func (p *program) workDir() string {
+	return cmp.Or(p.dir, "/tmp")
+}
+
+const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environment returns the environment of a program: that of the image, and more. Nothing comes from this computer.
+func (p *program) environment(more []string) []string {
+	env := []string{}
+	for _, list := range [][]string{{defaultPath}, p.env, {"HOME=/tmp", "LANG=C.UTF-8"}, more} {
+		for _, pair := range list {
+			name, _, _ := strings.Cut(pair, "=")
+			env = slices.DeleteFunc(env, func(have string) bool { return strings.HasPrefix(have, name+"=") })
+			env = append(env, pair)
+		}
+	}
+	return env
+}
+
+// run is one program of an Execute.
 type run struct {
-	e     *Engine
-	c     *client
-	s     *Spec
-	kind  string
-	live  *Running
-	began time.Time
-	res   *Result
-	id    string // of the container
+	b   *box
+	s   *Spec
+	res *Result
 }
 
-// enter records the phase that begins.
-func (r *run) enter(phase string) {
-	r.e.mu.Lock()
-	if r.live != nil {
-		r.live.Phase, r.live.ContainerID = phase, r.id
+// wait starts the program, feeds its input, collects its output and waits for its end.
+func (r *run) wait(ctx context.Context, start *guest.Start) error {
+	began := time.Now()
+	limits := r.s.Limits
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p, err := r.b.start(1, start)
+	if err != nil {
+		return r.lost(ctx, err)
 	}
-	r.e.mu.Unlock()
-	if r.s.Phase != nil {
-		r.s.Phase(phase)
-	}
-}
+	defer p.close()
+	r.b.enter(PhaseRunning)
+	wall := time.AfterFunc(limits.Wall+killGrace, func() { cancel(errWall) })
+	defer wall.Stop()
 
-func (r *run) all(ctx context.Context, live *Running, runtime string) error {
-	r.live = live
-	r.enter(PhaseCreate)
-	body := r.e.body(r.s, r.kind, runtime, live.Deadline)
-	io, err := r.begin(ctx, &body)
-	if refusal := runtimeRefusal(err); refusal != "" && runtime != "runc" {
-		// crun refuses hybrid control groups, which runc supports.
-		r.remove()
-		body.HostConfig.Runtime = "runc"
-		if io, err = r.begin(ctx, &body); err == nil {
-			r.e.mu.Lock()
-			r.e.runtime = "runc"
-			r.e.mu.Unlock()
-		} else if ctx.Err() == nil {
-			return unavailable(Reason{RuntimeRefused, "The engine can't start containers: " + refusal, "Install runc or correct the engine."}).WithCause(err)
+	stdout := &window{head: int(limits.OutputBytes) - keptEnd, tail: keptEnd}
+	stderr := &window{tail: int(limits.LogBytes)}
+	var work sync.WaitGroup
+	work.Go(func() { // the program need not read its input
+		if _, err := p.stdin.Write(r.s.Input); err == nil {
+			p.stdin.CloseWrite() //nolint:errcheck // the program has ended then
+		}
+	})
+	work.Go(func() {
+		io.Copy(&limited{stdout, func() { cancel(errOutput) }}, p.stdout) //nolint:errcheck // the end is known from the exit
+	})
+	work.Go(func() { io.Copy(stderr, p.stderr) }) //nolint:errcheck // the end is known from the exit
+
+	killed := context.AfterFunc(ctx, func() {
+		r.b.conn.Send(&guest.Message{Type: guest.TypeKill, ID: p.id}) //nolint:errcheck // the container is killed next
+		select {
+		case <-r.b.closed:
+		case <-time.After(killGrace):
+			r.b.kill()
+		}
+	})
+	defer killed()
+	var exit *guest.Exit
+	select {
+	case exit = <-p.exit:
+	case <-r.b.closed:
+		select { // it may have come just before
+		case exit = <-p.exit:
+		default:
 		}
 	}
-	if err != nil {
-		return r.notStarted(ctx, err)
-	}
-	return r.wait(ctx, io)
+	work.Wait()
+	r.b.phases.Running = time.Since(began)
+	r.b.enter(PhaseEnded)
+	r.res.Stdout, r.res.StderrTail = stdout.bytes(), stderr.bytes()
+	return r.ended(ctx, exit, stdout.cut())
 }
 
-// begin creates a container, attaches to it and starts it.
-func (r *run) begin(ctx context.Context, body *createBody) (*stream, error) {
-	creating := time.Now()
-	err := r.create(ctx, body)
-	r.res.Phases.Create = time.Since(creating)
-	if err != nil {
-		return nil, err
-	}
-	r.enter(PhaseStart)
-	starting := time.Now()
-	defer func() { r.res.Phases.Start = time.Since(starting) }()
-	ctx, cancel := context.WithTimeout(ctx, apiTime)
-	defer cancel()
-	s, err := r.c.attach(ctx, r.id)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.c.call(ctx, "POST", "/containers/"+r.id+"/start", nil, nil, nil); err != nil {
-		s.conn.Close()
-		return nil, err
-	}
-	return s, nil
+// limited writes to a window and calls full when it has more than it keeps.
+type limited struct {
+	*window
+	full func()
 }
 
-// create creates the container and checks that it is as isolated as was asked.
-func (r *run) create(ctx context.Context, body *createBody) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTime)
-	defer cancel()
-	var made struct {
-		ID string `json:"Id"`
+// Write implements io.Writer.
+func (l *limited) Write(b []byte) (int, error) {
+	n, err := l.window.Write(b)
+	if l.cut() {
+		l.full()
 	}
-	// The name is known before the answer, so that a container whose creation was not answered is removed too.
-	r.id = containerName(r.s.RunID.String())
-	if err := r.c.call(ctx, "POST", "/containers/create", url.Values{"name": {r.id}}, body, &made); err != nil {
-		var api *apiError
-		if errors.As(err, &api) && api.status == 404 {
-			return unavailable(Reason{ImageMissing, "The image isn't on this computer.", "Pull or import it again."}).WithCause(err)
+	return n, err
+}
+
+// ended makes the outcome.
+func (r *run) ended(ctx context.Context, exit *guest.Exit, tooLarge bool) error {
+	res, cause := r.res, context.Cause(ctx)
+	if exit == nil {
+		exit = &guest.Exit{Code: 137}
+		if cause == nil {
+			return r.lost(ctx, errLost)
 		}
-		return err
 	}
-	r.id, r.res.ContainerID = made.ID, made.ID
+	res.ExitCode = exit.Code
+	res.Usage = usageOf(exit)
+	switch {
+	case exit.Missing != "":
+		res.Outcome, res.StderrTail = Failure, []byte(firstOf(r.s.Argv)+": "+exit.Missing)
+	case tooLarge || errors.Is(cause, errOutput):
+		res.Outcome = TooLarge
+	case errors.Is(cause, errWall) || exit.Ended == guest.EndedByWall:
+		res.Outcome = TimedOut
+	case exit.Ended == guest.EndedByStorage:
+		res.Outcome = Storage
+	case cause != nil:
+		res.Outcome = Cancelled
+	case exit.Code == 0:
+		res.Outcome = Success
+	case exit.OOM:
+		res.Outcome = OOM
+	default:
+		res.Outcome = Failure
+	}
+	return nil
+}
+
+func usageOf(exit *guest.Exit) Usage {
+	u := &exit.Usage
+	return Usage{CPU: time.Duration(u.CPUMicros) * time.Microsecond, PeakMemory: u.PeakMemory, DiskBytes: u.DiskBytes, Samples: u.Samples}
+}
+
+func firstOf(argv []string) string {
+	if len(argv) == 0 {
+		return "the program"
+	}
+	return argv[0]
+}
+
+// lost explains why the connection to the container ended before the program did: the engine says whether memory
+// was the reason.
+func (r *run) lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		r.res.Outcome = Cancelled
+		return nil
+	}
+	limited, cancel := context.WithTimeout(context.Background(), apiTime)
+	defer cancel()
 	var x inspection
-	if err := r.c.call(ctx, "GET", "/containers/"+r.id+"/json", nil, nil, &x); err != nil {
-		return err
+	if ierr := r.b.c.call(limited, "GET", "/containers/"+r.b.id+"/json", nil, nil, &x); ierr != nil {
+		return fault.Unavailablef("The container engine was lost. Start it again.").WithDetails(Refusal{EngineNotFound, "Start it again."}).WithCause(errors.Join(err, ierr))
 	}
-	if field := x.mismatch(body); field != "" {
-		return fault.Unavailablef("The engine created a container that is less isolated than asked: %s. The program was not started.", field).
-			WithDetails(map[string]string{"code": "hardening_mismatch", "field": field})
+	r.res.Outcome, r.res.ExitCode = Failure, 137
+	if x.State.OOMKilled {
+		r.res.Outcome = OOM
+	} else if len(r.res.StderrTail) == 0 {
+		r.res.StderrTail = []byte(cmp.Or(string(r.b.said.bytes()), err.Error()))
 	}
 	return nil
 }
@@ -226,7 +413,8 @@ func containerName(run string) string { return "helix-" + run }
 // refusedByEngine makes an error for people of a request that the engine refused.
 func refusedByEngine(err error) error {
 	var api *apiError
-	if !errors.As(err, &api) {
+	var known *fault.Error
+	if errors.As(err, &known) || !errors.As(err, &api) {
 		return err
 	}
 	if strings.Contains(api.message, "rlimit") || strings.Contains(api.message, "ulimit") {
@@ -244,184 +432,27 @@ func runtimeRefusal(err error) string {
 	return ""
 }
 
-// notStarted explains why a container could not start. A program that the image does not have is a result.
-func (r *run) notStarted(ctx context.Context, err error) error {
-	var api *apiError
-	var known *fault.Error
-	if errors.As(err, &known) || !errors.As(err, &api) {
-		return canceledBefore(ctx, err)
-	}
-	m := strings.ToLower(api.message)
-	program := "the program"
-	if len(r.s.Argv) > 0 {
-		program = r.s.Argv[0]
-	}
-	switch {
-	case strings.Contains(m, "executable file"), strings.Contains(m, "no such file"), strings.Contains(m, "no command specified"):
-		r.res.Outcome, r.res.ExitCode, r.res.StderrTail = Failure, 127, []byte(program+": not found in image")
-		return nil
-	case strings.Contains(m, "permission denied") && !strings.Contains(m, "rlimit"):
-		r.res.Outcome, r.res.ExitCode, r.res.StderrTail = Failure, 126, []byte(program+": can't be executed in this image")
-		return nil
-	}
-	return refusedByEngine(err)
-}
-
-func canceledBefore(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fault.New(fault.Canceled, "The run was canceled before it started.").WithCause(err)
-	}
-	return err
-}
-
-// wait feeds the input, collects the output and waits for the end.
-func (r *run) wait(ctx context.Context, io *stream) error {
-	running := time.Now()
-	r.enter(PhaseRunning)
-	limits := r.s.Limits
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	wall := time.AfterFunc(limits.Wall, func() { cancel(errWall) })
-	defer wall.Stop()
-
-	stdout := &window{head: int(limits.OutputBytes) - keptEnd, tail: keptEnd}
-	stderr := &window{tail: int(limits.LogBytes)}
-	var work sync.WaitGroup
-	work.Go(func() { // the program need not read its input
-		if _, err := io.conn.Write(r.s.Input); err == nil {
-			io.conn.CloseWrite() //nolint:errcheck // the program has ended then
-		}
-	})
-	read := make(chan error, 1)
-	work.Go(func() {
-		read <- demultiplex(io.r, stdout, stderr, func() { cancel(errOutput) })
-	})
-	killed := context.AfterFunc(ctx, func() { r.kill() })
-	err := r.exit(ctx)
-	var lost error // the output broke off
-	if killed() {
-		// The output ends with the program. Only what a lost engine left open is cut.
-		cut := time.AfterFunc(apiTime, func() { io.conn.Close() })
-		lost = <-read
-		cut.Stop()
-	}
-	io.conn.Close()
-	work.Wait()
-	r.res.Phases.Running = time.Since(running)
-	r.enter(PhaseEnded)
-	r.res.Stdout, r.res.StderrTail = stdout.bytes(), stderr.bytes()
-	cause := context.Cause(ctx)
-	switch {
-	case stdout.cut() || errors.Is(cause, errOutput):
-		r.res.Outcome = TooLarge
-	case errors.Is(cause, errWall):
-		r.res.Outcome = TimedOut
-	case cause != nil:
-		r.res.Outcome = Cancelled
-	case err != nil || lost != nil:
-		return cmp.Or(err, lost)
-	}
-	return r.ended()
-}
-
-// exit returns when the container has ended, also if it was killed because ctx ended.
-func (r *run) exit(ctx context.Context) error {
-	wait, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	// After the container was killed its end is not waited for without limit.
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(apiTime):
-			cancel()
-		case <-wait.Done():
-		}
-	})
-	defer stop()
-	return r.c.call(wait, "POST", "/containers/"+r.id+"/wait", nil, nil, nil)
-}
-
-// ended reads how the container ended.
-func (r *run) ended() error {
-	ctx, cancel := context.WithTimeout(context.Background(), apiTime)
-	defer cancel()
-	var x inspection
-	if err := r.c.call(ctx, "GET", "/containers/"+r.id+"/json", nil, nil, &x); err != nil {
-		if r.res.Outcome != "" { // it was killed for a reason that is known
-			return nil
-		}
-		return err
-	}
-	r.res.ExitCode = x.State.ExitCode
-	switch {
-	case r.res.Outcome != "":
-	case x.State.OOMKilled:
-		r.res.Outcome = OOM
-	case x.State.ExitCode == 0:
-		r.res.Outcome = Success
-	default:
-		r.res.Outcome = Failure
-	}
-	return nil
-}
-
-func (r *run) kill() {
-	ctx, cancel := context.WithTimeout(context.Background(), apiTime)
-	defer cancel()
-	err := r.c.call(ctx, "POST", "/containers/"+r.id+"/kill", url.Values{"signal": {"KILL"}}, nil, nil)
-	var api *apiError
-	if err != nil && !errors.As(err, &api) { // otherwise it has ended already
-		r.e.log.Warn("kill a container", "run", r.s.RunID, "err", err)
-	}
-}
-
-// remove removes the container. If that fails the reaper does.
-func (r *run) remove() {
-	if r.id == "" {
-		return
-	}
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
-	defer cancel()
-	if err := r.c.remove(ctx, r.id); err != nil {
-		r.e.log.Warn("remove a container", "run", r.s.RunID, "err", err)
-	}
-	r.id = ""
-	r.res.Phases.Remove = time.Since(began)
-}
+// removeTries is how often a removal is tried that the engine refuses because the container changes its state.
+const removeTries = 20
 
 // remove removes a container by force, with its anonymous volumes. One that does not exist is no error.
 func (c *client) remove(ctx context.Context, id string) error {
-	err := c.call(ctx, "DELETE", "/containers/"+id, url.Values{"force": {"1"}, "v": {"1"}}, nil, nil)
-	var api *apiError
-	if errors.As(err, &api) && api.status == 404 {
-		return nil
-	}
-	return err
-}
-
-// demultiplex reads the frames of an attached container: one byte for the stream, three zeros, the length and the data.
-func demultiplex(r io.Reader, stdout, stderr *window, full func()) error {
-	var header [8]byte
-	for {
-		if _, err := io.ReadFull(r, header[:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+	for try := 1; ; try++ {
+		err := c.call(ctx, "DELETE", "/containers/"+id, url.Values{"force": {"1"}, "v": {"1"}}, nil, nil)
+		var api *apiError
+		if !errors.As(err, &api) {
 			return err
 		}
-		to := stdout
-		switch header[0] {
-		case 0, 1:
-		case 2:
-			to = stderr
-		default:
-			return errors.New("the engine sent an unknown stream")
+		if api.status == 404 {
+			return nil
 		}
-		if _, err := io.CopyN(to, r, int64(binary.BigEndian.Uint32(header[4:]))); err != nil {
+		if api.status != 409 && !strings.Contains(api.message, "state improper") || try == removeTries {
 			return err
 		}
-		if stdout.cut() {
-			full()
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

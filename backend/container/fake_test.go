@@ -4,8 +4,8 @@ package container
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,11 +21,24 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/container/guest"
 	"helix/backend/fault"
 	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
+// initDir is where the init process is unpacked, once for all tests.
+var initDir string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "helix-init")
+	if err != nil {
+		panic(err)
+	}
+	initDir = dir
+	code := testkit.Run(m)
+	os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	os.Exit(code)
+}
 
 // fake is an engine that runs nothing: it records what it is asked, and its programs behave as its fields say.
 type fake struct {
@@ -38,11 +51,14 @@ type fake struct {
 	weaken     func(*createBody) // what it does other than asked
 	startError string            // once
 	stdout     string
-	forever    bool // the program runs until it is killed
+	forever    bool                // the program runs until it is killed
+	report     func(*guest.Report) // what its init process reports other than asked
 	oom        bool
 	exit       int
 	killed     chan struct{}
 	calls      []string
+	started    []guest.Start
+	attached   io.ReadWriteCloser
 }
 
 func startFake(t *testing.T) *fake {
@@ -64,7 +80,7 @@ func startFake(t *testing.T) *fake {
 }
 
 func (f *fake) open(t *testing.T) *Engine {
-	e := Open(Options{Owner: "test", Host: "unix://" + f.socket})
+	e := Open(Options{Owner: "test", Host: "unix://" + f.socket, Dir: initDir})
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -116,12 +132,16 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		delete(f.containers, parts[1])
 		w.WriteHeader(204)
+	case parts[0] == "images" && parts[1] == "missing":
+		refuse(404, "No such image")
+	case parts[0] == "images":
+		answer(map[string]any{"Id": parts[1], "Config": map[string]any{"Entrypoint": []string{"/bin/program"}, "Cmd": []string{"x"}, "Env": []string{"PATH=/bin", "A=1"}, "WorkingDir": "/work"}})
 	case parts[len(parts)-1] == "json":
 		b := f.created[len(f.created)-1]
 		if f.weaken != nil {
 			f.weaken(&b)
 		}
-		answer(map[string]any{"Id": parts[1], "Config": map[string]any{"User": b.User}, "HostConfig": b.HostConfig,
+		answer(map[string]any{"Id": parts[1], "Config": map[string]any{"User": b.User}, "HostConfig": b.HostConfig, "Mounts": f.mounts(&b),
 			"State": map[string]any{"OOMKilled": f.oom, "ExitCode": f.exit}})
 	case parts[len(parts)-1] == "attach":
 		conn, rw, err := w.(http.Hijacker).Hijack()
@@ -130,7 +150,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprint(rw, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n") //nolint:errcheck // a test
 		rw.Flush()
-		go f.program(conn, rw)
+		f.attached = &fakeAttached{conn, rw}
 	case parts[len(parts)-1] == "start":
 		if f.startError != "" {
 			message := f.startError
@@ -138,46 +158,128 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(500, message)
 			return
 		}
+		go f.init(f.created[len(f.created)-1], f.attached)
 		w.WriteHeader(204)
 	case parts[len(parts)-1] == "kill":
-		select {
-		case <-f.killed:
-		default:
-			close(f.killed)
-		}
+		f.end()
 		w.WriteHeader(204)
 	case parts[len(parts)-1] == "wait":
-		if f.forever {
-			f.mu.Unlock()
-			select {
-			case <-f.killed:
-			case <-r.Context().Done():
-			}
-			f.mu.Lock()
+		f.mu.Unlock()
+		select {
+		case <-f.killed:
+		case <-r.Context().Done():
 		}
+		f.mu.Lock()
 		answer(map[string]int{"StatusCode": f.exit})
 	default:
 		refuse(404, "page not found")
 	}
 }
 
-// program is the container's input and output.
-func (f *fake) program(conn net.Conn, rw *bufio.ReadWriter) {
-	defer conn.Close()
-	f.mu.Lock()
-	out, forever := f.stdout, f.forever
-	f.mu.Unlock()
-	input, _ := io.ReadAll(rw)
-	if out == "" {
-		out = string(input)
+// fakeAttached is the input and output of a container in the frames of the engine.
+type fakeAttached struct {
+	net.Conn
+	rw *bufio.ReadWriter
+}
+
+func (a *fakeAttached) Read(p []byte) (int, error) { return a.rw.Read(p) }
+
+func (a *fakeAttached) Write(p []byte) (int, error) {
+	for _, b := range p { // in the smallest pieces
+		if _, err := a.Conn.Write([]byte{1, 0, 0, 0, 0, 0, 0, 1, b}); err != nil {
+			return 0, err
+		}
 	}
-	var header [8]byte
-	header[0] = 1
-	binary.BigEndian.PutUint32(header[4:], uint32(len(out)))
-	conn.Write(append(header[:], out...)) //nolint:errcheck // the client may be gone
+	return len(p), nil
+}
+
+// init is the init process of a container.
+func (f *fake) init(b createBody, attached io.ReadWriteCloser) {
+	rw := attached
+	for _, m := range b.HostConfig.Mounts {
+		if m.Target == guest.SocketPath {
+			conn, err := net.Dial("unix", m.Source)
+			if err != nil {
+				return
+			}
+			rw = conn
+		}
+	}
+	c := guest.NewConn(rw)
+	var uid, gid int
+	fmt.Sscanf(b.User, "%d:%d", &uid, &gid) //nolint:errcheck // it is always set
+	f.mu.Lock()
+	report := &guest.Report{Version: guest.Version, PID: 1, UID: uid, GID: gid, CapEff: capabilities(nil), CapBnd: capabilities(nil), NoNewPrivs: 1, Seccomp: 2, RootMount: "ro,relatime",
+		Interfaces: []string{"lo"}, NoFile: 1024, FileSize: 100 << 20, Memory: b.HostConfig.Memory, Pids: b.HostConfig.PidsLimit, CPUPercent: b.HostConfig.CPUQuota / 1000}
+	if f.report != nil {
+		f.report(report)
+	}
+	f.mu.Unlock()
+	c.Send(&guest.Message{Type: guest.TypeHello, Report: report}) //nolint:errcheck // the client may be gone
+	c.Serve(func(m *guest.Message) error {                        //nolint:errcheck // until the client is gone
+		switch m.Type {
+		case guest.TypeStart:
+			f.mu.Lock()
+			f.started = append(f.started, *m.Start)
+			f.mu.Unlock()
+			in, _ := c.Open(guest.Stdin(m.ID))
+			out, _ := c.Open(guest.Stdout(m.ID))
+			problems, _ := c.Open(guest.Stderr(m.ID))
+			go f.program(c, m.ID, in, out, problems)
+		case guest.TypeKill:
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.end()
+		}
+		return nil
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end() // its container has ended
+}
+
+// mounts returns what the engine says is mounted.
+func (f *fake) mounts(b *createBody) []map[string]any {
+	list := []map[string]any{}
+	for _, m := range b.HostConfig.Mounts {
+		list = append(list, map[string]any{"Type": m.Type, "Source": m.Source, "Destination": m.Target, "RW": !m.ReadOnly})
+	}
+	return list
+}
+
+// left returns how many containers there are.
+func (f *fake) left() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.containers)
+}
+
+// end ends the programs. f.mu is held.
+func (f *fake) end() {
+	select {
+	case <-f.killed:
+	default:
+		close(f.killed)
+	}
+}
+
+// program is a program of a container.
+func (f *fake) program(c *guest.Conn, id uint32, in, out, problems *guest.Stream) {
+	input, _ := io.ReadAll(in)
+	f.mu.Lock()
+	text, forever, exit := f.stdout, f.forever, &guest.Exit{Code: f.exit, OOM: f.oom}
+	f.mu.Unlock()
+	if text == "" {
+		text = string(input)
+	}
+	out.Write([]byte(text)) //nolint:errcheck // the client may be gone
 	if forever {
 		<-f.killed
+		exit = &guest.Exit{Code: 137, Ended: guest.EndedByKill}
 	}
+	out.CloseWrite()                                                 //nolint:errcheck // the client may be gone
+	problems.CloseWrite()                                            //nolint:errcheck // the client may be gone
+	c.Send(&guest.Message{Type: guest.TypeExit, ID: id, Exit: exit}) //nolint:errcheck // the client may be gone
 }
 
 func spec() Spec { return Spec{ImageID: "sha256:abc", Argv: []string{"/p"}, RunID: uuid.New()} }
@@ -195,7 +297,7 @@ func TestEveryRunAsksForFullIsolation(t *testing.T) {
 	b := f.created[0]
 	h := b.HostConfig
 	if b.User != user || !b.NetworkDisabled || h.NetworkMode != "none" || !h.ReadonlyRootfs || !slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Equal(h.SecurityOpt, []string{"no-new-privileges"}) ||
-		h.Memory != 256<<20 || h.MemorySwap != h.Memory || h.CPUQuota != 50_000 || h.PidsLimit != 64 || h.Privileged || len(h.Binds) > 0 || !strings.Contains(h.Tmpfs["/tmp"], "noexec,nosuid,nodev") {
+		h.Memory != 256<<20 || h.MemorySwap != h.Memory || h.CPUQuota != 50_000 || h.PidsLimit != 64 || h.Privileged || len(h.Mounts) != 2 || !h.Mounts[0].ReadOnly || !strings.Contains(h.Tmpfs["/tmp"], "noexec,nosuid,nodev") {
 		t.Errorf("%+v", b)
 	}
 	if len(f.containers) != 0 {
@@ -218,6 +320,7 @@ func TestWeakerContainersAreNotStarted(t *testing.T) {
 		"SecurityOpt":    func(b *createBody) { b.HostConfig.SecurityOpt = nil },
 		"Memory":         func(b *createBody) { b.HostConfig.Memory = 0 },
 		"PidMode":        func(b *createBody) { b.HostConfig.PidMode = "host" },
+		"Mounts":         func(b *createBody) { b.HostConfig.Mounts = append(b.HostConfig.Mounts, bind("/", "/host", true)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -339,7 +442,7 @@ func TestAnEngineThatAppearsLaterIsFound(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	late := f.socket + "2"
-	e := Open(Options{Host: "unix://" + late})
+	e := Open(Options{Host: "unix://" + late, Dir: initDir})
 	t.Cleanup(func() { e.Close() })
 	if e.Recheck(t.Context()).Engine != nil {
 		t.Fatal("an engine was found")
@@ -382,13 +485,72 @@ func TestMissingImageAndInputOverTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-func FuzzDemultiplex(f *testing.F) {
+func FuzzAttachedStream(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, 'h', 'i', 2, 0, 0, 0, 0, 0, 0, 1, '!'})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		out, problems := &window{head: 100, tail: 100}, &window{tail: 100}
-		demultiplex(strings.NewReader(string(b)), out, problems, func() {}) //nolint:errcheck // it must end
-		if len(out.bytes()) > 300 || len(problems.bytes()) > 100 {
-			t.Errorf("%d and %d bytes kept", len(out.bytes()), len(problems.bytes()))
+		a := &attached{stream: &stream{r: bufio.NewReader(bytes.NewReader(b))}, errors: &window{tail: 100}}
+		out, _ := io.ReadAll(a) // it must end
+		if len(out) > len(b) || len(a.errors.bytes()) > 100 {
+			t.Errorf("%d and %d bytes", len(out), len(a.errors.bytes()))
 		}
 	})
+}
+
+func TestTheProgramOfAContainerThatIsWeakerInsideIsNotStarted(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*guest.Report){
+		"version":    func(r *guest.Report) { r.Version++ },
+		"pid":        func(r *guest.Report) { r.PID = 7 },
+		"uid":        func(r *guest.Report) { r.UID = 0 },
+		"gid":        func(r *guest.Report) { r.GID = 0 },
+		"capEff":     func(r *guest.Report) { r.CapEff = "00000000a80425fb" },
+		"capBnd":     func(r *guest.Report) { r.CapBnd = "00000000a80425fb" },
+		"noNewPrivs": func(r *guest.Report) { r.NoNewPrivs = 0 },
+		"seccomp":    func(r *guest.Report) { r.Seccomp = 0 },
+		"rootMount":  func(r *guest.Report) { r.RootMount = "rw,relatime" },
+		"interfaces": func(r *guest.Report) { r.Interfaces = []string{"lo", "eth0"} },
+		"noFile":     func(r *guest.Report) { r.NoFile = 1 << 20 },
+		"core":       func(r *guest.Report) { r.Core = 1 << 62 },
+		"fileSize":   func(r *guest.Report) { r.FileSize = 1 << 62 },
+		"memory":     func(r *guest.Report) { r.Memory = 1 << 62 },
+		"swap":       func(r *guest.Report) { r.Swap = 1 << 20 },
+		"pids":       func(r *guest.Report) { r.Pids = 1 << 62 },
+		"cpu":        func(r *guest.Report) { r.CPUPercent = 1 << 62 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			f.report = change
+			_, err := f.open(t).Execute(t.Context(), spec())
+			d, _ := fault.As(err).Details.(map[string]string)
+			if !fault.Is(err, fault.Unavailable) || d["code"] != "hardening_mismatch" || d["field"] != name {
+				t.Errorf("%v, %v", err, d)
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if len(f.started) > 0 || len(f.containers) != 0 {
+				t.Errorf("%v, %v", f.started, f.containers)
+			}
+		})
+	}
+}
+
+func TestAttachedInitProcessSpeaksTheSameProtocol(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	e := Open(Options{Owner: "test", Host: "unix://" + f.socket, Dir: initDir, Transport: guest.AttachArg})
+	t.Cleanup(func() { e.Close() })
+	s := spec()
+	s.Argv, s.Input = nil, []byte("hello")
+	r, err := e.Execute(t.Context(), s)
+	if err != nil || string(r.Stdout) != "hello" || r.Outcome != Success {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if len(f.created[0].HostConfig.Mounts) != 1 {
+		t.Errorf("%+v", f.created[0].HostConfig.Mounts)
+	}
+	p := f.started[0]
+	if !slices.Equal(p.Argv, []string{"/bin/program", "x"}) || p.Dir != "/work" || !slices.Contains(p.Env, "PATH=/bin") || !slices.Contains(p.Env, "A=1") || !slices.Contains(p.Env, "HOME=/tmp") {
+		t.Errorf("%+v", p)
+	}
 }

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 
 // user is who every program in a container runs as, whatever its image says: nobody.
 const user = "65534:65534"
+
+// nobody is the number of that user.
+const nobody = 65534
 
 // The labels of containers.
 const (
@@ -52,7 +56,7 @@ func (l Limits) WithDefaults() (Limits, error) {
 		value            *int64
 		def, lowest, top int64
 	}{
-		{"memoryBytes", &l.MemoryBytes, d.MemoryBytes, 8 << 20, 16 << 30},
+		{"memoryBytes", &l.MemoryBytes, d.MemoryBytes, 16 << 20, 16 << 30},
 		{"storageBytes", &l.StorageBytes, d.StorageBytes, 1 << 10, 16 << 30},
 		{"outputBytes", &l.OutputBytes, d.OutputBytes, 1 << 10, 16 << 20},
 		{"logBytes", &l.LogBytes, d.LogBytes, 1 << 10, 1 << 20},
@@ -70,8 +74,8 @@ func (l Limits) WithDefaults() (Limits, error) {
 		def, lowest, top int
 	}{
 		{"cpuPercent", &l.CPUPercent, d.CPUPercent, 1, 1600},
-		{"pids", &l.Pids, d.Pids, 4, 4096},
-		{"noFile", &l.NoFile, d.NoFile, 16, 65536},
+		{"pids", &l.Pids, d.Pids, 24, 4096},
+		{"noFile", &l.NoFile, d.NoFile, 32, 65536},
 	} {
 		if *f.value == 0 {
 			*f.value = f.def
@@ -93,10 +97,12 @@ func (l Limits) WithDefaults() (Limits, error) {
 type Spec struct {
 	ImageID string   // sha256:…; an image is never pulled for a run
 	Argv    []string // empty: what the image starts
-	Env     []string // NAME=value, added to that of the image; never secrets
+	Env     []string // NAME=value, added to that of the image
 	Input   []byte   // standard input, which is closed after it
 	Limits  Limits
 	RunID   uuid.UUID
+	// Operation is passed as HELIX_OPERATION; "": nothing is.
+	Operation string
 	// Phase is called when the run enters a phase; nil: nothing is.
 	Phase func(phase string)
 }
@@ -104,6 +110,21 @@ type Spec struct {
 type ulimit struct {
 	Name       string
 	Soft, Hard int64
+}
+
+// mount is a file, a folder or a volume that a container sees.
+type mount struct {
+	Type        string // bind or volume
+	Source      string
+	Target      string
+	ReadOnly    bool
+	BindOptions *bindOptions `json:",omitempty"`
+}
+
+type bindOptions struct{ Propagation string }
+
+func bind(source, target string, readOnly bool) mount {
+	return mount{Type: "bind", Source: source, Target: target, ReadOnly: readOnly, BindOptions: &bindOptions{"rprivate"}}
 }
 
 type logConfig struct{ Type string }
@@ -128,7 +149,7 @@ type hostConfig struct {
 	UTSMode          string
 	UsernsMode       string
 	Privileged       bool
-	Binds            []string
+	Mounts           []mount
 	Devices          []struct{}
 	LogConfig        logConfig
 	Runtime          string `json:",omitempty"`
@@ -152,26 +173,20 @@ type createBody struct {
 	HostConfig      hostConfig
 }
 
-// body returns the request that creates the container of a run.
-func (e *Engine) body(s *Spec, kind, runtime string, deadline time.Time) createBody {
-	l := s.Limits
+// body returns the request that creates a container. The program of the container is added later.
+func (e *Engine) body(image string, l Limits, run uuid.UUID, kind string, deadline time.Time) createBody {
 	b := createBody{
-		Image: s.ImageID, User: user, Env: append([]string{"HOME=/tmp", "LANG=C.UTF-8", "HELIX_RUN_ID=" + s.RunID.String()}, s.Env...), WorkingDir: "/tmp",
-		AttachStdin: true, AttachStdout: true, AttachStderr: true, OpenStdin: true, StdinOnce: true, NetworkDisabled: true,
-		Labels: map[string]string{labelOwner: e.owner, labelInstance: e.instance, labelRun: s.RunID.String(), labelDeadline: strconv.FormatInt(deadline.Unix(), 10)},
+		Image: image, User: user, WorkingDir: "/", NetworkDisabled: true,
+		Labels: map[string]string{labelOwner: e.owner, labelInstance: e.instance, labelRun: run.String(), labelDeadline: strconv.FormatInt(deadline.Unix(), 10)},
 		HostConfig: hostConfig{
 			NetworkMode: "none", ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
 			Memory: l.MemoryBytes, MemorySwap: l.MemoryBytes, CPUPeriod: 100_000, CPUQuota: int64(l.CPUPercent) * 1000, PidsLimit: int64(l.Pids),
 			Ulimits: []ulimit{{"nofile", int64(l.NoFile), int64(l.NoFile)}, {"core", 0, 0}, {"nproc", maxProcesses, maxProcesses}, {"fsize", l.StorageBytes, l.StorageBytes}},
 			Tmpfs:   map[string]string{"/tmp": "rw,noexec,nosuid,nodev,size=67108864,mode=1777"},
-			ShmSize: 16 << 20, IpcMode: "private", LogConfig: logConfig{"none"}, Runtime: runtime,
+			ShmSize: 16 << 20, IpcMode: "private", LogConfig: logConfig{"none"},
 		},
 	}
 	b.Healthcheck.Test = []string{"NONE"}
-	if len(s.Argv) > 0 {
-		b.Entrypoint = s.Argv
-		b.Cmd = []string{}
-	}
 	if kind == "docker" {
 		none := int64(0)
 		b.HostConfig.MemorySwappiness = &none
@@ -195,17 +210,20 @@ type inspection struct {
 		ExitCode  int
 		Error     string
 	}
-	Mounts []struct{ Type, Source, Destination string }
+	Mounts []struct {
+		Type, Source, Destination string
+		RW                        *bool
+	}
 }
 
 // mismatch returns the first field in which the engine created something weaker than was asked; "": none.
 func (x *inspection) mismatch(want *createBody) string {
 	h, w := &x.HostConfig, &want.HostConfig
-	mounts := 0
+	mounts := true // exactly those that were asked for
 	for _, m := range x.Mounts {
-		if m.Type != "tmpfs" {
-			mounts++
-		}
+		mounts = mounts && (m.Type == "tmpfs" || slices.ContainsFunc(w.Mounts, func(a mount) bool {
+			return a.Target == m.Destination && a.Type == m.Type && (a.Type == "volume" || a.Source == m.Source) && (m.RW == nil || !a.ReadOnly || !*m.RW)
+		}))
 	}
 	for _, f := range []struct {
 		name string
@@ -215,7 +233,7 @@ func (x *inspection) mismatch(want *createBody) string {
 		{"NetworkMode", h.NetworkMode == "none"},
 		{"ReadonlyRootfs", h.ReadonlyRootfs},
 		{"Privileged", !h.Privileged},
-		{"CapAdd", len(h.CapAdd) == 0},
+		{"CapAdd", len(h.CapAdd) == len(w.CapAdd)},
 		{"CapDrop", len(h.CapDrop) > 0},
 		{"SecurityOpt", hasNoNewPrivileges(h.SecurityOpt)},
 		{"Memory", h.Memory == w.Memory},
@@ -227,7 +245,7 @@ func (x *inspection) mismatch(want *createBody) string {
 		{"UTSMode", h.UTSMode != "host"},
 		{"UsernsMode", h.UsernsMode != "host"},
 		{"Devices", len(h.Devices) == 0},
-		{"Mounts", mounts == 0},
+		{"Mounts", mounts},
 	} {
 		if !f.ok {
 			return f.name

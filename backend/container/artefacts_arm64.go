@@ -1,0 +1,6 @@
+package container
+
+import "embed"
+
+//go:embed all:artefacts/arm64
+var embedded embed.FS

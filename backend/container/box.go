@@ -1,0 +1,389 @@
+package container
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/container/guest"
+	"helix/backend/fault"
+)
+
+// box is one container from its creation to its removal, with the connection to its init process.
+type box struct {
+	e       *Engine
+	c       *client
+	body    createBody
+	run     uuid.UUID
+	phase   func(string) // nil: nothing is called
+	live    *Running
+	id      string // of the container; its name before it is known; "": there is none
+	phases  Phases
+	dir     string // of the socket
+	report  *guest.Report
+	conn    *guest.Conn
+	closed  chan struct{} // the connection has ended
+	hello   chan *guest.Report
+	dialed  func(*guest.Stream) // a program connects to the proxy; nil: it is refused
+	said    *window             // what the init process wrote to standard error
+	working sync.WaitGroup
+
+	mu    sync.Mutex
+	exits map[uint32]chan *guest.Exit
+}
+
+// enter records the phase that begins.
+func (b *box) enter(phase string) {
+	b.e.mu.Lock()
+	b.live.Phase, b.live.ContainerID = phase, b.id
+	b.e.mu.Unlock()
+	if b.phase != nil {
+		b.phase(phase)
+	}
+}
+
+// open creates and starts the container, and checks what its init process reports.
+func (b *box) open(ctx context.Context, runtime string) error {
+	b.body.HostConfig.Runtime = runtime
+	b.enter(PhaseCreate)
+	err := b.begin(ctx)
+	if refusal := runtimeRefusal(err); refusal != "" && runtime != "runc" {
+		// crun refuses hybrid control groups, which runc supports.
+		b.remove()
+		b.body.HostConfig.Runtime = "runc"
+		if err = b.begin(ctx); err == nil {
+			b.e.mu.Lock()
+			b.e.runtime = "runc"
+			b.e.mu.Unlock()
+		} else if ctx.Err() == nil {
+			return unavailable(Reason{RuntimeRefused, "The engine can't start containers: " + refusal, "Install runc or correct the engine."}).WithCause(err)
+		}
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return fault.New(fault.Canceled, "The run was canceled before it started.").WithCause(err)
+		}
+		return refusedByEngine(err)
+	}
+	return nil
+}
+
+// begin creates the container, connects to it, starts it and waits for the report.
+func (b *box) begin(ctx context.Context) error {
+	creating := time.Now()
+	accept, err := b.create(ctx)
+	b.phases.Create = time.Since(creating)
+	if err != nil {
+		return err
+	}
+	b.enter(PhaseStart)
+	starting := time.Now()
+	defer func() { b.phases.Start = time.Since(starting) }()
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	var rw io.ReadWriteCloser
+	if accept == nil {
+		if rw, err = b.attach(ctx); err != nil {
+			return err
+		}
+		b.serve(rw)
+	}
+	if err := b.c.call(ctx, "POST", "/containers/"+b.id+"/start", nil, nil, nil); err != nil {
+		return err
+	}
+	if accept != nil {
+		if rw, err = accept(ctx); err != nil {
+			return b.died(ctx, err)
+		}
+		b.serve(rw)
+	}
+	select {
+	case b.report = <-b.hello:
+	case <-b.closed:
+		return b.died(ctx, errors.New("the init process ended"))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if field := mismatch(b.report, &b.body); field != "" {
+		return errMismatch(field)
+	}
+	b.enter(PhaseReady)
+	return nil
+}
+
+// died explains why the init process did not report.
+func (b *box) died(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return unavailable(Reason{InitMissing, "The container's init process didn't start: " + clip(cmp.Or(string(b.said.bytes()), err.Error()), 300), "Check the engine with: helix container doctor"}).WithCause(err)
+}
+
+// create creates the container. With a socket it returns how to wait for the init process.
+func (b *box) create(ctx context.Context) (accept func(context.Context) (io.ReadWriteCloser, error), err error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	program, err := b.e.initFile()
+	if err != nil {
+		return nil, err
+	}
+	body := &b.body
+	body.HostConfig.Mounts = append([]mount{bind(program, guest.InitPath, true)}, b.extra()...)
+	body.Entrypoint, body.Cmd = []string{guest.InitPath}, []string{guest.AttachArg}
+	b.exits, b.hello, b.closed, b.said = map[uint32]chan *guest.Exit{}, make(chan *guest.Report, 1), make(chan struct{}), &window{tail: 4 << 10}
+	if b.e.transport(b.c) == guest.SocketArg {
+		l, err := b.listen()
+		if err != nil {
+			return nil, err
+		}
+		body.Cmd = []string{guest.SocketArg}
+		body.HostConfig.Mounts = append(body.HostConfig.Mounts, bind(l.Addr().String(), guest.SocketPath, false))
+		accept = func(ctx context.Context) (io.ReadWriteCloser, error) { return b.accept(ctx, l) }
+		defer func() {
+			if err != nil {
+				l.Close()
+			}
+		}()
+	}
+	body.OpenStdin, body.StdinOnce = accept == nil, accept == nil
+	body.AttachStdin, body.AttachStdout, body.AttachStderr = accept == nil, accept == nil, accept == nil
+	var made struct {
+		ID string `json:"Id"`
+	}
+	// The name is known before the answer, so that a container whose creation was not answered is removed too.
+	b.id = containerName(b.run.String())
+	if err = b.c.call(ctx, "POST", "/containers/create", url.Values{"name": {b.id}}, body, &made); err != nil {
+		var api *apiError
+		if errors.As(err, &api) && api.status == 404 {
+			return nil, unavailable(Reason{ImageMissing, "The image isn't on this computer.", "Pull or import it again."}).WithCause(err)
+		}
+		return nil, err
+	}
+	b.id = made.ID
+	var x inspection
+	if err = b.c.call(ctx, "GET", "/containers/"+b.id+"/json", nil, nil, &x); err != nil {
+		return nil, err
+	}
+	if field := x.mismatch(body); field != "" {
+		err = errMismatch(field)
+		return nil, err
+	}
+	return accept, nil
+}
+
+// extra returns the mounts of the body without those of the init process.
+func (b *box) extra() (list []mount) {
+	for _, m := range b.body.HostConfig.Mounts {
+		if m.Target != guest.InitPath && m.Target != guest.SocketPath {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// listen creates the socket of this container. Only the socket is mounted, so only its own permissions count
+// inside, and only those of its folder outside.
+func (b *box) listen() (*net.UnixListener, error) {
+	dir, err := b.e.socketFolder()
+	if err != nil {
+		return nil, err
+	}
+	b.dir = dir
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(l.Addr().String(), 0o666); err != nil { //nolint:gosec // its folder is private
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// accept waits for the init process, the first to connect: no other program runs yet.
+func (b *box) accept(ctx context.Context, l *net.UnixListener) (io.ReadWriteCloser, error) {
+	defer l.Close()
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	// An init process that cannot run never connects.
+	wait, cancel := context.WithCancel(ctx)
+	defer cancel()
+	id := b.id
+	b.working.Go(func() {
+		if b.c.call(wait, "POST", "/containers/"+id+"/wait", nil, nil, nil) == nil {
+			l.Close()
+		}
+	})
+	conn, err := l.Accept()
+	cancel()
+	return conn, err
+}
+
+// attached is the standard input and output of an init process as a connection.
+type attached struct {
+	*stream
+	left   int64   // of the current frame of the engine
+	errors *window // standard error
+}
+
+func (b *box) attach(ctx context.Context) (io.ReadWriteCloser, error) {
+	s, err := b.c.attach(ctx, b.id)
+	if err != nil {
+		return nil, err
+	}
+	return &attached{stream: s, errors: b.said}, nil
+}
+
+func (a *attached) Write(p []byte) (int, error) { return a.conn.Write(p) }
+func (a *attached) Close() error                { return a.conn.Close() }
+
+// Read takes standard output out of the frames of the engine: one byte for the stream, three zeros, the length
+// and the data.
+func (a *attached) Read(p []byte) (int, error) {
+	for a.left == 0 {
+		var header [8]byte
+		if _, err := io.ReadFull(a.r, header[:]); err != nil {
+			return 0, err
+		}
+		n := int64(binary.BigEndian.Uint32(header[4:]))
+		switch header[0] {
+		case 0, 1:
+			a.left = n
+		case 2:
+			if _, err := io.CopyN(a.errors, a.r, n); err != nil {
+				return 0, err
+			}
+		default:
+			return 0, errors.New("the engine sent an unknown stream")
+		}
+	}
+	n, err := a.r.Read(p[:min(int64(len(p)), a.left)])
+	a.left -= int64(n)
+	return n, err
+}
+
+// serve receives from the init process until the connection ends.
+func (b *box) serve(rw io.ReadWriteCloser) {
+	if _, ok := rw.(*attached); !ok {
+		rw = struct {
+			io.Reader
+			io.WriteCloser
+		}{bufio.NewReaderSize(rw, 64<<10), rw}
+	}
+	conn := guest.NewConn(rw)
+	b.conn = conn
+	closed := b.closed
+	b.working.Go(func() {
+		defer close(closed)
+		conn.Serve(b.handle) //nolint:errcheck // whoever waits learns of its end
+	})
+}
+
+func (b *box) handle(m *guest.Message) error {
+	switch m.Type {
+	case guest.TypeHello:
+		if m.Report == nil {
+			return errors.New("a report without content")
+		}
+		select {
+		case b.hello <- m.Report:
+		default:
+			return errors.New("a second report")
+		}
+	case guest.TypeExit:
+		b.mu.Lock()
+		exit := b.exits[m.ID]
+		delete(b.exits, m.ID)
+		b.mu.Unlock()
+		if exit != nil && m.Exit != nil {
+			exit <- m.Exit
+		}
+	case guest.TypeDial:
+		if b.dialed == nil || m.ID < guest.DialStreams {
+			return errors.New("a connection that was not asked for")
+		}
+		s, err := b.conn.Open(m.ID)
+		if err != nil {
+			return err
+		}
+		b.working.Go(func() { defer s.Close(); b.dialed(s) })
+	}
+	return nil
+}
+
+// process is a program that was asked for.
+type process struct {
+	id                    uint32
+	stdin, stdout, stderr *guest.Stream
+	exit                  chan *guest.Exit
+}
+
+// start asks the init process for a program.
+func (b *box) start(id uint32, s *guest.Start) (*process, error) {
+	p := &process{id: id, exit: make(chan *guest.Exit, 1)}
+	var err error
+	for _, x := range []struct {
+		to *(*guest.Stream)
+		id uint32
+	}{{&p.stdin, guest.Stdin(id)}, {&p.stdout, guest.Stdout(id)}, {&p.stderr, guest.Stderr(id)}} {
+		if *x.to, err = b.conn.Open(x.id); err != nil {
+			return nil, err
+		}
+	}
+	b.mu.Lock()
+	b.exits[id] = p.exit
+	b.mu.Unlock()
+	return p, b.conn.Send(&guest.Message{Type: guest.TypeStart, ID: id, Start: s})
+}
+
+// close closes the streams of a program that has ended.
+func (p *process) close() {
+	for _, s := range []*guest.Stream{p.stdin, p.stdout, p.stderr} {
+		s.Close() //nolint:errcheck // the connection has ended then
+	}
+}
+
+// kill ends the container.
+func (b *box) kill() {
+	ctx, cancel := context.WithTimeout(context.Background(), apiTime)
+	defer cancel()
+	err := b.c.call(ctx, "POST", "/containers/"+b.id+"/kill", url.Values{"signal": {"KILL"}}, nil, nil)
+	var api *apiError
+	if err != nil && !errors.As(err, &api) { // otherwise it has ended already
+		b.e.log.Warn("kill a container", "run", b.run, "err", err)
+	}
+}
+
+// remove ends and removes the container. If that fails the reaper does.
+func (b *box) remove() {
+	began := time.Now()
+	if b.id != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), removeTime)
+		defer cancel()
+		// The connection is open until then: a container that ends by itself at that moment confuses Podman.
+		if err := b.c.remove(ctx, b.id); err != nil {
+			b.e.log.Warn("remove a container", "run", b.run, "err", err)
+		}
+		b.id = ""
+	}
+	if b.conn != nil {
+		b.conn.Close() //nolint:errcheck // it has ended then
+	}
+	b.working.Wait()
+	if b.dir != "" {
+		os.RemoveAll(b.dir) //nolint:errcheck // the next start removes it
+		b.dir = ""
+	}
+	b.phases.Remove = time.Since(began)
+}

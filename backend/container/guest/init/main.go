@@ -1,0 +1,100 @@
+//go:build linux
+
+// Command init is the first process of every container that Helix starts. It runs the programs that Helix asks
+// for, carries their input and output, relays their connections, measures what they use, and ends them at their time
+// limit. It is static, has no dependencies and is embedded in Helix.
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"helix/backend/container/guest"
+)
+
+// prSetDumpable is PR_SET_DUMPABLE of prctl(2).
+const prSetDumpable = 4
+
+// spareThreads are created before any program, which may use up all processes that the container may have.
+const spareThreads = 8
+
+func main() {
+	if err := run(); err != nil && !errors.Is(err, io.EOF) {
+		os.Stderr.WriteString("helix init: " + err.Error() + "\n") //nolint:errcheck // it ends
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	// Other processes of the same user may neither trace this one nor open its files.
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 0, 0); errno != 0 {
+		return errno
+	}
+	createThreads()
+	rw, err := transport(os.Args[1:])
+	if err != nil {
+		return err
+	}
+	c := guest.NewConn(rw)
+	if err := c.Send(&guest.Message{Type: guest.TypeHello, Report: report()}); err != nil {
+		return err
+	}
+	i := &initProcess{conn: c, programs: map[uint32]*program{}, byPID: map[int]*program{}, base: cgroupCPU()}
+	i.children.L = &i.mu
+	go i.reap()
+	err = c.Serve(i.handle)
+	i.killAll() // the container ends with this process
+	return err
+}
+
+// createThreads makes threads that the runtime keeps for later use.
+func createThreads() {
+	var all, done sync.WaitGroup
+	all.Add(spareThreads)
+	for range spareThreads {
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			all.Done()
+			all.Wait()
+		})
+	}
+	done.Wait()
+}
+
+func transport(args []string) (io.ReadWriteCloser, error) {
+	if len(args) == 1 && args[0] == guest.SocketArg {
+		return dialUnix(guest.SocketPath)
+	}
+	if len(args) == 1 && args[0] == guest.AttachArg {
+		return stdio{}, nil
+	}
+	return nil, errors.New("this program is started by Helix")
+}
+
+type stdio struct{}
+
+func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
+func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
+func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
+
+// dialUnix connects to a socket. Package net would double the size of this program.
+func dialUnix(path string) (*os.File, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path})
+	if err == nil {
+		err = syscall.SetNonblock(fd, true) // so that waiting for it needs no thread
+	}
+	if err != nil {
+		syscall.Close(fd) //nolint:errcheck // it was not connected
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
