@@ -24,6 +24,8 @@ type fakeShell struct {
 
 func (f *fakeShell) Available() bool { return true }
 
+func (f *fakeShell) Ready(context.Context) error { return nil }
+
 func (f *fakeShell) Exec(_ context.Context, _ string, c coretools.Command) (coretools.CommandResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -277,6 +277,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort, Hub: b.Sync.ToolShares(),
 	})
 	b.openSkills(conf)
+	b.openEngine(paths, conf)
 	b.openCoreTools(paths, conf, own)
 	b.openScheduler()
 	b.openMemory(conf)
@@ -289,7 +290,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openVoice(paths, conf)
 	b.openMCP(paths)
 	b.openDiscovery()
-	b.openContainers(paths, conf)
+	b.openContainers()
 	b.openChannels(conf)
 	b.openTrash()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{

@@ -11,9 +11,8 @@ import (
 	"helix/backend/containertools"
 )
 
-// openContainers creates the connection to a container engine, which is made when it is first needed, and
-// registers the tools that run in containers as callables.
-func (b *Backend) openContainers(paths config.Paths, conf config.Config) {
+// openEngine creates the connection to a container engine, which is made when it is first needed.
+func (b *Backend) openEngine(paths config.Paths, conf config.Config) {
 	getenv := b.o.Environ
 	if getenv == nil {
 		getenv = os.Getenv
@@ -27,6 +26,10 @@ func (b *Backend) openContainers(paths config.Paths, conf config.Config) {
 		},
 	})
 	b.closing("containers", b.engine.Close)
+}
+
+// openContainers registers the tools that run in containers as callables.
+func (b *Backend) openContainers() {
 	b.Containers = containertools.New(b.DB, b.engine, containertools.Options{
 		Logger: b.log, Permission: b.Permission, Audit: b.Audit,
 		Scrub: func(ctx context.Context, text string) string { return b.scrub(ctx, text) },

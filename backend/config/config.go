@@ -46,6 +46,7 @@ type Config struct {
 
 	MCPServeHTTP     bool   `key:"mcp.serve.http" default:"false" restart:"true" help:"Let other programs with a token call what you exposed, over MCP at /mcp."`
 	ContainerHost    string `key:"container.host" default:"" check:"engine" restart:"true" help:"Socket of the container engine, such as unix:///run/podman/podman.sock. Empty: the first one found. off: no containers."`
+	ContainerShell   string `key:"container.shell_image" default:"docker.io/library/debian:stable-slim" restart:"true" help:"Image of shell sessions. It must be on this computer: containers never pull one."`
 	SyncKeepFiles    bool   `key:"sync.keep_files" default:"false" help:"Download the files of synced items to this device, instead of each when it is first opened."`
 	SchedulerEnabled bool   `key:"scheduler.enabled" default:"true" restart:"true" help:"Start scheduled work when it is due."`
 

@@ -22,8 +22,10 @@ const (
 // Shell runs commands in containers that see the shared and temporary folders of a user's workspace and
 // nothing else of this computer.
 type Shell interface {
-	// Available reports whether a command could run now.
+	// Available reports whether there is something that runs commands.
 	Available() bool
+	// Ready returns why no command can run now, so that nobody is asked in vain.
+	Ready(ctx context.Context) error
 	// Exec runs a command of the user in ctx. The workspace is the user's folder on this computer.
 	Exec(ctx context.Context, workspace string, c Command) (CommandResult, error)
 }
@@ -36,7 +38,7 @@ type Command struct {
 
 // CommandResult is the end of a command.
 type CommandResult struct {
-	Status    string `json:"status"`             // success, failure, timeout or cancelled
+	Status    string `json:"status"`             // success, failure, timeout, cancelled or oom
 	ExitCode  *int   `json:"exitCode,omitempty"` // nil: it was ended before it could exit
 	Output    string `json:"output"`             // standard output and error, in the order of their arrival
 	Truncated bool   `json:"truncated"`          // the middle of the output is missing
@@ -100,8 +102,8 @@ func commandOf(text string, argv []string) ([]string, error) {
 
 // runCommand asks for exactly this command, and runs it.
 func (s *Service) runCommand(ctx context.Context, c *callable.Request, cmd Command) (any, error) {
-	if !s.o.Shell.Available() {
-		return nil, fault.Unavailablef("There is no container engine, so commands can't run.")
+	if err := s.o.Shell.Ready(ctx); err != nil {
+		return nil, err
 	}
 	pass, err := s.o.Gate.Pass(ctx, c, callable.Reach{
 		Name: shellName, Subject: callable.BuiltinSubject(shellName), Cap: permission.Shell, Resource: permission.FormatCommand(cmd.Argv), Tier: permission.Privileged, Action: audit.ResourceAccess,

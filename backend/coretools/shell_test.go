@@ -24,6 +24,13 @@ func (r *recordingShell) Available() bool {
 	return !r.gone
 }
 
+func (r *recordingShell) Ready(context.Context) error {
+	if !r.Available() {
+		return fault.Unavailablef("There is no container engine.")
+	}
+	return nil
+}
+
 func (r *recordingShell) Exec(_ context.Context, workspace string, c Command) (CommandResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -59,6 +59,7 @@ export default {
   "setting.skills.history_runs": "Behaltene Läufe jedes Skills.",
   "setting.skills.history_max_bytes": "Speicherplatz für die Läufe der Skills.",
   "setting.mcp.serve.http": "Anderen Programmen mit einem Token erlauben, über MCP unter /mcp aufzurufen, was Sie freigegeben haben.",
+  "setting.container.shell_image": "Image der Shell-Sitzungen. Es muss auf diesem Computer sein: Container laden keines herunter.",
   "setting.container.host": "Socket des Container-Dienstes, zum Beispiel unix:///run/podman/podman.sock. Leer: der erste gefundene. off: keine Container.",
   "setting.sync.keep_files": "Dateien abgeglichener Einträge auf dieses Gerät laden, statt jede erst beim Öffnen.",
   "setting.scheduler.enabled": "Geplantes starten, wenn es fällig ist.",

@@ -176,6 +176,7 @@ export default {
     "mcp.serve.http": "MCP-Server über HTTP",
     "scheduler.enabled": "Zeitplaner",
     "container.host": "Container-Dienst",
+    "container.shell_image": "Image der Shell",
     "sync.keep_files": "Alle Dateien behalten",
     "memory.weights": "Gewichte der Suche",
     "memory.zone": "Zeitzone für Importe",
