@@ -3,6 +3,7 @@ package backend
 import (
 	"helix/backend/containertools"
 	"helix/backend/gateway"
+	"helix/backend/shell"
 )
 
 func registerContainers(b *Backend, a *gateway.API) {
@@ -22,6 +23,14 @@ func registerContainers(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "container.run", gateway.Write, s.Run, gateway.Costly(), gateway.Deadline(hour))
 	gateway.Handle(a, "container.kill", gateway.Write, s.Kill)
 
+	sh := b.Shell
+	gateway.Handle(a, "shell.spawn", gateway.Write, sh.Spawn, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "shell.exec", gateway.Write, sh.Exec, gateway.Deadline(hour))
+	gateway.Handle(a, "shell.stream", gateway.Read, sh.Stream)
+	gateway.Handle(a, "shell.kill", gateway.Write, sh.Kill)
+	gateway.Handle(a, "shell.list", gateway.Read, sh.List)
+
+	gateway.Forward[shell.Output](a, "shell.output")
 	gateway.Forward[containertools.StatusChanged](a, "container.status_changed")
 	gateway.Forward[containertools.RunChanged](a, "container.run")
 }

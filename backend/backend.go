@@ -44,6 +44,7 @@ import (
 	"helix/backend/psychology"
 	"helix/backend/sandbox"
 	"helix/backend/scheduler"
+	"helix/backend/shell"
 	"helix/backend/skills"
 	"helix/backend/storage"
 	"helix/backend/synthesis"
@@ -121,6 +122,7 @@ type Backend struct {
 	MCP        *mcp.Service
 	Discovery  *discovery.Service
 	Containers *containertools.Service
+	Shell      *shell.Service
 	Channels   *channels.Service
 	Trash      *trash.Service
 	Sync       *cloudsync.Service

@@ -9,6 +9,7 @@ import (
 	"helix/backend/config"
 	"helix/backend/container"
 	"helix/backend/containertools"
+	"helix/backend/shell"
 )
 
 // openEngine creates the connection to a container engine, which is made when it is first needed.
@@ -34,6 +35,12 @@ func (b *Backend) openContainers() {
 		Logger: b.log, Permission: b.Permission, Audit: b.Audit,
 		Scrub: func(ctx context.Context, text string) string { return b.scrub(ctx, text) },
 	})
+	b.Shell = shell.New(b.engine, shell.Options{
+		Logger: b.log, Audit: b.Audit.Record, Bus: b.Bus, Image: conf.ContainerShell,
+		Workspace: func(ctx context.Context) (string, error) { return b.CoreTools.Folder(ctx) },
+		Scrub:     func(ctx context.Context, text string) string { return b.scrub(ctx, text) },
+	})
+	b.closing("shell sessions", b.Shell.Close)
 	b.Permission.Register(string(containertools.Kind), b.Containers, nil)
 	b.Permission.RegisterAnswerer(string(containertools.Kind), b.Containers.AnswerApproval)
 	b.Callables.Add(b.Containers.Callables())

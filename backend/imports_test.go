@@ -99,6 +99,7 @@ var levels = map[string]int{
 	"backend/container/guest":              engine,
 	"backend/container/guest/init":         entry,
 	"backend/containertools":               domain,
+	"backend/shell":                        domain,
 	"backend/voice":                        domain,
 	"backend/mcp":                          domain,
 	"backend/discovery":                    domain,

@@ -74,6 +74,7 @@ type grammar struct {
 	OpenAPI     openapiCmd     `cmd:"" group:"work" name:"openapi" help:"Make tools of API descriptions, and call their operations."`
 	Manifest    manifestCmd    `cmd:"" group:"work" aliases:"manifests" help:"Approve, switch off and revoke tools from API descriptions."`
 	Container   containerCmd   `cmd:"" group:"work" aliases:"containers" help:"Run programs of container images as tools."`
+	Shell       shellCmd       `cmd:"" group:"work" help:"Run commands in a container that sees your workspace."`
 	Sandbox     sandboxCmd     `cmd:"" group:"safety" help:"Run untrusted code with hard limits."`
 	Audit       auditCmd       `cmd:"" group:"safety" help:"View and verify the activity log."`
 	Approvals   approvalsCmd   `cmd:"" group:"safety" aliases:"approval" help:"Answer permission requests."`

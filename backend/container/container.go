@@ -7,6 +7,7 @@ package container
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -42,6 +43,8 @@ type Options struct {
 	Workspaces string
 	// Transport is how the init process is reached: socket or attach; "": whatever works with the engine.
 	Transport string
+	// TLS has the certificates for requests that are made for a container, for tests; nil: the system's.
+	TLS *tls.Config
 	// Changed is called when the status has changed.
 	Changed func()
 }
@@ -207,7 +210,7 @@ type Running struct {
 type Status struct {
 	Engine    *Info     `json:"engine,omitempty"` // absent: none was found
 	Tiers     []Tier    `json:"tiers"`
-	Egress    string    `json:"egress"` // how containers reach granted hosts: none in this version
+	Egress    string    `json:"egress"` // how containers reach granted hosts: socket, attach or none
 	Quota     string    `json:"quota"`  // how stored data is limited: guard
 	Pool      int       `json:"pool"`   // containers that wait for a run
 	Running   []Running `json:"running"`
@@ -221,7 +224,7 @@ func (e *Engine) Status() Status {
 	s := Status{Engine: e.info, Egress: "none", Quota: "guard", Running: []Running{}, CheckedAt: e.checked}
 	tier := Tier{Tier: "container", Available: e.client != nil, Reasons: slices.Clone(e.reasons)}
 	if tier.Available {
-		tier.Reasons = append(tier.Reasons, Reason{EgressUnavailable, "Containers have no network.", "Use a tool from an API description for what needs the network."})
+		s.Egress = e.transport(e.client)
 	}
 	if tier.Reasons == nil {
 		tier.Reasons = []Reason{}

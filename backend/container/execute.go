@@ -109,6 +109,11 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 		b.leave()
 		res.Phases = b.phases
 	}()
+	var network *proxy
+	if s.Egress != nil {
+		network = &proxy{ctx: ctx, egress: s.Egress, contacted: s.Contacted, roots: e.o.TLS}
+		b.dialed = func(stream *guest.Stream) { network.serve(stream) }
+	}
 	start, err := e.command(ctx, b.c, &s)
 	if err == nil {
 		err = b.open(ctx, runtime)
@@ -119,7 +124,11 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 	}
 	res.Hardening = *b.report
 	r := &run{b: b, s: &s, res: &res}
-	return res, e.lost(b.c, r.wait(ctx, start))
+	err = r.wait(ctx, start)
+	if network != nil {
+		res.Usage.BytesOut, res.Usage.BytesIn = network.out.Load(), network.in.Load()
+	}
+	return res, e.lost(b.c, err)
 }
 
 // enter counts a container against the limit, and makes what is needed to open it. leave ends it.
@@ -241,7 +250,11 @@ func (e *Engine) command(ctx context.Context, c *client, s *Spec) (*guest.Start,
 	if len(start.Argv) == 0 {
 		return nil, fault.Invalidf("The image starts nothing by itself. Add a command to the tool.")
 	}
-	start.Env = p.environment(append([]string{"HELIX_RUN_ID=" + s.RunID.String()}, s.Env...))
+	more := append([]string{"HELIX_RUN_ID=" + s.RunID.String()}, s.Env...)
+	if s.Egress != nil {
+		start.Proxy, more = true, append(more, proxyEnvironment()...)
+	}
+	start.Env = p.environment(more)
 	if s.Operation != "" {
 		start.Env = append(start.Env, "HELIX_OPERATION="+s.Operation)
 	}

@@ -235,6 +235,8 @@ type Command struct {
 	Timeout time.Duration
 	// Output is called with each piece of output, from one goroutine at a time; nil: nothing is.
 	Output func(Chunk)
+	// Transcript gets the output while the command runs; nil: only the result has it.
+	Transcript *Transcript
 }
 
 // Chunk is a piece of output of a command.
@@ -276,7 +278,11 @@ func (s *Session) Exec(ctx context.Context, c Command) (res CommandResult, err e
 		return res, s.lostError()
 	}
 	defer p.close()
-	out := &transcript{output: c.Output}
+	out := c.Transcript
+	if out == nil {
+		out = &Transcript{}
+	}
+	out.output = c.Output
 	var work sync.WaitGroup
 	work.Go(func() { // the program need not read its input
 		if _, err := p.stdin.Write(c.Stdin); err == nil {
@@ -382,7 +388,7 @@ func (s *Session) lostError() error {
 }
 
 // copy reads a stream of a command until its end.
-func (t *transcript) copy(stream string, from io.Reader) {
+func (t *Transcript) copy(stream string, from io.Reader) {
 	buf := make([]byte, chunkSize)
 	kept := 0 // bytes of a character whose rest has not arrived
 	for {

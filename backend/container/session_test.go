@@ -169,7 +169,7 @@ func TestLongOutputKeepsBothEnds(t *testing.T) {
 	t.Parallel()
 	var seen strings.Builder
 	last := int64(0)
-	tr := &transcript{output: func(c Chunk) {
+	tr := &Transcript{output: func(c Chunk) {
 		if c.Seq != last+1 {
 			t.Errorf("%d after %d", c.Seq, last)
 		}

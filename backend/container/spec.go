@@ -101,6 +101,10 @@ type Spec struct {
 	Input   []byte   // standard input, which is closed after it
 	Limits  Limits
 	RunID   uuid.UUID
+	// Egress makes the connections of the program; nil: it has no network.
+	Egress Egress
+	// Contacted is called at the end of each connection; nil: nothing is.
+	Contacted func(Contact)
 	// Operation is passed as HELIX_OPERATION; "": nothing is.
 	Operation string
 	// Phase is called when the run enters a phase; nil: nothing is.

@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -13,8 +14,9 @@ const (
 	keptTail  = 32 << 10 // and of its end
 )
 
-// transcript keeps the beginning and the end of a command's output, in numbered chunks.
-type transcript struct {
+// Transcript keeps the beginning and the end of a command's output, in numbered chunks. It is safe for concurrent
+// use.
+type Transcript struct {
 	output func(Chunk) // nil: nothing is called
 
 	mu         sync.Mutex
@@ -26,7 +28,7 @@ type transcript struct {
 }
 
 // add appends output.
-func (t *transcript) add(stream, data string) {
+func (t *Transcript) add(stream, data string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seq++
@@ -45,8 +47,28 @@ func (t *transcript) add(stream, data string) {
 	}
 }
 
+// Chunks returns the chunks after a number, and the number of the last one. Where some were left out, one chunk
+// says so.
+func (t *Transcript) Chunks(after int64) (list []Chunk, last int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.head
+	if t.omitted > 0 {
+		all = append(slices.Clone(all), Chunk{t.tail[0].Seq - 1, "stdout", t.gap()})
+	}
+	list = []Chunk{}
+	for _, c := range append(slices.Clone(all), t.tail...) {
+		if c.Seq > after {
+			list = append(list, c)
+		}
+	}
+	return list, t.seq
+}
+
+func (t *Transcript) gap() string { return fmt.Sprintf("\n… %d bytes omitted …\n", t.omitted) }
+
 // text returns the kept output. A line marks where some was left out.
-func (t *transcript) text() (text string, truncated bool) {
+func (t *Transcript) text() (text string, truncated bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var b strings.Builder
@@ -54,7 +76,7 @@ func (t *transcript) text() (text string, truncated bool) {
 		b.WriteString(c.Data)
 	}
 	if t.omitted > 0 {
-		fmt.Fprintf(&b, "\n… %d bytes omitted …\n", t.omitted)
+		b.WriteString(t.gap())
 	}
 	for _, c := range t.tail {
 		b.WriteString(c.Data)

@@ -55,6 +55,12 @@ func (s *Service) workspace(ctx context.Context) (workspace, error) {
 	return w, nil
 }
 
+// Folder returns the folder of the workspace of the user in ctx, which contains shared, tmp and vault.
+func (s *Service) Folder(ctx context.Context) (string, error) {
+	w, err := s.workspace(ctx)
+	return w.dir, err
+}
+
 func (w workspace) path(p place) string {
 	return filepath.Join(w.dir, p.area, filepath.FromSlash(p.rel))
 }

@@ -1894,6 +1894,15 @@ export interface ConfigSetResult {
   restart: string[];
 }
 
+/** Chunk is a piece of output of a command. */
+export interface ContainerChunk {
+  /** from 1, without holes */
+  seq: number;
+  /** stdout or stderr */
+  stream: string;
+  data: string;
+}
+
 /** Image is an image on this computer. */
 export interface ContainerImage {
   ref: string;
@@ -6437,6 +6446,105 @@ export interface SearchSpan {
   end: number;
 }
 
+/** Exec is a command of a session. */
+export interface ShellExec {
+  execId: string;
+  command: string;
+  running: boolean;
+}
+
+/** ExecParams run a command. */
+export interface ShellExecParams {
+  sessionId: string;
+  /** a program and its arguments, without a shell */
+  argv?: string[];
+  /** instead of argv: text for sh -c */
+  command?: string;
+  stdin?: string;
+  /** 1 to 600,000; default 30,000 */
+  timeoutMs?: number;
+}
+
+/** ExecResult is the end of a command. */
+export interface ShellExecResult {
+  execId: string;
+  /** absent: it was killed */
+  exitCode?: number;
+  /** success, failure, timeout, cancelled or oom */
+  status: string;
+  /** of both streams; at most 64 KiB, beginning and end */
+  output: string;
+  truncated: boolean;
+}
+
+/** KillResult says whether a session was ended. */
+export interface ShellKillResult {
+  killed: boolean;
+}
+
+/** ListResult lists sessions. */
+export interface ShellListResult {
+  sessions: ShellSession[];
+}
+
+/** Output is the event shell.output: a command has written something. */
+export interface ShellOutput {
+  sessionId: string;
+  execId: string;
+  /** from 1, without holes */
+  seq: number;
+  /** stdout or stderr */
+  stream: string;
+  data: string;
+}
+
+/** Session is a running session. */
+export interface ShellSession {
+  sessionId: string;
+  image: string;
+  startedAt: string;
+  /** the last ones, oldest first */
+  execs: ShellExec[];
+}
+
+/** SessionParams name a session. */
+export interface ShellSessionParams {
+  sessionId: string;
+}
+
+/** SpawnParams start a session. */
+export interface ShellSpawnParams {
+  /** in the container; default: /shared */
+  cwd?: string;
+  /** default: that of the settings */
+  image?: string;
+  workspace?: boolean;
+}
+
+/** SpawnResult is a session that has started. */
+export interface ShellSpawnResult {
+  sessionId: string;
+  /** container */
+  tier: string;
+  image: string;
+  imageId: string;
+}
+
+/** StreamParams ask for the output of a command after a chunk. */
+export interface ShellStreamParams {
+  sessionId: string;
+  execId: string;
+  afterSeq?: number;
+}
+
+/** StreamResult is output of a command. */
+export interface ShellStreamResult {
+  chunks: ContainerChunk[];
+  /** of the last chunk so far */
+  seq: number;
+  done: boolean;
+}
+
 /** AnswerParams answers a question of a run. Decision is approve or decline for an approval; done, retry or fail for an unknown outcome; retry or fail for a missing capability. An empty stepPath selects the only question of a run. The question of a quarantined run has an empty stepPath; retry resumes the run, fail ends it. */
 export interface SkillsAnswerParams {
   executionId: string;
@@ -10498,6 +10606,16 @@ export interface Methods {
   "sessions.list": { params: GatewayPageParams; result: GatewaySessionList };
   /** Returns a URL that lets one browser sign in, once, within a minute. */
   "sessions.ticket": { params: GatewayTicketParams; result: GatewayTicket };
+  /** Runs a command in a session and returns when it has ended. Its output also comes as the event shell.output. Only a person can run one; the audit log has the whole command. */
+  "shell.exec": { params: ShellExecParams; result: ShellExecResult };
+  /** Ends a session with everything that runs in it. */
+  "shell.kill": { params: ShellSessionParams; result: ShellKillResult };
+  /** Returns the shell sessions of the user, oldest first. */
+  "shell.list": { params: Record<string, never>; result: ShellListResult };
+  /** Starts a shell session: a container without network that sees /shared and /tmp/workspace, the shared and temporary folders of the workspace. It ends after 30 minutes without a command. */
+  "shell.spawn": { params: ShellSpawnParams; result: ShellSpawnResult };
+  /** Returns the output of one of the last commands of a session, also while it runs. With the seq of the last event that was seen, nothing is missing and nothing comes twice. */
+  "shell.stream": { params: ShellStreamParams; result: ShellStreamResult };
   /** Answers a question of a run, or of a nested run that it is waiting for. */
   "skills.answer": { params: SkillsAnswerParams; result: SkillsExecution };
   /** Stops a run of a skill of either kind. For a run that has ended it returns the status. */
@@ -10972,6 +11090,8 @@ export interface Events {
   "services.changed": GatewayServicesChanged;
   /** SessionsChanged reports that a session of the user was opened or closed. */
   "sessions.changed": GatewaySessionsChanged;
+  /** Output is the event shell.output: a command has written something. */
+  "shell.output": ShellOutput;
   /** Changed is the event skills.changed. */
   "skills.changed": SkillsChanged;
   /** SkillExecutionChanged reports the progress of a run of a WASM tool. Seq counts from 1 within a run. Status is running until the last report. Progress is the fraction of the time limit that has passed, 0 to 1. Waiting is queued or approval while the run has not started. Log is a line written by the WASM tool. */
@@ -11338,6 +11458,11 @@ export const METHODS = [
   { name: "sessions.close", scope: "admin", costly: false },
   { name: "sessions.list", scope: "admin", costly: false },
   { name: "sessions.ticket", scope: "admin", costly: false },
+  { name: "shell.exec", scope: "write", costly: false, deadlineMs: 3600000 },
+  { name: "shell.kill", scope: "write", costly: false },
+  { name: "shell.list", scope: "read", costly: false },
+  { name: "shell.spawn", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "shell.stream", scope: "read", costly: false },
   { name: "skills.answer", scope: "approve", costly: false },
   { name: "skills.cancel", scope: "write", costly: false },
   { name: "skills.catalog", scope: "read", costly: false },
@@ -11580,6 +11705,7 @@ export const EVENTS = [
   "schedules.run_event",
   "services.changed",
   "sessions.changed",
+  "shell.output",
   "skills.changed",
   "skills.execution_changed",
   "skills.notification",
