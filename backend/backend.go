@@ -292,7 +292,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openVoice(paths, conf)
 	b.openMCP(paths)
 	b.openDiscovery()
-	b.openContainers()
+	b.openContainers(conf)
 	b.openChannels(conf)
 	b.openTrash()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{

@@ -30,7 +30,7 @@ func (b *Backend) openEngine(paths config.Paths, conf config.Config) {
 }
 
 // openContainers registers the tools that run in containers as callables.
-func (b *Backend) openContainers() {
+func (b *Backend) openContainers(conf config.Config) {
 	b.Containers = containertools.New(b.DB, b.engine, containertools.Options{
 		Logger: b.log, Permission: b.Permission, Audit: b.Audit,
 		Scrub: func(ctx context.Context, text string) string { return b.scrub(ctx, text) },
