@@ -1965,7 +1965,7 @@ export interface ContainerStatus {
   /** absent: none was found */
   engine?: ContainerInfo;
   tiers: ContainerTier[];
-  /** how containers reach granted hosts: none in this version */
+  /** how containers reach granted hosts: socket, attach or none */
   egress: string;
   /** how stored data is limited: guard */
   quota: string;
