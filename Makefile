@@ -244,6 +244,7 @@ test-engine: $(LLAMA)/package.json ## A real language model engine with random w
 .PHONY: test-container
 test-container: $(ENGINES) ## Containers on Docker and Podman, which the tests start themselves (needs root, podman, runc, docker.io and busybox-static)
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m ./backend/container
+	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m -run 'InAContainer' ./backend
 
 .PHONY: fuzz
 fuzz: $(ENGINES) ## Each fuzz target for FUZZTIME (default 30s)

@@ -56,6 +56,7 @@ var toolRules = map[string]toolRule{
 	"scratchpad_read":     {args: `{}`},
 	"scratchpad_write":    {args: `{"text":"x"}`},
 	"send_media":          {args: `{"path":"/shared/none.png"}`},
+	"shell_exec":          {tier: permission.Privileged, args: `{"command":"ls -l"}`},
 	"skill_create":        {tier: permission.SideEffecting, args: `{"name":"made","description":"x","body":"x"}`},
 	"skill_save":          {tier: permission.SideEffecting, args: `{"name":"X","steps":[{"stepId":"a","toolType":"builtin","toolName":"time.now"}]}`},
 	"time_now":            {args: `{}`},
@@ -100,7 +101,7 @@ func obedient(body []byte) providers.ScriptedReply {
 // in Approvals.
 func TestEveryToolInEveryMode(t *testing.T) {
 	t.Parallel()
-	c := &chatter{b: startWith(t, testOptions(t.TempDir())), srv: providerstest.New(t, providerstest.Options{Answer: obedient})}
+	c := &chatter{b: startWith(t, withShell(t, &fakeShell{})), srv: providerstest.New(t, providerstest.Options{Answer: obedient})}
 	c.remote = c.b.session(t)
 	c.setUp()
 	var offered agent.ToolsResult

@@ -277,6 +277,38 @@ func TestChatInTheTrash(t *testing.T) {
 	c.replays(s.ID, 2)
 }
 
+// A turn that its limit of tokens or steps has stopped ends with its answer when it is retried with more.
+func TestChatRetryWithMore(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		few  agent.Budget
+		more agent.RetryParams
+	}{
+		"tokens": {agent.Budget{MaxTokens: 100}, agent.RetryParams{MoreTokens: 1_000_000}},
+		"steps":  {agent.Budget{MaxTurns: 1}, agent.RetryParams{MoreTurns: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := providers.ScriptedReply{Text: "Said."}
+			c := newChatter(t, testOptions(t.TempDir()), answer)
+			if name == "steps" {
+				c = newChatter(t, testOptions(t.TempDir()), calls("time_now", `{}`), calls("time_now", `{}`), answer)
+			}
+			s := c.create(agent.CreateParams{})
+			var sent agent.SendResult
+			c.call("chat.send", agent.SendParams{SessionID: s.ID, Text: "Say", Budget: &x.few}, &sent)
+			if got := c.until(sent.TurnID); got.State != agent.Failed || got.StopReason != agent.StopBudget && got.StopReason != agent.StopMaxTurns {
+				t.Fatalf("%+v %+v", got, got.Error)
+			}
+			x.more.TurnID = sent.TurnID
+			c.call("chat.retry", x.more, &sent)
+			if got := c.until(sent.TurnID); got.State != agent.Completed {
+				t.Fatalf("%+v %+v", got, got.Error)
+			}
+		})
+	}
+}
+
 // Sending the same turn again returns the first one; a retry hides the old answer and omits it from
 // the request.
 func TestChatRepeats(t *testing.T) {

@@ -88,6 +88,8 @@ type Options struct {
 	ReleaseHold bool
 	// Progress reports the progress of a migration during Open.
 	Progress func(step string, done, total int64)
+
+	shell coretools.Shell // for tests; nil: the container engine
 }
 
 // Backend is one running Helix with one data folder.
@@ -277,6 +279,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort, Hub: b.Sync.ToolShares(),
 	})
 	b.openSkills(conf)
+	b.openEngine(paths, conf)
 	b.openCoreTools(paths, conf, own)
 	b.openScheduler()
 	b.openMemory(conf)
@@ -289,7 +292,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openVoice(paths, conf)
 	b.openMCP(paths)
 	b.openDiscovery()
-	b.openContainers(paths, conf)
+	b.openContainers(conf)
 	b.openChannels(conf)
 	b.openTrash()
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{

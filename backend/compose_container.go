@@ -13,9 +13,8 @@ import (
 	"helix/backend/shell"
 )
 
-// openContainers creates the connection to a container engine, which is made when it is first needed, and
-// registers the tools that run in containers as callables.
-func (b *Backend) openContainers(paths config.Paths, conf config.Config) {
+// openEngine creates the connection to a container engine, which is made when it is first needed.
+func (b *Backend) openEngine(paths config.Paths, conf config.Config) {
 	getenv := b.o.Environ
 	if getenv == nil {
 		getenv = os.Getenv
@@ -29,6 +28,10 @@ func (b *Backend) openContainers(paths config.Paths, conf config.Config) {
 		},
 	})
 	b.closing("containers", b.engine.Close)
+}
+
+// openContainers registers the tools that run in containers as callables.
+func (b *Backend) openContainers(conf config.Config) {
 	outside := safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }, DenyPorts: b.ownPort})
 	b.closing("connections of containers", func() error { outside.Close(); return nil })
 	b.Containers = containertools.New(b.DB, b.engine, containertools.Options{

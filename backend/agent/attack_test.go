@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -145,8 +146,12 @@ func TestQuestionsStayOpenUntilAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logged, asked := l.state.Seq, l.state.Turn.waitsFor()
 	if waits, err := again.callTools(ctx, l); err != nil || !waits || sent != 0 {
 		t.Errorf("it waits: %v, %v, sent %d times", waits, err, sent)
+	}
+	if l.state.Seq != logged || !slices.Equal(asked, l.state.Turn.waitsFor()) {
+		t.Errorf("the open question was taken for an answer: %d events, then %d; %v", logged, l.state.Seq, l.state.Turn.waitsFor())
 	}
 }
 

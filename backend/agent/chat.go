@@ -382,6 +382,9 @@ func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) 
 	if p.MoreTurns > 0 {
 		again.Budget.MaxTurns = firstOf(in.Budget.MaxTurns, defaultSteps) + p.MoreTurns
 	}
+	if p.MoreTokens > 0 && in.Budget.MaxTokens > 0 {
+		again.Budget.MaxTokens = in.Budget.MaxTokens + p.MoreTokens
+	}
 	if p.MoreCostMicros > 0 && in.Budget.MaxCostMicros > 0 {
 		again.Budget.MaxCostMicros = in.Budget.MaxCostMicros + p.MoreCostMicros
 	}

@@ -53,6 +53,7 @@ type tool struct {
 	core    bool // always declared, never deferred
 	fenced  bool // its results are quoted as data
 	private bool // its results hold the person's own texts
+	asks    bool // it asks for each call itself, so that a permission for the tool as a whole can't replace this
 }
 
 // ownResult is the result of a part of the agent, with the events to log.
@@ -79,6 +80,9 @@ var notForModels = []string{"cleanup", "decay", string(Kind), "builtin:wait", "b
 
 // renamed maps tools of memory to the names that other clients use.
 var renamed = map[string]string{"memory.create": "memory_save"}
+
+// privateTools are what the names of tools begin with whose results hold the person's own texts.
+var privateTools = []string{"memory.", "file.", "vault.", "shell."}
 
 // isCore reports whether callables of a kind are functions of this program.
 func isCore(k callable.Kind) bool { return k == callable.Builtin || k == callable.Assistant }
@@ -133,10 +137,11 @@ func (s *Service) tools(ctx context.Context, st *State) ([]tool, error) {
 		if !i.Effects.ReadOnly {
 			t.tier = permission.SideEffecting
 		}
-		if i.Name == "vault.copyto" {
+		t.asks = isCore(i.Kind) && slices.ContainsFunc(i.Capabilities, func(c string) bool { return strings.HasPrefix(c, string(permission.Shell)+"(") })
+		if t.asks || i.Name == "vault.copyto" {
 			t.tier = permission.Privileged
 		}
-		t.private = isCore(i.Kind) && (strings.HasPrefix(i.Name, "memory.") || strings.HasPrefix(i.Name, "file.") || strings.HasPrefix(i.Name, "vault.")) || i.Kind == "synthesis"
+		t.private = isCore(i.Kind) && slices.ContainsFunc(privateTools, func(begin string) bool { return strings.HasPrefix(i.Name, begin) }) || i.Kind == "synthesis"
 		out = append(out, t)
 	}
 	out = slices.DeleteFunc(out, func(t tool) bool {
@@ -198,9 +203,9 @@ func (s *State) tierFor(t *tool) permission.Tier {
 
 // gate decides whether a call may be made. Calls that only read are allowed; all others need
 // approval. Modes and grants make approvals unnecessary, but never replace the permissions of the
-// callable itself.
+// callable itself. A tool that asks for each call itself is not asked for here.
 func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier permission.Tier, attended bool) (gateResult, error) {
-	if tier == permission.ReadOnly || t.own != nil && tier < permission.SideEffecting {
+	if tier == permission.ReadOnly || t.asks || t.own != nil && tier < permission.SideEffecting {
 		return gateResult{allowed: true}, nil
 	}
 	if l.mode() == ModeWork && tier == permission.SideEffecting && slices.Contains(workTools, t.decl.Name) {

@@ -312,8 +312,9 @@ type TurnResult struct {
 type RetryParams struct {
 	TurnID uuid.UUID          `json:"turnId"`
 	Model  providers.ModelRef `json:"model,omitempty"`
-	// MoreTurns and MoreCostMicros are added to the limits that stopped the turn.
+	// MoreTurns, MoreTokens and MoreCostMicros are added to the limits of the turn.
 	MoreTurns      int              `json:"moreTurns,omitempty"`
+	MoreTokens     int64            `json:"moreTokens,omitempty"`
 	MoreCostMicros providers.Micros `json:"moreCostMicros,omitempty"`
 }
 

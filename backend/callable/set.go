@@ -24,6 +24,9 @@ type Func struct {
 	// Rights returns what a call needs; nil: its Capabilities, whose grants are only
 	// checked during the call.
 	Rights func(ctx context.Context, input json.RawMessage) (permission.PreviewResult, error)
+	// Hidden reports whether the function is not listed now, because what it needs is missing; nil: it is
+	// always listed.
+	Hidden func() bool
 	// Records means that Run records its effects itself.
 	Records bool
 }
@@ -74,7 +77,9 @@ func (s *Set) List(context.Context) ([]Info, error) {
 	defer s.mu.RUnlock()
 	out := make([]Info, 0, len(s.all))
 	for _, f := range s.all {
-		out = append(out, f.Info)
+		if f.Hidden == nil || !f.Hidden() {
+			out = append(out, f.Info)
+		}
 	}
 	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil

@@ -1,6 +1,7 @@
 // Package coretools provides the tools that models and steps of skills work with: files in the user's
-// workspace, other files that the user permits to read, and the web. Each tool is a built-in callable. The
-// tools run no code and follow no link out of a folder. The composition root imports this package.
+// workspace, other files that the user permits to read, the web, and commands in containers. Each tool is a
+// built-in callable. The tools run no code on this computer itself and follow no link out of a folder. The
+// composition root imports this package.
 package coretools
 
 import (
@@ -30,6 +31,9 @@ type Options struct {
 	TrashAge func() time.Duration // how long deleted files are kept; nil: 30 days
 	Logger   *slog.Logger         // nil: slog.Default
 	Now      func() time.Time     // nil: time.Now
+
+	// Shell runs commands; nil: there is no such tool.
+	Shell Shell
 
 	// HTTP creates the client of the web tools, for tests; nil: safehttp.New.
 	HTTP func(safehttp.Options) *safehttp.Client
@@ -87,13 +91,16 @@ func (s *Service) Callables() []callable.Func {
 	if s.o.Search != "" {
 		list = append(list, s.webSearchTool())
 	}
+	if s.o.Shell != nil {
+		list = append(list, s.shellTool())
+	}
 	return list
 }
 
 // Subjects returns the permission subjects of the tools.
 func (s *Service) Subjects() callable.Subjects {
 	return callable.Subjects{
-		filesSubject: source(s.filesInfo), vaultSubject: source(s.vaultInfo), copyName: source(s.copyInfo),
+		filesSubject: source(s.filesInfo), vaultSubject: source(s.vaultInfo), copyName: source(s.copyInfo), shellName: source(s.shellInfo),
 		s.fetch.gate.Step: s.fetch.gate, s.find.gate.Step: s.find.gate,
 	}
 }

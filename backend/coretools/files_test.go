@@ -1,8 +1,11 @@
 package coretools
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -361,6 +364,9 @@ func pathCorpus(e *env) []string {
 	}
 }
 
+// agentRequest is a call of an agent without a tool of this package.
+var agentRequest = callable.Request{Caller: callable.Caller{Kind: "agent"}}
+
 func TestPathCorpus(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "one goroutine, and slow under it")
@@ -369,17 +375,29 @@ func TestPathCorpus(t *testing.T) {
 	}
 	e := setup(t)
 	e.file(e.in(vault, "secret.txt"), "secret")
+	refused := func(name, path string, out any, err error) {
+		t.Helper()
+		r, _ := callable.RefusalOf(err)
+		if !fault.Is(err, fault.Denied) && !fault.Is(err, fault.Invalid) || r.Reason == callable.ReasonNeedsApproval {
+			t.Errorf("%s %q: %v, %v %+v", name, path, out, err, r)
+		}
+	}
 	for _, path := range pathCorpus(e) {
 		for name, v := range map[string]in{
 			"file.read": {"path": path}, "file.list": {"path": path}, "file.search": {"path": path, "query": "e"},
 			"file.write": {"path": path, "text": "x"}, "file.edit": {"path": path, "old": "a", "new": "b", "hash": "0"}, "file.delete": {"path": path, "recursive": true},
 		} {
 			out, err := e.call(name, v)
-			r, _ := callable.RefusalOf(err)
-			if !fault.Is(err, fault.Denied) && !fault.Is(err, fault.Invalid) || r.Reason == callable.ReasonNeedsApproval {
-				t.Errorf("%s %q: %v, %v %+v", name, path, out, err, r)
-			}
+			refused(name, path, out, err)
 		}
+		out, err := e.call("vault.copyto", in{"from": path, "to": "/shared/copy.txt"})
+		refused("vault.copyto from", path, out, err)
+		out, err = e.call("vault.copyto", in{"from": "/vault/secret.txt", "to": path})
+		refused("vault.copyto to", path, out, err)
+		data, err := e.s.Load(e.ctx, agentRequest, path, 1000) // send_media
+		refused("load", path, data, err)
+		saved, err := e.s.Save(e.ctx, agentRequest, path, []byte("x")) // attachment_save
+		refused("save", path, saved, err)
 	}
 	if open, err := e.perm.ListApprovals(e.ctx, permission.ListApprovalsParams{}); err != nil || len(open.Approvals) != 0 {
 		t.Errorf("somebody is asked: %+v, %v", open, err)
@@ -413,6 +431,12 @@ func TestLinks(t *testing.T) {
 			if out, err := e.call(name, v); !fault.Is(err, fault.Denied) {
 				t.Errorf("%s %s: %v, %v", name, path, out, err)
 			}
+		}
+		if data, err := e.s.Load(e.ctx, agentRequest, path, 1000); !fault.Is(err, fault.Denied) {
+			t.Errorf("load %s: %q, %v", path, data, err)
+		}
+		if out, err := e.s.Save(e.ctx, agentRequest, path, []byte("x")); !fault.Is(err, fault.Denied) {
+			t.Errorf("save %s: %v, %v", path, out, err)
 		}
 	}
 	for _, path := range []string{"/shared/up/secret.txt", "/shared/abs/secret.txt", "/shared/home/outside.txt"} {
@@ -450,6 +474,9 @@ func TestFolderExchangedForALink(t *testing.T) {
 	}
 	e := setup(t)
 	e.file(e.in(vault, "a.txt"), "secret")
+	e.file(e.in(vault, "only-here.txt"), "x")
+	sum := sha256.Sum256([]byte("secret"))
+	secretHash := hex.EncodeToString(sum[:])
 	e.file(e.in(shared, "d", "a.txt"), "text")
 	d, target := e.in(shared, "d"), e.in(vault)
 	stop := make(chan struct{})
@@ -479,14 +506,23 @@ func TestFolderExchangedForALink(t *testing.T) {
 		if out, err := e.call("file.search", in{"path": "/shared/d", "query": "secret"}); err == nil && len(out["hits"].([]any)) > 0 {
 			t.Error("the vault was searched through a link")
 		}
+		if data, err := e.s.Load(e.ctx, agentRequest, "/shared/d/a.txt", 1000); err == nil && strings.Contains(string(data), "secret") {
+			t.Error("the vault was loaded through a link")
+		}
+		if out, err := e.call("file.list", in{"path": "/shared/d"}); err == nil && strings.Contains(fmt.Sprint(out), "only-here") {
+			t.Error("the vault was listed through a link")
+		}
 		_, _ = e.call("file.write", in{"path": "/shared/d/new.txt", "text": "x"})
+		_, _ = e.call("file.edit", in{"path": "/shared/d/a.txt", "old": "secret", "new": "x", "hash": secretHash})
+		_, _ = e.s.Save(e.ctx, agentRequest, "/shared/d/saved.txt", []byte("x"))
 		_, _ = e.call("file.delete", in{"path": "/shared/d/new.txt"})
+		_, _ = e.call("file.delete", in{"path": "/shared/d/a.txt"})
 	}
 	close(stop)
 	wg.Wait()
 	t.Logf("%d of 300 reads succeeded", read)
 	list, err := os.ReadDir(e.in(vault))
-	if err != nil || len(list) != 1 || list[0].Name() != "a.txt" {
+	if err != nil || len(list) != 2 || list[0].Name() != "a.txt" {
 		t.Errorf("the vault holds %v, %v", list, err)
 	}
 	if b, err := os.ReadFile(e.in(vault, "a.txt")); err != nil || string(b) != "secret" {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -47,4 +48,38 @@ func TestSpecialFiles(t *testing.T) {
 	e.must("file.search", in{"path": "/shared", "query": "x"})
 	e.must("file.list", in{"path": "/shared"})
 	e.must("file.delete", in{"path": "/shared/fifo"})
+}
+
+// A file that is exchanged for a FIFO during calls, which has no writer, holds up no call and gives no text.
+func TestFileExchangedForAFIFO(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	path := e.file(e.in(shared, "a.txt"), "text")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			// The calls may recreate or remove the file, so each of these may fail.
+			_ = os.Remove(path)
+			_ = syscall.Mkfifo(path, 0o600)
+			_ = os.Remove(path)
+			_ = os.WriteFile(path, []byte("text"), 0o600)
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for range 100 {
+		if out, err := e.call("file.read", in{"path": "/shared/a.txt"}); err == nil && out["text"] != "text" && out["text"] != "x" && out["text"] != "" {
+			t.Errorf("it read %v", out)
+		}
+		_, _ = e.s.Load(e.ctx, agentRequest, "/shared/a.txt", 1000)
+		_, _ = e.call("file.search", in{"path": "/shared", "query": "text"})
+		_, _ = e.call("file.edit", in{"path": "/shared/a.txt", "old": "text", "new": "x", "hash": "0"})
+		_, _ = e.call("file.write", in{"path": "/shared/a.txt", "text": "x"})
+	}
+	close(stop)
+	wg.Wait()
 }

@@ -232,7 +232,7 @@ type answerPlan struct {
 
 // plan validates an answer and determines the grants.
 func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *SubjectInfo, who identity.Identity) (*answerPlan, error) {
-	out := &answerPlan{refused: ap.Requested, record: map[string]any{"decision": p.Decision, "scope": p.Scope, "note": Sanitize(p.Note)}}
+	out := &answerPlan{refused: lasting(ap.Requested), record: map[string]any{"decision": p.Decision, "scope": p.Scope, "note": Sanitize(p.Note)}}
 	if p.Decision == "deny" {
 		out.record["remember"] = p.Remember
 		if p.Remember && len(ap.Requested) == 0 {
@@ -241,7 +241,10 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 		return out, nil
 	}
 	if !slices.Contains(ap.Scopes, p.Scope) {
-		return nil, fault.Invalidf("A draft can only be allowed once or for one run. Save it first to allow more.")
+		if info.Draft {
+			return nil, fault.Invalidf("A draft can only be allowed once or for one run. Save it first to allow more.")
+		}
+		return nil, fault.Invalidf("This command can't be allowed %s. Allow it once; Helix asks again next time.", p.Scope)
 	}
 	if info.State != Active && ap.Kind != "definition" {
 		return nil, fault.Conflictf("%s is no longer active, so nothing was allowed.", subjectWords(ap.Subject.Kind, ap.Subject.Name)).WithDetails(Stale{Status: ap.Status})
@@ -263,6 +266,9 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 	}
 	if ap.Kind == "definition" && p.Items == nil {
 		items = nil // added items are asked for when they are used
+	}
+	if p.Scope == "always" {
+		items = lasting(items)
 	}
 	for _, it := range items {
 		g := newGrant{sub: sub, item: it, scope: p.Scope, origin: "user", pending: p.ID, expires: expires}
@@ -288,6 +294,17 @@ func (s *Service) plan(p *AnswerParams, ap *Approval, raw *rawApproval, info *Su
 	}
 	out.record["items"] = items
 	return out, nil
+}
+
+// lasting returns the items of an answer that also applies to later calls: commands with further arguments.
+func lasting(items []Item) []Item {
+	out := slices.Clone(items)
+	for i, it := range out {
+		if pattern, ok := lastingCommand(it.Resource); ok && it.Capability == Shell {
+			out[i].Resource = pattern
+		}
+	}
+	return out
 }
 
 // chosen returns the items of the question that were allowed.

@@ -23,6 +23,8 @@ const (
 	Secret           Capability = "secret"            // a name
 	ToolCall         Capability = "tool"              // a name or id, exact or prefix.*
 	MCP              Capability = "mcp"               // server.tool or server.*
+	// Shell is a command in a container, as FormatCommand writes it. Only the shell tool of this program has it.
+	Shell Capability = "shell"
 	// Call stands for an entire call of a tier; the resource is the name of the tier. It is not
 	// declared: a Request with Cap "" asks for it.
 	Call Capability = "call"
@@ -83,7 +85,7 @@ func ParseCapability(s string) (Capability, string, error) {
 		return "", "", err.WithDetails(RuleError{Capability: name, Resource: clip(resource, 200), Rule: "replaced", Replacement: to})
 	}
 	c := Capability(name)
-	if !known(c) || c == Call {
+	if !known(c) || c == Call || c == Shell {
 		return "", "", broken(clip(name, 200), resource, "unknown", "Unknown capability %q.", clip(name, 80))
 	}
 	if !has {
@@ -104,7 +106,7 @@ func ParseCapability(s string) (Capability, string, error) {
 
 func known(c Capability) bool {
 	switch c {
-	case FilesystemRead, FilesystemWrite, NetworkHTTPS, NetworkLocalhost, State, Secret, ToolCall, MCP, Call:
+	case FilesystemRead, FilesystemWrite, NetworkHTTPS, NetworkLocalhost, State, Secret, ToolCall, MCP, Shell, Call:
 		return true
 	}
 	return false
@@ -148,6 +150,8 @@ func Normalize(c Capability, pattern string) (string, error) {
 		return normalizeTool(pattern)
 	case MCP:
 		return normalizeMCP(pattern)
+	case Shell:
+		return normalizeCommand(pattern)
 	case Call:
 		if pattern != SideEffecting.String() && pattern != Privileged.String() && pattern != ReadOnly.String() {
 			return "", broken(string(c), pattern, "tier", "%q is not a tier.", clip(pattern, 40))

@@ -26,6 +26,8 @@ func Covers(c Capability, p, o string) bool {
 			return len(o) > len(base) && strings.EqualFold(o[:len(base)], base)
 		}
 		return strings.EqualFold(p, o)
+	case Shell:
+		return coversCommand(p, o)
 	case Call:
 		return parseTier(o) <= parseTier(p)
 	}

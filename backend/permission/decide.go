@@ -51,6 +51,10 @@ func (s *Service) concrete(c Capability, resource string, sub Subject) (concrete
 		if strings.HasSuffix(resource, "*") {
 			return r, broken(string(c), resource, "wildcard", "A call needs one tool.")
 		}
+	case Shell:
+		if strings.HasSuffix(resource, anyArguments) {
+			return r, broken(string(c), resource, "wildcard", "A call needs one command.")
+		}
 	}
 	text, err := Normalize(c, resource)
 	r.text = text

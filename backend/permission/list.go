@@ -3,6 +3,7 @@ package permission
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,12 @@ func (s *Service) finish(ctx context.Context, a *Approval) {
 	}
 	if info.Draft {
 		a.Scopes = a.Scopes[:2]
+	}
+	if i := slices.IndexFunc(a.Requested, func(i Item) bool { return i.Capability == Shell }); i >= 0 {
+		a.Scopes = []string{"once"}
+		if _, ok := lastingCommand(a.Requested[i].Resource); ok {
+			a.Scopes = append(a.Scopes, "always")
+		}
 	}
 }
 

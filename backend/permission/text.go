@@ -38,6 +38,9 @@ func Sanitize(s string) string {
 
 // sentence describes a capability in our own words.
 func sentence(c Capability, resource string) string {
+	if c == Shell { // shown whole: its end matters as much as its begin, and its form hides nothing
+		return "Run " + resource
+	}
 	res := Sanitize(resource)
 	switch c {
 	case FilesystemRead:

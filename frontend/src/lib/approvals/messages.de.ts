@@ -42,6 +42,8 @@ export default {
   wants: "Möchte",
   ownWords: "eigene Worte",
   onlySelected: "Nur was ausgewählt ist, wird erlaubt.",
+  commandAlways: "„Einmal“ erlaubt genau diesen Befehl. „Immer“ erlaubt ihn auch mit weiteren Argumenten, wenn er welche hat.",
+  commandOnce: "Nur genau dieser Befehl wird einmal erlaubt. Er ist kein einzelner einfacher Befehl, daher fragt Helix jedes Mal.",
   changedSince: "Was sich seit Ihrer letzten Erlaubnis geändert hat",
   effect: "Was Ihre Antwort bewirkt",
   effects: {

@@ -44,6 +44,8 @@ export const en = {
   wants: "It wants to",
   ownWords: "its own words",
   onlySelected: "Only the selected items will be allowed.",
+  commandAlways: "“Once” allows exactly this command. “Always” also allows it with more arguments if it has some.",
+  commandOnce: "Only exactly this command is allowed, once. It isn't one simple command, so Helix asks each time.",
   changedSince: "What changed since you last allowed it",
   effect: "What your answer does",
   effects: {

@@ -543,8 +543,9 @@ export interface AgentReplayResult {
 export interface AgentRetryParams {
   turnId: string;
   model?: string;
-  /** MoreTurns and MoreCostMicros are added to the limits that stopped the turn. */
+  /** MoreTurns, MoreTokens and MoreCostMicros are added to the limits of the turn. */
   moreTurns?: number;
+  moreTokens?: number;
   moreCostMicros?: number;
 }
 
