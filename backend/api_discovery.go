@@ -19,6 +19,7 @@ func registerDiscovery(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "discovery.revoke", gateway.Write, s.Revoke)
 	gateway.Handle(a, "discovery.set_auth", gateway.Approve, s.SetAuth)
 	gateway.Handle(a, "discovery.clear_auth", gateway.Write, s.ClearAuth)
+	gateway.Handle(a, "discovery.oauth_start", gateway.Approve, s.OAuthStart)
 	gateway.Handle(a, "discovery.executions", gateway.Read, s.Executions)
 	gateway.Handle(a, "discovery.execution", gateway.Read, s.Execution)
 	gateway.Handle(a, "discovery.import_manifest", gateway.Write, uploadOnce(b, func(p discovery.ImportManifestParams) (string, bool) { return p.Path, p.DryRun != nil && !*p.DryRun }, pathParam(b, false, func(p *discovery.ImportManifestParams) *string { return &p.Path }, s.ImportManifest)), gateway.DocumentedBy(s.ImportManifest), gateway.Costly(), gateway.Deadline(runLimit))

@@ -59,7 +59,7 @@ func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
 	}
 	var c *connection
 	for i, kind := range kinds {
-		c, err = l.try(opening, kind, &e, row.protocol)
+		c, err = l.try(opening, kind, &e, row)
 		if err == nil {
 			c.cancel = cancel
 			return c, nil
@@ -82,7 +82,7 @@ func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
 }
 
 // try opens a connection with one transport. On an error the connection that it returns is closed.
-func (l *link) try(ctx context.Context, kind string, e *Server, protocol string) (*connection, error) {
+func (l *link) try(ctx context.Context, kind string, e *Server, row *serverRow) (*connection, error) {
 	c := &connection{}
 	var transport sdk.Transport
 	switch kind {
@@ -99,7 +99,7 @@ func (l *link) try(ctx context.Context, kind string, e *Server, protocol string)
 		transport = &sdk.IOTransport{Reader: r, Writer: w, MaxLineLength: maxMessage}
 	default:
 		var err error
-		if c.rt, err = newRoundTripper(e, l.log, l.s.o.OwnPort); err != nil {
+		if c.rt, err = newRoundTripper(e, l.log, l.s.o.OwnPort, l.authorizer(ctx, row, e)); err != nil {
 			return nil, err
 		}
 		client := &http.Client{Transport: c.rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -110,7 +110,7 @@ func (l *link) try(ctx context.Context, kind string, e *Server, protocol string)
 		}
 	}
 	o := &sdk.ClientSessionOptions{}
-	if protocol != "" && protocol <= legacyProtocol || kind == SSE {
+	if row.protocol != "" && row.protocol <= legacyProtocol || kind == SSE {
 		o.ProtocolVersion = legacyProtocol // it is known not to have the newest version, so don't ask again
 	}
 	session, err := l.client().Connect(ctx, transport, o)

@@ -18,6 +18,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/oauth"
 	"helix/backend/permission"
 	"helix/backend/storage"
 )
@@ -38,6 +39,8 @@ type Options struct {
 	SetSecret func(tx *storage.Tx, name string, value []byte) error
 	// Getenv reads the environment. It must not return settings or keys of Helix.
 	Getenv func(name string) string
+	// OAuth signs the user in to servers with a URL; nil: it is not offered.
+	OAuth *oauth.Service
 	// OwnPort reports ports of this computer that Helix listens on.
 	OwnPort func(port int) bool
 	// Scrub removes the caller's secrets from text; nil: nothing is removed.

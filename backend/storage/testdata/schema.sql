@@ -1591,14 +1591,15 @@ CREATE TABLE synthesis_recommendations (
     sync_meta      BLOB
 ) STRICT;
 
-CREATE TABLE tool_credential (
+CREATE TABLE "tool_credential" (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
     tool_id      BLOB NOT NULL CHECK (length(tool_id) = 16),
     scheme       TEXT NOT NULL,
-    kind         TEXT NOT NULL CHECK (kind IN ('apiKey', 'basic', 'bearer')),
+    kind         TEXT NOT NULL CHECK (kind IN ('apiKey', 'basic', 'bearer', 'oauth2', 'clientCredentials')),
     hosts        TEXT NOT NULL CHECK (json_valid(hosts)),
-    account_hint TEXT NOT NULL, -- user name of basic
+    account_hint TEXT NOT NULL, -- user name of basic, client ID of OAuth
+    scopes       TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(scopes)),
     created_at   INTEGER NOT NULL,
     updated_at   INTEGER NOT NULL,
     UNIQUE (user_id, tool_id, scheme)
