@@ -2255,8 +2255,10 @@ export interface DiscoveryApproveParams {
 export interface DiscoveryAuthChanged {
   manifestId: string;
   scheme: string;
-  /** missing or ready */
+  /** missing, ready or error */
   state: string;
+  /** why a sign-in failed; former credentials are kept */
+  error?: string;
 }
 
 /** AuthParams store a credential. */
@@ -2264,9 +2266,9 @@ export interface DiscoveryAuthParams {
   manifestId: string;
   /** name in the description */
   scheme: string;
-  /** apiKey, basic or bearer; default: that of the scheme. A scheme of OAuth 2 takes a bearer token */
+  /** Kind is apiKey, basic, bearer or clientCredentials; default: that of the scheme. A scheme of OAuth 2 takes a bearer token, or the client ID as user and its secret as value. */
   kind?: string;
-  /** of basic */
+  /** of basic, or client ID */
   user?: string;
   /** key, token or password */
   value: string;
@@ -2320,8 +2322,10 @@ export interface DiscoveryCredential {
   state: string;
   /** to which it is sent */
   hosts: string[];
-  /** user name of basic */
+  /** user name of basic, client ID of OAuth */
   account?: string;
+  /** what is stored: apiKey, basic, bearer, oauth2 or clientCredentials */
+  stored?: string;
   name: string;
   /** apiKey, basic, bearer or oauth2; "": it cannot be used */
   kind: string;
@@ -2504,6 +2508,18 @@ export interface DiscoveryManifest {
 /** Network lists the hosts that a tool may reach: a host with an optional port, or localhost with a port. */
 export interface DiscoveryNetwork {
   hosts: string[];
+}
+
+/** OAuthStartParams start a sign-in with OAuth. */
+export interface DiscoveryOAuthStartParams {
+  manifestId: string;
+  /** name in the description */
+  scheme: string;
+  /** that the provider of the API gave out for Helix */
+  clientId: string;
+  clientSecret?: string;
+  /** default: all of the description */
+  scopes?: string[];
 }
 
 /** OperationInfo is one operation of a description or of a tool. */
@@ -3171,6 +3187,31 @@ export interface McpApproveResult {
   tools: string[];
 }
 
+/** AuthChanged is published when a sign-in has ended, or its tokens were removed. */
+export interface McpAuthChanged {
+  name: string;
+  /** ready, error or none */
+  state: string;
+  error?: string;
+}
+
+/** AuthClearResult tells whether the authorization server was told. */
+export interface McpAuthClearResult {
+  state: string;
+  /** the authorization server knows that the tokens are no longer used */
+  revoked: boolean;
+}
+
+/** AuthStartParams start a sign-in at the authorization server of an MCP server. */
+export interface McpAuthStartParams {
+  name: string;
+  /** ClientID is needed only if the authorization server doesn't let programs register. */
+  clientId?: string;
+  clientSecret?: string;
+  /** default: those that the server asks for */
+  scopes?: string[];
+}
+
 /** CallParams are a call of a tool. */
 export interface McpCallParams {
   server: string;
@@ -3478,6 +3519,8 @@ export interface McpServerResult {
   needsApproval: boolean;
   /** names in ${…} that the entry refers to */
   variables: string[];
+  /** ready if the user has signed in with OAuth, else none */
+  auth: string;
   name: string;
   transport: string;
   enabled: boolean;
@@ -4345,6 +4388,13 @@ export interface MemoryWatchedFolder {
   /** time of the last scan since Helix started */
   scannedAt?: string;
   createdAt: string;
+}
+
+/** Flow is a sign-in in progress. The user opens its URL in a browser. */
+export interface OauthFlow {
+  flowId: string;
+  authUrl: string;
+  expiresAt: string;
 }
 
 /** Flow is one flow of OAuth 2. */
@@ -10103,7 +10153,7 @@ export interface Methods {
   "discovery.approve": { params: DiscoveryApproveParams; result: DiscoveryStatusResult };
   /** Ends a run. A run that has ended is NotFound. */
   "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
-  /** Removes the credential of a scheme. */
+  /** Removes the credential of a scheme. Tokens of OAuth are revoked at the server that issued them, if it offers that. */
   "discovery.clear_auth": { params: DiscoveryClearAuthParams; result: DiscoveryAuthResult };
   /** Returns one run with its input and output. */
   "discovery.execution": { params: DiscoveryCancelParams; result: DiscoveryExecution };
@@ -10121,6 +10171,8 @@ export interface Methods {
   "discovery.inspect_openapi": { params: DiscoverySource; result: DiscoveryInspection };
   /** Returns the user's tools from API descriptions. */
   "discovery.list": { params: DiscoveryListParams; result: DiscoveryListResult };
+  /** Prepares a sign-in with OAuth and PKCE, and returns the address that the user opens. Its end is announced by discovery.auth_changed. */
+  "discovery.oauth_start": { params: DiscoveryOAuthStartParams; result: OauthFlow };
   /** Lists the operations of an inspected description, or of a tool. */
   "discovery.operations": { params: DiscoveryOperationsParams; result: DiscoveryOperationsResult };
   /** Ends a tool for ever: its runs end, its permissions and credentials are removed, and its name is free. The history of its runs stays. */
@@ -10161,6 +10213,10 @@ export interface Methods {
   "mcp.add": { params: McpAddParams; result: McpSaveResult };
   /** Approves what an MCP server runs or connects to, and some of its tools. Calls of these tools are allowed until a definition changes or the permission is revoked. If the entry or the list is no longer what was shown, the error is Conflict and nothing is approved. */
   "mcp.approve_server": { params: McpApproveParams; result: McpApproveResult };
+  /** Removes the tokens of a server and revokes them at its authorization server. */
+  "mcp.auth_clear": { params: McpNameParams; result: McpAuthClearResult };
+  /** Prepares a sign-in at an MCP server with OAuth and returns the address that the user opens. Its end is announced by mcp.auth_changed. */
+  "mcp.auth_start": { params: McpAuthStartParams; result: OauthFlow };
   /** Calls a tool of an MCP server, which is started if necessary. A call that was refused before it started is an error. */
   "mcp.call": { params: McpCallParams; result: McpCallResult };
   /** Makes a call for another MCP program. It reaches only what is exposed, as it was exposed. It does not wait for a person: a missing permission is an error whose text names the question. */
@@ -10181,7 +10237,7 @@ export interface Methods {
   "mcp.prompts": { params: McpNameParams; result: McpPromptsResult };
   /** Returns the content of a resource of an MCP server, up to 1 MiB. */
   "mcp.read_resource": { params: McpResourceParams; result: McpResourceResult };
-  /** Stops and removes an MCP server with its tools. mcp.undo restores it. */
+  /** Stops and removes an MCP server with its tools. Its sign-in ends. mcp.undo restores the rest. */
   "mcp.remove": { params: McpNameParams; result: McpRemoveResult };
   /** Lists the resources of an MCP server, which is started if necessary. */
   "mcp.resources": { params: McpNameParams; result: McpResourcesResult };
@@ -10923,6 +10979,8 @@ export interface Events {
   "discovery.execution": DiscoveryExecutionChanged;
   /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
+  /** AuthChanged is published when a sign-in has ended, or its tokens were removed. */
+  "mcp.auth_changed": McpAuthChanged;
   /** Changed is published when the state of a server changes. */
   "mcp.changed": McpChanged;
   /** LogAdded is published when a server's log has a new line. */
@@ -11149,6 +11207,7 @@ export const METHODS = [
   { name: "discovery.import_openapi", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.inspect_openapi", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.list", scope: "read", costly: false },
+  { name: "discovery.oauth_start", scope: "approve", costly: false },
   { name: "discovery.operations", scope: "read", costly: false },
   { name: "discovery.revoke", scope: "write", costly: false },
   { name: "discovery.run", scope: "write", costly: true, deadlineMs: 3600000 },
@@ -11169,6 +11228,8 @@ export const METHODS = [
   { name: "keys.unlock", scope: "admin", costly: false },
   { name: "mcp.add", scope: "write", costly: false },
   { name: "mcp.approve_server", scope: "approve", costly: false },
+  { name: "mcp.auth_clear", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "mcp.auth_start", scope: "approve", costly: false, deadlineMs: 240000 },
   { name: "mcp.call", scope: "write", costly: true, deadlineMs: 660000 },
   { name: "mcp.call_exposed", scope: "write", costly: true, deadlineMs: 660000 },
   { name: "mcp.export", scope: "read", costly: false },
@@ -11555,6 +11616,7 @@ export const EVENTS = [
   "discovery.changed",
   "discovery.execution",
   "events.gap",
+  "mcp.auth_changed",
   "mcp.changed",
   "mcp.log",
   "mcp.progress",
