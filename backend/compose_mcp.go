@@ -19,6 +19,7 @@ func (b *Backend) openMCP(paths config.Paths) {
 		Secret: b.Secrets.Value, SetSecret: b.Secrets.SetTx, Getenv: b.serverEnv,
 	})
 	b.Permission.Register(string(mcp.Kind), b.MCP, nil)
+	b.Permission.RegisterAnswerer(string(mcp.Kind), b.MCP.AnswerApproval)
 	b.Callables.Add(b.MCP.Provider())
 	b.closing("mcp", b.MCP.Close)
 }

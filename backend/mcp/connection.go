@@ -28,6 +28,7 @@ type connection struct {
 	version  string
 	protocol string
 	cancel   context.CancelCauseFunc // ends the streams of the connection
+	gone     chan struct{}           // closed when the connection closes
 	once     sync.Once
 }
 
@@ -83,7 +84,7 @@ func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
 
 // try opens a connection with one transport. On an error the connection that it returns is closed.
 func (l *link) try(ctx context.Context, kind string, e *Server, row *serverRow) (*connection, error) {
-	c := &connection{}
+	c := &connection{gone: make(chan struct{})}
 	var transport sdk.Transport
 	switch kind {
 	case Stdio:
@@ -113,7 +114,7 @@ func (l *link) try(ctx context.Context, kind string, e *Server, row *serverRow) 
 	if row.protocol != "" && row.protocol <= legacyProtocol || kind == SSE {
 		o.ProtocolVersion = legacyProtocol // it is known not to have the newest version, so don't ask again
 	}
-	session, err := l.client().Connect(ctx, transport, o)
+	session, err := l.client(c).Connect(ctx, transport, o)
 	if err != nil {
 		err = c.startError(l.name, err)
 		c.close()
@@ -131,11 +132,11 @@ func (l *link) try(ctx context.Context, kind string, e *Server, row *serverRow) 
 
 // client returns the MCP client for a connection. It offers servers nothing but answers to
 // elicitation.
-func (l *link) client() *sdk.Client {
+func (l *link) client(c *connection) *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: "helix", Title: "Helix", Version: l.s.o.Version}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{},
-		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-			return &sdk.ElicitResult{Action: "decline"}, nil
+		ElicitationHandler: func(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return l.elicit(ctx, r.Params, c.gone)
 		},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			l.mu.Lock()
@@ -217,6 +218,7 @@ func (c *connection) wait() error { return c.session.Wait() }
 // close ends the session and the process, and waits for both.
 func (c *connection) close() {
 	c.once.Do(func() {
+		close(c.gone)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

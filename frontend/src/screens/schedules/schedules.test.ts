@@ -76,7 +76,7 @@ describe("the switch", () => {
   });
   it("goes back if it was refused", async () => {
     const { screen, rpc, said } = await ready(setup());
-    rpc.failNext("schedules.pause", new RpcError({ code: -32603, message: "no" }));
+    rpc.failNext("schedules.pause", new RpcError({ kind: "internal", message: "no" }));
     await screen.toggle(screen.list.own[0]!);
     expect(screen.list.own[0]!.status).toBe("active");
     expect(said).toHaveLength(1);
