@@ -7,6 +7,14 @@ import (
 
 func registerDiscovery(b *Backend, a *gateway.API) {
 	s := b.Discovery
+	gateway.Handle(a, "discovery.search", gateway.Read, s.Search)
+	gateway.Handle(a, "discovery.request", gateway.Write, s.Request)
+	gateway.Handle(a, "discovery.queue", gateway.Read, s.Queue)
+	gateway.Handle(a, "discovery.queue_get", gateway.Read, s.QueueGet)
+	gateway.Handle(a, "discovery.accept", gateway.Write, s.Accept, gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "discovery.reject", gateway.Write, s.Reject)
+	gateway.Alias(a, "discover_tool", "discovery.request")
+	gateway.Alias(a, "discovery.cancel_request", "discovery.reject")
 	gateway.Handle(a, "discovery.inspect_openapi", gateway.Write, uploadOnce(b, func(p discovery.InspectParams) (string, bool) { return p.Path, p.Path != "" }, pathParam(b, false, func(p *discovery.InspectParams) *string { return &p.Path }, s.InspectOpenAPI)), gateway.DocumentedBy(s.InspectOpenAPI), gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "discovery.operations", gateway.Read, s.Operations)
 	gateway.Handle(a, "discovery.import_openapi", gateway.Write, s.ImportOpenAPI, gateway.Costly(), gateway.Deadline(runLimit))
@@ -28,5 +36,6 @@ func registerDiscovery(b *Backend, a *gateway.API) {
 
 	gateway.Forward[discovery.Changed](a, "discovery.changed")
 	gateway.Forward[discovery.ExecutionChanged](a, "discovery.execution")
+	gateway.Forward[discovery.RequestChanged](a, "discovery.request_changed")
 	gateway.Forward[discovery.AuthChanged](a, "discovery.auth_changed")
 }

@@ -29,11 +29,11 @@ func (b *Backend) openDiscovery() {
 // newerVocabulary stands for the models with the public vocabulary o200k.
 const newerVocabulary providers.ModelRef = "openai/gpt-"
 
-// recoverDiscovery ends the runs in the log that were in progress when the last process ended.
+// recoverDiscovery ends the runs in the log that were in progress when the last process ended, and then
+// works on the requests for capabilities.
 func (b *Backend) recoverDiscovery(ctx context.Context) error {
 	if err := b.Discovery.Recover(ctx); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return nil
+	return b.Discovery.WorkQueue(ctx)
 }

@@ -67,6 +67,7 @@ type Service struct {
 	specs  *lru.Cache[specKey, *spec]
 	loaded *lru.Cache[loadedKey, *loaded]
 	began  time.Time
+	wake   chan struct{} // a request was added
 
 	mu      sync.Mutex
 	running map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc // by tool and run
@@ -115,7 +116,7 @@ func New(db *storage.DB, o Options) *Service {
 		loaded:  lru.New[loadedKey](100, 30<<20, func(x *loaded) int64 { return x.bytes }),
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
 	}
-	s.began = time.Now()
+	s.began, s.wake = time.Now(), make(chan struct{}, 1)
 	s.fetch = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, MaxBody: openapi.MaxBytes, MaxRedirects: 3, Timeout: fetchTime})
 	s.calls = netgate.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: openapi.MaxBody, MaxBody: openapi.MaxResponse, MaxRedirects: 3, Timeout: 10 * time.Minute}, o.HTTP, s.allow)
 	return s
@@ -152,6 +153,8 @@ func (s *Service) publish(user uuid.UUID, e any) {
 	case Changed:
 		bus.Publish(s.db.Bus(), user, e)
 	case ExecutionChanged:
+		bus.Publish(s.db.Bus(), user, e)
+	case RequestChanged:
 		bus.Publish(s.db.Bus(), user, e)
 	case AuthChanged:
 		bus.Publish(s.db.Bus(), user, e)
