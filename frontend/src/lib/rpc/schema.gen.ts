@@ -2243,6 +2243,23 @@ export interface DefinitionStep {
   ui?: unknown;
 }
 
+/** AcceptParams choose a candidate of a request. */
+export interface DiscoveryAcceptParams {
+  requestId: string;
+  /** of the candidate */
+  ref: string;
+  /** keys; default: all, if there are few */
+  operations?: string[];
+  /** of the tool; default: that of the candidate */
+  name?: string;
+}
+
+/** AcceptResult is the tool that was made, or that was there already. It waits for approval. */
+export interface DiscoveryAcceptResult {
+  manifestId: string;
+  status: string;
+}
+
 /** ApproveParams approve one definition of a tool. */
 export interface DiscoveryApproveParams {
   manifestId: string;
@@ -2282,6 +2299,25 @@ export interface DiscoveryAuthResult {
 /** CancelParams name a run. */
 export interface DiscoveryCancelParams {
   executionId: string;
+}
+
+/** Candidate is a tool or an API that may do what was asked for. One of the directory is unverified: it comes from its provider, and its description is read only when it is chosen. */
+export interface DiscoveryCandidate {
+  /** for discovery.accept */
+  ref: string;
+  /** catalog or imported */
+  source: string;
+  name: string;
+  title: string;
+  description: string;
+  hosts: string[];
+  auth: string;
+  license?: string;
+  /** of its description; absent: it comes with Helix */
+  location?: string;
+  score: number;
+  /** the words that match */
+  why: string[];
 }
 
 /** Capability is one operation of a tool. Its parameters are in the kept part of the description. */
@@ -2566,6 +2602,70 @@ export interface DiscoveryPermissions {
   network: DiscoveryNetwork;
 }
 
+/** QueueParams filter requests. */
+export interface DiscoveryQueueParams {
+  status?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** QueueResult is one page of requests, the latest first. */
+export interface DiscoveryQueueResult {
+  requests: DiscoveryRequest[];
+  total: number;
+}
+
+/** RejectParams end a request. */
+export interface DiscoveryRejectParams {
+  requestId: string;
+  reason?: string;
+}
+
+/** Request is a request for a capability. Its texts may come from outside. */
+export interface DiscoveryRequest {
+  requestId: string;
+  capabilityDescription: string;
+  requestedBy: string;
+  searchQuery: string;
+  /** pending, searching, found, failed or rejected */
+  status: string;
+  candidates: DiscoveryCandidate[];
+  /** the candidate that was accepted */
+  selected?: string;
+  manifestId?: string;
+  error?: string;
+  createdAt: string;
+  finishedAt?: string;
+}
+
+/** RequestChanged is the event discovery.request_changed. */
+export interface DiscoveryRequestChanged {
+  requestId: string;
+  status: string;
+}
+
+/** RequestIDParams name a request. */
+export interface DiscoveryRequestIDParams {
+  requestId: string;
+}
+
+/** RequestParams describe something that no tool can do yet. */
+export interface DiscoveryRequestParams {
+  capabilityDescription: string;
+  /** user (default), planner, agent or skill */
+  requestedBy?: string;
+  /** default: the description */
+  searchQuery?: string;
+  runId?: string;
+}
+
+/** RequestResult names a request. */
+export interface DiscoveryRequestResult {
+  requestId: string;
+  status: string;
+}
+
 /** RequestView is a request as shown to people: credentials are masked. */
 export interface DiscoveryRequestView {
   method: string;
@@ -2617,6 +2717,21 @@ export interface DiscoveryRunResult {
   nextPage?: unknown;
   /** of a dry run */
   request?: DiscoveryRequestView;
+}
+
+/** SearchParams ask for tools and APIs that can do something. */
+export interface DiscoverySearchParams {
+  /** words, at most 500 bytes */
+  query: string;
+  /** catalog or imported; default: all */
+  sources?: string[];
+  /** 1..50, default 10 */
+  limit?: number;
+}
+
+/** SearchResult is a list of candidates, best first. */
+export interface DiscoverySearchResult {
+  results: DiscoveryCandidate[];
 }
 
 /** Source is where a description comes from: exactly one of its fields. */
@@ -10149,10 +10264,16 @@ export interface Methods {
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
   /** Another name of schedules.update. Changes a schedule. It never fires a time before the edit. If the edit changes the times, those that were due and not claimed yet are recorded as missed. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
+  /** Another name of discovery.request. Adds a request for a capability to the queue; one for the same is not added twice. Nothing is imported until a person accepts a candidate. */
+  "discover_tool": { params: DiscoveryRequestParams; result: DiscoveryRequestResult };
+  /** Imports the candidate that a person chose. Like every import, it gives no permission. */
+  "discovery.accept": { params: DiscoveryAcceptParams; result: DiscoveryAcceptResult };
   /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool from an API description needs no installation, so it is active at once. */
   "discovery.approve": { params: DiscoveryApproveParams; result: DiscoveryStatusResult };
   /** Ends a run. A run that has ended is NotFound. */
   "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
+  /** Another name of discovery.reject. Ends a request without a tool. */
+  "discovery.cancel_request": { params: DiscoveryRejectParams; result: DiscoveryRequestResult };
   /** Removes the credential of a scheme. Tokens of OAuth are revoked at the server that issued them, if it offers that. */
   "discovery.clear_auth": { params: DiscoveryClearAuthParams; result: DiscoveryAuthResult };
   /** Returns one run with its input and output. */
@@ -10175,10 +10296,20 @@ export interface Methods {
   "discovery.oauth_start": { params: DiscoveryOAuthStartParams; result: OauthFlow };
   /** Lists the operations of an inspected description, or of a tool. */
   "discovery.operations": { params: DiscoveryOperationsParams; result: DiscoveryOperationsResult };
+  /** Lists the requests for capabilities. */
+  "discovery.queue": { params: DiscoveryQueueParams; result: DiscoveryQueueResult };
+  /** Returns a request with its candidates. */
+  "discovery.queue_get": { params: DiscoveryRequestIDParams; result: DiscoveryRequest };
+  /** Ends a request without a tool. */
+  "discovery.reject": { params: DiscoveryRejectParams; result: DiscoveryRequestResult };
+  /** Adds a request for a capability to the queue; one for the same is not added twice. Nothing is imported until a person accepts a candidate. */
+  "discovery.request": { params: DiscoveryRequestParams; result: DiscoveryRequestResult };
   /** Ends a tool for ever: its runs end, its permissions and credentials are removed, and its name is free. The history of its runs stays. */
   "discovery.revoke": { params: DiscoveryRevokeParams; result: DiscoveryRevokeResult };
   /** Runs one operation of a tool and returns when it has ended. A status of 400 or above is a result without success. With dryRun it builds the request and sends nothing. */
   "discovery.run": { params: DiscoveryRunParams; result: DiscoveryRunResult };
+  /** Finds tools and APIs by words: in the directory that comes with Helix and among the user's tools. It uses no network. The same words give the same list. */
+  "discovery.search": { params: DiscoverySearchParams; result: DiscoverySearchResult };
   /** Stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the hosts of the tool, and never returned. */
   "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };
   /** Switches an approved tool on or off. Switching it off ends its runs. */
@@ -10977,6 +11108,8 @@ export interface Events {
   "discovery.changed": DiscoveryChanged;
   /** ExecutionChanged is the event discovery.execution: a run has started or ended. */
   "discovery.execution": DiscoveryExecutionChanged;
+  /** RequestChanged is the event discovery.request_changed. */
+  "discovery.request_changed": DiscoveryRequestChanged;
   /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
   /** AuthChanged is published when a sign-in has ended, or its tokens were removed. */
@@ -11196,8 +11329,11 @@ export const METHODS = [
   { name: "cron.runs", scope: "read", costly: false, aliasOf: "schedules.runs" },
   { name: "cron.status", scope: "read", costly: false, aliasOf: "schedules.status" },
   { name: "cron.update", scope: "write", costly: false, aliasOf: "schedules.update" },
+  { name: "discover_tool", scope: "write", costly: false, aliasOf: "discovery.request" },
+  { name: "discovery.accept", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.approve", scope: "approve", costly: false },
   { name: "discovery.cancel", scope: "write", costly: false },
+  { name: "discovery.cancel_request", scope: "write", costly: false, aliasOf: "discovery.reject" },
   { name: "discovery.clear_auth", scope: "write", costly: false },
   { name: "discovery.execution", scope: "read", costly: false },
   { name: "discovery.executions", scope: "read", costly: false },
@@ -11209,8 +11345,13 @@ export const METHODS = [
   { name: "discovery.list", scope: "read", costly: false },
   { name: "discovery.oauth_start", scope: "approve", costly: false },
   { name: "discovery.operations", scope: "read", costly: false },
+  { name: "discovery.queue", scope: "read", costly: false },
+  { name: "discovery.queue_get", scope: "read", costly: false },
+  { name: "discovery.reject", scope: "write", costly: false },
+  { name: "discovery.request", scope: "write", costly: false },
   { name: "discovery.revoke", scope: "write", costly: false },
   { name: "discovery.run", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "discovery.search", scope: "read", costly: false },
   { name: "discovery.set_auth", scope: "approve", costly: false },
   { name: "discovery.set_enabled", scope: "write", costly: false },
   { name: "eval.list", scope: "read", costly: false },
@@ -11615,6 +11756,7 @@ export const EVENTS = [
   "discovery.auth_changed",
   "discovery.changed",
   "discovery.execution",
+  "discovery.request_changed",
   "events.gap",
   "mcp.auth_changed",
   "mcp.changed",
