@@ -21,7 +21,7 @@ type discoverCmd struct {
 type discoverFindCmd struct {
 	Text   []string `arg:"" help:"What it should do, in a few words."`
 	Limit  int      `default:"10"`
-	Source []string `placeholder:"SOURCE" help:"catalog (comes with Helix) or imported (your tools). Default: both."`
+	Source []string `placeholder:"SOURCE" help:"catalog (built-in) or imported (your tools). Default: both."`
 }
 
 func (d *discoverFindCmd) Run(c *command) error {
@@ -31,7 +31,7 @@ func (d *discoverFindCmd) Run(c *command) error {
 
 func (c *command) printCandidates(list []discovery.Candidate) {
 	if len(list) == 0 {
-		c.say("Nothing fits. Import the description of an API with: helix openapi import FILE --op KEY")
+		c.say("No results. Import the description of an API with: helix openapi import FILE --op KEY")
 		return
 	}
 	rows := make([][]string, len(list))
