@@ -26,6 +26,8 @@ func registerMCP(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "mcp.call", gateway.Write, s.Call, gateway.Costly(), gateway.Deadline(callLimit))
 	gateway.Handle(a, "mcp.approve_server", gateway.Approve, s.ApproveServer)
 	gateway.Handle(a, "mcp.logs", gateway.Read, s.Logs)
+	gateway.Handle(a, "mcp.auth_start", gateway.Approve, s.AuthStart, gateway.Deadline(runLimit))
+	gateway.Handle(a, "mcp.auth_clear", gateway.Write, s.AuthClear, gateway.Deadline(runLimit))
 	gateway.Handle(a, "mcp.test", gateway.Write, s.Test, gateway.Deadline(runLimit))
 	gateway.Handle(a, "mcp.prompts", gateway.Read, s.Prompts, gateway.Deadline(runLimit))
 	gateway.Handle(a, "mcp.prompt", gateway.Write, s.GetPrompt, gateway.Deadline(runLimit))
@@ -37,6 +39,7 @@ func registerMCP(b *Backend, a *gateway.API) {
 
 	gateway.Forward[mcp.Changed](a, "mcp.changed")
 	gateway.Forward[mcp.ToolsChanged](a, "mcp.tools_changed")
+	gateway.Forward[mcp.AuthChanged](a, "mcp.auth_changed")
 	gateway.Forward[mcp.Progress](a, "mcp.progress")
 	gateway.Forward[mcp.LogAdded](a, "mcp.log")
 }

@@ -36,6 +36,7 @@ import (
 	"helix/backend/logfile"
 	"helix/backend/mcp"
 	"helix/backend/memory"
+	"helix/backend/oauth"
 	"helix/backend/otlp"
 	"helix/backend/pause"
 	"helix/backend/permission"
@@ -139,6 +140,7 @@ type Backend struct {
 	uploads   *picks.Uploads
 
 	engine    *container.Engine
+	oauth     *oauth.Service
 	core      *gateway.Services // services that run as long as the backend, including Services
 	builtins  *callable.Set
 	assistant *callable.Set     // tools for agents only
@@ -290,6 +292,8 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	}
 	b.openAgent(ctx, paths, conf)
 	b.openVoice(paths, conf)
+	b.oauth = oauth.New(oauth.Options{DB: b.DB, Secrets: b.Secrets, Logger: b.log, DenyPort: b.ownPort})
+	b.closing("oauth", b.oauth.Close)
 	b.openMCP(paths)
 	b.openDiscovery()
 	b.openContainers(conf)

@@ -10,7 +10,7 @@ import (
 // openDiscovery creates the tools from API descriptions, and registers their operations as callables.
 func (b *Backend) openDiscovery() {
 	b.Discovery = discovery.New(b.DB, discovery.Options{
-		Logger: b.log, Permission: b.Permission, Audit: b.Audit, Secrets: b.Secrets, DenyPort: b.ownPort,
+		Logger: b.log, Permission: b.Permission, Audit: b.Audit, Secrets: b.Secrets, OAuth: b.oauth, DenyPort: b.ownPort,
 		Tokens: func(ctx context.Context, text string) int64 {
 			n, err := b.Providers.CountTokens(ctx, providers.CountParams{Model: newerVocabulary, Text: text})
 			if err != nil {
@@ -29,11 +29,11 @@ func (b *Backend) openDiscovery() {
 // newerVocabulary stands for the models with the public vocabulary o200k.
 const newerVocabulary providers.ModelRef = "openai/gpt-"
 
-// recoverDiscovery ends the runs in the log that were in progress when the last process ended.
+// recoverDiscovery ends the runs in the log that were in progress when the last process ended, and then
+// works on the requests for capabilities.
 func (b *Backend) recoverDiscovery(ctx context.Context) error {
 	if err := b.Discovery.Recover(ctx); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return nil
+	return b.Discovery.WorkQueue(ctx)
 }

@@ -15,10 +15,11 @@ import (
 // until a tool is called or listed.
 func (b *Backend) openMCP(paths config.Paths) {
 	b.MCP = mcp.New(b.DB, mcp.Options{
-		Gate: b.callGate(), Logger: b.log, StateDir: paths.State, Version: Version, OwnPort: b.ownPort, Scrub: b.scrub, Callables: b.Callables,
+		Gate: b.callGate(), Logger: b.log, StateDir: paths.State, Version: Version, OwnPort: b.ownPort, Scrub: b.scrub, Callables: b.Callables, OAuth: b.oauth,
 		Secret: b.Secrets.Value, SetSecret: b.Secrets.SetTx, Getenv: b.serverEnv,
 	})
 	b.Permission.Register(string(mcp.Kind), b.MCP, nil)
+	b.Permission.RegisterAnswerer(string(mcp.Kind), b.MCP.AnswerApproval)
 	b.Callables.Add(b.MCP.Provider())
 	b.closing("mcp", b.MCP.Close)
 }

@@ -95,6 +95,8 @@ var levels = map[string]int{
 	"backend/audio/capture/capturetest":    engine,
 	"backend/transcribe":                   engine,
 	"backend/openapi":                      engine,
+	"backend/oauth":                        engine,
+	"backend/oauth/oauthtest":              foundation,
 	"backend/container":                    engine,
 	"backend/container/guest":              engine,
 	"backend/container/guest/init":         entry,

@@ -71,6 +71,7 @@ type grammar struct {
 	Voice       voiceCmd       `cmd:"" group:"work" help:"Transcribe recordings, and find what was said."`
 	MCP         mcpCmd         `cmd:"" group:"work" name:"mcp" help:"Connect MCP servers and call their tools."`
 	Channels    channelsCmd    `cmd:"" group:"work" aliases:"channel" help:"Reach the agent from another program; nobody is allowed by default."`
+	Discover    discoverCmd    `cmd:"" group:"work" help:"Find APIs that can do what is missing."`
 	OpenAPI     openapiCmd     `cmd:"" group:"work" name:"openapi" help:"Make tools of API descriptions, and call their operations."`
 	Manifest    manifestCmd    `cmd:"" group:"work" aliases:"manifests" help:"Approve, switch off and revoke tools from API descriptions."`
 	Container   containerCmd   `cmd:"" group:"work" aliases:"containers" help:"Run programs of container images as tools."`

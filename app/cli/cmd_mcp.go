@@ -28,6 +28,7 @@ type mcpCmd struct {
 	Export  mcpExportCmd  `cmd:"" help:"Print servers in the form that other programs read."`
 	Expose  mcpExposeCmd  `cmd:"" help:"Choose what other programs may call through Helix."`
 	Serve   mcpServeCmd   `cmd:"" help:"Serve what is exposed on standard input and output, for another program to start."`
+	Auth    mcpAuthCmd    `cmd:"" help:"Sign in to a server with a URL, or out."`
 	Test    mcpTestCmd    `cmd:"" help:"Check a server step by step."`
 }
 

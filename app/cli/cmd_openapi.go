@@ -208,6 +208,7 @@ func (o *openapiCallCmd) Run(c *command) error {
 }
 
 type openapiAuthCmd struct {
+	Start openapiAuthStartCmd `cmd:"" help:"Sign in with OAuth in the browser."`
 	Set   openapiAuthSetCmd   `cmd:"" help:"Store a key, token or password, read from standard input."`
 	Clear openapiAuthClearCmd `cmd:"" help:"Remove a stored credential."`
 }

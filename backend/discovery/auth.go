@@ -22,16 +22,19 @@ type Credential struct {
 	openapi.Scheme
 	State   string   `json:"state"`             // missing or ready
 	Hosts   []string `json:"hosts"`             // to which it is sent
-	Account string   `json:"account,omitempty"` // user name of basic
+	Account string   `json:"account,omitempty"` // user name of basic, client ID of OAuth
+	Stored  string   `json:"stored,omitempty"`  // what is stored: apiKey, basic, bearer, oauth2 or clientCredentials
 }
 
 // AuthParams store a credential.
 type AuthParams struct {
 	ManifestID uuid.UUID `json:"manifestId"`
-	Scheme     string    `json:"scheme"`         // name in the description
-	Kind       string    `json:"kind,omitempty"` // apiKey, basic or bearer; default: that of the scheme. A scheme of OAuth 2 takes a bearer token
-	User       string    `json:"user,omitempty"` // of basic
-	Value      string    `json:"value"`          // key, token or password
+	Scheme     string    `json:"scheme"` // name in the description
+	// Kind is apiKey, basic, bearer or clientCredentials; default: that of the scheme. A scheme of OAuth 2 takes
+	// a bearer token, or the client ID as user and its secret as value.
+	Kind  string `json:"kind,omitempty"`
+	User  string `json:"user,omitempty"` // of basic, or client ID
+	Value string `json:"value"`          // key, token or password
 }
 
 // AuthResult is the state of a credential.
@@ -48,6 +51,9 @@ func secretOf(tool uuid.UUID, scheme string) string {
 // SetAuth stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the
 // hosts of the tool, and never returned.
 func (s *Service) SetAuth(ctx context.Context, p AuthParams) (AuthResult, error) {
+	if p.Kind == kindMachine {
+		return s.connect(ctx, p)
+	}
 	t, err := s.load(ctx, p.ManifestID)
 	if err != nil {
 		return AuthResult{}, err
@@ -76,16 +82,14 @@ func (s *Service) SetAuth(ctx context.Context, p AuthParams) (AuthResult, error)
 		return AuthResult{}, fault.InvalidField("user", fault.CodeInvalid, "The user name isn't valid. Only basic authentication has one.")
 	}
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		if err := s.o.Secrets.SetTx(tx, secretOf(t.ID, p.Scheme), []byte(p.Value)); err != nil {
+		name := secretOf(t.ID, p.Scheme)
+		if err := s.deleteTokens(tx, name); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO tool_credential (id, user_id, tool_id, scheme, kind, hosts, account_hint, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (user_id, tool_id, scheme) DO UPDATE SET kind = excluded.kind, hosts = excluded.hosts, account_hint = excluded.account_hint, updated_at = excluded.updated_at`,
-			storage.NewID(), t.user, t.ID, p.Scheme, kind, rawJSON(t.Hosts), p.User, tx.Now, tx.Now); err != nil {
+		if err := s.o.Secrets.SetTx(tx, name, []byte(p.Value)); err != nil {
 			return err
 		}
-		s.announce(tx, t.user, AuthChanged{t.ID, p.Scheme, "ready"})
-		return audit.Append(tx, audit.Entry{Action: "secret.set", SubjectKind: string(Kind), SubjectID: t.ID.String(), Details: map[string]any{"scheme": p.Scheme, "kind": kind, "hosts": t.Hosts}})
+		return s.saveCredential(tx, t, p.Scheme, kind, p.User, nil)
 	})
 	return AuthResult{"ready"}, err
 }
@@ -96,8 +100,17 @@ type ClearAuthParams struct {
 	Scheme     string    `json:"scheme"`
 }
 
-// ClearAuth removes the credential of a scheme.
+// ClearAuth removes the credential of a scheme. Tokens of OAuth are revoked at the server that issued them,
+// if it offers that.
 func (s *Service) ClearAuth(ctx context.Context, p ClearAuthParams) (AuthResult, error) {
+	if s.o.OAuth != nil {
+		if _, err := s.load(ctx, p.ManifestID); err != nil {
+			return AuthResult{}, err
+		}
+		if _, err := s.o.OAuth.Clear(ctx, secretOf(p.ManifestID, p.Scheme)); err != nil {
+			return AuthResult{}, err
+		}
+	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := loadTool(tx, p.ManifestID)
 		if err != nil {
@@ -122,12 +135,23 @@ func (s *Service) forget(tx *storage.Tx, t *Tool, scheme string) ([]string, erro
 		return nil, err
 	}
 	for _, g := range gone {
-		if err := s.o.Secrets.DeleteTx(tx, secretOf(t.ID, g)); err != nil && !fault.Is(err, fault.NotFound) {
+		if err := s.deleteTokens(tx, secretOf(t.ID, g)); err != nil {
 			return nil, err
 		}
-		s.announce(tx, t.user, AuthChanged{t.ID, g, "missing"})
+		s.announce(tx, t.user, AuthChanged{ManifestID: t.ID, Scheme: g, State: "missing"})
 	}
 	return gone, nil
+}
+
+// deleteTokens removes the secrets of a credential, if there are any.
+func (s *Service) deleteTokens(tx *storage.Tx, name string) error {
+	if s.o.OAuth != nil {
+		return s.o.OAuth.DeleteTx(tx, name)
+	}
+	if err := s.o.Secrets.DeleteTx(tx, name); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return nil
 }
 
 // credentials returns the state of every scheme that the operations of a tool use.
@@ -138,9 +162,9 @@ func (s *Service) credentials(ctx context.Context, t *Tool) ([]Credential, error
 	}
 	have := map[string]Credential{}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.Select(`SELECT scheme, hosts, account_hint FROM tool_credential WHERE tool_id = ? AND user_id = ?`, t.ID, t.user).Each(func(row storage.Row) error {
+		return tx.Select(`SELECT scheme, kind, hosts, account_hint FROM tool_credential WHERE tool_id = ? AND user_id = ?`, t.ID, t.user).Each(func(row storage.Row) error {
 			c := Credential{State: "ready"}
-			if err := row.Scan(&c.Name, storage.JSON(&c.Hosts), &c.Account); err != nil {
+			if err := row.Scan(&c.Name, &c.Stored, storage.JSON(&c.Hosts), &c.Account); err != nil {
 				return err
 			}
 			have[c.Name] = c
@@ -160,16 +184,23 @@ func (s *Service) credentials(ctx context.Context, t *Tool) ([]Credential, error
 }
 
 // credential returns the stored credential of a scheme for requests to host. ok is false if there is none for it.
-func (s *Service) credential(ctx context.Context, t *Tool, x openapi.Scheme, host string) (c openapi.Credential, ok bool, err error) {
+func (s *Service) credential(ctx context.Context, j *job, x openapi.Scheme, host string) (c openapi.Credential, ok bool, err error) {
+	t := j.tool
 	var hosts []string
+	var kind string
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT hosts, account_hint FROM tool_credential WHERE tool_id = ? AND user_id = ? AND scheme = ?`, t.ID, t.user, x.Name).Scan(storage.JSON(&hosts), &c.User)
+		return tx.QueryRow(`SELECT kind, hosts, account_hint FROM tool_credential WHERE tool_id = ? AND user_id = ? AND scheme = ?`, t.ID, t.user, x.Name).Scan(&kind, storage.JSON(&hosts), &c.User)
 	})
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !slices.Contains(hosts, host) {
 		return c, false, nil
 	}
 	if err != nil {
 		return c, false, err
+	}
+	if (kind == kindOAuth || kind == kindMachine) && !j.dry {
+		c.Value, err = s.token(ctx, secretOf(t.ID, x.Name), "")
+		j.scheme, j.token = x.Name, c.Value
+		return c, err == nil && c.Value != "", err
 	}
 	value, err := s.o.Secrets.Value(ctx, secretOf(t.ID, x.Name))
 	if fault.Is(err, fault.NotFound) {

@@ -18,6 +18,7 @@ import (
 	"helix/backend/callable/netgate"
 	"helix/backend/fault"
 	"helix/backend/lru"
+	"helix/backend/oauth"
 	"helix/backend/openapi"
 	"helix/backend/permission"
 	"helix/backend/safehttp"
@@ -44,6 +45,7 @@ type Options struct {
 	Permission *permission.Service
 	Audit      *audit.Service
 	Secrets    *storage.Secrets
+	OAuth      *oauth.Service // nil: no sign-in with OAuth
 	// Tokens returns the number of tokens of a text for a model; nil: estimated by its length.
 	Tokens func(ctx context.Context, text string) int64
 	// Scrub removes the user's secrets from text; nil: nothing is removed.
@@ -65,6 +67,7 @@ type Service struct {
 	specs  *lru.Cache[specKey, *spec]
 	loaded *lru.Cache[loadedKey, *loaded]
 	began  time.Time
+	wake   chan struct{} // a request was added
 
 	mu      sync.Mutex
 	running map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc // by tool and run
@@ -89,7 +92,8 @@ type ExecutionChanged struct {
 type AuthChanged struct {
 	ManifestID uuid.UUID `json:"manifestId"`
 	Scheme     string    `json:"scheme"`
-	State      string    `json:"state"` // missing or ready
+	State      string    `json:"state"`           // missing, ready or error
+	Error      string    `json:"error,omitempty"` // why a sign-in failed; former credentials are kept
 }
 
 // New returns a Service on db. Close it when it is no longer used.
@@ -112,7 +116,7 @@ func New(db *storage.DB, o Options) *Service {
 		loaded:  lru.New[loadedKey](100, 30<<20, func(x *loaded) int64 { return x.bytes }),
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
 	}
-	s.began = time.Now()
+	s.began, s.wake = time.Now(), make(chan struct{}, 1)
 	s.fetch = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, MaxBody: openapi.MaxBytes, MaxRedirects: 3, Timeout: fetchTime})
 	s.calls = netgate.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: openapi.MaxBody, MaxBody: openapi.MaxResponse, MaxRedirects: 3, Timeout: 10 * time.Minute}, o.HTTP, s.allow)
 	return s
@@ -140,15 +144,21 @@ func Retention() storage.Retention {
 
 func (s *Service) announce(tx *storage.Tx, user uuid.UUID, e any) {
 	tx.AfterCommit(func() {
-		switch e := e.(type) {
-		case Changed:
-			bus.Publish(s.db.Bus(), user, e)
-		case ExecutionChanged:
-			bus.Publish(s.db.Bus(), user, e)
-		case AuthChanged:
-			bus.Publish(s.db.Bus(), user, e)
-		}
+		s.publish(user, e)
 	})
+}
+
+func (s *Service) publish(user uuid.UUID, e any) {
+	switch e := e.(type) {
+	case Changed:
+		bus.Publish(s.db.Bus(), user, e)
+	case ExecutionChanged:
+		bus.Publish(s.db.Bus(), user, e)
+	case RequestChanged:
+		bus.Publish(s.db.Bus(), user, e)
+	case AuthChanged:
+		bus.Publish(s.db.Bus(), user, e)
+	}
 }
 
 func errNoTool() error { return fault.NotFoundf("Tool not found.") }

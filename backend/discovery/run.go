@@ -138,6 +138,9 @@ type job struct {
 	call    *callable.Request
 	request *openapi.Request
 	began   time.Time
+	dry     bool   // nothing is sent
+	scheme  string // whose token of OAuth is in the request; "": none
+	token   string
 }
 
 // prepare carries out every check that needs neither a permission nor the network.
@@ -227,7 +230,7 @@ func (s *Service) authenticate(ctx context.Context, j *job) error {
 		return err
 	}
 	return j.l.doc.Authenticate(j.request, j.plan.Operation, func(x openapi.Scheme) (openapi.Credential, bool, error) {
-		return s.credential(ctx, j.tool, x, host)
+		return s.credential(ctx, j, x, host)
 	})
 }
 
@@ -237,6 +240,7 @@ func (s *Service) dryRun(ctx context.Context, t *Tool, operation string, r calla
 		return RunResult{}, err
 	}
 	out := RunResult{Success: true, Output: json.RawMessage("null"), Status: "success", Warnings: orEmpty(j.plan.Notes())}
+	j.dry = true
 	if err := s.authenticate(ctx, j); err != nil {
 		out.Warnings = append(out.Warnings, fault.As(err).Message)
 	}
@@ -278,6 +282,13 @@ func (s *Service) run(ctx context.Context, t *Tool, operation string, r callable
 	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	resp, err := s.send(limited, j)
+	if err == nil && resp.Status == http.StatusUnauthorized && j.token != "" { // it may have expired earlier than it said
+		if _, rerr := s.token(limited, secretOf(t.ID, j.scheme), j.token); rerr != nil {
+			s.log.Info("renew a sign-in", "tool", t.Name, "err", rerr) // the answer of the API is the result
+		} else if err = s.authenticate(limited, j); err == nil {
+			resp, err = s.send(limited, j)
+		}
+	}
 	if err != nil {
 		return RunResult{}, s.fail(ctx, limited, j, limit, err)
 	}

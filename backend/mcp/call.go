@@ -46,8 +46,12 @@ type outcome struct {
 
 // runningCall is a call in progress.
 type runningCall struct {
-	user   uuid.UUID
-	extend func()
+	id, user, server uuid.UUID
+	tool             string // server.tool
+	attended         bool   // a person can answer questions
+	began            time.Time
+	clock            *callClock
+	done             <-chan struct{}
 }
 
 // callTool makes a call: it checks the state of the server and the tool, the arguments and the
@@ -125,7 +129,8 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	defer clock.stop()
 	user := row.user
 	s.mu.Lock()
-	s.running[out.id] = &runningCall{user, clock.extend}
+	call := &runningCall{out.id, user, row.id, toolID(row.Name, tool.name), q.Caller.Attended, time.Now(), clock, ctx.Done()}
+	s.running[out.id] = call
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -137,6 +142,7 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	if parent := otlp.TraceParent(ctx); parent != "" {
 		params.Meta["traceparent"] = parent
 	}
+	ctx = context.WithValue(ctx, callKey{}, call)
 	err := l.use(ctx, func(ctx context.Context, session *sdk.ClientSession) (err error) {
 		if err := s.unchanged(ctx, row, tool); err != nil { // each start lists the tools
 			return err
@@ -178,6 +184,19 @@ func (c *callClock) extend() {
 	}
 }
 
+// hold lets a call last up to most, until release.
+func (c *callClock) hold() (release func()) {
+	set := func(d time.Duration) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.ended && d > 0 && c.timer.Stop() {
+			c.timer.Reset(d)
+		}
+	}
+	set(time.Until(c.end))
+	return func() { set(min(c.limit, time.Until(c.end))) }
+}
+
 func (c *callClock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +217,7 @@ func (s *Service) progressed(p *sdk.ProgressNotificationParams) {
 	if c == nil {
 		return // the call has ended
 	}
-	c.extend()
+	c.clock.extend()
 	bus.Publish(s.bus, c.user, Progress{ExecutionID: id, Progress: p.Progress, Total: p.Total, Message: visible(p.Message, 500)})
 }
 

@@ -28,6 +28,7 @@ type connection struct {
 	version  string
 	protocol string
 	cancel   context.CancelCauseFunc // ends the streams of the connection
+	gone     chan struct{}           // closed when the connection closes
 	once     sync.Once
 }
 
@@ -59,7 +60,7 @@ func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
 	}
 	var c *connection
 	for i, kind := range kinds {
-		c, err = l.try(opening, kind, &e, row.protocol)
+		c, err = l.try(opening, kind, &e, row)
 		if err == nil {
 			c.cancel = cancel
 			return c, nil
@@ -82,8 +83,8 @@ func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
 }
 
 // try opens a connection with one transport. On an error the connection that it returns is closed.
-func (l *link) try(ctx context.Context, kind string, e *Server, protocol string) (*connection, error) {
-	c := &connection{}
+func (l *link) try(ctx context.Context, kind string, e *Server, row *serverRow) (*connection, error) {
+	c := &connection{gone: make(chan struct{})}
 	var transport sdk.Transport
 	switch kind {
 	case Stdio:
@@ -99,7 +100,7 @@ func (l *link) try(ctx context.Context, kind string, e *Server, protocol string)
 		transport = &sdk.IOTransport{Reader: r, Writer: w, MaxLineLength: maxMessage}
 	default:
 		var err error
-		if c.rt, err = newRoundTripper(e, l.log, l.s.o.OwnPort); err != nil {
+		if c.rt, err = newRoundTripper(e, l.log, l.s.o.OwnPort, l.authorizer(ctx, row, e)); err != nil {
 			return nil, err
 		}
 		client := &http.Client{Transport: c.rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -110,10 +111,10 @@ func (l *link) try(ctx context.Context, kind string, e *Server, protocol string)
 		}
 	}
 	o := &sdk.ClientSessionOptions{}
-	if protocol != "" && protocol <= legacyProtocol || kind == SSE {
+	if row.protocol != "" && row.protocol <= legacyProtocol || kind == SSE {
 		o.ProtocolVersion = legacyProtocol // it is known not to have the newest version, so don't ask again
 	}
-	session, err := l.client().Connect(ctx, transport, o)
+	session, err := l.client(c).Connect(ctx, transport, o)
 	if err != nil {
 		err = c.startError(l.name, err)
 		c.close()
@@ -131,11 +132,11 @@ func (l *link) try(ctx context.Context, kind string, e *Server, protocol string)
 
 // client returns the MCP client for a connection. It offers servers nothing but answers to
 // elicitation.
-func (l *link) client() *sdk.Client {
+func (l *link) client(c *connection) *sdk.Client {
 	return sdk.NewClient(&sdk.Implementation{Name: "helix", Title: "Helix", Version: l.s.o.Version}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{},
-		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-			return &sdk.ElicitResult{Action: "decline"}, nil
+		ElicitationHandler: func(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return l.elicit(ctx, r.Params, c.gone)
 		},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			l.mu.Lock()
@@ -217,6 +218,7 @@ func (c *connection) wait() error { return c.session.Wait() }
 // close ends the session and the process, and waits for both.
 func (c *connection) close() {
 	c.once.Do(func() {
+		close(c.gone)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

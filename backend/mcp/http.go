@@ -23,6 +23,7 @@ type roundTripper struct {
 	host    string
 	headers map[string]string
 	log     *serverLog
+	auth    *authorizer // nil: the headers have all that is needed
 
 	ctx    context.Context // ends all requests
 	cancel context.CancelFunc
@@ -30,6 +31,7 @@ type roundTripper struct {
 	mu     sync.Mutex
 	last   *statusError // the last refusal, which the SDK does not pass on
 	status int          // of the last answer
+	failed error        // the last request that was not sent
 }
 
 // notThere reports whether the last answer means that the server has no streamable HTTP.
@@ -50,17 +52,18 @@ func (t *roundTripper) close(ended <-chan struct{}) {
 type statusError struct {
 	status int
 	retry  string // of the header Retry-After
+	scope  bool   // the token is valid, but allows too little
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("HTTP status %d", e.status) }
 
 // newRoundTripper returns the transport for an expanded entry. ownPort reports ports of Helix itself.
-func newRoundTripper(e *Server, log *serverLog, ownPort func(int) bool) (*roundTripper, error) {
+func newRoundTripper(e *Server, log *serverLog, ownPort func(int) bool, auth *authorizer) (*roundTripper, error) {
 	u, err := url.Parse(e.URL)
 	if err != nil || u.Host == "" {
 		return nil, fault.Invalidf("The URL of %s isn't valid.", e.Name)
 	}
-	t := &roundTripper{host: u.Host, headers: e.Headers, log: log}
+	t := &roundTripper{host: u.Host, headers: e.Headers, log: log, auth: auth}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	port, local := portOf(u), isLoopback(u.Hostname())
 	t.client = safehttp.New(safehttp.Options{
@@ -87,11 +90,41 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	token, err := t.auth.token("")
+	if err != nil {
+		return nil, t.keep(err)
+	}
+	resp, err := t.send(req, body, token)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized && token != "" { // it may have expired earlier than it said
+		renewed, rerr := t.auth.token(token)
+		if rerr != nil {
+			t.keep(rerr) //nolint:errcheck // refused reports it, with the answer of the server
+		} else {
+			resp.Body.Close()
+			resp, err = t.send(req, body, renewed)
+		}
+	}
+	return resp, err
+}
+
+// keep remembers the error of a request that was not sent, which the SDK does not pass on, and returns it.
+func (t *roundTripper) keep(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = err
+	return err
+}
+
+// send sends a request with a token, if there is one.
+func (t *roundTripper) send(req *http.Request, body []byte, token string) (*http.Response, error) {
 	header := req.Header.Clone()
 	sensitive := make([]string, 0, len(t.headers))
 	for k, v := range t.headers {
 		header.Set(k, v)
 		sensitive = append(sensitive, k)
+	}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
 	}
 	t.log.add("rpc", "→ "+req.Method+" "+summary(body))
 	ctx, cancel := context.WithCancel(req.Context())
@@ -108,11 +141,14 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.log.add("rpc", fmt.Sprintf("← status %d", resp.Status))
 	t.mu.Lock()
-	t.last, t.status = nil, resp.Status
+	t.last, t.failed, t.status = nil, nil, resp.Status
 	if resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden || resp.Status == http.StatusTooManyRequests {
-		t.last = &statusError{resp.Status, resp.Header.Get("Retry-After")}
+		t.last = &statusError{resp.Status, resp.Header.Get("Retry-After"), resp.Status == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")}
 	}
 	t.mu.Unlock()
+	if resp.Header.Get("WWW-Authenticate") != "" {
+		t.auth.refused(resp.Header)
+	}
 	content := io.ReadCloser(&endingBody{resp.Body, func() { unwatch(); cancel() }})
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		content = &limitedBody{ReadCloser: content, left: maxMessage}
@@ -130,13 +166,18 @@ func (t *roundTripper) refused(name string) *fault.Error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.failed != nil {
+		return fault.As(t.failed)
+	}
 	if t.last == nil {
 		return nil
 	}
-	switch t.last.status {
-	case http.StatusUnauthorized:
-		return fault.Unavailablef("%s asks for authentication (401). Add a header with a token to its entry.", name).WithCause(errNeedsAuth)
-	case http.StatusForbidden:
+	switch {
+	case t.last.status == http.StatusUnauthorized:
+		return fault.Unavailablef("%s asks for authentication (401). Sign in with helix mcp auth %s, or add a header with a token to its entry.", name, name).WithCause(errNeedsAuth)
+	case t.last.scope:
+		return fault.Unavailablef("The sign-in at %s doesn't allow this (403). Sign in again to extend it: helix mcp auth %s", name, name).WithCause(errNeedsAuth)
+	case t.last.status == http.StatusForbidden:
 		return fault.Deniedf("%s refused the request (403).", name)
 	}
 	if t.last.retry != "" {

@@ -15,6 +15,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/oauth"
 	"helix/backend/storage"
 )
 
@@ -63,6 +64,7 @@ type link struct {
 	notBefore time.Time
 	stale     bool // the server announced another list
 	listedAt  time.Time
+	challenge oauth.Challenge // of the last refusal for want of a sign-in
 }
 
 // attempt is a start in progress.
@@ -403,21 +405,25 @@ func (l *link) use(ctx context.Context, fn func(ctx context.Context, session *sd
 			return err
 		}
 		if errors.Is(err, sdk.ErrSessionMissing) && !retried {
-			l.drop(c)
+			l.drop(c, StateStopped)
 			continue
 		}
-		return c.translate(l.name, err)
+		if err = c.translate(l.name, err); errors.Is(err, errNeedsAuth) { // also of a server that was ready
+			l.drop(c, StateNeedsAuth)
+			l.publish(StateNeedsAuth)
+		}
+		return err
 	}
 }
 
 // drop closes a connection that is of no use any more, so that the next call opens another.
-func (l *link) drop(c *connection) {
+func (l *link) drop(c *connection, state string) {
 	l.mu.Lock()
 	if l.live != c {
 		l.mu.Unlock()
 		return
 	}
-	l.live, l.state = nil, StateStopped
+	l.live, l.state = nil, state
 	l.mu.Unlock()
 	c.close()
 }

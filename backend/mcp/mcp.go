@@ -18,6 +18,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/oauth"
 	"helix/backend/permission"
 	"helix/backend/storage"
 )
@@ -38,6 +39,8 @@ type Options struct {
 	SetSecret func(tx *storage.Tx, name string, value []byte) error
 	// Getenv reads the environment. It must not return settings or keys of Helix.
 	Getenv func(name string) string
+	// OAuth signs the user in to servers with a URL; nil: it is not offered.
+	OAuth *oauth.Service
 	// OwnPort reports ports of this computer that Helix listens on.
 	OwnPort func(port int) bool
 	// Scrub removes the caller's secrets from text; nil: nothing is removed.
@@ -71,6 +74,7 @@ type Service struct {
 	links   map[uuid.UUID]*link           // by server id
 	changed map[uuid.UUID]map[string]bool // subjects whose approval may have changed, by user
 	running map[uuid.UUID]*runningCall    // calls in progress, by execution id
+	asking  map[askKey]*asking            // questions of servers that wait for a person
 	served  map[uuid.UUID]*served         // by user
 }
 
@@ -90,7 +94,7 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{
 		db: db, bus: db.Bus(), perm: o.Gate.Permission, o: o, log: o.Logger, left: &leftovers{log: o.Logger},
-		links: map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, served: map[uuid.UUID]*served{},
+		links: map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, asking: map[askKey]*asking{}, served: map[uuid.UUID]*served{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if o.StateDir != "" {

@@ -64,6 +64,7 @@ func setup(t *testing.T, change ...func(*Options)) *env {
 	e.s = New(e.db, o)
 	t.Cleanup(func() { e.s.Close() })
 	e.perm.Register(string(Kind), e.s, nil)
+	e.perm.RegisterAnswerer(string(Kind), e.s.AnswerApproval)
 	e.reg.Add(e.s.Provider())
 	who, _ := identity.From(storagetest.Ctx(t, e.db))
 	who.Client, who.Scopes, who.Session = identity.ClientWindow, identity.Admin.Closed(), uuid.New()

@@ -54,6 +54,10 @@ func serve(kind string) {
 	case "child":
 		block()
 	}
+	if kind == "version" {
+		speakVersion(arg)
+		return
+	}
 	server := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1.2.3"}, nil)
 	addTools(server, kind, arg)
 	if err := server.Run(context.Background(), &sdk.StdioTransport{}); err != nil && kind != "dies" {
@@ -114,6 +118,13 @@ func addTools(server *sdk.Server, kind, arg string) {
 	})
 	sdk.AddTool(server, &sdk.Tool{Name: "picture", Description: "Returns an image."}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "a dot"}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte("dot")}}}, nil, nil
+	})
+	server.AddTool(&sdk.Tool{Name: "ask", Description: "Asks for a name.", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		r, ok := req.Params.InputResponses["name"].(*sdk.ElicitResult)
+		if !ok { // for a client of an older protocol the SDK asks it during the call
+			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"name": &sdk.ElicitParams{Message: "What is your name?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string","minLength":2}},"required":["name"]}`)}}}, nil
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint(r.Action, " ", r.Content["name"])}}}, nil
 	})
 	if kind == "changing" {
 		sdk.AddTool(server, &sdk.Tool{Name: "change", Description: "Changes the description of echo."}, func(_ context.Context, _ *sdk.CallToolRequest, in echoIn) (*sdk.CallToolResult, any, error) {

@@ -70,6 +70,7 @@ type ServerResult struct {
 	DefinitionHash string   `json:"definitionHash"`
 	NeedsApproval  bool     `json:"needsApproval"` // the entry itself is not approved
 	Variables      []string `json:"variables"`     // names in ${…} that the entry refers to
+	Auth           string   `json:"auth"`          // ready if the user has signed in with OAuth, else none
 }
 
 // ListServers lists the caller's MCP servers.
@@ -136,14 +137,19 @@ func (s *Service) GetServer(ctx context.Context, p NameParams) (out ServerResult
 	if err := s.syncApprovals(ctx); err != nil {
 		return out, err
 	}
+	var row serverRow
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		r, err := loadServer(tx, p.Name)
 		if err != nil {
 			return err
 		}
+		row = r
 		out, err = s.result(tx, &r)
 		return err
 	})
+	if err == nil {
+		out.Auth, err = s.authState(ctx, &row)
+	}
 	return out, err
 }
 
@@ -160,6 +166,7 @@ func (s *Service) result(tx *storage.Tx, r *serverRow) (out ServerResult, err er
 		out.Variables = []string{}
 	}
 	out.DefinitionHash = reviewHash(r, tools)
+	out.Auth = AuthNone
 	return out, nil
 }
 
@@ -407,7 +414,8 @@ type RemoveResult struct {
 	UndoToken string `json:"undoToken"`
 }
 
-// Remove stops and removes an MCP server with its tools. mcp.undo restores it.
+// Remove stops and removes an MCP server with its tools. Its sign-in ends. mcp.undo restores
+// the rest.
 func (s *Service) Remove(ctx context.Context, p NameParams) (out RemoveResult, err error) {
 	var r serverRow
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -428,6 +436,7 @@ func (s *Service) Remove(ctx context.Context, p NameParams) (out RemoveResult, e
 	})
 	if err == nil {
 		s.stopLink(r.id, StateStopped)
+		_, err = s.forgetTokens(ctx, &r)
 	}
 	return out, err
 }

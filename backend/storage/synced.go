@@ -813,9 +813,10 @@ var LocalOnly = []string{
 	"session_state",
 	"skill_state",
 	"sync_local",
-	"tool_credential",    // its values are in the secrets of this device
-	"tool_execution_log", // of this device
-	"tool_manifest",      // an approval is valid only on the device where it was given
+	"tool_credential",      // its values are in the secrets of this device
+	"tool_discovery_queue", // what is missing on this device
+	"tool_execution_log",   // of this device
+	"tool_manifest",        // an approval is valid only on the device where it was given
 	"tool_secrets",
 	"voice_microphones",
 	"voice_processing_queue", // recordings of this device

@@ -2305,6 +2305,23 @@ export interface DefinitionStep {
   ui?: unknown;
 }
 
+/** AcceptParams choose a candidate of a request. */
+export interface DiscoveryAcceptParams {
+  requestId: string;
+  /** of the candidate */
+  ref: string;
+  /** keys; default: all, if there are few */
+  operations?: string[];
+  /** of the tool; default: that of the candidate */
+  name?: string;
+}
+
+/** AcceptResult is the tool that was made, or that was there already. It waits for approval. */
+export interface DiscoveryAcceptResult {
+  manifestId: string;
+  status: string;
+}
+
 /** ApproveParams approve one definition of a tool. */
 export interface DiscoveryApproveParams {
   manifestId: string;
@@ -2317,8 +2334,10 @@ export interface DiscoveryApproveParams {
 export interface DiscoveryAuthChanged {
   manifestId: string;
   scheme: string;
-  /** missing or ready */
+  /** missing, ready or error */
   state: string;
+  /** why a sign-in failed; former credentials are kept */
+  error?: string;
 }
 
 /** AuthParams store a credential. */
@@ -2326,9 +2345,9 @@ export interface DiscoveryAuthParams {
   manifestId: string;
   /** name in the description */
   scheme: string;
-  /** apiKey, basic or bearer; default: that of the scheme. A scheme of OAuth 2 takes a bearer token */
+  /** Kind is apiKey, basic, bearer or clientCredentials; default: that of the scheme. A scheme of OAuth 2 takes a bearer token, or the client ID as user and its secret as value. */
   kind?: string;
-  /** of basic */
+  /** of basic, or client ID */
   user?: string;
   /** key, token or password */
   value: string;
@@ -2342,6 +2361,25 @@ export interface DiscoveryAuthResult {
 /** CancelParams name a run. */
 export interface DiscoveryCancelParams {
   executionId: string;
+}
+
+/** Candidate is a tool or an API that may do what was asked for. One of the directory is unverified: it comes from its provider, and its description is read only when it is chosen. */
+export interface DiscoveryCandidate {
+  /** for discovery.accept */
+  ref: string;
+  /** catalog or imported */
+  source: string;
+  name: string;
+  title: string;
+  description: string;
+  hosts: string[];
+  auth: string;
+  license?: string;
+  /** of its description; absent: it comes with Helix */
+  location?: string;
+  score: number;
+  /** the words that match */
+  why: string[];
 }
 
 /** Capability is one operation of a tool. Its parameters are in the kept part of the description. */
@@ -2382,8 +2420,10 @@ export interface DiscoveryCredential {
   state: string;
   /** to which it is sent */
   hosts: string[];
-  /** user name of basic */
+  /** user name of basic, client ID of OAuth */
   account?: string;
+  /** what is stored: apiKey, basic, bearer, oauth2 or clientCredentials */
+  stored?: string;
   name: string;
   /** apiKey, basic, bearer or oauth2; "": it cannot be used */
   kind: string;
@@ -2568,6 +2608,18 @@ export interface DiscoveryNetwork {
   hosts: string[];
 }
 
+/** OAuthStartParams start a sign-in with OAuth. */
+export interface DiscoveryOAuthStartParams {
+  manifestId: string;
+  /** name in the description */
+  scheme: string;
+  /** that the provider of the API gave out for Helix */
+  clientId: string;
+  clientSecret?: string;
+  /** default: all of the description */
+  scopes?: string[];
+}
+
 /** OperationInfo is one operation of a description or of a tool. */
 export interface DiscoveryOperationInfo {
   /** method and path */
@@ -2610,6 +2662,70 @@ export interface DiscoveryOperationsResult {
 /** Permissions are what a tool asks for. */
 export interface DiscoveryPermissions {
   network: DiscoveryNetwork;
+}
+
+/** QueueParams filter requests. */
+export interface DiscoveryQueueParams {
+  status?: string;
+  /** 1..100, default 50 */
+  limit?: number;
+  offset?: number;
+}
+
+/** QueueResult is one page of requests, the latest first. */
+export interface DiscoveryQueueResult {
+  requests: DiscoveryRequest[];
+  total: number;
+}
+
+/** RejectParams end a request. */
+export interface DiscoveryRejectParams {
+  requestId: string;
+  reason?: string;
+}
+
+/** Request is a request for a capability. Its texts may come from outside. */
+export interface DiscoveryRequest {
+  requestId: string;
+  capabilityDescription: string;
+  requestedBy: string;
+  searchQuery: string;
+  /** pending, searching, found, failed or rejected */
+  status: string;
+  candidates: DiscoveryCandidate[];
+  /** the candidate that was accepted */
+  selected?: string;
+  manifestId?: string;
+  error?: string;
+  createdAt: string;
+  finishedAt?: string;
+}
+
+/** RequestChanged is the event discovery.request_changed. */
+export interface DiscoveryRequestChanged {
+  requestId: string;
+  status: string;
+}
+
+/** RequestIDParams name a request. */
+export interface DiscoveryRequestIDParams {
+  requestId: string;
+}
+
+/** RequestParams describe something that no tool can do yet. */
+export interface DiscoveryRequestParams {
+  capabilityDescription: string;
+  /** user (default), planner, agent or skill */
+  requestedBy?: string;
+  /** default: the description */
+  searchQuery?: string;
+  runId?: string;
+}
+
+/** RequestResult names a request. */
+export interface DiscoveryRequestResult {
+  requestId: string;
+  status: string;
 }
 
 /** RequestView is a request as shown to people: credentials are masked. */
@@ -2663,6 +2779,21 @@ export interface DiscoveryRunResult {
   nextPage?: unknown;
   /** of a dry run */
   request?: DiscoveryRequestView;
+}
+
+/** SearchParams ask for tools and APIs that can do something. */
+export interface DiscoverySearchParams {
+  /** words, at most 500 bytes */
+  query: string;
+  /** catalog or imported; default: all */
+  sources?: string[];
+  /** 1..50, default 10 */
+  limit?: number;
+}
+
+/** SearchResult is a list of candidates, best first. */
+export interface DiscoverySearchResult {
+  results: DiscoveryCandidate[];
 }
 
 /** Source is where a description comes from: exactly one of its fields. */
@@ -3233,6 +3364,31 @@ export interface McpApproveResult {
   tools: string[];
 }
 
+/** AuthChanged is published when a sign-in has ended, or its tokens were removed. */
+export interface McpAuthChanged {
+  name: string;
+  /** ready, error or none */
+  state: string;
+  error?: string;
+}
+
+/** AuthClearResult tells whether the authorization server was told. */
+export interface McpAuthClearResult {
+  state: string;
+  /** the authorization server knows that the tokens are no longer used */
+  revoked: boolean;
+}
+
+/** AuthStartParams start a sign-in at the authorization server of an MCP server. */
+export interface McpAuthStartParams {
+  name: string;
+  /** ClientID is needed only if the authorization server doesn't let programs register. */
+  clientId?: string;
+  clientSecret?: string;
+  /** default: those that the server asks for */
+  scopes?: string[];
+}
+
 /** CallParams are a call of a tool. */
 export interface McpCallParams {
   server: string;
@@ -3540,6 +3696,8 @@ export interface McpServerResult {
   needsApproval: boolean;
   /** names in ${…} that the entry refers to */
   variables: string[];
+  /** ready if the user has signed in with OAuth, else none */
+  auth: string;
   name: string;
   transport: string;
   enabled: boolean;
@@ -4407,6 +4565,13 @@ export interface MemoryWatchedFolder {
   /** time of the last scan since Helix started */
   scannedAt?: string;
   createdAt: string;
+}
+
+/** Flow is a sign-in in progress. The user opens its URL in a browser. */
+export interface OauthFlow {
+  flowId: string;
+  authUrl: string;
+  expiresAt: string;
 }
 
 /** Flow is one flow of OAuth 2. */
@@ -10262,11 +10427,17 @@ export interface Methods {
   "cron.status": { params: Record<string, never>; result: SchedulerStatusResult };
   /** Another name of schedules.update. Changes a schedule. It never fires a time before the edit. If the edit changes the times, those that were due and not claimed yet are recorded as missed. */
   "cron.update": { params: SchedulerUpdateParams; result: SchedulerSchedule };
+  /** Another name of discovery.request. Adds a request for a capability to the queue; one for the same is not added twice. Nothing is imported until a person accepts a candidate. */
+  "discover_tool": { params: DiscoveryRequestParams; result: DiscoveryRequestResult };
+  /** Imports the candidate that a person chose. Like every import, it gives no permission. */
+  "discovery.accept": { params: DiscoveryAcceptParams; result: DiscoveryAcceptResult };
   /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool from an API description needs no installation, so it is active at once. */
   "discovery.approve": { params: DiscoveryApproveParams; result: DiscoveryStatusResult };
   /** Ends a run. A run that has ended is NotFound. */
   "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
-  /** Removes the credential of a scheme. */
+  /** Another name of discovery.reject. Ends a request without a tool. */
+  "discovery.cancel_request": { params: DiscoveryRejectParams; result: DiscoveryRequestResult };
+  /** Removes the credential of a scheme. Tokens of OAuth are revoked at the server that issued them, if it offers that. */
   "discovery.clear_auth": { params: DiscoveryClearAuthParams; result: DiscoveryAuthResult };
   /** Returns one run with its input and output. */
   "discovery.execution": { params: DiscoveryCancelParams; result: DiscoveryExecution };
@@ -10284,12 +10455,24 @@ export interface Methods {
   "discovery.inspect_openapi": { params: DiscoverySource; result: DiscoveryInspection };
   /** Returns the user's tools from API descriptions. */
   "discovery.list": { params: DiscoveryListParams; result: DiscoveryListResult };
+  /** Prepares a sign-in with OAuth and PKCE, and returns the address that the user opens. Its end is announced by discovery.auth_changed. */
+  "discovery.oauth_start": { params: DiscoveryOAuthStartParams; result: OauthFlow };
   /** Lists the operations of an inspected description, or of a tool. */
   "discovery.operations": { params: DiscoveryOperationsParams; result: DiscoveryOperationsResult };
+  /** Lists the requests for capabilities. */
+  "discovery.queue": { params: DiscoveryQueueParams; result: DiscoveryQueueResult };
+  /** Returns a request with its candidates. */
+  "discovery.queue_get": { params: DiscoveryRequestIDParams; result: DiscoveryRequest };
+  /** Ends a request without a tool. */
+  "discovery.reject": { params: DiscoveryRejectParams; result: DiscoveryRequestResult };
+  /** Adds a request for a capability to the queue; one for the same is not added twice. Nothing is imported until a person accepts a candidate. */
+  "discovery.request": { params: DiscoveryRequestParams; result: DiscoveryRequestResult };
   /** Ends a tool for ever: its runs end, its permissions and credentials are removed, and its name is free. The history of its runs stays. */
   "discovery.revoke": { params: DiscoveryRevokeParams; result: DiscoveryRevokeResult };
   /** Runs one operation of a tool and returns when it has ended. A status of 400 or above is a result without success. With dryRun it builds the request and sends nothing. */
   "discovery.run": { params: DiscoveryRunParams; result: DiscoveryRunResult };
+  /** Finds tools and APIs by words: in the directory that comes with Helix and among the user's tools. It uses no network. The same words give the same list. */
+  "discovery.search": { params: DiscoverySearchParams; result: DiscoverySearchResult };
   /** Stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the hosts of the tool, and never returned. */
   "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };
   /** Switches an approved tool on or off. Switching it off ends its runs. */
@@ -10324,6 +10507,10 @@ export interface Methods {
   "mcp.add": { params: McpAddParams; result: McpSaveResult };
   /** Approves what an MCP server runs or connects to, and some of its tools. Calls of these tools are allowed until a definition changes or the permission is revoked. If the entry or the list is no longer what was shown, the error is Conflict and nothing is approved. */
   "mcp.approve_server": { params: McpApproveParams; result: McpApproveResult };
+  /** Removes the tokens of a server and revokes them at its authorization server. */
+  "mcp.auth_clear": { params: McpNameParams; result: McpAuthClearResult };
+  /** Prepares a sign-in at an MCP server with OAuth and returns the address that the user opens. Its end is announced by mcp.auth_changed. */
+  "mcp.auth_start": { params: McpAuthStartParams; result: OauthFlow };
   /** Calls a tool of an MCP server, which is started if necessary. A call that was refused before it started is an error. */
   "mcp.call": { params: McpCallParams; result: McpCallResult };
   /** Makes a call for another MCP program. It reaches only what is exposed, as it was exposed. It does not wait for a person: a missing permission is an error whose text names the question. */
@@ -10344,7 +10531,7 @@ export interface Methods {
   "mcp.prompts": { params: McpNameParams; result: McpPromptsResult };
   /** Returns the content of a resource of an MCP server, up to 1 MiB. */
   "mcp.read_resource": { params: McpResourceParams; result: McpResourceResult };
-  /** Stops and removes an MCP server with its tools. mcp.undo restores it. */
+  /** Stops and removes an MCP server with its tools. Its sign-in ends. mcp.undo restores the rest. */
   "mcp.remove": { params: McpNameParams; result: McpRemoveResult };
   /** Lists the resources of an MCP server, which is started if necessary. */
   "mcp.resources": { params: McpNameParams; result: McpResourcesResult };
@@ -11096,8 +11283,12 @@ export interface Events {
   "discovery.changed": DiscoveryChanged;
   /** ExecutionChanged is the event discovery.execution: a run has started or ended. */
   "discovery.execution": DiscoveryExecutionChanged;
+  /** RequestChanged is the event discovery.request_changed. */
+  "discovery.request_changed": DiscoveryRequestChanged;
   /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
   "events.gap": GatewayEventsGap;
+  /** AuthChanged is published when a sign-in has ended, or its tokens were removed. */
+  "mcp.auth_changed": McpAuthChanged;
   /** Changed is published when the state of a server changes. */
   "mcp.changed": McpChanged;
   /** LogAdded is published when a server's log has a new line. */
@@ -11316,8 +11507,11 @@ export const METHODS = [
   { name: "cron.runs", scope: "read", costly: false, aliasOf: "schedules.runs" },
   { name: "cron.status", scope: "read", costly: false, aliasOf: "schedules.status" },
   { name: "cron.update", scope: "write", costly: false, aliasOf: "schedules.update" },
+  { name: "discover_tool", scope: "write", costly: false, aliasOf: "discovery.request" },
+  { name: "discovery.accept", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.approve", scope: "approve", costly: false },
   { name: "discovery.cancel", scope: "write", costly: false },
+  { name: "discovery.cancel_request", scope: "write", costly: false, aliasOf: "discovery.reject" },
   { name: "discovery.clear_auth", scope: "write", costly: false },
   { name: "discovery.execution", scope: "read", costly: false },
   { name: "discovery.executions", scope: "read", costly: false },
@@ -11327,9 +11521,15 @@ export const METHODS = [
   { name: "discovery.import_openapi", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.inspect_openapi", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.list", scope: "read", costly: false },
+  { name: "discovery.oauth_start", scope: "approve", costly: false },
   { name: "discovery.operations", scope: "read", costly: false },
+  { name: "discovery.queue", scope: "read", costly: false },
+  { name: "discovery.queue_get", scope: "read", costly: false },
+  { name: "discovery.reject", scope: "write", costly: false },
+  { name: "discovery.request", scope: "write", costly: false },
   { name: "discovery.revoke", scope: "write", costly: false },
   { name: "discovery.run", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "discovery.search", scope: "read", costly: false },
   { name: "discovery.set_auth", scope: "approve", costly: false },
   { name: "discovery.set_enabled", scope: "write", costly: false },
   { name: "eval.list", scope: "read", costly: false },
@@ -11347,6 +11547,8 @@ export const METHODS = [
   { name: "keys.unlock", scope: "admin", costly: false },
   { name: "mcp.add", scope: "write", costly: false },
   { name: "mcp.approve_server", scope: "approve", costly: false },
+  { name: "mcp.auth_clear", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "mcp.auth_start", scope: "approve", costly: false, deadlineMs: 240000 },
   { name: "mcp.call", scope: "write", costly: true, deadlineMs: 660000 },
   { name: "mcp.call_exposed", scope: "write", costly: true, deadlineMs: 660000 },
   { name: "mcp.export", scope: "read", costly: false },
@@ -11738,7 +11940,9 @@ export const EVENTS = [
   "discovery.auth_changed",
   "discovery.changed",
   "discovery.execution",
+  "discovery.request_changed",
   "events.gap",
+  "mcp.auth_changed",
   "mcp.changed",
   "mcp.log",
   "mcp.progress",

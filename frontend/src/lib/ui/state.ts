@@ -12,6 +12,7 @@ export { minute, second } from "./now.svelte";
 export { nav, fromLink, Nav } from "./nav.svelte";
 export { Paged } from "./paged.svelte";
 export { Recent } from "./recent.svelte";
+export { SignIn, type SignInFlow } from "./signin.svelte";
 export { theme } from "./theme.svelte";
 export type { ThemeChoice } from "./theme.svelte";
 export { toasts, undoSeconds } from "./toasts.svelte";

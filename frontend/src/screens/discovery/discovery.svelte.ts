@@ -51,7 +51,7 @@ export class DiscoveryScreen {
       this.#rpc,
       ["discovery.changed"],
       this.#rpc.on("discovery.changed", ({ manifestId }) => void (manifestId === this.open.id && this.open.busy === "" && this.open.read())),
-      this.#rpc.on("discovery.auth_changed", ({ manifestId }) => void (manifestId === this.open.id && this.open.busy === "" && this.open.read())),
+      this.#rpc.on("discovery.auth_changed", ({ manifestId, scheme, error }) => void (manifestId === this.open.id && this.open.busy === "" && this.open.signedIn(scheme, error ?? ""))),
       this.#rpc.on("discovery.execution", ({ manifestId }) => void (manifestId === this.open.id && this.open.readRuns())),
       this.#rpc.onReload(() => void this.open.read()),
     );

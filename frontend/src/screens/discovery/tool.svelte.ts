@@ -1,6 +1,6 @@
 import type { Rpc } from "../../lib/rpc";
 import { CallRun } from "../../lib/run/call.svelte";
-import { Load, type Notify } from "../../lib/ui/state";
+import { Load, SignIn, type Notify } from "../../lib/ui/state";
 import { t } from "./messages";
 import type { Credential, Execution, Operation, Tool } from "./types";
 
@@ -18,6 +18,9 @@ export class OpenTool {
   shown = $state("");
   params = $state.raw<Record<string, unknown>>({});
   readonly run = new CallRun();
+  readonly signIn: SignIn;
+  /** The credential whose sign-in is in progress. */
+  signingIn = $state("");
   busy = $state("");
   readonly #rpc: Rpc;
   readonly #notify: Notify;
@@ -25,13 +28,14 @@ export class OpenTool {
   constructor(rpc: Rpc, notify: Notify) {
     this.#rpc = rpc;
     this.#notify = notify;
+    this.signIn = new SignIn(notify);
   }
 
   show(id: string | null): void {
     if (id === this.id) return;
     this.id = id;
     for (const load of [this.tool, this.operations, this.runs, this.schemas]) load.clear();
-    this.shown = "";
+    this.shown = this.signIn.url = "";
     this.run.clear();
     if (id !== null) void this.read();
   }
@@ -108,6 +112,16 @@ export class OpenTool {
       this.busy = "";
       await this.read();
     }
+  }
+  beginSignIn(c: Credential, clientId: string): Promise<void> {
+    const manifestId = this.id!;
+    this.signingIn = c.name;
+    return this.signIn.begin(() => this.#rpc.call("discovery.oauth_start", { manifestId, scheme: c.name, clientId: clientId.trim() }), t.signInFailed(c.name));
+  }
+  /** The sign-in of a credential has ended. */
+  signedIn(scheme: string, why: string): void {
+    if (scheme === this.signingIn) this.signIn.ended(why, t.signInFailed(scheme));
+    void this.read();
   }
   async clearAuth(c: Credential): Promise<void> {
     try {

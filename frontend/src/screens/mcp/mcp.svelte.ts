@@ -52,6 +52,7 @@ export class McpScreen {
         this.#changed(name);
       }),
       this.#rpc.on("mcp.tools_changed", ({ name }) => this.#changed(name)),
+      this.#rpc.on("mcp.auth_changed", ({ name, error }) => void (name === this.open.name && this.open.signedIn(error ?? ""))),
       this.#rpc.on("mcp.log", ({ name }) => void (name === this.open.name && this.open.lines.length > 0 && this.open.readLog())),
       this.#rpc.onReload(() => void this.open.read()),
     );

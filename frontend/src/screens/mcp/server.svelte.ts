@@ -1,6 +1,6 @@
 import type { Rpc } from "../../lib/rpc";
 import { CallRun } from "../../lib/run/call.svelte";
-import { Load, type Notify } from "../../lib/ui/state";
+import { Load, SignIn, type Notify } from "../../lib/ui/state";
 import { t } from "./messages";
 import type { LogLine, Server, TestSteps, Tier, Tool } from "./types";
 
@@ -25,6 +25,9 @@ export class OpenServer {
   shown = $state("");
   params = $state.raw<Record<string, unknown>>({});
   readonly run = new CallRun();
+  readonly signIn: SignIn;
+  /** The client ID for a sign-in, if the server asks for one. */
+  clientId = $state("");
   /** What is being done: its name, or "". */
   busy = $state("");
   #abort: AbortController | null = null;
@@ -36,6 +39,7 @@ export class OpenServer {
   constructor(rpc: Rpc, notify: Notify) {
     this.#rpc = rpc;
     this.#notify = notify;
+    this.signIn = new SignIn(notify);
   }
 
   show(name: string | null): void {
@@ -45,6 +49,7 @@ export class OpenServer {
     this.lines = [];
     this.chosen = new Set();
     this.shown = "";
+    this.clientId = this.signIn.url = "";
     this.run.clear();
     if (name !== null) void this.read();
   }
@@ -130,6 +135,28 @@ export class OpenServer {
           await this.read();
         });
       }
+    });
+  }
+
+  beginSignIn(): Promise<void> {
+    const name = this.name;
+    if (name === null) return Promise.resolve();
+    const clientId = this.clientId.trim();
+    return this.signIn.begin(() => this.#rpc.call("mcp.auth_start", { name, ...(clientId === "" ? {} : { clientId }) }), t.signInFailed(name));
+  }
+
+  /** The sign-in at the open server has ended. */
+  signedIn(why: string): void {
+    this.signIn.ended(why, t.signInFailed(this.name ?? ""));
+    void this.read();
+  }
+
+  signOut(): Promise<void> {
+    const name = this.name;
+    if (name === null) return Promise.resolve();
+    return this.#do("signOut", t.signOutFailed(name), async () => {
+      const r = await this.#rpc.call("mcp.auth_clear", { name });
+      this.#notify.ok(r.revoked ? t.signedOut(name) : t.signedOutHere(name));
     });
   }
 

@@ -148,12 +148,17 @@ export class SchedulesScreen {
   /** Pauses a schedule, or resumes it. A schedule that Helix disabled starts anew. */
   async toggle(s: Schedule): Promise<void> {
     const on = s.status !== "active";
+    const put = (x: Schedule): void => {
+      this.list.put(x);
+      if (this.inspector.id === x.scheduleId) this.inspector.schedule.data = x;
+    };
+    // Shown at once, so that the switch pressed again turns it back.
+    put({ ...s, status: on ? "active" : "paused" });
     try {
-      const now = await this.#rpc.call(on ? "schedules.resume" : "schedules.pause", { scheduleId: s.scheduleId });
-      this.list.put(now);
-      if (this.inspector.id === s.scheduleId) this.inspector.schedule.data = now;
+      put(await this.#rpc.call(on ? "schedules.resume" : "schedules.pause", { scheduleId: s.scheduleId }));
       this.#touched(s.scheduleId);
     } catch (e) {
+      put(s);
       this.#notify.error(e, (on ? t.cannotResume : t.cannotPause)(s.name));
       this.list.soon();
     }

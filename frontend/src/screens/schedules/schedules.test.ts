@@ -65,6 +65,24 @@ const ready = async (t: ReturnType<typeof setup>) => {
   return t;
 };
 
+describe("the switch", () => {
+  it("turned twice quickly sends two different commands", async () => {
+    const { screen, rpc } = await ready(setup());
+    const first = screen.toggle(screen.list.own[0]!);
+    expect(screen.list.own[0]!.status).toBe("paused");
+    await Promise.all([first, screen.toggle(screen.list.own[0]!)]);
+    expect(rpc.calls.map((c) => c.method).filter((m) => m === "schedules.pause" || m === "schedules.resume")).toEqual(["schedules.pause", "schedules.resume"]);
+    await until(() => screen.list.own[0]!.status === "active");
+  });
+  it("goes back if it was refused", async () => {
+    const { screen, rpc, said } = await ready(setup());
+    rpc.failNext("schedules.pause", new RpcError({ kind: "internal", message: "no" }));
+    await screen.toggle(screen.list.own[0]!);
+    expect(screen.list.own[0]!.status).toBe("active");
+    expect(said).toHaveLength(1);
+  });
+});
+
 describe("the list", () => {
   it("keeps what comes with Helix apart and does not count it as one's own", async () => {
     const { screen } = await ready(setup());

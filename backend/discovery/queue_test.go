@@ -1,0 +1,190 @@
+package discovery
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
+	"helix/backend/fault"
+	"helix/backend/openapi"
+	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
+)
+
+func TestDirectoryEntriesAreComplete(t *testing.T) {
+	t.Parallel()
+	own := 0
+	for _, e := range directory() {
+		if e.Name == "" || e.Title == "" || e.Description == "" || len(e.Tags) == 0 || len(e.Hosts) == 0 || (e.URL == "") == (e.Spec == nil) {
+			t.Errorf("incomplete: %+v", e)
+		}
+		if e.Spec == nil {
+			if !strings.HasPrefix(e.URL, "https://") {
+				t.Errorf("%s: %s", e.Name, e.URL)
+			}
+			continue
+		}
+		own++
+		d, err := openapi.Parse(e.Spec, "")
+		if err != nil || len(d.Operations) == 0 || len(d.Skipped) > 0 || e.Auth != "none" {
+			t.Errorf("%s: %v", e.Name, err)
+			continue
+		}
+		for _, o := range d.Operations {
+			if o.Effects.Tier() != "readOnly" {
+				t.Errorf("%s: %s is %s", e.Name, o.Key, o.Effects.Tier())
+			}
+		}
+	}
+	if len(directory()) < 25 || own < 8 {
+		t.Errorf("%d entries, %d with a description of ours", len(directory()), own)
+	}
+}
+
+func TestSearchRanksByWordsAndIsReproducible(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for query, want := range map[string]string{
+		"weather forecast for tomorrow": "open-meteo",
+		"exchange rates of currencies":  "frankfurter",
+		"public holidays in Germany":    "nager-date",
+		"issues and actions of GitHub":  "github",
+		"find a book by its author":     "open-library",
+		"send a text message (SMS)":     "twilio",
+	} {
+		first, err := e.s.Search(e.ctx, SearchParams{Query: query})
+		if err != nil || len(first.Results) == 0 || first.Results[0].Name != want || len(first.Results[0].Why) == 0 {
+			t.Errorf("%q: %+v, %v", query, first.Results, err)
+			continue
+		}
+		again, err := e.s.Search(e.ctx, SearchParams{Query: query})
+		if err != nil || !slices.EqualFunc(first.Results, again.Results, func(a, b Candidate) bool { return a.Ref == b.Ref && a.Score == b.Score }) {
+			t.Errorf("%q gives another list the second time", query)
+		}
+	}
+	id := e.tool(false)
+	r, err := e.s.Search(e.ctx, SearchParams{Query: "notes", Sources: []string{"imported"}})
+	if err != nil || len(r.Results) != 1 || r.Results[0].Ref != "imported:"+id.String() {
+		t.Errorf("%+v, %v", r.Results, err)
+	}
+	for _, p := range []SearchParams{{Query: ""}, {Query: "the of"}, {Query: "weather", Sources: []string{"internet"}}, {Query: strings.Repeat("long ", 200)}} {
+		if _, err := e.s.Search(e.ctx, p); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%.40q: %v", p.Query, err)
+		}
+	}
+}
+
+// work runs the worker until the request has candidates or has failed.
+func (e *env) work(id uuid.UUID) Request {
+	e.Helper()
+	ended := make(chan struct{}, 64)
+	off := bus.Subscribe(e.db.Bus(), func(_ uuid.UUID, c RequestChanged) {
+		if c.RequestID == id && c.Status != requestPending && c.Status != requestSearching {
+			ended <- struct{}{}
+		}
+	})
+	defer off()
+	ctx, stop := context.WithCancel(e.ctx)
+	done := make(chan error, 1)
+	go func() { done <- e.s.WorkQueue(ctx) }()
+	<-ended
+	stop()
+	if err := <-done; err != nil {
+		e.Fatal(err)
+	}
+	r, err := e.s.QueueGet(e.ctx, RequestIDParams{id})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return r
+}
+
+func (e *env) request(text string) RequestResult {
+	e.Helper()
+	r, err := e.s.Request(e.ctx, RequestParams{CapabilityDescription: text, RequestedBy: "agent"})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return r
+}
+
+func TestRequestLeadsToAToolThatWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	r := e.request("Get the exchange rate of the euro")
+	if again := e.request("get EXCHANGE rates of the euro!"); again.RequestID != r.RequestID {
+		t.Error("an equal request was added twice")
+	}
+	got := e.work(r.RequestID)
+	if got.Status != requestFound || len(got.Candidates) == 0 || got.Candidates[0].Ref != "catalog:frankfurter" {
+		t.Fatalf("%+v", got)
+	}
+	if list, err := e.s.List(e.ctx, ListParams{}); err != nil || list.Total != 0 {
+		t.Fatalf("the worker imported something: %+v, %v", list, err)
+	}
+	if _, err := e.s.Accept(e.ctx, AcceptParams{RequestID: r.RequestID, Ref: "catalog:no-such"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("another candidate: %v", err)
+	}
+	a, err := e.s.Accept(e.ctx, AcceptParams{RequestID: r.RequestID, Ref: "catalog:frankfurter"})
+	if err != nil || a.Status != StatusPending {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	tool, err := e.s.Get(e.ctx, ToolParams{a.ManifestID})
+	if err != nil || tool.Name != "frankfurter" || !slices.Equal(tool.Hosts, []string{"api.frankfurter.dev"}) || tool.Operations != 3 {
+		t.Errorf("%+v, %v", tool.Tool, err)
+	}
+	if _, err := e.s.Accept(e.ctx, AcceptParams{RequestID: r.RequestID, Ref: "catalog:frankfurter"}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("accepted twice: %v", err)
+	}
+	if next := e.request("Get the exchange rate of the euro"); next.RequestID == r.RequestID {
+		t.Error("a finished request took a new one")
+	}
+}
+
+func TestRequestThatNothingFitsFails(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	if r := e.work(e.request("xyzzy plugh").RequestID); r.Status != requestFailed || r.Error == "" || r.FinishedAt == nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWorkOfAKilledProcessIsDoneAgainOnce(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	r := e.request("weather forecast")
+	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error { // as a process leaves it that was killed while it searched
+		_, err := tx.Exec(`UPDATE tool_discovery_queue SET status = 'searching', attempts = 1, lease_until = ?`, tx.Now.Add(-1))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.work(r.RequestID); got.Status != requestFound {
+		t.Errorf("%+v", got)
+	}
+	if more, err := e.s.workOne(e.ctx); more || err != nil {
+		t.Errorf("more work: %v, %v", more, err)
+	}
+}
+
+func TestRejectedRequestStaysRejected(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	r := e.request("weather forecast")
+	if _, err := e.s.Reject(e.ctx, RejectParams{r.RequestID, "not needed"}); err != nil {
+		t.Fatal(err)
+	}
+	if more, err := e.s.workOne(e.ctx); more || err != nil {
+		t.Errorf("the worker took a rejected request: %v, %v", more, err)
+	}
+	if _, err := e.s.Reject(e.ctx, RejectParams{RequestID: r.RequestID}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("rejected twice: %v", err)
+	}
+	if _, err := e.s.QueueGet(storagetest.OtherUser(t, e.db), RequestIDParams{r.RequestID}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("another user: %v", err)
+	}
+}

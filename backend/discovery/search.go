@@ -1,0 +1,230 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"helix/backend/fault"
+	"helix/backend/storage"
+)
+
+// The sources of candidates.
+const (
+	sourceCatalog  = "catalog"  // comes with Helix
+	sourceImported = "imported" // the user's own tools
+)
+
+//go:embed directory/entries.json
+var directoryJSON []byte
+
+// entry is one API of the directory that comes with Helix. Its texts and the descriptions in spec are ours.
+type entry struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	Tags        []string        `json:"tags"`
+	Hosts       []string        `json:"hosts"`
+	Auth        string          `json:"auth"` // none, apiKey, basic, bearer or oauth2
+	License     string          `json:"license,omitempty"`
+	URL         string          `json:"url,omitempty"`  // of its description
+	Spec        json.RawMessage `json:"spec,omitempty"` // its description
+}
+
+// directory returns the entries that come with Helix.
+var directory = sync.OnceValue(func() []entry {
+	var d struct{ Entries []entry }
+	if err := json.Unmarshal(directoryJSON, &d); err != nil {
+		panic(fmt.Sprintf("discovery: directory: %v", err)) // a test reads it
+	}
+	return d.Entries
+})
+
+// SearchParams ask for tools and APIs that can do something.
+type SearchParams struct {
+	Query   string   `json:"query"`             // words, at most 500 bytes
+	Sources []string `json:"sources,omitempty"` // catalog or imported; default: all
+	Limit   int      `json:"limit,omitempty"`   // 1..50, default 10
+}
+
+// Candidate is a tool or an API that may do what was asked for. One of the directory is unverified: it
+// comes from its provider, and its description is read only when it is chosen.
+type Candidate struct {
+	Ref         string   `json:"ref"`    // for discovery.accept
+	Source      string   `json:"source"` // catalog or imported
+	Name        string   `json:"name"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Hosts       []string `json:"hosts"`
+	Auth        string   `json:"auth"`
+	License     string   `json:"license,omitempty"`
+	Location    string   `json:"location,omitempty"` // of its description; absent: it comes with Helix
+	Score       float64  `json:"score"`
+	Why         []string `json:"why"` // the words that match
+}
+
+// SearchResult is a list of candidates, best first.
+type SearchResult struct {
+	Results []Candidate `json:"results"`
+}
+
+// Search finds tools and APIs by words: in the directory that comes with Helix and among the user's
+// tools. It uses no network. The same words give the same list.
+func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, error) {
+	out := SearchResult{Results: []Candidate{}}
+	offset := 0
+	if err := storage.CheckPage(&p.Limit, &offset, 10, 50); err != nil {
+		return out, err
+	}
+	words := wordsOf(p.Query)
+	if len(words) == 0 || len(p.Query) > 500 {
+		return out, fault.InvalidField("query", fault.CodeRange, "Describe what you are looking for in a few words, with at most 500 bytes.")
+	}
+	for _, x := range p.Sources {
+		if x != sourceCatalog && x != sourceImported {
+			return out, fault.InvalidField("sources", fault.CodeUnknownValue, "The sources are catalog and imported.")
+		}
+	}
+	from := func(source string) bool { return len(p.Sources) == 0 || slices.Contains(p.Sources, source) }
+	var docs []document
+	if from(sourceCatalog) {
+		for _, e := range directory() {
+			docs = append(docs, e.document())
+		}
+	}
+	if from(sourceImported) {
+		tools, err := s.List(ctx, ListParams{Limit: 100})
+		if err != nil {
+			return out, err
+		}
+		for _, t := range tools.Tools {
+			docs = append(docs, t.document())
+		}
+	}
+	out.Results = rank(docs, words, p.Limit)
+	return out, nil
+}
+
+// document is what is searched.
+type document struct {
+	Candidate
+	words []string
+}
+
+func (e *entry) document() document {
+	ops := ""
+	if e.Spec != nil {
+		ops = string(e.Spec)
+	}
+	return document{
+		Candidate{Ref: sourceCatalog + ":" + e.Name, Source: sourceCatalog, Name: e.Name, Title: e.Title, Description: e.Description, Hosts: e.Hosts, Auth: e.Auth, License: e.License, Location: e.URL},
+		wordsOf(strings.Repeat(e.Title+" "+strings.Join(e.Tags, " ")+" ", 2) + e.Description + " " + summaries(ops)),
+	}
+}
+
+func (t *Tool) document() document {
+	texts := []string{t.Name, t.Name, t.Description}
+	for _, c := range t.manifest.Capabilities {
+		texts = append(texts, c.Name, c.Description)
+	}
+	return document{
+		Candidate{Ref: sourceImported + ":" + t.ID.String(), Source: sourceImported, Name: t.Name, Title: t.Name, Description: clipText(t.Description, 300), Hosts: t.Hosts},
+		wordsOf(strings.Join(texts, " ")),
+	}
+}
+
+// summaries returns the summaries of the operations of one of our descriptions.
+func summaries(spec string) string {
+	if spec == "" {
+		return ""
+	}
+	var d struct {
+		Paths map[string]map[string]struct{ Summary string }
+	}
+	if json.Unmarshal([]byte(spec), &d) != nil {
+		return ""
+	}
+	var out []string
+	for _, methods := range d.Paths {
+		for _, m := range methods {
+			out = append(out, m.Summary)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// stopWords say nothing about what an API does.
+var stopWords = strings.Fields("a an and api by for from get i in is it me my of on or tell that the this to want what with")
+
+// wordsOf splits text into lower-case words, each without a plural s.
+func wordsOf(text string) []string {
+	out := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	out = slices.DeleteFunc(out, func(w string) bool { return slices.Contains(stopWords, w) })
+	for i, w := range out {
+		if len(w) > 3 && !strings.HasSuffix(w, "ss") {
+			out[i] = strings.TrimSuffix(w, "s")
+		}
+	}
+	return out
+}
+
+// The parameters of BM25 (Robertson and Zaragoza, 2009) with their usual values, and what a need for an
+// account costs, so that of two equal candidates the one that works at once is first.
+const (
+	saturation  = 1.2
+	lengthNorm  = 0.75
+	authPenalty = 0.9
+)
+
+// rank returns the documents that contain at least one of the words by BM25, best first and equal ones by name.
+func rank(docs []document, query []string, limit int) []Candidate {
+	query = slices.Compact(slices.Sorted(slices.Values(query)))
+	total := 0
+	containing := map[string]int{}
+	for _, d := range docs {
+		total += len(d.words)
+		for _, q := range query {
+			if slices.Contains(d.words, q) {
+				containing[q]++
+			}
+		}
+	}
+	out := []Candidate{}
+	for _, d := range docs {
+		c := d.Candidate
+		c.Why = []string{}
+		for _, q := range query {
+			n := 0.0
+			for _, w := range d.words {
+				if w == q {
+					n++
+				}
+			}
+			if n == 0 {
+				continue
+			}
+			rare := math.Log(1 + (float64(len(docs)-containing[q])+0.5)/(float64(containing[q])+0.5))
+			long := 1 - lengthNorm + lengthNorm*float64(len(d.words))*float64(len(docs))/float64(total)
+			c.Score += rare * n * (saturation + 1) / (n + saturation*long)
+			c.Why = append(c.Why, q)
+		}
+		if c.Auth != "none" && c.Source == sourceCatalog {
+			c.Score *= authPenalty
+		}
+		if c.Score = math.Round(c.Score*1000) / 1000; len(c.Why) > 0 {
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.Name, b.Name), strings.Compare(a.Ref, b.Ref))
+	})
+	return out[:min(limit, len(out))]
+}
