@@ -44,17 +44,18 @@ type scripted struct {
 	answers []error // nil means success
 	calls   int
 	got     []transcribe.Audio
+	models  []string // that were asked for
 }
 
 func (s *scripted) Info(context.Context) transcribe.Info {
 	return transcribe.Info{ID: s.id, Name: s.id, Local: s.local, WordTimes: true, Languages: []string{}, Models: []string{}, Available: true}
 }
 
-func (s *scripted) Transcribe(ctx context.Context, a transcribe.Audio, _ transcribe.Options) (transcribe.Transcript, error) {
+func (s *scripted) Transcribe(ctx context.Context, a transcribe.Audio, o transcribe.Options) (transcribe.Transcript, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	s.got = append(s.got, a)
+	s.got, s.models = append(s.got, a), append(s.models, o.Model)
 	if len(s.answers) > 0 {
 		err := s.answers[0]
 		s.answers = s.answers[1:]
@@ -346,6 +347,9 @@ func TestLocalEngineTakesOverWhenTheServiceFails(t *testing.T) {
 	tr, err := f.GetTranscript(f.ctx, RecordingParams{up.RecordingID})
 	if err != nil || tr.Engine != "pocketsphinx" || f.cloud.calls != 1 || f.local.calls != 1 {
 		t.Errorf("%+v, %v", tr, err)
+	}
+	if f.cloud.models[0] != "nova-3" || f.local.models[0] != "" {
+		t.Errorf("the service got the model %q, the local engine %q", f.cloud.models, f.local.models)
 	}
 }
 
