@@ -27,7 +27,11 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
-		if err := crashChild(dir); err != nil {
+		child := crashChild
+		if os.Getenv("HELIX_VOICE_LOSS_KIND") != "" {
+			child = lossChild
+		}
+		if err := child(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(3)
 		}
