@@ -34,7 +34,7 @@ func registerVoice(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "voice.edit_transcript", gateway.Write, s.EditTranscript)
 	gateway.Handle(a, "voice.search_transcripts", gateway.Read, s.SearchTranscripts)
 	gateway.Handle(a, "voice.waveform", gateway.Read, s.Waveform, gateway.Costly(), gateway.Deadline(runLimit))
-	gateway.Handle(a, "voice.audio_url", gateway.Read, b.audioURL)
+	gateway.Handle(a, "voice.audio_url", gateway.Read, b.audioURL, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "voice.queue", gateway.Read, s.Queue)
 	gateway.Handle(a, "voice.retry", gateway.Write, s.Retry)
 	gateway.Handle(a, "voice.skip", gateway.Write, s.Skip)

@@ -471,7 +471,7 @@ func TestRecordingsOfOthersAreNotFound(t *testing.T) {
 		},
 		"process":  func() error { _, err := f.Process(f.them, ProcessParams{RecordingID: &up.RecordingID}); return err },
 		"waveform": func() error { _, err := f.Waveform(f.them, WaveformParams{RecordingID: up.RecordingID}); return err },
-		"sound":    func() error { _, _, err := f.Sound(f.them, AudioURLParams{up.RecordingID}); return err },
+		"sound":    func() error { _, _, err := f.Sound(f.them, AudioURLParams{RecordingID: up.RecordingID}); return err },
 		"retry":    func() error { _, err := f.Retry(f.them, JobParams{jobs.JobID}); return err },
 		"skip":     func() error { _, err := f.Skip(f.them, JobParams{jobs.JobID}); return err },
 	} {

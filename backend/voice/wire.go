@@ -227,6 +227,9 @@ type Waveform struct {
 // AudioURLParams identify a recording.
 type AudioURLParams struct {
 	RecordingID uuid.UUID `json:"recordingId"`
+	// As is original (default), or denoised: without background noise, as engines hear it with the
+	// setting denoise. The stored recording is not changed.
+	As string `json:"as,omitempty"`
 }
 
 // Job is an entry of the queue.

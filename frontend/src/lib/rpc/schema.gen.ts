@@ -8997,6 +8997,8 @@ export interface TrashRestoreResult {
 /** AudioURLParams identify a recording. */
 export interface VoiceAudioURLParams {
   recordingId: string;
+  /** As is original (default), or denoised: without background noise, as engines hear it with the setting denoise. The stored recording is not changed. */
+  as?: string;
 }
 
 /** CancelResult contains the token for voice.undo_cancel; empty if nothing was recorded. */
@@ -11523,7 +11525,7 @@ export const METHODS = [
   { name: "trash.list", scope: "read", costly: false },
   { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "trash.restore", scope: "write", costly: false },
-  { name: "voice.audio_url", scope: "read", costly: false },
+  { name: "voice.audio_url", scope: "read", costly: true, deadlineMs: 240000 },
   { name: "voice.cancel", scope: "write", costly: false },
   { name: "voice.confirm", scope: "write", costly: false },
   { name: "voice.create_command", scope: "write", costly: false },

@@ -164,6 +164,8 @@ export default {
   positionText: (at, total) => `${at} von ${total}`,
   back5: "5 Sekunden zurück",
   forward5: "5 Sekunden vor",
+  sound: "Ton",
+  sounds: { original: "Original", denoised: "Weniger Rauschen" },
   speed: "Geschwindigkeit",
   times: (rate) => `${number(Number(rate))}×`,
   faster: "Schneller",

@@ -169,6 +169,8 @@ export const en = {
   positionText: (at: string, total: string) => `${at} of ${total}`,
   back5: "Back 5 seconds",
   forward5: "Forward 5 seconds",
+  sound: "Sound",
+  sounds: { original: "Original", denoised: "Less noise" },
   speed: "Speed",
   times: (rate: string) => `${number(Number(rate))}×`,
   faster: "Faster",

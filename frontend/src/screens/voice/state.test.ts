@@ -171,6 +171,20 @@ describe("the open memo", () => {
   });
 });
 
+describe("the sound of a memo", () => {
+  it("is read again without noise, and plays on at the same moment", async () => {
+    const asked: string[] = [];
+    const rpc = fake({ "voice.get_memo": () => memo("a"), "voice.get_transcript": () => transcript("Hello"), "voice.audio_url": (p: { as: string }) => (asked.push(p.as), { url: "u" }), "voice.waveform": () => ({ buckets: 0, durationMs: 3000, min: "", max: "", rms: "", silences: [] }) });
+    const open = new OpenMemo(rpc as never, notes().notify);
+    await open.show("a");
+    open.player.seek(1500);
+    await open.listen("denoised");
+    expect([asked, open.sound, open.player.ms]).toEqual([["original", "denoised"], "denoised", 1500]);
+    await open.show("b");
+    expect(open.sound).toBe("original");
+  });
+});
+
 describe("the screen", () => {
   it("counts the running transcription as work, and lists the tags in use", async () => {
     const rpc = fake({
