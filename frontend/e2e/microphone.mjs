@@ -109,25 +109,32 @@ async function commands({ page, helix, rpc, check, go, looks }, speak) {
   const { skillId } = await rpc("skills.create_composite", { skill: { name: "Note it", steps: [{ stepId: "note", toolType: "transform", value: "$.input.what" }] } });
   const { id } = await rpc("voice.create_command", { name: "Reminder", triggerPhrase: "remind me to {what:text}", actionType: "skill", skillId });
   const used = async () => (await rpc("voice.list_commands", {})).commands.find((c) => c.id === id).usageCount;
-  const idle = () => until(async () => { const s = await rpc("voice.status", {}); return s.state === "idle" && s.queue.pending + s.queue.processing === 0; }, "the command is transcribed");
+  // What was said is understood after it was transcribed, and only then the command is used.
+  const understood = async (before) => {
+    await until(async () => { const s = await rpc("voice.status", {}); return s.state === "idle" && s.queue.pending + s.queue.processing === 0; }, "the command is transcribed");
+    if ((await memos(rpc))[0].text.startsWith("remind me to")) await until(async () => (await used()) === before + 1, "what was said runs the command once");
+  };
   for (let n = 0; n < times && (await used()) === 0; n++) {
     check((await helix.cli("voice", "toggle", "--mode", "command")).trim() === "recording", "a recording starts");
     await speak(rpc, order);
     check((await helix.cli("voice", "toggle")).trim() === "idle", "it stops");
-    await idle();
+    await understood(0);
   }
-  check((await used()) === 1, "the command ran once");
+  check((await used()) === 1, "the command ran");
   await go("voice");
   await recorder(page).getByRole("combobox", { name: /^Mode/ }).click();
   await page.getByRole("option", { name: "Command", exact: true }).click();
   for (let n = 0; n < times && (await used()) === 1; n++) {
+    const before = (await memos(rpc)).length;
     await recorder(page).getByRole("button", { name: "Record" }).click();
     await speak(rpc, order);
     await recorder(page).getByRole("button", { name: "Stop" }).click();
-    await idle();
+    await until(async () => (await memos(rpc)).length === before + 1, "it is stored");
+    await understood(1);
   }
   check((await used()) === 2, "the command ran again");
-  const runs = await Promise.all((await rpc("skills.history", { skillId })).executions.map((r) => rpc("skills.get_execution", { executionId: r.executionId })));
-  check(runs.length === 2 && runs.every((r) => r.status === "completed" && r.finalOutput.includes("dentist")), `both runs got what was said: ${JSON.stringify(runs)}`);
+  const runs = async () => Promise.all((await rpc("skills.history", { skillId })).executions.map((r) => rpc("skills.get_execution", { executionId: r.executionId })));
+  await until(async () => (await runs()).filter((r) => r.status === "completed").length === 2, "both runs end");
+  for (const r of await runs()) check(String(r.finalOutput).includes("dentist"), `the skill got what was said, not ${r.finalOutput}`);
   await looks("command");
 }

@@ -40,6 +40,7 @@ func main() {
 	b.tones()
 	b.noise()
 	b.words()
+	b.commands()
 	b.memory()
 }
 
