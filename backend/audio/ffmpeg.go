@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 
 	"helix/backend/fault"
@@ -111,7 +112,7 @@ func (x *ffmpeg) next() ([]float32, error) {
 		}
 		x.padding = append(x.padding, out[x.left*int64(channels):]...)
 		if len(x.padding) > mostPadding*channels {
-			rest := append(out[:x.left*int64(channels):x.left*int64(channels)], x.padding...)
+			rest := slices.Concat(out[:x.left*int64(channels)], x.padding)
 			x.left, x.padding = -1, nil
 			return rest, nil
 		}
