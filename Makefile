@@ -217,6 +217,8 @@ test-demo: $(HELIX)
 .PHONY: test-e2e
 test-e2e: $(HELIX) setup-npm
 	cd frontend && HELIX_BIN=$(CURDIR)/$(HELIX) npm run e2e
+	CGO_ENABLED=1 $(NICE) $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(HELIX)-microphone ./app/cmd/helix
+	cd frontend && HELIX_BIN=$(CURDIR)/$(HELIX)-microphone npm run e2e -- microphone
 
 .PHONY: test-window
 test-window: $(WINDOW) $(HELIX) $(GOTESTSUM)

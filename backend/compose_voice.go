@@ -18,9 +18,12 @@ func (b *Backend) openVoice(paths config.Paths, conf config.Config) {
 	client := safehttp.New(safehttp.Options{DenyPorts: b.ownPort, MaxRedirects: -1})
 	b.closing("voice client", func() error { client.Close(); return nil })
 	deepgram := transcribe.NewDeepgram(transcribe.DeepgramOptions{HTTP: client, Key: b.deepgramKey})
+	files := safehttp.New(safehttp.Options{DenyPorts: b.ownPort})
+	b.closing("model client", func() error { files.Close(); return nil })
+	whisper := transcribe.NewWhisper(transcribe.NewModels(transcribe.ModelsOptions{Dir: filepath.Join(paths.Data, "models", "whisper"), HTTP: files, Catalog: transcribe.WhisperModels()}))
 	b.Voice = voice.New(b.DB, voice.Options{
 		Logger: b.log, Bus: b.Bus, Private: conf.StoragePrivate, Dir: filepath.Join(paths.Cache, "voice"), Recordings: filepath.Join(paths.Data, "recordings"), Callables: b.Callables,
-		Engines: []transcribe.Engine{transcribe.NewPocketSphinx(), deepgram},
+		Engines: []transcribe.Engine{transcribe.NewPocketSphinx(), whisper, deepgram},
 	})
 	b.closing("microphone", b.Voice.Close)
 }

@@ -26,7 +26,7 @@ type voiceCmd struct {
 	Devices    voiceDevicesCmd    `cmd:"" help:"List the microphones."`
 	Commands   voiceCommandsCmd   `cmd:"" help:"List spoken commands, and test what a text would do."`
 	Queue      voiceQueueCmd      `cmd:"" help:"See recordings that wait for their transcript, and retry those that failed."`
-	Models     voiceModelsCmd     `cmd:"" help:"List the engines that transcribe, and their models."`
+	Models     voiceModelsCmd     `cmd:"" help:"List the engines that transcribe, and install or remove their models."`
 }
 
 type voiceTranscribeCmd struct {
@@ -258,18 +258,59 @@ func (v *voiceQueueSkipCmd) Run(c *command) error {
 	return show(c, "voice.skip", voice.JobParams{JobID: v.ID}, func(voice.TranscribeResult) { c.say("Skipped. The recording is kept.") })
 }
 
-type voiceModelsCmd struct{}
+type voiceModelsCmd struct {
+	List    voiceModelsListCmd    `cmd:"" default:"1" help:"List the engines that transcribe, and their models."`
+	Install voiceModelsInstallCmd `cmd:"" help:"Download a model for whisper.cpp. Ctrl+C pauses; the same command continues."`
+	Remove  voiceModelsRemoveCmd  `cmd:"" help:"Delete a model from this device, or what was downloaded of it."`
+}
 
-func (*voiceModelsCmd) Run(c *command) error {
+type voiceModelArg struct {
+	ID string `arg:"" help:"The id of the model, from helix voice models."`
+}
+
+type voiceModelsInstallCmd struct{ voiceModelArg }
+
+func (v *voiceModelsInstallCmd) Run(c *command) error {
+	c.Timeout = max(c.Timeout, 12*time.Hour)
+	return show(c, "voice.install_model", voice.ModelParams{Model: v.ID}, func(voice.EnginesResult) {
+		c.say("Installed. Use it with: helix rpc voice.update_settings '{\"localEngine\":\"whispercpp\"}'")
+	})
+}
+
+type voiceModelsRemoveCmd struct{ voiceModelArg }
+
+func (v *voiceModelsRemoveCmd) Run(c *command) error {
+	return show(c, "voice.remove_model", voice.ModelParams{Model: v.ID}, func(voice.EnginesResult) { c.say("Removed.") })
+}
+
+type voiceModelsListCmd struct{}
+
+func (*voiceModelsListCmd) Run(c *command) error {
 	return show(c, "voice.engines", struct{}{}, func(r voice.EnginesResult) {
-		rows := [][]string{}
+		rows, models := [][]string{}, [][]string{}
 		for _, e := range r.Engines {
 			where := "service"
 			if e.Local {
 				where = "this device"
 			}
 			rows = append(rows, []string{e.ID, where, first(strings.Join(e.Languages, ", "), "many"), strings.Join(e.Models, ", "), first(e.Reason, "ready")})
+			for _, m := range e.Downloads {
+				state := "not installed"
+				switch {
+				case m.Installed:
+					state = "installed"
+				case m.Downloading:
+					state = fmt.Sprintf("downloading, %d %%", 100*m.Done/m.Size)
+				case m.Done > 0:
+					state = fmt.Sprintf("paused at %d %%", 100*m.Done/m.Size)
+				}
+				models = append(models, []string{m.ID, e.ID, fmt.Sprintf("%d MB", m.Size/1_000_000), state})
+			}
 		}
 		c.table([]string{"ENGINE", "RUNS ON", "LANGUAGES", "MODELS", "STATE"}, rows)
+		if len(models) > 0 {
+			fmt.Fprintln(c.env.Stdout)
+			c.table([]string{"MODEL", "ENGINE", "SIZE", "STATE"}, models)
+		}
 	})
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 
 	"helix/backend/fault"
@@ -30,7 +32,13 @@ type ffmpeg struct {
 	file   string
 	format string
 	closed bool
+
+	left    int64 // frames until the padding of the last AAC frame; negative: unknown
+	padding []float32
 }
+
+// mostPadding is the largest number of frames that an encoder adds at the end. More than that is sound.
+const mostPadding = 2 * 1024
 
 // openFFmpeg starts the program on a copy of r.
 func openFFmpeg(r io.Reader, format, program string) (d decoder, err error) {
@@ -53,7 +61,8 @@ func openFFmpeg(r io.Reader, format, program string) (d decoder, err error) {
 			x.close()
 		}
 	}()
-	_, err = io.Copy(f, r)
+	size, err := io.Copy(f, r)
+	duration := mp4Duration(f, size)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fault.Unavailablef("Couldn't copy the recording for ffmpeg.").WithCause(err)
 	}
@@ -76,6 +85,10 @@ func openFFmpeg(r io.Reader, format, program string) (d decoder, err error) {
 	if x.decoder, err = openWAV(bufio.NewReaderSize(x.out, 64<<10)); err != nil {
 		return nil, fmt.Errorf("ffmpeg: %w", err)
 	}
+	x.left = -1
+	if duration > 0 {
+		x.left = int64(math.Round(duration * float64(x.decoder.info().SampleRate)))
+	}
 	return x, nil
 }
 
@@ -85,7 +98,33 @@ func (x *ffmpeg) info() Info {
 	return i
 }
 
+// next holds back what follows the end of the sound, and returns it only if it is too long to be padding.
 func (x *ffmpeg) next() ([]float32, error) {
+	for {
+		out, err := x.read()
+		if err != nil || x.left < 0 {
+			return out, err
+		}
+		channels := x.decoder.info().Channels
+		if n := int64(len(out) / channels); n <= x.left {
+			x.left -= n
+			return out, nil
+		}
+		x.padding = append(x.padding, out[x.left*int64(channels):]...)
+		if len(x.padding) > mostPadding*channels {
+			rest := slices.Concat(out[:x.left*int64(channels)], x.padding)
+			x.left, x.padding = -1, nil
+			return rest, nil
+		}
+		out = out[:x.left*int64(channels)]
+		if x.left = 0; len(out) > 0 {
+			return out, nil
+		}
+	}
+}
+
+// read returns what the program has decoded.
+func (x *ffmpeg) read() ([]float32, error) {
 	out, err := x.decoder.next()
 	if errors.Is(err, io.EOF) {
 		if failed := x.cmd.Wait(); failed != nil && !x.closed {

@@ -160,7 +160,7 @@ func (w *webm) tracks() (head []byte, err error) {
 }
 
 func (w *webm) next() (packet []byte, end int64, err error) {
-	for len(w.waiting) < 2 && !w.trimmed { // the padding of a packet follows it
+	for len(w.waiting) < 2 { // the padding of a packet follows it
 		if err := w.read(); err != nil {
 			if len(w.waiting) > 0 {
 				break
@@ -220,6 +220,7 @@ func (w *webm) block(b []byte) error {
 	if lacing != 0 {
 		list = unlace(lacing, rest)
 	}
+	w.trimmed = false // what follows padding is sound: two files were joined
 	for _, p := range list {
 		w.waiting = append(w.waiting, p)
 		w.frames += int64(packetFrames(p))

@@ -741,6 +741,7 @@ var Synced = []SyncedTable{
 			{No: 10, Name: "denoise", Merge: LWW},
 			{No: 11, Name: "denoise_for_cloud", Merge: LWW},
 			{No: 12, Name: "trim_silence", Merge: LWW},
+			{No: 13, Name: "local_model", Merge: LWW},
 		},
 	},
 	{

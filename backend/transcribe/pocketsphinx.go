@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"helix/backend/audio"
 	"helix/backend/fault"
@@ -87,17 +86,9 @@ func (p *PocketSphinx) Transcribe(ctx context.Context, a Audio, o Options) (t Tr
 		return t, fmt.Errorf("list for the recognizer: %w", err)
 	}
 	words := filepath.Join(dir, "words")
-	cmd := exec.CommandContext(ctx, program, "-hmm", filepath.Join(p.model, "en-us"), "-lm", filepath.Join(p.model, "en-us.lm.bin"), "-dict", filepath.Join(p.model, "cmudict-en-us.dict"),
-		"-ctl", files, "-cepdir", filepath.Dir(a.Path), "-cepext", ext, "-adcin", "yes", "-adchdr", strconv.Itoa(wavHeader), "-hypseg", words, "-logfn", os.DevNull)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} // without secrets
-	cmd.Dir = dir
-	cmd.WaitDelay = 5 * time.Second
-	out, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		return t, ctx.Err()
-	}
-	if err != nil {
-		return t, failure(Failed, fault.Unavailablef("PocketSphinx stopped with an error.").WithCause(fmt.Errorf("%w: %.500s", err, out)))
+	if err := runProgram(ctx, "PocketSphinx", program, dir, "-hmm", filepath.Join(p.model, "en-us"), "-lm", filepath.Join(p.model, "en-us.lm.bin"), "-dict", filepath.Join(p.model, "cmudict-en-us.dict"),
+		"-ctl", files, "-cepdir", filepath.Dir(a.Path), "-cepext", ext, "-adcin", "yes", "-adchdr", strconv.Itoa(wavHeader), "-hypseg", words, "-logfn", os.DevNull); err != nil {
+		return t, err
 	}
 	found, err := os.Open(words)
 	if err != nil {

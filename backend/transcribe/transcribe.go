@@ -21,8 +21,10 @@ type Info struct {
 	WordTimes bool     `json:"wordTimes"`
 	Languages []string `json:"languages"` // if empty, the service decides
 	Models    []string `json:"models"`
-	Available bool     `json:"available"`
-	Reason    string   `json:"reason,omitempty"` // why it is not available, and what to do
+	// Downloads are models that can be installed, best last.
+	Downloads []ModelState `json:"downloads,omitempty"`
+	Available bool         `json:"available"`
+	Reason    string       `json:"reason,omitempty"` // why it is not available, and what to do
 }
 
 // Audio is a recording prepared for engines: a WAV file at 16 kHz with one channel of 16 bits.

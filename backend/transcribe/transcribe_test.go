@@ -22,7 +22,12 @@ import (
 	"helix/backend/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.Run(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(standIn) != "" {
+		os.Exit(whisperStandIn(os.Args[1:]))
+	}
+	os.Exit(testkit.Run(m))
+}
 
 const secretKey = "dg-key-7f3a91c4"
 

@@ -85,7 +85,7 @@ func TestRecordingBecomesAMemoWithItsExactSound(t *testing.T) {
 	if out.Status != pending || out.DurationMs != int64(len(sound))*1000/16000 || len(f.parts()) != 0 {
 		t.Errorf("%+v, files %v", out, f.parts())
 	}
-	sum, _, err := f.Sound(f.ctx, AudioURLParams{r.RecordingID})
+	sum, _, err := f.Sound(f.ctx, AudioURLParams{RecordingID: r.RecordingID})
 	f.must(err)
 	ref, err := blobRef(blobPrefix + sum)
 	f.must(err)

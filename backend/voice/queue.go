@@ -53,9 +53,7 @@ func (s *Service) checkChoice(engine, language, model string) error {
 func choice(c Settings, p *TranscribeParams) {
 	p.Engine = cmp.Or(p.Engine, c.engine())
 	p.Language = cmp.Or(p.Language, c.Language)
-	if p.Engine == "deepgram" {
-		p.Model = cmp.Or(p.Model, c.Model)
-	}
+	p.Model = cmp.Or(p.Model, c.model(p.Engine))
 }
 
 // enqueue adds a job for a recording and returns its id. If bad is not nil, the recording can't be
@@ -277,7 +275,7 @@ func (s *Service) fail(tx *storage.Tx, j *job, failed error) error {
 	if err != nil {
 		return err
 	}
-	status, kind, message, engine, attempts, next := pending, string(cause), f.Message, j.engine, j.attempts, tx.Now
+	status, kind, message, engine, model, attempts, next := pending, string(cause), f.Message, j.engine, j.model, j.attempts, tx.Now
 	e := s.engine(j.engine)
 	switch {
 	case errors.Is(failed, context.Canceled):
@@ -285,7 +283,7 @@ func (s *Service) fail(tx *storage.Tx, j *job, failed error) error {
 	case errors.Is(failed, errDecode):
 		status, kind = failedState, string(f.Kind) // a retry would fail too
 	case conf.Fallback == "local" && e != nil && !e.Info(tx.Context()).Local && s.engine(conf.LocalEngine) != nil:
-		engine, attempts = conf.LocalEngine, 0
+		engine, model, attempts = conf.LocalEngine, conf.LocalModel, 0
 	case cause == transcribe.Offline:
 		attempts, next = j.attempts-1, tx.Now.Add(jitter(offlineWait))
 	case cause == transcribe.RateLimit:
@@ -297,8 +295,8 @@ func (s *Service) fail(tx *storage.Tx, j *job, failed error) error {
 	default:
 		next = tx.Now.Add(jitter(firstRetry << (2 * (j.attempts - 1))))
 	}
-	if _, err := tx.Exec(`UPDATE voice_processing_queue SET status = ?, engine = ?, attempts = ?, next_attempt_at = ?, lease_until = NULL, error_kind = ?, error_message = ?, updated_at = ? WHERE id = ?`,
-		status, engine, max(0, attempts), next, kind, message, tx.Now, j.id); err != nil {
+	if _, err := tx.Exec(`UPDATE voice_processing_queue SET status = ?, engine = ?, model = ?, attempts = ?, next_attempt_at = ?, lease_until = NULL, error_kind = ?, error_message = ?, updated_at = ? WHERE id = ?`,
+		status, engine, model, max(0, attempts), next, kind, message, tx.Now, j.id); err != nil {
 		return err
 	}
 	if status == failedState {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
+	"helix/backend/transcribe"
 )
 
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
@@ -30,9 +32,9 @@ func settings(tx *storage.Tx, user uuid.UUID) (s Settings, err error) {
 	d := Settings{Provider: "local", Model: "nova-3", Language: "en-US", LocalEngine: "pocketsphinx", Fallback: "queue"}
 	err = tx.QueryRow(`SELECT coalesce(provider, ''), coalesce(model, ''), coalesce(language, ''), coalesce(local_engine, ''), coalesce(fallback, ''), coalesce(vad_enabled, 1), coalesce(retain_audio, 'forever'),
 			coalesce(push_to_talk_key, ''), coalesce(command_confirm_ms, 15000), coalesce(input_device, ''), coalesce(keep_mic_open, 0), coalesce(pre_roll_ms, 0),
-			coalesce(denoise, 0), coalesce(denoise_for_cloud, 0), coalesce(trim_silence, 1)
+			coalesce(denoise, 0), coalesce(denoise_for_cloud, 0), coalesce(trim_silence, 1), coalesce(local_model, '')
 		FROM (SELECT ?1 AS caller) LEFT JOIN voice_settings v ON v.user_id = caller AND v.deleted_at IS NULL LEFT JOIN voice_microphones m ON m.user_id = caller`, user).
-		Scan(&s.Provider, &s.Model, &s.Language, &s.LocalEngine, &s.Fallback, &s.VADEnabled, &s.RetainAudio, &s.PushToTalkKey, &s.CommandConfirmMs, &s.InputDevice, &s.KeepMicOpen, &s.PreRollMs, &s.Denoise, &s.DenoiseForCloud, &s.TrimSilence)
+		Scan(&s.Provider, &s.Model, &s.Language, &s.LocalEngine, &s.Fallback, &s.VADEnabled, &s.RetainAudio, &s.PushToTalkKey, &s.CommandConfirmMs, &s.InputDevice, &s.KeepMicOpen, &s.PreRollMs, &s.Denoise, &s.DenoiseForCloud, &s.TrimSilence, &s.LocalModel)
 	s.Provider, s.Model, s.Language = cmp.Or(s.Provider, d.Provider), cmp.Or(s.Model, d.Model), cmp.Or(s.Language, d.Language)
 	s.LocalEngine, s.Fallback = cmp.Or(s.LocalEngine, d.LocalEngine), cmp.Or(s.Fallback, d.Fallback)
 	return s, err
@@ -44,6 +46,17 @@ func (s Settings) engine() string {
 		return s.LocalEngine
 	}
 	return s.Provider
+}
+
+// model returns the model that the settings select for an engine; empty: the engine's default.
+func (s Settings) model(engine string) string {
+	switch engine {
+	case "deepgram":
+		return s.Model
+	case s.LocalEngine:
+		return s.LocalModel
+	}
+	return ""
 }
 
 // denoises reports whether an engine gets the sound without noise.
@@ -69,6 +82,7 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 		set(&out.Model, p.Model)
 		set(&out.Language, p.Language)
 		set(&out.LocalEngine, p.LocalEngine)
+		set(&out.LocalModel, p.LocalModel)
 		set(&out.Fallback, p.Fallback)
 		set(&out.VADEnabled, p.VADEnabled)
 		set(&out.Denoise, p.Denoise)
@@ -88,13 +102,13 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 		if err := s.check(ctx, out); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO voice_settings (id, user_id, provider, model, language, local_engine, fallback, vad_enabled, retain_audio, push_to_talk_key, command_confirm_ms, created_at, updated_at, denoise, denoise_for_cloud, trim_silence)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15)
+		if _, err := tx.Exec(`INSERT INTO voice_settings (id, user_id, provider, model, language, local_engine, fallback, vad_enabled, retain_audio, push_to_talk_key, command_confirm_ms, created_at, updated_at, denoise, denoise_for_cloud, trim_silence, local_model)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, ?16)
 			ON CONFLICT (user_id) DO UPDATE SET provider = excluded.provider, model = excluded.model, language = excluded.language, local_engine = excluded.local_engine, fallback = excluded.fallback,
 				vad_enabled = excluded.vad_enabled, retain_audio = excluded.retain_audio, push_to_talk_key = excluded.push_to_talk_key, command_confirm_ms = excluded.command_confirm_ms,
-				denoise = excluded.denoise, denoise_for_cloud = excluded.denoise_for_cloud, trim_silence = excluded.trim_silence, updated_at = excluded.updated_at, deleted_at = NULL`,
+				denoise = excluded.denoise, denoise_for_cloud = excluded.denoise_for_cloud, trim_silence = excluded.trim_silence, local_model = excluded.local_model, updated_at = excluded.updated_at, deleted_at = NULL`,
 			uuid.NewSHA1(s.db.IDSpace(user), []byte("voice settings")), user, out.Provider, out.Model, out.Language, out.LocalEngine, out.Fallback, out.VADEnabled, out.RetainAudio, out.PushToTalkKey, out.CommandConfirmMs, tx.Now,
-			out.Denoise, out.DenoiseForCloud, out.TrimSilence); err != nil {
+			out.Denoise, out.DenoiseForCloud, out.TrimSilence, out.LocalModel); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`INSERT INTO voice_microphones (user_id, input_device, keep_mic_open, pre_roll_ms, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -134,6 +148,8 @@ func (s *Service) check(ctx context.Context, c Settings) error {
 		return fault.InvalidField("language", fault.CodeInvalid, "The language must be a tag such as en-US.")
 	case local == nil || !local.Info(ctx).Local:
 		return fault.InvalidField("localEngine", fault.CodeRange, "There is no local engine %.40q. List the engines with: helix voice models", c.LocalEngine)
+	case c.LocalModel != "" && !slices.ContainsFunc(local.Info(ctx).Downloads, func(m transcribe.ModelState) bool { return m.ID == c.LocalModel }):
+		return fault.InvalidField("localModel", fault.CodeRange, "The engine %s has no model %.40q. List the models with: helix voice models", c.LocalEngine, c.LocalModel)
 	case c.Fallback != "queue" && c.Fallback != "local":
 		return fault.InvalidField("fallback", fault.CodeRange, "The fallback must be queue or local.")
 	case !known:

@@ -126,3 +126,65 @@ func TestEnginesGetTheDenoisedSound(t *testing.T) {
 		t.Errorf("an empty file: %v", err)
 	}
 }
+
+// TestRecordingCanBeHeardWithoutNoise compares the pauses of a noisy recording with those of its denoised copy.
+func TestRecordingCanBeHeardWithoutNoise(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	if err := f.noise.Available(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	noise, noisy := filepath.Join(dir, "noise.wav"), filepath.Join(dir, "noisy.wav")
+	for _, args := range [][]string{{"-R", "-n", "-r", "16000", "-c", "1", "-b", "16", noise, "synth", "4", "whitenoise", "gain", "-30"}, {"-m", "-v", "1", say(t, "Practice makes perfect."), "-v", "1", noise, noisy}} {
+		if out, err := exec.Command("sox", args...).CombinedOutput(); err != nil {
+			t.Fatalf("sox %v: %v\n%s", args, err, out)
+		}
+	}
+	up, err := f.UploadMemo(f.ctx, UploadParams{Path: noisy})
+	f.must(err)
+	end := func(as string) (sum string, rest float64) {
+		sum, kind, err := f.Sound(f.ctx, AudioURLParams{RecordingID: up.RecordingID, As: as})
+		f.must(err)
+		if kind != "audio/wav" {
+			t.Errorf("%s: %s", as, kind)
+		}
+		ref, err := blobRef(sum)
+		f.must(err)
+		in, err := f.db.Blobs().Open(ref)
+		f.must(err)
+		defer in.Close()
+		_, src, err := audio.Speech(in)
+		f.must(err)
+		var x []float32
+		for buf := make([]float32, 4096); ; {
+			n, err := src.Read(buf)
+			x = append(x, buf[:n]...)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			f.must(err)
+		}
+		if d := len(x) - 4*audio.Rate; d < -16 || d > 16 {
+			t.Errorf("%s: %d samples", as, len(x))
+		}
+		for _, v := range x[len(x)-audio.Rate/2:] {
+			rest += float64(v) * float64(v)
+		}
+		return sum, rest
+	}
+	original, before := end("")
+	clean, after := end("denoised")
+	if clean == original || after > before/10 {
+		t.Errorf("the energy of a pause is %.5f, and %.5f without noise", before, after)
+	}
+	if again, _ := end("denoised"); again != clean {
+		t.Error("it was made again")
+	}
+	if m := f.memo(up.MemoID); m.AudioSHA256 != original {
+		t.Errorf("the recording is now %s", m.AudioSHA256)
+	}
+	if _, _, err := f.Sound(f.ctx, AudioURLParams{RecordingID: up.RecordingID, As: "loud"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("unknown form: %v", err)
+	}
+}

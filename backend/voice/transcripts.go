@@ -241,6 +241,14 @@ func (s *Service) Sound(ctx context.Context, p AudioURLParams) (sha256, mediaTyp
 	if err != nil {
 		return "", "", err
 	}
+	switch p.As {
+	case "", "original":
+	case "denoised":
+		ref, err = s.denoised(ctx, ref)
+		return ref.String(), "audio/wav", err
+	default:
+		return "", "", fault.InvalidField("as", fault.CodeRange, "as must be original or denoised.")
+	}
 	var format string
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		r, err := s.recording(tx, p.RecordingID)

@@ -27,7 +27,11 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
-		if err := crashChild(dir); err != nil {
+		child := crashChild
+		if os.Getenv("HELIX_VOICE_LOSS_KIND") != "" {
+			child = lossChild
+		}
+		if err := child(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(3)
 		}
@@ -44,17 +48,18 @@ type scripted struct {
 	answers []error // nil means success
 	calls   int
 	got     []transcribe.Audio
+	models  []string // that were asked for
 }
 
 func (s *scripted) Info(context.Context) transcribe.Info {
 	return transcribe.Info{ID: s.id, Name: s.id, Local: s.local, WordTimes: true, Languages: []string{}, Models: []string{}, Available: true}
 }
 
-func (s *scripted) Transcribe(ctx context.Context, a transcribe.Audio, _ transcribe.Options) (transcribe.Transcript, error) {
+func (s *scripted) Transcribe(ctx context.Context, a transcribe.Audio, o transcribe.Options) (transcribe.Transcript, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	s.got = append(s.got, a)
+	s.got, s.models = append(s.got, a), append(s.models, o.Model)
 	if len(s.answers) > 0 {
 		err := s.answers[0]
 		s.answers = s.answers[1:]
@@ -347,6 +352,9 @@ func TestLocalEngineTakesOverWhenTheServiceFails(t *testing.T) {
 	if err != nil || tr.Engine != "pocketsphinx" || f.cloud.calls != 1 || f.local.calls != 1 {
 		t.Errorf("%+v, %v", tr, err)
 	}
+	if f.cloud.models[0] != "nova-3" || f.local.models[0] != "" {
+		t.Errorf("the service got the model %q, the local engine %q", f.cloud.models, f.local.models)
+	}
 }
 
 func TestServiceIsNotAskedUnlessItWasChosen(t *testing.T) {
@@ -463,7 +471,7 @@ func TestRecordingsOfOthersAreNotFound(t *testing.T) {
 		},
 		"process":  func() error { _, err := f.Process(f.them, ProcessParams{RecordingID: &up.RecordingID}); return err },
 		"waveform": func() error { _, err := f.Waveform(f.them, WaveformParams{RecordingID: up.RecordingID}); return err },
-		"sound":    func() error { _, _, err := f.Sound(f.them, AudioURLParams{up.RecordingID}); return err },
+		"sound":    func() error { _, _, err := f.Sound(f.them, AudioURLParams{RecordingID: up.RecordingID}); return err },
 		"retry":    func() error { _, err := f.Retry(f.them, JobParams{jobs.JobID}); return err },
 		"skip":     func() error { _, err := f.Skip(f.them, JobParams{jobs.JobID}); return err },
 	} {

@@ -227,6 +227,9 @@ type Waveform struct {
 // AudioURLParams identify a recording.
 type AudioURLParams struct {
 	RecordingID uuid.UUID `json:"recordingId"`
+	// As is original (default), or denoised: without background noise, as engines hear it with the
+	// setting denoise. The stored recording is not changed.
+	As string `json:"as,omitempty"`
 }
 
 // Job is an entry of the queue.
@@ -266,6 +269,7 @@ type Settings struct {
 	Model       string `json:"model"`       // model of Deepgram
 	Language    string `json:"language"`    // BCP 47, such as en-US
 	LocalEngine string `json:"localEngine"` // id of an engine
+	LocalModel  string `json:"localModel"`  // of the local engine; empty: the best one that is installed
 	Fallback    string `json:"fallback"`    // queue: wait for the service; local: use the local engine if the service fails
 	// VADEnabled skips the engine for recordings without speech.
 	VADEnabled bool `json:"vadEnabled"`
@@ -290,6 +294,7 @@ type SettingsParams struct {
 	Model       *string `json:"model,omitempty"`
 	Language    *string `json:"language,omitempty"`
 	LocalEngine *string `json:"localEngine,omitempty"`
+	LocalModel  *string `json:"localModel,omitempty"`
 	Fallback    *string `json:"fallback,omitempty"`
 
 	VADEnabled       *bool   `json:"vadEnabled,omitempty"`

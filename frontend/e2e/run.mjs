@@ -35,11 +35,13 @@ const begun = Date.now();
 async function run(browser, name) {
   const start = Date.now();
   const suite = await import(pathToFileURL(path.join(here, `${name}.mjs`)));
-  let helix, t;
+  let helix, t, prepared;
   try {
     // Each suite has its own backend, so that they do not depend on each other's order.
-    helix = await startHelix();
+    prepared = await suite.prepare?.();
+    helix = await startHelix(prepared?.env);
     t = await openPage(browser, helix, name);
+    t.prepared = prepared;
     await suite.default(t);
     if (t.complaints.length > 0) throw new Error(t.complaints.join("\n"));
     console.log(`ok    ${name} (${((Date.now() - start) / 1000).toFixed(1)} s)`);
@@ -59,6 +61,7 @@ async function run(browser, name) {
   } finally {
     await t?.close().catch(() => {});
     await helix?.stop();
+    await prepared?.stop();
   }
 }
 

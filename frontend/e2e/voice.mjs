@@ -195,6 +195,11 @@ async function settings({ page, rpc, check, looks }) {
   await toast(page, "Couldn't change the settings").waitFor();
   check((await rpc("voice.get_settings", {})).language === "en-US", "the previous value stays");
   await looks("settings");
+  // Models are only listed: nothing is downloaded without a click.
+  const models = page.getByRole("list", { name: "Models of whisper.cpp" });
+  await models.getByRole("button", { name: "Install base", exact: true }).scrollIntoViewIfNeeded();
+  check((await models.getByRole("listitem").count()) === 7 && !(await models.getByText("Installed").count()), "the models can be installed");
+  await looks("models");
 }
 
 async function trash({ page, go, rpc }) {

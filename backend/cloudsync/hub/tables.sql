@@ -1160,6 +1160,7 @@ alter table public.voice_settings add column if not exists "command_confirm_ms" 
 alter table public.voice_settings add column if not exists "denoise" boolean;
 alter table public.voice_settings add column if not exists "denoise_for_cloud" boolean;
 alter table public.voice_settings add column if not exists "trim_silence" boolean;
+alter table public.voice_settings add column if not exists "local_model" text;
 alter table public.voice_settings enable row level security;
 alter table public.voice_settings force row level security;
 drop policy if exists select_own on public.voice_settings;

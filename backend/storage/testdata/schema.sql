@@ -1838,7 +1838,7 @@ CREATE TABLE voice_settings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000, denoise INTEGER NOT NULL DEFAULT 0 CHECK (denoise IN (0, 1)), denoise_for_cloud INTEGER NOT NULL DEFAULT 0 CHECK (denoise_for_cloud IN (0, 1)), trim_silence INTEGER NOT NULL DEFAULT 1 CHECK (trim_silence IN (0, 1))) STRICT;
+, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000, denoise INTEGER NOT NULL DEFAULT 0 CHECK (denoise IN (0, 1)), denoise_for_cloud INTEGER NOT NULL DEFAULT 0 CHECK (denoise_for_cloud IN (0, 1)), trim_silence INTEGER NOT NULL DEFAULT 1 CHECK (trim_silence IN (0, 1)), local_model TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE voice_transcript_items (
     item          INTEGER PRIMARY KEY, -- the row in voice_transcripts_fts

@@ -19,10 +19,10 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   });
 }
 
-/** Starts a backend; `stop` ends it and removes its folder. */
-export async function startHelix() {
+/** Starts a backend, with `more` in its environment; `stop` ends it and removes its folder. */
+export async function startHelix(more = {}) {
   const dir = await mkdtemp(path.join(tmpdir(), "helix-e2e-"));
-  const env = { ...process.env, DBUS_SESSION_BUS_ADDRESS: "unix:path=/nonexistent", HELIX_PROJECT_DIR: path.join(dir, "project") };
+  const env = { ...process.env, DBUS_SESSION_BUS_ADDRESS: "unix:path=/nonexistent", HELIX_PROJECT_DIR: path.join(dir, "project"), ...more };
   const log = [];
   const helix = { dir, log, url: "", process: null };
 
@@ -73,8 +73,9 @@ export async function startHelix() {
     await helix.end();
     await rm(dir, { recursive: true, force: true });
   };
-  /** Runs a command of the CLI against this backend. */
-  helix.cli = async (...args) => (await run(bin, ["--data-dir", dir, ...args], { env, maxBuffer: 1 << 26 })).stdout;
+  /** Runs a command of the CLI against this backend; its process is `child`. */
+  helix.command = (...args) => run(bin, ["--data-dir", dir, ...args], { env, maxBuffer: 1 << 26 });
+  helix.cli = async (...args) => (await helix.command(...args)).stdout;
   /** Runs a command in a terminal of its own. */
   helix.terminal = (...args) => {
     const line = [bin, "--data-dir", dir, ...args].map((a) => `'${a}'`).join(" ");

@@ -9208,9 +9208,22 @@ export interface TranscribeInfo {
   /** if empty, the service decides */
   languages: string[];
   models: string[];
+  /** Downloads are models that can be installed, best last. */
+  downloads?: TranscribeModelState[];
   available: boolean;
   /** why it is not available, and what to do */
   reason?: string;
+}
+
+/** ModelState says how much of a model is on this device. */
+export interface TranscribeModelState {
+  id: string;
+  /** bytes */
+  size: number;
+  installed: boolean;
+  downloading: boolean;
+  /** downloaded bytes; a download continues there */
+  done: number;
 }
 
 /** Word is a word with its position in the recording. */
@@ -9310,6 +9323,8 @@ export interface TrashRestoreResult {
 /** AudioURLParams identify a recording. */
 export interface VoiceAudioURLParams {
   recordingId: string;
+  /** As is original (default), or denoised: without background noise, as engines hear it with the setting denoise. The stored recording is not changed. */
+  as?: string;
 }
 
 /** CancelResult contains the token for voice.undo_cancel; empty if nothing was recorded. */
@@ -9575,6 +9590,24 @@ export interface VoiceMicrophone {
   open: boolean;
 }
 
+/** ModelParams identify a model of a local engine. */
+export interface VoiceModelParams {
+  /** default: whispercpp */
+  engine?: string;
+  model: string;
+}
+
+/** ModelProgress is published while a model is downloaded, at most four times per second, and when that ends. */
+export interface VoiceModelProgress {
+  engine: string;
+  model: string;
+  /** bytes */
+  done: number;
+  /** bytes */
+  size: number;
+  ended: boolean;
+}
+
 /** PartialHeard is published with texts of a recording in progress. A text that is not final is replaced by the next one. They are a preview: when the recording has ended, it is transcribed as a whole. */
 export interface VoicePartialHeard {
   recordingId: string;
@@ -9671,6 +9704,8 @@ export interface VoiceSettings {
   language: string;
   /** id of an engine */
   localEngine: string;
+  /** of the local engine; empty: the best one that is installed */
+  localModel: string;
   /** queue: wait for the service; local: use the local engine if the service fails */
   fallback: string;
   /** VADEnabled skips the engine for recordings without speech. */
@@ -9699,6 +9734,7 @@ export interface VoiceSettingsParams {
   model?: string;
   language?: string;
   localEngine?: string;
+  localModel?: string;
   fallback?: string;
   vadEnabled?: boolean;
   trimSilence?: boolean;
@@ -11175,6 +11211,8 @@ export interface Methods {
   "voice.get_settings": { params: Record<string, never>; result: VoiceSettings };
   /** Returns the current text of a recording, its words with their times, and a list of all versions. */
   "voice.get_transcript": { params: VoiceRecordingParams; result: VoiceTranscript };
+  /** Downloads a model and checks it. If the call is canceled, what was downloaded is kept, and the next call continues. Remove the model to delete that too. */
+  "voice.install_model": { params: VoiceModelParams; result: VoiceEnginesResult };
   /** Lists the caller's commands, with why any of them can't run. */
   "voice.list_commands": { params: Record<string, never>; result: VoiceCommandList };
   /** Lists memos, newest first. */
@@ -11185,6 +11223,8 @@ export interface Methods {
   "voice.process": { params: VoiceProcessParams; result: VoiceProcessResult };
   /** Lists the jobs that are pending, running or failed. */
   "voice.queue": { params: Record<string, never>; result: VoiceQueueResult };
+  /** Ends the download of a model, if there is one, and deletes its file. */
+  "voice.remove_model": { params: VoiceModelParams; result: VoiceEnginesResult };
   /** Restores a memo from the trash. */
   "voice.restore_memo": { params: VoiceMemoParams; result: VoiceMemo };
   /** Continues a paused recording. */
@@ -11383,6 +11423,8 @@ export interface Events {
   "voice.command": VoiceCommandHeard;
   /** LevelChanged is published 20 times a second during a recording. */
   "voice.level": VoiceLevelChanged;
+  /** ModelProgress is published while a model is downloaded, at most four times per second, and when that ends. */
+  "voice.model_progress": VoiceModelProgress;
   /** PartialHeard is published with texts of a recording in progress. A text that is not final is replaced by the next one. They are a preview: when the recording has ended, it is transcribed as a whole. */
   "voice.partial": VoicePartialHeard;
   /** QueueChanged is published when the queue changes. */
@@ -11869,7 +11911,7 @@ export const METHODS = [
   { name: "trash.list", scope: "read", costly: false },
   { name: "trash.purge", scope: "admin", costly: false, deadlineMs: 3600000 },
   { name: "trash.restore", scope: "write", costly: false },
-  { name: "voice.audio_url", scope: "read", costly: false },
+  { name: "voice.audio_url", scope: "read", costly: true, deadlineMs: 240000 },
   { name: "voice.cancel", scope: "write", costly: false },
   { name: "voice.confirm", scope: "write", costly: false },
   { name: "voice.create_command", scope: "write", costly: false },
@@ -11881,11 +11923,13 @@ export const METHODS = [
   { name: "voice.get_memo", scope: "read", costly: false },
   { name: "voice.get_settings", scope: "read", costly: false },
   { name: "voice.get_transcript", scope: "read", costly: false },
+  { name: "voice.install_model", scope: "admin", costly: false, deadlineMs: 43200000 },
   { name: "voice.list_commands", scope: "read", costly: false },
   { name: "voice.list_memos", scope: "read", costly: false },
   { name: "voice.pause", scope: "write", costly: false },
   { name: "voice.process", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "voice.queue", scope: "read", costly: false },
+  { name: "voice.remove_model", scope: "admin", costly: false },
   { name: "voice.restore_memo", scope: "write", costly: false },
   { name: "voice.resume", scope: "write", costly: false },
   { name: "voice.retry", scope: "write", costly: false },
@@ -11990,6 +12034,7 @@ export const EVENTS = [
   "trash.changed",
   "voice.command",
   "voice.level",
+  "voice.model_progress",
   "voice.partial",
   "voice.queue",
   "voice.state",

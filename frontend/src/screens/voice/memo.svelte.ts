@@ -25,6 +25,8 @@ export class OpenMemo {
   readonly memo = new Load<Memo>();
   readonly transcript = new Load<Transcript>();
   readonly wave = new Load<Wave>();
+  /** What is played. */
+  sound = $state<"original" | "denoised">("original");
   readonly audio = new Load<Blob>();
   readonly player = new Player();
   /** The text while it is edited, or null. */
@@ -67,14 +69,28 @@ export class OpenMemo {
     this.draft = this.compared = null;
     this.range = { from: 0, to: 0 };
     this.player.reset(0);
+    this.sound = "original";
     if (id === null) return;
     await this.read();
     const memo = this.memo.data;
     if (this.#id !== id || !memo) return;
     if (moment >= 0) this.player.seek(moment);
-    if (!memo.hasAudio) return;
-    await this.audio.run(async (signal) => this.#fetch((await this.#rpc.call("voice.audio_url", { recordingId: memo.recordingId }, { signal })).url, signal));
+    if (memo.hasAudio) await this.#load(id, memo.recordingId);
+  }
+
+  async #load(id: string, recordingId: string): Promise<void> {
+    const as = this.sound;
+    await this.audio.run(async (signal) => this.#fetch((await this.#rpc.call("voice.audio_url", { recordingId, as }, { signal })).url, signal));
     if (this.audio.error && this.#id === id) this.player.playing = false;
+  }
+
+  /** Plays the recording as it is, or without background noise, from the same moment on. */
+  async listen(sound: "original" | "denoised"): Promise<void> {
+    const [id, memo, at] = [this.#id, this.memo.data, this.player.ms];
+    this.sound = sound;
+    if (id === null || !memo?.hasAudio) return;
+    await this.#load(id, memo.recordingId);
+    if (this.#id === id) this.player.seek(at);
   }
 
   /** Reads the memo and its transcript again. Resolves when the latest read has ended, which replaces those before it. */

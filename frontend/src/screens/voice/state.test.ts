@@ -171,6 +171,20 @@ describe("the open memo", () => {
   });
 });
 
+describe("the sound of a memo", () => {
+  it("is read again without noise, and plays on at the same moment", async () => {
+    const asked: string[] = [];
+    const rpc = fake({ "voice.get_memo": () => memo("a"), "voice.get_transcript": () => transcript("Hello"), "voice.audio_url": (p: { as: string }) => (asked.push(p.as), { url: "u" }), "voice.waveform": () => ({ buckets: 0, durationMs: 3000, min: "", max: "", rms: "", silences: [] }) });
+    const open = new OpenMemo(rpc as never, notes().notify);
+    await open.show("a");
+    open.player.seek(1500);
+    await open.listen("denoised");
+    expect([asked, open.sound, open.player.ms]).toEqual([["original", "denoised"], "denoised", 1500]);
+    await open.show("b");
+    expect(open.sound).toBe("original");
+  });
+});
+
 describe("the screen", () => {
   it("counts the running transcription as work, and lists the tags in use", async () => {
     const rpc = fake({
@@ -189,6 +203,50 @@ describe("the screen", () => {
     rpc.handle({ "voice.queue": () => ({ jobs: [], pending: 0, processing: 0, failed: 0 }) });
     rpc.emit("voice.queue", {});
     await until(() => s.jobs.all.length === 0);
+  });
+});
+
+describe("the models of an engine", () => {
+  const engine = (more: object) => ({ engines: [{ id: "whispercpp", name: "whisper.cpp", local: true, models: [], languages: [], available: false, downloads: [{ id: "base", size: 100, done: 0, installed: false, downloading: false, ...more }] }] });
+  const model = (s: VoiceScreen) => s.engines.data?.[0]?.downloads?.[0];
+  const screen = async (handlers: object) => {
+    const rpc = fake({ "voice.engines": () => engine({}), "voice.status": () => ({ state: "idle", elapsedMs: 0, microphone: { available: false, reason: "None." } }), "voice.list_memos": () => ({ memos: [], total: 0 }), "voice.queue": () => ({ jobs: [], pending: 0, processing: 0, failed: 0 }), ...handlers });
+    const { said, notify } = notes();
+    const s = new VoiceScreen(rpc as never, notify);
+    s.start();
+    await until(() => model(s) !== undefined);
+    return { rpc, s, said };
+  };
+  it("shows how far a download is, and that it ended", async () => {
+    let arrive: (x: unknown) => void = () => {};
+    const { rpc, s, said } = await screen({ "voice.install_model": () => new Promise((done) => (arrive = done)) });
+    const done = s.install("whispercpp", "base");
+    await until(() => model(s)?.downloading === true);
+    expect(s.installing("base")).toBe(true);
+    rpc.emit("voice.model_progress", { engine: "whispercpp", model: "base", done: 40, size: 100, ended: false });
+    await until(() => model(s)?.done === 40);
+    arrive(engine({ done: 100, installed: true }));
+    await done;
+    expect([model(s)?.installed, model(s)?.downloading, s.installing("base"), said]).toEqual([true, false, false, ["Installed the model base"]]);
+  });
+  it("pauses without an error, and says why a download failed", async () => {
+    const { rpc, s, said } = await screen({ "voice.install_model": () => new Promise(() => {}) });
+    rpc.handle({ "voice.engines": () => engine({ done: 40 }) });
+    const done = s.install("whispercpp", "base");
+    s.pause("base");
+    await done;
+    await until(() => model(s)?.done === 40);
+    expect([model(s)?.downloading, said]).toEqual([false, []]);
+    rpc.handle({
+      "voice.install_model": () => {
+        throw new RpcError({ message: "No network.", kind: "unavailable", code: "UNAVAILABLE" });
+      },
+    });
+    await s.install("whispercpp", "base");
+    expect(said).toEqual(["Couldn't install the model base: No network."]);
+    rpc.handle({ "voice.remove_model": () => engine({}) });
+    await s.removeModel("whispercpp", "base");
+    expect(model(s)?.done).toBe(0);
   });
 });
 

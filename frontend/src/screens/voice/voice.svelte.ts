@@ -27,6 +27,8 @@ export class VoiceScreen {
   readonly jobs = new JobList();
   /** The dialog that chooses a file to import is open. */
   importing = $state(false);
+  /** Downloads of models that this page started, by id. */
+  readonly #installs = new Map<string, AbortController>();
   /** The memo whose title and tags are edited, or null. */
   editing = $state.raw<Memo | null>(null);
   /** The tags of the memos that were read. */
@@ -67,6 +69,7 @@ export class VoiceScreen {
       ["voice.transcript", "voice.queue"],
       this.#rpc.on("voice.transcript", (e) => this.open.changed(e.recordingId)),
       this.#rpc.on("voice.queue", () => void this.readQueue()),
+      this.#rpc.on("voice.model_progress", (e) => this.#downloaded(e)),
       this.#rpc.onReload(() => void Promise.all([this.readQueue(), this.open.read()])),
     );
     this.recorder.start();
@@ -96,6 +99,42 @@ export class VoiceScreen {
   }
   readEngines(): Promise<void> {
     return this.engines.run(async (signal) => (await this.#rpc.call("voice.engines", {}, { signal })).engines);
+  }
+
+  /** Downloads a model. What is already there of it is kept. */
+  async install(engine: string, model: string): Promise<void> {
+    const stop = new AbortController();
+    this.#installs.set(model, stop);
+    this.#downloaded({ engine, model, ended: false });
+    try {
+      this.engines.data = (await this.#rpc.call("voice.install_model", { engine, model }, { signal: stop.signal })).engines;
+      this.#notify.ok(t.modelInstalled(model));
+    } catch (e) {
+      if (!stop.signal.aborted) this.#notify.error(e, t.installFailed(model));
+      await this.readEngines();
+    } finally {
+      this.#installs.delete(model);
+    }
+  }
+  /** Whether this page started the download of a model. */
+  installing(model: string): boolean {
+    return this.#installs.has(model);
+  }
+  /** Ends a download of this page; installing again continues it. */
+  pause(model: string): void {
+    this.#installs.get(model)?.abort();
+  }
+  /** Deletes a model from this device. */
+  async removeModel(engine: string, model: string): Promise<void> {
+    try {
+      this.engines.data = (await this.#rpc.call("voice.remove_model", { engine, model })).engines;
+    } catch (e) {
+      this.#notify.error(e, t.removeFailed(model));
+    }
+  }
+  #downloaded(e: { engine: string; model: string; done?: number; ended: boolean }): void {
+    if (e.ended) return void this.readEngines();
+    this.engines.data = this.engines.data?.map((x) => (x.id === e.engine ? { ...x, downloads: x.downloads?.map((m) => (m.id === e.model ? { ...m, downloading: true, done: e.done ?? m.done } : m)) } : x));
   }
   readSettings(): Promise<void> {
     return this.settings.run((signal) => this.#rpc.call("voice.get_settings", {}, { signal }));
