@@ -40,12 +40,14 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json
 	cd frontend && npm ci --no-audit --no-fund
 	@touch $@
 
-build/mcp/node_modules/.package-lock.json: build/mcp/package-lock.json
-	cd build/mcp && npm ci --no-audit --no-fund --ignore-scripts
+# Servers that tests connect to.
+TEST_SERVERS := build/mcp/node_modules/.package-lock.json build/telegram/node_modules/.package-lock.json
+$(TEST_SERVERS): build/%/node_modules/.package-lock.json: build/%/package-lock.json
+	cd build/$* && npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
 .PHONY: setup-npm
-setup-npm: frontend/node_modules/.package-lock.json build/mcp/node_modules/.package-lock.json
+setup-npm: frontend/node_modules/.package-lock.json $(TEST_SERVERS)
 
 build/engines/node_modules/.package-lock.json: build/engines/package-lock.json
 	cd build/engines && npm ci --no-audit --no-fund --ignore-scripts
@@ -175,7 +177,7 @@ FLAKY         := build/bin/flaky
 RACE          := -race -gcflags=modernc.org/sqlite/lib=-race=false
 
 .PHONY: test-go
-test-go: $(ENGINES) $(MODEL) $(GOTESTSUM) ui build/mcp/node_modules/.package-lock.json
+test-go: $(ENGINES) $(MODEL) $(GOTESTSUM) ui $(TEST_SERVERS)
 	@mkdir -p build/bin && rm -f $(SKIPPED) $(FLAKY)
 	$(GOTEST) '$(PORTABLE)' -p 4 -timeout 30m
 	$(GO) run ./build/testlog -skipped $(SKIPPED) < build/bin/tests.json

@@ -14,6 +14,7 @@ require (
 	github.com/coder/websocket v1.8.15
 	github.com/creachadair/jrpc2 v1.3.6
 	github.com/evanw/esbuild v0.28.2
+	github.com/go-telegram/bot v1.19.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/uuid v1.6.0
 	github.com/hajimehoshi/go-mp3 v0.3.4
@@ -114,5 +115,6 @@ replace github.com/google/pprof => github.com/google/pprof v0.0.0-20250403155104
 ignore (
 	./build/engines/node_modules
 	./build/mcp/node_modules
+	./build/telegram/node_modules
 	./frontend/node_modules
 )

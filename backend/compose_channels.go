@@ -1,93 +1,60 @@
 package backend
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"helix/backend/agent"
 	"helix/backend/bus"
 	"helix/backend/channels"
 	"helix/backend/config"
 	"helix/backend/fault"
-	"helix/backend/identity"
-	"helix/backend/memory"
-	"helix/backend/scheduler"
-	"helix/backend/storage"
-	"helix/backend/synthesis"
+	"helix/backend/voice"
 )
 
 // openChannels creates the channels. Nothing is received or sent until Run.
 func (b *Backend) openChannels(conf config.Config) {
 	b.Channels = channels.New(b.DB, channels.Options{
-		Sessions: channelSessions{b}, Secrets: b.Secrets, OwnPort: b.ownPort, Scrub: b.scrub, Private: conf.StoragePrivate, Logger: b.log,
-		Title:   b.chatTitle,
+		Sessions: channelSessions{b}, Files: channelFiles{b}, Secrets: b.Secrets, OwnPort: b.ownPort, Scrub: b.scrub, Private: conf.StoragePrivate, Logger: b.log, Title: b.chatTitle,
 		HookURL: func(id uuid.UUID) string { return strings.TrimSuffix(b.Gateway.URL(), "/") + "/hooks/" + id.String() },
 	})
 	b.routeNotices()
+	unsubscribe := bus.Subscribe(b.Bus, func(_ uuid.UUID, e voice.Transcribed) { b.Channels.TurnEnded(e.RecordingID) })
+	b.closing("channels", func() error { unsubscribe(); return nil })
 }
 
-// routeNotices hands to channels what jobs and storage report, which may be routed to one. What schedules
-// and approvals report comes in their transactions.
-func (b *Backend) routeNotices() {
-	b.closing("notices of channels", unsubscribing(
-		bus.Subscribe(b.Bus, func(user uuid.UUID, e memory.ImportDone) {
-			b.Channels.Notify(channels.Note{User: user, Topic: channels.TopicJob, Key: e.JobID.String(), Text: "An import has ended: " + e.Status + "."})
-		}),
-		bus.Subscribe(b.Bus, func(user uuid.UUID, e synthesis.Done) {
-			b.Channels.Notify(channels.Note{User: user, Topic: channels.TopicJob, Key: e.JobID.String(), Text: "An analysis of memories has ended: " + e.Status + "."})
-		}),
-		bus.Subscribe(b.Bus, func(user uuid.UUID, e storage.LowSpace) {
-			if e.Low {
-				b.Channels.Notify(channels.Note{User: user, Topic: channels.TopicSystem, Key: storage.NewID().String(), Text: "Little disk space is left. Helix needs some to store data."})
-			}
-		}),
-		bus.Subscribe(b.Bus, func(user uuid.UUID, e channels.Changed) {
-			if e.State == channels.Failed {
-				b.Channels.Notify(channels.Note{User: user, Topic: channels.TopicSystem, Key: storage.NewID().String(), Text: "A channel has stopped. Open Channels in Helix to see why."})
-			}
-		}),
-	))
+// channelFiles keeps files that come through channels: sound as memos, others as attachments.
+type channelFiles struct{ b *Backend }
+
+// Attach implements channels.Files.
+func (x channelFiles) Attach(ctx context.Context, name string, data []byte) (string, error) {
+	r, err := x.b.Agent.Attach(ctx, agent.AttachParams{Name: name, Base64: base64.StdEncoding.EncodeToString(data)})
+	return r.Blob, err
 }
 
-// unsubscribing returns a function that ends subscriptions.
-func unsubscribing(all ...func()) func() error {
-	return func() error {
-		for _, end := range all {
-			end()
-		}
-		return nil
+// Record implements channels.Files.
+func (x channelFiles) Record(ctx context.Context, name string, data []byte) (uuid.UUID, error) {
+	r, err := x.b.Voice.Upload(ctx, bytes.NewReader(data), voice.UploadParams{Title: name})
+	return r.MemoID, err
+}
+
+// Transcript implements channels.Files.
+func (x channelFiles) Transcript(ctx context.Context, memo uuid.UUID) (text string, done bool, err error) {
+	m, err := x.b.Voice.GetMemo(ctx, voice.MemoParams{MemoID: memo})
+	switch {
+	case err != nil:
+		return "", false, err
+	case m.Status == "completed":
+		return m.Text, true, nil
+	case m.Error != "":
+		return "", false, fault.Invalidf("%s", m.Error)
 	}
-}
-
-// deliverNotice sends the notification of a schedule over the channel that it is routed to.
-func (b *Backend) deliverNotice(tx *storage.Tx, user uuid.UUID, n scheduler.Notification) error {
-	return b.Channels.NotifyTx(tx, channels.Note{User: user, Topic: channels.TopicSchedule, Key: n.NoticeID.String(), Text: noticeText(n.Title, n.Body)})
-}
-
-// approvalAsked sends one line about a question over the channel that approvals are routed to. It does
-// not say what the question is.
-func (b *Backend) approvalAsked(tx *storage.Tx, user, approval uuid.UUID) error {
-	return b.Channels.NotifyTx(tx, channels.Note{User: user, Topic: channels.TopicApproval, Key: approval.String()})
-}
-
-func noticeText(title, body string) string { return strings.TrimSpace(title + "\n" + body) }
-
-// Focused notes that a window has the focus. A window calls it when it gets the focus, and each minute
-// while it has it.
-func (b *Backend) Focused(ctx context.Context, _ struct{}) (struct{}, error) {
-	b.Channels.Seen(identity.UserID(ctx))
-	return struct{}{}, nil
-}
-
-// chatTitle returns the title of a chat of the caller, "" if it was deleted.
-func (b *Backend) chatTitle(ctx context.Context, session uuid.UUID) (string, error) {
-	title, err := b.Agent.ChatTitle(ctx, session)
-	if fault.Is(err, fault.NotFound) {
-		return "", nil
-	}
-	return title, err
+	return "", false, nil
 }
 
 // channelSessions gives channels access to the agent.
@@ -106,7 +73,11 @@ func (x channelSessions) Ensure(ctx context.Context, session uuid.UUID, title st
 
 // Submit implements channels.Sessions.
 func (x channelSessions) Submit(ctx context.Context, session uuid.UUID, in channels.Input) error {
-	return x.b.Agent.SubmitFromChannel(ctx, session, in.Turn, in.Text, in.Sender)
+	files := []agent.AttachmentRef{}
+	for _, f := range in.Files {
+		files = append(files, agent.AttachmentRef{Blob: f.Blob, Name: f.Name})
+	}
+	return x.b.Agent.SubmitFromChannel(ctx, session, in.Turn, in.Text, in.Sender, files)
 }
 
 // Outcome implements channels.Sessions.

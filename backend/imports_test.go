@@ -101,6 +101,7 @@ var levels = map[string]int{
 	"backend/mcp":                          domain,
 	"backend/discovery":                    domain,
 	"backend/channels":                     domain,
+	"backend/channels/channelstest":        domain,
 	"backend/cloudsync/hubtest":            foundation,
 	"backend":                              composition,
 	"app":                                  face,
@@ -301,6 +302,9 @@ var sideways = map[string]map[string]string{
 		"backend/sandbox/linear": "the memories of its instances",
 		"backend/sandbox/meter":  "its instances are stopped through the gauge",
 	},
+	"backend/channels/channelstest": {
+		"backend/channels": "the package that it tests",
+	},
 	"backend/cloudsync/hubtest": {
 		"backend/testkit": "a free port",
 	},
@@ -314,6 +318,7 @@ var sideways = map[string]map[string]string{
 // onlyIn lists external packages that only one place may import.
 var onlyIn = map[string][]string{
 	"github.com/wailsapp/wails/v2":          {"app"},
+	"github.com/go-telegram/bot":            {"backend/channels"},
 	"helix/frontend":                        {"", "app/cmd/helix"},
 	"github.com/zalando/go-keyring":         {"backend/config"},
 	"modernc.org/sqlite":                    {"backend/storage"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 type channelsCmd struct {
 	List     channelsListCmd     `cmd:"" default:"1" help:"List channels with their state."`
-	Add      channelsAddCmd      `cmd:"" help:"Add a channel and print its signing secret once."`
+	Add      channelsAddCmd      `cmd:"" help:"Add a Telegram bot, whose token is read from standard input, or a webhook, whose signing secret is printed once."`
 	Remove   channelsRemoveCmd   `cmd:"" help:"Remove a channel with its allow-list and queues. Chats stay."`
 	Undo     channelsUndoCmd     `cmd:"" help:"Bring a removed channel back."`
 	Test     channelsTestCmd     `cmd:"" help:"Check a channel step by step. Nothing is sent to a person."`
@@ -69,7 +70,7 @@ type channelsListCmd struct{}
 func (*channelsListCmd) Run(c *command) error {
 	return show(c, "channels.list", struct{}{}, func(r channels.ListResult) {
 		if len(r.Channels) == 0 {
-			c.say("No channels yet. To add one: helix channels add webhook NAME --reply-url URL")
+			c.say("No channels yet. To add one: helix channels add telegram NAME")
 			return
 		}
 		rows := [][]string{}
@@ -81,15 +82,30 @@ func (*channelsListCmd) Run(c *command) error {
 }
 
 type channelsAddCmd struct {
-	Kind string `arg:"" enum:"webhook" help:"webhook"`
-	Name string `arg:"" help:"Name of the channel."`
-	URL  string `name:"reply-url" required:"" placeholder:"URL" help:"Where replies are sent: https, or http to this computer."`
+	Kind     string `arg:"" enum:"telegram,webhook" help:"telegram or webhook"`
+	Name     string `arg:"" help:"Name of the channel."`
+	ReplyURL string `placeholder:"URL" help:"Where a webhook sends replies: https, or http to this computer."`
+	Server   string `placeholder:"URL" help:"Your own Bot API server, instead of Telegram's."`
 }
 
 func (a *channelsAddCmd) Run(c *command) error {
-	return show(c, "channels.add", channels.AddParams{Kind: a.Kind, Name: a.Name, Config: channels.Config{URL: a.URL}}, func(r channels.AddResult) {
-		c.fields("Name", r.Channel.Name, "Receives at", r.Channel.HookURL, "Secret", r.Secret)
-		c.say("The secret is shown only once. Nobody is allowed yet: helix channels pair %s", r.Channel.Name)
+	p := channels.AddParams{Kind: a.Kind, Name: a.Name, Config: channels.Config{URL: cmp.Or(a.Server, a.ReplyURL)}}
+	if a.Kind == "telegram" {
+		if isTerminal(c.env.Stdin) {
+			c.say("Paste the bot's token from @BotFather.")
+		}
+		token, err := c.text("") // never an argument, which other programs can see
+		if err != nil {
+			return err
+		}
+		p.Token = strings.TrimSpace(token)
+	}
+	return show(c, "channels.add", p, func(r channels.AddResult) {
+		if r.Secret != "" {
+			c.fields("Name", r.Channel.Name, "Receives at", r.Channel.HookURL, "Secret", r.Secret)
+			c.say("The secret is shown only once.")
+		}
+		c.say("Added. Nobody is allowed yet: helix channels pair %s", plain(r.Channel.Name))
 	})
 }
 
@@ -194,9 +210,23 @@ func (c *command) printRoutes(r channels.RoutesResult) {
 	c.table([]string{"TOPIC", "TARGET", "WHEN"}, rows)
 }
 
-type channelsEnableCmd struct{ channelArg }
+type channelsEnableCmd struct {
+	channelArg
+	RemoveWebhook bool `help:"Make Telegram stop sending the bot's messages to the webhook of another program."`
+}
 
-func (a *channelsEnableCmd) Run(c *command) error { return a.setEnabled(c, true) }
+func (a *channelsEnableCmd) Run(c *command) error {
+	if a.RemoveWebhook {
+		id, err := a.id(c)
+		if err != nil {
+			return err
+		}
+		if _, err := c.call("channels.update", channels.UpdateParams{ID: id, Patch: channels.Patch{RemoveWebhook: true}}, nil); err != nil {
+			return err
+		}
+	}
+	return a.setEnabled(c, true)
+}
 
 type channelsDisableCmd struct{ channelArg }
 

@@ -23,8 +23,19 @@ func (s *Service) EnsureChannelSession(ctx context.Context, id uuid.UUID, title 
 
 // SubmitFromChannel adds what sender wrote over a channel to a session. Nobody is present to answer
 // questions, and the text is untrusted. Sending the same turn again does nothing.
-func (s *Service) SubmitFromChannel(ctx context.Context, session, turn uuid.UUID, text, sender string) error {
-	_, err := s.enqueue(ctx, session, turn, "", &input{Text: text, Origin: Origin{Kind: OriginChannel, Label: sender}})
+func (s *Service) SubmitFromChannel(ctx context.Context, session, turn uuid.UUID, text, sender string, files []AttachmentRef) error {
+	in := &input{Text: text, Origin: Origin{Kind: OriginChannel, Label: sender}}
+	if len(files) > 0 {
+		l, err := s.session(ctx, session)
+		if err != nil {
+			return err
+		}
+		if in.Files, err = s.attachments(ctx, l, files, ""); err != nil {
+			return err
+		}
+		in.Private, in.Untrusted = true, true // the sender may not have written the file
+	}
+	_, err := s.enqueue(ctx, session, turn, "", in)
 	return err
 }
 

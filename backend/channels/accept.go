@@ -31,15 +31,16 @@ type rate struct {
 
 // The texts that senders get from the channel itself.
 const (
-	textPaired    = "Paired."
-	textSlowDown  = "Please slow down. Messages of the next minute are not read."
-	textNoModel   = "No model is set up on the computer."
-	textApproval  = "This needs your approval in Helix."
-	textNoFiles   = "Files are not supported. Send text."
-	textTooLong   = "This message is too long. Nothing was read."
-	textFailed    = "Helix couldn't answer this message."
-	textRepeated  = "(may be a repeat) "
-	textTruncated = "(The answer is longer. Read all of it in Helix.)"
+	textPaired   = "Paired."
+	textSlowDown = "Please slow down. Messages of the next minute are not read."
+	textNoModel  = "No model is set up on the computer."
+	textApproval = "This needs your approval in Helix."
+	textNoFiles  = "Files of this kind are not supported. Nothing was read."
+	textEdited   = "(edited) "
+	textTooLong  = "This message is too long. Nothing was read."
+	textFailed   = "Helix couldn't answer this message."
+	textRepeated = "(may be a repeat) "
+	textAsFile   = "The answer is long. All of it is in the file."
 )
 
 // sink accepts the messages of one channel.
@@ -91,6 +92,9 @@ func (k sink) Accept(ctx context.Context, in Incoming) error {
 		s.reject(ctx, k.channel, rejection{in.SenderID, in.ContextID, reason})
 		return fault.Deniedf("Not allowed.")
 	}
+	if in.Anonymous {
+		return refuse("not_allowed")
+	}
 	if sender == nil {
 		if code, ok := strings.CutPrefix(strings.TrimSpace(in.Text), "/pair "); ok && !in.Group {
 			return s.pairWith(ctx, k.channel, in, strings.TrimSpace(code))
@@ -136,17 +140,24 @@ func errRepeated() error { return fault.Conflictf("This message was received bef
 // storeIncoming writes the row of an accepted message.
 func (s *Service) storeIncoming(ctx context.Context, c *channelRow, in Incoming) error {
 	id := storage.NewID()
-	payload, err := s.sealMessage("channel_inbox", id, message{Text: in.Text, Label: in.SenderLabel, Media: in.Media})
-	if err != nil {
-		return err
-	}
+	m := message{Text: in.Text, Label: in.SenderLabel, Media: s.keepMedia(ctx, in.Media)}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		if replaced, err := s.replaceWaiting(tx, c, in, m); err != nil || replaced {
+			return err
+		}
+		if in.Edits != "" {
+			m.Text = textEdited + m.Text
+		}
+		payload, err := s.sealMessage("channel_inbox", id, m)
+		if err != nil {
+			return err
+		}
 		var waiting int
 		if err := tx.QueryRow(`SELECT count(*) FROM channel_inbox WHERE channel_id = ? AND state = 'received'`, c.id).Scan(&waiting); err != nil {
 			return err
 		}
 		if waiting >= maxWaiting {
-			return fault.Limitf("%d messages wait already.", waiting)
+			return fault.Unavailablef("%d messages wait already.", waiting)
 		}
 		now := s.o.Clock.Now()
 		r, err := tx.Exec(`INSERT INTO channel_inbox (id, user_id, channel_id, external_id, context_id, sender_id, payload, state, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, 'received', ?) ON CONFLICT (channel_id, external_id) DO NOTHING`,
@@ -164,6 +175,22 @@ func (s *Service) storeIncoming(ctx context.Context, c *channelRow, in Incoming)
 		_, err = tx.Exec(`UPDATE channel_senders SET last_seen = ? WHERE channel_id = ? AND sender_id = ?`, now, c.id, in.SenderID)
 		return err
 	})
+}
+
+// replaceWaiting replaces the text of a message that the agent hasn't got yet.
+func (s *Service) replaceWaiting(tx *storage.Tx, c *channelRow, in Incoming, m message) (bool, error) {
+	if in.Edits == "" {
+		return false, nil
+	}
+	list, err := storage.Collect(tx.Select(`SELECT id FROM channel_inbox WHERE channel_id = ? AND external_id = ? AND sender_id = ? AND state = 'received' AND session_id IS NULL`, c.id, in.Edits, in.SenderID), storage.RowTo[uuid.UUID])
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	payload, err := s.sealMessage("channel_inbox", list[0], m)
+	if err == nil {
+		_, err = tx.Exec(`UPDATE channel_inbox SET payload = ? WHERE id = ?`, payload, list[0])
+	}
+	return true, err
 }
 
 // admit counts a message against the rates. first reports the first refusal since a rate was exceeded.

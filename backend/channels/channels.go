@@ -59,11 +59,30 @@ type Sink interface {
 	SetCursor(ctx context.Context, cursor string) error
 }
 
+// Progress is an Adapter that can show that an answer is being written. Its failures have no effect.
+type Progress interface {
+	// Typing shows a sign that disappears after some seconds.
+	Typing(ctx context.Context, contextID string) error
+	// Status sends a text, or replaces the one that an earlier call returned ref of.
+	Status(ctx context.Context, contextID, ref, text string) (newRef string, err error)
+}
+
 // Incoming is a message from a service. The ids are those of the service, never names.
 type Incoming struct {
 	MessageID, ContextID, SenderID, SenderLabel, Text string
-	Group                                             bool // others read the context too
-	Media                                             bool // it came with files
+
+	Edits     string // MessageID of the message whose new version this is
+	Group     bool   // others read the context too
+	Anonymous bool   // the service doesn't say which person wrote it
+	Media     []Media
+}
+
+// Media is a file of a message.
+type Media struct {
+	Name  string // as the sender calls it, for display only
+	Bytes int64  // as the service says; 0: unknown
+	Audio bool
+	Fetch func(ctx context.Context) ([]byte, error) // nil: Helix takes no files of this kind
 }
 
 // Outgoing is a message to a service.
@@ -71,21 +90,30 @@ type Outgoing struct {
 	ID        uuid.UUID // stays the same when it is sent again
 	ContextID string
 	Text      string
+	File      *File // Text is its caption
 	Reply     bool
+}
+
+// File is a file that goes with a message.
+type File struct {
+	Name string `json:"name"`
+	Data []byte `json:"data"`
 }
 
 // Limits describes what a service takes.
 type Limits struct {
 	Text       int              // largest text of a message
+	Caption    int              // largest text of a message with a file
 	Unit       func(string) int // length of a text as the service counts it
 	Idempotent bool             // the service ignores a repeated Outgoing.ID
 }
 
 // Health is the state of an adapter.
 type Health struct {
-	State  string // connected, disconnected or error
-	Detail string // for people
-	Since  time.Time
+	State   string // connected, disconnected or error
+	Detail  string // for people
+	Since   time.Time
+	Account string // name of the channel's account at the service, if it has one
 }
 
 // The states of a channel.
@@ -115,6 +143,20 @@ type Input struct {
 	Turn   uuid.UUID // submitting it again does not repeat it
 	Text   string
 	Sender string // shown in the transcript
+	Files  []StoredFile
+}
+
+// StoredFile is a file that Files has attached.
+type StoredFile struct{ Blob, Name string }
+
+// Files keeps the files of messages. An error of the kind Invalid is final, and for the sender.
+type Files interface {
+	// Attach stores an image or a document and returns its hash.
+	Attach(ctx context.Context, name string, data []byte) (blob string, err error)
+	// Record stores sound, to be transcribed.
+	Record(ctx context.Context, name string, data []byte) (recording uuid.UUID, err error)
+	// Transcript returns what a recording says, once that is known.
+	Transcript(ctx context.Context, recording uuid.UUID) (text string, done bool, err error)
 }
 
 // Outcome is the state of a turn.
@@ -156,6 +198,7 @@ func (systemClock) After(d time.Duration) (<-chan time.Time, func()) {
 type Options struct {
 	Sessions Sessions
 	Secrets  *storage.Secrets
+	Files    Files                                   // nil: no files are taken
 	HTTP     func(safehttp.Options) *safehttp.Client // nil: safehttp.New
 	OwnPort  func(port int) bool                     // ports of this computer that Helix listens on
 	HookURL  func(id uuid.UUID) string               // where the hook of a webhook channel is served
@@ -175,7 +218,8 @@ type Service struct {
 	o   Options
 	log *slog.Logger
 
-	wake       chan struct{}     // the processor has something to do
+	wake       chan struct{} // the processor has something to do
+	newAdapter func(context.Context, *channelRow) (Adapter, error)
 	crashPoint func(name string) // called between steps; tests end the process there
 
 	mu         sync.Mutex
@@ -208,11 +252,13 @@ func New(db *storage.DB, o Options) *Service {
 	if o.HookURL == nil {
 		o.HookURL = func(id uuid.UUID) string { return "/hooks/" + id.String() }
 	}
-	return &Service{
+	s := &Service{
 		db: db, bus: db.Bus(), o: o, log: o.Logger, wake: make(chan struct{}, 1), crashPoint: func(string) {},
 		running: map[uuid.UUID]*runner{}, rates: map[rateKey]*rate{}, rejections: map[uuid.UUID]map[rejection]*counter{},
 		seen: map[uuid.UUID]time.Time{},
 	}
+	s.newAdapter = s.adapter
+	return s
 }
 
 // flushEach is how often counted rejections are stored.

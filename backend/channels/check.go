@@ -100,3 +100,9 @@ func (w *webhook) test(ctx context.Context) (string, error) {
 	_, err = w.client.Do(ctx, safehttp.Request{Method: http.MethodHead, URL: u.String()})
 	return "Check that the receiver is running and that its address is right.", err
 }
+
+// test implements tester: it asks Telegram whose token it is.
+func (t *telegram) test(ctx context.Context) (string, error) {
+	defer t.client.Close()
+	return "Check the token, and that this computer reaches Telegram.", t.identify(ctx)
+}

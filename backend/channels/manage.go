@@ -28,6 +28,7 @@ type Channel struct {
 	Enabled bool      `json:"enabled"`
 	State   string    `json:"state"` // connected, disconnected, error or disabled
 	Since   time.Time `json:"since,omitzero"`
+	Account string    `json:"account,omitempty"` // name of the bot
 	Here    bool      `json:"here"`              // it runs on this device
 	HookURL string    `json:"hookUrl,omitempty"` // where a webhook channel receives
 	Error   string    `json:"error,omitempty"`
@@ -45,9 +46,10 @@ type ListResult struct {
 
 // AddParams describe a new channel.
 type AddParams struct {
-	Kind   string `json:"kind"` // webhook
+	Kind   string `json:"kind"` // telegram or webhook
 	Name   string `json:"name"`
 	Config Config `json:"config"`
+	Token  string `json:"token,omitempty"` // of a Telegram bot, from @BotFather
 }
 
 // AddResult is a new channel. The secret is shown only once.
@@ -66,6 +68,9 @@ type UpdateParams struct {
 type Patch struct {
 	Name   *string `json:"name,omitempty"`
 	Config *Config `json:"config,omitempty"`
+	Token  *string `json:"token,omitempty"` // of a Telegram bot
+	// RemoveWebhook makes Telegram stop sending the bot's messages to a webhook that another program set.
+	RemoveWebhook bool `json:"removeWebhook,omitempty"`
 	// RotateSecret makes a new signing secret. The former one stays valid until the next rotation.
 	RotateSecret bool `json:"rotateSecret,omitempty"`
 	// TakeOver moves a channel from another device to this one.
@@ -132,7 +137,7 @@ func (s *Service) Get(ctx context.Context, p IDParams) (out Channel, err error) 
 
 func (s *Service) view(tx *storage.Tx, c *channelRow) (Channel, error) {
 	h := s.stateOf(c)
-	out := Channel{ID: c.id, Kind: c.kind, Name: c.name, Config: c.config, Enabled: c.enabled, State: h.State, Since: h.Since, Here: c.device == tx.Device().ID}
+	out := Channel{ID: c.id, Kind: c.kind, Name: c.name, Config: c.config, Enabled: c.enabled, State: h.State, Since: h.Since, Account: h.Account, Here: c.device == tx.Device().ID}
 	if c.kind == kindWebhook {
 		out.HookURL = s.o.HookURL(c.id)
 	}
@@ -166,18 +171,33 @@ func (s *Service) nameFree(tx *storage.Tx, name string, but uuid.UUID) error {
 	return err
 }
 
+// checkConfig checks the settings of a kind of channel.
+func checkConfig(kind string, c Config) error {
+	switch {
+	case kind != kindTelegram && kind != kindWebhook:
+		return fault.InvalidField("kind", fault.CodeInvalid, "kind must be telegram or webhook.")
+	case kind == kindTelegram && c.URL == "":
+		return nil
+	}
+	_, err := checkServiceURL(c.URL)
+	return err
+}
+
 // Add adds a channel and starts it. Nobody is allowed to use it yet.
 func (s *Service) Add(ctx context.Context, p AddParams) (out AddResult, err error) {
-	if p.Kind != kindWebhook {
-		return out, fault.InvalidField("kind", fault.CodeInvalid, "kind must be webhook.")
-	}
 	if p.Name, err = checkName(p.Name); err != nil {
 		return out, err
 	}
-	if err := checkHookURL(p.Config.URL); err != nil {
+	if err := checkConfig(p.Kind, p.Config); err != nil {
 		return out, err
 	}
-	if out.Secret, err = newSigningSecret(); err != nil {
+	sealed := []byte(p.Token)
+	if p.Kind == kindTelegram {
+		err = checkToken(p.Token)
+	} else if out.Secret, err = newSigningSecret(); err == nil {
+		sealed = []byte(jsonText(signingSecrets{Current: out.Secret}))
+	}
+	if err != nil {
 		return out, err
 	}
 	id := storage.NewID()
@@ -193,7 +213,7 @@ func (s *Service) Add(ctx context.Context, p AddParams) (out AddResult, err erro
 			return err
 		}
 		secret := "channel:" + id.String()
-		if err := s.o.Secrets.SetTx(tx, secret, []byte(jsonText(signingSecrets{Current: out.Secret}))); err != nil {
+		if err := s.o.Secrets.SetTx(tx, secret, sealed); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO channels (id, user_id, kind, name, config, secret_name, enabled, device_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?)`,
@@ -233,13 +253,24 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (out AddResult, er
 			}
 		}
 		if p.Patch.Config != nil {
-			if err := checkHookURL(p.Patch.Config.URL); err != nil {
+			if err := checkConfig(c.kind, *p.Patch.Config); err != nil {
 				return err
 			}
 			c.config = *p.Patch.Config
 		}
 		if p.Patch.TakeOver {
 			c.device = tx.Device().ID
+		}
+		if (p.Patch.Token != nil || p.Patch.RemoveWebhook) && c.kind != kindTelegram || p.Patch.RotateSecret && c.kind != kindWebhook {
+			return fault.Invalidf("A webhook has a secret to rotate, and a Telegram channel has a token.")
+		}
+		if p.Patch.Token != nil {
+			if err := checkToken(*p.Patch.Token); err != nil {
+				return err
+			}
+			if err := s.o.Secrets.SetTx(tx, c.secret, []byte(*p.Patch.Token)); err != nil {
+				return err
+			}
 		}
 		if p.Patch.RotateSecret {
 			raw, err := s.o.Secrets.Value(ctx, c.secret)
@@ -261,6 +292,11 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (out AddResult, er
 	})
 	if err != nil {
 		return AddResult{}, err
+	}
+	if p.Patch.RemoveWebhook {
+		if err := s.removeWebhook(ctx, p.ID); err != nil {
+			return AddResult{}, err
+		}
 	}
 	if err := s.restart(ctx, p.ID); err != nil {
 		return AddResult{}, err

@@ -29,9 +29,9 @@ func (s *Service) queue(tx *storage.Tx, c *channelRow, contextID, key, text stri
 	if err := s.makeRoom(tx, c); err != nil {
 		return err
 	}
-	for i, part := range split(text, limitsOf(c.kind), maxParts) {
+	for i, part := range messagesOf(text, limitsOf(c.kind)) {
 		id := storage.NewID()
-		payload, err := s.sealMessage("channel_outbox", id, message{Text: part})
+		payload, err := s.sealMessage("channel_outbox", id, part)
 		if err != nil {
 			return err
 		}
@@ -42,6 +42,18 @@ func (s *Service) queue(tx *storage.Tx, c *channelRow, contextID, key, text stri
 	}
 	tx.AfterCommit(func() { s.wakeSender(c.id) })
 	return nil
+}
+
+// messagesOf returns the messages of a text: its parts, or a file if there would be too many.
+func messagesOf(text string, l Limits) (list []message) {
+	parts := split(text, l)
+	if len(parts) > maxParts {
+		return []message{{Text: textAsFile, File: &File{Name: "answer.txt", Data: []byte(text)}}}
+	}
+	for _, p := range parts {
+		list = append(list, message{Text: p})
+	}
+	return list
 }
 
 // makeRoom drops the oldest waiting notifications of a channel whose outbox is full; replies never.
@@ -168,7 +180,7 @@ func (r *runner) sendOne(ctx context.Context, o *outboxRow, now time.Time) error
 	if o.repeated {
 		m.Text = textRepeated + m.Text
 	}
-	ref, err := r.adapter.Send(ctx, Outgoing{ID: o.id, ContextID: o.context, Text: m.Text, Reply: o.reply})
+	ref, err := r.adapter.Send(ctx, Outgoing{ID: o.id, ContextID: o.context, Text: m.Text, File: m.File, Reply: o.reply})
 	s.crashPoint("after send")
 	return r.noteSent(context.WithoutCancel(ctx), o, ref, err)
 }

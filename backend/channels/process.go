@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -58,10 +59,11 @@ func (s *Service) process(ctx context.Context) error {
 		if full[at] {
 			continue
 		}
-		if err := s.handle(as(ctx, r.user), r); fault.Is(err, fault.Limit) {
-			full[at] = true // until one of its turns ends
-		} else if err != nil {
-			return err
+		if err := s.handle(as(ctx, r.user), r); err != nil {
+			full[at] = true // until one of its turns ends, or the next time
+			if ctx.Err() == nil && !fault.Is(err, fault.Limit) {
+				s.log.Error("a message from a channel waits", "channel", r.channel, "message", r.id, "err", err)
+			}
 		}
 	}
 	return nil
@@ -75,9 +77,9 @@ func (s *Service) handle(ctx context.Context, r *inboxRow) error {
 	}
 	text := strings.TrimSpace(m.Text)
 	switch {
-	case m.Media:
-		return s.answer(ctx, r, textNoFiles, "done", nil)
-	case text == "":
+	case mediaProblems(m.Media) != "":
+		return s.answer(ctx, r, mediaProblems(m.Media), "done", nil)
+	case text == "" && len(m.Media) == 0:
 		return s.answer(ctx, r, "", "done", nil)
 	case strings.HasPrefix(text, "//"):
 		text = text[1:]
@@ -91,16 +93,26 @@ func (s *Service) handle(ctx context.Context, r *inboxRow) error {
 	if !ready {
 		return s.answer(ctx, r, textNoModel, "failed", nil)
 	}
+	read := r.payload
 	session, err := s.bind(ctx, r, false)
 	if err != nil {
 		return err
 	}
-	err = s.submit(ctx, r, session, m, text)
+	if !bytes.Equal(read, r.payload) { // it was edited meanwhile; from now on it can't be
+		return s.handle(ctx, r)
+	}
+	text, files, err := s.withMedia(ctx, text, m.Media)
+	if err == nil {
+		err = s.submit(ctx, r, session, m.Label, Input{Text: text, Files: files})
+	}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) { // the person deleted or archived it
 		if session, err = s.bind(ctx, r, true); err != nil {
 			return err
 		}
-		err = s.submit(ctx, r, session, m, text)
+		err = s.submit(ctx, r, session, m.Label, Input{Text: text, Files: files})
+	}
+	if fault.Is(err, fault.Invalid) { // such as a file that the model doesn't take
+		return s.answer(ctx, r, fault.As(err).Message, "failed", nil)
 	}
 	if err != nil {
 		return err
@@ -110,16 +122,19 @@ func (s *Service) handle(ctx context.Context, r *inboxRow) error {
 		_, err := tx.Exec(`UPDATE channel_inbox SET state = 'submitted' WHERE id = ? AND state = 'received'`, r.id)
 		return err
 	})
+	if run := s.runner(r.channel); run != nil {
+		signal(run.busy)
+	}
 	signal(s.wake) // the turn may have ended before it was noted as submitted
 	return err
 }
 
-func (s *Service) submit(ctx context.Context, r *inboxRow, session uuid.UUID, m message, text string) error {
-	label := firstOf(m.Label, r.sender)
-	if err := s.o.Sessions.Ensure(ctx, session, label); err != nil {
+func (s *Service) submit(ctx context.Context, r *inboxRow, session uuid.UUID, label string, in Input) error {
+	in.Turn, in.Sender = r.id, firstOf(label, r.sender)
+	if err := s.o.Sessions.Ensure(ctx, session, in.Sender); err != nil {
 		return err
 	}
-	return s.o.Sessions.Submit(ctx, session, Input{Turn: r.id, Text: text, Sender: label})
+	return s.o.Sessions.Submit(ctx, session, in)
 }
 
 func firstOf(a, b string) string {
@@ -130,13 +145,13 @@ func firstOf(a, b string) string {
 }
 
 // bind returns the session of the message's context, and stores which one it is. fresh starts another.
+// An edit no longer replaces the message then, and r has its last payload.
 func (s *Service) bind(ctx context.Context, r *inboxRow, fresh bool) (session uuid.UUID, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		if session, err = bindTx(tx, r, fresh, s.o.Clock); err != nil {
 			return err
 		}
-		_, err = tx.Exec(`UPDATE channel_inbox SET session_id = ? WHERE id = ?`, session, r.id)
-		return err
+		return tx.QueryRow(`UPDATE channel_inbox SET session_id = ? WHERE id = ? RETURNING payload`, session, r.id).Scan(&r.payload)
 	})
 	return session, err
 }

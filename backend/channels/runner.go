@@ -3,12 +3,16 @@ package channels
 import (
 	"context"
 	"errors"
+	"net/url"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
 	"helix/backend/fault"
+	"helix/backend/safehttp"
 	"helix/backend/storage"
 )
 
@@ -20,6 +24,7 @@ type runner struct {
 	stop    context.CancelFunc
 	ended   chan struct{}
 	outgo   chan struct{} // the outbox has something to send
+	busy    chan struct{} // a turn was started
 	failure error         // why there is no adapter
 }
 
@@ -32,8 +37,8 @@ func (s *Service) start(c channelRow) {
 		return
 	}
 	ctx, cancel := context.WithCancel(as(life, c.user))
-	r := &runner{s: s, c: c, stop: cancel, ended: make(chan struct{}), outgo: make(chan struct{}, 1)}
-	r.adapter, r.failure = s.adapter(ctx, &c)
+	r := &runner{s: s, c: c, stop: cancel, ended: make(chan struct{}), outgo: make(chan struct{}, 1), busy: make(chan struct{}, 1)}
+	r.adapter, r.failure = s.newAdapter(ctx, &c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life != life || life.Err() != nil || s.running[c.id] != nil {
@@ -62,14 +67,48 @@ func (s *Service) adapter(ctx context.Context, c *channelRow) (Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.kind == kindWebhook {
+	switch c.kind {
+	case kindWebhook:
 		return newWebhook(s, c, secret)
+	case kindTelegram:
+		return newTelegram(s, c, string(secret))
 	}
 	return nil, fault.Invalidf("Channels of the kind %s are not supported.", c.kind)
 }
 
 // limitsOf returns the limits of a kind of channel, whether or not it runs.
-func limitsOf(string) Limits { return webhookLimits }
+func limitsOf(kind string) Limits {
+	if kind == kindTelegram {
+		return telegramLimits
+	}
+	return webhookLimits
+}
+
+// checkServiceURL accepts https, and http to this computer.
+func checkServiceURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && isLocal(u)) {
+		return nil, fault.InvalidField("config.url", fault.CodeInvalid, "url must be an https address without a password, or an http address of this computer.")
+	}
+	return u, nil
+}
+
+func isLocal(u *url.URL) bool {
+	return u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost" || u.Hostname() == "::1"
+}
+
+// serviceClient returns a client for the address of a channel's service, with the limits in o. Of this
+// computer it reaches only the port in the address.
+func (s *Service) serviceClient(address, usual string, o safehttp.Options) (*safehttp.Client, error) {
+	u, err := checkServiceURL(firstOf(address, usual))
+	if err != nil {
+		return nil, err
+	}
+	port, _ := strconv.Atoi(u.Port())
+	o.MaxRedirects, o.DenyPorts = -1, s.o.OwnPort
+	o.AllowLoopback = func(p int) bool { return isLocal(u) && p == port }
+	return s.o.HTTP(o), nil
+}
 
 // halt stops a channel and waits for it.
 func (s *Service) halt(id uuid.UUID) {
@@ -103,14 +142,14 @@ func (s *Service) restart(ctx context.Context, id uuid.UUID) error {
 
 // run receives and sends until ctx ends.
 func (r *runner) run(ctx context.Context) {
-	receiving := make(chan struct{})
-	go func() {
-		defer close(receiving)
+	var others sync.WaitGroup
+	others.Go(func() { _ = fault.Catch(func() error { r.progress(ctx); return nil }) })
+	others.Go(func() {
 		err := fault.Catch(func() error { return r.adapter.Run(ctx, sink{r.s, r.c.id, r.c.user}) })
 		if err != nil && ctx.Err() == nil {
 			r.s.log.Warn("a channel stopped receiving", "channel", r.c.id, "err", err)
 		}
-	}()
+	})
 	if err := r.s.recoverSending(ctx, &r.c); err != nil && ctx.Err() == nil {
 		r.s.log.Error("unsent messages of a channel wait", "channel", r.c.id, "err", err)
 	}
@@ -133,24 +172,26 @@ func (r *runner) run(ctx context.Context) {
 		}
 		release()
 	}
-	<-receiving
+	others.Wait()
 }
 
 // wakeSender notes that the outbox of a channel has something to send.
 func (s *Service) wakeSender(id uuid.UUID) {
-	s.mu.Lock()
-	r := s.running[id]
-	s.mu.Unlock()
-	if r != nil {
+	if r := s.runner(id); r != nil {
 		signal(r.outgo)
 	}
 }
 
+// runner returns the runner of a channel, or nil if it does not run.
+func (s *Service) runner(id uuid.UUID) *runner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running[id]
+}
+
 // stateOf returns the state of a channel.
 func (s *Service) stateOf(c *channelRow) Health {
-	s.mu.Lock()
-	r := s.running[c.id]
-	s.mu.Unlock()
+	r := s.runner(c.id)
 	switch {
 	case !c.enabled && c.lastError != "":
 		return Health{State: Failed, Detail: c.lastError}
@@ -170,10 +211,7 @@ func (s *Service) disable(ctx context.Context, id uuid.UUID, why string) error {
 		_, err := tx.Exec(`UPDATE channels SET enabled = 0, last_error = ?, updated_at = ? WHERE id = ?`, why, tx.Now, id)
 		return err
 	})
-	s.mu.Lock()
-	r := s.running[id]
-	s.mu.Unlock()
-	if r != nil {
+	if r := s.runner(id); r != nil {
 		r.stop() // it may be the caller, so nobody waits for it
 		bus.Publish(s.bus, r.c.user, Changed{id, Failed})
 	}

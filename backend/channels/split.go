@@ -8,17 +8,14 @@ import (
 )
 
 // split cuts a text into parts that fit the limits, at paragraphs, lines or words where possible. A code
-// fence that is cut is closed and opened again. A text of more than most parts ends with a remark.
-func split(text string, l Limits, most int) (parts []string) {
+// fence that is cut is closed and opened again.
+func split(text string, l Limits) (parts []string) {
 	text = strings.TrimSpace(text)
 	fence := "" // the line that opened the block of code that text continues
 	for text != "" {
 		head := fence
 		if head != "" {
 			head += "\n"
-		}
-		if len(parts) == most-1 && l.Unit(head+text) > l.Text {
-			return append(parts, textTruncated)
 		}
 		if l.Unit(head+text) <= l.Text {
 			return append(parts, head+text)

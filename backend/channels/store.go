@@ -14,7 +14,8 @@ import (
 
 // Config is what a channel connects to. Which fields apply depends on its kind.
 type Config struct {
-	// URL is where a webhook channel sends replies: https, or http to this computer.
+	// URL is where a webhook channel sends replies, or the Bot API server of a Telegram channel (empty:
+	// Telegram's own): https, or http to this computer.
 	URL string `json:"url,omitempty"`
 }
 
@@ -71,9 +72,10 @@ func (r *senderRow) allows(in *Incoming) bool {
 
 // message is the payload of a row of channel_inbox or channel_outbox.
 type message struct {
-	Text  string `json:"text"`
-	Label string `json:"label,omitempty"`
-	Media bool   `json:"media,omitempty"`
+	Text  string        `json:"text"`
+	Label string        `json:"label,omitempty"`
+	Media []storedMedia `json:"media,omitempty"`
+	File  *File         `json:"file,omitempty"` // of an outgoing message
 }
 
 func (s *Service) sealMessage(table string, id uuid.UUID, m message) (any, error) {

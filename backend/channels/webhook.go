@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ const (
 	maxHookBody     = 20 << 20
 )
 
-var webhookLimits = Limits{Text: maxText, Unit: func(s string) int { return len(s) }, Idempotent: true}
+var webhookLimits = Limits{Text: maxText, Caption: maxText, Unit: func(s string) int { return len(s) }, Idempotent: true}
 
 // webhook is an adapter that receives signed requests and answers with signed requests.
 type webhook struct {
@@ -43,41 +42,20 @@ type webhook struct {
 	c       channelRow
 	secrets signingSecrets
 	client  *safehttp.Client
-	since   time.Time
 	sink    chan Sink // holds the sink while Run runs
+	*condition
 
-	mu     sync.Mutex
-	health Health
-	seen   map[string]time.Time // signatures of the last minutes
-}
-
-// checkHookURL accepts https, and http to this computer.
-func checkHookURL(text string) error {
-	u, err := url.Parse(text)
-	local := err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost" || u.Hostname() == "::1")
-	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && local) {
-		return fault.InvalidField("config.url", fault.CodeInvalid, "url must be an https address without a password, or an http address of this computer.")
-	}
-	return nil
+	mu   sync.Mutex
+	seen map[string]time.Time // signatures of the last minutes
 }
 
 func newWebhook(s *Service, c *channelRow, secret []byte) (*webhook, error) {
-	w := &webhook{s: s, c: *c, since: s.o.Clock.Now(), sink: make(chan Sink, 1), seen: map[string]time.Time{}}
-	if err := json.Unmarshal(secret, &w.secrets); err != nil {
-		return nil, err
+	w := &webhook{s: s, c: *c, sink: make(chan Sink, 1), seen: map[string]time.Time{}, condition: newCondition(s, c, Connected)}
+	err := json.Unmarshal(secret, &w.secrets)
+	if err == nil {
+		w.client, err = s.serviceClient(c.config.URL, "", safehttp.Options{MaxRequest: maxUpload, MaxBody: 64 << 10})
 	}
-	if err := checkHookURL(c.config.URL); err != nil {
-		return nil, err
-	}
-	u, err := url.Parse(c.config.URL)
-	if err != nil {
-		return nil, err
-	}
-	port, _ := strconv.Atoi(u.Port())
-	local := u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost" || u.Hostname() == "::1"
-	w.client = s.o.HTTP(safehttp.Options{MaxRedirects: -1, MaxBody: 64 << 10, DenyPorts: s.o.OwnPort, AllowLoopback: func(p int) bool { return local && p == port }})
-	w.health = Health{State: Connected, Since: w.since}
-	return w, nil
+	return w, err
 }
 
 // Run implements Adapter.
@@ -92,28 +70,20 @@ func (w *webhook) Run(ctx context.Context, sink Sink) error {
 // Limits implements Adapter.
 func (w *webhook) Limits() Limits { return webhookLimits }
 
-// Health implements Adapter.
-func (w *webhook) Health() Health {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.health
-}
-
-func (w *webhook) setHealth(state, detail string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.health.State != state {
-		w.health.Since = w.s.o.Clock.Now()
-	}
-	w.health.State, w.health.Detail = state, detail
-}
-
 // hookReply is the body of an outgoing request.
 type hookReply struct {
-	ID        uuid.UUID `json:"id"`
-	ContextID string    `json:"contextId"`
-	Text      string    `json:"text"`
-	Kind      string    `json:"kind"` // reply or notification
+	ID        uuid.UUID  `json:"id"`
+	ContextID string     `json:"contextId"`
+	Text      string     `json:"text"`
+	Kind      string     `json:"kind"` // reply or notification
+	Media     []hookFile `json:"media,omitempty"`
+}
+
+func hookMedia(list []hookFile) (out []Media) {
+	for _, f := range list {
+		out = append(out, Media{Name: f.Name, Bytes: int64(len(f.Base64)), Fetch: func(context.Context) ([]byte, error) { return f.Base64, nil }})
+	}
+	return out
 }
 
 // Sign returns the signature header of a body at a time.
@@ -135,37 +105,48 @@ func (w *webhook) Send(ctx context.Context, m Outgoing) (string, error) {
 	if m.Reply {
 		kind = "reply"
 	}
-	body := []byte(jsonText(hookReply{m.ID, m.ContextID, m.Text, kind}))
+	out := hookReply{ID: m.ID, ContextID: m.ContextID, Text: m.Text, Kind: kind}
+	if m.File != nil {
+		out.Media = []hookFile{{Name: m.File.Name, ContentType: "text/plain; charset=utf-8", Base64: m.File.Data}}
+	}
+	body := []byte(jsonText(out))
 	resp, err := w.client.Do(ctx, safehttp.Request{
 		Method: http.MethodPost, URL: w.c.config.URL, Body: body, SensitiveBody: true,
 		Header: http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {m.ID.String()}, signatureHeader: {Sign(w.secrets.Current, w.s.o.Clock.Now(), body)}},
 	})
 	if err != nil {
-		w.setHealth(Disconnected, fault.As(err).Message)
+		w.set(Disconnected, fault.As(err).Message)
 		return "", err
 	}
 	switch {
 	case resp.Status >= 200 && resp.Status < 300:
-		w.setHealth(Connected, "")
+		w.set(Connected, "")
 		return "", nil
 	case resp.Status == http.StatusGone:
 		err = fault.Unavailablef("The receiver wants no more messages (410). Change the URL, then switch the channel on.")
-		w.setHealth(Failed, fault.As(err).Message)
+		w.set(Failed, fault.As(err).Message)
 		return "", &SendError{Final: true, Disable: true, Err: err}
 	}
 	err = fault.Unavailablef("The receiver answered with the status %d.", resp.Status)
-	w.setHealth(Disconnected, fault.As(err).Message)
+	w.set(Disconnected, fault.As(err).Message)
 	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 	return "", &SendError{After: min(duration.Of(max(after, 0), time.Second), time.Hour), Err: err}
 }
 
 // hookMessage is the body of an incoming request.
 type hookMessage struct {
-	ID        string            `json:"id"`
-	ContextID string            `json:"contextId"`
-	SenderID  string            `json:"senderId"`
-	Text      string            `json:"text"`
-	Media     []json.RawMessage `json:"media,omitempty"`
+	ID        string     `json:"id"`
+	ContextID string     `json:"contextId"`
+	SenderID  string     `json:"senderId"`
+	Text      string     `json:"text"`
+	Media     []hookFile `json:"media,omitempty"`
+}
+
+// hookFile is a file of a message, in both directions.
+type hookFile struct {
+	Name        string `json:"name"`
+	ContentType string `json:"contentType,omitempty"` // as declared; the content decides
+	Base64      []byte `json:"base64"`
 }
 
 // HookOwner authenticates a request to a hook as far as its address: it returns the owner of the
@@ -182,9 +163,7 @@ func (s *Service) HookOwner(r *http.Request) (identity.Identity, error) {
 // hook returns the enabled webhook channel that a request is for.
 func (s *Service) hook(r *http.Request) (*webhook, error) {
 	id, err := uuid.Parse(path.Base(r.URL.Path))
-	s.mu.Lock()
-	run := s.running[id]
-	s.mu.Unlock()
+	run := s.runner(id)
 	if err == nil && run != nil && r.URL.Path == "/hooks/"+id.String() {
 		if w, ok := run.adapter.(*webhook); ok {
 			return w, nil
@@ -238,7 +217,7 @@ func (s *Service) ServeHook(rw http.ResponseWriter, r *http.Request) error {
 		rw.WriteHeader(http.StatusConflict)
 		return nil
 	}
-	err = sink.Accept(r.Context(), Incoming{MessageID: m.ID, ContextID: m.ContextID, SenderID: m.SenderID, Text: m.Text, Media: len(m.Media) > 0})
+	err = sink.Accept(r.Context(), Incoming{MessageID: m.ID, ContextID: m.ContextID, SenderID: m.SenderID, Text: m.Text, Media: hookMedia(m.Media)})
 	f := fault.As(err)
 	switch {
 	case err == nil:
@@ -251,7 +230,7 @@ func (s *Service) ServeHook(rw http.ResponseWriter, r *http.Request) error {
 		rw.WriteHeader(http.StatusConflict)
 	case f.Kind == fault.Invalid:
 		rw.WriteHeader(http.StatusRequestEntityTooLarge)
-	case f.Kind == fault.Limit:
+	case f.Kind == fault.Limit, f.Kind == fault.Unavailable:
 		rw.Header().Set("Retry-After", "60")
 		w.forget(signature) // it may be sent again
 		rw.WriteHeader(http.StatusTooManyRequests)

@@ -144,7 +144,12 @@ func (s *Service) UploadMemo(ctx context.Context, p UploadParams) (out UploadRes
 		return out, err
 	}
 	defer f.Close()
-	m, _, err := s.store(ctx, f, p, origin{})
+	return s.Upload(ctx, f, p)
+}
+
+// Upload is UploadMemo with sound that is read from r.
+func (s *Service) Upload(ctx context.Context, r io.Reader, p UploadParams) (UploadResult, error) {
+	m, _, err := s.store(ctx, r, p, origin{})
 	return UploadResult{m.ID, m.RecordingID, m.Status}, err
 }
 

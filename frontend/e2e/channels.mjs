@@ -91,7 +91,7 @@ async function addTelegram({ page, rpc, check, looks }, telegram) {
   await dialog(page).getByText("Paired with Ada.").waitFor();
   await until(() => telegram.sent.some((m) => m.to === "42" && m.text === "Paired."), "the sender is told");
   await dialog(page).getByRole("button", { name: "Done" }).click();
-  await list(page, "Senders").getByText("Ada").waitFor();
+  await list(page, "Senders").getByText("Ada").first().waitFor();
   await until(async () => (await byName(rpc, "Phone")).state === "connected", "it is connected");
   await panel(page).getByText("@suite_bot").waitFor();
   await away(page);
@@ -196,7 +196,7 @@ async function queue({ page, rpc, looks }, receiver) {
   await page.getByRole("option", { name: /^Bridge/ }).click();
   await panel(page).getByText("This channel doesn't work").waitFor();
   await tab(page, /^Queue/).click();
-  await list(page, "Queue").getByText("To send").waitFor();
+  await list(page, "Queue").getByText("To send").first().waitFor();
   await away(page);
   await looks("queue");
   await list(page, "Queue").getByRole("button", { name: "Discard" }).click();

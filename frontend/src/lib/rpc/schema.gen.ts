@@ -1313,10 +1313,12 @@ export interface CaptureDevice {
 
 /** AddParams describe a new channel. */
 export interface ChannelsAddParams {
-  /** webhook */
+  /** telegram or webhook */
   kind: string;
   name: string;
   config: ChannelsConfig;
+  /** of a Telegram bot, from @BotFather */
+  token?: string;
 }
 
 /** AddResult is a new channel. The secret is shown only once. */
@@ -1362,6 +1364,8 @@ export interface ChannelsChannel {
   /** connected, disconnected, error or disabled */
   state: string;
   since?: string;
+  /** name of the bot */
+  account?: string;
   /** it runs on this device */
   here: boolean;
   /** where a webhook channel receives */
@@ -1376,7 +1380,7 @@ export interface ChannelsChannel {
 
 /** Config is what a channel connects to. Which fields apply depends on its kind. */
 export interface ChannelsConfig {
-  /** URL is where a webhook channel sends replies: https, or http to this computer. */
+  /** URL is where a webhook channel sends replies, or the Bot API server of a Telegram channel (empty: Telegram's own): https, or http to this computer. */
   url?: string;
 }
 
@@ -1431,6 +1435,10 @@ export interface ChannelsPairResult {
 export interface ChannelsPatch {
   name?: string;
   config?: ChannelsConfig;
+  /** of a Telegram bot */
+  token?: string;
+  /** RemoveWebhook makes Telegram stop sending the bot's messages to a webhook that another program set. */
+  removeWebhook?: boolean;
   /** RotateSecret makes a new signing secret. The former one stays valid until the next rotation. */
   rotateSecret?: boolean;
   /** TakeOver moves a channel from another device to this one. */
