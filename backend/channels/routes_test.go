@@ -249,7 +249,7 @@ func TestInboxIsLimited(t *testing.T) {
 			b.clock.add(ratePeriod)
 		}
 		err := b.accept("42", fmt.Sprint(i), "Hello")
-		if (err == nil) != (i < maxWaiting) || err != nil && !fault.Is(err, fault.Limit) {
+		if (err == nil) != (i < maxWaiting) || err != nil && !fault.Is(err, fault.Unavailable) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
