@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +83,9 @@ func TestFloodOfStrangersIsBounded(t *testing.T) {
 	if os.Getenv("HELIX_LONG") != "" {
 		messages, strangers = 100_000, 1000
 	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
 	for i := range messages {
 		if err := b.accept(fmt.Sprint(i%strangers), fmt.Sprint(i), "Zwiebelkuchen"); !fault.Is(err, fault.Denied) {
 			t.Fatal(err)
@@ -90,6 +94,10 @@ func TestFloodOfStrangersIsBounded(t *testing.T) {
 	if _, err := b.Rejected(b.ctx, RejectedParams{}); err != nil { // it stores what is counted
 		t.Fatal(err)
 	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	t.Logf("%d messages of %d strangers: %d rows, %d audit entries, heap %d KiB before and %d KiB after", messages, strangers, b.count(`SELECT count(*) FROM channel_rejections`),
+		b.count(`SELECT count(*) FROM audit_log WHERE action = 'channel.rejected'`), before.HeapAlloc>>10, after.HeapAlloc>>10)
 	if n := b.count(`SELECT count(*) FROM channel_rejections`); n > maxRejections+1 {
 		t.Errorf("%d rows", n)
 	}
@@ -217,26 +225,56 @@ func TestSignatureCoversTimeAndBody(t *testing.T) {
 	}
 }
 
+// joined removes what split adds and drops: fences that were closed and opened again, and space at borders.
+func joined(parts []string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(strings.Join(parts, ""), "`", " ")), "")
+}
+
+func checkSplit(t *testing.T, s string, l Limits) {
+	t.Helper()
+	parts := split(s, l)
+	for _, p := range parts {
+		if strings.TrimSpace(p) == "" || l.Unit(p) > l.Text || !utf8.ValidString(p) {
+			t.Errorf("%q", p)
+		}
+		if openFence(p) != "" && !strings.Contains(s, "````") && openFence(s) == "" {
+			t.Errorf("a block of code is not closed in %q", p)
+		}
+	}
+	if !strings.Contains(s, "```") && joined(parts) != joined([]string{s}) {
+		t.Errorf("%q became %q", s, parts)
+	}
+}
+
+var splitSeeds = []string{
+	"", "a b c", strings.Repeat("word ", 40), strings.Repeat("x", 200), "```go\n" + strings.Repeat("line\n", 40) + "```\nend",
+	"नमस्ते दुनिया " + strings.Repeat("👩‍👩‍👧 ", 30), strings.Repeat("e\u0301", 90), strings.Repeat("👩‍👩‍👧", 60), "> quote\n```\n" + strings.Repeat("x", 90) + "\n```\n```py\ny\n```",
+}
+
+func TestSplitKeepsTextAtTheLimitsOfTelegram(t *testing.T) {
+	t.Parallel()
+	for _, s := range splitSeeds {
+		checkSplit(t, strings.Repeat(s+"\n", 60), telegramLimits)
+	}
+	code := "Look:\n```go\n" + strings.Repeat("fmt.Println(1)\n", 600) + "```\nDone."
+	parts := split(code, telegramLimits)
+	if len(parts) != 3 {
+		t.Fatalf("%d parts", len(parts))
+	}
+	for i, p := range parts {
+		if html := telegramHTML(p); !strings.Contains(html, "<pre><code class=\"language-go\">") || strings.Contains(html, "```") || i > 0 && !strings.HasPrefix(p, "```go\n") || i < 2 && !strings.HasSuffix(p, "\n```") {
+			t.Errorf("part %d: %.40q … %q", i, p, p[len(p)-20:])
+		}
+	}
+}
+
 func FuzzSplitKeepsTextWithinLimits(f *testing.F) {
-	for _, s := range []string{"", "a b c", strings.Repeat("word ", 40), strings.Repeat("x", 200), "```go\n" + strings.Repeat("line\n", 40) + "```\nend", "नमस्ते दुनिया " + strings.Repeat("👩‍👩‍👧 ", 30), strings.Repeat("e\u0301", 90)} {
+	for _, s := range splitSeeds {
 		f.Add(s)
 	}
-	l := Limits{Text: 64, Unit: utf16Units}
-	words := func(s string) string {
-		return strings.Join(strings.Fields(strings.ReplaceAll(s, "`", " ")), "")
-	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if !utf8.ValidString(s) {
-			return
-		}
-		parts := split(s, l)
-		for _, p := range parts {
-			if strings.TrimSpace(p) == "" || l.Unit(p) > l.Text || !utf8.ValidString(p) {
-				t.Errorf("%q", p)
-			}
-		}
-		if !strings.Contains(s, "```") && words(strings.Join(parts, "")) != words(s) {
-			t.Errorf("%q became %q", s, parts)
+		if utf8.ValidString(s) {
+			checkSplit(t, s, Limits{Text: 64, Unit: utf16Units})
 		}
 	})
 }

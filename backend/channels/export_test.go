@@ -9,3 +9,9 @@ func UseAdapter(s *Service, a Adapter) {
 
 // LimitsOf returns the limits of a kind of channel.
 func LimitsOf(kind string) Limits { return limitsOf(kind) }
+
+// CrashPoints calls f between the steps of handling messages.
+func CrashPoints(s *Service, f func(step string)) { s.crashPoint = f }
+
+// TelegramHTML renders Markdown for Telegram.
+func TelegramHTML(markdown string) string { return telegramHTML(markdown) }

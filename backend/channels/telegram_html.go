@@ -112,7 +112,7 @@ func inlineAt(s string, i int, open []string) (int, func(*strings.Builder)) {
 		return linkAt(rest, open)
 	}
 	for _, m := range marks {
-		if !strings.HasPrefix(rest, m.mark) || slices.Contains(open, m.tag) || insideWord(s, i, m.mark) {
+		if !strings.HasPrefix(rest, m.mark) || insideWord(s, i, m.mark) {
 			continue
 		}
 		inner := rest[len(m.mark):]
@@ -121,6 +121,10 @@ func inlineAt(s string, i int, open []string) (int, func(*strings.Builder)) {
 			continue
 		}
 		return end + 2*len(m.mark), func(b *strings.Builder) {
+			if slices.Contains(open, m.tag) { // such as bold text in a heading
+				writeInline(b, inner[:end], open)
+				return
+			}
 			b.WriteString("<" + m.tag + ">")
 			writeInline(b, inner[:end], append(open[:len(open):len(open)], m.tag))
 			b.WriteString("</" + m.tag + ">")
