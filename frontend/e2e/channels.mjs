@@ -32,11 +32,11 @@ export default async function (t) {
     await t.rpc("providers.set_role", { role: "chat", chain: ["suite/one"] });
     await empty(t);
     await addTelegram(t, telegram);
-    await message(t, telegram, model);
+    await message(t, telegram);
     await stranger(t, telegram);
-    await allowed(t, telegram, model);
+    await allowed(t, telegram);
     await routes(t);
-    await addWebhook(t, receiver, model);
+    await addWebhook(t, receiver);
     await queue(t, receiver);
     await keys(t);
     await links(t);
@@ -49,6 +49,8 @@ export default async function (t) {
   }
 }
 
+/** How the model of the suite begins its answers. */
+const said = /^You said/;
 const channels = (page) => page.getByRole("listbox", { name: "Channels" });
 const panel = (page) => page.getByRole("complementary", { name: "Channel" });
 const dialog = (page) => page.getByRole("dialog");
@@ -98,18 +100,17 @@ async function addTelegram({ page, rpc, check, looks }, telegram) {
   await looks("senders");
 }
 
-async function message({ page, go, looks, check }, telegram, model) {
-  model.say("It is sunny.");
+async function message({ page, go, looks, check }, telegram) {
   telegram.write(42, "What is on today?", "Ada");
-  await until(() => telegram.sent.some((m) => m.text === "It is sunny."), "the agent answers");
+  await until(() => telegram.sent.some((m) => m.to === "42" && said.test(m.text)), "the agent answers");
   await tab(page, "Sessions").click();
   await list(page, "Sessions").getByText("Ada").first().waitFor();
   await away(page);
   await looks("sessions");
   await list(page, "Sessions").getByRole("link").first().click();
-  const said = page.getByRole("region", { name: "Conversation" });
-  await said.getByText("It is sunny.").waitFor();
-  check((await said.getByText("Ada", { exact: true }).count()) > 0, "the message shows its sender");
+  const conversation = page.getByRole("region", { name: "Conversation" });
+  await conversation.getByText(said).first().waitFor();
+  check((await conversation.getByText("Ada", { exact: true }).count()) > 0, "the message shows its sender");
   await looks("chat");
   await go("channels");
   await channels(page).getByRole("option", { name: /^Phone/ }).click();
@@ -130,10 +131,9 @@ async function stranger({ page, rpc, looks, check }, telegram) {
   await until(async () => (await rpc("channels.senders", { id: (await byName(rpc, "Phone")).id })).senders.length === 2, "it is allowed");
 }
 
-async function allowed({ page }, telegram, model) {
-  model.say("Now you are in.");
+async function allowed({ page }, telegram) {
   telegram.write(666, "And now?", "Bob");
-  await until(() => telegram.sent.some((m) => m.to === "666" && m.text === "Now you are in."), "an allowed sender is answered");
+  await until(() => telegram.sent.some((m) => m.to === "666" && said.test(m.text)), "an allowed sender is answered");
   await tab(page, /^Senders/).click();
   await list(page, "Senders").getByRole("button", { name: /^Remove.*666/ }).click();
   await toast(page, /no longer allowed/).waitFor();
@@ -161,8 +161,7 @@ async function post(url, secret, message) {
   return (await fetch(url, { method: "POST", body, headers: { "Content-Type": "application/json", "Helix-Signature": `t=${time},v1=${sign}` } })).status;
 }
 
-async function addWebhook({ page, rpc, check, looks }, receiver, model) {
-  model.say("I am here.");
+async function addWebhook({ page, rpc, check, looks }, receiver) {
   await page.getByRole("button", { name: "Add channel" }).click();
   await page.getByRole("menuitem", { name: "Add webhook…" }).click();
   await dialog(page).getByLabel("Reply URL").fill("ftp://nowhere");
@@ -185,8 +184,8 @@ async function addWebhook({ page, rpc, check, looks }, receiver, model) {
   await dialog(page).getByText("Paired with bridge-1.").waitFor();
   await dialog(page).getByRole("button", { name: "Done" }).click();
   check((await post(hookUrl, secret, { id: "3", contextId: "home", senderId: "bridge-1", text: "Are you there?" })) === 202, "a message is accepted");
-  await until(() => receiver.received.some((m) => m.text === "I am here." && m.contextId === "home"), "the answer arrives");
-  const answer = receiver.received.find((m) => m.text === "I am here.");
+  await until(() => receiver.received.some((m) => said.test(m.text) && m.contextId === "home"), "the answer arrives");
+  const answer = receiver.received.find((m) => said.test(m.text));
   const [, time, v1] = /^t=(\d+),v1=([0-9a-f]+)$/.exec(answer.signature);
   check(createHmac("sha256", secret).update(`${time}.${answer.body}`).digest("hex") === v1, "the answer is signed");
 }
