@@ -66,6 +66,7 @@ func registerGateway(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "system.status", gateway.Read, g.SystemStatus)
 	gateway.Handle(a, "system.stop", gateway.Admin, g.SystemStop)
 	gateway.Handle(a, "app.activate", gateway.Write, g.Activate)
+	gateway.Handle(a, "app.focused", gateway.Write, b.Focused)
 	gateway.Handle(a, "app.pause_background", gateway.Write, b.PauseBackground)
 
 	for alias, service := range map[string]string{

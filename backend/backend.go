@@ -257,7 +257,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	own := []string{paths.Config, paths.Data, paths.State, paths.Cache, paths.Runtime}
 	toolFiles := filepath.Join(paths.Data, "tool-files")
 	b.Permission = permission.New(b.DB, b.Bus, permission.Options{
-		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit,
+		Logger: b.log, Home: home, Own: own, OwnPort: b.ownPort, Audit: b.Audit, Asked: b.approvalAsked,
 		StateDir: func(s permission.Subject) string {
 			return cmp.Or(tools.StateFolder(toolFiles, s), coretools.VaultFolder(workspaces(paths), s))
 		},

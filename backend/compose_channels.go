@@ -20,9 +20,10 @@ import (
 // openChannels creates the channels. Nothing is received or sent until Run.
 func (b *Backend) openChannels(conf config.Config) {
 	b.Channels = channels.New(b.DB, channels.Options{
-		Sessions: channelSessions{b}, Files: channelFiles{b}, Secrets: b.Secrets, OwnPort: b.ownPort, Scrub: b.scrub, Private: conf.StoragePrivate, Logger: b.log,
+		Sessions: channelSessions{b}, Files: channelFiles{b}, Secrets: b.Secrets, OwnPort: b.ownPort, Scrub: b.scrub, Private: conf.StoragePrivate, Logger: b.log, Title: b.chatTitle,
 		HookURL: func(id uuid.UUID) string { return strings.TrimSuffix(b.Gateway.URL(), "/") + "/hooks/" + id.String() },
 	})
+	b.routeNotices()
 	unsubscribe := bus.Subscribe(b.Bus, func(_ uuid.UUID, e voice.Transcribed) { b.Channels.TurnEnded(e.RecordingID) })
 	b.closing("channels", func() error { unsubscribe(); return nil })
 }

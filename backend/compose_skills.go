@@ -10,6 +10,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/callable/netgate"
+	"helix/backend/channels"
 	"helix/backend/config"
 	"helix/backend/identity"
 	"helix/backend/scheduler"
@@ -54,7 +55,7 @@ func (b *Backend) callGate() callable.Gate {
 
 func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
-		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append, Leases: b.Sync.Leases(),
+		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append, Leases: b.Sync.Leases(), Deliver: b.deliverNotice,
 	})
 	b.assistant.Add(b.Scheduler.Callables()...)
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)
@@ -76,7 +77,9 @@ func (b *Backend) openScheduler() {
 // run's journal; a client that was disconnected for a moment receives the notification when it
 // resumes.
 func (b *Backend) notifyUser(ctx context.Context, n skills.Notification) error {
-	bus.Publish(b.Bus, identity.UserID(ctx), n)
+	user := identity.UserID(ctx)
+	bus.Publish(b.Bus, user, n)
+	b.Channels.Notify(channels.Note{User: user, Topic: channels.TopicJob, Key: n.NoticeID.String(), Text: noticeText(n.Title, n.Body)})
 	return nil
 }
 

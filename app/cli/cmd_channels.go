@@ -17,6 +17,9 @@ type channelsCmd struct {
 	List     channelsListCmd     `cmd:"" default:"1" help:"List channels with their state."`
 	Add      channelsAddCmd      `cmd:"" help:"Add a Telegram bot, whose token is read from standard input, or a webhook, whose signing secret is printed once."`
 	Remove   channelsRemoveCmd   `cmd:"" help:"Remove a channel with its allow-list and queues. Chats stay."`
+	Undo     channelsUndoCmd     `cmd:"" help:"Bring a removed channel back."`
+	Test     channelsTestCmd     `cmd:"" help:"Check a channel step by step. Nothing is sent to a person."`
+	Takeover channelsTakeoverCmd `cmd:"" help:"Run a channel of another device on this one."`
 	Enable   channelsEnableCmd   `cmd:"" help:"Switch a channel on."`
 	Disable  channelsDisableCmd  `cmd:"" help:"Switch a channel off. What waits is kept."`
 	Rotate   channelsRotateCmd   `cmd:"" help:"Make a new signing secret. The former one stays valid until the next rotation."`
@@ -27,6 +30,8 @@ type channelsCmd struct {
 	Sessions channelsSessionsCmd `cmd:"" help:"List the conversations of a channel with their chats."`
 	Send     channelsSendCmd     `cmd:"" help:"Send a text to a conversation."`
 	Rejected channelsRejectedCmd `cmd:"" help:"List refused senders. Their texts are not stored."`
+	Routes   channelsRoutesCmd   `cmd:"" help:"List where notifications go."`
+	Route    channelsRouteCmd    `cmd:"" help:"Send the notifications of a topic to a conversation, or only to the window."`
 	Queue    channelsQueueCmd    `cmd:"" help:"List messages that are not answered or sent yet."`
 	Retry    channelsRetryCmd    `cmd:"" help:"Send a failed or waiting message now."`
 	Drop     channelsDropCmd     `cmd:"" help:"Discard a message that was not sent."`
@@ -121,7 +126,88 @@ func (a *channelsRemoveCmd) Run(c *command) error {
 	if err != nil {
 		return err
 	}
-	return show(c, "channels.remove", channels.IDParams{ID: id}, func(struct{}) { c.say("Removed.") })
+	return show(c, "channels.remove", channels.IDParams{ID: id}, func(r channels.RemoveResult) {
+		c.say("Removed. Undo within ten minutes: helix channels undo %s", r.UndoToken)
+	})
+}
+
+type channelsUndoCmd struct {
+	Token string `arg:"" help:"What helix channels remove printed."`
+}
+
+func (a *channelsUndoCmd) Run(c *command) error {
+	return show(c, "channels.undo", channels.UndoParams{UndoToken: a.Token}, func(r channels.Channel) { c.say("%s: %s", plain(r.Name), r.State) })
+}
+
+type channelsTestCmd struct{ channelArg }
+
+func (a *channelsTestCmd) Run(c *command) error {
+	id, err := a.id(c)
+	if err != nil {
+		return err
+	}
+	ok := true
+	err = show(c, "channels.test", channels.IDParams{ID: id}, func(r channels.TestResult) {
+		ok = r.OK
+		rows := [][]string{}
+		for _, s := range r.Steps {
+			result := "OK"
+			if !s.OK {
+				result = strings.TrimSpace(s.Error + " " + s.Hint)
+			}
+			rows = append(rows, []string{s.Step, result})
+		}
+		c.table([]string{"STEP", "RESULT"}, rows)
+	})
+	if err == nil && !ok {
+		err = fault.Unavailablef("The channel doesn't work yet.")
+	}
+	return err
+}
+
+type channelsTakeoverCmd struct{ channelArg }
+
+func (a *channelsTakeoverCmd) Run(c *command) error {
+	id, err := a.id(c)
+	if err != nil {
+		return err
+	}
+	return show(c, "channels.update", channels.UpdateParams{ID: id, Patch: channels.Patch{TakeOver: true}}, func(r channels.AddResult) {
+		c.say("%s runs on this device now. Switch it off on the other one.", plain(r.Channel.Name))
+	})
+}
+
+type channelsRoutesCmd struct{}
+
+func (*channelsRoutesCmd) Run(c *command) error {
+	return show(c, "channels.routes", struct{}{}, c.printRoutes)
+}
+
+type channelsRouteCmd struct {
+	Topic   string `arg:"" enum:"schedule,approval,job,system" help:"schedule, approval, job or system"`
+	Channel string `arg:"" help:"Name or id of a channel, or window."`
+	Context string `arg:"" optional:"" help:"The conversation."`
+	When    string `default:"away" enum:"always,away,never" help:"always, away (no window had the focus for 5 minutes) or never"`
+}
+
+func (a *channelsRouteCmd) Run(c *command) error {
+	target := a.Channel
+	if target != "window" {
+		id, err := (&channelArg{a.Channel}).id(c)
+		if err != nil {
+			return err
+		}
+		target = "channel:" + id.String() + ":" + a.Context
+	}
+	return show(c, "channels.set_route", channels.Route{Topic: a.Topic, Target: target, When: a.When}, c.printRoutes)
+}
+
+func (c *command) printRoutes(r channels.RoutesResult) {
+	rows := [][]string{}
+	for _, x := range r.Routes {
+		rows = append(rows, []string{x.Topic, x.Target, x.When})
+	}
+	c.table([]string{"TOPIC", "TARGET", "WHEN"}, rows)
 }
 
 type channelsEnableCmd struct {
@@ -227,9 +313,9 @@ func (a *channelsSessionsCmd) Run(c *command) error {
 	return show(c, "channels.sessions", channels.IDParams{ID: id}, func(r channels.SessionsResult) {
 		rows := [][]string{}
 		for _, b := range r.Bindings {
-			rows = append(rows, []string{b.ContextID, b.SessionID.String(), localTime(&b.LastAt)})
+			rows = append(rows, []string{b.ContextID, b.Title, b.SessionID.String(), localTime(&b.LastAt)})
 		}
-		c.table([]string{"CONVERSATION", "CHAT", "LAST"}, rows)
+		c.table([]string{"CONVERSATION", "CHAT", "ID", "LAST"}, rows)
 	})
 }
 
@@ -248,9 +334,10 @@ func (a *channelsSendCmd) Run(c *command) error {
 }
 
 type channelsRejectedCmd struct {
-	JSONL  bool `name:"jsonl" help:"Print one JSON object per line."`
-	Limit  int  `default:"50"`
-	Offset int  `default:"0"`
+	JSONL  bool       `name:"jsonl" help:"Print one JSON object per line."`
+	Limit  int        `default:"50"`
+	From   *time.Time `placeholder:"TIME" help:"Only what was refused at or after this time (RFC 3339)."`
+	Before *time.Time `placeholder:"TIME" help:"Only what was refused before this time."`
 }
 
 // rejectedLine is a line of helix channels rejected --jsonl.
@@ -263,7 +350,7 @@ type rejectedLine struct {
 }
 
 func (a *channelsRejectedCmd) Run(c *command) error {
-	return show(c, "channels.rejected", channels.RejectedParams{Limit: a.Limit, Offset: a.Offset}, func(r channels.RejectedResult) {
+	return show(c, "channels.rejected", channels.RejectedParams{Limit: a.Limit, From: a.From, Before: a.Before}, func(r channels.RejectedResult) {
 		rows := [][]string{}
 		for _, e := range r.Entries {
 			if a.JSONL {

@@ -52,3 +52,9 @@ func (s *Service) CancelSession(ctx context.Context, session uuid.UUID) error {
 	_, err := s.cancelAll(ctx, &session)
 	return err
 }
+
+// ChatTitle returns the title of one of the caller's chats.
+func (s *Service) ChatTitle(ctx context.Context, session uuid.UUID) (string, error) {
+	r, err := s.get(ctx, session)
+	return r.Session.Title, err
+}

@@ -7,6 +7,7 @@ package channels
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -202,7 +203,9 @@ type Options struct {
 	OwnPort  func(port int) bool                     // ports of this computer that Helix listens on
 	HookURL  func(id uuid.UUID) string               // where the hook of a webhook channel is served
 	// Scrub removes the secrets of the user in ctx from text; nil: nothing is removed.
-	Scrub   func(ctx context.Context, text string) string
+	Scrub func(ctx context.Context, text string) string
+	// Title returns the title of a chat of the user in ctx, "" if it was deleted; nil: chats have no titles.
+	Title   func(ctx context.Context, session uuid.UUID) (string, error)
 	Private bool // texts are stored encrypted
 	Clock   Clock
 	Logger  *slog.Logger // nil: slog.Default()
@@ -224,6 +227,8 @@ type Service struct {
 	running    map[uuid.UUID]*runner
 	rates      map[rateKey]*rate
 	rejections map[uuid.UUID]map[rejection]*counter
+	seen       map[uuid.UUID]time.Time // when a window of a user last had the focus
+	notes      []Note                  // not stored yet
 	work       sync.WaitGroup
 }
 
@@ -241,12 +246,16 @@ func New(db *storage.DB, o Options) *Service {
 	if o.Scrub == nil {
 		o.Scrub = func(_ context.Context, text string) string { return text }
 	}
+	if o.Title == nil {
+		o.Title = func(context.Context, uuid.UUID) (string, error) { return "", nil }
+	}
 	if o.HookURL == nil {
 		o.HookURL = func(id uuid.UUID) string { return "/hooks/" + id.String() }
 	}
 	s := &Service{
 		db: db, bus: db.Bus(), o: o, log: o.Logger, wake: make(chan struct{}, 1), crashPoint: func(string) {},
 		running: map[uuid.UUID]*runner{}, rates: map[rateKey]*rate{}, rejections: map[uuid.UUID]map[rejection]*counter{},
+		seen: map[uuid.UUID]time.Time{},
 	}
 	s.newAdapter = s.adapter
 	return s
@@ -273,7 +282,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}()
 	var rows []channelRow
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		rows, err = channelRows(tx, `WHERE enabled AND device_id = ?`, s.db.Device().ID)
+		rows, err = channelRows(tx, `WHERE enabled AND device_id = ? AND deleted_at IS NULL`, s.db.Device().ID)
 		return err
 	})
 	switch {
@@ -288,7 +297,7 @@ func (s *Service) Run(ctx context.Context) error {
 	flush, stop := s.o.Clock.After(flushEach)
 	defer func() { stop() }()
 	for {
-		if err := fault.Catch(func() error { return s.process(ctx) }); err != nil && ctx.Err() == nil {
+		if err := fault.Catch(func() error { return errors.Join(s.storeNotes(ctx), s.process(ctx)) }); err != nil && ctx.Err() == nil {
 			s.log.Error("messages from channels wait", "err", err)
 		}
 		select {
@@ -296,6 +305,9 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-flush:
 			if err := s.flushRejections(ctx); err != nil && ctx.Err() == nil {
 				s.log.Warn("store the counts of rejected messages", "err", err)
+			}
+			if err := s.purgeRemoved(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("delete removed channels", "err", err)
 			}
 			flush, stop = s.o.Clock.After(flushEach)
 		case <-ctx.Done():

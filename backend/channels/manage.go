@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/audit"
-	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
@@ -108,7 +107,7 @@ func (s *Service) List(ctx context.Context, _ struct{}) (ListResult, error) {
 		return out, err
 	}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := channelRows(tx, `WHERE user_id = ? ORDER BY name`, identity.UserID(ctx))
+		rows, err := channelRows(tx, `WHERE user_id = ? AND deleted_at IS NULL ORDER BY name`, identity.UserID(ctx))
 		if err != nil {
 			return err
 		}
@@ -159,8 +158,12 @@ func checkName(name string) (string, error) {
 	return name, nil
 }
 
-func nameTaken(tx *storage.Tx, name string, but uuid.UUID) error {
+// nameFree refuses a name of another channel. A removed channel gives up its name.
+func (s *Service) nameFree(tx *storage.Tx, name string, but uuid.UUID) error {
 	var taken bool
+	if err := s.purgeNamed(tx, name); err != nil {
+		return err
+	}
 	err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM channels WHERE user_id = ? AND name = ? AND id <> ?)`, identity.UserID(tx.Context()), name, but).Scan(&taken)
 	if err == nil && taken {
 		err = fault.Conflictf("Another channel is named %q. Choose another name.", name)
@@ -200,13 +203,13 @@ func (s *Service) Add(ctx context.Context, p AddParams) (out AddResult, err erro
 	id := storage.NewID()
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		var n int
-		if err := tx.QueryRow(`SELECT count(*) FROM channels WHERE user_id = ?`, identity.UserID(ctx)).Scan(&n); err != nil {
+		if err := tx.QueryRow(`SELECT count(*) FROM channels WHERE user_id = ? AND deleted_at IS NULL`, identity.UserID(ctx)).Scan(&n); err != nil {
 			return err
 		}
 		if n >= maxChannels {
 			return fault.Limitf("You can have %d channels. Remove one first.", maxChannels)
 		}
-		if err := nameTaken(tx, p.Name, id); err != nil {
+		if err := s.nameFree(tx, p.Name, id); err != nil {
 			return err
 		}
 		secret := "channel:" + id.String()
@@ -245,7 +248,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (out AddResult, er
 			if c.name, err = checkName(*p.Patch.Name); err != nil {
 				return err
 			}
-			if err := nameTaken(tx, c.name, c.id); err != nil {
+			if err := s.nameFree(tx, c.name, c.id); err != nil {
 				return err
 			}
 		}
@@ -302,31 +305,6 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (out AddResult, er
 	return out, err
 }
 
-// Remove stops a channel and deletes it with its allow-list, queues and secret. Chats stay.
-func (s *Service) Remove(ctx context.Context, p IDParams) (struct{}, error) {
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
-		c, err := loadChannel(tx, p.ID)
-		if err != nil {
-			return err
-		}
-		if err := s.o.Secrets.DeleteTx(tx, c.secret); err != nil && !fault.Is(err, fault.NotFound) {
-			return err
-		}
-		if _, err := tx.Exec(`DELETE FROM channels WHERE id = ?`, c.id); err != nil {
-			return err
-		}
-		tx.AfterCommit(func() { bus.Publish(s.bus, c.user, Changed{c.id, Disabled}) })
-		return audit.Append(tx, audit.Entry{Action: "channel.removed", SubjectKind: "channel", SubjectID: c.id.String(), Details: map[string]any{"channel": c.name}})
-	})
-	if err == nil {
-		s.halt(p.ID)
-		s.mu.Lock()
-		delete(s.rejections, p.ID)
-		s.mu.Unlock()
-	}
-	return struct{}{}, err
-}
-
 // SetEnabled switches a channel on or off. What waits in its queues is kept.
 func (s *Service) SetEnabled(ctx context.Context, p EnabledParams) (Channel, error) {
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -336,6 +314,9 @@ func (s *Service) SetEnabled(ctx context.Context, p EnabledParams) (Channel, err
 		}
 		if p.Enabled && c.device != tx.Device().ID {
 			return fault.Conflictf("%s runs on another device. Take it over first.", c.name)
+		}
+		if err := audit.Append(tx, audit.Entry{Action: "channel.switched", SubjectKind: "channel", SubjectID: c.id.String(), Details: map[string]any{"channel": c.name, "enabled": p.Enabled}}); err != nil {
+			return err
 		}
 		_, err = tx.Exec(`UPDATE channels SET enabled = ?, last_error = '', updated_at = ? WHERE id = ?`, p.Enabled, tx.Now, p.ID)
 		return err
@@ -462,6 +443,7 @@ type ContextParams struct {
 type Binding struct {
 	ContextID string    `json:"contextId"`
 	SessionID uuid.UUID `json:"sessionId"`
+	Title     string    `json:"title"` // of the chat; "": it was deleted
 	LastAt    time.Time `json:"lastAt"`
 }
 
@@ -484,6 +466,11 @@ func (s *Service) ListSessions(ctx context.Context, p IDParams) (SessionsResult,
 			return err
 		})
 	})
+	for i := range out.Bindings {
+		if err == nil {
+			out.Bindings[i].Title, err = s.o.Title(ctx, out.Bindings[i].SessionID)
+		}
+	}
 	return out, err
 }
 

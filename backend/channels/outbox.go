@@ -192,6 +192,9 @@ func (r *runner) noteSent(ctx context.Context, o *outboxRow, ref string, failure
 	final := errors.As(failure, &refused) && refused.Final
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		now := s.o.Clock.Now()
+		if failure != nil {
+			tx.AfterCommit(func() { bus.Publish(s.bus, r.c.user, Changed{r.c.id, r.adapter.Health().State}) })
+		}
 		switch {
 		case failure == nil:
 			tx.AfterCommit(func() { bus.Publish(s.bus, r.c.user, Message{r.c.id, "out", o.context}) })

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/audit"
+	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/storage"
 )
@@ -112,6 +113,7 @@ func (s *Service) allowTx(tx *storage.Tx, c *channelRow, r senderRow) error {
 		c.user, c.id, r.id, r.label, jsonText(r.contexts), r.role, r.addedBy, s.o.Clock.Now()); err != nil {
 		return err
 	}
+	tx.AfterCommit(func() { bus.Publish(s.bus, c.user, Changed{c.id, s.stateOf(c).State}) })
 	return audit.Append(tx, audit.Entry{
 		Action: "channel.allowed", SubjectKind: "channel", SubjectID: c.id.String(),
 		Details: map[string]any{"channel": c.name, "senderId": r.id, "contexts": r.contexts, "role": r.role, "by": r.addedBy},

@@ -24,7 +24,7 @@ type inboxRow struct {
 
 func inboxRows(tx *storage.Tx, state string) ([]inboxRow, error) {
 	return storage.Collect(tx.Select(`SELECT i.id, i.user_id, i.channel_id, i.context_id, i.sender_id, i.session_id, i.payload FROM channel_inbox i JOIN channels c ON c.id = i.channel_id
-		WHERE i.state = ? AND c.device_id = ? ORDER BY i.id`, state, tx.Device().ID), func(row storage.Row) (r inboxRow, err error) {
+		WHERE i.state = ? AND c.device_id = ? AND c.deleted_at IS NULL ORDER BY i.id`, state, tx.Device().ID), func(row storage.Row) (r inboxRow, err error) {
 		err = row.Scan(&r.id, &r.user, &r.channel, &r.context, &r.sender, &r.session, &r.payload)
 		return r, err
 	})
@@ -195,6 +195,10 @@ func (s *Service) settle(ctx context.Context, r *inboxRow) error {
 
 // answer ends the handling of a message: the reply is queued in the transaction that marks the message.
 func (s *Service) answer(ctx context.Context, r *inboxRow, text, state string, also func(*storage.Tx) error) error {
+	key := "reply:"
+	if text == textNoModel { // the reply itself follows when the message is tried again
+		key = "nomodel:"
+	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		marked, err := tx.Exec(`UPDATE channel_inbox SET state = ?, done_at = ? WHERE id = ? AND state IN ('received', 'submitted')`, state, s.o.Clock.Now(), r.id)
 		if err != nil {
@@ -212,7 +216,7 @@ func (s *Service) answer(ctx context.Context, r *inboxRow, text, state string, a
 		if err != nil || text == "" {
 			return err
 		}
-		return s.queue(tx, &c, r.context, "reply:"+r.id.String(), text, true)
+		return s.queue(tx, &c, r.context, key+r.id.String(), text, true)
 	})
 	s.crashPoint("after answer")
 	return err
@@ -240,7 +244,11 @@ func (s *Service) command(ctx context.Context, r *inboxRow, text string) error {
 			if id == current {
 				mark = " (current)"
 			}
-			lines = append(lines, fmt.Sprintf("%d%s", i+1, mark))
+			title, err := s.o.Title(ctx, id)
+			if err != nil {
+				return err
+			}
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("%d%s %s", i+1, mark, title), " "))
 		}
 		if len(lines) == 0 {
 			lines = append(lines, "No chats yet.")

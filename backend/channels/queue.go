@@ -14,8 +14,9 @@ import (
 // RejectedParams select refused messages.
 type RejectedParams struct {
 	ID     *uuid.UUID `json:"id,omitempty"`
-	Limit  int        `json:"limit,omitempty"` // 1 to 100, default 50
-	Offset int        `json:"offset,omitempty"`
+	From   *time.Time `json:"from,omitempty"`
+	Before *time.Time `json:"before,omitempty"` // the timestamp of the last entry of the page before
+	Limit  int        `json:"limit,omitempty"`  // 1 to 100, default 50
 }
 
 // Rejection counts refused messages of a sender. It has no text. Senders over the limit of rows are
@@ -38,7 +39,7 @@ type RejectedResult struct {
 // Rejected lists what was refused.
 func (s *Service) Rejected(ctx context.Context, p RejectedParams) (RejectedResult, error) {
 	out := RejectedResult{Entries: []Rejection{}}
-	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
+	if err := storage.CheckPage(&p.Limit, new(int), 50, 100); err != nil {
 		return out, err
 	}
 	if err := s.flushRejections(ctx); err != nil {
@@ -46,7 +47,7 @@ func (s *Service) Rejected(ctx context.Context, p RejectedParams) (RejectedResul
 	}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.Select(`SELECT r.last_at, c.name, c.id, r.sender_id, r.context_id, r.reason, r.count FROM channel_rejections r JOIN channels c ON c.id = r.channel_id
-			WHERE c.user_id = ? AND (? IS NULL OR c.id = ?) ORDER BY r.last_at DESC, r.sender_id LIMIT ? OFFSET ?`, identity.UserID(ctx), p.ID, p.ID, p.Limit, p.Offset).Each(func(row storage.Row) error {
+			WHERE c.user_id = ?1 AND c.deleted_at IS NULL AND (?2 IS NULL OR c.id = ?2) AND (?3 IS NULL OR r.last_at >= ?3) AND (?4 IS NULL OR r.last_at < ?4) ORDER BY r.last_at DESC, r.sender_id LIMIT ?5`, identity.UserID(ctx), p.ID, p.From, p.Before, p.Limit).Each(func(row storage.Row) error {
 			var r Rejection
 			err := row.Scan(storage.Time(&r.Timestamp), &r.Channel, &r.ChannelID, &r.SenderID, &r.Context, &r.Reason, &r.Count)
 			out.Entries = append(out.Entries, r)
@@ -61,6 +62,8 @@ type SendParams struct {
 	ID        uuid.UUID `json:"id"`
 	ContextID string    `json:"contextId"`
 	Text      string    `json:"text"`
+	// NotifyOnly sends a notification: it expires after 6 hours instead of 24, and makes room for replies.
+	NotifyOnly bool `json:"notifyOnly,omitempty"`
 }
 
 // SendResult is a queued message.
@@ -80,21 +83,26 @@ func (s *Service) Send(ctx context.Context, p SendParams) (out SendResult, err e
 		if err != nil {
 			return err
 		}
-		var known bool
-		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM channel_sessions WHERE channel_id = ?1 AND context_id = ?2)
-			OR EXISTS (SELECT 1 FROM channel_senders s, json_each(s.context_ids) j WHERE s.channel_id = ?1 AND j.value = ?2)
-			OR EXISTS (SELECT 1 FROM channel_senders WHERE channel_id = ?1 AND sender_id = ?2)`, p.ID, p.ContextID).Scan(&known); err != nil {
+		if known, err := knows(tx, p.ID, p.ContextID); err != nil || !known {
+			if err == nil {
+				err = fault.Deniedf("Nobody on the allow-list uses this conversation. Nothing was sent.")
+			}
 			return err
 		}
-		if !known {
-			return fault.Deniedf("Nobody on the allow-list uses this conversation. Nothing was sent.")
-		}
-		if err := s.queue(tx, &c, p.ContextID, key, s.o.Scrub(ctx, p.Text), false); err != nil {
+		if err := s.queue(tx, &c, p.ContextID, key, s.o.Scrub(ctx, p.Text), !p.NotifyOnly); err != nil {
 			return err
 		}
 		return tx.QueryRow(`SELECT id, state FROM channel_outbox WHERE channel_id = ? AND dedupe_key = ?`, p.ID, key+":0").Scan(&out.MessageID, &out.State)
 	})
 	return out, err
+}
+
+// knows reports whether somebody on the allow-list uses a conversation.
+func knows(tx *storage.Tx, channel uuid.UUID, contextID string) (known bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM channel_sessions WHERE channel_id = ?1 AND context_id = ?2)
+		OR EXISTS (SELECT 1 FROM channel_senders s, json_each(s.context_ids) j WHERE s.channel_id = ?1 AND j.value = ?2)
+		OR EXISTS (SELECT 1 FROM channel_senders WHERE channel_id = ?1 AND sender_id = ?2)`, channel, contextID).Scan(&known)
+	return known, err
 }
 
 // QueueParams select queued messages.
@@ -153,25 +161,41 @@ type MessageResult struct {
 	State     string    `json:"state"`
 }
 
-// Retry sends a message that failed, or is waiting, now.
+// Retry sends a message that failed, or is waiting, now. A received message can be handed to the agent
+// again if it never reached it.
 func (s *Service) Retry(ctx context.Context, p MessageParams) (MessageResult, error) {
-	return s.setState(ctx, p, `UPDATE channel_outbox SET state = 'queued', next_at = ?1, expires_at = max(expires_at, ?1 + 3600000000) WHERE id = ?2 AND user_id = ?3 AND state IN ('queued', 'failed', 'unknown', 'dropped') RETURNING channel_id, state`, "This message is not waiting.")
+	return s.setState(ctx, p, "This message can't be tried again.",
+		`UPDATE channel_outbox SET state = 'queued', next_at = ?1, expires_at = max(expires_at, ?1 + 3600000000) WHERE id = ?2 AND user_id = ?3 AND state IN ('queued', 'failed', 'unknown', 'dropped') RETURNING channel_id, state`,
+		`UPDATE channel_inbox SET state = 'received', done_at = NULL WHERE id = ?2 AND user_id = ?3 AND state = 'failed' AND session_id IS NULL RETURNING channel_id, state`)
 }
 
-// Drop gives up a message that was not sent yet.
+// Drop gives up a message that was not sent, or not handed to the agent, yet.
 func (s *Service) Drop(ctx context.Context, p MessageParams) (MessageResult, error) {
-	return s.setState(ctx, p, `UPDATE channel_outbox SET state = 'dropped', next_at = ?1 WHERE id = ?2 AND user_id = ?3 AND state IN ('queued', 'failed', 'unknown') RETURNING channel_id, state`, "This message is not waiting.")
+	return s.setState(ctx, p, "This message is not waiting.",
+		`UPDATE channel_outbox SET state = 'dropped', next_at = ?1 WHERE id = ?2 AND user_id = ?3 AND state IN ('queued', 'failed', 'unknown') RETURNING channel_id, state`,
+		`UPDATE channel_inbox SET state = 'done', done_at = ?1 WHERE id = ?2 AND user_id = ?3 AND (state = 'failed' OR state = 'received' AND session_id IS NULL) RETURNING channel_id, state`)
 }
 
-func (s *Service) setState(ctx context.Context, p MessageParams, update, none string) (MessageResult, error) {
+// setState changes a message of the outbox, or else of the inbox.
+func (s *Service) setState(ctx context.Context, p MessageParams, none string, updates ...string) (MessageResult, error) {
 	out := MessageResult{MessageID: p.MessageID}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		var channel uuid.UUID
-		err := tx.QueryRow(update, s.o.Clock.Now(), p.MessageID, identity.UserID(ctx)).Scan(&channel, &out.State)
-		if noRows(err) {
-			return fault.NotFoundf("%s", none)
+		err := fault.NotFoundf("%s", none)
+		for _, update := range updates {
+			failure := tx.QueryRow(update, s.o.Clock.Now(), p.MessageID, identity.UserID(ctx)).Scan(&channel, &out.State)
+			if noRows(failure) {
+				continue
+			}
+			if failure != nil {
+				return failure
+			}
+			tx.AfterCommit(func() {
+				s.wakeSender(channel)
+				signal(s.wake)
+			})
+			return nil
 		}
-		tx.AfterCommit(func() { s.wakeSender(channel) })
 		return err
 	})
 	return out, err

@@ -40,7 +40,7 @@ func channelRows(tx *storage.Tx, where string, args ...any) ([]channelRow, error
 
 // loadChannel returns a channel of the caller.
 func loadChannel(tx *storage.Tx, id uuid.UUID) (channelRow, error) {
-	list, err := channelRows(tx, `WHERE id = ? AND user_id = ?`, id, identity.UserID(tx.Context()))
+	list, err := channelRows(tx, `WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, identity.UserID(tx.Context()))
 	if err == nil && len(list) == 0 {
 		err = fault.NotFoundf("Channel not found.")
 	}

@@ -248,6 +248,11 @@ func (s *Service) closeOthers(tx *storage.Tx, user uuid.UUID, sub Subject) error
 
 // announce publishes approvals.changed after the commit, with the number of open questions at that time.
 func (s *Service) announce(tx *storage.Tx, user, id uuid.UUID, status string) {
+	if status == "pending" && s.o.Asked != nil {
+		if err := s.o.Asked(tx, user, id); err != nil { // the question is asked all the same
+			s.o.Logger.Warn("an approval is not announced over a channel", "error", err)
+		}
+	}
 	tx.AfterCommit(func() {
 		n, err := s.pendingCount(context.Background(), user)
 		if err != nil {

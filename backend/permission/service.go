@@ -52,6 +52,8 @@ type Options struct {
 	Audit *audit.Service
 	// Wait is how long an interactive call waits; 0: 120 s.
 	Wait time.Duration
+	// Asked is called in the transaction that opens a question; nil: clients alone show it.
+	Asked func(tx *storage.Tx, user, approval uuid.UUID) error
 	// Now is the clock, for tests; nil: time.Now.
 	Now func() time.Time
 }

@@ -95,6 +95,11 @@ func (s *Service) addNotice(tx *storage.Tx, c *sched, run *uuid.UUID, n Notice, 
 		e.NoticeID, c.user, e.ScheduleID, e.RunID, e.Title, e.Body, e.Level, now); err != nil {
 		return err
 	}
+	if s.o.Deliver != nil {
+		if err := s.o.Deliver(tx, c.user, e); err != nil { // the run has ended all the same
+			s.log.Warn("a notification is not delivered over a channel", "schedule", c.ScheduleID, "err", err)
+		}
+	}
 	tx.AfterCommit(func() { bus.Publish(tx.Bus(), c.user, e) })
 	_, err := tx.Exec(`DELETE FROM schedule_notices WHERE user_id = ? AND id IN (SELECT id FROM schedule_notices WHERE user_id = ? ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ?)`, c.user, c.user, maxNotices)
 	return err

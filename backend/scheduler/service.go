@@ -38,6 +38,8 @@ type Options struct {
 	Callables *callable.Registry
 	// Audit writes an entry of the audit log in a transaction; nil: nothing is audited.
 	Audit func(*storage.Tx, audit.Entry) error
+	// Deliver is called with each notification in its transaction; nil: clients alone show it.
+	Deliver func(*storage.Tx, uuid.UUID, Notification) error
 	// Leases is the hub's table for schedules that another device may take over; nil: there is never
 	// a hub.
 	Leases Leases

@@ -773,6 +773,7 @@ var LocalOnly = []string{
 	"channel_inbox", // a channel runs on one device
 	"channel_outbox",
 	"channel_rejections",
+	"channel_routes",
 	"channel_senders",
 	"channel_sessions",
 	"channels",

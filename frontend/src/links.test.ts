@@ -7,7 +7,7 @@ const target = (link: string): string | null => fromLink(link, screens);
 
 describe("links", () => {
   it("open every screen, its things and its parts", () => {
-    expect(screens.map((s) => s.id).sort()).toEqual(["activity", "approvals", "chat", "discovery", "insights", "mcp", "memory", "psychology", "schedules", "settings", "skills", "sync", "tools", "trash", "voice"]);
+    expect(screens.map((s) => s.id).sort()).toEqual(["activity", "approvals", "channels", "chat", "discovery", "insights", "mcp", "memory", "psychology", "schedules", "settings", "skills", "sync", "tools", "trash", "voice"]);
     for (const s of screens) {
       const links = [`helix://${s.id}`, ...(s.item ? [`helix://${s.id}/${id}`] : []), ...(s.parts ?? []).map((p) => `helix://${s.id}/${p}`)];
       expect(s.item !== undefined || (s.parts ?? []).length > 0, `${s.id} has nothing but its first page`).toBe(true);

@@ -225,6 +225,14 @@ CREATE TABLE channel_rejections (
     PRIMARY KEY (channel_id, sender_id, context_id, reason)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE channel_routes (
+    user_id BLOB NOT NULL CHECK (length(user_id) = 16),
+    topic   TEXT NOT NULL CHECK (topic IN ('schedule', 'approval', 'job', 'system')),
+    target  TEXT NOT NULL, -- channel:<id>:<contextId>
+    "when"  TEXT NOT NULL CHECK ("when" IN ('always', 'away', 'never')),
+    PRIMARY KEY (user_id, topic)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE channel_senders (
     user_id     BLOB NOT NULL CHECK (length(user_id) = 16),
     channel_id  BLOB NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
@@ -264,7 +272,7 @@ CREATE TABLE channels (
     pair_locked  INTEGER, -- until when no code is accepted
     device_id    BLOB NOT NULL CHECK (length(device_id) = 16),
     created_at   INTEGER NOT NULL,
-    updated_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL, deleted_at INTEGER,
     UNIQUE (user_id, name)
 ) STRICT;
 

@@ -1344,6 +1344,8 @@ export interface ChannelsAllowParams {
 export interface ChannelsBinding {
   contextId: string;
   sessionId: string;
+  /** of the chat; "": it was deleted */
+  title: string;
   lastAt: string;
 }
 
@@ -1480,9 +1482,11 @@ export interface ChannelsRejected {
 /** RejectedParams select refused messages. */
 export interface ChannelsRejectedParams {
   id?: string;
+  from?: string;
+  /** the timestamp of the last entry of the page before */
+  before?: string;
   /** 1 to 100, default 50 */
   limit?: number;
-  offset?: number;
 }
 
 /** RejectedResult lists refused messages, newest first. */
@@ -1503,11 +1507,33 @@ export interface ChannelsRejection {
   count: number;
 }
 
+/** RemoveResult holds the token with which a removal can be undone. */
+export interface ChannelsRemoveResult {
+  undoToken: string;
+}
+
+/** Route says where the notifications of a topic go besides the window, which shows all of them. */
+export interface ChannelsRoute {
+  /** schedule, approval, job or system */
+  topic: string;
+  /** window, or channel:<id>:<contextId> */
+  target: string;
+  /** always; away: while no window had the focus for 5 minutes; or never */
+  when: string;
+}
+
+/** RoutesResult has one route for each topic. */
+export interface ChannelsRoutesResult {
+  routes: ChannelsRoute[];
+}
+
 /** SendParams are a message to a conversation of a channel. */
 export interface ChannelsSendParams {
   id: string;
   contextId: string;
   text: string;
+  /** NotifyOnly sends a notification: it expires after 6 hours instead of 24, and makes room for replies. */
+  notifyOnly?: boolean;
 }
 
 /** SendResult is a queued message. */
@@ -1544,6 +1570,29 @@ export interface ChannelsSendersResult {
 /** SessionsResult lists the conversations of a channel. */
 export interface ChannelsSessionsResult {
   bindings: ChannelsBinding[];
+}
+
+/** TestResult lists the steps up to the first that failed. */
+export interface ChannelsTestResult {
+  ok: boolean;
+  steps: ChannelsTestStep[];
+}
+
+/** TestStep is a step of the test of a channel. */
+export interface ChannelsTestStep {
+  /** device, settings, connect or senders */
+  step: string;
+  ok: boolean;
+  ms: number;
+  /** what is wrong */
+  error?: string;
+  /** what to do about it */
+  hint?: string;
+}
+
+/** UndoParams hold the token of a removal. */
+export interface ChannelsUndoParams {
+  undoToken: string;
 }
 
 /** UpdateParams change a channel. */
@@ -10279,6 +10328,8 @@ export interface Methods {
   "agent.tree": { params: AgentSessionParams; result: AgentTreeResult };
   /** Shows the window and opens the link in the arguments. */
   "app.activate": { params: GatewayActivateParams; result: Record<string, never> };
+  /** Notes that a window has the focus. A window calls it when it gets the focus, and each minute while it has it. */
+  "app.focused": { params: Record<string, never>; result: Record<string, never> };
   /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. Running work, and work that the person starts, continues. A pause survives a restart. */
   "app.pause_background": { params: BackendPauseBackgroundParams; result: PauseState };
   /** Answers a question. The first answer wins. A later answer, an answer to an expired question, and an answer with another definition hash than the question fail with a Conflict with a Stale detail, and nothing changes. It requires the scope approve. */
@@ -10319,7 +10370,7 @@ export interface Methods {
   "channels.allow": { params: ChannelsAllowParams; result: ChannelsSendersResult };
   /** Removes a sender from the allow-list. */
   "channels.disallow": { params: ChannelsSenderParams; result: ChannelsSendersResult };
-  /** Gives up a message that was not sent yet. */
+  /** Gives up a message that was not sent, or not handed to the agent, yet. */
   "channels.drop": { params: ChannelsMessageParams; result: ChannelsMessageResult };
   /** Returns a channel. */
   "channels.get": { params: ChannelsIDParams; result: ChannelsChannel };
@@ -10331,10 +10382,12 @@ export interface Methods {
   "channels.queue": { params: ChannelsQueueParams; result: ChannelsQueueResult };
   /** Lists what was refused. */
   "channels.rejected": { params: ChannelsRejectedParams; result: ChannelsRejectedResult };
-  /** Stops a channel and deletes it with its allow-list, queues and secret. Chats stay. */
-  "channels.remove": { params: ChannelsIDParams; result: Record<string, never> };
-  /** Sends a message that failed, or is waiting, now. */
+  /** Stops a channel. Its allow-list, queues and secret are deleted some minutes later, when the removal can no longer be undone. Chats stay. */
+  "channels.remove": { params: ChannelsIDParams; result: ChannelsRemoveResult };
+  /** Sends a message that failed, or is waiting, now. A received message can be handed to the agent again if it never reached it. */
   "channels.retry": { params: ChannelsMessageParams; result: ChannelsMessageResult };
+  /** Returns where notifications go. */
+  "channels.routes": { params: Record<string, never>; result: ChannelsRoutesResult };
   /** Queues a message. Its context must be one that an allowed sender has written from or may write in. */
   "channels.send": { params: ChannelsSendParams; result: ChannelsSendResult };
   /** Lists who is allowed to use a channel. */
@@ -10343,8 +10396,14 @@ export interface Methods {
   "channels.sessions": { params: ChannelsIDParams; result: ChannelsSessionsResult };
   /** Switches a channel on or off. What waits in its queues is kept. */
   "channels.set_enabled": { params: ChannelsEnabledParams; result: ChannelsChannel };
+  /** Sets where the notifications of a topic go. A channel's context must be one that somebody on its allow-list uses. */
+  "channels.set_route": { params: ChannelsRoute; result: ChannelsRoutesResult };
+  /** Checks a channel step by step: that it belongs to this device, its settings, that its service answers, and that somebody is allowed to use it. It works while the channel is off, and sends nothing to a person. */
+  "channels.test": { params: ChannelsIDParams; result: ChannelsTestResult };
   /** Makes the next message of a conversation start another chat. */
   "channels.unbind": { params: ChannelsContextParams; result: ChannelsSessionsResult };
+  /** Brings a removed channel back as it was. */
+  "channels.undo": { params: ChannelsUndoParams; result: ChannelsChannel };
   /** Changes a channel. */
   "channels.update": { params: ChannelsUpdateParams; result: ChannelsAddResult };
   /** Removes a chat from the list. */
@@ -11457,6 +11516,7 @@ export const METHODS = [
   { name: "agent.tools", scope: "read", costly: false },
   { name: "agent.tree", scope: "read", costly: false },
   { name: "app.activate", scope: "write", costly: false },
+  { name: "app.focused", scope: "write", costly: false },
   { name: "app.pause_background", scope: "write", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
   { name: "approvals.get", scope: "read", costly: false },
@@ -11485,11 +11545,15 @@ export const METHODS = [
   { name: "channels.rejected", scope: "read", costly: false },
   { name: "channels.remove", scope: "admin", costly: false },
   { name: "channels.retry", scope: "write", costly: false },
+  { name: "channels.routes", scope: "read", costly: false },
   { name: "channels.send", scope: "write", costly: false },
   { name: "channels.senders", scope: "read", costly: false },
   { name: "channels.sessions", scope: "read", costly: false },
   { name: "channels.set_enabled", scope: "write", costly: false },
+  { name: "channels.set_route", scope: "write", costly: false },
+  { name: "channels.test", scope: "write", costly: false },
   { name: "channels.unbind", scope: "write", costly: false },
+  { name: "channels.undo", scope: "admin", costly: false },
   { name: "channels.update", scope: "admin", costly: false },
   { name: "chat.archive", scope: "write", costly: false },
   { name: "chat.attach", scope: "write", costly: false },
