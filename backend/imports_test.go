@@ -105,6 +105,7 @@ var levels = map[string]int{
 	"backend":                              composition,
 	"app":                                  face,
 	"app/cli":                              face,
+	"app/tray":                             face,
 	"app/cli/tui":                          face,
 	"app/cmd/helix":                        entry,
 	"frontend":                             foundation,
@@ -120,6 +121,9 @@ var levels = map[string]int{
 
 // sideways lists the imports within one layer, each with its reason.
 var sideways = map[string]map[string]string{
+	"app": {
+		"app/tray": "shows the icon",
+	},
 	"app/cli": {
 		"app/cli/tui": "helix chat shows it, and shares its fold of events with the line mode",
 	},
@@ -314,6 +318,9 @@ var sideways = map[string]map[string]string{
 // onlyIn lists external packages that only one place may import.
 var onlyIn = map[string][]string{
 	"github.com/wailsapp/wails/v2":          {"app"},
+	"fyne.io/systray":                       {"app/tray"},
+	"github.com/getlantern/systray":         {"app/tray"},
+	"github.com/godbus/dbus":                {"app/tray"},
 	"helix/frontend":                        {"", "app/cmd/helix"},
 	"github.com/zalando/go-keyring":         {"backend/config"},
 	"modernc.org/sqlite":                    {"backend/storage"},
