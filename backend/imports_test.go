@@ -105,7 +105,10 @@ var levels = map[string]int{
 	"backend":                              composition,
 	"app":                                  face,
 	"app/cli":                              face,
+	"app/autostart":                        face,
+	"app/notices":                          face,
 	"app/tray":                             face,
+	"app/tray/traytest":                    foundation,
 	"app/cli/tui":                          face,
 	"app/cmd/helix":                        entry,
 	"frontend":                             foundation,
@@ -122,7 +125,9 @@ var levels = map[string]int{
 // sideways lists the imports within one layer, each with its reason.
 var sideways = map[string]map[string]string{
 	"app": {
-		"app/tray": "shows the icon",
+		"app/autostart": "starts Helix with the computer",
+		"app/notices":   "decides which notifications are shown",
+		"app/tray":      "shows the icon",
 	},
 	"app/cli": {
 		"app/cli/tui": "helix chat shows it, and shares its fold of events with the line mode",
@@ -320,7 +325,7 @@ var onlyIn = map[string][]string{
 	"github.com/wailsapp/wails/v2":          {"app"},
 	"fyne.io/systray":                       {"app/tray"},
 	"github.com/getlantern/systray":         {"app/tray"},
-	"github.com/godbus/dbus":                {"app/tray"},
+	"github.com/godbus/dbus":                {"app/tray", "app/tray/traytest"},
 	"helix/frontend":                        {"", "app/cmd/helix"},
 	"github.com/zalando/go-keyring":         {"backend/config"},
 	"modernc.org/sqlite":                    {"backend/storage"},

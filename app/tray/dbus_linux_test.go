@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-	"github.com/godbus/dbus/v5/prop"
-
 	"go.uber.org/goleak"
+
+	"helix/app/tray/traytest"
 )
 
 // TestMain also is the program whose icon the tests look at: the library allows one icon in a
@@ -70,85 +69,6 @@ func child() int {
 		return 1
 	}
 	return 0
-}
-
-// bus is a session bus of this test alone.
-type bus struct {
-	t    *testing.T
-	addr string
-	cmd  *exec.Cmd
-}
-
-func startBus(t *testing.T) *bus {
-	t.Helper()
-	b := &bus{t: t, addr: "unix:path=" + filepath.Join(shortDir(t), "bus")}
-	b.cmd = exec.Command("dbus-daemon", "--session", "--nofork", "--nopidfile", "--address="+b.addr, "--print-address=1")
-	out, err := b.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.kill)
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it listens now
-		t.Fatalf("no session bus: %v", err)
-	}
-	return b
-}
-
-// shortDir is a folder whose path fits into the address of a socket.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "htray")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-func (b *bus) kill() {
-	_ = b.cmd.Process.Kill()
-	_ = b.cmd.Wait()
-}
-
-// panel is a StatusNotifierWatcher and host.
-type panel struct {
-	t     *testing.T
-	conn  *dbus.Conn
-	items chan string // bus names of the icons
-}
-
-// RegisterStatusNotifierItem is called by programs with an icon.
-func (p *panel) RegisterStatusNotifierItem(_ string, from dbus.Sender) *dbus.Error {
-	p.items <- string(from)
-	return nil
-}
-
-// RegisterStatusNotifierHost is part of the interface.
-func (p *panel) RegisterStatusNotifierHost(string) *dbus.Error { return nil }
-
-func (b *bus) startPanel() *panel {
-	b.t.Helper()
-	conn, err := dbus.Connect(b.addr)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() { _ = conn.Close() })
-	p := &panel{t: b.t, conn: conn, items: make(chan string, 8)}
-	if err := conn.Export(p, watcherPath, watcherName); err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := prop.Export(conn, watcherPath, prop.Map{watcherName: {
-		"IsStatusNotifierHostRegistered": {Value: true, Emit: prop.EmitTrue},
-	}}); err != nil {
-		b.t.Fatal(err)
-	}
-	if r, err := conn.RequestName(watcherName, dbus.NameFlagDoNotQueue); err != nil || r != dbus.RequestNameReplyPrimaryOwner {
-		b.t.Fatalf("the watcher's name: %v, %v", r, err)
-	}
-	return p
 }
 
 // limit only has to end before the test binary is stopped.
@@ -268,88 +188,24 @@ func (p *program) show(s State) {
 	p.until("applied")
 }
 
-// node is one entry of com.canonical.dbusmenu.
-type node struct {
-	ID    int32
-	Props map[string]dbus.Variant
-	Kids  []dbus.Variant
-}
-
-const dbusmenu = "com.canonical.dbusmenu"
-
-func (p *panel) menu(item string) dbus.BusObject {
-	p.t.Helper()
-	v, err := p.conn.Object(item, "/StatusNotifierItem").GetProperty("org.kde.StatusNotifierItem.Menu")
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return p.conn.Object(item, v.Value().(dbus.ObjectPath))
-}
-
-// layout reads the visible menu, as a panel shows it; ids has the numbers of the entries by label.
-func (p *panel) layout(item string) (shown []Item, ids map[string]int32) {
-	p.t.Helper()
-	get := func() (n node) {
-		var revision uint32
-		if err := p.menu(item).Call(dbusmenu+".GetLayout", 0, int32(0), int32(-1), []string{}).Store(&revision, &n); err != nil {
-			p.t.Fatal(err)
-		}
-		return n
-	}
-	get() // the library answers the first request without submenus, as some panels need it
-	ids = map[string]int32{}
-	var read func(n node, under string) []Item
-	read = func(n node, under string) (out []Item) {
-		for _, k := range n.Kids {
-			var c node
-			if err := dbus.Store([]any{k.Value()}, &c); err != nil {
-				p.t.Fatal(err)
-			}
-			if v, ok := c.Props["visible"]; ok && v.Value() == false {
-				continue
-			}
-			if c.Props["type"].Value() == "separator" {
-				out = append(out, Item{Separator: true})
-				continue
-			}
-			text, _ := c.Props["label"].Value().(string)
-			it := Item{Label: strings.ReplaceAll(text, "__", "_"), Enabled: c.Props["enabled"].Value() == true}
-			ids[under+it.Label] = c.ID
-			it.Children = read(c, it.Label+" > ")
-			out = append(out, it)
-		}
-		return out
-	}
-	return read(get(), ""), ids
-}
-
 // bare leaves what the bus transports: no ids, no check marks (they are in the label).
-func bare(items []Item) []Item {
-	var out []Item
+func bare(items []Item) []traytest.Entry {
+	var out []traytest.Entry
 	for _, it := range items {
-		out = append(out, Item{Label: it.Label, Enabled: it.Enabled, Separator: it.Separator, Children: bare(it.Children)})
+		out = append(out, traytest.Entry{Label: it.Label, Enabled: it.Enabled, Separator: it.Separator, Children: bare(it.Children)})
 	}
 	return out
 }
 
-func (p *panel) property(item, name string) any {
-	p.t.Helper()
-	v, err := p.conn.Object(item, "/StatusNotifierItem").GetProperty("org.kde.StatusNotifierItem." + name)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return v.Value()
-}
-
 func TestIconAndMenuOnTheSessionBus(t *testing.T) {
 	t.Parallel()
-	b := startBus(t)
-	panel := b.startPanel()
-	p := startProgram(t, "DBUS_SESSION_BUS_ADDRESS="+b.addr)
+	b := traytest.StartBus(t)
+	panel := b.StartPanel()
+	p := startProgram(t, "DBUS_SESSION_BUS_ADDRESS="+b.Addr)
 	if got := p.until("started"); got != "started true" {
 		t.Fatalf("with a panel: %s", got)
 	}
-	item := receive(t, "the icon", panel.items)
+	item := receive(t, "the icon", panel.Items)
 	for name, s := range map[string]State{
 		"filled": filled,
 		"names":  with(func(s *State) { s.Skills = []Entry{{ID: "1", Name: "snake_case & more"}, {ID: "2", Name: "__"}} }),
@@ -358,21 +214,21 @@ func TestIconAndMenuOnTheSessionBus(t *testing.T) {
 		"empty":  {},
 	} {
 		p.show(s)
-		if got, _ := panel.layout(item); !reflect.DeepEqual(got, bare(Menu(s))) {
+		if got, _ := panel.Layout(item); !reflect.DeepEqual(got, bare(Menu(s))) {
 			t.Errorf("%s: the panel shows\n%+v\nwant\n%+v", name, got, bare(Menu(s)))
 		}
 	}
-	if id := panel.property(item, "Id"); id != "Helix" {
+	if id := panel.Property(item, "Id"); id != "Helix" {
 		t.Errorf("the icon's id is %v", id)
 	}
 	looks := map[string]bool{}
 	for _, s := range []State{{}, {Jobs: 2}, {Recording: true}, {Error: "disk full"}} {
 		p.show(s)
 		_, want := Appearance(s)
-		if tip := fmt.Sprint(panel.property(item, "ToolTip")); !strings.Contains(tip, want) {
+		if tip := fmt.Sprint(panel.Property(item, "ToolTip")); !strings.Contains(tip, want) {
 			t.Errorf("the tooltip is %s, want %s", tip, want)
 		}
-		looks[fmt.Sprint(panel.property(item, "IconPixmap"))] = true
+		looks[fmt.Sprint(panel.Property(item, "IconPixmap"))] = true
 	}
 	if len(looks) != 4 {
 		t.Errorf("%d different icons for 4 states", len(looks))
@@ -381,18 +237,18 @@ func TestIconAndMenuOnTheSessionBus(t *testing.T) {
 
 func TestEveryEntryReportsItsClick(t *testing.T) {
 	t.Parallel()
-	b := startBus(t)
-	panel := b.startPanel()
-	p := startProgram(t, "DBUS_SESSION_BUS_ADDRESS="+b.addr)
+	b := traytest.StartBus(t)
+	panel := b.StartPanel()
+	p := startProgram(t, "DBUS_SESSION_BUS_ADDRESS="+b.Addr)
 	p.until("started")
-	item := receive(t, "the icon", panel.items)
+	item := receive(t, "the icon", panel.Items)
 	for _, s := range []State{filled, with(func(s *State) {
 		s.Skills = append([]Entry{{ID: "first", Name: "First"}}, s.Skills...) // every slot has another id now
 		s.Paused, s.Sync, s.SyncCount = true, SyncConflicts, 2
 		s.Agents = entries(25)
 	})} {
 		p.show(s)
-		_, ids := panel.layout(item)
+		_, ids := panel.Layout(item)
 		var click func(items []Item, under string)
 		click = func(items []Item, under string) {
 			for _, it := range items {
@@ -408,48 +264,48 @@ func TestEveryEntryReportsItsClick(t *testing.T) {
 					t.Fatalf("the panel has no %s%s", under, it.Label)
 				}
 				p.clicked(it.ID, func() error {
-					return panel.menu(item).Call(dbusmenu+".Event", 0, id, "clicked", dbus.MakeVariant(int32(0)), uint32(0)).Err
+					return panel.Click(item, id)
 				})
 			}
 		}
 		click(Menu(s), "")
 	}
 	p.clicked(Tap, func() error {
-		return panel.conn.Object(item, "/StatusNotifierItem").Call("org.kde.StatusNotifierItem.Activate", 0, int32(0), int32(0)).Err
+		return panel.Conn.Object(item, "/StatusNotifierItem").Call("org.kde.StatusNotifierItem.Activate", 0, int32(0), int32(0)).Err
 	})
 }
 
 func TestPanelThatStartsLateAndEnds(t *testing.T) {
 	t.Parallel()
-	b := startBus(t)
-	p := startProgram(t, "DBUS_SESSION_BUS_ADDRESS="+b.addr)
+	b := traytest.StartBus(t)
+	p := startProgram(t, "DBUS_SESSION_BUS_ADDRESS="+b.Addr)
 	if got := p.until("started"); got != "started false" {
 		t.Fatalf("without a panel: %s", got)
 	}
 	p.show(filled)
-	panel := b.startPanel()
-	item := receive(t, "the icon", panel.items)
+	panel := b.StartPanel()
+	item := receive(t, "the icon", panel.Items)
 	p.until("host true")
-	if got, _ := panel.layout(item); !reflect.DeepEqual(got, bare(Menu(filled))) {
+	if got, _ := panel.Layout(item); !reflect.DeepEqual(got, bare(Menu(filled))) {
 		t.Errorf("the late panel shows %+v", got)
 	}
-	if err := panel.conn.Close(); err != nil {
+	if err := panel.Conn.Close(); err != nil {
 		t.Fatal(err)
 	}
 	p.until("host false")
-	receive(t, "the icon again", b.startPanel().items)
+	receive(t, "the icon again", b.StartPanel().Items)
 	p.until("host true")
-	b.kill()
+	b.Kill()
 	p.until("host false")
 }
 
 func TestIconDisappearsWithTheProgram(t *testing.T) {
 	t.Parallel()
-	b := startBus(t)
-	panel := b.startPanel()
-	p := startProgram(t, "DBUS_SESSION_BUS_ADDRESS="+b.addr)
+	b := traytest.StartBus(t)
+	panel := b.StartPanel()
+	p := startProgram(t, "DBUS_SESSION_BUS_ADDRESS="+b.Addr)
 	p.until("started")
-	item := receive(t, "the icon", panel.items)
+	item := receive(t, "the icon", panel.Items)
 	if err := p.in.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -459,7 +315,7 @@ func TestIconDisappearsWithTheProgram(t *testing.T) {
 		t.Errorf("the program ended with %v", err)
 	}
 	var owned bool
-	if err := panel.conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, item).Store(&owned); err != nil || owned {
+	if err := panel.Conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, item).Store(&owned); err != nil || owned {
 		t.Errorf("the icon's connection is open: %v, %v", owned, err)
 	}
 }

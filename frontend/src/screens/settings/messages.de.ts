@@ -156,7 +156,10 @@ export default {
   restart: "Starten Sie Helix neu, damit diese Änderungen gelten:",
 
   labels: {
+    "app.close_to_tray": "In den Infobereich schließen",
     "app.gpu": "Grafikkarte",
+    "app.hotkey": "Tastenkürzel",
+    "app.start_hidden": "Verborgen starten",
     "app.theme": "Farben",
     "notifications.enabled": "Benachrichtigungen zeigen",
     "notifications.preview": "Einzelheiten zeigen",

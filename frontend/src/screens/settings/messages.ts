@@ -159,7 +159,10 @@ export const en = {
 
   // One setting
   labels: {
+    "app.close_to_tray": "Close to the tray",
     "app.gpu": "Graphics card",
+    "app.hotkey": "Hotkey",
+    "app.start_hidden": "Start hidden",
     "app.theme": "Colors",
     "notifications.enabled": "Show notifications",
     "notifications.preview": "Show details",
