@@ -367,7 +367,10 @@ func (s *shell) shutdown(context.Context) {
 	s.noticesOff = true
 	s.mu.Unlock()
 	runtime.CleanupNotifications(s.ctx)
-	if err := s.icon.Close(); err != nil {
+	s.mu.Lock()
+	err := s.icon.Close()
+	s.mu.Unlock()
+	if err != nil {
 		slog.Warn("remove the tray icon", "err", err)
 	}
 	s.bridge.pages.Close()

@@ -60,6 +60,11 @@ func (s *shell) serveTray(ctx context.Context) {
 func (s *shell) refresh(state tray.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	select {
+	case <-s.stopped: // the icon is closed, or will be
+		return
+	default:
+	}
 	menu := tray.Menu(state)
 	if ops := tray.Diff(s.menu, menu); len(ops) > 0 {
 		if err := s.icon.Apply(ops); err != nil {
