@@ -123,6 +123,23 @@ generate: ## Write the protocol reference, the OpenRPC document and the TypeScri
 demo: $(HELIX) ## A walk through Helix without a window: writes tools, runs them, shows what they may do
 	@$(NICE) $(GO) run ./build/demo -helix $(HELIX)
 
+NFPM := $(TOOLS)/nfpm-2.41.3
+$(NFPM):
+	GOBIN=$(TOOLS) $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.41.3 && mv $(TOOLS)/nfpm $@
+
+# A version that Debian accepts: it begins with a digit.
+PACKAGE_VERSION ?= $(or $(shell echo '$(VERSION)' | sed -n 's/^v\{0,1\}\([0-9][0-9.]*\).*/\1/p' | grep -F .),0.1.0)
+
+.PHONY: package
+package: build $(NFPM) ## Build build/bin/helix_VERSION_amd64.deb and .tar.gz
+	VERSION=$(PACKAGE_VERSION) $(NFPM) package -f build/package/nfpm.yaml -p deb -t build/bin/helix_$(PACKAGE_VERSION)_amd64.deb
+	tar -C build/bin -czf build/bin/helix_$(PACKAGE_VERSION)_amd64.tar.gz --transform 's,^,helix-$(PACKAGE_VERSION)/,' helix helix-desktop -C ../package org.project-helix.desktop.desktop org.project-helix.desktop.svg -C ../.. LICENSE NOTICE
+
+.PHONY: test-package
+test-package: package ## Install, upgrade and remove the package on this machine (needs root, and no Helix installed)
+	VERSION=$(PACKAGE_VERSION)+1 $(NFPM) package -f build/package/nfpm.yaml -p deb -t build/bin/helix-next.deb
+	build/package/test.sh build/bin/helix_$(PACKAGE_VERSION)_amd64.deb build/bin/helix-next.deb
+
 ## ---- checking ---------------------------------------------------------------------------
 
 .PHONY: check
